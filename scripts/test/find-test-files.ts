@@ -1,0 +1,45 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join, relative } from "node:path";
+
+export const runtimes = ["node", "bun", "deno"] as const;
+export type Runtime = (typeof runtimes)[number];
+
+export interface TestFile {
+  /** Path from the top of the project. */
+  path: string;
+  runtime: Runtime;
+  limitSeconds: number;
+}
+
+const root = join(import.meta.dirname, "..", "..");
+
+/**
+ * Lists the runs of `test/<kind>/**\/*.test.ts` whose path holds every pattern, one a runtime. Two comments at the top of a
+ * file steer it: `// @runtimes node bun deno` (default: node) and `// @limit 900` (seconds).
+ *
+ * @throws Error when a comment names a runtime that does not exist
+ */
+export function findTestFiles(options: { kind: string; patterns: string[]; limitSeconds: number }): TestFile[] {
+  const folder = join(root, "test", options.kind);
+  return readdirSync(folder, { recursive: true, encoding: "utf8" })
+    .filter((name) => name.endsWith(".test.ts"))
+    .map((name) => relative(root, join(folder, name)))
+    .filter((path) => options.patterns.every((pattern) => path.includes(pattern)))
+    .sort()
+    .flatMap((path) => readRuns(path, options.limitSeconds));
+}
+
+function readRuns(path: string, defaultLimitSeconds: number): TestFile[] {
+  const text = readFileSync(join(root, path), "utf8");
+  const named = /^\/\/ @runtimes (.+)$/m.exec(text)?.[1]?.trim().split(/\s+/) ?? ["node"];
+  const limitSeconds = Number(/^\/\/ @limit (\d+)$/m.exec(text)?.[1] ?? defaultLimitSeconds);
+  return named.map((runtime) => {
+    if (!isRuntime(runtime))
+      throw new Error(`Cannot run ${path}: unknown runtime "${runtime}" in its @runtimes comment`);
+    return { path, runtime, limitSeconds };
+  });
+}
+
+function isRuntime(name: string): name is Runtime {
+  return (runtimes as readonly string[]).includes(name);
+}

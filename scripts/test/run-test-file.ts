@@ -1,0 +1,93 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { join } from "node:path";
+import type { Runtime, TestFile } from "./find-test-files.ts";
+
+export interface TestRun {
+  label: string;
+  passed: number;
+  failed: number;
+  skipped: number;
+  seconds: number;
+  /** Why it counts as failed, in one line. */
+  problem: string;
+  /** Lines that the file printed after `note: `, figures that a reader of the report wants. */
+  notes: string[];
+  output: string;
+}
+
+const root = join(import.meta.dirname, "..", "..");
+const commands: Record<Runtime, string[]> = {
+  node: [process.execPath, "--import", "tsx"],
+  bun: ["bun"],
+  deno: ["deno", "run", "-A", "--quiet"],
+};
+
+/**
+ * Runs one test file in a process group of its own and reads uvu's closing figures. A file that runs no test, ends without
+ * those figures or outlives its limit has failed; whatever it started in its group is killed.
+ */
+export async function runTestFile(file: TestFile, signal: AbortSignal): Promise<TestRun> {
+  const label = file.runtime === "node" ? file.path : `${file.path} on ${file.runtime}`;
+  const started = Date.now();
+  const [command = "", ...prefix] = commands[file.runtime];
+  const child = spawn(command, [...prefix, join(root, file.path)], {
+    cwd: root,
+    detached: true,
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let output = "";
+  child.stdout.on("data", (chunk) => (output += chunk));
+  child.stderr.on("data", (chunk) => (output += chunk));
+
+  let timedOut = false;
+  const timer = setTimeout(() => {
+    timedOut = true;
+    killGroup(child, "SIGTERM");
+    setTimeout(() => killGroup(child, "SIGKILL"), 10_000).unref();
+  }, file.limitSeconds * 1000);
+  const stop = () => killGroup(child, "SIGTERM");
+  signal.addEventListener("abort", stop, { once: true });
+  const exit = await new Promise<string | number>((resolve) => {
+    child.once("error", (error) => resolve(error.message));
+    child.once("close", (code, killedBy) => resolve(code ?? killedBy ?? 1));
+  });
+  clearTimeout(timer);
+  signal.removeEventListener("abort", stop);
+  killGroup(child, "SIGKILL");
+
+  const figures = readFigures(output);
+  const problem = timedOut
+    ? `still running after its limit of ${file.limitSeconds} s`
+    : figures.total === 0
+      ? `ran no test (exit ${exit})`
+      : figures.total > figures.passed
+        ? `${figures.total - figures.passed} of ${figures.total} tests failed`
+        : exit !== 0
+          ? `ended with ${exit} after its tests passed`
+          : "";
+  return {
+    label,
+    passed: figures.passed,
+    skipped: figures.skipped,
+    failed: problem === "" ? 0 : Math.max(1, figures.total - figures.passed),
+    seconds: (Date.now() - started) / 1000,
+    problem,
+    notes: [...output.matchAll(/^note: .*$/gm)].map(([line]) => line),
+    output,
+  };
+}
+
+function readFigures(output: string): { total: number; passed: number; skipped: number } {
+  const figure = (name: string) =>
+    Number([...output.matchAll(new RegExp(`^\\s*${name}:\\s+(\\d+)`, "gm"))].at(-1)?.[1] ?? 0);
+  return { total: figure("Total"), passed: figure("Passed"), skipped: figure("Skipped") };
+}
+
+function killGroup(child: ChildProcess, signal: NodeJS.Signals): void {
+  if (child.pid === undefined) return;
+  try {
+    process.kill(-child.pid, signal);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+  }
+}
