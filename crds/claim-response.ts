@@ -1,0 +1,33 @@
+import type { Claim, ClaimPhase, ClaimSource } from "./claim.ts";
+
+/** The claim response object (spec.md, section 2.3), then `workloadRef`, `reason` and `message`; absent until known. */
+export interface ClaimResponse {
+  tenantId: string;
+  phase: ClaimPhase;
+  /** Name of the pod. */
+  instanceId?: string;
+  /** IP of the pod and port of the container. */
+  endpoint?: { host: string; port: number };
+  source?: ClaimSource;
+  /** ISO 8601. */
+  claimedAt?: string;
+  workloadRef: string;
+  reason?: string;
+  message?: string;
+}
+
+/** Shows a claim as the REST API and the event stream do (spec.md, section 2.3). */
+export function claimResponse(claim: Claim): ClaimResponse {
+  const { spec, status } = claim;
+  return {
+    tenantId: spec.tenantId,
+    phase: status?.phase ?? "Pending",
+    ...(status?.instanceId !== undefined && { instanceId: status.instanceId }),
+    ...(status?.endpoint !== undefined && { endpoint: { host: status.endpoint.host, port: status.endpoint.port } }),
+    ...(status?.source !== undefined && { source: status.source }),
+    ...(status?.claimedAt !== undefined && { claimedAt: status.claimedAt }),
+    workloadRef: spec.workloadRef,
+    ...(status?.reason !== undefined && { reason: status.reason }),
+    ...(status?.message !== undefined && { message: status.message }),
+  };
+}

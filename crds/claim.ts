@@ -1,0 +1,84 @@
+import { type Static, Type } from "@sinclair/typebox";
+import { conditionsSchema } from "./condition.ts";
+import type { KubernetesObject } from "./kubernetes.ts";
+import { pattern } from "./patterns.ts";
+import { rules, stringEnum } from "./schema.ts";
+
+/** `spec` of a claim (spec.md, section 2.3). */
+export const claimSpecSchema = Type.Object(
+  {
+    tenantId: Type.String({
+      description: "Identity of the tenant.",
+      pattern: pattern.tenantId,
+      maxLength: 63,
+      ...rules({ rule: "self == oldSelf", message: "tenantId cannot change: delete the claim and make another" }),
+    }),
+    workloadRef: Type.String({
+      description: "Name of the workload.",
+      pattern: pattern.subdomain,
+      maxLength: 63,
+      ...rules({ rule: "self == oldSelf", message: "workloadRef cannot change: delete the claim and make another" }),
+    }),
+    resume: Type.Optional(
+      Type.Boolean({ description: "Whether to restore the tenant's previous overlay if one exists.", default: false }),
+    ),
+  },
+  { description: "A tenant's lease on an instance of a workload." },
+);
+
+/** `status` of a claim (spec.md, sections 2.3 and 3.1; design.md, section 4). */
+export const claimStatusSchema = Type.Object(
+  {
+    phase: stringEnum(["Pending", "Active", "Releasing", "Released", "ReleaseFailed", "Error"], {
+      description: "Where the claim stands.",
+      default: "Pending",
+    }),
+    reason: Type.Optional(Type.String({ description: "One word for programs.", maxLength: 256 })),
+    message: Type.Optional(Type.String({ description: "A sentence for people.", maxLength: 32768 })),
+    instanceId: Type.Optional(Type.String({ description: "Name of the pod.", maxLength: 253 })),
+    endpoint: Type.Optional(
+      Type.Object(
+        {
+          host: Type.String({ description: "IP of the pod.", maxLength: 253 }),
+          port: Type.Integer({ description: "Port of the container.", minimum: 1, maximum: 65535 }),
+        },
+        { description: "Where the instance listens." },
+      ),
+    ),
+    source: Type.Optional(
+      stringEnum(["existing", "pool", "pool+data", "cold", "cold+data"], {
+        description: "How the instance was found.",
+      }),
+    ),
+    claimedAt: Type.Optional(
+      Type.String({ description: "When the instance was bound, ISO 8601.", format: "date-time" }),
+    ),
+    attempt: Type.Optional(
+      Type.String({ description: "Value of the attempt annotation that this status answers.", maxLength: 256 }),
+    ),
+    observedGeneration: Type.Optional(Type.Integer({ description: "Generation of the spec that this is about." })),
+    podIncarnation: Type.Optional(
+      Type.Integer({ description: "Count of the pods that the claim was given.", minimum: 0 }),
+    ),
+    conditions: Type.Optional(conditionsSchema),
+  },
+  { description: "What the operator found.", default: { phase: "Pending" } },
+);
+
+/** Static type of {@link claimSpecSchema}, before defaults. */
+export type ClaimSpec = Static<typeof claimSpecSchema>;
+
+/** Static type of {@link claimStatusSchema}. */
+export type ClaimStatus = Static<typeof claimStatusSchema>;
+
+/** Phases of a claim (spec.md, section 3.1). */
+export type ClaimPhase = ClaimStatus["phase"];
+
+/** How a claim's instance was found (spec.md, section 2.3). */
+export type ClaimSource = NonNullable<ClaimStatus["source"]>;
+
+/** A TenancyClaim (spec.md, section 2.3). */
+export interface Claim extends KubernetesObject {
+  spec: ClaimSpec;
+  status?: ClaimStatus;
+}

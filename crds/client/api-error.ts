@@ -1,0 +1,55 @@
+import type { StatusDetails } from "../kubernetes.ts";
+
+/**
+ * The API server's refusal of a call.
+ *
+ * `message` is the server's own, made for people; `reason` its word for programs (`NotFound`, `Conflict`, `AlreadyExists`, ...), and
+ * `""` when what answered was no API server. https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/status/
+ */
+export class ApiError extends Error {
+  override readonly name = "ApiError";
+  /** The HTTP status. */
+  readonly status: number;
+  readonly reason: string;
+  readonly details: StatusDetails | undefined;
+
+  constructor(message: string, fields: { status: number; reason: string; details?: StatusDetails | undefined }) {
+    super(message);
+    this.status = fields.status;
+    this.reason = fields.reason;
+    this.details = fields.details;
+  }
+}
+
+/** A request that got no answer: refused, cut, timed out, or not trusted. */
+export class NetworkError extends Error {
+  override readonly name = "NetworkError";
+  /** `false`: no byte of it can have reached the server; `true`: it may have been carried out. */
+  readonly requestWasSent: boolean;
+  /** `true`: it went out on a kept connection that the server was closing, so what cannot do harm twice can be sent again. */
+  readonly connectionWasStale: boolean;
+
+  constructor(message: string, fields: { cause?: unknown; requestWasSent: boolean; connectionWasStale?: boolean }) {
+    super(message, { cause: fields.cause });
+    this.requestWasSent = fields.requestWasSent;
+    this.connectionWasStale = fields.connectionWasStale ?? false;
+  }
+}
+
+export function isNotFound(error: unknown): error is ApiError {
+  return error instanceof ApiError && error.status === 404;
+}
+
+/** Whether a precondition failed: a stale `resourceVersion`, another `uid`, or a field that another manager owns. */
+export function isConflict(error: unknown): error is ApiError {
+  return error instanceof ApiError && error.status === 409 && error.reason === "Conflict";
+}
+
+export function isAlreadyExists(error: unknown): error is ApiError {
+  return error instanceof ApiError && error.status === 409 && error.reason === "AlreadyExists";
+}
+
+/** Whether the resourceVersion or the page that was asked for is no longer kept: list again. */
+export function isExpired(error: unknown): error is ApiError {
+  return error instanceof ApiError && error.status === 410;
+}

@@ -1,0 +1,193 @@
+import type { KubernetesList, KubernetesObject } from "../kubernetes.ts";
+import type { Resource } from "../resource.ts";
+import { dropManagedFields } from "./drop-managed-fields.ts";
+import { isGone } from "./is-gone.ts";
+import { objectPath } from "./object-path.ts";
+import { parseAnswer } from "./parse-answer.ts";
+import { resourcePath } from "./resource-path.ts";
+import type { Transport, TransportRequest, TransportResponse } from "./transport.ts";
+
+export interface ObjectRef {
+  readonly namespace?: string | undefined;
+  readonly name: string;
+}
+
+export interface CallOptions {
+  readonly signal?: AbortSignal | undefined;
+  /** @default 30000 */
+  readonly timeoutMs?: number | undefined;
+}
+
+export interface ListOptions extends CallOptions {
+  /** All namespaces when it is left out. */
+  readonly namespace?: string | undefined;
+  readonly labelSelector?: string | undefined;
+  readonly fieldSelector?: string | undefined;
+  readonly limit?: number | undefined;
+  readonly continue?: string | undefined;
+  readonly resourceVersion?: string | undefined;
+  readonly resourceVersionMatch?: "Exact" | "NotOlderThan" | undefined;
+}
+
+export interface CreateOptions extends CallOptions {
+  readonly fieldManager?: string | undefined;
+  readonly dryRun?: boolean | undefined;
+}
+
+export interface ReplaceOptions extends CallOptions {
+  readonly subresource?: "status" | undefined;
+  readonly fieldManager?: string | undefined;
+}
+
+export interface PatchOptions extends CallOptions {
+  readonly type: "merge" | "json" | "strategic";
+  /** A `resourceVersion` in the metadata of a merge patch is a precondition. */
+  readonly body: unknown;
+  readonly subresource?: "status" | "scale" | undefined;
+  readonly fieldManager?: string | undefined;
+}
+
+export interface ApplyOptions extends CallOptions {
+  readonly fieldManager: string;
+  /** Takes fields over that other managers own, instead of failing with a conflict. */
+  readonly force?: boolean | undefined;
+  readonly subresource?: "status" | undefined;
+}
+
+export interface DeleteOptions extends CallOptions {
+  /** Precondition: a successor of the same name is left alone. */
+  readonly uid?: string | undefined;
+  /** Precondition: an object that changed since is left alone. */
+  readonly resourceVersion?: string | undefined;
+  readonly gracePeriodSeconds?: number | undefined;
+  readonly propagationPolicy?: "Background" | "Foreground" | "Orphan" | undefined;
+}
+
+/**
+ * Calls to one API server. Every call throws an `ApiError` for a refusal and a `NetworkError` when there was no answer; what comes
+ * back is without `managedFields`.
+ *
+ * Follows https://kubernetes.io/docs/reference/using-api/api-concepts/
+ */
+export interface ClusterClient {
+  get<T extends KubernetesObject>(resource: Resource<T>, ref: ObjectRef, options?: CallOptions): Promise<T>;
+  list<T extends KubernetesObject>(resource: Resource<T>, options?: ListOptions): Promise<KubernetesList<T>>;
+  create<T extends KubernetesObject>(resource: Resource<T>, object: T, options?: CreateOptions): Promise<T>;
+  /** Writes the whole object; a `resourceVersion` in it is the precondition. */
+  replace<T extends KubernetesObject>(resource: Resource<T>, object: T, options?: ReplaceOptions): Promise<T>;
+  patch<T extends KubernetesObject>(resource: Resource<T>, ref: ObjectRef, options: PatchOptions): Promise<T>;
+  /** Server-side apply: https://kubernetes.io/docs/reference/using-api/server-side-apply/ */
+  apply<T extends KubernetesObject>(resource: Resource<T>, object: T, options: ApplyOptions): Promise<T>;
+  /** Resolves with the object while finalizers or its grace period keep it, and with undefined when it is gone. */
+  delete<T extends KubernetesObject>(
+    resource: Resource<T>,
+    ref: ObjectRef,
+    options?: DeleteOptions,
+  ): Promise<T | undefined>;
+  /** A call that is not about objects: discovery, `/version`, `/readyz`. The answer's status is of the 200s. */
+  request(request: TransportRequest): Promise<TransportResponse>;
+  readonly transport: Transport;
+}
+
+const patchTypes = {
+  merge: "application/merge-patch+json",
+  json: "application/json-patch+json",
+  strategic: "application/strategic-merge-patch+json",
+} as const;
+
+export function createClusterClient(options: { transport: Transport }): ClusterClient {
+  const { transport } = options;
+
+  async function call(request: TransportRequest): Promise<unknown> {
+    return parseAnswer(await transport.request(request), request);
+  }
+
+  async function callForObject<T extends KubernetesObject>(
+    resource: Resource<T>,
+    request: TransportRequest,
+  ): Promise<T> {
+    return dropManagedFields((await call({ ...request, resource: resource.plural })) as T);
+  }
+
+  return {
+    transport,
+
+    get(resource, ref, { signal, timeoutMs } = {}) {
+      const path = objectPath(resource, ref);
+      return callForObject(resource, { method: "GET", path, verb: "get", signal, timeoutMs });
+    },
+
+    async list<T extends KubernetesObject>(
+      resource: Resource<T>,
+      { namespace, signal, timeoutMs, ...query }: ListOptions = {},
+    ) {
+      const path = resourcePath(resource, { namespace, query });
+      const request = { method: "GET", path, verb: "list", resource: resource.plural, signal, timeoutMs } as const;
+      const list = (await call(request)) as KubernetesList<T>;
+      // An empty list of a custom resource may come as null from old servers.
+      list.items ??= [];
+      for (const item of list.items) dropManagedFields(item);
+      return list;
+    },
+
+    create(resource, object, { fieldManager, dryRun, signal, timeoutMs } = {}) {
+      const { namespace } = object.metadata;
+      if (resource.namespaced && !namespace)
+        throw new TypeError(`Cannot create a ${resource.kind}: it has no namespace`);
+      const path = resourcePath(resource, { namespace, query: { fieldManager, dryRun: dryRun ? "All" : undefined } });
+      const body = JSON.stringify(withType(resource, object));
+      return callForObject(resource, { method: "POST", path, body, verb: "create", signal, timeoutMs });
+    },
+
+    replace(resource, object, { subresource, fieldManager, signal, timeoutMs } = {}) {
+      const { namespace, name } = object.metadata;
+      const path = objectPath(resource, { namespace, name, subresource, query: { fieldManager } });
+      const body = JSON.stringify(withType(resource, object));
+      return callForObject(resource, { method: "PUT", path, body, verb: "update", signal, timeoutMs });
+    },
+
+    patch(resource, ref, { type, body: patch, subresource, fieldManager, signal, timeoutMs }) {
+      const path = objectPath(resource, { ...ref, subresource, query: { fieldManager } });
+      const body = JSON.stringify(patch);
+      const contentType = patchTypes[type];
+      return callForObject(resource, { method: "PATCH", path, body, contentType, verb: "patch", signal, timeoutMs });
+    },
+
+    apply(resource, object, { fieldManager, force, subresource, signal, timeoutMs }) {
+      const { namespace, name } = object.metadata;
+      const path = objectPath(resource, { namespace, name, subresource, query: { fieldManager, force } });
+      const body = JSON.stringify(withType(resource, object));
+      // JSON is YAML, and the only type that servers before 1.32 know for this.
+      const contentType = "application/apply-patch+yaml";
+      return callForObject(resource, { method: "PATCH", path, body, contentType, verb: "apply", signal, timeoutMs });
+    },
+
+    async delete<T extends KubernetesObject>(resource: Resource<T>, ref: ObjectRef, options: DeleteOptions = {}) {
+      const { uid, resourceVersion, gracePeriodSeconds, propagationPolicy, signal, timeoutMs } = options;
+      const path = objectPath(resource, ref);
+      const preconditions = uid === undefined && resourceVersion === undefined ? undefined : { uid, resourceVersion };
+      const deletion = {
+        apiVersion: "v1",
+        kind: "DeleteOptions",
+        preconditions,
+        gracePeriodSeconds,
+        propagationPolicy,
+      };
+      const body = JSON.stringify(deletion);
+      const left = await callForObject(resource, { method: "DELETE", path, body, verb: "delete", signal, timeoutMs });
+      return isGone(left) ? undefined : left;
+    },
+
+    async request(request) {
+      const answer = await transport.request(request);
+      if (answer.status < 200 || answer.status >= 300) parseAnswer(answer, request);
+      return answer;
+    },
+  };
+}
+
+function withType<T extends KubernetesObject>(resource: Resource<T>, object: T): T {
+  if (object.apiVersion !== undefined && object.kind !== undefined) return object;
+  const { group, version, kind } = resource;
+  return { apiVersion: group === "" ? version : `${group}/${version}`, kind, ...object };
+}

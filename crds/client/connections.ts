@@ -1,0 +1,77 @@
+import { Agent, type AgentOptions } from "node:http";
+import { Agent as SecureAgent } from "node:https";
+import type { ClusterConfig } from "./cluster-config.ts";
+import type { Credential } from "./credential.ts";
+
+export interface Agents {
+  readonly calls: Agent;
+  /** Apart, so that watches, which hold theirs for minutes, never take a connection from a call. */
+  readonly watches: Agent;
+}
+
+export interface Connections {
+  /** The agents whose connections are made with this credential. */
+  agents(credential: Credential): Agents;
+  close(): void;
+}
+
+/** The API server drops connections that were idle for 90 s: a write must never meet that moment. */
+const idleMs = 45_000;
+
+/** Keep-alive connections to one server; a changed certificate gets new ones, and what is under way on the old ones ends there. */
+export function createConnections(options: {
+  config: ClusterConfig;
+  secure: boolean;
+  maxSockets: number;
+}): Connections {
+  const { config, secure, maxSockets } = options;
+  let current: { credential: Credential; agents: Agents } | undefined;
+
+  function create(credential: Credential, sockets: number): Agent {
+    const common: AgentOptions = {
+      keepAlive: true,
+      maxSockets: sockets,
+      scheduling: "lifo",
+      noDelay: true,
+      timeout: idleMs,
+    };
+    if (!secure) return new Agent(common);
+    return new SecureAgent({
+      ...common,
+      rejectUnauthorized: config.insecureSkipTlsVerify !== true,
+      ...(config.tlsServerName !== undefined && { servername: config.tlsServerName }),
+      ...(credential.ca !== undefined && { ca: credential.ca }),
+      ...(credential.certificate !== undefined && { cert: credential.certificate }),
+      ...(credential.key !== undefined && { key: credential.key }),
+    });
+  }
+
+  return {
+    agents(credential) {
+      if (current?.credential === credential) return current.agents;
+      if (current === undefined || !sameCertificates(current.credential, credential)) {
+        retire(current?.agents.calls);
+        retire(current?.agents.watches);
+        const agents = { calls: create(credential, maxSockets), watches: create(credential, Number.POSITIVE_INFINITY) };
+        current = { credential, agents };
+      } else {
+        current = { credential, agents: current.agents };
+      }
+      return current.agents;
+    },
+    close() {
+      current?.agents.calls.destroy();
+      current?.agents.watches.destroy();
+    },
+  };
+}
+
+function sameCertificates(a: Credential, b: Credential): boolean {
+  return a.ca === b.ca && a.certificate === b.certificate && a.key === b.key;
+}
+
+function retire(agent: Agent | undefined): void {
+  if (agent === undefined) return;
+  agent.maxFreeSockets = 0;
+  for (const sockets of Object.values(agent.freeSockets)) for (const socket of sockets ?? []) socket.destroy();
+}

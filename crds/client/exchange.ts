@@ -1,0 +1,91 @@
+import { type Agent, type IncomingMessage, type RequestOptions, request as requestOverHttp } from "node:http";
+import { request as requestOverHttps } from "node:https";
+import { NetworkError } from "./api-error.ts";
+import type { Clock } from "./clock.ts";
+
+export interface ExchangeOptions {
+  readonly secure: boolean;
+  readonly host: string;
+  readonly port: number;
+  readonly agent: Agent;
+  readonly method: string;
+  readonly path: string;
+  readonly headers: Record<string, string>;
+  readonly body?: string | undefined;
+  /** Milliseconds from the call until `read` is done. */
+  readonly timeoutMs: number;
+  readonly signal?: AbortSignal | undefined;
+  readonly clock: Clock;
+}
+
+/**
+ * One HTTP exchange: sends the request, then hands the answer to `read` and stays in charge until that is done.
+ *
+ * @throws NetworkError when the server gave no whole answer
+ * @throws the signal's reason when it is aborted
+ */
+export function exchange<R>(options: ExchangeOptions, read: (response: IncomingMessage) => Promise<R>): Promise<R> {
+  const { secure, signal, clock, timeoutMs } = options;
+  return new Promise<R>((resolve, reject) => {
+    if (signal?.aborted) {
+      reject(signal.reason);
+      return;
+    }
+    let sent = false;
+    let answered = false;
+    let timedOut = false;
+    let settled = false;
+    const { host, port, agent, method, path, headers } = options;
+    const parameters: RequestOptions = { host, port, agent, method, path, headers };
+    const request = secure ? requestOverHttps(parameters) : requestOverHttp(parameters);
+
+    function settle(): boolean {
+      if (settled) return false;
+      settled = true;
+      cancelTimeout();
+      signal?.removeEventListener("abort", abort);
+      return true;
+    }
+    function abort(): void {
+      if (!settle()) return;
+      request.destroy();
+      reject(signal?.reason);
+    }
+    function fail(cause: unknown): void {
+      if (!settle()) return;
+      request.destroy();
+      const what = cause instanceof Error ? cause.message : String(cause);
+      const message = `Cannot ${method} ${secure ? "https" : "http"}://${host}:${port}${path}: ${what}`;
+      const connectionWasStale = request.reusedSocket && !answered && !timedOut;
+      reject(new NetworkError(message, { cause, requestWasSent: sent && !failedToConnect(cause), connectionWasStale }));
+    }
+
+    const cancelTimeout = clock.after(timeoutMs, () => {
+      timedOut = true;
+      fail(new Error(`no answer within ${timeoutMs} ms`));
+    });
+    signal?.addEventListener("abort", abort, { once: true });
+    request.on("socket", (socket) => {
+      if (request.reusedSocket) sent = true;
+      else socket.once(secure ? "secureConnect" : "connect", () => (sent = true));
+    });
+    request.on("finish", () => {
+      sent = true;
+    });
+    request.on("error", fail);
+    request.on("response", (response) => {
+      answered = true;
+      read(response).then((result) => {
+        if (settle()) resolve(result);
+      }, fail);
+    });
+    // A whole string at once, so that head and body leave in one packet.
+    if (options.body === undefined) request.end();
+    else request.end(options.body);
+  });
+}
+
+function failedToConnect(cause: unknown): boolean {
+  const { code, syscall } = cause as { code?: unknown; syscall?: unknown };
+  return syscall === "connect" || syscall === "getaddrinfo" || code === "ECONNREFUSED" || code === "ENOTFOUND";
+}

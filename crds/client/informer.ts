@@ -1,0 +1,110 @@
+import type { KubernetesObject } from "../kubernetes.ts";
+import type { Log } from "../log.ts";
+import type { Resource } from "../resource.ts";
+import { type Clock, systemClock } from "./clock.ts";
+import type { ClusterClient } from "./cluster-client.ts";
+import { keyOf } from "./key-of.ts";
+import { type ListWatchEvent, listWatch } from "./list-watch.ts";
+import type { ListWatchState } from "./list-watch-state.ts";
+import type { ListWatchTimings } from "./list-watch-timings.ts";
+import { reportError } from "./report-error.ts";
+import { createStore, type IndexFunction, type ReadonlyStore } from "./store.ts";
+
+/** What happened to an object. A new object of an old name is a `deleted` and an `added`. */
+export interface Change<T extends KubernetesObject> {
+  readonly type: "added" | "modified" | "deleted";
+  /** The object as it is now; of a deleted one, its last state. */
+  readonly object: T;
+  /** What the store held until now. */
+  readonly previous?: T;
+}
+
+export interface InformerOptions<T extends KubernetesObject, Index extends string> {
+  readonly client: ClusterClient;
+  readonly resource: Resource<T>;
+  readonly namespace?: string | undefined;
+  readonly labelSelector?: string | undefined;
+  readonly fieldSelector?: string | undefined;
+  readonly indexes: Readonly<Record<Index, IndexFunction<T>>>;
+  /** Called after the store took each change over, in order. */
+  readonly onChange?: ((change: Change<T>) => void) | undefined;
+  /** Calls `onChange` only when the first list is complete, so that nobody decides on half a store. @default false */
+  readonly holdBack?: boolean | undefined;
+  /** Makes of an object what is stored, in place or as a copy: leave out what nobody reads. */
+  readonly transform?: ((object: T) => T) | undefined;
+  readonly onState?: ((state: ListWatchState) => void) | undefined;
+  readonly signal: AbortSignal;
+  readonly log?: Log | undefined;
+  readonly clock?: Clock | undefined;
+  readonly random?: (() => number) | undefined;
+  readonly pageSize?: number | undefined;
+  readonly timings?: Partial<ListWatchTimings> | undefined;
+}
+
+export interface Informer<T extends KubernetesObject, Index extends string> {
+  readonly store: ReadonlyStore<T, Index>;
+  /** Resolves when the store holds the whole first list; rejects when it never will. */
+  readonly synced: Promise<void>;
+  readonly done: Promise<void>;
+  /** When anything last arrived from the server, in milliseconds of the clock; negative infinity before that. */
+  lastContactAt(): number;
+  /** Stores the answer to a write at once, so that the next look at the store sees it. */
+  put(object: T): void;
+}
+
+/** A store that follows a collection of the cluster. */
+export function startInformer<T extends KubernetesObject, Index extends string = never>(
+  options: InformerOptions<T, Index>,
+): Informer<T, Index> {
+  const { onChange, clock = systemClock, transform = (object: T): T => object, holdBack = false } = options;
+  const store = createStore<T, Index>({ indexes: options.indexes });
+  let contactAt = Number.NEGATIVE_INFINITY;
+  let heldBack = holdBack;
+
+  function notify(change: Change<T>): void {
+    try {
+      onChange?.(change);
+    } catch (error) {
+      const fields = { resource: options.resource.plural, type: change.type, key: keyOf(change.object) };
+      reportError(error, { log: options.log, fields, message: "the consumer of a change failed" });
+    }
+  }
+
+  function put(object: T): void {
+    const previous = store.get(keyOf(object));
+    const stored = transform(object);
+    if (!store.put(stored) || heldBack) return;
+    if (previous === undefined) {
+      notify({ type: "added", object: stored });
+    } else if (previous.metadata.uid === stored.metadata.uid) {
+      notify({ type: "modified", object: stored, previous });
+    } else {
+      notify({ type: "deleted", object: previous, previous });
+      notify({ type: "added", object: stored });
+    }
+  }
+
+  function onEvent(event: ListWatchEvent<T>): void {
+    if (event.type === "synced") {
+      if (!heldBack) return;
+      heldBack = false;
+      for (const object of store.values()) notify({ type: "added", object });
+    } else if (event.type === "deleted") {
+      const previous = store.remove(event.object);
+      if (previous !== undefined && !heldBack) notify({ type: "deleted", object: event.object, previous });
+    } else {
+      put(event.object);
+    }
+  }
+
+  const { synced, done } = listWatch({
+    ...options,
+    clock,
+    onEvent,
+    held: () => store.values(),
+    onContact() {
+      contactAt = clock.now();
+    },
+  });
+  return { store, synced, done, lastContactAt: () => contactAt, put };
+}

@@ -1,0 +1,37 @@
+import type { Status } from "../kubernetes.ts";
+import { ApiError } from "./api-error.ts";
+
+const maxQuotedLength = 300;
+
+/**
+ * The JSON that the API server answered with.
+ *
+ * @throws ApiError when the status is not of the 200s, or the body is not JSON
+ */
+export function parseAnswer(
+  answer: { status: number; body: Buffer },
+  asked: { method: string; path: string },
+): unknown {
+  const { status } = answer;
+  const text = answer.body.toString("utf8");
+  let json: unknown;
+  try {
+    json = JSON.parse(text);
+  } catch {
+    // No API server's answer, so there is no reason to give: what it says is all there is to show.
+    const quoted = text.trim().slice(0, maxQuotedLength) || "nothing";
+    throw new ApiError(`${asked.method} ${asked.path} was answered with ${status}: ${quoted}`, { status, reason: "" });
+  }
+  if (status >= 200 && status < 300) return json;
+  throw apiErrorOf(json as Partial<Status> | null, { status, ...asked });
+}
+
+/** The error that a `Status` stands for; `status` is the HTTP status, where it came with one. */
+export function apiErrorOf(
+  body: Partial<Status> | null,
+  asked: { status: number; method: string; path: string },
+): ApiError {
+  const { status, method, path } = asked;
+  const message = body?.message || `${method} ${path} was answered with ${status}`;
+  return new ApiError(message, { status, reason: body?.reason ?? "", details: body?.details });
+}

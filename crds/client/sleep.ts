@@ -1,0 +1,25 @@
+import type { Clock } from "./clock.ts";
+
+/**
+ * Waits `delayMs` milliseconds.
+ *
+ * @throws the signal's reason as soon as it is aborted
+ */
+export function sleep(delayMs: number, options: { clock: Clock; signal?: AbortSignal | undefined }): Promise<void> {
+  const { clock, signal } = options;
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) {
+      reject(signal.reason);
+      return;
+    }
+    const cancel = clock.after(delayMs, () => {
+      signal?.removeEventListener("abort", stop);
+      resolve();
+    });
+    function stop(): void {
+      cancel();
+      reject(signal?.reason);
+    }
+    signal?.addEventListener("abort", stop, { once: true });
+  });
+}

@@ -1,0 +1,208 @@
+import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
+import type { Log } from "../log.ts";
+import { NetworkError } from "./api-error.ts";
+import { type Clock, systemClock } from "./clock.ts";
+import type { ClusterConfig } from "./cluster-config.ts";
+import { type Agents, createConnections } from "./connections.ts";
+import type { Credential } from "./credential.ts";
+import { createCredentials } from "./credentials.ts";
+import { exchange } from "./exchange.ts";
+import { readBody } from "./read-body.ts";
+import { retryAfter } from "./retry-after.ts";
+import { sleep } from "./sleep.ts";
+
+export interface TransportRequest {
+  readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+  /** Path and query, below the server's own path. */
+  readonly path: string;
+  readonly body?: string | undefined;
+  /** @default "application/json" */
+  readonly contentType?: string | undefined;
+  readonly signal?: AbortSignal | undefined;
+  /** Milliseconds for all tries together; for a stream, until its head is there. @default 30000 */
+  readonly timeoutMs?: number | undefined;
+  /** What metrics call it, with the API server's words: `get`, `list`, `watch`, `create`, `update`, `patch`, `apply`, `delete`. */
+  readonly verb?: string | undefined;
+  /** The plural of the resource, for metrics. */
+  readonly resource?: string | undefined;
+}
+
+export interface TransportResponse {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: Buffer;
+}
+
+/** A stream that the caller reads or destroys, or an answer that says why there is none. */
+export type StreamAnswer =
+  | { readonly kind: "stream"; readonly response: IncomingMessage }
+  | { readonly kind: "refusal"; readonly answer: TransportResponse };
+
+/** One try as it ended: `status` is 0 when there was no answer, `bytes` the size of the answer's body, 0 for a stream. */
+export interface RequestRecord {
+  readonly verb: string;
+  readonly resource: string;
+  readonly status: number;
+  readonly durationMs: number;
+  readonly bytes: number;
+}
+
+export interface TransportOptions {
+  readonly config: ClusterConfig;
+  /** Which program calls: the user agent is `tenancy-<role>/<version>`. @default "client" */
+  readonly role?: string | undefined;
+  /** @default "dev" */
+  readonly version?: string | undefined;
+  /** Connections for calls at most; watches have their own. @default 64 */
+  readonly maxSockets?: number | undefined;
+  /** @default 30000 */
+  readonly timeoutMs?: number | undefined;
+  readonly onRequest?: ((record: RequestRecord) => void) | undefined;
+  readonly log?: Log | undefined;
+  readonly clock?: Clock | undefined;
+}
+
+export interface Transport {
+  /**
+   * Sends a request and collects the answer, whatever its status.
+   *
+   * @throws NetworkError when there was no answer
+   */
+  request(request: TransportRequest): Promise<TransportResponse>;
+  /**
+   * Sends a request on a connection for streams, and resolves as soon as the head of the answer is there.
+   *
+   * @throws NetworkError when there was no answer
+   */
+  stream(request: TransportRequest): Promise<StreamAnswer>;
+  /** Closes every connection; what is under way fails. */
+  close(): void;
+}
+
+/** How often a GET is sent again because the server had closed the kept connection that it went out on. */
+const maxStaleConnections = 3;
+const maxThrottled = 5;
+
+/** Keep-alive connections to one API server, made once and shared by everything in the process. */
+export function createTransport(options: TransportOptions): Transport {
+  const { config, onRequest, log, clock = systemClock, maxSockets = 64 } = options;
+  const { secure, host, port, basePath } = parseServer(config.server);
+  const userAgent = `tenancy-${options.role ?? "client"}/${options.version ?? "dev"}`;
+  const credentials = createCredentials({ config, clock, log });
+  const connections = createConnections({ config, secure, maxSockets });
+  let closed = false;
+
+  function headersOf(request: TransportRequest, credential: Credential): Record<string, string> {
+    const headers: Record<string, string> = { accept: "application/json", "user-agent": userAgent };
+    if (credential.authorization !== undefined) headers.authorization = credential.authorization;
+    if (request.body !== undefined) {
+      headers["content-type"] = request.contentType ?? "application/json";
+      headers["content-length"] = String(Buffer.byteLength(request.body));
+    }
+    return headers;
+  }
+
+  function record(request: TransportRequest, startedAt: number, answer: { status: number; bytes: number }): void {
+    const { verb = request.method.toLowerCase(), resource = "" } = request;
+    onRequest?.({ verb, resource, durationMs: performance.now() - startedAt, ...answer });
+  }
+
+  async function attempt<R>(send: Send<R>, credential: Credential, deadline: number): Promise<Answer<R>> {
+    const { request, kind, read } = send;
+    const { method, body, signal } = request;
+    const agent = connections.agents(credential)[kind];
+    const headers = headersOf(request, credential);
+    const path = basePath + request.path;
+    const timeoutMs = Math.max(0, deadline - clock.now());
+    const startedAt = performance.now();
+    try {
+      const sent = { secure, host, port, agent, method, path, headers, body, timeoutMs, signal, clock };
+      const answer = await exchange(sent, async (head) => ({ head, content: await read(head) }));
+      const bytes = Buffer.isBuffer(answer.content) ? answer.content.length : 0;
+      record(request, startedAt, { status: answer.head.statusCode ?? 0, bytes });
+      return answer;
+    } catch (error) {
+      record(request, startedAt, { status: 0, bytes: 0 });
+      throw error;
+    }
+  }
+
+  async function send<R>(sending: Send<R>): Promise<Answer<R>> {
+    const { method, path, signal, timeoutMs = options.timeoutMs ?? 30_000 } = sending.request;
+    const deadline = clock.now() + timeoutMs;
+    let staleConnections = 0;
+    let throttled = 0;
+    let refused = false;
+    for (;;) {
+      if (closed)
+        throw new NetworkError(`Cannot ${method} ${path}: the transport is closed`, { requestWasSent: false });
+      const credential = await credentials.current();
+      let answer: Answer<R>;
+      try {
+        answer = await attempt(sending, credential, deadline);
+      } catch (error) {
+        const retry = method === "GET" && error instanceof NetworkError && error.connectionWasStale;
+        if (!retry || ++staleConnections > maxStaleConnections) throw error;
+        continue;
+      }
+      const { statusCode } = answer.head;
+      if (statusCode === 401 && !refused) {
+        refused = true;
+        credentials.invalidate();
+        if ((await credentials.current()) === credential) return answer;
+      } else if (statusCode === 429 && throttled < maxThrottled) {
+        throttled += 1;
+        const now = clock.now();
+        const delayMs = retryAfter(answer.head.headers["retry-after"], { now });
+        if (delayMs === undefined || now + delayMs >= deadline) return answer;
+        await sleep(delayMs, { clock, signal });
+      } else {
+        return answer;
+      }
+    }
+  }
+
+  return {
+    async request(request) {
+      const { head, content } = await send({ request, kind: "calls", read: readBody });
+      return { status: head.statusCode ?? 0, headers: head.headers, body: content };
+    },
+    async stream(request) {
+      const { head, content } = await send({ request, kind: "watches", read: readRefusal });
+      if (content === undefined) return { kind: "stream", response: head };
+      return { kind: "refusal", answer: { status: head.statusCode ?? 0, headers: head.headers, body: content } };
+    },
+    close() {
+      closed = true;
+      connections.close();
+    },
+  };
+}
+
+interface Send<R> {
+  readonly request: TransportRequest;
+  readonly kind: keyof Agents;
+  readonly read: (head: IncomingMessage) => Promise<R>;
+}
+
+interface Answer<R> {
+  readonly head: IncomingMessage;
+  readonly content: R;
+}
+
+async function readRefusal(head: IncomingMessage): Promise<Buffer | undefined> {
+  return head.statusCode === 200 ? undefined : await readBody(head);
+}
+
+function parseServer(server: string): { secure: boolean; host: string; port: number; basePath: string } {
+  const url = URL.canParse(server) ? new URL(server) : undefined;
+  if (url?.protocol !== "https:" && url?.protocol !== "http:")
+    throw new TypeError(`Cannot connect to the API server "${server}": not an http or https URL`);
+  const secure = url.protocol === "https:";
+  return {
+    secure,
+    host: url.hostname.replace(/^\[|\]$/g, ""),
+    port: url.port === "" ? (secure ? 443 : 80) : Number(url.port),
+    basePath: url.pathname.replace(/\/+$/, ""),
+  };
+}

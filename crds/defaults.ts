@@ -1,0 +1,65 @@
+import type { WorkloadNetwork } from "./network.ts";
+import type { WorkloadSpec } from "./workload.ts";
+
+/** A workload's spec with every default applied (design.md, section 4). */
+export interface ResolvedWorkloadSpec {
+  version?: string;
+  image: WorkloadSpec["image"];
+  resources: { vcpus: number; memoryMb: number; diskGb: number };
+  network: Required<WorkloadNetwork>;
+  /** Without `timeoutSeconds`, idleness never releases the claim. */
+  idle: { timeoutSeconds?: number; action: "hibernate" | "destroy" };
+  /** Absolute, no slash at the end, none inside another. */
+  filesystem: { overlayDirs: string[] };
+  /** Absent: no probe. */
+  health?: { intervalSeconds: number; unhealthyThreshold: number; httpGet?: { path: string; port: number } };
+  entrypoint: { cmd?: string; args?: string[]; env: Record<string, string>; workdir?: string };
+  runtimeClassName?: string;
+}
+
+/** Applies the defaults of the CRD, and what follows from them, to a workload's spec (design.md, section 4). */
+export function withDefaults(spec: WorkloadSpec): ResolvedWorkloadSpec {
+  const { resources, network, idle, health, entrypoint } = spec;
+  return {
+    ...(spec.version !== undefined && { version: spec.version }),
+    image: spec.image,
+    resources: {
+      vcpus: resources?.vcpus ?? 1,
+      memoryMb: resources?.memoryMb ?? 512,
+      diskGb: resources?.diskGb ?? 1,
+    },
+    network: {
+      access: network?.access ?? "none",
+      allowlist: network?.allowlist ?? [],
+      credentials: network?.credentials ?? [],
+      ports: network?.ports ?? [],
+    },
+    idle: {
+      ...(idle?.timeoutSeconds !== undefined && { timeoutSeconds: idle.timeoutSeconds }),
+      action: idle?.action ?? "hibernate",
+    },
+    filesystem: { overlayDirs: outermost(spec.filesystem?.overlayDirs ?? []) },
+    ...(health !== undefined && {
+      health: {
+        intervalSeconds: health.intervalSeconds ?? 10,
+        unhealthyThreshold: health.unhealthyThreshold ?? 3,
+        ...(health.httpGet !== undefined && {
+          httpGet: { path: health.httpGet.path ?? "/", port: health.httpGet.port ?? endpointPort(spec) },
+        }),
+      },
+    }),
+    entrypoint: { ...entrypoint, env: entrypoint?.env ?? {} },
+    ...(spec.runtimeClassName !== undefined && { runtimeClassName: spec.runtimeClassName }),
+  };
+}
+
+/** The port of a claim's endpoint: the first of `network.ports`, else the health port, else 8080 (design.md, section 4). */
+export function endpointPort(spec: WorkloadSpec): number {
+  return spec.network?.ports?.[0] ?? spec.health?.httpGet?.port ?? 8080;
+}
+
+/** Drops directories that lie inside another of the list, which saves them already; keeps the order. */
+function outermost(directories: readonly string[]): string[] {
+  const plain = [...new Set(directories.map((directory) => directory.replace(/\/$/, "")))];
+  return plain.filter((inner) => !plain.some((outer) => inner.startsWith(`${outer}/`)));
+}

@@ -1,0 +1,59 @@
+/** API group of the four kinds (design.md, section 1). */
+export const API_GROUP = "tenancy.dev";
+
+/** Version of the four kinds (spec.md, section 9). */
+export const API_VERSION = "v1alpha1";
+
+/** Label keys on pods and claims (spec.md, section 2.4). */
+export const label = {
+  /** Always `true` on managed pods. */
+  managed: "tenancy.dev/managed",
+  /** The workload's name. */
+  workload: "tenancy.dev/workload",
+  /** The tenant id; only on claimed pods, and on claims. */
+  tenant: "tenancy.dev/tenant",
+  /** The pool's name; only on warm pods. */
+  pool: "tenancy.dev/pool",
+  /** `warming` or `ready`; only on warm pods. */
+  poolStatus: "tenancy.dev/pool-status",
+} as const;
+
+/** Annotation keys: what a later step needs is stamped on the object that it touches (design.md, section 4). */
+export const annotation = {
+  /** On a claimed pod: the uid of the claim that it is bound to. */
+  claimUid: "tenancy.dev/claim-uid",
+  /** On a claimed pod: the name of that claim, so that the claim can be read when only the pod is at hand. */
+  claim: "tenancy.dev/claim",
+  /** On a claimed pod: which of the claim's pods it is, the claim's `status.podIncarnation` at the binding. */
+  incarnation: "tenancy.dev/incarnation",
+  /** On a claimed pod: how it was found, one of the claim sources of spec.md, section 2.3. */
+  source: "tenancy.dev/source",
+  /** On a pod: hash of the template that it was rendered from. */
+  templateHash: "tenancy.dev/template-hash",
+  /** On a claimed pod: ISO 8601 time of the tenant's last activity. */
+  lastActivity: "tenancy.dev/last-activity",
+  /** On a claimed pod: ISO 8601 time of the binding. */
+  claimedAt: "tenancy.dev/claimed-at",
+  /** On a claim: changes when a caller claims again, so that an `Error` claim is tried anew. */
+  attempt: "tenancy.dev/attempt",
+  /** On a pod: JSON array of the overlay directories that a release archives. */
+  overlayDirs: "tenancy.dev/overlay-dirs",
+  /** On a pod: `hibernate` or `destroy`. */
+  idleAction: "tenancy.dev/idle-action",
+  /** On a pod: seconds without activity until its claim is released. */
+  idleTimeoutSeconds: "tenancy.dev/idle-timeout-seconds",
+  /** On a claim, set by a person: `true` gives up data that could not be archived. */
+  discard: "tenancy.dev/discard",
+  /** On a pod: the uid of its workload. */
+  workloadUid: "tenancy.dev/workload-uid",
+} as const;
+
+/** Finalizers, one for each kind that something outside it depends on (design.md, section 4). */
+export const finalizer = {
+  /** On claims: held until the tenant's data is archived and the pod is gone. */
+  release: "tenancy.dev/release",
+  /** On workloads: held while claims or pools use them. */
+  inUse: "tenancy.dev/in-use",
+  /** On pools: held until their warm pods are gone. */
+  drain: "tenancy.dev/drain",
+} as const;

@@ -1,0 +1,63 @@
+import { type Static, Type } from "@sinclair/typebox";
+import { pattern } from "./patterns.ts";
+import { mapList, setList, stringEnum } from "./schema.ts";
+import { secretReference } from "./secret-reference.ts";
+
+const domain = (description: string) => Type.String({ description, pattern: pattern.domain, maxLength: 253 });
+
+const headerSchema = Type.Object(
+  {
+    name: Type.String({ description: "Name of the header.", pattern: pattern.headerName, maxLength: 128 }),
+    valueFrom: Type.Object(
+      { secretKeyRef: secretReference("The Secret, in the service's namespace, that holds the header's value.") },
+      { description: "Where the value comes from." },
+    ),
+  },
+  { description: "One header that the proxy sidecar sets." },
+);
+
+const credentialSchema = Type.Object(
+  {
+    domain: domain("Domain whose requests get the headers; a leading *. stands for every name below it."),
+    headers: Type.Array(headerSchema, { description: "Headers to set.", maxItems: 32, ...mapList("name") }),
+  },
+  { description: "Headers for one domain." },
+);
+
+/** `spec.network` of a workload (spec.md, section 2.1). */
+export const networkSchema = Type.Object(
+  {
+    access: Type.Optional(
+      stringEnum(["none", "restricted", "unrestricted"], {
+        description:
+          "What the container may reach: nothing, DNS and HTTPS (only the allowlist, when given), or all but link-local addresses.",
+        default: "none",
+      }),
+    ),
+    allowlist: Type.Optional(
+      Type.Array(domain("Domain name; a leading *. stands for every name below it."), {
+        description: "Domains that the container may reach over HTTPS when access is restricted.",
+        maxItems: 512,
+        ...setList,
+      }),
+    ),
+    credentials: Type.Optional(
+      Type.Array(credentialSchema, {
+        description: "Headers with secret values that the proxy sidecar adds to requests when access is restricted.",
+        maxItems: 64,
+        ...mapList("domain"),
+      }),
+    ),
+    ports: Type.Optional(
+      Type.Array(Type.Integer({ description: "Port number.", minimum: 1, maximum: 65535 }), {
+        description: "Ports on which the container listens; the first is the endpoint's port.",
+        maxItems: 32,
+        ...setList,
+      }),
+    ),
+  },
+  { description: "What the container may reach and where it listens.", default: {} },
+);
+
+/** Static type of {@link networkSchema}. */
+export type WorkloadNetwork = Static<typeof networkSchema>;

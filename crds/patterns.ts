@@ -1,0 +1,37 @@
+/**
+ * Regular expressions that read the same in ECMA-262 and in RE2, which the API server uses: no look-around, no
+ * back-references, no flags.
+ */
+export const pattern = {
+  /** A tenant id: a non-empty label value (spec.md, section 2.7). */
+  tenantId: "^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$",
+  /** The start of a tenant id. */
+  tenantIdPrefix: "^[A-Za-z0-9][-A-Za-z0-9_.]*$",
+  /** A DNS-1123 label. */
+  label: "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$",
+  /** A DNS-1123 subdomain: labels joined by dots. */
+  subdomain: "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$",
+  /** A key of a Secret or ConfigMap. */
+  dataKey: "^[-._a-zA-Z0-9]+$",
+  /** A domain name, or `*.` and a domain name. */
+  domain: "^(\\*\\.)?[A-Za-z0-9_]([-A-Za-z0-9_]*[A-Za-z0-9_])?(\\.[A-Za-z0-9_]([-A-Za-z0-9_]*[A-Za-z0-9_])?)*$",
+  /** The name of an HTTP header (RFC 9110, section 5.6.2). */
+  headerName: "^[-!#$%&'*+.^_`|~0-9A-Za-z]+$",
+  /** An absolute path below `/`, without empty, `.` and `..` segments, colons and control characters. */
+  directory:
+    "^(/([^/.:\\x00-\\x1f\\x7f][^/:\\x00-\\x1f\\x7f]*|\\.[^/.:\\x00-\\x1f\\x7f][^/:\\x00-\\x1f\\x7f]*|\\.\\.[^/:\\x00-\\x1f\\x7f]+))+/?$",
+  /** An absolute path. */
+  absolutePath: "^/[^\\x00-\\x1f\\x7f]*$",
+  /** A path of a URL, without query and fragment. */
+  urlPath: "^/[-A-Za-z0-9._~!$&'()*+,;=:@%/]*$",
+  /** An absolute HTTP or HTTPS address. */
+  url: "^https?://[^\\s/\\x00-\\x1f\\x7f]+[^\\s\\x00-\\x1f\\x7f]*$",
+  /** Any text on one line. */
+  oneLine: "^[^\\x00-\\x1f\\x7f]+$",
+  /** Any text without spaces and control characters. */
+  word: "^[^\\s\\x00-\\x1f\\x7f]+$",
+  /** Any text that a program's argument or environment can hold. */
+  noNull: "^[^\\x00]*$",
+  /** The value of an HTTP header. */
+  headerValue: "^[^\\x00\\r\\n]*$",
+} as const;

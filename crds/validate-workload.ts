@@ -1,0 +1,62 @@
+import { isImageReference } from "./image-reference.ts";
+import { plainSchema } from "./schema.ts";
+import { type ProblemOptions, schemaProblems } from "./schema-problems.ts";
+import { type WorkloadSpec, workloadSpecSchema } from "./workload.ts";
+
+const schema = plainSchema(workloadSpecSchema);
+const KERNEL_DIRECTORY = /^\/(proc|sys|dev)(\/|$)/;
+const ENVIRONMENT_NAME = /^[-._a-zA-Z][-._a-zA-Z0-9]*$/;
+const ADDRESS = /^[0-9.]+$/;
+
+/**
+ * What is wrong with a workload's spec: sentences that name the field and say what to change; empty when it is valid.
+ *
+ * The same rules as the CRD's schema and CEL, and those that neither can say, on any API server (spec.md, section 2.1).
+ */
+export function workloadProblems(spec: unknown, options: ProblemOptions = {}): string[] {
+  const problems = schemaProblems({ value: spec, schema, path: "spec" }, options);
+  return problems.length > 0 ? problems : ruleProblems(spec as WorkloadSpec);
+}
+
+function ruleProblems(spec: WorkloadSpec): string[] {
+  return [
+    ...imageProblems(spec.image),
+    ...domainProblems(spec),
+    ...(spec.filesystem?.overlayDirs ?? []).flatMap((directory, index) =>
+      KERNEL_DIRECTORY.test(directory)
+        ? [`spec.filesystem.overlayDirs[${index}]: /proc, /sys and /dev belong to the kernel: choose another directory`]
+        : [],
+    ),
+    ...Object.keys(spec.entrypoint?.env ?? {}).flatMap((name) =>
+      ENVIRONMENT_NAME.test(name)
+        ? []
+        : [`spec.entrypoint.env: ${JSON.stringify(name)} is not a name: use letters, digits, '_', '-' and '.'`],
+    ),
+  ];
+}
+
+function imageProblems({ ref, dockerfile }: WorkloadSpec["image"]): string[] {
+  if ((ref === undefined) === (dockerfile === undefined)) {
+    return ["spec.image: give exactly one of ref and dockerfile"];
+  }
+  if (ref !== undefined && !isImageReference(ref)) {
+    return ["spec.image.ref: must be an image reference such as ghcr.io/acme/agent:1.2"];
+  }
+  if (dockerfile?.split("/").includes("..")) return ["spec.image.dockerfile: must not lead upwards with '..'"];
+  return [];
+}
+
+function domainProblems({ network }: WorkloadSpec): string[] {
+  const domains = [
+    ...(network?.allowlist ?? []).map((domain, index) => [`spec.network.allowlist[${index}]`, domain] as const),
+    ...(network?.credentials ?? []).map(
+      (entry, index) => [`spec.network.credentials[${index}].domain`, entry.domain] as const,
+    ),
+  ];
+  return domains.flatMap(([path, domain]) => {
+    if (ADDRESS.test(domain)) return [`${path}: must be a domain name, not an IP address: TLS names servers by domain`];
+    if (domain.split(".").some((part) => part.length > 63))
+      return [`${path}: a part between dots has over 63 characters`];
+    return [];
+  });
+}

@@ -1,0 +1,181 @@
+import { type Static, Type } from "@sinclair/typebox";
+import { conditionsSchema } from "./condition.ts";
+import type { KubernetesObject } from "./kubernetes.ts";
+import { networkSchema } from "./network.ts";
+import { pattern } from "./patterns.ts";
+import { rules, setList, stringEnum, stringMap } from "./schema.ts";
+
+const imageSchema = Type.Object(
+  {
+    ref: Type.Optional(Type.String({ description: "Image in a registry.", pattern: pattern.word, maxLength: 512 })),
+    dockerfile: Type.Optional(
+      Type.String({ description: "Path of a build file.", pattern: pattern.oneLine, maxLength: 1024 }),
+    ),
+  },
+  {
+    description: "The container's image: exactly one of ref and dockerfile.",
+    oneOf: [{ required: ["ref"] }, { required: ["dockerfile"] }],
+    ...rules({ rule: "has(self.ref) != has(self.dockerfile)", message: "give exactly one of ref and dockerfile" }),
+  },
+);
+
+const resourcesSchema = Type.Object(
+  {
+    vcpus: Type.Optional(Type.Integer({ description: "CPU count.", minimum: 1, maximum: 1024, default: 1 })),
+    memoryMb: Type.Optional(
+      Type.Integer({ description: "Memory in MB.", minimum: 1, maximum: 16777216, default: 512 }),
+    ),
+    diskGb: Type.Optional(Type.Integer({ description: "Disk in GB.", minimum: 1, maximum: 65536, default: 1 })),
+  },
+  { description: "What each instance gets; requests and limits alike.", default: {} },
+);
+
+const idleSchema = Type.Object(
+  {
+    timeoutSeconds: Type.Optional(
+      Type.Integer({
+        description: "Seconds without activity until the claim is released; without it, never.",
+        minimum: 1,
+        maximum: 31536000,
+      }),
+    ),
+    action: Type.Optional(
+      stringEnum(["hibernate", "destroy"], {
+        description: "What a release does with the tenant's data: hibernate archives it, destroy discards it.",
+        default: "hibernate",
+      }),
+    ),
+  },
+  { description: "When a claim is released by itself, and what a release does." },
+);
+
+const filesystemSchema = Type.Object(
+  {
+    overlayDirs: Type.Optional(
+      Type.Array(
+        Type.String({ description: "Absolute path of a directory.", pattern: pattern.directory, maxLength: 1024 }),
+        { description: "Directories that are saved for each tenant on release.", maxItems: 32, ...setList },
+      ),
+    ),
+  },
+  { description: "What of the filesystem outlives an instance." },
+);
+
+const healthSchema = Type.Object(
+  {
+    intervalSeconds: Type.Optional(
+      Type.Integer({ description: "Seconds between probes.", minimum: 1, maximum: 3600, default: 10 }),
+    ),
+    unhealthyThreshold: Type.Optional(
+      Type.Integer({ description: "Failures in a row until unhealthy.", minimum: 1, maximum: 1000, default: 3 }),
+    ),
+    httpGet: Type.Optional(
+      Type.Object(
+        {
+          path: Type.Optional(
+            Type.String({ description: "Path of the probe.", pattern: pattern.word, maxLength: 2048, default: "/" }),
+          ),
+          port: Type.Optional(
+            Type.Integer({
+              description: "Port of the probe; the endpoint's port when absent.",
+              minimum: 1,
+              maximum: 65535,
+            }),
+          ),
+        },
+        { description: "A GET that a healthy container answers with 200 to 399." },
+      ),
+    ),
+  },
+  { description: "How to tell that the container is healthy; without it, running is enough." },
+);
+
+const entrypointSchema = Type.Object(
+  {
+    cmd: Type.Optional(
+      Type.String({
+        description: "Command instead of the image's own.",
+        pattern: pattern.noNull,
+        minLength: 1,
+        maxLength: 4096,
+      }),
+    ),
+    args: Type.Optional(
+      Type.Array(Type.String({ description: "One argument.", pattern: pattern.noNull, maxLength: 131072 }), {
+        description: "Arguments instead of the image's own.",
+        maxItems: 256,
+      }),
+    ),
+    env: Type.Optional(
+      stringMap(
+        { pattern: pattern.noNull, maxLength: 131072 },
+        {
+          description: "Environment variables; never for secrets, which belong in network.credentials.",
+          maxProperties: 256,
+        },
+      ),
+    ),
+    workdir: Type.Optional(
+      Type.String({ description: "Absolute working directory.", pattern: pattern.absolutePath, maxLength: 1024 }),
+    ),
+  },
+  { description: "What the container runs." },
+);
+
+/** `spec` of a workload (spec.md, section 2.1; design.md, section 4). */
+export const workloadSpecSchema = Type.Object(
+  {
+    version: Type.Optional(
+      Type.String({ description: "Version of the workload, for people.", pattern: pattern.oneLine, maxLength: 128 }),
+    ),
+    image: imageSchema,
+    resources: Type.Optional(resourcesSchema),
+    network: Type.Optional(networkSchema),
+    idle: Type.Optional(idleSchema),
+    filesystem: Type.Optional(filesystemSchema),
+    health: Type.Optional(healthSchema),
+    entrypoint: Type.Optional(entrypointSchema),
+    runtimeClassName: Type.Optional(
+      Type.String({
+        description: "RuntimeClass of the pods, for a stronger wall such as gVisor or Kata.",
+        pattern: pattern.subdomain,
+        maxLength: 253,
+      }),
+    ),
+  },
+  { description: "A declarative description of a container." },
+);
+
+/** `status` of a workload (spec.md, section 3.3; design.md, section 4). */
+export const workloadStatusSchema = Type.Object(
+  {
+    phase: stringEnum(["Creating", "Building", "Ready", "Error"], {
+      description: "Where the workload stands.",
+      default: "Creating",
+    }),
+    reason: Type.Optional(Type.String({ description: "One word for programs.", maxLength: 256 })),
+    message: Type.Optional(Type.String({ description: "A sentence for people.", maxLength: 32768 })),
+    observedGeneration: Type.Optional(Type.Integer({ description: "Generation of the spec that this is about." })),
+    templateHash: Type.Optional(Type.String({ description: "Hash of the pod template.", maxLength: 128 })),
+    runsAsRoot: Type.Optional(
+      Type.Boolean({
+        description: "Whether the image turned out to run as root, so that pods are made without runAsNonRoot.",
+      }),
+    ),
+    claims: Type.Optional(Type.Integer({ description: "Claims on the workload.", minimum: 0 })),
+    conditions: Type.Optional(conditionsSchema),
+  },
+  { description: "What the operator found.", default: { phase: "Creating" } },
+);
+
+/** Static type of {@link workloadSpecSchema}, before defaults. */
+export type WorkloadSpec = Static<typeof workloadSpecSchema>;
+
+/** Static type of {@link workloadStatusSchema}. */
+export type WorkloadStatus = Static<typeof workloadStatusSchema>;
+
+/** A TenancyWorkload (spec.md, section 2.1). */
+export interface Workload extends KubernetesObject {
+  spec: WorkloadSpec;
+  status?: WorkloadStatus;
+}

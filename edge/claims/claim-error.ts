@@ -1,0 +1,25 @@
+import type { Claim } from "../../crds/claim.ts";
+import { HttpError } from "../http-error.ts";
+
+/** The answer to a claim that ended in `Error` or `ReleaseFailed`: the claim's own message (design.md, section 5). */
+export function claimError({ spec, status }: Claim): HttpError {
+  const { phase, reason, message } = status ?? {};
+  const fallback =
+    phase === "ReleaseFailed"
+      ? `the last release of workload "${spec.workloadRef}" could not save the tenant's data; it is kept and tried again`
+      : `the claim on workload "${spec.workloadRef}" failed${reason === undefined ? "" : `: ${reason}`}`;
+  return new HttpError(phase === "ReleaseFailed" ? 500 : statusOf(reason), message || fallback);
+}
+
+function statusOf(reason: string | undefined): number {
+  switch (reason) {
+    case "WorkloadNotFound":
+      return 404;
+    case "Duplicate":
+      return 409;
+    case "QuotaExceeded":
+      return 503;
+    default:
+      return 500;
+  }
+}

@@ -1,0 +1,10 @@
+/** What identifies a claim; its name never does (design.md, section 1). */
+export interface ClaimPair {
+  readonly tenantId: string;
+  readonly workloadRef: string;
+}
+
+/** The pair as one key; neither part can hold a slash. */
+export function pairKey(pair: ClaimPair): string {
+  return `${pair.tenantId}/${pair.workloadRef}`;
+}

@@ -1,0 +1,17 @@
+import type { Clock } from "../../crds/client/clock.ts";
+import type { ClusterClient } from "../../crds/client/cluster-client.ts";
+import type { ClusterView } from "../cluster-view.ts";
+import type { ClaimWaiters } from "./claim-waiters.ts";
+
+/** What claiming and releasing work with. */
+export interface ClaimServices {
+  readonly client: ClusterClient;
+  readonly namespace: string;
+  readonly view: Pick<ClusterView, "claims" | "workloads">;
+  readonly waiters: ClaimWaiters;
+  readonly clock: Clock;
+  /** A fresh unguessable word, for attempts. */
+  readonly randomId: () => string;
+  /** Milliseconds that a call waits for a claim or a release; 30 000 in production (spec.md, section 8). */
+  readonly waitLimitMs: number;
+}

@@ -1,0 +1,132 @@
+import type { Claim } from "../../crds/claim.ts";
+import { type ClaimResponse, claimResponse } from "../../crds/claim-response.ts";
+import { isConflict, isNotFound } from "../../crds/client/api-error.ts";
+import { claims } from "../../crds/kinds.ts";
+import { annotation } from "../../crds/labels.ts";
+import { startDeadline } from "../deadline.ts";
+import { HttpError } from "../http-error.ts";
+import { requireContact } from "../require-contact.ts";
+import { attemptKey } from "./attempt-key.ts";
+import { claimError } from "./claim-error.ts";
+import { type ClaimPair, pairKey } from "./claim-pair.ts";
+import type { ClaimServices } from "./claim-services.ts";
+import { claimStep } from "./claim-step.ts";
+import { createClaim } from "./create-claim.ts";
+
+/** A claim call: who wants what, and whether with the data of last time. */
+export interface ClaimWish extends ClaimPair {
+  readonly resume: boolean;
+}
+
+/**
+ * Claims a workload for a tenant and waits until the claim is Active (spec.md, section 4.4; design.md, section 5).
+ *
+ * The state of the world is looked at, one step taken, and the next change awaited on the shared watch, until the step is an
+ * answer. An Active claim is answered from the store, without a call. The claim stays when the limit passes or the client goes.
+ *
+ * @param options.clientGone ends the wait, not the claim
+ * @throws HttpError 404 without the workload; as {@link claimError} says where the claim fails; 503 without a view of the
+ *   cluster; 504 after the limit
+ */
+export async function claimTenant(
+  wish: ClaimWish,
+  services: ClaimServices,
+  options: { clientGone: () => AbortSignal | undefined },
+): Promise<ClaimResponse> {
+  const { view } = services;
+  requireContact(view.claims);
+  const first = claimStep(view.claims.store.by("pair", pairKey(wish)), noAttempts);
+  if (first.kind === "answer") return { ...claimResponse(first.claim), source: "existing" };
+
+  const clientGone = options.clientGone();
+  const deadline = startDeadline(services.waitLimitMs, services.clock);
+  try {
+    return await waitForClaim(wish, services, { limit: deadline.signal, clientGone });
+  } catch (error) {
+    // A call that the limit cut off fails with the limit's abort.
+    if (deadline.signal.aborted && !(error instanceof HttpError)) throw tooLate(wish, services);
+    throw error;
+  } finally {
+    deadline.close();
+  }
+}
+
+const noAttempts: ReadonlySet<string> = new Set();
+
+async function waitForClaim(
+  wish: ClaimWish,
+  services: ClaimServices,
+  { limit, clientGone }: { limit: AbortSignal; clientGone: AbortSignal | undefined },
+): Promise<ClaimResponse> {
+  const { view, waiters } = services;
+  const shared = new Set<string>();
+  // Two looks in a row that met somebody else's write: unlikely, and no reason to spin.
+  let collisions = 0;
+
+  for (;;) {
+    if (clientGone?.aborted) throw new HttpError(499, "the client went away");
+    if (limit.aborted) throw tooLate(wish, services);
+    const step = claimStep(view.claims.store.by("pair", pairKey(wish)), shared);
+    switch (step.kind) {
+      case "answer": {
+        const answer = claimResponse(step.claim);
+        return shared.has(attemptKey(step.claim)) ? answer : { ...answer, source: "existing" };
+      }
+      case "fail":
+        throw claimError(step.claim);
+      case "wait":
+        shared.add(attemptKey(step.claim));
+        await waiters.next(wish, [limit, clientGone]);
+        break;
+      case "create": {
+        const found = await createClaim(wish, services, { signal: limit });
+        if (found?.created) shared.add(attemptKey(found.claim));
+        await take(found?.claim);
+        break;
+      }
+      case "revive": {
+        const revived = await revive(step.claim);
+        if (revived !== undefined) shared.add(attemptKey(revived));
+        await take(revived);
+        break;
+      }
+      default:
+        return step satisfies never;
+    }
+  }
+
+  /** Stores what a write answered. What was in the way of the write shows up on the watch; until then there is nothing to do. */
+  async function take(claim: Claim | undefined): Promise<void> {
+    if (claim !== undefined) view.claims.put(claim);
+    collisions = claim === undefined ? collisions + 1 : 0;
+    if (collisions > 0) await pause(Math.min(20 * 2 ** collisions, 1000), [limit, clientGone]);
+  }
+
+  function pause(ms: number, signals: readonly (AbortSignal | undefined)[]): Promise<void> {
+    const woken = new AbortController();
+    const cancel = services.clock.after(ms, () => woken.abort());
+    return waiters.next(wish, [...signals, woken.signal]).finally(cancel);
+  }
+
+  async function revive(claim: Claim): Promise<Claim | undefined> {
+    const { name, resourceVersion } = claim.metadata;
+    const annotations = { [annotation.attempt]: services.randomId() };
+    const body = { metadata: { resourceVersion, annotations }, spec: { resume: wish.resume } };
+    try {
+      const ref = { namespace: services.namespace, name };
+      return await services.client.patch(claims, ref, { type: "merge", body, signal: limit });
+    } catch (error) {
+      if (isConflict(error) || isNotFound(error)) return undefined;
+      throw error;
+    }
+  }
+}
+
+function tooLate({ tenantId, workloadRef }: ClaimPair, { view, waitLimitMs }: ClaimServices): HttpError {
+  requireContact(view.claims);
+  const seconds = waitLimitMs / 1000;
+  return new HttpError(
+    504,
+    `workload "${workloadRef}" is not ready for tenant "${tenantId}" after ${seconds} s; the claim goes on, call again to keep waiting`,
+  );
+}

@@ -1,0 +1,55 @@
+import type { Claim } from "../../crds/claim.ts";
+import { isAlreadyExists, isNotFound } from "../../crds/client/api-error.ts";
+import { claims } from "../../crds/kinds.ts";
+import { finalizer, label } from "../../crds/labels.ts";
+import { claimName, hashedClaimName } from "../../crds/names.ts";
+import { readWorkload } from "../workloads/read-workload.ts";
+import type { ClaimPair } from "./claim-pair.ts";
+import type { ClaimServices } from "./claim-services.ts";
+import { samePair } from "./same-pair.ts";
+
+/**
+ * Creates the pair's claim, or finds the one that somebody else created meanwhile.
+ *
+ * The finalizer is on it from the start, which saves the operator a write. Where another pair's claim has the readable name, the
+ * hashed one is taken.
+ *
+ * @returns the claim and whether this call created it; undefined where what was in the way has gone again: look anew
+ * @throws HttpError 404 where there is no such workload; nothing is created then
+ */
+export async function createClaim(
+  wish: ClaimPair & { resume: boolean },
+  services: Pick<ClaimServices, "client" | "namespace" | "view">,
+  options: { signal: AbortSignal },
+): Promise<{ claim: Claim; created: boolean } | undefined> {
+  const { client, namespace, view } = services;
+  const { tenantId, workloadRef, resume } = wish;
+  const { signal } = options;
+  if (view.workloads.store.get(`${namespace}/${workloadRef}`) === undefined) {
+    await readWorkload(workloadRef, { client, namespace, signal });
+  }
+  for (const name of [claimName(wish), hashedClaimName(wish)]) {
+    try {
+      const claim: Claim = {
+        metadata: { name, namespace, labels: { [label.tenant]: tenantId }, finalizers: [finalizer.release] },
+        spec: { tenantId, workloadRef, resume },
+      };
+      return { claim: await client.create(claims, claim, { signal }), created: true };
+    } catch (error) {
+      if (!isAlreadyExists(error)) throw error;
+    }
+    const holder = await find(name);
+    if (holder === undefined) return undefined;
+    if (samePair(holder, wish)) return { claim: holder, created: false };
+  }
+  throw new Error(`Cannot name a claim: both names of ${tenantId} on ${workloadRef} belong to other pairs`);
+
+  async function find(name: string): Promise<Claim | undefined> {
+    try {
+      return await client.get(claims, { namespace, name }, { signal });
+    } catch (error) {
+      if (isNotFound(error)) return undefined;
+      throw error;
+    }
+  }
+}

@@ -1,0 +1,113 @@
+import * as v from "valibot";
+import { isLoopback } from "./is-loopback.ts";
+import { type ListenAddress, parseListenAddress } from "./listen-address.ts";
+
+/** What the edge is told by its environment. */
+export interface EdgeConfig {
+  readonly listen: ListenAddress;
+  readonly namespace: string;
+  /** Undefined: everyone is answered without a key. */
+  readonly apiKey: string | undefined;
+  readonly roles: ReadonlySet<EdgeRole>;
+  /** Undefined: no listener for metrics and probes. */
+  readonly metricsListen: ListenAddress | undefined;
+  readonly logLevel: LogLevel;
+}
+
+export type EdgeRole = "api" | "gateway";
+export type LogLevel = "debug" | "info" | "warn" | "error";
+
+const NAMESPACE = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
+
+const address = v.pipe(
+  v.string(),
+  v.rawTransform<string, ListenAddress>(({ dataset, addIssue, NEVER }) => {
+    const parsed = parseListenAddress(dataset.value);
+    if (parsed !== undefined) return parsed;
+    addIssue({
+      message: `must be host:port, such as 127.0.0.1:8080 or [::1]:8080, got ${JSON.stringify(dataset.value)}`,
+    });
+    return NEVER;
+  }),
+);
+
+const role = v.picklist(["api", "gateway"], (issue) => `must be api, gateway or api,gateway, got ${issue.received}`);
+
+const environment = v.object({
+  TENANCY_LISTEN: v.optional(address, "127.0.0.1:8080"),
+  TENANCY_NAMESPACE: v.optional(
+    v.pipe(
+      v.string(),
+      v.regex(NAMESPACE, (issue) => `must be the name of a namespace, got ${issue.received}`),
+    ),
+    "tenancy",
+  ),
+  // The message never shows the value.
+  TENANCY_API_KEY: v.optional(
+    v.pipe(v.string(), v.regex(/^[!-~]+$/, "must be printable ASCII characters without spaces")),
+  ),
+  TENANCY_ALLOW_ANONYMOUS: v.optional(
+    v.picklist(["true", "false"], (issue) => `must be true or false, got ${issue.received}`),
+    "false",
+  ),
+  TENANCY_EDGE_ROLES: v.optional(
+    v.pipe(
+      v.string(),
+      v.transform((text) => text.split(",").map((part) => part.trim())),
+      v.array(role),
+    ),
+    "api,gateway",
+  ),
+  TENANCY_EDGE_METRICS_LISTEN: v.optional(
+    v.union(
+      [
+        v.pipe(
+          v.literal("off"),
+          v.transform(() => undefined),
+        ),
+        address,
+      ],
+      "must be host:port or off",
+    ),
+    "127.0.0.1:9091",
+  ),
+  TENANCY_LOG_LEVEL: v.optional(
+    v.picklist(
+      ["debug", "info", "warn", "error"],
+      (issue) => `must be debug, info, warn or error, got ${issue.received}`,
+    ),
+    "info",
+  ),
+});
+
+/**
+ * Reads the edge's configuration from environment variables; an empty one is a mistake, not an unset one.
+ *
+ * @throws Error that lists every problem, and where an unset key would leave the API open to others (design.md, section 5)
+ */
+export function loadConfig(env: Readonly<Record<string, string | undefined>>): EdgeConfig {
+  const empty = Object.keys(environment.entries).filter((name) => env[name] === "");
+  if (empty.length > 0)
+    throw new Error(empty.map((name) => `${name}: is empty; give it a value or unset it`).join("\n"));
+  const checked = v.safeParse(environment, env);
+  if (!checked.success) {
+    throw new Error(checked.issues.map((issue) => `${String(issue.path?.[0].key)}: ${issue.message}`).join("\n"));
+  }
+  const values = checked.output;
+  const listen = values.TENANCY_LISTEN;
+  const apiKey = values.TENANCY_API_KEY;
+  if (apiKey === undefined && values.TENANCY_ALLOW_ANONYMOUS === "false" && !isLoopback(listen.hostname)) {
+    throw new Error(
+      `TENANCY_API_KEY: is unset while TENANCY_LISTEN (${env.TENANCY_LISTEN}) lets other machines in; ` +
+        "set TENANCY_API_KEY to a secret, or TENANCY_ALLOW_ANONYMOUS=true to serve everyone without a key",
+    );
+  }
+  return {
+    listen,
+    namespace: values.TENANCY_NAMESPACE,
+    apiKey,
+    roles: new Set(values.TENANCY_EDGE_ROLES),
+    metricsListen: values.TENANCY_EDGE_METRICS_LISTEN,
+    logLevel: values.TENANCY_LOG_LEVEL,
+  };
+}

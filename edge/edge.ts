@@ -1,0 +1,98 @@
+import { randomBytes } from "node:crypto";
+import { systemClock } from "../crds/client/clock.ts";
+import type { ClusterClient } from "../crds/client/cluster-client.ts";
+import type { Log } from "../crds/log.ts";
+import { apiRoutes } from "./api-routes.ts";
+import { createClaimWaiters } from "./claims/claim-waiters.ts";
+import type { EdgeConfig } from "./config.ts";
+import { createHandler } from "./handler.ts";
+import { createMetrics } from "./metrics.ts";
+import { probeRoutes } from "./probe-routes.ts";
+import type { Serve, Server } from "./serve.ts";
+import { healthRoute } from "./system/health-route.ts";
+import { watchCluster } from "./watch-cluster.ts";
+
+/** A running edge. */
+export interface Edge {
+  readonly url: string;
+  readonly metricsUrl: string | undefined;
+  /** Resolves when the whole view of the cluster is there. */
+  readonly synced: Promise<unknown>;
+  /** Rejects where the view of the cluster can never be trusted again: let the process end and start anew. */
+  readonly failed: Promise<unknown>;
+  /** Stops accepting, lets what is in flight finish for at most `graceMs`, then ends the watches. @returns whether all finished */
+  stop(options: { graceMs: number }): Promise<boolean>;
+}
+
+/** A claim call waits this long (spec.md, section 8). */
+const CLAIM_WAIT_MS = 30_000;
+
+/** Starts the watches and the listeners; it serves at once, and answers 503 where it needs the cluster, until that is in view. */
+export async function startEdge(options: {
+  config: EdgeConfig;
+  client: ClusterClient;
+  serve: Serve;
+  log: Log;
+  /** @default 30000 */
+  claimWaitMs?: number;
+}): Promise<Edge> {
+  const { config, client, serve, log } = options;
+  const { namespace, apiKey } = config;
+  const instance = randomBytes(4).toString("hex");
+  const watches = new AbortController();
+  const waiters = createClaimWaiters();
+  const view = watchCluster({ client, namespace, waiters, signal: watches.signal, log });
+  let stopping = false;
+  // Whoever waits for it hears of it; a view that never comes, because the edge stops first, is no error of its own.
+  view.synced.catch(() => undefined);
+  const isReady = () => !stopping && view.claims.inContact() && view.workloads.inContact() && view.pods.inContact();
+  const metrics = createMetrics({ waiting: () => waiters.size, inContact: isReady });
+
+  const services = {
+    client,
+    namespace,
+    view,
+    waiters,
+    clock: systemClock,
+    randomId: () => randomBytes(8).toString("hex"),
+    waitLimitMs: options.claimWaitMs ?? CLAIM_WAIT_MS,
+  };
+  const handler = createHandler({
+    routes: config.roles.has("api") ? apiRoutes(services) : [healthRoute],
+    apiKey,
+    log,
+    instance,
+    onExchange(exchange) {
+      metrics.exchange(exchange);
+      log.debug(exchange, "request");
+    },
+  });
+  const probes = createHandler({ routes: probeRoutes({ metrics, isReady }), log, instance: `${instance}p` });
+
+  const servers: Server[] = [];
+  try {
+    servers.push(await serve({ handler, listen: config.listen, log }));
+    if (config.metricsListen !== undefined)
+      servers.push(await serve({ handler: probes, listen: config.metricsListen, log }));
+  } catch (error) {
+    watches.abort();
+    for (const started of servers) await started.stop({ graceMs: 0 });
+    throw error;
+  }
+  const [server, probeServer] = servers as [Server, Server?];
+
+  return {
+    url: server.url,
+    metricsUrl: probeServer?.url,
+    synced: view.synced,
+    failed: view.done,
+    async stop({ graceMs }) {
+      stopping = true;
+      const finished = await server.stop({ graceMs });
+      watches.abort();
+      await view.done;
+      await probeServer?.stop({ graceMs: 1000 });
+      return finished;
+    },
+  };
+}

@@ -1,0 +1,70 @@
+import type { Log } from "../crds/log.ts";
+import { createApiKeyCheck } from "./api-key.ts";
+import { errorResponse } from "./error-response.ts";
+import { HttpError } from "./http-error.ts";
+import type { RequestContext } from "./request-context.ts";
+import { createRequestId } from "./request-id.ts";
+import type { Route } from "./route.ts";
+import { createRouter } from "./router.ts";
+import { withoutBody } from "./without-body.ts";
+
+/** The edge as every runtime serves it. It always answers, with `{error}` where it cannot do better. */
+export type Handler = (request: Request, context?: RequestContext) => Promise<Response>;
+
+/** A request that was answered. */
+export interface Exchange {
+  readonly method: string;
+  /** The pattern of the route, `*` for none: few enough for a metric's label. */
+  readonly route: string;
+  readonly status: number;
+  readonly ms: number;
+  readonly requestId: string;
+}
+
+/** Makes the edge's fetch handler of a route table (design.md, section 2). */
+export function createHandler(options: {
+  routes: readonly Route[];
+  /** Without it, every route answers everyone. */
+  apiKey?: string | undefined;
+  log: Log;
+  /** The first part of the request ids that this process gives out. */
+  instance: string;
+  /** Milliseconds, monotonic. @default performance.now */
+  now?: () => number;
+  /** Called once for each answer. */
+  onExchange?: (exchange: Exchange) => void;
+}): Handler {
+  const { log, onExchange } = options;
+  const now = options.now ?? performance.now.bind(performance);
+  const requestIdOf = createRequestId(options.instance);
+  const dispatch = createRouter(
+    options.routes,
+    options.apiKey === undefined ? {} : { authenticate: createApiKeyCheck(options.apiKey) },
+  );
+
+  return async (request, context = {}) => {
+    const started = now();
+    const requestId = requestIdOf(request);
+    let response: Response;
+    try {
+      response = await dispatch(request, context);
+    } catch (error) {
+      response = errorResponse(URL.canParse(request.url) ? error : unreadableUrl(), { requestId, log });
+    }
+    if (request.method === "HEAD") response = await withoutBody(response);
+    response.headers.set("x-request-id", requestId);
+    onExchange?.({
+      method: request.method,
+      route: (request as { route?: string }).route ?? "*",
+      status: response.status,
+      ms: now() - started,
+      requestId,
+    });
+    return response;
+  };
+}
+
+/** What a broken Host header or request target comes to, on the runtimes that let it through. */
+function unreadableUrl(): HttpError {
+  return new HttpError(400, "request: its target or its Host header is not valid");
+}

@@ -1,0 +1,46 @@
+import { createClusterClient } from "../crds/client/cluster-client.ts";
+import { loadClusterConfig } from "../crds/client/load-cluster-config.ts";
+import { createTransport } from "../crds/client/transport.ts";
+import { chooseServe } from "./choose-serve.ts";
+import { loadConfig } from "./config.ts";
+import { createLog } from "./create-log.ts";
+import { startEdge } from "./edge.ts";
+import { stopSignal } from "./stop-signal.ts";
+
+/** Longer than a claim call waits, so that none is cut. */
+const GRACE_MS = 35_000;
+
+async function main(): Promise<void> {
+  const config = loadConfig(process.env);
+  const log = createLog(config.logLevel);
+  const stop = stopSignal(process);
+  const transport = createTransport({ config: await loadClusterConfig(), role: "edge", log });
+  const client = createClusterClient({ transport });
+  const edge = await startEdge({ config, client, serve: await chooseServe(), log });
+  log.info(
+    {
+      url: edge.url,
+      metricsUrl: edge.metricsUrl,
+      namespace: config.namespace,
+      authentication: config.apiKey !== undefined,
+    },
+    "edge listens",
+  );
+  edge.synced.then(
+    () => log.info({}, "edge has the cluster in view"),
+    () => undefined,
+  );
+  await Promise.race([stop, edge.failed]);
+  log.info({ graceMs: GRACE_MS }, "edge stops");
+  const finished = await edge.stop({ graceMs: GRACE_MS });
+  transport.close();
+  log.info({ finished }, "edge stopped");
+}
+
+main().then(
+  () => process.exit(0),
+  (error: unknown) => {
+    process.stderr.write(`tenancy edge: ${error instanceof Error ? error.message : String(error)}\n`);
+    process.exit(1);
+  },
+);

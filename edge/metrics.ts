@@ -1,0 +1,77 @@
+import { Counter, Gauge, Histogram, Registry } from "prom-client";
+import type { Exchange } from "./handler.ts";
+
+/** What the edge measures of itself. */
+export interface Metrics {
+  /** Counts an answered request. */
+  exchange(exchange: Exchange): void;
+  /** The Prometheus text format. */
+  render(): Promise<string>;
+  readonly contentType: string;
+}
+
+const METHODS = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]);
+
+/** Makes a registry of its own, so that two edges in one process do not share figures. */
+export function createMetrics(gauges: { waiting: () => number; inContact: () => boolean }): Metrics {
+  const registry = new Registry();
+  const registers = [registry];
+  const seconds = new Histogram({
+    name: "tenancy_edge_request_duration_seconds",
+    help: "Time from a request's head to its answer's head",
+    labelNames: ["method", "route", "status"],
+    buckets: [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
+    registers,
+  });
+  new Gauge({
+    name: "tenancy_edge_waiting_calls",
+    help: "Claim and release calls that wait for the operator",
+    registers,
+    collect() {
+      this.set(gauges.waiting());
+    },
+  });
+  new Gauge({
+    name: "tenancy_edge_cluster_contact",
+    help: "1 while every watch of the cluster is open",
+    registers,
+    collect() {
+      this.set(gauges.inContact() ? 1 : 0);
+    },
+  });
+  new Gauge({
+    name: "process_resident_memory_bytes",
+    help: "Resident memory in bytes",
+    registers,
+    collect() {
+      this.set(process.memoryUsage.rss());
+    },
+  });
+  new Counter({
+    name: "process_cpu_seconds_total",
+    help: "CPU time in seconds",
+    registers,
+    collect() {
+      const { user, system } = process.cpuUsage();
+      this.reset();
+      this.inc((user + system) / 1e6);
+    },
+  });
+  // Finding the series of a set of labels costs more than the rest of a health request.
+  const series = new Map<string, ReturnType<typeof seconds.labels>>();
+
+  return {
+    contentType: registry.contentType,
+    render: () => registry.metrics(),
+    exchange({ method, route, status, ms }) {
+      const name = METHODS.has(method) ? method : "other";
+      const key = `${name} ${status} ${route}`;
+      let known = series.get(key);
+      if (known === undefined) {
+        known = seconds.labels(name, route, String(status));
+        series.set(key, known);
+      }
+      known.observe(ms / 1000);
+    },
+  };
+}

@@ -1,0 +1,58 @@
+import * as v from "valibot";
+import { HttpError } from "./http-error.ts";
+import { jsonSyntaxError } from "./json-syntax-error.ts";
+import { quote } from "./quote.ts";
+import { readBody } from "./read-body.ts";
+import { typeName } from "./type-name.ts";
+
+const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json *(?:;|$)/i;
+
+/**
+ * Reads a request's body as a JSON object that fits a schema; unknown keys are refused, so that a misspelt one is noticed.
+ *
+ * @throws HttpError 400 that names each place, such as `body.workload: must be a string, got number`; 413 over 1 MiB
+ */
+export async function readJson<const Entries extends v.ObjectEntries>(
+  request: Request,
+  schema: v.StrictObjectSchema<Entries, undefined>,
+): Promise<v.InferOutput<v.StrictObjectSchema<Entries, undefined>>> {
+  const type = request.headers.get("content-type");
+  if (type !== null && !JSON_TYPE.test(type)) {
+    throw new HttpError(400, `content-type: must be application/json, got ${quote(type)}`);
+  }
+  const body = parse(await readBody(request));
+  const known = Object.keys(schema.entries);
+  const unknown = Object.keys(body).filter((key) => !known.includes(key));
+  if (unknown.length > 0) {
+    const names = unknown.slice(0, 5).map(quote).join(", ");
+    throw new HttpError(
+      400,
+      `body: unknown ${unknown.length === 1 ? "key" : "keys"} ${names}; known are ${known.join(", ")}`,
+    );
+  }
+  const checked = v.safeParse(schema, body);
+  if (!checked.success) throw new HttpError(400, checked.issues.map(problem).join("; "));
+  return checked.output;
+}
+
+function parse(text: string): object {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (cause) {
+    if (text.trim() === "") throw new HttpError(400, "body: must be a JSON object, got nothing");
+    const where = jsonSyntaxError(text) ?? "nested too deeply";
+    throw new HttpError(400, `body: is not JSON: ${where}`, { cause });
+  }
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    throw new HttpError(400, `body: must be a JSON object, got ${typeName(value)}`);
+  }
+  return value;
+}
+
+function problem(issue: v.BaseIssue<unknown>): string {
+  const place = ["body", ...(issue.path ?? []).map((item) => String(item.key))].join(".");
+  if (issue.kind !== "schema") return `${place}: ${issue.message}`;
+  if (issue.input === undefined) return `${place}: is required`;
+  return `${place}: must be ${issue.expected === "Object" ? "an object" : `a ${issue.expected}`}, got ${typeName(issue.input)}`;
+}

@@ -1,0 +1,20 @@
+import type { RequestContext } from "./request-context.ts";
+
+/** A request that the router matched: the raw path parameters and the query are on it. */
+export interface RoutedRequest extends Request {
+  /** The pattern that matched. */
+  readonly route: string;
+  /** Path segments as sent, still percent-encoded. */
+  readonly params: Readonly<Record<string, string>>;
+  readonly query: Readonly<Record<string, string | string[] | undefined>>;
+}
+
+/** One line of the route table; 405, `Allow` and HEAD derive from the table. */
+export interface Route {
+  readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+  /** An itty-router pattern, such as `/api/v1/tenants/:id`. */
+  readonly path: string;
+  /** Answers without an API key (spec.md, section 5). */
+  readonly public?: boolean;
+  readonly handle: (request: RoutedRequest, context: RequestContext) => Response | Promise<Response>;
+}

@@ -1,0 +1,68 @@
+import { IttyRouter } from "itty-router";
+import { HttpError } from "./http-error.ts";
+import { quote } from "./quote.ts";
+import type { RequestContext } from "./request-context.ts";
+import type { Route, RoutedRequest } from "./route.ts";
+
+type Step = (request: RoutedRequest, context: RequestContext) => unknown;
+
+/**
+ * Builds the dispatch of a route table, in its order: itty-router tries one pattern after the other, so hot routes come first.
+ *
+ * HEAD of every GET route, 405 with `Allow`, and 404 derive from the table. `authenticate` runs before everything but public
+ * routes, also before 404 and 405, which tell strangers nothing.
+ */
+export function createRouter(
+  routes: readonly Route[],
+  options: { authenticate?: (request: Request) => void },
+): (request: Request, context: RequestContext) => Promise<Response> {
+  const router = IttyRouter<RoutedRequest, [RequestContext], Response>();
+  const { authenticate } = options;
+  const guard: Step[] = authenticate === undefined ? [] : [(request) => authenticate(request)];
+  const guardOf = (isPublic: boolean | undefined): Step[] => (isPublic === true ? [] : guard);
+
+  for (const route of routes) on(route.method, route.path, [...guardOf(route.public), route.handle]);
+  for (const route of routes) {
+    if (route.method === "GET") on("HEAD", route.path, [...guardOf(route.public), route.handle]);
+  }
+  for (const [path, allowed] of methodsByPath(routes)) {
+    const isPublic = routes.some((route) => route.path === path && route.public === true);
+    on("ALL", path, [...guardOf(isPublic), (request) => refuseMethod(request, allowed)]);
+  }
+  on("ALL", "*", [...guard, refusePath]);
+
+  return (request, context) => router.fetch(request, context);
+
+  function on(method: Route["method"] | "HEAD" | "ALL", path: string, steps: readonly Step[]): void {
+    const register = router[method.toLowerCase()];
+    if (register === undefined) throw new Error(`Cannot route ${method} ${path}: itty-router knows no such method`);
+    register(path, ...steps);
+  }
+}
+
+function methodsByPath(routes: readonly Route[]): Map<string, string[]> {
+  const methods = new Map<string, string[]>();
+  for (const { method, path } of routes) {
+    const known = methods.get(path) ?? [];
+    known.push(...(method === "GET" ? ["GET", "HEAD"] : [method]));
+    methods.set(path, known);
+  }
+  return methods;
+}
+
+function refuseMethod(request: RoutedRequest, allowed: readonly string[]): never {
+  const allow = allowed.join(", ");
+  throw new HttpError(405, `${request.method} is not supported here; ${allow} ${allowed.length === 1 ? "is" : "are"}`, {
+    headers: { allow },
+  });
+}
+
+function refusePath(request: RoutedRequest): never {
+  const { pathname } = new URL(request.url);
+  try {
+    decodeURIComponent(pathname);
+  } catch (cause) {
+    throw new HttpError(400, "path: is not valid percent-encoding", { cause });
+  }
+  throw new HttpError(404, `there is no route ${request.method} ${quote(pathname)}`);
+}

@@ -1,0 +1,10 @@
+import { jsonResponse } from "../json-response.ts";
+import type { Route } from "../route.ts";
+
+/** `GET /api/v1/health`: the process is alive, whatever the cluster does (spec.md, section 4.1). */
+export const healthRoute: Route = {
+  method: "GET",
+  path: "/api/v1/health",
+  public: true,
+  handle: () => jsonResponse({ status: "ok" }),
+};

@@ -1,0 +1,109 @@
+import { isAlreadyExists, isNotFound } from "../../crds/client/api-error.ts";
+import type { ClusterClient } from "../../crds/client/cluster-client.ts";
+import { workloads } from "../../crds/kinds.ts";
+import { finalizer } from "../../crds/labels.ts";
+import type { Workload } from "../../crds/workload.ts";
+import type { ClusterView } from "../cluster-view.ts";
+import { HttpError } from "../http-error.ts";
+import { jsonResponse } from "../json-response.ts";
+import { pathParam } from "../path-param.ts";
+import { quote } from "../quote.ts";
+import type { Route } from "../route.ts";
+import { workloadNameRule } from "../workload-name-rule.ts";
+import { readWorkload } from "./read-workload.ts";
+import { readWorkloadBody } from "./read-workload-body.ts";
+import { replaceWorkload } from "./replace-workload.ts";
+import { workloadNotFound } from "./workload-not-found.ts";
+import { workloadResponse } from "./workload-response.ts";
+
+const ALL = "/api/v1/workloads";
+const ONE = "/api/v1/workloads/:name";
+
+/** The routes of spec.md, section 4.2: each is a live call, so that what was written elsewhere a moment ago shows. */
+export function workloadRoutes(options: {
+  client: ClusterClient;
+  namespace: string;
+  view: Pick<ClusterView, "workloads">;
+}): Route[] {
+  const { client, namespace, view } = options;
+
+  return [
+    {
+      method: "GET",
+      path: ALL,
+      async handle() {
+        const { items } = await client.list(workloads, { namespace });
+        return jsonResponse(items.map(workloadResponse).sort(byName));
+      },
+    },
+    {
+      method: "GET",
+      path: ONE,
+      async handle(request) {
+        return jsonResponse(
+          workloadResponse(await readWorkload(pathParam(request, "name", workloadNameRule), options)),
+        );
+      },
+    },
+    {
+      method: "POST",
+      path: ALL,
+      async handle(request) {
+        const { name, spec } = await readWorkloadBody(request);
+        if (name === undefined) throw new HttpError(400, "body.name: is required");
+        if (!workloadNameRule.accepts(name)) {
+          throw new HttpError(400, `body.name: ${workloadNameRule.says}, got ${quote(name)}`);
+        }
+        const created = await create({ metadata: { name, namespace, finalizers: [finalizer.inUse] }, spec });
+        return jsonResponse(workloadResponse(created), { status: 201 });
+      },
+    },
+    {
+      method: "PUT",
+      path: ONE,
+      async handle(request) {
+        const name = pathParam(request, "name", workloadNameRule);
+        const body = await readWorkloadBody(request);
+        if (body.name !== undefined && body.name !== name) {
+          throw new HttpError(
+            400,
+            `body.name: must be ${quote(name)} as in the path, got ${quote(body.name)}; names cannot change`,
+          );
+        }
+        const replaced = await replaceWorkload({ name, spec: body.spec }, options);
+        view.workloads.put(replaced);
+        return jsonResponse(workloadResponse(replaced));
+      },
+    },
+    {
+      method: "DELETE",
+      path: ONE,
+      async handle(request) {
+        const name = pathParam(request, "name", workloadNameRule);
+        try {
+          const left = await client.delete(workloads, { namespace, name });
+          if (left !== undefined) view.workloads.put(left);
+        } catch (error) {
+          throw isNotFound(error) ? workloadNotFound(name) : error;
+        }
+        return jsonResponse({ status: "deleted" });
+      },
+    },
+  ];
+
+  async function create(workload: Workload): Promise<Workload> {
+    try {
+      const created = await client.create(workloads, workload);
+      view.workloads.put(created);
+      return created;
+    } catch (error) {
+      if (!isAlreadyExists(error)) throw error;
+      const { name } = workload.metadata;
+      throw new HttpError(409, `workload ${quote(name)} exists already; change it with PUT ${ALL}/${name}`);
+    }
+  }
+}
+
+function byName(a: { name: string }, b: { name: string }): number {
+  return a.name < b.name ? -1 : 1;
+}

@@ -1,0 +1,46 @@
+import type { Claim } from "../../crds/claim.ts";
+import { claims } from "../../crds/kinds.ts";
+import { annotation } from "../../crds/labels.ts";
+import type { OperatorContext } from "../context.ts";
+import { podIncarnation } from "./claim-pods.ts";
+import { patchClaimStatus } from "./claim-status.ts";
+
+/** Why a claim could not be fulfilled (design.md, section 4, "Claim"). */
+export type ClaimErrorReason =
+  | "WorkloadNotFound"
+  | "WorkloadNotReady"
+  | "ImagePullFailed"
+  | "CrashLooping"
+  | "StartTimeout"
+  | "QuotaExceeded"
+  | "RestoreFailed"
+  | "Duplicate";
+
+/**
+ * Puts a claim into `Error`. The incarnation moves on with the same write, so that a pod which the claim still has is stale from then
+ * on and the next run deletes it, and a caller who claims again at once gets a new one.
+ */
+export async function failClaim(
+  claim: Claim,
+  context: OperatorContext,
+  { reason, message }: { reason: ClaimErrorReason; message: string },
+): Promise<undefined> {
+  const failed = await patchClaimStatus(
+    claim,
+    {
+      phase: "Error",
+      reason,
+      message,
+      attempt: claim.metadata.annotations?.[annotation.attempt] ?? null,
+      podIncarnation: podIncarnation(claim) + 1,
+      instanceId: null,
+      endpoint: null,
+      source: null,
+      claimedAt: null,
+    },
+    context,
+  );
+  context.metrics.claimErrors.inc({ reason });
+  context.events.record({ resource: claims, object: failed, type: "Warning", reason, message });
+  return undefined;
+}

@@ -1,0 +1,34 @@
+import type { Claim } from "../../crds/claim.ts";
+import type { OperatorContext } from "../context.ts";
+
+/** The index value under which claims of the same tenant on the same workload stand. */
+export function pairKey(claim: Claim): string {
+  return `${claim.spec.tenantId}/${claim.spec.workloadRef}`;
+}
+
+/**
+ * The claim object that holds this claim's place, if another does: a tenant has at most one claim a workload (spec.md, section 2.3).
+ *
+ * One that is being released comes first, since its files are; then the one that is Active; then the oldest.
+ */
+export function findRival(claim: Claim, { informers }: OperatorContext): Claim | undefined {
+  let rival: Claim | undefined;
+  for (const other of informers.claims.store.by("pair", pairKey(claim))) {
+    if (other.metadata.uid === claim.metadata.uid || isDuplicate(other)) continue;
+    if (goesBefore(other, rival ?? claim)) rival = other;
+  }
+  return rival;
+}
+
+function isDuplicate({ status }: Claim): boolean {
+  return status?.phase === "Error" && status.reason === "Duplicate";
+}
+
+function goesBefore(one: Claim, other: Claim): boolean {
+  return place(one) < place(other);
+}
+
+function place({ metadata, status }: Claim): string {
+  const rank = metadata.deletionTimestamp !== undefined ? 0 : status?.phase === "Active" ? 1 : 2;
+  return `${rank} ${metadata.creationTimestamp} ${metadata.uid}`;
+}

@@ -1,0 +1,84 @@
+import type { Claim } from "../../crds/claim.ts";
+import { isConflict, isNotFound } from "../../crds/client/api-error.ts";
+import { claims } from "../../crds/kinds.ts";
+import { annotation, finalizer, label } from "../../crds/labels.ts";
+import type { OperatorContext } from "../context.ts";
+import { podState } from "../pod/pod-state.ts";
+import type { ReconcileResult } from "../queue.ts";
+import { claimPods } from "./claim-pods.ts";
+import { patchClaimStatus } from "./claim-status.ts";
+import { deletePod } from "./delete-pod.ts";
+import { failClaim } from "./fail-claim.ts";
+import { findRival } from "./find-rival.ts";
+import { releaseClaim } from "./release-claim.ts";
+import { startPod } from "./start-pod.ts";
+import { superviseStart } from "./supervise-start.ts";
+
+/**
+ * Brings one claim towards a running pod of its own, or towards its end (spec.md, section 3.1; design.md, section 4).
+ *
+ * Level-triggered: each run looks only at the claim and its pods as they are now, makes at most the writes that are missing, and
+ * leaves the rest to the run that those writes' events start. Killed between any two writes, the next run goes on from there.
+ */
+export async function reconcileClaim(key: string, context: OperatorContext): Promise<ReconcileResult> {
+  const claim = context.informers.claims.store.get(key);
+  if (claim === undefined) return undefined;
+  try {
+    if (claim.metadata.deletionTimestamp !== undefined) return await releaseClaim(claim, context);
+    return await fulfilClaim(claim, context);
+  } catch (error) {
+    // Somebody else wrote the claim, or it is gone: the event of that is on its way and starts the next run. Should it be lost,
+    // the next run comes all the same.
+    if (isConflict(error) || isNotFound(error)) return { requeueAfterMs: 1000 };
+    throw error;
+  }
+}
+
+async function fulfilClaim(claim: Claim, context: OperatorContext): Promise<ReconcileResult> {
+  if (!isPrepared(claim)) return prepare(claim, context);
+  const { current, stale } = claimPods(claim, context);
+  if (stale.length > 0) await Promise.all(stale.map((pod) => deletePod(pod, context)));
+
+  const phase = claim.status?.phase ?? "Pending";
+  if (phase === "Error") {
+    if (!isAnswered(claim)) await patchClaimStatus(claim, { phase: "Pending", reason: null, message: null }, context);
+    return undefined;
+  }
+
+  const rival = findRival(claim, context);
+  if (rival !== undefined) {
+    // Its files are on their way to the archive: this claim may not start before they are there. Its deletion starts the next run.
+    if (rival.metadata.deletionTimestamp !== undefined) return undefined;
+    const message = `tenant "${claim.spec.tenantId}" already holds claim "${rival.metadata.name}" on workload "${claim.spec.workloadRef}": use that one, or delete it first`;
+    return failClaim(claim, context, { reason: "Duplicate", message });
+  }
+
+  if (current === undefined) return startPod(claim, context);
+  const state = podState(current);
+  if (phase === "Active" && state.state !== "lost") return undefined;
+  return superviseStart({ claim, pod: current, state }, context);
+}
+
+/** Whether the claim carries the finalizer that holds it through its release, and its tenant's label. */
+function isPrepared(claim: Claim): boolean {
+  const { finalizers, labels } = claim.metadata;
+  return finalizers?.includes(finalizer.release) === true && labels?.[label.tenant] === claim.spec.tenantId;
+}
+
+/** Adds what the REST API sets at creation and a claim made with kubectl lacks. */
+async function prepare(claim: Claim, context: OperatorContext): Promise<ReconcileResult> {
+  const { name, namespace = "", resourceVersion, finalizers = [] } = claim.metadata;
+  const metadata = {
+    resourceVersion,
+    finalizers: [...new Set([...finalizers, finalizer.release])],
+    labels: { [label.tenant]: claim.spec.tenantId },
+  };
+  const body = { metadata };
+  context.informers.claims.put(await context.client.patch(claims, { namespace, name }, { type: "merge", body }));
+  return undefined;
+}
+
+/** Whether an `Error` answers the latest attempt: claiming again changes the annotation (design.md, section 4). */
+function isAnswered(claim: Claim): boolean {
+  return (claim.status?.attempt ?? "") === (claim.metadata.annotations?.[annotation.attempt] ?? "");
+}

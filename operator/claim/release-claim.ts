@@ -1,0 +1,40 @@
+import type { Claim } from "../../crds/claim.ts";
+import { isNotFound } from "../../crds/client/api-error.ts";
+import { claims } from "../../crds/kinds.ts";
+import { finalizer } from "../../crds/labels.ts";
+import type { OperatorContext } from "../context.ts";
+import { patchClaimStatus } from "./claim-status.ts";
+import { deletePod } from "./delete-pod.ts";
+
+/**
+ * Takes a deleted claim through its release (spec.md, section 3.5): `Releasing`, its pods deleted and gone, `Released`, then the
+ * finalizer removed, with which the claim is gone. It needs the claim and the pods alone, never the workload.
+ */
+export async function releaseClaim(claim: Claim, context: OperatorContext): Promise<undefined> {
+  if (!claim.metadata.finalizers?.includes(finalizer.release)) return undefined;
+  const pods = [...context.informers.pods.store.by("claimUid", claim.metadata.uid ?? "")];
+  const phase = claim.status?.phase;
+
+  if (pods.length > 0) {
+    if (phase !== "Releasing")
+      await patchClaimStatus(claim, { phase: "Releasing", reason: null, message: null }, context);
+    await Promise.all(pods.map((pod) => deletePod(pod, context)));
+    // The event of each pod's end starts the next run.
+    return undefined;
+  }
+  const released =
+    phase === "Released" ? claim : await patchClaimStatus(claim, { phase: "Released", endpoint: null }, context);
+  await letGo(released, context);
+  return undefined;
+}
+
+async function letGo(claim: Claim, { client, informers }: OperatorContext): Promise<void> {
+  const { name, namespace = "", resourceVersion, finalizers = [] } = claim.metadata;
+  const metadata = { resourceVersion, finalizers: finalizers.filter((held) => held !== finalizer.release) };
+  try {
+    const left = await client.patch(claims, { namespace, name }, { type: "merge", body: { metadata } });
+    if (metadata.finalizers.length > 0) informers.claims.put(left);
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
+  }
+}

@@ -1,0 +1,36 @@
+import type { Claim } from "../../crds/claim.ts";
+import { claims } from "../../crds/kinds.ts";
+import type { OperatorContext } from "../context.ts";
+import { podIncarnation } from "./claim-pods.ts";
+import { patchClaimStatus } from "./claim-status.ts";
+
+/**
+ * Sends a claim back to `Pending` with a new incarnation: its pod is stale from then on, and the next run starts another
+ * (design.md, section 4, "Pod lost").
+ *
+ * @param why what happened, for an Event; without it none is written
+ */
+export async function replacePod(
+  claim: Claim,
+  context: OperatorContext,
+  why?: { reason: string; message: string },
+): Promise<undefined> {
+  const pending = await patchClaimStatus(
+    claim,
+    {
+      phase: "Pending",
+      reason: why?.reason ?? null,
+      message: why?.message ?? null,
+      podIncarnation: podIncarnation(claim) + 1,
+      instanceId: null,
+      endpoint: null,
+      source: null,
+    },
+    context,
+  );
+  if (why !== undefined) {
+    const message = `${why.message}, a new one is started`;
+    context.events.record({ resource: claims, object: pending, type: "Warning", reason: why.reason, message });
+  }
+  return undefined;
+}

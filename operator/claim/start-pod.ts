@@ -1,0 +1,122 @@
+import type { Claim } from "../../crds/claim.ts";
+import { ApiError, isAlreadyExists, isNotFound } from "../../crds/client/api-error.ts";
+import { pods } from "../../crds/client/built-in-resources.ts";
+import { workloads } from "../../crds/kinds.ts";
+import type { Pod } from "../../crds/kubernetes.ts";
+import { annotation, label } from "../../crds/labels.ts";
+import { nameSuffix } from "../../crds/name-suffix.ts";
+import { instanceName } from "../../crds/names.ts";
+import type { Workload } from "../../crds/workload.ts";
+import type { OperatorContext } from "../context.ts";
+import { renderPod } from "../pod/render-pod.ts";
+import type { ReconcileResult } from "../queue.ts";
+import { podIncarnation } from "./claim-pods.ts";
+import { type ClaimErrorReason, failClaim } from "./fail-claim.ts";
+import { replacePod } from "./replace-pod.ts";
+
+/** Gives a claim that has no pod a cold one, once its workload is Ready; an Active claim has lost its pod and starts over. */
+export async function startPod(claim: Claim, context: OperatorContext): Promise<ReconcileResult> {
+  if (claim.status?.phase === "Active") {
+    return replacePod(claim, context, { reason: "PodLost", message: `pod "${claim.status.instanceId}" is gone` });
+  }
+  const workload = await findWorkload(claim, context);
+  if (workload === undefined) {
+    const { workloadRef } = claim.spec;
+    const message = `workload "${workloadRef}" does not exist in namespace "${context.config.namespace}": create it, then claim again`;
+    return failClaim(claim, context, { reason: "WorkloadNotFound", message });
+  }
+  const { metadata, status } = workload;
+  if (metadata.deletionTimestamp !== undefined) {
+    const message = `workload "${metadata.name}" is being deleted: claim another, or create it anew when it is gone`;
+    return failClaim(claim, context, { reason: "WorkloadNotReady", message });
+  }
+  // The status of an older spec says nothing. The workload's next event starts the next run.
+  if (status === undefined || status.observedGeneration !== metadata.generation) return undefined;
+  if (status.phase === "Error") {
+    const message = `workload "${metadata.name}" is not ready (${status.reason}): ${status.message}`;
+    return failClaim(claim, context, { reason: "WorkloadNotReady", message });
+  }
+  if (status.phase !== "Ready") return undefined;
+  return createPod(claim, workload, context);
+}
+
+/** The workload from the store, or from the API server, since one made just before the claim may not be in the store yet. */
+async function findWorkload(
+  claim: Claim,
+  { client, config, informers }: OperatorContext,
+): Promise<Workload | undefined> {
+  const { namespace } = config;
+  const name = claim.spec.workloadRef;
+  const known = informers.workloads.store.get(`${namespace}/${name}`);
+  if (known !== undefined) return known;
+  try {
+    const workload = await client.get(workloads, { namespace, name });
+    informers.workloads.put(workload);
+    return workload;
+  } catch (error) {
+    if (isNotFound(error)) return undefined;
+    throw error;
+  }
+}
+
+async function createPod(claim: Claim, workload: Workload, context: OperatorContext): Promise<ReconcileResult> {
+  const { client, config, informers } = context;
+  const { tenantId, workloadRef } = claim.spec;
+  const uid = claim.metadata.uid ?? "";
+  const incarnation = podIncarnation(claim);
+  // The name follows from the claim and its incarnation, so whoever tries this again, this process or its successor, cannot make a
+  // second pod.
+  const name = instanceName({ tenantId, workload: workloadRef, suffix: nameSuffix(uid, incarnation) });
+  const pod = renderPod(
+    workload,
+    {
+      name,
+      labels: { [label.tenant]: tenantId },
+      annotations: {
+        [annotation.claimUid]: uid,
+        [annotation.claim]: claim.metadata.name,
+        [annotation.incarnation]: String(incarnation),
+        [annotation.source]: "cold",
+        [annotation.claimedAt]: new Date().toISOString(),
+      },
+    },
+    config,
+  );
+  try {
+    informers.pods.put(await client.create(pods, pod));
+    return undefined;
+  } catch (error) {
+    if (isAlreadyExists(error)) return adoptPod(claim, name, context);
+    const refusal = refusalOf(error);
+    if (refusal === undefined) throw error;
+    return failClaim(claim, context, refusal);
+  }
+}
+
+/** The name is taken: by this claim's own pod, which the store has not seen, or by one that has to make room. */
+async function adoptPod(claim: Claim, name: string, context: OperatorContext): Promise<ReconcileResult> {
+  let taken: Pod;
+  try {
+    taken = await context.client.get(pods, { namespace: context.config.namespace, name });
+  } catch (error) {
+    if (isNotFound(error)) return { requeueAfterMs: 100 };
+    throw error;
+  }
+  const isOurs = taken.metadata.annotations?.[annotation.claimUid] === claim.metadata.uid;
+  if (isOurs && taken.metadata.deletionTimestamp === undefined) {
+    context.informers.pods.put(taken);
+    return undefined;
+  }
+  return replacePod(claim, context, { reason: "PodLost", message: `pod "${name}" is being deleted` });
+}
+
+/** What an API server's refusal of a pod means for the claim; undefined when trying again may help. */
+function refusalOf(error: unknown): { reason: ClaimErrorReason; message: string } | undefined {
+  if (!(error instanceof ApiError)) return undefined;
+  if (error.status === 403 && /exceeded quota|failed quota|maximum|minimum/.test(error.message)) {
+    const message = `the namespace has no room for another instance: release one or raise its quota, then claim again (${error.message})`;
+    return { reason: "QuotaExceeded", message };
+  }
+  if (error.status !== 403 && error.status !== 422 && error.status !== 400) return undefined;
+  return { reason: "WorkloadNotReady", message: `the cluster refuses the workload's pod: ${error.message}` };
+}

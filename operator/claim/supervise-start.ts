@@ -1,0 +1,55 @@
+import type { Claim } from "../../crds/claim.ts";
+import type { Pod } from "../../crds/kubernetes.ts";
+import type { OperatorContext } from "../context.ts";
+import type { PodState } from "../pod/pod-state.ts";
+import type { ReconcileResult } from "../queue.ts";
+import { activateClaim } from "./activate-claim.ts";
+import { patchClaimStatus } from "./claim-status.ts";
+import { failClaim } from "./fail-claim.ts";
+import { rememberRoot } from "./remember-root.ts";
+import { replacePod } from "./replace-pod.ts";
+
+/** Follows a claim's pod from its creation until it is Ready or cannot become so. */
+export async function superviseStart(
+  { claim, pod, state }: { claim: Claim; pod: Pod; state: PodState },
+  context: OperatorContext,
+): Promise<ReconcileResult> {
+  switch (state.state) {
+    case "ready":
+      return activateClaim(claim, pod, context);
+    case "failed":
+      return failClaim(claim, context, {
+        reason: state.reason,
+        message: `${state.message}: mend the workload, then claim again`,
+      });
+    case "needs-root":
+      await rememberRoot(claim, context);
+      return replacePod(claim, context);
+    case "lost":
+      return replacePod(claim, context, { reason: "PodLost", message: state.message });
+    case "unschedulable":
+      if (state.message !== claim.status?.message) {
+        await patchClaimStatus(claim, { phase: "Pending", reason: "Unschedulable", message: state.message }, context);
+      }
+      return undefined;
+    case "starting":
+      return awaitStart(claim, state, context);
+    default:
+      return state satisfies never;
+  }
+}
+
+async function awaitStart(
+  claim: Claim,
+  { since, message }: { since: string | undefined; message: string },
+  context: OperatorContext,
+): Promise<ReconcileResult> {
+  if (since === undefined) return undefined;
+  const { startTimeoutMs } = context.config;
+  const leftMs = Date.parse(since) + startTimeoutMs - Date.now();
+  if (leftMs > 0) return { requeueAfterMs: leftMs };
+  return failClaim(claim, context, {
+    reason: "StartTimeout",
+    message: `the pod was not ready ${startTimeoutMs / 1000} s after a node took it (${message}): mend the workload, then claim again`,
+  });
+}

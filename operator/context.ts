@@ -1,0 +1,33 @@
+import type { Claim } from "../crds/claim.ts";
+import type { ClusterClient } from "../crds/client/cluster-client.ts";
+import type { Informer } from "../crds/client/informer.ts";
+import type { NetworkPolicy, Pod } from "../crds/kubernetes.ts";
+import type { Log } from "../crds/log.ts";
+import type { Pool } from "../crds/pool.ts";
+import type { Workload } from "../crds/workload.ts";
+import type { OperatorConfig } from "./config.ts";
+import type { EventRecorder } from "./events.ts";
+import type { Metrics } from "./metrics.ts";
+
+/** What every reconciler works with. */
+export interface OperatorContext {
+  /** Refuses to write when this process does not lead. */
+  client: ClusterClient;
+  config: OperatorConfig;
+  informers: Informers;
+  events: EventRecorder;
+  metrics: Metrics;
+  log: Log;
+  /** Applies a child object by server-side apply. */
+  applyNetworkPolicy(policy: NetworkPolicy): Promise<void>;
+}
+
+export interface Informers {
+  claims: Informer<Claim, "uid" | "pair" | "workload" | "waitingFor">;
+  workloads: Informer<Workload, never>;
+  pools: Informer<Pool, "workload">;
+  /** Managed pods only. */
+  pods: Informer<Pod, "claimUid" | "workload">;
+  /** Managed policies only. */
+  networkPolicies: Informer<NetworkPolicy, never>;
+}

@@ -1,0 +1,40 @@
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+
+export type Metrics = ReturnType<typeof createMetrics>;
+
+/** The operator's metrics, in a registry of their own; every label takes its values from a fixed list. */
+export function createMetrics() {
+  const registry = new Registry();
+  const registers = [registry];
+  collectDefaultMetrics({ register: registry });
+  return {
+    registry,
+    leading: new Gauge({ name: "tenancy_operator_leading", help: "1 while this process leads", registers }),
+    reconcileSeconds: new Histogram({
+      name: "tenancy_operator_reconcile_seconds",
+      help: "Time of one reconcile",
+      labelNames: ["lane", "outcome"],
+      buckets: [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5, 30],
+      registers,
+    }),
+    claimSeconds: new Histogram({
+      name: "tenancy_claim_seconds",
+      help: "Time from a claim's creation, or its last attempt, to Active",
+      labelNames: ["source"],
+      buckets: [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 120],
+      registers,
+    }),
+    claimErrors: new Counter({
+      name: "tenancy_claim_errors_total",
+      help: "Claims that could not be fulfilled",
+      labelNames: ["reason"],
+      registers,
+    }),
+    apiRequests: new Counter({
+      name: "tenancy_api_requests_total",
+      help: "Requests to the API server",
+      labelNames: ["verb", "resource", "status"],
+      registers,
+    }),
+  };
+}

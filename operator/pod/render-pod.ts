@@ -1,0 +1,115 @@
+import { createHash } from "node:crypto";
+import { endpointPort, withDefaults } from "../../crds/defaults.ts";
+import type { Pod, PodSpec, Probe } from "../../crds/kubernetes.ts";
+import { annotation, label } from "../../crds/labels.ts";
+import type { Workload } from "../../crds/workload.ts";
+import type { OperatorConfig } from "../config.ts";
+
+/** Who a pod is for: the labels and annotations that tell it from others of the same workload. */
+export interface PodIdentity {
+  name: string;
+  labels: Record<string, string>;
+  annotations: Record<string, string>;
+}
+
+/** Name of the workload's own container in each of its pods. */
+export const WORKLOAD_CONTAINER = "workload";
+
+// A release deletes the pod after the tenant's files are safe, so a program that ignores SIGTERM need not hold it up for long.
+const TERMINATION_GRACE_SECONDS = 10;
+
+/** Renders the hardened pod of a workload (spec.md, section 2.1; design.md, sections 4 and 6). */
+export function renderPod(workload: Workload, identity: PodIdentity, config: OperatorConfig): Pod {
+  const spec = renderPodSpec(workload, config);
+  const resolved = withDefaults(workload.spec);
+  return {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: {
+      name: identity.name,
+      namespace: config.namespace,
+      labels: { [label.managed]: "true", [label.workload]: workload.metadata.name, ...identity.labels },
+      annotations: {
+        [annotation.templateHash]: hash(spec),
+        [annotation.workloadUid]: workload.metadata.uid ?? "",
+        [annotation.idleAction]: resolved.idle.action,
+        ...(resolved.idle.timeoutSeconds !== undefined && {
+          [annotation.idleTimeoutSeconds]: String(resolved.idle.timeoutSeconds),
+        }),
+        ...identity.annotations,
+      },
+    },
+    spec,
+  };
+}
+
+function renderPodSpec(workload: Workload, config: OperatorConfig): PodSpec {
+  const { image, resources, network, health, entrypoint, runtimeClassName } = withDefaults(workload.spec);
+  const ports = [...new Set([endpointPort(workload.spec), ...network.ports])];
+  const disk = `${resources.diskGb}Gi`;
+  return {
+    restartPolicy: "Always",
+    terminationGracePeriodSeconds: TERMINATION_GRACE_SECONDS,
+    automountServiceAccountToken: false,
+    enableServiceLinks: false,
+    ...(runtimeClassName !== undefined && { runtimeClassName }),
+    securityContext: { seccompProfile: { type: "RuntimeDefault" } },
+    containers: [
+      {
+        name: WORKLOAD_CONTAINER,
+        image: image.ref ?? "",
+        ...(entrypoint.cmd !== undefined && { command: [entrypoint.cmd] }),
+        ...(entrypoint.args !== undefined && { args: entrypoint.args }),
+        ...(entrypoint.workdir !== undefined && { workingDir: entrypoint.workdir }),
+        env: Object.entries(entrypoint.env).map(([name, value]) => ({ name, value })),
+        ports: ports.map((containerPort) => ({ containerPort })),
+        resources: {
+          limits: { cpu: String(resources.vcpus), memory: `${resources.memoryMb}Mi`, "ephemeral-storage": disk },
+          requests: {
+            cpu: `${Math.max(1, Math.round((resources.vcpus * 1000) / config.cpuOvercommit))}m`,
+            memory: `${Math.max(1, Math.round((resources.memoryMb * 1024) / config.memoryOvercommit))}Ki`,
+            "ephemeral-storage": disk,
+          },
+        },
+        // The last lines of what a failing program wrote are what its claim's message shows.
+        terminationMessagePolicy: "FallbackToLogsOnError",
+        securityContext: {
+          allowPrivilegeEscalation: false,
+          capabilities: { drop: ["ALL"] },
+          ...(workload.status?.runsAsRoot !== true && { runAsNonRoot: true }),
+        },
+        ...(health?.httpGet !== undefined && probes({ ...health, httpGet: health.httpGet }, config.startTimeoutMs)),
+      },
+    ],
+  };
+}
+
+/**
+ * Readiness as the workload asks for it, after a start-up probe once a second: with the readiness probe alone a container that is not
+ * up at its first probe would stay unready for a whole interval. There is no liveness probe, since a restart throws away what the
+ * program holds in memory.
+ */
+function probes(
+  health: { intervalSeconds: number; unhealthyThreshold: number; httpGet: { path: string; port: number } },
+  startTimeoutMs: number,
+): { startupProbe: Probe; readinessProbe: Probe } {
+  const { httpGet, intervalSeconds, unhealthyThreshold } = health;
+  return {
+    startupProbe: {
+      httpGet,
+      periodSeconds: 1,
+      timeoutSeconds: 2,
+      failureThreshold: Math.ceil(startTimeoutMs / 1000) + 60,
+    },
+    readinessProbe: {
+      httpGet,
+      periodSeconds: intervalSeconds,
+      timeoutSeconds: Math.min(intervalSeconds, 5),
+      failureThreshold: unhealthyThreshold,
+    },
+  };
+}
+
+function hash(value: unknown): string {
+  return createHash("sha256").update(JSON.stringify(value)).digest("hex").slice(0, 16);
+}

@@ -1,0 +1,125 @@
+import type { Claim } from "../crds/claim.ts";
+import type { ClusterClient } from "../crds/client/cluster-client.ts";
+import { keyOf } from "../crds/client/key-of.ts";
+import type { KubernetesObject, NetworkPolicy, Pod } from "../crds/kubernetes.ts";
+import { annotation, label } from "../crds/labels.ts";
+import type { Log } from "../crds/log.ts";
+import type { Pool } from "../crds/pool.ts";
+import type { Workload } from "../crds/workload.ts";
+import { pairKey } from "./claim/find-rival.ts";
+import { reconcileClaim } from "./claim/reconcile-claim.ts";
+import type { OperatorConfig } from "./config.ts";
+import type { Informers, OperatorContext } from "./context.ts";
+import { createEventRecorder } from "./events.ts";
+import { fencedClient, NotLeadingError } from "./fenced-client.ts";
+import type { Term } from "./leader.ts";
+import type { Metrics } from "./metrics.ts";
+import { reconcilePod } from "./pod/reconcile-pod.ts";
+import { createQueue } from "./queue.ts";
+import { reconcileWorkload } from "./workload/reconcile-workload.ts";
+
+interface Change<T extends KubernetesObject> {
+  type: "added" | "modified" | "deleted";
+  object: T;
+  previous?: T | undefined;
+}
+
+/** What each kind of change asks the queue to look at. */
+export interface Wake {
+  claim(change: Change<Claim>): void;
+  workload(change: Change<Workload>): void;
+  pool(change: Change<Pool>): void;
+  pod(change: Change<Pod>): void;
+  policy(change: Change<NetworkPolicy>): void;
+}
+
+/** Starts the reconcilers of one term as leader: the queue with its lanes, and what wakes them. */
+export function runTerm(options: {
+  client: ClusterClient;
+  config: OperatorConfig;
+  informers: Informers;
+  metrics: Metrics;
+  log: Log;
+  term: Term;
+  applyNetworkPolicy(policy: NetworkPolicy): Promise<void>;
+}): { wake: Wake; stop(): Promise<void> } {
+  const { config, informers, metrics, log, term } = options;
+  const client = fencedClient(options.client, term);
+  const events = createEventRecorder({ client, namespace: config.namespace, log });
+  const context: OperatorContext = {
+    client,
+    config,
+    informers,
+    events,
+    metrics,
+    log,
+    async applyNetworkPolicy(policy) {
+      if (term.writeTimeLeftMs() === 0) throw new NotLeadingError("Cannot write: this operator does not lead");
+      await options.applyNetworkPolicy(policy);
+    },
+  };
+  const queue = createQueue({
+    lanes: {
+      claim: { priority: 0, concurrency: 64, reconcile: (key) => reconcileClaim(key, context) },
+      workload: { priority: 1, concurrency: 4, reconcile: (key) => reconcileWorkload(key, context) },
+      pod: { priority: 2, concurrency: 4, reconcile: (key) => reconcilePod(key, context) },
+    },
+    log,
+    onReconciled: ({ lane, outcome, seconds }) => metrics.reconcileSeconds.observe({ lane, outcome }, seconds),
+    isWorthLogging: (error) => !(error instanceof NotLeadingError),
+  });
+
+  function addWorkload(name: string): void {
+    queue.add("workload", `${config.namespace}/${name}`);
+  }
+
+  function addIfHeld(workload: string | undefined): void {
+    const held = informers.workloads.store.get(`${config.namespace}/${workload}`);
+    if (held?.metadata.deletionTimestamp !== undefined) addWorkload(held.metadata.name);
+  }
+
+  const wake: Wake = {
+    claim({ type, object }) {
+      if (type !== "deleted") {
+        queue.add("claim", keyOf(object));
+        return;
+      }
+      for (const sibling of informers.claims.store.by("pair", pairKey(object))) queue.add("claim", keyOf(sibling));
+      for (const pod of informers.pods.store.by("claimUid", object.metadata.uid ?? "")) queue.add("pod", keyOf(pod));
+      addIfHeld(object.spec.workloadRef);
+    },
+    workload({ type, object, previous }) {
+      if (type !== "deleted") queue.add("workload", keyOf(object));
+      const isNews =
+        type !== "modified" ||
+        object.status?.phase !== previous?.status?.phase ||
+        previous?.status?.observedGeneration !== object.status?.observedGeneration;
+      if (!isNews) return;
+      for (const claim of informers.claims.store.by("waitingFor", object.metadata.name))
+        queue.add("claim", keyOf(claim));
+    },
+    pool({ type, object }) {
+      if (type === "deleted") addIfHeld(object.spec.workloadRef);
+    },
+    pod({ type, object }) {
+      const claimUid = object.metadata.annotations?.[annotation.claimUid];
+      if (type === "deleted") addIfHeld(object.metadata.labels?.[label.workload]);
+      if (claimUid === undefined) return;
+      const holders = informers.claims.store.by("uid", claimUid);
+      for (const claim of holders) queue.add("claim", keyOf(claim));
+      if (holders.size === 0 && type !== "deleted") queue.add("pod", keyOf(object));
+    },
+    policy({ type, object, previous }) {
+      const workload = object.metadata.labels?.[label.workload];
+      const isEdited = type === "modified" && previous?.metadata.generation !== object.metadata.generation;
+      if (workload !== undefined && (type === "deleted" || isEdited)) addWorkload(workload);
+    },
+  };
+
+  async function stop(): Promise<void> {
+    await queue.stop();
+    await events.flush();
+  }
+
+  return { wake, stop };
+}

@@ -1,0 +1,154 @@
+import { networkPolicies, pods } from "../crds/client/built-in-resources.ts";
+import type { ClusterClient } from "../crds/client/cluster-client.ts";
+import { startInformer } from "../crds/client/informer.ts";
+import type { ListWatchState } from "../crds/client/list-watch-state.ts";
+import { claims, pools, workloads } from "../crds/kinds.ts";
+import type { KubernetesObject, NetworkPolicy } from "../crds/kubernetes.ts";
+import { annotation, label } from "../crds/labels.ts";
+import type { Log } from "../crds/log.ts";
+import { pairKey } from "./claim/find-rival.ts";
+import type { OperatorConfig } from "./config.ts";
+import type { Informers } from "./context.ts";
+import { runWhenLeading } from "./leader.ts";
+import type { Metrics } from "./metrics.ts";
+import { runTerm, type Wake } from "./run-term.ts";
+import { applyNetworkPolicy } from "./workload/apply-network-policy.ts";
+
+export const LEASE_NAME = "tenancy-operator";
+
+export interface OperatorOptions {
+  client: ClusterClient;
+  config: OperatorConfig;
+  metrics: Metrics;
+  log: Log;
+  /** Unique to this process. */
+  identity: string;
+  /** Aborted for a clean stop. */
+  signal: AbortSignal;
+  applyNetworkPolicy?: (policy: NetworkPolicy) => Promise<void>;
+}
+
+export interface Operator {
+  /** Resolves when every store holds what the cluster has. */
+  synced: Promise<void>;
+  /** Whether every watch is in contact with the API server. */
+  isReady(): boolean;
+  /** Resolves after a clean stop. */
+  done: Promise<void>;
+}
+
+/** Watches the cluster from the start, leading or not, so that a new leader goes to work at once. */
+export function startOperator(options: OperatorOptions): Operator {
+  const { client, config, metrics, log, signal } = options;
+  const { namespace } = config;
+  let wake: Wake | undefined;
+  const watching = new Set<string>();
+  const follow = (name: string) => ({
+    onState: ({ kind }: ListWatchState) => (kind === "watching" ? watching.add(name) : watching.delete(name)),
+  });
+
+  const managed = `${label.managed}=true`;
+  const shared = { client, namespace, signal, log };
+  const informers: Informers = {
+    claims: startInformer({
+      ...shared,
+      ...follow("claims"),
+      resource: claims,
+      indexes: {
+        uid: (claim) => claim.metadata.uid,
+        pair: pairKey,
+        workload: (claim) => claim.spec.workloadRef,
+        waitingFor: (claim) => ((claim.status?.phase ?? "Pending") === "Pending" ? claim.spec.workloadRef : undefined),
+      },
+      onChange: (change) => wake?.claim(change),
+    }),
+    workloads: startInformer({
+      ...shared,
+      ...follow("workloads"),
+      resource: workloads,
+      indexes: {},
+      onChange: (change) => wake?.workload(change),
+    }),
+    pools: startInformer({
+      ...shared,
+      ...follow("pools"),
+      resource: pools,
+      indexes: { workload: (pool) => pool.spec.workloadRef },
+      onChange: (change) => wake?.pool(change),
+    }),
+    pods: startInformer({
+      ...shared,
+      ...follow("pods"),
+      resource: pods,
+      labelSelector: managed,
+      indexes: {
+        claimUid: (pod) => pod.metadata.annotations?.[annotation.claimUid],
+        workload: (pod) => pod.metadata.labels?.[label.workload],
+      },
+      onChange: (change) => wake?.pod(change),
+    }),
+    networkPolicies: startInformer({
+      ...shared,
+      ...follow("networkPolicies"),
+      resource: networkPolicies,
+      labelSelector: managed,
+      indexes: {},
+      onChange: (change) => wake?.policy(change),
+    }),
+  };
+  const all = Object.values(informers);
+  const synced = Promise.all(all.map((informer) => informer.synced)).then(() => undefined);
+
+  const leading = runWhenLeading({
+    client,
+    namespace,
+    leaseName: LEASE_NAME,
+    identity: options.identity,
+    leaseMs: config.leaseMs,
+    log,
+    signal,
+    async lead(term) {
+      await Promise.race([synced, aborted(term.signal), aborted(signal)]);
+      if (term.signal.aborted || signal.aborted) return;
+      metrics.leading.set(1);
+      const running = runTerm({
+        ...options,
+        informers,
+        term,
+        applyNetworkPolicy: options.applyNetworkPolicy ?? applyNetworkPolicy,
+      });
+      wake = running.wake;
+      enqueueAll(informers, running.wake);
+      await Promise.race([aborted(term.signal), aborted(signal)]);
+      wake = undefined;
+      metrics.leading.set(0);
+      await running.stop();
+    },
+  });
+
+  return {
+    synced,
+    isReady: () => watching.size === all.length,
+    done: Promise.all([leading, ...all.map((informer) => informer.done)]).then(() => undefined),
+  };
+}
+
+/** A new leader looks at everything once; from then on events say what to look at. */
+function enqueueAll(informers: Informers, wake: Wake): void {
+  const each = <T extends KubernetesObject>(
+    objects: Iterable<T>,
+    visit: (change: { type: "added"; object: T }) => void,
+  ) => {
+    for (const object of objects) visit({ type: "added", object });
+  };
+  each(informers.workloads.store.values(), wake.workload);
+  each(informers.claims.store.values(), wake.claim);
+  each(informers.pods.store.values(), wake.pod);
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener("abort", () => resolve(), { once: true });
+  });
+}

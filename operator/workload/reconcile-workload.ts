@@ -1,0 +1,119 @@
+import { isDeepStrictEqual } from "node:util";
+import { isConflict, isNotFound } from "../../crds/client/api-error.ts";
+import { networkPolicies } from "../../crds/client/built-in-resources.ts";
+import { workloads } from "../../crds/kinds.ts";
+import { finalizer } from "../../crds/labels.ts";
+import { policyName } from "../../crds/names.ts";
+import type { Workload } from "../../crds/workload.ts";
+import type { OperatorContext } from "../context.ts";
+import type { ReconcileResult } from "../queue.ts";
+import { renderPolicy } from "./render-policy.ts";
+import { workloadProblem } from "./workload-problem.ts";
+
+/**
+ * Brings one workload to `Ready` or `Error` (spec.md, section 3.3). Its network policy is in place before it is `Ready`, and no pod
+ * is made before that, so no pod is ever without its policy (design.md, section 4, "Workload").
+ */
+export async function reconcileWorkload(key: string, context: OperatorContext): Promise<ReconcileResult> {
+  const workload = context.informers.workloads.store.get(key);
+  if (workload === undefined) return undefined;
+  try {
+    if (workload.metadata.deletionTimestamp !== undefined) return await letGoWhenUnused(workload, context);
+    if (!workload.metadata.finalizers?.includes(finalizer.inUse))
+      return await patchFinalizers(workload, [finalizer.inUse], context);
+    await healPolicy(workload, context);
+    return await writeStatus(workload, context);
+  } catch (error) {
+    if (isConflict(error) || isNotFound(error)) return { requeueAfterMs: 1000 };
+    throw error;
+  }
+}
+
+/** Applies the policy unless it stands as rendered; one that a person deleted or edited comes back. */
+async function healPolicy(
+  workload: Workload,
+  { informers, config, applyNetworkPolicy }: OperatorContext,
+): Promise<void> {
+  const wanted = renderPolicy(workload, config.namespace);
+  const present = informers.networkPolicies.store.get(`${config.namespace}/${wanted.metadata.name}`);
+  if (present !== undefined && isDeepStrictEqual(present.spec, wanted.spec)) return;
+  await applyNetworkPolicy(wanted);
+}
+
+async function writeStatus(workload: Workload, context: OperatorContext): Promise<undefined> {
+  const { generation = 0, namespace = "", name, resourceVersion } = workload.metadata;
+  const problem = workloadProblem(workload.spec);
+  const status = {
+    phase: problem === undefined ? ("Ready" as const) : ("Error" as const),
+    reason: problem?.reason ?? null,
+    message: problem?.message ?? null,
+    observedGeneration: generation,
+    // What was learnt of the image says nothing about the one that may have taken its place.
+    ...(workload.status?.observedGeneration !== generation && { runsAsRoot: null }),
+  };
+  const { phase, reason, message, observedGeneration } = workload.status ?? {};
+  if (isDeepStrictEqual(status, { phase, reason: reason ?? null, message: message ?? null, observedGeneration }))
+    return undefined;
+
+  const conditions = [
+    {
+      type: "Ready",
+      status: problem === undefined ? "True" : "False",
+      reason: problem?.reason ?? "Valid",
+      message: problem?.message ?? "The workload can be claimed",
+      observedGeneration: generation,
+      lastTransitionTime: new Date().toISOString(),
+    },
+  ];
+  const body = { metadata: { resourceVersion }, status: { ...status, conditions } };
+  const written = await context.client.patch(
+    workloads,
+    { namespace, name },
+    { type: "merge", subresource: "status", body },
+  );
+  context.informers.workloads.put(written);
+  if (problem !== undefined) {
+    context.events.record({
+      resource: workloads,
+      object: written,
+      type: "Warning",
+      reason: problem.reason,
+      message: problem.message,
+    });
+  }
+  return undefined;
+}
+
+/** Holds a deleted workload while claims, pools or pods use it; the last one's end starts the next run. */
+async function letGoWhenUnused(workload: Workload, context: OperatorContext): Promise<undefined> {
+  const { informers, client } = context;
+  const { name, namespace = "" } = workload.metadata;
+  if (!workload.metadata.finalizers?.includes(finalizer.inUse)) return undefined;
+  const users = (["claims", "pools", "pods"] as const).filter(
+    (kind) => informers[kind].store.by("workload", name).size > 0,
+  );
+  if (users.length > 0) {
+    const message = `the workload goes when nothing uses it any longer, now ${users.join(" and ")} do: release its claims and delete its pools`;
+    context.events.record({ resource: workloads, object: workload, type: "Normal", reason: "InUse", message });
+    return undefined;
+  }
+  try {
+    await client.delete(networkPolicies, { namespace, name: policyName(name) });
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
+  }
+  return patchFinalizers(workload, [], context);
+}
+
+/** Replaces this system's finalizers on the workload and leaves others alone. */
+async function patchFinalizers(
+  workload: Workload,
+  ours: string[],
+  { client, informers }: OperatorContext,
+): Promise<undefined> {
+  const { name, namespace = "", resourceVersion, finalizers = [] } = workload.metadata;
+  const metadata = { resourceVersion, finalizers: [...finalizers.filter((held) => held !== finalizer.inUse), ...ours] };
+  const written = await client.patch(workloads, { namespace, name }, { type: "merge", body: { metadata } });
+  if (metadata.finalizers.length > 0) informers.workloads.put(written);
+  return undefined;
+}

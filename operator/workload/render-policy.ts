@@ -1,0 +1,65 @@
+import { withDefaults } from "../../crds/defaults.ts";
+import type { NetworkPolicy, NetworkPolicyEgressRule } from "../../crds/kubernetes.ts";
+import { label } from "../../crds/labels.ts";
+import { policyName } from "../../crds/names.ts";
+import type { Workload } from "../../crds/workload.ts";
+
+// Link-local addresses, where clouds serve instance metadata and credentials, closed in every mode.
+const anyAddressButLinkLocal = [
+  { ipBlock: { cidr: "0.0.0.0/0", except: ["169.254.0.0/16"] } },
+  { ipBlock: { cidr: "::/0", except: ["fd00:ec2::254/128", "fe80::/10"] } },
+];
+
+const clusterDns: NetworkPolicyEgressRule = {
+  to: [
+    {
+      namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": "kube-system" } },
+      podSelector: { matchLabels: { "k8s-app": "kube-dns" } },
+    },
+  ],
+  ports: [
+    { protocol: "UDP", port: 53 },
+    { protocol: "TCP", port: 53 },
+  ],
+};
+
+const egressRules: Record<"none" | "restricted" | "unrestricted", NetworkPolicyEgressRule[]> = {
+  none: [],
+  restricted: [clusterDns, { to: anyAddressButLinkLocal, ports: [{ protocol: "TCP", port: 443 }] }],
+  // Some network plugins match pods by selector alone, never by address.
+  unrestricted: [{ to: [...anyAddressButLinkLocal, { namespaceSelector: {} }] }],
+};
+
+/**
+ * Renders the network policy of a workload's pods, warm and claimed alike (spec.md, section 2.1; design.md, section 6): egress as
+ * `network.access` says, and ingress from every pod but the managed ones, so that no tenant reaches another.
+ *
+ * Written as the API server stores it, so that what is stored can be compared with it.
+ */
+export function renderPolicy(workload: Workload, namespace: string): NetworkPolicy {
+  const egress = egressRules[withDefaults(workload.spec).network.access];
+  return {
+    apiVersion: "networking.k8s.io/v1",
+    kind: "NetworkPolicy",
+    metadata: {
+      name: policyName(workload.metadata.name),
+      namespace,
+      labels: { [label.managed]: "true", [label.workload]: workload.metadata.name },
+    },
+    spec: {
+      podSelector: { matchLabels: { [label.managed]: "true", [label.workload]: workload.metadata.name } },
+      policyTypes: ["Ingress", "Egress"],
+      ingress: [
+        {
+          from: [
+            {
+              namespaceSelector: {},
+              podSelector: { matchExpressions: [{ key: label.managed, operator: "DoesNotExist" }] },
+            },
+          ],
+        },
+      ],
+      ...(egress.length > 0 && { egress }),
+    },
+  };
+}

@@ -1,0 +1,110 @@
+import { join } from "node:path";
+import { installDebianPackages } from "./debian-packages.ts";
+import { binariesFolder } from "./folders.ts";
+import { type Log, silent } from "./log.ts";
+import { PROGRAMS, type ProgramName } from "./programs.ts";
+import type { BinariesSource } from "./sources/binaries-source.ts";
+import { cacheSource } from "./sources/cache.ts";
+import { findOnPath } from "./sources/find-on-path.ts";
+import { isProgram } from "./sources/is-program.ts";
+import { namedFolderSource } from "./sources/named-folder.ts";
+
+/** A set of Kubernetes programs of one version. */
+export interface Binaries {
+  /** Name of the source that they came from. */
+  readonly source: string;
+  /** Version of Kubernetes, such as `v1.34.10`. */
+  readonly version: string;
+  /** Where each of the programs is that were asked for. */
+  readonly programs: Readonly<Partial<Record<ProgramName, string>>>;
+}
+
+export interface FindBinariesOptions {
+  /** @default all of PROGRAMS */
+  need?: readonly ProgramName[];
+  log?: Log;
+  environment?: NodeJS.ProcessEnv;
+  /** Places to look in, best first. */
+  sources?: readonly BinariesSource[];
+  /** Installs Debian's own etcd or kubectl, where neither the set nor the PATH has one. */
+  install?: typeof installDebianPackages;
+}
+
+/** Where Kubernetes programs can come from, best first. */
+export const BINARIES_SOURCES: readonly BinariesSource[] = [
+  namedFolderSource,
+  cacheSource,
+  officialReleaseSource(),
+  goModulesSource,
+  debianSource,
+];
+
+/** Longer than the slowest build takes. */
+const LOCK_LIMIT_MS = 90 * 60_000;
+
+const DEBIAN_PACKAGES = { etcd: "etcd-server", kubectl: "kubernetes-client" } as const;
+
+/**
+ * Returns the Kubernetes programs of the first source that has them, fetched or built now where that is what it takes.
+ *
+ * @throws Error that says of every source why it has none
+ */
+export async function findBinaries(options: FindBinariesOptions = {}): Promise<Binaries> {
+  const log = options.log ?? silent;
+  const need = options.need ?? PROGRAMS;
+  const environment = options.environment ?? process.env;
+  const sources = options.sources ?? BINARIES_SOURCES;
+  const context: SourceContext = { need, environment, log, binariesFolder: binariesFolder(environment) };
+  const ready = sources.filter(isReadySource);
+  const found =
+    (await findIn(ready, context)) ??
+    // One process fetches or builds; whoever waited finds the result in the cache.
+    (await withFileLock(
+      join(context.binariesFolder, "lock"),
+      {
+        what: "the Kubernetes programs",
+        limitMs: LOCK_LIMIT_MS,
+        onWait: ({ pid }) => log(`waiting for process ${pid}, which is fetching or building the Kubernetes programs`),
+      },
+      () => findIn(sources, context, (reason) => log(reason)),
+    ));
+  if (found === undefined) throw new Error("Cannot find the Kubernetes programs in any of the places named above");
+  log(`Kubernetes ${found.version} from ${found.source} (${found.folder})`);
+  return {
+    source: found.source,
+    version: found.version,
+    programs: await locate(found.folder, { ...options, need, log, environment }),
+  };
+}
+
+/**
+ * Returns the path of one program of a set.
+ *
+ * @throws Error when the set was found without it
+ */
+export function programPath(binaries: Binaries, name: ProgramName): string {
+  const path = binaries.programs[name];
+  if (path === undefined) throw new Error(`Cannot start ${name}: the binaries were found without it`);
+  return path;
+}
+
+async function locate(
+  folder: string,
+  options: FindBinariesOptions & { need: readonly ProgramName[]; log: Log; environment: NodeJS.ProcessEnv },
+): Promise<Partial<Record<ProgramName, string>>> {
+  const programs: Partial<Record<ProgramName, string>> = {};
+  for (const name of options.need) {
+    const inSet = join(folder, name);
+    const path = isProgram(inSet) ? inSet : findOnPath(name, options.environment);
+    if (path !== undefined) programs[name] = path;
+  }
+  // A set that someone else made, or an official release, has no etcd in it; Debian's serves every version.
+  for (const name of ["etcd", "kubectl"] as const) {
+    if (programs[name] !== undefined || !options.need.includes(name)) continue;
+    await (options.install ?? installDebianPackages)([DEBIAN_PACKAGES[name]], options.log);
+    const path = findOnPath(name, options.environment);
+    if (path === undefined) throw new Error(`Cannot find ${name}, although ${DEBIAN_PACKAGES[name]} is installed`);
+    programs[name] = path;
+  }
+  return programs;
+}

@@ -1,0 +1,46 @@
+import { readFileSync, renameSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { ProcessIdentity } from "./process/process-identity.ts";
+
+/** A process that a cluster has started. */
+export interface RecordedProcess {
+  readonly name: string;
+  readonly identity: ProcessIdentity;
+}
+
+/** What is written down of a cluster, so that any later process can find, show and stop it. */
+export interface ClusterState {
+  readonly name: string;
+  readonly kind: "control-plane" | "complete";
+  readonly version: string;
+  readonly server: string;
+  /** In the order in which they were started. */
+  readonly processes: readonly RecordedProcess[];
+  /** Which ports, bridge and pod network a complete cluster has; see `slot.ts`. */
+  readonly slot?: number;
+}
+
+/** Returns what is written down of the cluster in a folder, or undefined when there is none. */
+export function readClusterState(folder: string): ClusterState | undefined {
+  try {
+    return JSON.parse(readFileSync(join(folder, "cluster.json"), "utf8")) as ClusterState;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    throw new Error(`Cannot read ${join(folder, "cluster.json")}: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+/** Writes it down, whole or not at all. */
+export function writeClusterState(folder: string, state: ClusterState): void {
+  const path = join(folder, "cluster.json");
+  writeFileSync(`${path}.new`, `${JSON.stringify(state, undefined, 2)}\n`, { mode: 0o600 });
+  renameSync(`${path}.new`, path);
+}
+
+/** Adds a process to what is written down, in place of an earlier one with the same name. */
+export function recordProcess(folder: string, { name, identity }: RecordedProcess): void {
+  const state = readClusterState(folder);
+  if (state === undefined) throw new Error(`Cannot record ${name}: ${folder} holds no cluster`);
+  const others = state.processes.filter((recorded) => recorded.name !== name);
+  writeClusterState(folder, { ...state, processes: [...others, { name, identity }] });
+}

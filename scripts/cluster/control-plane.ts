@@ -1,0 +1,154 @@
+import { mkdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { type ApiServerOptions, startApiServer } from "./api-server.ts";
+import { type Binaries, programPath } from "./binaries.ts";
+import { type ClientCertificate, type ClientCertificateOptions, clientCertificate } from "./client-certificate.ts";
+import { clusterKeys } from "./cluster-keys.ts";
+import { readClusterState, writeClusterState } from "./cluster-state.ts";
+import { type Etcd, startEtcd } from "./etcd.ts";
+import { clusterFolder } from "./folders.ts";
+import { type Log, silent } from "./log.ts";
+import { freePort } from "./process/free-port.ts";
+import { isRunning, type ProcessIdentity } from "./process/process-identity.ts";
+import { stopProcess } from "./process/stop-process.ts";
+import type { SimulatedNodesOptions } from "./simulated/options.ts";
+import { startSimulatedNodesProcess } from "./simulated/start-process.ts";
+import { stopRecorded } from "./stop-recorded.ts";
+
+export interface StartControlPlaneOptions {
+  /** Names the folder that its state is in; two that run at once need two names. */
+  name: string;
+  binaries: Binaries;
+  /** TCP port of the API server on 127.0.0.1. @default a free one */
+  port?: number;
+  /** Added to the API server's command line, as in `--watch-cache=false`. */
+  apiServerFlags?: readonly string[];
+  /** Starts simulated nodes too, in a process of their own. */
+  simulatedNodes?: SimulatedNodesOptions;
+  /** `parent`: the kernel kills it all when this process ends, however it ends. @default parent */
+  lifetime?: "parent" | "detached";
+  log?: Log;
+}
+
+export interface ControlPlane {
+  readonly name: string;
+  /** Holds the keys, the data and the logs (`log/kube-apiserver.log`, `log/etcd.log`). */
+  readonly folder: string;
+  readonly version: string;
+  /** Such as `https://127.0.0.1:23456`. */
+  readonly server: string;
+  /** Of a user in the group `system:masters`. */
+  readonly kubeconfigPath: string;
+  readonly pki: {
+    readonly authorityPath: string;
+    readonly adminCertificatePath: string;
+    readonly adminKeyPath: string;
+  };
+  readonly etcd: Etcd;
+  readonly apiServer: {
+    /** Starts it again with the same port, keys and data; flags given here last until it stops. */
+    start(options?: { extraFlags?: readonly string[] }): Promise<void>;
+    /** Asks it to stop, and insists after 5 s. */
+    stop(): Promise<void>;
+    /** Ends it without warning, as a crash would. */
+    kill(): Promise<void>;
+    identity(): ProcessIdentity;
+  };
+  clientCertificate(options: ClientCertificateOptions): ClientCertificate;
+  /** Stops everything and removes the folder. */
+  stop(): Promise<void>;
+}
+
+/**
+ * Starts etcd and an API server on loopback, without a kubelet, a scheduler or controllers.
+ *
+ * @throws Error when the name is in use, or with the end of the log of what does not start
+ */
+export async function startControlPlane(options: StartControlPlaneOptions): Promise<ControlPlane> {
+  const { name, binaries, lifetime = "parent", log = silent } = options;
+  const folder = clusterFolder(name);
+  const port = options.port ?? (await freePort());
+  const server = `https://127.0.0.1:${port}`;
+  prepareFolder(name, folder);
+  writeClusterState(folder, { name, kind: "control-plane", version: binaries.version, server, processes: [] });
+  try {
+    return await start();
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+
+  async function start(): Promise<ControlPlane> {
+    const keys = clusterKeys({ folder, name, server });
+    log("starting etcd");
+    const etcd = await startEtcd({
+      folder,
+      command: programPath(binaries, "etcd"),
+      clientPort: await freePort(),
+      peerPort: await freePort(),
+      lifetime,
+    });
+    const apiServerOptions: ApiServerOptions = {
+      folder,
+      command: programPath(binaries, "kube-apiserver"),
+      kubeconfigPath: keys.kubeconfigPath,
+      lifetime,
+      flags: { ...keys, version: binaries.version, port, etcdUrl: etcd.url, serviceNetwork: "10.96", complete: false },
+    };
+    const startServer = async (extraFlags: readonly string[] = []): Promise<void> => {
+      await startApiServer({ ...apiServerOptions, extraFlags: [...(options.apiServerFlags ?? []), ...extraFlags] });
+    };
+    const identity = (): ProcessIdentity => recorded("kube-apiserver");
+    log("starting kube-apiserver");
+    await startServer();
+    if (options.simulatedNodes) {
+      log("starting the simulated nodes");
+      const { kubeconfigPath } = keys;
+      await startSimulatedNodesProcess({ ...options.simulatedNodes, kubeconfigPath, folder, lifetime });
+    }
+    return {
+      name,
+      folder,
+      version: binaries.version,
+      server,
+      kubeconfigPath: keys.kubeconfigPath,
+      pki: {
+        authorityPath: keys.authority.certificatePath,
+        adminCertificatePath: keys.admin.certificatePath,
+        adminKeyPath: keys.admin.keyPath,
+      },
+      etcd,
+      apiServer: {
+        start: ({ extraFlags } = {}) => startServer(extraFlags),
+        stop: () => stopProcess(identity(), { name: "kube-apiserver" }),
+        kill: () => stopProcess(identity(), { name: "kube-apiserver", graceMs: 0 }),
+        identity,
+      },
+      clientCertificate: (request) => clientCertificate({ folder, server }, request),
+      stop,
+    };
+  }
+
+  function recorded(program: string): ProcessIdentity {
+    const found = readClusterState(folder)?.processes.find((candidate) => candidate.name === program);
+    if (found === undefined) throw new Error(`Cannot find ${program} of ${name}: it was never started`);
+    return found.identity;
+  }
+
+  async function stop(): Promise<void> {
+    await stopRecorded(folder, 0);
+    rmSync(folder, { recursive: true, force: true, maxRetries: 3 });
+  }
+}
+
+/** Makes the folder anew; what a run that was killed has left there is removed. */
+function prepareFolder(name: string, folder: string): void {
+  const running = readClusterState(folder)?.processes.find(({ identity }) => isRunning(identity));
+  if (running) {
+    throw new Error(
+      `Cannot start the control plane "${name}": its ${running.name} runs already (process ${running.identity.pid}); stop it first or use another name`,
+    );
+  }
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(join(folder, "log"), { recursive: true, mode: 0o700 });
+}

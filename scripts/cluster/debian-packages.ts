@@ -1,0 +1,55 @@
+import { readFileSync } from "node:fs";
+import type { Log } from "./log.ts";
+import { runCommand } from "./process/run-command.ts";
+
+const APT_LIMIT_MS = 600_000;
+const ENVIRONMENT = { ...process.env, DEBIAN_FRONTEND: "noninteractive", LC_ALL: "C" };
+
+/**
+ * Installs those of the named Debian packages that are missing, and says which; the rest is left as it is.
+ *
+ * @throws Error when this is not Debian, not root, or apt fails
+ */
+export async function installDebianPackages(packages: readonly string[], log: Log): Promise<void> {
+  const missing = missingDebianPackages(packages);
+  if (missing.length === 0) return;
+  const list = missing.join(" ");
+  if (process.getuid?.() !== 0) {
+    throw new Error(`Cannot install missing Debian packages without being root; run: apt-get install ${list}`);
+  }
+  log(`installing Debian packages: ${list}`);
+  const install = ["install", "-y", "-qq", "--no-install-recommends", ...missing];
+  try {
+    await runCommand("apt-get", install, { environment: ENVIRONMENT, limitMs: APT_LIMIT_MS });
+  } catch (first) {
+    // Lists that are missing or old name files that the archive no longer has; anything else fails again just the same.
+    log(`apt-get update, since they could not be installed with the lists that are there`);
+    await runCommand("apt-get", ["update", "-qq"], { environment: ENVIRONMENT, limitMs: APT_LIMIT_MS });
+    try {
+      await runCommand("apt-get", install, { environment: ENVIRONMENT, limitMs: APT_LIMIT_MS });
+    } catch (second) {
+      throw new Error(`Cannot install the Debian packages ${list}: ${(second as Error).message}`, {
+        cause: new AggregateError([first, second]),
+      });
+    }
+  }
+}
+
+/** Returns those of the named packages that dpkg does not list as installed. */
+export function missingDebianPackages(packages: readonly string[], statusPath = "/var/lib/dpkg/status"): string[] {
+  let status: string;
+  try {
+    status = readFileSync(statusPath, "utf8");
+  } catch (cause) {
+    throw new Error(
+      `Cannot read ${statusPath}, so this is no Debian; install by hand what provides: ${packages.join(" ")}`,
+      { cause },
+    );
+  }
+  const installed = new Set<string>();
+  for (const paragraph of status.split("\n\n")) {
+    const name = /^Package: (.+)$/m.exec(paragraph)?.[1];
+    if (name !== undefined && /^Status: \S+ \S+ installed$/m.test(paragraph)) installed.add(name);
+  }
+  return packages.filter((name) => !installed.has(name));
+}

@@ -1,0 +1,33 @@
+import { homedir } from "node:os";
+import { join } from "node:path";
+
+/** Returns the folder that everything below the user's cache folder is kept in. */
+export function cacheFolder(environment: NodeJS.ProcessEnv = process.env): string {
+  const base = environment.XDG_CACHE_HOME;
+  return join(base?.startsWith("/") ? base : join(homedir(), ".cache"), "tenancy");
+}
+
+/** Returns the folder that holds one folder a set of built or fetched Kubernetes programs. */
+export function binariesFolder(environment: NodeJS.ProcessEnv = process.env): string {
+  return join(cacheFolder(environment), "kubernetes");
+}
+
+/** Returns the folder that holds one folder a cluster. */
+export function clustersFolder(environment: NodeJS.ProcessEnv = process.env): string {
+  return join(cacheFolder(environment), "clusters");
+}
+
+/**
+ * Returns the folder that holds everything of one cluster: keys, data, logs, sockets and what must be stopped.
+ *
+ * @param name name of the cluster
+ * @throws Error when the name is not a legal cluster name
+ */
+export function clusterFolder(name: string, environment: NodeJS.ProcessEnv = process.env): string {
+  if (!/^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$/.test(name)) {
+    throw new Error(
+      `Cannot use "${name}" as the name of a cluster: use 1 to 40 lower-case letters, digits and "-", beginning and ending with a letter or digit`,
+    );
+  }
+  return join(clustersFolder(environment), name);
+}

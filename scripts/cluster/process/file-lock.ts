@@ -1,0 +1,68 @@
+import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { dirname } from "node:path";
+import { isRunning, type ProcessIdentity, readProcessIdentity } from "./process-identity.ts";
+import { waitUntil } from "./wait-until.ts";
+
+export interface FileLockOptions {
+  /** What the lock is for, in the message when it cannot be had. */
+  what: string;
+  limitMs: number;
+  /** Called once when another process holds the lock. */
+  onWait?: (holder: ProcessIdentity) => void;
+}
+
+/**
+ * Runs `work` while no other process that asks for the same lock file does; a lock whose holder has died counts for nothing.
+ *
+ * @throws Error when the lock cannot be had within the limit
+ */
+export async function withFileLock<Result>(
+  path: string,
+  options: FileLockOptions,
+  work: () => Promise<Result>,
+): Promise<Result> {
+  mkdirSync(dirname(path), { recursive: true });
+  let waiting = false;
+  await waitUntil(
+    () => {
+      const holder = takeOrHolder(path);
+      if (holder === undefined) return true;
+      if (!waiting) options.onWait?.(holder);
+      waiting = true;
+      return false;
+    },
+    { what: `${options.what} (another process is at it, see ${path})`, limitMs: options.limitMs, intervalMs: 200 },
+  );
+  try {
+    return await work();
+  } finally {
+    rmSync(path, { force: true });
+  }
+}
+
+/** Takes the lock, or returns who has it. The link makes "there and complete" one step. */
+function takeOrHolder(path: string): ProcessIdentity | undefined {
+  const own = `${path}.${process.pid}`;
+  writeFileSync(own, JSON.stringify(readProcessIdentity(process.pid)));
+  try {
+    linkSync(own, path);
+    return undefined;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+    const holder = readHolder(path);
+    if (holder !== undefined && isRunning(holder)) return holder;
+    rmSync(path, { force: true });
+    return holder ?? (readProcessIdentity(process.pid) as ProcessIdentity);
+  } finally {
+    rmSync(own, { force: true });
+  }
+}
+
+function readHolder(path: string): ProcessIdentity | undefined {
+  try {
+    return JSON.parse(readFileSync(path, "utf8")) as ProcessIdentity;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    throw error;
+  }
+}

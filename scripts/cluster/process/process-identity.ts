@@ -1,0 +1,37 @@
+import { readFileSync } from "node:fs";
+
+/** A process as it can be found again without being mistaken for a later one with the same pid. */
+export interface ProcessIdentity {
+  readonly pid: number;
+  /** Clock ticks between the machine's start and the process's, from /proc/<pid>/stat. */
+  readonly startTime: number;
+  /** The machine's start, from /proc/sys/kernel/random/boot_id. */
+  readonly bootId: string;
+}
+
+/** Returns the identity of a running process, or undefined when there is none with that pid (a zombie counts as none). */
+export function readProcessIdentity(pid: number): ProcessIdentity | undefined {
+  const stat = readIfThere(`/proc/${pid}/stat`);
+  if (stat === undefined) return undefined;
+  // The command in parentheses may hold blanks and parentheses itself: the fields begin after the last one.
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  const state = fields[0];
+  const startTime = Number(fields[19]);
+  if (state === "Z" || state === "X" || !Number.isFinite(startTime)) return undefined;
+  return { pid, startTime, bootId: readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim() };
+}
+
+/** Tells whether the very process that was recorded still runs. */
+export function isRunning(identity: ProcessIdentity): boolean {
+  const now = readProcessIdentity(identity.pid);
+  return now !== undefined && now.startTime === identity.startTime && now.bootId === identity.bootId;
+}
+
+function readIfThere(path: string): string | undefined {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (error) {
+    if (["ENOENT", "ESRCH"].includes((error as NodeJS.ErrnoException).code ?? "")) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,40 @@
+import { isRunning, type ProcessIdentity } from "./process-identity.ts";
+import { waitUntil } from "./wait-until.ts";
+
+export interface StopProcessOptions {
+  /** What the process is called in messages. */
+  name: string;
+  /** How long it may take to end by itself after SIGTERM; 0 kills it at once. @default 5000 */
+  graceMs?: number;
+}
+
+/**
+ * Ends exactly the process that was recorded: asks first, insists after the grace time; does nothing when it has ended.
+ *
+ * @throws Error when it still runs 5 s after SIGKILL
+ */
+export async function stopProcess(identity: ProcessIdentity, options: StopProcessOptions): Promise<void> {
+  const graceMs = options.graceMs ?? 5000;
+  if (graceMs > 0 && signalProcess(identity, "SIGTERM")) {
+    const end = performance.now() + graceMs;
+    while (performance.now() < end && isRunning(identity)) await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+  if (!signalProcess(identity, "SIGKILL")) return;
+  await waitUntil(() => !isRunning(identity), {
+    what: `${options.name} (process ${identity.pid}) to end after SIGKILL`,
+    limitMs: 5000,
+    intervalMs: 5,
+  });
+}
+
+/** Sends a signal to exactly the process that was recorded; tells whether it was there to receive it. */
+export function signalProcess(identity: ProcessIdentity, signal: NodeJS.Signals): boolean {
+  if (!isRunning(identity)) return false;
+  try {
+    process.kill(identity.pid, signal);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ESRCH") return false;
+    throw error;
+  }
+}

@@ -1,0 +1,37 @@
+/** Hands out the addresses of a /16 one by one, those given back last of all. */
+export interface Addresses {
+  /** Returns an address that nobody has; the wanted one when it is free. */
+  take(wanted?: string): string;
+  release(address: string): void;
+}
+
+const SIZE = 65_534;
+
+/**
+ * Returns the addresses of a network.
+ *
+ * @param network its first two numbers, such as `10.64`
+ */
+export function createAddresses(network: string): Addresses {
+  const taken = new Set<string>();
+  let last = 0;
+  return {
+    take(wanted) {
+      if (wanted !== undefined && !taken.has(wanted)) {
+        taken.add(wanted);
+        return wanted;
+      }
+      if (taken.size >= SIZE) throw new Error(`Cannot find an address in ${network}.0.0/16: all are taken`);
+      for (;;) {
+        last = (last % SIZE) + 1;
+        const address = `${network}.${last >> 8}.${last & 255}`;
+        if (taken.has(address)) continue;
+        taken.add(address);
+        return address;
+      }
+    },
+    release(address) {
+      taken.delete(address);
+    },
+  };
+}

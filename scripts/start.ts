@@ -1,0 +1,128 @@
+// npm start: a cluster (unless one is named), the resource kinds, the operator, the edge, and a first claim. Ctrl-C stops what it started.
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { createClusterClient } from "../crds/client/cluster-client.ts";
+import { loadClusterConfig } from "../crds/client/load-cluster-config.ts";
+import { createTransport } from "../crds/client/transport.ts";
+import { downLocalCluster } from "./cluster/down-local-cluster.ts";
+import { upLocalCluster } from "./cluster/up-local-cluster.ts";
+import { bundleOperator } from "./start/bundle-operator.ts";
+import { contextKubeconfig } from "./start/context-kubeconfig.ts";
+import { firstClaim } from "./start/first-claim.ts";
+import { installKinds } from "./start/install-kinds.ts";
+import { type Program, startProgram } from "./start/program.ts";
+import { createProgress } from "./start/progress.ts";
+
+const usage = `usage: npm start [-- [--context NAME] [--image REF] [--name NAME]]
+  --context NAME  use the cluster of this context of your kubeconfig instead of the local one
+  --image REF     image of the example workload "hello", which answers HTTP on port 8080
+  --name NAME     name of the local cluster, to keep several apart (default: tenancy)`;
+
+const root = join(import.meta.dirname, "..");
+const { values } = parseArguments();
+const progress = createProgress();
+const stopping = new AbortController();
+const programs: Program[] = [];
+let undo: () => Promise<void> = async () => undefined;
+
+for (const signal of ["SIGINT", "SIGTERM"] as const) {
+  process.on(signal, () => {
+    if (stopping.signal.aborted) process.exit(130);
+    stopping.abort(new Error(`stopped by ${signal}`));
+  });
+}
+
+try {
+  await start();
+  await Promise.race([
+    aborted(),
+    ...programs.map((program) =>
+      program.exited.then((how) => Promise.reject(new Error(`${program.name} ended: ${how}`))),
+    ),
+  ]);
+} catch (error) {
+  if (!stopping.signal.aborted) {
+    process.exitCode = 1;
+    console.error(`\n${error instanceof Error ? error.message : error}`);
+  }
+}
+await stop();
+
+async function start(): Promise<void> {
+  const kubeconfigPath = await progress.step("cluster", findCluster);
+  const env = { ...process.env, KUBECONFIG: kubeconfigPath };
+  const namespace = process.env.TENANCY_NAMESPACE ?? "tenancy";
+  stopping.signal.throwIfAborted();
+
+  const bundle = values.watch ? undefined : progress.step("operator bundle", () => bundleOperator(root));
+  await progress.step("resource kinds", async () => {
+    const transport = createTransport({ config: await loadClusterConfig({ env }), role: "start" });
+    try {
+      await installKinds({
+        client: createClusterClient({ transport }),
+        namespace,
+        folder: join(root, "crds"),
+        signal: stopping.signal,
+      });
+    } finally {
+      transport.close();
+    }
+  });
+  const operatorCommand = values.watch
+    ? [process.execPath, "--watch", "--import", "tsx", "operator/main.ts"]
+    : [process.execPath, (await bundle) ?? ""];
+  const edgeCommand = values.watch ? ["bun", "--hot", "edge/main.ts"] : ["bun", "edge/main.ts"];
+  const level = process.env.TENANCY_LOG_LEVEL ?? (values.watch ? "info" : "warn");
+  const shared = { cwd: root, env: { ...env, TENANCY_LOG_LEVEL: level } };
+  const url = `http://${process.env.TENANCY_LISTEN ?? "127.0.0.1:8080"}`;
+  await progress.step("operator and edge", async () => {
+    programs.push(startProgram({ name: "operator", command: operatorCommand, ...shared }));
+    programs.push(startProgram({ name: "edge", command: edgeCommand, ...shared }));
+  });
+  const claim = await progress.step("first claim", () =>
+    firstClaim({ url, image: values.image, apiKey: process.env.TENANCY_API_KEY, programs, signal: stopping.signal }),
+  );
+  console.log(claim);
+  progress.total();
+}
+
+async function findCluster(): Promise<string> {
+  if (values.context !== undefined) return contextKubeconfig(values.context);
+  const cluster = await upLocalCluster({ name: values.name, log: progress.detail });
+  if (!cluster.wasRunning) {
+    undo = () =>
+      progress.step("local cluster down", () => downLocalCluster({ name: values.name, log: progress.detail }));
+  }
+  progress.detail(`Kubernetes ${cluster.version}, KUBECONFIG=${cluster.kubeconfigPath}`);
+  return cluster.kubeconfigPath;
+}
+
+async function stop(): Promise<void> {
+  console.log("\nstopping");
+  await Promise.all(programs.map((program) => program.stop()));
+  await undo();
+}
+
+function parseArguments() {
+  try {
+    return parseArgs({
+      options: {
+        context: { type: "string" },
+        image: { type: "string", default: "localhost/tenancy-hello:1" },
+        name: { type: "string", default: "tenancy" },
+        watch: { type: "boolean", default: false },
+        help: { type: "boolean", default: false },
+      },
+    });
+  } catch (error) {
+    console.error(`${error instanceof Error ? error.message : error}\n${usage}`);
+    process.exit(2);
+  }
+}
+
+function aborted(): Promise<void> {
+  return new Promise((resolve) => {
+    if (stopping.signal.aborted) resolve();
+    else stopping.signal.addEventListener("abort", () => resolve(), { once: true });
+  });
+}

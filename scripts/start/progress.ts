@@ -1,0 +1,25 @@
+export interface Progress {
+  /** Runs a named step, says when it begins, and how long it took. */
+  step<T>(name: string, work: () => Promise<T>): Promise<T>;
+  /** A line about what the present step does. */
+  detail(line: string): void;
+  /** How long all of it took. */
+  total(): void;
+}
+
+/** Tells a person what long work is doing, with elapsed times. */
+export function createProgress(print: (line: string) => void = console.log): Progress {
+  const started = performance.now();
+  const seconds = (since: number) => `${((performance.now() - since) / 1000).toFixed(1)} s`;
+  return {
+    async step(name, work) {
+      const began = performance.now();
+      print(`-> ${name}`);
+      const result = await work();
+      print(`ok ${name} (${seconds(began)})`);
+      return result;
+    },
+    detail: (line) => print(`   ${line}`),
+    total: () => print(`\nready in ${seconds(started)}; Ctrl-C stops it`),
+  };
+}

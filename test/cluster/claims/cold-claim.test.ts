@@ -1,0 +1,174 @@
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { events, pods } from "../../../crds/client/built-in-resources.ts";
+import { claims } from "../../../crds/kinds.ts";
+import { annotation, finalizer, label } from "../../../crds/labels.ts";
+import { claimName, hashedClaimName } from "../../../crds/names.ts";
+import { NAMESPACE, type RunningOperator, startTenancy, type Tenancy } from "./tenancy.ts";
+
+const test = suite("cold claim");
+let tenancy: Tenancy;
+let operator: RunningOperator;
+
+test.before(async () => {
+  tenancy = await startTenancy("test-cold-claim");
+  operator = tenancy.startOperator();
+  await tenancy.createWorkload("hello", { network: { ports: [7070, 9090] } });
+});
+test.after(() => tenancy.stop());
+
+test("a claim made with kubectl gets the finalizer, its tenant's label and a running pod", async () => {
+  const { metadata } = await tenancy.createClaim("alice", "hello");
+  const claim = await tenancy.untilClaim(metadata.name, { phase: "Active" });
+  assert.equal(claim.metadata.finalizers, [finalizer.release]);
+  assert.is(claim.metadata.labels?.[label.tenant], "alice");
+  const [pod, ...others] = tenancy.podsOf(claim);
+  assert.is(others.length, 0);
+  assert.match(pod?.metadata.name ?? "", /^inst-alice-hello-[a-z0-9]{6}$/);
+  assert.equal(claim.status?.endpoint, { host: pod?.status?.podIP, port: 7070 });
+  assert.is(claim.status?.instanceId, pod?.metadata.name);
+  assert.is(claim.status?.source, "cold");
+  assert.ok(!Number.isNaN(Date.parse(claim.status?.claimedAt ?? "")));
+  assert.equal(
+    [
+      pod?.metadata.labels?.[label.managed],
+      pod?.metadata.labels?.[label.workload],
+      pod?.metadata.labels?.[label.tenant],
+    ],
+    ["true", "hello", "alice"],
+  );
+});
+
+test("the pod is hardened", async () => {
+  const claim = await tenancy.untilClaim("claim-alice-hello", { phase: "Active" });
+  const spec = tenancy.podsOf(claim)[0]?.spec;
+  const container = spec?.containers[0];
+  assert.is(spec?.automountServiceAccountToken, false);
+  assert.is(spec?.enableServiceLinks, false);
+  assert.equal(spec?.securityContext, { seccompProfile: { type: "RuntimeDefault" } });
+  assert.equal(container?.securityContext, {
+    allowPrivilegeEscalation: false,
+    capabilities: { drop: ["ALL"] },
+    runAsNonRoot: true,
+  });
+  assert.equal(Object.keys(container?.resources?.limits ?? {}).sort(), ["cpu", "ephemeral-storage", "memory"]);
+});
+
+test("two tenants that claim at once get two pods; Alice is not alice", async () => {
+  const names = ["bob", "carol", "Bob"].map((tenantId) => claimName({ tenantId, workloadRef: "hello" }));
+  await Promise.all(["bob", "carol", "Bob"].map((tenantId) => tenancy.createClaim(tenantId, "hello")));
+  const active = await Promise.all(names.map((name) => tenancy.untilClaim(name, { phase: "Active" })));
+  assert.is(new Set(active.map((claim) => claim.status?.instanceId)).size, 3);
+});
+
+test("a claim costs three writes: itself, the pod, the status", async () => {
+  operator.requests.length = 0;
+  const prepared = { finalizers: [finalizer.release], labels: { [label.tenant]: "counted" } };
+  const claim = await tenancy.createClaim("counted", "hello", prepared);
+  await tenancy.untilClaim(claim.metadata.name, { phase: "Active" });
+  const requests = await tenancy.until("the answer to the last write", () => {
+    const made = operator.requests.filter(({ resource }) => resource !== "leases");
+    return made.some(({ resource }) => resource === "tenancyclaims") && made;
+  });
+  assert.equal(
+    requests.map(({ verb, resource }) => `${verb} ${resource}`),
+    ["create pods", "patch tenancyclaims"],
+  );
+});
+
+test("a second claim object for the same pair ends in Duplicate and says which one to use", async () => {
+  await tenancy.untilClaim("claim-alice-hello", { phase: "Active" });
+  const name = hashedClaimName({ tenantId: "alice", workloadRef: "hello" });
+  await tenancy.createClaim("alice", "hello", { name });
+  const duplicate = await tenancy.untilClaim(name, { phase: "Error" });
+  assert.is(duplicate.status?.reason, "Duplicate");
+  assert.match(duplicate.status?.message ?? "", /claim-alice-hello/);
+  assert.is(tenancy.podsOf(duplicate).length, 0);
+  await tenancy.client.delete(claims, { namespace: NAMESPACE, name });
+  await tenancy.untilClaim(name, (claim) => claim === undefined);
+  assert.is((await tenancy.untilClaim("claim-alice-hello", { phase: "Active" })).status?.phase, "Active");
+});
+
+test("two claim objects made for one pair at once: exactly one becomes Active, and one pod is left", async () => {
+  const pair = { tenantId: "twin", workloadRef: "hello" };
+  const names = [claimName(pair), hashedClaimName(pair)];
+  const made = await Promise.all(names.map((name) => tenancy.createClaim("twin", "hello", { name })));
+  await tenancy.until("one Active, one Duplicate, one pod", () => {
+    const phases = names.map((name) => tenancy.claims.store.get(`${NAMESPACE}/${name}`)?.status?.phase);
+    const pods = made.flatMap((claim) => tenancy.podsOf(claim));
+    return [...phases].sort().join() === "Active,Error" && pods.length === 1;
+  });
+});
+
+test("a claim whose pod is deleted gets another one and says so", async () => {
+  const before = await tenancy.untilClaim("claim-bob-hello", { phase: "Active" });
+  const [pod] = tenancy.podsOf(before);
+  await tenancy.client.delete(
+    pods,
+    { namespace: NAMESPACE, name: pod?.metadata.name ?? "" },
+    { gracePeriodSeconds: 0 },
+  );
+  const after = await tenancy.untilClaim(
+    "claim-bob-hello",
+    (claim) => claim?.status?.phase === "Active" && claim.status.instanceId !== pod?.metadata.name,
+  );
+  assert.is(after.status?.podIncarnation, 1);
+  assert.is(tenancy.podsOf(after).length, 1);
+  assert.ok(tenancy.phases.get("claim-bob-hello")?.join(" ").endsWith("Active Pending Active"));
+  const events = await eventsOn("claim-bob-hello");
+  assert.ok(
+    events.some(({ reason }) => reason === "PodLost"),
+    JSON.stringify(events),
+  );
+});
+
+test("a pod whose claim was deleted by force is removed", async () => {
+  const claim = await tenancy.createClaim("forced", "hello");
+  const active = await tenancy.untilClaim(claim.metadata.name, { phase: "Active" });
+  assert.is(tenancy.podsOf(active).length, 1);
+  const patch = { type: "merge" as const, body: { metadata: { finalizers: null } } };
+  const reference = { namespace: NAMESPACE, name: claim.metadata.name };
+  await tenancy.client.delete(claims, reference);
+  await tenancy.client
+    .patch(claims, reference, patch)
+    .catch((error: { status?: number }) => assert.is(error.status, 404));
+  await tenancy.until("no pod of the forced claim", () => tenancy.podsOf(active).length === 0);
+});
+
+test("a claim that comes before its workload is Ready waits for it", async () => {
+  await Promise.all([tenancy.createWorkload("late"), tenancy.createClaim("alice", "late")]);
+  const claim = await tenancy.untilClaim(
+    "claim-alice-late",
+    ({ status } = { metadata: { name: "" }, spec: { tenantId: "", workloadRef: "" } }) => {
+      return status?.phase === "Active" || status?.phase === "Error";
+    },
+  );
+  // Whichever the API server took first: a claim made before its workload is told so, one made after it is Active.
+  if (claim.status?.phase === "Error") assert.is(claim.status.reason, "WorkloadNotFound");
+});
+
+test("an Error claim that is claimed again becomes Active", async () => {
+  const claim = await tenancy.createClaim("again", "not-yet");
+  const failed = await tenancy.untilClaim(claim.metadata.name, { phase: "Error" });
+  assert.is(failed.status?.reason, "WorkloadNotFound");
+  assert.match(failed.status?.message ?? "", /"not-yet".*create it/);
+  await tenancy.createWorkload("not-yet");
+  await tenancy.client.patch(
+    claims,
+    { namespace: NAMESPACE, name: claim.metadata.name },
+    {
+      type: "merge",
+      body: { metadata: { annotations: { [annotation.attempt]: "2" } } },
+    },
+  );
+  const active = await tenancy.untilClaim(claim.metadata.name, { phase: "Active" });
+  assert.is(active.status?.attempt, "2");
+  assert.is(active.status?.reason, undefined);
+});
+
+async function eventsOn(name: string) {
+  const { items } = await tenancy.client.list(events, { namespace: NAMESPACE });
+  return items.filter((event) => event.involvedObject.name === name);
+}
+
+test.run();

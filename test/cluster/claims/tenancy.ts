@@ -1,0 +1,209 @@
+import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
+import { pods } from "../../../crds/client/built-in-resources.ts";
+import { type ClusterClient, createClusterClient } from "../../../crds/client/cluster-client.ts";
+import { type Informer, startInformer } from "../../../crds/client/informer.ts";
+import { loadClusterConfig } from "../../../crds/client/load-cluster-config.ts";
+import { createTransport, type RequestRecord } from "../../../crds/client/transport.ts";
+import { claims, workloads } from "../../../crds/kinds.ts";
+import type { KubernetesObject, Pod } from "../../../crds/kubernetes.ts";
+import { annotation, label } from "../../../crds/labels.ts";
+import { claimName } from "../../../crds/names.ts";
+import type { Resource } from "../../../crds/resource.ts";
+import type { Workload, WorkloadSpec } from "../../../crds/workload.ts";
+import { type OperatorConfig, operatorConfig } from "../../../operator/config.ts";
+import { createMetrics } from "../../../operator/metrics.ts";
+import { type Operator, startOperator } from "../../../operator/start-operator.ts";
+import { findBinaries } from "../../../scripts/cluster/binaries.ts";
+import { type ControlPlane, startControlPlane } from "../../../scripts/cluster/control-plane.ts";
+import { CONTROL_PLANE_PROGRAMS } from "../../../scripts/cluster/programs.ts";
+import { installKinds } from "../../../scripts/start/install-kinds.ts";
+import { silentLog } from "../../unit/silent-log.ts";
+
+export const NAMESPACE = "tenancy";
+const LIMIT_MS = 30_000;
+
+/** A real API server with simulated nodes and the kinds installed, seen through stores that follow it from outside. */
+export interface Tenancy {
+  cluster: ControlPlane;
+  client: ClusterClient;
+  claims: Informer<Claim, never>;
+  pods: Informer<Pod, "claimUid">;
+  /** Phases of each claim in the order in which the watch showed them, by name. */
+  phases: Map<string, string[]>;
+  /** Starts an operator in this process; it leads when it can. */
+  startOperator(options?: { config?: Partial<OperatorConfig>; identity?: string }): RunningOperator;
+  createWorkload(name: string, spec?: Partial<WorkloadSpec>): Promise<Workload>;
+  createClaim(tenantId: string, workloadRef: string, metadata?: Partial<Claim["metadata"]>): Promise<Claim>;
+  /** Waits until a claim's status is as told, and returns the claim. */
+  untilClaim(name: string, is: Partial<ClaimStatus> | ((claim: Claim | undefined) => boolean)): Promise<Claim>;
+  podsOf(claim: Claim): Pod[];
+  until<T>(what: string, find: () => T | undefined | false | Promise<T | undefined | false>): Promise<T>;
+  stop(): Promise<void>;
+}
+
+export interface RunningOperator extends Operator {
+  /** Every request that it made to the API server. */
+  requests: RequestRecord[];
+  stop(): Promise<void>;
+}
+
+export async function startTenancy(
+  name: string,
+  options: { readyAfterMs?: number; nodes?: boolean; apiServerFlags?: string[] } = {},
+): Promise<Tenancy> {
+  const cluster = await startControlPlane({
+    name,
+    binaries: await findBinaries({ need: CONTROL_PLANE_PROGRAMS }),
+    ...(options.nodes !== false && { simulatedNodes: { nodes: 2, readyAfterMs: options.readyAfterMs ?? 50 } }),
+    ...(options.apiServerFlags !== undefined && { apiServerFlags: options.apiServerFlags }),
+  });
+  // kubernetes-fluent-client reads this and nothing else.
+  process.env.KUBECONFIG = cluster.kubeconfigPath;
+  const transport = createTransport({
+    config: await loadClusterConfig({ kubeconfigPath: cluster.kubeconfigPath }),
+    role: "test",
+  });
+  const client = createClusterClient({ transport });
+  const stopping = new AbortController();
+  const folder = new URL("../../../crds", import.meta.url).pathname;
+  await installKinds({ client, namespace: NAMESPACE, folder, signal: stopping.signal });
+
+  const waiters = new Set<() => void>();
+  const wakeAll = () => {
+    for (const waiter of waiters) waiter();
+  };
+  const phases = new Map<string, string[]>();
+  const shared = { client, namespace: NAMESPACE, signal: stopping.signal };
+  const claimInformer = startInformer<Claim>({
+    ...shared,
+    resource: claims,
+    indexes: {},
+    onChange({ type, object }) {
+      const seen = phases.get(object.metadata.name) ?? [];
+      const phase = type === "deleted" ? "(gone)" : (object.status?.phase ?? "(none)");
+      if (seen.at(-1) !== phase) phases.set(object.metadata.name, [...seen, phase]);
+      wakeAll();
+    },
+  });
+  const podInformer = startInformer<Pod, "claimUid">({
+    ...shared,
+    resource: pods,
+    labelSelector: `${label.managed}=true`,
+    indexes: { claimUid: (pod) => pod.metadata.annotations?.[annotation.claimUid] },
+    onChange: wakeAll,
+  });
+  await Promise.all([claimInformer.synced, podInformer.synced]);
+  const operators = new Set<RunningOperator>();
+
+  const tenancy: Tenancy = {
+    cluster,
+    client,
+    claims: claimInformer,
+    pods: podInformer,
+    phases,
+    startOperator(overrides = {}) {
+      const stop = new AbortController();
+      const made: RequestRecord[] = [];
+      const operatorTransport = createTransport({
+        config: tenancyConfig,
+        role: "operator",
+        onRequest: (record) => made.push(record),
+      });
+      const operator = startOperator({
+        client: createClusterClient({ transport: operatorTransport }),
+        config: { ...operatorConfig({ TENANCY_OPERATOR_LISTEN: "off" }), leaseMs: 2000, ...overrides.config },
+        metrics: createMetrics(),
+        log: silentLog,
+        identity: overrides.identity ?? `test-${operators.size}`,
+        signal: stop.signal,
+      });
+      const running: RunningOperator = {
+        ...operator,
+        requests: made,
+        async stop() {
+          operators.delete(running);
+          stop.abort();
+          await operator.done;
+          operatorTransport.close();
+        },
+      };
+      operators.add(running);
+      return running;
+    },
+    createWorkload: (workload, spec = {}) =>
+      client.create(workloads, {
+        metadata: { name: workload, namespace: NAMESPACE },
+        spec: { image: { ref: "simulated/hello:1" }, ...spec },
+      }),
+    createClaim: (tenantId, workloadRef, metadata = {}) =>
+      client.create(claims, {
+        metadata: { name: claimName({ tenantId, workloadRef }), namespace: NAMESPACE, ...metadata },
+        spec: { tenantId, workloadRef },
+      }),
+    untilClaim: (claim, is) =>
+      tenancy.until(`claim ${claim} ${typeof is === "function" ? is : JSON.stringify(is)}`, () => {
+        const found = claimInformer.store.get(`${NAMESPACE}/${claim}`);
+        if (typeof is === "function") return is(found) && (found ?? ({} as Claim));
+        const status: Partial<ClaimStatus> = found?.status ?? {};
+        return Object.entries(is).every(([field, value]) => status[field as keyof ClaimStatus] === value) && found;
+      }),
+    podsOf: (claim) => [...podInformer.store.by("claimUid", claim.metadata.uid ?? "")],
+    until(what, find) {
+      return new Promise((resolve, reject) => {
+        const timer = setTimeout(
+          () => end(() => reject(new Error(`after ${LIMIT_MS / 1000} s still not so: ${what}\n${describe()}`))),
+          LIMIT_MS,
+        );
+        // For what no watch here shows.
+        const polling = setInterval(look, 50);
+        waiters.add(look);
+        look();
+        async function look(): Promise<void> {
+          try {
+            const found = await find();
+            if (found !== undefined && found !== false) end(() => resolve(found));
+          } catch (error) {
+            end(() => reject(error));
+          }
+        }
+        function end(settle: () => void): void {
+          clearTimeout(timer);
+          clearInterval(polling);
+          waiters.delete(look);
+          settle();
+        }
+      });
+    },
+    async stop() {
+      await Promise.all([...operators].map((operator) => operator.stop()));
+      stopping.abort();
+      await Promise.all([claimInformer.done, podInformer.done]);
+      transport.close();
+      await cluster.stop();
+    },
+  };
+  const tenancyConfig = await loadClusterConfig({ kubeconfigPath: cluster.kubeconfigPath });
+  return tenancy;
+
+  function describe(): string {
+    const lines = [...claimInformer.store.values()].map(
+      (claim) => `claim ${claim.metadata.name}: ${JSON.stringify(claim.status)}`,
+    );
+    for (const pod of podInformer.store.values()) {
+      lines.push(
+        `pod ${pod.metadata.name}: ${pod.status?.phase} ${pod.metadata.deletionTimestamp ?? ""} ${JSON.stringify(pod.status?.containerStatuses?.[0]?.state)}`,
+      );
+    }
+    return lines.join("\n");
+  }
+}
+
+/** Whether an object exists, asked of the API server. */
+export async function exists<T extends KubernetesObject>(
+  client: ClusterClient,
+  resource: Resource<T>,
+  name: string,
+): Promise<boolean> {
+  const { items } = await client.list(resource, { namespace: NAMESPACE, fieldSelector: `metadata.name=${name}` });
+  return items.length > 0;
+}

@@ -1,0 +1,275 @@
+import { execFile } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import { promisify } from "node:util";
+import { test } from "uvu";
+import * as assert from "uvu/assert";
+import { ApiError } from "../../../crds/client/api-error.ts";
+import { namespaces } from "../../../crds/client/built-in-resources.ts";
+import { type ClusterClient, createClusterClient } from "../../../crds/client/cluster-client.ts";
+import { createTransport, type Transport } from "../../../crds/client/transport.ts";
+import { withDefaults } from "../../../crds/defaults.ts";
+import { definitions } from "../../../crds/definition.ts";
+import { customResourceDefinitions, installDefinitions } from "../../../crds/install-definitions.ts";
+import { claims, pools, triggers, workloads } from "../../../crds/kinds.ts";
+import type { KubernetesObject } from "../../../crds/kubernetes.ts";
+import { claimName } from "../../../crds/names.ts";
+import type { Resource } from "../../../crds/resource.ts";
+import { workloadProblems } from "../../../crds/validate-workload.ts";
+import type { Workload, WorkloadSpec } from "../../../crds/workload.ts";
+import { findBinaries } from "../../../scripts/cluster/binaries.ts";
+import { type ControlPlane, startControlPlane } from "../../../scripts/cluster/control-plane.ts";
+import { versionAtLeast } from "../../../scripts/cluster/kubernetes/version-at-least.ts";
+import { badSpecs, goodSpecs } from "../../unit/crds/specs.ts";
+
+const namespace = "tenancy";
+const resourceOf = { workload: workloads, pool: pools, trigger: triggers } as const;
+const binaries = await findBinaries({ need: ["etcd", "kube-apiserver", "kubectl"] });
+const hasRules = versionAtLeast(binaries.version, "1.25");
+const testWithRules = hasRules ? test : testSkipped;
+
+let cluster: ControlPlane;
+let transport: Transport;
+let client: ClusterClient;
+let count = 0;
+
+test.before(async () => {
+  cluster = await startControlPlane({ name: `crds-${process.pid}`, binaries });
+  const { authorityPath, adminCertificatePath, adminKeyPath } = cluster.pki;
+  const config = {
+    server: cluster.server,
+    caFile: authorityPath,
+    clientCertificateFile: adminCertificatePath,
+    clientKeyFile: adminKeyPath,
+  };
+  transport = createTransport({ config });
+  client = createClusterClient({ transport });
+  await installDefinitions(client);
+  await client.create(namespaces, { metadata: { name: namespace } });
+});
+
+test.after(async () => {
+  transport.close();
+  await cluster.stop();
+});
+
+function testSkipped(title: string): void {
+  console.log(`note: skipped "${title}": ${binaries.version} has no CEL rules, which came with 1.25`);
+  test.skip(title);
+}
+
+function create(resource: Resource<KubernetesObject>, spec: unknown, name = `x${count++}`): Promise<KubernetesObject> {
+  return client.create(resource, { metadata: { name, namespace }, spec } as KubernetesObject);
+}
+
+async function refusal(call: Promise<unknown>): Promise<string> {
+  try {
+    await call;
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 422) return error.message;
+    throw error;
+  }
+  throw new Error("the API server accepted it");
+}
+
+test("definitions: are served and structural", async () => {
+  for (const { metadata } of definitions) {
+    const { status } = await client.get(customResourceDefinitions, { name: metadata.name });
+    const conditions = new Map(status?.conditions?.map(({ type, status, message }) => [type, `${status} ${message}`]));
+    assert.match(conditions.get("Established") ?? "", /^True/);
+    assert.match(conditions.get("NamesAccepted") ?? "", /^True/);
+    assert.is(conditions.get("NonStructuralSchema"), undefined);
+  }
+});
+
+test("definitions: a second installation changes nothing", async () => {
+  const versions = async () =>
+    (await client.list(customResourceDefinitions)).items.map(
+      ({ metadata }) => `${metadata.name} ${metadata.resourceVersion}`,
+    );
+  const before = await versions();
+  await installDefinitions(client);
+  assert.equal(await versions(), before);
+});
+
+test(`definitions: ${binaries.version} ${hasRules ? "keeps" : "drops"} the CEL rules`, async () => {
+  const stored = JSON.stringify(await client.list(customResourceDefinitions));
+  assert.is(stored.includes("x-kubernetes-validations"), versionAtLeast(binaries.version, "1.23"));
+});
+
+for (const { title, kind, spec } of goodSpecs) {
+  test(`API server: accepts ${title}`, async () => {
+    await create(resourceOf[kind], spec);
+  });
+}
+
+for (const { title, kind, spec, field, refusedBy = "schema" } of badSpecs) {
+  const needed = refusedBy === "rules" ? testWithRules : test;
+  if (refusedBy === "us") {
+    test(`API server: leaves ${title} to us`, async () => {
+      await create(resourceOf[kind], spec);
+    });
+  } else {
+    needed(`API server: names ${field} for ${title}`, async () => {
+      assert.ok((await refusal(create(resourceOf[kind], spec))).includes(field));
+    });
+  }
+}
+
+const badClaims: [title: string, spec: unknown, field: string][] = [
+  ["no spec", undefined, "spec"],
+  ["no tenant", { workloadRef: "w" }, "spec.tenantId"],
+  ["no workload", { tenantId: "a" }, "spec.workloadRef"],
+  ["an empty tenant id", { tenantId: "", workloadRef: "w" }, "spec.tenantId"],
+  ["a tenant id with a slash", { tenantId: "a/b", workloadRef: "w" }, "spec.tenantId"],
+  ["a tenant id of dots", { tenantId: "..", workloadRef: "w" }, "spec.tenantId"],
+  ["a tenant id with a line break", { tenantId: "a\n", workloadRef: "w" }, "spec.tenantId"],
+  ["a tenant id of 64 characters", { tenantId: "a".repeat(64), workloadRef: "w" }, "spec.tenantId"],
+  ["a workload in capitals", { tenantId: "a", workloadRef: "W" }, "spec.workloadRef"],
+  ["resume as text", { tenantId: "a", workloadRef: "w", resume: "yes" }, "spec.resume"],
+];
+for (const [title, spec, field] of badClaims) {
+  test(`API server: names ${field} for a claim with ${title}`, async () => {
+    assert.ok((await refusal(create(claims, spec))).includes(field));
+  });
+}
+
+test("API server: refuses a workload whose name is too long for a label", async () => {
+  assert.match(await refusal(create(workloads, { image: { ref: "a" } }, "a".repeat(64))), /metadata\.name/);
+});
+
+test("API server: accepts derived claim names with a dot and with a hash", async () => {
+  for (const tenantId of ["alice.smith", "Alice_Smith"]) {
+    const spec = { tenantId, workloadRef: "py3.11" };
+    await create(claims, spec, claimName(spec));
+  }
+});
+
+testWithRules("API server: tenantId and workloadRef of a claim cannot change, resume can", async () => {
+  const { metadata } = await create(claims, { tenantId: "a", workloadRef: "w" });
+  const patch = (spec: object) => client.patch(claims, { ...metadata, namespace }, { type: "merge", body: { spec } });
+  assert.match(await refusal(patch({ tenantId: "b" })), /spec\.tenantId.*tenantId cannot change/);
+  assert.match(await refusal(patch({ workloadRef: "v" })), /spec\.workloadRef.*workloadRef cannot change/);
+  assert.is((await patch({ resume: true })).spec.resume, true);
+});
+
+test("API server: stores the defaults that withDefaults applies", async () => {
+  for (const spec of [
+    { image: { ref: "a" } },
+    { image: { ref: "a" }, idle: {}, health: { httpGet: {} }, network: {} },
+  ]) {
+    const stored = ((await create(workloads, spec)) as Workload).spec;
+    assert.equal(stored.resources, { vcpus: 1, memoryMb: 512, diskGb: 1 });
+    assert.equal(stored.network, { access: "none" });
+    assert.equal(stored.idle, "idle" in spec ? { action: "hibernate" } : undefined);
+    const health = { intervalSeconds: 10, unhealthyThreshold: 3, httpGet: { path: "/" } };
+    assert.equal(stored.health, "health" in spec ? health : undefined);
+    assert.equal(withDefaults(stored), withDefaults(spec as WorkloadSpec));
+    assert.equal(workloadProblems(stored), []);
+  }
+  const pool = (await create(pools, { workloadRef: "w", size: 1 })) as { spec?: object };
+  assert.equal(pool.spec, { workloadRef: "w", size: 1, maxFillConcurrency: 5 });
+});
+
+test("API server: a new claim is Pending in every answer, before anything was written", async () => {
+  const spec = { tenantId: "new", workloadRef: "w" };
+  const path = `/apis/tenancy.dev/v1alpha1/namespaces/${namespace}/tenancyclaims`;
+  const { metadata } = await client.list(claims, { namespace });
+  const watch = await transport.stream({
+    method: "GET",
+    path: `${path}?watch=true&resourceVersion=${metadata.resourceVersion}`,
+  });
+  const made = await client.create(claims, { metadata: { name: "new", namespace }, spec });
+  assert.equal(made.status, { phase: "Pending" });
+  assert.equal(made.spec, { ...spec, resume: false });
+  assert.equal((await client.get(claims, { name: "new", namespace })).status, { phase: "Pending" });
+  const listed = (await client.list(claims, { namespace })).items.find((item) => item.metadata.name === "new");
+  assert.equal(listed?.status, { phase: "Pending" });
+  if (watch.kind !== "stream") throw new Error("no watch");
+  const [line] = await once(createInterface({ input: watch.response }), "line");
+  watch.response.destroy();
+  const event = JSON.parse(String(line));
+  assert.equal([event.type, event.object.metadata.name, event.object.status], ["ADDED", "new", { phase: "Pending" }]);
+});
+
+test("API server: a caller cannot choose a claim's first status", async () => {
+  const status = { phase: "Active" as const };
+  const spec = { tenantId: "forged", workloadRef: "w" };
+  const made = await client.create(claims, { metadata: { name: "forged", namespace }, spec, status });
+  assert.equal(made.status, { phase: "Pending" });
+});
+
+test("API server: new workloads and pools have a phase too, triggers none", async () => {
+  assert.equal(((await create(workloads, { image: { ref: "a" } })) as Workload).status, { phase: "Creating" });
+  const pool = await create(pools, { workloadRef: "w", size: 1 });
+  assert.equal((pool as { status?: unknown }).status, { phase: "Filling", ready: 0, warming: 0 });
+  const trigger = await create(triggers, {
+    type: "webhook",
+    workloadRef: "w",
+    tenant: { static: "a" },
+    config: { path: "/a" },
+  });
+  assert.is((trigger as { status?: unknown }).status, undefined);
+});
+
+test("API server: a status patch keeps what it does not name, and a spec patch keeps the status", async () => {
+  const ref = { name: "patched", namespace };
+  await client.create(claims, { metadata: ref, spec: { tenantId: "patched", workloadRef: "w" } });
+  const status = (body: object) =>
+    client.patch(claims, ref, { type: "merge", subresource: "status", body: { status: body } });
+  assert.equal((await status({ podIncarnation: 1 })).status, { phase: "Pending", podIncarnation: 1 });
+  const active = {
+    phase: "Active",
+    instanceId: "inst-a",
+    endpoint: { host: "10.0.0.1", port: 8080 },
+    source: "pool",
+    claimedAt: "2026-01-01T00:00:00.123Z",
+    podIncarnation: 1,
+  };
+  assert.equal((await status(active)).status, active);
+  const labelled = await client.patch(claims, ref, {
+    type: "merge",
+    body: { metadata: { labels: { a: "b" } }, status: { phase: "Error" } },
+  });
+  assert.equal(labelled.status, active);
+  assert.match(await refusal(status({ phase: "Done" })), /status\.phase/);
+  assert.equal((await status({ phase: null, instanceId: null })).status?.phase, "Pending");
+});
+
+test("API server: pools can be scaled", async () => {
+  await client.create(pools, { metadata: { name: "scaled", namespace }, spec: { workloadRef: "w", size: 1 } });
+  const selector = "tenancy.dev/pool=scaled";
+  const body = { status: { ready: 1, selector } };
+  await client.patch(pools, { name: "scaled", namespace }, { type: "merge", subresource: "status", body });
+  await kubectl("scale", "tp/scaled", "--replicas=4");
+  const { spec } = await client.get(pools, { name: "scaled", namespace });
+  assert.is(spec.size, 4);
+  const path = `/apis/tenancy.dev/v1alpha1/namespaces/${namespace}/tenancypools/scaled/scale`;
+  const scale = JSON.parse((await client.request({ method: "GET", path })).body.toString());
+  assert.equal([scale.spec.replicas, scale.status], [4, { replicas: 1, selector }]);
+});
+
+test("kubectl get: shows the columns that a person wants", async () => {
+  const header = async (...args: string[]) =>
+    (await kubectl("get", ...args)).split("\n")[0]?.trim().split(/\s+/).join(" ");
+  assert.is(await header("tw"), "NAME IMAGE ACCESS PHASE AGE");
+  assert.is(await header("tw", "-o", "wide"), "NAME IMAGE ACCESS PHASE REASON MESSAGE AGE");
+  assert.is(await header("tp"), "NAME WORKLOAD SIZE READY WARMING AGE");
+  assert.is(await header("tc"), "NAME TENANT WORKLOAD PHASE SOURCE INSTANCE REASON AGE");
+  assert.is(await header("tc", "-o", "wide"), "NAME TENANT WORKLOAD PHASE SOURCE INSTANCE REASON MESSAGE AGE");
+  assert.is(await header("tt"), "NAME TYPE WORKLOAD PHASE DETAIL AGE");
+});
+
+test("kubectl get tenancy: lists all four kinds", async () => {
+  const names = (await kubectl("get", "tenancy", "-o", "name")).trim().split("\n");
+  const kinds = new Set(names.map((name) => name.split(".")[0]));
+  assert.equal([...kinds].sort(), ["tenancyclaim", "tenancypool", "tenancytrigger", "tenancyworkload"]);
+});
+
+async function kubectl(...args: string[]): Promise<string> {
+  const program = binaries.programs.kubectl ?? "kubectl";
+  const flags = ["--kubeconfig", cluster.kubeconfigPath, "--namespace", namespace];
+  return (await promisify(execFile)(program, [...flags, ...args])).stdout;
+}
+
+test.run();

@@ -1,0 +1,65 @@
+import { test } from "uvu";
+import * as assert from "uvu/assert";
+import { endpointPort, withDefaults } from "../../../crds/defaults.ts";
+
+const image = { ref: "a/b:1" };
+
+test("withDefaults: gives the defaults of design.md, section 4, to the smallest workload", () => {
+  assert.equal(withDefaults({ image }), {
+    image,
+    resources: { vcpus: 1, memoryMb: 512, diskGb: 1 },
+    network: { access: "none", allowlist: [], credentials: [], ports: [] },
+    idle: { action: "hibernate" },
+    filesystem: { overlayDirs: [] },
+    entrypoint: { env: {} },
+  });
+});
+
+test("withDefaults: probes every 10 s with a threshold of 3, on the endpoint's port", () => {
+  const health = (spec: Parameters<typeof withDefaults>[0]) => withDefaults(spec).health;
+  assert.is(health({ image }), undefined);
+  assert.equal(health({ image, health: {} }), { intervalSeconds: 10, unhealthyThreshold: 3 });
+  assert.equal(health({ image, health: { httpGet: {} }, network: { ports: [90] } })?.httpGet, { path: "/", port: 90 });
+  assert.equal(health({ image, health: { httpGet: { path: "/ok", port: 91 } }, network: { ports: [90] } })?.httpGet, {
+    path: "/ok",
+    port: 91,
+  });
+});
+
+test("withDefaults: keeps what the spec says", () => {
+  const spec = {
+    version: "2",
+    image,
+    resources: { vcpus: 4, memoryMb: 8, diskGb: 3 },
+    network: { access: "unrestricted" as const, allowlist: ["a.b"], credentials: [], ports: [1] },
+    idle: { timeoutSeconds: 5, action: "destroy" as const },
+    filesystem: { overlayDirs: ["/data"] },
+    health: { intervalSeconds: 1, unhealthyThreshold: 1, httpGet: { path: "/x", port: 2 } },
+    entrypoint: { cmd: "run", args: ["a"], env: { A: "b" }, workdir: "/w" },
+    runtimeClassName: "kata",
+  };
+  assert.equal(withDefaults(spec), spec);
+  assert.equal(
+    withDefaults(withDefaults({ image, health: { httpGet: {} } })),
+    withDefaults({ image, health: { httpGet: {} } }),
+  );
+});
+
+test("withDefaults: saves a directory once, when another of the list holds it", () => {
+  const overlayDirs = ["/data/a/b", "/home/x/", "/data/a", "/data/ab", "/home/x"];
+  assert.equal(withDefaults({ image, filesystem: { overlayDirs } }).filesystem.overlayDirs, [
+    "/home/x",
+    "/data/a",
+    "/data/ab",
+  ]);
+});
+
+test("endpointPort: the first port, else the health port, else 8080", () => {
+  const health = { httpGet: { path: "/", port: 9 } };
+  assert.is(endpointPort({ image, network: { ports: [7, 8] }, health }), 7);
+  assert.is(endpointPort({ image, network: { ports: [] }, health }), 9);
+  assert.is(endpointPort({ image, health }), 9);
+  assert.is(endpointPort({ image }), 8080);
+});
+
+test.run();

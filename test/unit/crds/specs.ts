@@ -1,0 +1,238 @@
+/** A spec with one mistake, and who finds it. */
+export interface BadSpec {
+  /** What is wrong. */
+  title: string;
+  kind: "workload" | "pool" | "trigger";
+  spec: unknown;
+  /** Path of the field that every message must name. */
+  field: string;
+  /** Who refuses it: every API server, those that know CEL rules, or only our own check. @default "schema" */
+  refusedBy?: "schema" | "rules" | "us";
+}
+
+const image = { ref: "ghcr.io/acme/agent:1.2" };
+const secret = { name: "token", key: "value" };
+const credential = {
+  domain: "api.example.com",
+  headers: [{ name: "Authorization", valueFrom: { secretKeyRef: secret } }],
+};
+const webhook = { type: "webhook", workloadRef: "agent", tenant: { from: "user.id" }, config: { path: "/hook" } };
+const messenger = { ...webhook, type: "messenger", tenant: { from: "chatId" }, config: { botTokenSecretRef: secret } };
+const cron = { ...webhook, type: "cron", tenant: { static: "alice" }, config: { schedule: "0 9 * * 1-5" } };
+
+/** Specs that the spec allows, each of which every check must let through. */
+export const goodSpecs: readonly { title: string; kind: BadSpec["kind"]; spec: unknown }[] = [
+  { title: "the smallest workload", kind: "workload", spec: { image } },
+  { title: "a workload from a build file", kind: "workload", spec: { image: { dockerfile: "./agent/Dockerfile" } } },
+  {
+    title: "a workload with every field",
+    kind: "workload",
+    spec: {
+      version: "1.0.0",
+      image: { ref: `registry.local:5000/a/b_c.d-e/f:V1.2-x@sha256:${"0".repeat(64)}` },
+      resources: { vcpus: 2, memoryMb: 2048, diskGb: 10 },
+      network: {
+        access: "restricted",
+        allowlist: ["example.com", "*.Example.org", "xn--bcher-kva.example"],
+        credentials: [credential],
+        ports: [8080, 9090],
+      },
+      idle: { timeoutSeconds: 1800, action: "destroy" },
+      filesystem: { overlayDirs: ["/home/agent", "/var/lib/a b/.config", "/..data", "/data/"] },
+      health: { intervalSeconds: 5, unhealthyThreshold: 2, httpGet: { path: "/healthz?full=1", port: 8080 } },
+      entrypoint: {
+        cmd: "/bin/sh",
+        args: ["-c", "echo one\necho two"],
+        env: { LANG: "C" },
+        workdir: "/",
+      },
+      runtimeClassName: "gvisor",
+    },
+  },
+  {
+    title: "an allowlist and credentials that another access leaves unused",
+    kind: "workload",
+    spec: { image, network: { access: "none", allowlist: ["example.com"], credentials: [credential] } },
+  },
+  {
+    title: "a health check and an idle policy without details",
+    kind: "workload",
+    spec: { image, health: {}, idle: {} },
+  },
+  { title: "a pool", kind: "pool", spec: { workloadRef: "agent", size: 3, maxFillConcurrency: 2 } },
+  { title: "an empty pool", kind: "pool", spec: { workloadRef: "agent", size: 0 } },
+  { title: "a webhook", kind: "trigger", spec: { ...webhook, config: { path: "/hook/a", secretRef: secret } } },
+  {
+    title: "a messenger with every field",
+    kind: "trigger",
+    spec: {
+      ...messenger,
+      tenant: { from: "usernameOrId", prefix: "tg-" },
+      driver: "driver-b",
+      driverOptions: { path: "/x", timeoutSeconds: 60, tokenSecretRef: secret },
+      config: {
+        botTokenSecretRef: secret,
+        updateTypes: ["message", "edited_message"],
+        pollTimeoutSeconds: 30,
+        apiBaseUrl: "http://127.0.0.1:9000",
+      },
+      guards: [
+        { type: "allowlist", config: { tenantIds: ["Alice", "bob"], denyMessage: "no" } },
+        { type: "api", config: { url: "https://guard.example/ask", headers: { Authorization: "Bearer x" } } },
+      ],
+    },
+  },
+  {
+    title: "a cron",
+    kind: "trigger",
+    spec: {
+      ...cron,
+      config: {
+        ...cron.config,
+        timezone: "Europe/Berlin",
+        catchUpSeconds: 0,
+        payload: { deep: { list: [1, null, "x"] } },
+      },
+    },
+  },
+];
+
+/** Specs that must be refused. */
+export const badSpecs: readonly BadSpec[] = [
+  ...workloads([
+    ["no image", {}, "spec.image"],
+    ["neither ref nor dockerfile", { image: {} }, "spec.image"],
+    ["both ref and dockerfile", { image: { ...image, dockerfile: "Dockerfile" } }, "spec.image"],
+    ["an image with a space", { image: { ref: "a b" } }, "spec.image.ref"],
+    ["an image with a control character", { image: { ref: "a\u0000b" } }, "spec.image.ref"],
+    ["a number as the image", { image: { ref: 7 } }, "spec.image.ref"],
+    ["a build file of two lines", { image: { dockerfile: "a\nb" } }, "spec.image.dockerfile"],
+    ["zero vcpus", { image, resources: { vcpus: 0 } }, "spec.resources.vcpus"],
+    ["half a vcpu", { image, resources: { vcpus: 0.5 } }, "spec.resources.vcpus"],
+    ["memory in words", { image, resources: { memoryMb: "512" } }, "spec.resources.memoryMb"],
+    ["no disk", { image, resources: { diskGb: 0 } }, "spec.resources.diskGb"],
+    ["an unknown access", { image, network: { access: "open" } }, "spec.network.access"],
+    ["an address with a scheme", { image, network: { allowlist: ["https://a.b"] } }, "spec.network.allowlist[0]"],
+    ["a star alone", { image, network: { allowlist: ["a.b", "*"] } }, "spec.network.allowlist[1]"],
+    ["a domain with a line break", { image, network: { allowlist: ["a.b\nc.d"] } }, "spec.network.allowlist[0]"],
+    ["a domain twice", { image, network: { allowlist: ["a.b", "a.b"] } }, "spec.network.allowlist[1]"],
+    ["credentials twice", { image, network: { credentials: [credential, credential] } }, "spec.network.credentials[1]"],
+    ["port 0", { image, network: { ports: [0] } }, "spec.network.ports[0]"],
+    ["port 65536", { image, network: { ports: [80, 65536] } }, "spec.network.ports[1]"],
+    ["an idle time of zero", { image, idle: { timeoutSeconds: 0 } }, "spec.idle.timeoutSeconds"],
+    ["an unknown idle action", { image, idle: { action: "sleep" } }, "spec.idle.action"],
+    ["a relative directory", { image, filesystem: { overlayDirs: ["data"] } }, "spec.filesystem.overlayDirs[0]"],
+    ["a directory upwards", { image, filesystem: { overlayDirs: ["/a/../b"] } }, "spec.filesystem.overlayDirs[0]"],
+    ["the root directory", { image, filesystem: { overlayDirs: ["/"] } }, "spec.filesystem.overlayDirs[0]"],
+    ["a directory twice", { image, filesystem: { overlayDirs: ["/a", "/a"] } }, "spec.filesystem.overlayDirs[1]"],
+    ["a probe every 0 s", { image, health: { intervalSeconds: 0 } }, "spec.health.intervalSeconds"],
+    ["a probe of port 0", { image, health: { httpGet: { path: "/", port: 0 } } }, "spec.health.httpGet.port"],
+    ["args that are no list", { image, entrypoint: { args: "x" } }, "spec.entrypoint.args"],
+    ["a number in the environment", { image, entrypoint: { env: { A: 1 } } }, "spec.entrypoint.env.A"],
+    ["a relative workdir", { image, entrypoint: { workdir: "src" } }, "spec.entrypoint.workdir"],
+    ["a runtime class in capitals", { image, runtimeClassName: "GVisor" }, "spec.runtimeClassName"],
+  ]),
+  {
+    title: "a header name with a line break",
+    kind: "workload",
+    spec: {
+      image,
+      network: { credentials: [{ ...credential, headers: [{ ...credential.headers[0], name: "a\r\nb" }] }] },
+    },
+    field: "spec.network.credentials[0].headers[0].name",
+  },
+  {
+    title: "a credential without its Secret's key",
+    kind: "workload",
+    spec: {
+      image,
+      network: {
+        credentials: [{ domain: "a.b", headers: [{ name: "x", valueFrom: { secretKeyRef: { name: "s" } } }] }],
+      },
+    },
+    field: "spec.network.credentials[0].headers[0].valueFrom.secretKeyRef.key",
+  },
+  ...workloads(
+    [
+      ["an image in capitals", { image: { ref: "ghcr.io/Acme/agent" } }, "spec.image.ref"],
+      ["an image with a scheme", { image: { ref: "https://ghcr.io/a/b" } }, "spec.image.ref"],
+      ["an image with an empty tag", { image: { ref: "a/b:" } }, "spec.image.ref"],
+      ["a build file upwards", { image: { dockerfile: "../Dockerfile" } }, "spec.image.dockerfile"],
+      ["an address in the allowlist", { image, network: { allowlist: ["10.0.0.1"] } }, "spec.network.allowlist[0]"],
+      [
+        "a directory of the kernel",
+        { image, filesystem: { overlayDirs: ["/proc/1"] } },
+        "spec.filesystem.overlayDirs[0]",
+      ],
+      ["an environment name with =", { image, entrypoint: { env: { "A=B": "1" } } }, "spec.entrypoint.env"],
+      ["a misspelt field", { image, network: { alowlist: ["a.b"] } }, "spec.network.alowlist"],
+    ],
+    "us",
+  ),
+  ...pools([
+    ["no workload", { size: 1 }, "spec.workloadRef"],
+    ["no size", { workloadRef: "agent" }, "spec.size"],
+    ["a size below zero", { workloadRef: "agent", size: -1 }, "spec.size"],
+    ["nothing at once", { workloadRef: "agent", size: 1, maxFillConcurrency: 0 }, "spec.maxFillConcurrency"],
+    ["a workload in capitals", { workloadRef: "Agent", size: 1 }, "spec.workloadRef"],
+  ]),
+  ...triggers([
+    ["an unknown type", { ...webhook, type: "email" }, "spec.type"],
+    ["no type", { workloadRef: "agent", tenant: { static: "a" }, config: {} }, "spec.type"],
+    ["no config", { type: "webhook", workloadRef: "agent", tenant: { static: "a" } }, "spec.config"],
+    ["no tenant", { type: "webhook", workloadRef: "agent", config: { path: "/a" } }, "spec.tenant"],
+    ["an empty tenant", { ...webhook, tenant: {} }, "spec.tenant"],
+    ["two tenants", { ...webhook, tenant: { from: "a", static: "b" } }, "spec.tenant"],
+    ["an illegal static tenant", { ...webhook, tenant: { static: "a b" } }, "spec.tenant.static"],
+    ["an illegal prefix", { ...webhook, tenant: { from: "a", prefix: "-" } }, "spec.tenant.prefix"],
+    ["an unknown driver", { ...webhook, driver: "driver-c" }, "spec.driver"],
+    ["a path without its slash", { ...webhook, config: { path: "hook" } }, "spec.config.path"],
+    ["a path with a query", { ...webhook, config: { path: "/hook?a" } }, "spec.config.path"],
+    ["an unknown guard", { ...webhook, guards: [{ type: "maybe", config: {} }] }, "spec.guards[0].type"],
+    ["a guard without config", { ...webhook, guards: [{ type: "allowlist" }] }, "spec.guards[0].config"],
+    [
+      "an address of no kind",
+      { ...webhook, guards: [{ type: "api", config: { url: "x" } }] },
+      "spec.guards[0].config.url",
+    ],
+    [
+      "a driver with no time",
+      { ...webhook, driverOptions: { timeoutSeconds: 0 } },
+      "spec.driverOptions.timeoutSeconds",
+    ],
+  ]),
+  ...triggers(
+    [
+      ["a webhook without a path", { ...webhook, config: {} }, "spec.config.path"],
+      ["a messenger without a token", { ...messenger, config: {} }, "spec.config.botTokenSecretRef"],
+      ["a messenger's tenant from nowhere", { ...messenger, tenant: { from: "name" } }, "spec.tenant.from"],
+      ["a cron without a schedule", { ...cron, config: {} }, "spec.config.schedule"],
+      ["a cron whose tenant is not fixed", { ...cron, tenant: { from: "id" } }, "spec.tenant.static"],
+      ["an allowlist without tenants", { ...webhook, guards: [{ type: "allowlist", config: {} }] }, "spec.guards[0]"],
+      ["an api guard without an address", { ...webhook, guards: [{ type: "api", config: {} }] }, "spec.guards[0]"],
+    ],
+    "rules",
+  ),
+  ...triggers(
+    [
+      ["a schedule of six fields", { ...cron, config: { schedule: "0 0 9 * * 1" } }, "spec.config.schedule"],
+      ["an unknown timezone", { ...cron, config: { ...cron.config, timezone: "Mars" } }, "spec.config.timezone"],
+      ["a misspelt config", { ...webhook, config: { path: "/a", secret: secret } }, "spec.config.secret"],
+    ],
+    "us",
+  ),
+];
+
+type Row = readonly [title: string, spec: unknown, field: string];
+
+function workloads(rows: readonly Row[], refusedBy: BadSpec["refusedBy"] = "schema"): BadSpec[] {
+  return rows.map(([title, spec, field]) => ({ title, kind: "workload", spec, field, refusedBy }));
+}
+
+function pools(rows: readonly Row[]): BadSpec[] {
+  return rows.map(([title, spec, field]) => ({ title, kind: "pool", spec, field }));
+}
+
+function triggers(rows: readonly Row[], refusedBy: BadSpec["refusedBy"] = "schema"): BadSpec[] {
+  return rows.map(([title, spec, field]) => ({ title, kind: "trigger", spec, field, refusedBy }));
+}
