@@ -98,6 +98,8 @@ export function startOperator(options: OperatorOptions): Operator {
   };
   const all = Object.values(informers);
   const synced = Promise.all(all.map((informer) => informer.synced)).then(() => undefined);
+  // An informer that can never sync says so by its `done` too, which this operator's `done` passes on.
+  synced.catch(() => log.debug({}, "stopped before the stores were complete"));
 
   const leading = runWhenLeading({
     client,

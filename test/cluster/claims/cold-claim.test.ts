@@ -15,7 +15,7 @@ test.before(async () => {
   operator = tenancy.startOperator();
   await tenancy.createWorkload("hello", { network: { ports: [7070, 9090] } });
 });
-test.after(() => tenancy.stop());
+test.after(() => tenancy?.stop());
 
 test("a claim made with kubectl gets the finalizer, its tenant's label and a running pod", async () => {
   const { metadata } = await tenancy.createClaim("alice", "hello");

@@ -37,6 +37,8 @@ export interface Tenancy {
   /** Waits until a claim's status is as told, and returns the claim. */
   untilClaim(name: string, is: Partial<ClaimStatus> | ((claim: Claim | undefined) => boolean)): Promise<Claim>;
   podsOf(claim: Claim): Pod[];
+  /** Names of all pods that the claim ever had. */
+  everPodsOf(claim: Claim): string[];
   until<T>(what: string, find: () => T | undefined | false | Promise<T | undefined | false>): Promise<T>;
   stop(): Promise<void>;
 }
@@ -85,12 +87,17 @@ export async function startTenancy(
       wakeAll();
     },
   });
+  const everPods = new Map<string, Set<string>>();
   const podInformer = startInformer<Pod, "claimUid">({
     ...shared,
     resource: pods,
     labelSelector: `${label.managed}=true`,
     indexes: { claimUid: (pod) => pod.metadata.annotations?.[annotation.claimUid] },
-    onChange: wakeAll,
+    onChange({ object }) {
+      const claimUid = object.metadata.annotations?.[annotation.claimUid] ?? "";
+      everPods.set(claimUid, (everPods.get(claimUid) ?? new Set()).add(object.metadata.name));
+      wakeAll();
+    },
   });
   await Promise.all([claimInformer.synced, podInformer.synced]);
   const operators = new Set<RunningOperator>();
@@ -147,6 +154,7 @@ export async function startTenancy(
         const status: Partial<ClaimStatus> = found?.status ?? {};
         return Object.entries(is).every(([field, value]) => status[field as keyof ClaimStatus] === value) && found;
       }),
+    everPodsOf: (claim) => [...(everPods.get(claim.metadata.uid ?? "") ?? [])],
     podsOf: (claim) => [...podInformer.store.by("claimUid", claim.metadata.uid ?? "")],
     until(what, find) {
       return new Promise((resolve, reject) => {

@@ -1,0 +1,108 @@
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { events } from "../../../crds/client/built-in-resources.ts";
+import type { KubernetesObject } from "../../../crds/kubernetes.ts";
+import { defineResource } from "../../../crds/resource.ts";
+import type { WorkloadSpec } from "../../../crds/workload.ts";
+import { NAMESPACE, startTenancy, type Tenancy } from "./tenancy.ts";
+
+const test = suite("claim errors");
+let tenancy: Tenancy;
+
+test.before(async () => {
+  tenancy = await startTenancy("test-claim-errors");
+  tenancy.startOperator({ config: { startTimeoutMs: 3000 } });
+});
+test.after(() => tenancy?.stop());
+
+interface Quota extends KubernetesObject {
+  spec: { hard: Record<string, string> };
+  status?: { hard: Record<string, string>; used: Record<string, string> };
+}
+const quotas = defineResource<Quota>({ group: "", version: "v1", plural: "resourcequotas", kind: "ResourceQuota" });
+
+const table: { name: string; spec?: Partial<WorkloadSpec>; reason: string; says: RegExp }[] = [
+  {
+    name: "missing-image",
+    spec: { image: { ref: "simulated/missing:1" } },
+    reason: "ImagePullFailed",
+    says: /simulated\/missing:1.*mend the workload/,
+  },
+  {
+    name: "crashing",
+    spec: { image: { ref: "simulated/crash:1" } },
+    reason: "CrashLooping",
+    says: /ends again and again.*exit code 1/,
+  },
+  {
+    name: "never-ready",
+    spec: { image: { ref: "simulated/never-ready:1" } },
+    reason: "StartTimeout",
+    says: /not ready 3 s after/,
+  },
+  {
+    name: "bad-image-name",
+    spec: { image: { ref: "simulated/hello::bad" } },
+    reason: "WorkloadNotReady",
+    says: /spec\.image\.ref/,
+  },
+  {
+    name: "dockerfile",
+    spec: { image: { dockerfile: "./Dockerfile" } },
+    reason: "WorkloadNotReady",
+    says: /BuildUnavailable.*spec\.image\.ref/,
+  },
+  { name: "unknown", reason: "WorkloadNotFound", says: /"unknown" does not exist in namespace "tenancy": create it/ },
+];
+
+for (const { name, spec, reason, says } of table) {
+  test(`${name}: Error ${reason} with a message that says what to do, an Event, and no pod left`, async () => {
+    if (spec !== undefined) await tenancy.createWorkload(name, spec);
+    const { metadata } = await tenancy.createClaim("alice", name);
+    const claim = await tenancy.untilClaim(metadata.name, { phase: "Error" });
+    assert.is(claim.status?.reason, reason);
+    assert.match(claim.status?.message ?? "", says);
+    assert.is(claim.status?.instanceId, undefined);
+    await tenancy.until("no pod", () => tenancy.podsOf(claim).length === 0);
+    await tenancy.until("an Event on the claim", async () => {
+      const { items } = await tenancy.client.list(events, { namespace: NAMESPACE });
+      return items.some(
+        (event) =>
+          event.involvedObject.uid === claim.metadata.uid && event.reason === reason && event.type === "Warning",
+      );
+    });
+  });
+}
+
+test("a full quota: Error QuotaExceeded, and Active when claimed again after room was made", async () => {
+  await tenancy.createWorkload("small");
+  const hard = { pods: "0" };
+  await tenancy.client.create(quotas, { metadata: { name: "full", namespace: NAMESPACE }, spec: { hard } });
+  // No controller manager runs here, whose part it is to fill in the status that admission goes by.
+  const reference = { namespace: NAMESPACE, name: "full" };
+  const body = { status: { hard, used: { pods: "0" } } };
+  await tenancy.client.patch(quotas, reference, { type: "merge", subresource: "status", body });
+  const { metadata } = await tenancy.createClaim("alice", "small");
+  const claim = await tenancy.untilClaim(metadata.name, { phase: "Error" });
+  assert.is(claim.status?.reason, "QuotaExceeded");
+  assert.match(claim.status?.message ?? "", /release one or raise its quota/);
+  await tenancy.client.delete(quotas, reference);
+});
+
+test("an image that runs as root: the first pod is replaced, and the next claim's pod is made without runAsNonRoot at once", async () => {
+  await tenancy.createWorkload("rooted", { image: { ref: "simulated/root:1" } });
+  const first = await tenancy.createClaim("alice", "rooted");
+  const active = await tenancy.untilClaim(first.metadata.name, { phase: "Active" });
+  assert.is(active.status?.podIncarnation, 1);
+  const second = await tenancy.createClaim("bob", "rooted");
+  const next = await tenancy.untilClaim(second.metadata.name, { phase: "Active" });
+  assert.is(next.status?.podIncarnation ?? 0, 0);
+  for (const claim of [active, next]) {
+    await tenancy.until("one pod", () => tenancy.podsOf(claim).length === 1);
+    const security = tenancy.podsOf(claim)[0]?.spec.containers[0]?.securityContext;
+    assert.is(security?.runAsNonRoot, undefined);
+    assert.equal(security?.capabilities, { drop: ["ALL"] });
+  }
+});
+
+test.run();

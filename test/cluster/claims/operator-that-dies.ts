@@ -1,0 +1,42 @@
+// An operator that kills itself with SIGKILL right after its n-th write to claims, pods and workloads.
+//   node --import tsx operator-that-dies.ts N      (KUBECONFIG names the cluster)
+import { type ClusterClient, createClusterClient } from "../../../crds/client/cluster-client.ts";
+import { loadClusterConfig } from "../../../crds/client/load-cluster-config.ts";
+import { createTransport } from "../../../crds/client/transport.ts";
+import type { KubernetesObject } from "../../../crds/kubernetes.ts";
+import type { Resource } from "../../../crds/resource.ts";
+import { operatorConfig } from "../../../operator/config.ts";
+import { createMetrics } from "../../../operator/metrics.ts";
+import { startOperator } from "../../../operator/start-operator.ts";
+import { silentLog } from "../../unit/silent-log.ts";
+
+let writesLeft = Number(process.argv[2]);
+const counted = ["pods", "tenancyclaims", "tenancyworkloads"];
+
+async function thenCount<T>(resource: Resource<KubernetesObject>, write: Promise<T>): Promise<T> {
+  const result = await write;
+  if (counted.includes(resource.plural) && --writesLeft === 0) {
+    process.kill(process.pid, "SIGKILL");
+    await new Promise(() => undefined);
+  }
+  return result;
+}
+
+const client = createClusterClient({
+  transport: createTransport({ config: await loadClusterConfig(), role: "operator" }),
+});
+const dying: ClusterClient = {
+  ...client,
+  create: (resource, object, options) => thenCount(resource, client.create(resource, object, options)),
+  patch: (resource, reference, options) => thenCount(resource, client.patch(resource, reference, options)),
+  delete: (resource, reference, options) => thenCount(resource, client.delete(resource, reference, options)),
+};
+const operator = startOperator({
+  client: dying,
+  config: { ...operatorConfig({ TENANCY_OPERATOR_LISTEN: "off" }), leaseMs: 2000 },
+  metrics: createMetrics(),
+  log: silentLog,
+  identity: `dies-${process.pid}`,
+  signal: new AbortController().signal,
+});
+await operator.done;
