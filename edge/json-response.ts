@@ -3,8 +3,5 @@ export function jsonResponse(
   body: unknown,
   options: { status?: number; headers?: Readonly<Record<string, string>> } = {},
 ): Response {
-  return new Response(JSON.stringify(body), {
-    status: options.status ?? 200,
-    headers: { "content-type": "application/json", ...options.headers },
-  });
+  return Response.json(body, options);
 }

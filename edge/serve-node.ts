@@ -3,6 +3,7 @@ import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Log } from "../crds/log.ts";
 import type { Handler } from "./handler.ts";
+import { isJson } from "./is-json.ts";
 import { NodeRequest } from "./node-request.ts";
 import type { Serve } from "./serve.ts";
 import { serverUrl } from "./server-url.ts";
@@ -62,7 +63,7 @@ async function send(response: Response, outgoing: ServerResponse): Promise<void>
   if (cookies.length > 0) headers["set-cookie"] = cookies;
   if (response.body === null) {
     outgoing.writeHead(response.status, headers).end();
-  } else if (headers["content-type"] === "application/json") {
+  } else if (isJson(response.headers)) {
     const body = Buffer.from(await response.arrayBuffer());
     outgoing.writeHead(response.status, { ...headers, "content-length": body.byteLength }).end(body);
   } else {

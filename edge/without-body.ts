@@ -1,7 +1,9 @@
+import { isJson } from "./is-json.ts";
+
 /** The response to HEAD: the status and headers of what GET would have answered, `content-length` included where it is known. */
 export async function withoutBody(response: Response): Promise<Response> {
   const headers = new Headers(response.headers);
-  if (headers.get("content-type") === "application/json") {
+  if (isJson(headers)) {
     headers.set("content-length", String((await response.arrayBuffer()).byteLength));
   } else {
     await response.body?.cancel();

@@ -61,7 +61,6 @@ async function start(): Promise<void> {
       await installKinds({
         client: createClusterClient({ transport }),
         namespace,
-        folder: join(root, "crds"),
         signal: stopping.signal,
       });
     } finally {

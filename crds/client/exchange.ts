@@ -1,5 +1,6 @@
 import { type Agent, type IncomingMessage, type RequestOptions, request as requestOverHttp } from "node:http";
 import { request as requestOverHttps } from "node:https";
+import type { Socket } from "node:net";
 import { NetworkError } from "./api-error.ts";
 import type { Clock } from "./clock.ts";
 
@@ -16,6 +17,8 @@ export interface ExchangeOptions {
   readonly timeoutMs: number;
   readonly signal?: AbortSignal | undefined;
   readonly clock: Clock;
+  /** The connections that have served a request, kept by whoever keeps the agent. */
+  readonly usedSockets: WeakSet<Socket>;
 }
 
 /**
@@ -25,13 +28,14 @@ export interface ExchangeOptions {
  * @throws the signal's reason when it is aborted
  */
 export function exchange<R>(options: ExchangeOptions, read: (response: IncomingMessage) => Promise<R>): Promise<R> {
-  const { secure, signal, clock, timeoutMs } = options;
+  const { secure, signal, clock, timeoutMs, usedSockets } = options;
   return new Promise<R>((resolve, reject) => {
     if (signal?.aborted) {
       reject(signal.reason);
       return;
     }
     let sent = false;
+    let reused = false;
     let answered = false;
     let timedOut = false;
     let settled = false;
@@ -56,7 +60,7 @@ export function exchange<R>(options: ExchangeOptions, read: (response: IncomingM
       request.destroy();
       const what = cause instanceof Error ? cause.message : String(cause);
       const message = `Cannot ${method} ${secure ? "https" : "http"}://${host}:${port}${path}: ${what}`;
-      const connectionWasStale = request.reusedSocket && !answered && !timedOut;
+      const connectionWasStale = reused && !answered && !timedOut;
       reject(new NetworkError(message, { cause, requestWasSent: sent && !failedToConnect(cause), connectionWasStale }));
     }
 
@@ -66,7 +70,12 @@ export function exchange<R>(options: ExchangeOptions, read: (response: IncomingM
     });
     signal?.addEventListener("abort", abort, { once: true });
     request.on("socket", (socket) => {
-      if (request.reusedSocket) sent = true;
+      // Node's own flag is not set where a request had to wait for its connection.
+      reused = usedSockets.has(socket);
+      usedSockets.add(socket);
+      // Where it is set, Deno 2.9 sends a request again that fails or is aborted, also one that is no GET.
+      request.reusedSocket = false;
+      if (reused) sent = true;
       else socket.once(secure ? "secureConnect" : "connect", () => (sent = true));
     });
     request.on("finish", () => {

@@ -24,7 +24,8 @@ export interface LoadClusterConfigOptions {
  */
 export async function loadClusterConfig(options: LoadClusterConfigOptions = {}): Promise<ClusterConfig> {
   const { env = process.env, context, kubeconfigPath, serviceAccountFolder: folder } = options;
-  const named = kubeconfigPath === undefined ? env.KUBECONFIG?.split(delimiter).filter((path) => path !== "") : [kubeconfigPath];
+  const named =
+    kubeconfigPath === undefined ? env.KUBECONFIG?.split(delimiter).filter((path) => path !== "") : [kubeconfigPath];
   const paths = named?.length ? named : [join(env.HOME || homedir(), ".kube", "config")];
   const files = await readExisting(paths);
   if (files.length > 0) {
@@ -40,7 +41,9 @@ export async function loadClusterConfig(options: LoadClusterConfigOptions = {}):
   }
   const inCluster = named?.length || context !== undefined ? undefined : await inClusterConfig({ env, folder });
   if (inCluster !== undefined) return inCluster;
-  throw new Error(`Cannot find a cluster: no kubeconfig at ${paths.join(", ")}${named?.length ? "" : ", and this is no pod"}`);
+  throw new Error(
+    `Cannot find a cluster: no kubeconfig at ${paths.join(", ")}${named?.length ? "" : ", and this is no pod"}`,
+  );
 }
 
 async function readExisting(paths: readonly string[]): Promise<{ path: string; content: string }[]> {

@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
+import type { Socket } from "node:net";
 import type { Log } from "../log.ts";
 import { NetworkError } from "./api-error.ts";
 import { type Clock, systemClock } from "./clock.ts";
@@ -90,6 +91,7 @@ export function createTransport(options: TransportOptions): Transport {
   const userAgent = `tenancy-${options.role ?? "client"}/${options.version ?? "dev"}`;
   const credentials = createCredentials({ config, clock, log });
   const connections = createConnections({ config, secure, maxSockets });
+  const usedSockets = new WeakSet<Socket>();
   let closed = false;
 
   function headersOf(request: TransportRequest, credential: Credential): Record<string, string> {
@@ -116,7 +118,7 @@ export function createTransport(options: TransportOptions): Transport {
     const timeoutMs = Math.max(0, deadline - clock.now());
     const startedAt = performance.now();
     try {
-      const sent = { secure, host, port, agent, method, path, headers, body, timeoutMs, signal, clock };
+      const sent = { secure, host, port, agent, method, path, headers, body, timeoutMs, signal, clock, usedSockets };
       const answer = await exchange(sent, async (head) => ({ head, content: await read(head) }));
       const bytes = Buffer.isBuffer(answer.content) ? answer.content.length : 0;
       record(request, startedAt, { status: answer.head.statusCode ?? 0, bytes });

@@ -60,8 +60,8 @@ async function waitForClaim(
 ): Promise<ClaimResponse> {
   const { view, waiters } = services;
   const shared = new Set<string>();
-  // Two looks in a row that met somebody else's write: unlikely, and no reason to spin.
-  let collisions = 0;
+  // Writes since the last wait. Somebody else's writes can overtake ours again and again, which is no reason to spin.
+  let writes = 0;
 
   for (;;) {
     if (clientGone?.aborted) throw new HttpError(499, "the client went away");
@@ -76,6 +76,7 @@ async function waitForClaim(
         throw claimError(step.claim);
       case "wait":
         shared.add(attemptKey(step.claim));
+        writes = 0;
         await waiters.next(wish, [limit, clientGone]);
         break;
       case "create": {
@@ -95,11 +96,11 @@ async function waitForClaim(
     }
   }
 
-  /** Stores what a write answered. What was in the way of the write shows up on the watch; until then there is nothing to do. */
+  /** Stores what a write answered; undefined where it was overtaken, and what overtook it has yet to show on the watch. */
   async function take(claim: Claim | undefined): Promise<void> {
     if (claim !== undefined) view.claims.put(claim);
-    collisions = claim === undefined ? collisions + 1 : 0;
-    if (collisions > 0) await pause(Math.min(20 * 2 ** collisions, 1000), [limit, clientGone]);
+    writes += 1;
+    if (claim === undefined || writes > 2) await pause(Math.min(20 * 2 ** writes, 1000), [limit, clientGone]);
   }
 
   function pause(ms: number, signals: readonly (AbortSignal | undefined)[]): Promise<void> {

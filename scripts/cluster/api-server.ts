@@ -15,6 +15,8 @@ export interface ApiServerOptions {
   flags: Omit<ApiServerFlagsOptions, "folder">;
   /** Come after the others, so they win, as in `--watch-cache=false`. */
   extraFlags?: readonly string[];
+  /** Answers with 200 when it is ready enough. @default /readyz */
+  readyPath?: string;
 }
 
 const START_LIMIT_MS = 60_000;
@@ -41,7 +43,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<Program
         if (ending !== undefined) {
           throw new Error(`Cannot start kube-apiserver: ${ending}\n${logTail(program.logPath)}`);
         }
-        return (await readiness(client)) === 200;
+        return (await readiness(client, options.readyPath ?? "/readyz")) === 200;
       },
       {
         what: "kube-apiserver to be ready",
@@ -56,9 +58,9 @@ export async function startApiServer(options: ApiServerOptions): Promise<Program
   return program;
 }
 
-async function readiness(client: ReturnType<typeof createApiClient>): Promise<number> {
+async function readiness(client: ReturnType<typeof createApiClient>, path: string): Promise<number> {
   try {
-    return (await client.call({ method: "GET", path: "/readyz", limitMs: 3000 })).status;
+    return (await client.call({ method: "GET", path, limitMs: 3000 })).status;
   } catch (error) {
     // Not listening yet, or too busy; the limit of the wait tells when that has gone on for too long.
     const code = (error as NodeJS.ErrnoException).code ?? "";

@@ -2,12 +2,16 @@ import { join } from "node:path";
 import { installDebianPackages } from "./debian-packages.ts";
 import { binariesFolder } from "./folders.ts";
 import { type Log, silent } from "./log.ts";
+import { withFileLock } from "./process/file-lock.ts";
 import { PROGRAMS, type ProgramName } from "./programs.ts";
-import type { BinariesSource } from "./sources/binaries-source.ts";
+import type { BinariesSource, SourceContext } from "./sources/binaries-source.ts";
 import { cacheSource } from "./sources/cache.ts";
+import { debianSource } from "./sources/debian-source.ts";
 import { findOnPath } from "./sources/find-on-path.ts";
+import { goModulesSource } from "./sources/go-modules.ts";
 import { isProgram } from "./sources/is-program.ts";
 import { namedFolderSource } from "./sources/named-folder.ts";
+import { officialReleaseSource } from "./sources/official-release.ts";
 
 /** A set of Kubernetes programs of one version. */
 export interface Binaries {
@@ -24,7 +28,7 @@ export interface FindBinariesOptions {
   need?: readonly ProgramName[];
   log?: Log;
   environment?: NodeJS.ProcessEnv;
-  /** Places to look in, best first. */
+  /** Places to look in, best first. @default BINARIES_SOURCES */
   sources?: readonly BinariesSource[];
   /** Installs Debian's own etcd or kubectl, where neither the set nor the PATH has one. */
   install?: typeof installDebianPackages;
@@ -39,10 +43,10 @@ export const BINARIES_SOURCES: readonly BinariesSource[] = [
   debianSource,
 ];
 
+const DEBIAN_PACKAGES = { etcd: "etcd-server", kubectl: "kubernetes-client" } as const;
+
 /** Longer than the slowest build takes. */
 const LOCK_LIMIT_MS = 90 * 60_000;
-
-const DEBIAN_PACKAGES = { etcd: "etcd-server", kubectl: "kubernetes-client" } as const;
 
 /**
  * Returns the Kubernetes programs of the first source that has them, fetched or built now where that is what it takes.
@@ -50,31 +54,28 @@ const DEBIAN_PACKAGES = { etcd: "etcd-server", kubectl: "kubernetes-client" } as
  * @throws Error that says of every source why it has none
  */
 export async function findBinaries(options: FindBinariesOptions = {}): Promise<Binaries> {
-  const log = options.log ?? silent;
-  const need = options.need ?? PROGRAMS;
-  const environment = options.environment ?? process.env;
-  const sources = options.sources ?? BINARIES_SOURCES;
+  const { log = silent, need = PROGRAMS, environment = process.env, sources = BINARIES_SOURCES } = options;
   const context: SourceContext = { need, environment, log, binariesFolder: binariesFolder(environment) };
-  const ready = sources.filter(isReadySource);
-  const found =
-    (await findIn(ready, context)) ??
-    // One process fetches or builds; whoever waited finds the result in the cache.
-    (await withFileLock(
-      join(context.binariesFolder, "lock"),
-      {
-        what: "the Kubernetes programs",
-        limitMs: LOCK_LIMIT_MS,
-        onWait: ({ pid }) => log(`waiting for process ${pid}, which is fetching or building the Kubernetes programs`),
-      },
-      () => findIn(sources, context, (reason) => log(reason)),
-    ));
-  if (found === undefined) throw new Error("Cannot find the Kubernetes programs in any of the places named above");
+  const reasons: string[] = [];
+  let found = await findIn(
+    sources.filter(({ takesLong }) => !takesLong),
+    context,
+    reasons,
+  );
+  if (found === undefined) {
+    // One process fetches or builds; whoever has waited for it finds the result in the cache.
+    const lock = {
+      what: "the Kubernetes programs",
+      limitMs: LOCK_LIMIT_MS,
+      onWait: ({ pid }: { pid: number }) => log(`waiting for process ${pid}, which fetches or builds the programs`),
+    };
+    reasons.length = 0;
+    found = await withFileLock(join(context.binariesFolder, "lock"), lock, () => findIn(sources, context, reasons));
+  }
+  if (found === undefined) throw new Error(`Cannot find the Kubernetes programs:\n  ${reasons.join("\n  ")}`);
   log(`Kubernetes ${found.version} from ${found.source} (${found.folder})`);
-  return {
-    source: found.source,
-    version: found.version,
-    programs: await locate(found.folder, { ...options, need, log, environment }),
-  };
+  const programs = await locate(found.folder, { ...options, need, log, environment });
+  return { source: found.source, version: found.version, programs };
 }
 
 /**
@@ -86,6 +87,24 @@ export function programPath(binaries: Binaries, name: ProgramName): string {
   const path = binaries.programs[name];
   if (path === undefined) throw new Error(`Cannot start ${name}: the binaries were found without it`);
   return path;
+}
+
+async function findIn(
+  sources: readonly BinariesSource[],
+  context: SourceContext,
+  reasons: string[],
+): Promise<{ source: string; version: string; folder: string } | undefined> {
+  for (const source of sources) {
+    const result = await source.find(context).catch((error: Error) => {
+      // Another source can make up for a build that fails; for a folder that the user has named, none can.
+      if (source.takesLong) return { because: error.message };
+      throw error;
+    });
+    if ("folder" in result) return { ...result, source: source.name };
+    reasons.push(`${source.name}: ${result.because}`);
+    if (source.takesLong) context.log(`not from ${source.name}: ${result.because}`);
+  }
+  return undefined;
 }
 
 async function locate(

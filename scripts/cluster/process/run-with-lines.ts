@@ -50,7 +50,9 @@ export function runWithLines(
       clearTimeout(timer);
       process.removeListener("exit", killGroup);
       if (why === undefined) return resolve();
-      reject(new Error(`Cannot run ${[command, ...commandArguments].join(" ")}: ${why}\n${last.join("\n")}`, { cause }));
+      reject(
+        new Error(`Cannot run ${[command, ...commandArguments].join(" ")}: ${why}\n${last.join("\n")}`, { cause }),
+      );
     };
     child.once("error", (cause) => finish(cause.message, cause));
     child.once("close", (code, signal) => {

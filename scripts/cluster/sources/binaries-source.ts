@@ -10,9 +10,7 @@ export interface SourceContext {
 }
 
 /** A folder with `kube-apiserver` and its like in it, or why this source has none. */
-export type SourceResult =
-  | { readonly folder: string; readonly version: string }
-  | { readonly folder?: undefined; readonly because: string };
+export type SourceResult = { readonly folder: string; readonly version: string } | { readonly because: string };
 
 /**
  * One place that Kubernetes programs can come from. `find` throws when something is wrong that trying another place
@@ -20,5 +18,7 @@ export type SourceResult =
  */
 export interface BinariesSource {
   readonly name: string;
+  /** Whether it may fetch or build, and so only one process may ask it at a time. */
+  readonly takesLong: boolean;
   find(context: SourceContext): Promise<SourceResult>;
 }

@@ -9,6 +9,7 @@ const SET = /^(?:official-release|go-modules|debian-source)-(v\d+\.\d+\.\d+)$/;
 /** What an earlier run fetched or built; the newest complete set. */
 export const cacheSource: BinariesSource = {
   name: "cache",
+  takesLong: false,
   async find({ binariesFolder }) {
     if (!existsSync(binariesFolder)) return { because: `nothing in ${binariesFolder}` };
     const sets = readdirSync(binariesFolder)

@@ -4,7 +4,10 @@ import { join } from "node:path";
 /** Returns the address of the Debian archive that this machine's apt uses, or undefined when it has none. */
 export function debianArchive(folder = "/etc/apt"): string | undefined {
   const parts = join(folder, "sources.list.d");
-  const files = [join(folder, "sources.list"), ...(existsSync(parts) ? readdirSync(parts).map((file) => join(parts, file)) : [])];
+  const files = [
+    join(folder, "sources.list"),
+    ...(existsSync(parts) ? readdirSync(parts).map((file) => join(parts, file)) : []),
+  ];
   for (const file of files) {
     if (!existsSync(file)) continue;
     const lines = readFileSync(file, "utf8").split("\n");

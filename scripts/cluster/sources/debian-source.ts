@@ -20,6 +20,7 @@ const LIMIT_MS = 60 * 60_000;
  */
 export const debianSource: BinariesSource = {
   name: "Debian source package",
+  takesLong: true,
   async find({ binariesFolder, environment, log }) {
     if (process.getuid?.() !== 0) return { because: "building it takes root, to install Debian's Go toolchain" };
     const archive = debianArchive();
@@ -53,13 +54,18 @@ async function unpackSource(work: string, source: string, archive: string, log: 
   ];
   log("fetching Debian's kubernetes source package");
   await runCommand("apt-get", [...apt, "update"], { folder: download, limitMs: LIMIT_MS });
-  await runCommand("apt-get", [...apt, "source", "--download-only", "kubernetes"], { folder: download, limitMs: LIMIT_MS });
+  await runCommand("apt-get", [...apt, "source", "--download-only", "kubernetes"], {
+    folder: download,
+    limitMs: LIMIT_MS,
+  });
   const original = readdirSync(download).find((file) => file.endsWith(".orig.tar.gz"));
   if (original === undefined) throw new Error(`Cannot find the source's .orig.tar.gz in ${download}`);
   const unpacked = join(work, "unpacked");
   rmSync(unpacked, { recursive: true, force: true });
   mkdirSync(unpacked, { recursive: true });
-  await runCommand("tar", ["xzf", join(download, original), "-C", unpacked, "--strip-components=1"], { limitMs: LIMIT_MS });
+  await runCommand("tar", ["xzf", join(download, original), "-C", unpacked, "--strip-components=1"], {
+    limitMs: LIMIT_MS,
+  });
   mkdirSync(join(source, ".."), { recursive: true });
   renameSync(unpacked, source);
 }

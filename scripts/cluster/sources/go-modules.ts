@@ -26,6 +26,7 @@ const BUILD_LIMIT_MS = 60 * 60_000;
  */
 export const goModulesSource: BinariesSource = {
   name: "Go modules",
+  takesLong: true,
   async find(context) {
     const { environment, binariesFolder, log } = context;
     const go = await findGoToolchain(environment, log);
@@ -74,7 +75,18 @@ async function build(
   log(`compiling ${packages} packages (5 minutes on two cores; half a minute when most of it is in Go's cache)`);
   let compiled = 0;
   await run(
-    ["build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-v", "-ldflags", linkerFlags(), "-o", `${unfinished}/`, ...PACKAGES],
+    [
+      "build",
+      "-mod=readonly",
+      "-trimpath",
+      "-buildvcs=false",
+      "-v",
+      "-ldflags",
+      linkerFlags(),
+      "-o",
+      `${unfinished}/`,
+      ...PACKAGES,
+    ],
     () => progress(`compiled ${++compiled} of ${packages} packages`),
   );
   renameSync(join(unfinished, "server"), join(unfinished, "etcd"));

@@ -1,8 +1,8 @@
 import { existsSync } from "node:fs";
 import { installDebianPackages } from "../debian-packages.ts";
+import { versionAtLeast } from "../kubernetes/version-at-least.ts";
 import type { Log } from "../log.ts";
 import { runCommand } from "../process/run-command.ts";
-import { versionAtLeast } from "../kubernetes/version-at-least.ts";
 import { findOnPath } from "./find-on-path.ts";
 
 /** What `go/go.mod` asks for. */
@@ -15,7 +15,8 @@ export async function findGoToolchain(environment: NodeJS.ProcessEnv, log: Log):
   const debian = DEBIAN_VERSIONS.map((version) => `/usr/lib/go-${version}/bin/go`);
   const candidates = [findOnPath("go", environment), "/usr/local/go/bin/go", ...debian];
   for (const candidate of candidates) {
-    if (candidate !== undefined && existsSync(candidate) && (await isNewEnough(candidate, environment))) return candidate;
+    if (candidate !== undefined && existsSync(candidate) && (await isNewEnough(candidate, environment)))
+      return candidate;
   }
   if (process.getuid?.() !== 0 || findOnPath("apt-cache", environment) === undefined) return undefined;
   for (const version of DEBIAN_VERSIONS) {

@@ -6,6 +6,7 @@ import { programVersion } from "./program-version.ts";
 /** The folder that the environment variable `TENANCY_K8S_BIN` names. etcd and kubectl may be missing from it. */
 export const namedFolderSource: BinariesSource = {
   name: "TENANCY_K8S_BIN",
+  takesLong: false,
   async find({ environment, need }) {
     const folder = environment.TENANCY_K8S_BIN;
     if (!folder) return { because: "not set" };

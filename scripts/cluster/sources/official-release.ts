@@ -21,6 +21,7 @@ export function officialReleaseSource(options: OfficialReleaseOptions = {}): Bin
   const { baseUrl = "https://dl.k8s.io/release", version = KUBERNETES_VERSION, reachMs = 4000 } = options;
   return {
     name: "official release",
+    takesLong: true,
     async find({ binariesFolder, log }) {
       const architecture = ARCHITECTURES[process.arch];
       if (architecture === undefined) return { because: `there is none for ${process.arch}` };

@@ -31,7 +31,12 @@ export interface Tenancy {
   /** Phases of each claim in the order in which the watch showed them, by name. */
   phases: Map<string, string[]>;
   /** Starts an operator in this process; it leads when it can. */
-  startOperator(options?: { config?: Partial<OperatorConfig>; identity?: string }): RunningOperator;
+  startOperator(options?: {
+    config?: Partial<OperatorConfig>;
+    identity?: string;
+    /** Puts faults between the operator and the API server. */
+    wrap?: (client: ClusterClient) => ClusterClient;
+  }): RunningOperator;
   createWorkload(name: string, spec?: Partial<WorkloadSpec>): Promise<Workload>;
   createClaim(tenantId: string, workloadRef: string, metadata?: Partial<Claim["metadata"]>): Promise<Claim>;
   /** Waits until a claim's status is as told, and returns the claim. */
@@ -67,8 +72,7 @@ export async function startTenancy(
   });
   const client = createClusterClient({ transport });
   const stopping = new AbortController();
-  const folder = new URL("../../../crds", import.meta.url).pathname;
-  await installKinds({ client, namespace: NAMESPACE, folder, signal: stopping.signal });
+  await installKinds({ client, namespace: NAMESPACE, signal: stopping.signal });
 
   const waiters = new Set<() => void>();
   const wakeAll = () => {
@@ -117,7 +121,7 @@ export async function startTenancy(
         onRequest: (record) => made.push(record),
       });
       const operator = startOperator({
-        client: createClusterClient({ transport: operatorTransport }),
+        client: (overrides.wrap ?? ((whole) => whole))(createClusterClient({ transport: operatorTransport })),
         config: { ...operatorConfig({ TENANCY_OPERATOR_LISTEN: "off" }), leaseMs: 2000, ...overrides.config },
         metrics: createMetrics(),
         log: silentLog,

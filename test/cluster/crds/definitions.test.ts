@@ -72,6 +72,12 @@ async function refusal(call: Promise<unknown>): Promise<string> {
   throw new Error("the API server accepted it");
 }
 
+function assertNames(message: string, field: string): void {
+  // Old servers name the fields of a list's entries without the entry's number.
+  const named = message.includes(field) || (!hasRules && message.includes(field.replaceAll(/\[\d+\]/g, "")));
+  assert.ok(named, `${message} does not name ${field}`);
+}
+
 test("definitions: are served and structural", async () => {
   for (const { metadata } of definitions) {
     const { status } = await client.get(customResourceDefinitions, { name: metadata.name });
@@ -111,7 +117,7 @@ for (const { title, kind, spec, field, refusedBy = "schema" } of badSpecs) {
     });
   } else {
     needed(`API server: names ${field} for ${title}`, async () => {
-      assert.ok((await refusal(create(resourceOf[kind], spec))).includes(field));
+      assertNames(await refusal(create(resourceOf[kind], spec)), field);
     });
   }
 }
@@ -130,7 +136,7 @@ const badClaims: [title: string, spec: unknown, field: string][] = [
 ];
 for (const [title, spec, field] of badClaims) {
   test(`API server: names ${field} for a claim with ${title}`, async () => {
-    assert.ok((await refusal(create(claims, spec))).includes(field));
+    assertNames(await refusal(create(claims, spec)), field);
   });
 }
 
@@ -234,6 +240,21 @@ test("API server: a status patch keeps what it does not name, and a spec patch k
   assert.equal(labelled.status, active);
   assert.match(await refusal(status({ phase: "Done" })), /status\.phase/);
   assert.equal((await status({ phase: null, instanceId: null })).status?.phase, "Pending");
+});
+
+test("API server: takes empty text where text is free", async () => {
+  const spec = { image: { ref: "a" }, entrypoint: { args: [""], env: { EMPTY: "" } } };
+  const name = "empty-text";
+  try {
+    await create(workloads, spec, name);
+  } catch (error) {
+    // Kubernetes 1.20 compiled with Go 1.19, unless its vendored kube-openapi (validate/type.go) is corrected.
+    if (!String(error).includes('must be of type string: "null"') || hasRules) throw error;
+    console.log(`note: ${binaries.version} from ${binaries.source} refuses empty text in custom resources`);
+    return;
+  }
+  const stored = await client.get(workloads, { name, namespace });
+  assert.equal(stored.spec.entrypoint, spec.entrypoint);
 });
 
 test("API server: pools can be scaled", async () => {

@@ -1,3 +1,4 @@
+// @runtimes node bun deno
 import { test } from "uvu";
 import * as assert from "uvu/assert";
 import { isImageReference } from "../../../crds/image-reference.ts";

@@ -1,6 +1,8 @@
+// @runtimes node bun deno
 import fc from "fast-check";
 import { test } from "uvu";
 import * as assert from "uvu/assert";
+import { nameSuffix } from "../../../crds/name-suffix.ts";
 import {
   claimName,
   hashedClaimName,
@@ -160,6 +162,14 @@ test("claimName: (a, b-c) and (a-b, c) derive one name and differ once hashed", 
   const other = { tenantId: "a-b", workloadRef: "c" };
   assert.is(claimName(one), claimName(other));
   assert.is.not(hashedClaimName(one), hashedClaimName(other));
+});
+
+test("nameSuffix: follows from its seeds, and no two of many are the same", () => {
+  assert.is(nameSuffix("uid", 1), nameSuffix("uid", 1));
+  const suffixes = Array.from({ length: 2000 }, (_, index) => nameSuffix("6f1c", index));
+  assert.is(new Set(suffixes).size, suffixes.length);
+  for (const suffix of suffixes) assert.match(suffix, /^[b-z2-9]{6}$/);
+  assert.is.not(nameSuffix("a", "b,c"), nameSuffix("a,b", "c"));
 });
 
 test("instanceName: refuses a suffix that would not be legal or unbounded", () => {

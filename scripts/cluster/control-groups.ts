@@ -1,0 +1,102 @@
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { waitUntil } from "./process/wait-until.ts";
+
+/**
+ * Makes a control group of that name at the root of every hierarchy, so that a kubelet keeps its pods below it and away
+ * from those of another kubelet, which would take them for orphans and kill them.
+ */
+export function createControlGroup(name: string): void {
+  for (const { mountPoint, version } of hierarchies()) {
+    const folder = join(mountPoint, name);
+    mkdirSync(folder, { recursive: true });
+    if (version === 2) {
+      for (const parent of [mountPoint, folder]) enableControllers(parent);
+    } else if (existsSync(join(folder, "cpuset.cpus"))) {
+      // Empty in a new group of version 1, and no process may enter one where they are.
+      for (const file of ["cpuset.cpus", "cpuset.mems"]) {
+        writeFileSync(join(folder, file), readFileSync(join(mountPoint, file)));
+      }
+    }
+  }
+}
+
+/**
+ * Kills every process in a control group of that name or below it, and removes it.
+ *
+ * @throws Error when processes are left after 10 s
+ */
+export async function removeControlGroup(name: string): Promise<void> {
+  const folders = hierarchies().map(({ mountPoint }) => join(mountPoint, name));
+  await waitUntil(
+    () => {
+      const pids = new Set(folders.flatMap(processesIn));
+      for (const pid of pids) kill(pid);
+      return pids.size === 0;
+    },
+    { what: `the processes in the control group ${name} to end`, limitMs: 10_000, intervalMs: 20 },
+  );
+  await waitUntil(() => folders.every(removeTree), {
+    what: `the control group ${name} to be empty`,
+    limitMs: 10_000,
+    intervalMs: 20,
+  });
+}
+
+function hierarchies(): { mountPoint: string; version: 1 | 2 }[] {
+  const mounts = readFileSync("/proc/self/mountinfo", "utf8").trim().split("\n");
+  const found = mounts.flatMap((line) => {
+    const [before = "", after = ""] = line.split(" - ");
+    const type = after.split(" ")[0];
+    const mountPoint = before.split(" ")[4] ?? "";
+    if (type === "cgroup") return [{ mountPoint, version: 1 as const }];
+    return type === "cgroup2" ? [{ mountPoint, version: 2 as const }] : [];
+  });
+  // Beside version 1 an empty version 2 hierarchy only serves systemd; the kubelet does not look at it.
+  const first = found.filter(({ version }) => version === 1);
+  return first.length > 0 ? first : found;
+}
+
+function enableControllers(folder: string): void {
+  const available = readFileSync(join(folder, "cgroup.controllers"), "utf8").trim();
+  if (available === "") return;
+  const wanted = available.split(" ").map((controller) => `+${controller}`);
+  writeFileSync(join(folder, "cgroup.subtree_control"), wanted.join(" "));
+}
+
+function processesIn(folder: string): number[] {
+  const file = join(folder, "cgroup.procs");
+  if (!existsSync(file)) return [];
+  const own = readFileSync(file, "utf8").split("\n").filter(Boolean).map(Number);
+  return [...own, ...childGroups(folder).flatMap(processesIn)];
+}
+
+function childGroups(folder: string): string[] {
+  return readdirSync(folder, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .map(({ name }) => join(folder, name));
+}
+
+/** Tells whether the group is gone; one whose last process is just ending can be removed a little later. */
+function removeTree(folder: string): boolean {
+  if (!existsSync(folder)) return true;
+  const children = childGroups(folder).map(removeTree);
+  if (!children.every(Boolean)) return false;
+  try {
+    rmdirSync(folder);
+    return true;
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "ENOENT") return true;
+    if (code === "EBUSY") return false;
+    throw error;
+  }
+}
+
+function kill(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+  }
+}

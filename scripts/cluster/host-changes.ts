@@ -1,0 +1,66 @@
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+
+/** What running a kubelet changes on the machine outside of a cluster's own folder, as it was before. */
+interface HostChanges {
+  /** Kernel settings by their path below /proc/sys. */
+  readonly settings: Readonly<Record<string, string>>;
+  /** Folders that were made to be mounted on, outermost first. */
+  readonly folders: readonly string[];
+}
+
+/** Settings that every kubelet makes when it starts. */
+const KUBELET_SETTINGS = [
+  "vm/overcommit_memory",
+  "vm/panic_on_oom",
+  "kernel/panic",
+  "kernel/panic_on_oops",
+  "kernel/keys/root_maxkeys",
+  "kernel/keys/root_maxbytes",
+];
+
+const FILE = "host-before.json";
+
+/**
+ * Writes down how the machine is before the first complete cluster changes it, and makes the folders that are to be
+ * mounted on; a second cluster finds the first one's notes and leaves them.
+ *
+ * @param clusters folder that holds one folder a cluster
+ */
+export function noteHost(clusters: string, mountPoints: readonly string[]): void {
+  const path = join(clusters, FILE);
+  const missing = mountPoints.flatMap(missingFolders);
+  for (const folder of mountPoints) mkdirSync(folder, { recursive: true });
+  const before = existsSync(path) ? (JSON.parse(readFileSync(path, "utf8")) as HostChanges) : undefined;
+  const settings =
+    before?.settings ??
+    Object.fromEntries(
+      KUBELET_SETTINGS.filter((name) => existsSync(`/proc/sys/${name}`)).map((name) => [
+        name,
+        readFileSync(`/proc/sys/${name}`, "utf8").trim(),
+      ]),
+    );
+  const changes: HostChanges = { settings, folders: [...(before?.folders ?? []), ...new Set(missing)] };
+  writeFileSync(path, JSON.stringify(changes, undefined, 2));
+}
+
+/** Makes the machine as it was before the first complete cluster; for when the last one is gone. */
+export function restoreHost(clusters: string): void {
+  const path = join(clusters, FILE);
+  if (!existsSync(path)) return;
+  const { settings, folders } = JSON.parse(readFileSync(path, "utf8")) as HostChanges;
+  for (const [name, value] of Object.entries(settings)) {
+    if (readFileSync(`/proc/sys/${name}`, "utf8").trim() !== value) writeFileSync(`/proc/sys/${name}`, value);
+  }
+  for (const folder of folders.toReversed()) {
+    // Somebody else has begun to use it: then it is theirs.
+    if (existsSync(folder) && readdirSync(folder).length === 0) rmdirSync(folder);
+  }
+  rmSync(path);
+}
+
+function missingFolders(folder: string): string[] {
+  const missing: string[] = [];
+  for (let path = folder; !existsSync(path); path = join(path, "..")) missing.unshift(path);
+  return missing;
+}

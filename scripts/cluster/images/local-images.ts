@@ -1,0 +1,56 @@
+import type { Image } from "./image-archive.ts";
+import type { TarEntry } from "./tar-archive.ts";
+
+export const PAUSE_IMAGE = "localhost/tenancy-pause:1";
+export const BUSYBOX_IMAGE = "localhost/tenancy-busybox:1";
+export const HELLO_IMAGE = "localhost/tenancy-hello:1";
+export const HELLO_ROOT_IMAGE = "localhost/tenancy-hello-root:1";
+export const CRASH_IMAGE = "localhost/tenancy-crash:1";
+
+const NONROOT = "65532:65532";
+
+/** The shell is process 1 and catches the signal, which busybox httpd in its place would ignore. */
+const SERVE = `#!/bin/sh
+trap 'kill $server; exit 0' TERM INT
+httpd -f -p "\${PORT:-8080}" -h /www &
+server=$!
+wait $server
+`;
+
+const PAGE = `#!/bin/sh
+printf 'Content-Type: text/html; charset=utf-8\\r\\n\\r\\n'
+echo "<!doctype html><title>hello</title><h1>hello from $(hostname)</h1>"
+`;
+
+/**
+ * Returns the images that the examples and tests use.
+ *
+ * @param busybox files of an image with busybox in it
+ */
+export function localImages(busybox: readonly TarEntry[]): Image[] {
+  const hello: Omit<Image, "name"> = {
+    files: [
+      ...busybox,
+      { path: "www" },
+      { path: "www/healthz", content: Buffer.from("ok\n") },
+      { path: "www/cgi-bin" },
+      // busybox httpd runs this one for a folder that has no index.html.
+      { path: "www/cgi-bin/index.cgi", content: Buffer.from(PAGE), mode: 0o755 },
+      { path: "bin/serve-hello", content: Buffer.from(SERVE), mode: 0o755 },
+    ],
+    entrypoint: ["/bin/serve-hello"],
+    ports: [8080],
+  };
+  return [
+    { name: PAUSE_IMAGE, files: busybox, entrypoint: ["/bin/busybox", "sleep", "infinity"] },
+    { name: BUSYBOX_IMAGE, files: busybox, command: ["sh"] },
+    { ...hello, name: HELLO_IMAGE, user: NONROOT },
+    { ...hello, name: HELLO_ROOT_IMAGE },
+    {
+      name: CRASH_IMAGE,
+      files: busybox,
+      command: ["/bin/sh", "-c", "echo 'tenancy-crash: ends with status 1, as it is made to' >&2; exit 1"],
+      user: NONROOT,
+    },
+  ];
+}

@@ -1,0 +1,24 @@
+import { existsSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { installDebianPackages } from "./debian-packages.ts";
+import { binariesFolder } from "./folders.ts";
+import { type Log, silent } from "./log.ts";
+import { findOnPath } from "./sources/find-on-path.ts";
+import { isProgram } from "./sources/is-program.ts";
+
+/** Returns the path of kubectl: the user's own, else one that came with a cluster's programs, else Debian's, installed now. */
+export async function findKubectl(log: Log = silent): Promise<string> {
+  const own = findOnPath("kubectl");
+  if (own !== undefined) return own;
+  const sets = binariesFolder();
+  const cached = existsSync(sets)
+    ? readdirSync(sets)
+        .map((set) => join(sets, set, "kubectl"))
+        .find(isProgram)
+    : undefined;
+  if (cached !== undefined) return cached;
+  await installDebianPackages(["kubernetes-client"], log);
+  const installed = findOnPath("kubectl");
+  if (installed === undefined) throw new Error("Cannot find kubectl, although kubernetes-client is installed");
+  return installed;
+}

@@ -1,0 +1,55 @@
+import { stringify } from "yaml";
+import type { Authority, IssuedCertificate } from "../pki/authority.ts";
+import type { Slot } from "../slot.ts";
+import { versionAtLeast } from "./version-at-least.ts";
+
+export interface KubeletConfigOptions {
+  version: string;
+  slot: Slot;
+  authority: Authority;
+  certificate: IssuedCertificate;
+  containerdSocket: string;
+  /** Name of the control group that everything of the cluster is in. */
+  controlGroup: string;
+}
+
+/** Returns the configuration file of a kubelet that starts pods as fast as it can and never evicts one. */
+export function kubeletConfig(options: KubeletConfigOptions): string {
+  const { version, slot, authority, certificate } = options;
+  return stringify({
+    apiVersion: "kubelet.config.k8s.io/v1beta1",
+    kind: "KubeletConfiguration",
+    address: slot.address,
+    port: slot.ports.kubelet,
+    healthzPort: 0,
+    readOnlyPort: 0,
+    authentication: {
+      x509: { clientCAFile: authority.certificatePath },
+      webhook: { enabled: false },
+      anonymous: { enabled: false },
+    },
+    authorization: { mode: "AlwaysAllow" },
+    tlsCertFile: certificate.certificatePath,
+    tlsPrivateKeyFile: certificate.keyPath,
+    cgroupDriver: "cgroupfs",
+    cgroupRoot: `/${options.controlGroup}`,
+    cgroupsPerQOS: true,
+    enforceNodeAllocatable: [],
+    failSwapOn: false,
+    evictionHard: {},
+    imageGCHighThresholdPercent: 100,
+    maxPods: 250,
+    oomScoreAdj: 0,
+    makeIPTablesUtilChains: false,
+    serializeImagePulls: false,
+    registryPullQPS: 0,
+    eventRecordQPS: 0,
+    kubeAPIQPS: 200,
+    kubeAPIBurst: 400,
+    // Nothing answers there, so a lookup fails at once; without an address the kubelet reports an event for every pod.
+    clusterDNS: [slot.address],
+    clusterDomain: "cluster.local",
+    ...(versionAtLeast(version, "1.27") && { containerRuntimeEndpoint: `unix://${options.containerdSocket}` }),
+    ...(versionAtLeast(version, "1.31") && { failCgroupV1: false }),
+  });
+}

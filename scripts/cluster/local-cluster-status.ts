@@ -1,0 +1,46 @@
+import { join } from "node:path";
+import { readClusterState } from "./cluster-state.ts";
+import { clusterFolder } from "./folders.ts";
+import { createApiClient } from "./kubernetes/api-client.ts";
+import { isRunning } from "./process/process-identity.ts";
+
+export interface LocalClusterStatus {
+  readonly name: string;
+  readonly kind: "control-plane" | "complete";
+  readonly version: string;
+  readonly server: string;
+  readonly kubeconfigPath: string;
+  readonly processes: readonly { readonly name: string; readonly pid: number; readonly running: boolean }[];
+  /** Whether all of it runs and the API server says that it is ready. */
+  readonly ready: boolean;
+}
+
+/** Returns how a cluster is, or undefined when there is none of that name. */
+export async function statusLocalCluster({ name }: { name: string }): Promise<LocalClusterStatus | undefined> {
+  const folder = clusterFolder(name);
+  const state = readClusterState(folder);
+  if (state === undefined) return undefined;
+  const { kind, version, server } = state;
+  const kubeconfigPath = join(folder, "kubeconfig");
+  const processes = state.processes.map((process) => ({
+    name: process.name,
+    pid: process.identity.pid,
+    running: isRunning(process.identity),
+  }));
+  const complete = processes.length > 0 && processes.every(({ running }) => running);
+  const ready = complete && (await answersReady(kubeconfigPath));
+  return { name, kind, version, server, kubeconfigPath, processes, ready };
+}
+
+async function answersReady(kubeconfigPath: string): Promise<boolean> {
+  const client = createApiClient(kubeconfigPath);
+  try {
+    return (await client.call({ method: "GET", path: "/readyz", limitMs: 3000 })).status === 200;
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code ?? "";
+    if (["ECONNREFUSED", "ECONNRESET", "ETIMEDOUT"].includes(code)) return false;
+    throw error;
+  } finally {
+    client.close();
+  }
+}

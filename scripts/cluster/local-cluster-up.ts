@@ -1,0 +1,127 @@
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { startApiServer } from "./api-server.ts";
+import { type Binaries, programPath } from "./binaries.ts";
+import { type ClusterKeys, clusterKeys } from "./cluster-keys.ts";
+import { recordProcess, writeClusterState } from "./cluster-state.ts";
+import { createControlGroup } from "./control-groups.ts";
+import { startEtcd } from "./etcd.ts";
+import { clusterFolder, clustersFolder } from "./folders.ts";
+import { noteHost } from "./host-changes.ts";
+import { busyboxFiles, findStaticBusybox } from "./images/busybox.ts";
+import { localImages } from "./images/local-images.ts";
+import { importImages } from "./images.ts";
+import { controllerManagerFlags, schedulerFlags } from "./kubernetes/controller-flags.ts";
+import type { Log } from "./log.ts";
+import { createBridge, isSlotFree } from "./network.ts";
+import { PRIVATE_FOLDERS } from "./node/mount-namespace.ts";
+import { startContainerd } from "./node/start-containerd.ts";
+import { clusterControlGroup, startKubelet } from "./node/start-kubelet.ts";
+import { waitForNode } from "./node/wait-for-node.ts";
+import { type Program, startProgram } from "./process/start-program.ts";
+import { chooseSlot, type Slot } from "./slot.ts";
+
+export interface CreateLocalClusterOptions {
+  name: string;
+  binaries: Binaries;
+  log: Log;
+}
+
+interface Making extends CreateLocalClusterOptions {
+  readonly folder: string;
+  readonly slot: Slot;
+  readonly server: string;
+  readonly keys: ClusterKeys;
+}
+
+/**
+ * Starts a complete cluster that is not there yet, its control plane and its node side by side.
+ *
+ * @throws Error with the end of the log of what does not start
+ */
+export async function createLocalCluster({ name, binaries, log }: CreateLocalClusterOptions): Promise<void> {
+  const folder = clusterFolder(name);
+  const slot = await chooseSlot(name, isSlotFree);
+  const server = `https://127.0.0.1:${slot.ports.apiServer}`;
+  for (const path of ["log", "volumes"]) mkdirSync(join(folder, path), { recursive: true, mode: 0o700 });
+  const { version } = binaries;
+  writeClusterState(folder, { name, kind: "complete", version, server, slot: slot.number, processes: [] });
+  noteHost(clustersFolder(), PRIVATE_FOLDERS);
+  createControlGroup(clusterControlGroup(name));
+  await createBridge(slot);
+  const making: Making = { name, binaries, log, folder, slot, server, keys: clusterKeys({ folder, name, server }) };
+  const [controlPlane, containerd] = await Promise.all([startControlPlane(making), startRuntime(making)]);
+  log("starting kubelet, kube-controller-manager and kube-scheduler");
+  const others = await Promise.all([
+    startKubelet({
+      ...{ folder, version, nodeName: name, slot, keys: making.keys, server },
+      command: programPath(binaries, "kubelet"),
+      containerd: containerd.identity,
+    }),
+    ...startControllers(making),
+  ]);
+  await waitForNode({
+    kubeconfigPath: making.keys.kubeconfigPath,
+    nodeName: name,
+    programs: [...controlPlane, containerd, ...others],
+  });
+}
+
+async function startControlPlane({ binaries, folder, slot, keys, log }: Making): Promise<Program[]> {
+  log("starting etcd and kube-apiserver");
+  const etcd = await startEtcd({
+    folder,
+    command: programPath(binaries, "etcd"),
+    clientPort: slot.ports.etcdClient,
+    peerPort: slot.ports.etcdPeer,
+    lifetime: "detached",
+  });
+  const apiServer = await startApiServer({
+    folder,
+    command: programPath(binaries, "kube-apiserver"),
+    kubeconfigPath: keys.kubeconfigPath,
+    lifetime: "detached",
+    flags: {
+      ...keys,
+      version: binaries.version,
+      port: slot.ports.apiServer,
+      etcdUrl: etcd.url,
+      serviceNetwork: "10.96",
+      complete: true,
+    },
+    // The rest of the cluster needs neither of these, and they take another second; the wait for the node waits for them.
+    readyPath:
+      "/readyz?exclude=poststarthook/rbac/bootstrap-roles&exclude=poststarthook/scheduling/bootstrap-system-priority-classes",
+  });
+  return [etcd.program, apiServer];
+}
+
+async function startRuntime({ name, folder, slot, log }: Making): Promise<Program> {
+  log("starting containerd and importing the images of the examples");
+  const [containerd, busybox] = await Promise.all([startContainerd(folder, slot), findStaticBusybox(log)]);
+  await importImages(name, localImages(await busyboxFiles(busybox)));
+  return containerd;
+}
+
+function startControllers({ binaries, folder, slot, keys }: Making): Promise<Program>[] {
+  const { version } = binaries;
+  const common = { version, folder: join(folder, "pki"), kubeconfigPath: keys.kubeconfigPath };
+  const start = async (name: "kube-controller-manager" | "kube-scheduler", flags: string[]): Promise<Program> => {
+    const program = await startProgram({
+      name,
+      command: programPath(binaries, name),
+      arguments: flags,
+      logPath: join(folder, "log", `${name}.log`),
+      lifetime: "detached",
+    });
+    recordProcess(folder, program);
+    return program;
+  };
+  return [
+    start(
+      "kube-controller-manager",
+      controllerManagerFlags({ ...common, ...keys, port: slot.ports.controllerManager }),
+    ),
+    start("kube-scheduler", schedulerFlags({ ...common, port: slot.ports.scheduler })),
+  ];
+}

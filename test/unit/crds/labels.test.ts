@@ -1,0 +1,41 @@
+// @runtimes node bun deno
+import fc from "fast-check";
+import { test } from "uvu";
+import * as assert from "uvu/assert";
+import { API_GROUP, API_VERSION, annotation, finalizer, label } from "../../../crds/labels.ts";
+import { isObjectName, isTenantId } from "../../../crds/names.ts";
+
+const LABEL_VALUE = /^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
+
+test("label: the keys of spec.md, section 2.4", () => {
+  assert.equal(
+    { ...label },
+    {
+      managed: "tenancy.dev/managed",
+      workload: "tenancy.dev/workload",
+      tenant: "tenancy.dev/tenant",
+      pool: "tenancy.dev/pool",
+      poolStatus: "tenancy.dev/pool-status",
+    },
+  );
+  assert.equal([API_GROUP, API_VERSION], ["tenancy.dev", "v1alpha1"]);
+});
+
+test("label, annotation, finalizer: legal keys, each used once", () => {
+  const keys = [label, annotation, finalizer].flatMap((group) => Object.values<string>(group));
+  assert.is(new Set(keys).size, keys.length);
+  for (const key of keys) assert.match(key, /^tenancy\.dev\/[a-z]+(-[a-z]+)*$/);
+});
+
+test("isTenantId, isObjectName: whatever they take is a legal label value", () => {
+  const text = fc.string({ unit: fc.constantFrom(..."aZ0._-\n é/"), maxLength: 70 });
+  fc.assert(
+    fc.property(text, (value) => {
+      assert.is(isTenantId(value), LABEL_VALUE.test(value));
+      if (isObjectName(value)) assert.match(value, LABEL_VALUE);
+    }),
+    { numRuns: 5000 },
+  );
+});
+
+test.run();

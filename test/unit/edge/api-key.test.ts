@@ -1,0 +1,76 @@
+// @runtimes node bun deno
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { testEdge } from "./test-edge.ts";
+
+const test = suite("API key");
+const KEY = "s3cret-Key/+=";
+
+const routes: [target: string, isPublic: boolean, withKey: number][] = [
+  ["GET /api/v1/health", true, 200],
+  ["HEAD /api/v1/health", true, 200],
+  ["POST /api/v1/health", true, 405],
+  ["GET /api/v1/stats", true, 200],
+  ["GET /api/v1/workloads", false, 200],
+  ["POST /api/v1/workloads", false, 400],
+  ["GET /api/v1/workloads/x", false, 404],
+  ["HEAD /api/v1/workloads/x", false, 404],
+  ["PUT /api/v1/workloads/x", false, 400],
+  ["DELETE /api/v1/workloads/x", false, 404],
+  ["PATCH /api/v1/workloads/x", false, 405],
+  ["GET /api/v1/workloads/x/snapshots", false, 404],
+  ["GET /api/v1/snapshots", false, 200],
+  ["POST /api/v1/tenants/a/claim", false, 400],
+  ["POST /api/v1/tenants/a/release", false, 400],
+  ["GET /api/v1/tenants/a", false, 200],
+  ["GET /api/v1/tenants/%zz", false, 400],
+  ["GET /api/v1/tenants", false, 200],
+  ["GET /nothing", false, 404],
+  ["GET /api/v1/health/", true, 200],
+  ["GET /api/v1/healthy", false, 404],
+];
+
+test("every route but health and stats wants the key, unknown ones too", async () => {
+  for (const [target, isPublic, withKey] of routes) {
+    const edge = testEdge({ apiKey: KEY });
+    const stranger = await edge.call(target);
+    assert.is(stranger.status, isPublic ? withKey : 401, `${target} without a key`);
+    if (!isPublic) {
+      assert.is(stranger.headers.get("www-authenticate"), 'Bearer realm="tenancy"');
+      assert.equal(edge.cluster.calls, [], `${target} called the cluster`);
+    }
+    const friend = await edge.call(target, { headers: { authorization: `Bearer ${KEY}` } });
+    assert.is(friend.status, withKey, `${target} with the key`);
+  }
+});
+
+test("without a key set, nothing is asked for", async () => {
+  const edge = testEdge();
+  for (const [target, , status] of routes) assert.is((await edge.call(target)).status, status, target);
+});
+
+test("the scheme is read in any case, and nothing else passes for the key", async () => {
+  const edge = testEdge({ apiKey: KEY });
+  const statusOf = async (authorization: string) =>
+    (await edge.call("GET /api/v1/tenants", { headers: { authorization } })).status;
+  for (const header of [`Bearer ${KEY}`, `bearer ${KEY}`, `BEARER   ${KEY}`]) assert.is(await statusOf(header), 200, header);
+  const wrong = ["", "Bearer", "Bearer ", KEY, `Basic ${KEY}`, `Bearer ${KEY}x`, `Bearer ${KEY.slice(0, -1)}`, `Bearer ${KEY.toLowerCase()}`];
+  for (const header of [...wrong, `Bearer ${KEY} ${KEY}`, `Bearer x, Bearer ${KEY}`, `Bearer\t${KEY}`]) {
+    assert.is(await statusOf(header), 401, JSON.stringify(header));
+  }
+});
+
+test("neither the answer nor the log shows a key", async () => {
+  const edge = testEdge({ apiKey: KEY });
+  const answers = [
+    await edge.call("GET /api/v1/tenants", { headers: { authorization: "Bearer wrong-one" } }),
+    await edge.call("GET /api/v1/tenants", { headers: { authorization: `Bearer ${KEY}` } }),
+  ];
+  edge.cluster.onNext("list", new Error("boom"));
+  answers.push(await edge.call("GET /api/v1/workloads", { headers: { authorization: `Bearer ${KEY}` } }));
+  const shown = JSON.stringify([answers.map(({ text }) => text), edge.log, edge.exchanges]);
+  assert.not.ok(shown.includes(KEY));
+  assert.not.ok(shown.includes("wrong-one"));
+});
+
+test.run();

@@ -1,0 +1,315 @@
+// @runtimes node bun deno
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import type { ClaimStatus } from "../../../crds/claim.ts";
+import { annotation, finalizer, label } from "../../../crds/labels.ts";
+import { hashedClaimName } from "../../../crds/names.ts";
+import { testEdge, type TestEdge } from "./test-edge.ts";
+import { until } from "./until.ts";
+
+const test = suite("POST /api/v1/tenants/{id}/claim");
+
+const active: ClaimStatus = {
+  phase: "Active",
+  instanceId: "inst-a-app-x1",
+  endpoint: { host: "10.0.0.9", port: 8080 },
+  source: "pool",
+  claimedAt: "2026-01-01T00:00:05Z",
+};
+const answered = { tenantId: "a", workloadRef: "app", ...active };
+const NAME = "claim-a-app";
+
+const claim = (edge: TestEdge, body: object = { workload: "app" }, signal?: AbortSignal) =>
+  edge.call("POST /api/v1/tenants/a/claim", signal === undefined ? { body } : { body, signal });
+const waiting = (edge: TestEdge, count = 1) => until(() => edge.cluster.waiters.size === count);
+
+function edgeWithWorkload(): TestEdge {
+  const edge = testEdge();
+  edge.cluster.addWorkload("app");
+  return edge;
+}
+
+test("an active claim is answered as existing, without a call", async () => {
+  const edge = edgeWithWorkload();
+  edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active });
+  for (const body of [{ workload: "app" }, { workloadRef: "app" }, { workload: "app", workloadRef: "app", resume: true }]) {
+    const answer = await claim(edge, body);
+    assert.is(answer.status, 201);
+    assert.equal(answer.json, { ...answered, source: "existing" });
+  }
+  assert.equal(edge.cluster.calls, []);
+  assert.is(edge.clock.pending(), 0);
+});
+
+test("without a claim, one is created with its finalizer and label, and its own source answers", async () => {
+  const edge = edgeWithWorkload();
+  const pending = claim(edge, { workload: "app", resume: true });
+  await waiting(edge);
+  assert.equal(edge.cluster.calls, [
+    {
+      verb: "create",
+      name: NAME,
+      body: {
+        metadata: { name: NAME, namespace: "tenancy", labels: { [label.tenant]: "a" }, finalizers: [finalizer.release] },
+        spec: { tenantId: "a", workloadRef: "app", resume: true },
+      },
+    },
+  ]);
+  edge.cluster.setStatus(NAME, { phase: "Pending" });
+  edge.cluster.setStatus(NAME, active);
+  const answer = await pending;
+  assert.is(answer.status, 201);
+  assert.equal(answer.json, answered);
+  assert.is(edge.clock.pending(), 0, "the limit's timer is left");
+  assert.is(edge.cluster.waiters.size, 0);
+});
+
+test("a workload that nobody made is a 404 that names it, and no claim is created", async () => {
+  const edge = testEdge();
+  const answer = await claim(edge, { workload: "nope" });
+  assert.is(answer.status, 404);
+  assert.is(answer.error, 'workload "nope" does not exist; create it with POST /api/v1/workloads, or apply a TenancyWorkload with kubectl');
+  assert.equal(edge.cluster.verbs(), ["get"]);
+});
+
+test("a workload that the watch does not show yet is looked up", async () => {
+  const edge = testEdge();
+  edge.cluster.lag = true;
+  edge.cluster.addWorkload("app");
+  edge.cluster.lag = false;
+  const pending = claim(edge);
+  await waiting(edge);
+  assert.equal(edge.cluster.verbs(), ["get", "create"]);
+  edge.cluster.setStatus(NAME, active);
+  assert.is((await pending).status, 201);
+});
+
+test("calls for the same pair share one claim", async () => {
+  const edge = edgeWithWorkload();
+  const calls = Array.from({ length: 20 }, () => claim(edge));
+  await waiting(edge, 20);
+  assert.is(edge.cluster.objects.size, 2);
+  edge.cluster.setStatus(NAME, active);
+  for (const answer of await Promise.all(calls)) {
+    assert.is(answer.status, 201);
+    assert.is((answer.json as { source: string }).source, "pool");
+  }
+});
+
+test("a claim that another process created a moment ago is found by its name", async () => {
+  const edge = edgeWithWorkload();
+  edge.cluster.lag = true;
+  edge.cluster.addClaim({ tenantId: "a", workloadRef: "app" });
+  edge.cluster.lag = false;
+  const pending = claim(edge);
+  await waiting(edge);
+  assert.equal(edge.cluster.verbs(), ["create", "get"]);
+  edge.cluster.setStatus(NAME, active);
+  assert.is((await pending).status, 201);
+});
+
+test("a claim that another process created and that is active already is existing", async () => {
+  const edge = edgeWithWorkload();
+  edge.cluster.lag = true;
+  edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active });
+  assert.equal((await claim(edge)).json, { ...answered, source: "existing" });
+});
+
+test("a name that another pair has leads to the hashed name, never to that pair's claim", async () => {
+  const edge = testEdge();
+  edge.cluster.addWorkload("b-c");
+  // Tenant "a-b" on "c" has the name that tenant "a" on "b-c" derives.
+  edge.cluster.addClaim({ tenantId: "a-b", workloadRef: "c", name: "claim-a-b-c", status: active });
+  const pending = edge.call("POST /api/v1/tenants/a/claim", { body: { workload: "b-c" } });
+  await waiting(edge);
+  const name = hashedClaimName({ tenantId: "a", workloadRef: "b-c" });
+  assert.equal(edge.cluster.calls.map((call) => `${call.verb} ${call.name}`), ["create claim-a-b-c", "get claim-a-b-c", `create ${name}`]);
+  edge.cluster.setStatus(name, { ...active, instanceId: "inst-own" });
+  const answer = await pending;
+  assert.is(answer.status, 201);
+  assert.is((answer.json as { instanceId: string }).instanceId, "inst-own");
+});
+
+test("what was in the way and is gone again leads to another try, after a pause", async () => {
+  const edge = edgeWithWorkload();
+  edge.cluster.lag = true;
+  edge.cluster.addClaim({ tenantId: "a", workloadRef: "app" });
+  edge.cluster.onNext("get", () => {
+    edge.cluster.objects.delete(`tenancy/${NAME}`);
+    edge.cluster.lag = false;
+  });
+  const pending = claim(edge);
+  await until(() => edge.clock.pending() === 2);
+  assert.is(await edge.clock.runNext(), 40);
+  await until(() => edge.cluster.verbs().length === 3);
+  edge.cluster.setStatus(NAME, active);
+  assert.is((await pending).status, 201);
+  assert.equal(edge.cluster.verbs(), ["create", "get", "create"]);
+});
+
+for (const [reason, status] of [
+  ["WorkloadNotFound", 404],
+  ["Duplicate", 409],
+  ["QuotaExceeded", 503],
+  ["WorkloadNotReady", 500],
+  ["ImagePullFailed", 500],
+  ["StartTimeout", 500],
+  ["RestoreFailed", 500],
+] as const) {
+  test(`a claim that this call created and that ends in ${reason} is a ${status} with its message`, async () => {
+    const edge = edgeWithWorkload();
+    const pending = claim(edge);
+    await waiting(edge);
+    edge.cluster.setStatus(NAME, { phase: "Error", reason, message: `why: ${reason}` });
+    const answer = await pending;
+    assert.is(answer.status, status);
+    assert.equal(answer.json, { error: `why: ${reason}` });
+    assert.equal(edge.cluster.verbs(), ["create"]);
+  });
+}
+
+test("a claim that had failed is revived once, with the resourceVersion as the precondition", async () => {
+  const edge = edgeWithWorkload();
+  const failed = edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", status: { phase: "Error", message: "old" } });
+  const pending = claim(edge, { workload: "app", resume: true });
+  await waiting(edge);
+  assert.equal(edge.cluster.calls, [
+    {
+      verb: "patch",
+      name: NAME,
+      body: {
+        metadata: { resourceVersion: failed.metadata.resourceVersion, annotations: { [annotation.attempt]: "attempt-1" } },
+        spec: { resume: true },
+      },
+    },
+  ]);
+  edge.cluster.setStatus(NAME, { phase: "Pending" });
+  edge.cluster.setStatus(NAME, active);
+  assert.equal((await pending).json, answered);
+});
+
+test("a revived claim that fails again is answered with the new message, not revived for ever", async () => {
+  const edge = edgeWithWorkload();
+  edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", status: { phase: "Error", message: "old" } });
+  const pending = claim(edge);
+  await waiting(edge);
+  edge.cluster.setStatus(NAME, { phase: "Error", reason: "ImagePullFailed", message: "new" });
+  assert.equal((await pending).json, { error: "new" });
+  assert.equal(edge.cluster.verbs(), ["patch"]);
+});
+
+test("a call that joins an attempt under way shares its failure", async () => {
+  const edge = edgeWithWorkload();
+  edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", status: { phase: "Error", message: "old" } });
+  const calls = [claim(edge), claim(edge)];
+  await waiting(edge, 2);
+  // The second meets the patched claim, or loses the race for the patch and meets it then.
+  assert.is(edge.cluster.claim(NAME).metadata.annotations?.[annotation.attempt], "attempt-1");
+  edge.cluster.setStatus(NAME, { phase: "Error", message: "new" });
+  for (const answer of await Promise.all(calls)) assert.equal(answer.json, { error: "new" });
+});
+
+test("a revival that somebody else's write overtakes looks again", async () => {
+  const edge = edgeWithWorkload();
+  edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", status: { phase: "Error", message: "old" } });
+  edge.cluster.onNext("patch", () => edge.cluster.setStatus(NAME, active));
+  const pending = claim(edge);
+  await until(() => edge.clock.pending() === 2);
+  await edge.clock.runNext();
+  assert.equal((await pending).json, { ...answered, source: "existing" });
+});
+
+test("a release under way is waited out, then claimed anew", async () => {
+  const edge = edgeWithWorkload();
+  edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", status: { ...active, phase: "Releasing" }, deleting: true });
+  const pending = claim(edge);
+  await waiting(edge);
+  assert.equal(edge.cluster.verbs(), []);
+  edge.cluster.remove(NAME);
+  await until(() => edge.cluster.verbs().length === 1);
+  await waiting(edge);
+  edge.cluster.setStatus(NAME, active);
+  assert.equal((await pending).json, answered);
+  assert.equal(edge.cluster.verbs(), ["create"]);
+});
+
+test("an active claim that is being deleted is not existing", async () => {
+  const edge = edgeWithWorkload();
+  edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active, deleting: true });
+  const left = new AbortController();
+  const pending = claim(edge, { workload: "app" }, left.signal);
+  await waiting(edge);
+  left.abort();
+  assert.is((await pending).status, 499);
+});
+
+test("a release that failed is a 500 with the claim's message, at once", async () => {
+  const edge = edgeWithWorkload();
+  const status: ClaimStatus = { phase: "ReleaseFailed", message: "the archive could not be written: disk full" };
+  edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", status, deleting: true });
+  const answer = await claim(edge);
+  assert.is(answer.status, 500);
+  assert.equal(answer.json, { error: status.message });
+});
+
+test("after the limit it is a 504, and the claim stays", async () => {
+  const edge = edgeWithWorkload();
+  const pending = claim(edge);
+  await waiting(edge);
+  assert.is(await edge.clock.runNext(), 30_000);
+  const answer = await pending;
+  assert.is(answer.status, 504);
+  assert.is(answer.error, 'workload "app" is not ready for tenant "a" after 30 s; the claim goes on, call again to keep waiting');
+  assert.equal(edge.cluster.verbs(), ["create"]);
+  assert.ok(edge.cluster.claim(NAME));
+
+  const again = claim(edge);
+  await waiting(edge);
+  edge.cluster.setStatus(NAME, active);
+  assert.is((await again).status, 201);
+  assert.equal(edge.cluster.verbs(), ["create"]);
+});
+
+test("contact lost during the wait is a 503 at the limit, not a 504", async () => {
+  const edge = edgeWithWorkload();
+  const pending = claim(edge);
+  await waiting(edge);
+  edge.cluster.inContact = false;
+  await edge.clock.runNext();
+  assert.is((await pending).status, 503);
+});
+
+test("a client that goes ends the wait and nothing else", async () => {
+  const edge = edgeWithWorkload();
+  const left = new AbortController();
+  const pending = claim(edge, { workload: "app" }, left.signal);
+  await waiting(edge);
+  left.abort();
+  await pending;
+  assert.is(edge.cluster.waiters.size, 0);
+  assert.is(edge.clock.pending(), 0);
+  assert.ok(edge.cluster.claim(NAME));
+  assert.equal(edge.cluster.verbs(), ["create"]);
+  assert.equal(edge.log, []);
+});
+
+test("another pair's changes wake nobody", async () => {
+  const edge = edgeWithWorkload();
+  const pending = claim(edge);
+  await waiting(edge);
+  edge.cluster.addClaim({ tenantId: "b", workloadRef: "app", status: active });
+  edge.cluster.addClaim({ tenantId: "a", workloadRef: "other", status: active });
+  assert.is(edge.cluster.waiters.size, 1);
+  edge.cluster.setStatus(NAME, active);
+  assert.is((await pending).status, 201);
+});
+
+test("of several objects for one pair, the one that is no duplicate answers", async () => {
+  const edge = edgeWithWorkload();
+  const status: ClaimStatus = { phase: "Error", reason: "Duplicate" };
+  edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", name: "by-hand", status, createdAt: "2025-01-01T00:00:00Z" });
+  edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active });
+  assert.is((await claim(edge)).status, 201);
+});
+
+test.run();

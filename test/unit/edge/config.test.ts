@@ -1,0 +1,102 @@
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { loadConfig } from "../../../edge/config.ts";
+
+const test = suite("loadConfig");
+
+function problemsOf(env: Record<string, string>): string {
+  try {
+    loadConfig(env);
+  } catch (error) {
+    return (error as Error).message;
+  }
+  throw new Error(`accepted: ${JSON.stringify(env)}`);
+}
+
+test("defaults", () => {
+  assert.equal(loadConfig({}), {
+    listen: { hostname: "127.0.0.1", port: 8080 },
+    namespace: "tenancy",
+    apiKey: undefined,
+    roles: new Set(["api", "gateway"]),
+    metricsListen: { hostname: "127.0.0.1", port: 9091 },
+    logLevel: "info",
+  });
+});
+
+test("every variable is read", () => {
+  assert.equal(
+    loadConfig({
+      TENANCY_LISTEN: "[::]:80",
+      TENANCY_NAMESPACE: "other",
+      TENANCY_API_KEY: "k3y!",
+      TENANCY_EDGE_ROLES: "gateway",
+      TENANCY_EDGE_METRICS_LISTEN: "0.0.0.0:9100",
+      TENANCY_LOG_LEVEL: "debug",
+      PATH: "/bin",
+    }),
+    {
+      listen: { hostname: "::", port: 80 },
+      namespace: "other",
+      apiKey: "k3y!",
+      roles: new Set(["gateway"]),
+      metricsListen: { hostname: "0.0.0.0", port: 9100 },
+      logLevel: "debug",
+    },
+  );
+  assert.is(loadConfig({ TENANCY_EDGE_METRICS_LISTEN: "off" }).metricsListen, undefined);
+  assert.equal(loadConfig({ TENANCY_EDGE_ROLES: "gateway, api" }).roles, new Set(["gateway", "api"]));
+});
+
+test("without a key, only a loopback address or a plain yes is served", () => {
+  for (const listen of ["127.0.0.1:80", "127.9.9.9:80", "[::1]:80", "[0:0:0:0:0:0:0:1]:80", "[::ffff:127.0.0.1]:80", "localhost:80", "LOCALHOST:80"]) {
+    assert.is(loadConfig({ TENANCY_LISTEN: listen }).apiKey, undefined, listen);
+  }
+  for (const listen of ["0.0.0.0:80", "[::]:80", "10.0.0.1:80", "[fe80::1]:80", "example.com:80", "localhost.example.com:80", "128.0.0.1:80", "[::ffff:10.0.0.1]:80"]) {
+    const problem = problemsOf({ TENANCY_LISTEN: listen });
+    assert.is(
+      problem,
+      `TENANCY_API_KEY: is unset while TENANCY_LISTEN (${listen}) lets other machines in; ` +
+        "set TENANCY_API_KEY to a secret, or TENANCY_ALLOW_ANONYMOUS=true to serve everyone without a key",
+    );
+    assert.is(problemsOf({ TENANCY_LISTEN: listen, TENANCY_ALLOW_ANONYMOUS: "false" }), problem);
+    assert.is(loadConfig({ TENANCY_LISTEN: listen, TENANCY_ALLOW_ANONYMOUS: "true" }).apiKey, undefined);
+    assert.is(loadConfig({ TENANCY_LISTEN: listen, TENANCY_API_KEY: "k" }).apiKey, "k");
+  }
+});
+
+test("an empty variable is a mistake, the key above all", () => {
+  assert.is(problemsOf({ TENANCY_API_KEY: "" }), "TENANCY_API_KEY: is empty; give it a value or unset it");
+  assert.is(problemsOf({ TENANCY_API_KEY: "", TENANCY_ALLOW_ANONYMOUS: "true" }), "TENANCY_API_KEY: is empty; give it a value or unset it");
+  assert.match(problemsOf({ TENANCY_LISTEN: "" }), "TENANCY_LISTEN: is empty");
+});
+
+test("a bad value is refused with what it must be, all at once", () => {
+  for (const listen of ["8080", ":8080", "127.0.0.1", "127.0.0.1:", "::1:8080", "[::1]", "[::g]:1", "a b:1", "1.2.3:1", "999.1.1.1:1", "x:65536", "x:-1", "http://x:1"]) {
+    assert.is(problemsOf({ TENANCY_LISTEN: listen }), `TENANCY_LISTEN: must be host:port, such as 127.0.0.1:8080 or [::1]:8080, got "${listen}"`);
+  }
+  assert.equal(
+    problemsOf({
+      TENANCY_NAMESPACE: "Tenancy",
+      TENANCY_ALLOW_ANONYMOUS: "yes",
+      TENANCY_EDGE_ROLES: "api,operator",
+      TENANCY_EDGE_METRICS_LISTEN: "on",
+      TENANCY_LOG_LEVEL: "verbose",
+    }).split("\n"),
+    [
+      'TENANCY_NAMESPACE: must be the name of a namespace, got "Tenancy"',
+      'TENANCY_ALLOW_ANONYMOUS: must be true or false, got "yes"',
+      'TENANCY_EDGE_ROLES: must be api, gateway or api,gateway, got "operator"',
+      "TENANCY_EDGE_METRICS_LISTEN: must be host:port or off",
+      'TENANCY_LOG_LEVEL: must be debug, info, warn or error, got "verbose"',
+    ],
+  );
+});
+
+test("a key that no header can carry is refused, and not shown", () => {
+  for (const key of ["with space", "schlüssel", "line\nbreak", "tab\t", " "]) {
+    assert.is(problemsOf({ TENANCY_API_KEY: key }), "TENANCY_API_KEY: must be printable ASCII characters without spaces");
+  }
+});
+
+test.run();

@@ -1,0 +1,161 @@
+// @runtimes node bun deno
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import type { ClaimStatus } from "../../../crds/claim.ts";
+import { hashedClaimName } from "../../../crds/names.ts";
+import { testEdge, type TestEdge } from "./test-edge.ts";
+import { until } from "./until.ts";
+
+const test = suite("POST /api/v1/tenants/{id}/release");
+
+const active: ClaimStatus = { phase: "Active", source: "pool" };
+const NAME = "claim-a-app";
+const released = { status: "released", tenantId: "a" };
+
+const release = (edge: TestEdge, query = "", body: object = { workload: "app" }) =>
+  edge.call(`POST /api/v1/tenants/a/release${query}`, { body });
+
+function edgeWithClaim(): TestEdge {
+  const edge = testEdge();
+  edge.cluster.addWorkload("app");
+  edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active });
+  return edge;
+}
+
+test("deletes the claim with its uid as the precondition, and answers at once", async () => {
+  for (const body of [{ workload: "app" }, { workloadRef: "app" }]) {
+    const edge = edgeWithClaim();
+    const { uid } = edge.cluster.claim(NAME).metadata;
+    const answer = await release(edge, "", body);
+    assert.is(answer.status, 200);
+    assert.equal(answer.json, released);
+    assert.equal(edge.cluster.calls, [{ verb: "delete", name: NAME, body: { uid } }]);
+  }
+});
+
+test("a claim call right after does not answer existing, also before the watch shows the deletion", async () => {
+  const edge = edgeWithClaim();
+  edge.cluster.lag = true;
+  await release(edge);
+  const claim = edge.call("POST /api/v1/tenants/a/claim", { body: { workload: "app" } });
+  await until(() => edge.cluster.waiters.size === 1);
+  edge.cluster.lag = false;
+  edge.cluster.remove(NAME);
+  await until(() => edge.cluster.verbs().includes("create"));
+  edge.cluster.setStatus(NAME, { phase: "Active", source: "cold" });
+  assert.is(((await claim).json as { source: string }).source, "cold");
+});
+
+test("a release that is under way counts, without another call", async () => {
+  const edge = edgeWithClaim();
+  await release(edge);
+  edge.cluster.calls.length = 0;
+  assert.equal((await release(edge)).json, released);
+  assert.equal(edge.cluster.calls, []);
+});
+
+test("no such claim is a 404 that says whose and which", async () => {
+  const edge = testEdge();
+  const answer = await release(edge);
+  assert.is(answer.status, 404);
+  assert.is(answer.error, 'tenant "a" has no claim on workload "app"');
+  assert.equal(edge.cluster.calls.map(({ verb, name }) => `${verb} ${name}`), [
+    `get ${NAME}`,
+    `get ${hashedClaimName({ tenantId: "a", workloadRef: "app" })}`,
+  ]);
+});
+
+test("a claim that another process made a moment ago is found by either name", async () => {
+  for (const name of [NAME, hashedClaimName({ tenantId: "a", workloadRef: "app" })]) {
+    const edge = testEdge();
+    edge.cluster.lag = true;
+    edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", name, status: active });
+    assert.is((await release(edge)).status, 200);
+    assert.ok(edge.cluster.claim(name).metadata.deletionTimestamp);
+  }
+});
+
+test("another pair's claim under the same name is left alone", async () => {
+  const edge = testEdge();
+  edge.cluster.lag = true;
+  edge.cluster.addClaim({ tenantId: "a-b", workloadRef: "c", name: "claim-a-b-c", status: active });
+  assert.is((await release(edge, "", { workload: "b-c" })).status, 404);
+  assert.is(edge.cluster.claim("claim-a-b-c").metadata.deletionTimestamp, undefined);
+});
+
+test("a claim that goes while it is being released is a 404", async () => {
+  const edge = edgeWithClaim();
+  edge.cluster.onNext("delete", () => edge.cluster.remove(NAME));
+  assert.is((await release(edge)).status, 404);
+});
+
+test("a successor under the same name is not deleted", async () => {
+  const edge = edgeWithClaim();
+  edge.cluster.onNext("delete", () => {
+    edge.cluster.lag = true;
+    edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active });
+  });
+  assert.is((await release(edge)).status, 404);
+  assert.is(edge.cluster.claim(NAME).metadata.deletionTimestamp, undefined);
+});
+
+test("duplicates go with the claim", async () => {
+  const edge = edgeWithClaim();
+  edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", name: "by-hand", status: { phase: "Error", reason: "Duplicate" } });
+  assert.is((await release(edge)).status, 200);
+  for (const name of [NAME, "by-hand"]) assert.ok(edge.cluster.claim(name).metadata.deletionTimestamp, name);
+});
+
+test("wait=true answers when the claim is gone", async () => {
+  const edge = edgeWithClaim();
+  const pending = release(edge, "?wait=true");
+  await until(() => edge.cluster.waiters.size === 1);
+  edge.cluster.remove(NAME);
+  assert.equal((await pending).json, released);
+  assert.is(edge.clock.pending(), 0);
+});
+
+test("wait=true does not wait for the claim that comes next", async () => {
+  const edge = edgeWithClaim();
+  const pending = release(edge, "?wait=true");
+  await until(() => edge.cluster.waiters.size === 1);
+  edge.cluster.remove(NAME);
+  edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active });
+  assert.is((await pending).status, 200);
+});
+
+test("wait=true is a 504 after the limit, and the release goes on", async () => {
+  const edge = edgeWithClaim();
+  const pending = release(edge, "?wait=true");
+  await until(() => edge.cluster.waiters.size === 1);
+  assert.is(await edge.clock.runNext(), 30_000);
+  const answer = await pending;
+  assert.is(answer.status, 504);
+  assert.is(answer.error, 'the release of workload "app" is not finished after 30 s; it goes on');
+});
+
+test("wait=true is a 500 with the claim's message where the data could not be saved", async () => {
+  const edge = edgeWithClaim();
+  const pending = release(edge, "?wait=true");
+  await until(() => edge.cluster.waiters.size === 1);
+  edge.cluster.setStatus(NAME, { phase: "ReleaseFailed", message: "disk full" });
+  const answer = await pending;
+  assert.is(answer.status, 500);
+  assert.equal(answer.json, { error: "disk full" });
+});
+
+test("wait is true or false", async () => {
+  for (const query of ["?wait=1", "?wait", "?wait=yes", "?wait=true&wait=true"]) {
+    const answer = await release(edgeWithClaim(), query);
+    assert.is(answer.status, 400, query);
+    assert.is(answer.error, "query.wait: must be true or false");
+  }
+  assert.is((await release(edgeWithClaim(), "?wait=false")).status, 200);
+});
+
+test("resume is no key of a release", async () => {
+  const answer = await release(edgeWithClaim(), "", { workload: "app", resume: true });
+  assert.is(answer.error, 'body: unknown key "resume"; known are workload, workloadRef');
+});
+
+test.run();

@@ -1,0 +1,216 @@
+import { ApiError } from "../../../crds/client/api-error.ts";
+import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
+import { keyOf } from "../../../crds/client/key-of.ts";
+import { createStore, type IndexFunction } from "../../../crds/client/store.ts";
+import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
+import { annotation } from "../../../crds/labels.ts";
+import type { KubernetesObject, Pod } from "../../../crds/kubernetes.ts";
+import type { Resource } from "../../../crds/resource.ts";
+import type { Workload } from "../../../crds/workload.ts";
+import { pairKey } from "../../../edge/claims/claim-pair.ts";
+import { type ClaimWaiters, createClaimWaiters } from "../../../edge/claims/claim-waiters.ts";
+import type { ClusterView, WatchedKind } from "../../../edge/cluster-view.ts";
+
+export const NAMESPACE = "tenancy";
+
+/** One call that reached the stand-in, and what it carried. */
+export interface Call {
+  verb: "get" | "list" | "create" | "replace" | "patch" | "delete";
+  name: string;
+  body?: unknown;
+}
+
+/**
+ * A cluster in memory, for what a real one does only under rare timing: it keeps objects with resource versions, uids and
+ * finalizers, shows each write on the watch at once (or never, with `lag`), and fails a call when told to.
+ */
+export class StandInCluster {
+  readonly calls: Call[] = [];
+  readonly waiters: ClaimWaiters = createClaimWaiters();
+  readonly objects = new Map<string, KubernetesObject>();
+  readonly view: ClusterView;
+  readonly client: ClusterClient;
+  inContact = true;
+  /** While true, writes do not show on the watch. */
+  lag = false;
+  #version = 100;
+  #faults: { verb: Call["verb"]; error: Error | (() => void) }[] = [];
+
+  constructor() {
+    this.view = {
+      claims: this.#watched<Claim, "pair" | "tenant">(
+        { pair: (claim) => pairKey(claim.spec), tenant: (claim) => claim.spec.tenantId },
+        (claim) => this.waiters.wake(claim.spec),
+      ),
+      workloads: this.#watched<Workload, never>({}),
+      pods: this.#watched<Pod, never>({}),
+    };
+    this.client = this.#client();
+  }
+
+  /** The next call of the verb throws the error, or runs the function first, to be overtaken by another writer. */
+  onNext(verb: Call["verb"], error: Error | (() => void)): void {
+    this.#faults.push({ verb, error });
+  }
+
+  verbs(): string[] {
+    return this.calls.map(({ verb }) => verb);
+  }
+
+  addWorkload(name: string): Workload {
+    const spec = { image: { ref: "example.com/app:1" } };
+    return this.#save({ kind: "TenancyWorkload", metadata: { name, namespace: NAMESPACE }, spec } as Workload);
+  }
+
+  addPod(name: string, phase: string): void {
+    const pod = { kind: "Pod", metadata: { name, namespace: NAMESPACE }, spec: { containers: [] }, status: { phase } };
+    this.#save(pod as unknown as Pod);
+  }
+
+  addClaim(fields: {
+    tenantId: string;
+    workloadRef: string;
+    name?: string;
+    status?: ClaimStatus;
+    createdAt?: string;
+    attempt?: string;
+    deleting?: boolean;
+  }): Claim {
+    const { tenantId, workloadRef, name = `claim-${tenantId}-${workloadRef}`, status, attempt } = fields;
+    return this.#save({
+      kind: "TenancyClaim",
+      metadata: {
+        name,
+        namespace: NAMESPACE,
+        finalizers: ["tenancy.dev/release"],
+        ...(fields.createdAt !== undefined && { creationTimestamp: fields.createdAt }),
+        ...(attempt !== undefined && { annotations: { [annotation.attempt]: attempt } }),
+        ...(fields.deleting === true && { deletionTimestamp: "2026-01-01T00:00:00Z" }),
+      },
+      spec: { tenantId, workloadRef, resume: false },
+      ...(status !== undefined && { status }),
+    } as Claim);
+  }
+
+  claim(name: string): Claim {
+    return this.#held(name) as Claim;
+  }
+
+  /** The operator's part: answers the claim's current attempt. */
+  setStatus(name: string, status: ClaimStatus): void {
+    const claim = this.claim(name);
+    const attempt = claim.metadata.annotations?.[annotation.attempt];
+    this.#save({ ...claim, status: { ...status, ...(attempt !== undefined && { attempt }) } });
+  }
+
+  /** The operator's part: lets a released claim go. */
+  remove(name: string): void {
+    const object = this.#held(name);
+    this.objects.delete(keyOf(object));
+    const store = this.view.claims as unknown as { drop(object: KubernetesObject): void };
+    store.drop(object);
+  }
+
+  #held(name: string): KubernetesObject {
+    const object = this.#find(name);
+    if (object === undefined) throw new ApiError(`"${name}" not found`, { status: 404, reason: "NotFound" });
+    return object;
+  }
+
+  #find(name: string): KubernetesObject | undefined {
+    return this.objects.get(`${NAMESPACE}/${name}`);
+  }
+
+  #save<T extends KubernetesObject>(object: T): T {
+    this.#version += 1;
+    const metadata = {
+      uid: `uid-${this.#version}`,
+      creationTimestamp: "2026-01-01T00:00:00Z",
+      ...object.metadata,
+      resourceVersion: String(this.#version),
+    };
+    const saved = { ...object, metadata };
+    this.objects.set(keyOf(saved), saved);
+    if (!this.lag) this.#kind(saved).put(saved);
+    return saved;
+  }
+
+  #kind(object: KubernetesObject): { put(object: KubernetesObject): void } {
+    const kinds = { TenancyClaim: this.view.claims, TenancyWorkload: this.view.workloads, Pod: this.view.pods };
+    return kinds[object.kind as keyof typeof kinds] as unknown as { put(object: KubernetesObject): void };
+  }
+
+  #watched<T extends KubernetesObject, Index extends string>(
+    indexes: Readonly<Record<Index, IndexFunction<T>>>,
+    onChange: (object: T) => void = () => undefined,
+  ): WatchedKind<T, Index> {
+    const store = createStore<T, Index>({ indexes });
+    return Object.assign(
+      {
+        store,
+        put: (object: T) => {
+          if (store.put(object)) onChange(object);
+        },
+        inContact: () => this.inContact,
+      },
+      {
+        drop: (object: T) => {
+          store.remove(object);
+          onChange(object);
+        },
+      },
+    );
+  }
+
+  #client(): ClusterClient {
+    const record = (call: Call): void => {
+      this.calls.push(call);
+      const at = this.#faults.findIndex(({ verb }) => verb === call.verb);
+      const fault = at < 0 ? undefined : this.#faults.splice(at, 1)[0]?.error;
+      if (fault instanceof Error) throw fault;
+      fault?.();
+    };
+    const conflict = () => new ApiError("the object has been modified", { status: 409, reason: "Conflict" });
+    const client = {
+      get: async (_: unknown, { name }: { name: string }) => {
+        record({ verb: "get", name });
+        return this.#held(name);
+      },
+      list: async (resource: Resource<KubernetesObject>) => {
+        record({ verb: "list", name: resource.plural });
+        return { metadata: {}, items: [...this.objects.values()].filter(({ kind }) => kind === resource.kind) };
+      },
+      create: async (resource: Resource<KubernetesObject>, object: KubernetesObject) => {
+        const { name } = object.metadata;
+        record({ verb: "create", name, body: object });
+        if (this.#find(name)) throw new ApiError(`"${name}" already exists`, { status: 409, reason: "AlreadyExists" });
+        return this.#save({ kind: resource.kind, ...object });
+      },
+      replace: async (_: unknown, object: KubernetesObject) => {
+        const { name, resourceVersion } = object.metadata;
+        record({ verb: "replace", name, body: object });
+        if (this.#held(name).metadata.resourceVersion !== resourceVersion) throw conflict();
+        return this.#save(object);
+      },
+      patch: async (_: unknown, { name }: { name: string }, { body }: { body: unknown }) => {
+        record({ verb: "patch", name, body });
+        const held = this.#held(name) as Claim;
+        const { metadata, spec } = body as Claim;
+        if (metadata.resourceVersion !== held.metadata.resourceVersion) throw conflict();
+        const annotations = { ...held.metadata.annotations, ...metadata.annotations };
+        return this.#save({ ...held, metadata: { ...held.metadata, annotations }, spec: { ...held.spec, ...spec } } as Claim);
+      },
+      delete: async (_: unknown, { name }: { name: string }, { uid }: { uid?: string } = {}) => {
+        record({ verb: "delete", name, body: { uid } });
+        const held = this.#held(name);
+        if (uid !== undefined && held.metadata.uid !== uid) throw conflict();
+        if ((held.metadata.finalizers ?? []).length > 0) {
+          return this.#save({ ...held, metadata: { ...held.metadata, deletionTimestamp: "2026-01-01T00:00:00Z" } });
+        }
+        this.objects.delete(keyOf(held));
+        return undefined;
+      },
+    };
+    return client as unknown as ClusterClient;
+  }
+}

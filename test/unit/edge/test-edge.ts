@@ -1,0 +1,78 @@
+import type { Clock } from "../../../crds/client/clock.ts";
+import { apiRoutes } from "../../../edge/api-routes.ts";
+import { createHandler, type Exchange, type Handler } from "../../../edge/handler.ts";
+import { type ManualClock, manualClock } from "../manual-clock.ts";
+import { NAMESPACE, StandInCluster } from "./stand-in-cluster.ts";
+
+/** One line of the log, with its level. */
+export interface LogLine {
+  level: string;
+  fields: object;
+  message: string;
+}
+
+/** A handler over a stand-in cluster, with what it logged and answered. */
+export interface TestEdge {
+  cluster: StandInCluster;
+  handler: Handler;
+  /** Stands still until a test moves it, so no wait ends by itself. */
+  clock: ManualClock;
+  log: LogLine[];
+  exchanges: Exchange[];
+  /** Sends a request; a body that is no string goes as JSON. */
+  call(target: string, options?: { body?: unknown; headers?: Record<string, string>; signal?: AbortSignal }): Promise<Answer>;
+}
+
+export interface Answer {
+  status: number;
+  headers: Headers;
+  text: string;
+  json: unknown;
+  /** The body's `error`, where it has one. */
+  error: string | undefined;
+}
+
+/** Makes a handler for a test; a claim call waits 30 s of the manual clock. */
+export function testEdge(options: { apiKey?: string; clock?: Clock; waitLimitMs?: number } = {}): TestEdge {
+  const cluster = new StandInCluster();
+  const clock = manualClock();
+  const log: LogLine[] = [];
+  const exchanges: Exchange[] = [];
+  const logAt = (level: string) => (fields: object, message: string) => void log.push({ level, fields, message });
+  let ids = 0;
+  const handler = createHandler({
+    routes: apiRoutes({
+      client: cluster.client,
+      namespace: NAMESPACE,
+      view: cluster.view,
+      waiters: cluster.waiters,
+      clock: options.clock ?? clock,
+      randomId: () => `attempt-${++ids}`,
+      waitLimitMs: options.waitLimitMs ?? 30_000,
+    }),
+    ...(options.apiKey !== undefined && { apiKey: options.apiKey }),
+    log: { debug: logAt("debug"), info: logAt("info"), warn: logAt("warn"), error: logAt("error") },
+    instance: "test",
+    onExchange: (exchange) => void exchanges.push(exchange),
+  });
+
+  return {
+    cluster,
+    handler,
+    clock,
+    log,
+    exchanges,
+    async call(target, { body, headers = {}, signal } = {}) {
+      const [method = "GET", path = "/"] = target.split(" ");
+      const init: RequestInit = { method, headers };
+      if (body !== undefined) init.body = typeof body === "string" ? body : JSON.stringify(body);
+      if (body !== undefined && headers["content-type"] === undefined) {
+        init.headers = { "content-type": "application/json", ...headers };
+      }
+      const response = await handler(new Request(`http://edge.test${path}`, init), signal === undefined ? {} : { clientGone: signal });
+      const text = await response.text();
+      const json = text === "" ? undefined : JSON.parse(text);
+      return { status: response.status, headers: response.headers, text, json, error: json?.error };
+    },
+  };
+}
