@@ -44,17 +44,19 @@ export function createHandler(options: {
 
   return async (request, context = {}) => {
     const started = now();
+    // Deno refuses to tell these once the client has gone.
+    const { method, url } = request;
     const requestId = requestIdOf(request);
     let response: Response;
     try {
       response = await dispatch(request, context);
     } catch (error) {
-      response = errorResponse(URL.canParse(request.url) ? error : unreadableUrl(), { requestId, log });
+      response = errorResponse(URL.canParse(url) ? error : unreadableUrl(), { requestId, log });
     }
-    if (request.method === "HEAD") response = await withoutBody(response);
+    if (method === "HEAD") response = await withoutBody(response);
     response.headers.set("x-request-id", requestId);
     onExchange?.({
-      method: request.method,
+      method,
       route: (request as { route?: string }).route ?? "*",
       status: response.status,
       ms: now() - started,

@@ -16,6 +16,7 @@ declare const Bun: {
     idleTimeout: number;
     maxRequestBodySize: number;
     development: boolean;
+    reusePort: boolean;
     fetch(request: Request): Promise<Response>;
     error(error: Error): Response;
   }): BunServer;
@@ -33,6 +34,8 @@ export const serveBun: Serve = async ({ handler, listen, log }) => {
     // The handler refuses large bodies itself, with a message; Bun's own 413 has no body.
     maxRequestBodySize: Number.MAX_SAFE_INTEGER,
     development: false,
+    // Without development mode, two servers would share a port and nobody be told.
+    reusePort: false,
     fetch: (request) => handler(request),
     error(error) {
       log.error({ error: error.message }, "answer could not be sent");

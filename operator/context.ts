@@ -8,6 +8,7 @@ import type { Workload } from "../crds/workload.ts";
 import type { OperatorConfig } from "./config.ts";
 import type { EventRecorder } from "./events.ts";
 import type { Metrics } from "./metrics.ts";
+import type { FailureRecord } from "./pool/pool-failures.ts";
 
 /** What every reconciler works with. */
 export interface OperatorContext {
@@ -18,6 +19,9 @@ export interface OperatorContext {
   events: EventRecorder;
   metrics: Metrics;
   log: Log;
+  /** Uids of warm pods that a claim is taking at this moment. */
+  reservedPods: Set<string>;
+  poolFailures: FailureRecord;
   /** Applies a child object by server-side apply. */
   applyNetworkPolicy(policy: NetworkPolicy): Promise<void>;
 }
@@ -27,7 +31,7 @@ export interface Informers {
   workloads: Informer<Workload, never>;
   pools: Informer<Pool, "workload">;
   /** Managed pods only. */
-  pods: Informer<Pod, "claimUid" | "workload">;
+  pods: Informer<Pod, "claimUid" | "workload" | "pool" | "warm">;
   /** Managed policies only. */
   networkPolicies: Informer<NetworkPolicy, never>;
 }

@@ -24,6 +24,24 @@ export function createMetrics() {
       buckets: [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 120],
       registers,
     }),
+    poolClaims: new Counter({
+      name: "tenancy_pool_claims_total",
+      help: "Claims on workloads that have a pool: hit when it had a warm pod",
+      labelNames: ["result"],
+      registers,
+    }),
+    poolReady: new Gauge({
+      name: "tenancy_pool_ready",
+      help: "Warm pods that can be claimed",
+      labelNames: ["pool"],
+      registers,
+    }),
+    warmUpSeconds: new Histogram({
+      name: "tenancy_pool_warm_up_seconds",
+      help: "Time from a warm pod's creation to its readiness",
+      buckets: [0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 120],
+      registers,
+    }),
     claimErrors: new Counter({
       name: "tenancy_claim_errors_total",
       help: "Claims that could not be fulfilled",

@@ -1,7 +1,8 @@
 import type { Claim } from "../crds/claim.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
+import type { Change } from "../crds/client/informer.ts";
 import { keyOf } from "../crds/client/key-of.ts";
-import type { KubernetesObject, NetworkPolicy, Pod } from "../crds/kubernetes.ts";
+import type { NetworkPolicy, Pod } from "../crds/kubernetes.ts";
 import { annotation, label } from "../crds/labels.ts";
 import type { Log } from "../crds/log.ts";
 import type { Pool } from "../crds/pool.ts";
@@ -15,14 +16,14 @@ import { fencedClient, NotLeadingError } from "./fenced-client.ts";
 import type { Term } from "./leader.ts";
 import type { Metrics } from "./metrics.ts";
 import { reconcilePod } from "./pod/reconcile-pod.ts";
+import { createFailureRecord } from "./pool/pool-failures.ts";
+import { memberState } from "./pool/pool-member.ts";
+import { reconcilePool } from "./pool/reconcile-pool.ts";
+import { writePoolStatus } from "./pool/write-pool-status.ts";
 import { createQueue } from "./queue.ts";
 import { reconcileWorkload } from "./workload/reconcile-workload.ts";
 
-interface Change<T extends KubernetesObject> {
-  type: "added" | "modified" | "deleted";
-  object: T;
-  previous?: T | undefined;
-}
+const POOL_STATUS_DELAY_MS = 200;
 
 /** What each kind of change asks the queue to look at. */
 export interface Wake {
@@ -53,6 +54,8 @@ export function runTerm(options: {
     events,
     metrics,
     log,
+    reservedPods: new Set(),
+    poolFailures: createFailureRecord(),
     async applyNetworkPolicy(policy) {
       if (term.writeTimeLeftMs() === 0) throw new NotLeadingError("Cannot write: this operator does not lead");
       await options.applyNetworkPolicy(policy);
@@ -62,12 +65,29 @@ export function runTerm(options: {
     lanes: {
       claim: { priority: 0, concurrency: 64, reconcile: (key) => reconcileClaim(key, context) },
       workload: { priority: 1, concurrency: 4, reconcile: (key) => reconcileWorkload(key, context) },
-      pod: { priority: 2, concurrency: 4, reconcile: (key) => reconcilePod(key, context) },
+      pool: { priority: 2, concurrency: 8, reconcile: (key) => reconcilePool(key, context) },
+      pod: { priority: 3, concurrency: 4, reconcile: (key) => reconcilePod(key, context) },
+      poolStatus: { priority: 3, concurrency: 2, reconcile: (key) => writePoolStatus(key, context) },
     },
     log,
     onReconciled: ({ lane, outcome, seconds }) => metrics.reconcileSeconds.observe({ lane, outcome }, seconds),
     isWorthLogging: (error) => !(error instanceof NotLeadingError),
   });
+
+  function addPool(name: string): void {
+    queue.add("pool", `${config.namespace}/${name}`);
+    // A burst of changes is one write.
+    queue.add("poolStatus", `${config.namespace}/${name}`, { afterMs: POOL_STATUS_DELAY_MS });
+  }
+
+  /** Warm pods are offered to the claims that have waited longest, as many as there are pods. */
+  function offerWarmPods(workload: string): void {
+    let left = informers.pods.store.by("warm", workload).size;
+    for (const claim of informers.claims.store.by("waitingFor", workload)) {
+      if (left-- <= 0) return;
+      queue.add("claim", keyOf(claim));
+    }
+  }
 
   function addWorkload(name: string): void {
     queue.add("workload", `${config.namespace}/${name}`);
@@ -97,13 +117,38 @@ export function runTerm(options: {
       if (!isNews) return;
       for (const claim of informers.claims.store.by("waitingFor", object.metadata.name))
         queue.add("claim", keyOf(claim));
+      for (const pool of informers.pools.store.by("workload", object.metadata.name)) {
+        context.poolFailures.forget(pool.metadata.name);
+        addPool(pool.metadata.name);
+      }
     },
-    pool({ type, object }) {
-      if (type === "deleted") addIfHeld(object.spec.workloadRef);
+    pool({ type, object, previous }) {
+      const { name } = object.metadata;
+      if (type === "deleted") {
+        addIfHeld(object.spec.workloadRef);
+        metrics.poolReady.remove({ pool: name });
+        for (const state of ["ready", "warming", "failed"]) {
+          for (const pod of informers.pods.store.by("pool", `${name}/${state}`)) queue.add("pod", keyOf(pod));
+        }
+        return;
+      }
+      if (previous?.metadata.generation !== object.metadata.generation) {
+        context.poolFailures.forget(name);
+        addPool(name);
+      }
     },
-    pod({ type, object }) {
+    pod({ type, object, previous }) {
+      const workload = object.metadata.labels?.[label.workload];
       const claimUid = object.metadata.annotations?.[annotation.claimUid];
-      if (type === "deleted") addIfHeld(object.metadata.labels?.[label.workload]);
+      const [now, before] = [type === "deleted" ? undefined : memberState(object), previous && memberState(previous)];
+      const pool = object.metadata.labels?.[label.pool] ?? previous?.metadata.labels?.[label.pool];
+      if (pool !== undefined && now !== before) addPool(pool);
+      if (now !== undefined) queue.add("pod", keyOf(object));
+      if (now === "ready" && before !== "ready" && workload !== undefined) offerWarmPods(workload);
+      if (type === "deleted") {
+        context.reservedPods.delete(object.metadata.uid ?? "");
+        addIfHeld(workload);
+      }
       if (claimUid === undefined) return;
       const holders = informers.claims.store.by("uid", claimUid);
       for (const claim of holders) queue.add("claim", keyOf(claim));

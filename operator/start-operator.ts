@@ -11,6 +11,7 @@ import type { OperatorConfig } from "./config.ts";
 import type { Informers } from "./context.ts";
 import { runWhenLeading } from "./leader.ts";
 import type { Metrics } from "./metrics.ts";
+import { poolIndex, warmIndex } from "./pool/pool-member.ts";
 import { runTerm, type Wake } from "./run-term.ts";
 import { applyNetworkPolicy } from "./workload/apply-network-policy.ts";
 
@@ -84,6 +85,8 @@ export function startOperator(options: OperatorOptions): Operator {
       indexes: {
         claimUid: (pod) => pod.metadata.annotations?.[annotation.claimUid],
         workload: (pod) => pod.metadata.labels?.[label.workload],
+        pool: poolIndex,
+        warm: warmIndex,
       },
       onChange: (change) => wake?.pod(change),
     }),
@@ -144,6 +147,7 @@ function enqueueAll(informers: Informers, wake: Wake): void {
     for (const object of objects) visit({ type: "added", object });
   };
   each(informers.workloads.store.values(), wake.workload);
+  each(informers.pools.store.values(), wake.pool);
   each(informers.claims.store.values(), wake.claim);
   each(informers.pods.store.values(), wake.pod);
 }

@@ -4,19 +4,28 @@ import { annotation } from "../../crds/labels.ts";
 import type { OperatorContext } from "../context.ts";
 
 /**
- * The pods bound to a claim: the one of its present incarnation, and those of earlier ones that are not being deleted yet.
+ * The pods bound to a claim: the one that it has now, and the others that are not being deleted yet.
  *
- * A claim has one pod an incarnation because the pod's name follows from it, or because the binding was written to the pod itself.
+ * A claim has one pod an incarnation, because the pod's name follows from it or the binding was written to the pod itself. An Active
+ * claim has the pod that its status names, whose files its tenant is writing; one that is still Pending has the newest, since the
+ * binding of a warm pod counts from the moment that it stands on the pod.
  */
 export function claimPods(claim: Claim, { informers }: OperatorContext): { current: Pod | undefined; stale: Pod[] } {
-  const incarnation = podIncarnation(claim);
+  const wanted = podIncarnation(claim);
+  const isActive = claim.status?.phase === "Active";
+  const bound = [...informers.pods.store.by("claimUid", claim.metadata.uid ?? "")];
   let current: Pod | undefined;
-  const stale: Pod[] = [];
-  for (const pod of informers.pods.store.by("claimUid", claim.metadata.uid ?? "")) {
-    if (Number(pod.metadata.annotations?.[annotation.incarnation] ?? 0) === incarnation) current = pod;
-    else if (pod.metadata.deletionTimestamp === undefined) stale.push(pod);
+  for (const pod of bound) {
+    const incarnation = incarnationOf(pod);
+    if (incarnation < (current === undefined ? wanted : incarnationOf(current))) continue;
+    if (incarnation === wanted || !isActive) current = pod;
   }
-  return { current, stale };
+  return { current, stale: bound.filter((pod) => pod !== current && pod.metadata.deletionTimestamp === undefined) };
+}
+
+/** Which of its claim's pods this one is. */
+export function incarnationOf(pod: Pod): number {
+  return Number(pod.metadata.annotations?.[annotation.incarnation] ?? 0);
 }
 
 /** Which of its pods the claim has now, counted from 0. */

@@ -1,14 +1,12 @@
-import type { Claim } from "../../crds/claim.ts";
 import { workloads } from "../../crds/kinds.ts";
 import type { OperatorContext } from "../context.ts";
 
 /** Remembers on the workload that its image runs as root, so that its next pods are made without `runAsNonRoot` (design.md, section 6). */
-export async function rememberRoot(claim: Claim, { client, config, informers }: OperatorContext): Promise<void> {
+export async function rememberRoot(workload: string, { client, config, informers }: OperatorContext): Promise<void> {
   const { namespace } = config;
-  const name = claim.spec.workloadRef;
-  if (informers.workloads.store.get(`${namespace}/${name}`)?.status?.runsAsRoot === true) return;
+  if (informers.workloads.store.get(`${namespace}/${workload}`)?.status?.runsAsRoot === true) return;
   const body = { status: { runsAsRoot: true } };
   informers.workloads.put(
-    await client.patch(workloads, { namespace, name }, { type: "merge", subresource: "status", body }),
+    await client.patch(workloads, { namespace, name: workload }, { type: "merge", subresource: "status", body }),
   );
 }

@@ -1,7 +1,7 @@
 import type { Claim } from "../../crds/claim.ts";
 import { ApiError, isAlreadyExists, isNotFound } from "../../crds/client/api-error.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
-import { workloads } from "../../crds/kinds.ts";
+import { pools, workloads } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
 import { nameSuffix } from "../../crds/name-suffix.ts";
@@ -10,9 +10,11 @@ import type { Workload } from "../../crds/workload.ts";
 import type { OperatorContext } from "../context.ts";
 import { renderPod } from "../pod/render-pod.ts";
 import type { ReconcileResult } from "../queue.ts";
+import { activateClaim } from "./activate-claim.ts";
 import { podIncarnation } from "./claim-pods.ts";
 import { type ClaimErrorReason, failClaim } from "./fail-claim.ts";
 import { replacePod } from "./replace-pod.ts";
+import { takeWarmPod } from "./take-warm-pod.ts";
 
 /** Gives a claim that has no pod a cold one, once its workload is Ready; an Active claim has lost its pod and starts over. */
 export async function startPod(claim: Claim, context: OperatorContext): Promise<ReconcileResult> {
@@ -37,7 +39,23 @@ export async function startPod(claim: Claim, context: OperatorContext): Promise<
     return failClaim(claim, context, { reason: "WorkloadNotReady", message });
   }
   if (status.phase !== "Ready") return undefined;
-  return createPod(claim, workload, context);
+  const warm = await takeWarmPod({ claim, workload, incarnation: podIncarnation(claim) }, context);
+  noteHit({ claim, isHit: warm !== undefined }, context);
+  if (warm === undefined) return createPod(claim, workload, context);
+  await activateClaim(claim, warm, context);
+  return undefined;
+}
+
+/** Counts how often a pool had a pod to give, and says on a pool when it had none. */
+function noteHit({ claim, isHit }: { claim: Claim; isHit: boolean }, context: OperatorContext): void {
+  const sources = context.informers.pools.store.by("workload", claim.spec.workloadRef);
+  if (sources.size > 0) context.metrics.poolClaims.inc({ result: isHit ? "hit" : "miss" });
+  if (isHit) return;
+  for (const pool of sources) {
+    const message =
+      "a claim found no warm pod and starts a cold one: a larger spec.size or spec.maxFillConcurrency would help";
+    context.events.record({ resource: pools, object: pool, type: "Warning", reason: "PoolEmpty", message });
+  }
 }
 
 /** The workload from the store, or from the API server, since one made just before the claim may not be in the store yet. */

@@ -8,6 +8,7 @@ import { patchClaimStatus } from "./claim-status.ts";
 import { failClaim } from "./fail-claim.ts";
 import { rememberRoot } from "./remember-root.ts";
 import { replacePod } from "./replace-pod.ts";
+import { switchToWarmPod } from "./switch-to-warm-pod.ts";
 
 /** Follows a claim's pod from its creation until it is Ready or cannot become so. */
 export async function superviseStart(
@@ -16,23 +17,26 @@ export async function superviseStart(
 ): Promise<ReconcileResult> {
   switch (state.state) {
     case "ready":
-      return activateClaim(claim, pod, context);
+      await activateClaim(claim, pod, context);
+      return undefined;
     case "failed":
       return failClaim(claim, context, {
         reason: state.reason,
         message: `${state.message}: mend the workload, then claim again`,
       });
     case "needs-root":
-      await rememberRoot(claim, context);
+      await rememberRoot(claim.spec.workloadRef, context);
       return replacePod(claim, context);
     case "lost":
       return replacePod(claim, context, { reason: "PodLost", message: state.message });
     case "unschedulable":
+      if (await switchToWarmPod({ claim, pod }, context)) return undefined;
       if (state.message !== claim.status?.message) {
         await patchClaimStatus(claim, { phase: "Pending", reason: "Unschedulable", message: state.message }, context);
       }
       return undefined;
     case "starting":
+      if (await switchToWarmPod({ claim, pod }, context)) return undefined;
       return awaitStart(claim, state, context);
     default:
       return state satisfies never;

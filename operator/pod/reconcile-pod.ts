@@ -1,15 +1,22 @@
 import { isNotFound } from "../../crds/client/api-error.ts";
 import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
-import { annotation } from "../../crds/labels.ts";
+import { annotation, label } from "../../crds/labels.ts";
 import { deletePod } from "../claim/delete-pod.ts";
 import type { OperatorContext } from "../context.ts";
+import { tendMember } from "../pool/tend-member.ts";
+import type { ReconcileResult } from "../queue.ts";
 
-/** Deletes a claimed pod whose claim is gone, which a crash or a forced deletion can leave behind. */
-export async function reconcilePod(key: string, context: OperatorContext): Promise<undefined> {
+/**
+ * Looks after what no claim looks after: a pool's warm pods, and claimed pods whose claim is gone, which a crash or a forced deletion
+ * can leave behind.
+ */
+export async function reconcilePod(key: string, context: OperatorContext): Promise<ReconcileResult> {
   const pod = context.informers.pods.store.get(key);
-  const claimUid = pod?.metadata.annotations?.[annotation.claimUid];
-  if (pod === undefined || claimUid === undefined || pod.metadata.deletionTimestamp !== undefined) return undefined;
+  if (pod === undefined || pod.metadata.deletionTimestamp !== undefined) return undefined;
+  const claimUid = pod.metadata.annotations?.[annotation.claimUid];
+  const pool = pod.metadata.labels?.[label.pool];
+  if (claimUid === undefined) return pool === undefined ? undefined : tendMember(pod, pool, context);
   if (context.informers.claims.store.by("uid", claimUid).size > 0) return undefined;
   if (await claimExists(pod, claimUid, context)) return undefined;
   await deletePod(pod, context);

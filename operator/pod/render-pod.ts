@@ -30,7 +30,7 @@ export function renderPod(workload: Workload, identity: PodIdentity, config: Ope
       namespace: config.namespace,
       labels: { [label.managed]: "true", [label.workload]: workload.metadata.name, ...identity.labels },
       annotations: {
-        [annotation.templateHash]: hash(spec),
+        [annotation.templateHash]: templateHash(workload, config),
         [annotation.workloadUid]: workload.metadata.uid ?? "",
         [annotation.idleAction]: resolved.idle.action,
         ...(resolved.idle.timeoutSeconds !== undefined && {
@@ -41,6 +41,19 @@ export function renderPod(workload: Workload, identity: PodIdentity, config: Ope
     },
     spec,
   };
+}
+
+const hashes = new WeakMap<Workload, string>();
+
+/** Tells whether two pods were rendered alike: hash of the workload's pod template as this version renders it. */
+export function templateHash(workload: Workload, config: OperatorConfig): string {
+  let found = hashes.get(workload);
+  if (found === undefined) {
+    const rendered = JSON.stringify(renderPodSpec(workload, config));
+    found = createHash("sha256").update(rendered).digest("hex").slice(0, 16);
+    hashes.set(workload, found);
+  }
+  return found;
 }
 
 function renderPodSpec(workload: Workload, config: OperatorConfig): PodSpec {
@@ -108,8 +121,4 @@ function probes(
       failureThreshold: unhealthyThreshold,
     },
   };
-}
-
-function hash(value: unknown): string {
-  return createHash("sha256").update(JSON.stringify(value)).digest("hex").slice(0, 16);
 }

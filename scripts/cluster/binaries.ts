@@ -37,7 +37,7 @@ export interface FindBinariesOptions {
 /** Where Kubernetes programs can come from, best first. */
 export const BINARIES_SOURCES: readonly BinariesSource[] = [
   namedFolderSource,
-  cacheSource,
+  cacheSource(),
   officialReleaseSource(),
   goModulesSource,
   debianSource,

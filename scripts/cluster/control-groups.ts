@@ -7,7 +7,11 @@ import { waitUntil } from "./process/wait-until.ts";
  * from those of another kubelet, which would take them for orphans and kill them.
  */
 export function createControlGroup(name: string): void {
-  for (const { mountPoint, version } of hierarchies()) {
+  const all = hierarchies();
+  const mixed = all.some(({ version }) => version === 1);
+  for (const { mountPoint, version } of all) {
+    // Beside version 1 an empty version 2 hierarchy only serves systemd; the kubelet makes its own group there.
+    if (mixed && version === 2) continue;
     const folder = join(mountPoint, name);
     mkdirSync(folder, { recursive: true });
     if (version === 2) {
@@ -43,18 +47,20 @@ export async function removeControlGroup(name: string): Promise<void> {
   });
 }
 
-function hierarchies(): { mountPoint: string; version: 1 | 2 }[] {
+interface Hierarchy {
+  readonly mountPoint: string;
+  readonly version: 1 | 2;
+}
+
+function hierarchies(): Hierarchy[] {
   const mounts = readFileSync("/proc/self/mountinfo", "utf8").trim().split("\n");
-  const found = mounts.flatMap((line) => {
+  return mounts.flatMap((line): Hierarchy[] => {
     const [before = "", after = ""] = line.split(" - ");
     const type = after.split(" ")[0];
     const mountPoint = before.split(" ")[4] ?? "";
-    if (type === "cgroup") return [{ mountPoint, version: 1 as const }];
-    return type === "cgroup2" ? [{ mountPoint, version: 2 as const }] : [];
+    if (type === "cgroup") return [{ mountPoint, version: 1 }];
+    return type === "cgroup2" ? [{ mountPoint, version: 2 }] : [];
   });
-  // Beside version 1 an empty version 2 hierarchy only serves systemd; the kubelet does not look at it.
-  const first = found.filter(({ version }) => version === 1);
-  return first.length > 0 ? first : found;
 }
 
 function enableControllers(folder: string): void {

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { readClusterState } from "./cluster-state.ts";
 import { removeControlGroup } from "./control-groups.ts";
 import { clusterFolder, clustersFolder } from "./folders.ts";
-import { restoreHost } from "./host-changes.ts";
+import { restoreHost, withHostLock } from "./host-changes.ts";
 import { containerdSocket } from "./images.ts";
 import { type Log, silent } from "./log.ts";
 import { removeBridge } from "./network.ts";
@@ -36,9 +36,11 @@ export async function removeLocalCluster(name: string, log: Log = silent): Promi
     await stopShims(containerdSocket(folder));
   }
   await stopRecorded(folder, 0);
-  if (state.slot !== undefined) await removeBridge(slotOf(state.slot));
-  rmSync(folder, { recursive: true, force: true, maxRetries: 3 });
-  if (state.kind === "complete" && !otherCompleteClusters()) restoreHost(clustersFolder());
+  await withHostLock(clustersFolder(), async () => {
+    if (state.slot !== undefined) await removeBridge(slotOf(state.slot));
+    rmSync(folder, { recursive: true, force: true, maxRetries: 3 });
+    if (state.kind === "complete" && !otherCompleteClusters()) restoreHost(clustersFolder());
+  });
   return true;
 }
 

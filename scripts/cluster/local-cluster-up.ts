@@ -7,7 +7,7 @@ import { recordProcess, writeClusterState } from "./cluster-state.ts";
 import { createControlGroup } from "./control-groups.ts";
 import { startEtcd } from "./etcd.ts";
 import { clusterFolder, clustersFolder } from "./folders.ts";
-import { noteHost } from "./host-changes.ts";
+import { noteHost, withHostLock } from "./host-changes.ts";
 import { busyboxFiles, findStaticBusybox } from "./images/busybox.ts";
 import { localImages } from "./images/local-images.ts";
 import { importImages } from "./images.ts";
@@ -41,14 +41,24 @@ interface Making extends CreateLocalClusterOptions {
  */
 export async function createLocalCluster({ name, binaries, log }: CreateLocalClusterOptions): Promise<void> {
   const folder = clusterFolder(name);
-  const slot = await chooseSlot(name, isSlotFree);
-  const server = `https://127.0.0.1:${slot.ports.apiServer}`;
-  for (const path of ["log", "volumes"]) mkdirSync(join(folder, path), { recursive: true, mode: 0o700 });
   const { version } = binaries;
-  writeClusterState(folder, { name, kind: "complete", version, server, slot: slot.number, processes: [] });
-  noteHost(clustersFolder(), PRIVATE_FOLDERS);
-  createControlGroup(clusterControlGroup(name));
-  await createBridge(slot);
+  for (const path of ["log", "volumes"]) mkdirSync(join(folder, path), { recursive: true, mode: 0o700 });
+  const slot = await withHostLock(clustersFolder(), async () => {
+    const free = await chooseSlot(name, isSlotFree);
+    writeClusterState(folder, {
+      name,
+      kind: "complete",
+      version,
+      server: serverOf(free),
+      slot: free.number,
+      processes: [],
+    });
+    noteHost(clustersFolder(), PRIVATE_FOLDERS);
+    createControlGroup(clusterControlGroup(name));
+    await createBridge(free);
+    return free;
+  });
+  const server = serverOf(slot);
   const making: Making = { name, binaries, log, folder, slot, server, keys: clusterKeys({ folder, name, server }) };
   const [controlPlane, containerd] = await Promise.all([startControlPlane(making), startRuntime(making)]);
   log("starting kubelet, kube-controller-manager and kube-scheduler");
@@ -65,6 +75,10 @@ export async function createLocalCluster({ name, binaries, log }: CreateLocalClu
     nodeName: name,
     programs: [...controlPlane, containerd, ...others],
   });
+}
+
+function serverOf({ ports }: Slot): string {
+  return `https://127.0.0.1:${ports.apiServer}`;
 }
 
 async function startControlPlane({ binaries, folder, slot, keys, log }: Making): Promise<Program[]> {

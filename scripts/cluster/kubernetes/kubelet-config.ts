@@ -49,6 +49,8 @@ export function kubeletConfig(options: KubeletConfigOptions): string {
     // Nothing answers there, so a lookup fails at once; without an address the kubelet reports an event for every pod.
     clusterDNS: [slot.address],
     clusterDomain: "cluster.local",
+    // Newer kubelets report at once that the node has become ready, older ones with the next regular update.
+    ...(!versionAtLeast(version, "1.27") && { nodeStatusUpdateFrequency: "1s", nodeStatusReportFrequency: "5m" }),
     ...(versionAtLeast(version, "1.27") && { containerRuntimeEndpoint: `unix://${options.containerdSocket}` }),
     ...(versionAtLeast(version, "1.31") && { failCgroupV1: false }),
   });

@@ -21,10 +21,10 @@ export function runWithLines(
   commandArguments: readonly string[],
   options: RunWithLinesOptions,
 ): Promise<void> {
-  return new Promise((resolve, reject) => {
+  return new Promise<void>((resolve, reject) => {
     const last: string[] = [];
     // A group of its own, so that what it has started in turn ends with it.
-    const child = spawn(command, commandArguments, {
+    const child = spawn("setpriv", ["--pdeathsig", "KILL", "--", command, ...commandArguments], {
       stdio: ["ignore", "pipe", "pipe"],
       detached: true,
       cwd: options.folder,
@@ -49,10 +49,11 @@ export function runWithLines(
     const finish = (why: string | undefined, cause?: Error): void => {
       clearTimeout(timer);
       process.removeListener("exit", killGroup);
-      if (why === undefined) return resolve();
-      reject(
-        new Error(`Cannot run ${[command, ...commandArguments].join(" ")}: ${why}\n${last.join("\n")}`, { cause }),
-      );
+      if (why === undefined) resolve();
+      else
+        reject(
+          new Error(`Cannot run ${[command, ...commandArguments].join(" ")}: ${why}\n${last.join("\n")}`, { cause }),
+        );
     };
     child.once("error", (cause) => finish(cause.message, cause));
     child.once("close", (code, signal) => {

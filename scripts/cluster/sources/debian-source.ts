@@ -6,7 +6,7 @@ import { runCommand } from "../process/run-command.ts";
 import { runWithLines } from "../process/run-with-lines.ts";
 import type { BinariesSource } from "./binaries-source.ts";
 import { debianArchive } from "./debian-archive.ts";
-import { progressLog } from "./progress.ts";
+import { withProgress } from "./progress.ts";
 
 const VERSION = "v1.20.2";
 const GO = "/usr/lib/go-1.19/bin";
@@ -19,7 +19,7 @@ const LIMIT_MS = 60 * 60_000;
  * Every step leaves its result behind, so an interrupted run goes on with the step that it was at.
  */
 export const debianSource: BinariesSource = {
-  name: "Debian source package",
+  name: "debian-source",
   takesLong: true,
   async find({ binariesFolder, environment, log }) {
     if (process.getuid?.() !== 0) return { because: "building it takes root, to install Debian's Go toolchain" };
@@ -88,12 +88,14 @@ async function generateOpenApi(source: string, environment: NodeJS.ProcessEnv, l
   if ((statSync(generated, { throwIfNoEntry: false })?.size ?? 0) > 0) return;
   log("generating the OpenAPI definitions (20 s)");
   const { GOPATH: _path, GO111MODULE: _module, GOFLAGS: _flags, ...rest } = environment;
-  await runWithLines("make", ["gen_openapi"], {
-    folder: source,
-    environment: { ...rest, PATH: `${GO}:${environment.PATH}` },
-    limitMs: LIMIT_MS,
-    onLine: progressLog(log),
-  });
+  await withProgress(log, (onLine) =>
+    runWithLines("make", ["gen_openapi"], {
+      folder: source,
+      environment: { ...rest, PATH: `${GO}:${environment.PATH}` },
+      limitMs: LIMIT_MS,
+      onLine,
+    }),
+  );
   rmSync(join(source, "_output"), { recursive: true, force: true });
 }
 
@@ -113,29 +115,34 @@ async function compile(
     `-X ${vendor}/${path}.gitMajor=1`,
     `-X ${vendor}/${path}.gitMinor=20`,
   ]);
-  const progress = progressLog(log);
   let packages = 0;
-  await runWithLines(
-    "nice",
-    [
-      ...["-n", "10", "go", "build", "-v", "-tags", "providerless,dockerless"],
-      ...["-ldflags", ["-s", "-w", ...versions].join(" "), "-o", `${unfinished}/`],
-      ...COMMANDS.map((command) => `./cmd/${command}`),
-    ],
-    {
-      folder: source,
-      environment: {
-        ...environment,
-        PATH: `${GO}:${environment.PATH}`,
-        GOPATH: join(work, "gopath"),
-        GOCACHE: join(work, "go-build"),
-        GO111MODULE: "off",
-        GOFLAGS: "",
-        CGO_ENABLED: "0",
+  const flags = [
+    "-tags",
+    "providerless,dockerless",
+    "-ldflags",
+    ["-s", "-w", ...versions].join(" "),
+    "-o",
+    `${unfinished}/`,
+  ];
+  await withProgress(log, (update) =>
+    runWithLines(
+      "nice",
+      ["-n", "10", "go", "build", "-v", ...flags, ...COMMANDS.map((command) => `./cmd/${command}`)],
+      {
+        folder: source,
+        environment: {
+          ...environment,
+          PATH: `${GO}:${environment.PATH}`,
+          GOPATH: join(work, "gopath"),
+          GOCACHE: join(work, "go-build"),
+          GO111MODULE: "off",
+          GOFLAGS: "",
+          CGO_ENABLED: "0",
+        },
+        limitMs: LIMIT_MS,
+        onLine: () => update(`compiled ${++packages} packages`),
       },
-      limitMs: LIMIT_MS,
-      onLine: () => progress(`compiled ${++packages} packages`),
-    },
+    ),
   );
   rmSync(folder, { recursive: true, force: true });
   renameSync(unfinished, folder);

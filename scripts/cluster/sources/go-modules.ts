@@ -6,7 +6,7 @@ import { runWithLines } from "../process/run-with-lines.ts";
 import type { BinariesSource, SourceContext } from "./binaries-source.ts";
 import { findGoToolchain, MINIMUM_GO } from "./go-toolchain.ts";
 import { KUBERNETES_VERSION } from "./kubernetes-version.ts";
-import { progressLog } from "./progress.ts";
+import { withProgress } from "./progress.ts";
 
 const MODULE_FOLDER = fileURLToPath(new URL("../go", import.meta.url));
 const PACKAGES = [
@@ -25,7 +25,7 @@ const BUILD_LIMIT_MS = 60 * 60_000;
  * it go on where an interrupted build stopped.
  */
 export const goModulesSource: BinariesSource = {
-  name: "Go modules",
+  name: "go-modules",
   takesLong: true,
   async find(context) {
     const { environment, binariesFolder, log } = context;
@@ -65,29 +65,28 @@ async function build(
       onLine,
     });
   log(`fetching the Go modules of Kubernetes ${KUBERNETES_VERSION}`);
-  const progress = progressLog(log);
   let modules = 0;
   let packages = 0;
-  await run(["list", "-mod=readonly", "-deps", ...PACKAGES], (line) => {
-    if (line.startsWith("go: downloading")) progress(`fetched ${++modules} modules`);
-    else packages += 1;
-  });
-  log(`compiling ${packages} packages (5 minutes on two cores; half a minute when most of it is in Go's cache)`);
+  await withProgress(log, (update) =>
+    run(["list", "-mod=readonly", "-deps", ...PACKAGES], (line) => {
+      if (line.startsWith("go: downloading")) update(`fetched ${++modules} modules`);
+      else packages += 1;
+    }),
+  );
+  log(`compiling ${packages} packages (5 minutes on two cores; one minute when most of it is in Go's cache)`);
   let compiled = 0;
-  await run(
-    [
-      "build",
-      "-mod=readonly",
-      "-trimpath",
-      "-buildvcs=false",
-      "-v",
-      "-ldflags",
-      linkerFlags(),
-      "-o",
-      `${unfinished}/`,
-      ...PACKAGES,
-    ],
-    () => progress(`compiled ${++compiled} of ${packages} packages`),
+  const flags = [
+    "-mod=readonly",
+    "-trimpath",
+    "-buildvcs=false",
+    "-v",
+    "-ldflags",
+    linkerFlags(),
+    "-o",
+    `${unfinished}/`,
+  ];
+  await withProgress(log, (update) =>
+    run(["build", ...flags, ...PACKAGES], () => update(`compiled ${++compiled} of up to ${packages} packages`)),
   );
   renameSync(join(unfinished, "server"), join(unfinished, "etcd"));
   rmSync(folder, { recursive: true, force: true });

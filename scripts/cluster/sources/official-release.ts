@@ -3,8 +3,9 @@ import { join } from "node:path";
 import { PROGRAMS } from "../programs.ts";
 import type { BinariesSource } from "./binaries-source.ts";
 import { download } from "./download.ts";
+import { isProgram } from "./is-program.ts";
 import { KUBERNETES_VERSION } from "./kubernetes-version.ts";
-import { progressLog } from "./progress.ts";
+import { withProgress } from "./progress.ts";
 
 export interface OfficialReleaseOptions {
   /** Where the releases are. @default https://dl.k8s.io/release */
@@ -20,7 +21,7 @@ const ARCHITECTURES: Readonly<Record<string, string>> = { x64: "amd64", arm64: "
 export function officialReleaseSource(options: OfficialReleaseOptions = {}): BinariesSource {
   const { baseUrl = "https://dl.k8s.io/release", version = KUBERNETES_VERSION, reachMs = 4000 } = options;
   return {
-    name: "official release",
+    name: "official-release",
     takesLong: true,
     async find({ binariesFolder, log }) {
       const architecture = ARCHITECTURES[process.arch];
@@ -39,24 +40,21 @@ export function officialReleaseSource(options: OfficialReleaseOptions = {}): Bin
       const unfinished = `${folder}.unfinished`;
       mkdirSync(unfinished, { recursive: true });
       log(`fetching Kubernetes ${version} from ${new URL(baseUrl).host}`);
-      const progress = progressLog(log);
       const bytes = new Map<string, number>();
-      await Promise.all(
-        names.map(async (name) => {
+      await withProgress(log, async (update) => {
+        const fetchOne = async (name: (typeof names)[number]): Promise<void> => {
           const path = join(unfinished, name);
-          await download({
-            url: `${url}/${name}`,
-            path,
-            sha256: checksums.get(name) as string,
-            onBytes: (count) => {
-              bytes.set(name, count);
-              const total = [...bytes.values()].reduce((sum, one) => sum + one, 0);
-              progress(`fetched ${Math.round(total / 1e6)} MB`);
-            },
-          });
+          const onBytes = (count: number): void => {
+            bytes.set(name, count);
+            update(`fetched ${Math.round([...bytes.values()].reduce((sum, one) => sum + one, 0) / 1e6)} MB`);
+          };
+          if (!isProgram(path)) {
+            await download({ url: `${url}/${name}`, path, sha256: checksums.get(name) as string, onBytes });
+          }
           chmodSync(path, 0o755);
-        }),
-      );
+        };
+        await Promise.all(names.map(fetchOne));
+      });
       renameSync(unfinished, folder);
       return { folder, version };
     },

@@ -1,15 +1,19 @@
 import type { Log } from "../log.ts";
 
+const EVERY_MS = 10_000;
+
 /**
- * Returns a log that lets one message in ten seconds through, so that a long step shows that it moves.
- *
- * @param now milliseconds, as `performance.now`
+ * Runs a long step and logs the latest message that it has given, every ten seconds, so that it shows that it moves even
+ * while it has nothing new to say.
  */
-export function progressLog(log: Log, now: () => number = () => performance.now()): Log {
-  let next = now() + 10_000;
-  return (message) => {
-    if (now() < next) return;
-    next = now() + 10_000;
-    log(message);
-  };
+export async function withProgress<Result>(log: Log, work: (update: Log) => Promise<Result>): Promise<Result> {
+  let latest = "still at it";
+  const timer = setInterval(() => log(latest), EVERY_MS);
+  try {
+    return await work((message) => {
+      latest = message;
+    });
+  } finally {
+    clearInterval(timer);
+  }
 }

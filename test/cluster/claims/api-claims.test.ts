@@ -8,7 +8,7 @@ import { loadConfig } from "../../../edge/config.ts";
 import { type Edge, startEdge } from "../../../edge/edge.ts";
 import { serveNode } from "../../../edge/serve-node.ts";
 import { silentLog } from "../../unit/silent-log.ts";
-import { NAMESPACE, startTenancy, type Tenancy } from "./tenancy.ts";
+import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
 
 const test = suite("claims by the API");
 let tenancy: Tenancy;

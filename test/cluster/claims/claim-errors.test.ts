@@ -4,7 +4,7 @@ import { events } from "../../../crds/client/built-in-resources.ts";
 import type { KubernetesObject } from "../../../crds/kubernetes.ts";
 import { defineResource } from "../../../crds/resource.ts";
 import type { WorkloadSpec } from "../../../crds/workload.ts";
-import { NAMESPACE, startTenancy, type Tenancy } from "./tenancy.ts";
+import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
 
 const test = suite("claim errors");
 let tenancy: Tenancy;

@@ -4,7 +4,7 @@ import { events, pods } from "../../../crds/client/built-in-resources.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { annotation, finalizer, label } from "../../../crds/labels.ts";
 import { claimName, hashedClaimName } from "../../../crds/names.ts";
-import { NAMESPACE, type RunningOperator, startTenancy, type Tenancy } from "./tenancy.ts";
+import { NAMESPACE, type RunningOperator, startTenancy, type Tenancy } from "../tenancy.ts";
 
 const test = suite("cold claim");
 let tenancy: Tenancy;

@@ -3,7 +3,7 @@ import * as assert from "uvu/assert";
 import { NetworkError } from "../../../crds/client/api-error.ts";
 import { leases } from "../../../crds/client/built-in-resources.ts";
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
-import { NAMESPACE, startTenancy, type Tenancy } from "./tenancy.ts";
+import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
 
 const test = suite("leader");
 let tenancy: Tenancy;

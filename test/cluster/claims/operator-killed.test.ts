@@ -5,7 +5,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Claim } from "../../../crds/claim.ts";
 import { claims, workloads } from "../../../crds/kinds.ts";
-import { NAMESPACE, startTenancy, type Tenancy } from "./tenancy.ts";
+import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
 
 const test = suite("operator killed");
 let tenancy: Tenancy;

@@ -3,7 +3,7 @@ import * as assert from "uvu/assert";
 import { networkPolicies } from "../../../crds/client/built-in-resources.ts";
 import { claims, workloads } from "../../../crds/kinds.ts";
 import { finalizer } from "../../../crds/labels.ts";
-import { exists, NAMESPACE, startTenancy, type Tenancy } from "./tenancy.ts";
+import { exists, NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
 
 const test = suite("release");
 let tenancy: Tenancy;

@@ -4,7 +4,7 @@ import { events, networkPolicies } from "../../../crds/client/built-in-resources
 import { workloads } from "../../../crds/kinds.ts";
 import type { NetworkPolicy } from "../../../crds/kubernetes.ts";
 import type { Workload } from "../../../crds/workload.ts";
-import { NAMESPACE, startTenancy, type Tenancy } from "./tenancy.ts";
+import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
 
 const test = suite("workload");
 let tenancy: Tenancy;

@@ -24,7 +24,7 @@ export interface FakeApiServer {
 /** A server on loopback that answers as the test says, also in ways that a real API server does on no order. */
 export async function startFakeApiServer(
   answer: (request: FakeRequest, response: ServerResponse) => void,
-  options: { port?: number } = {},
+  port = 0,
 ): Promise<FakeApiServer> {
   const sockets = new Set<Socket>();
   const requests: FakeRequest[] = [];
@@ -50,15 +50,15 @@ export async function startFakeApiServer(
     sockets.add(socket);
     socket.on("close", () => sockets.delete(socket));
   });
-  await new Promise<void>((resolve) => server.listen(options.port ?? 0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
+  await new Promise<void>((resolve) => server.listen(port, "127.0.0.1", resolve));
+  const address = server.address() as AddressInfo;
 
   function cut(): void {
     for (const socket of sockets) socket.destroy();
   }
 
   return {
-    url: `http://127.0.0.1:${port}`,
+    url: `http://127.0.0.1:${address.port}`,
     requests,
     cut,
     connections: () => sockets.size,

@@ -53,8 +53,18 @@ test("the scheme is read in any case, and nothing else passes for the key", asyn
   const edge = testEdge({ apiKey: KEY });
   const statusOf = async (authorization: string) =>
     (await edge.call("GET /api/v1/tenants", { headers: { authorization } })).status;
-  for (const header of [`Bearer ${KEY}`, `bearer ${KEY}`, `BEARER   ${KEY}`]) assert.is(await statusOf(header), 200, header);
-  const wrong = ["", "Bearer", "Bearer ", KEY, `Basic ${KEY}`, `Bearer ${KEY}x`, `Bearer ${KEY.slice(0, -1)}`, `Bearer ${KEY.toLowerCase()}`];
+  for (const header of [`Bearer ${KEY}`, `bearer ${KEY}`, `BEARER   ${KEY}`])
+    assert.is(await statusOf(header), 200, header);
+  const wrong = [
+    "",
+    "Bearer",
+    "Bearer ",
+    KEY,
+    `Basic ${KEY}`,
+    `Bearer ${KEY}x`,
+    `Bearer ${KEY.slice(0, -1)}`,
+    `Bearer ${KEY.toLowerCase()}`,
+  ];
   for (const header of [...wrong, `Bearer ${KEY} ${KEY}`, `Bearer x, Bearer ${KEY}`, `Bearer\t${KEY}`]) {
     assert.is(await statusOf(header), 401, JSON.stringify(header));
   }

@@ -7,7 +7,9 @@ import { claimStep } from "../../../edge/claims/claim-step.ts";
 
 const test = suite("claimStep");
 
-function claim(fields: { name?: string; status?: ClaimStatus; attempt?: string; deleting?: boolean; createdAt?: string } = {}): Claim {
+function claim(
+  fields: { name?: string; status?: ClaimStatus; attempt?: string; deleting?: boolean; createdAt?: string } = {},
+): Claim {
   const { name = "c", status, attempt, deleting, createdAt } = fields;
   return {
     metadata: {
@@ -74,10 +76,18 @@ test("an attempt of the object before, or another attempt of this one, is not sh
 });
 
 test("the oldest object that is no duplicate speaks for the pair", () => {
-  const duplicate = claim({ name: "a", status: { phase: "Error", reason: "Duplicate" }, createdAt: "2026-01-01T00:00:00Z" });
+  const duplicate = claim({
+    name: "a",
+    status: { phase: "Error", reason: "Duplicate" },
+    createdAt: "2026-01-01T00:00:00Z",
+  });
   const older = claim({ name: "b", status: { phase: "Active" }, createdAt: "2026-01-02T00:00:00Z" });
   const newer = claim({ name: "c", status: { phase: "Pending" }, createdAt: "2026-01-03T00:00:00Z" });
-  for (const order of [[duplicate, older, newer], [newer, older, duplicate], [older, newer, duplicate]]) {
+  for (const order of [
+    [duplicate, older, newer],
+    [newer, older, duplicate],
+    [older, newer, duplicate],
+  ]) {
     assert.equal(claimStep(order, none), { kind: "answer", claim: older });
   }
   assert.equal(claimStep([duplicate], none), { kind: "revive", claim: duplicate });

@@ -4,7 +4,7 @@ import * as assert from "uvu/assert";
 import type { ClaimStatus } from "../../../crds/claim.ts";
 import { annotation, finalizer, label } from "../../../crds/labels.ts";
 import { hashedClaimName } from "../../../crds/names.ts";
-import { testEdge, type TestEdge } from "./test-edge.ts";
+import { type TestEdge, testEdge } from "./test-edge.ts";
 import { until } from "./until.ts";
 
 const test = suite("POST /api/v1/tenants/{id}/claim");
@@ -32,7 +32,11 @@ function edgeWithWorkload(): TestEdge {
 test("an active claim is answered as existing, without a call", async () => {
   const edge = edgeWithWorkload();
   edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active });
-  for (const body of [{ workload: "app" }, { workloadRef: "app" }, { workload: "app", workloadRef: "app", resume: true }]) {
+  for (const body of [
+    { workload: "app" },
+    { workloadRef: "app" },
+    { workload: "app", workloadRef: "app", resume: true },
+  ]) {
     const answer = await claim(edge, body);
     assert.is(answer.status, 201);
     assert.equal(answer.json, { ...answered, source: "existing" });
@@ -50,7 +54,12 @@ test("without a claim, one is created with its finalizer and label, and its own 
       verb: "create",
       name: NAME,
       body: {
-        metadata: { name: NAME, namespace: "tenancy", labels: { [label.tenant]: "a" }, finalizers: [finalizer.release] },
+        metadata: {
+          name: NAME,
+          namespace: "tenancy",
+          labels: { [label.tenant]: "a" },
+          finalizers: [finalizer.release],
+        },
         spec: { tenantId: "a", workloadRef: "app", resume: true },
       },
     },
@@ -68,7 +77,10 @@ test("a workload that nobody made is a 404 that names it, and no claim is create
   const edge = testEdge();
   const answer = await claim(edge, { workload: "nope" });
   assert.is(answer.status, 404);
-  assert.is(answer.error, 'workload "nope" does not exist; create it with POST /api/v1/workloads, or apply a TenancyWorkload with kubectl');
+  assert.is(
+    answer.error,
+    'workload "nope" does not exist; create it with POST /api/v1/workloads, or apply a TenancyWorkload with kubectl',
+  );
   assert.equal(edge.cluster.verbs(), ["get"]);
 });
 
@@ -123,7 +135,10 @@ test("a name that another pair has leads to the hashed name, never to that pair'
   const pending = edge.call("POST /api/v1/tenants/a/claim", { body: { workload: "b-c" } });
   await waiting(edge);
   const name = hashedClaimName({ tenantId: "a", workloadRef: "b-c" });
-  assert.equal(edge.cluster.calls.map((call) => `${call.verb} ${call.name}`), ["create claim-a-b-c", "get claim-a-b-c", `create ${name}`]);
+  assert.equal(
+    edge.cluster.calls.map((call) => `${call.verb} ${call.name}`),
+    ["create claim-a-b-c", "get claim-a-b-c", `create ${name}`],
+  );
   edge.cluster.setStatus(name, { ...active, instanceId: "inst-own" });
   const answer = await pending;
   assert.is(answer.status, 201);
@@ -170,7 +185,11 @@ for (const [reason, status] of [
 
 test("a claim that had failed is revived once, with the resourceVersion as the precondition", async () => {
   const edge = edgeWithWorkload();
-  const failed = edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", status: { phase: "Error", message: "old" } });
+  const failed = edge.cluster.addClaim({
+    tenantId: "a",
+    workloadRef: "app",
+    status: { phase: "Error", message: "old" },
+  });
   const pending = claim(edge, { workload: "app", resume: true });
   await waiting(edge);
   assert.equal(edge.cluster.calls, [
@@ -178,7 +197,10 @@ test("a claim that had failed is revived once, with the resourceVersion as the p
       verb: "patch",
       name: NAME,
       body: {
-        metadata: { resourceVersion: failed.metadata.resourceVersion, annotations: { [annotation.attempt]: "attempt-1" } },
+        metadata: {
+          resourceVersion: failed.metadata.resourceVersion,
+          annotations: { [annotation.attempt]: "attempt-1" },
+        },
         spec: { resume: true },
       },
     },
@@ -221,7 +243,12 @@ test("a revival that somebody else's write overtakes looks again", async () => {
 
 test("a release under way is waited out, then claimed anew", async () => {
   const edge = edgeWithWorkload();
-  edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", status: { ...active, phase: "Releasing" }, deleting: true });
+  edge.cluster.addClaim({
+    tenantId: "a",
+    workloadRef: "app",
+    status: { ...active, phase: "Releasing" },
+    deleting: true,
+  });
   const pending = claim(edge);
   await waiting(edge);
   assert.equal(edge.cluster.verbs(), []);
@@ -259,7 +286,10 @@ test("after the limit it is a 504, and the claim stays", async () => {
   assert.is(await edge.clock.runNext(), 30_000);
   const answer = await pending;
   assert.is(answer.status, 504);
-  assert.is(answer.error, 'workload "app" is not ready for tenant "a" after 30 s; the claim goes on, call again to keep waiting');
+  assert.is(
+    answer.error,
+    'workload "app" is not ready for tenant "a" after 30 s; the claim goes on, call again to keep waiting',
+  );
   assert.equal(edge.cluster.verbs(), ["create"]);
   assert.ok(edge.cluster.claim(NAME));
 
@@ -307,7 +337,13 @@ test("another pair's changes wake nobody", async () => {
 test("of several objects for one pair, the one that is no duplicate answers", async () => {
   const edge = edgeWithWorkload();
   const status: ClaimStatus = { phase: "Error", reason: "Duplicate" };
-  edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", name: "by-hand", status, createdAt: "2025-01-01T00:00:00Z" });
+  edge.cluster.addClaim({
+    tenantId: "a",
+    workloadRef: "app",
+    name: "by-hand",
+    status,
+    createdAt: "2025-01-01T00:00:00Z",
+  });
   edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active });
   assert.is((await claim(edge)).status, 201);
 });

@@ -49,10 +49,27 @@ test("every variable is read", () => {
 });
 
 test("without a key, only a loopback address or a plain yes is served", () => {
-  for (const listen of ["127.0.0.1:80", "127.9.9.9:80", "[::1]:80", "[0:0:0:0:0:0:0:1]:80", "[::ffff:127.0.0.1]:80", "localhost:80", "LOCALHOST:80"]) {
+  for (const listen of [
+    "127.0.0.1:80",
+    "127.9.9.9:80",
+    "[::1]:80",
+    "[0:0:0:0:0:0:0:1]:80",
+    "[::ffff:127.0.0.1]:80",
+    "localhost:80",
+    "LOCALHOST:80",
+  ]) {
     assert.is(loadConfig({ TENANCY_LISTEN: listen }).apiKey, undefined, listen);
   }
-  for (const listen of ["0.0.0.0:80", "[::]:80", "10.0.0.1:80", "[fe80::1]:80", "example.com:80", "localhost.example.com:80", "128.0.0.1:80", "[::ffff:10.0.0.1]:80"]) {
+  for (const listen of [
+    "0.0.0.0:80",
+    "[::]:80",
+    "10.0.0.1:80",
+    "[fe80::1]:80",
+    "example.com:80",
+    "localhost.example.com:80",
+    "128.0.0.1:80",
+    "[::ffff:10.0.0.1]:80",
+  ]) {
     const problem = problemsOf({ TENANCY_LISTEN: listen });
     assert.is(
       problem,
@@ -67,13 +84,33 @@ test("without a key, only a loopback address or a plain yes is served", () => {
 
 test("an empty variable is a mistake, the key above all", () => {
   assert.is(problemsOf({ TENANCY_API_KEY: "" }), "TENANCY_API_KEY: is empty; give it a value or unset it");
-  assert.is(problemsOf({ TENANCY_API_KEY: "", TENANCY_ALLOW_ANONYMOUS: "true" }), "TENANCY_API_KEY: is empty; give it a value or unset it");
+  assert.is(
+    problemsOf({ TENANCY_API_KEY: "", TENANCY_ALLOW_ANONYMOUS: "true" }),
+    "TENANCY_API_KEY: is empty; give it a value or unset it",
+  );
   assert.match(problemsOf({ TENANCY_LISTEN: "" }), "TENANCY_LISTEN: is empty");
 });
 
 test("a bad value is refused with what it must be, all at once", () => {
-  for (const listen of ["8080", ":8080", "127.0.0.1", "127.0.0.1:", "::1:8080", "[::1]", "[::g]:1", "a b:1", "1.2.3:1", "999.1.1.1:1", "x:65536", "x:-1", "http://x:1"]) {
-    assert.is(problemsOf({ TENANCY_LISTEN: listen }), `TENANCY_LISTEN: must be host:port, such as 127.0.0.1:8080 or [::1]:8080, got "${listen}"`);
+  for (const listen of [
+    "8080",
+    ":8080",
+    "127.0.0.1",
+    "127.0.0.1:",
+    "::1:8080",
+    "[::1]",
+    "[::g]:1",
+    "a b:1",
+    "1.2.3:1",
+    "999.1.1.1:1",
+    "x:65536",
+    "x:-1",
+    "http://x:1",
+  ]) {
+    assert.is(
+      problemsOf({ TENANCY_LISTEN: listen }),
+      `TENANCY_LISTEN: must be host:port, such as 127.0.0.1:8080 or [::1]:8080, got "${listen}"`,
+    );
   }
   assert.equal(
     problemsOf({
@@ -95,7 +132,10 @@ test("a bad value is refused with what it must be, all at once", () => {
 
 test("a key that no header can carry is refused, and not shown", () => {
   for (const key of ["with space", "schlüssel", "line\nbreak", "tab\t", " "]) {
-    assert.is(problemsOf({ TENANCY_API_KEY: key }), "TENANCY_API_KEY: must be printable ASCII characters without spaces");
+    assert.is(
+      problemsOf({ TENANCY_API_KEY: key }),
+      "TENANCY_API_KEY: must be printable ASCII characters without spaces",
+    );
   }
 });
 

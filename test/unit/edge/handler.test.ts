@@ -16,7 +16,17 @@ test("health answers without the cluster", async () => {
 
 test("an unknown route is a 404 in JSON that names it", async () => {
   const edge = testEdge();
-  for (const path of ["/", "/api", "/api/v1", "/api/v1/", "/api/v1/nothing", "/api/v2/health", "/api/v1/healthz", "/api/v1/health/x", "/ws"]) {
+  for (const path of [
+    "/",
+    "/api",
+    "/api/v1",
+    "/api/v1/",
+    "/api/v1/nothing",
+    "/api/v2/health",
+    "/api/v1/healthz",
+    "/api/v1/health/x",
+    "/ws",
+  ]) {
     const answer = await edge.call(`GET ${path}`);
     assert.is(answer.status, 404, path);
     assert.equal(Object.keys(answer.json as object), ["error"]);
@@ -47,14 +57,25 @@ test("a method that a route does not have is a 405 with Allow", async () => {
 test("HEAD answers what GET does, without the body", async () => {
   const edge = testEdge();
   edge.cluster.addWorkload("app");
-  const routes = ["health", "stats", "workloads", "workloads/app", "workloads/none", "snapshots", "tenants", "tenants/a", "nothing"];
+  const routes = [
+    "health",
+    "stats",
+    "workloads",
+    "workloads/app",
+    "workloads/none",
+    "snapshots",
+    "tenants",
+    "tenants/a",
+    "nothing",
+  ];
   for (const route of routes) {
     const get = await edge.call(`GET /api/v1/${route}`, { headers: { "x-request-id": "r" } });
     const head = await edge.call(`HEAD /api/v1/${route}`, { headers: { "x-request-id": "r" } });
     assert.is(head.status, get.status, route);
     assert.is(head.text, "", route);
     assert.is(head.headers.get("content-type"), get.headers.get("content-type"), route);
-    if (route !== "nothing") assert.is(head.headers.get("content-length"), String(new TextEncoder().encode(get.text).byteLength));
+    if (route !== "nothing")
+      assert.is(head.headers.get("content-length"), String(new TextEncoder().encode(get.text).byteLength));
   }
 });
 
@@ -78,8 +99,14 @@ test("each answer is told once, with its route's pattern and never with the path
   await edge.call("GET /api/v1/tenants/secret-tenant?token=hunter2");
   await edge.call("GET /hunter2");
   await edge.call("POST /api/v1/tenants/a/claim", { body: {} });
-  const seen = edge.exchanges.map(({ method, route, status, requestId }) => `${method} ${route} ${status} ${requestId}`);
-  assert.equal(seen, ["GET /api/v1/tenants/:id 200 test-1", "GET * 404 test-2", "POST /api/v1/tenants/:id/claim 400 test-3"]);
+  const seen = edge.exchanges.map(
+    ({ method, route, status, requestId }) => `${method} ${route} ${status} ${requestId}`,
+  );
+  assert.equal(seen, [
+    "GET /api/v1/tenants/:id 200 test-1",
+    "GET * 404 test-2",
+    "POST /api/v1/tenants/:id/claim 400 test-3",
+  ]);
 });
 
 test("broken percent-encoding in a path is a 400", async () => {
@@ -142,7 +169,13 @@ test("without a view of the cluster, what needs it is a 503 that says so", async
   edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", status: { phase: "Active" } });
   edge.cluster.inContact = false;
   const body = { workload: "app" };
-  for (const target of ["GET /api/v1/stats", "GET /api/v1/tenants", "GET /api/v1/tenants/a", "POST /api/v1/tenants/a/claim", "POST /api/v1/tenants/a/release"]) {
+  for (const target of [
+    "GET /api/v1/stats",
+    "GET /api/v1/tenants",
+    "GET /api/v1/tenants/a",
+    "POST /api/v1/tenants/a/claim",
+    "POST /api/v1/tenants/a/release",
+  ]) {
     const answer = await edge.call(target, target.startsWith("POST") ? { body } : {});
     assert.is(answer.status, 503, target);
     assert.is(answer.error, "no current view of the cluster (starting up, or it cannot be reached); try again shortly");

@@ -16,7 +16,33 @@ function parses(text: string): boolean {
 }
 
 test("agrees with JSON.parse on what is JSON", () => {
-  const pieces = ["{", "}", "[", "]", ",", ":", '"a"', '"', "\\", "1", "-", "0", ".5", "e+1", "true", "nul", "null", " ", "\n", "\t", "\u0001", "\\u00e9", "x", "\ufeff", "\u00a0"];
+  const pieces = [
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    ":",
+    '"a"',
+    '"',
+    "\\",
+    "1",
+    "-",
+    "0",
+    ".5",
+    "e+1",
+    "true",
+    "nul",
+    "null",
+    " ",
+    "\n",
+    "\t",
+    "\u0001",
+    "\\u00e9",
+    "x",
+    "\ufeff",
+    "\u00a0",
+  ];
   fc.assert(
     fc.property(fc.array(fc.constantFrom(...pieces), { maxLength: 12 }), (parts) => {
       const text = parts.join("");

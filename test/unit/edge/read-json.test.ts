@@ -26,12 +26,18 @@ const bad: [body: unknown, error: string][] = [
   [{ workload: ["app"] }, "body.workload: must be a string, got array"],
   [{ workload: "app", resume: "yes" }, "body.resume: must be a boolean, got string"],
   [{ workload: "app", resume: null }, "body.resume: must be a boolean, got null"],
-  [{ workload: {}, resume: 1 }, "body.workload: must be a string, got object; body.resume: must be a boolean, got number"],
+  [
+    { workload: {}, resume: 1 },
+    "body.workload: must be a string, got object; body.resume: must be a boolean, got number",
+  ],
   [{ workload: "app", resum: true }, 'body: unknown key "resum"; known are workload, workloadRef, resume'],
   [{ workload: "app", a: 1, b: 2 }, 'body: unknown keys "a", "b"; known are workload, workloadRef, resume'],
   ['{"workload":"app","__proto__":{}}', 'body: unknown key "__proto__"; known are workload, workloadRef, resume'],
   ['{"workload":"app","constructor":{}}', 'body: unknown key "constructor"; known are workload, workloadRef, resume'],
-  [{ workload: "a", workloadRef: "b" }, "body.workloadRef: is an alias of body.workload and differs from it; give one of them"],
+  [
+    { workload: "a", workloadRef: "b" },
+    "body.workloadRef: is an alias of body.workload and differs from it; give one of them",
+  ],
 ];
 
 test("a bad body is a 400 that names the place", async () => {
@@ -59,7 +65,12 @@ test("a long value is cut in the message", async () => {
 });
 
 test("no content type and every JSON type are read, others are refused", async () => {
-  for (const type of ["application/json", "application/json; charset=utf-8", "APPLICATION/JSON", "application/merge-patch+json"]) {
+  for (const type of [
+    "application/json",
+    "application/json; charset=utf-8",
+    "APPLICATION/JSON",
+    "application/merge-patch+json",
+  ]) {
     const answer = await testEdge().call(CLAIM, { body: "{}", headers: { "content-type": type } });
     assert.is(answer.error, "body.workload: is required", type);
   }
@@ -85,13 +96,21 @@ test("a body that is not UTF-8 is refused, not repaired", async () => {
 test("over 1 MiB is a 413, by the declared length before anything is read", async () => {
   const { handler } = testEdge();
   let pulled = 0;
-  const body = new ReadableStream({
-    pull(controller) {
-      pulled += 1;
-      controller.enqueue(new Uint8Array(64 * 1024));
+  const body = new ReadableStream(
+    {
+      pull(controller) {
+        pulled += 1;
+        controller.enqueue(new Uint8Array(64 * 1024));
+      },
     },
-  }, { highWaterMark: 0 });
-  const declared = { method: "POST", body, duplex: "half", headers: { "content-length": String(1024 * 1024 + 1) } } as RequestInit;
+    { highWaterMark: 0 },
+  );
+  const declared = {
+    method: "POST",
+    body,
+    duplex: "half",
+    headers: { "content-length": String(1024 * 1024 + 1) },
+  } as RequestInit;
   const response = await handler(new Request("http://edge.test/api/v1/tenants/a/claim", declared));
   assert.is(response.status, 413);
   assert.equal(await response.json(), { error: "body: is larger than 1048576 bytes" });
@@ -102,16 +121,23 @@ test("over 1 MiB is a 413, by what arrives, and the rest is not read", async () 
   const { handler } = testEdge();
   let pulled = 0;
   let cancelled = false;
-  const body = new ReadableStream({
-    pull(controller) {
-      pulled += 1;
-      controller.enqueue(new Uint8Array(64 * 1024));
+  const body = new ReadableStream(
+    {
+      pull(controller) {
+        pulled += 1;
+        controller.enqueue(new Uint8Array(64 * 1024));
+      },
+      cancel() {
+        cancelled = true;
+      },
     },
-    cancel() {
-      cancelled = true;
-    },
-  }, { highWaterMark: 0 });
-  const request = new Request("http://edge.test/api/v1/tenants/a/claim", { method: "POST", body, duplex: "half" } as RequestInit);
+    { highWaterMark: 0 },
+  );
+  const request = new Request("http://edge.test/api/v1/tenants/a/claim", {
+    method: "POST",
+    body,
+    duplex: "half",
+  } as RequestInit);
   const response = await handler(request);
   assert.is(response.status, 413);
   assert.ok(pulled <= 18, `${pulled} pieces of 64 KiB were read`);
@@ -132,13 +158,21 @@ test("a body that breaks off is a 400", async () => {
       controller.error(new Error("connection reset"));
     },
   });
-  const request = new Request("http://edge.test/api/v1/tenants/a/claim", { method: "POST", body, duplex: "half" } as RequestInit);
+  const request = new Request("http://edge.test/api/v1/tenants/a/claim", {
+    method: "POST",
+    body,
+    duplex: "half",
+  } as RequestInit);
   const response = await handler(request);
   assert.is(response.status, 400);
 });
 
 test("a million open brackets are a 400", async () => {
-  for (const text of ["[".repeat(1_000_000), `{"workload":${"[".repeat(500_000)}${"]".repeat(500_000)}}`, '{"a":'.repeat(200_000)]) {
+  for (const text of [
+    "[".repeat(1_000_000),
+    `{"workload":${"[".repeat(500_000)}${"]".repeat(500_000)}}`,
+    '{"a":'.repeat(200_000),
+  ]) {
     assert.is((await testEdge().call(CLAIM, { body: text })).status, 400);
   }
 });

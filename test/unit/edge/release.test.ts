@@ -3,7 +3,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { ClaimStatus } from "../../../crds/claim.ts";
 import { hashedClaimName } from "../../../crds/names.ts";
-import { testEdge, type TestEdge } from "./test-edge.ts";
+import { type TestEdge, testEdge } from "./test-edge.ts";
 import { until } from "./until.ts";
 
 const test = suite("POST /api/v1/tenants/{id}/release");
@@ -59,10 +59,10 @@ test("no such claim is a 404 that says whose and which", async () => {
   const answer = await release(edge);
   assert.is(answer.status, 404);
   assert.is(answer.error, 'tenant "a" has no claim on workload "app"');
-  assert.equal(edge.cluster.calls.map(({ verb, name }) => `${verb} ${name}`), [
-    `get ${NAME}`,
-    `get ${hashedClaimName({ tenantId: "a", workloadRef: "app" })}`,
-  ]);
+  assert.equal(
+    edge.cluster.calls.map(({ verb, name }) => `${verb} ${name}`),
+    [`get ${NAME}`, `get ${hashedClaimName({ tenantId: "a", workloadRef: "app" })}`],
+  );
 });
 
 test("a claim that another process made a moment ago is found by either name", async () => {
@@ -101,7 +101,12 @@ test("a successor under the same name is not deleted", async () => {
 
 test("duplicates go with the claim", async () => {
   const edge = edgeWithClaim();
-  edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", name: "by-hand", status: { phase: "Error", reason: "Duplicate" } });
+  edge.cluster.addClaim({
+    tenantId: "a",
+    workloadRef: "app",
+    name: "by-hand",
+    status: { phase: "Error", reason: "Duplicate" },
+  });
   assert.is((await release(edge)).status, 200);
   for (const name of [NAME, "by-hand"]) assert.ok(edge.cluster.claim(name).metadata.deletionTimestamp, name);
 });

@@ -1,10 +1,10 @@
+import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
 import { ApiError } from "../../../crds/client/api-error.ts";
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import { keyOf } from "../../../crds/client/key-of.ts";
 import { createStore, type IndexFunction } from "../../../crds/client/store.ts";
-import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
-import { annotation } from "../../../crds/labels.ts";
 import type { KubernetesObject, Pod } from "../../../crds/kubernetes.ts";
+import { annotation } from "../../../crds/labels.ts";
 import type { Resource } from "../../../crds/resource.ts";
 import type { Workload } from "../../../crds/workload.ts";
 import { pairKey } from "../../../edge/claims/claim-pair.ts";
@@ -198,7 +198,11 @@ export class StandInCluster {
         const { metadata, spec } = body as Claim;
         if (metadata.resourceVersion !== held.metadata.resourceVersion) throw conflict();
         const annotations = { ...held.metadata.annotations, ...metadata.annotations };
-        return this.#save({ ...held, metadata: { ...held.metadata, annotations }, spec: { ...held.spec, ...spec } } as Claim);
+        return this.#save({
+          ...held,
+          metadata: { ...held.metadata, annotations },
+          spec: { ...held.spec, ...spec },
+        } as Claim);
       },
       delete: async (_: unknown, { name }: { name: string }, { uid }: { uid?: string } = {}) => {
         record({ verb: "delete", name, body: { uid } });

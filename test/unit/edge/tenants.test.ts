@@ -7,7 +7,11 @@ const test = suite("tenants and stats");
 
 test("a tenant shows its claims by workload, an unknown one shows none", async () => {
   const edge = testEdge();
-  edge.cluster.addClaim({ tenantId: "a", workloadRef: "z", status: { phase: "Active", instanceId: "i", source: "cold" } });
+  edge.cluster.addClaim({
+    tenantId: "a",
+    workloadRef: "z",
+    status: { phase: "Active", instanceId: "i", source: "cold" },
+  });
   edge.cluster.addClaim({ tenantId: "a", workloadRef: "b" });
   edge.cluster.addClaim({ tenantId: "A", workloadRef: "z", name: "other" });
   assert.equal((await edge.call("GET /api/v1/tenants/a")).json, {
@@ -30,16 +34,26 @@ test("the list of tenants is derived from claims, in order", async () => {
   edge.cluster.addClaim({ tenantId: "__proto__", workloadRef: "x", name: "odd" });
   edge.cluster.addClaim({ tenantId: "a", workloadRef: "y" });
   edge.cluster.addClaim({ tenantId: "b", workloadRef: "a" });
-  const list = (await edge.call("GET /api/v1/tenants")).json as { tenantId: string; claims: { workloadRef: string }[] }[];
+  const list = (await edge.call("GET /api/v1/tenants")).json as {
+    tenantId: string;
+    claims: { workloadRef: string }[];
+  }[];
   assert.equal(
     list.map(({ tenantId, claims }) => [tenantId, ...claims.map(({ workloadRef }) => workloadRef)]),
-    [["__proto__", "x"], ["a", "y"], ["b", "a", "x"]],
+    [
+      ["__proto__", "x"],
+      ["a", "y"],
+      ["b", "a", "x"],
+    ],
   );
 });
 
 test("stats count instances and claims by phase", async () => {
   const edge = testEdge();
-  assert.equal((await edge.call("GET /api/v1/stats")).json, { instances: { total: 0, byPhase: {} }, claims: { total: 0, byPhase: {} } });
+  assert.equal((await edge.call("GET /api/v1/stats")).json, {
+    instances: { total: 0, byPhase: {} },
+    claims: { total: 0, byPhase: {} },
+  });
   edge.cluster.addPod("p1", "Running");
   edge.cluster.addPod("p2", "Running");
   edge.cluster.addPod("p3", "Pending");
@@ -51,7 +65,10 @@ test("stats count instances and claims by phase", async () => {
   });
   edge.cluster.setStatus("claim-a-x", { phase: "Error" });
   edge.cluster.remove("claim-b-x");
-  assert.equal(((await edge.call("GET /api/v1/stats")).json as { claims: object }).claims, { total: 1, byPhase: { Error: 1 } });
+  assert.equal(((await edge.call("GET /api/v1/stats")).json as { claims: object }).claims, {
+    total: 1,
+    byPhase: { Error: 1 },
+  });
 });
 
 test.run();

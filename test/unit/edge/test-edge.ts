@@ -20,7 +20,10 @@ export interface TestEdge {
   log: LogLine[];
   exchanges: Exchange[];
   /** Sends a request; a body that is no string goes as JSON. */
-  call(target: string, options?: { body?: unknown; headers?: Record<string, string>; signal?: AbortSignal }): Promise<Answer>;
+  call(
+    target: string,
+    options?: { body?: unknown; headers?: Record<string, string>; signal?: AbortSignal },
+  ): Promise<Answer>;
 }
 
 export interface Answer {
@@ -69,7 +72,10 @@ export function testEdge(options: { apiKey?: string; clock?: Clock; waitLimitMs?
       if (body !== undefined && headers["content-type"] === undefined) {
         init.headers = { "content-type": "application/json", ...headers };
       }
-      const response = await handler(new Request(`http://edge.test${path}`, init), signal === undefined ? {} : { clientGone: signal });
+      const response = await handler(
+        new Request(`http://edge.test${path}`, init),
+        signal === undefined ? {} : { clientGone: signal },
+      );
       const text = await response.text();
       const json = text === "" ? undefined : JSON.parse(text);
       return { status: response.status, headers: response.headers, text, json, error: json?.error };

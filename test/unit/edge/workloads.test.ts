@@ -47,7 +47,10 @@ test("a bad body is a 400 that lists every problem", async () => {
     [{ name: "app", spec: {} }, /^body\.spec\.image: is required/],
     [{ name: "app", spec: { image: {} } }, /^body\.spec\.image: /],
     [{ name: "app", spec, extra: 1 }, /^body: unknown key "extra"/],
-    [{ name: "app", spec: { ...spec, resources: { vcpus: "2" }, idle: { action: "sleep" } } }, /^body\.spec\.resources\.vcpus: .+; body\.spec\.idle\.action: /],
+    [
+      { name: "app", spec: { ...spec, resources: { vcpus: "2" }, idle: { action: "sleep" } } },
+      /^body\.spec\.resources\.vcpus: .+; body\.spec\.idle\.action: /,
+    ],
   ];
   for (const [body, error] of cases) {
     const edge = testEdge();
@@ -61,7 +64,9 @@ test("a bad body is a 400 that lists every problem", async () => {
 
 test("of thousands of problems, twenty are listed", async () => {
   const overlayDirs = Array.from({ length: 5000 }, (_, index) => `relative-${index}`);
-  const answer = await testEdge().call("POST /api/v1/workloads", { body: { name: "app", spec: { ...spec, filesystem: { overlayDirs } } } });
+  const answer = await testEdge().call("POST /api/v1/workloads", {
+    body: { name: "app", spec: { ...spec, filesystem: { overlayDirs } } },
+  });
   assert.is(answer.status, 400);
   assert.ok(answer.text.length < 10_000, `${answer.text.length} characters`);
 });
@@ -79,7 +84,10 @@ test("GET lists by name and shows one, with the reason of what is wrong", async 
   const edge = testEdge();
   for (const name of ["c", "app", "b"]) edge.cluster.addWorkload(name);
   const list = (await edge.call("GET /api/v1/workloads")).json as { name: string }[];
-  assert.equal(list.map(({ name }) => name), ["app", "b", "c"]);
+  assert.equal(
+    list.map(({ name }) => name),
+    ["app", "b", "c"],
+  );
   assert.equal(list[0], shown);
   const workload = edge.cluster.objects.get("tenancy/app") as Workload;
   workload.status = { phase: "Error", reason: "ImagePullFailed", message: "no such image", observedGeneration: 3 };
@@ -131,7 +139,8 @@ test("PUT with another name than the path's is a 400", async () => {
 test("PUT tries again where somebody else wrote in between, and gives up at last", async () => {
   const edge = testEdge();
   edge.cluster.addWorkload("app");
-  const overtake = () => void edge.cluster.objects.set("tenancy/app", bumped(edge.cluster.objects.get("tenancy/app") as Workload));
+  const overtake = () =>
+    void edge.cluster.objects.set("tenancy/app", bumped(edge.cluster.objects.get("tenancy/app") as Workload));
   for (let times = 0; times < 3; times += 1) edge.cluster.onNext("replace", overtake);
   assert.is((await edge.call("PUT /api/v1/workloads/app", { body: { spec } })).status, 200);
   assert.is(edge.cluster.verbs().filter((verb) => verb === "replace").length, 4);
@@ -153,7 +162,10 @@ test("DELETE answers deleted, also while claims still hold the workload", async 
 });
 
 function bumped(workload: Workload): Workload {
-  return { ...workload, metadata: { ...workload.metadata, resourceVersion: `${Number(workload.metadata.resourceVersion) + 1000}` } };
+  return {
+    ...workload,
+    metadata: { ...workload.metadata, resourceVersion: `${Number(workload.metadata.resourceVersion) + 1000}` },
+  };
 }
 
 test.run();

@@ -1,23 +1,24 @@
-import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
-import { pods } from "../../../crds/client/built-in-resources.ts";
-import { type ClusterClient, createClusterClient } from "../../../crds/client/cluster-client.ts";
-import { type Informer, startInformer } from "../../../crds/client/informer.ts";
-import { loadClusterConfig } from "../../../crds/client/load-cluster-config.ts";
-import { createTransport, type RequestRecord } from "../../../crds/client/transport.ts";
-import { claims, workloads } from "../../../crds/kinds.ts";
-import type { KubernetesObject, Pod } from "../../../crds/kubernetes.ts";
-import { annotation, label } from "../../../crds/labels.ts";
-import { claimName } from "../../../crds/names.ts";
-import type { Resource } from "../../../crds/resource.ts";
-import type { Workload, WorkloadSpec } from "../../../crds/workload.ts";
-import { type OperatorConfig, operatorConfig } from "../../../operator/config.ts";
-import { createMetrics } from "../../../operator/metrics.ts";
-import { type Operator, startOperator } from "../../../operator/start-operator.ts";
-import { findBinaries } from "../../../scripts/cluster/binaries.ts";
-import { type ControlPlane, startControlPlane } from "../../../scripts/cluster/control-plane.ts";
-import { CONTROL_PLANE_PROGRAMS } from "../../../scripts/cluster/programs.ts";
-import { installKinds } from "../../../scripts/start/install-kinds.ts";
-import { silentLog } from "../../unit/silent-log.ts";
+import type { Claim, ClaimStatus } from "../../crds/claim.ts";
+import { pods } from "../../crds/client/built-in-resources.ts";
+import { type ClusterClient, createClusterClient } from "../../crds/client/cluster-client.ts";
+import { type Informer, startInformer } from "../../crds/client/informer.ts";
+import { loadClusterConfig } from "../../crds/client/load-cluster-config.ts";
+import { createTransport, type RequestRecord } from "../../crds/client/transport.ts";
+import { claims, pools, workloads } from "../../crds/kinds.ts";
+import type { KubernetesObject, Pod } from "../../crds/kubernetes.ts";
+import { annotation, label } from "../../crds/labels.ts";
+import { claimName } from "../../crds/names.ts";
+import type { Pool } from "../../crds/pool.ts";
+import type { Resource } from "../../crds/resource.ts";
+import type { Workload, WorkloadSpec } from "../../crds/workload.ts";
+import { type OperatorConfig, operatorConfig } from "../../operator/config.ts";
+import { createMetrics } from "../../operator/metrics.ts";
+import { type Operator, startOperator } from "../../operator/start-operator.ts";
+import { findBinaries } from "../../scripts/cluster/binaries.ts";
+import { type ControlPlane, startControlPlane } from "../../scripts/cluster/control-plane.ts";
+import { CONTROL_PLANE_PROGRAMS } from "../../scripts/cluster/programs.ts";
+import { installKinds } from "../../scripts/start/install-kinds.ts";
+import { silentLog } from "../unit/silent-log.ts";
 
 export const NAMESPACE = "tenancy";
 const LIMIT_MS = 30_000;
@@ -27,7 +28,7 @@ export interface Tenancy {
   cluster: ControlPlane;
   client: ClusterClient;
   claims: Informer<Claim, never>;
-  pods: Informer<Pod, "claimUid">;
+  pods: Informer<Pod, "claimUid" | "pool">;
   /** Phases of each claim in the order in which the watch showed them, by name. */
   phases: Map<string, string[]>;
   /** Starts an operator in this process; it leads when it can. */
@@ -38,6 +39,9 @@ export interface Tenancy {
     wrap?: (client: ClusterClient) => ClusterClient;
   }): RunningOperator;
   createWorkload(name: string, spec?: Partial<WorkloadSpec>): Promise<Workload>;
+  createPool(name: string, spec: Pool["spec"]): Promise<Pool>;
+  /** Warm pods of a pool that are not being deleted, by the pod-status that its label shows. */
+  members(pool: string, status?: "ready" | "warming"): Pod[];
   createClaim(tenantId: string, workloadRef: string, metadata?: Partial<Claim["metadata"]>): Promise<Claim>;
   /** Waits until a claim's status is as told, and returns the claim. */
   untilClaim(name: string, is: Partial<ClaimStatus> | ((claim: Claim | undefined) => boolean)): Promise<Claim>;
@@ -92,11 +96,14 @@ export async function startTenancy(
     },
   });
   const everPods = new Map<string, Set<string>>();
-  const podInformer = startInformer<Pod, "claimUid">({
+  const podInformer = startInformer<Pod, "claimUid" | "pool">({
     ...shared,
     resource: pods,
     labelSelector: `${label.managed}=true`,
-    indexes: { claimUid: (pod) => pod.metadata.annotations?.[annotation.claimUid] },
+    indexes: {
+      claimUid: (pod) => pod.metadata.annotations?.[annotation.claimUid],
+      pool: (pod) => pod.metadata.labels?.[label.pool],
+    },
     onChange({ object }) {
       const claimUid = object.metadata.annotations?.[annotation.claimUid] ?? "";
       everPods.set(claimUid, (everPods.get(claimUid) ?? new Set()).add(object.metadata.name));
@@ -146,6 +153,13 @@ export async function startTenancy(
         metadata: { name: workload, namespace: NAMESPACE },
         spec: { image: { ref: "simulated/hello:1" }, ...spec },
       }),
+    createPool: (pool, spec) => client.create(pools, { metadata: { name: pool, namespace: NAMESPACE }, spec }),
+    members: (pool, status) =>
+      [...podInformer.store.by("pool", pool)].filter(
+        ({ metadata }) =>
+          metadata.deletionTimestamp === undefined &&
+          (status === undefined || metadata.labels?.[label.poolStatus] === status),
+      ),
     createClaim: (tenantId, workloadRef, metadata = {}) =>
       client.create(claims, {
         metadata: { name: claimName({ tenantId, workloadRef }), namespace: NAMESPACE, ...metadata },

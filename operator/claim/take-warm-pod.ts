@@ -1,0 +1,75 @@
+import type { Claim } from "../../crds/claim.ts";
+import { isConflict, isNotFound } from "../../crds/client/api-error.ts";
+import { pods } from "../../crds/client/built-in-resources.ts";
+import type { Pod } from "../../crds/kubernetes.ts";
+import { annotation, label } from "../../crds/labels.ts";
+import type { Workload } from "../../crds/workload.ts";
+import type { OperatorContext } from "../context.ts";
+import { templateHash } from "../pod/render-pod.ts";
+
+/**
+ * Binds the warm pod that has been ready longest, of the newest template where there is one, to a claim; undefined when there is none.
+ *
+ * The pod is reserved in memory while it is being bound, so that no other claim of this process tries for it, and bound on the
+ * condition that it is as it was read, so that no other process can have bound it: no pod is ever given twice.
+ *
+ * @param incarnation what the pod is to the claim, one more than that of a pod that the claim already has
+ */
+export async function takeWarmPod(
+  { claim, workload, incarnation }: { claim: Claim; workload: Workload; incarnation: number },
+  context: OperatorContext,
+): Promise<Pod | undefined> {
+  const { client, informers, reservedPods } = context;
+  for (;;) {
+    const pod = pick(workload, context);
+    if (pod === undefined) return undefined;
+    const { name, namespace = "", uid = "", resourceVersion } = pod.metadata;
+    const body = {
+      metadata: {
+        resourceVersion,
+        labels: { [label.tenant]: claim.spec.tenantId, [label.pool]: null, [label.poolStatus]: null },
+        annotations: {
+          [annotation.claimUid]: claim.metadata.uid,
+          [annotation.claim]: claim.metadata.name,
+          [annotation.incarnation]: String(incarnation),
+          [annotation.source]: "pool",
+          [annotation.claimedAt]: new Date().toISOString(),
+        },
+      },
+    };
+    reservedPods.add(uid);
+    try {
+      const bound = await client.patch(pods, { namespace, name }, { type: "merge", body });
+      informers.pods.put(bound);
+      reservedPods.delete(uid);
+      return bound;
+    } catch (error) {
+      const isThere = isConflict(error) && (await refresh(pod, context));
+      // A pod that is gone stays reserved until the watch shows its end.
+      if (isThere || !(isConflict(error) || isNotFound(error))) reservedPods.delete(uid);
+      if (!isConflict(error) && !isNotFound(error)) throw error;
+    }
+  }
+}
+
+function pick(workload: Workload, { informers, config, reservedPods }: OperatorContext): Pod | undefined {
+  const { name } = workload.metadata;
+  for (const value of [`${name}/${templateHash(workload, config)}`, name]) {
+    for (const pod of informers.pods.store.by("warm", value)) {
+      if (!reservedPods.has(pod.metadata.uid ?? "")) return pod;
+    }
+  }
+  return undefined;
+}
+
+/** Reads a pod that the store is behind on, so that it is not tried again as it was; false when it is gone. */
+async function refresh(pod: Pod, { client, informers }: OperatorContext): Promise<boolean> {
+  const { name, namespace = "" } = pod.metadata;
+  try {
+    informers.pods.put(await client.get(pods, { namespace, name }));
+    return true;
+  } catch (error) {
+    if (isNotFound(error)) return false;
+    throw error;
+  }
+}

@@ -1,0 +1,103 @@
+import { randomUUID } from "node:crypto";
+import { ApiError } from "../../crds/client/api-error.ts";
+import { pods } from "../../crds/client/built-in-resources.ts";
+import type { Pod } from "../../crds/kubernetes.ts";
+import { annotation, label } from "../../crds/labels.ts";
+import { nameSuffix } from "../../crds/name-suffix.ts";
+import { poolInstanceName } from "../../crds/names.ts";
+import type { Pool } from "../../crds/pool.ts";
+import type { Workload } from "../../crds/workload.ts";
+import type { OperatorContext } from "../context.ts";
+import { renderPod, templateHash } from "../pod/render-pod.ts";
+import type { ReconcileResult } from "../queue.ts";
+import { isReadyToUse } from "../workload/is-ready-to-use.ts";
+import { deleteUnclaimed } from "./delete-unclaimed.ts";
+
+const DEFAULT_FILL_CONCURRENCY = 5;
+
+/**
+ * Keeps a pool at its size (spec.md, section 2.2; design.md, section 4, "Pool").
+ *
+ * What it has created stands in the store before the next run, so a store whose watch lags never makes it create twice. Pods of an
+ * old template go as pods of the new one become ready, so a roll never takes the pool below its size; a pool that is too large loses
+ * pods that are still warming first.
+ */
+export async function reconcilePool(key: string, context: OperatorContext): Promise<ReconcileResult> {
+  const { informers, config } = context;
+  const pool = informers.pools.store.get(key);
+  if (pool === undefined || pool.metadata.deletionTimestamp !== undefined) return undefined;
+  const workload = informers.workloads.store.get(`${config.namespace}/${pool.spec.workloadRef}`);
+  // The workload's next event starts the next run. Pods that are ready stay: they are as good as they were.
+  if (workload === undefined || !isReadyToUse(workload)) return undefined;
+
+  const { name } = pool.metadata;
+  const template = templateHash(workload, config);
+  const counted = (state: string) => informers.pods.store.by("pool", `${name}/${state}`);
+  const size = pool.spec.size;
+  const maxFill = pool.spec.maxFillConcurrency ?? DEFAULT_FILL_CONCURRENCY;
+  const readyNow = counted(`ready/${template}`).size;
+  const warmingNow = counted(`warming/${template}`).size;
+
+  const surplus = [
+    ...(counted("warming").size > warmingNow ? [...counted("warming")].filter((pod) => isOld(pod, template)) : []),
+    ...last(counted(`warming/${template}`), readyNow + warmingNow - size),
+    ...surplusReady(counted("ready"), { template, count: counted("ready").size - size }),
+  ];
+  await Promise.all(surplus.map((pod) => deleteUnclaimed(pod, context)));
+
+  const missing = size - readyNow - warmingNow;
+  if (missing <= 0) return undefined;
+  const failures = context.poolFailures.get(name);
+  const waitMs = (failures?.nextTryAt ?? 0) - Date.now();
+  if (waitMs > 0) return { requeueAfterMs: waitMs };
+  const atOnce = context.poolFailures.isDegraded(name) ? 1 : maxFill;
+  const room = atOnce - counted("warming").size - counted("failed").size;
+  await Promise.all(Array.from({ length: Math.min(missing, Math.max(0, room)) }, () => start(pool, workload, context)));
+  const retryAfterMs = (context.poolFailures.get(name)?.nextTryAt ?? 0) - Date.now();
+  return retryAfterMs > 0 ? { requeueAfterMs: retryAfterMs } : undefined;
+}
+
+function isOld(pod: Pod, template: string): boolean {
+  return pod.metadata.annotations?.[annotation.templateHash] !== template;
+}
+
+/** The `count` pods that came last; none when `count` is negative. */
+function last(bucket: Iterable<Pod>, count: number): Pod[] {
+  return count > 0 ? [...bucket].slice(-count) : [];
+}
+
+/** Which ready pods are too many: those of an old template first, then those that became ready last. */
+function surplusReady(ready: Iterable<Pod>, { template, count }: { template: string; count: number }): Pod[] {
+  if (count <= 0) return [];
+  const old = [...ready].filter((pod) => isOld(pod, template)).slice(0, count);
+  return [
+    ...old,
+    ...last(
+      [...ready].filter((pod) => !isOld(pod, template)),
+      count - old.length,
+    ),
+  ];
+}
+
+/** Where a roll finds no room for a new pod beside the old ones, one old pod goes first: ready falls to `size - 1`, no further. */
+async function makeRoom(pool: Pool, template: string, context: OperatorContext): Promise<void> {
+  const ready = context.informers.pods.store.by("pool", `${pool.metadata.name}/ready`);
+  const old = [...ready].find((pod) => isOld(pod, template));
+  if (old !== undefined && ready.size >= pool.spec.size) await deleteUnclaimed(old, context);
+}
+
+async function start(pool: Pool, workload: Workload, context: OperatorContext): Promise<void> {
+  const { client, config, informers } = context;
+  const { name } = pool.metadata;
+  const podName = poolInstanceName({ workload: workload.metadata.name, suffix: nameSuffix(randomUUID()) });
+  const labels = { [label.pool]: name, [label.poolStatus]: "warming" };
+  const pod = renderPod(workload, { name: podName, labels, annotations: {} }, config);
+  try {
+    informers.pods.put(await client.create(pods, pod));
+  } catch (error) {
+    // Refused: by a quota, a policy or the schema. It may be allowed later.
+    if (!(error instanceof ApiError) || ![400, 403, 422].includes(error.status)) throw error;
+    context.poolFailures.failed(name, `the cluster refuses the pod: ${error.message}`);
+    await makeRoom(pool, templateHash(workload, config), context);
+  }
+}

@@ -1,0 +1,94 @@
+import { isConflict, isNotFound } from "../../crds/client/api-error.ts";
+import { pods } from "../../crds/client/built-in-resources.ts";
+import { pools } from "../../crds/kinds.ts";
+import type { Pod } from "../../crds/kubernetes.ts";
+import { label } from "../../crds/labels.ts";
+import { rememberRoot } from "../claim/remember-root.ts";
+import type { OperatorContext } from "../context.ts";
+import { podState } from "../pod/pod-state.ts";
+import type { ReconcileResult } from "../queue.ts";
+import { deleteUnclaimed } from "./delete-unclaimed.ts";
+
+// A readiness probe that failed for a moment is no reason to throw a warm pod away.
+const UNREADY_LIMIT_MS = 30_000;
+
+/** Looks after one unclaimed pod of a pool: its `pool-status` label, its start-up limit, and its end when it fails. */
+export async function tendMember(pod: Pod, pool: string, context: OperatorContext): Promise<ReconcileResult> {
+  if (!(await poolExists(pool, context))) {
+    await deleteUnclaimed(pod, context);
+    return undefined;
+  }
+  const state = podState(pod);
+  switch (state.state) {
+    case "ready":
+      return welcome(pod, pool, context);
+    case "needs-root":
+      await rememberRoot(pod.metadata.labels?.[label.workload] ?? "", context);
+      return deleteUnclaimed(pod, context).then(() => undefined);
+    case "failed":
+    case "lost":
+      return replace(pod, pool, state.message, context);
+    case "unschedulable":
+      return undefined;
+    case "starting":
+      break;
+    default:
+      return state satisfies never;
+  }
+  const wasReady = pod.metadata.labels?.[label.poolStatus] === "ready";
+  if (wasReady) await writeStatusLabel(pod, "warming", context);
+  const since = wasReady ? unreadySince(pod) : state.since;
+  if (since === undefined) return undefined;
+  const leftMs = Date.parse(since) + (wasReady ? UNREADY_LIMIT_MS : context.config.startTimeoutMs) - Date.now();
+  if (leftMs > 0) return { requeueAfterMs: leftMs };
+  return replace(pod, pool, `pod ${pod.metadata.name} is not ready in time (${state.message})`, context);
+}
+
+/** A pod that became ready shows that the pool's pods do start. */
+async function welcome(pod: Pod, pool: string, context: OperatorContext): Promise<undefined> {
+  const { creationTimestamp = "", labels } = pod.metadata;
+  if (labels?.[label.poolStatus] === "ready") return undefined;
+  context.poolFailures.forget(pool);
+  context.metrics.warmUpSeconds.observe((Date.now() - Date.parse(creationTimestamp)) / 1000);
+  return writeStatusLabel(pod, "ready", context);
+}
+
+async function poolExists(name: string, { informers, client, config }: OperatorContext): Promise<boolean> {
+  const { namespace } = config;
+  const known = informers.pools.store.get(`${namespace}/${name}`);
+  if (known !== undefined) return known.metadata.deletionTimestamp === undefined;
+  try {
+    informers.pools.put(await client.get(pools, { namespace, name }));
+    return true;
+  } catch (error) {
+    if (isNotFound(error)) return false;
+    throw error;
+  }
+}
+
+function unreadySince(pod: Pod): string | undefined {
+  return pod.status?.conditions?.find(({ type }) => type === "Ready")?.lastTransitionTime;
+}
+
+async function replace(pod: Pod, pool: string, message: string, context: OperatorContext): Promise<undefined> {
+  context.poolFailures.failed(pool, message);
+  await deleteUnclaimed(pod, context);
+  return undefined;
+}
+
+/** On the condition that the pod is as it was read, so that it never marks a pod that a claim has just taken. */
+async function writeStatusLabel(
+  pod: Pod,
+  status: "warming" | "ready",
+  { client, informers, reservedPods }: OperatorContext,
+): Promise<undefined> {
+  const { name, namespace = "", uid = "", resourceVersion } = pod.metadata;
+  if (reservedPods.has(uid)) return undefined;
+  const body = { metadata: { resourceVersion, labels: { [label.poolStatus]: status } } };
+  try {
+    informers.pods.put(await client.patch(pods, { namespace, name }, { type: "merge", body }));
+  } catch (error) {
+    if (!isConflict(error) && !isNotFound(error)) throw error;
+  }
+  return undefined;
+}

@@ -1,0 +1,20 @@
+import type { ProgramUsage } from "../stage/program-usage.ts";
+
+/** What was seen while one path was measured. */
+export interface Measurement {
+  readonly path: string;
+  /** Milliseconds, one a claim in the order sent; `Infinity` for one that failed or was never answered. */
+  readonly samplesMs: readonly number[];
+  /** Milliseconds of the bare calls that the path cannot do without, measured in the same run. */
+  readonly floorMs?: readonly number[];
+  /** Claims that were answered by another way than the one measured, as cold where the pool was empty; their times count. */
+  readonly missed: number;
+  /** Why claims failed, and how many. */
+  readonly failures: Readonly<Record<string, number>>;
+  /** CPU time of each program while it was measured, what refills the pool included. */
+  readonly usage?: Readonly<Record<string, ProgramUsage>>;
+  /** Things done a second, where the path is a rate. */
+  readonly perSecond?: number;
+  /** What a reader must know to judge it. */
+  readonly note?: string;
+}

@@ -1,0 +1,15 @@
+import { findBinaries } from "./binaries.ts";
+import { CONTROL_PLANE_PROGRAMS } from "./programs.ts";
+import { startControlPlane } from "./control-plane.ts";
+const binaries = await findBinaries({ need: CONTROL_PLANE_PROGRAMS });
+const t = performance.now();
+const cp = await startControlPlane({ name: process.argv[2] ?? "rt", binaries, simulatedNodes: { nodes: 2 } });
+console.log("up", performance.now() - t);
+await new Promise((r) => setTimeout(r, 15000));
+await cp.apiServer.stop();
+await cp.apiServer.start();
+await cp.etcd.compact();
+console.log("restarted", performance.now() - t);
+if (process.argv[3]) process.kill(process.pid, "SIGKILL");
+await cp.stop();
+console.log("stopped");

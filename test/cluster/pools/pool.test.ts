@@ -1,0 +1,174 @@
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { events } from "../../../crds/client/built-in-resources.ts";
+import { claims, pools, workloads } from "../../../crds/kinds.ts";
+import { annotation, finalizer, label } from "../../../crds/labels.ts";
+import type { Pool } from "../../../crds/pool.ts";
+import { NAMESPACE, type RunningOperator, startTenancy, type Tenancy } from "../tenancy.ts";
+
+const test = suite("pool");
+let tenancy: Tenancy;
+let operator: RunningOperator;
+
+test.before(async () => {
+  tenancy = await startTenancy("test-pool");
+  operator = tenancy.startOperator();
+  await tenancy.createWorkload("hello");
+  await tenancy.createPool("hello", { workloadRef: "hello", size: 3 });
+});
+test.after(() => tenancy?.stop());
+
+function untilPool(name: string, is: (pool: Pool) => boolean): Promise<Pool> {
+  return tenancy.until(`pool ${name} ${is}`, async () => {
+    const pool = await tenancy.client.get(pools, { namespace: NAMESPACE, name });
+    return is(pool) && pool;
+  });
+}
+
+const untilReady = (name: string, count: number) =>
+  tenancy.until(
+    `${count} ready in ${name}`,
+    () => tenancy.members(name, "ready").length === count && tenancy.members(name).length === count,
+  );
+
+async function release(name: string): Promise<void> {
+  await tenancy.client.delete(claims, { namespace: NAMESPACE, name });
+  await tenancy.untilClaim(name, (claim) => claim === undefined);
+}
+
+test("fills to its size and says so", async () => {
+  await untilReady("hello", 3);
+  const { status } = await untilPool("hello", (pool) => pool.status?.phase === "Ready");
+  assert.equal(
+    [status?.ready, status?.warming, status?.desired, status?.selector],
+    [3, 0, 3, "tenancy.dev/pool=hello"],
+  );
+  const [pod] = tenancy.members("hello");
+  assert.match(pod?.metadata.name ?? "", /^inst-pool-hello-[a-z0-9]{6}$/);
+  assert.is(pod?.metadata.labels?.[label.tenant], undefined);
+});
+
+test("a claim takes the pod that has been ready longest, for three writes, and the pool is replenished", async () => {
+  await untilReady("hello", 3);
+  const [oldest] = [...tenancy.members("hello")].sort((a, b) => readyAt(a) - readyAt(b));
+  operator.requests.length = 0;
+  const prepared = { finalizers: [finalizer.release], labels: { [label.tenant]: "alice" } };
+  const claim = await tenancy.createClaim("alice", "hello", prepared);
+  const active = await tenancy.untilClaim(claim.metadata.name, { phase: "Active" });
+  assert.is(active.status?.source, "pool");
+  const pod = tenancy.podsOf(active)[0];
+  assert.is(readyAt(pod), readyAt(oldest));
+  assert.is(active.status?.instanceId, pod?.metadata.name);
+  assert.equal(
+    [
+      pod?.metadata.labels?.[label.tenant],
+      pod?.metadata.labels?.[label.pool],
+      pod?.metadata.labels?.[label.poolStatus],
+    ],
+    ["alice", undefined, undefined],
+  );
+  await untilReady("hello", 3);
+  const own = operator.requests.filter(({ verb, resource }) => resource === "tenancyclaims" && verb === "patch");
+  assert.is(own.length, 1);
+  const podPatches = operator.requests.filter(({ verb, resource }) => resource === "pods" && verb === "patch");
+  // One binds the pod; the other is the label of the pod that replaced it in the pool.
+  assert.is(podPatches.length, 2);
+});
+
+test("after a release the pod goes, it does not return to the pool", async () => {
+  const before = tenancy.claims.store.get(`${NAMESPACE}/claim-alice-hello`);
+  await release("claim-alice-hello");
+  assert.ok(before && !tenancy.members("hello").some(({ metadata }) => metadata.name === before.status?.instanceId));
+  await untilReady("hello", 3);
+});
+
+test("kubectl scale grows and shrinks it", async () => {
+  for (const size of [6, 1, 0, 3]) {
+    const body = { spec: { replicas: size } };
+    await tenancy.client.patch(
+      pools,
+      { namespace: NAMESPACE, name: "hello" },
+      { type: "merge", subresource: "scale", body },
+    );
+    await untilReady("hello", size);
+    await untilPool("hello", ({ status }) => status?.ready === size && status.phase === "Ready");
+  }
+});
+
+test("rolls when the workload changes, and never has fewer ready pods than size - 1", async () => {
+  await untilReady("hello", 3);
+  const old = new Set(tenancy.members("hello").map(({ metadata }) => metadata.annotations?.[annotation.templateHash]));
+  let fewest = Number.POSITIVE_INFINITY;
+  const body = { spec: { entrypoint: { env: { VERSION: "2" } } } };
+  await tenancy.client.patch(workloads, { namespace: NAMESPACE, name: "hello" }, { type: "merge", body });
+  await tenancy.until("all pods of the new template", () => {
+    const members = tenancy.members("hello", "ready");
+    fewest = Math.min(fewest, members.length);
+    return (
+      members.length === 3 && members.every(({ metadata }) => !old.has(metadata.annotations?.[annotation.templateHash]))
+    );
+  });
+  assert.ok(fewest >= 2, `fewest ready: ${fewest}`);
+});
+
+test("two pools of one workload stand side by side, and a claim may take from either", async () => {
+  await tenancy.createPool("second", { workloadRef: "hello", size: 2 });
+  await untilReady("second", 2);
+  await untilReady("hello", 3);
+  const names = ["a", "b", "c", "d", "e"];
+  await Promise.all(names.map((tenant) => tenancy.createClaim(tenant, "hello")));
+  const active = await Promise.all(
+    names.map((tenant) => tenancy.untilClaim(`claim-${tenant}-hello`, { phase: "Active" })),
+  );
+  assert.is(new Set(active.map((claim) => claim.status?.instanceId)).size, 5);
+  await Promise.all([untilReady("second", 2), untilReady("hello", 3)]);
+});
+
+test("a deleted pool loses its warm pods, claimed ones stay", async () => {
+  const claimed = tenancy.claims.store.get(`${NAMESPACE}/claim-a-hello`);
+  await tenancy.client.delete(pools, { namespace: NAMESPACE, name: "second" });
+  await tenancy.until("no warm pods of second", () => [...tenancy.pods.store.by("pool", "second")].length === 0);
+  assert.is(claimed && tenancy.podsOf(claimed).length, 1);
+  await untilReady("hello", 3);
+});
+
+test("a pool whose workload is missing, or is not ready, says so and recovers by itself", async () => {
+  await tenancy.createPool("early", { workloadRef: "later", size: 2 });
+  const missing = await untilPool("early", ({ status }) => status?.phase === "Error");
+  assert.is(missing.status?.reason, "WorkloadNotFound");
+  await tenancy.createWorkload("later", { image: { ref: "simulated/hello::bad" } });
+  await untilPool("early", ({ status }) => status?.reason === "WorkloadNotReady");
+  const body = { spec: { image: { ref: "simulated/hello:1" } } };
+  await tenancy.client.patch(workloads, { namespace: NAMESPACE, name: "later" }, { type: "merge", body });
+  await untilReady("early", 2);
+  await untilPool("early", ({ status }) => status?.phase === "Ready" && status.reason === undefined);
+});
+
+test("an image that never pulls: bounded attempts, a condition and an Event, and recovery when the image is mended", async () => {
+  await tenancy.createWorkload("missing", { image: { ref: "simulated/missing:1" } });
+  await tenancy.createPool("missing", { workloadRef: "missing", size: 4, maxFillConcurrency: 2 });
+  const degraded = await untilPool("missing", ({ status }) => status?.phase === "Degraded");
+  assert.is(degraded.status?.reason, "PodsFail");
+  assert.match(degraded.status?.message ?? "", /simulated\/missing:1 cannot be pulled.*one pod at a time/);
+  assert.is(degraded.status?.conditions?.find(({ type }) => type === "Healthy")?.status, "False");
+  await tenancy.until("an Event", async () => {
+    const { items } = await tenancy.client.list(events, { namespace: NAMESPACE });
+    return items.some(({ involvedObject, reason }) => involvedObject.name === "missing" && reason === "PodsFail");
+  });
+  const creations = operator.requests.filter(({ verb, resource }) => verb === "create" && resource === "pods").length;
+  const body = { spec: { image: { ref: "simulated/hello:1" } } };
+  await tenancy.client.patch(workloads, { namespace: NAMESPACE, name: "missing" }, { type: "merge", body });
+  await untilReady("missing", 4);
+  await untilPool("missing", ({ status }) => status?.phase === "Ready");
+  const after = operator.requests.filter(({ verb, resource }) => verb === "create" && resource === "pods").length;
+  // Those of the new image, and at most the one attempt that was due.
+  assert.ok(after - creations <= 5, `${after - creations} pods created`);
+});
+
+function readyAt(
+  pod: { status?: { conditions?: { type: string; lastTransitionTime?: string }[] } } | undefined,
+): number {
+  return Date.parse(pod?.status?.conditions?.find(({ type }) => type === "Ready")?.lastTransitionTime ?? "");
+}
+
+test.run();

@@ -1,0 +1,266 @@
+import { Agent, request as httpRequest } from "node:http";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import type { Handler } from "../../../edge/handler.ts";
+import type { Serve, Server } from "../../../edge/serve.ts";
+import { silentLog } from "../silent-log.ts";
+import { openWire } from "./open-wire.ts";
+import { testEdge } from "./test-edge.ts";
+
+const GRACE = { graceMs: 5000 };
+
+/**
+ * What every runtime's adapter must do, over real sockets; runs at once.
+ *
+ * @param options.cuts whether a stop closes what is left after the grace, or leaves that to the end of the process
+ */
+export function adapterSuite(name: string, serve: Serve, { cuts = true }: { cuts?: boolean } = {}): void {
+  const test = suite(name);
+  const listen = { hostname: "127.0.0.1", port: 0 };
+  const start = (handler: Handler): Promise<Server> => serve({ handler, listen, log: silentLog });
+
+  async function serving(handler: Handler, use: (server: Server) => Promise<void>): Promise<void> {
+    const server = await start(handler);
+    try {
+      await use(server);
+    } finally {
+      await server.stop({ graceMs: 0 });
+    }
+  }
+
+  test("answers over the wire, and takes bodies with and without a declared length", async () => {
+    const edge = testEdge();
+    edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", status: { phase: "Active" } });
+    await serving(edge.handler, async ({ url }) => {
+      const health = await fetch(`${url}/api/v1/health`);
+      assert.equal(await health.json(), { status: "ok" });
+      assert.ok(health.headers.get("x-request-id"));
+      const body = '{"workload":"app"}';
+      for (const framing of [
+        `content-length: ${body.length}\r\n\r\n${body}`,
+        `transfer-encoding: chunked\r\n\r\n5\r\n${body.slice(0, 5)}\r\nd\r\n${body.slice(5)}\r\n0\r\n\r\n`,
+      ]) {
+        const wire = openWire(
+          url,
+          `POST /api/v1/tenants/a/claim HTTP/1.1\r\nhost: x\r\nconnection: close\r\n${framing}`,
+        );
+        await wire.closed;
+        assert.match(wire.received(), /^HTTP\/1\.1 201 /);
+        assert.match(wire.received(), '"source":"existing"');
+      }
+    });
+  });
+
+  test("passes headers, query, path and method on", async () => {
+    const handler: Handler = async (request) => {
+      const { pathname, search } = new URL(request.url);
+      return Response.json([
+        request.method,
+        pathname,
+        search,
+        request.headers.get("X-Two"),
+        request.headers.get("none"),
+      ]);
+    };
+    await serving(handler, async ({ url }) => {
+      const wire = openWire(
+        url,
+        "DELETE /a%20b//c?x=%31&y HTTP/1.1\r\nHost: edge.test\r\nx-two: 1\r\nX-Two: 2\r\nconnection: close\r\n\r\n",
+      );
+      await wire.closed;
+      assert.match(wire.received(), '["DELETE","/a%20b//c","?x=%31&y","1, 2",null]');
+    });
+  });
+
+  test("HEAD sends headers with the length and no body", async () => {
+    await serving(testEdge().handler, async ({ url }) => {
+      const wire = openWire(url, "HEAD /api/v1/health HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+      await wire.closed;
+      assert.match(wire.received(), /^HTTP\/1\.1 200 /);
+      assert.match(wire.received(), /\r\ncontent-length: 15\r\n/i);
+      assert.match(wire.received(), /\r\n\r\n$/);
+    });
+  });
+
+  test("a thousand requests go over one connection", async () => {
+    await serving(testEdge().handler, async ({ url }) => {
+      const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+      const ports = new Set<number>();
+      for (let count = 0; count < 1000; count += 1) {
+        await new Promise<void>((resolve, reject) => {
+          const path = count % 2 === 0 ? "/api/v1/health" : "/api/v1/nothing";
+          httpRequest(`${url}${path}`, { agent }, (response) => {
+            ports.add(response.socket.localPort ?? 0);
+            assert.is(response.statusCode, count % 2 === 0 ? 200 : 404);
+            response.resume().on("end", resolve).on("error", reject);
+          })
+            .on("error", reject)
+            .end();
+        });
+      }
+      agent.destroy();
+      assert.is(ports.size, 1);
+    });
+  });
+
+  test("a broken Host header is a 400 in JSON, not a page", async () => {
+    await serving(testEdge().handler, async ({ url }) => {
+      const wire = openWire(url, "GET /api/v1/tenants HTTP/1.1\r\nhost: a b\r\nconnection: close\r\n\r\n");
+      await wire.closed;
+      assert.match(wire.received(), /^HTTP\/1\.1 400 /);
+      assert.match(wire.received(), '{"error":"request: its target or its Host header is not valid"}');
+    });
+  });
+
+  test("a declared body over 1 MiB is a 413 before it is sent, and the server goes on", async () => {
+    await serving(testEdge().handler, async ({ url }) => {
+      const wire = openWire(
+        url,
+        "POST /api/v1/tenants/a/claim HTTP/1.1\r\nhost: x\r\ncontent-length: 5000000000\r\n\r\n{",
+      );
+      await wire.seen('{"error":"body: is larger than 1048576 bytes"}');
+      assert.match(wire.received(), /^HTTP\/1\.1 413 /);
+      wire.socket.destroy();
+      assert.is((await fetch(`${url}/api/v1/health`)).status, 200);
+    });
+  });
+
+  test("a streamed body over 1 MiB is a 413 that the client can read", async () => {
+    await serving(testEdge().handler, async ({ url }) => {
+      const wire = openWire(
+        url,
+        "POST /api/v1/tenants/a/claim HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n",
+      );
+      const piece = `10000\r\n${" ".repeat(0x10000)}\r\n`;
+      for (let count = 0; count < 20; count += 1) wire.socket.write(piece);
+      await wire.seen('{"error":"body: is larger than 1048576 bytes"}');
+      assert.match(wire.received(), /^HTTP\/1\.1 413 /);
+      wire.socket.destroy();
+      assert.is((await fetch(`${url}/api/v1/health`)).status, 200);
+    });
+  });
+
+  test("a client that goes away ends the wait of its claim call", async () => {
+    const edge = testEdge();
+    edge.cluster.addWorkload("app");
+    await serving(edge.handler, async ({ url }) => {
+      const body = '{"workload":"app"}';
+      const wire = openWire(
+        url,
+        `POST /api/v1/tenants/a/claim HTTP/1.1\r\nhost: x\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+      );
+      await eventually(() => edge.cluster.waiters.size === 1);
+      wire.socket.destroy();
+      await eventually(() => edge.cluster.waiters.size === 0);
+      assert.ok(edge.cluster.claim("claim-a-app"));
+      assert.is(edge.cluster.claim("claim-a-app").metadata.deletionTimestamp, undefined);
+    });
+  });
+
+  test("a stop lets the claim in flight finish, takes no new connection, and closes idle ones", async () => {
+    const edge = testEdge();
+    edge.cluster.addWorkload("app");
+    const server = await start(edge.handler);
+    const body = '{"workload":"app"}';
+    const busy = openWire(
+      server.url,
+      `POST /api/v1/tenants/a/claim HTTP/1.1\r\nhost: x\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+    );
+    await eventually(() => edge.cluster.waiters.size === 1);
+    const idle = openWire(server.url, "GET /api/v1/health HTTP/1.1\r\nhost: x\r\n\r\n");
+    await idle.seen('{"status":"ok"}');
+
+    let stopped = false;
+    const stop = server.stop(GRACE).then((finished) => {
+      stopped = true;
+      return finished;
+    });
+    await idle.closed;
+    const late = openWire(server.url, "GET /api/v1/health HTTP/1.1\r\nhost: x\r\n\r\n");
+    await late.closed;
+    assert.is(late.received(), "");
+    assert.not.ok(stopped);
+
+    edge.cluster.setStatus("claim-a-app", { phase: "Active", source: "pool" });
+    const from = Date.now();
+    assert.is(await stop, true);
+    assert.ok(Date.now() - from < 1500, `the stop took ${Date.now() - from} ms more than the request`);
+    await busy.closed;
+    assert.match(busy.received(), /^HTTP\/1\.1 201 /);
+    assert.match(busy.received(), '"source":"pool"');
+  });
+
+  test("a stop cuts what is left after the grace", async () => {
+    const server = await start(() => new Promise(() => undefined));
+    const wire = openWire(server.url, "GET / HTTP/1.1\r\nhost: x\r\n\r\n");
+    await eventually(() => wire.socket.bytesWritten > 0);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    assert.is(await server.stop({ graceMs: 100 }), false);
+    if (cuts) await wire.closed;
+    assert.is(wire.received(), "");
+    wire.socket.destroy();
+  });
+
+  test("a stream arrives piece by piece, and ends at its source when the client goes", async () => {
+    let pull: (text: string) => void = () => undefined;
+    let cancelled = false;
+    const handler: Handler = async () =>
+      new Response(
+        new ReadableStream<Uint8Array>({
+          start(controller) {
+            pull = (text) => controller.enqueue(new TextEncoder().encode(text));
+          },
+          cancel() {
+            cancelled = true;
+          },
+        }),
+        { headers: { "content-type": "text/plain" } },
+      );
+    await serving(handler, async ({ url }) => {
+      const wire = openWire(url, "GET / HTTP/1.1\r\nhost: x\r\n\r\n");
+      await eventually(() => wire.socket.bytesWritten > 0);
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      pull("first");
+      await wire.seen("first");
+      pull("second");
+      await wire.seen("second");
+      wire.socket.destroy();
+      await eventually(() => {
+        // Some runtimes notice only when they write.
+        if (!cancelled) pull("x");
+        return cancelled;
+      });
+    });
+  });
+
+  test("an address that is taken is an error that names it", async () => {
+    await serving(testEdge().handler, async ({ url }) => {
+      const taken = { hostname: "127.0.0.1", port: Number(new URL(url).port) };
+      try {
+        const second = await serve({ handler: testEdge().handler, listen: taken, log: silentLog });
+        await second.stop({ graceMs: 0 });
+        assert.unreachable("two servers listen on one port");
+      } catch (error) {
+        assert.match(String(error), /EADDRINUSE|in use/i);
+      }
+    });
+  });
+
+  test("an IPv6 address is served, with brackets in the URL", async () => {
+    const server = await serve({ handler: testEdge().handler, listen: { hostname: "::1", port: 0 }, log: silentLog });
+    assert.match(server.url, /^http:\/\/\[::1\]:\d+$/);
+    assert.is((await fetch(`${server.url}/api/v1/health`)).status, 200);
+    await server.stop(GRACE);
+  });
+
+  test.run();
+}
+
+/** Real sockets take their time: looks again every few milliseconds, for five seconds. */
+async function eventually(condition: () => boolean): Promise<void> {
+  for (let tries = 0; tries < 1000; tries += 1) {
+    if (condition()) return;
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+  throw new Error("the condition never held");
+}

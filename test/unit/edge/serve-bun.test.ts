@@ -1,0 +1,5 @@
+// @runtimes bun
+import { serveBun } from "../../../edge/serve-bun.ts";
+import { adapterSuite } from "./adapter-suite.ts";
+
+adapterSuite("serveBun", serveBun);

@@ -1,0 +1,5 @@
+// @runtimes deno
+import { serveDeno } from "../../../edge/serve-deno.ts";
+import { adapterSuite } from "./adapter-suite.ts";
+
+adapterSuite("serveDeno", serveDeno, { cuts: false });

@@ -1,0 +1,5 @@
+// @runtimes node
+import { serveNode } from "../../../edge/serve-node.ts";
+import { adapterSuite } from "./adapter-suite.ts";
+
+adapterSuite("serveNode", serveNode);
