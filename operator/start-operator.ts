@@ -15,7 +15,7 @@ import { poolIndex, warmIndex } from "./pool/pool-member.ts";
 import { runTerm, type Wake } from "./run-term.ts";
 import { applyNetworkPolicy } from "./workload/apply-network-policy.ts";
 
-export const LEASE_NAME = "tenancy-operator";
+const LEASE_NAME = "tenancy-operator";
 
 export interface OperatorOptions {
   client: ClusterClient;
@@ -24,6 +24,8 @@ export interface OperatorOptions {
   log: Log;
   /** Unique to this process. */
   identity: string;
+  /** @default "tenancy-operator" */
+  leaseName?: string;
   /** Aborted for a clean stop. */
   signal: AbortSignal;
   applyNetworkPolicy?: (policy: NetworkPolicy) => Promise<void>;
@@ -107,7 +109,7 @@ export function startOperator(options: OperatorOptions): Operator {
   const leading = runWhenLeading({
     client,
     namespace,
-    leaseName: LEASE_NAME,
+    leaseName: options.leaseName ?? LEASE_NAME,
     identity: options.identity,
     leaseMs: config.leaseMs,
     log,

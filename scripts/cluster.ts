@@ -3,12 +3,13 @@ import { type ClusterArguments, parseArguments, USAGE } from "./cluster/argument
 import { BINARIES_SOURCES, type Binaries, findBinaries } from "./cluster/binaries.ts";
 import { readClusterState } from "./cluster/cluster-state.ts";
 import { startControlPlane } from "./cluster/control-plane.ts";
+import { downLocalCluster } from "./cluster/down-local-cluster.ts";
 import { clusterFolder } from "./cluster/folders.ts";
-import { downLocalCluster, upLocalCluster } from "./cluster/local-cluster.ts";
-import { statusLocalCluster } from "./cluster/local-cluster-status.ts";
 import type { Log } from "./cluster/log.ts";
 import { CONTROL_PLANE_PROGRAMS, PROGRAMS } from "./cluster/programs.ts";
 import { cacheSource } from "./cluster/sources/cache.ts";
+import { statusLocalCluster } from "./cluster/status-local-cluster.ts";
+import { upLocalCluster } from "./cluster/up-local-cluster.ts";
 
 type UpArguments = Exclude<ClusterArguments, { command: "help" }>;
 

@@ -11,16 +11,17 @@ import type { OperatorContext } from "../context.ts";
  * binding of a warm pod counts from the moment that it stands on the pod.
  */
 export function claimPods(claim: Claim, { informers }: OperatorContext): { current: Pod | undefined; stale: Pod[] } {
-  const wanted = podIncarnation(claim);
-  const isActive = claim.status?.phase === "Active";
   const bound = [...informers.pods.store.by("claimUid", claim.metadata.uid ?? "")];
-  let current: Pod | undefined;
-  for (const pod of bound) {
-    const incarnation = incarnationOf(pod);
-    if (incarnation < (current === undefined ? wanted : incarnationOf(current))) continue;
-    if (incarnation === wanted || !isActive) current = pod;
-  }
+  const current =
+    claim.status?.phase === "Active"
+      ? bound.find((pod) => pod.metadata.name === claim.status?.instanceId)
+      : bound.filter((pod) => incarnationOf(pod) >= podIncarnation(claim)).sort(newestFirst)[0];
   return { current, stale: bound.filter((pod) => pod !== current && pod.metadata.deletionTimestamp === undefined) };
+}
+
+/** By name where two operators bound a pod each, both believing that they lead: so that they agree on one. */
+function newestFirst(a: Pod, b: Pod): number {
+  return incarnationOf(b) - incarnationOf(a) || (a.metadata.name < b.metadata.name ? -1 : 1);
 }
 
 /** Which of its claim's pods this one is. */

@@ -1,5 +1,5 @@
 import { parseArgs } from "node:util";
-import { DEFAULT_CLUSTER } from "./local-cluster.ts";
+import { DEFAULT_CLUSTER } from "./folders.ts";
 
 export const COMMANDS = ["up", "down", "status", "kubeconfig"] as const;
 export type Command = (typeof COMMANDS)[number];

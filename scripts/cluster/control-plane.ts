@@ -48,7 +48,7 @@ export interface ControlPlane {
   readonly apiServer: {
     /** Starts it again with the same port, keys and data; flags given here last until it stops. */
     start(options?: { extraFlags?: readonly string[] }): Promise<void>;
-    /** Asks it to stop, and insists after 5 s. */
+    /** Asks it to stop, and insists after 2 s: open watches keep it for much longer. */
     stop(): Promise<void>;
     /** Ends it without warning, as a crash would. */
     kill(): Promise<void>;
@@ -120,7 +120,7 @@ export async function startControlPlane(options: StartControlPlaneOptions): Prom
       etcd,
       apiServer: {
         start: ({ extraFlags } = {}) => startServer(extraFlags),
-        stop: () => stopProcess(identity(), { name: "kube-apiserver" }),
+        stop: () => stopProcess(identity(), { name: "kube-apiserver", graceMs: 2000 }),
         kill: () => stopProcess(identity(), { name: "kube-apiserver", graceMs: 0 }),
         identity,
       },

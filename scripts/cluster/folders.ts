@@ -1,6 +1,9 @@
 import { homedir } from "node:os";
 import { join } from "node:path";
 
+/** Name of the cluster that is meant when none is named. */
+export const DEFAULT_CLUSTER = "tenancy";
+
 /** Returns the folder that everything below the user's cache folder is kept in. */
 export function cacheFolder(environment: NodeJS.ProcessEnv = process.env): string {
   const base = environment.XDG_CACHE_HOME;

@@ -35,6 +35,7 @@ export interface Tenancy {
   startOperator(options?: {
     config?: Partial<OperatorConfig>;
     identity?: string;
+    leaseName?: string;
     /** Puts faults between the operator and the API server. */
     wrap?: (client: ClusterClient) => ClusterClient;
   }): RunningOperator;
@@ -46,6 +47,8 @@ export interface Tenancy {
   /** Waits until a claim's status is as told, and returns the claim. */
   untilClaim(name: string, is: Partial<ClaimStatus> | ((claim: Claim | undefined) => boolean)): Promise<Claim>;
   podsOf(claim: Claim): Pod[];
+  /** Calls back at every change of a pod; the function it returns ends that. */
+  onPodChange(look: () => void): () => void;
   /** Names of all pods that the claim ever had. */
   everPodsOf(claim: Claim): string[];
   until<T>(what: string, find: () => T | undefined | false | Promise<T | undefined | false>): Promise<T>;
@@ -95,6 +98,7 @@ export async function startTenancy(
       wakeAll();
     },
   });
+  const podLooks = new Set<() => void>();
   const everPods = new Map<string, Set<string>>();
   const podInformer = startInformer<Pod, "claimUid" | "pool">({
     ...shared,
@@ -106,6 +110,7 @@ export async function startTenancy(
     },
     onChange({ object }) {
       const claimUid = object.metadata.annotations?.[annotation.claimUid] ?? "";
+      for (const look of podLooks) look();
       everPods.set(claimUid, (everPods.get(claimUid) ?? new Set()).add(object.metadata.name));
       wakeAll();
     },
@@ -134,6 +139,7 @@ export async function startTenancy(
         log: silentLog,
         identity: overrides.identity ?? `test-${operators.size}`,
         signal: stop.signal,
+        ...(overrides.leaseName !== undefined && { leaseName: overrides.leaseName }),
       });
       const running: RunningOperator = {
         ...operator,
@@ -172,6 +178,10 @@ export async function startTenancy(
         const status: Partial<ClaimStatus> = found?.status ?? {};
         return Object.entries(is).every(([field, value]) => status[field as keyof ClaimStatus] === value) && found;
       }),
+    onPodChange(look) {
+      podLooks.add(look);
+      return () => podLooks.delete(look);
+    },
     everPodsOf: (claim) => [...(everPods.get(claim.metadata.uid ?? "") ?? [])],
     podsOf: (claim) => [...podInformer.store.by("claimUid", claim.metadata.uid ?? "")],
     until(what, find) {
@@ -212,9 +222,9 @@ export async function startTenancy(
   return tenancy;
 
   function describe(): string {
-    const lines = [...claimInformer.store.values()].map(
-      (claim) => `claim ${claim.metadata.name}: ${JSON.stringify(claim.status)}`,
-    );
+    const lines = [...claimInformer.store.values()]
+      .filter(({ status }) => status?.phase !== "Active")
+      .map((claim) => `claim ${claim.metadata.name}: ${JSON.stringify(claim.status)}`);
     for (const pod of podInformer.store.values()) {
       lines.push(
         `pod ${pod.metadata.name}: ${pod.status?.phase} ${pod.metadata.deletionTimestamp ?? ""} ${JSON.stringify(pod.status?.containerStatuses?.[0]?.state)}`,

@@ -1,10 +1,10 @@
 // @limit 300
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
 import { namespaces } from "../../../crds/client/built-in-resources.ts";
 import { type ClusterClient, createClusterClient } from "../../../crds/client/cluster-client.ts";
 import { createTransport, type Transport } from "../../../crds/client/transport.ts";
-import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
 import { installDefinitions } from "../../../crds/install-definitions.ts";
 import { claims, workloads } from "../../../crds/kinds.ts";
 import { finalizer } from "../../../crds/labels.ts";
@@ -33,12 +33,17 @@ let operator: { recheck(): void };
 let held = new Set<string>();
 const ending = new AbortController();
 
-const setup = suite("edge on a real API server");
-setup.before(async () => {
+const test = suite("edge on a real API server");
+test.before(async () => {
   cluster = await startControlPlane({ name: `edge-${process.pid}`, binaries });
   const { authorityPath, adminCertificatePath, adminKeyPath } = cluster.pki;
   transport = createTransport({
-    config: { server: cluster.server, caFile: authorityPath, clientCertificateFile: adminCertificatePath, clientKeyFile: adminKeyPath },
+    config: {
+      server: cluster.server,
+      caFile: authorityPath,
+      clientCertificateFile: adminCertificatePath,
+      clientKeyFile: adminKeyPath,
+    },
   });
   client = createClusterClient({ transport });
   await installDefinitions(client);
@@ -53,7 +58,9 @@ setup.before(async () => {
         case "slow":
           return undefined;
         case "flaky":
-          return attempt === 1 ? { phase: "Error", reason: "StartTimeout", message: "it never became ready" } : active(claim);
+          return attempt === 1
+            ? { phase: "Error", reason: "StartTimeout", message: "it never became ready" }
+            : active(claim);
         case "broken":
           return { phase: "Error", reason: "ImagePullFailed", message: `no image, attempt ${attempt}` };
         default:
@@ -71,19 +78,22 @@ const start = (runtime: keyof typeof runtimes, env: Record<string, string> = {})
   startEdgeProcess(runtime, { KUBECONFIG: cluster.kubeconfigPath, TENANCY_API_KEY: KEY, ...env });
 
 for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
-  setup(`${runtime}: starts, is ready, and measures itself`, async () => {
+  test(`${runtime}: starts, is ready, and measures itself`, async () => {
     edge = await start(runtime);
     await eventually(async () => (await fetch(`${edge.metricsUrl}/readyz`)).status === 200);
     assert.equal((await call("GET /api/v1/health")).json, { status: "ok" });
     assert.is((await fetch(`${edge.url}/api/v1/tenants`)).status, 401);
     assert.is((await fetch(`${edge.metricsUrl}/healthz`)).status, 200);
     const metrics = await (await fetch(`${edge.metricsUrl}/metrics`)).text();
-    assert.match(metrics, 'tenancy_edge_request_duration_seconds_count{method="GET",route="/api/v1/health",status="200"} 1');
+    assert.match(
+      metrics,
+      'tenancy_edge_request_duration_seconds_count{method="GET",route="/api/v1/health",status="200"} 1',
+    );
     assert.match(metrics, "tenancy_edge_cluster_contact 1");
     assert.is((await fetch(`${edge.url}/metrics`)).status, 401);
   });
 
-  setup(`${runtime}: workloads are made, read, changed and deleted`, async () => {
+  test(`${runtime}: workloads are made, read, changed and deleted`, async () => {
     const name = `made-by-${runtime}`;
     const spec = { image: { ref: "example.com/app:1" } };
     const created = await call("POST /api/v1/workloads", { name, spec });
@@ -93,10 +103,13 @@ for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
     assert.equal(stored.metadata.finalizers, [finalizer.inUse]);
     assert.equal((await call(`GET /api/v1/workloads/${name}`)).json.createdAt, stored.metadata.creationTimestamp);
 
-    const changed = await call(`PUT /api/v1/workloads/${name}`, { name, spec: { image: { ref: "example.com/app:2" }, version: "2" } });
+    const changed = await call(`PUT /api/v1/workloads/${name}`, {
+      name,
+      spec: { image: { ref: "example.com/app:2" }, version: "2" },
+    });
     assert.is(changed.status, 200, changed.text);
     assert.is((await client.get(workloads, { namespace, name })).spec.image.ref, "example.com/app:2");
-    assert.ok((await call("GET /api/v1/workloads")).json.some((one: { name: string }) => one.name === name));
+    assert.match((await call("GET /api/v1/workloads")).text, `"name":"${name}"`);
     assert.equal((await call(`GET /api/v1/workloads/${name}/snapshots`)).json, []);
 
     assert.equal((await call(`DELETE /api/v1/workloads/${name}`)).json, { status: "deleted" });
@@ -105,7 +118,7 @@ for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
     assert.is((await call(`DELETE /api/v1/workloads/${name}`)).status, 404);
   });
 
-  setup(`${runtime}: a claim is made, found again, released, and made anew`, async () => {
+  test(`${runtime}: a claim is made, found again, released, and made anew`, async () => {
     const tenant = `t-${runtime}`;
     const first = await claim(tenant, "app");
     assert.is(first.status, 201, first.text);
@@ -113,7 +126,7 @@ for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
     const again = await claim(tenant, "app");
     assert.is(again.json.source, "existing");
     assert.is(again.json.instanceId, first.json.instanceId);
-    assert.equal((await call(`GET /api/v1/tenants/${tenant}`)).json.claims.length, 1);
+    assert.equal((await call(`GET /api/v1/tenants/${tenant}`)).json.claims?.length, 1);
 
     held.add(tenant);
     assert.equal((await release(tenant, "app")).json, { status: "released", tenantId: tenant });
@@ -132,7 +145,7 @@ for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
     assert.is((await release(tenant, "app")).status, 404);
   });
 
-  setup(`${runtime}: a failed claim tells why, and claiming again tries again`, async () => {
+  test(`${runtime}: a failed claim tells why, and claiming again tries again`, async () => {
     const failed = await claim(`f-${runtime}`, "flaky");
     assert.is(failed.status, 500);
     assert.equal(failed.json, { error: "it never became ready" });
@@ -143,30 +156,45 @@ for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
     assert.equal((await claim(`x-${runtime}`, "broken")).json, { error: "no image, attempt 1" });
     assert.equal((await claim(`x-${runtime}`, "broken")).json, { error: "no image, attempt 2" });
     assert.is((await claim(`x-${runtime}`, "no-such-workload")).status, 404);
-    assert.is((await call(`GET /api/v1/tenants/x-${runtime}`)).json.claims.length, 1);
+    assert.is((await call(`GET /api/v1/tenants/x-${runtime}`)).json.claims?.length, 1);
   });
 
-  setup(`${runtime}: two pairs that derive one name get two claims`, async () => {
+  test(`${runtime}: two pairs that derive one name get two claims`, async () => {
     const [tenant, other] = [`n${runtime}`, `n${runtime}-b`];
-    await client.create(workloads, { metadata: { name: "c", namespace }, spec: { image: { ref: "a:1" } } }).catch(() => undefined);
+    await client
+      .create(workloads, { metadata: { name: "c", namespace }, spec: { image: { ref: "a:1" } } })
+      .catch(() => undefined);
     const one = await claim(other, "c");
     const two = await claim(tenant, "b-c");
     assert.is(one.status, 201, one.text);
     assert.is(two.status, 201, two.text);
     assert.is.not(one.json.instanceId, two.json.instanceId);
-    const hashed = await client.get(claims, { namespace, name: hashedClaimName({ tenantId: tenant, workloadRef: "b-c" }) });
+    const hashed = await client.get(claims, {
+      namespace,
+      name: hashedClaimName({ tenantId: tenant, workloadRef: "b-c" }),
+    });
     assert.is(hashed.spec.tenantId, tenant);
     assert.is((await release(tenant, "b-c", "?wait=true")).status, 200);
     assert.is((await claim(other, "c")).json.source, "existing");
   });
 
-  setup(`${runtime}: a stop lets the claim in flight finish`, async () => {
+  test(`${runtime}: a stop lets the claim in flight finish`, async () => {
     const tenant = `s-${runtime}`;
     const pending = claim(tenant, "slow");
     const name = `claim-${tenant}-slow`;
-    await eventually(() => client.get(claims, { namespace, name }).then(() => true, () => false));
+    await eventually(() =>
+      client.get(claims, { namespace, name }).then(
+        () => true,
+        () => false,
+      ),
+    );
     edge.child.kill("SIGTERM");
-    await eventually(() => fetch(`${edge.url}/api/v1/health`).then(() => false, () => true));
+    await eventually(() =>
+      fetch(`${edge.url}/api/v1/health`).then(
+        () => false,
+        () => true,
+      ),
+    );
     const body = { status: active(await client.get(claims, { namespace, name })) };
     await client.patch(claims, { namespace, name }, { type: "merge", subresource: "status", body });
     assert.is((await pending).status, 201);
@@ -175,7 +203,7 @@ for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
   });
 }
 
-setup("two processes that are asked for one pair at once make one claim", async () => {
+test("two processes that are asked for one pair at once make one claim", async () => {
   const both = [await start("bun"), await start("node")];
   for (const { metricsUrl } of both) await eventually(async () => (await fetch(`${metricsUrl}/readyz`)).status === 200);
   for (let round = 0; round < 5; round += 1) {
@@ -197,7 +225,7 @@ setup("two processes that are asked for one pair at once make one claim", async 
   }
 });
 
-setup("existing is answered within 10 ms at the 99th percentile", async () => {
+test("existing is answered within 10 ms at the 99th percentile", async () => {
   edge = await start("bun");
   await eventually(async () => (await claim("fast", "app")).status === 201);
   const times: number[] = [];
@@ -207,20 +235,22 @@ setup("existing is answered within 10 ms at the 99th percentile", async () => {
     times.push(performance.now() - from);
   }
   times.sort((a, b) => a - b);
-  console.log(`note: existing over Bun, one at a time: p50 ${times[500]?.toFixed(2)} ms, p99 ${times[990]?.toFixed(2)} ms`);
+  console.log(
+    `note: existing over Bun, one at a time: p50 ${times[500]?.toFixed(2)} ms, p99 ${times[990]?.toFixed(2)} ms`,
+  );
   assert.ok((times[500] ?? 0) < 10);
 });
 
-setup("a claim call may be silent for its 30 s, and ends in 504", async () => {
+test("a claim call may be silent for its 30 s, and ends in 504", async () => {
   const from = Date.now();
   const answer = await claim("patient", "slow");
   assert.is(answer.status, 504, answer.text);
-  assert.match(answer.json.error, 'workload "slow" is not ready for tenant "patient" after 30 s');
+  assert.match(answer.text, /workload .+slow.+ is not ready for tenant .+patient.+ after 30 s/);
   assert.ok(Date.now() - from >= 30_000);
   assert.ok(await client.get(claims, { namespace, name: "claim-patient-slow" }));
 });
 
-setup("while the API server is away it is 503, health stays, and it all comes back", async () => {
+test("while the API server is away it is 503, health stays, and it all comes back", async () => {
   await cluster.apiServer.stop();
   await eventually(async () => (await claim("fast", "app")).status === 503);
   assert.is((await call("GET /api/v1/health")).status, 200);
@@ -231,11 +261,21 @@ setup("while the API server is away it is 503, health stays, and it all comes ba
   assert.is((await call("GET /api/v1/stats")).status, 200);
 });
 
-setup("a second signal ends it at once", async () => {
+test("a second signal ends it at once", async () => {
   const pending = claim("impatient", "slow").catch(() => undefined);
-  await eventually(() => client.get(claims, { namespace, name: "claim-impatient-slow" }).then(() => true, () => false));
+  await eventually(() =>
+    client.get(claims, { namespace, name: "claim-impatient-slow" }).then(
+      () => true,
+      () => false,
+    ),
+  );
   edge.child.kill("SIGTERM");
-  await eventually(() => fetch(`${edge.url}/api/v1/health`).then(() => false, () => true));
+  await eventually(() =>
+    fetch(`${edge.url}/api/v1/health`).then(
+      () => false,
+      () => true,
+    ),
+  );
   const from = Date.now();
   edge.child.kill("SIGTERM");
   assert.is(await edge.exited, 143);
@@ -244,7 +284,7 @@ setup("a second signal ends it at once", async () => {
 });
 
 for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
-  setup(`${runtime}: refuses to serve others without a key, and says the two ways out`, async () => {
+  test(`${runtime}: refuses to serve others without a key, and says the two ways out`, async () => {
     try {
       await startEdgeProcess(runtime, { KUBECONFIG: cluster.kubeconfigPath, TENANCY_LISTEN: "0.0.0.0:0" });
       assert.unreachable("it started");
@@ -256,20 +296,28 @@ for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
   });
 }
 
-setup.after(async () => {
+test.after(async () => {
   edge?.child.kill("SIGKILL");
   ending.abort();
   transport?.close();
   await cluster?.stop();
 });
 
-setup.run();
+test.run();
+
+/** What these tests look at in a body. */
+interface Body {
+  error?: string;
+  source?: string;
+  instanceId?: string;
+  createdAt?: string;
+  claims?: object[];
+}
 
 interface Answer {
   status: number;
   text: string;
-  // biome-ignore lint/suspicious/noExplicitAny: bodies of many shapes; a wrong look fails the test
-  json: any;
+  json: Body;
 }
 
 async function call(target: string, body?: object): Promise<Answer> {

@@ -1,7 +1,7 @@
+import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
 import { isConflict, isNotFound } from "../../../crds/client/api-error.ts";
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import { startInformer } from "../../../crds/client/informer.ts";
-import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
 

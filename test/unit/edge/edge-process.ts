@@ -23,7 +23,10 @@ export interface EdgeProcess {
 }
 
 /** Starts the edge on free ports and waits until it listens. @throws Error with what it printed where it ends instead */
-export async function startEdgeProcess(runtime: keyof typeof runtimes, env: Record<string, string>): Promise<EdgeProcess> {
+export async function startEdgeProcess(
+  runtime: keyof typeof runtimes,
+  env: Record<string, string>,
+): Promise<EdgeProcess> {
   const [command, ...parameters] = runtimes[runtime];
   const child = spawn(command, parameters, {
     cwd: root,

@@ -1,21 +1,19 @@
 import { join } from "node:path";
 import { type Binaries, findBinaries } from "./binaries.ts";
+import { withClusterLock } from "./cluster-lock.ts";
 import { readClusterState } from "./cluster-state.ts";
+import { createLocalCluster } from "./create-local-cluster.ts";
 import { installDebianPackages } from "./debian-packages.ts";
-import { clusterFolder, clustersFolder } from "./folders.ts";
+import { clusterFolder, DEFAULT_CLUSTER } from "./folders.ts";
 import { busyboxFiles, findStaticBusybox } from "./images/busybox.ts";
 import { localImages } from "./images/local-images.ts";
 import { containerdSocket, importImages } from "./images.ts";
 import { findKubectl } from "./kubectl.ts";
-import { removeLocalCluster } from "./local-cluster-down.ts";
-import { statusLocalCluster } from "./local-cluster-status.ts";
-import { createLocalCluster } from "./local-cluster-up.ts";
 import { type Log, silent } from "./log.ts";
 import { missingNodePackages } from "./node/required-packages.ts";
-import { withFileLock } from "./process/file-lock.ts";
+import { removeLocalCluster } from "./remove-local-cluster.ts";
 import { slotOf } from "./slot.ts";
-
-export const DEFAULT_CLUSTER = "tenancy";
+import { statusLocalCluster } from "./status-local-cluster.ts";
 
 export interface UpLocalClusterOptions {
   /** @default tenancy */
@@ -27,6 +25,8 @@ export interface UpLocalClusterOptions {
 
 export interface LocalCluster {
   readonly name: string;
+  /** Whether it was up already. */
+  readonly wasRunning: boolean;
   readonly kubeconfigPath: string;
   readonly kubectlPath: string;
   /** Of Kubernetes, such as `v1.34.10`. */
@@ -41,8 +41,6 @@ export interface LocalCluster {
   readonly containerdSocket: string;
 }
 
-const LOCK_LIMIT_MS = 120_000;
-
 /**
  * Brings a complete cluster up, or finds it up already. One that is there in part, after a reboot for instance, is
  * removed and started afresh.
@@ -55,7 +53,7 @@ export async function upLocalCluster(options: UpLocalClusterOptions = {}): Promi
   if (process.getuid?.() !== 0) {
     throw new Error(`Cannot start the cluster "${name}": it takes root, for containers, mounts and a bridge; use sudo`);
   }
-  await locked(name, async () => {
+  const wasRunning = await withClusterLock(name, async () => {
     const status = await statusLocalCluster({ name });
     if (status?.kind === "control-plane") {
       throw new Error(
@@ -65,7 +63,7 @@ export async function upLocalCluster(options: UpLocalClusterOptions = {}): Promi
     if (status?.ready) {
       log(`the cluster "${name}" is up`);
       await importImages(name, localImages(await busyboxFiles(await findStaticBusybox(log))));
-      return;
+      return true;
     }
     if (status !== undefined) {
       const ended = status.processes.filter(({ running }) => !running).map((process) => process.name);
@@ -85,11 +83,13 @@ export async function upLocalCluster(options: UpLocalClusterOptions = {}): Promi
       });
       throw error;
     }
+    return false;
   });
   const state = readClusterState(folder);
   if (state?.slot === undefined) throw new Error(`Cannot find the cluster "${name}": it has just been removed`);
   return {
     name,
+    wasRunning,
     kubeconfigPath: join(folder, "kubeconfig"),
     kubectlPath: await findKubectl(log),
     version: state.version,
@@ -99,24 +99,4 @@ export async function upLocalCluster(options: UpLocalClusterOptions = {}): Promi
     volumesFolder: join(folder, "volumes"),
     containerdSocket: containerdSocket(folder),
   };
-}
-
-/**
- * Stops a cluster, complete or a control plane alone, and removes all that it has made; tells whether there was one.
- *
- * @throws Error when something does not end or cannot be removed
- */
-export function downLocalCluster({
-  name = DEFAULT_CLUSTER,
-  log = silent,
-}: {
-  name?: string;
-  log?: Log;
-}): Promise<boolean> {
-  return locked(name, () => removeLocalCluster(name, log));
-}
-
-function locked<Result>(name: string, work: () => Promise<Result>): Promise<Result> {
-  const what = `another command on the cluster "${name}"`;
-  return withFileLock(join(clustersFolder(), `${name}.lock`), { what, limitMs: LOCK_LIMIT_MS }, work);
 }

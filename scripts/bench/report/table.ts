@@ -1,0 +1,58 @@
+import type { Row } from "./row.ts";
+
+interface Column {
+  readonly title: string;
+  cell(row: Row): string;
+}
+
+const columns: readonly Column[] = [
+  { title: "path", cell: ({ path }) => path },
+  { title: "n", cell: ({ n }) => String(n) },
+  { title: "failed", cell: ({ failed }) => String(failed) },
+  { title: "missed", cell: ({ missed }) => String(missed) },
+  { title: "p50 ms", cell: (row) => milliseconds(row, row.p50Ms) },
+  { title: "p95", cell: (row) => milliseconds(row, row.p95Ms) },
+  { title: "p99", cell: (row) => milliseconds(row, row.p99Ms) },
+  { title: "max", cell: (row) => milliseconds(row, row.maxMs) },
+  { title: "floor p50", cell: ({ floorP50Ms }) => figure(floorP50Ms) },
+  { title: "x floor", cell: ({ ratioP50 }) => figure(ratioP50) },
+  { title: "writes", cell: ({ writesPerClaim }) => figure(writesPerClaim) },
+  { title: "reads", cell: ({ readsPerClaim }) => figure(readsPerClaim) },
+  { title: "per s", cell: ({ perSecond }) => figure(perSecond) },
+  { title: "operator CPU ms", cell: ({ operatorCpuMsPerClaim }) => figure(operatorCpuMsPerClaim) },
+  { title: "edge CPU ms", cell: ({ edgeCpuMsPerClaim }) => figure(edgeCpuMsPerClaim) },
+];
+
+/** Renders rows as a table for people: names to the left, figures to the right, and below it what went wrong. */
+export function renderTable(rows: readonly Row[]): string {
+  const used = columns.filter(({ cell, title }) => title === "path" || rows.some((row) => cell(row) !== "-"));
+  const lines = [used.map(({ title }) => title), ...rows.map((row) => used.map(({ cell }) => cell(row)))];
+  const widths = used.map((_, index) => Math.max(...lines.map((line) => line[index]?.length ?? 0)));
+  const table = lines.map((line) =>
+    line
+      .map((cell, index) => (index === 0 ? cell.padEnd(widths[0] ?? 0) : cell.padStart(widths[index] ?? 0)))
+      .join("  ")
+      .trimEnd(),
+  );
+  return [...table, ...rows.flatMap(remarks)].join("\n");
+}
+
+function remarks({ path, error, note, failures }: Row): string[] {
+  return [
+    ...(error === undefined ? [] : [`${path}: FAILED: ${error}`]),
+    ...Object.entries(failures ?? {}).map(([reason, count]) => `${path}: ${count} x ${reason}`),
+    ...(note === undefined ? [] : [`${path}: ${note}`]),
+  ];
+}
+
+/** A percentile that is missing although there were claims lies among those that failed. */
+function milliseconds({ n }: Row, value: number | null): string {
+  return value === null && n > 0 ? "failed" : figure(value);
+}
+
+/** Three digits that count; a dash where there is no figure. */
+function figure(value: number | null): string {
+  if (value === null) return "-";
+  if (value === 0) return "0";
+  return value.toFixed(Math.max(0, Math.min(3, 2 - Math.floor(Math.log10(Math.abs(value))))));
+}

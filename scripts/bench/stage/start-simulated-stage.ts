@@ -1,0 +1,62 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { findBinaries } from "../../cluster/binaries.ts";
+import { readClusterState } from "../../cluster/cluster-state.ts";
+import { type ControlPlane, startControlPlane } from "../../cluster/control-plane.ts";
+import type { Log } from "../../cluster/log.ts";
+import { CONTROL_PLANE_PROGRAMS } from "../../cluster/programs.ts";
+import { AUDIT_POLICY } from "../audit/audit-policy.ts";
+import type { Stage } from "./stage.ts";
+import { startStage } from "./start-stage.ts";
+
+/** A stage whose pods exist in name only, on an API server and an etcd that are real. */
+export interface SimulatedStage extends Stage {
+  /** Starts the API server anew so that it writes every request down, and returns the path of that log. */
+  startAudit(): Promise<string>;
+}
+
+const NODES = { nodes: 12, podsPerNode: 1100, readyAfterMs: 50 };
+
+/** Starts a control plane with simulated nodes, and operator and edge on it. */
+export async function startSimulatedStage(options: {
+  bundle: string;
+  profileFolder?: string | undefined;
+  log: Log;
+  signal: AbortSignal;
+}): Promise<SimulatedStage> {
+  const { bundle, profileFolder, log, signal } = options;
+  const binaries = await findBinaries({ need: CONTROL_PLANE_PROGRAMS, log });
+  const cluster = await startControlPlane({ name: "bench", binaries, simulatedNodes: NODES, log });
+  try {
+    const { version, kubeconfigPath } = cluster;
+    const clusterProcesses = () => processesOf(cluster);
+    const stage = await startStage({ version, kubeconfigPath, clusterProcesses, bundle, profileFolder, signal });
+    return Object.defineProperties({} as SimulatedStage, {
+      ...Object.getOwnPropertyDescriptors(stage),
+      startAudit: { value: () => startAudit(cluster) },
+      stop: {
+        value: async () => {
+          await stage.stop().finally(() => cluster.stop());
+        },
+      },
+    });
+  } catch (error) {
+    await cluster.stop();
+    throw error;
+  }
+}
+
+function processesOf(cluster: ControlPlane) {
+  const recorded = readClusterState(cluster.folder)?.processes ?? [];
+  return Object.fromEntries(recorded.map(({ name, identity }) => [name, identity]));
+}
+
+async function startAudit(cluster: ControlPlane): Promise<string> {
+  const policyPath = join(cluster.folder, "audit-policy.yaml");
+  const logPath = join(cluster.folder, "audit.log");
+  writeFileSync(policyPath, AUDIT_POLICY);
+  await cluster.apiServer.stop();
+  const flags = [`--audit-policy-file=${policyPath}`, `--audit-log-path=${logPath}`, "--audit-log-mode=blocking"];
+  await cluster.apiServer.start({ extraFlags: flags });
+  return logPath;
+}

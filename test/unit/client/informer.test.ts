@@ -1,0 +1,183 @@
+// @runtimes node bun deno
+import { test } from "uvu";
+import * as assert from "uvu/assert";
+import { configMaps } from "../../../crds/client/built-in-resources.ts";
+import { createClusterClient } from "../../../crds/client/cluster-client.ts";
+import { type Change, type Informer, type InformerOptions, startInformer } from "../../../crds/client/informer.ts";
+import { createTransport, type Transport } from "../../../crds/client/transport.ts";
+import type { ConfigMap } from "../../../crds/kubernetes.ts";
+import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
+import { silentLog } from "../silent-log.ts";
+import { type FakeCollection, object, startFakeCollection } from "./fake-collection.ts";
+import { patientClock } from "./patient-clock.ts";
+
+let collection: FakeCollection | undefined;
+let transport: Transport | undefined;
+let stop = new AbortController();
+
+test.after.each(async () => {
+  stop.abort();
+  transport?.close();
+  await collection?.server.close();
+});
+
+async function inform(
+  scripted: Parameters<typeof startFakeCollection>[0],
+  options: Partial<InformerOptions<ConfigMap, "color">> = {},
+): Promise<FakeCollection & { informer: Informer<ConfigMap, "color">; changes: string[] }> {
+  collection = await startFakeCollection(scripted);
+  transport = createTransport({ config: { server: collection.server.url } });
+  stop = new AbortController();
+  const changes: string[] = [];
+  const informer = startInformer<ConfigMap, "color">({
+    client: createClusterClient({ transport }),
+    resource: configMaps,
+    indexes: { color: ({ metadata }) => metadata.labels?.color },
+    onChange: (change) => changes.push(describe(change)),
+    signal: stop.signal,
+    log: silentLog,
+    clock: patientClock(),
+    ...options,
+  });
+  return { ...collection, informer, changes };
+}
+
+function describe({ type, object, previous }: Change<ConfigMap>): string {
+  const { name, resourceVersion } = object.metadata;
+  return `${type} ${name} ${resourceVersion}${previous ? ` was ${previous.metadata.resourceVersion}` : ""}`;
+}
+
+function until(what: string, check: () => boolean): Promise<boolean> {
+  return waitUntil(check, { what, limitMs: 10_000, intervalMs: 1 });
+}
+
+const oneList = () => ({ resourceVersion: "10", items: [object("x", 5, { labels: { color: "red" } })] });
+
+test("startInformer keeps a store and tells of each change with what was there before", async () => {
+  const { informer, watches, changes } = await inform({ onList: oneList });
+  await informer.synced;
+  await until("the watch", () => watches.length === 1);
+  watches[0]?.send("MODIFIED", object("x", 11, { labels: { color: "blue" } }));
+  watches[0]?.send("ADDED", object("y", 12));
+  watches[0]?.send("DELETED", object("x", 13));
+  await until("the changes", () => changes.length === 4);
+  assert.equal(changes, ["added x 5", "modified x 11 was 5", "added y 12", "deleted x 13 was 11"]);
+  assert.equal(
+    [...informer.store.values()].map(({ metadata }) => metadata.name),
+    ["y"],
+  );
+  assert.is(informer.store.by("color", "blue").size, 0);
+});
+
+test("Informer.put shows a write at once, and its own watch event later is no second change", async () => {
+  const { informer, watches, changes } = await inform({ onList: oneList });
+  await until("the watch", () => watches.length === 1);
+  const answer = object("x", 12, { labels: { color: "green" } });
+  informer.put(answer);
+  assert.is(informer.store.get("a/x"), answer);
+  assert.is(informer.store.by("color", "green").size, 1);
+  watches[0]?.send("MODIFIED", object("x", 11));
+  watches[0]?.send("MODIFIED", object("x", 12));
+  watches[0]?.send("MODIFIED", object("x", 13));
+  await until("the last change", () => changes.length === 3);
+  assert.equal(changes, ["added x 5", "modified x 12 was 5", "modified x 13 was 12"]);
+});
+
+test("Informer.put of a successor tells of the deletion first, and the late events of the predecessor change nothing", async () => {
+  const { informer, watches, changes } = await inform({ onList: oneList });
+  await until("the watch", () => watches.length === 1);
+  informer.put(object("x", 20, { uid: "successor" }));
+  watches[0]?.send("MODIFIED", object("x", 15));
+  watches[0]?.send("DELETED", object("x", 19));
+  watches[0]?.send("ADDED", object("x", 20, { uid: "successor" }));
+  watches[0]?.send("MODIFIED", object("x", 21, { uid: "successor" }));
+  await until("the last change", () => changes.length === 4);
+  assert.equal(changes, ["added x 5", "deleted x 5 was 5", "added x 20", "modified x 21 was 20"]);
+});
+
+test("Informer.put never brings back what the watch has seen deleted", async () => {
+  const { informer, watches, changes } = await inform({ onList: oneList });
+  await until("the watch", () => watches.length === 1);
+  watches[0]?.send("DELETED", object("x", 12));
+  await until("the deletion", () => changes.length === 2);
+  informer.put(object("x", 11));
+  assert.is(informer.store.size, 0);
+  assert.is(changes.length, 2);
+});
+
+test("startInformer tells only what differs when it had to list again", async () => {
+  const { informer, watches, changes } = await inform({
+    onList: (_, count) =>
+      count === 1
+        ? { resourceVersion: "10", items: [object("same", 5), object("old", 6), object("gone", 7)] }
+        : { resourceVersion: "90", items: [object("same", 5), object("old", 80), object("new", 81)] },
+    onWatch: (_, count) => (count === 2 ? 410 : undefined),
+  });
+  await until("the watch", () => watches.length === 1);
+  informer.put(object("mine", 95));
+  watches[0]?.end();
+  await until("the next watch", () => watches.length === 3);
+  assert.equal(changes.slice(3), ["added mine 95", "modified old 80 was 6", "added new 81", "deleted gone 90 was 7"]);
+  assert.ok(informer.store.get("a/mine"), "newer than the list");
+});
+
+test("startInformer with holdBack tells nothing before the whole list is there, then everything once", async () => {
+  let release: (() => void) | undefined;
+  const released = new Promise<void>((resolve) => (release = resolve));
+  const { informer, changes } = await inform(
+    {
+      onList: (query) =>
+        query.has("continue")
+          ? { resourceVersion: "10", items: [object("y", 6)] }
+          : { resourceVersion: "10", continue: "next", items: [object("x", 5)] },
+    },
+    { holdBack: true, onState: ({ kind }) => kind === "init-page" && release?.() },
+  );
+  await released;
+  informer.put(object("mine", 12));
+  assert.equal(changes, []);
+  await informer.synced;
+  assert.equal(changes, ["added x 5", "added mine 12", "added y 6"]);
+});
+
+test("startInformer stores what transform makes of an object", async () => {
+  const transform = ({ data: _, ...rest }: ConfigMap): ConfigMap => rest;
+  const items = [{ ...object("x", 5), data: { large: "x" } }];
+  const { informer } = await inform({ onList: () => ({ resourceVersion: "10", items }) }, { transform });
+  await informer.synced;
+  assert.equal(informer.store.get("a/x"), object("x", 5));
+});
+
+test("startInformer goes on when onChange throws, for each object of a list that was held back too", async () => {
+  const errors: object[] = [];
+  const { informer, watches } = await inform(
+    { onList: () => ({ resourceVersion: "10", items: [object("x", 5), object("y", 6)] }) },
+    {
+      holdBack: true,
+      log: { ...silentLog, error: (fields) => errors.push(fields) },
+      onChange: () => {
+        throw new Error("cannot take it");
+      },
+    },
+  );
+  await until("the watch", () => watches.length === 1);
+  informer.put(object("z", 12));
+  assert.equal(
+    errors.map((fields) => (fields as { key?: string }).key),
+    ["a/x", "a/y", "a/z"],
+  );
+  assert.is(informer.store.size, 3);
+});
+
+test("Informer.lastContactAt tells when anything last arrived", async () => {
+  const clock = patientClock();
+  const { informer, watches } = await inform({ onList: oneList }, { clock });
+  assert.is(informer.lastContactAt(), Number.NEGATIVE_INFINITY);
+  await until("the watch", () => watches.length === 1 && clock.pending() === 1);
+  assert.is(informer.lastContactAt(), clock.now());
+  clock.advance(5000);
+  watches[0]?.send("BOOKMARK", object("", 20));
+  await until("the contact", () => informer.lastContactAt() === clock.now());
+});
+
+test.run();

@@ -1,0 +1,126 @@
+import { spawn } from "node:child_process";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { withFileLock } from "../../../scripts/cluster/process/file-lock.ts";
+import {
+  isRunning,
+  type ProcessIdentity,
+  readProcessIdentity,
+} from "../../../scripts/cluster/process/process-identity.ts";
+import { runCommand } from "../../../scripts/cluster/process/run-command.ts";
+import { startProgram } from "../../../scripts/cluster/process/start-program.ts";
+import { stopProcess } from "../../../scripts/cluster/process/stop-process.ts";
+import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
+
+const test = suite<{ folder: string }>("process");
+test.before.each((context) => {
+  context.folder = mkdtempSync(join(tmpdir(), "process-test-"));
+});
+test.after.each(({ folder }) => rmSync(folder, { recursive: true }));
+
+async function deadProcess(): Promise<ProcessIdentity> {
+  const child = spawn("sleep", ["60"]);
+  const identity = readProcessIdentity(child.pid as number) as ProcessIdentity;
+  child.kill("SIGKILL");
+  await new Promise((resolve) => child.once("exit", resolve));
+  return identity;
+}
+
+test("stopProcess leaves a process alone that has only inherited the pid", async () => {
+  const child = spawn("sleep", ["60"]);
+  const identity = readProcessIdentity(child.pid as number) as ProcessIdentity;
+  await stopProcess({ ...identity, startTime: identity.startTime - 1 }, { name: "sleep", graceMs: 0 });
+  assert.ok(isRunning(identity));
+  await stopProcess(identity, { name: "sleep" });
+  assert.not.ok(isRunning(identity));
+});
+
+test("isRunning takes nothing for running after a reboot", () => {
+  const self = readProcessIdentity(process.pid) as ProcessIdentity;
+  assert.ok(isRunning(self));
+  assert.not.ok(isRunning({ ...self, bootId: "another" }));
+});
+
+test("stopProcess insists when asking is not enough", async ({ folder }) => {
+  const program = await startProgram({
+    ...{ name: "stubborn", command: "sh", lifetime: "parent", logPath: join(folder, "log") },
+    arguments: ["-c", "trap '' TERM; echo ready; while :; do sleep 0.05; done"],
+  });
+  await waitUntil(() => existsSync(join(folder, "log")), { what: "the log", limitMs: 5000 });
+  await stopProcess(program.identity, { name: "stubborn", graceMs: 100 });
+  assert.not.ok(isRunning(program.identity));
+});
+
+test("startProgram says why a program cannot be started", async ({ folder }) => {
+  const logPath = join(folder, "log");
+  const options = {
+    name: "nothing",
+    command: join(folder, "missing"),
+    arguments: [],
+    logPath,
+    lifetime: "detached",
+  } as const;
+  await startProgram(options).then(
+    () => assert.unreachable(),
+    (error: Error) => assert.match(error.message, /Cannot start nothing .*ENOENT/),
+  );
+});
+
+test("runCommand gives the end of what a failing command wrote", async () => {
+  await runCommand("sh", ["-c", "echo out of luck >&2; exit 3"]).then(
+    () => assert.unreachable(),
+    (error: Error) => assert.match(error.message, /it ended with status 3\nout of luck/),
+  );
+});
+
+test("runCommand ends a command that takes too long", async () => {
+  await runCommand("sleep", ["60"], { limitMs: 50 }).then(
+    () => assert.unreachable(),
+    (error: Error) => assert.match(error.message, /it took longer than 0\.05 s/),
+  );
+});
+
+test("waitUntil explains what it waited for", async () => {
+  await waitUntil(() => false, { what: "godot", limitMs: 20, intervalMs: 5, explain: () => "he did not come" }).then(
+    () => assert.unreachable(),
+    (error: Error) => assert.is(error.message, "Cannot wait any longer for godot: 0.02 s have passed\nhe did not come"),
+  );
+});
+
+test("withFileLock lets one in at a time", async ({ folder }) => {
+  let inside = 0;
+  let most = 0;
+  const work = () =>
+    withFileLock(join(folder, "lock"), { what: "the test", limitMs: 10_000 }, async () => {
+      inside += 1;
+      most = Math.max(most, inside);
+      await new Promise((resolve) => setTimeout(resolve, 5));
+      inside -= 1;
+    });
+  await Promise.all([work(), work(), work()]);
+  assert.is(most, 1);
+  assert.not.ok(existsSync(join(folder, "lock")));
+});
+
+test("withFileLock takes no notice of a holder that has died", async ({ folder }) => {
+  const path = join(folder, "lock");
+  writeFileSync(path, JSON.stringify(await deadProcess()));
+  assert.is(await withFileLock(path, { what: "the test", limitMs: 5000 }, async () => "done"), "done");
+});
+
+test("withFileLock gives up on a holder that lives", async ({ folder }) => {
+  const path = join(folder, "lock");
+  writeFileSync(path, JSON.stringify(readProcessIdentity(process.pid)));
+  const waited: number[] = [];
+  const options = { what: "the test", limitMs: 50, onWait: ({ pid }: ProcessIdentity) => waited.push(pid) };
+  await withFileLock(path, options, async () => assert.unreachable()).then(
+    () => assert.unreachable(),
+    (error: Error) => assert.match(error.message, /the test \(another process is at it, see .*lock\)/),
+  );
+  assert.equal(waited, [process.pid]);
+});
+
+test.run();
