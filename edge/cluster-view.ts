@@ -14,9 +14,9 @@ export interface WatchedKind<T extends KubernetesObject, Index extends string = 
 
 /** What the edge sees of its namespace without a call: one watch a kind, shared by all requests. */
 export interface ClusterView {
-  /** `pair` is found by `pairKey`, `tenant` by the tenant id. */
-  readonly claims: WatchedKind<Claim, "pair" | "tenant">;
+  /** `pair` is found by `pairKey`, `tenant` by the tenant id, `phase` by the phase. */
+  readonly claims: WatchedKind<Claim, "pair" | "tenant" | "phase">;
   readonly workloads: WatchedKind<Workload>;
-  /** Managed pods only. */
-  readonly pods: WatchedKind<Pod>;
+  /** Managed pods only; `phase` is found by the phase. */
+  readonly pods: WatchedKind<Pod, "phase">;
 }

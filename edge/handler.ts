@@ -2,6 +2,7 @@ import type { Log } from "../crds/log.ts";
 import { createApiKeyCheck } from "./api-key.ts";
 import { errorResponse } from "./error-response.ts";
 import { HttpError } from "./http-error.ts";
+import { refuseCrossSite } from "./refuse-cross-site.ts";
 import type { RequestContext } from "./request-context.ts";
 import { createRequestId } from "./request-id.ts";
 import type { Route } from "./route.ts";
@@ -24,7 +25,7 @@ export interface Exchange {
 /** Makes the edge's fetch handler of a route table (design.md, section 2). */
 export function createHandler(options: {
   routes: readonly Route[];
-  /** Without it, every route answers everyone. */
+  /** Without it, every route answers everyone but pages of other sites. */
   apiKey?: string | undefined;
   log: Log;
   /** The first part of the request ids that this process gives out. */
@@ -37,10 +38,8 @@ export function createHandler(options: {
   const { log, onExchange } = options;
   const now = options.now ?? performance.now.bind(performance);
   const requestIdOf = createRequestId(options.instance);
-  const dispatch = createRouter(
-    options.routes,
-    options.apiKey === undefined ? {} : { authenticate: createApiKeyCheck(options.apiKey) },
-  );
+  const authenticate = options.apiKey === undefined ? refuseCrossSite : createApiKeyCheck(options.apiKey);
+  const dispatch = createRouter(options.routes, { authenticate });
 
   return async (request, context = {}) => {
     const started = now();

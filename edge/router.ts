@@ -14,11 +14,11 @@ type Step = (request: RoutedRequest, context: RequestContext) => unknown;
  */
 export function createRouter(
   routes: readonly Route[],
-  options: { authenticate?: (request: Request) => void },
+  options: { authenticate: (request: Request) => void },
 ): (request: Request, context: RequestContext) => Promise<Response> {
   const router = IttyRouter<RoutedRequest, [RequestContext], Response>();
   const { authenticate } = options;
-  const guard: Step[] = authenticate === undefined ? [] : [(request) => authenticate(request)];
+  const guard: Step[] = [(request) => authenticate(request)];
   const guardOf = (isPublic: boolean | undefined): Step[] => (isPublic === true ? [] : guard);
 
   for (const route of routes) on(route.method, route.path, [...guardOf(route.public), route.handle]);

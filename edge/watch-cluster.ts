@@ -6,6 +6,7 @@ import type { Log } from "../crds/log.ts";
 import { pairKey } from "./claims/claim-pair.ts";
 import type { ClaimWaiters } from "./claims/claim-waiters.ts";
 import type { ClusterView } from "./cluster-view.ts";
+import { phaseOf } from "./system/phase-of.ts";
 import { watchKind } from "./watch-kind.ts";
 
 /**
@@ -25,11 +26,11 @@ export function watchCluster(options: {
     claims: watchKind({
       ...shared,
       resource: claims,
-      indexes: { pair: (claim) => pairKey(claim.spec), tenant: (claim) => claim.spec.tenantId },
+      indexes: { pair: (claim) => pairKey(claim.spec), tenant: (claim) => claim.spec.tenantId, phase: phaseOf },
       onChange: ({ object }) => waiters.wake(object.spec),
     }),
     workloads: watchKind({ ...shared, resource: workloads, indexes: {} }),
-    pods: watchKind({ ...shared, resource: pods, labelSelector: `${label.managed}=true`, indexes: {} }),
+    pods: watchKind({ ...shared, resource: pods, labelSelector: `${label.managed}=true`, indexes: { phase: phaseOf } }),
   };
   const kinds = Object.values(view);
   return {

@@ -6,9 +6,7 @@ import type { KubernetesObject } from "../crds/kubernetes.ts";
 import type { Log } from "../crds/log.ts";
 import type { Resource } from "../crds/resource.ts";
 import type { WatchedKind } from "./cluster-view.ts";
-
-/** A watch ends every two minutes and is opened again within milliseconds, or after a first back-off of at most 0.8 s. */
-const GAP_MS = 2000;
+import { createWatchContact } from "./watch-contact.ts";
 
 /** Follows one kind of the namespace for as long as the signal lets it. */
 export function watchKind<T extends KubernetesObject, Index extends string = never>(options: {
@@ -23,23 +21,17 @@ export function watchKind<T extends KubernetesObject, Index extends string = nev
   clock?: Clock;
 }): WatchedKind<T, Index> & { readonly synced: Promise<void>; readonly done: Promise<void> } {
   const clock = options.clock ?? systemClock;
-  let isSynced = false;
-  let watching = false;
-  let leftAt = Number.NEGATIVE_INFINITY;
+  const contact = createWatchContact(clock);
   const informer = startInformer<T, Index>({
     ...options,
     clock,
-    onState({ kind }) {
-      if (watching && kind !== "watching") leftAt = clock.now();
-      watching = kind === "watching";
-      if (watching) isSynced = true;
-    },
+    onState: contact.onState,
   });
   return {
     store: informer.store,
     synced: informer.synced,
     done: informer.done,
     put: informer.put,
-    inContact: () => isSynced && (watching || clock.now() - leftAt < GAP_MS),
+    inContact: contact.inContact,
   };
 }

@@ -35,7 +35,8 @@ async function run(parsed: ClusterArguments): Promise<number> {
     case "up":
       return parsed.controlPlane ? upControlPlane(parsed) : up(parsed);
     case "down":
-      log((await downLocalCluster({ name: parsed.name, log })) ? "stopped, nothing is left" : "it is not there");
+      await downLocalCluster({ name: parsed.name, log });
+      log(`nothing of the cluster "${parsed.name}" is left`);
       return 0;
     case "status":
       return status(parsed.name);

@@ -5,6 +5,7 @@ import { createClusterClient } from "../crds/client/cluster-client.ts";
 import { loadClusterConfig } from "../crds/client/load-cluster-config.ts";
 import { createTransport } from "../crds/client/transport.ts";
 import { downLocalCluster } from "./cluster/down-local-cluster.ts";
+import { statusLocalCluster } from "./cluster/status-local-cluster.ts";
 import { upLocalCluster } from "./cluster/up-local-cluster.ts";
 import { bundleOperator } from "./start/bundle-operator.ts";
 import { contextKubeconfig } from "./start/context-kubeconfig.ts";
@@ -54,25 +55,19 @@ async function start(): Promise<void> {
   const namespace = process.env.TENANCY_NAMESPACE ?? "tenancy";
   stopping.signal.throwIfAborted();
 
-  const bundle = values.watch ? undefined : progress.step("operator bundle", () => bundleOperator(root));
-  await progress.step("resource kinds", async () => {
-    const transport = createTransport({ config: await loadClusterConfig({ env }), role: "start" });
-    try {
-      await installKinds({
-        client: createClusterClient({ transport }),
-        namespace,
-        signal: stopping.signal,
-      });
-    } finally {
-      transport.close();
-    }
-  });
+  const [operatorFile] = await Promise.all([
+    values.watch ? "" : progress.step("operator bundle", () => bundleOperator(root)),
+    progress.step("resource kinds", () => installAll(env, namespace)),
+  ]);
   const operatorCommand = values.watch
     ? [process.execPath, "--watch", "--import", "tsx", "operator/main.ts"]
-    : [process.execPath, (await bundle) ?? ""];
+    : [process.execPath, operatorFile];
   const edgeCommand = values.watch ? ["bun", "--hot", "edge/main.ts"] : ["bun", "edge/main.ts"];
   const level = process.env.TENANCY_LOG_LEVEL ?? (values.watch ? "info" : "warn");
-  const shared = { cwd: root, env: { ...env, TENANCY_LOG_LEVEL: level } };
+  // The one node of the local cluster has this machine's cores, and examples that idle should not fill it.
+  const overcommit =
+    values.context === undefined ? { TENANCY_CPU_OVERCOMMIT: "20", TENANCY_MEMORY_OVERCOMMIT: "4" } : {};
+  const shared = { cwd: root, env: { ...overcommit, ...env, TENANCY_LOG_LEVEL: level } };
   const url = `http://${process.env.TENANCY_LISTEN ?? "127.0.0.1:8080"}`;
   await progress.step("operator and edge", async () => {
     programs.push(startProgram({ name: "operator", command: operatorCommand, ...shared }));
@@ -85,12 +80,21 @@ async function start(): Promise<void> {
   progress.total();
 }
 
+async function installAll(env: NodeJS.ProcessEnv, namespace: string): Promise<void> {
+  const transport = createTransport({ config: await loadClusterConfig({ env }), role: "start" });
+  try {
+    await installKinds({ client: createClusterClient({ transport }), namespace, signal: stopping.signal });
+  } finally {
+    transport.close();
+  }
+}
+
 async function findCluster(): Promise<string> {
   if (values.context !== undefined) return contextKubeconfig(values.context);
+  const wasRunning = (await statusLocalCluster({ name: values.name })) !== undefined;
   const cluster = await upLocalCluster({ name: values.name, log: progress.detail });
-  if (!cluster.wasRunning) {
-    undo = () =>
-      progress.step("local cluster down", () => downLocalCluster({ name: values.name, log: progress.detail }));
+  if (!wasRunning) {
+    undo = () => progress.step("local cluster down", async () => void (await downLocalCluster({ name: values.name })));
   }
   progress.detail(`Kubernetes ${cluster.version}, KUBECONFIG=${cluster.kubeconfigPath}`);
   return cluster.kubeconfigPath;

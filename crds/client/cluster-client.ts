@@ -112,7 +112,7 @@ export function createClusterClient(options: { transport: Transport }): ClusterC
   return {
     transport,
 
-    get(resource, ref, { signal, timeoutMs } = {}) {
+    async get(resource, ref, { signal, timeoutMs } = {}) {
       const path = objectPath(resource, ref);
       return callForObject(resource, { method: "GET", path, verb: "get", signal, timeoutMs });
     },
@@ -130,7 +130,7 @@ export function createClusterClient(options: { transport: Transport }): ClusterC
       return list;
     },
 
-    create(resource, object, { fieldManager, dryRun, signal, timeoutMs } = {}) {
+    async create(resource, object, { fieldManager, dryRun, signal, timeoutMs } = {}) {
       const { namespace } = object.metadata;
       if (resource.namespaced && !namespace)
         throw new TypeError(`Cannot create a ${resource.kind}: it has no namespace`);
@@ -139,21 +139,21 @@ export function createClusterClient(options: { transport: Transport }): ClusterC
       return callForObject(resource, { method: "POST", path, body, verb: "create", signal, timeoutMs });
     },
 
-    replace(resource, object, { subresource, fieldManager, signal, timeoutMs } = {}) {
+    async replace(resource, object, { subresource, fieldManager, signal, timeoutMs } = {}) {
       const { namespace, name } = object.metadata;
       const path = objectPath(resource, { namespace, name, subresource, query: { fieldManager } });
       const body = JSON.stringify(withType(resource, object));
       return callForObject(resource, { method: "PUT", path, body, verb: "update", signal, timeoutMs });
     },
 
-    patch(resource, ref, { type, body: patch, subresource, fieldManager, signal, timeoutMs }) {
+    async patch(resource, ref, { type, body: patch, subresource, fieldManager, signal, timeoutMs }) {
       const path = objectPath(resource, { ...ref, subresource, query: { fieldManager } });
       const body = JSON.stringify(patch);
       const contentType = patchTypes[type];
       return callForObject(resource, { method: "PATCH", path, body, contentType, verb: "patch", signal, timeoutMs });
     },
 
-    apply(resource, object, { fieldManager, force, subresource, signal, timeoutMs }) {
+    async apply(resource, object, { fieldManager, force, subresource, signal, timeoutMs }) {
       const { namespace, name } = object.metadata;
       const path = objectPath(resource, { namespace, name, subresource, query: { fieldManager, force } });
       const body = JSON.stringify(withType(resource, object));

@@ -64,16 +64,16 @@ async function waitForClaim(
   let writes = 0;
 
   for (;;) {
+    const step = claimStep(view.claims.store.by("pair", pairKey(wish)), shared);
+    if (step.kind === "answer") {
+      const answer = claimResponse(step.claim);
+      return shared.has(attemptKey(step.claim)) ? answer : { ...answer, source: "existing" };
+    }
+    if (step.kind === "fail") throw claimError(step.claim);
     if (clientGone?.aborted) throw new HttpError(499, "the client went away");
     if (limit.aborted) throw tooLate(wish, services);
-    const step = claimStep(view.claims.store.by("pair", pairKey(wish)), shared);
+
     switch (step.kind) {
-      case "answer": {
-        const answer = claimResponse(step.claim);
-        return shared.has(attemptKey(step.claim)) ? answer : { ...answer, source: "existing" };
-      }
-      case "fail":
-        throw claimError(step.claim);
       case "wait":
         shared.add(attemptKey(step.claim));
         writes = 0;

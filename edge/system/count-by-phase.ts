@@ -1,14 +1,21 @@
-/** How many objects there are, and how many in each phase; one that has no status yet is `Pending`. */
-export function countByPhase(objects: { values(): Iterable<{ status?: { phase?: string } }> }): {
-  total: number;
-  byPhase: Record<string, number>;
-} {
+/** Something that an index by phase counts. */
+interface Phased {
+  readonly size: number;
+  by(index: "phase", phase: string): { readonly size: number };
+}
+
+/**
+ * How many objects there are, and how many in each phase that has any: read off the index, so that it costs the same for ten
+ * objects and ten thousand, on a route that asks for no key.
+ */
+export function countByPhase(
+  store: Phased,
+  phases: readonly string[],
+): { total: number; byPhase: Record<string, number> } {
   const byPhase: Record<string, number> = {};
-  let total = 0;
-  for (const { status } of objects.values()) {
-    const phase = status?.phase ?? "Pending";
-    byPhase[phase] = (byPhase[phase] ?? 0) + 1;
-    total += 1;
+  for (const phase of phases) {
+    const { size } = store.by("phase", phase);
+    if (size > 0) byPhase[phase] = size;
   }
-  return { total, byPhase };
+  return { total: store.size, byPhase };
 }

@@ -99,6 +99,13 @@ export function workloadRoutes(options: {
     } catch (error) {
       if (!isAlreadyExists(error)) throw error;
       const { name } = workload.metadata;
+      const { metadata } = await readWorkload(name, options);
+      if (metadata.deletionTimestamp !== undefined) {
+        throw new HttpError(
+          409,
+          `workload ${quote(name)} is being deleted, and goes when no claim and no pool uses it any more`,
+        );
+      }
       throw new HttpError(409, `workload ${quote(name)} exists already; change it with PUT ${ALL}/${name}`);
     }
   }

@@ -6,7 +6,7 @@ import { type ClientCertificate, type ClientCertificateOptions, clientCertificat
 import { clusterKeys } from "./cluster-keys.ts";
 import { readClusterState, writeClusterState } from "./cluster-state.ts";
 import { type Etcd, startEtcd } from "./etcd.ts";
-import { clusterFolder } from "./folders.ts";
+import { clusterFolder, temporaryClusterFolder } from "./folders.ts";
 import { type Log, silent } from "./log.ts";
 import { freePort } from "./process/free-port.ts";
 import { isRunning, type ProcessIdentity } from "./process/process-identity.ts";
@@ -16,7 +16,7 @@ import { startSimulatedNodesProcess } from "./simulated/start-process.ts";
 import { stopRecorded } from "./stop-recorded.ts";
 
 export interface StartControlPlaneOptions {
-  /** Names the folder that its state is in; two that run at once need two names. */
+  /** Names the folder that its state is in, a temporary one unless it is detached; two that run at once need two names. */
   name: string;
   binaries: Binaries;
   /** TCP port of the API server on 127.0.0.1. @default a free one */
@@ -66,7 +66,7 @@ export interface ControlPlane {
  */
 export async function startControlPlane(options: StartControlPlaneOptions): Promise<ControlPlane> {
   const { name, binaries, lifetime = "parent", log = silent } = options;
-  const folder = clusterFolder(name);
+  const folder = lifetime === "parent" ? temporaryClusterFolder(name) : clusterFolder(name);
   const port = options.port ?? (await freePort());
   const server = `https://127.0.0.1:${port}`;
   prepareFolder(name, folder);

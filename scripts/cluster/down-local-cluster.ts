@@ -10,14 +10,14 @@ export interface DownLocalClusterOptions {
 }
 
 /**
- * Stops a cluster, complete or a control plane alone, and removes all that it has made; tells whether there was one.
+ * Stops a cluster, complete or a control plane alone, and removes all that it has made; does nothing when there is none.
  *
  * @throws Error when something does not end or cannot be removed
  */
 export async function downLocalCluster({
   name = DEFAULT_CLUSTER,
   log = silent,
-}: DownLocalClusterOptions = {}): Promise<boolean> {
+}: DownLocalClusterOptions = {}): Promise<void> {
   clusterFolder(name);
-  return withClusterLock(name, () => removeLocalCluster(name, log));
+  await withClusterLock(name, () => removeLocalCluster(name, log));
 }

@@ -1,4 +1,4 @@
-import { homedir } from "node:os";
+import { homedir, tmpdir } from "node:os";
 import { join } from "node:path";
 
 /** Name of the cluster that is meant when none is named. */
@@ -27,10 +27,25 @@ export function clustersFolder(environment: NodeJS.ProcessEnv = process.env): st
  * @throws Error when the name is not a legal cluster name
  */
 export function clusterFolder(name: string, environment: NodeJS.ProcessEnv = process.env): string {
+  return join(clustersFolder(environment), legalName(name));
+}
+
+/**
+ * Returns the folder of a cluster that ends with the process that starts it, where the system clears away what a process
+ * that was killed has left.
+ *
+ * @param name name of the cluster
+ * @throws Error when the name is not a legal cluster name
+ */
+export function temporaryClusterFolder(name: string): string {
+  return join(tmpdir(), `tenancy-clusters-${process.getuid?.() ?? 0}`, legalName(name));
+}
+
+function legalName(name: string): string {
   if (!/^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$/.test(name)) {
     throw new Error(
       `Cannot use "${name}" as the name of a cluster: use 1 to 40 lower-case letters, digits and "-", beginning and ending with a letter or digit`,
     );
   }
-  return join(clustersFolder(environment), name);
+  return name;
 }

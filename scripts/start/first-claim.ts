@@ -47,9 +47,9 @@ tenant alice claimed workload hello:
 ${JSON.stringify(claim, null, 2)}
 
 her pod answers:       curl http://${endpoint.host}:${endpoint.port}/
-claim for another:     curl -X POST ${url}/api/v1/tenants/bob/claim${key} -d '{"workload":"hello"}'
+claim for another:     curl ${url}/api/v1/tenants/bob/claim${key} --json '{"workload":"hello"}'
 see what is there:     curl ${url}/api/v1/tenants${key}
-release:               curl -X POST ${url}/api/v1/tenants/alice/release${key} -d '{"workload":"hello"}'`;
+release:               curl ${url}/api/v1/tenants/alice/release${key} --json '{"workload":"hello"}'`;
 
   async function untilHealthy(): Promise<void> {
     for (;;) {

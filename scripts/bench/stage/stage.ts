@@ -13,7 +13,8 @@ export interface Stage {
   /** The bench's own calls to the API server. */
   readonly client: ClusterClient;
   readonly edge: LoadClient;
-  readonly operator: MeasuredProgram;
+  /** The one that runs now. */
+  operator(): MeasuredProgram;
   /** Stops the operator, starts another in its place and returns that, without waiting until it is ready. */
   restartOperator(): Promise<MeasuredProgram>;
   /** What every program has used so far, by name. */

@@ -31,15 +31,11 @@ export async function startSimulatedStage(options: {
     const { version, kubeconfigPath } = cluster;
     const clusterProcesses = () => processesOf(cluster);
     const stage = await startStage({ version, kubeconfigPath, clusterProcesses, bundle, profileFolder, signal });
-    return Object.defineProperties({} as SimulatedStage, {
-      ...Object.getOwnPropertyDescriptors(stage),
-      startAudit: { value: () => startAudit(cluster) },
-      stop: {
-        value: async () => {
-          await stage.stop().finally(() => cluster.stop());
-        },
-      },
-    });
+    return {
+      ...stage,
+      startAudit: () => startAudit(cluster),
+      stop: () => stage.stop().finally(() => cluster.stop()),
+    };
   } catch (error) {
     await cluster.stop();
     throw error;

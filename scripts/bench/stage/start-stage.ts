@@ -63,9 +63,7 @@ export async function startStage(options: {
       folder,
       client,
       edge,
-      get operator() {
-        return operator;
-      },
+      operator: () => operator,
       async restartOperator() {
         await operator.stop();
         operator = await startOperator({ ...common, bundle });

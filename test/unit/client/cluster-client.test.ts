@@ -6,7 +6,7 @@ import { configMaps, leases, pods } from "../../../crds/client/built-in-resource
 import { type ClusterClient, createClusterClient } from "../../../crds/client/cluster-client.ts";
 import { createTransport, type RequestRecord, type Transport } from "../../../crds/client/transport.ts";
 import type { KubernetesObject } from "../../../crds/kubernetes.ts";
-import { answerJson, type FakeApiServer, startFakeApiServer } from "./fake-api-server.ts";
+import { answerJson, type FakeApiServer, type FakeRequest, startFakeApiServer } from "./fake-api-server.ts";
 
 let server: FakeApiServer;
 let transport: Transport;
@@ -36,7 +36,7 @@ test.after(async () => {
 
 /** The last request: method, path with query, content type, body. */
 function sent(): unknown[] {
-  const { method, path, query, headers, body } = server.requests.at(-1) ?? assert.unreachable();
+  const { method, path, query, headers, body } = server.requests.at(-1) as FakeRequest;
   const target = query.size > 0 ? `${path}?${query}` : path;
   return [method, target, headers["content-type"], body === "" ? undefined : JSON.parse(body)];
 }
@@ -133,7 +133,7 @@ test("ClusterClient.list takes an old server's null for an empty list, and drops
 
 test("createClusterClient refuses to address a whole collection by mistake", async () => {
   const nameless = { namespace: "a", name: "" };
-  const calls = [
+  const calls: (() => Promise<unknown>)[] = [
     () => client.get(pods, nameless),
     () => client.delete(pods, nameless),
     () => client.delete(pods, { name: "x" }),
@@ -141,9 +141,7 @@ test("createClusterClient refuses to address a whole collection by mistake", asy
     () => client.create(configMaps, { metadata: { name: "x" } }),
   ];
   for (const call of calls) {
-    const error = await Promise.resolve()
-      .then(call)
-      .catch((cause: unknown) => cause);
+    const error = await call().catch((cause: unknown) => cause);
     assert.instance(error, TypeError);
     assert.match(String(error), /it has no (name|namespace)/);
   }

@@ -83,4 +83,30 @@ test("neither the answer nor the log shows a key", async () => {
   assert.not.ok(shown.includes("wrong-one"));
 });
 
+test("without a key, what a page of another site sends is refused, reading aside", async () => {
+  for (const site of ["cross-site", "same-site"]) {
+    const headers = { "sec-fetch-site": site };
+    for (const target of [
+      "POST /api/v1/workloads",
+      "DELETE /api/v1/workloads/x",
+      "POST /api/v1/tenants/a/claim",
+      "PUT /nothing",
+    ]) {
+      const edge = testEdge();
+      const answer = await edge.call(target, { headers });
+      assert.is(answer.status, 403, `${target} ${site}`);
+      assert.equal(edge.cluster.calls, []);
+    }
+    assert.is((await testEdge().call("GET /api/v1/tenants", { headers })).status, 200);
+    const withKey = { ...headers, authorization: `Bearer ${KEY}` };
+    assert.is((await testEdge({ apiKey: KEY }).call("DELETE /api/v1/workloads/x", { headers: withKey })).status, 404);
+  }
+  for (const site of ["same-origin", "none"]) {
+    assert.is(
+      (await testEdge().call("DELETE /api/v1/workloads/x", { headers: { "sec-fetch-site": site } })).status,
+      404,
+    );
+  }
+});
+
 test.run();

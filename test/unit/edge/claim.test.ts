@@ -183,6 +183,20 @@ for (const [reason, status] of [
   });
 }
 
+test("a claim that fails before its creation is answered is shared too, not revived", async () => {
+  const edge = edgeWithWorkload();
+  const { create } = edge.cluster.client;
+  Object.assign(edge.cluster.client, {
+    async create(...call: Parameters<typeof create>) {
+      const made = await create(...call);
+      edge.cluster.setStatus(NAME, { phase: "Error", message: "at once" });
+      return made;
+    },
+  });
+  assert.equal((await claim(edge)).json, { error: "at once" });
+  assert.equal(edge.cluster.verbs(), ["create"]);
+});
+
 test("a claim that had failed is revived once, with the resourceVersion as the precondition", async () => {
   const edge = edgeWithWorkload();
   const failed = edge.cluster.addClaim({
@@ -298,6 +312,16 @@ test("after the limit it is a 504, and the claim stays", async () => {
   edge.cluster.setStatus(NAME, active);
   assert.is((await again).status, 201);
   assert.equal(edge.cluster.verbs(), ["create"]);
+});
+
+test("a claim that becomes active in the moment of the limit is answered", async () => {
+  const edge = edgeWithWorkload();
+  const pending = claim(edge);
+  await waiting(edge);
+  const moment = edge.clock.runNext();
+  edge.cluster.setStatus(NAME, active);
+  await moment;
+  assert.is((await pending).status, 201);
 });
 
 test("contact lost during the wait is a 503 at the limit, not a 504", async () => {

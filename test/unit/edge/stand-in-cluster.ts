@@ -10,6 +10,7 @@ import type { Workload } from "../../../crds/workload.ts";
 import { pairKey } from "../../../edge/claims/claim-pair.ts";
 import { type ClaimWaiters, createClaimWaiters } from "../../../edge/claims/claim-waiters.ts";
 import type { ClusterView, WatchedKind } from "../../../edge/cluster-view.ts";
+import { phaseOf } from "../../../edge/system/phase-of.ts";
 
 export const NAMESPACE = "tenancy";
 
@@ -38,12 +39,12 @@ export class StandInCluster {
 
   constructor() {
     this.view = {
-      claims: this.#watched<Claim, "pair" | "tenant">(
-        { pair: (claim) => pairKey(claim.spec), tenant: (claim) => claim.spec.tenantId },
+      claims: this.#watched<Claim, "pair" | "tenant" | "phase">(
+        { pair: (claim) => pairKey(claim.spec), tenant: (claim) => claim.spec.tenantId, phase: phaseOf },
         (claim) => this.waiters.wake(claim.spec),
       ),
       workloads: this.#watched<Workload, never>({}),
-      pods: this.#watched<Pod, never>({}),
+      pods: this.#watched<Pod, "phase">({ phase: phaseOf }),
     };
     this.client = this.#client();
   }

@@ -34,6 +34,15 @@ test("POST of a name that is taken is a 409 that says how to change it", async (
   assert.is(answer.error, 'workload "app" exists already; change it with PUT /api/v1/workloads/app');
 });
 
+test("POST of a name that is still being deleted is a 409 that says what it waits for", async () => {
+  const edge = testEdge();
+  await edge.call("POST /api/v1/workloads", { body: { name: "app", spec } });
+  await edge.call("DELETE /api/v1/workloads/app");
+  const answer = await edge.call("POST /api/v1/workloads", { body: { name: "app", spec } });
+  assert.is(answer.status, 409);
+  assert.is(answer.error, 'workload "app" is being deleted, and goes when no claim and no pool uses it any more');
+});
+
 test("a bad body is a 400 that lists every problem", async () => {
   const cases: [unknown, RegExp | string][] = [
     [{ spec }, "body.name: is required"],

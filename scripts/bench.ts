@@ -1,0 +1,40 @@
+// npm run bench: how fast claims are, against the bare API calls that they cannot do without (design.md, section 7).
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { type BenchOptions, parseOptions, usage } from "./bench/options.ts";
+import { runBench } from "./bench/run-bench.ts";
+
+const root = join(import.meta.dirname, "..");
+process.env.PATH = `${join(root, "node_modules", ".bin")}:${process.env.PATH}`;
+const stopping = new AbortController();
+for (const signal of ["SIGINT", "SIGTERM"] as const) {
+  process.on(signal, () => {
+    // What was started goes down with this process.
+    if (stopping.signal.aborted) process.exit(130);
+    stopping.abort(new Error(`stopped by ${signal}`));
+  });
+}
+
+const options = readOptions();
+if (options.help) {
+  console.log(usage);
+} else {
+  try {
+    const { report, text, failed } = await runBench({ ...options, root, signal: stopping.signal });
+    if (options.jsonPath !== undefined) writeFileSync(options.jsonPath, `${JSON.stringify(report)}\n`);
+    console.log(text);
+    if (failed) process.exitCode = 1;
+  } catch (error) {
+    console.error(error instanceof Error ? error.message : error);
+    process.exitCode = stopping.signal.aborted ? 130 : 1;
+  }
+}
+
+function readOptions(): BenchOptions {
+  try {
+    return parseOptions(process.argv.slice(2));
+  } catch (error) {
+    console.error(`${error instanceof Error ? error.message : error}\n${usage}`);
+    process.exit(2);
+  }
+}

@@ -1,0 +1,81 @@
+import type { Claim } from "../../../crds/claim.ts";
+import { pods } from "../../../crds/client/built-in-resources.ts";
+import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
+import { claims } from "../../../crds/kinds.ts";
+import type { Pod } from "../../../crds/kubernetes.ts";
+import { annotation, finalizer, label } from "../../../crds/labels.ts";
+import { claimName } from "../../../crds/names.ts";
+import { FLOOR_NAMESPACE } from "../stage/stage.ts";
+
+/** The three writes that a pool claim cannot do without, in sequence, by the client that operator and edge use. */
+export interface PoolFloor {
+  /** Makes them once; returns the milliseconds from the first's start to the last's answer, which `samplesMs` gets too. */
+  sample(): Promise<number>;
+  readonly samplesMs: readonly number[];
+  /** The pod as the last of them left it. */
+  pod(): Pod;
+}
+
+/** @param options.pod a pod that is Ready and is nobody's, to be bound again and again */
+export function createPoolFloor(options: { client: ClusterClient; pod: Pod; tenantPrefix: string }): PoolFloor {
+  const { client, tenantPrefix } = options;
+  let { pod } = options;
+  const samplesMs: number[] = [];
+
+  async function sample(): Promise<number> {
+    const tenantId = `${tenantPrefix}-${samplesMs.length}`;
+    const workloadRef = "floor";
+    const began = performance.now();
+    const claim = await client.create(claims, newClaim(tenantId, workloadRef));
+    pod = await bind(claim);
+    await activate(claim);
+    const ms = performance.now() - began;
+    samplesMs.push(ms);
+    return ms;
+  }
+
+  function bind({ metadata, spec }: Claim): Promise<Pod> {
+    const { name, resourceVersion } = pod.metadata;
+    const bound = {
+      resourceVersion,
+      labels: { [label.tenant]: spec.tenantId, [label.pool]: null, [label.poolStatus]: null },
+      annotations: {
+        [annotation.claimUid]: metadata.uid,
+        [annotation.claim]: metadata.name,
+        [annotation.incarnation]: "0",
+        [annotation.source]: "pool",
+        [annotation.claimedAt]: new Date().toISOString(),
+      },
+    };
+    return client.patch(pods, { namespace: FLOOR_NAMESPACE, name }, { type: "merge", body: { metadata: bound } });
+  }
+
+  function activate({ metadata }: Claim): Promise<Claim> {
+    const { name, resourceVersion } = metadata;
+    const status = {
+      observedGeneration: 1,
+      phase: "Active",
+      instanceId: pod.metadata.name,
+      endpoint: { host: pod.status?.podIP, port: 8080 },
+      source: "pool",
+      claimedAt: new Date().toISOString(),
+    };
+    const body = { metadata: { resourceVersion }, status };
+    return client.patch(claims, { namespace: FLOOR_NAMESPACE, name }, { type: "merge", subresource: "status", body });
+  }
+
+  return { sample, samplesMs, pod: () => pod };
+}
+
+/** As the REST API creates one. */
+function newClaim(tenantId: string, workloadRef: string): Claim {
+  return {
+    metadata: {
+      name: claimName({ tenantId, workloadRef }),
+      namespace: FLOOR_NAMESPACE,
+      labels: { [label.tenant]: tenantId },
+      finalizers: [finalizer.release],
+    },
+    spec: { tenantId, workloadRef, resume: false },
+  };
+}

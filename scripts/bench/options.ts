@@ -1,0 +1,52 @@
+import { parseArgs } from "node:util";
+import { PATHS, type PathName } from "./path-name.ts";
+
+export const usage = `usage: npm run bench [-- [--only PATH[,PATH]] [--quick] [--json FILE] [--seed NUMBER] [--profile FOLDER]]
+  --only PATH[,PATH]  measure these alone: ${PATHS.join(" ")}
+  --quick             fewer of each, in less than 50 s; without scale, cold and http unless --only names them
+  --json FILE         write the figures, with every sample, to a file
+  --seed NUMBER       other arrival times (default: 1)
+  --profile FOLDER    have operator and edge write CPU profiles there, which slows them down`;
+
+/** What of it takes longer than a quick look may. */
+const NOT_QUICK: readonly PathName[] = ["scale", "cold", "http"];
+
+export interface BenchOptions {
+  readonly paths: readonly PathName[];
+  readonly quick: boolean;
+  readonly jsonPath: string | undefined;
+  readonly seed: number;
+  readonly profileFolder: string | undefined;
+  readonly help: boolean;
+}
+
+/**
+ * Reads the command line.
+ *
+ * @throws Error that names what is wrong with it
+ */
+export function parseOptions(commandArguments: readonly string[]): BenchOptions {
+  const { values } = parseArgs({
+    args: [...commandArguments],
+    options: {
+      only: { type: "string" },
+      quick: { type: "boolean", default: false },
+      json: { type: "string" },
+      seed: { type: "string", default: "1" },
+      profile: { type: "string" },
+      help: { type: "boolean", default: false },
+    },
+  });
+  const named = values.only?.split(",").map((name) => name.trim());
+  const unknown = named?.filter((name) => !PATHS.some((path) => path === name)) ?? [];
+  if (unknown.length > 0) throw new Error(`--only: there is no path ${unknown.join(", ")}; use ${PATHS.join(", ")}`);
+  if (!/^\d{1,9}$/.test(values.seed)) throw new Error(`--seed: must be a whole number, got "${values.seed}"`);
+  return {
+    paths: PATHS.filter((path) => named?.includes(path) ?? !(values.quick && NOT_QUICK.includes(path))),
+    quick: values.quick,
+    jsonPath: values.json,
+    seed: Number(values.seed),
+    profileFolder: values.profile,
+    help: values.help,
+  };
+}

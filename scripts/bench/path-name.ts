@@ -1,0 +1,14 @@
+/** What can be measured, in the order in which it is. */
+export const PATHS = [
+  "existing",
+  "cold-simulated",
+  "pool",
+  "pool-burst",
+  "refill",
+  "pool-rate",
+  "scale",
+  "cold",
+  "http",
+] as const;
+
+export type PathName = (typeof PATHS)[number];

@@ -1,0 +1,67 @@
+import { pause } from "../../cluster/process/pause.ts";
+import { countRequests } from "../audit/count-requests.ts";
+import type { CountedPath } from "../audit/counted-path.ts";
+import { createLogReader } from "../audit/log-reader.ts";
+import { createWorkload } from "../fixtures/create-workload.ts";
+import { claimCall } from "../load/claim-call.ts";
+import { createTally } from "../load/tally.ts";
+import { timedClaim } from "../load/timed-claim.ts";
+import type { BenchContext } from "./bench-context.ts";
+
+/** The paths whose requests can be counted. */
+export type CountablePath = "existing" | "pool" | "cold";
+
+const CLAIMS = 20;
+
+// A request is written down when it has been answered, and the operator may still be at its last one.
+const LOG_LAG_MS = 500;
+
+const COLD = "bench-counted";
+
+/** Counts at the API server what claims cost it, in its audit log; nothing is timed meanwhile. */
+export async function countPaths(
+  context: BenchContext,
+  { paths, signal }: { paths: readonly CountablePath[]; signal: AbortSignal },
+): Promise<Partial<Record<CountablePath, CountedPath>>> {
+  const { stage } = context;
+  const { edge } = stage;
+  await createWorkload(stage, COLD);
+  const workload = paths.includes("pool") ? (await context.pool(signal)).workload : COLD;
+  const log = createLogReader(await stage.startAudit());
+  await untilClaimable();
+  const counted: Partial<Record<CountablePath, CountedPath>> = {};
+  for (const path of paths) {
+    if (path === "pool") await (await context.pool(signal)).untilFull(signal);
+    counted[path] = await count(path);
+  }
+  return counted;
+
+  async function count(path: CountablePath): Promise<CountedPath> {
+    await pause(LOG_LAG_MS, signal);
+    log.next();
+    const tally = createTally(path);
+    for (let index = 0; index < CLAIMS; index++) {
+      signal.throwIfAborted();
+      const tenantId = path === "existing" ? "counted" : `counted-${path}-${index}`;
+      await timedClaim(edge, { tenantId, workload: path === "pool" ? workload : COLD }, tally);
+    }
+    const { missed, failures } = tally.outcome;
+    if (missed > 0 || Object.keys(failures).length > 0) {
+      throw new Error(`Cannot count ${path}: ${missed} claims went another way, failed: ${JSON.stringify(failures)}`);
+    }
+    await pause(LOG_LAG_MS, signal);
+    return { claims: CLAIMS, requests: countRequests(log.next(), tally.instanceIds) };
+  }
+
+  /** Operator and edge come back by themselves when the API server does. */
+  async function untilClaimable(): Promise<void> {
+    const limit = AbortSignal.any([signal, AbortSignal.timeout(30_000)]);
+    for (;;) {
+      const outcome = await claimCall(edge, { tenantId: "counted", workload: COLD });
+      if (outcome.kind === "answered") return;
+      if (limit.aborted)
+        throw new Error(`Cannot count: no claim succeeds after the API server's restart: ${outcome.why}`);
+      await pause(200, limit);
+    }
+  }
+}

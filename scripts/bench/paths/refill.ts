@@ -1,0 +1,37 @@
+import { createPool } from "../fixtures/pool.ts";
+import type { Measurement } from "../report/measurement.ts";
+import type { BenchContext } from "./bench-context.ts";
+import { withUsage } from "./with-usage.ts";
+
+/** How many pods are started at once in every pool of the bench. */
+export const MAX_FILL_CONCURRENCY = 20;
+
+/** Fills a new pool; a sample is one pod, from when the watch first showed it to when it could be claimed. */
+export async function measureRefill({ stage, quick }: BenchContext, signal: AbortSignal): Promise<Measurement[]> {
+  const size = quick ? 100 : 300;
+  const seenAt = new Map<string, number>();
+  const samplesMs: number[] = [];
+  let perSecond = 0;
+  const usage = await withUsage(stage, async () => {
+    const began = performance.now();
+    const pool = await createPool(stage, {
+      name: "bench-refill",
+      size,
+      maxFillConcurrency: MAX_FILL_CONCURRENCY,
+      onChange({ type, object }, isReady) {
+        const { name } = object.metadata;
+        const since = seenAt.get(name);
+        if (type === "added") seenAt.set(name, performance.now());
+        else if (since !== undefined && isReady) {
+          samplesMs.push(performance.now() - since);
+          seenAt.delete(name);
+        }
+      },
+    });
+    await pool.untilFull(signal);
+    perSecond = size / ((performance.now() - began) / 1000);
+    await pool.remove(signal);
+  });
+  const note = `one pod a sample, ${MAX_FILL_CONCURRENCY} started at once, each ready 50 ms after its node took it`;
+  return [{ path: "refill", samplesMs, missed: 0, failures: {}, usage, perSecond, note }];
+}

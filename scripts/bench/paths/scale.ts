@@ -1,0 +1,97 @@
+import { pods } from "../../../crds/client/built-in-resources.ts";
+import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
+import { claims } from "../../../crds/kinds.ts";
+import type { KubernetesObject } from "../../../crds/kubernetes.ts";
+import type { Resource } from "../../../crds/resource.ts";
+import { createWorkload } from "../fixtures/create-workload.ts";
+import { inParallel } from "../load/in-parallel.ts";
+import { createTally } from "../load/tally.ts";
+import { timedClaim } from "../load/timed-claim.ts";
+import type { Measurement } from "../report/measurement.ts";
+import type { ScaleResult } from "../report/scale-result.ts";
+import { programMetricsUsage } from "../stage/program-metrics-usage.ts";
+import { NAMESPACE } from "../stage/stage.ts";
+import type { BenchContext } from "./bench-context.ts";
+import { measurePool } from "./pool-one-at-a-time.ts";
+import { reportEvery } from "./report-every.ts";
+
+const FULL = { pods: 10_000, claims: 5000 };
+const QUICK = { pods: 1000, claims: 500 };
+const RESTARTS = 3;
+
+/** Fills the cluster, then measures the pool path, the operator's memory and how soon a new operator works, in the crowd. */
+export async function measureScale(
+  context: BenchContext,
+  signal: AbortSignal,
+): Promise<{ measurements: Measurement[]; scale: ScaleResult }> {
+  const { stage, quick, log } = context;
+  const { client, edge } = stage;
+  const wanted = quick ? QUICK : FULL;
+  const pool = await context.pool(signal);
+  await fill();
+  const standing = { pods: await countOf(client, pods), claims: await countOf(client, claims) };
+  log(`${standing.pods} pods and ${standing.claims} claims stand`);
+
+  const before = await stage.operator().metrics();
+  const measurements = await measurePool(context, { path: "pool-at-scale", signal });
+  const after = await stage.operator().metrics();
+  const difference = (name: string) => after.sum(name) - before.sum(name);
+  const reconciles = difference("tenancy_operator_reconcile_seconds_count");
+  const { rssMb } = await programMetricsUsage(stage.operator());
+
+  const restartSamplesMs: number[] = [];
+  for (let index = 0; index < RESTARTS; index++) {
+    const ms = await restart(index);
+    log(`restart ${index + 1} of ${RESTARTS}: a claim that waited was answered ${Math.round(ms)} ms after the start`);
+    restartSamplesMs.push(ms);
+  }
+  const scale: ScaleResult = {
+    ...standing,
+    rssMb,
+    rssAfterRestartMb: (await programMetricsUsage(stage.operator())).rssMb,
+    restartMs: Math.max(...restartSamplesMs),
+    restartSamplesMs,
+    cpuMsPerReconcile: (difference("process_cpu_seconds_total") * 1000) / reconciles,
+  };
+  return { measurements, scale };
+
+  /** Half of the pods warm, half of them claimed. */
+  async function fill(): Promise<void> {
+    await createWorkload(stage, "bench-crowd");
+    const missing = Math.max(0, wanted.claims - (await countOf(client, claims)));
+    const tenants = Array.from({ length: missing }, (_, index) => `crowd-${index}`);
+    const tally = createTally("cold");
+    await pool.resize(wanted.pods - wanted.claims);
+    await reportEvery(
+      log,
+      () => `${tally.size} of ${missing} claims, ${pool.warm.readyCount()} pods warm`,
+      async () => {
+        await inParallel(tenants, 32, async (tenantId) => {
+          signal.throwIfAborted();
+          await timedClaim(edge, { tenantId, workload: "bench-crowd" }, tally);
+        });
+        await pool.untilFull(signal);
+      },
+    );
+    const { failures } = tally.outcome;
+    if (Object.keys(failures).length > 0) throw new Error(`Cannot fill the cluster: ${JSON.stringify(failures)}`);
+  }
+
+  async function restart(index: number): Promise<number> {
+    const operator = await stage.restartOperator();
+    const tally = createTally("pool");
+    const claim = { tenantId: `restart-${index}`, workload: pool.workload, intendedAt: operator.startedAt };
+    await timedClaim(edge, claim, tally);
+    await operator.ready;
+    const [ms = Number.POSITIVE_INFINITY] = tally.outcome.samplesMs;
+    if (!Number.isFinite(ms))
+      throw new Error(`A claim after a restart failed: ${JSON.stringify(tally.outcome.failures)}`);
+    return ms;
+  }
+}
+
+/** How many objects of a kind the API server holds for us, which it tells without sending them. */
+async function countOf<T extends KubernetesObject>(client: ClusterClient, resource: Resource<T>): Promise<number> {
+  const { items, metadata } = await client.list(resource, { namespace: NAMESPACE, limit: 1 });
+  return items.length + (metadata.remainingItemCount ?? 0);
+}

@@ -1,0 +1,61 @@
+import type { Log } from "../cluster/log.ts";
+import { bundleOperator } from "../start/bundle-operator.ts";
+import { requestsPerClaim } from "./audit/requests-per-claim.ts";
+import type { BenchOptions } from "./options.ts";
+import type { PathName } from "./path-name.ts";
+import type { CountablePath } from "./paths/count-paths.ts";
+import type { BenchReport } from "./report/bench-report.ts";
+import { currentCommit } from "./report/commit.ts";
+import { failedRow } from "./report/failed-row.ts";
+import { describeMachine } from "./report/machine.ts";
+import { renderReport } from "./report/render-report.ts";
+import type { Row } from "./report/row.ts";
+import { summarise } from "./report/summarise.ts";
+import { runSimulated, type SimulatedResult } from "./run-simulated.ts";
+
+const ELSEWHERE: readonly PathName[] = ["cold", "http"];
+const NOTHING: SimulatedResult = { kubernetes: "", results: [], scale: undefined, counted: {} };
+
+/**
+ * Measures what the options ask for, and tells what it does on the standard error.
+ *
+ * @returns the figures, the same as text for people, and whether anything failed
+ */
+export async function runBench(
+  options: BenchOptions & { root: string; signal: AbortSignal },
+): Promise<{ report: BenchReport; text: string; failed: boolean }> {
+  const { paths, quick, seed, root, signal } = options;
+  const log = createProgress();
+  const [commit, machine, bundle] = await Promise.all([currentCommit(root), describeMachine(), bundleOperator(root)]);
+  const startedAt = new Date().toISOString();
+  const simulatedPaths = paths.filter((path) => !ELSEWHERE.includes(path));
+  const simulated =
+    simulatedPaths.length === 0
+      ? NOTHING
+      : await runSimulated({ ...options, paths: simulatedPaths, bundle, log, signal });
+  const { counted, scale, kubernetes } = simulated;
+
+  const rows = simulated.results.flatMap((result): Row[] =>
+    result.kind === "failed"
+      ? [failedRow(result.path, result.error)]
+      : result.measurements.map((measurement) => summarise(measurement, costOf(measurement.path))),
+  );
+  const report: BenchReport = {
+    ...{ commit, startedAt, quick, seed, machine, kubernetes, rows },
+    scale: scale ?? null,
+    requests: counted,
+  };
+  const failed = rows.some((row) => row.error !== undefined || row.failed > 0);
+  return { report, text: renderReport(report), failed };
+
+  function costOf(path: string) {
+    const as: CountablePath = path === "existing" ? "existing" : path.startsWith("cold") ? "cold" : "pool";
+    const found = path === "refill" ? undefined : counted[as];
+    return found && requestsPerClaim(found.requests, found.claims);
+  }
+}
+
+function createProgress(): Log {
+  const began = performance.now();
+  return (line) => process.stderr.write(`${((performance.now() - began) / 1000).toFixed(1).padStart(6)} ${line}\n`);
+}

@@ -1,0 +1,109 @@
+import type { Log } from "../cluster/log.ts";
+import type { CountedPath } from "./audit/counted-path.ts";
+import { SIMULATED_WORKLOAD } from "./fixtures/create-workload.ts";
+import type { BenchOptions } from "./options.ts";
+import type { PathName } from "./path-name.ts";
+import type { BenchContext } from "./paths/bench-context.ts";
+import { measureCold } from "./paths/cold.ts";
+import { type CountablePath, countPaths } from "./paths/count-paths.ts";
+import { createBenchContext } from "./paths/create-bench-context.ts";
+import { measureExisting } from "./paths/existing.ts";
+import { measurePoolBurst } from "./paths/pool-burst.ts";
+import { measurePool } from "./paths/pool-one-at-a-time.ts";
+import { measurePoolRate } from "./paths/pool-rate.ts";
+import { measureRefill } from "./paths/refill.ts";
+import { measureScale } from "./paths/scale.ts";
+import type { Measurement } from "./report/measurement.ts";
+import type { ScaleResult } from "./report/scale-result.ts";
+import { type PathResult, runPath } from "./run-path.ts";
+import { startSimulatedStage } from "./stage/start-simulated-stage.ts";
+
+/** What was found on simulated nodes. */
+export interface SimulatedResult {
+  readonly kubernetes: string;
+  readonly results: readonly PathResult[];
+  readonly scale: ScaleResult | undefined;
+  readonly counted: Partial<Record<CountablePath, CountedPath>>;
+}
+
+const LIMIT_MS: Readonly<Partial<Record<PathName, number>>> = { "pool-rate": 300_000, scale: 600_000 };
+const OTHERS_LIMIT_MS = 180_000;
+const COUNTED_AS: Readonly<Partial<Record<PathName, CountablePath>>> = {
+  existing: "existing",
+  "cold-simulated": "cold",
+  pool: "pool",
+  "pool-burst": "pool",
+  "pool-rate": "pool",
+  scale: "pool",
+};
+
+/** Measures the named paths one after the other on one control plane, then counts what they cost its API server. */
+export async function runSimulated(
+  options: BenchOptions & { bundle: string; log: Log; signal: AbortSignal },
+): Promise<SimulatedResult> {
+  const { paths, quick, seed, log, signal } = options;
+  log("-> control plane with simulated nodes, operator, edge");
+  const stage = await startSimulatedStage(options);
+  try {
+    const context = createBenchContext({ stage, quick, seed, log: (line) => log(`   ${line}`) });
+    let scale: ScaleResult | undefined;
+    const results: PathResult[] = [];
+    for (const path of paths) {
+      const limitMs = LIMIT_MS[path] ?? OTHERS_LIMIT_MS;
+      results.push(await runPath({ path, limitMs, run: (limit) => measure(path, limit), log, signal }));
+    }
+    const counted = await count();
+    return { kubernetes: stage.version, results, scale, counted };
+
+    async function measure(path: PathName, limit: AbortSignal): Promise<Measurement[]> {
+      if (path !== "scale") return measurePath(path, context, limit);
+      const found = await measureScale(context, limit);
+      scale = found.scale;
+      return found.measurements;
+    }
+
+    async function count(): Promise<SimulatedResult["counted"]> {
+      const countable = new Set(paths.map((path) => COUNTED_AS[path]).filter((path) => path !== undefined));
+      if (countable.size === 0) return {};
+      let found: SimulatedResult["counted"] = {};
+      const run = async (limit: AbortSignal) => {
+        found = await countPaths(context, { paths: [...countable], signal: limit });
+        return [];
+      };
+      results.push(await runPath({ path: "requests", limitMs: OTHERS_LIMIT_MS, run, log, signal }));
+      return found;
+    }
+  } finally {
+    await stage.stop();
+  }
+}
+
+function measurePath(path: PathName, context: BenchContext, signal: AbortSignal): Promise<Measurement[]> {
+  switch (path) {
+    case "existing":
+      return measureExisting(context, signal);
+    case "cold-simulated":
+      return measureCold(context.stage, {
+        path,
+        n: context.quick ? 20 : 100,
+        spec: SIMULATED_WORKLOAD,
+        note: "pods without containers, each Ready 50 ms after its node took it; floor: a bare pod",
+        log: context.log,
+        signal,
+      });
+    case "pool":
+      return measurePool(context, { path, signal });
+    case "pool-burst":
+      return measurePoolBurst(context, signal);
+    case "refill":
+      return measureRefill(context, signal);
+    case "pool-rate":
+      return measurePoolRate(context, signal);
+    case "scale":
+    case "cold":
+    case "http":
+      throw new Error(`Cannot measure ${path} here`);
+    default:
+      return path satisfies never;
+  }
+}

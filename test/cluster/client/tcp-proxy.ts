@@ -1,0 +1,70 @@
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+
+export interface TcpProxy {
+  readonly port: number;
+  /** Ends every connection; new ones are let through. */
+  cut(): void;
+  /** Lets nothing more through on the connections there are, and leaves them open, as a broken network does. */
+  freeze(): void;
+  /** Ends every connection and turns new ones away, until `admit`. */
+  block(): void;
+  admit(): void;
+  /** Connections that were made so far. */
+  connections(): number;
+  close(): Promise<void>;
+}
+
+/** Stands between a client and a server on loopback, and makes the network misbehave. */
+export async function startTcpProxy(target: { port: number }): Promise<TcpProxy> {
+  const sockets = new Set<Socket>();
+  let blocked = false;
+  let connections = 0;
+
+  const server = createServer((inner) => {
+    if (blocked) {
+      inner.destroy();
+      return;
+    }
+    connections += 1;
+    const outer = connect(target.port, "127.0.0.1");
+    for (const [from, to] of [
+      [inner, outer],
+      [outer, inner],
+    ] as const) {
+      sockets.add(from);
+      from.setNoDelay(true);
+      from.pipe(to);
+      from.on("error", () => to.destroy());
+      from.on("close", () => {
+        sockets.delete(from);
+        to.destroy();
+      });
+    }
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+
+  function cut(): void {
+    for (const socket of sockets) socket.destroy();
+  }
+
+  return {
+    port: (server.address() as AddressInfo).port,
+    cut,
+    freeze() {
+      for (const socket of sockets) socket.unpipe().pause();
+    },
+    block() {
+      blocked = true;
+      cut();
+    },
+    admit() {
+      blocked = false;
+    },
+    connections: () => connections,
+    close() {
+      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      cut();
+      return closed;
+    },
+  };
+}

@@ -1,0 +1,104 @@
+import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { freePort } from "../../../scripts/cluster/process/free-port.ts";
+
+const root = join(import.meta.dirname, "..", "..", "..");
+// A machine that has built nothing yet builds Kubernetes first.
+const START_LIMIT_MS = 30 * 60_000;
+const STOP_LIMIT_MS = 60_000;
+
+/** `npm start` as a user runs it, on a local cluster of its own. */
+export interface Stack {
+  url: string;
+  kubeconfigPath: string;
+  /** What it has printed so far. */
+  output(): string;
+  kubectl(...commandArguments: string[]): Promise<string>;
+  call(
+    method: string,
+    path: string,
+    body?: unknown,
+  ): Promise<{ status: number; body: Record<string, unknown> & { error?: string } }>;
+  /** As Ctrl-C does. Resolves with the exit code. */
+  interrupt(): Promise<number | null>;
+}
+
+export async function startStack(name: string, env: Record<string, string> = {}): Promise<Stack> {
+  const listen = `127.0.0.1:${await freePort()}`;
+  const child = spawn(process.execPath, ["scripts/bootstrap.mjs", "scripts/start.ts", "--name", name], {
+    cwd: root,
+    env: {
+      ...process.env,
+      TENANCY_LISTEN: listen,
+      TENANCY_OPERATOR_LISTEN: "127.0.0.1:0",
+      TENANCY_EDGE_METRICS_LISTEN: "127.0.0.1:0",
+      ...env,
+    },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let output = "";
+  child.stdout.on("data", (chunk) => (output += chunk));
+  child.stderr.on("data", (chunk) => (output += chunk));
+  await untilReady(child, () => output);
+  const kubeconfigPath = /KUBECONFIG=(\S+)/.exec(output)?.[1] ?? "";
+  const url = `http://${listen}`;
+  return {
+    url,
+    kubeconfigPath,
+    output: () => output,
+    async kubectl(...commandArguments) {
+      const { stdout } = await promisify(execFile)("kubectl", [
+        "--kubeconfig",
+        kubeconfigPath,
+        "-n",
+        "tenancy",
+        ...commandArguments,
+      ]);
+      return stdout;
+    },
+    async call(method, path, body) {
+      const response = await fetch(`${url}/api/v1${path}`, {
+        method,
+        ...(body !== undefined && { body: JSON.stringify(body), headers: { "content-type": "application/json" } }),
+      });
+      return { status: response.status, body: (await response.json()) as Record<string, unknown> };
+    },
+    interrupt() {
+      return new Promise((resolve, reject) => {
+        const timer = setTimeout(
+          () => reject(new Error(`npm start has not stopped after ${STOP_LIMIT_MS / 1000} s:\n${output}`)),
+          STOP_LIMIT_MS,
+        );
+        child.once("exit", (code) => {
+          clearTimeout(timer);
+          resolve(code);
+        });
+        child.kill("SIGINT");
+      });
+    },
+  };
+}
+
+function untilReady(child: ChildProcess, output: () => string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(
+      () => end(() => reject(new Error(`npm start is not ready:\n${output()}`))),
+      START_LIMIT_MS,
+    );
+    child.once("exit", onExit);
+    child.stdout?.on("data", onData);
+    function onExit(code: number | null): void {
+      end(() => reject(new Error(`npm start ended with ${code}:\n${output()}`)));
+    }
+    function onData(): void {
+      if (/^ready in /m.test(output())) end(resolve);
+    }
+    function end(settle: () => void): void {
+      clearTimeout(timer);
+      child.off("exit", onExit);
+      child.stdout?.off("data", onData);
+      settle();
+    }
+  });
+}

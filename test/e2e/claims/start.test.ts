@@ -1,0 +1,125 @@
+// @limit 2400
+import { exec } from "node:child_process";
+import { promisify } from "node:util";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { type Stack, startStack } from "./stack.ts";
+
+const test = suite("npm start");
+let stack: Stack;
+
+test.before(async () => {
+  stack = await startStack("e2e-start").catch((error: Error) => {
+    // The test library says nothing of what fails before the first test.
+    console.log(error.message);
+    throw error;
+  });
+});
+
+interface Claimed {
+  instanceId: string;
+  source: string;
+  endpoint: { host: string; port: number };
+}
+
+async function claim(tenantId: string, workload: string): Promise<Claimed> {
+  const { status, body } = await stack.call("POST", `/tenants/${tenantId}/claim`, { workload });
+  assert.is(status, 201, JSON.stringify(body));
+  return body as unknown as Claimed;
+}
+
+async function createWorkload(name: string, image: string, rest: object = {}): Promise<void> {
+  const spec = { image: { ref: image }, resources: { memoryMb: 64 }, ...rest };
+  const { status, body } = await stack.call("POST", "/workloads", { name, spec });
+  assert.is(status, 201, JSON.stringify(body));
+}
+
+test("prints a claim as JSON, and lines that work as they stand", async () => {
+  const [json = "{}"] = /\{[\s\S]*?\n\}/.exec(stack.output()) ?? [];
+  assert.is(JSON.parse(json).tenantId, "alice");
+  assert.is(JSON.parse(json).phase, "Active");
+  const lines = [...stack.output().matchAll(/^.*?: +(curl .*)$/gm)].map(([, line]) => line ?? "");
+  assert.is(lines.length, 4);
+  const answers: string[] = [];
+  for (const line of lines)
+    answers.push((await promisify(exec)(`${line} --silent --show-error --fail-with-body`)).stdout);
+  assert.match(answers[0] ?? "", /hello/i);
+  assert.is(JSON.parse(answers[1] ?? "").phase, "Active");
+  assert.is(JSON.parse(answers[2] ?? "").length, 2);
+  assert.is(JSON.parse(answers[3] ?? "").status, "released");
+});
+
+test("a claimed pod answers HTTP, two tenants have two pods, and kubectl shows both claims", async () => {
+  const [erin, frank] = await Promise.all([claim("erin", "hello"), claim("frank", "hello")]);
+  const pages = await Promise.all(
+    [erin, frank].map(async ({ endpoint }) => (await fetch(`http://${endpoint.host}:${endpoint.port}/`)).text()),
+  );
+  assert.match(pages[0] ?? "", new RegExp(erin.instanceId));
+  assert.match(pages[1] ?? "", new RegExp(frank.instanceId));
+  const shown = await stack.kubectl("get", "tenancy");
+  assert.match(shown, /claim-erin-hello\s+erin\s+hello\s+Active\s+cold/);
+  assert.match(shown, /hello\s+localhost\/tenancy-hello:1\s+none\s+Ready/);
+});
+
+test("an image that runs as root gets its pod without runAsNonRoot, and capabilities dropped all the same", async () => {
+  await createWorkload("rooted", "localhost/tenancy-hello-root:1", { network: { ports: [8080] } });
+  const { instanceId, endpoint } = await claim("erin", "rooted");
+  assert.ok((await fetch(`http://${endpoint.host}:${endpoint.port}/`)).ok);
+  const status = await stack.kubectl("exec", instanceId, "--", "cat", "/proc/1/status");
+  assert.match(status, /^Uid:\s+0/m);
+  assert.match(status, /^CapEff:\s+0000000000000000$/m);
+  assert.match(status, /^NoNewPrivs:\s+1$/m);
+});
+
+test("an image that does not exist, and one that crashes: an error that says what to do, on the claim as in kubectl describe", async () => {
+  await createWorkload("missing", "localhost/does-not-exist:1");
+  await createWorkload("crashing", "localhost/tenancy-crash:1");
+  const [missing, crashing] = await Promise.all(
+    ["missing", "crashing"].map((workload) => stack.call("POST", "/tenants/erin/claim", { workload })),
+  );
+  assert.is(missing?.status, 500);
+  assert.match(missing?.body.error ?? "", /localhost\/does-not-exist:1 cannot be pulled.*mend the workload/s);
+  // The kubelet's pauses between restarts are longer than a claim call waits.
+  if (crashing?.status === 504) await untilClaimIsError("claim-erin-crashing");
+  const described = await stack.kubectl("describe", "tenancyclaim", "claim-erin-crashing");
+  assert.match(described, /CrashLooping/);
+  assert.match(described, /ends again and again.*exit code 1/s);
+  assert.match(described, /mend the workload, then claim again/);
+});
+
+async function untilClaimIsError(name: string): Promise<void> {
+  for (let tries = 0; tries < 120; tries++) {
+    if ((await stack.kubectl("get", "tenancyclaim", name, "-o", "jsonpath={.status.phase}")) === "Error") return;
+    await new Promise((resolve) => setTimeout(resolve, 500));
+  }
+  assert.unreachable(`${name} is not in Error after 60 s`);
+}
+
+test("a full quota is 503 with what to do, and released claims make room", async () => {
+  await stack.kubectl("create", "quota", "full", "--hard=pods=1");
+  // The controller that counts has to have seen it.
+  while (!(await stack.kubectl("get", "quota", "full", "-o", "jsonpath={.status.used.pods}")))
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  const refused = await stack.call("POST", "/tenants/grace/claim", { workload: "hello" });
+  assert.is(refused.status, 503);
+  assert.match(refused.body.error ?? "", /release one or raise its quota/);
+  await stack.kubectl("delete", "quota", "full");
+  await claim("grace", "hello");
+});
+
+test("release?wait=true answers when pod and claim are gone", async () => {
+  const { instanceId } = await claim("heidi", "hello");
+  assert.is((await stack.call("POST", "/tenants/heidi/release?wait=true", { workload: "hello" })).status, 200);
+  assert.not.match(await stack.kubectl("get", "pods", "-o", "name"), new RegExp(instanceId));
+  assert.not.match(await stack.kubectl("get", "tenancyclaims", "-o", "name"), /heidi/);
+});
+
+test("Ctrl-C stops all of it, and leaves nothing running", async () => {
+  assert.is(await stack.interrupt(), 0, stack.output());
+  const { stdout } = await promisify(exec)("ps -eo args");
+  assert.not.match(stdout, /e2e-start/);
+  const mounts = (await promisify(exec)("findmnt -rno TARGET")).stdout;
+  assert.not.match(mounts, /e2e-start/);
+});
+
+test.run();

@@ -1,0 +1,216 @@
+import { existsSync, readFileSync } from "node:fs";
+import { request } from "node:http";
+import { join } from "node:path";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { type ClusterState, readClusterState } from "../../../scripts/cluster/cluster-state.ts";
+import { downLocalCluster } from "../../../scripts/cluster/down-local-cluster.ts";
+import { clusterFolder, clustersFolder } from "../../../scripts/cluster/folders.ts";
+import { busyboxFiles, findStaticBusybox } from "../../../scripts/cluster/images/busybox.ts";
+import {
+  BUSYBOX_IMAGE,
+  CRASH_IMAGE,
+  HELLO_IMAGE,
+  HELLO_ROOT_IMAGE,
+} from "../../../scripts/cluster/images/local-images.ts";
+import { importImages } from "../../../scripts/cluster/images.ts";
+import { createApiClient } from "../../../scripts/cluster/kubernetes/api-client.ts";
+import { PRIVATE_FOLDERS } from "../../../scripts/cluster/node/mount-namespace.ts";
+import { isRunning, type ProcessIdentity } from "../../../scripts/cluster/process/process-identity.ts";
+import { runCommand } from "../../../scripts/cluster/process/run-command.ts";
+import { stopProcess } from "../../../scripts/cluster/process/stop-process.ts";
+import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
+import { slotOf } from "../../../scripts/cluster/slot.ts";
+import { statusLocalCluster } from "../../../scripts/cluster/status-local-cluster.ts";
+import { type LocalCluster, upLocalCluster } from "../../../scripts/cluster/up-local-cluster.ts";
+
+const name = `test-e2e-${process.pid}`;
+const test = suite<{ cluster: LocalCluster; before: Machine | undefined }>("upLocalCluster");
+
+/** What the last of the complete clusters leaves as the first one found it. */
+interface Machine {
+  readonly settings: string;
+  readonly folders: readonly boolean[];
+}
+
+/** Returns how the machine is, or undefined while a cluster of somebody else runs beside the test. */
+function machine(): Machine | undefined {
+  if (existsSync(join(clustersFolder(), "host-before.json"))) return undefined;
+  const settings = ["net/ipv4/ip_forward", "vm/overcommit_memory", "kernel/panic", "kernel/panic_on_oops"];
+  return {
+    settings: settings.map((setting) => readFileSync(`/proc/sys/${setting}`, "utf8").trim()).join(" "),
+    folders: PRIVATE_FOLDERS.map((folder) => existsSync(folder)),
+  };
+}
+
+async function links(...filter: string[]): Promise<string[]> {
+  const found = JSON.parse(await runCommand("ip", ["-json", "link", "show", ...filter])) as { ifname?: string }[];
+  return found.flatMap(({ ifname }) => (ifname === undefined ? [] : [ifname]));
+}
+
+function kubectl({ kubectlPath, kubeconfigPath }: LocalCluster, ...words: string[]): Promise<string> {
+  return runCommand(kubectlPath, ["--kubeconfig", kubeconfigPath, ...words]);
+}
+
+async function createPod(cluster: LocalCluster, pod: string, image: string, more: object = {}): Promise<void> {
+  const client = createApiClient(cluster.kubeconfigPath);
+  const { status, text } = await client.call({
+    ...{ method: "POST", path: "/api/v1/namespaces/default/pods" },
+    body: {
+      metadata: { name: pod },
+      spec: { automountServiceAccountToken: false, containers: [{ name: "main", image, ...more }] },
+    },
+  });
+  client.close();
+  assert.is(status, 201, text);
+}
+
+async function until(cluster: LocalCluster, pod: string, path: string, expected: RegExp): Promise<void> {
+  let last = "";
+  await waitUntil(
+    async () => {
+      last = await kubectl(cluster, "get", "pod", pod, "-o", `jsonpath=${path}`);
+      return expected.test(last);
+    },
+    { what: `${path} of ${pod} to match ${expected}`, limitMs: 30_000, intervalMs: 100, explain: () => last },
+  );
+}
+
+function fetchText(url: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const outgoing = request(url, { agent: false, timeout: 5000 }, (incoming) => {
+      let text = "";
+      incoming.on("data", (chunk: Buffer) => (text += chunk.toString("utf8")));
+      incoming.once("end", () => resolve(text));
+    });
+    outgoing.once("error", reject);
+    outgoing.end();
+  });
+}
+
+const READY = '{.status.conditions[?(@.type=="Ready")].status}';
+
+test.before(async (context) => {
+  context.before = machine();
+  const started = performance.now();
+  context.cluster = await upLocalCluster({ name, log: (line) => console.log(line) });
+  console.log(`note: cluster up after ${((performance.now() - started) / 1000).toFixed(1)} s`);
+});
+test.after(() => downLocalCluster({ name }));
+
+test("starts a pod that answers, within about a second", async ({ cluster }) => {
+  const started = performance.now();
+  await createPod(cluster, "hello", HELLO_IMAGE, { securityContext: { runAsNonRoot: true } });
+  const client = createApiClient(cluster.kubeconfigPath);
+  const pod = await waitUntil(
+    async () => {
+      const { text } = await client.call({ method: "GET", path: "/api/v1/namespaces/default/pods/hello" });
+      const { status } = JSON.parse(text) as {
+        status: { podIP: string; conditions?: { type: string; status: string }[] };
+      };
+      return (
+        status.conditions?.some((condition) => condition.type === "Ready" && condition.status === "True") && status
+      );
+    },
+    { what: "the pod to be ready", limitMs: 30_000, intervalMs: 10 },
+  );
+  client.close();
+  console.log(`note: pod ready after ${Math.round(performance.now() - started)} ms`);
+  assert.match(await fetchText(`http://${pod.podIP}:8080/`), /hello from hello/);
+  assert.is(await fetchText(`http://${pod.podIP}:8080/healthz`), "ok\n");
+});
+
+test("lets kubectl exec into a pod and read its log", async ({ cluster }) => {
+  await createPod(cluster, "talk", BUSYBOX_IMAGE, { command: ["sh", "-c", "echo spoken; exec sleep 600"] });
+  await until(cluster, "talk", READY, /True/);
+  assert.match(await kubectl(cluster, "logs", "talk"), /spoken/);
+  assert.is(await kubectl(cluster, "exec", "talk", "--", "sh", "-c", "id -u; hostname"), "0\ntalk\n");
+});
+
+test("lets pods reach each other and this machine, and nothing beyond", async ({ cluster }) => {
+  const address = await kubectl(cluster, "get", "pod", "hello", "-o", "jsonpath={.status.podIP}");
+  const from = (...command: string[]) => kubectl(cluster, "exec", "talk", "--", ...command);
+  // Debian's static busybox crashes on wget's own -T.
+  assert.match(await from("timeout", "3", "wget", "-q", "-O-", `http://${address}:8080/healthz`), /ok/);
+  assert.match(await from("ping", "-c", "1", "-W", "2", cluster.hostAddress), /1 packets received/);
+  await from("ping", "-c", "1", "-W", "1", "192.0.2.1").then(
+    () => assert.unreachable(),
+    (error: Error) => assert.match(error.message, /status 1/),
+  );
+});
+
+test("ends a pod of the hello image as soon as it is asked to", async ({ cluster }) => {
+  const started = performance.now();
+  await kubectl(cluster, "delete", "pod", "hello", "--grace-period=30");
+  // Kubelets before 1.22 look only every ten seconds whether a pod that has ended can go.
+  assert.ok(performance.now() - started < (cluster.version.startsWith("v1.20.") ? 15_000 : 5000));
+});
+
+test("reports what the example images are made for", async ({ cluster }) => {
+  await createPod(cluster, "crash", CRASH_IMAGE);
+  await createPod(cluster, "root", HELLO_ROOT_IMAGE, { securityContext: { runAsNonRoot: true } });
+  await until(cluster, "crash", "{.status.containerStatuses[0].restartCount}", /[1-9]/);
+  assert.match(await kubectl(cluster, "logs", "crash"), /tenancy-crash: ends with status 1/);
+  await until(
+    cluster,
+    "root",
+    "{.status.containerStatuses[0].state.waiting.message}",
+    /^container has runAsNonRoot and image will run as root/,
+  );
+});
+
+test("takes further images without a registry, and none twice", async ({ cluster }) => {
+  const files = await busyboxFiles(await findStaticBusybox(() => undefined));
+  const image = { name: "localhost/of-the-test:1", files, command: ["sh", "-c", "echo imported; sleep 600"] };
+  assert.equal(await importImages(name, [image]), [image.name]);
+  assert.equal(await importImages(name, [image]), []);
+  await createPod(cluster, "imported", image.name);
+  await until(cluster, "imported", READY, /True/);
+  assert.match(await kubectl(cluster, "logs", "imported"), /imported/);
+});
+
+test("finds a cluster that is up in about a second", async ({ cluster }) => {
+  const started = performance.now();
+  const again = await upLocalCluster({ name });
+  const took = performance.now() - started;
+  console.log(`note: up again after ${Math.round(took)} ms`);
+  assert.ok(again.wasRunning);
+  assert.is(again.server, cluster.server);
+  assert.ok(took < 3000);
+});
+
+test("starts a cluster afresh of which a part has died", async () => {
+  const kubelet = readClusterState(clusterFolder(name))?.processes.find((process) => process.name === "kubelet");
+  await stopProcess(kubelet?.identity as ProcessIdentity, { name: "kubelet", graceMs: 0 });
+  assert.is((await statusLocalCluster({ name }))?.ready, false);
+  const lines: string[] = [];
+  const again = await upLocalCluster({ name, log: (line) => lines.push(line) });
+  assert.not.ok(again.wasRunning);
+  assert.ok(lines.some((line) => /is not whole \(kubelet\), so it is started afresh/.test(line)));
+  await createPod(again, "fresh", HELLO_IMAGE);
+  await until(again, "fresh", READY, /True/);
+});
+
+test("leaves nothing behind when it goes, with pods still in it", async ({ before }) => {
+  const { processes, slot } = readClusterState(clusterFolder(name)) as ClusterState;
+  const { bridge } = slotOf(slot as number);
+  const ours = [bridge, ...(await links("master", bridge))];
+  assert.is(processes.length, 6);
+  assert.ok(ours.length > 1, "a pod is plugged into the bridge");
+  await downLocalCluster({ name });
+  const left = await links();
+  assert.equal(
+    ours.filter((link) => left.includes(link)),
+    [],
+  );
+  assert.not.ok(readFileSync("/proc/self/mounts", "utf8").includes(clusterFolder(name)));
+  const after = machine();
+  if (before !== undefined && after !== undefined) assert.equal(after, before);
+  assert.not.ok(processes.some(({ identity }) => isRunning(identity)));
+  assert.not.ok(existsSync(clusterFolder(name)));
+  assert.is(await runCommand("pgrep", ["-f", clusterFolder(name)]).catch(() => ""), "");
+  assert.is(await runCommand("find", ["/sys/fs/cgroup", "-name", `tenancy-cluster-${name}`]), "");
+  assert.is(await statusLocalCluster({ name }), undefined);
+});
+
+test.run();

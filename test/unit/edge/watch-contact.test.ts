@@ -1,0 +1,48 @@
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { createWatchContact } from "../../../edge/watch-contact.ts";
+import { manualClock } from "../manual-clock.ts";
+
+const test = suite("createWatchContact");
+
+async function pass(clock: ReturnType<typeof manualClock>, ms: number): Promise<void> {
+  clock.after(ms, () => undefined);
+  await clock.runNext();
+}
+
+test("is in contact once the first watch is open, not before", () => {
+  const contact = createWatchContact(manualClock());
+  assert.is(contact.inContact(), false);
+  for (const kind of ["empty", "init-page", "init-listed"] as const) {
+    contact.onState({ kind });
+    assert.is(contact.inContact(), false, kind);
+  }
+  contact.onState({ kind: "watching" });
+  assert.is(contact.inContact(), true);
+});
+
+test("a quiet watch stays in contact", async () => {
+  const clock = manualClock();
+  const contact = createWatchContact(clock);
+  contact.onState({ kind: "watching" });
+  await pass(clock, 3_600_000);
+  assert.is(contact.inContact(), true);
+});
+
+test("between one watch and the next it stays in contact for two seconds, counted from the end of the watch", async () => {
+  const clock = manualClock();
+  const contact = createWatchContact(clock);
+  contact.onState({ kind: "watching" });
+  contact.onState({ kind: "init-listed" });
+  await pass(clock, 1500);
+  assert.is(contact.inContact(), true);
+  contact.onState({ kind: "empty" });
+  await pass(clock, 500);
+  assert.is(contact.inContact(), false);
+  contact.onState({ kind: "init-listed" });
+  assert.is(contact.inContact(), false);
+  contact.onState({ kind: "watching" });
+  assert.is(contact.inContact(), true);
+});
+
+test.run();
