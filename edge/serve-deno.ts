@@ -26,6 +26,16 @@ declare const Deno: {
  * Run Deno with `--unstable-no-legacy-abort`, else it warns once that it aborts the signal of answered requests too, which does no harm.
  */
 export const serveDeno: Serve = async ({ handler, listen, log }) => {
+  // Deno cannot cut what a shutdown waits for, so what outlives the grace is answered instead.
+  const giveUps = new Set<() => void>();
+  const answer = (request: Request): Promise<Response> =>
+    new Promise((resolve, reject) => {
+      const giveUp = (): void => resolve(jsonResponse({ error: "the server stops; try again" }, { status: 503 }));
+      giveUps.add(giveUp);
+      handler(request)
+        .then(resolve, reject)
+        .finally(() => giveUps.delete(giveUp));
+    });
   const server = Deno.serve(
     {
       hostname: listen.hostname,
@@ -37,11 +47,14 @@ export const serveDeno: Serve = async ({ handler, listen, log }) => {
         return jsonResponse({ error: "internal error" }, { status: 500 });
       },
     },
-    (request) => handler(request),
+    answer,
   );
   return {
     url: serverUrl(listen.hostname, server.addr.port),
-    // Deno cannot cut what a shutdown waits for: that happens when the process ends.
-    stop: ({ graceMs }) => within(server.shutdown(), graceMs),
+    async stop({ graceMs }) {
+      const finished = await within(server.shutdown(), graceMs);
+      for (const giveUp of giveUps) giveUp();
+      return finished;
+    },
   };
 };

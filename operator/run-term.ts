@@ -19,6 +19,7 @@ import { reconcilePod } from "./pod/reconcile-pod.ts";
 import { createFailureRecord } from "./pool/pool-failures.ts";
 import { memberState } from "./pool/pool-member.ts";
 import { reconcilePool } from "./pool/reconcile-pool.ts";
+import { refreshMembers } from "./pool/refresh-members.ts";
 import { writePoolStatus } from "./pool/write-pool-status.ts";
 import { createQueue } from "./queue.ts";
 import { reconcileWorkload } from "./workload/reconcile-workload.ts";
@@ -61,11 +62,20 @@ export function runTerm(options: {
       await options.applyNetworkPolicy(policy);
     },
   };
+  let membersAreFresh: Promise<void> | undefined;
   const queue = createQueue({
     lanes: {
       claim: { priority: 0, concurrency: 64, reconcile: (key) => reconcileClaim(key, context) },
       workload: { priority: 1, concurrency: 4, reconcile: (key) => reconcileWorkload(key, context) },
-      pool: { priority: 2, concurrency: 8, reconcile: (key) => reconcilePool(key, context) },
+      pool: {
+        priority: 2,
+        concurrency: 8,
+        async reconcile(key) {
+          membersAreFresh ??= refreshMembers(context).catch(askAgain);
+          await membersAreFresh;
+          return reconcilePool(key, context);
+        },
+      },
       pod: { priority: 3, concurrency: 4, reconcile: (key) => reconcilePod(key, context) },
       poolStatus: { priority: 3, concurrency: 2, reconcile: (key) => writePoolStatus(key, context) },
     },
@@ -73,6 +83,11 @@ export function runTerm(options: {
     onReconciled: ({ lane, outcome, seconds }) => metrics.reconcileSeconds.observe({ lane, outcome }, seconds),
     isWorthLogging: (error) => !(error instanceof NotLeadingError),
   });
+
+  function askAgain(error: unknown): never {
+    membersAreFresh = undefined;
+    throw error;
+  }
 
   function addPool(name: string): void {
     queue.add("pool", `${config.namespace}/${name}`);

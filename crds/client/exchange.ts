@@ -61,7 +61,7 @@ export function exchange<R>(options: ExchangeOptions, read: (response: IncomingM
       const what = cause instanceof Error ? cause.message : String(cause);
       const message = `Cannot ${method} ${secure ? "https" : "http"}://${host}:${port}${path}: ${what}`;
       const connectionWasStale = reused && !answered && !timedOut;
-      reject(new NetworkError(message, { cause, requestWasSent: sent && !failedToConnect(cause), connectionWasStale }));
+      reject(new NetworkError(message, { cause, requestWasSent: sent, connectionWasStale }));
     }
 
     const cancelTimeout = clock.after(timeoutMs, () => {
@@ -75,11 +75,9 @@ export function exchange<R>(options: ExchangeOptions, read: (response: IncomingM
       usedSockets.add(socket);
       // Where it is set, Deno 2.9 sends a request again that fails or is aborted, also one that is no GET.
       request.reusedSocket = false;
-      if (reused) sent = true;
-      else socket.once(secure ? "secureConnect" : "connect", () => (sent = true));
-    });
-    request.on("finish", () => {
-      sent = true;
+      sent = reused || !socket.connecting;
+      // Before this nothing leaves: on a secure connection not before the server's certificate was found to be good.
+      if (!sent) socket.once(secure ? "secureConnect" : "connect", () => (sent = true));
     });
     request.on("error", fail);
     request.on("response", (response) => {
@@ -92,9 +90,4 @@ export function exchange<R>(options: ExchangeOptions, read: (response: IncomingM
     if (options.body === undefined) request.end();
     else request.end(options.body);
   });
-}
-
-function failedToConnect(cause: unknown): boolean {
-  const { code, syscall } = cause as { code?: unknown; syscall?: unknown };
-  return syscall === "connect" || syscall === "getaddrinfo" || code === "ECONNREFUSED" || code === "ENOTFOUND";
 }

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { endpointPort, withDefaults } from "../../crds/defaults.ts";
+import { endpointPort, type ResolvedWorkloadSpec, withDefaults } from "../../crds/defaults.ts";
 import type { Pod, PodSpec, Probe } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
 import type { Workload } from "../../crds/workload.ts";
@@ -91,7 +91,7 @@ function renderPodSpec(workload: Workload, config: OperatorConfig): PodSpec {
           capabilities: { drop: ["ALL"] },
           ...(workload.status?.runsAsRoot !== true && { runAsNonRoot: true }),
         },
-        ...(health?.httpGet !== undefined && probes({ ...health, httpGet: health.httpGet }, config.startTimeoutMs)),
+        ...(health !== undefined && probes(health, { port: ports[0] ?? 0, startTimeoutMs: config.startTimeoutMs })),
       },
     ],
   };
@@ -103,19 +103,20 @@ function renderPodSpec(workload: Workload, config: OperatorConfig): PodSpec {
  * program holds in memory.
  */
 function probes(
-  health: { intervalSeconds: number; unhealthyThreshold: number; httpGet: { path: string; port: number } },
-  startTimeoutMs: number,
+  health: NonNullable<ResolvedWorkloadSpec["health"]>,
+  { port, startTimeoutMs }: { port: number; startTimeoutMs: number },
 ): { startupProbe: Probe; readinessProbe: Probe } {
   const { httpGet, intervalSeconds, unhealthyThreshold } = health;
+  const check = httpGet === undefined ? { tcpSocket: { port } } : { httpGet };
   return {
     startupProbe: {
-      httpGet,
+      ...check,
       periodSeconds: 1,
       timeoutSeconds: 2,
       failureThreshold: Math.ceil(startTimeoutMs / 1000) + 60,
     },
     readinessProbe: {
-      httpGet,
+      ...check,
       periodSeconds: intervalSeconds,
       timeoutSeconds: Math.min(intervalSeconds, 5),
       failureThreshold: unhealthyThreshold,

@@ -66,8 +66,14 @@ function hierarchies(): Hierarchy[] {
 function enableControllers(folder: string): void {
   const available = readFileSync(join(folder, "cgroup.controllers"), "utf8").trim();
   if (available === "") return;
-  const wanted = available.split(" ").map((controller) => `+${controller}`);
-  writeFileSync(join(folder, "cgroup.subtree_control"), wanted.join(" "));
+  for (const controller of available.split(" ")) {
+    try {
+      writeFileSync(join(folder, "cgroup.subtree_control"), `+${controller}`);
+    } catch (error) {
+      // One that the machine does not let go of; a kubelet that needs it says so by name.
+      if (!["EINVAL", "EBUSY", "EOPNOTSUPP"].includes((error as NodeJS.ErrnoException).code ?? "")) throw error;
+    }
+  }
 }
 
 function processesIn(folder: string): number[] {

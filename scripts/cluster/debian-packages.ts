@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import type { Log } from "./log.ts";
 import { runCommand } from "./process/run-command.ts";
 
@@ -33,6 +33,23 @@ export async function installDebianPackages(packages: readonly string[], log: Lo
       });
     }
   }
+}
+
+/** Tells whether this Debian release has a package; the lists are fetched first where there are none, as on a fresh image. */
+export async function isDebianPackage(name: string, log: Log): Promise<boolean> {
+  const hasCandidate = async (): Promise<boolean> =>
+    /Candidate: \d/.test(await runCommand("apt-cache", ["policy", name], { environment: ENVIRONMENT }));
+  if (await hasCandidate()) return true;
+  const lists = "/var/lib/apt/lists";
+  if (
+    process.getuid?.() !== 0 ||
+    (existsSync(lists) && readdirSync(lists).some((file) => file.includes("_Packages")))
+  ) {
+    return false;
+  }
+  log("apt-get update, since this machine has no package lists");
+  await runCommand("apt-get", ["update", "-qq"], { environment: ENVIRONMENT, limitMs: APT_LIMIT_MS });
+  return hasCandidate();
 }
 
 /** Returns those of the named packages that dpkg does not list as installed. */

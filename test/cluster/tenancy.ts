@@ -1,5 +1,5 @@
 import type { Claim, ClaimStatus } from "../../crds/claim.ts";
-import { pods } from "../../crds/client/built-in-resources.ts";
+import { leases, pods } from "../../crds/client/built-in-resources.ts";
 import { type ClusterClient, createClusterClient } from "../../crds/client/cluster-client.ts";
 import { type Informer, startInformer } from "../../crds/client/informer.ts";
 import { loadClusterConfig } from "../../crds/client/load-cluster-config.ts";
@@ -39,6 +39,8 @@ export interface Tenancy {
     /** Puts faults between the operator and the API server. */
     wrap?: (client: ClusterClient) => ClusterClient;
   }): RunningOperator;
+  /** Who holds the operators' lease. */
+  leader(): Promise<string | undefined>;
   createWorkload(name: string, spec?: Partial<WorkloadSpec>): Promise<Workload>;
   createPool(name: string, spec: Pool["spec"]): Promise<Pool>;
   /** Warm pods of a pool that are not being deleted, by the pod-status that its label shows. */
@@ -153,6 +155,10 @@ export async function startTenancy(
       };
       operators.add(running);
       return running;
+    },
+    async leader() {
+      const { items } = await client.list(leases, { namespace: NAMESPACE });
+      return items.find(({ metadata }) => metadata.name === "tenancy-operator")?.spec?.holderIdentity;
     },
     createWorkload: (workload, spec = {}) =>
       client.create(workloads, {

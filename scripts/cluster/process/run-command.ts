@@ -1,4 +1,5 @@
 import { execFile } from "node:child_process";
+import { systemEnvironment } from "./system-environment.ts";
 
 export interface RunCommandOptions {
   folder?: string;
@@ -28,7 +29,7 @@ export function runCommand(
         timeout: limitMs,
         killSignal: "SIGKILL",
         ...(options.folder === undefined ? {} : { cwd: options.folder }),
-        ...(options.environment === undefined ? {} : { env: options.environment }),
+        env: systemEnvironment(options.environment),
         ...(options.signal === undefined ? {} : { signal: options.signal }),
       },
       (cause, stdout, stderr) => {

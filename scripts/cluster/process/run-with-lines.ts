@@ -1,5 +1,6 @@
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
+import { systemEnvironment } from "./system-environment.ts";
 
 export interface RunWithLinesOptions {
   folder?: string;
@@ -28,7 +29,7 @@ export function runWithLines(
       stdio: ["ignore", "pipe", "pipe"],
       detached: true,
       cwd: options.folder,
-      env: options.environment,
+      env: systemEnvironment(options.environment),
     });
     const killGroup = (): void => {
       if (child.pid !== undefined && child.exitCode === null) process.kill(-child.pid, "SIGKILL");

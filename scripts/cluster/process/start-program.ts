@@ -3,6 +3,7 @@ import { closeSync, mkdirSync, openSync } from "node:fs";
 import { dirname } from "node:path";
 import { logTail } from "./log-tail.ts";
 import { type ProcessIdentity, readProcessIdentity } from "./process-identity.ts";
+import { systemEnvironment } from "./system-environment.ts";
 
 export interface StartProgramOptions {
   /** What the program is called in messages. */
@@ -41,7 +42,7 @@ export async function startProgram(options: StartProgramOptions): Promise<Progra
   const child = spawn(command as string, [...prefix, ...options.arguments], {
     stdio: ["ignore", log, log],
     detached: true,
-    env: options.environment ?? process.env,
+    env: systemEnvironment(options.environment),
     ...(options.folder === undefined ? {} : { cwd: options.folder }),
   });
   closeSync(log);

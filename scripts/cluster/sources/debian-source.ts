@@ -1,6 +1,6 @@
 import { cpSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { installDebianPackages } from "../debian-packages.ts";
+import { installDebianPackages, isDebianPackage } from "../debian-packages.ts";
 import type { Log } from "../log.ts";
 import { runCommand } from "../process/run-command.ts";
 import { runWithLines } from "../process/run-with-lines.ts";
@@ -25,8 +25,7 @@ export const debianSource: BinariesSource = {
     if (process.getuid?.() !== 0) return { because: "building it takes root, to install Debian's Go toolchain" };
     const archive = debianArchive();
     if (archive === undefined) return { because: "no Debian archive in the apt sources" };
-    const policy = await runCommand("apt-cache", ["policy", "golang-1.19-go"]);
-    if (!/Candidate: \d/.test(policy) && !existsSync(`${GO}/go`)) {
+    if (!existsSync(`${GO}/go`) && !(await isDebianPackage("golang-1.19-go", log))) {
       return { because: "this Debian release has no golang-1.19-go, and later Go compilers do not take that source" };
     }
     await installDebianPackages(BUILD_PACKAGES, log);

@@ -1,6 +1,7 @@
-import { mkdirSync, renameSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { installDebianPackages } from "../debian-packages.ts";
 import { runCommand } from "../process/run-command.ts";
 import { runWithLines } from "../process/run-with-lines.ts";
 import type { BinariesSource, SourceContext } from "./binaries-source.ts";
@@ -31,6 +32,8 @@ export const goModulesSource: BinariesSource = {
     const { environment, binariesFolder, log } = context;
     const go = await findGoToolchain(environment, log);
     if (go === undefined) return { because: `no Go toolchain of version ${MINIMUM_GO} or later` };
+    // Without them Go trusts no module proxy; a fresh Debian has none.
+    if (!existsSync("/etc/ssl/certs/ca-certificates.crt")) await installDebianPackages(["ca-certificates"], log);
     const goEnvironment = { ...environment, GOTOOLCHAIN: "local", GOWORK: "off", GOFLAGS: "", CGO_ENABLED: "0" };
     try {
       // The smallest of the modules that are needed anyway tells whether a module proxy can be reached.

@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { installDebianPackages } from "../debian-packages.ts";
+import { installDebianPackages, isDebianPackage } from "../debian-packages.ts";
 import { versionAtLeast } from "../kubernetes/version-at-least.ts";
 import type { Log } from "../log.ts";
 import { runCommand } from "../process/run-command.ts";
@@ -20,8 +20,7 @@ export async function findGoToolchain(environment: NodeJS.ProcessEnv, log: Log):
   }
   if (process.getuid?.() !== 0 || findOnPath("apt-cache", environment) === undefined) return undefined;
   for (const version of DEBIAN_VERSIONS) {
-    const policy = await runCommand("apt-cache", ["policy", `golang-${version}-go`]);
-    if (!/Candidate: \d/.test(policy)) continue;
+    if (!(await isDebianPackage(`golang-${version}-go`, log))) continue;
     await installDebianPackages([`golang-${version}-go`], log);
     return `/usr/lib/go-${version}/bin/go`;
   }

@@ -1,9 +1,8 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { NetworkError } from "../../../crds/client/api-error.ts";
-import { leases } from "../../../crds/client/built-in-resources.ts";
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
-import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
+import { startTenancy, type Tenancy } from "../tenancy.ts";
 
 const test = suite("leader");
 let tenancy: Tenancy;
@@ -12,11 +11,6 @@ test.before(async () => {
   tenancy = await startTenancy("test-leader");
 });
 test.after(() => tenancy?.stop());
-
-async function holder(): Promise<string | undefined> {
-  const { items } = await tenancy.client.list(leases, { namespace: NAMESPACE });
-  return items.find(({ metadata }) => metadata.name === "tenancy-operator")?.spec?.holderIdentity;
-}
 
 function writes(requests: { verb: string; resource: string }[]): number {
   return requests.filter(({ verb, resource }) => !["get", "list", "watch"].includes(verb) && resource !== "leases")
@@ -27,7 +21,7 @@ test("a clean stop hands over at once, long before the lease runs out", async ()
   // A lease that outlives this test: only a hand-over can let the second one lead.
   const config = { leaseMs: 600_000 };
   const first = tenancy.startOperator({ config, identity: "first" });
-  await tenancy.until("first leads", async () => (await holder()) === "first");
+  await tenancy.until("first leads", async () => (await tenancy.leader()) === "first");
   const second = tenancy.startOperator({ config, identity: "second" });
   await second.synced;
   await tenancy.createWorkload("hello");
@@ -37,9 +31,9 @@ test("a clean stop hands over at once, long before the lease runs out", async ()
   await first.stop();
   await tenancy.createClaim("bob", "hello");
   await tenancy.untilClaim("claim-bob-hello", { phase: "Active" });
-  assert.is(await holder(), "second");
+  assert.is(await tenancy.leader(), "second");
   await second.stop();
-  assert.is(await holder(), "");
+  assert.is(await tenancy.leader(), "");
 });
 
 test("a leader that cannot renew stops writing, and leads again only when it can", async () => {
@@ -52,13 +46,13 @@ test("a leader that cannot renew stops writing, and leads again only when it can
     },
   });
   const cutOff = tenancy.startOperator({ identity: "cut-off", wrap });
-  await tenancy.until("cut-off leads", async () => (await holder()) === "cut-off");
+  await tenancy.until("cut-off leads", async () => (await tenancy.leader()) === "cut-off");
   await tenancy.createClaim("carol", "hello");
   await tenancy.untilClaim("claim-carol-hello", { phase: "Active" });
 
   cut = true;
   const successor = tenancy.startOperator({ identity: "successor" });
-  await tenancy.until("successor leads", async () => (await holder()) === "successor");
+  await tenancy.until("successor leads", async () => (await tenancy.leader()) === "successor");
   const before = writes(cutOff.requests);
   await tenancy.createClaim("dave", "hello");
   const claim = await tenancy.untilClaim("claim-dave-hello", { phase: "Active" });
@@ -67,7 +61,7 @@ test("a leader that cannot renew stops writing, and leads again only when it can
 
   cut = false;
   await successor.stop();
-  await tenancy.until("cut-off leads again", async () => (await holder()) === "cut-off");
+  await tenancy.until("cut-off leads again", async () => (await tenancy.leader()) === "cut-off");
   await tenancy.createClaim("erin", "hello");
   await tenancy.untilClaim("claim-erin-hello", { phase: "Active" });
   await cutOff.stop();

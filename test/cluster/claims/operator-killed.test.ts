@@ -1,10 +1,9 @@
 // @limit 400
-import { type ChildProcess, spawn } from "node:child_process";
-import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Claim } from "../../../crds/claim.ts";
 import { claims, workloads } from "../../../crds/kinds.ts";
+import { startDyingOperator } from "../dying-operator.ts";
 import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
 
 const test = suite("operator killed");
@@ -82,11 +81,11 @@ async function killedAfter(flow: (typeof flows)[number], writes: number): Promis
   }
   await before.stop();
 
-  const dying = startDying(writes);
+  const dying = startDyingOperator(tenancy.cluster.kubeconfigPath, writes);
   claim ??= await tenancy.createClaim("alice", workload);
   const { name } = claim.metadata;
   if (flow.release) await tenancy.client.delete(claims, { namespace: NAMESPACE, name });
-  assert.is(await exitOf(dying), "SIGKILL");
+  assert.is(await dying.exited, "SIGKILL");
 
   const successor = tenancy.startOperator();
   if (flow.ends === undefined) await tenancy.untilClaim(name, (found) => found === undefined);
@@ -95,25 +94,6 @@ async function killedAfter(flow: (typeof flows)[number], writes: number): Promis
   await tenancy.until(`${left} pods left`, () => tenancy.podsOf(claim as Claim).length === left);
   assert.is(tenancy.everPodsOf(claim).length, flow.pods, tenancy.everPodsOf(claim).join(" "));
   await successor.stop();
-}
-
-function startDying(writes: number): ChildProcess {
-  const script = join(import.meta.dirname, "operator-that-dies.ts");
-  const env = { ...process.env, KUBECONFIG: tenancy.cluster.kubeconfigPath };
-  return spawn(process.execPath, ["--import", "tsx", script, String(writes)], {
-    env,
-    stdio: ["ignore", "inherit", "inherit"],
-  });
-}
-
-function exitOf(child: ChildProcess): Promise<string> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(() => child.kill("SIGTERM"), 20_000);
-    child.once("exit", (code, signal) => {
-      clearTimeout(timer);
-      resolve(signal ?? `exit code ${code}`);
-    });
-  });
 }
 
 test.run();

@@ -106,7 +106,7 @@ test("an informer resumes when the API server is stopped, or killed, and started
     await cluster.apiServer.start();
     const ref = { namespace, name: `before-${end}` };
     await client.patch(configMaps, ref, { type: "merge", body: { data: { after: end } } });
-    await until("the change", () => informer.store.get(`${namespace}/before-${end}`)?.data?.["after"] === end);
+    await until("the change", () => informer.store.get(`${namespace}/before-${end}`)?.data?.after === end);
     assert.is(informer.store.get(`${namespace}/before-${end}`)?.metadata.uid, before.metadata.uid);
   }
   await following.untilEqual(client);
@@ -144,7 +144,7 @@ test("an informer shows the answer to a write at once, and never goes back behin
     const body = { metadata: { resourceVersion: last.metadata.resourceVersion }, data: { round: String(round) } };
     last = await client.patch(configMaps, { namespace, name: "own" }, { type: "merge", body });
     informer.put(last);
-    assert.is(informer.store.get(key)?.data?.["round"], String(round));
+    assert.is(informer.store.get(key)?.data?.round, String(round));
   }
   await client.delete(configMaps, { namespace, name: "own" });
   await until("the deletion", () => informer.store.get(key) === undefined);

@@ -68,6 +68,7 @@ test("without a key, only a loopback address or a plain yes is served", () => {
     "example.com:80",
     "localhost.example.com:80",
     "128.0.0.1:80",
+    "126.255.255.255:80",
     "[::ffff:10.0.0.1]:80",
   ]) {
     const problem = problemsOf({ TENANCY_LISTEN: listen });

@@ -144,6 +144,14 @@ test("over 1 MiB is a 413, by what arrives, and the rest is not read", async () 
   assert.ok(cancelled);
 });
 
+test("a declared length that is less than what arrives does not get round the limit", async () => {
+  const { handler } = testEdge();
+  const headers = { "content-length": "2", "content-type": "application/json" };
+  const body = " ".repeat(1024 * 1024 + 1);
+  const request = new Request("http://edge.test/api/v1/tenants/a/claim", { method: "POST", headers, body });
+  assert.is((await handler(request)).status, 413);
+});
+
 test("a body of exactly 1 MiB is read, also in pieces", async () => {
   const text = JSON.stringify({ workload: 5, resume: false }).padEnd(1024 * 1024, " ");
   assert.is((await testEdge().call(CLAIM, { body: text })).error, "body.workload: must be a string, got number");

@@ -160,6 +160,15 @@ test("PUT tries again where somebody else wrote in between, and gives up at last
   assert.is(answer.error, "the object changed meanwhile; try again");
 });
 
+test("PUT does not try again what the API server refuses", async () => {
+  const edge = testEdge();
+  edge.cluster.addWorkload("app");
+  edge.cluster.onNext("replace", new ApiError("spec.version: Too long", { status: 422, reason: "Invalid" }));
+  const answer = await edge.call("PUT /api/v1/workloads/app", { body: { spec } });
+  assert.is(answer.status, 400);
+  assert.equal(edge.cluster.verbs(), ["get", "replace"]);
+});
+
 test("DELETE answers deleted, also while claims still hold the workload", async () => {
   const edge = testEdge();
   await edge.call("POST /api/v1/workloads", { body: { name: "app", spec } });

@@ -1,14 +1,14 @@
 // An operator that kills itself with SIGKILL right after its n-th write to claims, pods and workloads.
 //   node --import tsx operator-that-dies.ts N      (KUBECONFIG names the cluster)
-import { type ClusterClient, createClusterClient } from "../../../crds/client/cluster-client.ts";
-import { loadClusterConfig } from "../../../crds/client/load-cluster-config.ts";
-import { createTransport } from "../../../crds/client/transport.ts";
-import type { KubernetesObject } from "../../../crds/kubernetes.ts";
-import type { Resource } from "../../../crds/resource.ts";
-import { operatorConfig } from "../../../operator/config.ts";
-import { createMetrics } from "../../../operator/metrics.ts";
-import { startOperator } from "../../../operator/start-operator.ts";
-import { silentLog } from "../../unit/silent-log.ts";
+import { type ClusterClient, createClusterClient } from "../../crds/client/cluster-client.ts";
+import { loadClusterConfig } from "../../crds/client/load-cluster-config.ts";
+import { createTransport } from "../../crds/client/transport.ts";
+import type { KubernetesObject } from "../../crds/kubernetes.ts";
+import type { Resource } from "../../crds/resource.ts";
+import { operatorConfig } from "../../operator/config.ts";
+import { createMetrics } from "../../operator/metrics.ts";
+import { startOperator } from "../../operator/start-operator.ts";
+import { silentLog } from "../unit/silent-log.ts";
 
 let writesLeft = Number(process.argv[2]);
 const counted = ["pods", "tenancyclaims", "tenancyworkloads"];

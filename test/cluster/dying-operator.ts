@@ -1,0 +1,22 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { join } from "node:path";
+
+const EXIT_LIMIT_MS = 30_000;
+
+/** Starts an operator in a process of its own, which kills itself with SIGKILL right after its n-th write. */
+export function startDyingOperator(kubeconfigPath: string, writes: number): { exited: Promise<string> } {
+  const script = join(import.meta.dirname, "operator-that-dies.ts");
+  const env = { ...process.env, KUBECONFIG: kubeconfigPath };
+  const child: ChildProcess = spawn(process.execPath, ["--import", "tsx", script, String(writes)], {
+    env,
+    stdio: ["ignore", "inherit", "inherit"],
+  });
+  const exited = new Promise<string>((resolve) => {
+    const timer = setTimeout(() => child.kill("SIGTERM"), EXIT_LIMIT_MS);
+    child.once("exit", (code, signal) => {
+      clearTimeout(timer);
+      resolve(signal ?? `exit code ${code}`);
+    });
+  });
+  return { exited };
+}

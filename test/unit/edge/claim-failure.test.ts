@@ -1,0 +1,133 @@
+// @runtimes node bun deno
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import type { ClaimStatus } from "../../../crds/claim.ts";
+import { annotation } from "../../../crds/labels.ts";
+import { type TestEdge, testEdge } from "./test-edge.ts";
+import { until } from "./until.ts";
+
+const test = suite("claims that fail");
+
+const active: ClaimStatus = {
+  phase: "Active",
+  instanceId: "inst-a-app-x1",
+  endpoint: { host: "10.0.0.9", port: 8080 },
+  source: "pool",
+  claimedAt: "2026-01-01T00:00:05Z",
+};
+const answered = { tenantId: "a", workloadRef: "app", ...active };
+const NAME = "claim-a-app";
+
+const claim = (edge: TestEdge, body: object = { workload: "app" }, signal?: AbortSignal) =>
+  edge.call("POST /api/v1/tenants/a/claim", signal === undefined ? { body } : { body, signal });
+const waiting = (edge: TestEdge, count = 1) => until(() => edge.cluster.waiters.size === count);
+
+function edgeWithWorkload(): TestEdge {
+  const edge = testEdge();
+  edge.cluster.addWorkload("app");
+  return edge;
+}
+
+for (const [reason, status] of [
+  ["WorkloadNotFound", 404],
+  ["Duplicate", 409],
+  ["QuotaExceeded", 503],
+  ["WorkloadNotReady", 500],
+  ["ImagePullFailed", 500],
+  ["StartTimeout", 500],
+  ["RestoreFailed", 500],
+] as const) {
+  test(`a claim that this call created and that ends in ${reason} is a ${status} with its message`, async () => {
+    const edge = edgeWithWorkload();
+    const pending = claim(edge);
+    await waiting(edge);
+    edge.cluster.setStatus(NAME, { phase: "Error", reason, message: `why: ${reason}` });
+    const answer = await pending;
+    assert.is(answer.status, status);
+    assert.equal(answer.json, { error: `why: ${reason}` });
+    assert.equal(edge.cluster.verbs(), ["create"]);
+  });
+}
+
+test("a claim that fails before its creation is answered is shared too, not revived", async () => {
+  const edge = edgeWithWorkload();
+  const { create } = edge.cluster.client;
+  Object.assign(edge.cluster.client, {
+    async create(...call: Parameters<typeof create>) {
+      const made = await create(...call);
+      edge.cluster.setStatus(NAME, { phase: "Error", message: "at once" });
+      return made;
+    },
+  });
+  assert.equal((await claim(edge)).json, { error: "at once" });
+  assert.equal(edge.cluster.verbs(), ["create"]);
+});
+
+test("a claim that had failed is revived once, with the resourceVersion as the precondition", async () => {
+  const edge = edgeWithWorkload();
+  const failed = edge.cluster.addClaim({
+    tenantId: "a",
+    workloadRef: "app",
+    status: { phase: "Error", message: "old" },
+  });
+  const pending = claim(edge, { workload: "app", resume: true });
+  await waiting(edge);
+  assert.equal(edge.cluster.calls, [
+    {
+      verb: "patch",
+      name: NAME,
+      body: {
+        metadata: {
+          resourceVersion: failed.metadata.resourceVersion,
+          annotations: { [annotation.attempt]: "attempt-1" },
+        },
+        spec: { resume: true },
+      },
+    },
+  ]);
+  edge.cluster.setStatus(NAME, { phase: "Pending" });
+  edge.cluster.setStatus(NAME, active);
+  assert.equal((await pending).json, answered);
+});
+
+test("a revived claim that fails again is answered with the new message, not revived for ever", async () => {
+  const edge = edgeWithWorkload();
+  edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", status: { phase: "Error", message: "old" } });
+  const pending = claim(edge);
+  await waiting(edge);
+  edge.cluster.setStatus(NAME, { phase: "Error", reason: "ImagePullFailed", message: "new" });
+  assert.equal((await pending).json, { error: "new" });
+  assert.equal(edge.cluster.verbs(), ["patch"]);
+});
+
+test("a call that joins an attempt under way shares its failure", async () => {
+  const edge = edgeWithWorkload();
+  edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", status: { phase: "Error", message: "old" } });
+  const calls = [claim(edge), claim(edge)];
+  await waiting(edge, 2);
+  // The second meets the patched claim, or loses the race for the patch and meets it then.
+  assert.is(edge.cluster.claim(NAME).metadata.annotations?.[annotation.attempt], "attempt-1");
+  edge.cluster.setStatus(NAME, { phase: "Error", message: "new" });
+  for (const answer of await Promise.all(calls)) assert.equal(answer.json, { error: "new" });
+});
+
+test("a revival that somebody else's write overtakes looks again", async () => {
+  const edge = edgeWithWorkload();
+  edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", status: { phase: "Error", message: "old" } });
+  edge.cluster.onNext("patch", () => edge.cluster.setStatus(NAME, active));
+  const pending = claim(edge);
+  await until(() => edge.clock.pending() === 2);
+  await edge.clock.runNext();
+  assert.equal((await pending).json, { ...answered, source: "existing" });
+});
+
+test("a release that failed is a 500 with the claim's message, at once", async () => {
+  const edge = edgeWithWorkload();
+  const status: ClaimStatus = { phase: "ReleaseFailed", message: "the archive could not be written: disk full" };
+  edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", status, deleting: true });
+  const answer = await claim(edge);
+  assert.is(answer.status, 500);
+  assert.equal(answer.json, { error: status.message });
+});
+
+test.run();

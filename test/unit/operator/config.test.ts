@@ -1,0 +1,47 @@
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { operatorConfig } from "../../../operator/config.ts";
+
+const test = suite("operatorConfig");
+
+test("has a default for everything", () => {
+  assert.equal(operatorConfig({}), {
+    namespace: "tenancy",
+    cpuOvercommit: 1,
+    memoryOvercommit: 1,
+    startTimeoutMs: 300_000,
+    leaseMs: 10_000,
+    listen: { hostname: "127.0.0.1", port: 9090 },
+    logLevel: "info",
+  });
+});
+
+test("off and IPv6 addresses are understood", () => {
+  assert.is(operatorConfig({ TENANCY_OPERATOR_LISTEN: "off" }).listen, undefined);
+  assert.equal(operatorConfig({ TENANCY_OPERATOR_LISTEN: "[::1]:9000" }).listen, { hostname: "::1", port: 9000 });
+});
+
+for (const [name, value, says] of [
+  ["TENANCY_NAMESPACE", "Not_A_Name", /TENANCY_NAMESPACE: must be the name of a namespace/],
+  ["TENANCY_CPU_OVERCOMMIT", "0", /TENANCY_CPU_OVERCOMMIT: must be greater than 0/],
+  ["TENANCY_CPU_OVERCOMMIT", "many", /TENANCY_CPU_OVERCOMMIT/],
+  ["TENANCY_CPU_OVERCOMMIT", "", /TENANCY_CPU_OVERCOMMIT: must be greater than 0/],
+  ["TENANCY_START_TIMEOUT", "-1", /TENANCY_START_TIMEOUT/],
+  ["TENANCY_LEASE_SECONDS", "1", /TENANCY_LEASE_SECONDS: must be at least 2/],
+  ["TENANCY_OPERATOR_LISTEN", "nonsense", /TENANCY_OPERATOR_LISTEN: must be host:port, or off/],
+  ["TENANCY_OPERATOR_LISTEN", "127.0.0.1:99999", /TENANCY_OPERATOR_LISTEN/],
+  ["TENANCY_LOG_LEVEL", "loud", /TENANCY_LOG_LEVEL/],
+] as const) {
+  test(`${name}=${value} is refused by name`, () => {
+    assert.throws(() => operatorConfig({ [name]: value }), says);
+  });
+}
+
+test("every problem is told at once", () => {
+  assert.throws(
+    () => operatorConfig({ TENANCY_NAMESPACE: "X", TENANCY_LOG_LEVEL: "loud" }),
+    /TENANCY_NAMESPACE.*TENANCY_LOG_LEVEL/,
+  );
+});
+
+test.run();
