@@ -1,5 +1,6 @@
 import { ApiError, NetworkError } from "../crds/client/api-error.ts";
 import type { Log } from "../crds/log.ts";
+import { describeError } from "./describe-error.ts";
 import { HttpError } from "./http-error.ts";
 import { jsonResponse } from "./json-response.ts";
 
@@ -14,7 +15,7 @@ export function errorResponse(error: unknown, options: { requestId: string; log:
   const answer = toHttpError(error, options.requestId);
   if (answer.status >= 500) {
     options.log.error(
-      { requestId: options.requestId, status: answer.status, error: describe(error) },
+      { requestId: options.requestId, status: answer.status, error: describeError(error) },
       "request failed",
     );
   }
@@ -74,16 +75,4 @@ function tidied(message: string): string {
     .replace(/^[\w.]+ "[^"]*" is (?:invalid|forbidden): /, "")
     .replace(/^admission webhook "[^"]*" denied the request: /, "")
     .replace(/^\[(.*)\]$/s, "$1");
-}
-
-function describe(error: unknown): object {
-  if (!(error instanceof Error)) return { message: String(error) };
-  const cause = error.cause instanceof Error ? error.cause.message : undefined;
-  const expected = error instanceof HttpError || error instanceof ApiError || error instanceof NetworkError;
-  return {
-    name: error.name,
-    message: error.message,
-    ...(cause !== undefined && { cause }),
-    ...(!expected && { stack: error.stack }),
-  };
 }

@@ -5,7 +5,6 @@ import { createClusterClient } from "../crds/client/cluster-client.ts";
 import { loadClusterConfig } from "../crds/client/load-cluster-config.ts";
 import { createTransport } from "../crds/client/transport.ts";
 import { downLocalCluster } from "./cluster/down-local-cluster.ts";
-import { statusLocalCluster } from "./cluster/status-local-cluster.ts";
 import { upLocalCluster } from "./cluster/up-local-cluster.ts";
 import { bundleOperator } from "./start/bundle-operator.ts";
 import { contextKubeconfig } from "./start/context-kubeconfig.ts";
@@ -91,12 +90,12 @@ async function installAll(env: NodeJS.ProcessEnv, namespace: string): Promise<vo
 
 async function findCluster(): Promise<string> {
   if (values.context !== undefined) return contextKubeconfig(values.context);
-  const wasRunning = (await statusLocalCluster({ name: values.name })) !== undefined;
   const cluster = await upLocalCluster({ name: values.name, log: progress.detail });
-  if (!wasRunning) {
+  if (!cluster.wasRunning) {
     undo = () => progress.step("local cluster down", async () => void (await downLocalCluster({ name: values.name })));
   }
   progress.detail(`Kubernetes ${cluster.version}, KUBECONFIG=${cluster.kubeconfigPath}`);
+  progress.detail("its network plugin enforces no network policy: they are created, and close nothing here");
   return cluster.kubeconfigPath;
 }
 

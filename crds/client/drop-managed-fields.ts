@@ -1,6 +1,6 @@
 import type { KubernetesObject, ObjectMeta } from "../kubernetes.ts";
 
-/** Takes the record of who set which field off an object in place: often a third of it, and nobody here reads it. */
+/** Takes `managedFields` off an object, in place, where they were not cut out of its JSON. */
 export function dropManagedFields<T extends KubernetesObject>(object: T): T {
   const metadata: (ObjectMeta & { managedFields?: unknown }) | undefined = object.metadata;
   if (metadata?.managedFields === undefined) return object;

@@ -11,9 +11,10 @@ export interface LineSplitter {
 /**
  * Cuts a stream of bytes into the lines it holds, whatever the chunks; empty lines, and a last one without its newline, are left out.
  *
- * Searches bytes and decodes whole lines, so a character that two chunks share is safe and a line of many chunks is copied once.
+ * A line is good until `onLine` returns. It is searched for as bytes, to be decoded whole, so a character that two chunks share is
+ * safe, and a line of many chunks is copied once.
  */
-export function createLineSplitter(onLine: (line: string) => void): LineSplitter {
+export function createLineSplitter(onLine: (line: Buffer) => void): LineSplitter {
   let pending: Buffer[] = [];
   let pendingBytes = 0;
 
@@ -22,10 +23,10 @@ export function createLineSplitter(onLine: (line: string) => void): LineSplitter
       let start = 0;
       for (let end = chunk.indexOf(newline); end !== -1; end = chunk.indexOf(newline, start)) {
         if (pending.length === 0) {
-          if (end > start) onLine(chunk.toString("utf8", start, end));
+          if (end > start) onLine(chunk.subarray(start, end));
         } else {
           pending.push(chunk.subarray(start, end));
-          const line = Buffer.concat(pending, pendingBytes + end - start).toString("utf8");
+          const line = Buffer.concat(pending, pendingBytes + end - start);
           pending = [];
           pendingBytes = 0;
           onLine(line);

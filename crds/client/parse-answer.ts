@@ -1,10 +1,11 @@
 import type { Status } from "../kubernetes.ts";
 import { ApiError } from "./api-error.ts";
+import { cutManagedFields } from "./cut-managed-fields.ts";
 
 const maxQuotedLength = 300;
 
 /**
- * The JSON that the API server answered with.
+ * The JSON that the API server answered with, without `managedFields`; the body is no good afterwards.
  *
  * @throws ApiError when the status is not of the 200s, or the body is not JSON
  */
@@ -13,7 +14,7 @@ export function parseAnswer(
   asked: { method: string; path: string },
 ): unknown {
   const { status } = answer;
-  const text = answer.body.toString("utf8");
+  const text = cutManagedFields(answer.body).toString("utf8");
   let json: unknown;
   try {
     json = JSON.parse(text);

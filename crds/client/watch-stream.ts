@@ -2,6 +2,7 @@ import type { IncomingMessage } from "node:http";
 import type { KubernetesObject, Status } from "../kubernetes.ts";
 import { type ApiError, NetworkError } from "./api-error.ts";
 import type { Clock } from "./clock.ts";
+import { cutManagedFields } from "./cut-managed-fields.ts";
 import { createLineSplitter } from "./line-splitter.ts";
 import { apiErrorOf } from "./parse-answer.ts";
 
@@ -68,9 +69,9 @@ export function readWatchStream<T extends KubernetesObject>(
       if (silentMs >= maxSilenceMs) cut(`not a byte for ${silentMs} ms`);
       else cancelGuard = clock.after(maxSilenceMs - silentMs, guard);
     }
-    function read(line: string): void {
+    function read(line: Buffer): void {
       if (ended) return;
-      const event = JSON.parse(line) as WatchEvent<T>;
+      const event = JSON.parse(cutManagedFields(line).toString("utf8")) as WatchEvent<T>;
       if (event.type !== "ERROR") onEvent(event);
       else
         end({

@@ -11,6 +11,7 @@ import { deletePod } from "./delete-pod.ts";
 import { failClaim } from "./fail-claim.ts";
 import { findRival } from "./find-rival.ts";
 import { releaseClaim } from "./release-claim.ts";
+import { releaseWhenIdle } from "./release-when-idle.ts";
 import { startPod } from "./start-pod.ts";
 import { superviseStart } from "./supervise-start.ts";
 
@@ -55,7 +56,7 @@ async function fulfilClaim(claim: Claim, context: OperatorContext): Promise<Reco
 
   if (current === undefined) return startPod(claim, context);
   const state = podState(current);
-  if (phase === "Active" && state.state !== "lost") return undefined;
+  if (phase === "Active" && state.state !== "lost") return releaseWhenIdle(claim, current, context);
   return superviseStart({ claim, pod: current, state }, context);
 }
 

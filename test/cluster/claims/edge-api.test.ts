@@ -225,7 +225,7 @@ test("two processes that are asked for one pair at once make one claim", async (
   }
 });
 
-test("existing is answered within 10 ms at the 99th percentile", async () => {
+test("existing is answered within milliseconds", async () => {
   edge = await start("bun");
   await eventually(async () => (await claim("fast", "app")).status === 201);
   const times: number[] = [];

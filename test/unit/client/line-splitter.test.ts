@@ -6,7 +6,7 @@ import { createLineSplitter } from "../../../crds/client/line-splitter.ts";
 
 function split(chunks: readonly Buffer[]): string[] {
   const lines: string[] = [];
-  const splitter = createLineSplitter((line) => lines.push(line));
+  const splitter = createLineSplitter((line) => lines.push(line.toString()));
   for (const chunk of chunks) splitter.push(chunk);
   return lines;
 }

@@ -1,0 +1,70 @@
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { pods } from "../../../crds/client/built-in-resources.ts";
+import { annotation } from "../../../crds/labels.ts";
+import { NAMESPACE, type RunningOperator, startTenancy, type Tenancy } from "../tenancy.ts";
+
+const test = suite("idle release");
+let tenancy: Tenancy;
+let operator: RunningOperator;
+
+test.before(async () => {
+  tenancy = await startTenancy("test-idle");
+  operator = tenancy.startOperator();
+  await tenancy.createWorkload("brief", { idle: { timeoutSeconds: 2 } });
+  await tenancy.createWorkload("patient", { idle: { timeoutSeconds: 3_000_000 } });
+  await tenancy.createWorkload("endless");
+});
+test.after(() => tenancy?.stop());
+
+const isGone = (claim: unknown) => claim === undefined;
+
+test("a claim that nobody uses is released after its time, not before", async () => {
+  await tenancy.createClaim("alice", "brief");
+  const active = await tenancy.untilClaim("claim-alice-brief", { phase: "Active" });
+  const deleted = await tenancy.untilClaim(
+    "claim-alice-brief",
+    (claim) => claim?.metadata.deletionTimestamp !== undefined,
+  );
+  // The API server's deletion time is in whole seconds.
+  const heldMs = Date.parse(deleted.metadata.deletionTimestamp ?? "") - Date.parse(active.status?.claimedAt ?? "");
+  assert.ok(heldMs > 1000, `released after ${heldMs} ms`);
+  await tenancy.untilClaim("claim-alice-brief", isGone);
+  assert.equal(tenancy.phases.get("claim-alice-brief")?.slice(-3), ["Releasing", "Released", "(gone)"]);
+});
+
+test("activity puts the release off, each time anew", async () => {
+  await tenancy.createClaim("busy", "brief");
+  const active = await tenancy.untilClaim("claim-busy-brief", { phase: "Active" });
+  const reference = { namespace: NAMESPACE, name: active.status?.instanceId ?? "" };
+  let lastActivity = "";
+  for (let count = 0; count < 4; count++) {
+    await new Promise((resolve) => setTimeout(resolve, 1000));
+    lastActivity = new Date().toISOString();
+    const body = { metadata: { annotations: { [annotation.lastActivity]: lastActivity } } };
+    await tenancy.client.patch(pods, reference, { type: "merge", body });
+  }
+  assert.is(tenancy.claims.store.get(`${NAMESPACE}/claim-busy-brief`)?.metadata.deletionTimestamp, undefined);
+  const deleted = await tenancy.untilClaim(
+    "claim-busy-brief",
+    (claim) => claim?.metadata.deletionTimestamp !== undefined,
+  );
+  assert.ok(Date.parse(deleted.metadata.deletionTimestamp ?? "") - Date.parse(lastActivity) > 1000);
+  await tenancy.untilClaim("claim-busy-brief", isGone);
+});
+
+test("a successor keeps to the time as well, and claims without a timeout or with one of weeks stay", async () => {
+  for (const workload of ["endless", "patient", "brief"]) {
+    await tenancy.createClaim("carol", workload);
+    await tenancy.untilClaim(`claim-carol-${workload}`, { phase: "Active" });
+  }
+  await operator.stop();
+  operator = tenancy.startOperator();
+  await tenancy.untilClaim("claim-carol-brief", isGone);
+  for (const workload of ["endless", "patient"]) {
+    const claim = tenancy.claims.store.get(`${NAMESPACE}/claim-carol-${workload}`);
+    assert.equal([claim?.status?.phase, claim?.metadata.deletionTimestamp], ["Active", undefined]);
+  }
+});
+
+test.run();
