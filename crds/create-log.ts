@@ -1,16 +1,19 @@
 import { pino } from "pino";
+import { describeError } from "./describe-error.ts";
 import type { Log } from "./log.ts";
 
 /**
- * A log of one JSON line an entry on standard output, written before the call returns, so that nothing is lost at the end.
+ * A log of one JSON line an entry, written before the call returns, so that nothing is lost at the end.
  *
- * @param level `debug`, `info`, `warn`, `error` or `silent`
+ * @param options.level `debug`, `info`, `warn`, `error` or `silent`
+ * @param options.destination standard output unless told
  */
-export function createLog({ program, level }: { program: string; level: string }): Log {
-  return pino({
-    level,
-    base: { program },
-    timestamp: pino.stdTimeFunctions.isoTime,
-    serializers: { error: (error: unknown) => (error instanceof Error ? pino.stdSerializers.err(error) : error) },
-  });
+export function createLog(options: {
+  program: string;
+  level: string;
+  destination?: { write(line: string): void };
+}): Log {
+  const { program, level, destination = pino.destination({ dest: 1, sync: true }) } = options;
+  const serializers = { error: (error: unknown) => (error instanceof Error ? describeError(error) : error) };
+  return pino({ level, base: { program }, serializers, timestamp: pino.stdTimeFunctions.isoTime }, destination);
 }

@@ -42,6 +42,8 @@ export const annotation = {
   idleAction: "tenancy.dev/idle-action",
   /** On a pod: seconds without activity until its claim is released. */
   idleTimeoutSeconds: "tenancy.dev/idle-timeout-seconds",
+  /** On a claim: name of the pod that a destroy call removed; the claim keeps its phase, and gets no other pod (spec.md, section 4.5). */
+  destroyed: "tenancy.dev/destroyed",
   /** On a claim, set by a person: `true` gives up data that could not be archived. */
   discard: "tenancy.dev/discard",
   /** On a pod: the uid of its workload. */

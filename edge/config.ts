@@ -1,6 +1,6 @@
 import * as v from "valibot";
+import { type ListenAddress, parseListenAddress } from "../crds/listen-address.ts";
 import { isLoopback } from "./is-loopback.ts";
-import { type ListenAddress, parseListenAddress } from "./listen-address.ts";
 
 /** What the edge is told by its environment. */
 export interface EdgeConfig {
@@ -8,6 +8,8 @@ export interface EdgeConfig {
   readonly namespace: string;
   /** Undefined: everyone is answered without a key. */
   readonly apiKey: string | undefined;
+  /** Neither a key nor `TENANCY_ALLOW_ANONYMOUS`: this machine alone is answered. */
+  readonly localOnly: boolean;
   readonly roles: ReadonlySet<EdgeRole>;
   /** Undefined: no listener for metrics and probes. */
   readonly metricsListen: ListenAddress | undefined;
@@ -106,6 +108,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): E
     listen,
     namespace: values.TENANCY_NAMESPACE,
     apiKey,
+    localOnly: apiKey === undefined && values.TENANCY_ALLOW_ANONYMOUS === "false",
     roles: new Set(values.TENANCY_EDGE_ROLES),
     metricsListen: values.TENANCY_EDGE_METRICS_LISTEN,
     logLevel: values.TENANCY_LOG_LEVEL,

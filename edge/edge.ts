@@ -60,6 +60,7 @@ export async function startEdge(options: {
   const handler = createHandler({
     routes: config.roles.has("api") ? apiRoutes(services) : [healthRoute],
     apiKey,
+    localOnly: config.localOnly,
     log,
     instance,
     onExchange(exchange) {

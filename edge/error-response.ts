@@ -1,6 +1,6 @@
 import { ApiError, NetworkError } from "../crds/client/api-error.ts";
+import { describeError } from "../crds/describe-error.ts";
 import type { Log } from "../crds/log.ts";
-import { describeError } from "./describe-error.ts";
 import { HttpError } from "./http-error.ts";
 import { jsonResponse } from "./json-response.ts";
 

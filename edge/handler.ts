@@ -3,6 +3,7 @@ import { createApiKeyCheck } from "./api-key.ts";
 import { errorResponse } from "./error-response.ts";
 import { HttpError } from "./http-error.ts";
 import { refuseCrossSite } from "./refuse-cross-site.ts";
+import { refuseForeignHost } from "./refuse-foreign-host.ts";
 import type { RequestContext } from "./request-context.ts";
 import { createRequestId } from "./request-id.ts";
 import type { Route } from "./route.ts";
@@ -27,6 +28,8 @@ export function createHandler(options: {
   routes: readonly Route[];
   /** Without it, every route answers everyone but pages of other sites. */
   apiKey?: string | undefined;
+  /** Whether, without a key, only this machine's own names may be asked for. @default false */
+  localOnly?: boolean;
   log: Log;
   /** The first part of the request ids that this process gives out. */
   instance: string;
@@ -38,8 +41,13 @@ export function createHandler(options: {
   const { log, onExchange } = options;
   const now = options.now ?? performance.now.bind(performance);
   const requestIdOf = createRequestId(options.instance);
-  const authenticate = options.apiKey === undefined ? refuseCrossSite : createApiKeyCheck(options.apiKey);
+  const authenticate = options.apiKey === undefined ? withoutKey : createApiKeyCheck(options.apiKey);
   const dispatch = createRouter(options.routes, { authenticate });
+
+  function withoutKey(request: Request): void {
+    if (options.localOnly === true) refuseForeignHost(request);
+    refuseCrossSite(request);
+  }
 
   return async (request, context = {}) => {
     const started = now();

@@ -1,9 +1,9 @@
 import { createClusterClient } from "../crds/client/cluster-client.ts";
 import { loadClusterConfig } from "../crds/client/load-cluster-config.ts";
 import { createTransport } from "../crds/client/transport.ts";
+import { createLog } from "../crds/create-log.ts";
 import { chooseServe } from "./choose-serve.ts";
 import { loadConfig } from "./config.ts";
-import { createLog } from "./create-log.ts";
 import { startEdge } from "./edge.ts";
 import { stopSignal } from "./stop-signal.ts";
 
@@ -12,7 +12,7 @@ const GRACE_MS = 35_000;
 
 async function main(): Promise<void> {
   const config = loadConfig(process.env);
-  const log = createLog(config.logLevel);
+  const log = createLog({ program: "edge", level: config.logLevel });
   const stop = stopSignal(process);
   const transport = createTransport({ config: await loadClusterConfig(), role: "edge", log });
   const client = createClusterClient({ transport });

@@ -1,6 +1,6 @@
+import type { ListenAddress } from "../crds/listen-address.ts";
 import type { Log } from "../crds/log.ts";
 import type { Handler } from "./handler.ts";
-import type { ListenAddress } from "./listen-address.ts";
 
 /** A handler that listens. */
 export interface Server {

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { type ListenAddress, parseListenAddress } from "../crds/listen-address.ts";
 
 const positiveNumber = v.pipe(
   v.string(),
@@ -16,11 +17,8 @@ const listenAddress = v.union(
     ),
     v.pipe(
       v.string(),
-      v.regex(/^(\[[0-9a-fA-F:]+\]|[^:]+):\d{1,5}$/),
-      v.transform((text) => {
-        const colon = text.lastIndexOf(":");
-        return { hostname: text.slice(0, colon).replace(/^\[|\]$/g, ""), port: Number(text.slice(colon + 1)) };
-      }),
+      v.transform(parseListenAddress),
+      v.custom<ListenAddress>((parsed) => parsed !== undefined),
     ),
   ],
   "must be host:port, or off",
@@ -50,7 +48,7 @@ export interface OperatorConfig {
   /** How long the leader's lease holds without a renewal, in milliseconds. */
   leaseMs: number;
   /** Where `/metrics`, `/healthz` and `/readyz` are served; undefined: nowhere. */
-  listen: { hostname: string; port: number } | undefined;
+  listen: ListenAddress | undefined;
   logLevel: string;
 }
 

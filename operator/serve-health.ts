@@ -1,9 +1,10 @@
 import { createServer, type Server } from "node:http";
+import type { ListenAddress } from "../crds/listen-address.ts";
 import type { Metrics } from "./metrics.ts";
 
 /** Serves `/metrics` (Prometheus), `/healthz` (the process lives) and `/readyz` (its watches are in contact with the cluster). */
 export async function serveHealth(options: {
-  listen: { hostname: string; port: number };
+  listen: ListenAddress;
   metrics: Metrics;
   isReady(): boolean;
 }): Promise<{ url: string; stop(): Promise<void> }> {
@@ -40,7 +41,7 @@ export async function serveHealth(options: {
   };
 }
 
-function listening(server: Server, { hostname, port }: { hostname: string; port: number }): Promise<void> {
+function listening(server: Server, { hostname, port }: ListenAddress): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once("error", (cause) =>
       reject(new Error(`Cannot listen on ${hostname}:${port}: ${cause.message}`, { cause })),

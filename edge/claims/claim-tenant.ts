@@ -123,11 +123,14 @@ async function waitForClaim(
   }
 }
 
-function tooLate({ tenantId, workloadRef }: ClaimPair, { view, waitLimitMs }: ClaimServices): HttpError {
+function tooLate(pair: ClaimPair, { view, waitLimitMs }: ClaimServices): HttpError {
   requireContact(view.claims);
+  const { tenantId, workloadRef } = pair;
   const seconds = waitLimitMs / 1000;
+  const [claim] = view.claims.store.by("pair", pairKey(pair));
+  const why = claim?.status?.message === undefined ? "" : ` (${claim.status.message})`;
   return new HttpError(
     504,
-    `workload "${workloadRef}" is not ready for tenant "${tenantId}" after ${seconds} s; the claim goes on, call again to keep waiting`,
+    `workload "${workloadRef}" is not ready for tenant "${tenantId}" after ${seconds} s${why}; the claim goes on, call again to keep waiting`,
   );
 }

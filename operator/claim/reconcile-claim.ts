@@ -54,6 +54,7 @@ async function fulfilClaim(claim: Claim, context: OperatorContext): Promise<Reco
     return failClaim(claim, context, { reason: "Duplicate", message });
   }
 
+  if (phase === "Active" && isDestroyed(claim)) return undefined;
   if (current === undefined) return startPod(claim, context);
   const state = podState(current);
   if (phase === "Active" && state.state !== "lost") return releaseWhenIdle(claim, current, context);
@@ -64,6 +65,11 @@ async function fulfilClaim(claim: Claim, context: OperatorContext): Promise<Reco
 function isPrepared(claim: Claim): boolean {
   const { finalizers, labels } = claim.metadata;
   return finalizers?.includes(finalizer.release) === true && labels?.[label.tenant] === claim.spec.tenantId;
+}
+
+/** Whether the claim's pod was destroyed on purpose, after which the claim keeps its phase (spec.md, section 4.5). */
+function isDestroyed({ metadata, status }: Claim): boolean {
+  return status?.instanceId !== undefined && metadata.annotations?.[annotation.destroyed] === status.instanceId;
 }
 
 /** Adds what the REST API sets at creation and a claim made with kubectl lacks. */

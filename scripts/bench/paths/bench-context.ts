@@ -14,4 +14,6 @@ export interface BenchContext {
   pool(signal: AbortSignal): Promise<BenchPool>;
   /** The bare writes of a pool claim; made at its first use. */
   floor(signal: AbortSignal): Promise<PoolFloor>;
+  /** Ends the watches of what was made. */
+  close(): Promise<void>;
 }

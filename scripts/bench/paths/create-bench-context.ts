@@ -36,6 +36,10 @@ export function createBenchContext(options: {
       floor ??= startFloor(signal);
       return floor;
     },
+    async close() {
+      // A pool that never became full has told so to whoever asked for it.
+      await pool?.then(({ warm }) => warm.close()).catch(() => undefined);
+    },
   };
 
   async function fillPool(signal: AbortSignal): Promise<BenchPool> {

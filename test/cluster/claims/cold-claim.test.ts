@@ -122,6 +122,24 @@ test("a claim whose pod is deleted gets another one and says so", async () => {
   );
 });
 
+test("a claim whose pod was destroyed on purpose keeps its phase, gets no other pod, and can be released", async () => {
+  const claim = await tenancy.createClaim("destroyed", "hello");
+  const { name } = claim.metadata;
+  const active = await tenancy.untilClaim(name, { phase: "Active" });
+  const instanceId = active.status?.instanceId ?? "";
+  const body = { metadata: { annotations: { [annotation.destroyed]: instanceId } } };
+  await tenancy.client.patch(claims, { namespace: NAMESPACE, name }, { type: "merge", body });
+  await tenancy.client.delete(pods, { namespace: NAMESPACE, name: instanceId }, { gracePeriodSeconds: 0 });
+  await tenancy.until("no pod", () => tenancy.podsOf(active).length === 0);
+  // What the operator does for another claim after that shows that it is done with this one.
+  await tenancy.createClaim("after", "hello");
+  await tenancy.untilClaim("claim-after-hello", { phase: "Active" });
+  assert.equal(tenancy.phases.get(name), ["Pending", "Active"]);
+  assert.is(tenancy.everPodsOf(active).length, 1);
+  await tenancy.client.delete(claims, { namespace: NAMESPACE, name });
+  await tenancy.untilClaim(name, (found) => found === undefined);
+});
+
 test("a pod whose claim was deleted by force is removed", async () => {
   const claim = await tenancy.createClaim("forced", "hello");
   const active = await tenancy.untilClaim(claim.metadata.name, { phase: "Active" });

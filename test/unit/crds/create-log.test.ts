@@ -2,13 +2,13 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { ApiError, NetworkError } from "../../../crds/client/api-error.ts";
-import { createLog } from "../../../edge/create-log.ts";
+import { createLog } from "../../../crds/create-log.ts";
 
 const test = suite("createLog");
 
 function logged(error: unknown): Record<string, unknown> {
   const lines: string[] = [];
-  createLog("info", { write: (line) => void lines.push(line) }).warn({ error }, "cannot list");
+  createLog({ program: "edge", level: "info", destination: { write: (line) => void lines.push(line) } }).warn({ error }, "cannot list");
   assert.is(lines.length, 1);
   const line = JSON.parse(lines[0] ?? "");
   assert.is(line.msg, "cannot list");
@@ -37,7 +37,7 @@ test("what is no error shows as it is", () => {
 
 test("levels below the given one are silent", () => {
   const lines: string[] = [];
-  const log = createLog("warn", { write: (line) => void lines.push(line) });
+  const log = createLog({ program: "edge", level: "warn", destination: { write: (line) => void lines.push(line) } });
   log.debug({}, "d");
   log.info({}, "i");
   log.error({}, "e");

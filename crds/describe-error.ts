@@ -1,5 +1,4 @@
-import { ApiError, NetworkError } from "../crds/client/api-error.ts";
-import { HttpError } from "./http-error.ts";
+import { NetworkError } from "./client/api-error.ts";
 
 /**
  * What the log says of an error: its name, message, causes and own fields; the stack too where nobody foresaw it.
@@ -8,7 +7,8 @@ import { HttpError } from "./http-error.ts";
  */
 export function describeError(error: unknown): object {
   if (!(error instanceof Error)) return { message: String(error) };
-  const foreseen = error instanceof HttpError || error instanceof ApiError || error instanceof NetworkError;
+  // An error with an HTTP status is an answer that somebody chose.
+  const foreseen = error instanceof NetworkError || "status" in error;
   return {
     ...error,
     name: error.name,
