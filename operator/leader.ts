@@ -95,7 +95,8 @@ export async function runWhenLeading(options: LeaderOptions): Promise<void> {
   }
 
   function timeUntilFree(lease: Lease): number {
-    if (!lease.spec?.holderIdentity) return 0;
+    // Its own, from a term that it lost while the API server was away: nobody else has taken it.
+    if (!lease.spec?.holderIdentity || lease.spec.holderIdentity === identity) return 0;
     const version = lease.metadata.resourceVersion ?? "";
     if (seen?.version !== version) seen = { version, at: performance.now() };
     return seen.at + (lease.spec.leaseDurationSeconds ?? leaseMs / 1000) * 1000 - performance.now();

@@ -67,4 +67,19 @@ test("a leader that cannot renew stops writing, and leads again only when it can
   await cutOff.stop();
 });
 
+test("an API server that is killed and comes back finds the operator at work again, with claims made before and after", async () => {
+  const operator = tenancy.startOperator({ identity: "patient" });
+  await tenancy.until("it leads", async () => (await tenancy.leader()) === "patient");
+  await tenancy.createClaim("frank", "hello");
+  await tenancy.cluster.apiServer.kill();
+  // Longer than a leader may go on without a renewal.
+  await new Promise((resolve) => setTimeout(resolve, 3000));
+  await tenancy.cluster.apiServer.start();
+  await tenancy.untilClaim("claim-frank-hello", { phase: "Active" });
+  await tenancy.createClaim("grace", "hello");
+  const claim = await tenancy.untilClaim("claim-grace-hello", { phase: "Active" });
+  assert.is(tenancy.everPodsOf(claim).length, 1);
+  await operator.stop();
+});
+
 test.run();
