@@ -9,6 +9,7 @@ import type { OperatorConfig } from "./config.ts";
 import type { EventRecorder } from "./events.ts";
 import type { Metrics } from "./metrics.ts";
 import type { FailureRecord } from "./pool/pool-failures.ts";
+import type { RefillPause } from "./pool/refill-pause.ts";
 
 /** What every reconciler works with. */
 export interface OperatorContext {
@@ -22,6 +23,7 @@ export interface OperatorContext {
   /** Uids of warm pods that a claim is taking at this moment. */
   reservedPods: Set<string>;
   poolFailures: FailureRecord;
+  refillPause: RefillPause;
   /** Applies a child object by server-side apply. */
   applyNetworkPolicy(policy: NetworkPolicy): Promise<void>;
 }

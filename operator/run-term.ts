@@ -19,6 +19,7 @@ import { reconcilePod } from "./pod/reconcile-pod.ts";
 import { createFailureRecord } from "./pool/pool-failures.ts";
 import { memberState } from "./pool/pool-member.ts";
 import { reconcilePool } from "./pool/reconcile-pool.ts";
+import { createRefillPause } from "./pool/refill-pause.ts";
 import { refreshMembers } from "./pool/refresh-members.ts";
 import { writePoolStatus } from "./pool/write-pool-status.ts";
 import { createQueue } from "./queue.ts";
@@ -57,6 +58,7 @@ export function runTerm(options: {
     log,
     reservedPods: new Set(),
     poolFailures: createFailureRecord(),
+    refillPause: createRefillPause(),
     async applyNetworkPolicy(policy) {
       if (term.writeTimeLeftMs() === 0) throw new NotLeadingError("Cannot write: this operator does not lead");
       await options.applyNetworkPolicy(policy);

@@ -1,5 +1,6 @@
 // npm test [-- PATTERN…] | npm run test:unit|test:cluster|test:e2e [-- PATTERN…]: runs the test files whose path matches every pattern.
 import { availableParallelism } from "node:os";
+import { findBinaries } from "./cluster/binaries.ts";
 import { findTestFiles } from "./test/find-test-files.ts";
 import { runTestFile, type TestRun } from "./test/run-test-file.ts";
 
@@ -22,7 +23,10 @@ const started = Date.now();
 const runs: TestRun[] = [];
 for (const kind of wanted) {
   const files = findTestFiles({ kind, patterns, limitSeconds: kinds[kind].limitSeconds });
-  if (files.length > 0) console.log(`\n${kind}: ${files.length} runs`);
+  if (files.length === 0) continue;
+  // Building Kubernetes takes minutes the first time, which are no test's to spend.
+  if (kind !== "unit") await findBinaries({ log: console.log });
+  console.log(`\n${kind}: ${files.length} runs`);
   await inParallel(files, kinds[kind].atOnce, async (file) => {
     if (stop.signal.aborted) return;
     const run = await runTestFile(file, stop.signal);

@@ -38,6 +38,7 @@ export async function takeWarmPod(
       },
     };
     reservedPods.add(uid);
+    context.refillPause.taken(workload.metadata.name);
     try {
       const bound = await client.patch(pods, { namespace, name }, { type: "merge", body });
       informers.pods.put(bound);

@@ -46,9 +46,12 @@ export async function reconcilePool(key: string, context: OperatorContext): Prom
   await Promise.all(surplus.map((pod) => deleteUnclaimed(pod, context)));
 
   const missing = size - readyNow - warmingNow;
-  if (missing <= 0) return undefined;
-  const failures = context.poolFailures.get(name);
-  const waitMs = (failures?.nextTryAt ?? 0) - Date.now();
+  if (missing <= 0) {
+    context.refillPause.filled(name);
+    return undefined;
+  }
+  const pauseMs = context.refillPause.waitMs({ name, workload: workload.metadata.name, size, ready: readyNow });
+  const waitMs = Math.max(pauseMs, (context.poolFailures.get(name)?.nextTryAt ?? 0) - Date.now());
   if (waitMs > 0) return { requeueAfterMs: waitMs };
   const atOnce = context.poolFailures.isDegraded(name) ? 1 : maxFill;
   const room = atOnce - counted("warming").size - counted("failed").size;

@@ -1,0 +1,42 @@
+import { type Clock, systemClock } from "../../crds/client/clock.ts";
+
+/** As long as claims keep coming this fast, they come first. */
+const QUIET_MS = 100;
+/** But no longer than this from the first pod that is missing, so that a steady stream of claims does not keep a pool empty. */
+const LONGEST_MS = 1000;
+/** Nor when fewer than so many pods are left, or than half of a smaller pool. */
+const RESERVE = 20;
+
+/**
+ * Lets a burst of claims go before the refill that it causes: each refilled pod costs the API server and the kubelet more writes than a
+ * claim does, and nobody waits for it yet.
+ */
+export interface RefillPause {
+  /** A claim took a warm pod of the workload. */
+  taken(workload: string): void;
+  /** Milliseconds that a pool which lacks pods should wait before it starts some; 0: start them now. */
+  waitMs(pool: { name: string; workload: string; size: number; ready: number }): number;
+  /** The pool lacks no pods. */
+  filled(pool: string): void;
+}
+
+export function createRefillPause(clock: Clock = systemClock): RefillPause {
+  const takenAt = new Map<string, number>();
+  const lackingSince = new Map<string, number>();
+  return {
+    taken(workload) {
+      takenAt.set(workload, clock.now());
+    },
+    waitMs({ name, workload, size, ready }) {
+      const now = clock.now();
+      const since = lackingSince.get(name) ?? now;
+      lackingSince.set(name, since);
+      if (ready < Math.min(RESERVE, size / 2)) return 0;
+      const quietAt = (takenAt.get(workload) ?? Number.NEGATIVE_INFINITY) + QUIET_MS;
+      return Math.max(0, Math.min(quietAt, since + LONGEST_MS) - now);
+    },
+    filled(pool) {
+      lackingSince.delete(pool);
+    },
+  };
+}

@@ -1,0 +1,166 @@
+import { Transform } from "node:stream";
+import { ArchiveError } from "./archive-error.ts";
+import type { ArchiveLimits } from "./archive-limits.ts";
+import { createEntryReader } from "./entry-reader.ts";
+import { BLOCK, readTarHeader, type TarHeader } from "./read-tar-header.ts";
+import type { TarEntry } from "./tar-entry.ts";
+import { tarPadding, writeTarHeader } from "./write-tar-header.ts";
+
+export interface ArchiveCheckOptions {
+  /** Where everything in it must be, as `overlayRoots` gives them. */
+  readonly roots: readonly string[];
+  readonly limits: ArchiveLimits;
+  /** @default false */
+  readonly leaveOutPipes?: boolean | undefined;
+  /** What becomes of an entry on its way; undefined leaves it out, with its content. @default it stays as it is */
+  readonly rewrite?: ((entry: TarEntry) => TarEntry | undefined) | undefined;
+}
+
+/** What went through so far, entries that were left out not counted. */
+export interface ArchiveContents {
+  entries: number;
+  /** Bytes of the archive that came out. */
+  bytes: number;
+}
+
+export interface ArchiveCheck {
+  /** Takes a tar archive and gives one with the same entries, each header written anew. */
+  readonly stream: Transform;
+  readonly contents: ArchiveContents;
+}
+
+/**
+ * Checks a tar archive on its way through, in memory that does not depend on its size.
+ *
+ * What comes out is written from what was read, so that whoever unpacks it cannot read it otherwise than this check has. The stream
+ * fails with an `ArchiveError` at the first thing that may not be, before that has come out, and at the end when the end is missing.
+ */
+export function createArchiveCheck(options: ArchiveCheckOptions): ArchiveCheck {
+  const { roots, limits, leaveOutPipes = false, rewrite = (entry: TarEntry) => entry } = options;
+  const reader = createEntryReader({ roots, limits, leaveOutPipes });
+  const contents: ArchiveContents = { entries: 0, bytes: 0 };
+  const block = Buffer.alloc(BLOCK);
+  let filled = 0;
+  let bytesIn = 0;
+  let state: "header" | "content" | "longName" | "lastZeros" | "ended" = "header";
+  /** Bytes of the content and then of its padding that are still to come. */
+  let left = 0;
+  let padding = 0;
+  let isLeftOut = false;
+  let longName: { path?: string | undefined; target?: string | undefined } = {};
+  let nameParts: Buffer[] = [];
+  let nameType = "";
+
+  function startEntry(header: TarHeader): void {
+    left = header.size;
+    padding = tarPadding(header.size).length;
+    if (header.type === "L" || header.type === "K") {
+      if (header.size > limits.maxPathBytes + 1) throw new ArchiveError("TooLarge", "it holds a path that is too long");
+      if (longName[header.type === "L" ? "path" : "target"] !== undefined) {
+        throw new ArchiveError("Hostile", "it gives one entry two names");
+      }
+      nameType = header.type;
+      nameParts = [];
+      state = "longName";
+      return;
+    }
+    const read = reader.read(header, longName);
+    longName = {};
+    const entry = read && rewrite(read);
+    isLeftOut = entry === undefined;
+    state = "content";
+    if (entry === undefined) return;
+    contents.entries += 1;
+    put(writeTarHeader(entry));
+  }
+
+  function put(chunk: Buffer): void {
+    contents.bytes += chunk.length;
+    stream.push(chunk);
+  }
+
+  function takeBlock(): void {
+    const header = readTarHeader(block);
+    if (state === "lastZeros") {
+      if (header !== undefined) throw new ArchiveError("Corrupt", "it goes on after its end");
+      put(Buffer.alloc(2 * BLOCK));
+      state = "ended";
+    } else if (header === undefined) {
+      if (longName.path !== undefined || longName.target !== undefined) {
+        throw new ArchiveError("Corrupt", "it ends with a name without an entry");
+      }
+      state = "lastZeros";
+    } else {
+      startEntry(header);
+    }
+  }
+
+  function takeContent(chunk: Buffer): void {
+    if (state === "longName") nameParts.push(Buffer.from(chunk));
+    else if (!isLeftOut) put(chunk);
+  }
+
+  function endEntry(): void {
+    if (state === "longName") {
+      const name = Buffer.concat(nameParts).toString("latin1");
+      const end = name.indexOf("\0");
+      longName[nameType === "L" ? "path" : "target"] = end === -1 ? name : name.slice(0, end);
+    } else if (!isLeftOut && padding > 0) {
+      put(Buffer.alloc(padding));
+    }
+    state = "header";
+  }
+
+  function take(chunk: Buffer): void {
+    bytesIn += chunk.length;
+    if (bytesIn > limits.maxBytes) throw new ArchiveError("TooLarge", `it holds more than ${limits.maxBytes} bytes`);
+    let offset = 0;
+    while (offset < chunk.length || isAtEntryEnd()) {
+      if (isAtEntryEnd()) {
+        endEntry();
+        filled = 0;
+      } else if (state === "ended") {
+        if (chunk.subarray(offset).some((byte) => byte !== 0)) {
+          throw new ArchiveError("Corrupt", "it goes on after its end");
+        }
+        return;
+      } else if (left > 0) {
+        const piece = chunk.subarray(offset, offset + left);
+        takeContent(piece);
+        left -= piece.length;
+        offset += piece.length;
+      } else if (state === "content" || state === "longName") {
+        const skipped = Math.min(padding - filled, chunk.length - offset);
+        filled += skipped;
+        offset += skipped;
+      } else {
+        const copied = chunk.copy(block, filled, offset, offset + BLOCK - filled);
+        filled += copied;
+        offset += copied;
+        if (filled === BLOCK) {
+          filled = 0;
+          takeBlock();
+        }
+      }
+    }
+  }
+
+  function isAtEntryEnd(): boolean {
+    return (state === "content" || state === "longName") && left === 0 && filled === padding;
+  }
+
+  const stream = new Transform({
+    transform(chunk: Buffer, _encoding, callback) {
+      try {
+        take(chunk);
+        callback();
+      } catch (error) {
+        callback(error as Error);
+      }
+    },
+    flush(callback) {
+      callback(state === "ended" ? null : new ArchiveError("Corrupt", "it is cut off before its end"));
+    },
+  });
+  return { stream, contents };
+}

@@ -1,0 +1,18 @@
+/**
+ * What is wrong with an archive:
+ * - `Corrupt`: it is not what was written: cut off, changed, or no archive at all
+ * - `Hostile`: it holds what a save of overlay directories never makes
+ * - `TooLarge`: it passes a limit
+ */
+export type ArchiveErrorReason = "Corrupt" | "Hostile" | "TooLarge";
+
+/** An archive that is not restored, and one that is not kept. */
+export class ArchiveError extends Error {
+  override readonly name = "ArchiveError";
+  readonly reason: ArchiveErrorReason;
+
+  constructor(reason: ArchiveErrorReason, message: string, options: { cause?: unknown } = {}) {
+    super(message, options);
+    this.reason = reason;
+  }
+}

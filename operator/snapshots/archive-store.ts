@@ -1,0 +1,172 @@
+import { createHash, randomBytes } from "node:crypto";
+import type { Writable } from "node:stream";
+import type { Exec } from "../../crds/client/exec.ts";
+import { ArchiveError } from "./archive-error.ts";
+import { collectOutput } from "./collect-output.ts";
+import { ExecFailure } from "./exec-failure.ts";
+import { feedCommand } from "./feed-command.ts";
+import { END, frames } from "./frames.ts";
+import { checkSnapshotKey, type SnapshotKey } from "./snapshot-key.ts";
+import { parseSnapshotMetadata, type SnapshotMetadata } from "./snapshot-metadata.ts";
+import { type StoreFolder, storeCommand } from "./store-folder.ts";
+import { fedScript, NO_ARCHIVE, storeScripts } from "./store-scripts.ts";
+
+/** What a save knows of its archive; the store adds the rest. */
+export type SnapshotDescription = Omit<SnapshotMetadata, "sha256" | "sizeBytes" | "tenantId" | "workloadRef">;
+
+export interface StoreCall {
+  readonly signal: AbortSignal;
+  /** Milliseconds for the whole of it. */
+  readonly timeoutMs: number;
+}
+
+/** The archives on the snapshots volume (spec.md, section 2.5). Every call fails as `Exec` does, or with an `ExecFailure`. */
+export interface ArchiveStore {
+  /**
+   * Stores an archive in the place of the one before, which stays as it is when anything fails.
+   *
+   * @param archive its bytes; a failure of it fails the call
+   * @param describe asked when the archive is at its end
+   */
+  write(
+    key: SnapshotKey,
+    archive: AsyncIterable<Uint8Array>,
+    options: StoreCall & { describe: () => SnapshotDescription },
+  ): Promise<SnapshotMetadata>;
+  /**
+   * Writes an archive to `stdout`: lines of metadata first, then an empty line, then its bytes, which are not checked yet.
+   *
+   * @returns false when there is none
+   */
+  read(key: SnapshotKey, stdout: Writable, options: StoreCall): Promise<boolean>;
+  /**
+   * What is beside the archive; undefined when there is no archive.
+   *
+   * @throws ArchiveError when there is an archive without it
+   */
+  stat(key: SnapshotKey, options: StoreCall): Promise<SnapshotMetadata | undefined>;
+  list(options: StoreCall): Promise<SnapshotMetadata[]>;
+  /**
+   * @param options.sha256 deletes the archive only when it is this one
+   * @returns false when there is none
+   */
+  delete(key: SnapshotKey, options: StoreCall & { sha256?: string | undefined }): Promise<boolean>;
+  /** Deletes what saves left behind that were ended in the middle, more than a day ago. */
+  tidy(options: StoreCall): Promise<void>;
+}
+
+/** Keeps archives in a folder of a container, by commands run in it. */
+export function createArchiveStore(options: {
+  exec: Exec;
+  folder: StoreFolder;
+  /** @default Date.now */
+  now?: (() => number) | undefined;
+}): ArchiveStore {
+  const { exec, folder } = options;
+
+  async function run(script: string, words: readonly string[], { signal, timeoutMs }: StoreCall): Promise<Answer> {
+    const target = storeCommand(folder, { script, words, limitMs: timeoutMs });
+    return await collectOutput(exec, { target, signal, timeoutMs });
+  }
+
+  return {
+    async write(key, archive, { describe, signal, timeoutMs }) {
+      checkSnapshotKey(key);
+      const hash = createHash("sha256");
+      let sizeBytes = 0;
+      let metadata: SnapshotMetadata | undefined;
+      async function* input(): AsyncGenerator<Uint8Array> {
+        yield* frames(archive, (frame) => {
+          hash.update(frame);
+          sizeBytes += frame.length;
+        });
+        const { tenantId, workloadRef } = key;
+        metadata = { sha256: hash.digest("hex"), sizeBytes, tenantId, workloadRef, ...describe() };
+        yield Buffer.concat([END, Buffer.from(`${metadata.sha256}\n${JSON.stringify(metadata)}\n`)]);
+      }
+      const words = [key.tenantId, key.workloadRef, randomBytes(4).toString("hex")];
+      const target = storeCommand(folder, { script: fedScript(storeScripts.write), words, limitMs: timeoutMs });
+      await feedCommand({ exec, target, what: "store the archive", input: input(), signal, timeoutMs });
+      if (metadata === undefined) throw new Error("Cannot store the archive: it was stored before it was sent");
+      return metadata;
+    },
+
+    async read(key, stdout, { signal, timeoutMs }) {
+      checkSnapshotKey(key);
+      const words = [key.tenantId, key.workloadRef];
+      const target = storeCommand(folder, { script: storeScripts.read, words, limitMs: timeoutMs });
+      const { exitCode, stderr } = await exec({ ...target, stdout, signal, timeoutMs });
+      if (exitCode !== 0 && exitCode !== NO_ARCHIVE) throw failure("read the archive", { exitCode, stderr });
+      return exitCode === 0;
+    },
+
+    async stat(key, call) {
+      checkSnapshotKey(key);
+      const words = [key.tenantId, key.workloadRef];
+      const answer = await run(storeScripts.stat, words, call);
+      if (answer.exitCode === NO_ARCHIVE) return undefined;
+      const [size = "", ...lines] = answer.stdout.split("\n");
+      const candidates = lines
+        .map(parseSnapshotMetadata)
+        .filter((found) => found !== undefined)
+        .filter(({ sizeBytes }) => sizeBytes === Number(size));
+      if (answer.exitCode !== 0 && lines.length === 0) throw failure("look at the archive", answer);
+      if (candidates.length === 1) return candidates[0];
+      const { stdout } = await run(storeScripts.digest, words, call);
+      const exact = candidates.find(({ sha256 }) => stdout.startsWith(sha256));
+      if (exact !== undefined) return exact;
+      throw new ArchiveError("Corrupt", "the archive has changed: nothing that was recorded beside it fits it");
+    },
+
+    async list(call) {
+      const answer = await run(storeScripts.list, [], call);
+      if (answer.exitCode !== 0) throw failure("list the archives", answer);
+      const [archives = "", recorded = ""] = splitOnce(answer.stdout);
+      const sizes = new Map(archives.split("\n").map(sizeByPath));
+      const newest = new Map<string, SnapshotMetadata>();
+      for (const line of recorded.split("\n")) {
+        const found = parseSnapshotMetadata(line);
+        if (found === undefined) continue;
+        const path = `./${found.tenantId}/${found.workloadRef}.tar.gz`;
+        const known = newest.get(path);
+        if (sizes.get(path) !== found.sizeBytes || (known && known.createdAt >= found.createdAt)) continue;
+        newest.set(path, found);
+      }
+      return [...newest.values()];
+    },
+
+    async delete(key, { sha256 = "", ...call }) {
+      checkSnapshotKey(key);
+      const answer = await run(storeScripts.delete, [key.tenantId, key.workloadRef, sha256], call);
+      if (answer.exitCode !== 0 && answer.exitCode !== NO_ARCHIVE) throw failure("delete the archive", answer);
+      return answer.exitCode === 0;
+    },
+
+    async tidy(call) {
+      const answer = await run(storeScripts.tidy, [], call);
+      if (answer.exitCode !== 0) throw failure("tidy the snapshots volume", answer);
+    },
+  };
+}
+
+interface Answer {
+  readonly exitCode: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+function failure(what: string, { exitCode, stderr }: Omit<Answer, "stdout">): ExecFailure {
+  return new ExecFailure(`Cannot ${what}: ${stderr.trim() || `exit code ${exitCode}`}`, { exitCode });
+}
+
+/** The two halves of a text, parted by its first empty line. */
+function splitOnce(text: string): [string, string] {
+  if (text.startsWith("\n")) return ["", text.slice(1)];
+  const middle = text.indexOf("\n\n");
+  return middle === -1 ? [text, ""] : [text.slice(0, middle), text.slice(middle + 2)];
+}
+
+function sizeByPath(line: string): [string, number] {
+  const space = line.indexOf(" ");
+  return [line.slice(space + 1), Number(line.slice(0, space))];
+}

@@ -1,0 +1,71 @@
+import { Readable, Writable } from "node:stream";
+import type { Exec } from "../../crds/client/exec.ts";
+import type { ExecTarget } from "../../crds/client/exec-target.ts";
+import { ExecFailure } from "./exec-failure.ts";
+
+export interface FeedCommandOptions {
+  readonly exec: Exec;
+  readonly target: ExecTarget;
+  /** What the error says could not be done, as in `Cannot <what>`. */
+  readonly what: string;
+  readonly input: AsyncIterable<Uint8Array>;
+  readonly signal: AbortSignal;
+  readonly timeoutMs: number;
+}
+
+const verdictLine = /^verdict (\d+)$/m;
+const maxOutputBytes = 16 * 1024;
+
+/** The end of a script for `feedCommand`: all else that it writes must go to its standard output too. */
+export const shellVerdict = 'echo "verdict $?"';
+
+/**
+ * Runs a shell script that reads an input, until it writes `verdict <exit code>` as a line of its own.
+ *
+ * The end of a command that leaves input unread is never reported by a server that still has some to send (tried: 1.34; kubectl hangs
+ * there too), so the script says itself how it ended.
+ *
+ * @throws ExecFailure when the verdict is not 0
+ * @throws what the input fails with, and as `Exec` does
+ */
+export async function feedCommand(options: FeedCommandOptions): Promise<void> {
+  const { exec, target, what, input, signal, timeoutMs } = options;
+  const stop = new AbortController();
+  let output = "";
+  let verdict: number | undefined;
+  let inputError: unknown;
+
+  const stdout = new Writable({
+    write(chunk: Buffer, _encoding, callback) {
+      // What a script writes is short; of one that does not stop, the end is what counts.
+      output = (output + chunk.toString("utf8")).slice(-maxOutputBytes);
+      const found = verdictLine.exec(output)?.[1];
+      if (found !== undefined) {
+        verdict = Number(found);
+        stop.abort(new Error("the command has ended"));
+      }
+      callback();
+    },
+  });
+  async function* watched(): AsyncGenerator<Uint8Array> {
+    try {
+      yield* input;
+    } catch (error) {
+      inputError = error;
+      throw error;
+    }
+  }
+
+  try {
+    const stdin = Readable.from(watched(), { objectMode: false, highWaterMark: 64 * 1024 });
+    const result = await exec({ ...target, stdin, stdout, signal: AbortSignal.any([signal, stop.signal]), timeoutMs });
+    verdict ??= result.exitCode === 0 ? 1 : result.exitCode;
+    output += result.stderr;
+  } catch (error) {
+    if (inputError !== undefined) throw inputError;
+    if (verdict === undefined) throw error;
+  }
+  if (verdict === 0) return;
+  const said = output.replace(verdictLine, "").trim() || `exit code ${verdict}`;
+  throw new ExecFailure(`Cannot ${what}: ${said}`, { exitCode: verdict });
+}

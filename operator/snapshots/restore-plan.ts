@@ -1,0 +1,76 @@
+import { ArchiveError } from "./archive-error.ts";
+import { BLOCK } from "./read-tar-header.ts";
+import type { TarEntry } from "./tar-entry.ts";
+import { writeTarHeader } from "./write-tar-header.ts";
+
+/** What is left to do when everything is unpacked. */
+export interface RestorePlan {
+  /** Changes an entry so that a user without rights can unpack it and what comes after it; undefined leaves it out. */
+  rewrite(entry: TarEntry): TarEntry | undefined;
+  /** A tar archive that gives the directories, which are there by then, their times. */
+  directoryTimes(): Generator<Buffer>;
+  /** Lines for a shell whose `$b` is busybox, that set the modes which unpacking does not. */
+  modeCommands(): Generator<Buffer>;
+}
+
+interface Remembered {
+  readonly path: string;
+  readonly mode: number;
+  readonly mtime: number;
+  readonly isDirectory: boolean;
+}
+
+const maxCommandBytes = 32 * 1024;
+
+/**
+ * Plans around what busybox tar does not do for a user without rights: it makes a directory with its final mode and time and then
+ * writes into it, and sets no setuid, setgid or sticky bit. So directories are made writable first; their times come when all
+ * is unpacked, the modes last and from the inside out, since a directory may take the right to enter it.
+ *
+ * The overlay directories themselves are left out: they are mount points, and the kubelet's.
+ */
+export function createRestorePlan(options: { roots: readonly string[]; maxRememberedBytes: number }): RestorePlan {
+  const { roots, maxRememberedBytes } = options;
+  const remembered: Remembered[] = [];
+  let bytes = 0;
+
+  return {
+    rewrite(entry) {
+      const { type, path, mode, mtime } = entry;
+      const isDirectory = type === "directory";
+      if (isDirectory && roots.includes(path)) return undefined;
+      if (!isDirectory && !(type === "file" && (mode & 0o7000) !== 0)) return entry;
+      bytes += path.length + 128;
+      if (bytes > maxRememberedBytes) {
+        throw new ArchiveError(
+          "TooLarge",
+          `the names of its directories take more than ${options.maxRememberedBytes} bytes`,
+        );
+      }
+      remembered.push({ path, mode, mtime, isDirectory });
+      return isDirectory ? { ...entry, mode: (mode & 0o777) | 0o700 } : entry;
+    },
+    *directoryTimes() {
+      for (const { path, mtime, isDirectory } of remembered.toReversed()) {
+        if (!isDirectory) continue;
+        yield writeTarHeader({ type: "directory", path, mode: 0o700, uid: 0, gid: 0, mtime, size: 0, target: "" });
+      }
+      yield Buffer.alloc(2 * BLOCK);
+    },
+    *modeCommands() {
+      let line = "";
+      let lineMode = -1;
+      for (const { path, mode, isDirectory } of remembered.toReversed()) {
+        if (isDirectory && (mode & 0o7700) === 0o700) continue;
+        const word = ` '/${path.replaceAll("'", "'\\''")}'`;
+        if (mode !== lineMode || line.length + word.length > maxCommandBytes) {
+          if (line !== "") yield Buffer.from(`${line} || exit 1\n`, "latin1");
+          line = `"$b" chmod ${mode.toString(8).padStart(4, "0")}`;
+          lineMode = mode;
+        }
+        line += word;
+      }
+      if (line !== "") yield Buffer.from(`${line} || exit 1\n`, "latin1");
+    },
+  };
+}

@@ -1,0 +1,14 @@
+/**
+ * A shell function that copies the frames of its input (see `frames`) to its output, up to the line that ends them, and fails when that
+ * line does not come. `$b` is busybox. It reads not one byte too much: `read` takes single bytes from a pipe, and dd what it is told.
+ */
+export const shellReceive = `receive() {
+  while read -r length; do
+    case "$length" in
+      end) return 0 ;;
+      "" | *[!0-9]*) return 1 ;;
+    esac
+    "$b" dd bs="$length" count=1 iflag=fullblock status=none || return 1
+  done
+  return 1
+}`;

@@ -1,0 +1,19 @@
+import { isObjectName, isTenantId } from "../../crds/names.ts";
+
+/** Whose files of which workload. */
+export interface SnapshotKey {
+  readonly tenantId: string;
+  readonly workloadRef: string;
+}
+
+/**
+ * Checks that both are parts of a path that reach no other tenant's: neither holds a slash or begins with a dot.
+ *
+ * @throws TypeError when one is not
+ */
+export function checkSnapshotKey({ tenantId, workloadRef }: SnapshotKey): void {
+  if (!isTenantId(tenantId)) throw new TypeError(`Cannot keep files of the tenant "${tenantId}": it is no tenant id`);
+  if (!isObjectName(workloadRef)) {
+    throw new TypeError(`Cannot keep files of the workload "${workloadRef}": it is no name of a workload`);
+  }
+}

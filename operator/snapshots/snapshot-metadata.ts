@@ -1,0 +1,42 @@
+import * as v from "valibot";
+
+const schema = v.object({
+  sha256: v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/)),
+  sizeBytes: v.pipe(v.number(), v.integer(), v.minValue(0)),
+  tenantId: v.string(),
+  workloadRef: v.string(),
+  uid: v.pipe(v.number(), v.integer(), v.minValue(0)),
+  gid: v.pipe(v.number(), v.integer(), v.minValue(0)),
+  createdAt: v.pipe(v.string(), v.isoTimestamp()),
+  entries: v.pipe(v.number(), v.integer(), v.minValue(0)),
+  contentBytes: v.pipe(v.number(), v.integer(), v.minValue(0)),
+  overlayDirs: v.array(v.string()),
+});
+
+/** What is kept beside an archive. */
+export interface SnapshotMetadata {
+  /** Of the archive, in hexadecimal digits. */
+  readonly sha256: string;
+  /** Bytes of the archive. */
+  readonly sizeBytes: number;
+  readonly tenantId: string;
+  readonly workloadRef: string;
+  /** As whom the workload ran whose files these are, so that they can be restored as the same. */
+  readonly uid: number;
+  readonly gid: number;
+  /** ISO 8601 time of the save. */
+  readonly createdAt: string;
+  readonly entries: number;
+  /** Bytes of the archive before its compression. */
+  readonly contentBytes: number;
+  readonly overlayDirs: readonly string[];
+}
+
+/** Reads one line of what is beside archives; undefined when it is no such line. */
+export function parseSnapshotMetadata(line: string): SnapshotMetadata | undefined {
+  try {
+    return v.parse(schema, JSON.parse(line));
+  } catch {
+    return undefined;
+  }
+}

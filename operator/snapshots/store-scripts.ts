@@ -1,0 +1,103 @@
+import { shellVerdict } from "./feed-command.ts";
+import { shellReceive } from "./shell-receive.ts";
+
+/**
+ * What the helper pod's busybox runs, with the positional parameters busybox, root folder and then as named. Everything that changes
+ * the volume is a program of its own, so that a test can end a script before and after each.
+ *
+ * Beside `<workload>.tar.gz` is `<workload>.tar.gz.<16 digits of its SHA-256>.json`. It is written first, and the rename of the archive is
+ * the one step that replaces the old archive by the new one: whatever ends a script, the archive that is there has its metadata.
+ * Metadata without its archive is of a save that did not come to its end, and goes after ten minutes.
+ */
+export const storeScripts = {
+  /**
+   * `<tenant> <workload> <id>`; reads the archive as frames, then its SHA-256 and its metadata as a line each. Writes the metadata of
+   * the archive that it has stored to its own standard output, before the verdict.
+   */
+  write: script(`
+dir="$root/$3"; archive="$dir/$4.tar.gz"; partial="$archive.$5.partial"
+drop() { "$b" rm -f "$partial"; "$b" rmdir "$dir" 2>/dev/null; }
+trap 'drop; exit 143' TERM INT HUP PIPE
+store() {
+  "$b" mkdir -p "$dir" || return 1
+  receive > "$partial" || { echo "the archive did not arrive whole"; return 1; }
+  read -r digest || return 1
+  read -r metadata || return 1
+  "$b" sync "$partial" || return 1
+  sum="$("$b" sha256sum < "$partial")" || return 1
+  sum="\${sum%% *}"
+  [ "$sum" = "$digest" ] || { echo "what was written is not what was sent"; return 1; }
+  beside="$archive.\${digest%????????????????????????????????????????????????}.json"
+  printf '%s\\n' "$metadata" > "$beside.$5.partial" || return 1
+  "$b" sync "$beside.$5.partial" || return 1
+  "$b" mv -f "$beside.$5.partial" "$beside" || return 1
+  "$b" mv -f "$partial" "$archive" || return 1
+  "$b" sync "$dir" "$root" || return 1
+  "$b" find "$dir" -maxdepth 1 -name "$4.tar.gz.????????????????.json" ! -path "$beside" -mmin +10 -exec "$b" rm -f {} +
+  return 0
+}
+( store )
+code=$?
+[ $code = 0 ] || { "$b" rm -f "$partial" "$archive".????????????????.json."$5.partial"; }
+( exit $code )`),
+
+  /** `<tenant> <workload>`; writes the lines of metadata, an empty line and the archive. Exit code 44: there is none. */
+  read: script(`
+archive="$root/$3/$4.tar.gz"
+[ -d "$root" ] || { echo "$root is not there" >&2; exit 1; }
+[ -f "$archive" ] || exit 44
+exec 3< "$archive" || exit 1
+"$b" cat "$archive".????????????????.json || exit 1
+echo
+exec "$b" cat <&3`),
+
+  /** `<tenant> <workload>`; writes the archive's size and then the lines of metadata. Exit code 44: there is none. */
+  stat: script(`
+archive="$root/$3/$4.tar.gz"
+[ -d "$root" ] || { echo "$root is not there" >&2; exit 1; }
+[ -f "$archive" ] || exit 44
+"$b" stat -c %s "$archive" || exit 1
+exec "$b" cat "$archive".????????????????.json`),
+
+  /** `<tenant> <workload>`; writes the archive's SHA-256. */
+  digest: script(`exec "$b" sha256sum < "$root/$3/$4.tar.gz"`),
+
+  /** Writes \`<size> ./<tenant>/<workload>.tar.gz\` for each archive, an empty line, and all lines of metadata. */
+  list: script(`
+cd "$root" || exit 1
+"$b" find . -mindepth 2 -maxdepth 2 -name '*.tar.gz' -exec "$b" stat -c '%s %n' {} + || exit 1
+echo
+exec "$b" find . -mindepth 2 -maxdepth 2 -name '*.tar.gz.????????????????.json' -exec "$b" cat {} +`),
+
+  /** `<tenant> <workload> <sha256 or empty>`; deletes the archive, with a SHA-256 only when it is that one. Exit code 44: there is none. */
+  delete: script(`
+dir="$root/$3"; archive="$dir/$4.tar.gz"
+[ -d "$root" ] || { echo "$root is not there" >&2; exit 1; }
+[ -f "$archive" ] || exit 44
+if [ -n "$5" ]; then
+  sum="$("$b" sha256sum < "$archive")" || exit 1
+  [ "\${sum%% *}" = "$5" ] || exit 44
+fi
+"$b" rm -f "$archive" || exit 1
+"$b" rm -f "$archive".????????????????.json
+"$b" sync "$dir"
+"$b" rmdir "$dir" 2>/dev/null
+exit 0`),
+
+  /** Deletes what saves left behind that were ended more than a day ago. */
+  tidy: script(`
+cd "$root" || exit 1
+exec "$b" find . -mindepth 2 -maxdepth 2 -name '*.partial' -mmin +1440 -exec "$b" rm -f {} +`),
+} as const;
+
+/** The exit code for an archive that is not there. */
+export const NO_ARCHIVE = 44;
+
+/** The whole of a script that is fed: everything that it says goes to its standard output, and its verdict last. */
+export function fedScript(text: string): string {
+  return `exec 2>&1\n${shellReceive}\n${text}\n${shellVerdict}`;
+}
+
+function script(text: string): string {
+  return `b="$1"; root="$2"; umask 077\n${text.trim()}`;
+}

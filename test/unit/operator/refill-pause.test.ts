@@ -1,0 +1,65 @@
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { createRefillPause } from "../../../operator/pool/refill-pause.ts";
+
+const test = suite("createRefillPause");
+
+function pauseAt(start = 1_000_000) {
+  let now = start;
+  const pause = createRefillPause({ now: () => now, after: () => () => undefined });
+  return { pause, pass: (ms: number) => (now += ms) };
+}
+
+const pool = { name: "p", workload: "w", size: 100, ready: 90 };
+
+test("a pool whose pods nobody is taking is filled at once", () => {
+  const { pause, pass } = pauseAt();
+  assert.is(pause.waitMs(pool), 0);
+  pause.taken("w");
+  pass(100);
+  assert.is(pause.waitMs(pool), 0);
+});
+
+test("while claims keep coming it waits until they have been quiet for a tenth of a second", () => {
+  const { pause, pass } = pauseAt();
+  for (let count = 0; count < 5; count++) {
+    pause.taken("w");
+    assert.is(pause.waitMs(pool), 100);
+    pass(50);
+    assert.is(pause.waitMs(pool), 50);
+  }
+});
+
+test("a steady stream of claims holds a refill up for one second, and not again until the pool was full", () => {
+  const { pause, pass } = pauseAt();
+  let waitedMs = 0;
+  for (; waitedMs < 5000; waitedMs += 10) {
+    pause.taken("w");
+    if (pause.waitMs(pool) === 0) break;
+    pass(10);
+  }
+  assert.is(waitedMs, 1000);
+  pass(10);
+  pause.taken("w");
+  assert.is(pause.waitMs(pool), 0);
+  pause.filled("p");
+  pause.taken("w");
+  assert.is(pause.waitMs(pool), 100);
+});
+
+test("a pool that is nearly empty does not wait", () => {
+  const { pause } = pauseAt();
+  pause.taken("w");
+  assert.is(pause.waitMs({ ...pool, ready: 19 }), 0);
+  assert.ok(pause.waitMs({ ...pool, ready: 20 }) > 0);
+  assert.is(pause.waitMs({ ...pool, size: 4, ready: 1 }), 0);
+  assert.ok(pause.waitMs({ ...pool, size: 4, ready: 2 }) > 0);
+});
+
+test("claims on another workload hold nothing up", () => {
+  const { pause } = pauseAt();
+  pause.taken("other");
+  assert.is(pause.waitMs(pool), 0);
+});
+
+test.run();
