@@ -34,7 +34,7 @@ const environment = v.object({
   TENANCY_START_TIMEOUT: v.optional(positiveNumber, "300"),
   TENANCY_LEASE_SECONDS: v.optional(v.pipe(positiveNumber, v.minValue(2, "must be at least 2")), "10"),
   TENANCY_OPERATOR_LISTEN: v.optional(listenAddress, "127.0.0.1:9090"),
-  TENANCY_LOG_LEVEL: v.optional(v.picklist(["debug", "info", "warn", "error", "silent"]), "info"),
+  TENANCY_LOG_LEVEL: v.optional(v.picklist(["debug", "info", "warn", "error"]), "info"),
 });
 
 export interface OperatorConfig {

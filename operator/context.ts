@@ -29,7 +29,7 @@ export interface OperatorContext {
 }
 
 export interface Informers {
-  claims: Informer<Claim, "uid" | "pair" | "workload" | "waitingFor">;
+  claims: Informer<Claim, "uid" | "pair" | "using" | "waitingFor">;
   workloads: Informer<Workload, never>;
   pools: Informer<Pool, "workload">;
   /** Managed pods only. */

@@ -117,13 +117,13 @@ export function runTerm(options: {
 
   const wake: Wake = {
     claim({ type, object }) {
+      if (type === "deleted" || object.status?.phase === "Error") addIfHeld(object.spec.workloadRef);
       if (type !== "deleted") {
         queue.add("claim", keyOf(object));
         return;
       }
       for (const sibling of informers.claims.store.by("pair", pairKey(object))) queue.add("claim", keyOf(sibling));
       for (const pod of informers.pods.store.by("claimUid", object.metadata.uid ?? "")) queue.add("pod", keyOf(pod));
-      addIfHeld(object.spec.workloadRef);
     },
     workload({ type, object, previous }) {
       if (type !== "deleted") queue.add("workload", keyOf(object));

@@ -7,6 +7,7 @@ import type { KubernetesObject, NetworkPolicy } from "../crds/kubernetes.ts";
 import { annotation, label } from "../crds/labels.ts";
 import type { Log } from "../crds/log.ts";
 import { pairKey } from "./claim/find-rival.ts";
+import { isWaiting } from "./claim/is-waiting.ts";
 import type { OperatorConfig } from "./config.ts";
 import type { Informers } from "./context.ts";
 import { runWhenLeading } from "./leader.ts";
@@ -60,8 +61,9 @@ export function startOperator(options: OperatorOptions): Operator {
       indexes: {
         uid: (claim) => claim.metadata.uid,
         pair: pairKey,
-        workload: (claim) => claim.spec.workloadRef,
-        waitingFor: (claim) => ((claim.status?.phase ?? "Pending") === "Pending" ? claim.spec.workloadRef : undefined),
+        // A claim in Error has no pod, and a workload may go although its name stands in one.
+        using: (claim) => (claim.status?.phase === "Error" ? undefined : claim.spec.workloadRef),
+        waitingFor: (claim) => (isWaiting(claim) ? claim.spec.workloadRef : undefined),
       },
       onChange: (change) => wake?.claim(change),
     }),

@@ -20,6 +20,10 @@ const usage = `usage: npm start [-- [--context NAME] [--image REF] [--name NAME]
 
 const root = join(import.meta.dirname, "..");
 const { values } = parseArguments();
+if (values.help) {
+  console.log(usage);
+  process.exit(0);
+}
 const progress = createProgress();
 const stopping = new AbortController();
 const programs: Program[] = [];

@@ -5,15 +5,18 @@ import { annotation, finalizer, label } from "../../crds/labels.ts";
 import type { OperatorContext } from "../context.ts";
 import { podState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";
+import { isReadyToUse } from "../workload/is-ready-to-use.ts";
 import { claimPods } from "./claim-pods.ts";
 import { patchClaimStatus } from "./claim-status.ts";
 import { deletePod } from "./delete-pod.ts";
 import { failClaim } from "./fail-claim.ts";
 import { findRival } from "./find-rival.ts";
+import { isWaiting } from "./is-waiting.ts";
 import { releaseClaim } from "./release-claim.ts";
 import { releaseWhenIdle } from "./release-when-idle.ts";
 import { startPod } from "./start-pod.ts";
 import { superviseStart } from "./supervise-start.ts";
+import { tellTrouble } from "./tell-trouble.ts";
 
 /**
  * Brings one claim towards a running pod of its own, or towards its end (spec.md, section 3.1; design.md, section 4).
@@ -42,7 +45,8 @@ async function fulfilClaim(claim: Claim, context: OperatorContext): Promise<Reco
 
   const phase = claim.status?.phase ?? "Pending";
   if (phase === "Error") {
-    if (!isAnswered(claim)) await patchClaimStatus(claim, { phase: "Pending", reason: null, message: null }, context);
+    if (!isAnswered(claim) || hasFoundWorkload(claim, context))
+      await patchClaimStatus(claim, { phase: "Pending", reason: null, message: null }, context);
     return undefined;
   }
 
@@ -57,7 +61,10 @@ async function fulfilClaim(claim: Claim, context: OperatorContext): Promise<Reco
   if (phase === "Active" && isDestroyed(claim)) return undefined;
   if (current === undefined) return startPod(claim, context);
   const state = podState(current);
-  if (phase === "Active" && state.state !== "lost") return releaseWhenIdle(claim, current, context);
+  if (phase === "Active" && state.state !== "lost") {
+    await tellTrouble(claim, state, context);
+    return releaseWhenIdle(claim, current, context);
+  }
   return superviseStart({ claim, pod: current, state }, context);
 }
 
@@ -65,6 +72,13 @@ async function fulfilClaim(claim: Claim, context: OperatorContext): Promise<Reco
 function isPrepared(claim: Claim): boolean {
   const { finalizers, labels } = claim.metadata;
   return finalizers?.includes(finalizer.release) === true && labels?.[label.tenant] === claim.spec.tenantId;
+}
+
+/** Whether the workload that the claim failed for has come, as when both were applied from one folder. */
+function hasFoundWorkload(claim: Claim, { informers, config }: OperatorContext): boolean {
+  if (!isWaiting(claim)) return false;
+  const workload = informers.workloads.store.get(`${config.namespace}/${claim.spec.workloadRef}`);
+  return workload !== undefined && isReadyToUse(workload);
 }
 
 /** Whether the claim's pod was destroyed on purpose, after which the claim keeps its phase (spec.md, section 4.5). */

@@ -89,9 +89,11 @@ async function letGoWhenUnused(workload: Workload, context: OperatorContext): Pr
   const { informers, client } = context;
   const { name, namespace = "" } = workload.metadata;
   if (!workload.metadata.finalizers?.includes(finalizer.inUse)) return undefined;
-  const users = (["claims", "pools", "pods"] as const).filter(
-    (kind) => informers[kind].store.by("workload", name).size > 0,
-  );
+  const users = [
+    ...(informers.claims.store.by("using", name).size > 0 ? ["claims"] : []),
+    ...(informers.pools.store.by("workload", name).size > 0 ? ["pools"] : []),
+    ...(informers.pods.store.by("workload", name).size > 0 ? ["pods"] : []),
+  ];
   if (users.length > 0) {
     const message = `the workload goes when nothing uses it any longer, now ${users.join(" and ")} do: release its claims and delete its pools`;
     context.events.record({ resource: workloads, object: workload, type: "Normal", reason: "InUse", message });

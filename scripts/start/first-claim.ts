@@ -28,7 +28,8 @@ export async function firstClaim(options: {
       image: { ref: image },
       resources: { vcpus: 1, memoryMb: 64, diskGb: 1 },
       network: { access: "none", ports: [8080] },
-      health: { httpGet: { path: "/", port: 8080 } },
+      // Probed once a second: a kubelet that has just started spreads its first probes over their interval.
+      health: { intervalSeconds: 1, httpGet: { path: "/", port: 8080 } },
     },
   };
 

@@ -10,7 +10,7 @@ export interface TestRun {
   seconds: number;
   /** Why it counts as failed, in one line. */
   problem: string;
-  /** Lines that the file printed after `note: `, figures that a reader of the report wants. */
+  /** What the file printed after `note: ` to the line's end, figures that a reader of the report wants. */
   notes: string[];
   output: string;
 }
@@ -72,7 +72,7 @@ export async function runTestFile(file: TestFile, signal: AbortSignal): Promise<
     failed: problem === "" ? 0 : Math.max(1, figures.total - figures.passed),
     seconds: (Date.now() - started) / 1000,
     problem,
-    notes: [...output.matchAll(/^note: .*$/gm)].map(([line]) => line),
+    notes: [...output.matchAll(/note: .*$/gm)].map(([note]) => note),
     output,
   };
 }

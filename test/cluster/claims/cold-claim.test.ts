@@ -1,7 +1,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { events, pods } from "../../../crds/client/built-in-resources.ts";
-import { claims } from "../../../crds/kinds.ts";
+import { claims, workloads } from "../../../crds/kinds.ts";
 import { annotation, finalizer, label } from "../../../crds/labels.ts";
 import { claimName, hashedClaimName } from "../../../crds/names.ts";
 import { NAMESPACE, type RunningOperator, startTenancy, type Tenancy } from "../tenancy.ts";
@@ -165,12 +165,40 @@ test("a claim that comes before its workload is Ready waits for it", async () =>
   if (claim.status?.phase === "Error") assert.is(claim.status.reason, "WorkloadNotFound");
 });
 
+test("a claim that was applied before its workload becomes Active when that comes", async () => {
+  const claim = await tenancy.createClaim("early", "comes-later");
+  const { name } = claim.metadata;
+  assert.is((await tenancy.untilClaim(name, { phase: "Error" })).status?.reason, "WorkloadNotFound");
+  await tenancy.createWorkload("comes-later");
+  const active = await tenancy.untilClaim(name, { phase: "Active" });
+  assert.is(active.status?.reason, undefined);
+});
+
+test("an Active claim whose program begins to fail says so, stays Active with its pod, and takes it back", async () => {
+  const claim = await tenancy.createClaim("troubled", "hello");
+  const { name } = claim.metadata;
+  const active = await tenancy.untilClaim(name, { phase: "Active" });
+  const pod = { namespace: NAMESPACE, name: active.status?.instanceId ?? "" };
+  const behave = (behaviour: string) =>
+    tenancy.client.patch(pods, pod, {
+      type: "merge",
+      body: { metadata: { annotations: { "simulated.tenancy.dev/behaviour": behaviour } } },
+    });
+  await behave("crash-loop");
+  const troubled = await tenancy.untilClaim(name, { reason: "CrashLooping" });
+  assert.equal([troubled.status?.phase, troubled.status?.instanceId], ["Active", pod.name]);
+  await behave("normal");
+  await tenancy.untilClaim(name, (found) => found?.status?.phase === "Active" && found.status.reason === undefined);
+  assert.equal(tenancy.everPodsOf(active), [pod.name]);
+});
+
 test("an Error claim that is claimed again becomes Active", async () => {
-  const claim = await tenancy.createClaim("again", "not-yet");
+  await tenancy.createWorkload("mended", { image: { ref: "simulated/hello::bad" } });
+  const claim = await tenancy.createClaim("again", "mended");
   const failed = await tenancy.untilClaim(claim.metadata.name, { phase: "Error" });
-  assert.is(failed.status?.reason, "WorkloadNotFound");
-  assert.match(failed.status?.message ?? "", /"not-yet".*create it/);
-  await tenancy.createWorkload("not-yet");
+  assert.is(failed.status?.reason, "WorkloadNotReady");
+  const spec = { image: { ref: "simulated/hello:1" } };
+  await tenancy.client.patch(workloads, { namespace: NAMESPACE, name: "mended" }, { type: "merge", body: { spec } });
   await tenancy.client.patch(
     claims,
     { namespace: NAMESPACE, name: claim.metadata.name },

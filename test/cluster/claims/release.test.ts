@@ -59,11 +59,12 @@ test("does not need the workload, which is held until the last claim on it is go
   const held = await tenancy.client.get(workloads, { namespace: NAMESPACE, name: "held" });
   assert.equal(held.metadata.finalizers, [finalizer.inUse]);
   assert.is((await tenancy.untilClaim(claim.metadata.name, { phase: "Active" })).status?.phase, "Active");
+  // A claim that was refused does not hold it.
   const late = await tenancy.createClaim("bob", "held");
   const refused = await tenancy.untilClaim(late.metadata.name, { phase: "Error" });
   assert.is(refused.status?.reason, "WorkloadNotReady");
   assert.match(refused.status?.message ?? "", /being deleted/);
-  for (const { metadata } of [claim, late]) await release(metadata.name);
+  await release(claim.metadata.name);
   await tenancy.until("the workload gone", async () => !(await exists(tenancy.client, workloads, "held")));
   assert.not(await exists(tenancy.client, networkPolicies, "workload-held"));
 });

@@ -73,7 +73,8 @@ test("an image that runs as root gets its pod without runAsNonRoot, and capabili
 
 test("an image that does not exist, and one that crashes: an error that says what to do, on the claim as in kubectl describe", async () => {
   await createWorkload("missing", "localhost/does-not-exist:1");
-  await createWorkload("crashing", "localhost/tenancy-crash:1");
+  // With a health check, since a container that lives for a moment counts as ready without one.
+  await createWorkload("crashing", "localhost/tenancy-crash:1", { health: { httpGet: { path: "/" } } });
   const [missing, crashing] = await Promise.all(
     ["missing", "crashing"].map((workload) => stack.call("POST", "/tenants/erin/claim", { workload })),
   );

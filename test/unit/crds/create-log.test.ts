@@ -8,7 +8,10 @@ const test = suite("createLog");
 
 function logged(error: unknown): Record<string, unknown> {
   const lines: string[] = [];
-  createLog({ program: "edge", level: "info", destination: { write: (line) => void lines.push(line) } }).warn({ error }, "cannot list");
+  createLog({ program: "edge", level: "info", destination: { write: (line) => void lines.push(line) } }).warn(
+    { error },
+    "cannot list",
+  );
   assert.is(lines.length, 1);
   const line = JSON.parse(lines[0] ?? "");
   assert.is(line.msg, "cannot list");
