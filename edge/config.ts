@@ -10,6 +10,8 @@ export interface EdgeConfig {
   readonly apiKey: string | undefined;
   /** Neither a key nor `TENANCY_ALLOW_ANONYMOUS`: this machine alone is answered. */
   readonly localOnly: boolean;
+  /** Origins whose pages may use the API; `*` for all. */
+  readonly corsOrigins: ReadonlySet<string>;
   readonly roles: ReadonlySet<EdgeRole>;
   /** Undefined: no listener for metrics and probes. */
   readonly metricsListen: ListenAddress | undefined;
@@ -33,6 +35,15 @@ const address = v.pipe(
   }),
 );
 
+const origins = v.pipe(
+  v.string(),
+  v.transform((text) => text.split(",").map((part) => part.trim())),
+  v.check(
+    (list) => list.every((origin) => (origin === "*" ? list.length === 1 : isOrigin(origin))),
+    "must be origins such as https://app.example.com, by commas and without a path, or * alone",
+  ),
+);
+
 const role = v.picklist(["api", "gateway"], (issue) => `must be api, gateway or api,gateway, got ${issue.received}`);
 
 const environment = v.object({
@@ -52,6 +63,7 @@ const environment = v.object({
     v.picklist(["true", "false"], (issue) => `must be true or false, got ${issue.received}`),
     "false",
   ),
+  TENANCY_CORS_ORIGIN: v.optional(origins),
   TENANCY_EDGE_ROLES: v.optional(
     v.pipe(
       v.string(),
@@ -104,13 +116,25 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): E
         "set TENANCY_API_KEY to a secret, or TENANCY_ALLOW_ANONYMOUS=true to serve everyone without a key",
     );
   }
+  const corsOrigins = new Set(values.TENANCY_CORS_ORIGIN ?? []);
+  if (apiKey === undefined && corsOrigins.has("*")) {
+    throw new Error(
+      "TENANCY_CORS_ORIGIN: * without TENANCY_API_KEY lets every page that anybody opens use the API; " +
+        "name the origins that may, or set TENANCY_API_KEY",
+    );
+  }
   return {
     listen,
     namespace: values.TENANCY_NAMESPACE,
     apiKey,
     localOnly: apiKey === undefined && values.TENANCY_ALLOW_ANONYMOUS === "false",
+    corsOrigins,
     roles: new Set(values.TENANCY_EDGE_ROLES),
     metricsListen: values.TENANCY_EDGE_METRICS_LISTEN,
     logLevel: values.TENANCY_LOG_LEVEL,
   };
+}
+
+function isOrigin(text: string): boolean {
+  return /^https?:/.test(text) && URL.canParse(text) && new URL(text).origin === text;
 }

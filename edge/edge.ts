@@ -2,15 +2,21 @@ import { randomBytes } from "node:crypto";
 import { systemClock } from "../crds/client/clock.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
 import type { Log } from "../crds/log.ts";
+import { createActivity } from "./activity.ts";
 import { apiRoutes } from "./api-routes.ts";
 import { createClaimWaiters } from "./claims/claim-waiters.ts";
 import type { EdgeConfig } from "./config.ts";
+import { createCors } from "./cors.ts";
+import { createEventHub } from "./events/event-hub.ts";
 import { createHandler } from "./handler.ts";
+import { createKubectl } from "./kubectl/kubectl.ts";
 import { createMetrics } from "./metrics.ts";
+import { createPageCheck } from "./page-check.ts";
 import { probeRoutes } from "./probe-routes.ts";
 import type { Serve, Server } from "./serve.ts";
 import { healthRoute } from "./system/health-route.ts";
 import { watchCluster } from "./watch-cluster.ts";
+import { within } from "./within.ts";
 
 /** A running edge. */
 export interface Edge {
@@ -26,6 +32,8 @@ export interface Edge {
 
 /** A claim call waits this long (spec.md, section 8). */
 const CLAIM_WAIT_MS = 30_000;
+/** For the last writes of activity, which nothing else waits for. */
+const FLUSH_MS = 2000;
 
 /** Starts the watches and the listeners; it serves at once, and answers 503 where it needs the cluster, until that is in view. */
 export async function startEdge(options: {
@@ -41,14 +49,32 @@ export async function startEdge(options: {
   const instance = randomBytes(4).toString("hex");
   const watches = new AbortController();
   const waiters = createClaimWaiters();
-  const view = watchCluster({ client, namespace, waiters, signal: watches.signal, log });
+  const events = createEventHub({ instance, clock: systemClock });
+  const view = watchCluster({ client, namespace, waiters, events, signal: watches.signal, log });
   let stopping = false;
   // Whoever waits for it hears of it; a view that never comes, because the edge stops first, is no error of its own.
   view.synced.catch(() => undefined);
   const isReady = () => !stopping && view.claims.inContact() && view.workloads.inContact() && view.pods.inContact();
-  const metrics = createMetrics({ waiting: () => waiters.size, inContact: isReady });
+  const metrics = createMetrics({
+    waiting: () => waiters.size,
+    listening: () => events.size,
+    inContact: isReady,
+  });
 
+  const kubectl = createKubectl({ namespace });
+  const activity = createActivity({ client, namespace, view, clock: systemClock, log });
+  const isApi = config.roles.has("api");
+  if (isApi) {
+    void kubectl.problem().then((problem) => {
+      if (problem !== undefined) log.warn({ problem }, "logs and exec of instances cannot be served");
+    });
+  }
+  const checkPage = createPageCheck({ localOnly: config.localOnly, origins: config.corsOrigins });
   const services = {
+    events,
+    checkPage: apiKey === undefined ? checkPage : everyone,
+    kubectl,
+    activity,
     client,
     namespace,
     view,
@@ -58,9 +84,10 @@ export async function startEdge(options: {
     waitLimitMs: options.claimWaitMs ?? CLAIM_WAIT_MS,
   };
   const handler = createHandler({
-    routes: config.roles.has("api") ? apiRoutes(services) : [healthRoute],
+    routes: isApi ? apiRoutes(services) : [healthRoute],
     apiKey,
-    localOnly: config.localOnly,
+    checkPage,
+    cors: config.corsOrigins.size > 0 ? createCors(config.corsOrigins) : undefined,
     log,
     instance,
     onExchange(exchange) {
@@ -89,11 +116,20 @@ export async function startEdge(options: {
     failed: view.done,
     async stop({ graceMs }) {
       stopping = true;
+      events.close();
+      kubectl.closeEndless();
       const finished = await server.stop({ graceMs });
+      kubectl.close();
+      await within(activity.close(), FLUSH_MS);
       watches.abort();
       await view.done;
       await probeServer?.stop({ graceMs: 1000 });
       return finished;
     },
   };
+}
+
+/** With a key, `/ws` is open to all the same (spec.md, section 5, rule 3). */
+function everyone(): void {
+  // Nothing is refused.
 }

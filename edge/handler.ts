@@ -1,9 +1,9 @@
 import type { Log } from "../crds/log.ts";
 import { createApiKeyCheck } from "./api-key.ts";
+import type { Cors } from "./cors.ts";
 import { errorResponse } from "./error-response.ts";
 import { HttpError } from "./http-error.ts";
-import { refuseCrossSite } from "./refuse-cross-site.ts";
-import { refuseForeignHost } from "./refuse-foreign-host.ts";
+import { createPageCheck } from "./page-check.ts";
 import type { RequestContext } from "./request-context.ts";
 import { createRequestId } from "./request-id.ts";
 import type { Route } from "./route.ts";
@@ -26,10 +26,12 @@ export interface Exchange {
 /** Makes the edge's fetch handler of a route table (design.md, section 2). */
 export function createHandler(options: {
   routes: readonly Route[];
-  /** Without it, every route answers everyone but pages of other sites. */
+  /** Without it, every route answers everyone whom `checkPage` lets pass. */
   apiKey?: string | undefined;
-  /** Whether, without a key, only this machine's own names may be asked for. @default false */
-  localOnly?: boolean;
+  /** Throws where, without a key, a page of another site made the request. @default refuses the writes of such pages */
+  checkPage?: (request: Request) => void;
+  /** @default no page of another origin may read an answer */
+  cors?: Cors | undefined;
   log: Log;
   /** The first part of the request ids that this process gives out. */
   instance: string;
@@ -38,16 +40,12 @@ export function createHandler(options: {
   /** Called once for each answer. */
   onExchange?: (exchange: Exchange) => void;
 }): Handler {
-  const { log, onExchange } = options;
+  const { log, onExchange, cors } = options;
+  const { checkPage = createPageCheck({ localOnly: false, origins: new Set() }) } = options;
   const now = options.now ?? performance.now.bind(performance);
   const requestIdOf = createRequestId(options.instance);
-  const authenticate = options.apiKey === undefined ? withoutKey : createApiKeyCheck(options.apiKey);
+  const authenticate = options.apiKey === undefined ? checkPage : createApiKeyCheck(options.apiKey);
   const dispatch = createRouter(options.routes, { authenticate });
-
-  function withoutKey(request: Request): void {
-    if (options.localOnly === true) refuseForeignHost(request);
-    refuseCrossSite(request);
-  }
 
   return async (request, context = {}) => {
     const started = now();
@@ -56,12 +54,13 @@ export function createHandler(options: {
     const requestId = requestIdOf(request);
     let response: Response;
     try {
-      response = await dispatch(request, context);
+      response = cors?.preflight(request) ?? (await dispatch(request, context));
     } catch (error) {
       response = errorResponse(URL.canParse(url) ? error : unreadableUrl(), { requestId, log });
     }
     if (method === "HEAD") response = await withoutBody(response);
     response.headers.set("x-request-id", requestId);
+    cors?.allow(request, response);
     onExchange?.({
       method,
       route: (request as { route?: string }).route ?? "*",

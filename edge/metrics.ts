@@ -13,7 +13,11 @@ export interface Metrics {
 const METHODS = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]);
 
 /** Makes a registry of its own, so that two edges in one process do not share figures. */
-export function createMetrics(gauges: { waiting: () => number; inContact: () => boolean }): Metrics {
+export function createMetrics(gauges: {
+  waiting: () => number;
+  listening: () => number;
+  inContact: () => boolean;
+}): Metrics {
   const registry = new Registry();
   const registers = [registry];
   const seconds = new Histogram({
@@ -29,6 +33,14 @@ export function createMetrics(gauges: { waiting: () => number; inContact: () => 
     registers,
     collect() {
       this.set(gauges.waiting());
+    },
+  });
+  new Gauge({
+    name: "tenancy_edge_event_clients",
+    help: "WebSockets that listen for events",
+    registers,
+    collect() {
+      this.set(gauges.listening());
     },
   });
   new Gauge({

@@ -1,11 +1,32 @@
+import {
+  type EventSocket,
+  IDLE_SECONDS,
+  MAX_INCOMING_BYTES,
+  MAX_WAITING_BYTES,
+  type SocketListener,
+} from "./events/event-socket.ts";
+import { switchingProtocols } from "./events/switching-protocols.ts";
+import { HttpError } from "./http-error.ts";
 import { jsonResponse } from "./json-response.ts";
 import type { Serve } from "./serve.ts";
 import { serverUrl } from "./server-url.ts";
 import { within } from "./within.ts";
 
+interface BunSocket {
+  readonly data: SocketListener;
+  send(text: string): number;
+  subscribe(topic: string): void;
+  close(code: number, reason: string): void;
+}
+
 interface BunServer {
   readonly port: number;
   stop(closeActiveConnections: boolean): Promise<void>;
+  /** Seconds without a byte until the request's connection is cut; 0: never. */
+  timeout(request: Request, seconds: number): void;
+  /** False where the handshake is not right. */
+  upgrade(request: Request, options: { data: SocketListener }): boolean;
+  publish(topic: string, text: string): number;
 }
 
 declare const Bun: {
@@ -17,31 +38,73 @@ declare const Bun: {
     maxRequestBodySize: number;
     development: boolean;
     reusePort: boolean;
-    fetch(request: Request): Promise<Response>;
+    fetch(request: Request, server: BunServer): Promise<Response | undefined>;
     error(error: Error): Response;
+    websocket: {
+      idleTimeout: number;
+      maxPayloadLength: number;
+      backpressureLimit: number;
+      closeOnBackpressureLimit: boolean;
+      open(socket: BunSocket): void;
+      message(): void;
+      close(socket: BunSocket): void;
+    };
   }): BunServer;
 };
 
 /** A claim call is silent for 30 s, and a stream's keep-alive must fit in between. */
-const IDLE_SECONDS = 120;
+const SILENT_SECONDS = 120;
 
-/** Serves a handler with `Bun.serve`; `request.signal` tells when the client has gone. */
+/** Serves a handler with `Bun.serve`; `request.signal` tells when the client has gone. WebSockets fan out natively. */
 export const serveBun: Serve = async ({ handler, listen, log }) => {
   const server = Bun.serve({
     hostname: listen.hostname,
     port: listen.port,
-    idleTimeout: IDLE_SECONDS,
+    idleTimeout: SILENT_SECONDS,
     // The handler refuses large bodies itself, with a message; Bun's own 413 has no body.
     maxRequestBodySize: Number.MAX_SAFE_INTEGER,
     development: false,
     // Without development mode, two servers would share a port and nobody be told.
     reusePort: false,
-    fetch: (request) => handler(request),
+    async fetch(request, bun) {
+      let isSocket = false;
+      const response = await handler(request, {
+        mayBeSilent: () => bun.timeout(request, 0),
+        upgrade(listener) {
+          if (!bun.upgrade(request, { data: listener }))
+            throw new HttpError(400, "the WebSocket handshake is not valid");
+          isSocket = true;
+          return switchingProtocols();
+        },
+      });
+      return isSocket ? undefined : response;
+    },
     error(error) {
       log.error({ error: error.message }, "answer could not be sent");
       return jsonResponse({ error: "internal error" }, { status: 500 });
     },
+    websocket: {
+      idleTimeout: IDLE_SECONDS,
+      maxPayloadLength: MAX_INCOMING_BYTES,
+      backpressureLimit: MAX_WAITING_BYTES,
+      closeOnBackpressureLimit: true,
+      open: (socket) => socket.data.onOpen(eventSocket(socket)),
+      message: () => undefined,
+      close: (socket) => socket.data.onClose(),
+    },
   });
+
+  function eventSocket(socket: BunSocket): EventSocket {
+    return {
+      send: (text) => void socket.send(text),
+      fanOut: {
+        subscribe: (topic) => socket.subscribe(topic),
+        publish: (topic, text) => void server.publish(topic, text),
+      },
+      close: (code, reason) => socket.close(code, reason),
+    };
+  }
+
   return {
     url: serverUrl(listen.hostname, server.port),
     async stop({ graceMs }) {

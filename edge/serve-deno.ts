@@ -1,3 +1,12 @@
+import {
+  type EventSocket,
+  IDLE_SECONDS,
+  MAX_INCOMING_BYTES,
+  MAX_WAITING_BYTES,
+  type SocketListener,
+} from "./events/event-socket.ts";
+import { switchingProtocols } from "./events/switching-protocols.ts";
+import { HttpError } from "./http-error.ts";
 import { jsonResponse } from "./json-response.ts";
 import type { Serve } from "./serve.ts";
 import { serverUrl } from "./server-url.ts";
@@ -8,7 +17,15 @@ interface DenoServer {
   shutdown(): Promise<void>;
 }
 
+interface DenoSocket extends EventTarget {
+  readonly bufferedAmount: number;
+  readonly readyState: number;
+  send(text: string): void;
+  close(code: number, reason: string): void;
+}
+
 declare const Deno: {
+  upgradeWebSocket(request: Request, options: { idleTimeout: number }): { socket: DenoSocket; response: Response };
   serve(
     options: {
       hostname: string;
@@ -32,8 +49,13 @@ export const serveDeno: Serve = async ({ handler, listen, log }) => {
     new Promise((resolve, reject) => {
       const giveUp = (): void => resolve(jsonResponse({ error: "the server stops; try again" }, { status: 503 }));
       giveUps.add(giveUp);
-      handler(request)
-        .then(resolve, reject)
+      let upgraded: Response | undefined;
+      const upgrade = (listener: SocketListener): Response => {
+        upgraded = accept(request, listener);
+        return switchingProtocols();
+      };
+      handler(request, { upgrade })
+        .then((response) => resolve(upgraded ?? response), reject)
         .finally(() => giveUps.delete(giveUp));
     });
   const server = Deno.serve(
@@ -58,3 +80,51 @@ export const serveDeno: Serve = async ({ handler, listen, log }) => {
     },
   };
 };
+
+const OPEN = 1;
+
+/** Answers a WebSocket's handshake. @throws HttpError 400 where Deno finds it not right */
+function accept(request: Request, listener: SocketListener): Response {
+  const { socket, response } = upgraded(request);
+  // A peer that reads nothing reads no close either, so it is not waited for: Deno cuts it when it answers no ping.
+  const event = eventSocket(socket, { onDrop: () => listener.onClose() });
+  let isOpen = false;
+  socket.addEventListener("open", () => {
+    isOpen = true;
+    listener.onOpen(event);
+  });
+  socket.addEventListener("message", ({ data }: Event & { data?: unknown }) => {
+    if (typeof data !== "string" || data.length > MAX_INCOMING_BYTES) event.close(1009, "nothing is read here");
+  });
+  socket.addEventListener("close", () => {
+    if (isOpen) listener.onClose();
+  });
+  // What is wrong with a connection closes it.
+  socket.addEventListener("error", (failed) => failed.preventDefault());
+  return response;
+}
+
+function upgraded(request: Request): { socket: DenoSocket; response: Response } {
+  try {
+    return Deno.upgradeWebSocket(request, { idleTimeout: IDLE_SECONDS });
+  } catch (cause) {
+    throw new HttpError(400, "the WebSocket handshake is not valid", { cause });
+  }
+}
+
+function eventSocket(socket: DenoSocket, { onDrop }: { onDrop: () => void }): EventSocket {
+  return {
+    send(text) {
+      if (socket.readyState !== OPEN) return;
+      if (socket.bufferedAmount <= MAX_WAITING_BYTES) {
+        socket.send(text);
+        return;
+      }
+      socket.close(1013, "too slow");
+      onDrop();
+    },
+    close(code, reason) {
+      if (socket.readyState === OPEN) socket.close(code, reason);
+    },
+  };
+}

@@ -5,13 +5,19 @@ import type { Log } from "../crds/log.ts";
 import type { Handler } from "./handler.ts";
 import { isJson } from "./is-json.ts";
 import { NodeRequest } from "./node-request.ts";
+import { createNodeSockets } from "./node-sockets.ts";
+import type { RequestContext } from "./request-context.ts";
 import type { Serve } from "./serve.ts";
 import { serverUrl } from "./server-url.ts";
 import { within } from "./within.ts";
 
+/** The answer of a WebSocket's handshake, which is sent already. */
+const SWITCHING_PROTOCOLS = 101;
+
 /** Serves a handler with node:http; the request's `signal` tells when the client has gone. */
 export const serveNode: Serve = async ({ handler, listen, log }) => {
   const inFlight = new Set<ServerResponse>();
+  const sockets = createNodeSockets();
   let stopping = false;
   const server = createServer((incoming, outgoing) => {
     // Else a client that keeps its connection busy would hold the stop up.
@@ -20,6 +26,14 @@ export const serveNode: Serve = async ({ handler, listen, log }) => {
     outgoing.once("close", () => inFlight.delete(outgoing));
     const request = new NodeRequest(incoming, outgoing) as unknown as Request;
     void answer(request, { handler, outgoing, log });
+  });
+  server.on("upgrade", (incoming, socket, head) => {
+    sockets.take({ incoming, socket, head }, (outgoing, upgrade) => {
+      inFlight.add(outgoing);
+      socket.once("close", () => inFlight.delete(outgoing));
+      const request = new NodeRequest(incoming, outgoing) as unknown as Request;
+      void answer(request, { handler, outgoing, log, upgrade });
+    });
   });
   server.listen(listen.port, listen.hostname);
   await once(server, "listening");
@@ -32,6 +46,7 @@ export const serveNode: Serve = async ({ handler, listen, log }) => {
       const closed = new Promise((resolve) => server.close(resolve));
       server.closeIdleConnections();
       const finished = await within(closed, graceMs);
+      sockets.close();
       if (!finished) {
         server.closeAllConnections();
         await closed;
@@ -43,10 +58,16 @@ export const serveNode: Serve = async ({ handler, listen, log }) => {
 
 async function answer(
   request: Request,
-  { handler, outgoing, log }: { handler: Handler; outgoing: ServerResponse; log: Log },
+  {
+    handler,
+    outgoing,
+    log,
+    upgrade,
+  }: { handler: Handler; outgoing: ServerResponse; log: Log; upgrade?: RequestContext["upgrade"] },
 ): Promise<void> {
   try {
-    await send(await handler(request), outgoing);
+    const response = await handler(request, upgrade === undefined ? {} : { upgrade });
+    if (response.status !== SWITCHING_PROTOCOLS) await send(response, outgoing);
   } catch (error) {
     // Most often the client left in the middle of a stream. What was sent stays; the rest must not look complete.
     log.debug({ error: String(error) }, "answer could not be sent");

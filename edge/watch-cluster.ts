@@ -6,6 +6,9 @@ import type { Log } from "../crds/log.ts";
 import { pairKey } from "./claims/claim-pair.ts";
 import type { ClaimWaiters } from "./claims/claim-waiters.ts";
 import type { ClusterView } from "./cluster-view.ts";
+import type { EventHub } from "./events/event-hub.ts";
+import { publishClaim, publishPod } from "./events/publish-change.ts";
+import { slimPod } from "./instances/slim-pod.ts";
 import { phaseOf } from "./system/phase-of.ts";
 import { watchKind } from "./watch-kind.ts";
 
@@ -18,20 +21,42 @@ export function watchCluster(options: {
   client: ClusterClient;
   namespace: string;
   waiters: ClaimWaiters;
+  events: Pick<EventHub, "publish">;
   signal: AbortSignal;
   log: Log;
 }): ClusterView & { readonly synced: Promise<unknown>; readonly done: Promise<unknown> } {
-  const { waiters, ...shared } = options;
+  const { waiters, events, ...shared } = options;
+  // What is there when the edge starts is no event.
+  const live = { claims: false, pods: false };
   const view = {
     claims: watchKind({
       ...shared,
       resource: claims,
       indexes: { pair: (claim) => pairKey(claim.spec), tenant: (claim) => claim.spec.tenantId, phase: phaseOf },
-      onChange: ({ object }) => waiters.wake(object.spec),
+      onChange(change) {
+        waiters.wake(change.object.spec);
+        if (live.claims) publishClaim(change, events);
+      },
     }),
     workloads: watchKind({ ...shared, resource: workloads, indexes: {} }),
-    pods: watchKind({ ...shared, resource: pods, labelSelector: `${label.managed}=true`, indexes: { phase: phaseOf } }),
+    pods: watchKind({
+      ...shared,
+      resource: pods,
+      labelSelector: `${label.managed}=true`,
+      indexes: { phase: phaseOf },
+      transform: slimPod,
+      onChange: (change) => live.pods && publishPod(change, events),
+    }),
   };
+  for (const kind of ["claims", "pods"] as const) {
+    view[kind].synced.then(
+      () => {
+        live[kind] = true;
+      },
+      // The caller hears of it by the view's own `synced`.
+      () => undefined,
+    );
+  }
   const kinds = Object.values(view);
   return {
     ...view,

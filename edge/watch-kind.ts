@@ -16,6 +16,8 @@ export function watchKind<T extends KubernetesObject, Index extends string = nev
   labelSelector?: string;
   indexes: Readonly<Record<Index, IndexFunction<T>>>;
   onChange?: (change: Change<T>) => void;
+  /** Makes of an object what is stored. */
+  transform?: (object: T) => T;
   signal: AbortSignal;
   log: Log;
   clock?: Clock;

@@ -28,6 +28,8 @@ if (options.help) {
     console.error(error instanceof Error ? error.message : error);
     process.exitCode = stopping.signal.aborted ? 130 : 1;
   }
+  // All is stopped; should anything of this process's own still be open, it may not keep it.
+  setTimeout(() => process.exit(), 2000).unref();
 }
 
 function readOptions(): BenchOptions {

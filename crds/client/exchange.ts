@@ -3,6 +3,7 @@ import { request as requestOverHttps } from "node:https";
 import type { Socket } from "node:net";
 import { NetworkError } from "./api-error.ts";
 import type { Clock } from "./clock.ts";
+import { onAbort } from "./on-abort.ts";
 
 export interface ExchangeOptions {
   readonly secure: boolean;
@@ -47,7 +48,7 @@ export function exchange<R>(options: ExchangeOptions, read: (response: IncomingM
       if (settled) return false;
       settled = true;
       cancelTimeout();
-      signal?.removeEventListener("abort", abort);
+      ignoreAbort();
       return true;
     }
     function abort(): void {
@@ -68,7 +69,7 @@ export function exchange<R>(options: ExchangeOptions, read: (response: IncomingM
       timedOut = true;
       fail(new Error(`no answer within ${timeoutMs} ms`));
     });
-    signal?.addEventListener("abort", abort, { once: true });
+    const ignoreAbort = onAbort(signal, abort);
     request.on("socket", (socket) => {
       // Node's own flag is not set where a request had to wait for its connection.
       reused = usedSockets.has(socket);

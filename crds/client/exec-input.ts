@@ -2,7 +2,6 @@ import type { Readable } from "node:stream";
 import type { WebSocket } from "ws";
 
 const STDIN = 0;
-const CLOSE = 255;
 
 /** A message is what the server takes into memory at once; larger ones were not faster. */
 const messageBytes = 64 * 1024;
@@ -10,29 +9,32 @@ const messageBytes = 64 * 1024;
 /** What may wait in this process for a slow pod, the socket's own buffer included. */
 const maxWaitingBytes = 1024 * 1024;
 
+/** Told before and after each piece, so that somebody can see when one is not taken. */
+export interface InputProgress {
+  sending(): void;
+  sent(): void;
+}
+
 /**
- * Sends a stream as the input of a command, as fast as the other end takes it. Where the protocol can say so, the end of the stream
- * is the end of the input.
+ * Sends a stream as the input of a command, as fast as the other end takes it.
+ *
+ * The end of the stream is not told: v5 of the protocol can, v4 cannot, and a command that works with both has to know it anyway.
  *
  * @throws whatever the stream fails with
  */
-export async function sendInput(
-  socket: WebSocket,
-  input: Readable,
-  options: { canEndInput: boolean; onSent: () => void },
-): Promise<void> {
+export async function sendInput(socket: WebSocket, input: Readable, progress: InputProgress): Promise<void> {
   for await (const chunk of input as AsyncIterable<Buffer>) {
     for (let offset = 0; offset < chunk.length; offset += messageBytes) {
-      await send(socket, STDIN, chunk.subarray(offset, offset + messageBytes));
-      options.onSent();
+      progress.sending();
+      await send(socket, chunk.subarray(offset, offset + messageBytes));
+      progress.sent();
     }
   }
-  if (options.canEndInput) await send(socket, CLOSE, Buffer.of(STDIN));
 }
 
-function send(socket: WebSocket, channel: number, data: Buffer): Promise<void> {
+function send(socket: WebSocket, data: Buffer): Promise<void> {
   const message = Buffer.allocUnsafe(data.length + 1);
-  message[0] = channel;
+  message[0] = STDIN;
   data.copy(message, 1);
   return new Promise((resolve) => {
     // A socket that fails says so by its own event.

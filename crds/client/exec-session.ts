@@ -2,24 +2,29 @@ import type { Writable } from "node:stream";
 import type { RawData, WebSocket } from "ws";
 import { NetworkError } from "./api-error.ts";
 import { createDeferred, type Deferred } from "./deferred.ts";
+import type { InputProgress } from "./exec-input.ts";
 
 const STDOUT = 1;
 const STDERR = 2;
 const STATUS = 3;
 
 const maxStderrBytes = 64 * 1024;
-const pingEveryMs = 15_000;
 
-/** How long the other end may give no sign of life. Longer than a pod's disk is ever busy with what is in its pipe. */
-const silenceMs = 90_000;
+/** How long the server may leave pings unanswered. */
+const maxDeafMs = 60_000;
+
+/**
+ * How long a piece of input may wait to be taken. A server does not say that a command which still gets input has ended, or that its
+ * node is gone (tried: 1.34), so this is how that shows; longer than a disk keeps a command from reading.
+ */
+const maxUntakenMs = 30_000;
 
 export interface ExecSession {
   /** What the status channel said, once the command has ended; rejected when the connection ends first. */
   readonly ended: Promise<string>;
   /** The first 64 KiB of what the command has written to its standard error. */
   stderr(): string;
-  /** Says that the other end has taken something. */
-  noteProgress(): void;
+  readonly input: InputProgress;
   /** Ends everything at once with an error. */
   fail(error: unknown): void;
   close(): void;
@@ -30,30 +35,40 @@ export interface ExecSession {
  *
  * Follows https://github.com/kubernetes/kubernetes/blob/master/staging/src/k8s.io/apimachinery/pkg/util/httpstream/wsstream/conn.go
  */
-export function createExecSession(socket: WebSocket, options: { stdout: Writable | undefined }): ExecSession {
-  const { stdout } = options;
+export function createExecSession(
+  socket: WebSocket,
+  options: { stdout: Writable | undefined; maxSilenceMs: number | undefined },
+): ExecSession {
+  const { stdout, maxSilenceMs = Number.POSITIVE_INFINITY } = options;
   const ended: Deferred<string> = createDeferred();
   const stderr: Buffer[] = [];
   let stderrBytes = 0;
-  let aliveAt = performance.now();
-  const watchdog = setInterval(beat, pingEveryMs);
+  let heardAt = performance.now();
+  let outputAt = heardAt;
+  let sendingSince = Number.POSITIVE_INFINITY;
+  const watchdog = setInterval(beat, Math.min(5000, maxSilenceMs / 4));
 
   function beat(): void {
-    if (socket.isPaused) aliveAt = performance.now();
-    const silentMs = performance.now() - aliveAt;
-    if (silentMs > silenceMs) fail(cut(`no sign of life for ${Math.round(silentMs / 1000)} s`));
+    const now = performance.now();
+    // What this end does not read, the other end cannot say.
+    if (socket.isPaused) heardAt = outputAt = now;
+    if (now - heardAt > maxDeafMs) fail(cut("the server does not answer any more"));
+    else if (now - outputAt > maxSilenceMs) fail(cut(`no output for ${Math.round((now - outputAt) / 1000)} s`));
+    else if (now - sendingSince > maxUntakenMs)
+      fail(cut("it takes no more input, so it has ended or its node is gone"));
     else if (socket.readyState === socket.OPEN) socket.ping();
   }
-  function noteProgress(): void {
-    aliveAt = performance.now();
+  function noteHeard(): void {
+    heardAt = performance.now();
   }
   function onMessage(data: RawData): void {
-    noteProgress();
+    noteHeard();
     const message = data as Buffer;
     const payload = message.subarray(1);
     if (payload.length === 0) return;
     switch (message[0]) {
       case STDOUT:
+        outputAt = heardAt;
         if (stdout?.write(payload) === false) socket.pause();
         break;
       case STDERR:
@@ -83,8 +98,8 @@ export function createExecSession(socket: WebSocket, options: { stdout: Writable
   }
 
   socket.on("message", onMessage);
-  socket.on("pong", noteProgress);
-  socket.on("ping", noteProgress);
+  socket.on("pong", noteHeard);
+  socket.on("ping", noteHeard);
   socket.on("error", (cause) => fail(cut(cause.message, cause)));
   socket.on("close", (code, reason) => fail(cut(`closed with ${code}${reason.length > 0 ? ` (${reason})` : ""}`)));
   stdout?.on("drain", resume);
@@ -94,7 +109,14 @@ export function createExecSession(socket: WebSocket, options: { stdout: Writable
   return {
     ended: ended.promise,
     stderr: () => Buffer.concat(stderr).toString("utf8"),
-    noteProgress,
+    input: {
+      sending() {
+        sendingSince = performance.now();
+      },
+      sent() {
+        sendingSince = Number.POSITIVE_INFINITY;
+      },
+    },
     fail,
     close,
   };

@@ -8,11 +8,11 @@ import type { ExecTarget } from "./exec-target.ts";
 import { readBody } from "./read-body.ts";
 import { resourcePath } from "./resource-path.ts";
 
-/** The newest first; servers before 1.30 know only the second, which has no way to end the input. */
-export const execProtocols = ["v5.channel.k8s.io", "v4.channel.k8s.io"] as const;
+/** The newest first; servers before 1.30 know only the second. */
+const protocols = ["v5.channel.k8s.io", "v4.channel.k8s.io"] as const;
 
 export type ExecSocket =
-  | { readonly kind: "open"; readonly socket: WebSocket; readonly canEndInput: boolean }
+  | { readonly kind: "open"; readonly socket: WebSocket }
   | { readonly kind: "refusal"; readonly status: number; readonly body: Buffer; readonly path: string };
 
 export interface ExecSocketOptions {
@@ -44,7 +44,7 @@ export function openExecSocket(options: ExecSocketOptions): Promise<ExecSocket> 
       reject(signal.reason);
       return;
     }
-    const socket = new WebSocket(url, [...execProtocols], {
+    const socket = new WebSocket(url, [...protocols], {
       perMessageDeflate: false,
       followRedirects: false,
       handshakeTimeout: timeoutMs,
@@ -70,9 +70,7 @@ export function openExecSocket(options: ExecSocketOptions): Promise<ExecSocket> 
       );
     });
     socket.on("error", (cause) => settle(() => reject(networkError(url, cause))));
-    socket.on("open", () =>
-      settle(() => resolve({ kind: "open", socket, canEndInput: socket.protocol === execProtocols[0] })),
-    );
+    socket.on("open", () => settle(() => resolve({ kind: "open", socket })));
   });
 }
 

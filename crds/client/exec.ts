@@ -13,13 +13,16 @@ import { parseAnswer } from "./parse-answer.ts";
 
 export interface ExecOptions extends ExecTarget {
   /**
-   * The command's input. Servers before 1.30 cannot tell a command that its input has ended, so a command must know its end from
-   * what it reads. Destroyed when the command ends before it does.
+   * The command's input. Its end is not told (see `sendInput`), so a command must know it from what it reads. One that ends while there
+   * is more to send is not reported as ended by the server, so it has to say that by what it writes. The command must keep both
+   * its outputs open: containerd closes the input when one of them is closed. Destroyed when the exec ends.
    */
   readonly stdin?: Readable | undefined;
   /** Gets the command's output, and is not ended by it: only the exit code tells whether the output is whole. */
   readonly stdout?: Writable | undefined;
   readonly signal?: AbortSignal | undefined;
+  /** Milliseconds without output after which the command, or its node, is taken for gone. @default no limit */
+  readonly maxSilenceMs?: number | undefined;
   /** Milliseconds for everything, from the connection to the command's end. */
   readonly timeoutMs: number;
 }
@@ -64,7 +67,7 @@ export function createExec(options: { config: ClusterConfig; clock?: Clock | und
         timeoutMs: asked.timeoutMs,
         signal: connecting.signal,
         onSocket(socket) {
-          session = createExecSession(socket, { stdout: asked.stdout });
+          session = createExecSession(socket, { stdout: asked.stdout, maxSilenceMs: asked.maxSilenceMs });
         },
       }).catch((error: unknown) => {
         session?.close();
@@ -89,12 +92,11 @@ export function createExec(options: { config: ClusterConfig; clock?: Clock | und
     try {
       const opened = await open(asked, stop);
       session = opened.session;
-      const { fail, noteProgress } = opened.session;
+      const { fail, input } = opened.session;
       if (stop.signal.aborted) throw stop.signal.reason;
       stop.signal.addEventListener("abort", () => fail(stop.signal.reason), { once: true });
       if (stdin !== undefined) {
-        const { socket, canEndInput } = opened;
-        sendInput(socket, stdin, { canEndInput, onSent: noteProgress }).catch(fail);
+        sendInput(opened.socket, stdin, input).catch(fail);
       }
       const exitCode = execOutcome(await opened.session.ended, asked);
       return { exitCode, stderr: opened.session.stderr() };

@@ -134,7 +134,8 @@ export function listWatch<T extends KubernetesObject>(options: ListWatchOptions<
     let resourceVersion = from;
 
     function onEvent({ type, object }: ObjectEvent<T>): void {
-      const version = object.metadata.resourceVersion ?? "";
+      const version = object.metadata.resourceVersion;
+      if (!version) throw new Error(`a ${type} event has no resourceVersion`);
       // A cluster that was restored from a backup: its history is younger than what was seen, and events would be left out.
       if (type === "BOOKMARK" && (compareResourceVersions(version, resourceVersion) ?? 0) < 0)
         throw new Error(`a bookmark at ${version} came after ${resourceVersion}`);

@@ -55,6 +55,7 @@ export function createListing<T extends KubernetesObject>(options: {
     async page({ limit, continue: token, reached }) {
       const query = { ...where, limit: limit || undefined, continue: token, signal, timeoutMs: pageTimeoutMs };
       const { metadata, items } = await client.list(resource, query);
+      if (!metadata.resourceVersion) throw new Error(`Cannot list ${resource.plural}: the list has no resourceVersion`);
       if (reached !== undefined && isBefore(metadata.resourceVersion, reached))
         throw new HistoryError(
           `Cannot go on: the list of ${resource.plural} is at ${metadata.resourceVersion}, after ${reached}`,

@@ -1,4 +1,5 @@
 import type { Clock } from "./clock.ts";
+import { onAbort } from "./on-abort.ts";
 
 /**
  * Waits `delayMs` milliseconds.
@@ -13,13 +14,12 @@ export function sleep(delayMs: number, options: { clock: Clock; signal?: AbortSi
       return;
     }
     const cancel = clock.after(delayMs, () => {
-      signal?.removeEventListener("abort", stop);
+      ignoreAbort();
       resolve();
     });
-    function stop(): void {
+    const ignoreAbort = onAbort(signal, () => {
       cancel();
       reject(signal?.reason);
-    }
-    signal?.addEventListener("abort", stop, { once: true });
+    });
   });
 }

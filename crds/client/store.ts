@@ -10,7 +10,7 @@ export interface ReadonlyStore<T extends KubernetesObject, Index extends string>
   readonly size: number;
   /** The object of a key as `keyOf` makes it. Objects are shared: never change one. */
   get(key: string): T | undefined;
-  /** The objects that an index finds under a value. The bucket is live: copy it before changing the store while reading it. */
+  /** The objects that an index finds under a value. What it returns is good until the store changes. */
   by(index: Index, value: string): ReadonlyBucket<T>;
   values(): IterableIterator<T>;
 }

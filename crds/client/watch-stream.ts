@@ -4,6 +4,7 @@ import { type ApiError, NetworkError } from "./api-error.ts";
 import type { Clock } from "./clock.ts";
 import { cutManagedFields } from "./cut-managed-fields.ts";
 import { createLineSplitter } from "./line-splitter.ts";
+import { onAbort } from "./on-abort.ts";
 import { apiErrorOf } from "./parse-answer.ts";
 
 export interface ObjectEvent<T extends KubernetesObject> {
@@ -45,18 +46,16 @@ export function readWatchStream<T extends KubernetesObject>(
     let ended = false;
     let lastBytesAt = clock.now();
     let cancelGuard = clock.after(maxSilenceMs, guard);
+    const ignoreAbort = onAbort(signal, () => end({ kind: "aborted" }));
 
     function end(reason: WatchEnd): void {
       if (ended) return;
       ended = true;
       cancelGuard();
-      signal.removeEventListener("abort", abort);
+      ignoreAbort();
       // Ended by the server, the connection can serve the next watch.
       if (reason.kind !== "closed") response.destroy();
       resolve(reason);
-    }
-    function abort(): void {
-      end({ kind: "aborted" });
     }
     function cut(what: string, cause?: unknown): void {
       end({
@@ -95,7 +94,6 @@ export function readWatchStream<T extends KubernetesObject>(
     response.on("error", (cause) => cut(cause.message, cause));
     response.on("close", () => cut("the connection ended"));
     response.socket?.setKeepAlive?.(true, keepAliveProbeMs);
-    signal.addEventListener("abort", abort, { once: true });
-    if (signal.aborted) abort();
+    if (signal.aborted) end({ kind: "aborted" });
   });
 }

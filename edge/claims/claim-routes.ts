@@ -1,10 +1,12 @@
 import * as v from "valibot";
+import type { Activity } from "../activity.ts";
 import { HttpError } from "../http-error.ts";
 import { jsonResponse } from "../json-response.ts";
 import { pathParam } from "../path-param.ts";
+import { queryFlag } from "../query-flag.ts";
 import { quote } from "../quote.ts";
 import { readJson } from "../read-json.ts";
-import type { Route, RoutedRequest } from "../route.ts";
+import type { Route } from "../route.ts";
 import { tenantIdRule } from "../tenant-id-rule.ts";
 import { workloadNameRule } from "../workload-name-rule.ts";
 import type { ClaimServices } from "./claim-services.ts";
@@ -25,7 +27,7 @@ const claimBody = v.strictObject({
 const releaseBody = v.strictObject({ workload: workloadName, workloadRef: workloadName });
 
 /** `POST /api/v1/tenants/{id}/claim` and `…/release` (spec.md, section 4.4). */
-export function claimRoutes(services: ClaimServices): Route[] {
+export function claimRoutes(services: ClaimServices & { readonly activity: Activity }): Route[] {
   return [
     {
       method: "POST",
@@ -35,6 +37,8 @@ export function claimRoutes(services: ClaimServices): Route[] {
         const body = await readJson(request, claimBody);
         const wish = { tenantId, workloadRef: workloadOf(body), resume: body.resume };
         const claim = await claimTenant(wish, services, { clientGone: () => clientGone ?? request.signal });
+        // A claim that was just made counts by its own time.
+        if (claim.source === "existing" && claim.instanceId !== undefined) services.activity.touch(claim.instanceId);
         return jsonResponse(claim, { status: 201 });
       },
     },
@@ -43,7 +47,7 @@ export function claimRoutes(services: ClaimServices): Route[] {
       path: "/api/v1/tenants/:id/release",
       async handle(request, { clientGone }) {
         const tenantId = pathParam(request, "id", tenantIdRule);
-        const wait = waitOf(request);
+        const wait = queryFlag(request, "wait");
         const workloadRef = workloadOf(await readJson(request, releaseBody));
         const pair = { tenantId, workloadRef };
         await releaseTenant(pair, services, { wait, clientGone: () => clientGone ?? request.signal });
@@ -67,11 +71,4 @@ function workloadOf({
     throw new HttpError(400, `body.workloadRef: is an alias of body.workload and differs from it; give one of them`);
   }
   return name;
-}
-
-function waitOf({ query }: RoutedRequest): boolean {
-  const { wait } = query;
-  if (wait === undefined || wait === "false") return false;
-  if (wait === "true") return true;
-  throw new HttpError(400, "query.wait: must be true or false");
 }

@@ -1,29 +1,8 @@
-import * as v from "valibot";
 import { workloadProblems } from "../../crds/validate-workload.ts";
 import type { WorkloadSpec } from "../../crds/workload.ts";
-import { HttpError } from "../http-error.ts";
-import { readJson } from "../read-json.ts";
+import { readSpecBody } from "../read-spec-body.ts";
 
-const MAX_SHOWN = 20;
-
-// `status` and `createdAt` are what GET shows beside the spec: whoever sends back what was read may leave them in.
-const schema = v.strictObject({
-  name: v.optional(v.string()),
-  spec: v.custom<object>((value) => value !== undefined, "is required"),
-  status: v.optional(v.unknown()),
-  createdAt: v.optional(v.unknown()),
-});
-
-/** Reads `{name, spec}` and checks the spec. @throws HttpError 400 that lists every problem of the spec */
-export async function readWorkloadBody(request: Request): Promise<{ name: string | undefined; spec: WorkloadSpec }> {
-  const { name, spec } = await readJson(request, schema);
-  const problems = workloadProblems(spec);
-  if (problems.length > 0) throw new HttpError(400, listed(problems));
-  return { name, spec: spec as WorkloadSpec };
-}
-
-function listed(problems: readonly string[]): string {
-  const shown = problems.slice(0, MAX_SHOWN).map((problem) => `body.${problem}`);
-  const hidden = problems.length - shown.length;
-  return [...shown, ...(hidden > 0 ? [`and ${hidden} more`] : [])].join("; ");
+/** Reads `{name, spec}` of a workload. @throws HttpError 400 that lists every problem of the spec */
+export function readWorkloadBody(request: Request): Promise<{ name: string | undefined; spec: WorkloadSpec }> {
+  return readSpecBody<WorkloadSpec>(request, workloadProblems);
 }

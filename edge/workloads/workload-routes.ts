@@ -6,6 +6,7 @@ import type { Workload } from "../../crds/workload.ts";
 import type { ClusterView } from "../cluster-view.ts";
 import { HttpError } from "../http-error.ts";
 import { jsonResponse } from "../json-response.ts";
+import { listAll } from "../list-all.ts";
 import { pathParam } from "../path-param.ts";
 import { quote } from "../quote.ts";
 import type { Route } from "../route.ts";
@@ -32,7 +33,7 @@ export function workloadRoutes(options: {
       method: "GET",
       path: ALL,
       async handle() {
-        const { items } = await client.list(workloads, { namespace });
+        const items = await listAll(workloads, options);
         return jsonResponse(items.map(workloadResponse).sort(byName));
       },
     },

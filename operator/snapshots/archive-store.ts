@@ -4,12 +4,15 @@ import type { Exec } from "../../crds/client/exec.ts";
 import { ArchiveError } from "./archive-error.ts";
 import { collectOutput } from "./collect-output.ts";
 import { ExecFailure } from "./exec-failure.ts";
+import { fedScript } from "./fed-script.ts";
 import { feedCommand } from "./feed-command.ts";
 import { END, frames } from "./frames.ts";
 import { checkSnapshotKey, type SnapshotKey } from "./snapshot-key.ts";
 import { parseSnapshotMetadata, type SnapshotMetadata } from "./snapshot-metadata.ts";
 import { type StoreFolder, storeCommand } from "./store-folder.ts";
-import { fedScript, NO_ARCHIVE, storeScripts } from "./store-scripts.ts";
+import { NO_ARCHIVE, storeScripts } from "./store-scripts.ts";
+
+const maxSilenceMs = 60_000;
 
 /** What a save knows of its archive; the store adds the rest. */
 export type SnapshotDescription = Omit<SnapshotMetadata, "sha256" | "sizeBytes" | "tenantId" | "workloadRef">;
@@ -95,7 +98,7 @@ export function createArchiveStore(options: {
       checkSnapshotKey(key);
       const words = [key.tenantId, key.workloadRef];
       const target = storeCommand(folder, { script: storeScripts.read, words, limitMs: timeoutMs });
-      const { exitCode, stderr } = await exec({ ...target, stdout, signal, timeoutMs });
+      const { exitCode, stderr } = await exec({ ...target, stdout, signal, timeoutMs, maxSilenceMs });
       if (exitCode !== 0 && exitCode !== NO_ARCHIVE) throw failure("read the archive", { exitCode, stderr });
       return exitCode === 0;
     },

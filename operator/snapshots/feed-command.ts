@@ -16,11 +16,8 @@ export interface FeedCommandOptions {
 const verdictLine = /^verdict (\d+)$/m;
 const maxOutputBytes = 16 * 1024;
 
-/** The end of a script for `feedCommand`: all else that it writes must go to its standard output too. */
-export const shellVerdict = 'echo "verdict $?"';
-
 /**
- * Runs a shell script that reads an input, until it writes `verdict <exit code>` as a line of its own.
+ * Runs a shell script that reads an input (see `fedScript`), until it writes `verdict <exit code>` as a line of its own.
  *
  * The end of a command that leaves input unread is never reported by a server that still has some to send (tried: 1.34; kubectl hangs
  * there too), so the script says itself how it ended.

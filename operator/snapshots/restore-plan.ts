@@ -48,12 +48,21 @@ export function createRestorePlan(options: { roots: readonly string[]; maxRememb
         );
       }
       remembered.push({ path, mode, mtime, isDirectory });
-      return isDirectory ? { ...entry, mode: (mode & 0o777) | 0o700 } : entry;
+      return isDirectory ? { ...entry, mode: writable(mode) } : entry;
     },
     *directoryTimes() {
-      for (const { path, mtime, isDirectory } of remembered.toReversed()) {
+      for (const { path, mode, mtime, isDirectory } of remembered.toReversed()) {
         if (!isDirectory) continue;
-        yield writeTarHeader({ type: "directory", path, mode: 0o700, uid: 0, gid: 0, mtime, size: 0, target: "" });
+        yield writeTarHeader({
+          type: "directory",
+          path,
+          mode: writable(mode),
+          uid: 0,
+          gid: 0,
+          mtime,
+          size: 0,
+          target: "",
+        });
       }
       yield Buffer.alloc(2 * BLOCK);
     },
@@ -62,7 +71,7 @@ export function createRestorePlan(options: { roots: readonly string[]; maxRememb
       let lineMode = -1;
       for (const { path, mode, isDirectory } of remembered.toReversed()) {
         if (isDirectory && (mode & 0o7700) === 0o700) continue;
-        const word = ` '/${path.replaceAll("'", "'\\''")}'`;
+        const word = ` './${path.replaceAll("'", "'\\''")}'`;
         if (mode !== lineMode || line.length + word.length > maxCommandBytes) {
           if (line !== "") yield Buffer.from(`${line} || exit 1\n`, "latin1");
           line = `"$b" chmod ${mode.toString(8).padStart(4, "0")}`;
@@ -73,4 +82,8 @@ export function createRestorePlan(options: { roots: readonly string[]; maxRememb
       if (line !== "") yield Buffer.from(`${line} || exit 1\n`, "latin1");
     },
   };
+}
+
+function writable(mode: number): number {
+  return (mode & 0o777) | 0o700;
 }

@@ -1,5 +1,14 @@
-import { shellVerdict } from "./feed-command.ts";
-import { shellReceive } from "./shell-receive.ts";
+/** The exit code for an archive that is not there. */
+export const NO_ARCHIVE = 44;
+
+// Only what says that there is none is taken for none: a volume that fails must not look like a tenant without files.
+const findArchive = `find_archive() {
+  [ -d "$root" ] || { echo "$root is not there" >&2; exit 1; }
+  size="$("$b" stat -c %s "$archive" 2>&1)" && return
+  case "$size" in *"No such file or directory"*) exit ${NO_ARCHIVE} ;; esac
+  echo "$size" >&2
+  exit 1
+}`;
 
 /**
  * What the helper pod's busybox runs, with the positional parameters busybox, root folder and then as named. Everything that changes
@@ -16,7 +25,7 @@ export const storeScripts = {
    */
   write: script(`
 dir="$root/$3"; archive="$dir/$4.tar.gz"; partial="$archive.$5.partial"
-drop() { "$b" rm -f "$partial"; "$b" rmdir "$dir" 2>/dev/null; }
+drop() { "$b" rm -f "$partial" "$archive".????????????????.json."$5.partial"; "$b" rmdir "$dir" 2>/dev/null; }
 trap 'drop; exit 143' TERM INT HUP PIPE
 store() {
   "$b" mkdir -p "$dir" || return 1
@@ -36,16 +45,15 @@ store() {
   "$b" find "$dir" -maxdepth 1 -name "$4.tar.gz.????????????????.json" ! -path "$beside" -mmin +10 -exec "$b" rm -f {} +
   return 0
 }
-( store )
+store
 code=$?
-[ $code = 0 ] || { "$b" rm -f "$partial" "$archive".????????????????.json."$5.partial"; }
+[ $code = 0 ] || drop
 ( exit $code )`),
 
   /** `<tenant> <workload>`; writes the lines of metadata, an empty line and the archive. Exit code 44: there is none. */
   read: script(`
 archive="$root/$3/$4.tar.gz"
-[ -d "$root" ] || { echo "$root is not there" >&2; exit 1; }
-[ -f "$archive" ] || exit 44
+find_archive
 exec 3< "$archive" || exit 1
 "$b" cat "$archive".????????????????.json || exit 1
 echo
@@ -54,15 +62,14 @@ exec "$b" cat <&3`),
   /** `<tenant> <workload>`; writes the archive's size and then the lines of metadata. Exit code 44: there is none. */
   stat: script(`
 archive="$root/$3/$4.tar.gz"
-[ -d "$root" ] || { echo "$root is not there" >&2; exit 1; }
-[ -f "$archive" ] || exit 44
-"$b" stat -c %s "$archive" || exit 1
+find_archive
+echo "$size"
 exec "$b" cat "$archive".????????????????.json`),
 
   /** `<tenant> <workload>`; writes the archive's SHA-256. */
   digest: script(`exec "$b" sha256sum < "$root/$3/$4.tar.gz"`),
 
-  /** Writes \`<size> ./<tenant>/<workload>.tar.gz\` for each archive, an empty line, and all lines of metadata. */
+  /** Writes `<size> ./<tenant>/<workload>.tar.gz` for each archive, an empty line, and all lines of metadata. */
   list: script(`
 cd "$root" || exit 1
 "$b" find . -mindepth 2 -maxdepth 2 -name '*.tar.gz' -exec "$b" stat -c '%s %n' {} + || exit 1
@@ -72,8 +79,7 @@ exec "$b" find . -mindepth 2 -maxdepth 2 -name '*.tar.gz.????????????????.json' 
   /** `<tenant> <workload> <sha256 or empty>`; deletes the archive, with a SHA-256 only when it is that one. Exit code 44: there is none. */
   delete: script(`
 dir="$root/$3"; archive="$dir/$4.tar.gz"
-[ -d "$root" ] || { echo "$root is not there" >&2; exit 1; }
-[ -f "$archive" ] || exit 44
+find_archive
 if [ -n "$5" ]; then
   sum="$("$b" sha256sum < "$archive")" || exit 1
   [ "\${sum%% *}" = "$5" ] || exit 44
@@ -90,14 +96,6 @@ cd "$root" || exit 1
 exec "$b" find . -mindepth 2 -maxdepth 2 -name '*.partial' -mmin +1440 -exec "$b" rm -f {} +`),
 } as const;
 
-/** The exit code for an archive that is not there. */
-export const NO_ARCHIVE = 44;
-
-/** The whole of a script that is fed: everything that it says goes to its standard output, and its verdict last. */
-export function fedScript(text: string): string {
-  return `exec 2>&1\n${shellReceive}\n${text}\n${shellVerdict}`;
-}
-
 function script(text: string): string {
-  return `b="$1"; root="$2"; umask 077\n${text.trim()}`;
+  return `b="$1"; root="$2"; umask 077\n${findArchive}\n${text.trim()}`;
 }

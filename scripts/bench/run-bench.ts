@@ -11,9 +11,11 @@ import { describeMachine } from "./report/machine.ts";
 import { renderReport } from "./report/render-report.ts";
 import type { Row } from "./report/row.ts";
 import { summarise } from "./report/summarise.ts";
+import { runReal } from "./run-real.ts";
 import { runSimulated, type SimulatedResult } from "./run-simulated.ts";
 
-const ELSEWHERE: readonly PathName[] = ["cold", "http"];
+/** What takes real containers. */
+const REAL: readonly PathName[] = ["cold"];
 const NOTHING: SimulatedResult = { kubernetes: "", results: [], scale: undefined, counted: {} };
 
 /**
@@ -28,20 +30,23 @@ export async function runBench(
   const log = createProgress();
   const [commit, machine, bundle] = await Promise.all([currentCommit(root), describeMachine(), bundleOperator(root)]);
   const startedAt = new Date().toISOString();
-  const simulatedPaths = paths.filter((path) => !ELSEWHERE.includes(path));
+  const simulatedPaths = paths.filter((path) => !REAL.includes(path));
   const simulated =
     simulatedPaths.length === 0
       ? NOTHING
       : await runSimulated({ ...options, paths: simulatedPaths, bundle, log, signal });
-  const { counted, scale, kubernetes } = simulated;
+  const real = paths.includes("cold") ? await runReal({ ...options, bundle, log, signal }) : undefined;
+  const { counted, scale } = simulated;
 
-  const rows = simulated.results.flatMap((result): Row[] =>
+  const results = [...simulated.results, ...(real === undefined ? [] : [real.result])];
+  const rows = results.flatMap((result): Row[] =>
     result.kind === "failed"
       ? [failedRow(result.path, result.error)]
       : result.measurements.map((measurement) => summarise(measurement, costOf(measurement.path))),
   );
   const report: BenchReport = {
-    ...{ commit, startedAt, quick, seed, machine, kubernetes, rows },
+    ...{ commit, startedAt, quick, seed, machine, rows },
+    kubernetes: simulated.kubernetes || (real?.kubernetes ?? ""),
     scale: scale ?? null,
     requests: counted,
   };
@@ -50,7 +55,7 @@ export async function runBench(
 
   function costOf(path: string) {
     const as: CountablePath = path === "existing" ? "existing" : path.startsWith("cold") ? "cold" : "pool";
-    const found = path === "refill" ? undefined : counted[as];
+    const found = path === "refill" || path.startsWith("http") ? undefined : counted[as];
     return found && requestsPerClaim(found.requests, found.claims);
   }
 }

@@ -8,6 +8,7 @@ import { measureCold } from "./paths/cold.ts";
 import { type CountablePath, countPaths } from "./paths/count-paths.ts";
 import { createBenchContext } from "./paths/create-bench-context.ts";
 import { measureExisting } from "./paths/existing.ts";
+import { measureHttp } from "./paths/http.ts";
 import { measurePoolBurst } from "./paths/pool-burst.ts";
 import { measurePool } from "./paths/pool-one-at-a-time.ts";
 import { measurePoolRate } from "./paths/pool-rate.ts";
@@ -44,8 +45,8 @@ export async function runSimulated(
   const { paths, quick, seed, log, signal } = options;
   log("-> control plane with simulated nodes, operator, edge");
   const stage = await startSimulatedStage(options);
+  const context = createBenchContext({ stage, quick, seed, log: (line) => log(`   ${line}`) });
   try {
-    const context = createBenchContext({ stage, quick, seed, log: (line) => log(`   ${line}`) });
     let scale: ScaleResult | undefined;
     const results: PathResult[] = [];
     for (const path of paths) {
@@ -74,6 +75,7 @@ export async function runSimulated(
       return found;
     }
   } finally {
+    await context.close();
     await stage.stop();
   }
 }
@@ -85,7 +87,7 @@ function measurePath(path: PathName, context: BenchContext, signal: AbortSignal)
     case "cold-simulated":
       return measureCold(context.stage, {
         path,
-        n: context.quick ? 20 : 100,
+        n: context.quick ? 15 : 100,
         spec: SIMULATED_WORKLOAD,
         note: "pods without containers, each Ready 50 ms after its node took it; floor: a bare pod",
         log: context.log,
@@ -99,9 +101,10 @@ function measurePath(path: PathName, context: BenchContext, signal: AbortSignal)
       return measureRefill(context, signal);
     case "pool-rate":
       return measurePoolRate(context, signal);
+    case "http":
+      return measureHttp(context, signal);
     case "scale":
     case "cold":
-    case "http":
       throw new Error(`Cannot measure ${path} here`);
     default:
       return path satisfies never;

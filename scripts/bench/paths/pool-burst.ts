@@ -1,4 +1,3 @@
-import { releaseAll } from "../fixtures/release-all.ts";
 import { createTally } from "../load/tally.ts";
 import { timedClaim } from "../load/timed-claim.ts";
 import type { Measurement } from "../report/measurement.ts";
@@ -7,7 +6,7 @@ import { withUsage } from "./with-usage.ts";
 
 const CLAIMS = 300;
 
-/** Claims a whole pool at one moment, a few times. */
+/** Claims a whole pool at one moment, a few times; the claims stay. */
 export async function measurePoolBurst(
   { stage, quick, log, pool: poolOf, floor: floorOf }: BenchContext,
   signal: AbortSignal,
@@ -16,7 +15,6 @@ export async function measurePoolBurst(
   const pool = await poolOf(signal);
   const floor = await floorOf(signal);
   const tally = createTally("pool");
-  const tenants: string[] = [];
   const bursts = quick ? 1 : 3;
   await pool.untilFull(signal);
   const usage = await withUsage(stage, async () => {
@@ -24,14 +22,12 @@ export async function measurePoolBurst(
       // So that no claim has to open a connection.
       await edge.open(CLAIMS);
       const names = Array.from({ length: CLAIMS }, (_, index) => `burst-${burst}-${index}`);
-      tenants.push(...names);
       const began = performance.now();
       await Promise.all(names.map((tenantId) => timedClaim(edge, { tenantId, workload: pool.workload }, tally)));
       log(`burst ${burst} of ${bursts}: the last of ${CLAIMS} after ${Math.round(performance.now() - began)} ms`);
       await pool.untilFull(signal);
     }
   });
-  await releaseAll(edge, tenants, { workload: pool.workload, signal });
   const note = `${bursts} x ${CLAIMS} claims at one moment; max is when the last was answered`;
   return [{ path: "pool-burst", ...tally.outcome, floorMs: floor.samplesMs, usage, note }];
 }

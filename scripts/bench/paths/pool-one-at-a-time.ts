@@ -1,5 +1,4 @@
 import { pause } from "../../cluster/process/pause.ts";
-import { releaseAll } from "../fixtures/release-all.ts";
 import { createTally } from "../load/tally.ts";
 import { timedClaim } from "../load/timed-claim.ts";
 import type { Measurement } from "../report/measurement.ts";
@@ -13,7 +12,7 @@ const WARM_UP = 5;
 const SETTLE_MS = 10;
 
 /**
- * Claims from the pool, one when the pool is full again after the other, in turn with the bare writes.
+ * Claims from the pool, one when the pool is full again after the other, in turn with the bare writes; the claims stay.
  *
  * @param path what to call it, since it is measured in an empty cluster and in a crowded one
  */
@@ -24,9 +23,9 @@ export async function measurePool(
   const { edge } = stage;
   const pool = await poolOf(signal);
   const floor = await floorOf(signal);
-  const tenants: string[] = [];
+  let sent = 0;
   const tally = createTally("pool");
-  const n = quick ? 40 : 200;
+  const n = quick ? 30 : 200;
 
   await measure(WARM_UP, createTally("pool"));
   const floorFrom = floor.samplesMs.length;
@@ -36,13 +35,11 @@ export async function measurePool(
     () => withUsage(stage, () => measure(n, tally)),
   );
   const floorMs = floor.samplesMs.slice(floorFrom);
-  await releaseAll(edge, tenants, { workload: pool.workload, signal });
   return [{ path, ...tally.outcome, floorMs, usage, note: "floor: the three bare writes in sequence" }];
 
   async function measure(count: number, into: typeof tally): Promise<void> {
     for (let index = 0; index < count; index++) {
-      const tenantId = `${path}-${tenants.length}`;
-      tenants.push(tenantId);
+      const tenantId = `${path}-${sent++}`;
       const steps = [() => floor.sample(), () => timedClaim(edge, { tenantId, workload: pool.workload }, into)];
       // In turns, so that neither is always the one that comes after a pause.
       for (const step of index % 2 === 0 ? steps : steps.reverse()) {

@@ -19,13 +19,13 @@ export function summarise(measurement: Measurement, requests?: RequestsPerClaim)
   const sortedFloor = floorMs.toSorted((a, b) => a - b);
   const at = (share: number): number => (sorted.length === 0 ? Number.NaN : percentile(sorted, share));
   const floorP50 = sortedFloor.length === 0 ? Number.NaN : percentile(sortedFloor, 0.5);
-  const n = samplesMs.length;
-  const cpu = Object.entries(usage ?? {}).map(([program, used]) => [program, finite(used.cpuMs / n)] as const);
+  const failed = samplesMs.filter((ms) => ms === Number.POSITIVE_INFINITY).length;
+  const whole = measurement.whole ?? { n: samplesMs.length, failed };
+  const cpu = Object.entries(usage ?? {}).map(([program, used]) => [program, finite(used.cpuMs / whole.n)] as const);
   const cpuOf = (program: string) => cpu.find(([name]) => name === program)?.[1] ?? null;
   return {
     path,
-    n,
-    failed: samplesMs.filter((ms) => ms === Number.POSITIVE_INFINITY).length,
+    ...whole,
     p50Ms: finite(at(0.5)),
     p95Ms: finite(at(0.95)),
     p99Ms: finite(at(0.99)),

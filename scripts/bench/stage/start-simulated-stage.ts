@@ -4,6 +4,8 @@ import { findBinaries } from "../../cluster/binaries.ts";
 import { readClusterState } from "../../cluster/cluster-state.ts";
 import { type ControlPlane, startControlPlane } from "../../cluster/control-plane.ts";
 import type { Log } from "../../cluster/log.ts";
+import { isPortFree } from "../../cluster/process/free-port.ts";
+import { waitUntil } from "../../cluster/process/wait-until.ts";
 import { CONTROL_PLANE_PROGRAMS } from "../../cluster/programs.ts";
 import { AUDIT_POLICY } from "../audit/audit-policy.ts";
 import type { Stage } from "./stage.ts";
@@ -51,7 +53,11 @@ async function startAudit(cluster: ControlPlane): Promise<string> {
   const policyPath = join(cluster.folder, "audit-policy.yaml");
   const logPath = join(cluster.folder, "audit.log");
   writeFileSync(policyPath, AUDIT_POLICY);
-  await cluster.apiServer.stop();
+  // At once: asked to stop, it waits seconds for watches to end that nobody ends.
+  await cluster.apiServer.kill();
+  const port = Number(new URL(cluster.server).port);
+  // A process of many threads shows as ended before the last of them has let go of the port.
+  await waitUntil(() => isPortFree(port), { what: `port ${port} to be free`, limitMs: 10_000, intervalMs: 10 });
   const flags = [`--audit-policy-file=${policyPath}`, `--audit-log-path=${logPath}`, "--audit-log-mode=blocking"];
   await cluster.apiServer.start({ extraFlags: flags });
   return logPath;

@@ -3,6 +3,7 @@ import { test } from "uvu";
 import * as assert from "uvu/assert";
 import { isExpired } from "../../../crds/client/api-error.ts";
 import { configMaps } from "../../../crds/client/built-in-resources.ts";
+import { createClusterClient } from "../../../crds/client/cluster-client.ts";
 import {
   type ControlPlaneUnderTest,
   namespace,
@@ -66,7 +67,6 @@ test("list refuses to go on with pages that have expired, and an informer gets i
       return client.transport.request(request);
     },
   };
-  const { createClusterClient } = await import("../../../crds/client/cluster-client.ts");
   const slow = createClusterClient({ transport });
   const following = follow(slow, { pageSize: 1, timings: { backoffMs: 50, maxBackoffMs: 100 } });
   await following.informer.synced;

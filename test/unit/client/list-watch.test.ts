@@ -18,6 +18,8 @@ import { silentLog } from "../silent-log.ts";
 import { type FakeCollection, object, startFakeCollection } from "./fake-collection.ts";
 import { type PatientClock, patientClock } from "./patient-clock.ts";
 
+type FakeScript = Parameters<typeof startFakeCollection>[0];
+
 interface Following extends ListWatch {
   readonly events: string[];
   readonly clock: PatientClock;
@@ -35,7 +37,7 @@ test.after.each(async () => {
 });
 
 async function follow(
-  scripted: Parameters<typeof startFakeCollection>[0],
+  scripted: FakeScript,
   options: Partial<ListWatchOptions<ConfigMap>> = {},
 ): Promise<Following & FakeCollection> {
   collection = await startFakeCollection(scripted);
@@ -71,6 +73,9 @@ function until(what: string, check: () => boolean): Promise<boolean> {
 function bookmark(resourceVersion: number): unknown {
   return { kind: "ConfigMap", metadata: { resourceVersion: String(resourceVersion) } };
 }
+
+/** An event that must not count, since the watch has ended before it. */
+const late = `${JSON.stringify({ type: "ADDED", object: object("late", 12) })}\n`;
 
 const oneList = () => ({ resourceVersion: "10", items: [object("x", 5)] });
 
@@ -200,7 +205,7 @@ for (const [how, expire] of [
     await until("the event", () => events.length === 5);
     clock.advance(1000);
     if (expire === undefined) watches[0]?.end();
-    else watches[0]?.send("ERROR", expire);
+    else watches[0]?.write(`${JSON.stringify({ type: "ERROR", object: expire })}\n${late}`);
     await until("the watch after the list", () => watches.at(-1)?.query.get("resourceVersion") === "90");
     assert.equal(events.slice(0, 5), ["added x 5", "added y 6", "added z 7", "synced", "added w 11"]);
     assert.equal(events.slice(5), ["added y 6", "added x 80", "deleted z 90", "deleted w 90", "synced"]);
@@ -325,11 +330,7 @@ test("listWatch tries again while nobody listens", async () => {
 });
 
 test("listWatch ends when its signal is aborted, wherever it stands, and leaves no connection", async () => {
-  const stages: [
-    name: string,
-    scripted: Parameters<typeof startFakeCollection>[0],
-    reached: (on: Following & FakeCollection) => boolean,
-  ][] = [
+  const stages: [name: string, scripted: FakeScript, reached: (on: Following & FakeCollection) => boolean][] = [
     ["watching", { onList: oneList }, ({ watches, clock }) => watches.length === 1 && clock.pending() === 1],
     ["trying", { onList: () => ({ status: 500 }) }, ({ lists }) => lists.length >= 5],
     ["before the first answer", { onList: oneList }, () => true],
@@ -348,16 +349,43 @@ test("listWatch ends when its signal is aborted, wherever it stands, and leaves 
 });
 
 test("listWatch fails when the cluster's history went back", async () => {
-  const { watches, done } = await follow({
-    onList: (_, count) => (count === 1 ? { resourceVersion: "1000" } : { resourceVersion: "400" }),
-    onWatch: (_, count) => (count === 1 ? undefined : 410),
-  });
-  const failed = done.catch((error: unknown) => error);
-  await until("the watch", () => watches.length === 1);
-  watches[0]?.end();
-  const error = await failed;
-  assert.instance(error, HistoryError);
-  assert.match(String(error), "the list of configmaps is at 400, after 1000");
+  const refusing: FakeScript["onWatch"] = () => 410;
+  const onceOpen: FakeScript["onWatch"] = (watch, count) => {
+    if (count > 1) return 410;
+    watch.send("BOOKMARK", bookmark(1500));
+    watch.end();
+    return undefined;
+  };
+  // Behind the first list, and behind what only a watch has shown.
+  for (const [onWatch, second, reached] of [
+    [refusing, "400", "1000"],
+    [onceOpen, "1200", "1500"],
+  ] as const) {
+    const { done, server } = await follow({
+      onList: (_, count) => ({ resourceVersion: count === 1 ? "1000" : second }),
+      onWatch,
+    });
+    const error = await done.catch((cause: unknown) => cause);
+    assert.instance(error, HistoryError);
+    assert.match(String(error), `the list of configmaps is at ${second}, after ${reached}`);
+    transport?.close();
+    await server.close();
+  }
+});
+
+test("listWatch forgets what a list has shown that then failed", async () => {
+  const { events, synced } = await follow(
+    {
+      onList: (query, count) => {
+        if (query.has("continue")) return { status: 500 };
+        if (count === 1) return { resourceVersion: "10", continue: "next", items: [object("x", 5), object("y", 6)] };
+        return { resourceVersion: "12", items: [object("y", 6)] };
+      },
+    },
+    { held: () => [object("x", 5), object("y", 6)] },
+  );
+  await synced;
+  assert.equal(events.slice(2), ["added y 6", "deleted x 12", "synced"]);
 });
 
 test("listWatch lists again when a bookmark is older than what was seen", async () => {

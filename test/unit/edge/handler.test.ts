@@ -25,7 +25,6 @@ test("an unknown route is a 404 in JSON that names it", async () => {
     "/api/v2/health",
     "/api/v1/healthz",
     "/api/v1/health/x",
-    "/ws",
   ]) {
     const answer = await edge.call(`GET ${path}`);
     assert.is(answer.status, 404, path);

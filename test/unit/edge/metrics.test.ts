@@ -8,7 +8,7 @@ import { silentLog } from "../silent-log.ts";
 
 const test = suite("metrics and probes");
 
-function probes(gauges = { waiting: () => 3, inContact: () => true }) {
+function probes(gauges = { waiting: () => 3, listening: () => 2, inContact: () => true }) {
   const metrics = createMetrics(gauges);
   const routes = probeRoutes({ metrics, isReady: gauges.inContact });
   const handler = createHandler({ routes, log: silentLog, instance: "p" });
@@ -34,8 +34,10 @@ test("requests are counted by method, route and status, with a bounded set of me
 
 test("gauges are read when they are asked for", async () => {
   let inContact = true;
-  const { get } = probes({ waiting: () => 7, inContact: () => inContact });
-  assert.match(await (await get("/metrics")).text(), "tenancy_edge_waiting_calls 7\n");
+  const { get } = probes({ waiting: () => 7, listening: () => 9, inContact: () => inContact });
+  const first = await (await get("/metrics")).text();
+  assert.match(first, "tenancy_edge_waiting_calls 7\n");
+  assert.match(first, "tenancy_edge_event_clients 9\n");
   inContact = false;
   const text = await (await get("/metrics")).text();
   assert.match(text, "tenancy_edge_cluster_contact 0\n");
@@ -45,7 +47,7 @@ test("gauges are read when they are asked for", async () => {
 
 test("readyz follows the view of the cluster, healthz does not", async () => {
   for (const ready of [true, false]) {
-    const { get } = probes({ waiting: () => 0, inContact: () => ready });
+    const { get } = probes({ waiting: () => 0, listening: () => 0, inContact: () => ready });
     assert.is((await get("/readyz")).status, ready ? 200 : 503);
     assert.is((await get("/healthz")).status, 200);
   }

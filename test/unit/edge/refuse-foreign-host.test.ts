@@ -2,6 +2,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { createHandler } from "../../../edge/handler.ts";
+import { createPageCheck } from "../../../edge/page-check.ts";
 import { healthRoute } from "../../../edge/system/health-route.ts";
 import { silentLog } from "../silent-log.ts";
 
@@ -9,7 +10,12 @@ const test = suite("refuseForeignHost");
 const routes = [healthRoute, { ...healthRoute, path: "/guarded", public: false }];
 
 async function statusOf(host: string, options: { localOnly: boolean }): Promise<number> {
-  const handler = createHandler({ routes, log: silentLog, instance: "t", ...options });
+  const handler = createHandler({
+    routes,
+    log: silentLog,
+    instance: "t",
+    checkPage: createPageCheck({ ...options, origins: new Set() }),
+  });
   const request = { method: "GET", url: "http://127.0.0.1/guarded", headers: new Headers({ host }) } as Request;
   return (await handler(request)).status;
 }

@@ -4,7 +4,7 @@ import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import { keyOf } from "../../../crds/client/key-of.ts";
 import { createStore, type IndexFunction } from "../../../crds/client/store.ts";
 import type { KubernetesObject, Pod } from "../../../crds/kubernetes.ts";
-import { annotation } from "../../../crds/labels.ts";
+import { annotation, label } from "../../../crds/labels.ts";
 import type { Resource } from "../../../crds/resource.ts";
 import type { Workload } from "../../../crds/workload.ts";
 import { pairKey } from "../../../edge/claims/claim-pair.ts";
@@ -13,6 +13,11 @@ import type { ClusterView, WatchedKind } from "../../../edge/cluster-view.ts";
 import { phaseOf } from "../../../edge/system/phase-of.ts";
 
 export const NAMESPACE = "tenancy";
+
+interface WatchedObjects {
+  put(object: KubernetesObject): void;
+  drop(object: KubernetesObject): void;
+}
 
 /** One call that reached the stand-in, and what it carried. */
 export interface Call {
@@ -63,9 +68,23 @@ export class StandInCluster {
     return this.#save({ kind: "TenancyWorkload", metadata: { name, namespace: NAMESPACE }, spec } as Workload);
   }
 
-  addPod(name: string, phase: string): void {
-    const pod = { kind: "Pod", metadata: { name, namespace: NAMESPACE }, spec: { containers: [] }, status: { phase } };
-    this.#save(pod as unknown as Pod);
+  addPod(
+    name: string,
+    phase: string,
+    more: { labels?: Record<string, string>; annotations?: Record<string, string>; podIP?: string; hidden?: true } = {},
+  ): Pod {
+    const { labels = {}, annotations = {}, podIP, hidden } = more;
+    const pod = {
+      kind: "Pod",
+      metadata: { name, namespace: NAMESPACE, labels: { [label.managed]: "true", ...labels }, annotations },
+      spec: { containers: [] },
+      status: { phase, ...(podIP !== undefined && { podIP }) },
+    } as unknown as Pod;
+    const lag = this.lag;
+    this.lag = lag || hidden === true;
+    const saved = this.#save(pod);
+    this.lag = lag;
+    return saved;
   }
 
   addClaim(fields: {
@@ -132,13 +151,14 @@ export class StandInCluster {
     };
     const saved = { ...object, metadata };
     this.objects.set(keyOf(saved), saved);
-    if (!this.lag) this.#kind(saved).put(saved);
+    if (!this.lag) this.#kind(saved)?.put(saved);
     return saved;
   }
 
-  #kind(object: KubernetesObject): { put(object: KubernetesObject): void } {
+  /** Undefined for a kind that nobody watches. */
+  #kind(object: KubernetesObject): WatchedObjects | undefined {
     const kinds = { TenancyClaim: this.view.claims, TenancyWorkload: this.view.workloads, Pod: this.view.pods };
-    return kinds[object.kind as keyof typeof kinds] as unknown as { put(object: KubernetesObject): void };
+    return kinds[object.kind as keyof typeof kinds] as unknown as WatchedObjects | undefined;
   }
 
   #watched<T extends KubernetesObject, Index extends string>(
@@ -197,7 +217,9 @@ export class StandInCluster {
         record({ verb: "patch", name, body });
         const held = this.#held(name) as Claim;
         const { metadata, spec } = body as Claim;
-        if (metadata.resourceVersion !== held.metadata.resourceVersion) throw conflict();
+        if (metadata.resourceVersion !== undefined && metadata.resourceVersion !== held.metadata.resourceVersion)
+          throw conflict();
+        if (metadata.uid !== undefined && metadata.uid !== held.metadata.uid) throw conflict();
         const annotations = { ...held.metadata.annotations, ...metadata.annotations };
         return this.#save({
           ...held,
@@ -205,14 +227,20 @@ export class StandInCluster {
           spec: { ...held.spec, ...spec },
         } as Claim);
       },
-      delete: async (_: unknown, { name }: { name: string }, { uid }: { uid?: string } = {}) => {
-        record({ verb: "delete", name, body: { uid } });
+      delete: async (
+        _: unknown,
+        { name }: { name: string },
+        options: { uid?: string; gracePeriodSeconds?: number } = {},
+      ) => {
+        const { uid } = options;
+        record({ verb: "delete", name, body: options });
         const held = this.#held(name);
         if (uid !== undefined && held.metadata.uid !== uid) throw conflict();
         if ((held.metadata.finalizers ?? []).length > 0) {
           return this.#save({ ...held, metadata: { ...held.metadata, deletionTimestamp: "2026-01-01T00:00:00Z" } });
         }
         this.objects.delete(keyOf(held));
+        if (!this.lag) this.#kind(held)?.drop(held);
         return undefined;
       },
     };

@@ -1,6 +1,10 @@
 import type { Clock } from "../../../crds/client/clock.ts";
+import { type Activity, createActivity } from "../../../edge/activity.ts";
 import { apiRoutes } from "../../../edge/api-routes.ts";
+import { createEventHub } from "../../../edge/events/event-hub.ts";
 import { createHandler, type Exchange, type Handler } from "../../../edge/handler.ts";
+import { createKubectl } from "../../../edge/kubectl/kubectl.ts";
+import { createPageCheck } from "../../../edge/page-check.ts";
 import { type ManualClock, manualClock } from "../manual-clock.ts";
 import { NAMESPACE, StandInCluster } from "./stand-in-cluster.ts";
 
@@ -17,6 +21,7 @@ export interface TestEdge {
   handler: Handler;
   /** Stands still until a test moves it, so no wait ends by itself. */
   clock: ManualClock;
+  activity: Activity;
   log: LogLine[];
   exchanges: Exchange[];
   /** Sends a request; a body that is no string goes as JSON. */
@@ -36,25 +41,32 @@ export interface Answer {
 }
 
 /** Makes a handler for a test; a claim call waits 30 s of the manual clock. */
-export function testEdge(options: { apiKey?: string; clock?: Clock; waitLimitMs?: number } = {}): TestEdge {
+export function testEdge(
+  options: { apiKey?: string; clock?: Clock; waitLimitMs?: number; kubectl?: string } = {},
+): TestEdge {
   const cluster = new StandInCluster();
   const clock = manualClock();
   const log: LogLine[] = [];
   const exchanges: Exchange[] = [];
   const logAt = (level: string) => (fields: object, message: string) => void log.push({ level, fields, message });
   let ids = 0;
+  const logger = { debug: logAt("debug"), info: logAt("info"), warn: logAt("warn"), error: logAt("error") };
+  const shared = { client: cluster.client, namespace: NAMESPACE, view: cluster.view, clock: options.clock ?? clock };
+  const activity = createActivity({ ...shared, log: logger });
+  const events = createEventHub({ instance: "test", clock });
   const handler = createHandler({
     routes: apiRoutes({
-      client: cluster.client,
-      namespace: NAMESPACE,
-      view: cluster.view,
+      activity,
+      events,
+      checkPage: createPageCheck({ localOnly: false, origins: new Set() }),
+      kubectl: createKubectl({ namespace: NAMESPACE, command: options.kubectl ?? "/nowhere/kubectl" }),
+      ...shared,
       waiters: cluster.waiters,
-      clock: options.clock ?? clock,
       randomId: () => `attempt-${++ids}`,
       waitLimitMs: options.waitLimitMs ?? 30_000,
     }),
     ...(options.apiKey !== undefined && { apiKey: options.apiKey }),
-    log: { debug: logAt("debug"), info: logAt("info"), warn: logAt("warn"), error: logAt("error") },
+    log: logger,
     instance: "test",
     onExchange: (exchange) => void exchanges.push(exchange),
   });
@@ -63,6 +75,7 @@ export function testEdge(options: { apiKey?: string; clock?: Clock; waitLimitMs?
     cluster,
     handler,
     clock,
+    activity,
     log,
     exchanges,
     async call(target, { body, headers = {}, signal } = {}) {
@@ -77,7 +90,8 @@ export function testEdge(options: { apiKey?: string; clock?: Clock; waitLimitMs?
         signal === undefined ? {} : { clientGone: signal },
       );
       const text = await response.text();
-      const json = text === "" ? undefined : JSON.parse(text);
+      const isJson = response.headers.get("content-type")?.startsWith("application/json") ?? false;
+      const json = text !== "" && isJson ? JSON.parse(text) : undefined;
       return { status: response.status, headers: response.headers, text, json, error: json?.error };
     },
   };

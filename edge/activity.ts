@@ -1,0 +1,153 @@
+import { isConflict, isNotFound } from "../crds/client/api-error.ts";
+import { pods } from "../crds/client/built-in-resources.ts";
+import type { Clock } from "../crds/client/clock.ts";
+import type { ClusterClient } from "../crds/client/cluster-client.ts";
+import { describeError } from "../crds/describe-error.ts";
+import type { Pod } from "../crds/kubernetes.ts";
+import { annotation } from "../crds/labels.ts";
+import type { Log } from "../crds/log.ts";
+import type { ClusterView } from "./cluster-view.ts";
+import { isClaimed } from "./instances/is-claimed.ts";
+
+/** Tells the operator which pods are in use, so that it releases only idle ones (design.md, section 4, "Idle"). */
+export interface Activity {
+  /** Takes note of a use of the pod; what has to be written is written in the background. */
+  touch(podName: string): void;
+  /** Counts the work as use of the pod for as long as it lasts. */
+  during<T>(podName: string, work: () => Promise<T>): Promise<T>;
+  /** Writes what is not written yet, and ends the timers. */
+  close(): Promise<void>;
+}
+
+/** A pod whose use is not all written. */
+interface Entry {
+  readonly name: string;
+  readonly uid: string | undefined;
+  lastUsed: number;
+  /** The use that the cluster knows of, or that it was last tried to tell. */
+  told: number;
+  cancel: (() => void) | undefined;
+  writing: Promise<void> | undefined;
+}
+
+const MAX_INTERVAL_MS = 30_000;
+
+/**
+ * Writes the time of a pod's last use as an annotation: the first use at once, later ones together, once an interval of a tenth of
+ * the pod's idle time, at most 30 s. So the last use always arrives, and a busy pod costs few writes.
+ */
+export function createActivity(options: {
+  client: ClusterClient;
+  namespace: string;
+  view: Pick<ClusterView, "pods">;
+  clock: Clock;
+  log: Log;
+}): Activity {
+  const { client, namespace, view, clock, log } = options;
+  const entries = new Map<string, Entry>();
+  let closed = false;
+
+  function touch(podName: string): void {
+    const pod = view.pods.store.get(`${namespace}/${podName}`);
+    const interval = pod === undefined ? undefined : intervalMs(pod);
+    if (pod === undefined || interval === undefined) return;
+    const key = pod.metadata.uid ?? podName;
+    const entry = entries.get(key) ?? {
+      name: podName,
+      uid: pod.metadata.uid,
+      lastUsed: 0,
+      told: toldOf(pod),
+      cancel: undefined,
+      writing: undefined,
+    };
+    entries.set(key, entry);
+    entry.lastUsed = clock.now();
+    if (entry.writing === undefined && entry.cancel === undefined) schedule(key, entry, interval);
+  }
+
+  function schedule(key: string, entry: Entry, interval: number): void {
+    const delay = entry.told + interval - clock.now();
+    if (delay <= 0 || closed) {
+      entry.writing = write(key, entry, interval);
+      return;
+    }
+    entry.cancel = clock.after(delay, () => {
+      entry.cancel = undefined;
+      entry.writing = write(key, entry, interval);
+    });
+  }
+
+  async function write(key: string, entry: Entry, interval: number): Promise<void> {
+    const { name, uid, lastUsed } = entry;
+    entry.told = lastUsed;
+    const annotations = { [annotation.lastActivity]: new Date(lastUsed).toISOString() };
+    try {
+      const body = { metadata: { uid, annotations } };
+      view.pods.put(await client.patch(pods, { namespace, name }, { type: "merge", body }));
+    } catch (error) {
+      // A pod that is gone, or that gave its name to another, needs no release.
+      if (!isNotFound(error) && !isConflict(error)) {
+        log.warn({ pod: name, error: describeError(error) }, "activity could not be written, it is tried again");
+        // The use is still to be told, and the pause until then is an interval.
+        if (!closed && isHeld(name, uid)) entry.cancel = clock.after(interval, () => retry(key, entry, interval));
+      }
+    }
+    entry.writing = undefined;
+    if (entry.cancel !== undefined) return;
+    if (entry.lastUsed > lastUsed && isHeld(name, uid)) schedule(key, entry, interval);
+    else entries.delete(key);
+  }
+
+  function retry(key: string, entry: Entry, interval: number): void {
+    entry.cancel = undefined;
+    entry.writing = write(key, entry, interval);
+  }
+
+  function isHeld(name: string, uid: string | undefined): boolean {
+    return view.pods.store.get(`${namespace}/${name}`)?.metadata.uid === uid;
+  }
+
+  return {
+    touch,
+    async during(podName, work) {
+      let cancel: () => void = () => undefined;
+      const renew = (): void => {
+        touch(podName);
+        const pod = view.pods.store.get(`${namespace}/${podName}`);
+        cancel = clock.after((pod && intervalMs(pod)) ?? MAX_INTERVAL_MS, renew);
+      };
+      renew();
+      try {
+        return await work();
+      } finally {
+        cancel();
+        touch(podName);
+      }
+    },
+    async close() {
+      closed = true;
+      for (const [key, entry] of entries) {
+        if (entry.cancel === undefined) continue;
+        entry.cancel();
+        entry.cancel = undefined;
+        entry.writing = write(key, entry, 0);
+      }
+      await Promise.all([...entries.values()].map(({ writing }) => writing));
+    },
+  };
+}
+
+/** How far apart the writes of a pod are at least; undefined where nobody waits for it to be idle. */
+function intervalMs(pod: Pod): number | undefined {
+  const timeoutSeconds = Number(pod.metadata.annotations?.[annotation.idleTimeoutSeconds]);
+  if (!(timeoutSeconds > 0) || !isClaimed(pod)) return undefined;
+  return Math.min(timeoutSeconds * 100, MAX_INTERVAL_MS);
+}
+
+/** The last use that the operator knows of. */
+function toldOf({ metadata }: Pod): number {
+  const times = [annotation.lastActivity, annotation.claimedAt].map((key) =>
+    Date.parse(metadata.annotations?.[key] ?? ""),
+  );
+  return Math.max(...times.filter((time) => !Number.isNaN(time)));
+}

@@ -1,0 +1,43 @@
+/** Lets pages of other origins use the API (https://fetch.spec.whatwg.org/#http-cors-protocol). */
+export interface Cors {
+  /** The answer to a preflight of an origin that may; undefined for everything else. */
+  preflight(request: Request): Response | undefined;
+  /** Adds to an answer what lets the page read it. */
+  allow(request: Request, response: Response): void;
+}
+
+/** @param origins origins such as `https://app.example.com`; `*` alone stands for all */
+export function createCors(origins: ReadonlySet<string>): Cors {
+  const isOpen = origins.has("*");
+
+  function allow(request: Request, { headers }: Response): void {
+    if (isOpen) {
+      headers.set("access-control-allow-origin", "*");
+    } else {
+      // A shared cache must not give one page the answer that names another.
+      headers.append("vary", "Origin");
+      const origin = request.headers.get("origin");
+      if (origin === null || !origins.has(origin)) return;
+      headers.set("access-control-allow-origin", origin);
+    }
+    headers.set("access-control-expose-headers", "x-request-id, retry-after, allow");
+  }
+
+  return {
+    allow,
+    preflight(request) {
+      const origin = request.headers.get("origin");
+      if (request.method !== "OPTIONS" || origin === null) return undefined;
+      if (request.headers.get("access-control-request-method") === null) return undefined;
+      if (!isOpen && !origins.has(origin)) return undefined;
+      return new Response(null, {
+        status: 204,
+        headers: {
+          "access-control-allow-methods": "GET, HEAD, POST, PUT, DELETE",
+          "access-control-allow-headers": "authorization, content-type, x-request-id",
+          "access-control-max-age": "600",
+        },
+      });
+    },
+  };
+}

@@ -1,0 +1,71 @@
+import { HttpError } from "../http-error.ts";
+import { jsonResponse } from "../json-response.ts";
+import { pathParam } from "../path-param.ts";
+import { quote } from "../quote.ts";
+import { requireContact } from "../require-contact.ts";
+import type { Route, RoutedRequest } from "../route.ts";
+import { destroyInstance } from "./destroy-instance.ts";
+import { execRoute } from "./exec-route.ts";
+import { findInstance } from "./find-instance.ts";
+import { instanceNameRule } from "./instance-name-rule.ts";
+import { instanceResponse } from "./instance-response.ts";
+import type { InstanceServices } from "./instance-services.ts";
+import { isClaimed } from "./is-claimed.ts";
+import { logsRoute } from "./logs-route.ts";
+
+const ALL = "/api/v1/instances";
+const ONE = "/api/v1/instances/:id";
+
+/** The routes of spec.md, section 4.5, and `POST …/activity` (design.md, section 4, "Idle"). */
+export function instanceRoutes(services: InstanceServices): Route[] {
+  const { view, activity } = services;
+  return [
+    {
+      method: "GET",
+      path: ONE,
+      async handle(request) {
+        return jsonResponse(instanceResponse(await find(request)));
+      },
+    },
+    {
+      method: "POST",
+      path: `${ONE}/activity`,
+      async handle(request) {
+        const pod = await find(request);
+        const instance = pod.metadata.name;
+        if (!isClaimed(pod)) {
+          throw new HttpError(409, `instance ${quote(instance)} is not claimed, so there is no idle time to put off`);
+        }
+        activity.touch(instance);
+        return jsonResponse({ status: "active", instance });
+      },
+    },
+    execRoute(services),
+    logsRoute(services),
+    {
+      method: "POST",
+      path: `${ONE}/destroy`,
+      async handle(request) {
+        const pod = await find(request);
+        await destroyInstance(pod, services);
+        return jsonResponse({ status: "destroyed", instance: pod.metadata.name });
+      },
+    },
+    {
+      method: "GET",
+      path: ALL,
+      handle() {
+        requireContact(view.pods);
+        return jsonResponse([...view.pods.store.values()].map(instanceResponse).sort(byName));
+      },
+    },
+  ];
+
+  function find(request: RoutedRequest) {
+    return findInstance(pathParam(request, "id", instanceNameRule), services);
+  }
+}
+
+function byName(a: { name: string }, b: { name: string }): number {
+  return a.name < b.name ? -1 : 1;
+}

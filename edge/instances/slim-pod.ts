@@ -1,0 +1,38 @@
+import type { Pod, PodSpec } from "../../crds/kubernetes.ts";
+import { annotation } from "../../crds/labels.ts";
+
+const readAnnotations = [
+  annotation.claim,
+  annotation.claimUid,
+  annotation.claimedAt,
+  annotation.lastActivity,
+  annotation.idleTimeoutSeconds,
+];
+const noSpec: PodSpec = { containers: [] };
+
+/** What the edge reads of a pod and nothing else, so that ten thousand of them fit into a few megabytes. */
+export function slimPod({ metadata, status }: Pod): Pod {
+  const { name, namespace, uid, resourceVersion, creationTimestamp, deletionTimestamp, labels } = metadata;
+  const annotations: Record<string, string> = {};
+  for (const key of readAnnotations) {
+    const value = metadata.annotations?.[key];
+    if (value !== undefined) annotations[key] = value;
+  }
+  return {
+    metadata: {
+      name,
+      ...(namespace !== undefined && { namespace }),
+      ...(uid !== undefined && { uid }),
+      ...(resourceVersion !== undefined && { resourceVersion }),
+      ...(creationTimestamp !== undefined && { creationTimestamp }),
+      ...(deletionTimestamp !== undefined && { deletionTimestamp }),
+      ...(labels !== undefined && { labels }),
+      annotations,
+    },
+    spec: noSpec,
+    status: {
+      ...(status?.phase !== undefined && { phase: status.phase }),
+      ...(status?.podIP !== undefined && { podIP: status.podIP }),
+    },
+  };
+}

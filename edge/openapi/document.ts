@@ -1,0 +1,133 @@
+import type { JsonSchema } from "../../crds/schema.ts";
+import type { Route } from "../route.ts";
+import { errorMeanings, type Operation, type SchemaUse } from "./operation.ts";
+import { schemas } from "./schemas.ts";
+
+/** The part of an OpenAPI 3.1 document that is written here (https://spec.openapis.org/oas/v3.1.1.html). */
+export interface OpenApiDocument {
+  openapi: "3.1.0";
+  info: { title: string; version: string; description: string };
+  servers: { url: string }[];
+  security: Record<string, string[]>[];
+  paths: Record<string, Record<string, DocumentedOperation>>;
+  components: { schemas: Record<string, JsonSchema>; securitySchemes: Record<string, object> };
+}
+
+/** One operation of the document. */
+export interface DocumentedOperation {
+  operationId: string;
+  summary: string;
+  description?: string;
+  security?: [];
+  parameters: { name: string; in: "path" | "query"; required: boolean; description?: string; schema: JsonSchema }[];
+  requestBody?: { required: true; content: Record<string, { schema: object }> };
+  responses: Record<string, { description: string; content?: Record<string, { schema: object }> }>;
+}
+
+const pathParameters: Readonly<Record<string, string>> = {
+  id: "Tenant id, or name of the object.",
+  name: "Name of the workload.",
+};
+const errorUse = { schema: ref("Error") };
+
+/**
+ * Writes the document of a route table.
+ *
+ * @param operations what to say of each route, by `METHOD path`
+ * @throws Error where a route is not described, or a description has no route
+ */
+export function openApiDocument(
+  routes: readonly Pick<Route, "method" | "path" | "public">[],
+  operations: Readonly<Record<string, Operation>>,
+): OpenApiDocument {
+  const paths: OpenApiDocument["paths"] = {};
+  const left = new Set(Object.keys(operations));
+  for (const route of routes) {
+    const key = `${route.method} ${route.path}`;
+    const operation = operations[key];
+    if (operation === undefined) throw new Error(`Cannot document ${key}: nothing is said of it`);
+    left.delete(key);
+    const path = route.path.replaceAll(/:(\w+)/g, "{$1}");
+    paths[path] = { ...paths[path], [route.method.toLowerCase()]: documented(route, operation) };
+  }
+  if (left.size > 0) throw new Error(`Cannot document ${[...left].join(", ")}: there is no such route`);
+  return {
+    openapi: "3.1.0",
+    info: {
+      title: "tenancy",
+      version: "v1",
+      description:
+        "Isolated, on-demand containers for the tenants of a platform. Every error's body is `{error: string}`.",
+    },
+    servers: [{ url: "/" }],
+    security: [{ apiKey: [] }],
+    paths,
+    components: {
+      schemas: { ...schemas },
+      securitySchemes: {
+        apiKey: { type: "http", scheme: "bearer", description: "TENANCY_API_KEY, where the server has one." },
+      },
+    },
+  };
+}
+
+function documented(route: Pick<Route, "method" | "path" | "public">, operation: Operation): DocumentedOperation {
+  const { summary, description, query = {}, body, status = 200, answer, errors = [] } = operation;
+  const failures = [...(route.public === true ? [] : [401 as const]), ...errors, 405 as const, 500 as const];
+  const inPath = [...route.path.matchAll(/:(\w+)/g)].map(([, name = ""]) => name);
+  return {
+    operationId: operationId(route),
+    summary,
+    ...(description !== undefined && { description }),
+    ...(route.public === true && { security: [] as [] }),
+    parameters: [
+      ...inPath.map((name) => ({
+        name,
+        in: "path" as const,
+        required: true,
+        ...(pathParameters[name] !== undefined && { description: pathParameters[name] }),
+        schema: { type: "string" as const },
+      })),
+      ...Object.entries(query).map(([name, schema]) => ({ name, in: "query" as const, required: false, schema })),
+    ],
+    ...(body !== undefined && {
+      requestBody: { required: true as const, content: { "application/json": { schema: schemaOf(body) } } },
+    }),
+    responses: {
+      [status]: answered(answer),
+      ...Object.fromEntries(
+        [...new Set(failures)]
+          .sort()
+          .map((code) => [code, { description: errorMeanings[code], content: { "application/json": errorUse } }]),
+      ),
+    },
+  };
+}
+
+function answered(answer: Operation["answer"]): DocumentedOperation["responses"][string] {
+  switch (answer) {
+    case "websocket":
+      return { description: "The WebSocket is open." };
+    case "text/plain":
+    case "text/html":
+      return { description: "Success.", content: { [answer]: { schema: { type: "string" } } } };
+    default:
+      return { description: "Success.", content: { "application/json": { schema: schemaOf(answer) } } };
+  }
+}
+
+function schemaOf(use: SchemaUse): object {
+  if (typeof use === "string") return ref(use);
+  if (Array.isArray(use)) return { type: "array", items: ref(use[0]) };
+  return use;
+}
+
+function ref(name: string): { $ref: string } {
+  return { $ref: `#/components/schemas/${name}` };
+}
+
+/** Such as `postTenantsIdClaim`. */
+function operationId({ method, path }: Pick<Route, "method" | "path">): string {
+  const words = path.replace(/^\/api\/v1/, "").match(/\w+/g) ?? [];
+  return method.toLowerCase() + words.map((one) => one.slice(0, 1).toUpperCase() + one.slice(1)).join("");
+}

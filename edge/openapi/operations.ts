@@ -1,0 +1,186 @@
+import type { JsonSchema } from "../../crds/schema.ts";
+import { eventTypes } from "../events/event-type.ts";
+import type { Operation } from "./operation.ts";
+import { doneSchema } from "./schemas.ts";
+
+const flag = (description: string): JsonSchema => ({ type: "boolean", description, default: false });
+const word = (description: string): JsonSchema => ({ type: "string", description });
+const list: JsonSchema = { type: "array", items: { type: "object", additionalProperties: {} } };
+
+const named = (specName: string): JsonSchema => ({
+  type: "object",
+  required: ["name", "spec"],
+  properties: {
+    name: { type: "string", description: "A DNS-1123 name of at most 63 characters." },
+    spec: { $ref: `#/components/schemas/${specName}` } as JsonSchema,
+  },
+});
+const workloadRef: JsonSchema = {
+  type: "object",
+  required: ["workload"],
+  properties: { workload: { type: "string", description: "The workload; `workloadRef` is accepted as an alias." } },
+};
+
+/** Every documented route, by `METHOD path` as the route table has it. */
+export const operations: Readonly<Record<string, Operation>> = {
+  "GET /api/v1/health": { summary: "Whether the process is alive", answer: "Health" },
+  "GET /api/v1/stats": { summary: "Instances and claims by phase", answer: "Stats", errors: [503] },
+
+  "POST /api/v1/tenants/:id/claim": {
+    summary: "Claim a workload for a tenant",
+    description:
+      "Creates the claim, or takes the one that is there, and waits until it is Active, for at most 30 seconds. After a 504 the claim goes on: call again to keep waiting.",
+    body: {
+      ...workloadRef,
+      properties: {
+        ...workloadRef.properties,
+        resume: {
+          type: "boolean",
+          default: false,
+          description: "Whether to restore what was saved at the last release.",
+        },
+      },
+    },
+    status: 201,
+    answer: "Claim",
+    errors: [400, 404, 409, 413, 503, 504],
+  },
+  "POST /api/v1/tenants/:id/release": {
+    summary: "Release a tenant's claim",
+    description: "Deletes the claim; the tenant's files are saved, and the pod goes.",
+    query: { wait: flag("Whether to wait until the claim is gone.") },
+    body: workloadRef,
+    answer: doneSchema("released", "tenantId"),
+    errors: [400, 404, 413, 503, 504],
+  },
+  "GET /api/v1/tenants/:id": { summary: "One tenant and its claims", answer: "Tenant", errors: [400, 503] },
+  "GET /api/v1/tenants": { summary: "All tenants that hold a claim", answer: ["Tenant"], errors: [503] },
+
+  "GET /api/v1/instances": { summary: "All managed pods", answer: ["Instance"], errors: [503] },
+  "GET /api/v1/instances/:id": { summary: "One managed pod", answer: "Instance", errors: [400, 404, 503] },
+  "GET /api/v1/instances/:id/logs": {
+    summary: "What the workload's container printed",
+    query: {
+      tail: { type: "integer", minimum: 0, maximum: 100000, default: 200, description: "The last lines, this many." },
+      follow: flag("Whether to go on with what is printed from now on."),
+      previous: flag("Whether it is about the run before the container's last restart."),
+    },
+    answer: "text/plain",
+    errors: [400, 404, 409, 503, 504],
+  },
+  "POST /api/v1/instances/:id/exec": {
+    summary: "Run a command in the workload's container",
+    body: {
+      type: "object",
+      required: ["command"],
+      properties: {
+        command: {
+          type: "array",
+          minItems: 1,
+          maxItems: 1024,
+          items: { type: "string" },
+          description: "Program and arguments; no shell.",
+        },
+        timeoutSeconds: { type: "integer", minimum: 1, maximum: 3600, default: 60, description: "After this, 504." },
+      },
+    },
+    answer: "ExecOutcome",
+    errors: [400, 404, 409, 413, 503, 504],
+  },
+  "POST /api/v1/instances/:id/destroy": {
+    summary: "Delete a pod at once and save nothing",
+    description: "Its claim stays in the phase it had. Release is the graceful path.",
+    answer: doneSchema("destroyed", "instance"),
+    errors: [400, 404, 503],
+  },
+  "POST /api/v1/instances/:id/activity": {
+    summary: "Report that a pod is in use",
+    description: "Puts its idle release off. Claim calls and exec count by themselves.",
+    answer: doneSchema("active", "instance"),
+    errors: [400, 404, 409, 503],
+  },
+
+  "POST /api/v1/workloads": {
+    summary: "Create a workload",
+    body: named("WorkloadSpec"),
+    status: 201,
+    answer: "Workload",
+    errors: [400, 409, 413, 503],
+  },
+  "GET /api/v1/workloads": { summary: "All workloads", answer: ["Workload"], errors: [503] },
+  "GET /api/v1/workloads/:name": { summary: "One workload", answer: "Workload", errors: [400, 404, 503] },
+  "PUT /api/v1/workloads/:name": {
+    summary: "Replace a workload's spec",
+    body: { ...named("WorkloadSpec"), required: ["spec"] },
+    answer: "Workload",
+    errors: [400, 404, 409, 413, 503],
+  },
+  "DELETE /api/v1/workloads/:name": {
+    summary: "Delete a workload",
+    description: "It goes when no claim and no pool uses it any more.",
+    answer: doneSchema("deleted"),
+    errors: [400, 404, 503],
+  },
+  "GET /api/v1/workloads/:name/snapshots": {
+    summary: "Saved overlays of a workload",
+    answer: ["Snapshot"],
+    errors: [400, 404, 503],
+  },
+  "GET /api/v1/snapshots": { summary: "All saved overlays", answer: ["Snapshot"], errors: [503] },
+
+  "POST /api/v1/triggers": {
+    summary: "Create a trigger",
+    body: named("TriggerSpec"),
+    status: 201,
+    answer: "Trigger",
+    errors: [400, 409, 413, 503],
+  },
+  "GET /api/v1/triggers": { summary: "All triggers", answer: ["Trigger"], errors: [503] },
+  "GET /api/v1/triggers/:id": { summary: "One trigger", answer: "Trigger", errors: [400, 404, 503] },
+  "DELETE /api/v1/triggers/:id": {
+    summary: "Delete a trigger",
+    answer: doneSchema("deleted"),
+    errors: [400, 404, 503],
+  },
+
+  "GET /api/v1/debug/resources": {
+    summary: "Everything in the namespace, as the cluster holds it",
+    description: "Never Secrets.",
+    answer: {
+      type: "object",
+      description: "Kubernetes objects, by kind.",
+      required: [
+        "pods",
+        "services",
+        "configMaps",
+        "persistentVolumeClaims",
+        "networkPolicies",
+        "workloads",
+        "pools",
+        "claims",
+        "triggers",
+      ],
+      additionalProperties: list,
+    },
+    errors: [503],
+  },
+  "GET /ws": {
+    summary: "Changes of instances and claims, as they happen",
+    description:
+      "A WebSocket of JSON messages `{id, type, time, object}`; `object` is an Instance or a Claim. A client that connects again with `since` gets what it missed, or one message of type `resync` where that is not kept: read the lists anew then.",
+    query: {
+      tenant: word("Only this tenant's."),
+      workload: word("Only this workload's."),
+      type: word(`Only these, by commas: instance, claim, ${eventTypes.join(", ")}.`),
+      since: word("The id of the last message that was seen."),
+    },
+    status: 101,
+    answer: "websocket",
+    errors: [400, 403, 426, 503],
+  },
+  "GET /api/v1/openapi.json": {
+    summary: "This document",
+    answer: { type: "object", additionalProperties: {}, description: "An OpenAPI 3.1 document." },
+  },
+  "GET /docs": { summary: "This document as a page", answer: "text/html" },
+};

@@ -1,0 +1,89 @@
+import type { Container, ResourceRequirements, Volume, VolumeMount } from "../../crds/kubernetes.ts";
+
+/** Where the tools are in the workload's container, read-only: in no image's way. */
+export const TOOLS_FOLDER = "/.tenancy";
+
+/** The one program that saves and restores need: busybox, linked statically. */
+export const TOOLS_BUSYBOX = `${TOOLS_FOLDER}/busybox`;
+
+/** The init container that brings the tools, and that files are restored into before the workload starts. */
+export const TOOLS_CONTAINER = "tenancy-tools";
+
+/** What `restoreOverlay` opens when all is restored; undefined where nothing waits for that. */
+export const RESTORE_GATE = `${TOOLS_FOLDER}/gate`;
+
+const TOOLS_VOLUME = "tenancy-tools";
+const OVERLAY_VOLUME = "tenancy-overlay";
+const NOBODY = 65532;
+
+export interface PodToolsOptions {
+  /** An image with a static busybox at `/bin/busybox`. */
+  readonly image: string;
+  /** Absolute paths of directories. */
+  readonly overlayDirs: readonly string[];
+  /** Limits the overlay directories together, in GiB. */
+  readonly diskGb: number;
+  /**
+   * Under `cold+data`: as whom the archive was saved. The init container then runs as that user and waits for the restore.
+   * @default the tools are brought, and nothing is waited for
+   */
+  readonly restoreAs?: { readonly uid: number; readonly gid: number } | undefined;
+  /** @default what is little enough to fit beside the smallest workload */
+  readonly resources?: ResourceRequirements | undefined;
+}
+
+/** What a pod needs so that its overlay directories can be saved and restored; nothing for a workload without any. */
+export interface PodTools {
+  readonly initContainers: Container[];
+  readonly volumes: Volume[];
+  /** For the workload's own container. */
+  readonly volumeMounts: VolumeMount[];
+}
+
+/**
+ * Renders the overlay volumes, and an init container that copies a static busybox into the pod: the image of the workload need not
+ * have a shell, nor anything but the workload's own program.
+ */
+export function podTools(options: PodToolsOptions): PodTools {
+  const { image, overlayDirs, diskGb, restoreAs } = options;
+  if (overlayDirs.length === 0) return { initContainers: [], volumes: [], volumeMounts: [] };
+  const { uid, gid } = restoreAs ?? { uid: NOBODY, gid: NOBODY };
+  const overlays = overlayDirs.map((mountPath, index) => ({ name: `${OVERLAY_VOLUME}-${index}`, mountPath }));
+  const script = restoreAs === undefined ? copyScript : `${copyScript}\n${waitScript}`;
+  const command = ["/bin/busybox", "sh", "-c", script];
+  const securityContext = {
+    runAsUser: uid,
+    runAsGroup: gid,
+    runAsNonRoot: uid !== 0,
+    allowPrivilegeEscalation: false,
+    capabilities: { drop: ["ALL"] },
+  };
+  const resources = options.resources ?? {
+    limits: { cpu: "1", memory: "64Mi", "ephemeral-storage": "64Mi" },
+    requests: { cpu: "10m", memory: "16Mi", "ephemeral-storage": "16Mi" },
+  };
+  const volumeMounts = [{ name: TOOLS_VOLUME, mountPath: TOOLS_FOLDER }, ...(restoreAs === undefined ? [] : overlays)];
+  return {
+    initContainers: [{ name: TOOLS_CONTAINER, image, command, securityContext, resources, volumeMounts }],
+    volumes: [
+      { name: TOOLS_VOLUME, emptyDir: { sizeLimit: "16Mi" } },
+      ...overlays.map(({ name }) => ({ name, emptyDir: { sizeLimit: `${diskGb}Gi` } })),
+    ],
+    volumeMounts: [{ name: TOOLS_VOLUME, mountPath: TOOLS_FOLDER, readOnly: true }, ...overlays],
+  };
+}
+
+// A container that is started again finds what it left, so it begins anew.
+const copyScript = `set -e
+/bin/busybox rm -rf ${RESTORE_GATE} ${TOOLS_BUSYBOX}
+/bin/busybox cp /bin/busybox ${TOOLS_BUSYBOX}
+/bin/busybox chmod 0555 ${TOOLS_BUSYBOX}`;
+
+// Process 1 ends by a signal only when it handles it, and handles none while it opens a pipe; so a child does that.
+const waitScript = `trap 'exit 143' TERM
+/bin/busybox mkfifo ${RESTORE_GATE}
+/bin/busybox cat ${RESTORE_GATE} > ${TOOLS_FOLDER}/verdict &
+wait $!
+read -r verdict < ${TOOLS_FOLDER}/verdict
+/bin/busybox rm -f ${RESTORE_GATE} ${TOOLS_FOLDER}/verdict
+[ "$verdict" = restored ]`;

@@ -1,0 +1,136 @@
+import { createHash } from "node:crypto";
+import { pipeline, Transform } from "node:stream";
+import { createGunzip } from "node:zlib";
+import type { Exec } from "../../crds/client/exec.ts";
+import { createArchiveCheck } from "./archive-check.ts";
+import { ArchiveError } from "./archive-error.ts";
+import type { ArchiveLimits } from "./archive-limits.ts";
+import type { ArchiveStore } from "./archive-store.ts";
+import { fedScript } from "./fed-script.ts";
+import { feedCommand } from "./feed-command.ts";
+import { END, frames } from "./frames.ts";
+import { type OverlayPod, overlayCommand } from "./overlay-pod.ts";
+import { overlayRoots } from "./overlay-roots.ts";
+import { RESTORE_GATE } from "./pod-tools.ts";
+import { createRestorePlan } from "./restore-plan.ts";
+import type { SnapshotKey } from "./snapshot-key.ts";
+import { parseSnapshotMetadata, type SnapshotMetadata } from "./snapshot-metadata.ts";
+import { createLineTaker } from "./take-lines.ts";
+
+export interface RestoreOverlayOptions {
+  readonly exec: Exec;
+  readonly store: Pick<ArchiveStore, "read">;
+  readonly key: SnapshotKey;
+  /** The workload's container, or the init container that waits for this. */
+  readonly pod: OverlayPod;
+  readonly overlayDirs: readonly string[];
+  readonly limits: ArchiveLimits;
+  /** Whether the init container waits: it then lets the workload start when all is restored, and never else. */
+  readonly opensGate: boolean;
+  readonly signal: AbortSignal;
+  /** Milliseconds for the whole of it. */
+  readonly timeoutMs: number;
+}
+
+const script = fedScript(`b="$1"; cd "$2" || exit 1; gate="$3"; shift 3; umask 0
+restore() {
+  for folder; do
+    "$b" find "./$folder" -mindepth 1 -type d -exec "$b" chmod u+rwx {} + || return 1
+    "$b" find "./$folder" -mindepth 1 -maxdepth 1 -exec "$b" rm -rf {} + || return 1
+  done
+  receive | "$b" tar x -o -f - || return 1
+  receive | "$b" tar x -o -f - || return 1
+  export b
+  receive | "$b" sh || return 1
+  read -r verdict || return 1
+  [ "$verdict" = restored ] || return 1
+  [ -z "$gate" ] || echo restored > "$gate"
+}
+restore "$@"`);
+
+/**
+ * Restores an archive into the overlay directories of a pod: what was in them goes, what is in the archive comes.
+ *
+ * The archive is checked on its way, entry by entry before the pod gets it, and its SHA-256 at its end; only then does the pod learn
+ * that all is restored. A pod for which this fails must not be given to its tenant.
+ *
+ * @returns the metadata of the archive; undefined when there is none
+ * @throws ArchiveError when the archive is not what was saved, or may not be restored
+ * @throws ExecFailure when it cannot be unpacked, or the store fails; the message has its words
+ * @throws as `Exec` does
+ */
+export async function restoreOverlay(options: RestoreOverlayOptions): Promise<SnapshotMetadata | undefined> {
+  const { exec, store, key, pod, overlayDirs, limits, opensGate, timeoutMs } = options;
+  const roots = overlayRoots(overlayDirs);
+  const stop = new AbortController();
+  const signal = AbortSignal.any([options.signal, stop.signal]);
+  const plan = createRestorePlan({ roots, maxRememberedBytes: limits.maxRememberedBytes });
+  const head = createLineTaker((line) => line === "");
+  const hash = createHash("sha256");
+  const digest = new Transform({
+    transform(chunk: Buffer, _encoding, callback) {
+      hash.update(chunk);
+      callback(null, chunk);
+    },
+  });
+  const check = createArchiveCheck({ roots, limits, rewrite: plan.rewrite });
+  const archive = pipeline(head.stream, digest, createGunzip(), check.stream, ignore);
+
+  const source = store.read(key, head.stream, { signal, timeoutMs }).then((isThere) => {
+    if (!isThere) throw new NoArchive();
+    head.stream.end();
+  });
+  const read = source.catch((error: unknown) => {
+    head.stream.destroy(head.stream.errored ?? (error as Error));
+    throw error;
+  });
+  read.catch(ignore);
+  let metadata: SnapshotMetadata | undefined;
+
+  async function* input(): AsyncGenerator<Uint8Array> {
+    yield* frames(archive);
+    await read;
+    const sum = hash.digest("hex");
+    metadata = head
+      .lines()
+      ?.map(parseSnapshotMetadata)
+      .find((recorded) => recorded?.sha256 === sum);
+    if (metadata === undefined) throw new ArchiveError("Corrupt", "its SHA-256 is not the one that was recorded");
+    yield END;
+    yield* frames(plan.directoryTimes());
+    yield END;
+    yield* frames(plan.modeCommands());
+    yield END;
+    yield Buffer.from("restored\n");
+  }
+
+  const target = overlayCommand(pod, script, [opensGate ? RESTORE_GATE : "", ...roots]);
+  try {
+    await feedCommand({ exec, target, what: "restore the files", input: input(), signal, timeoutMs });
+    return metadata;
+  } catch (error) {
+    stop.abort(error);
+    head.stream.destroy();
+    const first = await read.then(
+      () => error,
+      (cause: unknown) => (cause instanceof NoArchive ? cause : error),
+    );
+    if (first instanceof NoArchive) return undefined;
+    throw corrupt(first);
+  }
+}
+
+class NoArchive extends Error {
+  override readonly message = "there is no archive";
+}
+
+/** What zlib says of an archive that it cannot read. */
+function corrupt(error: unknown): unknown {
+  const code = error instanceof Error ? (error as NodeJS.ErrnoException).code : undefined;
+  if (code === undefined || !/^Z_/.test(code)) return error;
+  return new ArchiveError("Corrupt", `it cannot be decompressed: ${(error as Error).message}`, { cause: error });
+}
+
+function ignore(): void {
+  // The failure is thrown where it is waited for.
+}

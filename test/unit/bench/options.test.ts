@@ -1,0 +1,36 @@
+import { test } from "uvu";
+import * as assert from "uvu/assert";
+import { parseOptions } from "../../../scripts/bench/options.ts";
+import { PATHS } from "../../../scripts/bench/path-name.ts";
+
+test("parseOptions: everything, unless told otherwise", () => {
+  assert.equal(parseOptions([]), {
+    paths: [...PATHS],
+    quick: false,
+    jsonPath: undefined,
+    seed: 1,
+    profileFolder: undefined,
+    help: false,
+  });
+});
+
+test("parseOptions: --quick leaves out what takes long, unless --only names it", () => {
+  assert.not.ok(parseOptions(["--quick"]).paths.includes("scale"));
+  assert.equal(parseOptions(["--quick", "--only", "scale"]).paths, ["scale"]);
+});
+
+test("parseOptions: --only takes several, which are measured in the usual order", () => {
+  assert.equal(parseOptions(["--only", "cold, existing"]).paths, ["existing", "cold"]);
+});
+
+test("parseOptions: a path that does not exist is refused with those that do", () => {
+  assert.throws(() => parseOptions(["--only", "pool,warm"]), /no path warm; use existing/);
+  assert.throws(() => parseOptions(["--only", ""]), /no path/);
+});
+
+test("parseOptions: a seed that is no number is refused, and so is an unknown option", () => {
+  assert.throws(() => parseOptions(["--seed", "one"]), /--seed/);
+  assert.throws(() => parseOptions(["--fast"]), /--fast/);
+});
+
+test.run();

@@ -1,0 +1,53 @@
+import { test } from "uvu";
+import * as assert from "uvu/assert";
+import { failedRow } from "../../../scripts/bench/report/failed-row.ts";
+import type { Measurement } from "../../../scripts/bench/report/measurement.ts";
+import { summarise } from "../../../scripts/bench/report/summarise.ts";
+
+const never = Number.POSITIVE_INFINITY;
+const of = (measurement: Partial<Measurement>): Measurement => ({
+  path: "pool",
+  samplesMs: [],
+  missed: 0,
+  failures: {},
+  ...measurement,
+});
+
+test("summarise: percentiles, the floor's median, and the ratio to it", () => {
+  const row = summarise(of({ samplesMs: [30, 10, 20, 40], floorMs: [5, 4, 6] }), { writes: 3, reads: 0 });
+  assert.equal([row.n, row.failed, row.p50Ms, row.p99Ms, row.maxMs], [4, 0, 20, 40, 40]);
+  assert.equal([row.floorP50Ms, row.ratioP50, row.writesPerClaim, row.readsPerClaim], [5, 4, 3, 0]);
+});
+
+test("summarise: failed claims count in n, make no percentile better, and stay in the samples", () => {
+  const row = summarise(of({ samplesMs: [10, never, 20, never], failures: { "504 too late": 2 } }));
+  assert.equal([row.n, row.failed, row.p50Ms, row.p99Ms, row.maxMs], [4, 2, 20, null, null]);
+  assert.equal(row.samplesMs, [10, null, 20, null]);
+  assert.equal(row.failures, { "504 too late": 2 });
+});
+
+test("summarise: does not reorder what it was given", () => {
+  const samplesMs = [3, 1, 2];
+  assert.equal(summarise(of({ samplesMs })).samplesMs, [3, 1, 2]);
+  assert.equal(samplesMs, [3, 1, 2]);
+});
+
+test("summarise: CPU time a claim, of every program", () => {
+  const usage = { operator: { cpuMs: 30, rssMb: 90 }, edge: { cpuMs: 6, rssMb: 80 }, etcd: { cpuMs: 9, rssMb: 70 } };
+  const row = summarise(of({ samplesMs: [1, 1, 1], usage }));
+  assert.equal([row.operatorCpuMsPerClaim, row.edgeCpuMsPerClaim], [10, 2]);
+  assert.equal(row.cpuMsPerClaim, { operator: 10, edge: 2, etcd: 3 });
+});
+
+test("summarise: where samples are a part, n and failed are those of the whole", () => {
+  const row = summarise(of({ samplesMs: [1, 2], whole: { n: 1000, failed: 1 } }));
+  assert.equal([row.n, row.failed, row.p50Ms], [1000, 1, 1]);
+});
+
+test("summarise: without samples there are no figures, and JSON can hold the row", () => {
+  const row = failedRow("pool", new Error("no pods"));
+  assert.equal([row.n, row.p50Ms, row.ratioP50, row.error], [0, null, null, "no pods"]);
+  assert.equal(JSON.parse(JSON.stringify(row)), row);
+});
+
+test.run();

@@ -1,0 +1,166 @@
+// @runtimes node bun deno
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { ApiError, NetworkError } from "../../../crds/client/api-error.ts";
+import { annotation } from "../../../crds/labels.ts";
+import { testEdge } from "./test-edge.ts";
+import { until } from "./until.ts";
+
+const test = suite("activity");
+const START = "2026-01-01T00:00:00.000Z";
+
+/** A pod that was claimed a while ago, and an edge whose clock stands at START. */
+function withPod(timeoutSeconds: string | undefined = "60", claimedAt = "2025-12-31T00:00:00Z") {
+  const edge = testEdge();
+  const pod = edge.cluster.addPod("inst-a", "Running", {
+    annotations: {
+      [annotation.claimUid]: "u",
+      [annotation.claimedAt]: claimedAt,
+      ...(timeoutSeconds !== undefined && { [annotation.idleTimeoutSeconds]: timeoutSeconds }),
+    },
+  });
+  const written = () =>
+    edge.cluster.calls
+      .filter(({ verb }) => verb === "patch")
+      .map(
+        ({ body }) =>
+          (body as { metadata: { annotations: Record<string, string> } }).metadata.annotations[annotation.lastActivity],
+      );
+  return { ...edge, pod, written, touch: () => edge.activity.touch("inst-a") };
+}
+
+test("the first use is written at once, on that pod only", async () => {
+  const { touch, written, cluster, pod } = withPod();
+  touch();
+  assert.equal(written(), [START]);
+  assert.is((cluster.calls[0]?.body as { metadata: { uid: string } } | undefined)?.metadata.uid, pod.metadata.uid);
+});
+
+test("many uses within an interval are one write at its end, of the last use", async () => {
+  const { touch, written, clock } = withPod("60");
+  touch();
+  await until(() => clock.pending() === 0 && written().length === 1);
+  await turns();
+  for (let count = 0; count < 100; count += 1) touch();
+  assert.is(written().length, 1);
+  assert.is(clock.pending(), 1);
+  assert.is(await clock.runNext(), 6000);
+  assert.equal(written(), [START, START]);
+});
+
+test("the interval is at most 30 s", async () => {
+  const { touch, written, clock } = withPod("86400", START);
+  touch();
+  assert.equal(written(), []);
+  assert.is(await clock.runNext(), 30_000);
+  assert.equal(written(), [START]);
+});
+
+test("a claim that was just made needs no write of its own", async () => {
+  const { touch, written, clock } = withPod("60", START);
+  touch();
+  assert.equal(written(), []);
+  assert.is(clock.pending(), 1);
+});
+
+test("pods without an idle time, unclaimed pods and unknown pods need none", async () => {
+  const edge = testEdge();
+  edge.cluster.addPod("no-timeout", "Running", { annotations: { [annotation.claimUid]: "u" } });
+  edge.cluster.addPod("nonsense", "Running", {
+    annotations: { [annotation.claimUid]: "u", [annotation.idleTimeoutSeconds]: "soon" },
+  });
+  edge.cluster.addPod("warm", "Running", { annotations: { [annotation.idleTimeoutSeconds]: "60" } });
+  for (const name of ["no-timeout", "nonsense", "warm", "nobody"]) edge.activity.touch(name);
+  assert.equal(edge.cluster.calls, []);
+  assert.is(edge.clock.pending(), 0);
+});
+
+test("work in flight renews the activity, and its end counts", async () => {
+  const { activity, written, clock } = withPod("60");
+  let finish: (value: string) => void = () => undefined;
+  const work = activity.during("inst-a", () => new Promise<string>((resolve) => (finish = resolve)));
+  assert.equal(written(), [START]);
+  await turns();
+  for (let count = 0; count < 4; count += 1) {
+    await clock.runNext();
+    await turns();
+  }
+  assert.ok(written().length >= 3, written().join());
+  assert.ok((written().at(-1) ?? "") > START);
+  finish("done");
+  assert.is(await work, "done");
+  await activity.close();
+  assert.is(clock.pending(), 0);
+  assert.is(written().at(-1), new Date(clock.now()).toISOString());
+});
+
+test("work that fails ends the renewal too", async () => {
+  const { activity, clock } = withPod();
+  try {
+    await activity.during("inst-a", () => Promise.reject(new Error("no")));
+    assert.unreachable();
+  } catch (error) {
+    assert.match(String(error), "no");
+  }
+  await activity.close();
+  assert.is(clock.pending(), 0);
+});
+
+test("a failed write is logged and tried again after an interval, not at every use", async () => {
+  const { touch, written, clock, cluster, log } = withPod();
+  cluster.onNext("patch", new NetworkError("refused", { requestWasSent: false }));
+  touch();
+  await turns();
+  for (let count = 0; count < 10; count += 1) touch();
+  assert.is(written().length, 1);
+  assert.equal(
+    log.map(({ level, message }) => `${level}: ${message}`),
+    ["warn: activity could not be written, it is tried again"],
+  );
+  assert.is(await clock.runNext(), 6000);
+  assert.is(written().length, 2);
+});
+
+test("a pod that is gone is fine", async () => {
+  for (const error of [
+    new ApiError("not found", { status: 404, reason: "NotFound" }),
+    new ApiError("uid", { status: 409, reason: "Conflict" }),
+  ]) {
+    const { touch, clock, cluster, log } = withPod();
+    cluster.onNext("patch", error);
+    touch();
+    await turns();
+    assert.equal(log, []);
+    assert.is(clock.pending(), 0);
+  }
+});
+
+test("a close writes what is still to be written", async () => {
+  const { touch, written, clock, activity } = withPod("60", START);
+  touch();
+  await activity.close();
+  assert.equal(written(), [START]);
+  assert.is(clock.pending(), 0);
+});
+
+test("an existing claim is an activity, answered before its write; a new one is none", async () => {
+  const { cluster, call, written } = withPod();
+  cluster.addClaim({ tenantId: "a", workloadRef: "app", status: { phase: "Active", instanceId: "inst-a" } });
+  let finish: () => void = () => undefined;
+  const held = new Promise<void>((resolve) => (finish = resolve));
+  const patch = cluster.client.patch;
+  Object.assign(cluster.client, { patch: (...all: Parameters<typeof patch>) => held.then(() => patch(...all)) });
+  const answer = await call("POST /api/v1/tenants/a/claim", { body: { workload: "app" } });
+  assert.is((answer.json as { source: string }).source, "existing");
+  assert.equal(written(), []);
+  finish();
+  await turns();
+  assert.equal(written(), [START]);
+});
+
+test.run();
+
+/** Lets what is ready go on. */
+async function turns(): Promise<void> {
+  for (let count = 0; count < 20; count += 1) await new Promise((resolve) => setImmediate(resolve));
+}

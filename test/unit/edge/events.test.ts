@@ -1,0 +1,143 @@
+// @runtimes node bun deno
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
+import type { Pod } from "../../../crds/kubernetes.ts";
+import { label } from "../../../crds/labels.ts";
+import { createEventHub } from "../../../edge/events/event-hub.ts";
+import { createEventRing } from "../../../edge/events/event-ring.ts";
+import type { EventSocket } from "../../../edge/events/event-socket.ts";
+import { publishClaim, publishPod } from "../../../edge/events/publish-change.ts";
+import { manualClock } from "../manual-clock.ts";
+
+const test = suite("events");
+const event = (text: string) => ({ type: "instance.added" as const, tenant: "a", workload: "app", text });
+const texts = (events: readonly { text: string }[] | undefined) => events?.map(({ text }) => text);
+const everything = { tenant: undefined, workload: undefined, types: undefined };
+
+test("the ring keeps the last events, by count and by size", () => {
+  const ring = createEventRing({ events: 3, characters: 10 });
+  assert.equal(texts(ring.after(0)), []);
+  assert.is(ring.after(1), undefined);
+  for (const text of ["a", "b", "c", "d", "e"]) ring.add(event(text));
+  assert.equal(texts(ring.after(5)), []);
+  assert.equal(texts(ring.after(2)), ["c", "d", "e"]);
+  assert.is(ring.after(1), undefined);
+  assert.is(ring.after(6), undefined);
+  ring.add(event("123456789"));
+  assert.equal(texts(ring.after(5)), ["123456789"]);
+  ring.add(event("12345678901"));
+  assert.is(ring.after(6), undefined);
+  assert.equal(texts(ring.after(7)), []);
+  for (let count = 0; count < 1000; count += 1) ring.add(event(String(count)));
+  assert.equal(texts(ring.after(1005)), ["998", "999"]);
+});
+
+test("one message is made for all clients of an event, and only its own listeners are looked at", () => {
+  const hub = createEventHub({ instance: "i", clock: manualClock() });
+  const sent: [string, string][] = [];
+  const published: [string, string][] = [];
+  const socket = (name: string, native: boolean): EventSocket => ({
+    send: (text) => sent.push([name, text]),
+    close: () => undefined,
+    ...(native && {
+      fanOut: { subscribe: () => undefined, publish: (topic, text) => published.push([topic, text]) },
+    }),
+  });
+  const listeners = [
+    { filter: everything, native: false },
+    { filter: everything, native: false },
+    { filter: { ...everything, tenant: "a" }, native: true },
+    { filter: { ...everything, tenant: "a" }, native: true },
+    { filter: { ...everything, tenant: "b" }, native: true },
+  ].map(({ filter, native }, index) => {
+    const listener = hub.client({ filter, since: undefined });
+    listener.onOpen(socket(String(index), native));
+    return listener;
+  });
+  hub.publish({ type: "instance.added", tenant: "a", workload: "app", object: {} });
+  assert.equal(
+    sent.map(([name]) => name),
+    ["0", "1"],
+  );
+  assert.is(published.length, 1);
+  assert.is(sent[0]?.[1], published[0]?.[1]);
+  assert.equal(JSON.parse(sent[0]?.[1] ?? ""), {
+    id: "i-1",
+    type: "instance.added",
+    time: "2026-01-01T00:00:00.000Z",
+    object: {},
+  });
+  for (const listener of listeners) {
+    listener.onClose();
+    listener.onClose();
+  }
+  assert.is(hub.size, 0);
+  hub.publish({ type: "instance.added", tenant: "a", workload: "app", object: {} });
+  assert.is(sent.length + published.length, 3);
+});
+
+test("after the close, who comes late is closed too", () => {
+  const hub = createEventHub({ instance: "i", clock: manualClock() });
+  hub.close();
+  const codes: number[] = [];
+  hub
+    .client({ filter: everything, since: undefined })
+    .onOpen({ send: () => undefined, close: (code) => codes.push(code) });
+  assert.equal(codes, [1001]);
+  assert.is(hub.size, 0);
+});
+
+test("a change of a pod is an event where its record shows it", () => {
+  const seen: [string, string | undefined][] = [];
+  const hub = {
+    publish: ({ type, tenant }: { type: string; tenant: string | undefined }) => seen.push([type, tenant]),
+  };
+  const pod = (phase: "Pending" | "Running", more: object = {}): Pod => ({
+    metadata: { name: "p", labels: { [label.workload]: "app", ...more } },
+    spec: { containers: [] },
+    status: { phase },
+  });
+  publishPod({ type: "added", object: pod("Pending") }, hub);
+  publishPod({ type: "modified", object: pod("Pending"), previous: pod("Pending") }, hub);
+  publishPod({ type: "modified", object: pod("Running"), previous: pod("Pending") }, hub);
+  const claimed = pod("Running", { [label.tenant]: "a" });
+  publishPod({ type: "modified", object: claimed, previous: pod("Running") }, hub);
+  publishPod({ type: "deleted", object: claimed, previous: claimed }, hub);
+  assert.equal(seen, [
+    ["instance.added", undefined],
+    ["instance.modified", undefined],
+    ["instance.modified", "a"],
+    ["instance.deleted", "a"],
+  ]);
+});
+
+test("a change of a claim is an event named for its phase", () => {
+  const seen: string[] = [];
+  const hub = { publish: ({ type }: { type: string }) => seen.push(type) };
+  const claim = (status?: ClaimStatus): Claim => ({
+    metadata: { name: "c" },
+    spec: { tenantId: "a", workloadRef: "app" },
+    ...(status !== undefined && { status }),
+  });
+  publishClaim({ type: "added", object: claim() }, hub);
+  let previous = claim();
+  for (const phase of ["Pending", "Active", "Releasing", "ReleaseFailed", "Released", "Error"] as const) {
+    const object = claim({ phase });
+    publishClaim({ type: "modified", object, previous }, hub);
+    publishClaim({ type: "modified", object, previous: object }, hub);
+    previous = object;
+  }
+  publishClaim({ type: "deleted", object: previous, previous }, hub);
+  assert.equal(seen, [
+    "claim.pending",
+    "claim.active",
+    "claim.releasing",
+    "claim.releasefailed",
+    "claim.released",
+    "claim.error",
+    "claim.deleted",
+  ]);
+});
+
+test.run();

@@ -1,0 +1,167 @@
+// @runtimes node bun deno
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { ApiError } from "../../../crds/client/api-error.ts";
+import { annotation, label } from "../../../crds/labels.ts";
+import { slimPod } from "../../../edge/instances/slim-pod.ts";
+import { operatorConfig } from "../../../operator/config.ts";
+import { renderPod } from "../../../operator/pod/render-pod.ts";
+import { testEdge } from "./test-edge.ts";
+
+const test = suite("instances");
+const claimed = {
+  labels: { [label.workload]: "app", [label.tenant]: "a" },
+  annotations: {
+    [annotation.claim]: "claim-a-app",
+    [annotation.claimedAt]: "2026-01-01T00:00:10.000Z",
+  },
+  podIP: "10.0.0.1",
+};
+
+test("records hold what the specification lists, and a warm pod has no tenant", async () => {
+  const edge = testEdge();
+  edge.cluster.addPod("inst-b", "Pending", { labels: { [label.workload]: "app", [label.pool]: "p" } });
+  edge.cluster.addPod("inst-a", "Running", claimed);
+  const record = {
+    name: "inst-a",
+    phase: "Running",
+    tenantId: "a",
+    workloadRef: "app",
+    ip: "10.0.0.1",
+    labels: { [label.managed]: "true", [label.workload]: "app", [label.tenant]: "a" },
+    createdAt: "2026-01-01T00:00:00Z",
+    lastActivity: "2026-01-01T00:00:10.000Z",
+    claimedAt: "2026-01-01T00:00:10.000Z",
+  };
+  const warm = {
+    name: "inst-b",
+    phase: "Pending",
+    workloadRef: "app",
+    labels: { [label.managed]: "true", [label.workload]: "app", [label.pool]: "p" },
+    createdAt: "2026-01-01T00:00:00Z",
+  };
+  assert.equal((await edge.call("GET /api/v1/instances")).json, [record, warm]);
+  assert.equal((await edge.call("GET /api/v1/instances/inst-a")).json, record);
+  assert.equal(edge.cluster.calls, []);
+});
+
+test("the later of claim and activity is the last activity, and nonsense is passed over", async () => {
+  const edge = testEdge();
+  const lastActivityOf = async (value: string) => {
+    const annotations = { ...claimed.annotations, [annotation.lastActivity]: value };
+    edge.cluster.addPod("inst-a", "Running", { ...claimed, annotations });
+    return ((await edge.call("GET /api/v1/instances/inst-a")).json as { lastActivity: string }).lastActivity;
+  };
+  assert.is(await lastActivityOf("2026-01-01T00:01:00.000Z"), "2026-01-01T00:01:00.000Z");
+  assert.is(await lastActivityOf("2025-01-01T00:01:00.000Z"), "2026-01-01T00:00:10.000Z");
+  assert.is(await lastActivityOf("yesterday"), "2026-01-01T00:00:10.000Z");
+});
+
+test("an unknown instance and a pod that is not ours are the same 404, on every route", async () => {
+  const edge = testEdge();
+  edge.cluster.addPod("postgres-0", "Running", { labels: { [label.managed]: "no" }, hidden: true });
+  for (const name of ["nobody", "postgres-0"]) {
+    for (const [target, body] of [
+      [`GET /api/v1/instances/${name}`, undefined],
+      [`GET /api/v1/instances/${name}/logs`, undefined],
+      [`POST /api/v1/instances/${name}/exec`, { command: ["ls"] }],
+      [`POST /api/v1/instances/${name}/destroy`, undefined],
+      [`POST /api/v1/instances/${name}/activity`, undefined],
+    ] as const) {
+      const answer = await edge.call(target, { body });
+      assert.is(answer.status, 404, target);
+      assert.is(answer.error, `instance "${name}" does not exist; GET /api/v1/instances lists those that do`);
+    }
+  }
+  assert.ok(edge.cluster.objects.has("tenancy/postgres-0"));
+});
+
+test("a managed pod that the watch does not show yet is found all the same", async () => {
+  const edge = testEdge();
+  edge.cluster.addPod("inst-new", "Running", { hidden: true });
+  assert.is((await edge.call("GET /api/v1/instances/inst-new")).status, 200);
+});
+
+test("names that no pod can have are refused before any call", async () => {
+  const edge = testEdge();
+  for (const name of ["A", "a_b", "-a", "--all", "a..b", "é", "a".repeat(254), "a b", "a/b"]) {
+    const answer = await edge.call(`GET /api/v1/instances/${encodeURIComponent(name)}`);
+    assert.is(answer.status, 400, name);
+    assert.match(answer.error ?? "", "path: an instance's name is");
+  }
+  assert.equal(edge.cluster.calls, []);
+});
+
+test("destroy marks the claim, then deletes that pod at once, and lets the claim's phase be", async () => {
+  const edge = testEdge();
+  const { cluster } = edge;
+  const claim = cluster.addClaim({ tenantId: "a", workloadRef: "app", status: { phase: "Active" } });
+  const annotations = { ...claimed.annotations, [annotation.claimUid]: claim.metadata.uid ?? "" };
+  const pod = cluster.addPod("inst-a", "Running", { ...claimed, annotations });
+  // Somebody writes the claim in between: the mark is tried again.
+  cluster.onNext("patch", () => cluster.setStatus("claim-a-app", { phase: "Active", message: "written" }));
+  const answer = await edge.call("POST /api/v1/instances/inst-a/destroy");
+  assert.is(answer.status, 200, answer.text);
+  assert.equal(answer.json, { status: "destroyed", instance: "inst-a" });
+  assert.equal(cluster.verbs(), ["get", "patch", "get", "patch", "delete"]);
+  assert.equal(cluster.calls.at(-1)?.body, { gracePeriodSeconds: 0, uid: pod.metadata.uid });
+  assert.is(cluster.claim("claim-a-app").metadata.annotations?.[annotation.destroyed], "inst-a");
+  assert.is(cluster.claim("claim-a-app").status?.phase, "Active");
+  assert.is((await edge.call("POST /api/v1/instances/inst-a/destroy")).status, 404);
+});
+
+test("destroy leaves another claim of the same name alone, and needs none", async () => {
+  const edge = testEdge();
+  edge.cluster.addClaim({ tenantId: "a", workloadRef: "app" });
+  const annotations = { ...claimed.annotations, [annotation.claimUid]: "of an earlier claim" };
+  edge.cluster.addPod("inst-a", "Running", { ...claimed, annotations });
+  edge.cluster.addPod("inst-warm", "Running");
+  for (const name of ["inst-a", "inst-warm"]) {
+    assert.is((await edge.call(`POST /api/v1/instances/${name}/destroy`)).status, 200);
+  }
+  assert.equal(edge.cluster.verbs(), ["get", "delete", "delete"]);
+});
+
+test("a pod that is gone, or whose name another has, when destroy comes to it is a 404", async () => {
+  for (const error of [
+    new ApiError("not found", { status: 404, reason: "NotFound" }),
+    new ApiError("precondition failed", { status: 409, reason: "Conflict" }),
+  ]) {
+    const edge = testEdge();
+    edge.cluster.addPod("inst-a", "Running");
+    edge.cluster.onNext("delete", error);
+    assert.is((await edge.call("POST /api/v1/instances/inst-a/destroy")).status, 404);
+  }
+});
+
+test("a reported activity is written, and an unclaimed instance has none", async () => {
+  const edge = testEdge();
+  const annotations = {
+    ...claimed.annotations,
+    [annotation.claimUid]: "u",
+    [annotation.idleTimeoutSeconds]: "60",
+    [annotation.claimedAt]: "2025-12-31T00:00:00Z",
+  };
+  edge.cluster.addPod("inst-a", "Running", { ...claimed, annotations });
+  edge.cluster.addPod("inst-warm", "Running", { annotations: { [annotation.idleTimeoutSeconds]: "60" } });
+  const answer = await edge.call("POST /api/v1/instances/inst-a/activity");
+  assert.equal(answer.json, { status: "active", instance: "inst-a" });
+  await edge.activity.close();
+  assert.is(
+    ((await edge.call("GET /api/v1/instances/inst-a")).json as { lastActivity: string }).lastActivity,
+    "2026-01-01T00:00:00.000Z",
+  );
+  const warm = await edge.call("POST /api/v1/instances/inst-warm/activity");
+  assert.is(warm.status, 409);
+  assert.is(warm.error, 'instance "inst-warm" is not claimed, so there is no idle time to put off');
+});
+
+test("ten thousand pods are a few megabytes in the store", () => {
+  const spec = { image: { ref: "example.com/app:1" }, entrypoint: { env: { BIG: "x".repeat(20_000) } } };
+  const identity = { name: "inst-a", ...claimed };
+  const pod = renderPod({ metadata: { name: "app", uid: "u" }, spec }, identity, operatorConfig({}));
+  assert.ok(JSON.stringify(pod).length > 20_000);
+  assert.ok(JSON.stringify(slimPod(pod)).length < 700);
+});
+
+test.run();

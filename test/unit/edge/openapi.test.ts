@@ -1,0 +1,155 @@
+// @runtimes node bun deno
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import type { ClaimStatus } from "../../../crds/claim.ts";
+import { systemClock } from "../../../crds/client/clock.ts";
+import { annotation, label } from "../../../crds/labels.ts";
+import { type OpenApiDocument, openApiDocument } from "../../../edge/openapi/document.ts";
+import { operations } from "../../../edge/openapi/operations.ts";
+import { answerProblems } from "./answer-problems.ts";
+import { fakeKubectl } from "./fake-kubectl.ts";
+import { type TestEdge, testEdge } from "./test-edge.ts";
+
+const test = suite("OpenAPI document");
+const active: ClaimStatus = {
+  phase: "Active",
+  instanceId: "inst-a",
+  endpoint: { host: "10.0.0.1", port: 8080 },
+  source: "pool",
+  claimedAt: "2026-01-01T00:00:00Z",
+};
+const workload = { name: "new", spec: { image: { ref: "a:1" }, network: { ports: [80] } } };
+const trigger = {
+  name: "t",
+  spec: {
+    type: "cron",
+    workloadRef: "app",
+    tenant: { static: "a" },
+    config: { schedule: "* * * * *", payload: { x: 1 } },
+  },
+};
+
+/** A good request and a bad one for each route, in an order in which each finds what it needs. */
+const requests: [route: string, path: string, body?: unknown][] = [
+  ["GET /api/v1/health", "/api/v1/health"],
+  ["GET /api/v1/stats", "/api/v1/stats"],
+  ["POST /api/v1/tenants/{id}/claim", "/api/v1/tenants/a/claim", { workload: "app" }],
+  ["POST /api/v1/tenants/{id}/claim", "/api/v1/tenants/a/claim", {}],
+  ["POST /api/v1/tenants/{id}/claim", "/api/v1/tenants/b/claim", { workload: "none" }],
+  ["GET /api/v1/tenants/{id}", "/api/v1/tenants/a"],
+  ["GET /api/v1/tenants/{id}", "/api/v1/tenants/-a"],
+  ["GET /api/v1/tenants", "/api/v1/tenants"],
+  ["GET /api/v1/instances", "/api/v1/instances"],
+  ["GET /api/v1/instances/{id}", "/api/v1/instances/inst-a"],
+  ["GET /api/v1/instances/{id}", "/api/v1/instances/none"],
+  ["GET /api/v1/instances/{id}/logs", "/api/v1/instances/inst-a/logs"],
+  ["GET /api/v1/instances/{id}/logs", "/api/v1/instances/inst-a/logs?tail=x"],
+  ["POST /api/v1/instances/{id}/exec", "/api/v1/instances/inst-a/exec", { command: ["echo", "a"] }],
+  ["POST /api/v1/instances/{id}/exec", "/api/v1/instances/inst-a/exec", { command: [] }],
+  ["POST /api/v1/instances/{id}/activity", "/api/v1/instances/inst-a/activity"],
+  ["POST /api/v1/instances/{id}/activity", "/api/v1/instances/inst-warm/activity"],
+  ["POST /api/v1/instances/{id}/destroy", "/api/v1/instances/inst-warm/destroy"],
+  ["POST /api/v1/instances/{id}/destroy", "/api/v1/instances/none/destroy"],
+  ["POST /api/v1/workloads", "/api/v1/workloads", workload],
+  ["POST /api/v1/workloads", "/api/v1/workloads", workload],
+  ["GET /api/v1/workloads", "/api/v1/workloads"],
+  ["GET /api/v1/workloads/{name}", "/api/v1/workloads/new"],
+  ["PUT /api/v1/workloads/{name}", "/api/v1/workloads/new", { spec: workload.spec }],
+  ["GET /api/v1/workloads/{name}/snapshots", "/api/v1/workloads/new/snapshots"],
+  ["DELETE /api/v1/workloads/{name}", "/api/v1/workloads/new"],
+  ["GET /api/v1/snapshots", "/api/v1/snapshots"],
+  ["POST /api/v1/triggers", "/api/v1/triggers", trigger],
+  ["POST /api/v1/triggers", "/api/v1/triggers", { name: "t" }],
+  ["GET /api/v1/triggers", "/api/v1/triggers"],
+  ["GET /api/v1/triggers/{id}", "/api/v1/triggers/t"],
+  ["DELETE /api/v1/triggers/{id}", "/api/v1/triggers/t"],
+  ["DELETE /api/v1/triggers/{id}", "/api/v1/triggers/t"],
+  ["GET /api/v1/debug/resources", "/api/v1/debug/resources"],
+  ["GET /ws", "/ws"],
+  ["GET /api/v1/openapi.json", "/api/v1/openapi.json"],
+  ["GET /docs", "/docs"],
+  ["POST /api/v1/tenants/{id}/release", "/api/v1/tenants/a/release", { workload: "app" }],
+  ["POST /api/v1/tenants/{id}/release", "/api/v1/tenants/b/release", { workload: "app" }],
+];
+
+async function documentOf(edge: TestEdge): Promise<OpenApiDocument> {
+  return (await edge.call("GET /api/v1/openapi.json")).json as OpenApiDocument;
+}
+
+test("every documented route is called, and every answer is as documented", async () => {
+  const kubectl = fakeKubectl();
+  const edge = testEdge({ kubectl: kubectl.command, clock: systemClock });
+  const { cluster } = edge;
+  cluster.addWorkload("app");
+  const { metadata } = cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active });
+  cluster.addPod("inst-a", "Running", {
+    labels: { [label.tenant]: "a", [label.workload]: "app" },
+    annotations: { [annotation.claimUid]: metadata.uid ?? "", [annotation.claimedAt]: "2026-01-01T00:00:00Z" },
+    podIP: "10.0.0.1",
+  });
+  cluster.addPod("inst-warm", "Pending", { labels: { [label.pool]: "p" } });
+  const document = await documentOf(edge);
+  const documented = Object.entries(document.paths).flatMap(([path, methods]) =>
+    Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
+  );
+  const successful = new Set<string>();
+  for (const [route, path, body] of requests) {
+    const answer = await edge.call(`${route.split(" ")[0]} ${path}`, { body });
+    const { status, headers, text } = answer;
+    assert.equal(answerProblems(document, { route, status, contentType: headers.get("content-type"), text }), []);
+    if (status < 400 || route === "GET /ws") successful.add(route);
+  }
+  assert.equal([...successful].sort(), documented.sort());
+  kubectl.remove();
+});
+
+test("an answer that strays from the document is found", async () => {
+  const document = await documentOf(testEdge());
+  const route = "GET /api/v1/tenants/{id}";
+  const problems = (status: number, body: unknown, contentType = "application/json") =>
+    answerProblems(document, { route, status, contentType, text: JSON.stringify(body) }).length;
+  assert.is(problems(200, { tenantId: "a", claims: [] }), 0);
+  assert.ok(problems(200, { tenantId: "a" }) > 0);
+  assert.ok(problems(200, { tenantId: "a", claims: [{}] }) > 0);
+  assert.ok(problems(200, { tenantId: "a", claims: [], more: 1 }) > 0);
+  assert.ok(problems(201, { tenantId: "a", claims: [] }) > 0);
+  assert.ok(problems(404, { error: "no" }) > 0);
+  assert.ok(problems(200, { tenantId: "a", claims: [] }, "text/plain") > 0);
+});
+
+test("a route that nobody describes stops the document, and so does a description without a route", () => {
+  assert.throws(
+    () => openApiDocument([{ method: "GET", path: "/x" }], {}),
+    "Cannot document GET /x: nothing is said of it",
+  );
+  assert.throws(() => openApiDocument([], operations), "there is no such route");
+});
+
+test("the document stands alone: every reference resolves, ids differ, nothing of the API server's own words is left", async () => {
+  const document = await documentOf(testEdge());
+  const text = JSON.stringify(document);
+  for (const [, name = ""] of text.matchAll(/"#\/components\/schemas\/(\w+)"/g))
+    assert.ok(document.components.schemas[name]);
+  assert.not.match(text, "x-kubernetes");
+  const ids = [...text.matchAll(/"operationId":"(\w+)"/g)].map(([, id]) => id);
+  assert.is(new Set(ids).size, ids.length);
+  const isPublic = (path: string) => document.paths[path]?.get?.security !== undefined;
+  assert.equal(["/api/v1/health", "/api/v1/stats", "/ws", "/docs", "/api/v1/tenants"].map(isPublic), [
+    true,
+    true,
+    true,
+    false,
+    false,
+  ]);
+});
+
+test("the page names every route, and loads nothing from elsewhere", async () => {
+  const edge = testEdge();
+  const { text, headers } = await edge.call("GET /docs");
+  for (const path of Object.keys((await documentOf(edge)).paths)) assert.ok(text.includes(path), path);
+  assert.not.match(text, /https?:\/\//);
+  assert.not.match(text, "<script");
+  assert.match(headers.get("content-security-policy") ?? "", "default-src 'none'");
+});
+
+test.run();

@@ -1,0 +1,223 @@
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import WebSocket from "ws";
+import { systemClock } from "../../../crds/client/clock.ts";
+import { createEventHub, type EventHub } from "../../../edge/events/event-hub.ts";
+import { eventsRoute } from "../../../edge/events/events-route.ts";
+import { createHandler } from "../../../edge/handler.ts";
+import { createPageCheck } from "../../../edge/page-check.ts";
+import type { Serve, Server } from "../../../edge/serve.ts";
+import { healthRoute } from "../../../edge/system/health-route.ts";
+import { silentLog } from "../silent-log.ts";
+import { openWire } from "./open-wire.ts";
+
+/** A client of `/ws`, with what it got. */
+interface Client {
+  socket: WebSocket;
+  messages: { id: string; type: string; object?: { name: string } }[];
+  closed: Promise<number>;
+}
+
+/**
+ * What `/ws` must do on every runtime, over real sockets; runs at once.
+ *
+ * @param options.lingers whether the runtime keeps a timer for a client that broke off, which would hold the process up
+ */
+export function socketSuite(name: string, serve: Serve, { lingers = false }: { lingers?: boolean } = {}): void {
+  const test = suite(`${name}: /ws`);
+  let hub: EventHub;
+  let server: Server;
+
+  test.before.each(async () => {
+    hub = createEventHub({ instance: "edge1", clock: systemClock });
+    const checkPage = createPageCheck({ localOnly: true, origins: new Set(["https://app.example.com"]) });
+    const handler = createHandler({
+      routes: [healthRoute, eventsRoute({ events: hub, checkPage })],
+      log: silentLog,
+      instance: "test",
+    });
+    server = await serve({ handler, listen: { hostname: "127.0.0.1", port: 0 }, log: silentLog });
+  });
+  test.after.each(async () => {
+    hub.close();
+    await server.stop({ graceMs: 500 });
+  });
+
+  // The figures are printed before the timer.
+  test.after(() => void (lingers && setTimeout(() => process.exit(), 200)));
+
+  async function open(query = "", headers: Record<string, string> = {}): Promise<Client> {
+    const socket = new WebSocket(`${server.url.replace("http", "ws")}/ws${query}`, { headers });
+    const messages: Client["messages"] = [];
+    socket.on("message", (data) => messages.push(JSON.parse(String(data))));
+    const closed = new Promise<number>((resolve) => socket.on("close", resolve));
+    const before = hub.size;
+    await new Promise((resolve, reject) => socket.on("open", resolve).on("error", reject));
+    await eventually(() => hub.size > before);
+    return { socket, messages, closed };
+  }
+
+  const tell = (
+    type: "instance.added" | "claim.active",
+    tenant: string | undefined,
+    object: string,
+    workload = "app",
+  ) => hub.publish({ type, tenant, workload, object: { name: object } });
+  const names = ({ messages }: Client) => messages.map(({ type, object }) => `${type} ${object?.name ?? ""}`.trim());
+  const handshake = (path: string, more = "") =>
+    `GET ${path} HTTP/1.1\r\nhost: 127.0.0.1\r\nupgrade: websocket\r\nconnection: Upgrade\r\nsec-websocket-version: 13\r\n` +
+    `${more || "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n"}\r\n`;
+
+  test("messages come in order, with id, type, time and object, and filters hold", async () => {
+    const all = await open();
+    const ofA = await open("?tenant=a");
+    const types = await open("?type=claim&workload=app");
+    for (let count = 0; count < 50; count += 1) tell("instance.added", count % 2 ? "a" : "b", `p${count}`);
+    tell("claim.active", "a", "mine");
+    tell("claim.active", "a", "other", "web");
+    tell("instance.added", undefined, "warm");
+    await eventually(() => all.messages.length === 53 && ofA.messages.length === 27 && types.messages.length === 1);
+    assert.equal(Object.keys(all.messages[0] ?? {}), ["id", "type", "time", "object"]);
+    assert.equal(
+      all.messages.map(({ id }) => id),
+      Array.from({ length: 53 }, (_, index) => `edge1-${index + 1}`),
+    );
+    assert.equal(names(types), ["claim.active mine"]);
+    assert.is(names(ofA).at(-1), "claim.active other");
+  });
+
+  test("since replays what was missed before anything newer, or says resync", async () => {
+    for (let count = 1; count <= 5; count += 1) tell("instance.added", "a", `p${count}`);
+    const missed = await open("?since=edge1-3");
+    tell("instance.added", "a", "p6");
+    await eventually(() => missed.messages.length === 3);
+    assert.equal(names(missed), ["instance.added p4", "instance.added p5", "instance.added p6"]);
+    const filtered = await open("?since=edge1-0&tenant=b");
+    for (const since of ["edge0-3", "edge1-99", "edge1-x", "nonsense"]) {
+      const lost = await open(`?since=${since}`);
+      await eventually(() => lost.messages.length === 1);
+      assert.equal(names(lost), ["resync"], since);
+      assert.is(lost.messages[0]?.id, "edge1-6");
+    }
+    assert.equal(filtered.messages, []);
+    for (let count = 0; count < 5000; count += 1) tell("instance.added", "a", `q${count}`);
+    const late = await open("?since=edge1-6");
+    await eventually(() => late.messages.length === 1);
+    assert.equal(names(late), ["resync"]);
+  });
+
+  test("a client that does not read is dropped, the others go on, and nothing piles up", async () => {
+    const wire = openWire(server.url, handshake("/ws"));
+    await wire.seen("101");
+    await eventually(() => hub.size === 1);
+    wire.socket.pause();
+    const good = await open("?type=claim.active");
+    const rss = process.memoryUsage.rss();
+    const big = "x".repeat(20_000);
+    for (let round = 0; round < 400 && hub.size === 2; round += 1) {
+      for (let count = 0; count < 20; count += 1) tell("instance.added", "a", big);
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+    assert.is(hub.size, 1, "the slow client is still there");
+    assert.ok(process.memoryUsage.rss() - rss < 150_000_000);
+    tell("claim.active", "a", "on");
+    await eventually(() => good.messages.length === 1);
+    wire.socket.destroy();
+  });
+
+  test("a thousand clients hear of an event, and are forgotten when they go", async () => {
+    const clients: Client[] = [];
+    for (let batch = 0; batch < 20; batch += 1) {
+      clients.push(
+        ...(await Promise.all(Array.from({ length: 50 }, (_, index) => open(index % 2 ? "" : "?tenant=a")))),
+      );
+    }
+    assert.is(hub.size, 1000);
+    const from = performance.now();
+    tell("instance.added", "a", "p");
+    await eventually(() => clients.every(({ messages }) => messages.length === 1));
+    console.log(`note: ${name}: 1000 clients heard of an event within ${(performance.now() - from).toFixed(0)} ms`);
+    for (const { socket } of clients) socket.terminate();
+    await eventually(() => hub.size === 0);
+  });
+
+  test("a stop tells every client 1001 and does not wait for them", async () => {
+    const clients = [await open(), await open("?tenant=a")];
+    hub.close();
+    const from = Date.now();
+    assert.is(await server.stop({ graceMs: 5000 }), true);
+    assert.ok(Date.now() - from < 2000, `the stop took ${Date.now() - from} ms`);
+    assert.equal(await Promise.all(clients.map(({ closed }) => closed)), [1001, 1001]);
+  });
+
+  test("a message from a client means nothing, and a large one ends the client alone", async () => {
+    const [chatty, rude] = [await open(), await open()];
+    chatty.socket.send("hello");
+    rude.socket.send("x".repeat(100_000));
+    await rude.closed;
+    tell("instance.added", "a", "p");
+    await eventually(() => chatty.messages.length === 1);
+  });
+
+  test("a client that breaks off is forgotten", async () => {
+    const wire = openWire(server.url, handshake("/ws"));
+    await wire.seen("101");
+    await eventually(() => hub.size === 1);
+    wire.socket.destroy();
+    await eventually(() => {
+      // Some runtimes notice only when they write.
+      tell("instance.added", "a", "p");
+      return hub.size === 0;
+    });
+  });
+
+  test("what is no handshake gets an answer in JSON", async () => {
+    const plain = await fetch(`${server.url}/ws`);
+    assert.is(plain.status, 426);
+    assert.match(((await plain.json()) as { error: string }).error, "connect to it with a ws:// address");
+    for (const [request, status, message] of [
+      [handshake("/ws", "sec-websocket-key: short\r\n"), 400, "sec-websocket-key"],
+      [handshake("/ws?type=claim.lost"), 400, "is no type of event"],
+      [handshake("/ws?tenant=-a"), 400, "query.tenant"],
+      [handshake("/ws?since="), 400, "query.since"],
+      [handshake("/ws").replace("version: 13", "version: 8"), 426, "must be 13"],
+      [handshake("/nothing"), 404, "there is no route"],
+      [handshake("/api/v1/health"), 200, '{"status":"ok"}'],
+    ] as const) {
+      const wire = openWire(server.url, request);
+      await wire.seen(message);
+      assert.match(wire.received(), new RegExp(`^HTTP/1.1 ${status} `), request);
+      wire.socket.destroy();
+    }
+    assert.is(hub.size, 0);
+  });
+
+  test("pages of other sites are refused, this site's and the named ones are not", async () => {
+    const { host } = new URL(server.url);
+    for (const origin of ["https://evil.example", "null", `http://${host}.evil.example`]) {
+      const wire = openWire(
+        server.url,
+        handshake("/ws", `sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\norigin: ${origin}\r\n`),
+      );
+      await wire.seen("a page of another site");
+      assert.match(wire.received(), /^HTTP\/1\.1 403 /);
+      wire.socket.destroy();
+    }
+    await open("", { origin: `http://${host}` });
+    await open("", { origin: "https://app.example.com" });
+    const rebound = openWire(server.url, handshake("/ws").replace("host: 127.0.0.1", "host: evil.example"));
+    await rebound.seen("names another machine");
+    rebound.socket.destroy();
+  });
+
+  test.run();
+}
+
+/** Real sockets take their time: looks again every few milliseconds, for ten seconds. */
+async function eventually(condition: () => boolean): Promise<void> {
+  for (let tries = 0; tries < 2000; tries += 1) {
+    if (condition()) return;
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+  throw new Error("the condition never held");
+}

@@ -1,0 +1,5 @@
+// @runtimes bun
+import { serveBun } from "../../../edge/serve-bun.ts";
+import { socketSuite } from "./socket-suite.ts";
+
+socketSuite("serveBun", serveBun);

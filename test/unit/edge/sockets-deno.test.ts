@@ -1,0 +1,5 @@
+// @runtimes deno
+import { serveDeno } from "../../../edge/serve-deno.ts";
+import { socketSuite } from "./socket-suite.ts";
+
+socketSuite("serveDeno", serveDeno, { lingers: true });

@@ -1,0 +1,5 @@
+// @runtimes node
+import { serveNode } from "../../../edge/serve-node.ts";
+import { socketSuite } from "./socket-suite.ts";
+
+socketSuite("serveNode", serveNode);

@@ -1,0 +1,267 @@
+// @limit 120
+import { createHash } from "node:crypto";
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Writable } from "node:stream";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { type ArchiveStore, createArchiveStore } from "../../../operator/snapshots/archive-store.ts";
+import { localExec } from "./local-exec.ts";
+
+const key = { tenantId: "a.b", workloadRef: "c.tar.gz" };
+const call = { signal: new AbortController().signal, timeoutMs: 20_000 };
+const description = {
+  ...{ uid: 1000, gid: 2000, entries: 1, contentBytes: 10, overlayDirs: ["/data"] },
+  createdAt: "2026-11-21T12:00:00.000Z",
+};
+
+const test = suite<{ folder: string; root: string; store: ArchiveStore }>("createArchiveStore");
+
+test.before.each((context) => {
+  context.folder = mkdtempSync(join(tmpdir(), "tenancy-store-"));
+  context.root = join(context.folder, "volume");
+  mkdirSync(context.root);
+  context.store = storeIn(context.root);
+});
+test.after.each(({ folder }) => rmSync(folder, { recursive: true, maxRetries: 20 }));
+
+function storeIn(root: string, busybox = "/bin/busybox"): ArchiveStore {
+  return createArchiveStore({ exec: localExec, folder: { namespace: "n", pod: "p", container: "c", root, busybox } });
+}
+
+async function* chunks(content: string): AsyncGenerator<Buffer> {
+  yield Buffer.from(content.slice(0, 3));
+  yield Buffer.from(content.slice(3));
+}
+
+function write(store: ArchiveStore, content: string, to = key) {
+  return store.write(to, chunks(content), { ...call, describe: () => description });
+}
+
+async function read(store: ArchiveStore, from = key): Promise<string | undefined> {
+  const parts: Buffer[] = [];
+  const stdout = new Writable({
+    write(chunk: Buffer, _encoding, callback) {
+      parts.push(chunk);
+      callback();
+    },
+  });
+  return (await store.read(from, stdout, call)) ? Buffer.concat(parts).toString("utf8") : undefined;
+}
+
+/** The archive, when it and what is beside it fit together. */
+async function readWhole(store: ArchiveStore): Promise<string | undefined> {
+  const text = await read(store);
+  const metadata = await store.stat(key, call);
+  if (text === undefined) {
+    assert.is(metadata, undefined);
+    return undefined;
+  }
+  const content = text.slice(text.indexOf("\n\n") + 2);
+  const digest = createHash("sha256").update(content).digest("hex");
+  assert.is(metadata?.sha256, digest);
+  assert.is(metadata?.sizeBytes, content.length);
+  assert.ok(text.slice(0, text.indexOf("\n\n")).includes(digest));
+  return content;
+}
+
+test("keeps an archive and what is beside it, and replaces both", async ({ store, root }) => {
+  assert.is(await readWhole(store), undefined);
+  assert.equal(await store.list(call), []);
+  const first = await write(store, "the first");
+  assert.is(await readWhole(store), "the first");
+  assert.equal(await store.stat(key, call), first);
+  assert.equal(first.overlayDirs, ["/data"]);
+  assert.equal([first.uid, first.gid], [1000, 2000]);
+  const second = await write(store, "the second one");
+  assert.is(await readWhole(store), "the second one");
+  assert.equal(await store.list(call), [second]);
+  assert.ok(existsSync(join(root, "a.b/c.tar.gz.tar.gz")), "spec.md, section 2.5");
+});
+
+test("tells archives of the same size apart", async ({ store }) => {
+  await write(store, "same size 1");
+  await write(store, "same size 2");
+  await write(store, "same size 3");
+  assert.is(await readWhole(store), "same size 3");
+});
+
+test("keeps tenants and workloads apart, and takes no other names for them", async ({ store, root }) => {
+  const keys = [
+    { tenantId: "a", workloadRef: "b" },
+    { tenantId: "a", workloadRef: "b.tar.gz" },
+    { tenantId: "a", workloadRef: "b.tar.gz.tar.gz" },
+    { tenantId: "A", workloadRef: "b" },
+    { tenantId: "x-.-y", workloadRef: "b" },
+  ];
+  for (const each of keys) await write(store, `of ${each.tenantId}/${each.workloadRef}`, each);
+  for (const each of keys) assert.match((await read(store, each)) ?? "", `\n\nof ${each.tenantId}/${each.workloadRef}`);
+  assert.is((await store.list(call)).length, keys.length);
+  writeFileSync(join(root, "secret.tar.gz"), "secret");
+  for (const tenantId of ["..", ".", "", "a/b", "a/../b", "-a", "a\n", "$(id)", "x".repeat(64)]) {
+    for (const bad of [
+      { tenantId, workloadRef: "b" },
+      { tenantId: "a", workloadRef: tenantId },
+    ]) {
+      const calls = [() => read(store, bad), () => write(store, "x", bad), () => store.delete(bad, call)];
+      for (const attempt of calls) {
+        assert.match(String(await attempt().catch((error: unknown) => error)), /TypeError: Cannot keep files/);
+      }
+    }
+  }
+});
+
+test("deletes an archive, with a digest only that one", async ({ store, root }) => {
+  const old = await write(store, "old");
+  const current = await write(store, "new and longer");
+  assert.not.ok(await store.delete(key, { ...call, sha256: old.sha256 }));
+  assert.is(await readWhole(store), "new and longer");
+  assert.ok(await store.delete(key, { ...call, sha256: current.sha256 }));
+  assert.is(await readWhole(store), undefined);
+  assert.equal(readdirSync(root), []);
+  assert.not.ok(await store.delete(key, call));
+});
+
+test("fails when an archive has changed, has lost what is beside it, or the volume is not there", async (context) => {
+  const { store, root } = context;
+  await write(store, "good");
+  writeFileSync(join(root, "a.b/c.tar.gz.tar.gz"), "evil!");
+  assert.match(String(await store.stat(key, call).catch((error: unknown) => error)), /Corrupt|has changed/);
+  for (const name of readdirSync(join(root, "a.b"))) if (name.endsWith(".json")) rmSync(join(root, "a.b", name));
+  assert.match(String(await store.stat(key, call).catch((error: unknown) => error)), /has changed/);
+  assert.match(String(await read(store).catch((error: unknown) => error)), /ExecFailure: Cannot read the archive/);
+  const nowhere = storeIn(join(context.folder, "nowhere"));
+  for (const attempt of [() => read(nowhere), () => nowhere.stat(key, call), () => nowhere.list(call)]) {
+    assert.match(String(await attempt().catch((error: unknown) => error)), /ExecFailure: .*nowhere/);
+  }
+});
+
+test("keeps the old archive when the new one fails on its way", async ({ store, root }) => {
+  await write(store, "the old one");
+  async function* failing(): AsyncGenerator<Buffer> {
+    yield Buffer.alloc(3_000_000, "x");
+    throw new RangeError("the pod is gone");
+  }
+  const failed = store.write(key, failing(), { ...call, describe: () => description });
+  assert.match(String(await failed.catch((error: unknown) => error)), /RangeError: the pod is gone/);
+  assert.is(await readWhole(store), "the old one");
+  const undescribed = store.write(key, chunks("whole"), {
+    ...call,
+    describe() {
+      throw new RangeError("not whole");
+    },
+  });
+  assert.match(String(await undescribed.catch((error: unknown) => error)), /RangeError: not whole/);
+  assert.is(await readWhole(store), "the old one");
+  const stop = new AbortController();
+  async function* slow(): AsyncGenerator<Buffer> {
+    yield Buffer.alloc(2_000_000, "x");
+    stop.abort(new Error("stopped"));
+    yield* chunks("more");
+  }
+  const stopped = store.write(key, slow(), { ...call, signal: stop.signal, describe: () => description });
+  assert.match(String(await stopped.catch((error: unknown) => error)), /stopped/);
+  assert.is(await readWhole(store), "the old one");
+  assert.equal(partials(root), []);
+});
+
+test("has the old archive or the new one, whole, whichever step a crash follows", async ({ folder }) => {
+  const outcomes: string[] = [];
+  for (const [before, seconds] of [
+    [true, 0],
+    [false, 0],
+  ] as const) {
+    for (let step = 1; ; step += 1) {
+      const root = join(folder, `crash-${before}-${step}`);
+      mkdirSync(root);
+      await write(storeIn(root), "the old one");
+      age(join(root, "a.b"), seconds);
+      const crashed = await write(
+        storeIn(root, crashingBusybox(folder, { root, step, before })),
+        "the new archive",
+      ).then(
+        () => false,
+        () => true,
+      );
+      const content = await readWhole(storeIn(root));
+      assert.ok(content === "the old one" || content === "the new archive", `step ${step}: ${content}`);
+      if (!crashed) assert.is(content, "the new archive");
+      // And the next one takes its place as always.
+      await write(storeIn(root), "one after that");
+      assert.is(await readWhole(storeIn(root)), "one after that");
+      if (!crashed) break;
+      outcomes.push(content ?? "");
+    }
+  }
+  console.log(
+    `note: ${outcomes.length} crashes, ${outcomes.filter((content) => content === "the old one").length} left the old archive`,
+  );
+  assert.ok(outcomes.includes("the old one") && outcomes.includes("the new archive"));
+  assert.ok(outcomes.length >= 10);
+});
+
+test("has the archive or none, whichever step of a deletion a crash follows", async ({ folder }) => {
+  for (let step = 1; ; step += 1) {
+    const root = join(folder, `delete-${step}`);
+    mkdirSync(root);
+    await write(storeIn(root), "the archive");
+    const busybox = crashingBusybox(folder, { root, step, before: step % 2 === 0 });
+    const crashed = await storeIn(root, busybox)
+      .delete(key, call)
+      .then(
+        () => false,
+        () => true,
+      );
+    const content = await readWhole(storeIn(root));
+    assert.ok(content === "the archive" || content === undefined);
+    await write(storeIn(root), "one after that");
+    assert.is(await readWhole(storeIn(root)), "one after that");
+    if (!crashed) break;
+  }
+});
+
+test("tidies what was left behind a day ago, and nothing that is under way", async ({ store, root }) => {
+  await write(store, "kept");
+  for (const [name, days] of [
+    ["c.tar.gz.tar.gz.0badcafe.partial", 2],
+    ["c.tar.gz.tar.gz.1badcafe.partial", 0],
+  ] as const) {
+    writeFileSync(join(root, "a.b", name), "partial");
+    const then = Date.now() / 1000 - days * 86_400;
+    utimesSync(join(root, "a.b", name), then, then);
+  }
+  await store.tidy(call);
+  assert.equal(partials(root), ["c.tar.gz.tar.gz.1badcafe.partial"]);
+  assert.is(await readWhole(store), "kept");
+});
+
+function partials(root: string): string[] {
+  return readdirSync(join(root, "a.b")).filter((name) => name.endsWith(".partial"));
+}
+
+function age(folder: string, seconds: number): void {
+  const then = Date.now() / 1000 - seconds;
+  for (const name of readdirSync(folder)) utimesSync(join(folder, name), then, then);
+}
+
+/** A busybox that kills the script which runs it before or after one of its calls, as a lost node would. */
+function crashingBusybox(folder: string, at: { root: string; step: number; before: boolean }): string {
+  const path = join(folder, `busybox-${at.before}-${at.step}-${Math.random()}`);
+  const count = `${path}.count`;
+  const kill = 'kill -9 "$PPID"; kill -9 $$';
+  writeFileSync(
+    path,
+    `#!/bin/busybox sh
+case "$1" in timeout | sh) exec /bin/busybox "$@" ;; esac
+echo x >> '${count}'
+[ "$(wc -l < '${count}')" = ${at.step} ] || exec /bin/busybox "$@"
+${at.before ? "" : '/bin/busybox "$@"'}
+${kill}
+`,
+  );
+  chmodSync(path, 0o755);
+  return path;
+}
+
+test.run();

@@ -1,0 +1,43 @@
+import { spawn } from "node:child_process";
+import { NetworkError } from "../../../crds/client/api-error.ts";
+import type { Exec } from "../../../crds/client/exec.ts";
+
+/** Runs the commands of an exec on this machine; as in a real one, a command is not told that its input has ended. */
+export const localExec: Exec = ({ command, stdin, stdout, signal, timeoutMs }) => {
+  const [program = "", ...words] = command;
+  const child = spawn(program, words, { stdio: "pipe", env: {} });
+  let stderr = "";
+  child.stderr.on("data", (chunk) => (stderr += chunk));
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => fail(new NetworkError("the time is over", { requestWasSent: true })), timeoutMs);
+    function fail(error: unknown): void {
+      end();
+      reject(error);
+    }
+    function abort(): void {
+      fail(signal?.reason);
+    }
+    function end(): void {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", abort);
+      child.stdin.destroy();
+      stdin?.destroy();
+    }
+    if (signal?.aborted) abort();
+    signal?.addEventListener("abort", abort, { once: true });
+    stdout?.once("error", fail);
+    child.stdin.on("error", () => undefined);
+    stdin?.on("error", fail);
+    stdin?.on("data", (chunk: Buffer) => {
+      if (!child.stdin.write(chunk)) stdin.pause();
+    });
+    child.stdin.on("drain", () => stdin?.resume());
+    if (stdout === undefined) child.stdout.resume();
+    else child.stdout.pipe(stdout, { end: false });
+    child.once("error", fail);
+    child.once("close", (code) => {
+      end();
+      resolve({ exitCode: code ?? 137, stderr });
+    });
+  });
+};

@@ -1,0 +1,135 @@
+import { execFileSync } from "node:child_process";
+import { chmodSync, chownSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import type { Exec } from "../../../crds/client/exec.ts";
+import { archiveLimits } from "../../../operator/snapshots/archive-limits.ts";
+import { type ArchiveStore, createArchiveStore } from "../../../operator/snapshots/archive-store.ts";
+import { restoreOverlay } from "../../../operator/snapshots/restore-overlay.ts";
+import { saveOverlay } from "../../../operator/snapshots/save-overlay.ts";
+import { localExec } from "./local-exec.ts";
+import { makeTree, treeLines } from "./tree.ts";
+
+const busybox = "/bin/busybox";
+const where = { namespace: "here", pod: "this", container: "machine", busybox };
+const key = { tenantId: "Tenant_1", workloadRef: "shell" };
+const limits = archiveLimits({ diskGb: 1 });
+const call = { signal: new AbortController().signal, timeoutMs: 30_000 };
+
+/** Without the rights of root, as in a tenant's pod. */
+const unprivilegedExec: Exec = (options) => {
+  const drop = ["/usr/bin/setpriv", "--reuid=65532", "--regid=65532", "--clear-groups", "--inh-caps=-all"];
+  return localExec({ ...options, command: [...drop, "--bounding-set=-all", ...options.command] });
+};
+
+const test = suite<{ folder: string; store: ArchiveStore }>("saveOverlay and restoreOverlay");
+
+test.before.each((context) => {
+  context.folder = mkdtempSync(join(tmpdir(), "tenancy-round-trip-"));
+  chmodSync(context.folder, 0o755);
+  for (const name of ["from/data/one", "from/data/two", "to/data/one", "to/data/two", "volume"]) {
+    mkdirSync(join(context.folder, name), { recursive: true });
+    chmodSync(join(context.folder, name), 0o777);
+  }
+  context.store = createArchiveStore({ exec: localExec, folder: { ...where, root: join(context.folder, "volume") } });
+});
+test.after.each(({ folder }) => rmSync(folder, { recursive: true, maxRetries: 20 }));
+
+for (const [who, exec] of [
+  ["root", localExec],
+  ["a user without rights", unprivilegedExec],
+] as const) {
+  test(`keep everything of a tree, as ${who}`, async ({ folder, store }) => {
+    const from = join(folder, "from");
+    makeTree(join(from, "data/one"));
+    writeFileSync(join(from, "data/two/second"), "second");
+    if (exec === unprivilegedExec) execFileSync("chown", ["-hR", "65532:65532", from]);
+    // chown takes these bits away.
+    chmodSync(join(from, "data/one/mode-4755"), 0o4755);
+    chmodSync(join(from, "data/one/mode-2755"), 0o2755);
+    const overlayDirs = ["/data/one", "/data/two/"];
+    const pod = { ...where, root: from };
+    const saved = await saveOverlay({ exec, store, key, pod, overlayDirs, limits, ...call });
+    assert.is(saved.uid, exec === localExec ? 0 : 65532);
+    assert.equal(await store.stat(key, call), saved);
+
+    const to = join(folder, "to");
+    mkdirSync(join(to, "data/one/left/over"), { recursive: true });
+    writeFileSync(join(to, "data/one/left/over/file"), "of the session before");
+    chmodSync(join(to, "data/one/left/over"), 0o555);
+    if (exec === unprivilegedExec) execFileSync("chown", ["-R", "65532:65532", to]);
+    const target = { ...where, root: to };
+    const restored = await restoreOverlay({
+      ...{ exec, store, key, pod: target, overlayDirs, limits, opensGate: false },
+      ...call,
+    });
+    assert.equal(restored, saved);
+    for (const name of ["data/one", "data/two"]) {
+      assert.equal(treeLines(join(to, name)), treeLines(join(from, name)));
+    }
+    assert.not.ok(existsSync(join(to, "data/one/pipe")), "a pipe is left out");
+  });
+}
+
+test("give back an empty tree for an empty tree", async ({ folder, store }) => {
+  const overlayDirs = ["/data/one"];
+  await saveOverlay({
+    ...{ exec: localExec, store, key, pod: { ...where, root: join(folder, "from") }, overlayDirs, limits },
+    ...call,
+  });
+  const to = join(folder, "to");
+  writeFileSync(join(to, "data/one/made-at-boot"), "");
+  await restoreOverlay({
+    ...{ exec: localExec, store, key, pod: { ...where, root: to }, overlayDirs, limits, opensGate: false },
+    ...call,
+  });
+  assert.equal(readdirSync(join(to, "data/one")), []);
+});
+
+test("say so when there is no archive, and when the workload has other directories by now", async ({
+  folder,
+  store,
+}) => {
+  const from = { ...where, root: join(folder, "from") };
+  const to = { ...where, root: join(folder, "to") };
+  const common = { exec: localExec, store, key, limits, ...call };
+  const restore = { ...common, pod: to, opensGate: false };
+  assert.is(await restoreOverlay({ ...restore, overlayDirs: ["/data/one"] }), undefined);
+  writeFileSync(join(folder, "from/data/two/file"), "");
+  await saveOverlay({ ...common, pod: from, overlayDirs: ["/data/one", "/data/two"] });
+  const error = await restoreOverlay({ ...restore, overlayDirs: ["/data/one"] }).catch((cause: unknown) => cause);
+  assert.match(String(error), /ArchiveError: entry "data\/two.*" is outside the overlay directories/);
+});
+
+test("fail when a file cannot be read, and keep the archive before", async ({ folder, store }) => {
+  const from = { ...where, root: join(folder, "from") };
+  const save = { exec: unprivilegedExec, store, key, pod: from, overlayDirs: ["/data/one"], limits, ...call };
+  const saved = await saveOverlay(save);
+  writeFileSync(join(folder, "from/data/one/locked"), "");
+  chmodSync(join(folder, "from/data/one/locked"), 0);
+  chownSync(join(folder, "from/data/one/locked"), 65532, 65532);
+  const error = await saveOverlay(save).catch((cause: unknown) => cause);
+  assert.match(String(error), /ExecFailure: Cannot save the overlay directories: .*locked.*Permission denied/);
+  assert.equal(await store.stat(key, call), saved);
+});
+
+test("fail when the pod's disk is full", async ({ folder, store }) => {
+  const from = join(folder, "from");
+  writeFileSync(join(from, "data/one/big"), Buffer.alloc(8 * 1024 * 1024, "x"));
+  const common = { exec: localExec, store, key, overlayDirs: ["/data/one"], limits, ...call };
+  await saveOverlay({ ...common, pod: { ...where, root: from } });
+  const to = join(folder, "to");
+  execFileSync("mount", ["-t", "tmpfs", "-o", "size=2m", "tmpfs", join(to, "data/one")]);
+  try {
+    const error = await restoreOverlay({ ...common, pod: { ...where, root: to }, opensGate: false }).catch(
+      (cause: unknown) => cause,
+    );
+    assert.match(String(error), /ExecFailure: Cannot restore the files: .*No space left/s);
+  } finally {
+    execFileSync("umount", [join(to, "data/one")]);
+  }
+});
+
+test.run();
