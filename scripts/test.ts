@@ -1,4 +1,5 @@
 // npm test [-- PATTERN…] | npm run test:unit|test:cluster|test:e2e [-- PATTERN…]: runs the test files whose path matches every pattern.
+// --runtime=node|bun|deno leaves out the runs on other runtimes.
 import { availableParallelism } from "node:os";
 import { findBinaries } from "./cluster/binaries.ts";
 import { findTestFiles } from "./test/find-test-files.ts";
@@ -11,7 +12,8 @@ const kinds = {
 } as const;
 type Kind = keyof typeof kinds;
 
-const [first, ...rest] = process.argv.slice(2);
+const runtime = process.argv.find((argument) => argument.startsWith("--runtime="))?.split("=")[1];
+const [first, ...rest] = process.argv.slice(2).filter((argument) => !argument.startsWith("--runtime="));
 const isKind = first !== undefined && first in kinds;
 const wanted: Kind[] = isKind ? [first as Kind] : (Object.keys(kinds) as Kind[]);
 const patterns = isKind || first === undefined ? rest : [first, ...rest];
@@ -22,7 +24,8 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => 
 const started = Date.now();
 const runs: TestRun[] = [];
 for (const kind of wanted) {
-  const files = findTestFiles({ kind, patterns, limitSeconds: kinds[kind].limitSeconds });
+  const found = findTestFiles({ kind, patterns, limitSeconds: kinds[kind].limitSeconds });
+  const files = found.filter((file) => runtime === undefined || file.runtime === runtime);
   if (files.length === 0) continue;
   // Building Kubernetes takes minutes the first time, which are no test's to spend.
   if (kind !== "unit") await findBinaries({ log: console.log });

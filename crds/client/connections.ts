@@ -12,6 +12,8 @@ export interface Agents {
 export interface Connections {
   /** The agents whose connections are made with this credential. */
   agents(credential: Credential): Agents;
+  /** Closes the connections that no request is on. */
+  dropIdle(): void;
   close(): void;
 }
 
@@ -55,6 +57,10 @@ export function createConnections(options: {
       }
       return current.agents;
     },
+    dropIdle() {
+      dropFreeSockets(current?.agents.calls);
+      dropFreeSockets(current?.agents.watches);
+    },
     close() {
       current?.agents.calls.destroy();
       current?.agents.watches.destroy();
@@ -77,7 +83,10 @@ function sameCertificates(a: Credential, b: Credential): boolean {
 }
 
 function retire(agent: Agent | undefined): void {
-  if (agent === undefined) return;
-  agent.maxFreeSockets = 0;
-  for (const sockets of Object.values(agent.freeSockets)) for (const socket of sockets ?? []) socket.destroy();
+  if (agent !== undefined) agent.maxFreeSockets = 0;
+  dropFreeSockets(agent);
+}
+
+function dropFreeSockets(agent: Agent | undefined): void {
+  for (const sockets of Object.values(agent?.freeSockets ?? {})) for (const socket of sockets ?? []) socket.destroy();
 }

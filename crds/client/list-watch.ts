@@ -154,6 +154,7 @@ export function listWatch<T extends KubernetesObject>(options: ListWatchOptions<
         return { kind: "watch-ended", resourceVersion, healthy };
       case "cut":
         log?.warn({ ...fields, error: end.error, resourceVersion }, "a watch was cut");
+        client.transport.dropIdle();
         return { kind: "watch-ended", resourceVersion, healthy };
       case "error-event":
         log?.warn({ ...fields, error: end.error, resourceVersion }, "a watch was ended with an error");

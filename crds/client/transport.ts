@@ -76,6 +76,8 @@ export interface Transport {
    * @throws NetworkError when there was no answer
    */
   stream(request: TransportRequest): Promise<StreamAnswer>;
+  /** Closes the connections that no request is on, because the network was found to be broken. */
+  dropIdle(): void;
   /** Closes every connection; what is under way fails. */
   close(): void;
 }
@@ -125,6 +127,8 @@ export function createTransport(options: TransportOptions): Transport {
       return answer;
     } catch (error) {
       record(request, startedAt, { status: 0, bytes: 0 });
+      // What broke one connection has often broken them all, and each would cost a call its whole time to find out.
+      if (error instanceof NetworkError) connections.dropIdle();
       throw error;
     }
   }
@@ -174,6 +178,7 @@ export function createTransport(options: TransportOptions): Transport {
       if (content === undefined) return { kind: "stream", response: head };
       return { kind: "refusal", answer: { status: head.statusCode ?? 0, headers: head.headers, body: content } };
     },
+    dropIdle: connections.dropIdle,
     close() {
       closed = true;
       connections.close();

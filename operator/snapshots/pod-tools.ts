@@ -6,6 +6,9 @@ export const TOOLS_FOLDER = "/.tenancy";
 /** The one program that saves and restores need: busybox, linked statically. */
 export const TOOLS_BUSYBOX = `${TOOLS_FOLDER}/busybox`;
 
+/** The same in the tools image, and so in the init container. */
+export const TOOLS_IMAGE_BUSYBOX = "/bin/busybox";
+
 /** The init container that brings the tools, and that files are restored into before the workload starts. */
 export const TOOLS_CONTAINER = "tenancy-tools";
 
@@ -50,7 +53,7 @@ export function podTools(options: PodToolsOptions): PodTools {
   const { uid, gid } = restoreAs ?? { uid: NOBODY, gid: NOBODY };
   const overlays = overlayDirs.map((mountPath, index) => ({ name: `${OVERLAY_VOLUME}-${index}`, mountPath }));
   const script = restoreAs === undefined ? copyScript : `${copyScript}\n${waitScript}`;
-  const command = ["/bin/busybox", "sh", "-c", script];
+  const command = [TOOLS_IMAGE_BUSYBOX, "sh", "-c", script];
   const securityContext = {
     runAsUser: uid,
     runAsGroup: gid,
@@ -75,15 +78,15 @@ export function podTools(options: PodToolsOptions): PodTools {
 
 // A container that is started again finds what it left, so it begins anew.
 const copyScript = `set -e
-/bin/busybox rm -rf ${RESTORE_GATE} ${TOOLS_BUSYBOX}
-/bin/busybox cp /bin/busybox ${TOOLS_BUSYBOX}
-/bin/busybox chmod 0555 ${TOOLS_BUSYBOX}`;
+${TOOLS_IMAGE_BUSYBOX} rm -rf ${RESTORE_GATE} ${TOOLS_BUSYBOX}
+${TOOLS_IMAGE_BUSYBOX} cp ${TOOLS_IMAGE_BUSYBOX} ${TOOLS_BUSYBOX}
+${TOOLS_IMAGE_BUSYBOX} chmod 0555 ${TOOLS_BUSYBOX}`;
 
 // Process 1 ends by a signal only when it handles it, and handles none while it opens a pipe; so a child does that.
 const waitScript = `trap 'exit 143' TERM
-/bin/busybox mkfifo ${RESTORE_GATE}
-/bin/busybox cat ${RESTORE_GATE} > ${TOOLS_FOLDER}/verdict &
+${TOOLS_IMAGE_BUSYBOX} mkfifo ${RESTORE_GATE}
+${TOOLS_IMAGE_BUSYBOX} cat ${RESTORE_GATE} > ${TOOLS_FOLDER}/verdict &
 wait $!
 read -r verdict < ${TOOLS_FOLDER}/verdict
-/bin/busybox rm -f ${RESTORE_GATE} ${TOOLS_FOLDER}/verdict
+${TOOLS_IMAGE_BUSYBOX} rm -f ${RESTORE_GATE} ${TOOLS_FOLDER}/verdict
 [ "$verdict" = restored ]`;

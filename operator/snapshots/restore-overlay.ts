@@ -11,7 +11,7 @@ import { feedCommand } from "./feed-command.ts";
 import { END, frames } from "./frames.ts";
 import { type OverlayPod, overlayCommand } from "./overlay-pod.ts";
 import { overlayRoots } from "./overlay-roots.ts";
-import { RESTORE_GATE } from "./pod-tools.ts";
+import { RESTORE_GATE, TOOLS_IMAGE_BUSYBOX } from "./pod-tools.ts";
 import { createRestorePlan } from "./restore-plan.ts";
 import type { SnapshotKey } from "./snapshot-key.ts";
 import { parseSnapshotMetadata, type SnapshotMetadata } from "./snapshot-metadata.ts";
@@ -44,7 +44,10 @@ restore() {
   receive | "$b" sh || return 1
   read -r verdict || return 1
   [ "$verdict" = restored ] || return 1
-  [ -z "$gate" ] || echo restored > "$gate"
+  [ -n "$gate" ] || return 0
+  tries=0
+  until [ -p "$gate" ] || [ $tries = 200 ]; do tries=$((tries + 1)); "$b" usleep 50000; done
+  [ -p "$gate" ] && echo restored > "$gate"
 }
 restore "$@"`);
 
@@ -52,7 +55,7 @@ restore "$@"`);
  * Restores an archive into the overlay directories of a pod: what was in them goes, what is in the archive comes.
  *
  * The archive is checked on its way, entry by entry before the pod gets it, and its SHA-256 at its end; only then does the pod learn
- * that all is restored. A pod for which this fails must not be given to its tenant.
+ * that all is restored. The directories are emptied before it is known whether there is an archive, so ask its store first. A pod for which this fails must not be given to its tenant.
  *
  * @returns the metadata of the archive; undefined when there is none
  * @throws ArchiveError when the archive is not what was saved, or may not be restored
@@ -104,7 +107,9 @@ export async function restoreOverlay(options: RestoreOverlayOptions): Promise<Sn
     yield Buffer.from("restored\n");
   }
 
-  const target = overlayCommand(pod, script, [opensGate ? RESTORE_GATE : "", ...roots]);
+  // The init container may not have brought its copy yet.
+  const where = opensGate ? { busybox: TOOLS_IMAGE_BUSYBOX, ...pod } : pod;
+  const target = overlayCommand(where, script, [opensGate ? RESTORE_GATE : "", ...roots]);
   try {
     await feedCommand({ exec, target, what: "restore the files", input: input(), signal, timeoutMs });
     return metadata;

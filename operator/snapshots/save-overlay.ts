@@ -37,7 +37,7 @@ exec "$b" tar c -f - -- "$@"`;
 /**
  * Saves the overlay directories of a running pod, as one archive in the place of the one before.
  *
- * tar runs as the workload's own user. Its archive is checked and compressed on its way to the store (docs/decisions/602), and what is
+ * tar runs as the workload's own user. Its archive is checked and compressed on its way to the store (docs/decisions/601), and what is
  * stored is whole or nothing. Sockets and named pipes are left out: nothing is in them.
  *
  * @throws ArchiveError when the archive may not be, or is cut off

@@ -30,7 +30,7 @@ export async function runReal(
         stage = await startRealStage({ ...options, log: (line) => log(`   ${line}`), signal: limit });
         return measureCold(stage, {
           path: "cold",
-          n: quick ? 5 : 20,
+          n: quick ? 5 : 15,
           spec: HELLO,
           note: "containers, the image on the node; floor: a bare pod from its creation to Ready",
           log: (line) => log(`   ${line}`),

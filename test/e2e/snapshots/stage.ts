@@ -9,12 +9,6 @@ import { createTransport } from "../../../crds/client/transport.ts";
 import type { Container, Pod } from "../../../crds/kubernetes.ts";
 import { archiveLimits } from "../../../operator/snapshots/archive-limits.ts";
 import { type ArchiveStore, createArchiveStore } from "../../../operator/snapshots/archive-store.ts";
-import {
-  renderSnapshotsClaim,
-  renderSnapshotsPod,
-  SNAPSHOTS_CONTAINER,
-  SNAPSHOTS_NAME,
-} from "../../../operator/snapshots/helper-pod.ts";
 import { renderHostVolume } from "../../../operator/snapshots/host-volume.ts";
 import type { OverlayPod } from "../../../operator/snapshots/overlay-pod.ts";
 import { podTools, TOOLS_CONTAINER } from "../../../operator/snapshots/pod-tools.ts";
@@ -22,6 +16,9 @@ import { restoreOverlay } from "../../../operator/snapshots/restore-overlay.ts";
 import { saveOverlay } from "../../../operator/snapshots/save-overlay.ts";
 import type { SnapshotKey } from "../../../operator/snapshots/snapshot-key.ts";
 import type { SnapshotMetadata } from "../../../operator/snapshots/snapshot-metadata.ts";
+import { renderSnapshotsClaim } from "../../../operator/snapshots/snapshots-claim.ts";
+import { SNAPSHOTS_CONTAINER, SNAPSHOTS_NAME } from "../../../operator/snapshots/snapshots-names.ts";
+import { renderSnapshotsPod } from "../../../operator/snapshots/snapshots-pod.ts";
 import { downLocalCluster } from "../../../scripts/cluster/down-local-cluster.ts";
 import { BUSYBOX_IMAGE } from "../../../scripts/cluster/images/local-images.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
@@ -102,6 +99,8 @@ export async function startStage(name: string): Promise<Stage> {
       const tools = podTools({ image: BUSYBOX_IMAGE, overlayDirs, diskGb: 4, restoreAs });
       const container: Container = {
         ...{ name: "workload", image, command, volumeMounts: tools.volumeMounts },
+        // The kubelet counts the overlay directories against the largest limit of the pod's containers.
+        resources: { limits: { "ephemeral-storage": "8Gi" } },
         securityContext: {
           runAsUser: user,
           allowPrivilegeEscalation: false,

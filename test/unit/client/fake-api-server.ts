@@ -46,6 +46,8 @@ export async function startFakeApiServer(
       answer(request, response);
     });
   });
+  // Idle connections are the client's to close.
+  server.keepAliveTimeout = 0;
   server.on("connection", (socket) => {
     sockets.add(socket);
     socket.on("close", () => sockets.delete(socket));

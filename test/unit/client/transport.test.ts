@@ -169,6 +169,21 @@ test("createTransport gives up when its time is over, also in the middle of an a
   }
 });
 
+test("createTransport keeps no idle connection after one was found dead", async () => {
+  const server = await serve((request, response) => {
+    if (request.path !== "/none") answerJson(response, {});
+  });
+  const clock = manualClock();
+  const transport = connect(server.url, { clock });
+  await Promise.all([1, 2, 3, 4].map(() => transport.request({ method: "GET", path: "/" })));
+  assert.is(server.connections(), 4);
+  const pending = networkError(transport.request({ method: "GET", path: "/none" }));
+  await waitUntil(() => server.requests.length === 5, { what: "the request", ...limits });
+  await clock.runNext();
+  await pending;
+  await waitUntil(() => server.connections() === 0, { what: "all connections to close", ...limits });
+});
+
 test("createTransport ends a call at once when its signal is aborted, and leaves no connection behind", async () => {
   const server = await serve(() => undefined);
   const stop = new AbortController();

@@ -8,6 +8,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { type ArchiveStore, createArchiveStore } from "../../../operator/snapshots/archive-store.ts";
 import { localExec } from "./local-exec.ts";
+import { staticBusybox } from "./static-busybox.ts";
 
 const key = { tenantId: "a.b", workloadRef: "c.tar.gz" };
 const call = { signal: new AbortController().signal, timeoutMs: 20_000 };
@@ -26,7 +27,7 @@ test.before.each((context) => {
 });
 test.after.each(({ folder }) => rmSync(folder, { recursive: true, maxRetries: 20 }));
 
-function storeIn(root: string, busybox = "/bin/busybox"): ArchiveStore {
+function storeIn(root: string, busybox = staticBusybox): ArchiveStore {
   return createArchiveStore({ exec: localExec, folder: { namespace: "n", pod: "p", container: "c", root, busybox } });
 }
 
@@ -252,11 +253,11 @@ function crashingBusybox(folder: string, at: { root: string; step: number; befor
   const kill = 'kill -9 "$PPID"; kill -9 $$';
   writeFileSync(
     path,
-    `#!/bin/busybox sh
-case "$1" in timeout | sh) exec /bin/busybox "$@" ;; esac
+    `#!${staticBusybox} sh
+case "$1" in timeout | sh) exec ${staticBusybox} "$@" ;; esac
 echo x >> '${count}'
-[ "$(wc -l < '${count}')" = ${at.step} ] || exec /bin/busybox "$@"
-${at.before ? "" : '/bin/busybox "$@"'}
+[ "$(${staticBusybox} wc -l < '${count}')" = ${at.step} ] || exec ${staticBusybox} "$@"
+${at.before ? "" : `${staticBusybox} "$@"`}
 ${kill}
 `,
   );

@@ -13,6 +13,7 @@ import {
   utimesSync,
   writeFileSync,
 } from "node:fs";
+import { staticBusybox } from "./static-busybox.ts";
 
 /** Makes a tree with everything in it that a save must keep. */
 export function makeTree(root: string): void {
@@ -40,7 +41,7 @@ export function makeTree(root: string): void {
   writeFileSync(`${root}/sparse`, "end");
   truncateSync(`${root}/sparse`, 20 * 1024 * 1024);
   writeFileSync(`${root}/odd-size`, Buffer.alloc(1_234_567, "odd "));
-  execFileSync("/bin/busybox", ["mkfifo", `${root}/pipe`]);
+  execFileSync(staticBusybox, ["mkfifo", `${root}/pipe`]);
   for (const mode of [0o400, 0o444, 0o600, 0o666, 0o755, 0o777, 0o1644, 0o2755, 0o4755]) {
     writeFileSync(`${root}/mode-${mode.toString(8)}`, "content");
     chmodSync(`${root}/mode-${mode.toString(8)}`, mode);

@@ -1,46 +1,17 @@
-import type { PersistentVolumeClaim, Pod } from "../../crds/kubernetes.ts";
-
-/** The names of the helper pod, of its one container and of its volume claim. */
-export const SNAPSHOTS_NAME = "tenancy-snapshots";
-export const SNAPSHOTS_CONTAINER = "snapshots";
+import type { Pod } from "../../crds/kubernetes.ts";
+import { SNAPSHOTS_CONTAINER, SNAPSHOTS_LABELS, SNAPSHOTS_NAME } from "./snapshots-names.ts";
 
 const USER = 65532;
 
-export interface SnapshotsVolumeOptions {
-  readonly namespace: string;
-  /** A quantity, `TENANCY_SNAPSHOT_SIZE`, such as `10Gi`. */
-  readonly size: string;
-  /** `TENANCY_SNAPSHOT_STORAGE_CLASS`. @default the cluster's own */
-  readonly storageClass?: string | undefined;
-}
-
 /**
- * Renders the claim of the snapshots volume.
- *
- * Follows https://kubernetes.io/docs/concepts/storage/persistent-volumes/#persistentvolumeclaims
- */
-export function renderSnapshotsClaim({ namespace, size, storageClass }: SnapshotsVolumeOptions): PersistentVolumeClaim {
-  return {
-    apiVersion: "v1",
-    kind: "PersistentVolumeClaim",
-    metadata: { name: SNAPSHOTS_NAME, namespace, labels: { "app.kubernetes.io/name": SNAPSHOTS_NAME } },
-    spec: {
-      accessModes: ["ReadWriteOnce"],
-      resources: { requests: { storage: size } },
-      ...(storageClass !== undefined && { storageClassName: storageClass }),
-    },
-  };
-}
-
-/**
- * Renders the pod that mounts the snapshots volume, which no other pod does. It runs nothing but what the store runs in it, reaches
- * nobody and is labelled as no instance.
+ * Renders the pod that mounts the snapshots volume, which no other pod does. It runs nothing but what the store runs in it, and is
+ * labelled as no instance.
  */
 export function renderSnapshotsPod({ namespace, image }: { namespace: string; image: string }): Pod {
   return {
     apiVersion: "v1",
     kind: "Pod",
-    metadata: { name: SNAPSHOTS_NAME, namespace, labels: { "app.kubernetes.io/name": SNAPSHOTS_NAME } },
+    metadata: { name: SNAPSHOTS_NAME, namespace, labels: SNAPSHOTS_LABELS },
     spec: {
       restartPolicy: "Always",
       terminationGracePeriodSeconds: 5,

@@ -1,0 +1,12 @@
+import type { NetworkPolicy } from "../../crds/kubernetes.ts";
+import { SNAPSHOTS_LABELS, SNAPSHOTS_NAME } from "./snapshots-names.ts";
+
+/** Renders the policy of the helper pod: it reaches nobody, and nobody reaches it; execs come through the kubelet. */
+export function renderSnapshotsPolicy({ namespace }: { namespace: string }): NetworkPolicy {
+  return {
+    apiVersion: "networking.k8s.io/v1",
+    kind: "NetworkPolicy",
+    metadata: { name: SNAPSHOTS_NAME, namespace, labels: SNAPSHOTS_LABELS },
+    spec: { podSelector: { matchLabels: SNAPSHOTS_LABELS }, policyTypes: ["Ingress", "Egress"] },
+  };
+}

@@ -1,0 +1,99 @@
+// @limit 300
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { pods } from "../../../crds/client/built-in-resources.ts";
+import { annotation } from "../../../crds/labels.ts";
+import { exists, NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
+import { eventually, type RestEdge, startRestEdge } from "./rest-edge.ts";
+
+const test = suite("destroy and activity on a real API server");
+let tenancy: Tenancy;
+let edge: RestEdge;
+
+test.before(async () => {
+  tenancy = await startTenancy("rest-destroy");
+  tenancy.startOperator();
+  await tenancy.createWorkload("app", { idle: { timeoutSeconds: 4 } });
+  await tenancy.createWorkload("calm");
+  edge = await startRestEdge("bun", { KUBECONFIG: tenancy.cluster.kubeconfigPath });
+});
+
+async function claim(tenant: string, workload = "app"): Promise<string> {
+  const path = `/api/v1/tenants/${tenant}/claim`;
+  const { status, json, text } = await edge.call("POST /api/v1/tenants/{id}/claim", { path, body: { workload } });
+  assert.is(status, 201, text);
+  return (json as { instanceId: string }).instanceId;
+}
+
+test("destroy removes the pod, and the claim stays Active without another", async () => {
+  const instance = await claim("dora", "calm");
+  const path = `/api/v1/instances/${instance}/destroy`;
+  const { status, json } = await edge.call("POST /api/v1/instances/{id}/destroy", { path });
+  assert.is(status, 200);
+  assert.equal(json, { status: "destroyed", instance });
+  assert.not.ok(await exists(tenancy.client, pods, instance));
+  const marked = await tenancy.untilClaim(
+    "claim-dora-calm",
+    (found) => found?.metadata.annotations?.[annotation.destroyed] === instance,
+  );
+  assert.is(marked.status?.phase, "Active");
+  await new Promise((resolve) => setTimeout(resolve, 1000));
+  assert.is(tenancy.podsOf(marked).length, 0);
+  assert.equal(tenancy.phases.get("claim-dora-calm")?.at(-1), "Active");
+  assert.is((await edge.call("POST /api/v1/instances/{id}/destroy", { path })).status, 404);
+  const release = { path: "/api/v1/tenants/dora/release?wait=true", body: { workload: "calm" } };
+  assert.is((await edge.call("POST /api/v1/tenants/{id}/release", release)).status, 200);
+});
+
+test("a claim that is used stays, and is released once nobody uses it", async () => {
+  const instance = await claim("ivy");
+  const until = Date.now() + 8000;
+  for (let count = 0; Date.now() < until; count += 1) {
+    if (count % 2 === 0) await claim("ivy");
+    else await edge.call("POST /api/v1/instances/{id}/activity", { path: `/api/v1/instances/${instance}/activity` });
+    await new Promise((resolve) => setTimeout(resolve, 250));
+  }
+  const used = await tenancy.client.get(pods, { namespace: NAMESPACE, name: instance });
+  const lastActivity = Date.parse(used.metadata.annotations?.[annotation.lastActivity] ?? "");
+  assert.ok(Date.now() - lastActivity < 2000);
+  const from = Date.now();
+  await eventually(() => tenancy.phases.get("claim-ivy-app")?.at(-1) === "(gone)");
+  const idleMs = Date.now() - from;
+  console.log(`note: a claim with 4 s of idle time was released ${(idleMs / 1000).toFixed(1)} s after its last use`);
+  assert.ok(idleMs > 2500 && idleMs < 8000, String(idleMs));
+});
+
+test("a thousand uses of one pod cost few writes, and none of a pod that is never idle", async () => {
+  const busy = await claim("eve");
+  const calm = await claim("eve", "calm");
+  const versionOf = async (name: string) =>
+    (await tenancy.client.get(pods, { namespace: NAMESPACE, name })).metadata.resourceVersion;
+  await eventually(async () => {
+    const before = await versionOf(calm);
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    return before === (await versionOf(calm));
+  });
+  const before = await versionOf(calm);
+  let writes = 0;
+  const ended = tenancy.onPodChange(() => {
+    writes += 1;
+  });
+  const from = Date.now();
+  for (let count = 0; count < 500; count += 1) {
+    await claim("eve");
+    await claim("eve", "calm");
+  }
+  const seconds = (Date.now() - from) / 1000;
+  ended();
+  console.log(`note: 500 existing claims of one pod in ${seconds.toFixed(1)} s made ${writes} writes of it`);
+  assert.ok(writes <= seconds / 0.4 + 2, `${writes} writes in ${seconds} s`);
+  assert.is(await versionOf(calm), before);
+  assert.ok(await exists(tenancy.client, pods, busy));
+});
+
+test.after(async () => {
+  await edge?.stop();
+  await tenancy?.stop();
+});
+
+test.run();

@@ -1,0 +1,255 @@
+// @limit 600
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { configMaps, secrets } from "../../../crds/client/built-in-resources.ts";
+import { runtimes } from "../../unit/edge/edge-process.ts";
+import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
+import { eventually, KEY, type RestEdge, startRestEdge } from "./rest-edge.ts";
+
+const test = suite("every route on a real API server");
+let tenancy: Tenancy;
+
+const SECRET = "s3cr3t-value-of-a-secret";
+const spec = { image: { ref: "simulated/hello:1" } };
+const trigger = { type: "webhook", workloadRef: "app", tenant: { static: "a" }, config: { path: "/hooks/a" } };
+const isPublic = ["GET /api/v1/health", "GET /api/v1/stats", "GET /ws"];
+
+/** A request of a kind; `{instance}` in its path is the pod of tenant a. */
+interface Try {
+  path?: string;
+  body?: unknown;
+}
+
+/** Per route: what succeeds, what is not there, and what is not valid; undefined where there is no such request. */
+const routes: [route: string, tries: { success: Try; missing?: Try; bad?: Try; expected: string }][] = [
+  ["GET /api/v1/health", { success: {}, expected: "200 - - 200 200 200" }],
+  ["GET /api/v1/stats", { success: {}, expected: "200 - - 200 200 503" }],
+  [
+    "POST /api/v1/workloads",
+    {
+      success: { body: { name: "new", spec } },
+      bad: { body: { name: "new", spec: {} } },
+      expected: "201 - 400 401 401 503",
+    },
+  ],
+  ["GET /api/v1/workloads", { success: {}, expected: "200 - - 401 401 503" }],
+  [
+    "GET /api/v1/workloads/{name}",
+    {
+      success: at("/workloads/new"),
+      missing: at("/workloads/none"),
+      bad: at("/workloads/A"),
+      expected: "200 404 400 401 401 503",
+    },
+  ],
+  [
+    "PUT /api/v1/workloads/{name}",
+    {
+      success: { ...at("/workloads/new"), body: { spec } },
+      missing: { ...at("/workloads/none"), body: { spec } },
+      bad: { ...at("/workloads/new"), body: { spec, more: 1 } },
+      expected: "200 404 400 401 401 503",
+    },
+  ],
+  [
+    "GET /api/v1/workloads/{name}/snapshots",
+    {
+      success: at("/workloads/new/snapshots"),
+      missing: at("/workloads/none/snapshots"),
+      bad: at("/workloads/A/snapshots"),
+      expected: "200 404 400 401 401 503",
+    },
+  ],
+  [
+    "DELETE /api/v1/workloads/{name}",
+    {
+      success: at("/workloads/new"),
+      missing: at("/workloads/none"),
+      bad: at("/workloads/A"),
+      expected: "200 404 400 401 401 503",
+    },
+  ],
+  ["GET /api/v1/snapshots", { success: {}, expected: "200 - - 401 401 ?" }],
+  [
+    "POST /api/v1/tenants/{id}/claim",
+    {
+      success: { ...at("/tenants/a/claim"), body: { workload: "app" } },
+      missing: { ...at("/tenants/a/claim"), body: { workload: "none" } },
+      bad: { ...at("/tenants/a/claim"), body: { workload: 1 } },
+      expected: "201 404 400 401 401 503",
+    },
+  ],
+  [
+    "GET /api/v1/tenants/{id}",
+    { success: at("/tenants/a"), bad: at("/tenants/-a"), expected: "200 - 400 401 401 503" },
+  ],
+  ["GET /api/v1/tenants", { success: {}, expected: "200 - - 401 401 503" }],
+  ["GET /api/v1/instances", { success: {}, expected: "200 - - 401 401 503" }],
+  [
+    "GET /api/v1/instances/{id}",
+    {
+      success: at("/instances/{instance}"),
+      missing: at("/instances/none"),
+      bad: at("/instances/A"),
+      expected: "200 404 400 401 401 503",
+    },
+  ],
+  // There is no kubelet here that could answer: success is for test/e2e/rest to see.
+  [
+    "GET /api/v1/instances/{id}/logs",
+    {
+      success: at("/instances/{instance}/logs"),
+      missing: at("/instances/none/logs"),
+      bad: at("/instances/{instance}/logs?tail=x"),
+      expected: "503 404 400 401 401 503",
+    },
+  ],
+  [
+    "POST /api/v1/instances/{id}/exec",
+    {
+      success: { ...at("/instances/{instance}/exec"), body: { command: ["true"] } },
+      missing: { ...at("/instances/none/exec"), body: { command: ["true"] } },
+      bad: { ...at("/instances/{instance}/exec"), body: { command: [] } },
+      expected: "503 404 400 401 401 503",
+    },
+  ],
+  [
+    "POST /api/v1/instances/{id}/activity",
+    {
+      success: at("/instances/{instance}/activity"),
+      missing: at("/instances/none/activity"),
+      bad: at("/instances/A/activity"),
+      expected: "200 404 400 401 401 503",
+    },
+  ],
+  [
+    "POST /api/v1/instances/{id}/destroy",
+    {
+      success: at("/instances/{instance}/destroy"),
+      missing: at("/instances/none/destroy"),
+      bad: at("/instances/A/destroy"),
+      expected: "200 404 400 401 401 503",
+    },
+  ],
+  [
+    "POST /api/v1/tenants/{id}/release",
+    {
+      success: { ...at("/tenants/a/release?wait=true"), body: { workload: "app" } },
+      missing: { ...at("/tenants/a/release"), body: { workload: "none" } },
+      bad: { ...at("/tenants/a/release?wait=maybe"), body: { workload: "app" } },
+      expected: "200 404 400 401 401 503",
+    },
+  ],
+  [
+    "POST /api/v1/triggers",
+    {
+      success: { body: { name: "hook", spec: trigger } },
+      bad: { body: { name: "hook", spec: { ...trigger, config: {} } } },
+      expected: "201 - 400 401 401 503",
+    },
+  ],
+  ["GET /api/v1/triggers", { success: {}, expected: "200 - - 401 401 503" }],
+  [
+    "GET /api/v1/triggers/{id}",
+    {
+      success: at("/triggers/hook"),
+      missing: at("/triggers/none"),
+      bad: at("/triggers/A"),
+      expected: "200 404 400 401 401 503",
+    },
+  ],
+  [
+    "DELETE /api/v1/triggers/{id}",
+    {
+      success: at("/triggers/hook"),
+      missing: at("/triggers/none"),
+      bad: at("/triggers/A"),
+      expected: "200 404 400 401 401 503",
+    },
+  ],
+  ["GET /api/v1/debug/resources", { success: {}, expected: "200 - - 401 401 503" }],
+  ["GET /ws", { success: {}, bad: { path: "/ws?type=x" }, expected: "426 - 426 426 426 426" }],
+  ["GET /api/v1/openapi.json", { success: {}, expected: "200 - - 401 401 200" }],
+  ["GET /docs", { success: {}, expected: "200 - - 401 401 200" }],
+];
+
+function at(path: string): Try {
+  return { path: `/api/v1${path}` };
+}
+
+test.before(async () => {
+  tenancy = await startTenancy("rest-routes");
+  tenancy.startOperator();
+  await tenancy.createWorkload("app");
+  await tenancy.client.create(secrets, {
+    metadata: { name: "s", namespace: NAMESPACE },
+    stringData: { value: SECRET },
+  } as never);
+  await tenancy.client.create(configMaps, { metadata: { name: "c", namespace: NAMESPACE }, data: { a: "b" } } as never);
+});
+
+for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
+  test(`${runtime}: every route answers as it should and as it is documented`, async () => {
+    const edge = await startRestEdge(runtime, { KUBECONFIG: tenancy.cluster.kubeconfigPath });
+    const seen = new Map<string, string[]>();
+    let instance = "none";
+    const run = async (route: string, one: Try | undefined, key: { key?: string | undefined } = {}) => {
+      if (one === undefined) return "-";
+      const path = one.path?.replace("{instance}", instance);
+      const { status, json, text } = await edge.call(route, { ...one, ...(path !== undefined && { path }), ...key });
+      if (route === "POST /api/v1/tenants/{id}/claim" && status === 201) {
+        instance = (json as { instanceId: string }).instanceId;
+        await eventually(
+          async () =>
+            (await edge.call("GET /api/v1/instances/{id}", { path: `/api/v1/instances/${instance}` })).status === 200,
+        );
+      }
+      if (status >= 400) assert.type((json as { error: unknown })?.error, "string", `${route}: ${text}`);
+      return String(status);
+    };
+    for (const [route, { success, missing, bad }] of routes) {
+      seen.set(route, [
+        await run(route, success),
+        await run(route, missing),
+        await run(route, bad),
+        await run(route, success, { key: undefined }),
+        await run(route, success, { key: "wrong" }),
+      ]);
+    }
+    await tenancy.cluster.apiServer.stop();
+    await eventually(async () => (await edge.call("GET /api/v1/stats")).status === 503);
+    for (const [route, { success }] of routes) seen.get(route)?.push(await run(route, success));
+    await tenancy.cluster.apiServer.start();
+    await eventually(async () => (await edge.call("GET /api/v1/stats")).status === 200);
+
+    console.log(`note: ${`${runtime}: route`.padEnd(42)} ok  miss bad nokey wrong down`);
+    for (const [route, statuses] of seen)
+      console.log(`note: ${route.padEnd(42)} ${statuses.map((one) => one.padEnd(4)).join(" ")}`);
+    for (const [route, { expected }] of routes) {
+      const got = seen.get(route)?.map((one, index) => (expected.split(" ")[index] === "?" ? "?" : one));
+      assert.is(got?.join(" "), expected, route);
+      assert.is(isPublic.includes(route), !expected.includes("401"), route);
+    }
+    assert.equal(edge.problems, []);
+    const stopped = await edge.stop();
+    assert.is(stopped, 0, edge.process.lines.join("\n"));
+    assert.not.ok(edge.process.lines.some((line) => line.includes(KEY)));
+  });
+}
+
+test("the debug dump has what is in the namespace, and no Secret", async () => {
+  const edge: RestEdge = await startRestEdge("bun", { KUBECONFIG: tenancy.cluster.kubeconfigPath });
+  const { json, text } = await edge.call("GET /api/v1/debug/resources");
+  const dump = json as Record<string, { metadata: { name: string } }[]>;
+  const namesOf = (key: string) => dump[key]?.map(({ metadata }) => metadata.name) ?? [];
+  assert.ok(namesOf("configMaps").includes("c"));
+  assert.ok(namesOf("workloads").includes("app"));
+  assert.ok(namesOf("networkPolicies").length > 0);
+  for (const form of [SECRET, Buffer.from(SECRET).toString("base64"), "managedFields"])
+    assert.not.ok(text.includes(form));
+  await edge.stop();
+});
+
+test.after(() => tenancy?.stop());
+
+test.run();
