@@ -2,8 +2,9 @@ import { networkPolicies, pods } from "../crds/client/built-in-resources.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
 import { startInformer } from "../crds/client/informer.ts";
 import type { ListWatchState } from "../crds/client/list-watch-state.ts";
+import { shareEqualParts } from "../crds/client/share-equal-parts.ts";
 import { claims, pools, workloads } from "../crds/kinds.ts";
-import type { KubernetesObject, NetworkPolicy } from "../crds/kubernetes.ts";
+import type { KubernetesObject, NetworkPolicy, Pod } from "../crds/kubernetes.ts";
 import { annotation, label } from "../crds/labels.ts";
 import type { Log } from "../crds/log.ts";
 import { pairKey } from "./claim/find-rival.ts";
@@ -86,6 +87,8 @@ export function startOperator(options: OperatorOptions): Operator {
       ...follow("pods"),
       resource: pods,
       labelSelector: managed,
+      transform: shareEqualParts<Pod>(),
+      pageSize: 250,
       indexes: {
         claimUid: (pod) => pod.metadata.annotations?.[annotation.claimUid],
         workload: (pod) => pod.metadata.labels?.[label.workload],

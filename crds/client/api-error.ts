@@ -11,13 +11,14 @@ export class ApiError extends Error {
   /** The HTTP status. */
   readonly status: number;
   readonly reason: string;
-  readonly details: StatusDetails | undefined;
+  /** What the server says of the fields; not `details`, which test runners take for their own text. */
+  readonly statusDetails: StatusDetails | undefined;
 
   constructor(message: string, fields: { status: number; reason: string; details?: StatusDetails | undefined }) {
     super(message);
     this.status = fields.status;
     this.reason = fields.reason;
-    this.details = fields.details;
+    this.statusDetails = fields.details;
   }
 }
 

@@ -10,7 +10,7 @@ const meanings: readonly [RegExp, (context: { name: string; line: string }) => H
     /previous terminated container .* not found/,
     ({ name }) => new HttpError(404, `instance ${quote(name)} has no previous run: its container never restarted`),
   ],
-  [/\(NotFound\)|pods? "[^"]*" not found/, ({ name }) => instanceNotFound(name)],
+  [/pods? "[^"]*" not found/, ({ name }) => instanceNotFound(name)],
   [
     /OCI runtime exec failed|executable file not found|failed to start exec|exec format error/,
     ({ line }) =>
@@ -20,16 +20,21 @@ const meanings: readonly [RegExp, (context: { name: string; line: string }) => H
       ),
   ],
   [
-    /waiting to start|ContainerCreating|PodInitializing|container not found|container .* is not (?:running|valid|available)|completed pod|does not have a host assigned|is not running|is terminated/,
+    /waiting to start|pod does not exist|ContainerCreating|PodInitializing|container not found|container .* is not (?:running|valid|available)|completed pod|does not have a host assigned|is not running|is terminated/,
     ({ name, line }) => new HttpError(409, `instance ${quote(name)} does not run at the moment: ${reasonOf(line)}`),
   ],
   [
-    /error dialing backend|Get "https:\/\/[^"]*containerLogs/,
+    /error dialing backend|Get "https:\/\/[^"]*containerLogs|could not find the requested resource \( pods\/log/,
     ({ name }) => new HttpError(503, `the node of instance ${quote(name)} cannot be reached`, { headers: RETRY }),
   ],
   [
     /Unable to connect to the server|The connection to the server|currently unable to handle|i\/o timeout|TLS handshake|ServiceUnavailable/,
     () => new HttpError(503, "the cluster cannot be reached at the moment; try again shortly", { headers: RETRY }),
+  ],
+  [
+    /error stream protocol|unable to upgrade connection|connection reset|unexpected EOF|lost connection/,
+    ({ name }) =>
+      new HttpError(503, `the connection to instance ${quote(name)} broke; a command may have run`, { headers: RETRY }),
   ],
   [
     /\(Forbidden\)|\(Unauthorized\)|must be logged in/,

@@ -99,7 +99,7 @@ test("apply conflicts over a field that another manager owns, names both, and ta
   const conflict = await failure(client.apply(configMaps, theirs, { fieldManager: "two" }));
   assert.ok(isConflict(conflict));
   assert.match(conflict.message, /"one".*\.data\.a/);
-  assert.is(conflict.details?.causes?.[0]?.field, ".data.a");
+  assert.is(conflict.statusDetails?.causes?.[0]?.field, ".data.a");
   const forced = await client.apply(configMaps, theirs, { fieldManager: "two", force: true });
   assert.equal(forced.data, { a: "2", b: "1" });
   const dropped = await client.apply(configMaps, configMap("owned"), { fieldManager: "one" });
@@ -118,7 +118,7 @@ test("refusals name what they are about", async () => {
   const invalid = await failure(client.create(configMaps, configMap("Not_A_Name")));
   assert.equal([invalid.status, invalid.reason], [422, "Invalid"]);
   assert.match(invalid.message, 'ConfigMap "Not_A_Name" is invalid: metadata.name');
-  assert.is(invalid.details?.causes?.[0]?.field, "metadata.name");
+  assert.is(invalid.statusDetails?.causes?.[0]?.field, "metadata.name");
   const nowhere = await failure(client.create(configMaps, { metadata: { name: "x", namespace: "nowhere" } }));
   assert.is(nowhere.message, 'namespaces "nowhere" not found');
   const path = "/apis/no.such.group/v1";

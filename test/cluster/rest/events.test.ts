@@ -8,6 +8,7 @@ import { eventually, type RestEdge, startRestEdge } from "./rest-edge.ts";
 
 const test = suite("events of a real API server");
 let tenancy: Tenancy;
+let edge: RestEdge;
 
 interface Message {
   id: string;
@@ -34,7 +35,7 @@ async function listen(edge: RestEdge, query: string) {
 
 for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
   test(`${runtime}: claims, pods and releases are told, also after the API server was away`, async () => {
-    const edge = await startRestEdge(runtime, { KUBECONFIG: tenancy.cluster.kubeconfigPath });
+    edge = await startRestEdge(runtime, { KUBECONFIG: tenancy.cluster.kubeconfigPath });
     const claim = (tenant: string) =>
       edge.call("POST /api/v1/tenants/{id}/claim", {
         path: `/api/v1/tenants/${tenant}/claim`,
@@ -100,6 +101,7 @@ for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
   });
 }
 
+test.after.each(() => edge.stop());
 test.after(() => tenancy?.stop());
 
 test.run();

@@ -8,13 +8,14 @@ import { eventually, KEY, type RestEdge, startRestEdge } from "./rest-edge.ts";
 
 const test = suite("every route on a real API server");
 let tenancy: Tenancy;
+let edge: RestEdge;
 
 const SECRET = "s3cr3t-value-of-a-secret";
 const spec = { image: { ref: "simulated/hello:1" } };
 const trigger = { type: "webhook", workloadRef: "app", tenant: { static: "a" }, config: { path: "/hooks/a" } };
 const isPublic = ["GET /api/v1/health", "GET /api/v1/stats", "GET /ws"];
 
-/** A request of a kind; `{instance}` in its path is the pod of tenant a. */
+/** A request of a kind; `{instance}` in it is the pod of tenant a, `$runtime` the runtime. */
 interface Try {
   path?: string;
   body?: unknown;
@@ -27,8 +28,8 @@ const routes: [route: string, tries: { success: Try; missing?: Try; bad?: Try; e
   [
     "POST /api/v1/workloads",
     {
-      success: { body: { name: "new", spec } },
-      bad: { body: { name: "new", spec: {} } },
+      success: { body: { name: "$runtime", spec } },
+      bad: { body: { name: "$runtime", spec: {} } },
       expected: "201 - 400 401 401 503",
     },
   ],
@@ -36,7 +37,7 @@ const routes: [route: string, tries: { success: Try; missing?: Try; bad?: Try; e
   [
     "GET /api/v1/workloads/{name}",
     {
-      success: at("/workloads/new"),
+      success: at("/workloads/$runtime"),
       missing: at("/workloads/none"),
       bad: at("/workloads/A"),
       expected: "200 404 400 401 401 503",
@@ -45,16 +46,16 @@ const routes: [route: string, tries: { success: Try; missing?: Try; bad?: Try; e
   [
     "PUT /api/v1/workloads/{name}",
     {
-      success: { ...at("/workloads/new"), body: { spec } },
+      success: { ...at("/workloads/$runtime"), body: { spec } },
       missing: { ...at("/workloads/none"), body: { spec } },
-      bad: { ...at("/workloads/new"), body: { spec, more: 1 } },
+      bad: { ...at("/workloads/$runtime"), body: { spec, more: 1 } },
       expected: "200 404 400 401 401 503",
     },
   ],
   [
     "GET /api/v1/workloads/{name}/snapshots",
     {
-      success: at("/workloads/new/snapshots"),
+      success: at("/workloads/$runtime/snapshots"),
       missing: at("/workloads/none/snapshots"),
       bad: at("/workloads/A/snapshots"),
       expected: "200 404 400 401 401 503",
@@ -63,7 +64,7 @@ const routes: [route: string, tries: { success: Try; missing?: Try; bad?: Try; e
   [
     "DELETE /api/v1/workloads/{name}",
     {
-      success: at("/workloads/new"),
+      success: at("/workloads/$runtime"),
       missing: at("/workloads/none"),
       bad: at("/workloads/A"),
       expected: "200 404 400 401 401 503",
@@ -190,13 +191,13 @@ test.before(async () => {
 
 for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
   test(`${runtime}: every route answers as it should and as it is documented`, async () => {
-    const edge = await startRestEdge(runtime, { KUBECONFIG: tenancy.cluster.kubeconfigPath });
+    edge = await startRestEdge(runtime, { KUBECONFIG: tenancy.cluster.kubeconfigPath });
     const seen = new Map<string, string[]>();
     let instance = "none";
     const run = async (route: string, one: Try | undefined, key: { key?: string | undefined } = {}) => {
       if (one === undefined) return "-";
-      const path = one.path?.replace("{instance}", instance);
-      const { status, json, text } = await edge.call(route, { ...one, ...(path !== undefined && { path }), ...key });
+      const filled = JSON.stringify(one).replaceAll("{instance}", instance).replaceAll("$runtime", runtime);
+      const { status, json, text } = await edge.call(route, { ...(JSON.parse(filled) as Try), ...key });
       if (route === "POST /api/v1/tenants/{id}/claim" && status === 201) {
         instance = (json as { instanceId: string }).instanceId;
         await eventually(
@@ -238,7 +239,7 @@ for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
 }
 
 test("the debug dump has what is in the namespace, and no Secret", async () => {
-  const edge: RestEdge = await startRestEdge("bun", { KUBECONFIG: tenancy.cluster.kubeconfigPath });
+  edge = await startRestEdge("bun", { KUBECONFIG: tenancy.cluster.kubeconfigPath });
   const { json, text } = await edge.call("GET /api/v1/debug/resources");
   const dump = json as Record<string, { metadata: { name: string } }[]>;
   const namesOf = (key: string) => dump[key]?.map(({ metadata }) => metadata.name) ?? [];
@@ -250,6 +251,7 @@ test("the debug dump has what is in the namespace, and no Secret", async () => {
   await edge.stop();
 });
 
+test.after.each(() => edge.stop());
 test.after(() => tenancy?.stop());
 
 test.run();

@@ -157,7 +157,10 @@ test("createClusterClient throws what the API server says", async () => {
     code: 422,
     details,
   });
-  assert.equal([error.status, error.reason, error.message, error.details], [422, "Invalid", "it is too long", details]);
+  assert.equal(
+    [error.status, error.reason, error.message, error.statusDetails],
+    [422, "Invalid", "it is too long", details],
+  );
 });
 
 test("createClusterClient throws what another server says, with what was asked", async () => {

@@ -32,6 +32,9 @@ case $pod in
   ended) echo 'error: unable to upgrade connection: container not found ("workload")' >&2; exit 1;;
   first-run) echo 'Error from server (BadRequest): previous terminated container "workload" in pod "first-run" not found' >&2; exit 1;;
   no-node) echo 'Error from server: error dialing backend: dial tcp 10.1.2.3:10250: connect: connection refused' >&2; exit 1;;
+  no-kubelet) echo 'Error from server (NotFound): the server could not find the requested resource ( pods/log no-kubelet)' >&2; exit 1;;
+  broken) echo 'error: error stream protocol error: unknown error' >&2; exit 1;;
+  not-yet) echo 'error: unable to upgrade connection: pod does not exist' >&2; exit 1;;
   no-cluster) echo 'E1121 12:57:21.4 memcache.go:265] "Unhandled Error"' >&2
     echo 'The connection to the server 10.9.9.9:6443 was refused - did you specify the right host or port?' >&2; exit 1;;
   forbidden) echo 'Error from server (Forbidden): pods "forbidden" is forbidden: User "system:serviceaccount:x:y" cannot create resource "pods/exec"' >&2; exit 1;;

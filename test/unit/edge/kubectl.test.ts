@@ -53,6 +53,9 @@ test("each failure of kubectl is a status with words that help, and nothing inte
     ["starting", 409, /instance "starting" does not run at the moment: .*waiting to start: ContainerCreating/],
     ["ended", 409, /instance "ended" does not run at the moment: container not found/],
     ["no-node", 503, /the node of instance "no-node" cannot be reached$/],
+    ["no-kubelet", 503, /the node of instance "no-kubelet" cannot be reached$/],
+    ["broken", 503, /the connection to instance "broken" broke; a command may have run$/],
+    ["not-yet", 409, /instance "not-yet" does not run at the moment: pod does not exist$/],
     ["no-cluster", 503, /the cluster cannot be reached at the moment; try again shortly$/],
     ["forbidden", 500, /allow its account to create pods\/exec and to get pods\/log$/],
     [
