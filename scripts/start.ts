@@ -1,5 +1,5 @@
 // npm start: a cluster (unless one is named), the resource kinds, the operator, the edge, and a first claim. Ctrl-C stops what it started.
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { parseArgs } from "node:util";
 import { createClusterClient } from "../crds/client/cluster-client.ts";
 import { loadClusterConfig } from "../crds/client/load-cluster-config.ts";
@@ -53,8 +53,7 @@ try {
 await stop();
 
 async function start(): Promise<void> {
-  const kubeconfigPath = await progress.step("cluster", findCluster);
-  const env = { ...process.env, KUBECONFIG: kubeconfigPath };
+  const env = { ...process.env, ...(await progress.step("cluster", findCluster)) };
   const namespace = process.env.TENANCY_NAMESPACE ?? "tenancy";
   stopping.signal.throwIfAborted();
 
@@ -92,15 +91,16 @@ async function installAll(env: NodeJS.ProcessEnv, namespace: string): Promise<vo
   }
 }
 
-async function findCluster(): Promise<string> {
-  if (values.context !== undefined) return contextKubeconfig(values.context);
+/** Where the cluster is, as environment variables; the edge runs kubectl for logs and exec. */
+async function findCluster(): Promise<{ KUBECONFIG: string; PATH?: string }> {
+  if (values.context !== undefined) return { KUBECONFIG: await contextKubeconfig(values.context) };
   const cluster = await upLocalCluster({ name: values.name, log: progress.detail });
   if (!cluster.wasRunning) {
     undo = () => progress.step("local cluster down", async () => void (await downLocalCluster({ name: values.name })));
   }
   progress.detail(`Kubernetes ${cluster.version}, KUBECONFIG=${cluster.kubeconfigPath}`);
   progress.detail("its network plugin enforces no network policy: they are created, and close nothing here");
-  return cluster.kubeconfigPath;
+  return { KUBECONFIG: cluster.kubeconfigPath, PATH: `${process.env.PATH}:${dirname(cluster.kubectlPath)}` };
 }
 
 async function stop(): Promise<void> {
