@@ -9,6 +9,8 @@ import { instanceNameRule } from "./instance-name-rule.ts";
 import type { InstanceServices } from "./instance-services.ts";
 
 const MAX_SECONDS = 3600;
+/** One argument of a process can have 128 KiB on Linux, and kubectl sends them all in an address. */
+const MAX_COMMAND_BYTES = 100_000;
 
 // A process's argument cannot hold a NUL.
 const argument = v.pipe(
@@ -21,6 +23,10 @@ const execBody = v.strictObject({
     v.minLength(1, 'must name a program, as in ["ls", "-l"]; it has no entry'),
     v.check(([program]) => program !== "", "must start with the name of a program, not with an empty string"),
     v.maxLength(1024, "must have at most 1024 entries"),
+    v.check(
+      (command) => Buffer.byteLength(command.join("")) <= MAX_COMMAND_BYTES,
+      `must have at most ${MAX_COMMAND_BYTES} bytes in all; write more into the instance in pieces`,
+    ),
   ),
   timeoutSeconds: v.optional(
     v.pipe(

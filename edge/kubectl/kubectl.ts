@@ -59,13 +59,13 @@ export function createKubectl(options: {
   return {
     problem,
     async start(parameters, { isEndless = false } = {}) {
+      const found = await problem();
+      if (found !== undefined) throw new HttpError(503, found);
       if (running.size >= MAX_AT_ONCE) {
         throw new HttpError(503, `${MAX_AT_ONCE} commands and log streams run already; try again when one has ended`, {
           headers: { "retry-after": "1" },
         });
       }
-      const found = await problem();
-      if (found !== undefined) throw new HttpError(503, found);
       const child = spawn(command, ["--namespace", namespace, ...parameters], {
         env: ownEnv,
         stdio: ["ignore", "pipe", "pipe"],
@@ -74,7 +74,10 @@ export function createKubectl(options: {
         stdout: child.stdout,
         stderr: child.stderr,
         ended: new Promise((resolve, reject) => {
-          child.once("error", (cause) => reject(new Error(`Cannot run ${command}: ${cause.message}`, { cause })));
+          child.once("error", (cause) => {
+            usable = undefined;
+            reject(new Error(`Cannot run ${command}: ${cause.message}`, { cause }));
+          });
           child.once("close", (code) => resolve(code ?? undefined));
         }),
         kill() {

@@ -12,6 +12,8 @@ export interface ArchiveCheckOptions {
   readonly limits: ArchiveLimits;
   /** @default false */
   readonly leaveOutPipes?: boolean | undefined;
+  /** Called when the archive's end is there. What comes after it is still looked at. */
+  readonly onEnd?: (() => void) | undefined;
   /** What becomes of an entry on its way; undefined leaves it out, with its content. @default it stays as it is */
   readonly rewrite?: ((entry: TarEntry) => TarEntry | undefined) | undefined;
 }
@@ -85,6 +87,7 @@ export function createArchiveCheck(options: ArchiveCheckOptions): ArchiveCheck {
       if (header !== undefined) throw new ArchiveError("Corrupt", "it goes on after its end");
       put(Buffer.alloc(2 * BLOCK));
       state = "ended";
+      options.onEnd?.();
     } else if (header === undefined) {
       if (longName.path !== undefined || longName.target !== undefined) {
         throw new ArchiveError("Corrupt", "it ends with a name without an entry");

@@ -2,6 +2,7 @@ import { createHash, randomBytes } from "node:crypto";
 import type { Writable } from "node:stream";
 import type { Exec } from "../../crds/client/exec.ts";
 import { ArchiveError } from "./archive-error.ts";
+import { createArchiveSource } from "./archive-source.ts";
 import { collectOutput } from "./collect-output.ts";
 import { ExecFailure } from "./exec-failure.ts";
 import { fedScript } from "./fed-script.ts";
@@ -37,11 +38,11 @@ export interface ArchiveStore {
     options: StoreCall & { describe: () => SnapshotDescription },
   ): Promise<SnapshotMetadata>;
   /**
-   * Writes an archive to `stdout`: lines of metadata first, then an empty line, then its bytes, which are not checked yet.
+   * Writes an archive to a stream and ends it; a failure destroys the stream.
    *
-   * @returns false when there is none
+   * @returns what was recorded of the archives that may be this one, of which one has its SHA-256; undefined when there is none
    */
-  read(key: SnapshotKey, stdout: Writable, options: StoreCall): Promise<boolean>;
+  read(key: SnapshotKey, archive: Writable, options: StoreCall): Promise<SnapshotMetadata[] | undefined>;
   /**
    * What is beside the archive; undefined when there is no archive.
    *
@@ -94,13 +95,23 @@ export function createArchiveStore(options: {
       return metadata;
     },
 
-    async read(key, stdout, { signal, timeoutMs }) {
+    async read(key, archive, { signal, timeoutMs }) {
       checkSnapshotKey(key);
       const words = [key.tenantId, key.workloadRef];
       const target = storeCommand(folder, { script: storeScripts.read, words, limitMs: timeoutMs });
-      const { exitCode, stderr } = await exec({ ...target, stdout, signal, timeoutMs, maxSilenceMs });
-      if (exitCode !== 0 && exitCode !== NO_ARCHIVE) throw failure("read the archive", { exitCode, stderr });
-      return exitCode === 0;
+      const source = createArchiveSource(archive);
+      const { stdin, stdout } = source;
+      try {
+        const { exitCode, stderr } = await exec({ ...target, stdin, stdout, signal, timeoutMs, maxSilenceMs });
+        if (exitCode !== 0 && exitCode !== NO_ARCHIVE) throw failure("read the archive", { exitCode, stderr });
+        if (exitCode === 0) return await source.end();
+        archive.destroy();
+        return undefined;
+      } catch (error) {
+        const first = archive.errored ?? stdout.errored ?? error;
+        archive.destroy(first as Error);
+        throw first;
+      }
     },
 
     async stat(key, call) {

@@ -14,8 +14,7 @@ import { overlayRoots } from "./overlay-roots.ts";
 import { RESTORE_GATE, TOOLS_IMAGE_BUSYBOX } from "./pod-tools.ts";
 import { createRestorePlan } from "./restore-plan.ts";
 import type { SnapshotKey } from "./snapshot-key.ts";
-import { parseSnapshotMetadata, type SnapshotMetadata } from "./snapshot-metadata.ts";
-import { createLineTaker } from "./take-lines.ts";
+import type { SnapshotMetadata } from "./snapshot-metadata.ts";
 
 export interface RestoreOverlayOptions {
   readonly exec: Exec;
@@ -68,7 +67,6 @@ export async function restoreOverlay(options: RestoreOverlayOptions): Promise<Sn
   const stop = new AbortController();
   const signal = AbortSignal.any([options.signal, stop.signal]);
   const plan = createRestorePlan({ roots, maxRememberedBytes: limits.maxRememberedBytes });
-  const head = createLineTaker((line) => line === "");
   const hash = createHash("sha256");
   const digest = new Transform({
     transform(chunk: Buffer, _encoding, callback) {
@@ -77,27 +75,20 @@ export async function restoreOverlay(options: RestoreOverlayOptions): Promise<Sn
     },
   });
   const check = createArchiveCheck({ roots, limits, rewrite: plan.rewrite });
-  const archive = pipeline(head.stream, digest, createGunzip(), check.stream, ignore);
+  const archive = pipeline(digest, createGunzip(), check.stream, ignore);
 
-  const source = store.read(key, head.stream, { signal, timeoutMs }).then((isThere) => {
-    if (!isThere) throw new NoArchive();
-    head.stream.end();
-  });
-  const read = source.catch((error: unknown) => {
-    head.stream.destroy(head.stream.errored ?? (error as Error));
-    throw error;
+  const read = store.read(key, digest, { signal, timeoutMs }).then((recorded) => {
+    if (recorded === undefined) throw new NoArchive();
+    return recorded;
   });
   read.catch(ignore);
   let metadata: SnapshotMetadata | undefined;
 
   async function* input(): AsyncGenerator<Uint8Array> {
     yield* frames(archive);
-    await read;
+    const recorded = await read;
     const sum = hash.digest("hex");
-    metadata = head
-      .lines()
-      ?.map(parseSnapshotMetadata)
-      .find((recorded) => recorded?.sha256 === sum);
+    metadata = recorded.find(({ sha256 }) => sha256 === sum);
     if (metadata === undefined) throw new ArchiveError("Corrupt", "its SHA-256 is not the one that was recorded");
     yield END;
     yield* frames(plan.directoryTimes());
@@ -115,7 +106,7 @@ export async function restoreOverlay(options: RestoreOverlayOptions): Promise<Sn
     return metadata;
   } catch (error) {
     stop.abort(error);
-    head.stream.destroy();
+    digest.destroy();
     const first = await read.then(
       () => error,
       (cause: unknown) => (cause instanceof NoArchive ? cause : error),

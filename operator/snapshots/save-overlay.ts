@@ -8,6 +8,7 @@ import type { ArchiveStore } from "./archive-store.ts";
 import { ExecFailure } from "./exec-failure.ts";
 import { type OverlayPod, overlayCommand } from "./overlay-pod.ts";
 import { overlayRoots } from "./overlay-roots.ts";
+import { awaitReceipt, createReceipt } from "./receipt.ts";
 import type { SnapshotKey } from "./snapshot-key.ts";
 import type { SnapshotMetadata } from "./snapshot-metadata.ts";
 import { createLineTaker } from "./take-lines.ts";
@@ -32,7 +33,8 @@ const maxSilenceMs = 60_000;
 
 const script = `b="$1"; cd "$2" || exit 1; shift 2
 echo "$("$b" id -u) $("$b" id -g)"
-exec "$b" tar c -f - -- "$@"`;
+"$b" tar c -f - -- "$@" || exit $?
+${awaitReceipt}`;
 
 /**
  * Saves the overlay directories of a running pod, as one archive in the place of the one before.
@@ -50,19 +52,22 @@ export async function saveOverlay(options: SaveOverlayOptions): Promise<Snapshot
   const stop = new AbortController();
   const signal = AbortSignal.any([options.signal, stop.signal]);
   const owner = createLineTaker(() => true);
-  const check = createArchiveCheck({ roots, limits, leaveOutPipes: true });
+  const receipt = createReceipt();
+  const check = createArchiveCheck({ roots, limits, leaveOutPipes: true, onEnd: receipt.give });
   // The fastest level: of text it makes a third more than the default, in a third of the time.
   const gzip = createGzip({ level: zlib.Z_BEST_SPEED });
   const finished = pipeline(owner.stream, check.stream, gzip, ignore);
 
   const target = overlayCommand(pod, script, roots);
-  const source = exec({ ...target, stdout: owner.stream, signal, timeoutMs, maxSilenceMs }).then((result) => {
-    if (result.exitCode !== 0 && !onlyVanished(result.stderr)) {
-      const said = result.stderr.trim() || `exit code ${result.exitCode}`;
-      throw new ExecFailure(`Cannot save the overlay directories: ${said}`, { exitCode: result.exitCode });
-    }
-    owner.stream.end();
-  });
+  const source = exec({ ...target, stdin: receipt.stdin, stdout: owner.stream, signal, timeoutMs, maxSilenceMs }).then(
+    (result) => {
+      if (result.exitCode !== 0 && !onlyVanished(result.stderr)) {
+        const said = result.stderr.trim() || `exit code ${result.exitCode}`;
+        throw new ExecFailure(`Cannot save the overlay directories: ${said}`, { exitCode: result.exitCode });
+      }
+      owner.stream.end();
+    },
+  );
   const failed = source.catch((error: unknown) => {
     // What the archive is refused for is the reason; that its stream then ended is not.
     owner.stream.destroy(check.stream.errored ?? owner.stream.errored ?? (error as Error));

@@ -1,3 +1,5 @@
+import { awaitReceipt } from "./receipt.ts";
+
 /** The exit code for an archive that is not there. */
 export const NO_ARCHIVE = 44;
 
@@ -50,14 +52,20 @@ code=$?
 [ $code = 0 ] || drop
 ( exit $code )`),
 
-  /** `<tenant> <workload>`; writes the lines of metadata, an empty line and the archive. Exit code 44: there is none. */
+  /**
+   * `<tenant> <workload>`; writes the archive's size, the lines of metadata, an empty line and the archive, and ends when it has read
+   * the receipt. Exit code 44: there is none.
+   */
   read: script(`
 archive="$root/$3/$4.tar.gz"
 find_archive
 exec 3< "$archive" || exit 1
+size="$("$b" stat -L -c %s /proc/self/fd/3)" || exit 1
+echo "$size"
 "$b" cat "$archive".????????????????.json || exit 1
 echo
-exec "$b" cat <&3`),
+"$b" cat <&3 || exit 1
+[ "$size" = 0 ] || ${awaitReceipt}`),
 
   /** `<tenant> <workload>`; writes the archive's size and then the lines of metadata. Exit code 44: there is none. */
   stat: script(`

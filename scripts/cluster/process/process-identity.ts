@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 
 /** A process as it can be found again without being mistaken for a later one with the same pid. */
 export interface ProcessIdentity {
@@ -17,7 +17,8 @@ export function readProcessIdentity(pid: number): ProcessIdentity | undefined {
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   const state = fields[0];
   const startTime = Number(fields[19]);
-  if (state === "Z" || state === "X" || !Number.isFinite(startTime)) return undefined;
+  if (state === "X" || !Number.isFinite(startTime)) return undefined;
+  if (state === "Z" && !hasOtherThreads(pid)) return undefined;
   return { pid, startTime, bootId: readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim() };
 }
 
@@ -25,6 +26,16 @@ export function readProcessIdentity(pid: number): ProcessIdentity | undefined {
 export function isRunning(identity: ProcessIdentity): boolean {
   const now = readProcessIdentity(identity.pid);
   return now !== undefined && now.startTime === identity.startTime && now.bootId === identity.bootId;
+}
+
+/** A process whose first thread has ended already holds its sockets until the last one has. */
+function hasOtherThreads(pid: number): boolean {
+  try {
+    return readdirSync(`/proc/${pid}/task`).length > 1;
+  } catch (error) {
+    if (["ENOENT", "ESRCH"].includes((error as NodeJS.ErrnoException).code ?? "")) return false;
+    throw error;
+  }
 }
 
 function readIfThere(path: string): string | undefined {

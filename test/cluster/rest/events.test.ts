@@ -101,7 +101,7 @@ for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
   });
 }
 
-test.after.each(() => edge.stop());
+test.after.each(async () => void (await edge.stop()));
 test.after(() => tenancy?.stop());
 
 test.run();

@@ -238,6 +238,26 @@ for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
   });
 }
 
+for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
+  test(`${runtime}: a server without kubectl says so at its start and in the answer, and serves the rest`, async () => {
+    edge = await startRestEdge(runtime, { KUBECONFIG: tenancy.cluster.kubeconfigPath, PATH: "/nowhere" });
+    await eventually(() =>
+      edge.process.lines.some((line) => line.includes("logs and exec of instances cannot be served")),
+    );
+    const claim = { path: `/api/v1/tenants/${runtime}-k/claim`, body: { workload: "app" } };
+    const { json } = await edge.call("POST /api/v1/tenants/{id}/claim", claim);
+    const path = `/api/v1/instances/${(json as { instanceId: string }).instanceId}`;
+    for (const answer of [
+      await edge.call("GET /api/v1/instances/{id}/logs", { path: `${path}/logs` }),
+      await edge.call("POST /api/v1/instances/{id}/exec", { path: `${path}/exec`, body: { command: ["true"] } }),
+    ]) {
+      assert.is(answer.status, 503, answer.text);
+      assert.match(answer.text, "this server has no kubectl, which logs and exec need; install kubectl 1.20 or newer");
+    }
+    assert.equal(edge.problems, []);
+  });
+}
+
 test("the debug dump has what is in the namespace, and no Secret", async () => {
   edge = await startRestEdge("bun", { KUBECONFIG: tenancy.cluster.kubeconfigPath });
   const { json, text } = await edge.call("GET /api/v1/debug/resources");
@@ -251,7 +271,7 @@ test("the debug dump has what is in the namespace, and no Secret", async () => {
   await edge.stop();
 });
 
-test.after.each(() => edge.stop());
+test.after.each(async () => void (await edge.stop()));
 test.after(() => tenancy?.stop());
 
 test.run();

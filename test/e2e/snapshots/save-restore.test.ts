@@ -1,10 +1,12 @@
 // @limit 300
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { Writable } from "node:stream";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { pods } from "../../../crds/client/built-in-resources.ts";
 import { TOOLS_CONTAINER } from "../../../operator/snapshots/pod-tools.ts";
+import { awaitReceipt, createReceipt } from "../../../operator/snapshots/receipt.ts";
 import { SNAPSHOTS_CONTAINER, SNAPSHOTS_NAME } from "../../../operator/snapshots/snapshots-names.ts";
 import { findStaticBusybox } from "../../../scripts/cluster/images/busybox.ts";
 import { importImages } from "../../../scripts/cluster/images.ts";
@@ -181,6 +183,34 @@ async function untilAnswer<T>(ask: () => Promise<T>): Promise<T> {
   if (answer === undefined) throw new Error("no answer");
   return answer.value;
 }
+
+test("gets all of an output from a command that waits for its receipt, however slowly it is taken", async ({
+  stage,
+}) => {
+  const total = 40 * 1024 * 1024;
+  await stage.createPod("slow-a");
+  const read = async (pauseBefore: number): Promise<number> => {
+    const receipt = createReceipt();
+    let taken = 0;
+    let paused = false;
+    const stdout = new Writable({
+      write(chunk: Buffer, _encoding, callback) {
+        taken += chunk.length;
+        if (taken === total) receipt.give();
+        if (paused || taken < total - pauseBefore) return callback();
+        paused = true;
+        setTimeout(callback, 12_000);
+      },
+    });
+    const script = `/.tenancy/busybox head -c ${total} /dev/zero; ${awaitReceipt}`;
+    const command = ["/.tenancy/busybox", "sh", "-c", script];
+    const target = { namespace, pod: "slow-a", container: "workload", command };
+    await stage.exec({ ...target, stdin: receipt.stdin, stdout, timeoutMs: 60_000 });
+    return taken;
+  };
+  const pauses = [1, 4, 10, 12].map((megabytes) => read(megabytes * 1024 * 1024));
+  assert.equal(await Promise.all(pauses), [total, total, total, total]);
+});
 
 test("runs its commands in an init container that runs", async ({ stage }) => {
   await stage.createPod("init-a", { restoreAs: { uid: 1234, gid: 4321 } });

@@ -42,28 +42,30 @@ function write(store: ArchiveStore, content: string, to = key) {
 
 async function read(store: ArchiveStore, from = key): Promise<string | undefined> {
   const parts: Buffer[] = [];
-  const stdout = new Writable({
+  const archive = new Writable({
     write(chunk: Buffer, _encoding, callback) {
       parts.push(chunk);
       callback();
     },
   });
-  return (await store.read(from, stdout, call)) ? Buffer.concat(parts).toString("utf8") : undefined;
+  const recorded = await store.read(from, archive, call);
+  if (recorded === undefined) return undefined;
+  const content = Buffer.concat(parts).toString("utf8");
+  const digest = createHash("sha256").update(content).digest("hex");
+  assert.ok(recorded.some(({ sha256 }) => sha256 === digest));
+  return content;
 }
 
 /** The archive, when it and what is beside it fit together. */
 async function readWhole(store: ArchiveStore): Promise<string | undefined> {
-  const text = await read(store);
+  const content = await read(store);
   const metadata = await store.stat(key, call);
-  if (text === undefined) {
+  if (content === undefined) {
     assert.is(metadata, undefined);
     return undefined;
   }
-  const content = text.slice(text.indexOf("\n\n") + 2);
-  const digest = createHash("sha256").update(content).digest("hex");
-  assert.is(metadata?.sha256, digest);
+  assert.is(metadata?.sha256, createHash("sha256").update(content).digest("hex"));
   assert.is(metadata?.sizeBytes, content.length);
-  assert.ok(text.slice(0, text.indexOf("\n\n")).includes(digest));
   return content;
 }
 
@@ -97,7 +99,7 @@ test("keeps tenants and workloads apart, and takes no other names for them", asy
     { tenantId: "x-.-y", workloadRef: "b" },
   ];
   for (const each of keys) await write(store, `of ${each.tenantId}/${each.workloadRef}`, each);
-  for (const each of keys) assert.match((await read(store, each)) ?? "", `\n\nof ${each.tenantId}/${each.workloadRef}`);
+  for (const each of keys) assert.is(await read(store, each), `of ${each.tenantId}/${each.workloadRef}`);
   assert.is((await store.list(call)).length, keys.length);
   writeFileSync(join(root, "secret.tar.gz"), "secret");
   for (const tenantId of ["..", ".", "", "a/b", "a/../b", "-a", "a\n", "$(id)", "x".repeat(64)]) {
@@ -129,6 +131,8 @@ test("fails when an archive has changed, has lost what is beside it, or the volu
   await write(store, "good");
   writeFileSync(join(root, "a.b/c.tar.gz.tar.gz"), "evil!");
   assert.match(String(await store.stat(key, call).catch((error: unknown) => error)), /Corrupt|has changed/);
+  writeFileSync(join(root, "a.b/c.tar.gz.tar.gz"), "");
+  assert.instance(await read(store).catch((error: unknown) => error), assert.Assertion, "no digest fits nothing");
   for (const name of readdirSync(join(root, "a.b"))) if (name.endsWith(".json")) rmSync(join(root, "a.b", name));
   assert.match(String(await store.stat(key, call).catch((error: unknown) => error)), /has changed/);
   assert.match(String(await read(store).catch((error: unknown) => error)), /ExecFailure: Cannot read the archive/);
