@@ -10,8 +10,8 @@ export interface Receipt {
 /**
  * The last line of a script whose output must arrive whole: it reads the receipt.
  *
- * containerd drops the output that nobody has taken soon after a command has ended, and reports success (tried: 40 MiB read by somebody
- * who paused for 12 s before the last ten came without their end, exit code 0; with a receipt, whole in ten of ten).
+ * Output that nobody has taken soon after a command has ended is dropped, and success reported: of ten reads of 40 MiB that paused for
+ * 12 s before the last, two came without their end and with exit code 0, six were cut; with a receipt, ten of ten were whole.
  */
 export const awaitReceipt = "read -r receipt";
 
