@@ -15,7 +15,7 @@ export function renderReport(report: BenchReport): string {
     lines.push(
       "",
       `scale: ${scale.pods} pods, ${scale.claims} claims: operator ${scale.rssMb.toFixed(0)} MiB (${scale.rssAfterRestartMb.toFixed(0)} MiB after a restart), ` +
-        `restart to the answer of a waiting claim ${scale.restartMs.toFixed(0)} ms, ${scale.cpuMsPerReconcile.toFixed(2)} ms of CPU a reconcile`,
+        `restart to the answer of a waiting claim ${scale.restartMs.toFixed(0)} ms (${scale.restartCpuMs.toFixed(0)} ms of its CPU), ${scale.cpuMsPerReconcile.toFixed(2)} ms of CPU a reconcile`,
     );
   }
   const counted = Object.entries(requests);

@@ -10,6 +10,8 @@ export interface ScaleResult {
   /** From the start of the operator's process to the answer to a claim that waited for it, the longest of several. */
   readonly restartMs: number;
   readonly restartSamplesMs: readonly number[];
+  /** CPU time of the operator until then, which moves less with what else the machine does. */
+  readonly restartCpuMs: number;
   /** CPU time of the operator a reconcile, in milliseconds, while claims were made. */
   readonly cpuMsPerReconcile: number;
 }

@@ -258,6 +258,8 @@ test("while the API server is away it is 503, health stays, and it all comes bac
   assert.is((await fetch(`${edge.metricsUrl}/readyz`)).status, 503);
   await cluster.apiServer.start();
   await eventually(async () => (await claim("fast", "app")).status === 201);
+  // The watches come back one after the other, and this route needs two of them.
+  await eventually(async () => (await call("GET /api/v1/stats")).status === 200);
   assert.match((await call("GET /api/v1/stats")).text, /"claims":\{"total":\d+,"byPhase":\{.*"Active":\d+/);
 });
 
