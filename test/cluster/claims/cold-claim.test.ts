@@ -62,6 +62,11 @@ test("two tenants that claim at once get two pods; Alice is not alice", async ()
 });
 
 test("a claim costs three writes: itself, the pod, the status", async () => {
+  // The answers to the writes of the claims so far, two for each, may still be on their way.
+  const patches = () =>
+    operator.requests.filter(({ verb, resource }) => verb === "patch" && resource === "tenancyclaims");
+  const claimsSoFar = [...tenancy.claims.store.values()].length;
+  await tenancy.until("the answers to all writes so far", () => patches().length === 2 * claimsSoFar);
   operator.requests.length = 0;
   const prepared = { finalizers: [finalizer.release], labels: { [label.tenant]: "counted" } };
   const claim = await tenancy.createClaim("counted", "hello", prepared);
