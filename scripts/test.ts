@@ -7,7 +7,7 @@ import { runTestFile, type TestRun } from "./test/run-test-file.ts";
 
 const kinds = {
   unit: { limitSeconds: 60, atOnce: availableParallelism() },
-  cluster: { limitSeconds: 300, atOnce: 2 },
+  cluster: { limitSeconds: 300, atOnce: 1 },
   e2e: { limitSeconds: 600, atOnce: 1 },
 } as const;
 type Kind = keyof typeof kinds;

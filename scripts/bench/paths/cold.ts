@@ -10,7 +10,6 @@ import { timedClaim } from "../load/timed-claim.ts";
 import type { Measurement } from "../report/measurement.ts";
 import { NAMESPACE, type Stage } from "../stage/stage.ts";
 import { reportEvery } from "./report-every.ts";
-import { withUsage } from "./with-usage.ts";
 
 /** Claims without a pool, in turn with bare pods that have the same containers, each gone before the next is made. */
 export async function measureCold(
@@ -30,12 +29,8 @@ export async function measureCold(
   const floorMs: number[] = [];
   try {
     await startAndEnd("warm-up");
-    const usage = await reportEvery(
-      log,
-      () => `${tally.size} of ${n} claims`,
-      () => withUsage(stage, measure),
-    );
-    return [{ path, ...tally.outcome, floorMs, usage, note: options.note }];
+    await reportEvery(log, () => `${tally.size} of ${n} claims`, measure);
+    return [{ path, ...tally.outcome, floorMs, note: options.note }];
   } finally {
     await bare.close();
   }

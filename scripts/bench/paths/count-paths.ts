@@ -11,10 +11,10 @@ import type { BenchContext } from "./bench-context.ts";
 /** The paths whose requests can be counted. */
 export type CountablePath = "existing" | "pool" | "cold";
 
-const CLAIMS = 20;
+const CLAIMS = 10;
 
 // A request is written down when it has been answered, and the operator may still be at its last one.
-const LOG_LAG_MS = 500;
+const LOG_LAG_MS = 300;
 
 const COLD = "bench-counted";
 

@@ -13,7 +13,7 @@ export interface Measurement {
   readonly missed: number;
   /** Why claims failed, and how many. */
   readonly failures: Readonly<Record<string, number>>;
-  /** CPU time of each program while it was measured, what refills the pool included. */
+  /** CPU time of each program while it was measured, what refills the pool included; only where the path leaves no pauses. */
   readonly usage?: Readonly<Record<string, ProgramUsage>>;
   /** Things done a second, where the path is a rate. */
   readonly perSecond?: number;
