@@ -10,6 +10,7 @@ import { timedClaim } from "../load/timed-claim.ts";
 import type { Measurement } from "../report/measurement.ts";
 import { NAMESPACE, type Stage } from "../stage/stage.ts";
 import { reportEvery } from "./report-every.ts";
+import { withUsage } from "./with-usage.ts";
 
 /** Claims without a pool, in turn with bare pods that have the same containers, each gone before the next is made. */
 export async function measureCold(
@@ -29,8 +30,12 @@ export async function measureCold(
   const floorMs: number[] = [];
   try {
     await startAndEnd("warm-up");
-    await reportEvery(log, () => `${tally.size} of ${n} claims`, measure);
-    return [{ path, ...tally.outcome, floorMs, note: options.note }];
+    const { machine } = await reportEvery(
+      log,
+      () => `${tally.size} of ${n} claims`,
+      () => withUsage(stage, measure),
+    );
+    return [{ path, ...tally.outcome, floorMs, machine, note: options.note }];
   } finally {
     await bare.close();
   }

@@ -19,7 +19,7 @@ export async function measureExisting({ stage, quick }: BenchContext, signal: Ab
 
   const tally = createTally("existing");
   const floorMs: number[] = [];
-  const usage = await withUsage(stage, async () => {
+  const used = await withUsage(stage, async () => {
     while (tally.size < (quick ? 1000 : 5000)) {
       signal.throwIfAborted();
       await timedClaim(edge, claim, tally);
@@ -28,5 +28,5 @@ export async function measureExisting({ stage, quick }: BenchContext, signal: Ab
       floorMs.push(performance.now() - began);
     }
   });
-  return [{ path: "existing", ...tally.outcome, floorMs, usage, note: "floor: GET /api/v1/health" }];
+  return [{ path: "existing", ...tally.outcome, floorMs, ...used, note: "floor: GET /api/v1/health" }];
 }

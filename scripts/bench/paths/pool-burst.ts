@@ -17,7 +17,7 @@ export async function measurePoolBurst(
   const tally = createTally("pool");
   const bursts = quick ? 1 : 3;
   await pool.untilFull(signal);
-  const usage = await withUsage(stage, async () => {
+  const used = await withUsage(stage, async () => {
     for (let burst = 1; burst <= bursts; burst++) {
       // So that no claim has to open a connection.
       await edge.open(CLAIMS);
@@ -29,5 +29,5 @@ export async function measurePoolBurst(
     }
   });
   const note = `${bursts} x ${CLAIMS} claims at one moment; max is when the last was answered`;
-  return [{ path: "pool-burst", ...tally.outcome, floorMs: floor.samplesMs, usage, note }];
+  return [{ path: "pool-burst", ...tally.outcome, floorMs: floor.samplesMs, ...used, note }];
 }

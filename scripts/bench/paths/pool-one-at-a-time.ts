@@ -4,6 +4,7 @@ import { timedClaim } from "../load/timed-claim.ts";
 import type { Measurement } from "../report/measurement.ts";
 import type { BenchContext } from "./bench-context.ts";
 import { reportEvery } from "./report-every.ts";
+import { withUsage } from "./with-usage.ts";
 
 const WARM_UP = 5;
 
@@ -28,13 +29,13 @@ export async function measurePool(
 
   await measure(WARM_UP, createTally("pool"));
   const floorFrom = floor.samplesMs.length;
-  await reportEvery(
+  const { machine } = await reportEvery(
     log,
     () => `${tally.size} of ${n} claims`,
-    () => measure(n, tally),
+    () => withUsage(stage, () => measure(n, tally)),
   );
   const floorMs = floor.samplesMs.slice(floorFrom);
-  return [{ path, ...tally.outcome, floorMs, note: "floor: the three bare writes in sequence" }];
+  return [{ path, ...tally.outcome, floorMs, machine, note: "floor: the three bare writes in sequence" }];
 
   async function measure(count: number, into: typeof tally): Promise<void> {
     for (let index = 0; index < count; index++) {

@@ -21,7 +21,7 @@ export async function measurePoolRate(
   const seconds = quick ? 8 : 60;
   const arrivalsMs = poissonArrivals({ perSecond: PER_SECOND, seconds, random: seededRandom(seed) });
   const tally = createTally("pool");
-  const usage = await reportEvery(
+  const used = await reportEvery(
     log,
     () => `${tally.size} of ${arrivalsMs.length} claims, ${pool.warm.readyCount()} pods ready`,
     () =>
@@ -34,5 +34,5 @@ export async function measurePoolRate(
       ),
   );
   const note = `${PER_SECOND} claims a second at random (Poisson, seed ${seed}) for ${seconds} s, timed from the intended moment, with the pool being refilled`;
-  return [{ path: "pool-rate", ...tally.outcome, floorMs: floor.samplesMs, usage, note }];
+  return [{ path: "pool-rate", ...tally.outcome, floorMs: floor.samplesMs, ...used, note }];
 }

@@ -1,4 +1,4 @@
-import { createPool } from "../fixtures/pool.ts";
+import { type BenchPool, createPool } from "../fixtures/pool.ts";
 import type { Measurement } from "../report/measurement.ts";
 import type { BenchContext } from "./bench-context.ts";
 import { withUsage } from "./with-usage.ts";
@@ -12,9 +12,10 @@ export async function measureRefill({ stage, quick }: BenchContext, signal: Abor
   const seenAt = new Map<string, number>();
   const samplesMs: number[] = [];
   let perSecond = 0;
-  const usage = await withUsage(stage, async () => {
+  let pool: BenchPool | undefined;
+  const used = await withUsage(stage, async () => {
     const began = performance.now();
-    const pool = await createPool(stage, {
+    pool = await createPool(stage, {
       name: "bench-refill",
       size,
       maxFillConcurrency: MAX_FILL_CONCURRENCY,
@@ -30,8 +31,8 @@ export async function measureRefill({ stage, quick }: BenchContext, signal: Abor
     });
     await pool.untilFull(signal);
     perSecond = size / ((performance.now() - began) / 1000);
-    await pool.remove(signal);
   });
+  await pool?.remove(signal);
   const note = `one pod a sample, ${MAX_FILL_CONCURRENCY} started at once, each ready 50 ms after its node took it`;
-  return [{ path: "refill", samplesMs, missed: 0, failures: {}, usage, perSecond, note }];
+  return [{ path: "refill", samplesMs, missed: 0, failures: {}, ...used, perSecond, note }];
 }

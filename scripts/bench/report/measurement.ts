@@ -1,3 +1,4 @@
+import type { MachineShare } from "../stage/machine-share.ts";
 import type { ProgramUsage } from "../stage/program-usage.ts";
 
 /** What was seen while one path was measured. */
@@ -15,6 +16,7 @@ export interface Measurement {
   readonly failures: Readonly<Record<string, number>>;
   /** CPU time of each program while it was measured, what refills the pool included; only where the path leaves no pauses. */
   readonly usage?: Readonly<Record<string, ProgramUsage>>;
+  readonly machine?: MachineShare;
   /** Things done a second, where the path is a rate. */
   readonly perSecond?: number;
   /** What a reader must know to judge it. */

@@ -20,6 +20,9 @@ export interface Row {
   readonly perSecond: number | null;
   readonly operatorCpuMsPerClaim: number | null;
   readonly edgeCpuMsPerClaim: number | null;
+  /** Share of the machine's CPU time that went to programs which are not measured: the higher, the less the times say. */
+  readonly othersCpuShare: number | null;
+  readonly idleCpuShare: number | null;
   /** Why the path could not be measured. */
   readonly error?: string;
   readonly note?: string;

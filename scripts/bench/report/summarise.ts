@@ -38,6 +38,8 @@ export function summarise(measurement: Measurement, requests?: RequestsPerClaim)
     perSecond: finite(perSecond ?? Number.NaN),
     operatorCpuMsPerClaim: cpuOf("operator"),
     edgeCpuMsPerClaim: cpuOf("edge"),
+    othersCpuShare: finite(measurement.machine?.others ?? Number.NaN),
+    idleCpuShare: finite(measurement.machine?.idle ?? Number.NaN),
     ...(note !== undefined && { note }),
     ...(Object.keys(failures).length > 0 && { failures }),
     ...(cpu.length > 0 && { cpuMsPerClaim: Object.fromEntries(cpu.map(([name, ms]) => [name, ms ?? 0])) }),

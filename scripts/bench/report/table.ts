@@ -21,6 +21,10 @@ const columns: readonly Column[] = [
   { title: "per s", cell: ({ perSecond }) => figure(perSecond) },
   { title: "operator CPU ms", cell: ({ operatorCpuMsPerClaim }) => figure(operatorCpuMsPerClaim) },
   { title: "edge CPU ms", cell: ({ edgeCpuMsPerClaim }) => figure(edgeCpuMsPerClaim) },
+  {
+    title: "others' CPU",
+    cell: ({ othersCpuShare: share }) => (share === null ? "-" : `${Math.round(share * 100)} %`),
+  },
 ];
 
 /** Renders rows as a table for people: names to the left, figures to the right, and below it what went wrong. */
