@@ -77,21 +77,29 @@ function enableControllers(folder: string): void {
 }
 
 function processesIn(folder: string): number[] {
-  const file = join(folder, "cgroup.procs");
-  if (!existsSync(file)) return [];
-  const own = readFileSync(file, "utf8").split("\n").filter(Boolean).map(Number);
-  return [...own, ...childGroups(folder).flatMap(processesIn)];
+  const own = unlessGone(() => readFileSync(join(folder, "cgroup.procs"), "utf8"), "");
+  return [...own.split("\n").filter(Boolean).map(Number), ...childGroups(folder).flatMap(processesIn)];
 }
 
 function childGroups(folder: string): string[] {
-  return readdirSync(folder, { withFileTypes: true })
+  return unlessGone(() => readdirSync(folder, { withFileTypes: true }), [])
     .filter((entry) => entry.isDirectory())
     .map(({ name }) => join(folder, name));
 }
 
+/** What was read of a group, or `otherwise` when the kubelet or the runtime removed the group at any moment before. */
+function unlessGone<T>(read: () => T, otherwise: T): T {
+  try {
+    return read();
+  } catch (error) {
+    // ENODEV is what a file of a removed group answers that was opened before.
+    if (["ENOENT", "ENODEV"].includes((error as NodeJS.ErrnoException).code ?? "")) return otherwise;
+    throw error;
+  }
+}
+
 /** Tells whether the group is gone; one whose last process is just ending can be removed a little later. */
 function removeTree(folder: string): boolean {
-  if (!existsSync(folder)) return true;
   const children = childGroups(folder).map(removeTree);
   if (!children.every(Boolean)) return false;
   try {
