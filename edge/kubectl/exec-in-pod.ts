@@ -1,11 +1,11 @@
 import type { Clock } from "../../crds/client/clock.ts";
+import { WORKLOAD_CONTAINER } from "../../crds/workload-container.ts";
 import { startDeadline } from "../deadline.ts";
 import { HttpError } from "../http-error.ts";
 import { createBoundedText } from "./bounded-text.ts";
 import type { Kubectl } from "./kubectl.ts";
 import { kubectlFailure } from "./kubectl-failure.ts";
 import { whenAborted } from "./when-aborted.ts";
-import { WORKLOAD_CONTAINER } from "./workload-container.ts";
 
 /** What a command did (spec.md, section 4.5); `truncated` where more was printed than is shown. */
 export interface ExecOutcome {

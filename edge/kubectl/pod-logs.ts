@@ -1,11 +1,11 @@
 import type { Clock } from "../../crds/client/clock.ts";
+import { WORKLOAD_CONTAINER } from "../../crds/workload-container.ts";
 import { startDeadline } from "../deadline.ts";
 import { HttpError } from "../http-error.ts";
 import { createBoundedText } from "./bounded-text.ts";
 import type { Kubectl, KubectlProcess } from "./kubectl.ts";
 import { kubectlFailure } from "./kubectl-failure.ts";
 import { whenAborted } from "./when-aborted.ts";
-import { WORKLOAD_CONTAINER } from "./workload-container.ts";
 
 /** Which part of a log is wanted. */
 export interface LogsWish {

@@ -1,8 +1,8 @@
 import type { Claim, ClaimSource } from "../../crds/claim.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation } from "../../crds/labels.ts";
+import { WORKLOAD_CONTAINER } from "../../crds/workload-container.ts";
 import type { OperatorContext } from "../context.ts";
-import { WORKLOAD_CONTAINER } from "../pod/render-pod.ts";
 import { incarnationOf, podIncarnation } from "./claim-pods.ts";
 import { patchClaimStatus } from "./claim-status.ts";
 

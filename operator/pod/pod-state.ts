@@ -1,5 +1,5 @@
 import type { ContainerStatus, Pod } from "../../crds/kubernetes.ts";
-import { WORKLOAD_CONTAINER } from "./render-pod.ts";
+import { WORKLOAD_CONTAINER } from "../../crds/workload-container.ts";
 
 /** Where a pod stands on its way to its tenant. */
 export type PodState =

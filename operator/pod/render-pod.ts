@@ -3,6 +3,7 @@ import { endpointPort, type ResolvedWorkloadSpec, withDefaults } from "../../crd
 import type { Pod, PodSpec, Probe } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
 import type { Workload } from "../../crds/workload.ts";
+import { WORKLOAD_CONTAINER } from "../../crds/workload-container.ts";
 import type { OperatorConfig } from "../config.ts";
 
 /** Who a pod is for: the labels and annotations that tell it from others of the same workload. */
@@ -11,9 +12,6 @@ export interface PodIdentity {
   labels: Record<string, string>;
   annotations: Record<string, string>;
 }
-
-/** Name of the workload's own container in each of its pods. */
-export const WORKLOAD_CONTAINER = "workload";
 
 // A release deletes the pod after the tenant's files are safe, so a program that ignores SIGTERM need not hold it up for long.
 const TERMINATION_GRACE_SECONDS = 10;

@@ -1,6 +1,6 @@
 import { pipeline, type Readable, Transform, type Writable } from "node:stream";
-import { createReceipt } from "./receipt.ts";
-import { parseSnapshotMetadata, type SnapshotMetadata } from "./snapshot-metadata.ts";
+import { createReceipt } from "../../crds/snapshots/receipt.ts";
+import { parseSnapshotMetadata, type SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
 import { createLineTaker } from "./take-lines.ts";
 
 /** Both ends of the store's command that reads an archive. */

@@ -1,6 +1,11 @@
 import { createHash, randomBytes } from "node:crypto";
 import type { Writable } from "node:stream";
 import type { Exec } from "../../crds/client/exec.ts";
+import { parseSnapshotList } from "../../crds/snapshots/parse-snapshot-list.ts";
+import { checkSnapshotKey, type SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
+import { parseSnapshotMetadata, type SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
+import { type StoreFolder, storeCommand } from "../../crds/snapshots/store-folder.ts";
+import { NO_ARCHIVE, storeScripts } from "../../crds/snapshots/store-scripts.ts";
 import { ArchiveError } from "./archive-error.ts";
 import { createArchiveSource } from "./archive-source.ts";
 import { collectOutput } from "./collect-output.ts";
@@ -8,10 +13,6 @@ import { ExecFailure } from "./exec-failure.ts";
 import { fedScript } from "./fed-script.ts";
 import { feedCommand } from "./feed-command.ts";
 import { END, frames } from "./frames.ts";
-import { checkSnapshotKey, type SnapshotKey } from "./snapshot-key.ts";
-import { parseSnapshotMetadata, type SnapshotMetadata } from "./snapshot-metadata.ts";
-import { type StoreFolder, storeCommand } from "./store-folder.ts";
-import { NO_ARCHIVE, storeScripts } from "./store-scripts.ts";
 
 const maxSilenceMs = 60_000;
 
@@ -135,18 +136,7 @@ export function createArchiveStore(options: {
     async list(call) {
       const answer = await run(storeScripts.list, [], call);
       if (answer.exitCode !== 0) throw failure("list the archives", answer);
-      const [archives = "", recorded = ""] = splitOnce(answer.stdout);
-      const sizes = new Map(archives.split("\n").map(sizeByPath));
-      const newest = new Map<string, SnapshotMetadata>();
-      for (const line of recorded.split("\n")) {
-        const found = parseSnapshotMetadata(line);
-        if (found === undefined) continue;
-        const path = `./${found.tenantId}/${found.workloadRef}.tar.gz`;
-        const known = newest.get(path);
-        if (sizes.get(path) !== found.sizeBytes || (known && known.createdAt >= found.createdAt)) continue;
-        newest.set(path, found);
-      }
-      return [...newest.values()];
+      return parseSnapshotList(answer.stdout);
     },
 
     async delete(key, { sha256 = "", ...call }) {
@@ -171,16 +161,4 @@ interface Answer {
 
 function failure(what: string, { exitCode, stderr }: Omit<Answer, "stdout">): ExecFailure {
   return new ExecFailure(`Cannot ${what}: ${stderr.trim() || `exit code ${exitCode}`}`, { exitCode });
-}
-
-/** The two halves of a text, parted by its first empty line. */
-function splitOnce(text: string): [string, string] {
-  if (text.startsWith("\n")) return ["", text.slice(1)];
-  const middle = text.indexOf("\n\n");
-  return middle === -1 ? [text, ""] : [text.slice(0, middle), text.slice(middle + 2)];
-}
-
-function sizeByPath(line: string): [string, number] {
-  const space = line.indexOf(" ");
-  return [line.slice(space + 1), Number(line.slice(0, space))];
 }

@@ -1,5 +1,5 @@
 import type { KubernetesObject } from "../../crds/kubernetes.ts";
-import { SNAPSHOTS_NAME } from "./snapshots-names.ts";
+import { SNAPSHOTS_NAME } from "../../crds/snapshots/snapshots-names.ts";
 
 /** A volume in a folder of the one node, for a cluster without a provisioner of volumes. */
 export interface HostVolume extends KubernetesObject {

@@ -2,6 +2,8 @@ import { createHash } from "node:crypto";
 import { pipeline, Transform } from "node:stream";
 import { createGunzip } from "node:zlib";
 import type { Exec } from "../../crds/client/exec.ts";
+import type { SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
+import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
 import { createArchiveCheck } from "./archive-check.ts";
 import { ArchiveError } from "./archive-error.ts";
 import type { ArchiveLimits } from "./archive-limits.ts";
@@ -13,8 +15,6 @@ import { type OverlayPod, overlayCommand } from "./overlay-pod.ts";
 import { overlayRoots } from "./overlay-roots.ts";
 import { RESTORE_GATE, TOOLS_IMAGE_BUSYBOX } from "./pod-tools.ts";
 import { createRestorePlan } from "./restore-plan.ts";
-import type { SnapshotKey } from "./snapshot-key.ts";
-import type { SnapshotMetadata } from "./snapshot-metadata.ts";
 
 export interface RestoreOverlayOptions {
   readonly exec: Exec;

@@ -1,6 +1,9 @@
 import { pipeline } from "node:stream";
 import { createGzip, constants as zlib } from "node:zlib";
 import type { Exec } from "../../crds/client/exec.ts";
+import { awaitReceipt, createReceipt } from "../../crds/snapshots/receipt.ts";
+import type { SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
+import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
 import { createArchiveCheck } from "./archive-check.ts";
 import { ArchiveError } from "./archive-error.ts";
 import type { ArchiveLimits } from "./archive-limits.ts";
@@ -8,9 +11,6 @@ import type { ArchiveStore } from "./archive-store.ts";
 import { ExecFailure } from "./exec-failure.ts";
 import { type OverlayPod, overlayCommand } from "./overlay-pod.ts";
 import { overlayRoots } from "./overlay-roots.ts";
-import { awaitReceipt, createReceipt } from "./receipt.ts";
-import type { SnapshotKey } from "./snapshot-key.ts";
-import type { SnapshotMetadata } from "./snapshot-metadata.ts";
 import { createLineTaker } from "./take-lines.ts";
 
 export interface SaveOverlayOptions {

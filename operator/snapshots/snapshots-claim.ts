@@ -1,5 +1,5 @@
 import type { PersistentVolumeClaim } from "../../crds/kubernetes.ts";
-import { SNAPSHOTS_LABELS, SNAPSHOTS_NAME } from "./snapshots-names.ts";
+import { SNAPSHOTS_LABELS, SNAPSHOTS_NAME } from "../../crds/snapshots/snapshots-names.ts";
 
 export interface SnapshotsVolumeOptions {
   readonly namespace: string;

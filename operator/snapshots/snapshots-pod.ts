@@ -1,5 +1,5 @@
 import type { Pod } from "../../crds/kubernetes.ts";
-import { SNAPSHOTS_CONTAINER, SNAPSHOTS_LABELS, SNAPSHOTS_NAME } from "./snapshots-names.ts";
+import { SNAPSHOTS_CONTAINER, SNAPSHOTS_LABELS, SNAPSHOTS_NAME } from "../../crds/snapshots/snapshots-names.ts";
 
 const USER = 65532;
 

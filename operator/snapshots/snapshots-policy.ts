@@ -1,5 +1,5 @@
 import type { NetworkPolicy } from "../../crds/kubernetes.ts";
-import { SNAPSHOTS_LABELS, SNAPSHOTS_NAME } from "./snapshots-names.ts";
+import { SNAPSHOTS_LABELS, SNAPSHOTS_NAME } from "../../crds/snapshots/snapshots-names.ts";
 
 /** Renders the policy of the helper pod: it reaches nobody, and nobody reaches it; execs come through the kubelet. */
 export function renderSnapshotsPolicy({ namespace }: { namespace: string }): NetworkPolicy {

@@ -1,0 +1,64 @@
+import type { Clock } from "../../crds/client/clock.ts";
+import type { Log } from "../../crds/log.ts";
+import type { Trigger } from "../../crds/trigger.ts";
+import type { DriverReply } from "./drivers/driver.ts";
+
+/** An event as an adapter received it, before it has a tenant. */
+export interface IncomingEvent {
+  /** Names the event for good: the same however often its source delivers it. */
+  readonly id: string;
+  /** What `spec.tenant.from` looks into. */
+  readonly fields: unknown;
+  readonly text?: string | undefined;
+  readonly data: unknown;
+  readonly receivedAt: string;
+}
+
+/** What became of an event. */
+export type Outcome =
+  | { readonly kind: "answered"; readonly reply: DriverReply }
+  /** A guard said no; the source reads the message. */
+  | { readonly kind: "denied"; readonly message: string }
+  /** The event names no legal tenant: another delivery of it would fare no better. */
+  | { readonly kind: "refused"; readonly message: string }
+  /** The claim or the driver failed; the message holds no internals. */
+  | { readonly kind: "failed"; readonly message: string };
+
+/** What every adapter works with. */
+export interface AdapterContext {
+  /** As it was when the adapter was started: another spec is another adapter. */
+  readonly trigger: Trigger;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Aborted when the trigger is edited or deleted, or the edge stops. */
+  readonly signal: AbortSignal;
+  /**
+   * Takes an event through tenant, guards, claim and driver (spec.md, section 4.7). Waits for its turn while too many are in flight.
+   *
+   * @param options.onColdStart called once when the tenant has no pod yet and one is being started
+   * @throws the signal's reason when it is aborted
+   */
+  run(event: IncomingEvent, options: { signal: AbortSignal; onColdStart?: (() => void) | undefined }): Promise<Outcome>;
+  /** Reads a Secret's value, and calls `onChange` whenever it is another one or has gone. @throws Error that says what is missing, never a value */
+  readSecret(ref: { name: string; key: string }, options?: { onChange?: () => void }): Promise<string>;
+  /** What the trigger's status holds for this adapter, read from the API server. */
+  readState(): Promise<Record<string, unknown>>;
+  /** Writes it, whole and at most 64 KiB, on the condition that nobody else wrote it since it was read. @throws ApiError 409 where somebody did */
+  writeState(state: Record<string, unknown>): Promise<void>;
+  /**
+   * Runs the work while this process holds the Lease of that name, and gives it up at the end; the work's signal is aborted when the
+   * Lease cannot be renewed. Tries again until the adapter is stopped.
+   */
+  whileHolding(lease: string, work: (signal: AbortSignal) => Promise<void>): Promise<void>;
+  /** Shows on the trigger's status what a person should know; `undefined`: all is well. */
+  report(trouble: string | undefined): void;
+}
+
+/** A trigger being served. */
+export interface Adapter {
+  /** Resolves when nothing of it runs any longer. */
+  readonly done: Promise<void>;
+}
+
+/** Starts serving a trigger. @throws Error that says what is wrong with the trigger, for its status */
+export type StartAdapter = (context: AdapterContext) => Adapter | Promise<Adapter>;
