@@ -60,6 +60,16 @@ export const claimStatusSchema = Type.Object(
     podIncarnation: Type.Optional(
       Type.Integer({ description: "Count of the pods that the claim was given.", minimum: 0 }),
     ),
+    snapshot: Type.Optional(
+      Type.Object(
+        {
+          sha256: Type.String({ description: "SHA-256 of the archive, in hexadecimal digits.", maxLength: 64 }),
+          sizeBytes: Type.Integer({ description: "Bytes of the archive.", minimum: 0 }),
+          createdAt: Type.String({ description: "When the files were saved, ISO 8601.", format: "date-time" }),
+        },
+        { description: "The archive that the release saved the files in." },
+      ),
+    ),
     conditions: Type.Optional(conditionsSchema),
   },
   { description: "What the operator found.", default: { phase: "Pending" } },

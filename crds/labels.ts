@@ -38,14 +38,21 @@ export const annotation = {
   attempt: "tenancy.dev/attempt",
   /** On a pod: JSON array of the overlay directories that a release archives. */
   overlayDirs: "tenancy.dev/overlay-dirs",
+  /** On a pod with overlay directories: GiB that they may hold together, which bounds their archive. */
+  diskGb: "tenancy.dev/disk-gb",
   /** On a pod: `hibernate` or `destroy`. */
   idleAction: "tenancy.dev/idle-action",
   /** On a pod: seconds without activity until its claim is released. */
   idleTimeoutSeconds: "tenancy.dev/idle-timeout-seconds",
   /** On a claim: name of the pod that a destroy call removed; the claim keeps its phase, and gets no other pod (spec.md, section 4.5). */
   destroyed: "tenancy.dev/destroyed",
-  /** On a claim, set by a person: `true` gives up data that could not be archived. */
+  /** On a claim, set by a person: `true` gives up files that could not be archived. */
   discard: "tenancy.dev/discard",
+  /**
+   * On a claim that is released for idleness under `idle.action` `destroy`: ISO 8601 time of the tenant's last activity. Its release
+   * gives the files up while that is still the last.
+   */
+  discardIdleSince: "tenancy.dev/discard-idle-since",
   /** On a pod: the uid of its workload. */
   workloadUid: "tenancy.dev/workload-uid",
 } as const;

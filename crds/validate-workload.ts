@@ -5,6 +5,7 @@ import { type WorkloadSpec, workloadSpecSchema } from "./workload.ts";
 
 const schema = plainSchema(workloadSpecSchema);
 const KERNEL_DIRECTORY = /^\/(proc|sys|dev)(\/|$)/;
+const TOOLS_DIRECTORY = /^\/\.tenancy(\/|$)/;
 const ENVIRONMENT_NAME = /^[-._a-zA-Z][-._a-zA-Z0-9]*$/;
 const ADDRESS = /^[0-9.]+$/;
 
@@ -22,11 +23,14 @@ function ruleProblems(spec: WorkloadSpec): string[] {
   return [
     ...imageProblems(spec.image),
     ...domainProblems(spec),
-    ...(spec.filesystem?.overlayDirs ?? []).flatMap((directory, index) =>
-      KERNEL_DIRECTORY.test(directory)
-        ? [`spec.filesystem.overlayDirs[${index}]: /proc, /sys and /dev belong to the kernel: choose another directory`]
-        : [],
-    ),
+    ...(spec.filesystem?.overlayDirs ?? []).flatMap((directory, index) => {
+      const path = `spec.filesystem.overlayDirs[${index}]`;
+      if (KERNEL_DIRECTORY.test(directory))
+        return [`${path}: /proc, /sys and /dev belong to the kernel: choose another directory`];
+      if (TOOLS_DIRECTORY.test(directory))
+        return [`${path}: /.tenancy holds what saves and restores files: choose another directory`];
+      return [];
+    }),
     ...Object.keys(spec.entrypoint?.env ?? {}).flatMap((name) =>
       ENVIRONMENT_NAME.test(name)
         ? []

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { isImageReference } from "../crds/image-reference.ts";
 import { type ListenAddress, parseListenAddress } from "../crds/listen-address.ts";
 
 const positiveNumber = v.pipe(
@@ -24,6 +25,9 @@ const listenAddress = v.union(
   "must be host:port, or off",
 );
 
+// Its busybox is linked statically, which not every busybox image's is.
+const DEFAULT_TOOLS_IMAGE = "busybox:1.37-musl";
+
 const environment = v.object({
   TENANCY_NAMESPACE: v.optional(
     v.pipe(v.string(), v.regex(/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/, "must be the name of a namespace")),
@@ -34,6 +38,21 @@ const environment = v.object({
   TENANCY_START_TIMEOUT: v.optional(positiveNumber, "300"),
   TENANCY_LEASE_SECONDS: v.optional(v.pipe(positiveNumber, v.minValue(2, "must be at least 2")), "10"),
   TENANCY_OPERATOR_LISTEN: v.optional(listenAddress, "127.0.0.1:9090"),
+  TENANCY_TOOLS_IMAGE: v.optional(
+    v.pipe(v.string(), v.check(isImageReference, "must be an image reference")),
+    DEFAULT_TOOLS_IMAGE,
+  ),
+  TENANCY_SNAPSHOT_SIZE: v.optional(
+    v.pipe(v.string(), v.regex(/^[1-9][0-9]*(Ki|Mi|Gi|Ti|Pi|k|M|G|T|P)?$/, "must be a quantity such as 10Gi")),
+    "10Gi",
+  ),
+  // Empty: volumes without a class. Unset: the cluster's own class.
+  TENANCY_SNAPSHOT_STORAGE_CLASS: v.optional(
+    v.pipe(v.string(), v.regex(/^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$/, "must be the name of a storage class, or empty")),
+  ),
+  TENANCY_SNAPSHOT_TTL: v.optional(v.pipe(positiveNumber, v.minValue(60, "must be at least 60"))),
+  TENANCY_SNAPSHOT_CONCURRENCY: v.optional(v.pipe(positiveNumber, v.integer("must be a whole number")), "4"),
+  TENANCY_SNAPSHOT_TIMEOUT: v.optional(positiveNumber, "3600"),
   TENANCY_LOG_LEVEL: v.optional(v.picklist(["debug", "info", "warn", "error"]), "info"),
 });
 
@@ -49,7 +68,24 @@ export interface OperatorConfig {
   leaseMs: number;
   /** Where `/metrics`, `/healthz` and `/readyz` are served; undefined: nowhere. */
   listen: ListenAddress | undefined;
+  /** An image with a static busybox at `/bin/busybox`, which saves and restores files. */
+  toolsImage: string;
+  snapshots: SnapshotConfig;
   logLevel: string;
+}
+
+/** How tenants' files are archived (design.md, section 4, "Release, snapshots, idle"). */
+export interface SnapshotConfig {
+  /** Of the volume: a Kubernetes quantity. */
+  size: string;
+  /** Of the volume; undefined: the cluster's own; empty: none. */
+  storageClass: string | undefined;
+  /** Archives older than this go, in milliseconds; undefined: never. */
+  ttlMs: number | undefined;
+  /** Archives that are saved at once, and that are restored at once. */
+  concurrency: number;
+  /** How long one save or restore may take, in milliseconds. */
+  timeoutMs: number;
 }
 
 /**
@@ -71,6 +107,14 @@ export function operatorConfig(env: Record<string, string | undefined>): Operato
     startTimeoutMs: values.TENANCY_START_TIMEOUT * 1000,
     leaseMs: values.TENANCY_LEASE_SECONDS * 1000,
     listen: values.TENANCY_OPERATOR_LISTEN,
+    toolsImage: values.TENANCY_TOOLS_IMAGE,
+    snapshots: {
+      size: values.TENANCY_SNAPSHOT_SIZE,
+      storageClass: values.TENANCY_SNAPSHOT_STORAGE_CLASS,
+      ttlMs: values.TENANCY_SNAPSHOT_TTL === undefined ? undefined : values.TENANCY_SNAPSHOT_TTL * 1000,
+      concurrency: values.TENANCY_SNAPSHOT_CONCURRENCY,
+      timeoutMs: values.TENANCY_SNAPSHOT_TIMEOUT * 1000,
+    },
     logLevel: values.TENANCY_LOG_LEVEL,
   };
 }

@@ -4,12 +4,15 @@ import type { Informer } from "../crds/client/informer.ts";
 import type { NetworkPolicy, Pod } from "../crds/kubernetes.ts";
 import type { Log } from "../crds/log.ts";
 import type { Pool } from "../crds/pool.ts";
+import type { SnapshotMetadata } from "../crds/snapshots/snapshot-metadata.ts";
 import type { Workload } from "../crds/workload.ts";
 import type { OperatorConfig } from "./config.ts";
 import type { EventRecorder } from "./events.ts";
 import type { Metrics } from "./metrics.ts";
 import type { FailureRecord } from "./pool/pool-failures.ts";
 import type { RefillPause } from "./pool/refill-pause.ts";
+import type { BackgroundWork } from "./snapshots/background-work.ts";
+import type { Snapshots } from "./snapshots/snapshots.ts";
 
 /** What every reconciler works with. */
 export interface OperatorContext {
@@ -24,6 +27,19 @@ export interface OperatorContext {
   reservedPods: Set<string>;
   poolFailures: FailureRecord;
   refillPause: RefillPause;
+  snapshots: Snapshots;
+  /** What was found of archives, by claim uid. */
+  archiveLooks: BackgroundWork<SnapshotMetadata | undefined>;
+  /** By pod uid. */
+  restores: BackgroundWork<SnapshotMetadata | undefined>;
+  /** By pod uid. */
+  saves: BackgroundWork<SnapshotMetadata>;
+  /** How often in a row files could not be restored, by claim uid. */
+  restoreFailures: Map<string, number>;
+  /** Asks for a run of the claim's reconcile. */
+  wakeClaim(claim: Claim): void;
+  /** Whether no other operator can have taken over. */
+  isLeading(): boolean;
   /** Applies a child object by server-side apply. */
   applyNetworkPolicy(policy: NetworkPolicy): Promise<void>;
 }
@@ -34,6 +50,8 @@ export interface Informers {
   pools: Informer<Pool, "workload">;
   /** Managed pods only. */
   pods: Informer<Pod, "claimUid" | "workload" | "pool" | "warm">;
+  /** The one pod that mounts the snapshots volume. */
+  helperPods: Informer<Pod, never>;
   /** Managed policies only. */
   networkPolicies: Informer<NetworkPolicy, never>;
 }

@@ -2,12 +2,14 @@
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
 import { createClusterClient } from "../crds/client/cluster-client.ts";
+import { createExec } from "../crds/client/exec.ts";
 import { loadClusterConfig } from "../crds/client/load-cluster-config.ts";
 import { createTransport } from "../crds/client/transport.ts";
 import { createLog } from "../crds/create-log.ts";
 import { operatorConfig } from "./config.ts";
 import { createMetrics } from "./metrics.ts";
 import { serveHealth } from "./serve-health.ts";
+import { createSnapshots } from "./snapshots/snapshots.ts";
 import { startOperator } from "./start-operator.ts";
 
 // A stop that takes longer is cut: the next leader finishes whatever was left.
@@ -17,14 +19,20 @@ async function main(): Promise<void> {
   const config = operatorConfig(process.env);
   const log = createLog({ program: "operator", level: config.logLevel });
   const metrics = createMetrics();
+  const cluster = await loadClusterConfig({ env: process.env });
   const transport = createTransport({
-    config: await loadClusterConfig({ env: process.env }),
+    config: cluster,
     role: "operator",
     onRequest: ({ verb, resource, status }) => metrics.apiRequests.inc({ verb, resource, status: String(status) }),
   });
   const stopping = new AbortController();
   const operator = startOperator({
     client: createClusterClient({ transport }),
+    snapshots: createSnapshots({
+      exec: createExec({ config: cluster, log }),
+      namespace: config.namespace,
+      timeoutMs: config.snapshots.timeoutMs,
+    }),
     config,
     metrics,
     log,

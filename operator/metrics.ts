@@ -1,5 +1,7 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
 
+import type { SnapshotMetadata } from "../crds/snapshots/snapshot-metadata.ts";
+
 export type Metrics = ReturnType<typeof createMetrics>;
 
 /** The operator's metrics, in a registry of their own; every label takes its values from a fixed list. */
@@ -7,8 +9,37 @@ export function createMetrics() {
   const registry = new Registry();
   const registers = [registry];
   collectDefaultMetrics({ register: registry });
+  const snapshotSeconds = new Histogram({
+    name: "tenancy_snapshot_seconds",
+    help: "Time of a save or restore of a tenant's files",
+    labelNames: ["operation", "outcome"],
+    buckets: [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 120, 600],
+    registers,
+  });
+  const snapshotBytes = new Counter({
+    name: "tenancy_snapshot_bytes_total",
+    help: "Bytes of archives that were saved or restored",
+    labelNames: ["operation"],
+    registers,
+  });
   return {
     registry,
+    /** Measures a save or a restore of files. */
+    async timeSnapshot<T extends SnapshotMetadata | undefined>(
+      operation: "save" | "restore",
+      work: () => Promise<T>,
+    ): Promise<T> {
+      const end = snapshotSeconds.startTimer({ operation });
+      try {
+        const snapshot = await work();
+        end({ outcome: "done" });
+        snapshotBytes.inc({ operation }, snapshot?.sizeBytes ?? 0);
+        return snapshot;
+      } catch (error) {
+        end({ outcome: "failed" });
+        throw error;
+      }
+    },
     leading: new Gauge({ name: "tenancy_operator_leading", help: "1 while this process leads", registers }),
     reconcileSeconds: new Histogram({
       name: "tenancy_operator_reconcile_seconds",

@@ -6,6 +6,7 @@ import type { NetworkPolicy, Pod } from "../crds/kubernetes.ts";
 import { annotation, label } from "../crds/labels.ts";
 import type { Log } from "../crds/log.ts";
 import type { Pool } from "../crds/pool.ts";
+import { SNAPSHOTS_NAME } from "../crds/snapshots/snapshots-names.ts";
 import type { Workload } from "../crds/workload.ts";
 import { pairKey } from "./claim/find-rival.ts";
 import { reconcileClaim } from "./claim/reconcile-claim.ts";
@@ -23,9 +24,17 @@ import { createRefillPause } from "./pool/refill-pause.ts";
 import { refreshMembers } from "./pool/refresh-members.ts";
 import { writePoolStatus } from "./pool/write-pool-status.ts";
 import { createQueue } from "./queue.ts";
+import { createBackgroundWork } from "./snapshots/background-work.ts";
+import { reconcileHelper } from "./snapshots/reconcile-helper.ts";
+import type { Snapshots } from "./snapshots/snapshots.ts";
+import { tendArchives } from "./snapshots/tend-archives.ts";
 import { reconcileWorkload } from "./workload/reconcile-workload.ts";
 
 const POOL_STATUS_DELAY_MS = 200;
+// Each is a command in the helper pod that takes some 50 ms.
+const LOOKS_AT_ONCE = 16;
+// A new leader has better to do first.
+const FIRST_TENDING_MS = 60_000;
 
 /** What each kind of change asks the queue to look at. */
 export interface Wake {
@@ -34,11 +43,14 @@ export interface Wake {
   pool(change: Change<Pool>): void;
   pod(change: Change<Pod>): void;
   policy(change: Change<NetworkPolicy>): void;
+  /** The pod that keeps archives, or whether there has to be one. */
+  helper(): void;
 }
 
 /** Starts the reconcilers of one term as leader: the queue with its lanes, and what wakes them. */
 export function runTerm(options: {
   client: ClusterClient;
+  snapshots: Snapshots;
   config: OperatorConfig;
   informers: Informers;
   metrics: Metrics;
@@ -59,6 +71,13 @@ export function runTerm(options: {
     reservedPods: new Set(),
     poolFailures: createFailureRecord(),
     refillPause: createRefillPause(),
+    snapshots: options.snapshots,
+    archiveLooks: createBackgroundWork({ concurrency: LOOKS_AT_ONCE, maximumBackoffMs: 10_000 }),
+    restores: createBackgroundWork({ concurrency: config.snapshots.concurrency }),
+    saves: createBackgroundWork({ concurrency: config.snapshots.concurrency }),
+    restoreFailures: new Map(),
+    wakeClaim: (claim) => queue.add("claim", keyOf(claim)),
+    isLeading: () => term.writeTimeLeftMs() > 0,
     async applyNetworkPolicy(policy) {
       if (term.writeTimeLeftMs() === 0) throw new NotLeadingError("Cannot write: this operator does not lead");
       await options.applyNetworkPolicy(policy);
@@ -79,12 +98,15 @@ export function runTerm(options: {
         },
       },
       pod: { priority: 3, concurrency: 4, reconcile: (key) => reconcilePod(key, context) },
+      helper: { priority: 3, concurrency: 1, reconcile: () => reconcileHelper(context) },
+      archives: { priority: 3, concurrency: 1, reconcile: () => tendArchives(context, term.signal) },
       poolStatus: { priority: 3, concurrency: 2, reconcile: (key) => writePoolStatus(key, context) },
     },
     log,
     onReconciled: ({ lane, outcome, seconds }) => metrics.reconcileSeconds.observe({ lane, outcome }, seconds),
     isWorthLogging: (error) => !(error instanceof NotLeadingError),
   });
+  queue.add("archives", "all", { afterMs: FIRST_TENDING_MS });
 
   function askAgain(error: unknown): never {
     membersAreFresh = undefined;
@@ -122,6 +144,8 @@ export function runTerm(options: {
         queue.add("claim", keyOf(object));
         return;
       }
+      context.archiveLooks.forget(object.metadata.uid ?? "");
+      context.restoreFailures.delete(object.metadata.uid ?? "");
       for (const sibling of informers.claims.store.by("pair", pairKey(object))) queue.add("claim", keyOf(sibling));
       for (const pod of informers.pods.store.by("claimUid", object.metadata.uid ?? "")) queue.add("pod", keyOf(pod));
     },
@@ -132,6 +156,7 @@ export function runTerm(options: {
         object.status?.phase !== previous?.status?.phase ||
         previous?.status?.observedGeneration !== object.status?.observedGeneration;
       if (!isNews) return;
+      queue.add("helper", SNAPSHOTS_NAME);
       for (const claim of informers.claims.store.by("waitingFor", object.metadata.name))
         queue.add("claim", keyOf(claim));
       for (const pool of informers.pools.store.by("workload", object.metadata.name)) {
@@ -163,7 +188,10 @@ export function runTerm(options: {
       if (now !== undefined) queue.add("pod", keyOf(object));
       if (now === "ready" && before !== "ready" && workload !== undefined) offerWarmPods(workload);
       if (type === "deleted") {
-        context.reservedPods.delete(object.metadata.uid ?? "");
+        const uid = object.metadata.uid ?? "";
+        context.reservedPods.delete(uid);
+        context.restores.forget(uid);
+        context.saves.forget(uid);
         addIfHeld(workload);
       }
       if (claimUid === undefined) return;
@@ -172,14 +200,16 @@ export function runTerm(options: {
       if (holders.size === 0 && type !== "deleted") queue.add("pod", keyOf(object));
     },
     policy({ type, object, previous }) {
+      if (object.metadata.name === SNAPSHOTS_NAME) queue.add("helper", SNAPSHOTS_NAME);
       const workload = object.metadata.labels?.[label.workload];
       const isEdited = type === "modified" && previous?.metadata.generation !== object.metadata.generation;
       if (workload !== undefined && (type === "deleted" || isEdited)) addWorkload(workload);
     },
+    helper: () => queue.add("helper", SNAPSHOTS_NAME),
   };
 
   async function stop(): Promise<void> {
-    await queue.stop();
+    await Promise.all([queue.stop(), context.archiveLooks.stop(), context.restores.stop(), context.saves.stop()]);
     await events.flush();
   }
 

@@ -7,6 +7,7 @@ import { claims, pools, workloads } from "../crds/kinds.ts";
 import type { KubernetesObject, NetworkPolicy, Pod } from "../crds/kubernetes.ts";
 import { annotation, label } from "../crds/labels.ts";
 import type { Log } from "../crds/log.ts";
+import { SNAPSHOTS_LABELS } from "../crds/snapshots/snapshots-names.ts";
 import { pairKey } from "./claim/find-rival.ts";
 import { isWaiting } from "./claim/is-waiting.ts";
 import type { OperatorConfig } from "./config.ts";
@@ -15,12 +16,14 @@ import { runWhenLeading } from "./leader.ts";
 import type { Metrics } from "./metrics.ts";
 import { poolIndex, warmIndex } from "./pool/pool-member.ts";
 import { runTerm, type Wake } from "./run-term.ts";
+import type { Snapshots } from "./snapshots/snapshots.ts";
 import { applyNetworkPolicy } from "./workload/apply-network-policy.ts";
 
 const LEASE_NAME = "tenancy-operator";
 
 export interface OperatorOptions {
   client: ClusterClient;
+  snapshots: Snapshots;
   config: OperatorConfig;
   metrics: Metrics;
   log: Log;
@@ -53,6 +56,9 @@ export function startOperator(options: OperatorOptions): Operator {
   });
 
   const managed = `${label.managed}=true`;
+  const helperSelector = Object.entries(SNAPSHOTS_LABELS)
+    .map(([key, value]) => `${key}=${value}`)
+    .join(",");
   const shared = { client, namespace, signal, log };
   const informers: Informers = {
     claims: startInformer({
@@ -96,6 +102,14 @@ export function startOperator(options: OperatorOptions): Operator {
         warm: warmIndex,
       },
       onChange: (change) => wake?.pod(change),
+    }),
+    helperPods: startInformer({
+      ...shared,
+      ...follow("helperPods"),
+      resource: pods,
+      labelSelector: helperSelector,
+      indexes: {},
+      onChange: () => wake?.helper(),
     }),
     networkPolicies: startInformer({
       ...shared,
@@ -157,6 +171,7 @@ function enqueueAll(informers: Informers, wake: Wake): void {
   each(informers.pools.store.values(), wake.pool);
   each(informers.claims.store.values(), wake.claim);
   each(informers.pods.store.values(), wake.pod);
+  wake.helper();
 }
 
 function aborted(signal: AbortSignal): Promise<void> {

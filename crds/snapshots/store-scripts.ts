@@ -77,16 +77,41 @@ exec "$b" cat "$archive".????????????????.json`),
   /** `<tenant> <workload>`; writes the archive's SHA-256. */
   digest: script(`exec "$b" sha256sum < "$root/$3/$4.tar.gz"`),
 
-  /** Writes `<size> ./<tenant>/<workload>.tar.gz` for each archive, an empty line, and all lines of metadata. */
+  /**
+   * Writes `before <size> ./<tenant>/<workload>.tar.gz` for each archive, then all lines of metadata, then
+   * `after <size> <mtime> ./<tenant>/<workload>.tar.gz` for each archive, with its time in seconds since the epoch, and at the end
+   * `end <lines before>`, by which a reader knows that nothing is missing.
+   *
+   * Archives are looked at twice, so that one that is replaced meanwhile is seen once with the metadata that is its own. What is deleted
+   * between the listing of a folder and the look at a file is no failure.
+   */
   list: script(`
 cd "$root" || exit 1
-"$b" find . -mindepth 2 -maxdepth 2 -name '*.tar.gz' -exec "$b" stat -c '%s %n' {} + || exit 1
-echo
-exec "$b" find . -mindepth 2 -maxdepth 2 -name '*.tar.gz.????????????????.json' -exec "$b" cat {} +`),
+archives() { "$b" find . -maxdepth 2 -path ./lost+found -prune -o -path './*/*.tar.gz' -exec "$b" stat -c "$1" {} +; }
+records() { "$b" find . -maxdepth 2 -path ./lost+found -prune -o -path './*/*.tar.gz.????????????????.json' -exec "$b" cat {} +; }
+part() {
+  said="$("$@" 2>&1 >&3)" && return
+  other="$(echo "$said" | "$b" grep -v 'No such file or directory$')"
+  [ -n "$said" ] && [ -z "$other" ] && return
+  echo "\${other:-$1 was ended}" >&2
+  exit 1
+}
+{
+  part archives 'before %s %n'
+  part records
+  part archives 'after %s %Y %n'
+  echo whole
+} 3>&1 | "$b" awk '$0 == "whole" { whole = 1; next } { print } END { if (!whole) exit 1; print "end " NR - 1 }'`),
 
-  /** `<tenant> <workload> <sha256 or empty>`; deletes the archive, with a SHA-256 only when it is that one. Exit code 44: there is none. */
+  /**
+   * `<tenant> <workload> <sha256 or empty>`; deletes the archive, with a SHA-256 only when it is that one, without it also what an
+   * interrupted save left of the same tenant's files. Writes `deleted` when the archive is gone. Exit code 44: there is none.
+   */
   delete: script(`
 dir="$root/$3"; archive="$dir/$4.tar.gz"
+if [ -z "$5" ]; then
+  "$b" rm -f "$archive".????????.partial "$archive".????????????????.json.????????.partial || exit 1
+fi
 find_archive
 if [ -n "$5" ]; then
   sum="$("$b" sha256sum < "$archive")" || exit 1
@@ -96,7 +121,7 @@ fi
 "$b" rm -f "$archive".????????????????.json
 "$b" sync "$dir"
 "$b" rmdir "$dir" 2>/dev/null
-exit 0`),
+echo deleted`),
 
   /** Deletes what saves left behind that were ended more than a day ago. */
   tidy: script(`

@@ -27,6 +27,8 @@ export async function activateClaim(claim: Claim, pod: Pod, context: OperatorCon
     },
     context,
   );
+  context.restores.forget(pod.metadata.uid ?? "");
+  context.restoreFailures.delete(claim.metadata.uid ?? "");
   const boundAt = Date.parse(annotations[annotation.claimedAt] ?? "");
   if (!Number.isNaN(boundAt)) context.metrics.claimSeconds.observe({ source }, (claimedAt.getTime() - boundAt) / 1000);
   return active;

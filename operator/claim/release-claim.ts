@@ -3,27 +3,39 @@ import { isNotFound } from "../../crds/client/api-error.ts";
 import { claims } from "../../crds/kinds.ts";
 import { finalizer } from "../../crds/labels.ts";
 import type { OperatorContext } from "../context.ts";
+import type { ReconcileResult } from "../queue.ts";
 import { patchClaimStatus } from "./claim-status.ts";
 import { deletePod } from "./delete-pod.ts";
+import { podToSave, saveFiles } from "./save-files.ts";
 
 /**
- * Takes a deleted claim through its release (spec.md, section 3.5): `Releasing`, its pods deleted and gone, `Released`, then the
- * finalizer removed, with which the claim is gone. It needs the claim and the pods alone, never the workload.
+ * Takes a deleted claim through its release (spec.md, section 3.5): `Releasing`, its files saved, its pods deleted and gone,
+ * `Released`, then the finalizer removed, with which the claim is gone. It needs the claim and the pods alone, never the workload.
  */
-export async function releaseClaim(claim: Claim, context: OperatorContext): Promise<undefined> {
+export async function releaseClaim(claim: Claim, context: OperatorContext): Promise<ReconcileResult> {
   if (!claim.metadata.finalizers?.includes(finalizer.release)) return undefined;
   const pods = [...context.informers.pods.store.by("claimUid", claim.metadata.uid ?? "")];
   const phase = claim.status?.phase;
 
   if (pods.length > 0) {
-    if (phase !== "Releasing")
-      await patchClaimStatus(claim, { phase: "Releasing", reason: null, message: null }, context);
-    await Promise.all(pods.map((pod) => deletePod(pod, context)));
+    let releasing = claim;
+    const toSave = podToSave(claim, pods, context);
+    if (phase !== "Releasing" && (phase !== "ReleaseFailed" || toSave === undefined))
+      releasing = await patchClaimStatus(claim, { phase: "Releasing", reason: null, message: null }, context);
+    const others = pods.filter((pod) => pod !== toSave);
+    await Promise.all(others.map((pod) => deletePod(pod, context)));
+    if (toSave !== undefined) {
+      const answer = await saveFiles(releasing, toSave, context);
+      if (answer.saved === undefined) return answer.result;
+      await deletePod(toSave, context);
+    }
     // The event of each pod's end starts the next run.
     return undefined;
   }
   const released =
-    phase === "Released" ? claim : await patchClaimStatus(claim, { phase: "Released", endpoint: null }, context);
+    phase === "Released"
+      ? claim
+      : await patchClaimStatus(claim, { phase: "Released", reason: null, message: null, endpoint: null }, context);
   await letGo(released, context);
   return undefined;
 }

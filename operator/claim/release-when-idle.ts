@@ -15,7 +15,7 @@ export async function releaseWhenIdle(claim: Claim, pod: Pod, context: OperatorC
   if (leftMs === undefined) return undefined;
   if (leftMs > 0) return { requeueAfterMs: leftMs };
   const { client, log } = context;
-  const { name, namespace = "", uid, resourceVersion } = claim.metadata;
+  const { namespace = "" } = claim.metadata;
   // Activity that the store has not seen yet counts too.
   const present = await client.get(pods, { namespace, name: pod.metadata.name });
   const presentLeftMs = timeLeftMs(claim, present) ?? Number.POSITIVE_INFINITY;
@@ -23,6 +23,8 @@ export async function releaseWhenIdle(claim: Claim, pod: Pod, context: OperatorC
     context.informers.pods.put(present);
     return { requeueAfterMs: presentLeftMs };
   }
+  const marked = await markForDiscard(claim, present, context);
+  const { name, uid, resourceVersion } = marked.metadata;
   const deleted = await client.delete(
     claims,
     { namespace, name },
@@ -33,13 +35,37 @@ export async function releaseWhenIdle(claim: Claim, pod: Pod, context: OperatorC
   return undefined;
 }
 
+/** Whether the claim was released for idleness, to keep nothing of its session, and nobody has used its pod since. */
+export function isDiscardedForIdleness(claim: Claim, pod: Pod): boolean {
+  const idleSince = claim.metadata.annotations?.[annotation.discardIdleSince];
+  return idleSince !== undefined && Date.parse(idleSince) === lastUsed(claim, pod);
+}
+
+/** A deletion cannot say why it happened, so the claim says it before; with the time, in case the deletion does not follow. */
+async function markForDiscard(claim: Claim, pod: Pod, { client, informers }: OperatorContext): Promise<Claim> {
+  const { annotations = {} } = pod.metadata;
+  if (annotations[annotation.idleAction] !== "destroy" || annotations[annotation.overlayDirs] === undefined)
+    return claim;
+  const { name, namespace = "", resourceVersion } = claim.metadata;
+  const idleSince = new Date(lastUsed(claim, pod)).toISOString();
+  const body = { metadata: { resourceVersion, annotations: { [annotation.discardIdleSince]: idleSince } } };
+  const marked = await client.patch(claims, { namespace, name }, { type: "merge", body });
+  informers.claims.put(marked);
+  return marked;
+}
+
 /** Milliseconds until the claim counts as idle, negative when it is; undefined when it never does. */
-function timeLeftMs({ status }: Claim, { metadata }: Pod): number | undefined {
-  const timeoutSeconds = Number(metadata.annotations?.[annotation.idleTimeoutSeconds]);
+function timeLeftMs(claim: Claim, pod: Pod): number | undefined {
+  const timeoutSeconds = Number(pod.metadata.annotations?.[annotation.idleTimeoutSeconds]);
+  const used = lastUsed(claim, pod);
+  if (!(timeoutSeconds > 0) || used === Number.NEGATIVE_INFINITY) return undefined;
+  return used + timeoutSeconds * 1000 - Date.now();
+}
+
+/** Milliseconds since the epoch; negative infinity before the claim has been Active. */
+function lastUsed({ status }: Claim, { metadata }: Pod): number {
   const times = [status?.claimedAt, metadata.annotations?.[annotation.lastActivity]].map((time) =>
     Date.parse(time ?? ""),
   );
-  const lastUsed = Math.max(...times.filter((time) => !Number.isNaN(time)));
-  if (!(timeoutSeconds > 0) || lastUsed === Number.NEGATIVE_INFINITY) return undefined;
-  return lastUsed + timeoutSeconds * 1000 - Date.now();
+  return Math.max(...times.filter((time) => !Number.isNaN(time)));
 }

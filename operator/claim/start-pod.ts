@@ -6,6 +6,7 @@ import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
 import { nameSuffix } from "../../crds/name-suffix.ts";
 import { instanceName } from "../../crds/names.ts";
+import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
 import type { Workload } from "../../crds/workload.ts";
 import type { OperatorContext } from "../context.ts";
 import { renderPod } from "../pod/render-pod.ts";
@@ -13,6 +14,7 @@ import type { ReconcileResult } from "../queue.ts";
 import { activateClaim } from "./activate-claim.ts";
 import { podIncarnation } from "./claim-pods.ts";
 import { type ClaimErrorReason, failClaim } from "./fail-claim.ts";
+import { findArchive } from "./find-archive.ts";
 import { replacePod } from "./replace-pod.ts";
 import { takeWarmPod } from "./take-warm-pod.ts";
 
@@ -39,10 +41,15 @@ export async function startPod(claim: Claim, context: OperatorContext): Promise<
     return failClaim(claim, context, { reason: "WorkloadNotReady", message });
   }
   if (status.phase !== "Ready") return undefined;
-  const warm = await takeWarmPod({ claim, workload, incarnation: podIncarnation(claim) }, context);
+  const answer = await findArchive(claim, workload, context);
+  if (!answer.known) return answer.result;
+  const { archive } = answer;
+  const source = archive === undefined ? "pool" : "pool+data";
+  const warm = await takeWarmPod({ claim, workload, incarnation: podIncarnation(claim), source }, context);
   noteHit({ claim, isHit: warm !== undefined }, context);
-  if (warm === undefined) return createPod(claim, workload, context);
-  await activateClaim(claim, warm, context);
+  if (warm === undefined) return createPod({ claim, workload, archive }, context);
+  // The event of the binding starts the next run, which brings the files.
+  if (archive === undefined) await activateClaim(claim, warm, context);
   return undefined;
 }
 
@@ -77,7 +84,10 @@ async function findWorkload(
   }
 }
 
-async function createPod(claim: Claim, workload: Workload, context: OperatorContext): Promise<ReconcileResult> {
+async function createPod(
+  { claim, workload, archive }: { claim: Claim; workload: Workload; archive: SnapshotMetadata | undefined },
+  context: OperatorContext,
+): Promise<ReconcileResult> {
   const { client, config, informers } = context;
   const { tenantId, workloadRef } = claim.spec;
   const uid = claim.metadata.uid ?? "";
@@ -94,11 +104,12 @@ async function createPod(claim: Claim, workload: Workload, context: OperatorCont
         [annotation.claimUid]: uid,
         [annotation.claim]: claim.metadata.name,
         [annotation.incarnation]: String(incarnation),
-        [annotation.source]: "cold",
+        [annotation.source]: archive === undefined ? "cold" : "cold+data",
         [annotation.claimedAt]: new Date().toISOString(),
       },
     },
     config,
+    { restoreAs: archive },
   );
   try {
     informers.pods.put(await client.create(pods, pod));

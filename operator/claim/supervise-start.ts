@@ -1,5 +1,6 @@
 import type { Claim } from "../../crds/claim.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
+import { annotation } from "../../crds/labels.ts";
 import type { OperatorContext } from "../context.ts";
 import type { PodState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";
@@ -8,6 +9,7 @@ import { patchClaimStatus } from "./claim-status.ts";
 import { failClaim } from "./fail-claim.ts";
 import { rememberRoot } from "./remember-root.ts";
 import { replacePod } from "./replace-pod.ts";
+import { needsFiles, restoreFiles, waitsForFiles } from "./restore-files.ts";
 import { switchToWarmPod } from "./switch-to-warm-pod.ts";
 
 /** Follows a claim's pod from its creation until it is Ready or cannot become so. */
@@ -16,9 +18,14 @@ export async function superviseStart(
   context: OperatorContext,
 ): Promise<ReconcileResult> {
   switch (state.state) {
-    case "ready":
+    case "ready": {
+      // The source says `cold+data`: the workload could not start before its files were there.
+      const isOpen = pod.metadata.annotations?.[annotation.source] === "pool+data";
+      const answer = isOpen ? await restoreFiles({ claim, pod, into: "running" }, context) : undefined;
+      if (answer?.restored === false) return answer.result;
       await activateClaim(claim, pod, context);
       return undefined;
+    }
     case "failed":
       return failClaim(claim, context, {
         reason: state.reason,
@@ -35,9 +42,11 @@ export async function superviseStart(
         await patchClaimStatus(claim, { phase: "Pending", reason: "Unschedulable", message: state.message }, context);
       }
       return undefined;
-    case "starting":
-      if (await switchToWarmPod({ claim, pod }, context)) return undefined;
-      return awaitStart(claim, state, context);
+    case "starting": {
+      if (!needsFiles(pod) && (await switchToWarmPod({ claim, pod }, context))) return undefined;
+      const answer = waitsForFiles(pod) ? await restoreFiles({ claim, pod, into: "waiting" }, context) : undefined;
+      return answer?.restored === false ? answer.result : awaitStart(claim, state, context);
+    }
     default:
       return state satisfies never;
   }

@@ -8,6 +8,7 @@ import { templateHash } from "../pod/render-pod.ts";
 import { isReadyToUse } from "../workload/is-ready-to-use.ts";
 import { activateClaim } from "./activate-claim.ts";
 import { podIncarnation } from "./claim-pods.ts";
+import { needsFiles } from "./restore-files.ts";
 import { takeWarmPod } from "./take-warm-pod.ts";
 
 /**
@@ -22,8 +23,11 @@ export async function switchToWarmPod(
   const workload = informers.workloads.store.get(`${config.namespace}/${claim.spec.workloadRef}`);
   if (workload === undefined || !isReadyToUse(workload)) return false;
   const incarnation = podIncarnation(claim) + 1;
-  const warm = await takeWarmPod({ claim, workload, incarnation }, context);
+  const source = needsFiles(cold) ? "pool+data" : "pool";
+  const warm = await takeWarmPod({ claim, workload, incarnation, source }, context);
   if (warm === undefined) return false;
+  // Its files come first. The cold pod is stale, and has none of them, since no node has taken it.
+  if (source === "pool+data") return true;
   // This write's precondition shows that the claim was Pending until now: nobody has used the cold pod.
   await activateClaim(claim, warm, context);
   const isAlike = cold.metadata.annotations?.[annotation.templateHash] === templateHash(workload, config);

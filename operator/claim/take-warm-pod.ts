@@ -13,15 +13,21 @@ import { templateHash } from "../pod/render-pod.ts";
  * The pod is reserved in memory while it is being bound, so that no other claim of this process tries for it, and bound on the
  * condition that it is as it was read, so that no other process can have bound it: no pod is ever given twice.
  *
+ * @param source `pool+data` for a pod of the newest template alone, whose overlay directories are the workload's
  * @param incarnation what the pod is to the claim, one more than that of a pod that the claim already has
  */
 export async function takeWarmPod(
-  { claim, workload, incarnation }: { claim: Claim; workload: Workload; incarnation: number },
+  {
+    claim,
+    workload,
+    incarnation,
+    source,
+  }: { claim: Claim; workload: Workload; incarnation: number; source: "pool" | "pool+data" },
   context: OperatorContext,
 ): Promise<Pod | undefined> {
   const { client, informers, reservedPods } = context;
   for (;;) {
-    const pod = pick(workload, context);
+    const pod = pick(workload, source, context);
     if (pod === undefined) return undefined;
     const { name, namespace = "", uid = "", resourceVersion } = pod.metadata;
     const body = {
@@ -32,7 +38,7 @@ export async function takeWarmPod(
           [annotation.claimUid]: claim.metadata.uid,
           [annotation.claim]: claim.metadata.name,
           [annotation.incarnation]: String(incarnation),
-          [annotation.source]: "pool",
+          [annotation.source]: source,
           [annotation.claimedAt]: new Date().toISOString(),
         },
       },
@@ -53,9 +59,14 @@ export async function takeWarmPod(
   }
 }
 
-function pick(workload: Workload, { informers, config, reservedPods }: OperatorContext): Pod | undefined {
+function pick(
+  workload: Workload,
+  source: "pool" | "pool+data",
+  { informers, config, reservedPods }: OperatorContext,
+): Pod | undefined {
   const { name } = workload.metadata;
-  for (const value of [`${name}/${templateHash(workload, config)}`, name]) {
+  const newest = `${name}/${templateHash(workload, config)}`;
+  for (const value of source === "pool" ? [newest, name] : [newest]) {
     for (const pod of informers.pods.store.by("warm", value)) {
       if (!reservedPods.has(pod.metadata.uid ?? "")) return pod;
     }

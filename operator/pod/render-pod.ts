@@ -5,6 +5,7 @@ import { annotation, label } from "../../crds/labels.ts";
 import type { Workload } from "../../crds/workload.ts";
 import { WORKLOAD_CONTAINER } from "../../crds/workload-container.ts";
 import type { OperatorConfig } from "../config.ts";
+import { podTools } from "../snapshots/pod-tools.ts";
 
 /** Who a pod is for: the labels and annotations that tell it from others of the same workload. */
 export interface PodIdentity {
@@ -16,10 +17,26 @@ export interface PodIdentity {
 // A release deletes the pod after the tenant's files are safe, so a program that ignores SIGTERM need not hold it up for long.
 const TERMINATION_GRACE_SECONDS = 10;
 
-/** Renders the hardened pod of a workload (spec.md, section 2.1; design.md, sections 4 and 6). */
-export function renderPod(workload: Workload, identity: PodIdentity, config: OperatorConfig): Pod {
-  const spec = renderPodSpec(workload, config);
+/** As whom files are restored. */
+export interface FileOwner {
+  readonly uid: number;
+  readonly gid: number;
+}
+
+/**
+ * Renders the hardened pod of a workload (spec.md, section 2.1; design.md, sections 4 and 6).
+ *
+ * @param restoreAs has the pod wait, before the workload starts, for files to be restored
+ */
+export function renderPod(
+  workload: Workload,
+  identity: PodIdentity,
+  config: OperatorConfig,
+  { restoreAs }: { restoreAs?: FileOwner | undefined } = {},
+): Pod {
+  const spec = renderPodSpec(workload, config, restoreAs);
   const resolved = withDefaults(workload.spec);
+  const { overlayDirs } = resolved.filesystem;
   return {
     apiVersion: "v1",
     kind: "Pod",
@@ -33,6 +50,10 @@ export function renderPod(workload: Workload, identity: PodIdentity, config: Ope
         [annotation.idleAction]: resolved.idle.action,
         ...(resolved.idle.timeoutSeconds !== undefined && {
           [annotation.idleTimeoutSeconds]: String(resolved.idle.timeoutSeconds),
+        }),
+        ...(overlayDirs.length > 0 && {
+          [annotation.overlayDirs]: JSON.stringify(overlayDirs),
+          [annotation.diskGb]: String(resolved.resources.diskGb),
         }),
         ...identity.annotations,
       },
@@ -54,10 +75,26 @@ export function templateHash(workload: Workload, config: OperatorConfig): string
   return found;
 }
 
-function renderPodSpec(workload: Workload, config: OperatorConfig): PodSpec {
-  const { image, resources, network, health, entrypoint, runtimeClassName } = withDefaults(workload.spec);
+function renderPodSpec(workload: Workload, config: OperatorConfig, restoreAs?: FileOwner): PodSpec {
+  const { image, resources, network, health, entrypoint, runtimeClassName, filesystem } = withDefaults(workload.spec);
   const ports = [...new Set([endpointPort(workload.spec), ...network.ports])];
   const disk = `${resources.diskGb}Gi`;
+  const requirements = {
+    limits: { cpu: String(resources.vcpus), memory: `${resources.memoryMb}Mi`, "ephemeral-storage": disk },
+    requests: {
+      cpu: `${Math.max(1, Math.round((resources.vcpus * 1000) / config.cpuOvercommit))}m`,
+      memory: `${Math.max(1, Math.round((resources.memoryMb * 1024) / config.memoryOvercommit))}Ki`,
+      "ephemeral-storage": disk,
+    },
+  };
+  // The tools run when the workload does not, so they may have what it has.
+  const tools = podTools({
+    image: config.toolsImage,
+    overlayDirs: filesystem.overlayDirs,
+    diskGb: resources.diskGb,
+    resources: requirements,
+    restoreAs,
+  });
   return {
     restartPolicy: "Always",
     terminationGracePeriodSeconds: TERMINATION_GRACE_SECONDS,
@@ -65,6 +102,7 @@ function renderPodSpec(workload: Workload, config: OperatorConfig): PodSpec {
     enableServiceLinks: false,
     ...(runtimeClassName !== undefined && { runtimeClassName }),
     securityContext: { seccompProfile: { type: "RuntimeDefault" } },
+    ...(tools.initContainers.length > 0 && { initContainers: tools.initContainers, volumes: tools.volumes }),
     containers: [
       {
         name: WORKLOAD_CONTAINER,
@@ -72,16 +110,10 @@ function renderPodSpec(workload: Workload, config: OperatorConfig): PodSpec {
         ...(entrypoint.cmd !== undefined && { command: [entrypoint.cmd] }),
         ...(entrypoint.args !== undefined && { args: entrypoint.args }),
         ...(entrypoint.workdir !== undefined && { workingDir: entrypoint.workdir }),
+        ...(tools.volumeMounts.length > 0 && { volumeMounts: tools.volumeMounts }),
         env: Object.entries(entrypoint.env).map(([name, value]) => ({ name, value })),
         ports: ports.map((containerPort) => ({ containerPort })),
-        resources: {
-          limits: { cpu: String(resources.vcpus), memory: `${resources.memoryMb}Mi`, "ephemeral-storage": disk },
-          requests: {
-            cpu: `${Math.max(1, Math.round((resources.vcpus * 1000) / config.cpuOvercommit))}m`,
-            memory: `${Math.max(1, Math.round((resources.memoryMb * 1024) / config.memoryOvercommit))}Ki`,
-            "ephemeral-storage": disk,
-          },
-        },
+        resources: requirements,
         // The last lines of what a failing program wrote are what its claim's message shows.
         terminationMessagePolicy: "FallbackToLogsOnError",
         securityContext: {

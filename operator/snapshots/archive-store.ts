@@ -50,6 +50,7 @@ export interface ArchiveStore {
    * @throws ArchiveError when there is an archive without it
    */
   stat(key: SnapshotKey, options: StoreCall): Promise<SnapshotMetadata | undefined>;
+  /** What is recorded of each archive, in no order. Archives beside which nothing is recorded that fits them are left out. */
   list(options: StoreCall): Promise<SnapshotMetadata[]>;
   /**
    * @param options.sha256 deletes the archive only when it is this one
@@ -136,7 +137,10 @@ export function createArchiveStore(options: {
     async list(call) {
       const answer = await run(storeScripts.list, [], call);
       if (answer.exitCode !== 0) throw failure("list the archives", answer);
-      return parseSnapshotList(answer.stdout);
+      const list = parseSnapshotList(answer.stdout);
+      if (list === undefined)
+        throw failure("list the archives", { ...answer, stderr: "the list came without its end" });
+      return list.snapshots;
     },
 
     async delete(key, { sha256 = "", ...call }) {

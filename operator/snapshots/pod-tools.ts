@@ -83,10 +83,12 @@ ${TOOLS_IMAGE_BUSYBOX} cp ${TOOLS_IMAGE_BUSYBOX} ${TOOLS_BUSYBOX}
 ${TOOLS_IMAGE_BUSYBOX} chmod 0555 ${TOOLS_BUSYBOX}`;
 
 // Process 1 ends by a signal only when it handles it, and handles none while it opens a pipe; so a child does that.
-const waitScript = `trap 'exit 143' TERM
+// A pod that starts anew after its node did still has the files, newer by then than any archive.
+const waitScript = `[ ! -e ${TOOLS_FOLDER}/restored ] || exit 0
+trap 'exit 143' TERM
 ${TOOLS_IMAGE_BUSYBOX} mkfifo ${RESTORE_GATE}
 ${TOOLS_IMAGE_BUSYBOX} cat ${RESTORE_GATE} > ${TOOLS_FOLDER}/verdict &
 wait $!
 read -r verdict < ${TOOLS_FOLDER}/verdict
 ${TOOLS_IMAGE_BUSYBOX} rm -f ${RESTORE_GATE} ${TOOLS_FOLDER}/verdict
-[ "$verdict" = restored ]`;
+[ "$verdict" = restored ] && : > ${TOOLS_FOLDER}/restored`;

@@ -13,15 +13,8 @@ export function workloadProblem(spec: WorkloadSpec): { reason: string; message: 
         "images are not built yet: build spec.image.dockerfile elsewhere and give the result's name as spec.image.ref",
     };
   }
-  const { network, filesystem } = withDefaults(spec);
-  // Accepting these without doing what they say would lose files, or let a tenant out.
-  if (filesystem.overlayDirs.length > 0) {
-    return {
-      reason: "SnapshotsUnavailable",
-      message:
-        "files are not archived yet: a workload with spec.filesystem.overlayDirs would lose them on release; leave the list empty",
-    };
-  }
+  const { network } = withDefaults(spec);
+  // Accepting these without doing what they say would let a tenant out.
   if (network.access === "restricted" && network.allowlist.length + network.credentials.length > 0) {
     return {
       reason: "EgressProxyUnavailable",

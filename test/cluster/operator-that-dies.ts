@@ -1,12 +1,14 @@
 // An operator that kills itself with SIGKILL right after its n-th write to claims, pods and workloads.
 //   node --import tsx operator-that-dies.ts N      (KUBECONFIG names the cluster)
 import { type ClusterClient, createClusterClient } from "../../crds/client/cluster-client.ts";
+import { createExec } from "../../crds/client/exec.ts";
 import { loadClusterConfig } from "../../crds/client/load-cluster-config.ts";
 import { createTransport } from "../../crds/client/transport.ts";
 import type { KubernetesObject } from "../../crds/kubernetes.ts";
 import type { Resource } from "../../crds/resource.ts";
 import { operatorConfig } from "../../operator/config.ts";
 import { createMetrics } from "../../operator/metrics.ts";
+import { createSnapshots } from "../../operator/snapshots/snapshots.ts";
 import { startOperator } from "../../operator/start-operator.ts";
 import { silentLog } from "../unit/silent-log.ts";
 
@@ -22,9 +24,9 @@ async function thenCount<T>(resource: Resource<KubernetesObject>, write: Promise
   return result;
 }
 
-const client = createClusterClient({
-  transport: createTransport({ config: await loadClusterConfig(), role: "operator" }),
-});
+const cluster = await loadClusterConfig();
+const client = createClusterClient({ transport: createTransport({ config: cluster, role: "operator" }) });
+const config = { ...operatorConfig({ TENANCY_OPERATOR_LISTEN: "off" }), leaseMs: 2000 };
 const dying: ClusterClient = {
   ...client,
   create: (resource, object, options) => thenCount(resource, client.create(resource, object, options)),
@@ -33,7 +35,12 @@ const dying: ClusterClient = {
 };
 const operator = startOperator({
   client: dying,
-  config: { ...operatorConfig({ TENANCY_OPERATOR_LISTEN: "off" }), leaseMs: 2000 },
+  snapshots: createSnapshots({
+    exec: createExec({ config: cluster }),
+    namespace: config.namespace,
+    timeoutMs: config.snapshots.timeoutMs,
+  }),
+  config,
   metrics: createMetrics(),
   log: silentLog,
   identity: `dies-${process.pid}`,

@@ -1,6 +1,7 @@
 import type { Claim, ClaimStatus } from "../../crds/claim.ts";
 import { leases, pods } from "../../crds/client/built-in-resources.ts";
 import { type ClusterClient, createClusterClient } from "../../crds/client/cluster-client.ts";
+import { createExec } from "../../crds/client/exec.ts";
 import { type Informer, startInformer } from "../../crds/client/informer.ts";
 import { loadClusterConfig } from "../../crds/client/load-cluster-config.ts";
 import { createTransport, type RequestRecord } from "../../crds/client/transport.ts";
@@ -13,6 +14,7 @@ import type { Resource } from "../../crds/resource.ts";
 import type { Workload, WorkloadSpec } from "../../crds/workload.ts";
 import { type OperatorConfig, operatorConfig } from "../../operator/config.ts";
 import { createMetrics } from "../../operator/metrics.ts";
+import { createSnapshots, type Snapshots } from "../../operator/snapshots/snapshots.ts";
 import { type Operator, startOperator } from "../../operator/start-operator.ts";
 import { findBinaries } from "../../scripts/cluster/binaries.ts";
 import { type ControlPlane, startControlPlane } from "../../scripts/cluster/control-plane.ts";
@@ -36,6 +38,8 @@ export interface Tenancy {
     config?: Partial<OperatorConfig>;
     identity?: string;
     leaseName?: string;
+    /** Instead of archives on simulated nodes, where nothing runs that could make them. */
+    snapshots?: Snapshots;
     /** Puts faults between the operator and the API server. */
     wrap?: (client: ClusterClient) => ClusterClient;
   }): RunningOperator;
@@ -136,6 +140,9 @@ export async function startTenancy(
       });
       const operator = startOperator({
         client: (overrides.wrap ?? ((whole) => whole))(createClusterClient({ transport: operatorTransport })),
+        snapshots:
+          overrides.snapshots ??
+          createSnapshots({ exec: createExec({ config: tenancyConfig }), namespace: NAMESPACE, timeoutMs: 10_000 }),
         config: { ...operatorConfig({ TENANCY_OPERATOR_LISTEN: "off" }), leaseMs: 2000, ...overrides.config },
         metrics: createMetrics(),
         log: silentLog,

@@ -82,7 +82,6 @@ test("an invalid spec ends in Error with every problem named and an Event; mende
 
 test("what cannot be done yet is refused, not ignored", async () => {
   const refused = {
-    "with-overlay": { spec: { filesystem: { overlayDirs: ["/data"] } }, reason: "SnapshotsUnavailable" },
     "with-allowlist": {
       spec: { network: { access: "restricted", allowlist: ["example.com"] } },
       reason: "EgressProxyUnavailable",

@@ -1,0 +1,232 @@
+import type { Lease } from "../kubernetes.ts";
+import type { Log } from "../log.ts";
+import { isAlreadyExists, isConflict, isNotFound } from "./api-error.ts";
+import { createBackoff } from "./backoff.ts";
+import { leases } from "./built-in-resources.ts";
+import type { ClusterClient } from "./cluster-client.ts";
+import { startInformer } from "./informer.ts";
+import { onAbort } from "./on-abort.ts";
+
+/** The time during which a Lease is held. */
+export interface LeaseTerm {
+  /** Aborted when the term is over, whether it was lost or given back. */
+  readonly signal: AbortSignal;
+  /** Milliseconds left in which a write is safe; 0 when this process may not write. */
+  writeTimeLeftMs(): number;
+}
+
+export interface HoldLeaseOptions {
+  client: ClusterClient;
+  namespace: string;
+  leaseName: string;
+  /** Unique to this call: whoever finds its own identity in a Lease takes it for its own. */
+  identity: string;
+  /** How long a lease holds without a renewal, in milliseconds. @default 10000 */
+  leaseMs?: number;
+  /** Works until it is done, or `term.signal` or `signal` is aborted; then stops its work and resolves. */
+  hold(term: LeaseTerm): Promise<void>;
+  log: Log;
+  /** Aborted for a clean stop: the lease is handed over at once. */
+  signal: AbortSignal;
+}
+
+/**
+ * Runs the work while this process holds a Lease, https://kubernetes.io/docs/concepts/architecture/leases/: waits for it to be free,
+ * works, and gives it back. A Lease that is lost in the middle is waited for again, until `signal` is aborted.
+ *
+ * The holder renews at a quarter of the lease and stops writing at three quarters, so that no successor can hold the lease while it
+ * still writes. Expiry is judged by this process's own clock, from the moment that it saw the last renewal. A lease that was given
+ * back is seen on a watch and taken at once.
+ *
+ * @throws what `hold` throws while the Lease is held
+ */
+export async function holdLease(options: HoldLeaseOptions): Promise<void> {
+  const { client, namespace, leaseName, identity, leaseMs = 10_000, log, signal } = options;
+  const reference = { namespace, name: leaseName };
+  const renewEveryMs = leaseMs / 4;
+  const stopWritingAfterMs = (leaseMs * 3) / 4;
+  let seen: { version: string; at: number } | undefined;
+  let wake: () => void = () => undefined;
+
+  const over = new AbortController();
+  const ignoreStop = onAbort(signal, () => over.abort());
+  const informer = startInformer({
+    client,
+    resource: leases,
+    namespace,
+    fieldSelector: `metadata.name=${leaseName}`,
+    indexes: {},
+    onChange: () => wake(),
+    signal: over.signal,
+    log,
+  });
+
+  const backoff = createBackoff({ initialMs: 500, maxMs: renewEveryMs });
+  try {
+    for (let ended = false; !ended && !signal.aborted; ) {
+      const held = await tryToAcquire();
+      if (held !== undefined) ended = await runTerm(held);
+    }
+  } finally {
+    ignoreStop();
+    over.abort();
+    await informer.done;
+  }
+
+  async function tryToAcquire(): Promise<{ lease: Lease; at: number } | undefined> {
+    try {
+      const held = await acquire();
+      backoff.reset();
+      return held;
+    } catch (error) {
+      if (signal.aborted) return undefined;
+      log.warn({ lease: leaseName, error }, "lease not acquired");
+      await sleep(backoff.next());
+      return undefined;
+    }
+  }
+
+  /** Waits for the lease to be free and takes it; undefined when the process stops first. */
+  async function acquire(): Promise<{ lease: Lease; at: number } | undefined> {
+    while (!signal.aborted) {
+      const current = await readLease();
+      const waitMs = current === undefined ? 0 : timeUntilFree(current);
+      if (waitMs > 0) {
+        await sleep(waitMs);
+        continue;
+      }
+      const at = performance.now();
+      const lease = await take(current);
+      if (lease !== undefined) return { lease, at };
+    }
+    return undefined;
+  }
+
+  async function readLease(): Promise<Lease | undefined> {
+    try {
+      return await client.get(leases, reference, { signal });
+    } catch (error) {
+      if (isNotFound(error)) return undefined;
+      throw error;
+    }
+  }
+
+  function timeUntilFree(lease: Lease): number {
+    // Its own, from a term that it lost while the API server was away: nobody else has taken it.
+    if (!lease.spec?.holderIdentity || lease.spec.holderIdentity === identity) return 0;
+    const version = lease.metadata.resourceVersion ?? "";
+    if (seen?.version !== version) seen = { version, at: performance.now() };
+    return seen.at + (lease.spec.leaseDurationSeconds ?? leaseMs / 1000) * 1000 - performance.now();
+  }
+
+  /** Writes this process into the lease; undefined when another was faster. */
+  async function take(current: Lease | undefined): Promise<Lease | undefined> {
+    const now = microTime();
+    const spec = {
+      holderIdentity: identity,
+      leaseDurationSeconds: Math.ceil(leaseMs / 1000),
+      acquireTime: now,
+      renewTime: now,
+      leaseTransitions: (current?.spec?.leaseTransitions ?? 0) + 1,
+    };
+    try {
+      if (current !== undefined) return await client.replace(leases, { ...current, spec }, { signal });
+      return await client.create(leases, { metadata: reference, spec }, { signal });
+    } catch (error) {
+      if (isConflict(error) || isAlreadyExists(error)) return undefined;
+      throw error;
+    }
+  }
+
+  /** @returns whether the work came to its own end, and not to that of the term */
+  async function runTerm(held: { lease: Lease; at: number }): Promise<boolean> {
+    let { lease, at: renewedAt } = held;
+    const over = new AbortController();
+    let isLost = false;
+    const term: LeaseTerm = {
+      signal: over.signal,
+      writeTimeLeftMs: () =>
+        over.signal.aborted ? 0 : Math.max(0, renewedAt + stopWritingAfterMs - performance.now()),
+    };
+    log.info({ lease: leaseName, identity, transitions: lease.spec?.leaseTransitions }, "lease held");
+    const renewals = renew();
+    try {
+      await options.hold(term);
+    } catch (error) {
+      if (!isLost) throw error;
+      log.warn({ lease: leaseName, error }, "work of a lost lease failed");
+    } finally {
+      over.abort();
+      await renewals;
+      if (!isLost) await giveBack();
+    }
+    return !isLost;
+
+    function lose(): void {
+      isLost = true;
+      over.abort();
+    }
+
+    async function renew(): Promise<void> {
+      while (!over.signal.aborted) {
+        await sleep(Math.min(renewEveryMs, term.writeTimeLeftMs()), over.signal);
+        if (over.signal.aborted) return;
+        const timeoutMs = term.writeTimeLeftMs();
+        if (timeoutMs === 0) {
+          log.error({ lease: leaseName, identity }, "lease could not be renewed in time, held no longer");
+          lose();
+          return;
+        }
+        const at = performance.now();
+        try {
+          const spec = { ...lease.spec, renewTime: microTime() };
+          lease = await client.replace(leases, { ...lease, spec }, { timeoutMs });
+          renewedAt = at;
+        } catch (error) {
+          if (over.signal.aborted) return;
+          if (!isConflict(error)) {
+            log.warn({ lease: leaseName, error }, "lease not renewed");
+            await sleep(Math.min(500, term.writeTimeLeftMs()), over.signal);
+            continue;
+          }
+          // Our own renewal may have got through although its answer did not.
+          const current = await readLease().catch((cause: unknown) => {
+            log.warn({ lease: leaseName, error: cause }, "lease not read");
+            return lease;
+          });
+          if (current?.spec?.holderIdentity === identity) lease = current;
+          else lose();
+        }
+      }
+    }
+
+    async function giveBack(): Promise<void> {
+      try {
+        const spec = { ...lease.spec, holderIdentity: "", renewTime: microTime() };
+        await client.replace(leases, { ...lease, spec }, { timeoutMs: renewEveryMs });
+        log.info({ lease: leaseName, identity }, "lease given back");
+      } catch (error) {
+        log.warn({ lease: leaseName, error }, "lease not given back, it runs out by itself");
+      }
+    }
+  }
+
+  /** Resolves after the delay, at a change of the lease, or when aborted. */
+  function sleep(delayMs: number, aborted: AbortSignal = signal): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(finish, delayMs);
+      aborted.addEventListener("abort", finish, { once: true });
+      if (aborted === signal) wake = finish;
+      function finish(): void {
+        clearTimeout(timer);
+        aborted.removeEventListener("abort", finish);
+        resolve();
+      }
+    });
+  }
+}
+
+/** The present time as Kubernetes' MicroTime. */
+function microTime(): string {
+  return new Date().toISOString().replace("Z", "000Z");
+}

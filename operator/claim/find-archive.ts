@@ -1,0 +1,59 @@
+import type { Claim } from "../../crds/claim.ts";
+import { withDefaults } from "../../crds/defaults.ts";
+import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
+import type { Workload } from "../../crds/workload.ts";
+import type { OperatorContext } from "../context.ts";
+import type { ReconcileResult } from "../queue.ts";
+import { ArchiveError } from "../snapshots/archive-error.ts";
+import { patchClaimStatus } from "./claim-status.ts";
+import { failClaim } from "./fail-claim.ts";
+
+/** Whether there are files to bring back, or, until that is known, what the reconcile ends with. */
+export type ArchiveAnswer =
+  | { readonly known: true; readonly archive: SnapshotMetadata | undefined }
+  | { readonly known: false; readonly result: ReconcileResult };
+
+/**
+ * Finds the archive that a claim is to be given back. A volume that cannot be looked at never counts as one without the archive: the
+ * claim waits (design.md, section 4, "Invariants").
+ */
+export async function findArchive(claim: Claim, workload: Workload, context: OperatorContext): Promise<ArchiveAnswer> {
+  const { overlayDirs } = withDefaults(workload.spec).filesystem;
+  if (claim.spec.resume !== true || overlayDirs.length === 0) return { known: true, archive: undefined };
+  const { tenantId, workloadRef } = claim.spec;
+  const uid = claim.metadata.uid ?? "";
+  const look = context.archiveLooks.run(
+    uid,
+    (signal) => context.snapshots.find({ tenantId, workloadRef }, signal),
+    () => context.wakeClaim(claim),
+  );
+  if (look.state === "running") return { known: false, result: undefined };
+  if (look.state === "done") {
+    // What is true now may not be true for the claim's next pod.
+    context.archiveLooks.forget(uid);
+    const lost = look.value?.overlayDirs.find((directory) => !isWithin(directory, overlayDirs));
+    if (lost === undefined) return { known: true, archive: look.value };
+    const message = `the tenant's archive holds files of ${lost}, which workload "${workloadRef}" does not keep: add it to spec.filesystem.overlayDirs, claim without resume, or delete the snapshot`;
+    return failed(message);
+  }
+  if (look.error instanceof ArchiveError)
+    return failed(`the tenant's archive cannot be restored: ${look.error.message}`);
+  await tellWaiting(claim, look.error, context);
+  return { known: false, result: { requeueAfterMs: look.retryInMs } };
+
+  async function failed(message: string): Promise<ArchiveAnswer> {
+    context.archiveLooks.forget(uid);
+    return { known: false, result: await failClaim(claim, context, { reason: "RestoreFailed", message }) };
+  }
+}
+
+function isWithin(directory: string, overlayDirs: readonly string[]): boolean {
+  return overlayDirs.some((kept) => directory === kept || directory.startsWith(`${kept}/`));
+}
+
+async function tellWaiting(claim: Claim, error: unknown, context: OperatorContext): Promise<void> {
+  context.log.warn({ claim: claim.metadata.name, error }, "the snapshots volume cannot be looked at");
+  const message = `whether the tenant has files to bring back cannot be found out yet: ${error instanceof Error ? error.message : error}`;
+  if (claim.status?.message === message) return;
+  await patchClaimStatus(claim, { phase: "Pending", reason: "SnapshotsUnavailable", message }, context);
+}

@@ -1,0 +1,74 @@
+import type { Claim } from "../../crds/claim.ts";
+import type { Pod } from "../../crds/kubernetes.ts";
+import { annotation } from "../../crds/labels.ts";
+import type { OperatorContext } from "../context.ts";
+import type { ReconcileResult } from "../queue.ts";
+import { ArchiveError } from "../snapshots/archive-error.ts";
+import { TOOLS_CONTAINER } from "../snapshots/pod-tools.ts";
+import { failClaim } from "./fail-claim.ts";
+import { replacePod } from "./replace-pod.ts";
+
+/** How many pods a claim is given until what keeps its files from being restored counts as lasting. */
+const MOST_FAILURES = 3;
+
+/** Whether the files are where they belong, or, until they are, what the reconcile ends with. */
+export type RestoreAnswer =
+  | { readonly restored: true }
+  | { readonly restored: false; readonly result: ReconcileResult };
+
+/** Whether a pod was bound to be given files before its tenant gets it. */
+export function needsFiles({ metadata }: Pod): boolean {
+  return metadata.annotations?.[annotation.source]?.endsWith("+data") === true;
+}
+
+/** Whether the pod's start waits for files: the container that they are restored through runs, and nothing else. */
+export function waitsForFiles(pod: Pod): boolean {
+  const tools = pod.status?.initContainerStatuses?.find(({ name }) => name === TOOLS_CONTAINER);
+  return needsFiles(pod) && tools?.state?.running !== undefined;
+}
+
+/**
+ * Restores a tenant's files into a pod that nobody uses yet.
+ *
+ * Until the claim is Active the files count as not restored, whoever bound the pod: an operator that takes over restores them again.
+ * A pod for which it fails is never given to its tenant.
+ */
+export async function restoreFiles(
+  { claim, pod, into }: { claim: Claim; pod: Pod; into: "running" | "waiting" },
+  context: OperatorContext,
+): Promise<RestoreAnswer> {
+  const { tenantId, workloadRef } = claim.spec;
+  const { restores, snapshots, metrics } = context;
+  const id = pod.metadata.uid ?? "";
+  const work = restores.run(
+    id,
+    (signal) =>
+      metrics.timeSnapshot("restore", () => snapshots.restore({ tenantId, workloadRef }, pod, { into, signal })),
+    () => context.wakeClaim(claim),
+  );
+  if (work.state === "running") return { restored: false, result: undefined };
+  if (work.state === "done" && work.value !== undefined) return { restored: true };
+  restores.forget(id);
+  // Deleted since it was found; the next pod is started without it.
+  const error = work.state === "failed" ? work.error : new Error("the archive was deleted");
+  return { restored: false, result: await startOver(claim, error, context) };
+}
+
+async function startOver(claim: Claim, error: unknown, context: OperatorContext): Promise<undefined> {
+  const { uid = "", name } = claim.metadata;
+  const message = error instanceof Error ? error.message : String(error);
+  const failures = (context.restoreFailures.get(uid) ?? 0) + 1;
+  context.log.warn({ claim: name, failures, error }, "files could not be restored");
+  if (error instanceof ArchiveError || failures >= MOST_FAILURES) {
+    context.restoreFailures.delete(uid);
+    return failClaim(claim, context, {
+      reason: "RestoreFailed",
+      message: `the tenant's files could not be restored: ${message}. The archive is kept: claim again, or claim without resume`,
+    });
+  }
+  context.restoreFailures.set(uid, failures);
+  return replacePod(claim, context, {
+    reason: "RestoreInterrupted",
+    message: `files could not be restored (${message})`,
+  });
+}

@@ -1,0 +1,77 @@
+import type { Claim } from "../../crds/claim.ts";
+import { claims } from "../../crds/kinds.ts";
+import type { Pod } from "../../crds/kubernetes.ts";
+import { annotation } from "../../crds/labels.ts";
+import type { OperatorContext } from "../context.ts";
+import { podState } from "../pod/pod-state.ts";
+import type { ReconcileResult } from "../queue.ts";
+import { patchClaimStatus } from "./claim-status.ts";
+import { isDiscardedForIdleness } from "./release-when-idle.ts";
+
+/**
+ * The pod whose files a release has to save before it may go: the one that the tenant was given, and no other, since what is in any
+ * other is not the tenant's, or not all of it.
+ */
+export function podToSave(claim: Claim, pods: readonly Pod[], context: OperatorContext): Pod | undefined {
+  const { status, metadata } = claim;
+  const pod = pods.find(({ metadata: { name } }) => name === status?.instanceId);
+  if (pod?.metadata.annotations?.[annotation.overlayDirs] === undefined || status?.snapshot !== undefined)
+    return undefined;
+  if (metadata.annotations?.[annotation.discard] === "true" || isDiscardedForIdleness(claim, pod)) {
+    context.saves.forget(pod.metadata.uid ?? "");
+    if (pod.metadata.deletionTimestamp === undefined) {
+      context.events.record({
+        ...{ resource: claims, object: claim, type: "Normal", reason: "Discarded" },
+        message: `the files in pod "${pod.metadata.name}" are given up: the archive of the last release stays as it is`,
+      });
+    }
+    return undefined;
+  }
+  const state = podState(pod);
+  if (state.state !== "lost") return pod;
+  context.events.record({
+    ...{ resource: claims, object: claim, type: "Warning", reason: "NotSaved" },
+    message: `${state.message} before its files were saved: the archive of the last release stays as it is`,
+  });
+  return undefined;
+}
+
+/**
+ * Saves the files of a claim that is being released, in the background; says what the reconcile ends with until they are safe.
+ *
+ * The archive of before stays until the new one is whole. A save that fails leaves the claim in `ReleaseFailed` with its pod, and is
+ * tried again for as long as nobody gives the files up (design.md, section 4, "Invariants").
+ */
+export async function saveFiles(
+  claim: Claim,
+  pod: Pod,
+  context: OperatorContext,
+): Promise<{ saved: Claim } | { saved: undefined; result: ReconcileResult }> {
+  const { tenantId, workloadRef } = claim.spec;
+  const { saves, snapshots, metrics } = context;
+  const isFenced = () => !context.isLeading();
+  const work = saves.run(
+    pod.metadata.uid ?? "",
+    (signal) =>
+      metrics.timeSnapshot("save", () => snapshots.save({ tenantId, workloadRef }, pod, { signal, isFenced })),
+    () => context.wakeClaim(claim),
+  );
+  if (work.state === "running") return { saved: undefined, result: undefined };
+  if (work.state === "done") {
+    const { sha256, sizeBytes, createdAt } = work.value;
+    const snapshot = { sha256, sizeBytes, createdAt };
+    return {
+      saved: await patchClaimStatus(claim, { phase: "Releasing", reason: null, message: null, snapshot }, context),
+    };
+  }
+  await tellFailure(claim, work.error, context);
+  return { saved: undefined, result: { requeueAfterMs: work.retryInMs } };
+}
+
+async function tellFailure(claim: Claim, error: unknown, context: OperatorContext): Promise<void> {
+  context.log.warn({ claim: claim.metadata.name, error }, "files could not be saved");
+  const message = `the files could not be saved: ${error instanceof Error ? error.message : error}. The pod is kept and the save tried again; to give the files up, annotate the claim with ${annotation.discard}=true`;
+  if (claim.status?.phase === "ReleaseFailed" && claim.status.message === message) return;
+  const failed = await patchClaimStatus(claim, { phase: "ReleaseFailed", reason: "SaveFailed", message }, context);
+  context.events.record({ resource: claims, object: failed, type: "Warning", reason: "ReleaseFailed", message });
+}

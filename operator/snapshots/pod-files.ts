@@ -1,0 +1,18 @@
+import type { Pod } from "../../crds/kubernetes.ts";
+import { annotation } from "../../crds/labels.ts";
+
+/** What of a pod's files is archived, as it was when the pod was made: its workload may be another by now, or gone. */
+export interface PodFiles {
+  readonly overlayDirs: readonly string[];
+  /** What they may hold together, in GiB. */
+  readonly diskGb: number;
+}
+
+/** Reads what was stamped on the pod; no directories where nothing of it is kept. */
+export function podFiles({ metadata: { annotations } }: Pod): PodFiles {
+  const stamped = annotations?.[annotation.overlayDirs];
+  return {
+    overlayDirs: stamped === undefined ? [] : (JSON.parse(stamped) as string[]),
+    diskGb: Number(annotations?.[annotation.diskGb] ?? 1),
+  };
+}

@@ -1,0 +1,68 @@
+import { isDeepStrictEqual } from "node:util";
+import { isAlreadyExists, isNotFound } from "../../crds/client/api-error.ts";
+import { persistentVolumeClaims, pods } from "../../crds/client/built-in-resources.ts";
+import { withDefaults } from "../../crds/defaults.ts";
+import { SNAPSHOTS_NAME } from "../../crds/snapshots/snapshots-names.ts";
+import type { OperatorContext } from "../context.ts";
+import { renderSnapshotsClaim } from "./snapshots-claim.ts";
+import { renderSnapshotsPod } from "./snapshots-pod.ts";
+import { renderSnapshotsPolicy } from "./snapshots-policy.ts";
+
+/**
+ * Keeps the helper pod running, with its volume and its policy, from the first workload on that keeps files. The volume is never
+ * deleted here, and while it is there so is the pod, since archives outlive their workloads.
+ */
+export async function reconcileHelper(context: OperatorContext): Promise<undefined> {
+  const { informers, config, client, applyNetworkPolicy } = context;
+  const { namespace } = config;
+  const isThere = await hasVolume(context);
+  if (!isThere && !keepsFiles(context)) return undefined;
+
+  const policy = renderSnapshotsPolicy({ namespace });
+  const present = informers.networkPolicies.store.get(`${namespace}/${SNAPSHOTS_NAME}`);
+  if (!isDeepStrictEqual(present?.spec, policy.spec)) await applyNetworkPolicy(policy);
+  const { size, storageClass } = config.snapshots;
+  const volume = renderSnapshotsClaim({ namespace, size, storageClass });
+  if (!isThere) await ignoreExisting(client.create(persistentVolumeClaims, volume));
+
+  const pod = informers.helperPods.store.get(`${namespace}/${SNAPSHOTS_NAME}`);
+  const wanted = renderSnapshotsPod({ namespace, image: config.toolsImage });
+  if (pod === undefined) {
+    const created = await ignoreExisting(client.create(pods, wanted));
+    if (created !== undefined) informers.helperPods.put(created);
+    return undefined;
+  }
+  const hasEnded = pod.status?.phase === "Failed" || pod.status?.phase === "Succeeded";
+  const isOutdated = pod.spec.containers[0]?.image !== wanted.spec.containers[0]?.image;
+  const { uid, deletionTimestamp } = pod.metadata;
+  if (deletionTimestamp !== undefined || !(hasEnded || isOutdated)) return undefined;
+  // Its end starts the next run.
+  await client.delete(pods, { namespace, name: SNAPSHOTS_NAME }, uid === undefined ? {} : { uid });
+  return undefined;
+}
+
+function keepsFiles({ informers }: OperatorContext): boolean {
+  for (const { spec } of informers.workloads.store.values()) {
+    if (withDefaults(spec).filesystem.overlayDirs.length > 0) return true;
+  }
+  return false;
+}
+
+async function hasVolume({ client, config }: OperatorContext): Promise<boolean> {
+  try {
+    await client.get(persistentVolumeClaims, { namespace: config.namespace, name: SNAPSHOTS_NAME });
+    return true;
+  } catch (error) {
+    if (isNotFound(error)) return false;
+    throw error;
+  }
+}
+
+async function ignoreExisting<T>(created: Promise<T>): Promise<T | undefined> {
+  try {
+    return await created;
+  } catch (error) {
+    if (isAlreadyExists(error)) return undefined;
+    throw error;
+  }
+}

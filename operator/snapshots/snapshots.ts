@@ -1,0 +1,91 @@
+import type { Exec } from "../../crds/client/exec.ts";
+import type { Pod } from "../../crds/kubernetes.ts";
+import type { SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
+import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
+import { SNAPSHOTS_CONTAINER, SNAPSHOTS_NAME } from "../../crds/snapshots/snapshots-names.ts";
+import { WORKLOAD_CONTAINER } from "../../crds/workload-container.ts";
+import { archiveLimits } from "./archive-limits.ts";
+import { createArchiveStore } from "./archive-store.ts";
+import { podFiles } from "./pod-files.ts";
+import { TOOLS_CONTAINER } from "./pod-tools.ts";
+import { restoreOverlay } from "./restore-overlay.ts";
+import { saveOverlay } from "./save-overlay.ts";
+
+// For what only looks at the volume or changes a name on it.
+const LOOK_LIMIT_MS = 20_000;
+const LIST_LIMIT_MS = 120_000;
+
+/** Tenants' files and their archives: every call fails as the function that it stands for does. */
+export interface Snapshots {
+  /** What is recorded of the archive; undefined when there is none. */
+  find(key: SnapshotKey, signal: AbortSignal): Promise<SnapshotMetadata | undefined>;
+  /**
+   * Saves the overlay directories of a running pod in the place of the archive before.
+   *
+   * @param isFenced asked before the new archive takes that place: whether another operator may be at work by now
+   */
+  save(
+    key: SnapshotKey,
+    pod: Pod,
+    options: { signal: AbortSignal; isFenced: () => boolean },
+  ): Promise<SnapshotMetadata>;
+  /**
+   * Restores the archive into a pod; undefined when there is none.
+   *
+   * @param into whether the workload runs already, or its start waits for this
+   */
+  restore(
+    key: SnapshotKey,
+    pod: Pod,
+    options: { into: "running" | "waiting"; signal: AbortSignal },
+  ): Promise<SnapshotMetadata | undefined>;
+  list(signal: AbortSignal): Promise<SnapshotMetadata[]>;
+  /** Deletes the archive where it is that one. */
+  delete(snapshot: SnapshotMetadata, signal: AbortSignal): Promise<boolean>;
+  /** Deletes what saves left behind that were ended in the middle. */
+  tidy(signal: AbortSignal): Promise<void>;
+}
+
+/** Archives on the snapshots volume, through the helper pod. */
+export function createSnapshots(options: { exec: Exec; namespace: string; timeoutMs: number }): Snapshots {
+  const { exec, namespace, timeoutMs } = options;
+  const folder = { namespace, pod: SNAPSHOTS_NAME, container: SNAPSHOTS_CONTAINER };
+  const store = createArchiveStore({ exec, folder });
+
+  function overlay(pod: Pod, container: string) {
+    const { overlayDirs, diskGb } = podFiles(pod);
+    return {
+      ...{ exec, overlayDirs, timeoutMs },
+      limits: archiveLimits({ diskGb }),
+      pod: { namespace, pod: pod.metadata.name, container },
+    };
+  }
+
+  return {
+    find: (key, signal) => store.stat(key, { signal, timeoutMs: LOOK_LIMIT_MS }),
+    save(key, pod, { signal, isFenced }) {
+      const fenced: Pick<typeof store, "write"> = {
+        write: (target, archive, call) =>
+          store.write(target, archive, {
+            ...call,
+            describe() {
+              if (isFenced()) throw new Error("Cannot save the files: another operator may be at work on them");
+              return call.describe();
+            },
+          }),
+      };
+      return saveOverlay({ ...overlay(pod, WORKLOAD_CONTAINER), store: fenced, key, signal });
+    },
+    restore(key, pod, { into, signal }) {
+      const opensGate = into === "waiting";
+      return restoreOverlay({
+        ...overlay(pod, opensGate ? TOOLS_CONTAINER : WORKLOAD_CONTAINER),
+        ...{ store, key, opensGate, signal },
+      });
+    },
+    list: (signal) => store.list({ signal, timeoutMs: LIST_LIMIT_MS }),
+    delete: ({ tenantId, workloadRef, sha256 }, signal) =>
+      store.delete({ tenantId, workloadRef }, { sha256, signal, timeoutMs: LIST_LIMIT_MS }),
+    tidy: (signal) => store.tidy({ signal, timeoutMs: LIST_LIMIT_MS }),
+  };
+}

@@ -1,0 +1,221 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { chownSync, mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { Writable } from "node:stream";
+import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
+import { isNotFound } from "../../../crds/client/api-error.ts";
+import { pods } from "../../../crds/client/built-in-resources.ts";
+import { type ClusterClient, createClusterClient } from "../../../crds/client/cluster-client.ts";
+import { createExec, type Exec } from "../../../crds/client/exec.ts";
+import { loadClusterConfig } from "../../../crds/client/load-cluster-config.ts";
+import { createTransport } from "../../../crds/client/transport.ts";
+import { claims, pools, workloads } from "../../../crds/kinds.ts";
+import type { Pod } from "../../../crds/kubernetes.ts";
+import { finalizer, label } from "../../../crds/labels.ts";
+import { claimName } from "../../../crds/names.ts";
+import { SNAPSHOTS_CONTAINER, SNAPSHOTS_NAME } from "../../../crds/snapshots/snapshots-names.ts";
+import type { Workload, WorkloadSpec } from "../../../crds/workload.ts";
+import { WORKLOAD_CONTAINER } from "../../../crds/workload-container.ts";
+import { type ArchiveStore, createArchiveStore } from "../../../operator/snapshots/archive-store.ts";
+import { renderHostVolume } from "../../../operator/snapshots/host-volume.ts";
+import { downLocalCluster } from "../../../scripts/cluster/down-local-cluster.ts";
+import { BUSYBOX_IMAGE } from "../../../scripts/cluster/images/local-images.ts";
+import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
+import { type LocalCluster, upLocalCluster } from "../../../scripts/cluster/up-local-cluster.ts";
+import { bundleOperator } from "../../../scripts/start/bundle-operator.ts";
+import { installKinds } from "../../../scripts/start/install-kinds.ts";
+
+export const NAMESPACE = "tenancy";
+const root = join(import.meta.dirname, "..", "..", "..");
+const LIMIT_MS = 90_000;
+
+/** A real cluster with real containers, and the operator as a process of its own that can be killed. */
+export interface Lifecycle {
+  readonly cluster: LocalCluster;
+  readonly client: ClusterClient;
+  readonly exec: Exec;
+  readonly store: ArchiveStore;
+  /** The snapshots volume as this machine sees it. */
+  readonly volumeFolder: string;
+  startOperator(env?: Record<string, string>): Promise<void>;
+  /** Ends the operator as a crash does. */
+  killOperator(): Promise<void>;
+  createWorkload(name: string, spec?: Partial<WorkloadSpec>): Promise<Workload>;
+  createPool(name: string, workloadRef: string, size: number): Promise<void>;
+  /** Creates a claim; see `untilClaim` for what becomes of it. */
+  createClaim(tenantId: string, workloadRef: string, resume: boolean): Promise<Claim>;
+  /** Creates a claim and waits until it is Active. */
+  claim(tenantId: string, workloadRef: string, resume: boolean): Promise<Claim>;
+  /** Deletes a claim; it is gone when its release has come to its end. */
+  deleteClaim(claim: Claim): Promise<void>;
+  /** Deletes a claim and waits until it is gone. */
+  release(claim: Claim): Promise<void>;
+  find(claim: Claim): Promise<Claim | undefined>;
+  untilClaim(
+    claim: Claim,
+    what: string,
+    is: (status: ClaimStatus | undefined, found: Claim | undefined) => boolean,
+  ): Promise<Claim>;
+  untilHelperRuns(): Promise<Pod>;
+  /** Runs a script in a pod with the tools that were brought there; resolves with what it wrote. */
+  run(pod: string | undefined, script: string): Promise<string>;
+  down(): Promise<void>;
+}
+
+export async function startLifecycle(name: string): Promise<Lifecycle> {
+  const cluster = await upLocalCluster({ name });
+  const config = await loadClusterConfig({ kubeconfigPath: cluster.kubeconfigPath });
+  const transport = createTransport({ config, role: "test" });
+  const client = createClusterClient({ transport });
+  const exec = createExec({ config });
+  const volumeFolder = join(cluster.volumesFolder, "snapshots");
+  const folder = { namespace: NAMESPACE, pod: SNAPSHOTS_NAME, container: SNAPSHOTS_CONTAINER };
+  const store = createArchiveStore({ exec, folder });
+  const bundle = await bundleOperator(root);
+  let operator: ChildProcess | undefined;
+
+  mkdirSync(volumeFolder, { recursive: true, mode: 0o700 });
+  chownSync(volumeFolder, 65532, 65532);
+  await installKinds({ client, namespace: NAMESPACE, signal: AbortSignal.timeout(LIMIT_MS) });
+  const volume = renderHostVolume({ namespace: NAMESPACE, size: "10Gi", path: volumeFolder });
+  await client.request({ method: "POST", path: "/api/v1/persistentvolumes", body: JSON.stringify(volume) });
+
+  async function until<T>(what: string, look: () => Promise<T | undefined>): Promise<T> {
+    let found: T | undefined;
+    let seen = "";
+    const looked = async () => {
+      found = await look();
+      const { items } = await client.list(claims, { namespace: NAMESPACE });
+      seen = JSON.stringify(items.map(({ metadata, status }) => ({ name: metadata.name, ...status })));
+      return found !== undefined;
+    };
+    await waitUntil(looked, { what, limitMs: LIMIT_MS, intervalMs: 30, explain: () => seen });
+    return found as T;
+  }
+
+  const life: Lifecycle = {
+    ...{ cluster, client, exec, store, volumeFolder },
+    async startOperator(env = {}) {
+      const child = spawn(process.execPath, [bundle], {
+        env: {
+          ...process.env,
+          KUBECONFIG: cluster.kubeconfigPath,
+          TENANCY_CPU_OVERCOMMIT: "50",
+          TENANCY_MEMORY_OVERCOMMIT: "8",
+          TENANCY_LEASE_SECONDS: "2",
+          TENANCY_LOG_LEVEL: process.env.TENANCY_LOG_LEVEL ?? "error",
+          TENANCY_OPERATOR_LISTEN: "off",
+          TENANCY_SNAPSHOT_STORAGE_CLASS: "",
+          TENANCY_TOOLS_IMAGE: BUSYBOX_IMAGE,
+          ...env,
+        },
+        stdio: ["ignore", "inherit", "inherit"],
+      });
+      operator = child;
+    },
+    async killOperator() {
+      const killed = operator;
+      operator = undefined;
+      if (killed === undefined || killed.exitCode !== null) return;
+      const ended = new Promise((resolve) => killed.once("exit", resolve));
+      killed.kill("SIGKILL");
+      await ended;
+    },
+    async createWorkload(workload, spec = {}) {
+      const defaults: WorkloadSpec = {
+        image: { ref: BUSYBOX_IMAGE },
+        entrypoint: { cmd: "/bin/busybox", args: ["sleep", "36000"] },
+        resources: { vcpus: 1, memoryMb: 64, diskGb: 4 },
+        filesystem: { overlayDirs: ["/data"] },
+      };
+      return await client.create(workloads, {
+        metadata: { name: workload, namespace: NAMESPACE },
+        spec: { ...defaults, ...spec },
+      });
+    },
+    async createPool(pool, workloadRef, size) {
+      await client.create(pools, { metadata: { name: pool, namespace: NAMESPACE }, spec: { workloadRef, size } });
+      await until(`pool ${pool} to be full`, async () => {
+        const { items } = await client.list(pods, {
+          namespace: NAMESPACE,
+          labelSelector: `${label.pool}=${pool},${label.poolStatus}=ready`,
+        });
+        return items.length >= size ? items : undefined;
+      });
+    },
+    createClaim: (tenantId, workloadRef, resume) =>
+      client.create(claims, {
+        metadata: {
+          name: claimName({ tenantId, workloadRef }),
+          namespace: NAMESPACE,
+          labels: { [label.tenant]: tenantId },
+          finalizers: [finalizer.release],
+        },
+        spec: { tenantId, workloadRef, resume },
+      }),
+    async claim(tenantId, workloadRef, resume) {
+      const created = await life.createClaim(tenantId, workloadRef, resume);
+      const claim = await life.untilClaim(created, "to be Active or in Error", (status) =>
+        ["Active", "Error"].includes(status?.phase ?? ""),
+      );
+      if (claim.status?.phase !== "Active") throw new Error(`the claim failed: ${JSON.stringify(claim.status)}`);
+      return claim;
+    },
+    async deleteClaim({ metadata: { name: claim } }) {
+      await client.delete(claims, { namespace: NAMESPACE, name: claim });
+    },
+    async release(claim) {
+      await life.deleteClaim(claim);
+      await until(`claim ${claim.metadata.name} to be gone`, async () =>
+        (await life.find(claim)) === undefined ? true : undefined,
+      );
+    },
+    async find({ metadata: { name: claim, uid } }) {
+      try {
+        const found = await client.get(claims, { namespace: NAMESPACE, name: claim });
+        return found.metadata.uid === uid ? found : undefined;
+      } catch (error) {
+        if (isNotFound(error)) return undefined;
+        throw error;
+      }
+    },
+    untilClaim: (claim, what, is) =>
+      until(`claim ${claim.metadata.name} ${what}`, async () => {
+        const found = await life.find(claim);
+        return is(found?.status, found) ? (found ?? claim) : undefined;
+      }),
+    untilHelperRuns: () =>
+      until("the helper pod to run", async () => {
+        const { items } = await client.list(pods, {
+          namespace: NAMESPACE,
+          fieldSelector: `metadata.name=${SNAPSHOTS_NAME}`,
+        });
+        return items.find(
+          ({ metadata, status }) =>
+            metadata.deletionTimestamp === undefined && status?.containerStatuses?.[0]?.state?.running !== undefined,
+        );
+      }),
+    async run(pod = "", script) {
+      let output = "";
+      const stdout = new Writable({
+        write(chunk: Buffer, _encoding, callback) {
+          output += chunk.toString("utf8");
+          callback();
+        },
+      });
+      const shell = `b=/.tenancy/busybox; ${script}`;
+      const { exitCode, stderr } = await exec({
+        ...{ namespace: NAMESPACE, pod, container: WORKLOAD_CONTAINER },
+        ...{ command: ["/.tenancy/busybox", "sh", "-c", shell], stdout, timeoutMs: LIMIT_MS },
+      });
+      if (exitCode !== 0) throw new Error(`${script} ended with ${exitCode}: ${stderr}`);
+      return output;
+    },
+    async down() {
+      await life.killOperator();
+      transport.close();
+      await downLocalCluster({ name });
+    },
+  };
+  return life;
+}
