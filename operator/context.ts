@@ -45,7 +45,7 @@ export interface OperatorContext {
 }
 
 export interface Informers {
-  claims: Informer<Claim, "uid" | "pair" | "using" | "waitingFor">;
+  claims: Informer<Claim, "uid" | "pair" | "using" | "waitingFor" | "needsHelper">;
   workloads: Informer<Workload, never>;
   pools: Informer<Pool, "workload">;
   /** Managed pods only. */

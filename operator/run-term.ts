@@ -25,6 +25,7 @@ import { refreshMembers } from "./pool/refresh-members.ts";
 import { writePoolStatus } from "./pool/write-pool-status.ts";
 import { createQueue } from "./queue.ts";
 import { createBackgroundWork } from "./snapshots/background-work.ts";
+import { isHelperRunning } from "./snapshots/is-helper-running.ts";
 import { reconcileHelper } from "./snapshots/reconcile-helper.ts";
 import type { Snapshots } from "./snapshots/snapshots.ts";
 import { tendArchives } from "./snapshots/tend-archives.ts";
@@ -43,8 +44,8 @@ export interface Wake {
   pool(change: Change<Pool>): void;
   pod(change: Change<Pod>): void;
   policy(change: Change<NetworkPolicy>): void;
-  /** The pod that keeps archives, or whether there has to be one. */
-  helper(): void;
+  /** The pod that keeps archives. */
+  helper(change?: Change<Pod>): void;
 }
 
 /** Starts the reconcilers of one term as leader: the queue with its lanes, and what wakes them. */
@@ -205,7 +206,14 @@ export function runTerm(options: {
       const isEdited = type === "modified" && previous?.metadata.generation !== object.metadata.generation;
       if (workload !== undefined && (type === "deleted" || isEdited)) addWorkload(workload);
     },
-    helper: () => queue.add("helper", SNAPSHOTS_NAME),
+    helper(change) {
+      queue.add("helper", SNAPSHOTS_NAME);
+      if (change === undefined || change.type === "deleted" || !isHelperRunning(change.object)) return;
+      if (change.previous !== undefined && isHelperRunning(change.previous)) return;
+      context.archiveLooks.hurry();
+      context.saves.hurry();
+      for (const claim of informers.claims.store.by("needsHelper", "")) queue.add("claim", keyOf(claim));
+    },
   };
 
   async function stop(): Promise<void> {

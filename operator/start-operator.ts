@@ -10,6 +10,7 @@ import type { Log } from "../crds/log.ts";
 import { SNAPSHOTS_LABELS } from "../crds/snapshots/snapshots-names.ts";
 import { pairKey } from "./claim/find-rival.ts";
 import { isWaiting } from "./claim/is-waiting.ts";
+import { needsHelper } from "./claim/needs-helper.ts";
 import type { OperatorConfig } from "./config.ts";
 import type { Informers } from "./context.ts";
 import { runWhenLeading } from "./leader.ts";
@@ -70,6 +71,7 @@ export function startOperator(options: OperatorOptions): Operator {
         pair: pairKey,
         // A claim in Error has no pod, and a workload may go although its name stands in one.
         using: (claim) => (claim.status?.phase === "Error" ? undefined : claim.spec.workloadRef),
+        needsHelper: (claim) => (needsHelper(claim) ? "" : undefined),
         waitingFor: (claim) => (isWaiting(claim) ? claim.spec.workloadRef : undefined),
       },
       onChange: (change) => wake?.claim(change),
@@ -109,7 +111,7 @@ export function startOperator(options: OperatorOptions): Operator {
       resource: pods,
       labelSelector: helperSelector,
       indexes: {},
-      onChange: () => wake?.helper(),
+      onChange: (change) => wake?.helper(change),
     }),
     networkPolicies: startInformer({
       ...shared,

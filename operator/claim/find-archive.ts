@@ -52,8 +52,8 @@ function isWithin(directory: string, overlayDirs: readonly string[]): boolean {
 }
 
 async function tellWaiting(claim: Claim, error: unknown, context: OperatorContext): Promise<void> {
-  context.log.warn({ claim: claim.metadata.name, error }, "the snapshots volume cannot be looked at");
   const message = `whether the tenant has files to bring back cannot be found out yet: ${error instanceof Error ? error.message : error}`;
   if (claim.status?.message === message) return;
+  context.log.warn({ claim: claim.metadata.name, error }, "the snapshots volume cannot be looked at");
   await patchClaimStatus(claim, { phase: "Pending", reason: "SnapshotsUnavailable", message }, context);
 }

@@ -69,9 +69,9 @@ export async function saveFiles(
 }
 
 async function tellFailure(claim: Claim, error: unknown, context: OperatorContext): Promise<void> {
-  context.log.warn({ claim: claim.metadata.name, error }, "files could not be saved");
   const message = `the files could not be saved: ${error instanceof Error ? error.message : error}. The pod is kept and the save tried again; to give the files up, annotate the claim with ${annotation.discard}=true`;
   if (claim.status?.phase === "ReleaseFailed" && claim.status.message === message) return;
+  context.log.warn({ claim: claim.metadata.name, error }, "files could not be saved");
   const failed = await patchClaimStatus(claim, { phase: "ReleaseFailed", reason: "SaveFailed", message }, context);
   context.events.record({ resource: claims, object: failed, type: "Warning", reason: "ReleaseFailed", message });
 }

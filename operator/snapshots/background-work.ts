@@ -16,6 +16,8 @@ export interface BackgroundWork<T> {
    * @param wake called when it has ended, either way
    */
   run(id: string, work: (signal: AbortSignal) => Promise<T>, wake: () => void): WorkState<T>;
+  /** Lets everything that has failed be run again at once: what it failed for may be mended. */
+  hurry(): void;
   /** Forgets how the work ended, and aborts it where it has not. */
   forget(id: string): void;
   /** Aborts everything and waits for its end. */
@@ -93,6 +95,12 @@ export function createBackgroundWork<T>(options: {
         begin(entry, work, wake);
       }
       return entry.result ?? { state: "running" };
+    },
+    hurry() {
+      for (const entry of entries.values()) {
+        entry.retryAt = 0;
+        entry.backoff.reset();
+      }
     },
     forget(id) {
       entries.get(id)?.abort.abort(new Error("nobody waits for it any longer"));

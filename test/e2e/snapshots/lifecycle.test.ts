@@ -1,7 +1,7 @@
 // @limit 900
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { type Lifecycle, startLifecycle } from "./lifecycle.ts";
+import { idleProgram, type Lifecycle, startLifecycle } from "./lifecycle.ts";
 
 const test = suite<{ life: Lifecycle }>("files over a release and the next claim");
 
@@ -13,7 +13,7 @@ test.after(({ life }) => life.down());
 
 test("files come back into a cold pod before its program starts", async ({ life }) => {
   await life.createWorkload("lists", {
-    entrypoint: { cmd: "/bin/busybox", args: ["sh", "-c", "ls -A /data > /data/.seen; exec sleep 36000"] },
+    entrypoint: idleProgram("ls -A /data > /data/.seen"),
   });
   const first = await life.claim("ann", "lists", true);
   assert.is(first.status?.source, "cold");

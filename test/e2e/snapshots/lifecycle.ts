@@ -62,6 +62,12 @@ export interface Lifecycle {
   down(): Promise<void>;
 }
 
+/** A program that runs until it is told to stop, after a command that it begins with. */
+export function idleProgram(first = ":"): NonNullable<WorkloadSpec["entrypoint"]> {
+  const script = `trap 'exit 0' TERM; ${first}; while :; do sleep 3600 & wait $!; done`;
+  return { cmd: "/bin/busybox", args: ["sh", "-c", script] };
+}
+
 export async function startLifecycle(name: string): Promise<Lifecycle> {
   const cluster = await upLocalCluster({ name });
   const config = await loadClusterConfig({ kubeconfigPath: cluster.kubeconfigPath });
@@ -124,7 +130,7 @@ export async function startLifecycle(name: string): Promise<Lifecycle> {
     async createWorkload(workload, spec = {}) {
       const defaults: WorkloadSpec = {
         image: { ref: BUSYBOX_IMAGE },
-        entrypoint: { cmd: "/bin/busybox", args: ["sleep", "36000"] },
+        entrypoint: idleProgram(),
         resources: { vcpus: 1, memoryMb: 64, diskGb: 4 },
         filesystem: { overlayDirs: ["/data"] },
       };
