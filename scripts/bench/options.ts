@@ -3,13 +3,14 @@ import { PATHS, type PathName } from "./path-name.ts";
 
 export const usage = `usage: npm run bench [-- [--only PATH[,PATH]] [--quick] [--json FILE] [--seed NUMBER] [--profile FOLDER]]
   --only PATH[,PATH]  measure these alone: ${PATHS.join(" ")}
-  --quick             fewer of each, in less than 50 s; without scale, cold and http unless --only names them
+  --quick             fewer of each, in less than 50 s; without scale, http and what takes
+                      real containers unless --only names them
   --json FILE         write the figures, with every sample, to a file
   --seed NUMBER       other arrival times (default: 1)
   --profile FOLDER    have operator and edge write CPU profiles there, which slows them down`;
 
 /** What of it takes longer than a quick look may. */
-const NOT_QUICK: readonly PathName[] = ["scale", "cold", "http"];
+const NOT_QUICK: readonly PathName[] = ["scale", "cold", "pool+data", "cold+data", "http"];
 
 export interface BenchOptions {
   readonly paths: readonly PathName[];

@@ -8,6 +8,8 @@ export const PATHS = [
   "pool-rate",
   "scale",
   "cold",
+  "pool+data",
+  "cold+data",
   "http",
 ] as const;
 

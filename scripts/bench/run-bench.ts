@@ -2,7 +2,6 @@ import type { Log } from "../cluster/log.ts";
 import { bundleOperator } from "../start/bundle-operator.ts";
 import { requestsPerClaim } from "./audit/requests-per-claim.ts";
 import type { BenchOptions } from "./options.ts";
-import type { PathName } from "./path-name.ts";
 import type { CountablePath } from "./paths/count-paths.ts";
 import type { BenchReport } from "./report/bench-report.ts";
 import { currentCommit } from "./report/commit.ts";
@@ -11,11 +10,9 @@ import { describeMachine } from "./report/machine.ts";
 import { renderReport } from "./report/render-report.ts";
 import type { Row } from "./report/row.ts";
 import { summarise } from "./report/summarise.ts";
-import { runReal } from "./run-real.ts";
+import { isRealPath, runReal } from "./run-real.ts";
 import { runSimulated, type SimulatedResult } from "./run-simulated.ts";
 
-/** What takes real containers. */
-const REAL: readonly PathName[] = ["cold"];
 const NOTHING: SimulatedResult = { kubernetes: "", results: [], scale: undefined, counted: {} };
 
 /**
@@ -30,15 +27,15 @@ export async function runBench(
   const log = createProgress();
   const [commit, machine, bundle] = await Promise.all([currentCommit(root), describeMachine(), bundleOperator(root)]);
   const startedAt = new Date().toISOString();
-  const simulatedPaths = paths.filter((path) => !REAL.includes(path));
+  const simulatedPaths = paths.filter((path) => !isRealPath(path));
   const simulated =
     simulatedPaths.length === 0
       ? NOTHING
       : await runSimulated({ ...options, paths: simulatedPaths, bundle, log, signal });
-  const real = paths.includes("cold") ? await runReal({ ...options, bundle, log, signal }) : undefined;
+  const real = paths.some(isRealPath) ? await runReal({ ...options, bundle, log, signal }) : undefined;
   const { counted, scale } = simulated;
 
-  const results = [...simulated.results, ...(real === undefined ? [] : [real.result])];
+  const results = [...simulated.results, ...(real?.results ?? [])];
   const rows = results.flatMap((result): Row[] =>
     result.kind === "failed"
       ? [failedRow(result.path, result.error)]
@@ -55,7 +52,7 @@ export async function runBench(
 
   function costOf(path: string) {
     const as: CountablePath = path === "existing" ? "existing" : path.startsWith("cold") ? "cold" : "pool";
-    const found = path === "refill" || path.startsWith("http") ? undefined : counted[as];
+    const found = path === "refill" || path.startsWith("http") || path.includes("+data") ? undefined : counted[as];
     return found && requestsPerClaim(found.requests, found.claims);
   }
 }

@@ -2,7 +2,10 @@ import type { WorkloadSpec } from "../../crds/workload.ts";
 import { HELLO_IMAGE } from "../cluster/images/local-images.ts";
 import type { Log } from "../cluster/log.ts";
 import type { BenchOptions } from "./options.ts";
+import type { PathName } from "./path-name.ts";
 import { measureCold } from "./paths/cold.ts";
+import { measureWithData } from "./paths/with-data.ts";
+import type { Measurement } from "./report/measurement.ts";
 import { type PathResult, runPath } from "./run-path.ts";
 import type { Stage } from "./stage/stage.ts";
 import { startRealStage } from "./stage/start-real-stage.ts";
@@ -16,32 +19,71 @@ const HELLO: WorkloadSpec = {
   health: { httpGet: { path: "/", port: 8080 } },
 };
 
-/** Measures a cold claim against a bare pod on real containers, on a cluster that is there for this alone. */
+/** What takes real containers. */
+export const REAL = ["cold", "pool+data", "cold+data"] as const satisfies readonly PathName[];
+
+type RealPath = (typeof REAL)[number];
+
+export function isRealPath(path: PathName): path is RealPath {
+  return REAL.some((real) => real === path);
+}
+
+/** Measures what takes real containers, on a cluster that is there for this alone. */
 export async function runReal(
   options: BenchOptions & { bundle: string; log: Log; signal: AbortSignal },
-): Promise<{ kubernetes: string; result: PathResult }> {
-  const { quick, log, signal } = options;
+): Promise<{ kubernetes: string; results: PathResult[] }> {
+  const { signal } = options;
+  const log: Log = (line) => options.log(`   ${line}`);
+  const results: PathResult[] = [];
   let stage: Stage | undefined;
   try {
-    const result = await runPath({
-      path: "cold",
-      limitMs: LIMIT_MS,
-      async run(limit) {
-        stage = await startRealStage({ ...options, log: (line) => log(`   ${line}`), signal: limit });
-        return measureCold(stage, {
-          path: "cold",
-          n: quick ? 5 : 15,
-          spec: HELLO,
-          note: "containers, the image on the node; floor: a bare pod from its creation to Ready",
-          log: (line) => log(`   ${line}`),
-          signal: limit,
-        });
-      },
-      log,
-      signal,
-    });
-    return { kubernetes: stage?.version ?? "", result };
+    for (const path of options.paths.filter(isRealPath)) {
+      const result = await runPath({
+        path,
+        limitMs: LIMIT_MS,
+        async run(limit) {
+          stage ??= await startRealStage({ ...options, log, signal });
+          return measure(path, stage, { quick: options.quick, log, signal: limit });
+        },
+        log: options.log,
+        signal,
+      });
+      results.push(result);
+      // Without a stage there is nothing for the others either.
+      if (stage === undefined) break;
+    }
+    return { kubernetes: stage?.version ?? "", results };
   } finally {
     await stage?.stop();
+  }
+}
+
+async function measure(
+  path: RealPath,
+  stage: Stage,
+  { quick, log, signal }: { quick: boolean; log: Log; signal: AbortSignal },
+): Promise<Measurement[]> {
+  switch (path) {
+    case "cold":
+      return measureCold(stage, {
+        path,
+        n: quick ? 5 : 15,
+        spec: HELLO,
+        note: "containers, the image on the node; floor: a bare pod from its creation to Ready",
+        log,
+        signal,
+      });
+    case "pool+data":
+      return [
+        ...(await measureWithData(stage, { path, mebibytes: 1, n: quick ? 10 : 30, log, signal })),
+        ...(await measureWithData(stage, { path, mebibytes: 64, n: quick ? 2 : 5, log, signal })),
+      ];
+    case "cold+data":
+      return [
+        ...(await measureWithData(stage, { path, mebibytes: 1, n: quick ? 3 : 10, log, signal })),
+        ...(await measureWithData(stage, { path, mebibytes: 64, n: quick ? 2 : 5, log, signal })),
+      ];
+    default:
+      return path satisfies never;
   }
 }

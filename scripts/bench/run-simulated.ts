@@ -105,6 +105,8 @@ function measurePath(path: PathName, context: BenchContext, signal: AbortSignal)
       return measureHttp(context, signal);
     case "scale":
     case "cold":
+    case "pool+data":
+    case "cold+data":
       throw new Error(`Cannot measure ${path} here`);
     default:
       return path satisfies never;

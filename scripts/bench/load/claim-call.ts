@@ -9,10 +9,10 @@ export type ClaimOutcome =
 /** Claims a workload for a tenant by the REST API; never throws. */
 export async function claimCall(
   edge: LoadClient,
-  { tenantId, workload }: { tenantId: string; workload: string },
+  { tenantId, workload, resume = false }: { tenantId: string; workload: string; resume?: boolean | undefined },
 ): Promise<ClaimOutcome> {
   try {
-    const { status, text } = await edge.call("POST", `/api/v1/tenants/${tenantId}/claim`, { workload });
+    const { status, text } = await edge.call("POST", `/api/v1/tenants/${tenantId}/claim`, { workload, resume });
     const answer = JSON.parse(text) as Partial<ClaimResponse> & { error?: string };
     if (status !== 201) return failed(`${status} ${answer.error ?? text}`);
     if (answer.phase !== "Active" || answer.instanceId === undefined) return failed(`201 but ${answer.phase}`);

@@ -9,6 +9,8 @@ export interface Tally {
   readonly size: number;
   /** The pods that were given out. */
   readonly instanceIds: ReadonlySet<string>;
+  /** The pod of the last claim, unless that failed. */
+  readonly lastInstanceId: string | undefined;
   readonly outcome: Pick<Measurement, "samplesMs" | "missed" | "failures">;
 }
 
@@ -18,8 +20,10 @@ export function createTally(source: string): Tally {
   const failures: Record<string, number> = {};
   const instanceIds = new Set<string>();
   let missed = 0;
+  let lastInstanceId: string | undefined;
   return {
     add(outcome, ms) {
+      lastInstanceId = outcome.kind === "failed" ? undefined : outcome.instanceId;
       if (outcome.kind === "failed") {
         samplesMs.push(Number.POSITIVE_INFINITY);
         failures[outcome.why] = (failures[outcome.why] ?? 0) + 1;
@@ -33,6 +37,9 @@ export function createTally(source: string): Tally {
       return samplesMs.length;
     },
     instanceIds,
+    get lastInstanceId() {
+      return lastInstanceId;
+    },
     get outcome() {
       return { samplesMs, missed, failures };
     },

@@ -9,7 +9,7 @@ import type { Tally } from "./tally.ts";
  */
 export async function timedClaim(
   edge: LoadClient,
-  claim: { tenantId: string; workload: string; intendedAt?: number },
+  claim: { tenantId: string; workload: string; resume?: boolean; intendedAt?: number },
   tally: Tally,
 ): Promise<void> {
   const { intendedAt = performance.now() } = claim;

@@ -8,20 +8,22 @@ import { startMeasuredProgram } from "./start-measured-program.ts";
 export async function startOperator(options: {
   /** Path of the bundled program. */
   bundle: string;
+  /** More of its environment. */
+  settings: Readonly<Record<string, string>>;
   kubeconfigPath: string;
   folder: string;
   /** Where Node writes a CPU profile at the operator's end. */
   profileFolder?: string | undefined;
   signal: AbortSignal;
 }): Promise<MeasuredProgram> {
-  const { bundle, kubeconfigPath, folder, profileFolder, signal } = options;
+  const { bundle, settings, kubeconfigPath, folder, profileFolder, signal } = options;
   const listen = `127.0.0.1:${await freePort()}`;
   const profiling =
     profileFolder === undefined ? [] : ["--cpu-prof", "--cpu-prof-dir", profileFolder, "--cpu-prof-interval", "200"];
   return startMeasuredProgram({
     name: "operator",
     command: [process.execPath, ...profiling, bundle],
-    environment: programEnvironment({ KUBECONFIG: kubeconfigPath, TENANCY_OPERATOR_LISTEN: listen }),
+    environment: programEnvironment({ ...settings, KUBECONFIG: kubeconfigPath, TENANCY_OPERATOR_LISTEN: listen }),
     folder,
     logPath: join(folder, "operator.log"),
     metricsUrl: `http://${listen}`,

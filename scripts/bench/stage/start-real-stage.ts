@@ -1,9 +1,11 @@
 import { readClusterState } from "../../cluster/cluster-state.ts";
 import { downLocalCluster } from "../../cluster/down-local-cluster.ts";
 import { clusterFolder } from "../../cluster/folders.ts";
+import { BUSYBOX_IMAGE } from "../../cluster/images/local-images.ts";
 import type { Log } from "../../cluster/log.ts";
 import { upLocalCluster } from "../../cluster/up-local-cluster.ts";
-import type { Stage } from "./stage.ts";
+import { makeSnapshotsVolume } from "../../start/snapshots-volume.ts";
+import { NAMESPACE, type Stage } from "./stage.ts";
 import { startStage } from "./start-stage.ts";
 
 const CLUSTER = "bench-real";
@@ -21,7 +23,7 @@ export async function startRealStage(options: {
 }): Promise<Stage> {
   const { bundle, profileFolder, log, signal } = options;
   const down = () => downLocalCluster({ name: CLUSTER, log });
-  const { version, kubeconfigPath } = await upLocalCluster({ name: CLUSTER, log });
+  const { version, kubeconfigPath, volumesFolder } = await upLocalCluster({ name: CLUSTER, log });
   try {
     signal.throwIfAborted();
     const stage = await startStage({
@@ -32,9 +34,17 @@ export async function startRealStage(options: {
           (readClusterState(clusterFolder(CLUSTER))?.processes ?? []).map(({ name, identity }) => [name, identity]),
         ),
       bundle,
+      operatorSettings: {
+        // The node has this machine's cores, and warm pods that idle should not fill it.
+        TENANCY_CPU_OVERCOMMIT: "20",
+        TENANCY_SNAPSHOT_STORAGE_CLASS: "",
+        TENANCY_TOOLS_IMAGE: BUSYBOX_IMAGE,
+      },
       profileFolder,
       signal,
     });
+    const { client } = stage;
+    await makeSnapshotsVolume({ client, namespace: NAMESPACE, folder: volumesFolder, size: "10Gi", signal });
     return { ...stage, stop: () => stage.stop().finally(down) };
   } catch (error) {
     await down();

@@ -26,10 +26,12 @@ export async function startStage(options: {
   /** The cluster's own processes, by name. */
   clusterProcesses: () => Readonly<Record<string, ProcessIdentity>>;
   bundle: string;
+  /** More of the operator's environment. */
+  operatorSettings?: Readonly<Record<string, string>>;
   profileFolder?: string | undefined;
   signal: AbortSignal;
 }): Promise<Stage> {
-  const { version, kubeconfigPath, bundle, profileFolder, signal } = options;
+  const { version, kubeconfigPath, bundle, operatorSettings = {}, profileFolder, signal } = options;
   const folder = mkdtempSync(join(tmpdir(), "tenancy-bench-"));
   const undo: (() => unknown)[] = [() => rmSync(folder, { recursive: true, force: true })];
   try {
@@ -49,7 +51,7 @@ export async function startStage(options: {
       if (!isAlreadyExists(error)) throw error;
     });
     const common = { kubeconfigPath, folder, profileFolder, signal };
-    let operator = await startOperator({ ...common, bundle });
+    let operator = await startOperator({ ...common, bundle, settings: operatorSettings });
     undo.push(() => operator.stop());
     const edgeProgram = await startEdge(common);
     undo.push(() => edgeProgram.stop());
@@ -66,7 +68,7 @@ export async function startStage(options: {
       operator: () => operator,
       async restartOperator() {
         await operator.stop();
-        operator = await startOperator({ ...common, bundle });
+        operator = await startOperator({ ...common, bundle, settings: operatorSettings });
         return operator;
       },
       async usage() {

@@ -1,0 +1,95 @@
+import type { WorkloadSpec } from "../../../crds/workload.ts";
+import { BUSYBOX_IMAGE } from "../../cluster/images/local-images.ts";
+import type { Log } from "../../cluster/log.ts";
+import { createWorkload } from "../fixtures/create-workload.ts";
+import { createInstanceShell } from "../fixtures/instance-shell.ts";
+import { createPool } from "../fixtures/pool.ts";
+import { releaseAll } from "../fixtures/release-all.ts";
+import { claimCall } from "../load/claim-call.ts";
+import { createTally } from "../load/tally.ts";
+import { timedClaim } from "../load/timed-claim.ts";
+import type { Measurement } from "../report/measurement.ts";
+import type { Stage } from "../stage/stage.ts";
+import { reportEvery } from "./report-every.ts";
+import { withUsage } from "./with-usage.ts";
+
+const MiB = 2 ** 20;
+const POOL_SIZE = 2;
+
+const WORKLOAD: WorkloadSpec = {
+  image: { ref: BUSYBOX_IMAGE },
+  entrypoint: { cmd: "/bin/busybox", args: ["sh", "-c", "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done"] },
+  resources: { vcpus: 1, memoryMb: 64, diskGb: 1 },
+  filesystem: { overlayDirs: ["/data"] },
+};
+
+// Random bytes, which do not compress, in as many files as a small project has.
+const fill = (mebibytes: number): string =>
+  `for i in $($b seq 1 ${mebibytes * 16}); do $b dd if=/dev/urandom of=/data/$i bs=64k count=1 2>/dev/null; done`;
+const digest = "cd /data && $b find . -type f | $b sort | $b xargs $b sha256sum | $b sha256sum";
+
+/**
+ * Claims that bring a tenant's files back, each checked by a digest of all of them, and each released before the next, which saves the
+ * files anew.
+ *
+ * @throws Error when the files are not the same, which no figure could make good
+ */
+export async function measureWithData(
+  stage: Stage,
+  options: { path: "pool+data" | "cold+data"; mebibytes: number; n: number; log: Log; signal: AbortSignal },
+): Promise<Measurement[]> {
+  const { path, mebibytes, n, log, signal } = options;
+  const { edge, kubeconfigPath } = stage;
+  const workload = `bench-${path.replace("+", "-")}`;
+  const claim = { tenantId: `tenant-${mebibytes}`, workload, resume: true };
+  const run = await createInstanceShell({ kubeconfigPath, signal });
+  await createWorkload(stage, workload, WORKLOAD);
+  const pool =
+    path === "pool+data"
+      ? await createPool(stage, { name: workload, size: POOL_SIZE, maxFillConcurrency: 2 })
+      : undefined;
+  const tally = createTally(path);
+  try {
+    await pool?.untilFull(signal);
+    const first = await claimCall(edge, claim);
+    if (first.kind === "failed") throw new Error(`Cannot measure ${path}: the first claim failed: ${first.why}`);
+    await run(first.instanceId, fill(mebibytes));
+    const expected = await run(first.instanceId, digest);
+    await release();
+    const before = await stage.operator().metrics();
+    const { machine } = await reportEvery(
+      log,
+      () => `${tally.size} of ${n} claims`,
+      () => withUsage(stage, () => measure(expected)),
+    );
+    const after = await stage.operator().metrics();
+    const speed = (operation: string): string => {
+      const [seconds, times] = ["sum", "count"].map((part) => {
+        const of = (metrics: typeof before) => metrics.sum(`tenancy_snapshot_seconds_${part}`, { operation });
+        return of(after) - of(before);
+      }) as [number, number];
+      return `${operation} ${((times * mebibytes * MiB) / 1e6 / seconds).toFixed(0)} MB/s`;
+    };
+    const note = `${mebibytes} MiB in ${mebibytes * 16} files, digest checked; ${speed("restore")}, ${speed("save")}, by the operator's own clock`;
+    return [{ path: `${path}-${mebibytes}mib`, ...tally.outcome, machine, note }];
+  } finally {
+    await pool?.remove(signal);
+  }
+
+  async function measure(expected: string): Promise<void> {
+    for (let index = 0; index < n; index++) {
+      await pool?.untilFull(signal);
+      signal.throwIfAborted();
+      await timedClaim(edge, claim, tally);
+      const { lastInstanceId } = tally;
+      if (lastInstanceId === undefined) continue;
+      const seen = await run(lastInstanceId, digest);
+      if (seen !== expected) throw new Error(`the files of ${lastInstanceId} are not those that were saved`);
+      await release();
+    }
+  }
+
+  async function release(): Promise<void> {
+    await releaseAll(edge, [claim.tenantId], { workload, signal });
+  }
+}
