@@ -30,8 +30,8 @@ export function waitsForFiles(pod: Pod): boolean {
 /**
  * Restores a tenant's files into a pod that nobody uses yet.
  *
- * Until the claim is Active the files count as not restored, whoever bound the pod: an operator that takes over restores them again.
- * A pod for which it fails is never given to its tenant.
+ * A pod is restored into once. One for which that fails is never given to its tenant, and neither is one that another operator bound:
+ * what that one has sent may still arrive, also after the tenant has written files of its own (docs/decisions/605).
  */
 export async function restoreFiles(
   { claim, pod, into }: { claim: Claim; pod: Pod; into: "running" | "waiting" },
@@ -40,6 +40,10 @@ export async function restoreFiles(
   const { tenantId, workloadRef } = claim.spec;
   const { restores, snapshots, metrics } = context;
   const id = pod.metadata.uid ?? "";
+  if (!context.ownPods.has(id)) {
+    const message = `the operator that was restoring files into pod "${pod.metadata.name}" is gone`;
+    return { restored: false, result: await replacePod(claim, context, { reason: "RestoreInterrupted", message }) };
+  }
   const work = restores.run(
     id,
     (signal) =>

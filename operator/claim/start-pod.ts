@@ -112,7 +112,9 @@ async function createPod(
     { restoreAs: archive },
   );
   try {
-    informers.pods.put(await client.create(pods, pod));
+    const created = await client.create(pods, pod);
+    informers.pods.put(created);
+    context.ownPods.add(created.metadata.uid ?? "");
     return undefined;
   } catch (error) {
     if (isAlreadyExists(error)) return adoptPod(claim, name, context);

@@ -45,7 +45,7 @@ export async function superviseStart(
     case "starting": {
       if (!needsFiles(pod) && (await switchToWarmPod({ claim, pod }, context))) return undefined;
       const answer = waitsForFiles(pod) ? await restoreFiles({ claim, pod, into: "waiting" }, context) : undefined;
-      return answer?.restored === false ? answer.result : awaitStart(claim, state, context);
+      return answer?.restored === false ? answer.result : awaitStart(claim, { ...state, pod }, context);
     }
     default:
       return state satisfies never;
@@ -54,12 +54,14 @@ export async function superviseStart(
 
 async function awaitStart(
   claim: Claim,
-  { since, message }: { since: string | undefined; message: string },
+  { since, message, pod }: { since: string | undefined; message: string; pod: Pod },
   context: OperatorContext,
 ): Promise<ReconcileResult> {
   if (since === undefined) return undefined;
   const { startTimeoutMs } = context.config;
-  const leftMs = Date.parse(since) + startTimeoutMs - Date.now();
+  // A warm pod may have been there for days before it was bound.
+  const boundAt = Date.parse(pod.metadata.annotations?.[annotation.claimedAt] ?? since);
+  const leftMs = Math.max(Date.parse(since), boundAt) + startTimeoutMs - Date.now();
   if (leftMs > 0) return { requeueAfterMs: leftMs };
   return failClaim(claim, context, {
     reason: "StartTimeout",

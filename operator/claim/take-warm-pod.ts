@@ -1,6 +1,7 @@
 import type { Claim } from "../../crds/claim.ts";
 import { isConflict, isNotFound } from "../../crds/client/api-error.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
+import { untracked } from "../../crds/client/untracked.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
 import type { Workload } from "../../crds/workload.ts";
@@ -25,13 +26,14 @@ export async function takeWarmPod(
   }: { claim: Claim; workload: Workload; incarnation: number; source: "pool" | "pool+data" },
   context: OperatorContext,
 ): Promise<Pod | undefined> {
-  const { client, informers, reservedPods } = context;
+  const { client, informers, ownPods, reservedPods } = context;
   for (;;) {
     const pod = pick(workload, source, context);
     if (pod === undefined) return undefined;
     const { name, namespace = "", uid = "", resourceVersion } = pod.metadata;
     const body = {
       metadata: {
+        ...untracked,
         resourceVersion,
         labels: { [label.tenant]: claim.spec.tenantId, [label.pool]: null, [label.poolStatus]: null },
         annotations: {
@@ -48,6 +50,7 @@ export async function takeWarmPod(
     try {
       const bound = await client.patch(pods, { namespace, name }, { type: "merge", body });
       informers.pods.put(bound);
+      ownPods.add(uid);
       reservedPods.delete(uid);
       return bound;
     } catch (error) {

@@ -53,7 +53,8 @@ export async function reconcilePool(key: string, context: OperatorContext): Prom
   const pauseMs = context.refillPause.waitMs({ name, workload: workload.metadata.name, size, ready: readyNow });
   const waitMs = Math.max(pauseMs, (context.poolFailures.get(name)?.nextTryAt ?? 0) - Date.now());
   if (waitMs > 0) return { requeueAfterMs: waitMs };
-  const atOnce = context.poolFailures.isDegraded(name) ? 1 : maxFill;
+  const share = context.refillPause.share({ workload: workload.metadata.name, size, ready: readyNow, missing });
+  const atOnce = context.poolFailures.isDegraded(name) ? 1 : Math.ceil(maxFill * share);
   const room = atOnce - counted("warming").size - counted("failed").size;
   await Promise.all(Array.from({ length: Math.min(missing, Math.max(0, room)) }, () => start(pool, workload, context)));
   const retryAfterMs = (context.poolFailures.get(name)?.nextTryAt ?? 0) - Date.now();

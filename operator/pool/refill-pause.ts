@@ -6,6 +6,8 @@ const QUIET_MS = 100;
 const LONGEST_MS = 1000;
 /** Nor when fewer than so many pods are left, or than half of a smaller pool. */
 const RESERVE = 20;
+/** After that long without a claim a pool is filled as fast as it may be. */
+const CALM_MS = 1000;
 
 /**
  * Lets a burst of claims go before the refill that it causes: each refilled pod costs the API server and the kubelet more writes than a
@@ -16,6 +18,11 @@ export interface RefillPause {
   taken(workload: string): void;
   /** Milliseconds that a pool which lacks pods should wait before it starts some; 0: start them now. */
   waitMs(pool: { name: string; workload: string; size: number; ready: number }): number;
+  /**
+   * Which share of its pods at once a pool may start now, from 0 to 1: while claims come, no more than the pool's emptiness asks for. Under
+   * a steady stream the refill then goes at the pace of the claims, and not in bursts that they wait behind.
+   */
+  share(pool: { workload: string; size: number; ready: number; missing: number }): number;
   /** The pool lacks no pods. */
   filled(pool: string): void;
 }
@@ -34,6 +41,11 @@ export function createRefillPause(clock: Clock = systemClock): RefillPause {
       if (ready < Math.min(RESERVE, size / 2)) return 0;
       const quietAt = (takenAt.get(workload) ?? Number.NEGATIVE_INFINITY) + QUIET_MS;
       return Math.max(0, Math.min(quietAt, since + LONGEST_MS) - now);
+    },
+    share({ workload, size, ready, missing }) {
+      const isCalm = clock.now() - (takenAt.get(workload) ?? Number.NEGATIVE_INFINITY) >= CALM_MS;
+      if (isCalm || ready < Math.min(RESERVE, size / 2)) return 1;
+      return Math.min(1, (2 * missing) / size);
     },
     filled(pool) {
       lackingSince.delete(pool);

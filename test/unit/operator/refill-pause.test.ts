@@ -56,6 +56,24 @@ test("a pool that is nearly empty does not wait", () => {
   assert.ok(pause.waitMs({ ...pool, size: 4, ready: 2 }) > 0);
 });
 
+test("while claims come, a pool starts as many pods at once as it is empty, and all it may a second after the last", () => {
+  const { pause, pass } = pauseAt();
+  const share = (missing: number) => pause.share({ workload: "w", size: 100, ready: 100 - missing, missing });
+  assert.is(share(1), 1);
+  pause.taken("w");
+  assert.is(share(1), 0.02);
+  assert.is(share(25), 0.5);
+  assert.is(share(50), 1);
+  assert.is(share(70), 1);
+  assert.is(
+    pause.share({ workload: "w", size: 100, ready: 19, missing: 10 }),
+    1,
+    "nearly empty: the others still warm up",
+  );
+  pass(1000);
+  assert.is(share(1), 1);
+});
+
 test("claims on another workload hold nothing up", () => {
   const { pause } = pauseAt();
   pause.taken("other");
