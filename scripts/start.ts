@@ -5,6 +5,7 @@ import { createClusterClient } from "../crds/client/cluster-client.ts";
 import { loadClusterConfig } from "../crds/client/load-cluster-config.ts";
 import { createTransport } from "../crds/client/transport.ts";
 import { downLocalCluster } from "./cluster/down-local-cluster.ts";
+import { BUSYBOX_IMAGE } from "./cluster/images/local-images.ts";
 import { upLocalCluster } from "./cluster/up-local-cluster.ts";
 import { bundleOperator } from "./start/bundle-operator.ts";
 import { contextKubeconfig } from "./start/context-kubeconfig.ts";
@@ -12,6 +13,7 @@ import { firstClaim } from "./start/first-claim.ts";
 import { installKinds } from "./start/install-kinds.ts";
 import { type Program, startProgram } from "./start/program.ts";
 import { createProgress } from "./start/progress.ts";
+import { makeSnapshotsVolume } from "./start/snapshots-volume.ts";
 
 const usage = `usage: npm start [-- [--context NAME] [--image REF] [--name NAME]]
   --context NAME  use the cluster of this context of your kubeconfig instead of the local one
@@ -24,6 +26,14 @@ if (values.help) {
   console.log(usage);
   process.exit(0);
 }
+/** What the programs are told on the local cluster unless the environment says otherwise. */
+const localDefaults = {
+  // The one node has this machine's cores, and examples that idle should not fill it.
+  TENANCY_CPU_OVERCOMMIT: "20",
+  TENANCY_MEMORY_OVERCOMMIT: "4",
+  TENANCY_TOOLS_IMAGE: BUSYBOX_IMAGE,
+  TENANCY_SNAPSHOT_STORAGE_CLASS: "",
+};
 const progress = createProgress();
 const stopping = new AbortController();
 const programs: Program[] = [];
@@ -53,23 +63,24 @@ try {
 await stop();
 
 async function start(): Promise<void> {
-  const env = { ...process.env, ...(await progress.step("cluster", findCluster)) };
+  const { volumesFolder, ...where } = await progress.step("cluster", findCluster);
+  const env = { ...process.env, ...where };
   const namespace = process.env.TENANCY_NAMESPACE ?? "tenancy";
   stopping.signal.throwIfAborted();
 
   const [operatorFile] = await Promise.all([
     values.watch ? "" : progress.step("operator bundle", () => bundleOperator(root)),
-    progress.step("resource kinds", () => installAll(env, namespace)),
+    progress.step("resource kinds", () => installAll(env, { namespace, volumesFolder })),
   ]);
   const operatorCommand = values.watch
     ? [process.execPath, "--watch", "--import", "tsx", "operator/main.ts"]
     : [process.execPath, operatorFile];
   const edgeCommand = values.watch ? ["bun", "--hot", "edge/main.ts"] : ["bun", "edge/main.ts"];
   const level = process.env.TENANCY_LOG_LEVEL ?? (values.watch ? "info" : "warn");
-  // The one node of the local cluster has this machine's cores, and examples that idle should not fill it.
-  const overcommit =
-    values.context === undefined ? { TENANCY_CPU_OVERCOMMIT: "20", TENANCY_MEMORY_OVERCOMMIT: "4" } : {};
-  const shared = { cwd: root, env: { ...overcommit, ...env, TENANCY_LOG_LEVEL: level } };
+  const shared = {
+    cwd: root,
+    env: { ...(values.context === undefined && localDefaults), ...env, TENANCY_LOG_LEVEL: level },
+  };
   const url = `http://${process.env.TENANCY_LISTEN ?? "127.0.0.1:8080"}`;
   await progress.step("operator and edge", async () => {
     programs.push(startProgram({ name: "operator", command: operatorCommand, ...shared }));
@@ -82,17 +93,26 @@ async function start(): Promise<void> {
   progress.total();
 }
 
-async function installAll(env: NodeJS.ProcessEnv, namespace: string): Promise<void> {
+async function installAll(
+  env: NodeJS.ProcessEnv,
+  { namespace, volumesFolder }: { namespace: string; volumesFolder: string | undefined },
+): Promise<void> {
   const transport = createTransport({ config: await loadClusterConfig({ env }), role: "start" });
+  const shared = { client: createClusterClient({ transport }), namespace, signal: stopping.signal };
   try {
-    await installKinds({ client: createClusterClient({ transport }), namespace, signal: stopping.signal });
+    await installKinds(shared);
+    if (volumesFolder === undefined) return;
+    await makeSnapshotsVolume({ ...shared, folder: volumesFolder, size: env.TENANCY_SNAPSHOT_SIZE ?? "10Gi" });
   } finally {
     transport.close();
   }
 }
 
-/** Where the cluster is, as environment variables; the edge runs kubectl for logs and exec. */
-async function findCluster(): Promise<{ KUBECONFIG: string; PATH?: string }> {
+/**
+ * Where the cluster is, as environment variables; the edge runs kubectl for logs and exec. The folder for volumes is the local
+ * cluster's alone.
+ */
+async function findCluster(): Promise<{ KUBECONFIG: string; PATH?: string; volumesFolder?: string }> {
   if (values.context !== undefined) return { KUBECONFIG: await contextKubeconfig(values.context) };
   const cluster = await upLocalCluster({ name: values.name, log: progress.detail });
   if (!cluster.wasRunning) {
@@ -100,7 +120,11 @@ async function findCluster(): Promise<{ KUBECONFIG: string; PATH?: string }> {
   }
   progress.detail(`Kubernetes ${cluster.version}, KUBECONFIG=${cluster.kubeconfigPath}`);
   progress.detail("its network plugin enforces no network policy: they are created, and close nothing here");
-  return { KUBECONFIG: cluster.kubeconfigPath, PATH: `${process.env.PATH}:${dirname(cluster.kubectlPath)}` };
+  return {
+    KUBECONFIG: cluster.kubeconfigPath,
+    PATH: `${process.env.PATH}:${dirname(cluster.kubectlPath)}`,
+    volumesFolder: cluster.volumesFolder,
+  };
 }
 
 async function stop(): Promise<void> {

@@ -19,6 +19,9 @@ const findArchive = `find_archive() {
  * Beside `<workload>.tar.gz` is `<workload>.tar.gz.<16 digits of its SHA-256>.json`. It is written first, and the rename of the archive is
  * the one step that replaces the old archive by the new one: whatever ends a script, the archive that is there has its metadata.
  * Metadata without its archive is of a save that did not come to its end, and goes after ten minutes.
+ *
+ * A write begins with deleting what other writes of the same files have sent so far, so that a write whose operator is no longer the
+ * leader, and goes on after a pause, can never replace what came after it (docs/decisions/606).
  */
 export const storeScripts = {
   /**
@@ -31,6 +34,7 @@ drop() { "$b" rm -f "$partial" "$archive".????????????????.json."$5.partial"; "$
 trap 'drop; exit 143' TERM INT HUP PIPE
 store() {
   "$b" mkdir -p "$dir" || return 1
+  "$b" rm -f "$archive".????????.partial "$archive".????????????????.json.????????.partial || return 1
   receive > "$partial" || { echo "the archive did not arrive whole"; return 1; }
   read -r digest || return 1
   read -r metadata || return 1
@@ -88,7 +92,7 @@ exec "$b" cat "$archive".????????????????.json`),
   list: script(`
 cd "$root" || exit 1
 archives() { "$b" find . -maxdepth 2 -path ./lost+found -prune -o -path './*/*.tar.gz' -exec "$b" stat -c "$1" {} +; }
-records() { "$b" find . -maxdepth 2 -path ./lost+found -prune -o -path './*/*.tar.gz.????????????????.json' -exec "$b" cat {} +; }
+records() { "$b" find . -maxdepth 2 -path ./lost+found -prune -o -path './*/*.tar.gz.????????????????.json' -exec "$b" sed -n p {} +; }
 part() {
   said="$("$@" 2>&1 >&3)" && return
   other="$(echo "$said" | "$b" grep -v 'No such file or directory$')"

@@ -27,6 +27,7 @@ export interface DocumentedOperation {
 const pathParameters: Readonly<Record<string, string>> = {
   id: "Tenant id, or name of the object.",
   name: "Name of the workload.",
+  workload: "Name of the workload.",
 };
 const errorUse = { schema: ref("Error") };
 

@@ -122,11 +122,24 @@ export const operations: Readonly<Record<string, Operation>> = {
     errors: [400, 404, 503],
   },
   "GET /api/v1/workloads/:name/snapshots": {
-    summary: "Saved overlays of a workload",
+    summary: "What was saved of tenants' files under a workload",
+    description: "By tenant. What is left of a deleted workload is in the list of all.",
     answer: ["Snapshot"],
-    errors: [400, 404, 503],
+    errors: [400, 404, 503, 504],
   },
-  "GET /api/v1/snapshots": { summary: "All saved overlays", answer: ["Snapshot"], errors: [503] },
+  "GET /api/v1/snapshots": {
+    summary: "All that was saved of tenants' files",
+    description: "By tenant, then workload, also of workloads that are deleted.",
+    answer: ["Snapshot"],
+    errors: [503, 504],
+  },
+  "DELETE /api/v1/tenants/:id/snapshots/:workload": {
+    summary: "Erase what was saved of a tenant's files",
+    description:
+      "A claim on the workload keeps its running files, and its next release saves them anew; a later claim with `resume` finds nothing. While a release is under way, or has failed and is tried again, the answer is 409, since that would write the snapshot anew. The workload need not exist any more.",
+    answer: doneSchema("deleted", "tenantId", "workload"),
+    errors: [400, 404, 409, 503, 504],
+  },
 
   "POST /api/v1/triggers": {
     summary: "Create a trigger",

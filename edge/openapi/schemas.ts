@@ -66,8 +66,19 @@ const shared = {
     { description: "A declarative description of a container." },
   ),
   Snapshot: Type.Object(
-    { tenantId: text("The tenant."), workloadRef: text("The workload."), path: text("Path on the snapshots volume.") },
-    { description: "A saved overlay of a tenant." },
+    {
+      tenantId: text("The tenant."),
+      workloadRef: text("The workload."),
+      path: text("Path on the snapshots volume."),
+      sizeBytes: Type.Integer({ description: "Bytes of the archive.", minimum: 0 }),
+      sha256: Type.Optional(
+        text(
+          "SHA-256 of the archive in hexadecimal digits; absent where what was recorded beside the archive is lost, which cannot be restored then.",
+        ),
+      ),
+      createdAt: time("When it was saved."),
+    },
+    { description: "What was saved of a tenant's overlay directories." },
   ),
   Claim: claim,
   Tenant: Type.Object(
@@ -125,12 +136,13 @@ export const schemas = Object.fromEntries(
   Object.entries(shared).map(([name, schema]) => [name, portable(plainSchema(schema))]),
 ) as Readonly<Record<SchemaName, JsonSchema>>;
 
+const doneTo = { tenantId: "The tenant.", workload: "The workload.", instance: "Name of the pod." };
+
 /** A body that says what was done, and to what. */
-export function doneSchema(word: string, about?: "tenantId" | "instance"): JsonSchema {
-  const of = { tenantId: "The tenant.", instance: "Name of the pod." };
+export function doneSchema(word: string, ...about: (keyof typeof doneTo)[]): JsonSchema {
   return plainSchema(
     Type.Object(
-      { status: done(word), ...(about !== undefined && { [about]: text(of[about]) }) },
+      { status: done(word), ...Object.fromEntries(about.map((name) => [name, text(doneTo[name])])) },
       { description: "What was done." },
     ),
   );

@@ -1,21 +1,67 @@
-import type { ClusterClient } from "../../crds/client/cluster-client.ts";
+import { HttpError } from "../http-error.ts";
 import { jsonResponse } from "../json-response.ts";
+import { whenAborted } from "../kubectl/when-aborted.ts";
 import { pathParam } from "../path-param.ts";
 import type { Route } from "../route.ts";
+import { createSharedCall } from "../shared-call.ts";
+import { tenantIdRule } from "../tenant-id-rule.ts";
 import { workloadNameRule } from "../workload-name-rule.ts";
 import { readWorkload } from "../workloads/read-workload.ts";
+import { deleteSnapshot } from "./delete-snapshot.ts";
+import { listSnapshots } from "./list-snapshots.ts";
+import type { SnapshotRecord } from "./snapshot-record.ts";
+import type { SnapshotServices } from "./snapshot-services.ts";
 
-/** `GET /api/v1/snapshots` and `GET /api/v1/workloads/{name}/snapshots` (spec.md, sections 4.2 and 4.3); none are recorded yet. */
-export function snapshotRoutes(options: { client: ClusterClient; namespace: string }): Route[] {
+/**
+ * `GET /api/v1/snapshots` and `GET /api/v1/workloads/{name}/snapshots` (spec.md, sections 4.2 and 4.3), which share one listing at a
+ * time, and `DELETE /api/v1/tenants/{id}/snapshots/{workload}`, which also erases what a deleted workload left.
+ */
+export function snapshotRoutes(services: SnapshotServices): Route[] {
+  const list = createSharedCall((looks) => listSnapshots(services, { looks }));
+
   return [
-    { method: "GET", path: "/api/v1/snapshots", handle: () => jsonResponse([]) },
+    {
+      method: "GET",
+      path: "/api/v1/snapshots",
+      async handle(request, { clientGone, mayBeSilent }) {
+        mayBeSilent?.();
+        return jsonResponse(await unlessGone(list(), clientGone ?? request.signal));
+      },
+    },
     {
       method: "GET",
       path: "/api/v1/workloads/:name/snapshots",
-      async handle(request) {
-        await readWorkload(pathParam(request, "name", workloadNameRule), options);
-        return jsonResponse([]);
+      async handle(request, { clientGone, mayBeSilent }) {
+        const name = pathParam(request, "name", workloadNameRule);
+        await readWorkload(name, services);
+        mayBeSilent?.();
+        const all = await unlessGone(list(), clientGone ?? request.signal);
+        return jsonResponse(all.filter(({ workloadRef }) => workloadRef === name));
+      },
+    },
+    {
+      method: "DELETE",
+      path: "/api/v1/tenants/:id/snapshots/:workload",
+      async handle(request, { clientGone, mayBeSilent }) {
+        const tenantId = pathParam(request, "id", tenantIdRule);
+        const workload = pathParam(request, "workload", workloadNameRule);
+        mayBeSilent?.();
+        const key = { tenantId, workloadRef: workload };
+        await deleteSnapshot(key, services, { clientGone: clientGone ?? request.signal });
+        return jsonResponse({ status: "deleted", tenantId, workload });
       },
     },
   ];
+}
+
+/** A client that goes leaves the listing to those who share it. */
+async function unlessGone(listing: Promise<SnapshotRecord[]>, clientGone: AbortSignal): Promise<SnapshotRecord[]> {
+  const gone = whenAborted([clientGone]);
+  try {
+    const listed = await Promise.race([listing, gone.promise]);
+    if (listed === undefined) throw new HttpError(499, "the client went away");
+    return listed;
+  } finally {
+    gone.close();
+  }
 }

@@ -70,7 +70,17 @@ const routes: [route: string, tries: { success: Try; missing?: Try; bad?: Try; e
       expected: "200 404 400 401 401 503",
     },
   ],
-  ["GET /api/v1/snapshots", { success: {}, expected: "200 - - 401 401 ?" }],
+  ["GET /api/v1/snapshots", { success: {}, expected: "200 - - 401 401 503" }],
+  // There is no snapshots volume here: success is for test/e2e/snapshots to see.
+  [
+    "DELETE /api/v1/tenants/{id}/snapshots/{workload}",
+    {
+      success: at("/tenants/a/snapshots/app"),
+      missing: at("/tenants/a/snapshots/none"),
+      bad: at("/tenants/a/snapshots/App"),
+      expected: "404 404 400 401 401 503",
+    },
+  ],
   [
     "POST /api/v1/tenants/{id}/claim",
     {
@@ -223,9 +233,9 @@ for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
     await tenancy.cluster.apiServer.start();
     await eventually(async () => (await edge.call("GET /api/v1/stats")).status === 200);
 
-    console.log(`note: ${`${runtime}: route`.padEnd(42)} ok  miss bad nokey wrong down`);
+    console.log(`note: ${`${runtime}: route`.padEnd(52)} ok  miss bad nokey wrong down`);
     for (const [route, statuses] of seen)
-      console.log(`note: ${route.padEnd(42)} ${statuses.map((one) => one.padEnd(4)).join(" ")}`);
+      console.log(`note: ${route.padEnd(52)} ${statuses.map((one) => one.padEnd(4)).join(" ")}`);
     for (const [route, { expected }] of routes) {
       const got = seen.get(route)?.map((one, index) => (expected.split(" ")[index] === "?" ? "?" : one));
       assert.is(got?.join(" "), expected, route);

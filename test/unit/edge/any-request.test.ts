@@ -36,6 +36,7 @@ const path = fc.oneof(
   word.map((one) => `/api/v1/tenants/${one}/release?wait=true`),
   word.map((one) => `/api/v1/workloads/${one}`),
   word.map((one) => `/api/v1/workloads/${one}/snapshots`),
+  fc.tuple(word, word).map(([one, other]) => `/api/v1/tenants/${one}/snapshots/${other}`),
   word.map((one) => `/api/v1/triggers/${one}`),
   fc
     .tuple(word, fc.constantFrom("", "/logs", "/exec", "/destroy", "/activity", "/logs?tail=1&follow=false"))

@@ -20,6 +20,7 @@ const routes: [target: string, isPublic: boolean, withKey: number][] = [
   ["PATCH /api/v1/workloads/x", false, 405],
   ["GET /api/v1/workloads/x/snapshots", false, 404],
   ["GET /api/v1/snapshots", false, 200],
+  ["DELETE /api/v1/tenants/a/snapshots/x", false, 404],
   ["POST /api/v1/tenants/a/claim", false, 400],
   ["POST /api/v1/tenants/a/release", false, 400],
   ["GET /api/v1/tenants/a", false, 200],

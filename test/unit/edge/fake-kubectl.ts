@@ -7,6 +7,10 @@ export interface FakeKubectl {
   readonly command: string;
   /** The parameters of each call but those that ask for the version, a parameter a line. */
   calls(): string[][];
+  /** Says this as kubectl's own failure at each `exec`, from now on. */
+  failExec(stderr: string): void;
+  /** Loses what the next `exec` prints after so many bytes, and reports success. */
+  loseOutputAfter(bytes: number): void;
   /** Process ids of the calls, also of ended ones. */
   pids(): number[];
   remove(): void;
@@ -15,8 +19,11 @@ export interface FakeKubectl {
 /**
  * Writes a kubectl that runs what `exec` asks for on this machine, ends as kubectl ends, and fails for pods that are named after a
  * failure; `logs` prints a few lines, and with `--follow` goes on for ever.
+ *
+ * @param options.paths what stands for paths of the container on this machine, where they are a whole parameter
  */
-export function fakeKubectl({ version = "v1.30.1" }: { version?: string } = {}): FakeKubectl {
+export function fakeKubectl(options: { version?: string; paths?: Readonly<Record<string, string>> } = {}): FakeKubectl {
+  const { version = "v1.30.1", paths = {} } = options;
   const folder = mkdtempSync(join(tmpdir(), "tenancy-kubectl-"));
   const command = join(folder, "kubectl");
   writeFileSync(
@@ -39,12 +46,28 @@ case $pod in
     echo 'The connection to the server 10.9.9.9:6443 was refused - did you specify the right host or port?' >&2; exit 1;;
   forbidden) echo 'Error from server (Forbidden): pods "forbidden" is forbidden: User "system:serviceaccount:x:y" cannot create resource "pods/exec"' >&2; exit 1;;
   no-program) echo 'error: Internal error occurred: error executing command in container: failed to exec in container: failed to start exec "0123abcd": OCI runtime exec failed: exec failed: unable to start container process: exec: "nope": executable file not found in $PATH: unknown' >&2; exit 1;;
+  ending) echo 'error: Internal error occurred: error executing command in container: failed to exec in container: failed to load task: no running task found: task 4e04 not found: not found' >&2; exit 1;;
+  stopped) echo 'error: Internal error occurred: error executing command in container: failed to exec in container: failed to start exec "0123": OCI runtime exec failed: exec failed: cannot exec in a stopped container: unknown' >&2; exit 1;;
   strange) echo 'error: something new' >&2; exit 1;;
 esac
 if [ "$verb" = exec ]; then
   while [ "$1" != -- ]; do shift; done
   shift
-  "$@"; code=$?
+  if [ -f ${folder}/failure ]; then cat ${folder}/failure >&2; exit 1; fi
+  command=()
+  for word in "$@"; do
+    case $word in
+${Object.entries(paths)
+  .map(([from, to]) => `      ${from}) word=${to};;`)
+  .join("\n")}
+    esac
+    command+=("$word")
+  done
+  if [ -f ${folder}/loss ]; then
+    bytes=$(cat ${folder}/loss); rm ${folder}/loss
+    "\${command[@]}" > ${folder}/output; head -c "$bytes" ${folder}/output; exit 0
+  fi
+  "\${command[@]}"; code=$?
   if [ $code != 0 ]; then echo "command terminated with exit code $code" >&2; fi
   exit $code
 fi
@@ -63,6 +86,8 @@ esac
         .split("----\n")
         .slice(0, -1)
         .map((call) => call.split("\n").slice(0, -1)),
+    failExec: (stderr) => writeFileSync(join(folder, "failure"), stderr),
+    loseOutputAfter: (bytes) => writeFileSync(join(folder, "loss"), String(bytes)),
     pids: () => read("pids").split("\n").filter(Boolean).map(Number),
     remove: () => rmSync(folder, { recursive: true }),
   };

@@ -155,7 +155,7 @@ test("workload names that no object can have are refused before any call", async
   assert.equal(edge.cluster.calls, []);
 });
 
-test("snapshots are an empty list, of a workload that exists", async () => {
+test("snapshots are an empty list where nothing was saved, of a workload that exists", async () => {
   const edge = testEdge();
   edge.cluster.addWorkload("app");
   assert.equal((await edge.call("GET /api/v1/snapshots")).json, []);

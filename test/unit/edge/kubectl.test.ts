@@ -52,6 +52,8 @@ test("each failure of kubectl is a status with words that help, and nothing inte
     ["gone", 404, /instance "gone" does not exist/],
     ["starting", 409, /instance "starting" does not run at the moment: .*waiting to start: ContainerCreating/],
     ["ended", 409, /instance "ended" does not run at the moment: container not found/],
+    ["ending", 409, /instance "ending" does not run at the moment: its container has ended$/],
+    ["stopped", 409, /instance "stopped" does not run at the moment: its container has ended$/],
     ["no-node", 503, /the node of instance "no-node" cannot be reached$/],
     ["no-kubelet", 503, /the node of instance "no-kubelet" cannot be reached$/],
     ["broken", 503, /the connection to instance "broken" broke; a command may have run$/],

@@ -8,6 +8,7 @@ import { type OpenApiDocument, openApiDocument } from "../../../edge/openapi/doc
 import { operations } from "../../../edge/openapi/operations.ts";
 import { answerProblems } from "./answer-problems.ts";
 import { fakeKubectl } from "./fake-kubectl.ts";
+import { snapshotsFolder } from "./snapshots-folder.ts";
 import { type TestEdge, testEdge } from "./test-edge.ts";
 
 const test = suite("OpenAPI document");
@@ -58,6 +59,8 @@ const requests: [route: string, path: string, body?: unknown][] = [
   ["GET /api/v1/workloads/{name}/snapshots", "/api/v1/workloads/new/snapshots"],
   ["DELETE /api/v1/workloads/{name}", "/api/v1/workloads/new"],
   ["GET /api/v1/snapshots", "/api/v1/snapshots"],
+  ["DELETE /api/v1/tenants/{id}/snapshots/{workload}", "/api/v1/tenants/a/snapshots/app"],
+  ["DELETE /api/v1/tenants/{id}/snapshots/{workload}", "/api/v1/tenants/a/snapshots/App"],
   ["POST /api/v1/triggers", "/api/v1/triggers", trigger],
   ["POST /api/v1/triggers", "/api/v1/triggers", { name: "t" }],
   ["GET /api/v1/triggers", "/api/v1/triggers"],
@@ -77,10 +80,13 @@ async function documentOf(edge: TestEdge): Promise<OpenApiDocument> {
 }
 
 test("every documented route is called, and every answer is as documented", async () => {
-  const kubectl = fakeKubectl();
+  const volume = snapshotsFolder();
+  const kubectl = fakeKubectl({ paths: volume.paths });
   const edge = testEdge({ kubectl: kubectl.command, clock: systemClock });
   const { cluster } = edge;
   cluster.addWorkload("app");
+  cluster.addSnapshots();
+  for (const workload of ["app", "new"]) volume.save("a", workload);
   const { metadata } = cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active });
   cluster.addPod("inst-a", "Running", {
     labels: { [label.tenant]: "a", [label.workload]: "app" },
@@ -101,6 +107,7 @@ test("every documented route is called, and every answer is as documented", asyn
   }
   assert.equal([...successful].sort(), documented.sort());
   kubectl.remove();
+  volume.remove();
 });
 
 test("an answer that strays from the document is found", async () => {

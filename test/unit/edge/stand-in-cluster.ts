@@ -3,9 +3,10 @@ import { ApiError } from "../../../crds/client/api-error.ts";
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import { keyOf } from "../../../crds/client/key-of.ts";
 import { createStore, type IndexFunction } from "../../../crds/client/store.ts";
-import type { KubernetesObject, Pod } from "../../../crds/kubernetes.ts";
+import type { KubernetesObject, PersistentVolumeClaim, Pod, PodStatus } from "../../../crds/kubernetes.ts";
 import { annotation, label } from "../../../crds/labels.ts";
 import type { Resource } from "../../../crds/resource.ts";
+import { SNAPSHOTS_CONTAINER, SNAPSHOTS_LABELS, SNAPSHOTS_NAME } from "../../../crds/snapshots/snapshots-names.ts";
 import type { Workload } from "../../../crds/workload.ts";
 import { pairKey } from "../../../edge/claims/claim-pair.ts";
 import { type ClaimWaiters, createClaimWaiters } from "../../../edge/claims/claim-waiters.ts";
@@ -17,6 +18,17 @@ export const NAMESPACE = "tenancy";
 interface WatchedObjects {
   put(object: KubernetesObject): void;
   drop(object: KubernetesObject): void;
+}
+
+const helperRuns: PodStatus = {
+  phase: "Running",
+  containerStatuses: [
+    { name: SNAPSHOTS_CONTAINER, ready: true, restartCount: 0, image: "busybox", state: { running: {} } },
+  ],
+};
+
+function notFound(name: string): ApiError {
+  return new ApiError(`"${name}" not found`, { status: 404, reason: "NotFound" });
 }
 
 /** One call that reached the stand-in, and what it carried. */
@@ -36,6 +48,8 @@ export class StandInCluster {
   readonly objects = new Map<string, KubernetesObject>();
   readonly view: ClusterView;
   readonly client: ClusterClient;
+  /** The snapshots volume's, which the helper pod shares its name with. */
+  volumeClaim: PersistentVolumeClaim | undefined;
   inContact = true;
   /** While true, writes do not show on the watch. */
   lag = false;
@@ -87,6 +101,15 @@ export class StandInCluster {
     return saved;
   }
 
+  /** A bound snapshots volume, and its helper pod unless its status is undefined. */
+  addSnapshots(status: PodStatus | undefined = helperRuns): void {
+    const metadata = { name: SNAPSHOTS_NAME, namespace: NAMESPACE, labels: SNAPSHOTS_LABELS };
+    this.volumeClaim = { kind: "PersistentVolumeClaim", metadata, spec: {}, status: { phase: "Bound" } };
+    const pod = { kind: "Pod", metadata, spec: { containers: [] }, status } as Pod;
+    if (status === undefined) this.objects.delete(keyOf(pod));
+    else this.objects.set(keyOf(pod), pod);
+  }
+
   addClaim(fields: {
     tenantId: string;
     workloadRef: string;
@@ -133,7 +156,7 @@ export class StandInCluster {
 
   #held(name: string): KubernetesObject {
     const object = this.#find(name);
-    if (object === undefined) throw new ApiError(`"${name}" not found`, { status: 404, reason: "NotFound" });
+    if (object === undefined) throw notFound(name);
     return object;
   }
 
@@ -193,9 +216,11 @@ export class StandInCluster {
     };
     const conflict = () => new ApiError("the object has been modified", { status: 409, reason: "Conflict" });
     const client = {
-      get: async (_: unknown, { name }: { name: string }) => {
+      get: async ({ kind }: Resource<KubernetesObject>, { name }: { name: string }) => {
         record({ verb: "get", name });
-        return this.#held(name);
+        if (kind !== "PersistentVolumeClaim") return this.#held(name);
+        if (this.volumeClaim === undefined) throw notFound(name);
+        return this.volumeClaim;
       },
       list: async (resource: Resource<KubernetesObject>) => {
         record({ verb: "list", name: resource.plural });

@@ -171,6 +171,30 @@ test("keeps the old archive when the new one fails on its way", async ({ store, 
   assert.equal(partials(root), []);
 });
 
+test("a write that another has overtaken never takes its place, however late it goes on", async ({ store, root }) => {
+  await write(store, "the old one");
+  let goOn: (() => void) | undefined;
+  let isAtEnd: (() => void) | undefined;
+  const atEnd = new Promise<void>((resolve) => {
+    isAtEnd = resolve;
+  });
+  const paused = new Promise<void>((resolve) => {
+    goOn = resolve;
+  });
+  async function* stopping(): AsyncGenerator<Buffer> {
+    yield Buffer.alloc(3_000_000, "x");
+    isAtEnd?.();
+    await paused;
+  }
+  const overtaken = store.write(key, stopping(), { ...call, describe: () => description });
+  await atEnd;
+  await write(store, "what came after");
+  goOn?.();
+  assert.match(String(await overtaken.catch((error: unknown) => error)), /ExecFailure: Cannot store the archive/);
+  assert.is(await readWhole(store), "what came after");
+  assert.equal(partials(root), []);
+});
+
 test("has the old archive or the new one, whole, whichever step a crash follows", async ({ folder }) => {
   const outcomes: string[] = [];
   for (const [before, seconds] of [

@@ -1,0 +1,70 @@
+/** Why kubectl itself failed, as far as it is foreseen. */
+export type KubectlTroubleKind =
+  | "no previous run"
+  | "no pod"
+  | "no program"
+  | "not running"
+  | "no node"
+  | "no cluster"
+  | "cut"
+  | "forbidden"
+  | "unknown";
+
+/** A failure of kubectl itself, by what it printed. */
+export interface KubectlTrouble {
+  readonly kind: KubectlTroubleKind;
+  /** Its verdict, for a log. */
+  readonly line: string;
+  /** The part of the verdict that tells a caller something: without kubectl's frame and the runtime's identifiers. */
+  readonly reason: string;
+}
+
+/** A container that ends while an exec comes to it. */
+const ENDED = /no running task found|cannot exec in a stopped container|CONTAINER_EXITED|process already finished/;
+
+/** The first that fits counts. */
+const patterns: readonly [RegExp, KubectlTroubleKind][] = [
+  [/previous terminated container .* not found/, "no previous run"],
+  [/pods? "[^"]*" not found/, "no pod"],
+  [ENDED, "not running"],
+  [/OCI runtime exec failed|executable file not found|failed to start exec|exec format error/, "no program"],
+  [
+    /waiting to start|pod does not exist|ContainerCreating|PodInitializing|container not found|container .* is not (?:running|valid|available)|completed pod|does not have a host assigned|is not running|is terminated/,
+    "not running",
+  ],
+  [
+    /error dialing backend|Get "https:\/\/[^"]*containerLogs|could not find the requested resource \( pods\/log/,
+    "no node",
+  ],
+  [
+    /Unable to connect to the server|The connection to the server|currently unable to handle|i\/o timeout|TLS handshake|ServiceUnavailable/,
+    "no cluster",
+  ],
+  [
+    /error stream protocol|error reading from error stream|unable to upgrade connection|connection reset|unexpected EOF|lost connection/,
+    "cut",
+  ],
+  [/\(Forbidden\)|\(Unauthorized\)|must be logged in/, "forbidden"],
+];
+
+/** Sorts a failure of kubectl itself by its standard error. */
+export function kubectlTrouble(stderr: string): KubectlTrouble {
+  const line = lastLine(stderr);
+  const kind = patterns.find(([pattern]) => pattern.test(stderr))?.[1] ?? "unknown";
+  return { kind, line, reason: reasonOf(line) };
+}
+
+/** kubectl's verdict comes last, after what its libraries log. */
+function lastLine(stderr: string): string {
+  return stderr.trimEnd().split("\n").at(-1)?.trim() ?? "";
+}
+
+function reasonOf(line: string): string {
+  if (ENDED.test(line)) return "its container has ended";
+  const program = /exec: ("(?:[^"\\]|\\.)*": [^:]+)/.exec(line)?.[1];
+  if (program !== undefined) return program;
+  return line
+    .replace(/^error: /i, "")
+    .replace(/^Error from server(?: \(\w+\))?: /, "")
+    .replace(/^unable to upgrade connection: /, "");
+}

@@ -1,0 +1,76 @@
+import { chmodSync, chownSync, mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { isNotFound } from "../../crds/client/api-error.ts";
+import { persistentVolumeClaims } from "../../crds/client/built-in-resources.ts";
+import type { ClusterClient } from "../../crds/client/cluster-client.ts";
+import type { KubernetesObject } from "../../crds/kubernetes.ts";
+import { defineResource, type Resource } from "../../crds/resource.ts";
+import { SNAPSHOTS_NAME } from "../../crds/snapshots/snapshots-names.ts";
+import { type HostVolume, renderHostVolume } from "../../operator/snapshots/host-volume.ts";
+
+/** As whom the helper pod runs. */
+const USER = 65532;
+const DEFAULT_NAMESPACE = "tenancy";
+
+/** A host volume as the cluster shows it; the uid is that of the claim it is bound to, or was. */
+interface BoundVolume extends HostVolume {
+  readonly spec: HostVolume["spec"] & { readonly claimRef: { readonly uid?: string } };
+}
+
+const persistentVolumes = defineResource<BoundVolume>({
+  group: "",
+  version: "v1",
+  plural: "persistentvolumes",
+  kind: "PersistentVolume",
+  namespaced: false,
+});
+
+/**
+ * Makes the snapshots volume of a local cluster, which has no provisioner: a folder of this machine, and the volume of it, each where
+ * it is missing. Archives that are in the folder stay.
+ *
+ * A volume whose claim was deleted is held for that claim's uid and takes no other; it is let go for the next claim of the name.
+ *
+ * @param options.folder for the volumes of the cluster; namespaces other than the default have a folder of their own in it
+ * @param options.size a Kubernetes quantity, at least what the operator's claim asks for
+ */
+export async function makeSnapshotsVolume(options: {
+  client: ClusterClient;
+  namespace: string;
+  folder: string;
+  size: string;
+  signal: AbortSignal;
+}): Promise<void> {
+  const { client, namespace, folder, size, signal } = options;
+  const path = join(folder, namespace === DEFAULT_NAMESPACE ? "snapshots" : `snapshots-${namespace}`);
+  mkdirSync(path, { recursive: true, mode: 0o700 });
+  chmodSync(path, 0o700);
+  chownSync(path, USER, USER);
+
+  const volume = renderHostVolume({ namespace, size, path });
+  const { name } = volume.metadata;
+  const present = await find(persistentVolumes, { name });
+  if (present === undefined) {
+    await client.create(persistentVolumes, volume, { signal });
+    return;
+  }
+  const { uid } = present.spec.claimRef;
+  const claim = uid === undefined ? undefined : await find(persistentVolumeClaims, { namespace, name: SNAPSHOTS_NAME });
+  if (claim !== undefined && claim.metadata.uid === uid) return;
+  const { resourceVersion } = present.metadata;
+  const spec = { capacity: volume.spec.capacity, claimRef: { uid: null, resourceVersion: null } };
+  const body = { metadata: { resourceVersion }, spec };
+  await client.patch(persistentVolumes, { name }, { type: "merge", body, signal });
+
+  async function find<T extends KubernetesObject>(
+    resource: Resource<T>,
+    ref: { namespace?: string; name: string },
+  ): Promise<T | undefined> {
+    try {
+      return await client.get(resource, ref, { signal });
+    } catch (error) {
+      if (isNotFound(error)) return undefined;
+      throw error;
+    }
+  }
+}

@@ -1,0 +1,267 @@
+// @limit 2400
+import { createHash } from "node:crypto";
+import { readFileSync, statSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { downLocalCluster } from "../../../scripts/cluster/down-local-cluster.ts";
+import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
+import { upLocalCluster } from "../../../scripts/cluster/up-local-cluster.ts";
+import { type Stack, startStack } from "../claims/stack.ts";
+
+const NAME = "e2e-snapshots-rest";
+const test = suite("files over the REST API, on real containers");
+let stack: Stack;
+let isUp = false;
+let instance: string;
+/** Of tenant ann's files, when they were last saved. */
+let digest: string;
+/** The record of what was last saved for her. */
+let saved: Snapshot;
+
+interface Snapshot {
+  tenantId: string;
+  workloadRef: string;
+  path: string;
+  sizeBytes: number;
+  sha256: string;
+  createdAt: string;
+}
+
+const spec = {
+  image: { ref: "localhost/tenancy-hello:1" },
+  resources: { memoryMb: 64 },
+  filesystem: { overlayDirs: ["/data"] },
+  entrypoint: { cmd: "/bin/sh", args: ["-c", "ls -A /data > /data/first-act; while :; do sleep 1; done"] },
+};
+const FILL = `set -e; cd /data; mkdir -p notes/empty; echo 'buy milk' > notes/list; chmod 640 notes/list
+head -c 300000 /dev/urandom > random; ln -s notes/list link; ln notes/list hard; touch -d @1000000001 notes/list`;
+// Times of symlinks are not kept (docs/decisions/602).
+const DIGEST = `cd /data; { find . ! -name first-act ! -type l | sort | xargs stat -c '%n %a %Y %F' | grep -v '^\\. '
+find . -type f ! -name first-act | sort | xargs sha256sum; readlink link; } | sha256sum`;
+
+test.before(async () => {
+  // One that is up already is left up by npm start, and so keeps what is on its volumes.
+  await upLocalCluster({ name: NAME });
+  await start().catch((error: Error) => {
+    // The test library says nothing of what fails before the first test.
+    console.log(error.message);
+    throw error;
+  });
+});
+
+async function start(): Promise<void> {
+  stack = await startStack(NAME);
+  isUp = true;
+}
+
+async function stop(): Promise<void> {
+  isUp = false;
+  assert.is(await stack.interrupt(), 0, stack.output());
+}
+
+async function claim(tenant: string, { resume, workload = "keeper" }: { resume: boolean; workload?: string }) {
+  const { status, body } = await stack.call("POST", `/tenants/${tenant}/claim`, { workload, resume });
+  assert.is(status, 201, JSON.stringify(body));
+  instance = String(body.instanceId);
+  return String(body.source);
+}
+
+async function release(tenant: string, query = "?wait=true"): Promise<void> {
+  const { status, body } = await stack.call("POST", `/tenants/${tenant}/release${query}`, { workload: "keeper" });
+  assert.is(status, 200, JSON.stringify(body));
+}
+
+async function run(script: string): Promise<string> {
+  const command = ["/bin/sh", "-c", script];
+  const { status, body } = await stack.call("POST", `/instances/${instance}/exec`, { command });
+  assert.is(status, 200, JSON.stringify(body));
+  assert.is(body.exitCode, 0, JSON.stringify(body));
+  return String(body.stdout);
+}
+
+async function list(path = "/snapshots"): Promise<Snapshot[]> {
+  const { status, body } = await stack.call("GET", path);
+  assert.is(status, 200, JSON.stringify(body));
+  return body as unknown as Snapshot[];
+}
+
+const erase = (tenant: string) => stack.call("DELETE", `/tenants/${tenant}/snapshots/keeper`);
+/** Names that the program of the pod that was claimed last found as its first act, beside the file that it wrote them to. */
+const foundAtStart = async () =>
+  (await run("cat /data/first-act")).split("\n").filter((name) => name !== "" && name !== "first-act");
+
+async function eventually(what: string, condition: () => Promise<boolean>): Promise<void> {
+  await waitUntil(condition, { what, limitMs: 120_000, intervalMs: 100 });
+}
+
+test("there are no snapshots before a workload keeps files", async () => {
+  assert.equal(await list(), []);
+  assert.is((await stack.call("GET", "/workloads/keeper/snapshots")).status, 404);
+  assert.is((await erase("ann")).status, 404);
+});
+
+test("what a tenant has written is saved at the release, and listed as it is on the volume", async () => {
+  const created = await stack.call("POST", "/workloads", { name: "keeper", spec });
+  assert.is(created.status, 201, JSON.stringify(created.body));
+  assert.is(await claim("ann", { resume: true }), "cold");
+  assert.equal(await foundAtStart(), []);
+  await run(FILL);
+  digest = await run(DIGEST);
+  assert.equal(await list(), []);
+  await release("ann");
+
+  const [record, ...others] = await list();
+  assert.ok(record);
+  assert.equal(others, []);
+  assert.equal(await list("/workloads/keeper/snapshots"), [record]);
+  assert.equal(await list("/workloads/hello/snapshots"), []);
+  const volume = join(dirname(stack.kubeconfigPath), "volumes");
+  const archive = readFileSync(join(volume, record.path));
+  const { createdAt, ...rest } = record;
+  assert.equal(rest, {
+    tenantId: "ann",
+    workloadRef: "keeper",
+    path: "/snapshots/ann/keeper.tar.gz",
+    sizeBytes: archive.length,
+    sha256: createHash("sha256").update(archive).digest("hex"),
+  });
+  assert.is(new Date(createdAt).toISOString(), createdAt);
+  assert.ok(archive.length > 300_000);
+  const { mode, uid, gid } = statSync(join(volume, "snapshots"));
+  assert.equal([mode & 0o777, uid, gid], [0o700, 65532, 65532]);
+  saved = record;
+});
+
+test("a claim with resume has the files before the program's first act", async () => {
+  assert.is(await claim("ann", { resume: true }), "cold+data");
+  assert.equal((await foundAtStart()).sort(), ["hard", "link", "notes", "random"].sort());
+  assert.is(await run(DIGEST), digest);
+  assert.equal(await list(), [saved]);
+});
+
+test("another tenant finds nothing, and has a snapshot of its own", async () => {
+  assert.is(await claim("bob", { resume: true }), "cold");
+  assert.equal(await foundAtStart(), []);
+  await run("echo mine > /data/bobs");
+  await release("bob");
+  assert.equal(
+    (await list()).map(({ path }) => path),
+    ["/snapshots/ann/keeper.tar.gz", "/snapshots/bob/keeper.tar.gz"],
+  );
+  assert.is((await erase("bob")).status, 200);
+  assert.equal(await list(), [saved]);
+});
+
+test("a pool's pod has the files when the claim is answered", async () => {
+  await release("ann");
+  const pool = join(dirname(stack.kubeconfigPath), "keeper-pool.json");
+  const body = { apiVersion: "tenancy.dev/v1alpha1", kind: "TenancyPool", metadata: { name: "keeper" } };
+  writeFileSync(pool, JSON.stringify({ ...body, spec: { workloadRef: "keeper", size: 1 } }));
+  await stack.kubectl("apply", "-f", pool);
+  await stack.kubectl("wait", "tenancypool/keeper", "--for=jsonpath={.status.phase}=Ready", "--timeout=120s");
+  assert.is(await claim("ann", { resume: true }), "pool+data");
+  assert.is(await run(DIGEST), digest);
+  await stack.kubectl("delete", "tenancypool", "keeper", "--timeout=120s");
+  await release("ann");
+  const [record, ...others] = await list();
+  assert.ok(record);
+  assert.equal(others, []);
+  saved = record;
+});
+
+test("a claim without resume starts empty, and the archive before stays", async () => {
+  assert.is(await claim("ann", { resume: false }), "cold");
+  assert.equal(await foundAtStart(), []);
+  assert.equal(await list(), [saved]);
+});
+
+test("a snapshot can be erased while its claim is Active, and the next release saves anew", async () => {
+  const { status, body } = await erase("ann");
+  assert.is(status, 200, JSON.stringify(body));
+  assert.equal(body, { status: "deleted", tenantId: "ann", workload: "keeper" });
+  assert.equal(await list(), []);
+  assert.is((await erase("ann")).status, 404);
+  await run("head -c 100000000 /dev/urandom > /data/large");
+  await release("ann", "");
+  const refused = await erase("ann");
+  assert.is(refused.status, 409, JSON.stringify(refused.body));
+  assert.match(refused.body.error ?? "", "delete again when it has ended");
+  await eventually("the release to end", async () => {
+    const { claims } = (await stack.call("GET", "/tenants/ann")).body as unknown as { claims: unknown[] };
+    return claims.length === 0;
+  });
+  const [record] = await list();
+  assert.ok((record?.sizeBytes ?? 0) > 100_000_000);
+});
+
+test("an erased tenant starts from nothing", async () => {
+  assert.is((await erase("ann")).status, 200);
+  assert.equal(await list(), []);
+  assert.is(await claim("ann", { resume: true }), "cold");
+  assert.equal(await foundAtStart(), []);
+});
+
+test("while the helper pod is replaced, a list is whole or an error", async () => {
+  await run(FILL);
+  digest = await run(DIGEST);
+  await release("ann");
+  const before = await list();
+  assert.is(before.length, 1);
+  const uidOf = () => stack.kubectl("get", "pod", "tenancy-snapshots", "-o", "jsonpath={.metadata.uid}");
+  const uid = await uidOf();
+  const deleted = stack.kubectl("delete", "pod", "tenancy-snapshots");
+  const seen = new Map<number, number>();
+  await eventually("the helper pod to be replaced", async () => {
+    const { status, body } = await stack.call("GET", "/snapshots");
+    seen.set(status, (seen.get(status) ?? 0) + 1);
+    if (status === 200) assert.equal(body, before);
+    else assert.is(status, 503, `${JSON.stringify(body)}\n${stack.output()}`);
+    if (status === 503) assert.match(body.error ?? "", "helper pod tenancy-snapshots");
+    return status === 200 && (await uidOf().catch(() => uid)) !== uid;
+  });
+  await deleted;
+  console.log(`note: answers while the helper pod was replaced: ${JSON.stringify(Object.fromEntries(seen))}`);
+});
+
+test("what a deleted workload left stays listed, and can be erased", async () => {
+  assert.is((await stack.call("DELETE", "/workloads/keeper")).status, 200);
+  await eventually("the workload to go", async () => (await stack.call("GET", "/workloads/keeper")).status === 404);
+  assert.is((await stack.call("GET", "/workloads/keeper/snapshots")).status, 404);
+  assert.equal(
+    (await list()).map(({ tenantId }) => tenantId),
+    ["ann"],
+  );
+  assert.is((await erase("ann")).status, 200);
+  assert.equal(await list(), []);
+});
+
+test("archives outlive npm start, and the claim of their volume", async () => {
+  assert.is((await stack.call("POST", "/workloads", { name: "keeper", spec })).status, 201);
+  await claim("ann", { resume: false });
+  await run(FILL);
+  digest = await run(DIGEST);
+  await release("ann");
+  const before = await list();
+  await stop();
+  await start();
+  assert.equal(await list(), before);
+  await stop();
+
+  await stack.kubectl("delete", "pod", "tenancy-snapshots");
+  await stack.kubectl("delete", "pvc", "tenancy-snapshots");
+  const phase = ["get", "pv", "tenancy-snapshots-tenancy", "-o", "jsonpath={.status.phase}"];
+  await eventually("the volume to be released", async () => (await stack.kubectl(...phase)) === "Released");
+  await start();
+  assert.is(await claim("ann", { resume: true }), "cold+data");
+  assert.is(await run(DIGEST), digest);
+  assert.equal(await list(), before);
+  await stop();
+});
+
+test.after(async () => {
+  if (isUp) await stop();
+  await downLocalCluster({ name: NAME });
+});
+
+test.run();

@@ -1,0 +1,36 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { staticBusybox } from "../snapshots/static-busybox.ts";
+
+/** A snapshots volume as a folder of this machine. */
+export interface SnapshotsFolder {
+  readonly path: string;
+  /** For `fakeKubectl`: what the helper pod's paths are here. */
+  readonly paths: Readonly<Record<string, string>>;
+  /** Puts an archive of ten bytes there, as a save does. */
+  save(tenantId: string, workloadRef: string): void;
+  remove(): void;
+}
+
+/** SHA-256 that is recorded of each archive. */
+export const DIGEST = "ab".repeat(32);
+
+export function snapshotsFolder(): SnapshotsFolder {
+  const path = mkdtempSync(join(tmpdir(), "tenancy-snapshots-"));
+  return {
+    path,
+    paths: { "/bin/busybox": staticBusybox, "/snapshots": path },
+    save(tenantId, workloadRef) {
+      mkdirSync(join(path, tenantId), { recursive: true });
+      const archive = join(path, tenantId, `${workloadRef}.tar.gz`);
+      const metadata = {
+        ...{ sha256: DIGEST, sizeBytes: 10, tenantId, workloadRef, uid: 1, gid: 1, entries: 1, contentBytes: 10 },
+        ...{ createdAt: "2026-11-21T12:00:00.000Z", overlayDirs: ["/data"] },
+      };
+      writeFileSync(`${archive}.${DIGEST.slice(0, 16)}.json`, `${JSON.stringify(metadata)}\n`);
+      writeFileSync(archive, "an archive");
+    },
+    remove: () => rmSync(path, { recursive: true }),
+  };
+}

@@ -1,0 +1,292 @@
+// @runtimes node bun deno
+import { existsSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { NetworkError } from "../../../crds/client/api-error.ts";
+import { systemClock } from "../../../crds/client/clock.ts";
+import type { ContainerState, PodStatus } from "../../../crds/kubernetes.ts";
+import { type FakeKubectl, fakeKubectl } from "./fake-kubectl.ts";
+import { DIGEST, type SnapshotsFolder, snapshotsFolder } from "./snapshots-folder.ts";
+import { type TestEdge, testEdge } from "./test-edge.ts";
+
+const test = suite("snapshot routes");
+const ALL = "GET /api/v1/snapshots";
+let volume: SnapshotsFolder;
+let folder: string;
+let kubectl: FakeKubectl;
+let edge: TestEdge;
+
+test.before.each(() => {
+  volume = snapshotsFolder();
+  folder = volume.path;
+  kubectl = fakeKubectl({ paths: volume.paths });
+  edge = testEdge({ kubectl: kubectl.command, clock: systemClock });
+  edge.cluster.addSnapshots();
+});
+test.after.each(() => {
+  kubectl.remove();
+  volume.remove();
+});
+
+function record(tenantId: string, workloadRef: string) {
+  return {
+    tenantId,
+    workloadRef,
+    path: `/snapshots/${tenantId}/${workloadRef}.tar.gz`,
+    sizeBytes: 10,
+    sha256: DIGEST,
+    createdAt: "2026-11-21T12:00:00.000Z",
+  };
+}
+
+test("a cluster without a snapshots volume has no snapshots, and needs no kubectl to say so", async () => {
+  edge = testEdge();
+  edge.cluster.addWorkload("app");
+  assert.equal((await edge.call(ALL)).json, []);
+  assert.equal((await edge.call("GET /api/v1/workloads/app/snapshots")).json, []);
+  const answer = await edge.call("DELETE /api/v1/tenants/a/snapshots/app");
+  assert.is(answer.status, 404);
+  assert.is(answer.error, 'tenant "a" has no snapshot of workload "app": /snapshots/a/app.tar.gz does not exist');
+});
+
+test("snapshots are listed by tenant, then workload, also of a workload that is gone", async () => {
+  edge.cluster.addWorkload("app");
+  for (const [tenant, workload] of [
+    ["b", "app"],
+    ["a", "old"],
+    ["a", "app"],
+    ["B", "app"],
+  ] as const)
+    volume.save(tenant, workload);
+  const answer = await edge.call(ALL);
+  assert.is(answer.status, 200, answer.text);
+  assert.equal(answer.json, [record("B", "app"), record("a", "app"), record("a", "old"), record("b", "app")]);
+  const ofApp = await edge.call("GET /api/v1/workloads/app/snapshots");
+  assert.equal(ofApp.json, [record("B", "app"), record("a", "app"), record("b", "app")]);
+  const gone = await edge.call("GET /api/v1/workloads/old/snapshots");
+  assert.is(gone.status, 404);
+  assert.is(kubectl.calls().length, 2);
+});
+
+test("an archive that has lost what was recorded beside it is listed, and can be erased", async () => {
+  volume.save("a", "app");
+  for (const name of readdirSync(join(folder, "a"))) if (name.endsWith(".json")) rmSync(join(folder, "a", name));
+  const { json } = await edge.call(ALL);
+  const [{ createdAt, ...rest } = { createdAt: "" }] = json as { createdAt: string }[];
+  const { sha256: _, createdAt: __, ...known } = record("a", "app");
+  assert.equal(rest, known);
+  assert.match(createdAt, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.000Z$/);
+  assert.is((await edge.call("DELETE /api/v1/tenants/a/snapshots/app")).status, 200);
+  assert.equal((await edge.call(ALL)).json, []);
+});
+
+test("listings at once are one command, and one that comes after it began is another", async () => {
+  volume.save("a", "app");
+  edge.cluster.addWorkload("app");
+  const paths = [ALL, "GET /api/v1/workloads/app/snapshots"];
+  const answers = await Promise.all(Array.from({ length: 50 }, (_, index) => edge.call(paths[index % 2] ?? "")));
+  for (const { json } of answers) assert.equal(json, [record("a", "app")]);
+  assert.is(kubectl.calls().length, 1);
+
+  const first = edge.call(ALL);
+  while (kubectl.calls().length < 2) await new Promise((resolve) => setTimeout(resolve, 1));
+  volume.save("b", "app");
+  const second = await edge.call(ALL);
+  assert.equal(second.json, [record("a", "app"), record("b", "app")]);
+  assert.is((await first).status, 200);
+  assert.is(kubectl.calls().length, 3);
+});
+
+test("a client that goes leaves the listing to those who share it", async () => {
+  volume.save("a", "app");
+  const gone = new AbortController();
+  const left = edge.call(ALL, { signal: gone.signal });
+  const stays = edge.call(ALL);
+  gone.abort();
+  assert.is((await left).status, 499);
+  assert.equal((await stays).json, [record("a", "app")]);
+});
+
+test("a list of ten thousand archives is one command and whole", async () => {
+  for (let tenant = 0; tenant < 100; tenant += 1) {
+    for (let workload = 0; workload < 100; workload += 1) volume.save(`t${tenant}`, `w${workload}`);
+  }
+  const answer = await edge.call(ALL);
+  assert.is((answer.json as unknown[]).length, 10_000);
+  assert.is(kubectl.calls().length, 1);
+});
+
+test("a list whose end was lost is asked for again, and is an error when it never comes whole", async () => {
+  volume.save("a", "app");
+  volume.save("b", "app");
+  for (const bytes of [0, 1, 40, 80, 300, 500]) {
+    kubectl.loseOutputAfter(bytes);
+    const { json } = await edge.call(ALL);
+    assert.equal(json, [record("a", "app"), record("b", "app")], `cut after ${bytes} bytes`);
+  }
+  const calls = kubectl.calls().length;
+  kubectl.remove();
+  kubectl = fakeKubectl({ paths: { "/bin/busybox": "/bin/true" } });
+  edge = testEdge({ kubectl: kubectl.command, clock: systemClock });
+  edge.cluster.addSnapshots();
+  const answer = await edge.call(ALL);
+  assert.is(answer.status, 503, answer.text);
+  assert.is(answer.error, "the list of snapshots came without its end, 3 times; try again");
+  assert.is(kubectl.calls().length, 3);
+  assert.is(calls, 12);
+  assert.is((await edge.call("DELETE /api/v1/tenants/a/snapshots/app")).status, 503, "nothing says that it is deleted");
+});
+
+test("a helper pod that does not run is a 503 that says what is missing", async () => {
+  const waiting = (state: ContainerState): PodStatus => ({
+    phase: "Pending",
+    containerStatuses: [{ name: "snapshots", ready: false, restartCount: 0, image: "b", state }],
+  });
+  const cases: [PodStatus | undefined, RegExp][] = [
+    [undefined, /its helper pod tenancy-snapshots does not exist \(the operator makes it, so see that one runs\); see/],
+    [{ phase: "Pending" }, /tenancy-snapshots is Pending and does not run; see kubectl -n tenancy describe/],
+    [
+      {
+        phase: "Pending",
+        conditions: [{ type: "PodScheduled", status: "False", message: "no volume for its claim" }],
+      },
+      /is Pending and does not run \(no volume for its claim\)/,
+    ],
+    [waiting({ waiting: { reason: "ImagePullBackOff" } }), /is Pending and does not run \(ImagePullBackOff\)/],
+    [{ phase: "Running" }, /is Running and does not run/],
+  ];
+  for (const [status, message] of cases) {
+    edge.cluster.addSnapshots(status);
+    if (status === undefined) edge.cluster.objects.clear();
+    for (const target of [ALL, "DELETE /api/v1/tenants/a/snapshots/app"]) {
+      const answer = await edge.call(target);
+      assert.is(answer.status, 503, answer.text);
+      assert.match(answer.error ?? "", message);
+      assert.is(answer.headers.get("retry-after"), "1");
+    }
+  }
+  edge.cluster.addSnapshots({ phase: "Pending" });
+  if (edge.cluster.volumeClaim) edge.cluster.volumeClaim.status = { phase: "Pending" };
+  assert.match((await edge.call(ALL)).error ?? "", "and its volume claim tenancy-snapshots is Pending;");
+  assert.equal(kubectl.calls(), []);
+});
+
+test("failures of kubectl, of the cluster and of the volume are a status with words that help", async () => {
+  volume.save("a", "app");
+  for (const [stderr, status, message] of [
+    ['pods "tenancy-snapshots" not found', 503, /its helper pod tenancy-snapshots does not run at the moment/],
+    ['error: unable to upgrade connection: container not found ("snapshots")', 503, /does not run at the moment/],
+    ["Error from server: error dialing backend: dial tcp", 503, /the node of the helper pod .* cannot be reached/],
+    [
+      "error: error reading from error stream: read message: %!w(<nil>)",
+      503,
+      /the connection to the helper pod .* broke/,
+    ],
+    ["The connection to the server 10.9.9.9 was refused", 503, /the cluster cannot be reached at the moment/],
+    ['Error from server (Forbidden): pods "x" is forbidden', 500, /allow its account to create pods\/exec/],
+    ["error: something new", 500, /internal error/],
+  ] as const) {
+    kubectl.failExec(stderr);
+    for (const target of [ALL, "DELETE /api/v1/tenants/a/snapshots/app"]) {
+      const answer = await edge.call(target);
+      assert.is(answer.status, status, `${stderr}: ${answer.text}`);
+      assert.match(answer.error ?? "", message);
+    }
+  }
+  edge.cluster.onNext("get", new NetworkError("refused", { requestWasSent: false }));
+  assert.is((await edge.call(ALL)).status, 503);
+});
+
+test("a volume that is gone or fails is an error, and not an empty list", async () => {
+  volume.save("a", "app");
+  kubectl.remove();
+  kubectl = fakeKubectl({ paths: { ...volume.paths, "/snapshots": join(folder, "nowhere") } });
+  edge = testEdge({ kubectl: kubectl.command, clock: systemClock });
+  edge.cluster.addSnapshots();
+  for (const target of [ALL, "DELETE /api/v1/tenants/a/snapshots/app"]) {
+    const answer = await edge.call(target);
+    assert.is(answer.status, 503, answer.text);
+    assert.match(answer.error ?? "", "the snapshots volume fails; see this server's log");
+  }
+  assert.match(JSON.stringify(edge.log), "nowhere");
+});
+
+test("an erased snapshot is gone with all that belongs to it, and no other is", async () => {
+  for (const workload of ["app", "app.tar.gz", "app.tar.gz.tar.gz", "app.x"]) volume.save("a", workload);
+  volume.save("b", "app");
+  const partials = ["app.tar.gz.0badcafe.partial", "app.tar.gz.0123456789abcdef.json.0badcafe.partial"];
+  const others = ["app.tar.gz.tar.gz.0badcafe.partial", "app.x.tar.gz.0badcafe.partial"];
+  for (const name of [...partials, ...others]) writeFileSync(join(folder, "a", name), "files");
+  const { status, json } = await edge.call("DELETE /api/v1/tenants/a/snapshots/app");
+  assert.is(status, 200);
+  assert.equal(json, { status: "deleted", tenantId: "a", workload: "app" });
+  const left = readdirSync(join(folder, "a"));
+  assert.equal(
+    left.filter((name) => /^app\.tar\.gz(\.[^.]{16}\.json|\.0badcafe\.partial|)$/.test(name)),
+    [],
+  );
+  for (const name of others) assert.ok(left.includes(name), name);
+  assert.equal(
+    ((await edge.call(ALL)).json as { path: string }[]).map(({ path }) => path),
+    ["a/app.tar.gz", "a/app.tar.gz.tar.gz", "a/app.x", "b/app"].map((name) => `/snapshots/${name}.tar.gz`),
+  );
+  assert.is((await edge.call("DELETE /api/v1/tenants/a/snapshots/app")).status, 404);
+  await edge.call("DELETE /api/v1/tenants/b/snapshots/app");
+  assert.not.ok(existsSync(join(folder, "b")));
+});
+
+test("a snapshot cannot be erased while a release writes it, and can while the claim is Active", async () => {
+  const { cluster } = edge;
+  const erase = () => edge.call("DELETE /api/v1/tenants/a/snapshots/app");
+  volume.save("a", "app");
+  cluster.addClaim({ tenantId: "a", workloadRef: "app", status: { phase: "Releasing" }, deleting: true });
+  const releasing = await erase();
+  assert.is(releasing.status, 409);
+  assert.match(releasing.error ?? "", 'the release of workload "app" by tenant "a" is under way');
+  assert.match(releasing.error ?? "", "delete again when it has ended, which POST /api/v1/tenants/a/release?wait=true");
+  cluster.setStatus("claim-a-app", { phase: "ReleaseFailed" });
+  const failed = await erase();
+  assert.is(failed.status, 409);
+  assert.match(failed.error ?? "", "kubectl -n tenancy annotate tenancyclaim claim-a-app tenancy.dev/discard=true");
+  // The operator has not come to it yet, and the watch neither.
+  cluster.setStatus("claim-a-app", { phase: "Active" });
+  assert.is((await erase()).status, 409);
+  assert.equal(kubectl.calls(), []);
+  cluster.setStatus("claim-a-app", { phase: "Released" });
+  assert.is((await erase()).status, 200);
+
+  cluster.remove("claim-a-app");
+  volume.save("a", "app");
+  cluster.lag = true;
+  cluster.addClaim({ tenantId: "a", workloadRef: "app", status: { phase: "Active" }, deleting: true });
+  assert.is((await erase()).status, 409, "what the watch has not seen counts");
+  cluster.lag = false;
+  cluster.addClaim({ tenantId: "a", workloadRef: "app", status: { phase: "Active" } });
+  assert.is((await erase()).status, 200);
+  volume.save("a", "app");
+  // Another pair's claim that has the same name.
+  cluster.addClaim({ tenantId: "a-app", workloadRef: "x", name: "claim-a-app", status: { phase: "Releasing" } });
+  assert.is((await erase()).status, 200);
+});
+
+test("ids that cannot be are refused before any call", async () => {
+  for (const [path, status] of [
+    ["-a/snapshots/app", 400],
+    ["a/snapshots/App", 400],
+    ["a%2Fb/snapshots/app", 400],
+    ["a/snapshots/b%2Fc", 400],
+    ["a%0A/snapshots/app", 400],
+    ["a/snapshots/%", 400],
+    ["a/snapshots/..", 405],
+    ["a/snapshots/", 404],
+    ["a/snapshots", 404],
+  ] as const) {
+    const answer = await edge.call(`DELETE /api/v1/tenants/${path}`);
+    assert.is(answer.status, status, `${path} ${answer.text}`);
+  }
+  assert.equal(edge.cluster.calls, []);
+  assert.equal(kubectl.calls(), []);
+});
+
+test.run();
