@@ -34,6 +34,8 @@ export interface OperatorContext {
   restores: BackgroundWork<SnapshotMetadata | undefined>;
   /** By pod uid. */
   saves: BackgroundWork<SnapshotMetadata>;
+  /** Uids of pods that were bound or created in this term, into which no other operator can be restoring files. */
+  ownPods: Set<string>;
   /** How often in a row files could not be restored, by claim uid. */
   restoreFailures: Map<string, number>;
   /** Asks for a run of the claim's reconcile. */

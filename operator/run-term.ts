@@ -76,6 +76,7 @@ export function runTerm(options: {
     archiveLooks: createBackgroundWork({ concurrency: LOOKS_AT_ONCE, maximumBackoffMs: 10_000 }),
     restores: createBackgroundWork({ concurrency: config.snapshots.concurrency }),
     saves: createBackgroundWork({ concurrency: config.snapshots.concurrency }),
+    ownPods: new Set(),
     restoreFailures: new Map(),
     wakeClaim: (claim) => queue.add("claim", keyOf(claim)),
     isLeading: () => term.writeTimeLeftMs() > 0,
@@ -191,6 +192,7 @@ export function runTerm(options: {
       if (type === "deleted") {
         const uid = object.metadata.uid ?? "";
         context.reservedPods.delete(uid);
+        context.ownPods.delete(uid);
         context.restores.forget(uid);
         context.saves.forget(uid);
         addIfHeld(workload);

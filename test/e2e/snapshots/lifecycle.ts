@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import { chownSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { Writable } from "node:stream";
@@ -18,8 +18,11 @@ import type { Workload, WorkloadSpec } from "../../../crds/workload.ts";
 import { WORKLOAD_CONTAINER } from "../../../crds/workload-container.ts";
 import { type ArchiveStore, createArchiveStore } from "../../../operator/snapshots/archive-store.ts";
 import { renderHostVolume } from "../../../operator/snapshots/host-volume.ts";
+import { readClusterState } from "../../../scripts/cluster/cluster-state.ts";
 import { downLocalCluster } from "../../../scripts/cluster/down-local-cluster.ts";
+import { clusterFolder } from "../../../scripts/cluster/folders.ts";
 import { BUSYBOX_IMAGE } from "../../../scripts/cluster/images/local-images.ts";
+import { runCommand } from "../../../scripts/cluster/process/run-command.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { type LocalCluster, upLocalCluster } from "../../../scripts/cluster/up-local-cluster.ts";
 import { bundleOperator } from "../../../scripts/start/bundle-operator.ts";
@@ -27,7 +30,7 @@ import { installKinds } from "../../../scripts/start/install-kinds.ts";
 
 export const NAMESPACE = "tenancy";
 const root = join(import.meta.dirname, "..", "..", "..");
-const LIMIT_MS = 90_000;
+const LIMIT_MS = 40_000;
 
 /** A real cluster with real containers, and the operator as a process of its own that can be killed. */
 export interface Lifecycle {
@@ -37,8 +40,11 @@ export interface Lifecycle {
   readonly store: ArchiveStore;
   /** The snapshots volume as this machine sees it. */
   readonly volumeFolder: string;
-  startOperator(env?: Record<string, string>): Promise<void>;
-  /** Ends the operator as a crash does. */
+  /** The same folder of the node, which is there as long as the cluster is. */
+  inNode(path: string): string;
+  /** Starts an operator beside those that run already. */
+  startOperator(env?: Record<string, string>): Promise<OperatorProcess>;
+  /** Ends the operators as a crash does. */
   killOperator(): Promise<void>;
   createWorkload(name: string, spec?: Partial<WorkloadSpec>): Promise<Workload>;
   createPool(name: string, workloadRef: string, size: number): Promise<void>;
@@ -48,8 +54,14 @@ export interface Lifecycle {
   claim(tenantId: string, workloadRef: string, resume: boolean): Promise<Claim>;
   /** Deletes a claim; it is gone when its release has come to its end. */
   deleteClaim(claim: Claim): Promise<void>;
+  /** Claims, writes one file named `file`, and releases. */
+  keep(tenantId: string, workloadRef: string, content: string): Promise<void>;
+  /** What `keep` wrote, in the pod of a claim. */
+  kept(claim: Claim): Promise<string>;
   /** Deletes a claim and waits until it is gone. */
   release(claim: Claim): Promise<void>;
+  /** Waits until a claim that was deleted is gone. */
+  untilGone(claim: Claim): Promise<void>;
   find(claim: Claim): Promise<Claim | undefined>;
   untilClaim(
     claim: Claim,
@@ -62,28 +74,63 @@ export interface Lifecycle {
   down(): Promise<void>;
 }
 
+/** A process that `pause` stops as a node that is suspended does. */
+export interface OperatorProcess {
+  pause(): void;
+  resume(): void;
+  kill(): Promise<void>;
+}
+
+export interface LifecycleOptions {
+  /**
+   * Makes the volume one of its own in memory, of that size, which counts against the helper pod's 256 MiB.
+   * @default a folder of this machine
+   */
+  volumeMiB?: number;
+}
+
 /** A program that runs until it is told to stop, after a command that it begins with. */
 export function idleProgram(first = ":"): NonNullable<WorkloadSpec["entrypoint"]> {
   const script = `trap 'exit 0' TERM; ${first}; while :; do sleep 3600 & wait $!; done`;
   return { cmd: "/bin/busybox", args: ["sh", "-c", script] };
 }
 
-export async function startLifecycle(name: string): Promise<Lifecycle> {
+export async function startLifecycle(name: string, options: LifecycleOptions = {}): Promise<Lifecycle> {
   const cluster = await upLocalCluster({ name });
+  process.once("SIGTERM", () => void downLocalCluster({ name }).finally(() => process.exit(1)));
+  try {
+    return await prepareLifecycle(cluster, options);
+  } catch (error) {
+    await downLocalCluster({ name });
+    throw error;
+  }
+}
+
+async function prepareLifecycle(cluster: LocalCluster, { volumeMiB }: LifecycleOptions): Promise<Lifecycle> {
+  const { name } = cluster;
+  const nodePid = readClusterState(clusterFolder(name))?.processes.find((found) => found.name === "containerd")?.identity
+    .pid;
+  const inNode = (path: string): string => `/proc/${nodePid}/root${path}`;
   const config = await loadClusterConfig({ kubeconfigPath: cluster.kubeconfigPath });
   const transport = createTransport({ config, role: "test" });
   const client = createClusterClient({ transport });
   const exec = createExec({ config });
-  const volumeFolder = join(cluster.volumesFolder, "snapshots");
+  const volumePath = join(cluster.volumesFolder, "snapshots");
+  const volumeFolder = inNode(volumePath);
   const folder = { namespace: NAMESPACE, pod: SNAPSHOTS_NAME, container: SNAPSHOTS_CONTAINER };
   const store = createArchiveStore({ exec, folder });
   const bundle = await bundleOperator(root);
-  let operator: ChildProcess | undefined;
+  const operators = new Set<OperatorProcess>();
 
+  if (volumeMiB !== undefined) {
+    // In the mount namespace of the cluster, with whose last process it goes.
+    const mount = ["mount", "-t", "tmpfs", "-o", `size=${volumeMiB}m`, "tmpfs", cluster.volumesFolder];
+    await runCommand("nsenter", [`--mount=/proc/${nodePid}/ns/mnt`, "--", ...mount]);
+  }
   mkdirSync(volumeFolder, { recursive: true, mode: 0o700 });
   chownSync(volumeFolder, 65532, 65532);
   await installKinds({ client, namespace: NAMESPACE, signal: AbortSignal.timeout(LIMIT_MS) });
-  const volume = renderHostVolume({ namespace: NAMESPACE, size: "10Gi", path: volumeFolder });
+  const volume = renderHostVolume({ namespace: NAMESPACE, size: "10Gi", path: volumePath });
   await client.request({ method: "POST", path: "/api/v1/persistentvolumes", body: JSON.stringify(volume) });
 
   async function until<T>(what: string, look: () => Promise<T | undefined>): Promise<T> {
@@ -100,7 +147,7 @@ export async function startLifecycle(name: string): Promise<Lifecycle> {
   }
 
   const life: Lifecycle = {
-    ...{ cluster, client, exec, store, volumeFolder },
+    ...{ cluster, client, exec, store, volumeFolder, inNode },
     async startOperator(env = {}) {
       const child = spawn(process.execPath, [bundle], {
         env: {
@@ -117,15 +164,22 @@ export async function startLifecycle(name: string): Promise<Lifecycle> {
         },
         stdio: ["ignore", "inherit", "inherit"],
       });
-      operator = child;
+      const operator: OperatorProcess = {
+        pause: () => void child.kill("SIGSTOP"),
+        resume: () => void child.kill("SIGCONT"),
+        async kill() {
+          operators.delete(operator);
+          if (child.exitCode !== null || child.signalCode !== null) return;
+          const ended = new Promise((resolve) => child.once("exit", resolve));
+          child.kill("SIGKILL");
+          await ended;
+        },
+      };
+      operators.add(operator);
+      return operator;
     },
     async killOperator() {
-      const killed = operator;
-      operator = undefined;
-      if (killed === undefined || killed.exitCode !== null) return;
-      const ended = new Promise((resolve) => killed.once("exit", resolve));
-      killed.kill("SIGKILL");
-      await ended;
+      await Promise.all([...operators].map((operator) => operator.kill()));
     },
     async createWorkload(workload, spec = {}) {
       const defaults: WorkloadSpec = {
@@ -172,10 +226,19 @@ export async function startLifecycle(name: string): Promise<Lifecycle> {
     },
     async release(claim) {
       await life.deleteClaim(claim);
+      await life.untilGone(claim);
+    },
+    async untilGone(claim) {
       await until(`claim ${claim.metadata.name} to be gone`, async () =>
         (await life.find(claim)) === undefined ? true : undefined,
       );
     },
+    async keep(tenantId, workloadRef, content) {
+      const claim = await life.claim(tenantId, workloadRef, false);
+      await life.run(claim.status?.instanceId, `echo ${content} > /data/file`);
+      await life.release(claim);
+    },
+    kept: ({ status }) => life.run(status?.instanceId, "$b cat /data/file"),
     async find({ metadata: { name: claim, uid } }) {
       try {
         const found = await client.get(claims, { namespace: NAMESPACE, name: claim });

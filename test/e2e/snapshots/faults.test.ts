@@ -1,0 +1,112 @@
+// @limit 400
+import { chmodSync, chownSync, readdirSync, renameSync, rmSync, statfsSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { claims } from "../../../crds/kinds.ts";
+import { annotation } from "../../../crds/labels.ts";
+import { archiveOf, createFaults, type Faults } from "./faults.ts";
+import { type Lifecycle, NAMESPACE, startLifecycle } from "./lifecycle.ts";
+
+const test = suite<{ life: Lifecycle; faults: Faults }>("a snapshots volume that fails");
+
+test.before(async (context) => {
+  context.life = await startLifecycle(`e2e-faults-${process.pid}`, { volumeMiB: 128 });
+  context.faults = createFaults(context.life);
+  await context.life.startOperator();
+  await context.life.createWorkload("warm");
+  await context.life.createPool("warm", "warm", 2);
+});
+test.after(({ life }) => life.down());
+
+interface Fault {
+  readonly what: string;
+  /** What the claim's message says of it. */
+  readonly says: RegExp;
+  begin(life: Lifecycle, faults: Faults, tenantId: string): Promise<void> | void;
+  end(life: Lifecycle, tenantId: string): void;
+}
+
+const volumeFaults: Fault[] = [
+  {
+    what: "read-only",
+    says: /Permission denied/,
+    begin: ({ volumeFolder }, _faults, tenantId) => chownSync(join(volumeFolder, tenantId), 0, 0),
+    end: ({ volumeFolder }, tenantId) => chownSync(join(volumeFolder, tenantId), 65532, 65532),
+  },
+  {
+    what: "full",
+    says: /No space left on device/,
+    begin: ({ volumeFolder }) => fill(join(volumeFolder, "filler")),
+    end: ({ volumeFolder }) => rmSync(join(volumeFolder, "filler")),
+  },
+  {
+    what: "gone",
+    says: /the files could not be saved/,
+    async begin({ volumeFolder }, faults) {
+      renameSync(volumeFolder, `${volumeFolder}.away`);
+      await faults.killHelper();
+    },
+    end: ({ volumeFolder }) => renameSync(`${volumeFolder}.away`, volumeFolder),
+  },
+];
+
+for (const { what, says, begin, end } of volumeFaults) {
+  test(`${what}: the release fails, keeps the pod and the archive of before, and ends well once it is mended`, async (context) => {
+    const { life, faults } = context;
+    const tenant = `tenant-${what}`;
+    await life.keep(tenant, "warm", "old");
+    const claim = await life.claim(tenant, "warm", true);
+    assert.is(await life.kept(claim), "old\n");
+    await life.run(claim.status?.instanceId, "echo new > /data/file; $b dd if=/dev/urandom of=/data/more bs=1M count=8");
+    const before = archiveOf(life, claim);
+    await begin(life, faults, tenant);
+    await life.deleteClaim(claim);
+    const failed = await life.untilClaim(claim, "to fail", (status) => status?.phase === "ReleaseFailed");
+    assert.match(failed.status?.message ?? "", says);
+    assert.match(failed.status?.message ?? "", /The pod is kept .*tenancy\.dev\/discard=true/);
+    await faults.untilEvent(claim, "ReleaseFailed");
+    assert.is(await life.kept(claim), "new\n", "its pod is kept");
+    const volumeFolder = what === "gone" ? `${life.volumeFolder}.away` : life.volumeFolder;
+    assert.equal(archiveOf({ volumeFolder }, claim), before);
+    end(life, tenant);
+    await life.untilGone(claim);
+    assert.not.equal(archiveOf(life, claim), before);
+    assert.equal(leftovers(life, tenant), []);
+    const next = await life.claim(tenant, "warm", true);
+    assert.is(next.status?.source, "pool+data");
+    assert.is(await life.kept(next), "new\n");
+    await life.release(next);
+  });
+}
+
+test("a person gives up files that cannot be saved, and the archive of before stays", async ({ life, faults }) => {
+  await life.keep("given-up", "warm", "old");
+  const claim = await life.claim("given-up", "warm", true);
+  await life.run(claim.status?.instanceId, "echo new > /data/file");
+  const before = archiveOf(life, claim);
+  chmodSync(join(life.volumeFolder, "given-up"), 0o500);
+  await life.deleteClaim(claim);
+  await life.untilClaim(claim, "to fail", (status) => status?.phase === "ReleaseFailed");
+  const body = { metadata: { annotations: { [annotation.discard]: "true" } } };
+  await life.client.patch(claims, { namespace: NAMESPACE, name: claim.metadata.name }, { type: "merge", body });
+  await life.untilGone(claim);
+  await faults.untilEvent(claim, "Discarded");
+  assert.equal(archiveOf(life, claim), before);
+  chmodSync(join(life.volumeFolder, "given-up"), 0o700);
+  const next = await life.claim("given-up", "warm", true);
+  assert.is(await life.kept(next), "old\n");
+  await life.release(next);
+});
+
+function leftovers(life: Lifecycle, tenantId: string): string[] {
+  return readdirSync(join(life.volumeFolder, tenantId)).filter((name) => name.endsWith(".partial"));
+}
+
+/** Leaves less than 4 MiB on a volume. */
+function fill(path: string): void {
+  const { bavail, bsize } = statfsSync(join(path, ".."));
+  writeFileSync(path, Buffer.alloc(Math.max(0, bavail * bsize - 4 * 1024 ** 2)));
+}
+
+test.run();

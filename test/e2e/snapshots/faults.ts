@@ -1,0 +1,108 @@
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import type { Claim } from "../../../crds/claim.ts";
+import { events, pods } from "../../../crds/client/built-in-resources.ts";
+import type { Pod } from "../../../crds/kubernetes.ts";
+import { annotation } from "../../../crds/labels.ts";
+import { SNAPSHOTS_NAME } from "../../../crds/snapshots/snapshots-names.ts";
+import { runCommand } from "../../../scripts/cluster/process/run-command.ts";
+import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
+import { type Lifecycle, NAMESPACE } from "./lifecycle.ts";
+
+const LIMIT_MS = 60_000;
+
+/** The archive for a claim as it is on the volume; undefined when there is none. */
+export function archiveOf(
+  { volumeFolder }: Pick<Lifecycle, "volumeFolder">,
+  { spec: { tenantId, workloadRef } }: Claim,
+): Buffer | undefined {
+  const path = join(volumeFolder, tenantId, `${workloadRef}.tar.gz`);
+  return existsSync(path) ? readFileSync(path) : undefined;
+}
+
+/** What goes wrong on a real cluster, and what can be seen of it. */
+export interface Faults {
+  /** Freezes every process of the helper pod, which looks as a network that is cut. */
+  freezeHelper(): Promise<void>;
+  /** Takes that back; nothing when it is not frozen. */
+  thawHelper(): Promise<void>;
+  /** Deletes the helper pod as a node that is lost does: at once. */
+  killHelper(): Promise<void>;
+  /** Waits until an archive is being written, and not yet there. */
+  untilSaving(tenantId: string): Promise<void>;
+  /** Waits until files have begun to arrive in the first overlay directory of a claim's pod; resolves with the pod. */
+  untilRestoring(claim: Claim): Promise<Pod>;
+  /** Waits for an Event about a claim. */
+  untilEvent(claim: Claim, reason: string): Promise<void>;
+  /** The pods that are bound to a claim and not being deleted. */
+  podsOf(claim: Claim): Promise<Pod[]>;
+}
+
+export function createFaults(life: Lifecycle): Faults {
+  const { client, cluster, volumeFolder, inNode } = life;
+  let frozen: string | undefined;
+
+  const ctr = (...words: string[]) => runCommand("ctr", ["-a", cluster.containerdSocket, "-n", "k8s.io", ...words]);
+
+  async function podsOf({ metadata: { uid } }: Claim): Promise<Pod[]> {
+    const { items } = await client.list(pods, { namespace: NAMESPACE });
+    return items.filter(
+      ({ metadata }) =>
+        metadata.annotations?.[annotation.claimUid] === uid && metadata.deletionTimestamp === undefined,
+    );
+  }
+
+  return {
+    podsOf,
+    async freezeHelper() {
+      const { status } = await life.untilHelperRuns();
+      const id = status?.containerStatuses?.[0]?.containerID?.replace("containerd://", "") ?? "";
+      await ctr("tasks", "pause", id);
+      frozen = id;
+    },
+    async thawHelper() {
+      if (frozen !== undefined) await ctr("tasks", "resume", frozen);
+      frozen = undefined;
+    },
+    async killHelper() {
+      const path = `/api/v1/namespaces/${NAMESPACE}/pods/${SNAPSHOTS_NAME}`;
+      await client.request({ method: "DELETE", path, body: JSON.stringify({ gracePeriodSeconds: 0 }) });
+    },
+    async untilSaving(tenantId) {
+      await waitFor(`an archive of ${tenantId} to be written`, () => {
+        const folder = join(volumeFolder, tenantId);
+        return namesIn(folder).find((name) => name.endsWith(".partial") && sizeOf(join(folder, name)) > 0);
+      });
+    },
+    untilRestoring: (claim) =>
+      waitFor(`files of ${claim.metadata.name} to arrive`, async () => {
+        const [pod] = await podsOf(claim);
+        const volume = `${pod?.metadata.uid}/volumes/kubernetes.io~empty-dir/tenancy-overlay-0`;
+        return namesIn(inNode(`/var/lib/kubelet/pods/${volume}`)).length > 0 ? pod : undefined;
+      }),
+    async untilEvent({ metadata: { uid, name } }, reason) {
+      await waitFor(`the Event ${reason} of ${name}`, async () => {
+        const { items } = await client.list(events, { namespace: NAMESPACE });
+        return items.some((event) => event.reason === reason && event.involvedObject.uid === uid);
+      });
+    },
+  };
+}
+
+async function waitFor<T>(what: string, look: () => T | undefined | Promise<T | undefined>): Promise<T> {
+  return (await waitUntil(async () => (await look()) ?? false, { what, limitMs: LIMIT_MS, intervalMs: 3 })) as T;
+}
+
+function namesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return [];
+    throw error;
+  }
+}
+
+/** In bytes; 0 of a file that is gone by now. */
+function sizeOf(path: string): number {
+  return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+}
