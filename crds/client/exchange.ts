@@ -81,6 +81,11 @@ export function exchange<R>(options: ExchangeOptions, read: (response: IncomingM
       if (!sent) socket.once(secure ? "secureConnect" : "connect", () => (sent = true));
     });
     request.on("error", fail);
+    request.on("upgrade", (_response, socket) => {
+      // Without this Node closes the connection and says nothing.
+      socket.destroy();
+      fail(new Error("the server wants to speak another protocol"));
+    });
     request.on("response", (response) => {
       answered = true;
       read(response).then((result) => {

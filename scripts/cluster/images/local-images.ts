@@ -1,3 +1,4 @@
+import { exampleImages } from "./example-images.ts";
 import type { Image } from "./image-archive.ts";
 import type { TarEntry } from "./tar-archive.ts";
 
@@ -52,5 +53,6 @@ export function localImages(busybox: readonly TarEntry[]): Image[] {
       command: ["/bin/sh", "-c", "echo 'tenancy-crash: ends with status 1, as it is made to' >&2; exit 1"],
       user: NONROOT,
     },
+    ...exampleImages(busybox),
   ];
 }

@@ -1,0 +1,72 @@
+import * as v from "valibot";
+import type { Clock } from "../../../crds/client/clock.ts";
+import { oneLine } from "../one-line.ts";
+import { createBoundedText } from "./bounded-text.ts";
+import { type Driver, DriverError } from "./driver.ts";
+import type { JsonMessage } from "./json-socket.ts";
+import { promptText } from "./prompt-text.ts";
+import { type Conversation, createSocketDriver } from "./socket-driver.ts";
+
+const messageSchema = v.variant("type", [
+  v.object({ type: v.literal("ready") }),
+  v.object({ type: v.literal("output"), text: v.string() }),
+  v.object({ type: v.literal("idle") }),
+  v.object({ type: v.literal("exit"), code: v.nullable(v.number()), stderr: v.optional(v.string(), "") }),
+  v.object({ type: v.literal("error"), message: v.string() }),
+]);
+type AgentMessage = v.InferOutput<typeof messageSchema>;
+const TYPES = ["ready", "output", "idle", "exit", "error"];
+
+/** Speaks `driver-a`, the agent bridge protocol (design.md, section 5; docs/drivers.md). */
+export function createAgentBridgeDriver(deps: { clock: Clock }): Driver {
+  return createSocketDriver({ path: "/ws", greet, ask }, deps);
+}
+
+/** What an agent says of its start, such as a banner, is no part of an answer. */
+async function greet({ socket, call, signal }: Conversation): Promise<void> {
+  socket.send({ type: "init", tenantId: call.payload.tenantId });
+  for (;;) {
+    const message = parse(await socket.receive(signal));
+    if (message?.type === "ready") return;
+    if (message?.type === "exit" || message?.type === "error") throw ended(message);
+  }
+}
+
+async function ask({ socket, call, signal }: Conversation): Promise<string> {
+  const answer = createBoundedText();
+  socket.send({ type: "prompt", text: promptText(call.payload) });
+  for (;;) {
+    const message = parse(await socket.receive(signal));
+    switch (message?.type) {
+      case "output":
+        answer.append(message.text);
+        break;
+      case "idle":
+        return answer.toString();
+      case "exit":
+        if (message.code === 0) return answer.toString();
+        throw ended(message);
+      case "error":
+        throw ended(message);
+      default:
+        message satisfies undefined | { type: "ready" };
+    }
+  }
+}
+
+/** Returns undefined for a type that this protocol may get later. @throws DriverError */
+function parse(message: JsonMessage): AgentMessage | undefined {
+  if (typeof message.type === "string" && !TYPES.includes(message.type)) return undefined;
+  const parsed = v.safeParse(messageSchema, message);
+  if (parsed.success) return parsed.output;
+  const type = JSON.stringify(message.type) ?? "nothing";
+  throw new DriverError(`the agent sent a malformed message of type ${oneLine(type)}`, { nothingSent: false });
+}
+
+function ended(message: AgentMessage & { type: "exit" | "error" }): DriverError {
+  const what =
+    message.type === "error"
+      ? `the agent reports an error: ${oneLine(message.message)}`
+      : `the agent ended with code ${message.code ?? "none"}: ${oneLine(message.stderr)}`;
+  return new DriverError(what, { nothingSent: false });
+}

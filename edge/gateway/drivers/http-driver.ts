@@ -1,0 +1,81 @@
+import { NetworkError } from "../../../crds/client/api-error.ts";
+import type { Clock } from "../../../crds/client/clock.ts";
+import { sleep } from "../../../crds/client/sleep.ts";
+import { createPoster, type JsonPostReply, type Post } from "../post-json.ts";
+import { withTimeLimit } from "../time-limit.ts";
+import { callUrl } from "./call-url.ts";
+import { type Driver, type DriverCall, DriverError } from "./driver.ts";
+import { MAX_REPLY_BYTES, RETRY_MS, timeoutMs } from "./limits.ts";
+
+/**
+ * How long a connection without a request on it is kept. Shorter than servers keep theirs (2 to 75 s), since what goes out on one that the
+ * server is closing is lost and, a POST, must not be sent again.
+ */
+const KEEP_ALIVE_MS = 1000;
+
+const utf8 = new TextDecoder();
+
+/**
+ * Posts the payload as JSON to the container (spec.md, section 4.7). Whatever status it answers with is its reply, but for redirects: a pod
+ * must not send the gateway elsewhere.
+ *
+ * @throws the signal's reason when it is aborted, by the driver that is returned
+ */
+export function createHttpDriver({ clock }: { clock: Clock }): Driver {
+  const post = createPoster({ clock, keepAliveMs: KEEP_ALIVE_MS });
+  return async (call) => {
+    const limit = { what: "the container's answer", ms: timeoutMs(call), clock, signal: call.signal };
+    try {
+      return await withTimeLimit(limit, (signal) => postOnceMore(post, { call, clock, signal }));
+    } catch (error) {
+      call.signal.throwIfAborted();
+      throw driverError(error);
+    }
+  };
+}
+
+interface Attempt {
+  readonly call: DriverCall;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+}
+
+async function postOnceMore(post: Post, attempt: Attempt): ReturnType<Driver> {
+  try {
+    return await postPayload(post, attempt);
+  } catch (error) {
+    if (!(error instanceof NetworkError) || error.requestWasSent) throw error;
+  }
+  const { clock, signal } = attempt;
+  await sleep(RETRY_MS, { clock, signal });
+  return postPayload(post, attempt);
+}
+
+async function postPayload(post: Post, { call, signal }: Attempt): ReturnType<Driver> {
+  const reply = await post({
+    url: callUrl(call, { scheme: "http", path: "/" }),
+    body: JSON.stringify(call.payload),
+    maxReplyBytes: MAX_REPLY_BYTES,
+    checkStatus(status) {
+      if (status < 200 || (status >= 300 && status < 400)) {
+        throw new Error(`it answered with status ${status}, which is no answer to pass on`);
+      }
+    },
+    signal,
+  });
+  return driverReply(reply);
+}
+
+function driverReply({ status, headers, body }: JsonPostReply): Awaited<ReturnType<Driver>> {
+  return {
+    status,
+    contentType: headers["content-type"] ?? "application/octet-stream",
+    body,
+    text: utf8.decode(body),
+  };
+}
+
+function driverError(cause: unknown): DriverError {
+  const nothingSent = cause instanceof NetworkError && !cause.requestWasSent;
+  return new DriverError(cause instanceof Error ? cause.message : String(cause), { nothingSent, cause });
+}

@@ -1,0 +1,168 @@
+import type { IncomingMessage } from "node:http";
+import { connect } from "node:net";
+import { type RawData, WebSocket } from "ws";
+import { onAbort } from "../../../crds/client/on-abort.ts";
+import { hostName } from "../host-name.ts";
+import { DriverError } from "./driver.ts";
+import { MAX_REPLY_BYTES } from "./limits.ts";
+
+/** A message of an agent's protocol. */
+export type JsonMessage = Readonly<Record<string, unknown>>;
+
+/** An open WebSocket whose messages are JSON objects. */
+export interface JsonSocket {
+  send(message: JsonMessage): void;
+  /**
+   * Waits for the next message; for one caller at a time.
+   *
+   * @throws SocketEndError when the connection has ended, or was cut since what came is no JSON object
+   * @throws the signal's reason when it is aborted
+   */
+  receive(signal: AbortSignal): Promise<JsonMessage>;
+  /** Says goodbye and lets go of the connection at once. */
+  close(): void;
+}
+
+/** A connection that ended before its conversation did. */
+export class SocketEndError extends Error {
+  override readonly name = "SocketEndError";
+  /** Of the close frame, 1006 without one. https://www.rfc-editor.org/rfc/rfc6455#section-7.4 */
+  readonly code: number;
+
+  constructor(message: string, { code = 1006, cause }: { code?: number; cause?: unknown } = {}) {
+    super(message, { cause });
+    this.code = code;
+  }
+}
+
+/** After how long the kernel asks a silent peer whether it is there, which a busy program need not answer itself. */
+const KEEP_ALIVE_MS = 15_000;
+
+const MAX_REASON_CHARACTERS = 200;
+
+/**
+ * What a container may send in one conversation, so that none can keep the gateway reading: room for an answer of 1 MiB in single tokens,
+ * or repeated whole with each of a few hundred pieces.
+ */
+const MAX_RECEIVED_BYTES = 256 * 1024 * 1024;
+
+/** What a message counts for at least, as each takes its time. */
+const LEAST_MESSAGE_BYTES = 1024;
+
+/**
+ * Opens a WebSocket without compression; redirects are not followed.
+ *
+ * @throws DriverError when it does not open; `nothingSent` unless an HTTP server has refused it for good
+ * @throws the signal's reason when it is aborted
+ */
+export function openJsonSocket(options: {
+  url: URL;
+  headers: Readonly<Record<string, string>>;
+  signal: AbortSignal;
+}): Promise<JsonSocket> {
+  const { url, headers, signal } = options;
+  return new Promise((resolve, reject) => {
+    if (signal.aborted) {
+      reject(signal.reason);
+      return;
+    }
+    const socket = new WebSocket(url, {
+      perMessageDeflate: false,
+      followRedirects: false,
+      maxPayload: MAX_REPLY_BYTES,
+      headers,
+      createConnection: () =>
+        connect({ host: hostName(url), port: Number(url.port) || 80 }).setKeepAlive(true, KEEP_ALIVE_MS),
+    });
+    // Listens from the start: the first message can come with the answer to the upgrade.
+    const conversation = converse(socket);
+    const ignoreAbort = onAbort(signal, () => fail(signal.reason));
+
+    function fail(reason: unknown): void {
+      ignoreAbort();
+      socket.terminate();
+      reject(reason);
+    }
+    socket.on("unexpected-response", (_request: unknown, { statusCode = 0 }: IncomingMessage) => {
+      const nothingSent = statusCode >= 500;
+      fail(new DriverError(`Cannot open ${url}: it answered with status ${statusCode}`, { nothingSent }));
+    });
+    socket.on("error", (cause) => {
+      fail(new DriverError(`Cannot open ${url}: ${cause.message}`, { nothingSent: true, cause }));
+    });
+    socket.on("open", () => {
+      ignoreAbort();
+      resolve(conversation);
+    });
+  });
+}
+
+function converse(socket: WebSocket): JsonSocket {
+  const messages: JsonMessage[] = [];
+  let end: SocketEndError | undefined;
+  let wake: (() => void) | undefined;
+  let received = 0;
+
+  function count(bytes: number): void {
+    received += Math.max(bytes, LEAST_MESSAGE_BYTES);
+    if (received > MAX_RECEIVED_BYTES) finish(new SocketEndError("the container sent more than 256 MiB for one event"));
+  }
+  function finish(reason: SocketEndError): void {
+    end ??= reason;
+    socket.terminate();
+    wake?.();
+  }
+  socket.on("message", (data: RawData, isBinary: boolean) => {
+    const text = String(data);
+    count(text.length);
+    if (end !== undefined) return;
+    const message = isBinary ? undefined : parseObject(text);
+    if (message === undefined) {
+      finish(new SocketEndError(`the container sent ${isBinary ? "a binary message" : "what is no JSON object"}`));
+      return;
+    }
+    messages.push(message);
+    wake?.();
+  });
+  socket.on("ping", () => count(0));
+  socket.on("error", (cause) => finish(new SocketEndError(`the connection broke: ${cause.message}`, { cause })));
+  socket.on("close", (code, reason) => {
+    const why = reason.length > 0 ? ` (${reason.toString("utf8").slice(0, MAX_REASON_CHARACTERS)})` : "";
+    finish(new SocketEndError(`the container closed the connection with ${code}${why}`, { code }));
+  });
+
+  return {
+    send: (message) => socket.send(JSON.stringify(message)),
+    receive(signal) {
+      return new Promise((resolve, reject) => {
+        const ignoreAbort = onAbort(signal, take);
+        wake = take;
+        take();
+
+        function take(): void {
+          const message = messages[0];
+          if (message === undefined && end === undefined && !signal.aborted) return;
+          wake = undefined;
+          ignoreAbort();
+          if (signal.aborted) reject(signal.reason);
+          else if (message === undefined) reject(end);
+          else resolve(messages.shift() as JsonMessage);
+        }
+      });
+    },
+    close() {
+      if (socket.readyState === socket.OPEN) socket.close(1000);
+      socket.terminate();
+    },
+  };
+}
+
+function parseObject(text: string): JsonMessage | undefined {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as JsonMessage) : undefined;
+}

@@ -1,0 +1,124 @@
+import type { Clock } from "../../../crds/client/clock.ts";
+import { sleep } from "../../../crds/client/sleep.ts";
+import { withTimeLimit } from "../time-limit.ts";
+import { callUrl } from "./call-url.ts";
+import { type Driver, type DriverCall, DriverError, type DriverReply } from "./driver.ts";
+import { type JsonSocket, openJsonSocket } from "./json-socket.ts";
+import { HANDSHAKE_MS, RETRY_MS, timeoutMs } from "./limits.ts";
+
+/** One end of a conversation with an agent. */
+export interface Conversation {
+  readonly socket: JsonSocket;
+  readonly call: DriverCall;
+  readonly clock: Clock;
+  /** What limits the present step. */
+  readonly signal: AbortSignal;
+}
+
+/** A protocol that an agent speaks over WebSocket. */
+export interface AgentProtocol {
+  /** Where `driverOptions.path` does not say. */
+  readonly path: string;
+  /** Headers of the upgrade. */
+  headers?(call: DriverCall): Record<string, string>;
+  /** Takes a new connection to where the agent can be asked; nothing of the event leaves before. @throws NotReadyError, DriverError */
+  greet(conversation: Conversation): Promise<void>;
+  /** Asks, and resolves with the answer when it is whole. @throws DriverError */
+  ask(conversation: Conversation): Promise<string>;
+}
+
+/** An agent that said that it is still starting. */
+export class NotReadyError extends Error {
+  override readonly name = "NotReadyError";
+  /** Milliseconds until it may be asked again. */
+  readonly retryAfterMs: number;
+
+  constructor(message: string, options: { retryAfterMs: number }) {
+    super(message);
+    this.retryAfterMs = options.retryAfterMs;
+  }
+}
+
+/** How often an agent that says that it is starting is asked again. */
+const MAX_STARTING_RETRIES = 20;
+
+/**
+ * Makes a driver of a protocol: one connection an event, a limited handshake, and one retry where the connection failed before anything was
+ * sent on it.
+ *
+ * @throws the signal's reason when it is aborted, by the driver that is returned
+ */
+export function createSocketDriver(protocol: AgentProtocol, { clock }: { clock: Clock }): Driver {
+  return async (call) => {
+    let asked = false;
+    const limit = { what: "the agent's answer", ms: timeoutMs(call), clock, signal: call.signal };
+    try {
+      return await withTimeLimit(limit, async (signal) => {
+        const socket = await connect(protocol, { call, clock, signal });
+        try {
+          asked = true;
+          return replyOf(await protocol.ask({ socket, call, clock, signal }));
+        } finally {
+          socket.close();
+        }
+      });
+    } catch (error) {
+      call.signal.throwIfAborted();
+      throw driverError(error, { nothingSent: !asked });
+    }
+  };
+}
+
+/** @throws as `greet` does, after the retries that its errors allow */
+async function connect(protocol: AgentProtocol, settings: Omit<Conversation, "socket">): Promise<JsonSocket> {
+  const { clock, signal } = settings;
+  let reconnected = false;
+  for (let starting = 0; ; ) {
+    try {
+      return await connectOnce(protocol, settings);
+    } catch (error) {
+      if (signal.aborted) throw signal.reason;
+      if (error instanceof NotReadyError && starting < MAX_STARTING_RETRIES) {
+        starting += 1;
+        await sleep(error.retryAfterMs, { clock, signal });
+      } else if (error instanceof UnopenedError && error.nothingSent && !reconnected) {
+        reconnected = true;
+        await sleep(RETRY_MS, { clock, signal });
+      } else throw error;
+    }
+  }
+}
+
+/** A connection that did not open. */
+class UnopenedError extends DriverError {}
+
+function connectOnce(protocol: AgentProtocol, settings: Omit<Conversation, "socket">): Promise<JsonSocket> {
+  const { call, clock, signal } = settings;
+  const limit = { what: "the handshake with the agent", ms: HANDSHAKE_MS, clock, signal };
+  return withTimeLimit(limit, async (limited) => {
+    const socket = await openJsonSocket({
+      url: callUrl(call, { scheme: "ws", path: protocol.path }),
+      headers: protocol.headers?.(call) ?? {},
+      signal: limited,
+    }).catch((cause: unknown) => {
+      const { message, nothingSent } = driverError(cause, { nothingSent: true });
+      throw new UnopenedError(message, { nothingSent, cause: cause instanceof DriverError ? cause.cause : cause });
+    });
+    try {
+      await protocol.greet({ socket, call, clock, signal: limited });
+      return socket;
+    } catch (error) {
+      socket.close();
+      throw error;
+    }
+  });
+}
+
+function replyOf(text: string): DriverReply {
+  return { status: 200, contentType: "text/plain; charset=utf-8", body: new TextEncoder().encode(text), text };
+}
+
+function driverError(cause: unknown, { nothingSent }: { nothingSent: boolean }): DriverError {
+  if (cause instanceof DriverError) return cause;
+  return new DriverError(cause instanceof Error ? cause.message : String(cause), { nothingSent, cause });
+}

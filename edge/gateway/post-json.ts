@@ -1,0 +1,105 @@
+import { Agent, type IncomingHttpHeaders, type IncomingMessage } from "node:http";
+import { Agent as SecureAgent } from "node:https";
+import type { Socket } from "node:net";
+import type { Clock } from "../../crds/client/clock.ts";
+import { exchange } from "../../crds/client/exchange.ts";
+import { hostName } from "./host-name.ts";
+
+/** A question in JSON. */
+export interface JsonPost {
+  /** Of `http:` or `https:`. */
+  readonly url: URL;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** A JSON text. */
+  readonly body: string;
+  readonly maxReplyBytes: number;
+  /** Throws on a status whose body is not wanted; it is not read then. */
+  readonly checkStatus: (status: number) => void;
+  /** What limits the wait, too. */
+  readonly signal: AbortSignal;
+}
+
+export interface JsonPostReply {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: Uint8Array;
+}
+
+/** The longest that a timer can be set to. */
+const NEVER_MS = 2 ** 31 - 1;
+
+/**
+ * Sends a question. Redirects are not followed, bodies not decompressed.
+ *
+ * @throws NetworkError when there was no answer, or one that is refused
+ * @throws the signal's reason when it is aborted
+ */
+export type Post = (question: JsonPost) => Promise<JsonPostReply>;
+
+/**
+ * Makes a {@link Post}.
+ *
+ * @param options.keepAliveMs how long a connection without a request on it is kept for the next one; not at all when absent
+ */
+export function createPoster(options: { clock: Clock; keepAliveMs?: number }): Post {
+  const { clock, keepAliveMs } = options;
+  const settings =
+    keepAliveMs === undefined ? { keepAlive: false } : { keepAlive: true, timeout: keepAliveMs, noDelay: true };
+  const agents = { "http:": new Agent(settings), "https:": new SecureAgent(settings) };
+  const usedSockets = new WeakSet<Socket>();
+
+  return ({ url, headers, body, maxReplyBytes, checkStatus, signal }) => {
+    const secure = url.protocol === "https:";
+    return exchange(
+      {
+        secure,
+        host: hostName(url),
+        port: url.port === "" ? (secure ? 443 : 80) : Number(url.port),
+        agent: agents[secure ? "https:" : "http:"],
+        method: "POST",
+        path: url.pathname + url.search,
+        headers: {
+          ...lowerCaseNames(headers ?? {}),
+          accept: "application/json, */*",
+          "accept-encoding": "identity",
+          "content-type": "application/json",
+          "content-length": String(Buffer.byteLength(body)),
+        },
+        body,
+        timeoutMs: NEVER_MS,
+        signal,
+        clock,
+        usedSockets,
+      },
+      async (response) => {
+        const status = response.statusCode ?? 0;
+        checkStatus(status);
+        const encoding = response.headers["content-encoding"] ?? "identity";
+        if (encoding.toLowerCase() !== "identity") throw new Error(`its answer is encoded: ${encoding.slice(0, 80)}`);
+        return { status, headers: response.headers, body: await readBounded(response, maxReplyBytes) };
+      },
+    );
+  };
+}
+
+function lowerCaseNames(headers: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
+}
+
+/** @throws Error when the body has more than `limit` bytes or breaks off */
+function readBounded(response: IncomingMessage, limit: number): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let size = 0;
+    response.on("data", (chunk: Buffer) => {
+      size += chunk.length;
+      if (size > limit) reject(new Error(`its answer is larger than ${limit} bytes`));
+      else chunks.push(chunk);
+    });
+    response.on("end", () => resolve(Buffer.concat(chunks)));
+    response.on("error", reject);
+    response.on("close", () => {
+      if (!response.complete) reject(new Error("the connection ended in the middle of the answer"));
+    });
+  });
+}

@@ -1,0 +1,10 @@
+import type { TriggerPayload } from "../../../edge/gateway/trigger-payload.ts";
+
+export const payload: TriggerPayload = {
+  id: "evt-1",
+  trigger: "inbox",
+  source: "webhook",
+  tenantId: "Dave",
+  data: { subject: "héllo 🙂" },
+  receivedAt: "2026-01-01T00:00:00.000Z",
+};
