@@ -1,0 +1,89 @@
+import { createHash } from "node:crypto";
+import { createBackoff } from "../../../crds/client/backoff.ts";
+import { sleep } from "../../../crds/client/sleep.ts";
+import { deliverReply } from "./deliver-reply.ts";
+import { findSent } from "./find-sent.ts";
+import { incomingEvent } from "./incoming-event.ts";
+import { MessengerError } from "./messenger-error.ts";
+import type { BotUpdate } from "./read-update.ts";
+import { replyText, UNANSWERED } from "./reply-text.ts";
+import type { PendingReply } from "./saved-state.ts";
+import type { SessionParts } from "./session-parts.ts";
+import { showTyping } from "./show-typing.ts";
+import { splitText } from "./split-text.ts";
+
+/** How long after a session's start a message of the one before may still be on its way. */
+const SETTLED_MS = 2_000;
+
+/**
+ * Takes an update through the pipeline and its answer to the chat, or goes on where an earlier session was cut.
+ *
+ * @throws the reason of `stopping` or `ended`, or SupersededError
+ */
+export async function answerUpdate(update: BotUpdate, session: SessionParts): Promise<void> {
+  const { progress, writer } = session;
+  const pending = progress.reply(update.updateId);
+  const index = pending === undefined ? 0 : await firstUnsent(pending, update, session);
+  if (pending !== undefined && index < pending.count && pending.parts !== undefined) {
+    const parts = pending.parts.slice(index - pending.index);
+    await deliverReply(update, { ...pending, index, parts }, session);
+    return;
+  }
+  const parts = pending !== undefined && index >= pending.count ? [] : splitText(await answerOf(update, session));
+  if (parts.length === 0) {
+    progress.answer(update.updateId);
+    await writer.commit();
+    return;
+  }
+  const digest = digestOf(parts);
+  // The container has answered anew: where its words are the same, what was sent of them counts.
+  const start = digest === pending?.digest ? index : 0;
+  const reply = { chat: pending?.chat ?? update.chatId, digest, count: parts.length, index: start };
+  await deliverReply(update, { ...reply, parts: parts.slice(start) }, session);
+}
+
+async function answerOf(update: BotUpdate, session: SessionParts): Promise<string> {
+  const { context, client, bot, stopping } = session;
+  const { clock, log } = context;
+  const event = incomingEvent(update, { botId: bot.id, receivedAt: new Date(clock.now()).toISOString() });
+  let hideTyping: (() => void) | undefined;
+  const onColdStart = () => {
+    hideTyping ??= showTyping({ client, chat: update, clock, log, signal: stopping });
+  };
+  try {
+    return replyText(await context.run(event, { signal: stopping, onColdStart }));
+  } catch (error) {
+    stopping.throwIfAborted();
+    log.error({ error, event: event.id }, "cannot take a message through the pipeline");
+    return UNANSWERED;
+  } finally {
+    hideTyping?.();
+  }
+}
+
+/** Index of the first message of the reply that was not sent, as far as the server tells. */
+async function firstUnsent(pending: PendingReply, update: BotUpdate, session: SessionParts): Promise<number> {
+  const { context, client, messageIds, stopping, beganAt, random } = session;
+  const { clock, log } = context;
+  const { chat: chatId, after, far } = pending;
+  if (!pending.sending || after === undefined) return pending.index;
+  await sleep(Math.max(0, beganAt + SETTLED_MS - clock.now()), { clock, signal: stopping });
+  const backoff = createBackoff({ initialMs: 800, maxMs: 30_000, random });
+  for (;;) {
+    try {
+      const messageId = await findSent({ client, chatId, after, far, clock, random, signal: stopping });
+      messageIds.saw({ chatId, chatType: chatId === update.chatId ? update.chatType : "supergroup", messageId });
+      const found = messageId !== undefined;
+      log.info({ chat: chatId, update: update.updateId, found }, "looked for a reply that may have been sent before");
+      return found ? pending.index + 1 : pending.index;
+    } catch (error) {
+      if (!(error instanceof MessengerError)) throw error;
+      log.warn({ error, chat: chatId }, "cannot find out whether a reply was sent, trying again");
+      await sleep(backoff.next(), { clock, signal: stopping });
+    }
+  }
+}
+
+function digestOf(parts: readonly string[]): string {
+  return createHash("sha256").update(JSON.stringify(parts)).digest("hex").slice(0, 16);
+}

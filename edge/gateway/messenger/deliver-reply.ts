@@ -1,0 +1,136 @@
+import { createBackoff } from "../../../crds/client/backoff.ts";
+import { sleep } from "../../../crds/client/sleep.ts";
+import { findSent } from "./find-sent.ts";
+import { MessengerError } from "./messenger-error.ts";
+import type { BotUpdate } from "./read-update.ts";
+import type { SessionParts } from "./session-parts.ts";
+
+/** How old the written intent may be when the message goes out; a process that slept longer may have been superseded. */
+const FRESH_MS = 5_000;
+/** How often a message is sent again that the server answers with its own faults. */
+const MAX_SERVER_FAULTS = 10;
+const TOKEN_REFUSED_MS = 60_000;
+
+/** The messages of a reply that are still to be sent. */
+export interface ReplyToSend {
+  readonly chat: number;
+  readonly digest: string;
+  readonly count: number;
+  readonly index: number;
+  readonly parts: readonly string[];
+}
+
+/**
+ * Sends the messages of a reply, each once, and marks the update as answered.
+ *
+ * Before a message goes out the state says so, after it that it was sent. What cannot arrive, because the person blocked the bot or
+ * the chat is gone, counts as sent: another try would fare no better.
+ *
+ * @throws the reason of `stopping` or `ended`, or SupersededError, with the state as far as it is known
+ */
+export async function deliverReply(update: BotUpdate, reply: ReplyToSend, session: SessionParts): Promise<void> {
+  const { context, client, progress, writer, messageIds, stopping, ended, random } = session;
+  const { clock, log } = context;
+  const { digest, count } = reply;
+  const parts = [...reply.parts];
+  let chat = { chatId: reply.chat, chatType: typeOf(reply.chat, update) };
+  let { threadId } = update;
+  let { index } = reply;
+  let after: number | undefined;
+  let far = false;
+  let intendedAt = 0;
+
+  async function record(sending: boolean): Promise<void> {
+    const at = { update: update.updateId, chat: chat.chatId, digest, count, index };
+    progress.setReply({ ...at, sending, after, far, parts: [...parts] });
+    intendedAt = await writer.commit();
+  }
+
+  async function intend(): Promise<void> {
+    after = messageIds.newest(chat);
+    far = messageIds.isFarFrom(chat);
+    // Its own number counts where the chat is still the one that it came from.
+    if (after !== undefined && chat.chatId === update.chatId) after = Math.max(after, update.messageId ?? 0);
+    await record(true);
+  }
+
+  /** Waits, or says in the state that nothing is under way when the session ends meanwhile. */
+  async function pause(delayMs: number, { uncertain }: { uncertain: boolean }): Promise<void> {
+    try {
+      await sleep(delayMs, { clock, signal: stopping });
+    } catch (error) {
+      if (!uncertain) await record(false);
+      throw error;
+    }
+  }
+
+  /** Whether the message that got no answer has arrived all the same. */
+  async function arrived(): Promise<boolean> {
+    if (after === undefined) return false;
+    const messageId = await findSent({ client, chatId: chat.chatId, after, far, clock, random, signal: stopping });
+    messageIds.saw({ ...chat, messageId });
+    return messageId !== undefined;
+  }
+
+  /** Resolves with whether the message was sent; false: it never will be. */
+  async function send(text: string): Promise<boolean> {
+    const backoff = createBackoff({ initialMs: 800, maxMs: 30_000, random });
+    const fields = { chat: chat.chatId, update: update.updateId };
+    let uncertain = false;
+    let faults = 0;
+    for (;;) {
+      try {
+        if (uncertain && (await arrived())) return true;
+        uncertain = false;
+        while (clock.now() - intendedAt > FRESH_MS) await intend();
+        const replyTo = chat.chatType === "private" || index > 0 ? undefined : update.messageId;
+        const messageId = await client.sendMessage({ chatId: chat.chatId, text, threadId, replyTo }, ended);
+        messageIds.sent({ ...chat, messageId });
+        return true;
+      } catch (error) {
+        if (!(error instanceof MessengerError)) throw error;
+        const { code, description, retryAfterMs, migratedTo } = error;
+        uncertain ||= error.uncertain;
+        if (retryAfterMs !== undefined) {
+          await pause(retryAfterMs, { uncertain });
+        } else if (migratedTo !== undefined) {
+          chat = { chatId: migratedTo, chatType: "supergroup" };
+          await intend();
+        } else if (code === 401 || code === 404) {
+          await pause(TOKEN_REFUSED_MS, { uncertain });
+        } else if (threadId !== undefined && /thread not found/i.test(description)) {
+          threadId = undefined;
+        } else if (code !== undefined && code >= 400 && code < 500) {
+          log.warn({ ...fields, error }, "the messenger takes no reply for this chat");
+          return false;
+        } else if (code !== undefined && ++faults >= MAX_SERVER_FAULTS) {
+          log.error({ ...fields, error }, "the messenger cannot take this reply");
+          return false;
+        } else {
+          log.warn({ ...fields, error }, "cannot send a reply, trying again");
+          await pause(backoff.next(), { uncertain });
+        }
+      }
+    }
+  }
+
+  for (let text = parts[0]; text !== undefined; text = parts[0]) {
+    await intend();
+    const sent = await send(text);
+    parts.shift();
+    index++;
+    if (!sent) break;
+    if (parts.length > 0 && stopping.aborted) {
+      await record(false);
+      ended.throwIfAborted();
+      throw stopping.reason;
+    }
+  }
+  progress.answer(update.updateId);
+  await writer.commit();
+}
+
+/** A chat that is not the update's own is what its group has become. */
+function typeOf(chatId: number, update: BotUpdate): string {
+  return chatId === update.chatId ? update.chatType : "supergroup";
+}

@@ -1,0 +1,72 @@
+/** How many supergroups and channels are remembered. */
+const MAX_CHATS = 256;
+
+interface Place {
+  readonly chatId: number;
+  /** As in an update; a chat that it became is a `supergroup`. */
+  readonly chatType: string;
+}
+
+/** {@link MessageIds} as the state keeps them. */
+export interface SavedMessageIds {
+  readonly shared: number;
+  /** Chat id and message id, the chats of the latest messages last. */
+  readonly chats: readonly (readonly [number, number])[];
+}
+
+/**
+ * The newest message ids, by what numbers them: a message that the bot sends now will be above.
+ *
+ * A supergroup or channel counts its own messages; all private chats and basic groups of a bot share one count. Ids only grow
+ * (https://core.telegram.org/tdlib/docs/classtd_1_1td__api_1_1message.html: they order a chat's history).
+ */
+export interface MessageIds {
+  /** Remembers a message of a person, or one of the bot's. */
+  saw(message: Place & { messageId?: number | undefined }): void;
+  /** The newest id of the bot's own messages in the chat, or one above it; undefined where it was forgotten. */
+  newest(chat: Place): number | undefined;
+  /** Tells whether the server holds messages that nobody has seen here, whose ids lie above the newest. */
+  isBehind(behind: boolean): void;
+  /** Remembers one of the bot's own messages, sent just now: nothing unseen lies above it. */
+  sent(message: Place & { messageId?: number | undefined }): void;
+  /** Whether the next message may get an id far above the newest. */
+  isFarFrom(chat: Place): boolean;
+  save(): SavedMessageIds;
+}
+
+export function createMessageIds(saved: SavedMessageIds = { shared: 0, chats: [] }): MessageIds {
+  let { shared } = saved;
+  const chats = new Map(saved.chats);
+  let behind = false;
+  let own = false;
+  const isShared = ({ chatType }: Place) => chatType === "private" || chatType === "group";
+  function saw({ messageId, ...chat }: Place & { messageId?: number | undefined }): void {
+    if (messageId === undefined) return;
+    if (isShared(chat)) {
+      shared = Math.max(shared, messageId);
+      return;
+    }
+    const newest = Math.max(messageId, chats.get(chat.chatId) ?? 0);
+    chats.delete(chat.chatId);
+    chats.set(chat.chatId, newest);
+    const [oldest] = chats.keys();
+    if (chats.size > MAX_CHATS && oldest !== undefined) chats.delete(oldest);
+  }
+
+  return {
+    saw,
+    isBehind(now) {
+      behind = now;
+    },
+    sent(message) {
+      saw(message);
+      if (message.messageId !== undefined && isShared(message)) own = true;
+    },
+    isFarFrom: (chat) => isShared(chat) && behind && !own,
+    newest(chat) {
+      if (isShared(chat)) return shared;
+      return chats.get(chat.chatId) ?? (chats.size < MAX_CHATS ? 0 : undefined);
+    },
+    save: () => ({ shared, chats: [...chats] }),
+  };
+}

@@ -1,0 +1,116 @@
+import { sleep } from "../../../crds/client/sleep.ts";
+import type { ChatQueues } from "./chat-queues.ts";
+import { MessengerError } from "./messenger-error.ts";
+import { orAborted } from "./or-aborted.ts";
+import { createPollTroubles, type PollTroubles } from "./poll-troubles.ts";
+import { type BotUpdate, readUpdate, type UnusableUpdate } from "./read-update.ts";
+import type { SessionParts } from "./session-parts.ts";
+import type { Waker } from "./waker.ts";
+
+/** What the server returns at most of what it was not confirmed (https://core.telegram.org/bots/api#getupdates). */
+const WINDOW = 100;
+/** The server answers a poll at once while it holds unanswered updates, so that only pauses keep polls apart. */
+const SHORTEST_PAUSE_MS = 250;
+const LONGEST_PAUSE_MS = 1_000;
+/** For a server that delivers the same again and again. */
+const LONGEST_PAUSE_OF_OLD_NEWS_MS = 30_000;
+/** An empty answer that came sooner did not wait for updates. */
+const QUICK_MS = 1_000;
+const FULL_PAUSE_MS = 10_000;
+
+export interface PollOptions {
+  readonly queues: ChatQueues<BotUpdate>;
+  /** Is woken when an update is answered. */
+  readonly waker: Waker;
+  readonly allowedUpdates: readonly string[];
+  readonly pollTimeoutSeconds: number;
+  /** How people call the Secret of the token. */
+  readonly secret: string;
+}
+
+/**
+ * Polls for updates and queues them, until the session is to end.
+ *
+ * Only offsets that are written are sent, since that confirms what is below them. While the window of unanswered updates is full, it
+ * does not poll.
+ *
+ * @throws the reason of `stopping`, or SupersededError
+ */
+export async function pollUpdates(session: SessionParts, options: PollOptions): Promise<void> {
+  const { context, client, progress, writer, stopping, random } = session;
+  const { queues, waker, allowedUpdates, pollTimeoutSeconds, secret } = options;
+  const { clock, log } = context;
+  const troubles = createPollTroubles({ clock, random, secret });
+  let pauseMs = SHORTEST_PAUSE_MS;
+  let well = false;
+  await tryOn(troubles, session, () => client.deleteWebhook(stopping));
+
+  for (;;) {
+    stopping.throwIfAborted();
+    if (progress.held >= WINDOW) {
+      await waker.pause(FULL_PAUSE_MS, stopping);
+      continue;
+    }
+    if (progress.offset !== writer.written) await orAborted(writer.commit(), stopping);
+    const asked = writer.written;
+    const askedAt = clock.now();
+    const timeoutSeconds = progress.open > 0 ? 0 : pollTimeoutSeconds;
+    const batch = await tryOn(troubles, session, () =>
+      client.getUpdates({ offset: asked, limit: WINDOW, timeoutSeconds, allowedUpdates }, stopping),
+    );
+    if (batch === undefined) {
+      well = false;
+      continue;
+    }
+    const wellNow = troubles.succeeded();
+    if (wellNow && !well) context.report(undefined);
+    well = wellNow;
+    const complete = batch.length < WINDOW;
+    session.messageIds.isBehind(!complete);
+    const nowSeconds = clock.now() / 1000;
+    const { updates, unusable } = progress.admit(batch.map(readUpdate), { asked, complete, nowSeconds });
+    for (const update of unusable) logUnusable(update);
+    for (const update of updates) {
+      if (update.chatType === "private" || update.chatType === "group") session.messageIds.saw(update);
+      queues.add(update.chatId, update);
+    }
+    const news = updates.length > 0 || unusable.some(({ updateId }) => updateId !== undefined);
+    if (news) pauseMs = SHORTEST_PAUSE_MS;
+    const oldNews = batch.length > 0 && !news && progress.open === 0;
+    const quick = batch.length === 0 && clock.now() - askedAt < QUICK_MS;
+    if (progress.open > 0 || oldNews || quick) {
+      await waker.pause(pauseMs, stopping);
+      pauseMs = Math.min(oldNews ? LONGEST_PAUSE_OF_OLD_NEWS_MS : LONGEST_PAUSE_MS, pauseMs * 1.5);
+    }
+  }
+
+  function logUnusable({ updateId, problem }: UnusableUpdate): void {
+    log.warn({ update: updateId, problem }, "passed over an update that cannot be answered");
+  }
+}
+
+/** Undefined where the call failed; by then the time to wait has passed. */
+async function tryOn<T>(troubles: PollTroubles, session: SessionParts, call: () => Promise<T>): Promise<T | undefined> {
+  const { context, stopping } = session;
+  const { clock, log } = context;
+  try {
+    return await call();
+  } catch (error) {
+    if (!(error instanceof MessengerError)) throw error;
+    const { delayMs, removeWebhook, trouble } = troubles.failed(error);
+    log.warn({ error, delayMs }, "cannot poll for updates, trying again");
+    if (trouble !== undefined) context.report(trouble);
+    await sleep(delayMs, { clock, signal: stopping });
+    if (removeWebhook) await removeAnyWebhook(session);
+    return undefined;
+  }
+}
+
+async function removeAnyWebhook({ client, context, stopping }: SessionParts): Promise<void> {
+  try {
+    await client.deleteWebhook(stopping);
+  } catch (error) {
+    stopping.throwIfAborted();
+    context.log.warn({ error }, "cannot remove the bot's webhook");
+  }
+}

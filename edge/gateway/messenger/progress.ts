@@ -1,0 +1,154 @@
+import type { MessageIds } from "./message-ids.ts";
+import type { BotUpdate, UnusableUpdate } from "./read-update.ts";
+import type { PendingReply, SavedState } from "./saved-state.ts";
+
+/** Room for the texts of replies, in bytes of JSON, of the 64 KiB that the state may have. */
+const MAX_PARTS_BYTES = 40 * 1024;
+/** Telegram numbers anew after a week without updates (https://core.telegram.org/bots/api#update). */
+const RENUMBERED_AFTER_SECONDS = 6 * 86_400;
+
+/** What of a poll's answer is news. */
+export interface Admitted {
+  /** In the order of the server, which is that of each chat. */
+  readonly updates: readonly BotUpdate[];
+  /** Cannot be answered; counted as answered. */
+  readonly unusable: readonly UnusableUpdate[];
+}
+
+/** Which updates are answered, and how far others are (docs/decisions/741-answered-once.md). */
+export interface Progress {
+  /** All updates below it are answered, so that it may be confirmed to the server once it is written. */
+  readonly offset: number | undefined;
+  /** How many updates are held: unanswered ones, and answered ones that the offset cannot move past yet. */
+  readonly held: number;
+  /** How many updates wait for their answers. */
+  readonly open: number;
+  /** Takes what the server returned for the offset `asked`; `complete`: the server has no more. */
+  admit(
+    batch: readonly (BotUpdate | UnusableUpdate)[],
+    options: { asked: number | undefined; complete: boolean; nowSeconds: number },
+  ): Admitted;
+  /** The update needs no more work. */
+  answer(updateId: number): void;
+  reply(updateId: number): PendingReply | undefined;
+  setReply(reply: PendingReply): void;
+  save(): SavedState;
+}
+
+export function createProgress(options: {
+  bot: string;
+  holder: string;
+  saved: SavedState | undefined;
+  messageIds: MessageIds;
+}): Progress {
+  const { bot, holder, saved, messageIds } = options;
+  const open = new Set<number>();
+  const answered = new Set(saved?.answered);
+  const replies = new Map((saved?.replies ?? []).map((reply) => [reply.update, reply]));
+  /** No update below it is unknown. */
+  let horizon = saved?.offset;
+  let newest = saved?.newest ?? 0;
+
+  function offset(): number | undefined {
+    return open.size === 0 ? horizon : Math.min(...open);
+  }
+
+  function settle(): void {
+    const end = offset() ?? 0;
+    for (const id of answered) if (id < end) answered.delete(id);
+    for (const id of replies.keys()) if (id < end) replies.delete(id);
+  }
+
+  /** Whether an update below the offset is no repetition, but the first of a new numbering. */
+  function isRenumbered(update: BotUpdate | UnusableUpdate, nowSeconds: number): boolean {
+    const date = "date" in update ? update.date : undefined;
+    return date === undefined ? nowSeconds - newest > RENUMBERED_AFTER_SECONDS : date > newest;
+  }
+
+  return {
+    get offset() {
+      return offset();
+    },
+    get held() {
+      return open.size + answered.size;
+    },
+    get open() {
+      return open.size;
+    },
+    admit(batch, { asked, complete, nowSeconds }) {
+      const admitted = { updates: [] as BotUpdate[], unusable: [] as UnusableUpdate[] };
+      const numbered = batch
+        .filter((update) => update.updateId !== undefined)
+        .sort((a, b) => (a.updateId ?? 0) - (b.updateId ?? 0));
+      admitted.unusable.push(
+        ...batch.filter((update): update is UnusableUpdate => update.updateId === undefined && "problem" in update),
+      );
+      const first = numbered[0];
+      if (open.size === 0 && asked !== undefined && first?.updateId !== undefined && first.updateId < asked) {
+        const renumbered = numbered.find(
+          (update) => (update.updateId ?? asked) < asked && isRenumbered(update, nowSeconds),
+        );
+        if (renumbered?.updateId !== undefined) {
+          horizon = renumbered.updateId;
+          answered.clear();
+          replies.clear();
+        }
+      }
+      const start = offset() ?? 0;
+      for (const update of numbered) {
+        const { updateId } = update;
+        if (updateId === undefined || updateId < start || open.has(updateId) || answered.has(updateId)) continue;
+        if ("problem" in update) {
+          admitted.unusable.push(update);
+          answered.add(updateId);
+          continue;
+        }
+        newest = Math.max(newest, update.date ?? nowSeconds);
+        open.add(updateId);
+        admitted.updates.push(update);
+      }
+      const last = numbered.at(-1)?.updateId;
+      if (last !== undefined) horizon = Math.max(horizon ?? 0, last + 1);
+      // What the server no longer has, it has forgotten: nothing can be answered or repeated.
+      if (complete && asked === start) {
+        for (const id of replies.keys()) if (!open.has(id)) replies.delete(id);
+      }
+      settle();
+      return admitted;
+    },
+    answer(updateId) {
+      open.delete(updateId);
+      replies.delete(updateId);
+      answered.add(updateId);
+      settle();
+    },
+    reply: (updateId) => replies.get(updateId),
+    setReply(reply) {
+      replies.set(reply.update, reply);
+    },
+    save() {
+      return {
+        version: 1,
+        bot,
+        holder,
+        ...(offset() !== undefined && { offset: offset() }),
+        newest,
+        answered: [...answered],
+        messages: messageIds.save(),
+        replies: withinRoom([...replies.values()]),
+      };
+    },
+  };
+}
+
+/** Leaves out the texts that there is no room for, those of the longest replies first. */
+function withinRoom(replies: readonly PendingReply[]): PendingReply[] {
+  let room = MAX_PARTS_BYTES;
+  const sized = replies.map((reply) => ({ reply, bytes: Buffer.byteLength(JSON.stringify(reply.parts ?? [])) }));
+  const kept = new Set<PendingReply>();
+  for (const { reply, bytes } of sized.sort((a, b) => a.bytes - b.bytes)) {
+    room -= bytes;
+    if (room >= 0) kept.add(reply);
+  }
+  return replies.map((reply) => (kept.has(reply) ? reply : { ...reply, parts: undefined }));
+}

@@ -1,0 +1,78 @@
+import * as v from "valibot";
+
+const id = v.pipe(v.number(), v.safeInteger());
+const chat = v.looseObject({ id, type: v.optional(v.string()) });
+const author = v.looseObject({ id, username: v.optional(v.string()) });
+const message = v.looseObject({
+  message_id: v.optional(id),
+  message_thread_id: v.optional(id),
+  is_topic_message: v.optional(v.boolean()),
+  date: v.optional(id),
+  edit_date: v.optional(id),
+  chat: v.optional(chat),
+  from: v.optional(author),
+  user: v.optional(author),
+  text: v.optional(v.string()),
+  caption: v.optional(v.string()),
+});
+/** Any kind of update: most are messages, the others hold the message that they are about (https://core.telegram.org/bots/api#update). */
+const content = v.looseObject({ ...message.entries, message: v.optional(message) });
+
+/** An update that can be answered. */
+export interface BotUpdate {
+  readonly updateId: number;
+  /** `message`, `edited_message`, `callback_query`, … */
+  readonly type: string;
+  readonly chatId: number;
+  /** `private`, `group`, `supergroup` or `channel`. */
+  readonly chatType: string;
+  readonly threadId?: number | undefined;
+  readonly messageId?: number | undefined;
+  readonly userId?: number | undefined;
+  readonly username?: string | undefined;
+  readonly text?: string | undefined;
+  /** Seconds since the epoch, by the server's clock. */
+  readonly date?: number | undefined;
+  /** The update's content as it came. */
+  readonly data: unknown;
+}
+
+/** An update that cannot be answered, and why; without an id not even the offset can move past it. */
+export interface UnusableUpdate {
+  readonly updateId: number | undefined;
+  readonly problem: string;
+}
+
+/** Reads what the server sent; never throws, since one bad update must not keep the others from their answers. */
+export function readUpdate(update: unknown): BotUpdate | UnusableUpdate {
+  if (typeof update !== "object" || update === null) return { updateId: undefined, problem: "it is not an object" };
+  const { update_id: updateId, ...contents } = update as Record<string, unknown>;
+  if (!v.is(id, updateId) || updateId < 0) return { updateId: undefined, problem: "it has no update_id" };
+  const [type, ...others] = Object.keys(contents);
+  if (type === undefined) return { updateId, problem: "it is empty" };
+  if (others.length > 0) return { updateId, problem: "it is of several types at once" };
+  const parsed = v.safeParse(content, contents[type]);
+  if (!parsed.success) {
+    const path = v.getDotPath(parsed.issues[0]) ?? "";
+    return { updateId, problem: `its ${[type, path].filter(Boolean).join(".")} is malformed` };
+  }
+  const { output } = parsed;
+  // A message within another update is where it took place; the person is the one who acted.
+  const place = output.chat === undefined ? output.message : output;
+  if (place?.chat === undefined) return { updateId, problem: "it has no chat" };
+  const person = output.from ?? output.user;
+  return {
+    updateId,
+    type,
+    chatId: place.chat.id,
+    chatType: place.chat.type ?? "private",
+    // Replies outside of forums carry a thread too, which cannot be sent to.
+    threadId: place.is_topic_message === true ? place.message_thread_id : undefined,
+    messageId: place.message_id,
+    userId: person?.id,
+    username: person?.username,
+    text: output.text ?? output.caption,
+    date: output.edit_date ?? output.date,
+    data: contents[type],
+  };
+}

@@ -1,0 +1,126 @@
+import type { AdapterContext } from "../adapter.ts";
+import { answerUpdate } from "./answer-update.ts";
+import type { BotIdentity } from "./bot-identity.ts";
+import { type ChatQueues, createChatQueues } from "./chat-queues.ts";
+import { confirmAnswered } from "./confirm-answered.ts";
+import { linkedStop } from "./linked-stop.ts";
+import { createMessageIds } from "./message-ids.ts";
+import type { MessengerClient } from "./messenger-client.ts";
+import { orAborted } from "./or-aborted.ts";
+import { pollUpdates } from "./poll-updates.ts";
+import { createProgress } from "./progress.ts";
+import type { BotUpdate } from "./read-update.ts";
+import { parseSavedState } from "./saved-state.ts";
+import type { SessionParts } from "./session-parts.ts";
+import { createStateWriter } from "./state-writer.ts";
+import { createWaker, type Waker } from "./waker.ts";
+
+const CHATS_AT_ONCE = 16;
+/** How long messages and writes that are under way may take when the session ends. */
+const GRACE_MS = 5_000;
+/** Held updates at which the poller fetches more at once instead of at its next turn. */
+const FEW = 50;
+
+export interface SessionOptions {
+  readonly context: AdapterContext;
+  readonly bot: BotIdentity;
+  readonly client: MessengerClient;
+  readonly random: () => number;
+  /** How people call the Secret of the token. */
+  readonly secret: string;
+  /** Aborted when the Lease is lost. */
+  readonly held: AbortSignal;
+  /** Aborted when the trigger stops, its token changes, or another trigger of the same bot takes over. */
+  readonly stop: AbortSignal;
+}
+
+/**
+ * Polls the bot and answers its messages while this process is the bot's only poller; resolves when the session was told to end and
+ * nothing of it runs any longer.
+ *
+ * @throws SupersededError when another session has taken over, or Error of what this one cannot go on without
+ */
+export async function runSession(options: SessionOptions): Promise<void> {
+  const { context, held, stop } = options;
+  const stopping = linkedStop(stop, held);
+  const ended = linkedStop();
+  try {
+    const session = await openSession(options, {
+      stopping: stopping.signal,
+      ended: ended.signal,
+      fail: stopping.abort,
+    });
+    const waker = createWaker(context.clock);
+    const queues = answeringQueues(session, { waker, fail: stopping.abort });
+    const { updateTypes: allowedUpdates = ["message"], pollTimeoutSeconds = 30 } = context.trigger.spec.config;
+    try {
+      await pollUpdates(session, { queues, waker, secret: options.secret, allowedUpdates, pollTimeoutSeconds });
+    } catch (error) {
+      // Whatever ended the polling ends the session; where it was told to end, this is the reason it was given.
+      stopping.abort(error);
+    }
+    const cancel = context.clock.after(GRACE_MS, () => ended.abort(stopping.signal.reason));
+    await queues.drain();
+    if (stop.aborted) await confirmAnswered(session, allowedUpdates);
+    cancel();
+  } catch (error) {
+    stopping.abort(error);
+  } finally {
+    ended.abort(stopping.signal.reason);
+    stopping.close();
+  }
+  if (stop.aborted || held.aborted) return;
+  throw stopping.signal.reason;
+}
+
+/** Reads the state and marks it as this session's: whoever polled before can write nothing from then on. */
+async function openSession(
+  { context, bot, client, random }: SessionOptions,
+  { stopping, ended, fail }: { stopping: AbortSignal; ended: AbortSignal; fail: (error: unknown) => void },
+): Promise<SessionParts> {
+  const state = await context.readState();
+  const saved = parseSavedState(state);
+  if (saved === undefined && Object.keys(state).length > 0) {
+    context.log.warn({}, "the messenger's state is of another kind: what it says is answered may be answered again");
+  }
+  const ours = saved?.bot === bot.key ? saved : undefined;
+  if (saved !== undefined && ours === undefined) context.log.info({}, "the bot is another one: its updates count anew");
+  const messageIds = createMessageIds(ours?.messages);
+  const progress = createProgress({ bot: bot.key, holder: crypto.randomUUID(), saved: ours, messageIds });
+  const writer = createStateWriter({ context, save: progress.save, signal: ended, random, onLost: fail });
+  await orAborted(writer.commit(), stopping);
+  return {
+    context,
+    bot,
+    client,
+    progress,
+    writer,
+    messageIds,
+    random,
+    stopping,
+    ended,
+    beganAt: context.clock.now(),
+  };
+}
+
+function answeringQueues(
+  session: SessionParts,
+  { waker, fail }: { waker: Waker; fail: (error: unknown) => void },
+): ChatQueues<BotUpdate> {
+  const { progress } = session;
+  let many = false;
+  return createChatQueues<BotUpdate>({
+    limit: CHATS_AT_ONCE,
+    async work(update) {
+      many ||= progress.held > FEW;
+      try {
+        await answerUpdate(update, session);
+      } catch (error) {
+        fail(error);
+      }
+      const fewNow = progress.held <= FEW;
+      if (progress.open === 0 || (many && fewNow)) waker.wake();
+      if (fewNow) many = false;
+    },
+  });
+}

@@ -1,0 +1,23 @@
+import type { AdapterContext } from "../adapter.ts";
+import type { BotIdentity } from "./bot-identity.ts";
+import type { MessageIds } from "./message-ids.ts";
+import type { MessengerClient } from "./messenger-client.ts";
+import type { Progress } from "./progress.ts";
+import type { StateWriter } from "./state-writer.ts";
+
+/** What the steps of one session, the time for which a process is the bot's only poller, work with. */
+export interface SessionParts {
+  readonly context: AdapterContext;
+  readonly bot: BotIdentity;
+  readonly client: MessengerClient;
+  readonly progress: Progress;
+  readonly writer: StateWriter;
+  readonly messageIds: MessageIds;
+  readonly random: () => number;
+  /** Aborted when the session is to end: nothing new begins, runs and waits are given up. */
+  readonly stopping: AbortSignal;
+  /** Aborted a little later: messages and writes that were under way are cut. */
+  readonly ended: AbortSignal;
+  /** When the session began, in milliseconds since the epoch. */
+  readonly beganAt: number;
+}

@@ -1,0 +1,153 @@
+import { ApiError } from "../../../crds/client/api-error.ts";
+import type { Clock } from "../../../crds/client/clock.ts";
+import { onAbort } from "../../../crds/client/on-abort.ts";
+import { sleep } from "../../../crds/client/sleep.ts";
+import type { Trigger } from "../../../crds/trigger.ts";
+import type { TriggerConfig } from "../../../crds/trigger-config.ts";
+
+const LEASE_MS = 15_000;
+
+interface Kept {
+  version: number;
+  state: Record<string, unknown>;
+}
+
+/** What outlives the processes of the gateway: triggers' statuses, Secrets and Leases, with preconditions as the API server keeps them. */
+export class MemoryCluster {
+  readonly clock: Clock;
+  readonly #kept = new Map<string, Kept>();
+  readonly #removed = new Set<string>();
+  readonly #secrets = new Map<string, string>();
+  readonly #watchers = new Set<() => void>();
+  readonly #leases = new Map<string, { holder: object; until: number }>();
+  /** Every state that was ever written, as JSON. */
+  readonly written: string[] = [];
+
+  constructor(clock: Clock) {
+    this.clock = clock;
+  }
+
+  secret(value: string | undefined, name = "bot"): void {
+    if (value === undefined) this.#secrets.delete(name);
+    else this.#secrets.set(name, value);
+    for (const changed of [...this.#watchers]) changed();
+  }
+
+  readSecret(name: string): string {
+    const value = this.#secrets.get(name);
+    if (value === undefined) throw new Error(`Secret "${name}" has no key "token"`);
+    return value;
+  }
+
+  watchSecrets(onChange: () => void): void {
+    this.#watchers.add(onChange);
+  }
+
+  unwatchSecrets(onChange: () => void): void {
+    this.#watchers.delete(onChange);
+  }
+
+  kept(trigger: string): Kept {
+    let kept = this.#kept.get(trigger);
+    if (kept === undefined) {
+      kept = { version: 1, state: {} };
+      this.#kept.set(trigger, kept);
+    }
+    return kept;
+  }
+
+  /** The trigger is deleted, and its state with it. */
+  remove(trigger: string): void {
+    this.#removed.add(trigger);
+  }
+
+  /** Somebody writes another part of the trigger's status. */
+  touch(trigger: string): void {
+    this.kept(trigger).version++;
+  }
+
+  write(trigger: string, state: Record<string, unknown>, version: number): number {
+    if (this.#removed.has(trigger)) throw new ApiError("not found", { status: 404, reason: "NotFound" });
+    const kept = this.kept(trigger);
+    if (kept.version !== version) {
+      throw new ApiError("the object has been modified", { status: 409, reason: "Conflict" });
+    }
+    const json = JSON.stringify(state);
+    if (Buffer.byteLength(json) > 64 * 1024) throw new Error(`state of ${json.length} characters`);
+    this.written.push(json);
+    kept.state = JSON.parse(json) as Record<string, unknown>;
+    return ++kept.version;
+  }
+
+  /** Takes or renews the Lease where nobody else holds it. */
+  take(lease: string, holder: object): boolean {
+    const held = this.#leases.get(lease);
+    if (held !== undefined && held.holder !== holder && held.until > this.clock.now()) return false;
+    this.#leases.set(lease, { holder, until: this.clock.now() + LEASE_MS });
+    return true;
+  }
+
+  release(lease: string, holder: object): void {
+    if (this.#leases.get(lease)?.holder === holder) this.#leases.delete(lease);
+  }
+
+  leaseNames(): string[] {
+    return [...this.#leases.keys()];
+  }
+}
+
+/** Holds the Lease as the gateway's core does: renews every 5 s, and aborts the work 10 s after the last renewal. */
+export async function holdLease(options: {
+  cluster: MemoryCluster;
+  lease: string;
+  holder: object;
+  clock: Clock;
+  signal: AbortSignal;
+  /** Whether the API server can be reached. */
+  reachable: () => boolean;
+  work: (signal: AbortSignal) => Promise<void>;
+}): Promise<void> {
+  const { cluster, lease, holder, clock, signal, reachable, work } = options;
+  while (!(reachable() && cluster.take(lease, holder))) await sleep(2_000, { clock, signal });
+  const lost = new AbortController();
+  const ignoreAbort = onAbort(signal, () => lost.abort(signal.reason));
+  let renewedAt = clock.now();
+  let cancel: () => void = () => undefined;
+  const renew = () => {
+    if (reachable() && cluster.take(lease, holder)) renewedAt = clock.now();
+    else if (clock.now() - renewedAt >= 10_000) return lost.abort(new Error("the Lease is lost"));
+    cancel = clock.after(5_000, renew);
+  };
+  cancel = clock.after(5_000, renew);
+  try {
+    await work(lost.signal);
+  } finally {
+    cancel();
+    ignoreAbort();
+    if (reachable()) cluster.release(lease, holder);
+  }
+}
+
+export function messengerTrigger(options: {
+  name?: string;
+  createdAt?: string;
+  secret?: string;
+  config?: Partial<TriggerConfig>;
+}): Trigger {
+  const { name = "bot", createdAt = "2026-01-01T00:00:00Z", secret = "bot", config } = options;
+  return {
+    apiVersion: "tenancy.dev/v1alpha1",
+    kind: "TenancyTrigger",
+    metadata: { name, namespace: "tenancy", creationTimestamp: createdAt },
+    spec: {
+      type: "messenger",
+      workloadRef: "app",
+      tenant: { from: "chatId", prefix: "tg" },
+      config: {
+        botTokenSecretRef: { name: secret, key: "token" },
+        apiBaseUrl: "http://messenger.test",
+        ...config,
+      },
+    },
+  } as Trigger;
+}
