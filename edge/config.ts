@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import { type ListenAddress, parseListenAddress } from "../crds/listen-address.ts";
+import type { TriggerLimits } from "./gateway/trigger-limits.ts";
 import { isLoopback } from "./is-loopback.ts";
 
 /** What the edge is told by its environment. */
@@ -13,6 +14,7 @@ export interface EdgeConfig {
   /** Origins whose pages may use the API; `*` for all. */
   readonly corsOrigins: ReadonlySet<string>;
   readonly roles: ReadonlySet<EdgeRole>;
+  readonly triggers: TriggerLimits;
   /** Undefined: no listener for metrics and probes. */
   readonly metricsListen: ListenAddress | undefined;
   readonly logLevel: LogLevel;
@@ -46,6 +48,18 @@ const origins = v.pipe(
 
 const role = v.picklist(["api", "gateway"], (issue) => `must be api, gateway or api,gateway, got ${issue.received}`);
 
+/** A whole number in decimal digits. */
+function wholeNumber(min: number, max: number) {
+  const says = `must be a whole number from ${min} to ${max}`;
+  return v.pipe(
+    v.string(),
+    v.regex(/^[0-9]{1,9}$/, (issue) => `${says}, got ${issue.received}`),
+    v.transform(Number),
+    v.minValue(min, (issue) => `${says}, got ${issue.received}`),
+    v.maxValue(max, (issue) => `${says}, got ${issue.received}`),
+  );
+}
+
 const environment = v.object({
   TENANCY_LISTEN: v.optional(address, "127.0.0.1:8080"),
   TENANCY_NAMESPACE: v.optional(
@@ -72,6 +86,10 @@ const environment = v.object({
     ),
     "api,gateway",
   ),
+  TENANCY_TRIGGER_CLAIM_WAIT: v.optional(wholeNumber(1, 3600), "120"),
+  TENANCY_TRIGGER_EVENTS_IN_FLIGHT: v.optional(wholeNumber(1, 10_000), "16"),
+  TENANCY_GATEWAY_EVENTS_IN_FLIGHT: v.optional(wholeNumber(1, 100_000), "256"),
+  TENANCY_LEASE_SECONDS: v.optional(wholeNumber(2, 600), "10"),
   TENANCY_EDGE_METRICS_LISTEN: v.optional(
     v.union(
       [
@@ -130,6 +148,12 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): E
     localOnly: apiKey === undefined && values.TENANCY_ALLOW_ANONYMOUS === "false",
     corsOrigins,
     roles: new Set(values.TENANCY_EDGE_ROLES),
+    triggers: {
+      claimWaitMs: values.TENANCY_TRIGGER_CLAIM_WAIT * 1000,
+      perTrigger: values.TENANCY_TRIGGER_EVENTS_IN_FLIGHT,
+      inAll: values.TENANCY_GATEWAY_EVENTS_IN_FLIGHT,
+      leaseMs: values.TENANCY_LEASE_SECONDS * 1000,
+    },
     metricsListen: values.TENANCY_EDGE_METRICS_LISTEN,
     logLevel: values.TENANCY_LOG_LEVEL,
   };

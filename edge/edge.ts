@@ -8,6 +8,7 @@ import { createClaimWaiters } from "./claims/claim-waiters.ts";
 import type { EdgeConfig } from "./config.ts";
 import { createCors } from "./cors.ts";
 import { createEventHub } from "./events/event-hub.ts";
+import { type Gateway, startGateway } from "./gateway/start-gateway.ts";
 import { createHandler } from "./handler.ts";
 import { createKubectl } from "./kubectl/kubectl.ts";
 import { createMetrics } from "./metrics.ts";
@@ -52,9 +53,13 @@ export async function startEdge(options: {
   const events = createEventHub({ instance, clock: systemClock });
   const view = watchCluster({ client, namespace, waiters, events, signal: watches.signal, log });
   let stopping = false;
-  // Whoever waits for it hears of it; a view that never comes, because the edge stops first, is no error of its own.
-  view.synced.catch(() => undefined);
-  const isReady = () => !stopping && view.claims.inContact() && view.workloads.inContact() && view.pods.inContact();
+  let gateway: Gateway | undefined;
+  const isReady = () =>
+    !stopping &&
+    view.claims.inContact() &&
+    view.workloads.inContact() &&
+    view.pods.inContact() &&
+    (gateway?.isReady() ?? true);
   const metrics = createMetrics({
     waiting: () => waiters.size,
     listening: () => events.size,
@@ -83,7 +88,16 @@ export async function startEdge(options: {
     randomId: () => randomBytes(8).toString("hex"),
     waitLimitMs: options.claimWaitMs ?? CLAIM_WAIT_MS,
   };
+  if (config.roles.has("gateway")) {
+    const { triggers: limits, localOnly } = config;
+    const { registry } = metrics;
+    gateway = startGateway({ claims: services, activity, limits, localOnly, instance, registry, log });
+  }
+  const synced = Promise.all([view.synced, gateway?.synced]);
+  // Whoever waits for it hears of it; a view that never comes, because the edge stops first, is no error of its own.
+  synced.catch(() => undefined);
   const handler = createHandler({
+    webhooks: gateway?.webhooks,
     routes: isApi ? apiRoutes(services) : [healthRoute],
     apiKey,
     checkPage,
@@ -104,6 +118,7 @@ export async function startEdge(options: {
       servers.push(await serve({ handler: probes, listen: config.metricsListen, log }));
   } catch (error) {
     watches.abort();
+    await gateway?.close();
     for (const started of servers) await started.stop({ graceMs: 0 });
     throw error;
   }
@@ -112,19 +127,21 @@ export async function startEdge(options: {
   return {
     url: server.url,
     metricsUrl: probeServer?.url,
-    synced: view.synced,
-    failed: view.done,
+    synced,
+    failed: Promise.all([view.done, gateway?.done]),
     async stop({ graceMs }) {
       stopping = true;
       events.close();
       kubectl.closeEndless();
-      const finished = await server.stop({ graceMs });
+      // Webhooks are served for as long as the listener is.
+      const [answered, drained = true] = await Promise.all([server.stop({ graceMs }), gateway?.drain({ graceMs })]);
+      await gateway?.close();
       kubectl.close();
       await within(activity.close(), FLUSH_MS);
       watches.abort();
       await view.done;
       await probeServer?.stop({ graceMs: 1000 });
-      return finished;
+      return answered && drained;
     },
   };
 }

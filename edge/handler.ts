@@ -2,8 +2,10 @@ import type { Log } from "../crds/log.ts";
 import { createApiKeyCheck } from "./api-key.ts";
 import type { Cors } from "./cors.ts";
 import { errorResponse } from "./error-response.ts";
+import type { WebhookPaths } from "./gateway/webhook/webhook-paths.ts";
 import { HttpError } from "./http-error.ts";
 import { createPageCheck } from "./page-check.ts";
+import { pathOf } from "./path-of.ts";
 import type { RequestContext } from "./request-context.ts";
 import { createRequestId } from "./request-id.ts";
 import type { Route } from "./route.ts";
@@ -16,7 +18,7 @@ export type Handler = (request: Request, context?: RequestContext) => Promise<Re
 /** A request that was answered. */
 export interface Exchange {
   readonly method: string;
-  /** The pattern of the route, `*` for none: few enough for a metric's label. */
+  /** The pattern of the route, `webhook` for any of those, `*` for none: few enough for a metric's label. */
   readonly route: string;
   readonly status: number;
   readonly ms: number;
@@ -32,6 +34,8 @@ export function createHandler(options: {
   checkPage?: (request: Request) => void;
   /** @default no page of another origin may read an answer */
   cors?: Cors | undefined;
+  /** Paths that are looked into before the routes; neither the key nor `checkPage` nor `cors` is for them. @default none */
+  webhooks?: Pick<WebhookPaths, "find"> | undefined;
   log: Log;
   /** The first part of the request ids that this process gives out. */
   instance: string;
@@ -40,7 +44,7 @@ export function createHandler(options: {
   /** Called once for each answer. */
   onExchange?: (exchange: Exchange) => void;
 }): Handler {
-  const { log, onExchange, cors } = options;
+  const { log, onExchange, webhooks } = options;
   const { checkPage = createPageCheck({ localOnly: false, origins: new Set() }) } = options;
   const now = options.now ?? performance.now.bind(performance);
   const requestIdOf = createRequestId(options.instance);
@@ -52,18 +56,24 @@ export function createHandler(options: {
     // Deno refuses to tell these once the client has gone.
     const { method, url } = request;
     const requestId = requestIdOf(request);
+    const answerWebhook = webhooks?.find(pathOf(url));
+    const cors = answerWebhook === undefined ? options.cors : undefined;
     let response: Response;
     try {
-      response = cors?.preflight(request) ?? (await dispatch(request, context));
+      response =
+        answerWebhook === undefined
+          ? (cors?.preflight(request) ?? (await dispatch(request, context)))
+          : await answerWebhook(request, context);
     } catch (error) {
       response = errorResponse(URL.canParse(url) ? error : unreadableUrl(), { requestId, log });
     }
     if (method === "HEAD") response = await withoutBody(response);
     response.headers.set("x-request-id", requestId);
+    if (answerWebhook !== undefined) response.headers.set("x-content-type-options", "nosniff");
     cors?.allow(request, response);
     onExchange?.({
       method,
-      route: (request as { route?: string }).route ?? "*",
+      route: answerWebhook === undefined ? ((request as { route?: string }).route ?? "*") : "webhook",
       status: response.status,
       ms: now() - started,
       requestId,

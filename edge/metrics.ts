@@ -8,6 +8,8 @@ export interface Metrics {
   /** The Prometheus text format. */
   render(): Promise<string>;
   readonly contentType: string;
+  /** For the figures of parts that are not always there. */
+  readonly registry: Registry;
 }
 
 const METHODS = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]);
@@ -74,6 +76,7 @@ export function createMetrics(gauges: {
 
   return {
     contentType: registry.contentType,
+    registry,
     render: () => registry.metrics(),
     exchange({ method, route, status, ms }) {
       const name = METHODS.has(method) ? method : "other";

@@ -1,61 +1,19 @@
 import { HttpError } from "./http-error.ts";
-
-/** The most bytes that a request's body may have (design.md, section 5). */
-export const MAX_BODY_BYTES = 1024 * 1024;
+import { readBytes } from "./read-bytes.ts";
 
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 
 /**
  * Reads a request's body as UTF-8 text.
  *
- * @param limit bytes, judged by `content-length` before anything is read and by what arrives while it is read
+ * @param limit bytes @default 1 MiB
  * @throws HttpError 413 over the limit, 400 where the body is not UTF-8 or breaks off
  */
-export async function readBody(request: Request, limit: number = MAX_BODY_BYTES): Promise<string> {
-  const declared = request.headers.get("content-length");
-  if (declared !== null && Number(declared) > limit) throw tooLarge(limit);
-  const bytes = declared === null ? await readCounted(request, limit) : await readWhole(request);
-  if (bytes.byteLength > limit) throw tooLarge(limit);
+export async function readBody(request: Request, limit?: number): Promise<string> {
+  const bytes = await readBytes(request, limit);
   try {
     return utf8.decode(bytes);
   } catch (cause) {
     throw new HttpError(400, "body: is not UTF-8 text", { cause });
   }
-}
-
-/** The server has framed the body by its declared length, so it can be taken in one piece, which is the fast way. */
-async function readWhole(request: Request): Promise<ArrayBuffer> {
-  try {
-    return await request.arrayBuffer();
-  } catch (cause) {
-    throw brokenOff(cause);
-  }
-}
-
-async function readCounted(request: Request, limit: number): Promise<Uint8Array> {
-  const reader = request.body?.getReader();
-  const chunks: Uint8Array[] = [];
-  let size = 0;
-  while (reader !== undefined) {
-    const { done, value } = await reader.read().catch((cause: unknown) => {
-      throw brokenOff(cause);
-    });
-    if (done) break;
-    size += value.byteLength;
-    if (size > limit) {
-      // The rest is not wanted; a reader that fails to cancel has nothing left to give back.
-      await reader.cancel().catch(() => undefined);
-      throw tooLarge(limit);
-    }
-    chunks.push(value);
-  }
-  return chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks, size);
-}
-
-function tooLarge(limit: number): HttpError {
-  return new HttpError(413, `body: is larger than ${limit} bytes`);
-}
-
-function brokenOff(cause: unknown): HttpError {
-  return new HttpError(400, "body: broke off before its end", { cause });
 }

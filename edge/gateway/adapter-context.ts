@@ -1,0 +1,93 @@
+import { holdLease } from "../../crds/client/hold-lease.ts";
+import type { Log } from "../../crds/log.ts";
+import type { Trigger } from "../../crds/trigger.ts";
+import type { AdapterContext } from "./adapter.ts";
+import { driverFor } from "./drivers/driver-for.ts";
+import { guardFor } from "./guards/guard-for.ts";
+import { linkSignals } from "./link-signals.ts";
+import { createEventRunner, type EventServices } from "./run-event.ts";
+import type { SecretReader } from "./secret-reader.ts";
+import { createTriggerState } from "./trigger-state.ts";
+
+/** What the contexts of all triggers share. */
+export interface ContextServices extends EventServices {
+  /** Unique to this process. */
+  readonly instance: string;
+  /** How long a Lease holds without a renewal. */
+  readonly leaseMs: number;
+}
+
+/** Makes what an adapter of the trigger works with. */
+export function createAdapterContext(options: {
+  trigger: Trigger;
+  services: ContextServices;
+  /** Distinguishes this adapter from all others of the process. */
+  number: number;
+  secrets: SecretReader;
+  report: AdapterContext["report"];
+  /** Takes over what a write of the state made. */
+  put: (trigger: Trigger) => void;
+  signal: AbortSignal;
+}): AdapterContext {
+  const { trigger, services, number, secrets, report, signal } = options;
+  const { clock, client, namespace } = services.claims;
+  const log = withTrigger(services.log, trigger.metadata.name);
+  const state = createTriggerState({ client, namespace, trigger, onWritten: options.put });
+  const { guards = [], driverOptions } = trigger.spec;
+  const tokenRef = driverOptions?.tokenSecretRef;
+  let leases = 0;
+
+  return {
+    trigger,
+    clock,
+    log,
+    signal,
+    run: createEventRunner(
+      {
+        trigger,
+        guards: guards.map((guard) => guardFor(guard, { clock, log })),
+        driver: driverFor(trigger.spec, { clock }),
+        readToken: tokenRef === undefined ? undefined : () => secrets.read(tokenRef),
+      },
+      services,
+    ),
+    readSecret: (ref, readOptions = {}) => secrets.read(ref, { ...readOptions, signal }),
+    readState: () => state.read(),
+    writeState: (value) => state.write(value),
+    async whileHolding(leaseName, work) {
+      leases += 1;
+      try {
+        await holdLease({
+          client,
+          namespace,
+          leaseName,
+          // Another trigger of this process may want the same Lease, and must not take it for its own.
+          identity: `${services.instance}-${number}-${leases}`,
+          leaseMs: services.leaseMs,
+          log,
+          signal,
+          async hold(term) {
+            const linked = linkSignals(term.signal, signal);
+            try {
+              await work(linked.signal);
+            } finally {
+              linked.close();
+            }
+          },
+        });
+      } catch (error) {
+        if (!signal.aborted) throw error;
+        log.debug({ lease: leaseName, error }, "work ended with its adapter");
+      }
+    },
+    report,
+  };
+}
+
+function withTrigger(log: Log, trigger: string): Log {
+  const at =
+    (level: keyof Log): Log["info"] =>
+    (fields, message) =>
+      log[level]({ trigger, ...fields }, message);
+  return { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") };
+}

@@ -1,0 +1,45 @@
+import type { ClaimResponse } from "../../crds/claim-response.ts";
+import { ApiError, NetworkError } from "../../crds/client/api-error.ts";
+import { createBackoff } from "../../crds/client/backoff.ts";
+import { sleep } from "../../crds/client/sleep.ts";
+import type { ClaimPair } from "../claims/claim-pair.ts";
+import type { ClaimServices } from "../claims/claim-services.ts";
+import { claimTenant } from "../claims/claim-tenant.ts";
+import { HttpError } from "../http-error.ts";
+
+/**
+ * Claims a pod for an event, with the tenant's data of last time, and waits for it (spec.md, section 4.7).
+ *
+ * Unlike a caller of the REST API, an event's source often cannot ask again: what may pass by itself, such as a restart of the API server
+ * or a used-up quota, is waited out within the same limit.
+ *
+ * @param services `waitLimitMs` bounds all of it
+ * @throws HttpError as `claimTenant` does; the signal's reason when it is aborted
+ */
+export async function claimForEvent(
+  pair: ClaimPair,
+  services: ClaimServices,
+  signal: AbortSignal,
+): Promise<ClaimResponse> {
+  const { clock } = services;
+  const until = clock.now() + services.waitLimitMs;
+  const backoff = createBackoff({ initialMs: 250, maxMs: 5000 });
+  for (;;) {
+    signal.throwIfAborted();
+    const waitLimitMs = Math.max(1, until - clock.now());
+    try {
+      return await claimTenant({ ...pair, resume: true }, { ...services, waitLimitMs }, { clientGone: () => signal });
+    } catch (error) {
+      signal.throwIfAborted();
+      const pauseMs = backoff.next();
+      if (!mayPass(error) || clock.now() + pauseMs >= until) throw error;
+      await sleep(pauseMs, { clock, signal });
+    }
+  }
+}
+
+function mayPass(error: unknown): boolean {
+  if (error instanceof NetworkError) return true;
+  if (error instanceof HttpError) return error.status === 503;
+  return error instanceof ApiError && (error.status === 429 || error.status >= 500);
+}

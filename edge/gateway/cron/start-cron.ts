@@ -1,0 +1,115 @@
+import type { AdapterContext, StartAdapter } from "../adapter.ts";
+import type { GatewayMetrics } from "../gateway-metrics.ts";
+import type { TriggerEvents } from "../trigger-events.ts";
+import { createOccurrences } from "./occurrences.ts";
+import { createSchedules, type Schedule } from "./schedules.ts";
+import { createSharedState } from "./shared-state.ts";
+import type { Timers } from "./timers.ts";
+
+/** What all cron triggers work with. */
+export interface CronServices {
+  readonly timers: Timers;
+  readonly metrics: Pick<GatewayMetrics, "count">;
+  readonly events: TriggerEvents;
+  /** Unique to this process. */
+  readonly instance: string;
+  /** An occurrence whose process shows no sign of life for so long may be run by another. */
+  readonly leaseMs: number;
+  /** Aborted when what is still in flight must end. */
+  readonly cut: AbortSignal;
+}
+
+const CATCH_UP_SECONDS = 60;
+/** A machine can be busy: what is late by less was in time. */
+const IN_TIME_MS = 5000;
+/** Of occurrences that were missed while nobody was there, the last ones. */
+const MOST_CAUGHT_UP = 16;
+
+/**
+ * Returns what serves cron triggers: five fields in a time zone, once an occurrence whatever the number of replicas (spec.md, section 4.7;
+ * design.md, section 5).
+ */
+export function createCronStart(services: CronServices): StartAdapter {
+  const open = createSchedules();
+  let count = 0;
+  return async (context) => {
+    const { schedule: pattern, timezone = "UTC", catchUpSeconds = CATCH_UP_SECONDS } = context.trigger.spec.config;
+    if (pattern === undefined) throw new Error("spec.config.schedule: a cron trigger needs it");
+    const schedule = open(pattern, timezone);
+    count += 1;
+    const me = `${services.instance}-${count}`;
+    const lateLimitMs = Math.max(IN_TIME_MS, catchUpSeconds * 1000);
+    try {
+      const state = createSharedState(context);
+      const key = `${pattern} ${timezone}`;
+      const occurrences = createOccurrences({
+        ...services,
+        context,
+        state,
+        me,
+        schedule: key,
+        catchUpMs: catchUpSeconds * 1000,
+        lateLimitMs,
+      });
+      const since = await settleOn(key, state, context);
+      return { done: follow({ schedule, since, occurrences, context, services, lateLimitMs }).finally(schedule.close) };
+    } catch (error) {
+      schedule.close();
+      throw error;
+    }
+  };
+}
+
+/**
+ * Makes the state that of this schedule: what another schedule missed is nothing that this one missed.
+ *
+ * @returns the time after which occurrences are still to be run
+ */
+async function settleOn(
+  schedule: string,
+  state: ReturnType<typeof createSharedState>,
+  { clock, trigger }: AdapterContext,
+): Promise<number> {
+  let from = 0;
+  await state.update((found) => {
+    if (found?.schedule === schedule) {
+      from = Math.max(Date.parse(found.since), Date.parse(found.last ?? found.since));
+      return undefined;
+    }
+    const now = new Date(clock.now()).toISOString();
+    const since = found === undefined ? (trigger.metadata.creationTimestamp ?? now) : now;
+    from = Math.max(Date.parse(since), Date.parse(found?.last ?? since));
+    return { ...found, schedule, since, running: found?.running ?? {} };
+  });
+  return from;
+}
+
+/** Hands occurrences over as they come, until the adapter is stopped. */
+async function follow(options: {
+  schedule: Schedule;
+  since: number;
+  occurrences: ReturnType<typeof createOccurrences>;
+  context: AdapterContext;
+  services: CronServices;
+  lateLimitMs: number;
+}): Promise<void> {
+  const { schedule, occurrences, context, services, lateLimitMs } = options;
+  const { clock, signal } = context;
+  // A clock that is set back makes nothing come twice: what was looked at stays behind.
+  let lookedAt = options.since;
+  let cancel: () => void = () => undefined;
+
+  function look(): void {
+    const now = clock.now();
+    const after = Math.max(lookedAt, now - lateLimitMs);
+    for (const time of schedule.between({ after, until: now, most: MOST_CAUGHT_UP })) occurrences.fire(time);
+    lookedAt = Math.max(lookedAt, now);
+    const next = schedule.next(lookedAt);
+    if (next !== undefined) cancel = services.timers.at(next, look);
+  }
+
+  look();
+  await occurrences.untilStopped(signal);
+  cancel();
+  await occurrences.finished();
+}

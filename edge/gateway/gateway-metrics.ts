@@ -1,0 +1,84 @@
+import { Counter, Gauge, Histogram, type Registry } from "prom-client";
+import type { TriggerSpec } from "../../crds/trigger.ts";
+
+/** What became of an event that reached an adapter. */
+export type EventResult =
+  | "answered"
+  | "denied"
+  | "refused"
+  | "failed"
+  /** Its run was ended by the edge's stop, or by its adapter. */
+  | "aborted"
+  /** webhook: answered with the first answer. */
+  | "repeated"
+  /** webhook: its signature is missing or wrong. */
+  | "unsigned"
+  /** webhook: it is no delivery at all, or the gateway is full. */
+  | "rejected"
+  /** cron: nobody could fire it in time. */
+  | "missed";
+
+type Source = TriggerSpec["type"];
+
+/** What the gateway measures of itself; no label tells triggers or tenants apart. */
+export interface GatewayMetrics {
+  /** Counts an event that came to its end without a run. */
+  count(source: Source, result: EventResult): void;
+  /** Counts an event's run, and the seconds from its arrival to its reply. */
+  observe(source: Source, result: EventResult, seconds: number): void;
+}
+
+/** Adds the gateway's figures to a registry. */
+export function createGatewayMetrics(
+  registry: Registry,
+  gauges: {
+    inFlight: () => number;
+    waiting: () => number;
+    triggers: () => Iterable<readonly [phase: string, count: number]>;
+  },
+): GatewayMetrics {
+  const registers = [registry];
+  const events = new Counter({
+    name: "tenancy_gateway_events_total",
+    help: "Events of triggers, by what became of them",
+    labelNames: ["source", "result"],
+    registers,
+  });
+  const seconds = new Histogram({
+    name: "tenancy_gateway_event_duration_seconds",
+    help: "Time from an event's arrival at its adapter to its reply",
+    labelNames: ["source", "result"],
+    buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300],
+    registers,
+  });
+  gauge("tenancy_gateway_events_in_flight", "Events that are between arrival and reply", gauges.inFlight);
+  gauge("tenancy_gateway_events_waiting", "Events that wait for their turn", gauges.waiting);
+  new Gauge({
+    name: "tenancy_gateway_triggers",
+    help: "Triggers by phase",
+    labelNames: ["phase"],
+    registers,
+    collect() {
+      this.reset();
+      for (const [phase, count] of gauges.triggers()) this.set({ phase }, count);
+    },
+  });
+  return {
+    count: (source, result) => events.inc({ source, result }),
+    observe(source, result, duration) {
+      events.inc({ source, result });
+      seconds.observe({ source, result }, duration);
+    },
+  };
+
+  function gauge(name: string, help: string, value: () => number): void {
+    new Gauge({
+      name,
+      help,
+      registers,
+      collect() {
+        this.set(value());
+      },
+    });
+  }
+}

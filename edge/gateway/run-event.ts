@@ -1,0 +1,159 @@
+import type { ClaimResponse } from "../../crds/claim-response.ts";
+import { describeError } from "../../crds/describe-error.ts";
+import type { Log } from "../../crds/log.ts";
+import type { Trigger } from "../../crds/trigger.ts";
+import type { Activity } from "../activity.ts";
+import { pairKey } from "../claims/claim-pair.ts";
+import type { ClaimServices } from "../claims/claim-services.ts";
+import { claimStep } from "../claims/claim-step.ts";
+import type { ClusterView } from "../cluster-view.ts";
+import { HttpError } from "../http-error.ts";
+import type { AdapterContext, IncomingEvent, Outcome } from "./adapter.ts";
+import { claimForEvent } from "./claim-for-event.ts";
+import { type Driver, DriverError, type DriverReply } from "./drivers/driver.ts";
+import { eventFailure } from "./event-failure.ts";
+import type { GatewayMetrics } from "./gateway-metrics.ts";
+import type { Guard } from "./guards/guard.ts";
+import { runGuards } from "./guards/run-guards.ts";
+import { isPodThere } from "./is-pod-there.ts";
+import { linkSignals } from "./link-signals.ts";
+import { releaseDestroyed } from "./release-destroyed.ts";
+import { resolveTenant } from "./resolve-tenant.ts";
+import type { TriggerEvents } from "./trigger-events.ts";
+import type { TriggerPayload } from "./trigger-payload.ts";
+import type { Turns } from "./turns.ts";
+import { untilPodChanges } from "./until-pod-changes.ts";
+
+/** What every event is run with. */
+export interface EventServices {
+  /** `waitLimitMs` is how long an event waits for its pod. */
+  readonly claims: ClaimServices & { readonly view: Pick<ClusterView, "pods"> };
+  readonly activity: Pick<Activity, "during">;
+  readonly turns: Turns;
+  readonly metrics: GatewayMetrics;
+  readonly events: TriggerEvents;
+  readonly log: Log;
+  /** Aborted when what is still in flight must end. */
+  readonly cut: AbortSignal;
+}
+
+/** What one trigger's events go through. */
+export interface EventPath {
+  readonly trigger: Trigger;
+  readonly guards: readonly Guard[];
+  readonly driver: Driver;
+  /** Reads the driver's token; undefined where it needs none. */
+  readonly readToken: (() => Promise<string>) | undefined;
+}
+
+/** Returns what takes a trigger's events through tenant, turn, guards, claim and driver (spec.md, section 4.7). */
+export function createEventRunner(path: EventPath, services: EventServices): AdapterContext["run"] {
+  const { trigger, guards, driver, readToken } = path;
+  const { spec } = trigger;
+  const { turns, metrics, events, log, claims } = services;
+  const { clock, view } = claims;
+  const name = trigger.metadata.name;
+
+  return async (event, options) => {
+    const arrivedAt = clock.now();
+    const seconds = (): number => Math.max(0, clock.now() - arrivedAt) / 1000;
+    const linked = linkSignals(options.signal, services.cut);
+    try {
+      const outcome = await run(event, { signal: linked.signal, onColdStart: options.onColdStart });
+      metrics.observe(spec.type, outcome.kind, seconds());
+      return outcome;
+    } catch (error) {
+      if (linked.signal.aborted) {
+        metrics.observe(spec.type, "aborted", seconds());
+        throw linked.signal.reason;
+      }
+      metrics.observe(spec.type, "failed", seconds());
+      const { status, message, detail } = eventFailure(error);
+      log.warn({ trigger: name, event: event.id, error: describeError(error) }, "event failed");
+      events.record(trigger, { type: "Warning", reason: "EventFailed", message: `an event got no answer: ${detail}` });
+      return { kind: "failed", message, status };
+    } finally {
+      linked.close();
+    }
+  };
+
+  async function run(
+    event: IncomingEvent,
+    options: { signal: AbortSignal; onColdStart: (() => void) | undefined },
+  ): Promise<Outcome> {
+    const { signal } = options;
+    const resolved = resolveTenant(spec.tenant, event.fields);
+    if ("problem" in resolved) {
+      events.record(trigger, {
+        type: "Warning",
+        reason: "EventRefused",
+        message: `an event was refused: ${resolved.problem}`,
+      });
+      return { kind: "refused", message: resolved.problem };
+    }
+    const { tenantId } = resolved;
+    const payload: TriggerPayload = {
+      id: event.id,
+      trigger: name,
+      source: spec.type,
+      tenantId,
+      ...(event.text !== undefined && { text: event.text }),
+      data: event.data,
+      receivedAt: event.receivedAt,
+    };
+    const leave = await turns.take(trigger.metadata.uid ?? name, signal);
+    try {
+      const verdict = await runGuards(guards, payload, { signal });
+      signal.throwIfAborted();
+      if (!verdict.allowed) {
+        events.record(trigger, { type: "Normal", reason: "EventDenied", message: "a guard denied an event" });
+        return { kind: "denied", message: verdict.message };
+      }
+      const reply = await exchange(payload, options);
+      return { kind: "answered", reply };
+    } finally {
+      leave();
+    }
+  }
+
+  async function exchange(
+    payload: TriggerPayload,
+    { signal, onColdStart }: { signal: AbortSignal; onColdStart: (() => void) | undefined },
+  ): Promise<DriverReply> {
+    const pair = { tenantId: payload.tenantId, workloadRef: spec.workloadRef };
+    if (claimStep(view.claims.store.by("pair", pairKey(pair)), new Set()).kind !== "answer") onColdStart?.();
+    const until = clock.now() + claims.waitLimitMs;
+    for (let drives = 0; ; ) {
+      await releaseDestroyed(pair, claims, signal);
+      const claimed = await claimForEvent(pair, { ...claims, waitLimitMs: Math.max(1, until - clock.now()) }, signal);
+      if (await isPodThere(claimed, claims, signal)) {
+        drives += 1;
+        try {
+          return await drive(payload, claimed, signal);
+        } catch (error) {
+          // The pod may have been lost between the claim and the driver.
+          const isWorthATry = error instanceof DriverError && error.nothingSent && drives === 1;
+          if (signal.aborted || !isWorthATry) throw error;
+        }
+      } else if (clock.now() >= until) {
+        throw new HttpError(503, `pod ${claimed.instanceId} of the claim is gone, and no other has come`);
+      }
+      log.info(
+        { trigger: name, event: payload.id, instance: claimed.instanceId },
+        "pod not reached, claiming once more",
+      );
+      await untilPodChanges({ ...pair, ...claimed }, claims, signal);
+    }
+  }
+
+  async function drive(payload: TriggerPayload, claimed: ClaimResponse, signal: AbortSignal): Promise<DriverReply> {
+    const { endpoint, instanceId } = claimed;
+    if (endpoint === undefined || instanceId === undefined) {
+      throw new HttpError(500, `the claim on workload "${spec.workloadRef}" is Active and shows no pod`);
+    }
+    return services.activity.during(instanceId, async () => {
+      const token = await readToken?.();
+      return driver({ payload, endpoint, options: spec.driverOptions, ...(token !== undefined && { token }), signal });
+    });
+  }
+}

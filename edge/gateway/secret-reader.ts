@@ -1,0 +1,157 @@
+import { isNotFound } from "../../crds/client/api-error.ts";
+import { secrets } from "../../crds/client/built-in-resources.ts";
+import type { Clock } from "../../crds/client/clock.ts";
+import type { ClusterClient } from "../../crds/client/cluster-client.ts";
+import { type Informer, startInformer } from "../../crds/client/informer.ts";
+import type { Secret } from "../../crds/kubernetes.ts";
+import type { Log } from "../../crds/log.ts";
+import type { SecretReference } from "../../crds/secret-reference.ts";
+import { createWatchContact, type WatchContact } from "../watch-contact.ts";
+
+/** A Secret's value is missing; the message says what to change, and never holds a value. */
+export class SecretError extends Error {
+  override readonly name = "SecretError";
+}
+
+/** Secrets as one trigger reads them. */
+export interface SecretReader {
+  /**
+   * Reads a value, and calls `onChange` whenever it is another one than was last read, or has gone or come back. Of several reads of a
+   * value, the last `onChange` is called.
+   *
+   * @throws SecretError where it is missing; ApiError, NetworkError where the cluster does not say
+   */
+  read(ref: SecretReference, options?: { onChange?: (() => void) | undefined; signal?: AbortSignal }): Promise<string>;
+  /** Ends the watches that nobody else needs. */
+  close(): void;
+}
+
+interface Followed {
+  readonly informer: Informer<Secret, never>;
+  readonly contact: WatchContact;
+  readonly stop: AbortController;
+  readonly listeners: Set<() => void>;
+  users: number;
+}
+
+const TIMEOUT_MS = 10_000;
+
+/**
+ * Returns what opens readers of Secrets, with a callback for any change of a value that was read: a Secret is read when it is needed, then followed by a watch of that one object, and answered
+ * from memory while the watch is in contact. The last reader that closes ends the watch.
+ */
+export function createSecretReaders(options: {
+  client: ClusterClient;
+  namespace: string;
+  clock: Clock;
+  log: Log;
+}): (onAnyChange: () => void) => SecretReader {
+  const { client, namespace, clock, log } = options;
+  const followed = new Map<string, Followed>();
+
+  function follow(name: string): Followed {
+    const known = followed.get(name);
+    if (known !== undefined) return known;
+    const stop = new AbortController();
+    const contact = createWatchContact(clock);
+    const listeners = new Set<() => void>();
+    const informer = startInformer<Secret>({
+      client,
+      resource: secrets,
+      namespace,
+      fieldSelector: `metadata.name=${name}`,
+      indexes: {},
+      onChange() {
+        for (const listener of [...listeners]) listener();
+      },
+      onState: contact.onState,
+      signal: stop.signal,
+      log,
+    });
+    // The trigger that needs the Secret is told by the reads themselves.
+    for (const promise of [informer.synced, informer.done]) {
+      promise.catch((error: unknown) => {
+        if (!stop.signal.aborted) log.warn({ secret: name, error }, "secret is not followed any longer");
+      });
+    }
+    const entry = { informer, contact, stop, listeners, users: 0 };
+    followed.set(name, entry);
+    return entry;
+  }
+
+  return (onAnyChange) => {
+    const mine = new Map<string, Followed>();
+    const ends = new Map<string, () => void>();
+    const callbacks = new Map<string, () => void>();
+    const lastRead = new Map<string, string | undefined>();
+    let closed = false;
+
+    function enter(name: string): Followed {
+      const known = mine.get(name);
+      if (known !== undefined) return known;
+      const entry = follow(name);
+      entry.users += 1;
+      mine.set(name, entry);
+      return entry;
+    }
+
+    function listen(ref: SecretReference, key: string): void {
+      if (closed || ends.has(key)) return;
+      const { informer, listeners } = enter(ref.name);
+      const listener = (): void => {
+        const now = valueUnder(informer.store.get(`${namespace}/${ref.name}`), ref.key);
+        if (now === lastRead.get(key)) return;
+        lastRead.set(key, now);
+        onAnyChange();
+        callbacks.get(key)?.();
+      };
+      listeners.add(listener);
+      ends.set(key, () => listeners.delete(listener));
+    }
+
+    async function current(name: string, signal: AbortSignal | undefined): Promise<Secret | undefined> {
+      const { informer, contact } = enter(name);
+      if (contact.inContact()) return informer.store.get(`${namespace}/${name}`);
+      try {
+        return await client.get(secrets, { namespace, name }, { signal, timeoutMs: TIMEOUT_MS });
+      } catch (error) {
+        if (isNotFound(error)) return undefined;
+        throw error;
+      }
+    }
+
+    return {
+      async read(ref, { onChange, signal } = {}) {
+        if (closed) throw new Error("Cannot read a Secret: the trigger is not served any longer");
+        const key = `${ref.name}/${ref.key}`;
+        const secret = await current(ref.name, signal);
+        const value = valueUnder(secret, ref.key);
+        lastRead.set(key, value);
+        if (onChange !== undefined) callbacks.set(key, onChange);
+        listen(ref, key);
+        if (value !== undefined) return value;
+        throw new SecretError(
+          secret === undefined
+            ? `Secret ${ref.name} does not exist; create it with the key ${ref.key}`
+            : `Secret ${ref.name} has no value under the key ${ref.key}; add it`,
+        );
+      },
+      close() {
+        closed = true;
+        for (const end of ends.values()) end();
+        for (const [name, entry] of mine) {
+          entry.users -= 1;
+          if (entry.users > 0) continue;
+          entry.stop.abort();
+          followed.delete(name);
+        }
+        mine.clear();
+      },
+    };
+  };
+}
+
+function valueUnder(secret: Secret | undefined, key: string): string | undefined {
+  const encoded = secret?.data !== undefined && Object.hasOwn(secret.data, key) ? secret.data[key] : undefined;
+  return encoded ? Buffer.from(encoded, "base64").toString("utf8") : undefined;
+}

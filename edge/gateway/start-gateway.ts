@@ -1,0 +1,217 @@
+import type { Registry } from "prom-client";
+import { createEventRecorder } from "../../crds/client/event-recorder.ts";
+import { triggers } from "../../crds/kinds.ts";
+import type { Log } from "../../crds/log.ts";
+import type { Trigger } from "../../crds/trigger.ts";
+import type { Activity } from "../activity.ts";
+import { HttpError } from "../http-error.ts";
+import { watchKind } from "../watch-kind.ts";
+import { within } from "../within.ts";
+import { createAdapterContext } from "./adapter-context.ts";
+import { createCronStart } from "./cron/start-cron.ts";
+import { createTimers } from "./cron/timers.ts";
+import { createGatewayMetrics } from "./gateway-metrics.ts";
+import { startMessenger } from "./messenger/start-messenger.ts";
+import { pathProblem } from "./reserved-paths.ts";
+import type { EventServices } from "./run-event.ts";
+import { createSecretReaders } from "./secret-reader.ts";
+import { superviseTriggers } from "./supervise-triggers.ts";
+import { createTriggerEvents } from "./trigger-events.ts";
+import type { TriggerLimits } from "./trigger-limits.ts";
+import { triggerProblem } from "./trigger-problem.ts";
+import { createTriggerStatus } from "./trigger-status.ts";
+import { createTurns } from "./turns.ts";
+import { createDeliveries } from "./webhook/deliveries.ts";
+import { createWebhookStart } from "./webhook/start-webhook.ts";
+import { createWebhookPaths, type WebhookPaths } from "./webhook/webhook-paths.ts";
+
+/** A running trigger gateway. */
+export interface Gateway {
+  /** Paths of webhooks, for the handler to look into before its routes. */
+  readonly webhooks: Pick<WebhookPaths, "find">;
+  /** Resolves when every trigger that is there is served or shows why not. */
+  readonly synced: Promise<void>;
+  /** Rejects where the view of the triggers can never be trusted again. */
+  readonly done: Promise<void>;
+  /** Whether it has looked at every trigger, and the watch is open. */
+  isReady(): boolean;
+  /** Stops polls and schedules, and lets their events finish for at most `graceMs`; webhooks go on. @returns whether all finished */
+  drain(options: { graceMs: number }): Promise<boolean>;
+  /** Ends everything that is left. */
+  close(): Promise<void>;
+}
+
+/** Deliveries that may be open for each that may be in flight: the others wait for their turn. */
+const OPEN_PER_PLACE = 4;
+/** For what was cut to notice it. */
+const CUT_MS = 2000;
+const COMPONENT = "tenancy-gateway";
+
+/** Watches the triggers, and runs one adapter for each that can be served (spec.md, section 4.7). */
+export function startGateway(options: {
+  /** `waitLimitMs` is that of the API's claim calls, which the gateway does not use. */
+  claims: EventServices["claims"];
+  activity: Pick<Activity, "during">;
+  limits: TriggerLimits;
+  localOnly: boolean;
+  /** Unique to this process. */
+  instance: string;
+  registry: Registry;
+  log: Log;
+}): Gateway {
+  const { activity, limits, localOnly, instance, registry, log } = options;
+  const { client, namespace, clock } = options.claims;
+  const claims: EventServices["claims"] = { ...options.claims, waitLimitMs: limits.claimWaitMs };
+  const watching = new AbortController();
+  const cut = new AbortController();
+  const turns = createTurns(limits);
+  const view = watchKind<Trigger, "path">({
+    client,
+    resource: triggers,
+    namespace,
+    indexes: { path: pathOf },
+    onChange({ object, previous }) {
+      supervisor.look(object.metadata.name);
+      // Whoever wants a path that is taken or freed by this.
+      const paths = new Set([pathOf(object), previous && pathOf(previous)]);
+      for (const path of paths) {
+        if (path === undefined) continue;
+        for (const rival of view.store.by("path", path)) supervisor.look(rival.metadata.name);
+      }
+    },
+    signal: watching.signal,
+    log,
+    clock,
+  });
+  const find = (name: string): Trigger | undefined => view.store.get(`${namespace}/${name}`);
+  const metrics = createGatewayMetrics(registry, {
+    inFlight: () => turns.inFlight,
+    waiting: () => turns.waiting,
+    triggers: () => countByPhase(view.store.values()),
+  });
+  const recorder = createEventRecorder({ client, namespace, component: COMPONENT, log });
+  const events = createTriggerEvents({ recorder, clock });
+  const openSecrets = createSecretReaders({ client, namespace, clock, log });
+  const paths = createWebhookPaths();
+  const timers = createTimers(clock);
+  const services = {
+    claims,
+    activity,
+    turns,
+    metrics,
+    events,
+    log,
+    cut: cut.signal,
+    instance,
+    leaseMs: limits.leaseMs,
+  };
+  let adapters = 0;
+
+  const supervisor = superviseTriggers({
+    find,
+    problemOf: (trigger) => triggerProblem(trigger, view.store.by("path", pathOf(trigger) ?? "")),
+    types: {
+      webhook: {
+        start: createWebhookStart({
+          paths,
+          deliveries: createDeliveries({ clock }),
+          metrics,
+          localOnly,
+          maxOpen: limits.perTrigger * OPEN_PER_PLACE,
+          maxOpenInAll: limits.inAll * OPEN_PER_PLACE,
+          cut: cut.signal,
+        }),
+        replacement: "overlap",
+      },
+      cron: {
+        start: createCronStart({
+          timers,
+          metrics,
+          events,
+          instance,
+          leaseMs: limits.leaseMs,
+          cut: cut.signal,
+        }),
+        replacement: "overlap",
+      },
+      messenger: { start: startMessenger, replacement: "succession" },
+    },
+    open({ trigger, signal, onSecretChange, report }) {
+      adapters += 1;
+      const secrets = openSecrets(onSecretChange);
+      const context = createAdapterContext({
+        trigger,
+        services,
+        number: adapters,
+        secrets,
+        report,
+        put: view.put,
+        signal,
+      });
+      return { context, close: secrets.close };
+    },
+    statusOf: (name) =>
+      createTriggerStatus({
+        client,
+        namespace,
+        name,
+        held: () => find(name),
+        put: view.put,
+        events,
+        clock,
+        log,
+        signal: watching.signal,
+      }),
+    clock,
+    log,
+  });
+
+  let isSettled = false;
+  const synced = view.synced.then(async () => {
+    await supervisor.settled();
+    isSettled = true;
+  });
+
+  return {
+    webhooks: {
+      find: (path) => paths.find(path) ?? (isSettled || pathProblem(path) !== undefined ? undefined : startingUp),
+    },
+    synced,
+    done: view.done,
+    isReady: () => isSettled && view.inContact(),
+    async drain({ graceMs }) {
+      const ended = supervisor.stop(["cron", "messenger"]);
+      const finished = await within(ended, graceMs);
+      if (finished) return true;
+      cut.abort(new Error("the gateway stops"));
+      await within(ended, CUT_MS);
+      return false;
+    },
+    async close() {
+      cut.abort(new Error("the gateway stops"));
+      await within(supervisor.stop(["webhook", "cron", "messenger"]), CUT_MS);
+      timers.close();
+      await within(recorder.flush(), CUT_MS);
+      watching.abort();
+      await view.done;
+    },
+  };
+}
+
+/** Until the first look is over, a path without a holder may get one in a moment. */
+async function startingUp(): Promise<never> {
+  throw new HttpError(503, "the triggers are not in view yet; try again shortly", { headers: { "retry-after": "1" } });
+}
+
+function pathOf({ spec }: Trigger): string | undefined {
+  return spec.type === "webhook" ? spec.config.path : undefined;
+}
+
+function countByPhase(all: Iterable<Trigger>): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const { status } of all) {
+    const phase = status?.phase ?? "none";
+    counts.set(phase, (counts.get(phase) ?? 0) + 1);
+  }
+  return counts;
+}

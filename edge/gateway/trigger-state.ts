@@ -1,0 +1,93 @@
+import { ApiError, isConflict } from "../../crds/client/api-error.ts";
+import type { ClusterClient } from "../../crds/client/cluster-client.ts";
+import { triggers } from "../../crds/kinds.ts";
+import type { Trigger } from "../../crds/trigger.ts";
+
+/** What a trigger's status holds for its adapter. */
+export interface TriggerState {
+  /** Reads it from the API server. @throws ApiError, NetworkError */
+  read(): Promise<Record<string, unknown>>;
+  /**
+   * Writes it, whole, on the condition that nobody else wrote it since it was read here.
+   *
+   * @throws ApiError 409 where somebody did, or made another trigger of that name; TypeError where it is larger than 64 KiB
+   */
+  write(state: Record<string, unknown>): Promise<void>;
+}
+
+const MAX_BYTES = 64 * 1024;
+/** How often other fields of the status may change under a write before it is given up. */
+const MAX_TRIES = 10;
+
+/** Opens the state of one trigger object. */
+export function createTriggerState(options: {
+  client: ClusterClient;
+  namespace: string;
+  trigger: Trigger;
+  /** Called with what each write made. */
+  onWritten?: (trigger: Trigger) => void;
+}): TriggerState {
+  const { client, namespace, onWritten } = options;
+  const { name, uid } = options.trigger.metadata;
+  let known: Trigger | undefined;
+
+  async function get(): Promise<Trigger> {
+    const found = await client.get(triggers, { namespace, name });
+    if (found.metadata.uid !== uid) throw changed();
+    return found;
+  }
+
+  function changed(): ApiError {
+    return new ApiError(`the state of trigger ${name} was changed by another`, { status: 409, reason: "Conflict" });
+  }
+
+  return {
+    async read() {
+      known = await get();
+      return stateOf(known);
+    },
+    async write(state) {
+      const bytes = Buffer.byteLength(JSON.stringify(state));
+      if (bytes > MAX_BYTES)
+        throw new TypeError(`Cannot write the state of trigger ${name}: ${bytes} bytes of ${MAX_BYTES}`);
+      let base = known ?? (await get());
+      for (let tries = 1; ; tries += 1) {
+        try {
+          known = await client.patch(
+            triggers,
+            { namespace, name },
+            { type: "json", subresource: "status", body: patchOf(base, state) },
+          );
+          onWritten?.(known);
+          return;
+        } catch (error) {
+          if (!isStale(error) || tries === MAX_TRIES) throw error;
+          const found = await get();
+          if (found.metadata.resourceVersion === base.metadata.resourceVersion) throw error;
+          // Another field than the state may have changed, which is no conflict of ours.
+          if (JSON.stringify(stateOf(found)) !== JSON.stringify(stateOf(base))) throw changed();
+          base = found;
+        }
+      }
+    },
+  };
+}
+
+/** Where the status has gone since, as with another object of the name, the patch fits nowhere, which is a 422. */
+function isStale(error: unknown): boolean {
+  return isConflict(error) || (error instanceof ApiError && error.status === 422);
+}
+
+function stateOf({ status }: Trigger): Record<string, unknown> {
+  return status?.state ?? {};
+}
+
+/** Replaces the state whole, which a merge patch could not; the resourceVersion in it is the precondition. */
+function patchOf({ metadata, status }: Trigger, state: Record<string, unknown>): object[] {
+  return [
+    { op: "replace", path: "/metadata/resourceVersion", value: metadata.resourceVersion },
+    status === undefined
+      ? { op: "add", path: "/status", value: { state } }
+      : { op: "add", path: "/status/state", value: state },
+  ];
+}

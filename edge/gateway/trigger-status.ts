@@ -1,0 +1,113 @@
+import { isNotFound } from "../../crds/client/api-error.ts";
+import { createBackoff } from "../../crds/client/backoff.ts";
+import type { Clock } from "../../crds/client/clock.ts";
+import type { ClusterClient } from "../../crds/client/cluster-client.ts";
+import { sleep } from "../../crds/client/sleep.ts";
+import { triggers } from "../../crds/kinds.ts";
+import type { Log } from "../../crds/log.ts";
+import type { Trigger, TriggerStatus } from "../../crds/trigger.ts";
+import type { TriggerEvents } from "./trigger-events.ts";
+
+/** The status of one trigger, as this process sees the trigger. */
+export interface TriggerStatusWriter {
+  /** Shows the trigger as served, or the trouble with it; written in the background, and only where it is not shown already. */
+  show(trigger: Trigger, trouble: string | undefined): void;
+  /** Looks at the trigger anew: shows trouble again that another process, which has none, took away. */
+  recheck(): void;
+}
+
+const MAX_DETAIL = 2048;
+
+/**
+ * Makes the writer of a trigger's `phase`, `detail` and `observedGeneration`.
+ *
+ * Where several processes serve a trigger and differ, trouble wins: a process that has none writes so once, when it starts or its trouble
+ * ends, and one that has trouble writes it again.
+ */
+export function createTriggerStatus(options: {
+  client: ClusterClient;
+  namespace: string;
+  name: string;
+  /** The trigger as last seen. */
+  held: () => Trigger | undefined;
+  /** Takes over what a write made. */
+  put: (trigger: Trigger) => void;
+  events: TriggerEvents;
+  clock: Clock;
+  log: Log;
+  signal: AbortSignal;
+}): TriggerStatusWriter {
+  const { client, namespace, name, held, put, events, clock, log, signal } = options;
+  let shown: { uid: string | undefined; generation: number | undefined; trouble: string | undefined } | undefined;
+  let dirty = false;
+  let writing = false;
+
+  function write(): void {
+    dirty = true;
+    if (writing) return;
+    writing = true;
+    run()
+      .catch((error: unknown) => {
+        if (!signal.aborted) log.error({ trigger: name, error }, "status of a trigger not written");
+      })
+      .finally(() => {
+        writing = false;
+        if (dirty && !signal.aborted) write();
+      });
+  }
+
+  async function run(): Promise<void> {
+    const backoff = createBackoff({ initialMs: 500, maxMs: 30_000 });
+    while (dirty) {
+      dirty = false;
+      const trigger = held();
+      if (shown === undefined || trigger === undefined || trigger.metadata.uid !== shown.uid) return;
+      const status = changes(trigger.status, wanted(shown));
+      if (status === undefined) continue;
+      try {
+        const body = { metadata: { uid: trigger.metadata.uid }, status };
+        put(await client.patch(triggers, { namespace, name }, { type: "merge", subresource: "status", body, signal }));
+      } catch (error) {
+        if (isNotFound(error)) return;
+        log.warn({ trigger: name, error }, "status of a trigger not written, it is tried again");
+        dirty = true;
+        await sleep(backoff.next(), { clock, signal });
+      }
+    }
+  }
+
+  return {
+    show(trigger, trouble) {
+      const { uid, generation } = trigger.metadata;
+      const detail = trouble === undefined || trouble === "" ? undefined : trouble.slice(0, MAX_DETAIL);
+      if (detail !== undefined && detail !== shown?.trouble) {
+        events.record(trigger, { type: "Warning", reason: "TriggerError", message: detail });
+      }
+      shown = { uid, generation, trouble: detail };
+      write();
+    },
+    recheck() {
+      const status = held()?.status;
+      const isHidden = status?.phase !== "Error" || (status.observedGeneration ?? 0) < (shown?.generation ?? 0);
+      if (shown?.trouble !== undefined && isHidden) write();
+    },
+  };
+}
+
+function wanted(shown: { generation: number | undefined; trouble: string | undefined }): TriggerStatus {
+  const { generation, trouble } = shown;
+  return {
+    phase: trouble === undefined ? "Active" : "Error",
+    ...(trouble !== undefined && { detail: trouble }),
+    ...(generation !== undefined && { observedGeneration: generation }),
+  };
+}
+
+/** The smallest merge patch; undefined where nothing differs. */
+function changes(status: TriggerStatus = {}, target: TriggerStatus): Record<string, unknown> | undefined {
+  const patch: Record<string, unknown> = {};
+  for (const field of ["phase", "detail", "observedGeneration"] as const) {
+    if (status[field] !== target[field]) patch[field] = target[field] ?? null;
+  }
+  return Object.keys(patch).length === 0 ? undefined : patch;
+}

@@ -1,0 +1,38 @@
+import type { ClaimResponse } from "../../crds/claim-response.ts";
+import { type ClaimPair, pairKey } from "../claims/claim-pair.ts";
+import type { ClaimServices } from "../claims/claim-services.ts";
+import type { ClusterView } from "../cluster-view.ts";
+import { startDeadline } from "../deadline.ts";
+
+/** What the kubelet and the operator take to notice a pod that is lost. */
+const NOTICED_MS = 5000;
+
+/**
+ * Waits until a claim shows another pod than the one that could not be reached, or that it has none; for at most 5 s, since a container
+ * may as well be there and refuse.
+ */
+export async function untilPodChanges(
+  claimed: ClaimPair & Pick<ClaimResponse, "instanceId" | "endpoint">,
+  services: Pick<ClaimServices, "clock" | "waiters"> & { view: Pick<ClusterView, "claims"> },
+  signal: AbortSignal,
+): Promise<void> {
+  const { view, waiters, clock } = services;
+  const deadline = startDeadline(NOTICED_MS, clock);
+  try {
+    while (!deadline.signal.aborted && !signal.aborted && isStill()) {
+      await waiters.next(claimed, [deadline.signal, signal]);
+    }
+  } finally {
+    deadline.close();
+  }
+
+  function isStill(): boolean {
+    const found = [...view.claims.store.by("pair", pairKey(claimed))];
+    return found.some(
+      ({ metadata, status }) =>
+        metadata.deletionTimestamp === undefined &&
+        status?.phase === "Active" &&
+        status.instanceId === claimed.instanceId,
+    );
+  }
+}

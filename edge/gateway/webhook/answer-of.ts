@@ -1,0 +1,33 @@
+import type { Outcome } from "../adapter.ts";
+import type { WebhookAnswer } from "./deliveries.ts";
+
+const MEDIA_TYPE = /^[\w!#$&^.+*-]+\/[\w!#$&^.+*-]+ *(?:;[\t\x20-\x7e]*)?$/;
+const encoder = new TextEncoder();
+
+/** What a webhook's sender is answered to what became of its delivery (design.md, section 5). */
+export function answerOf(outcome: Outcome): WebhookAnswer {
+  switch (outcome.kind) {
+    case "answered": {
+      const { status, contentType, body } = outcome.reply;
+      if (!Number.isInteger(status) || status < 200 || status > 599) {
+        return errorAnswer(502, "the container answered with a status that is none");
+      }
+      return { status, contentType: MEDIA_TYPE.test(contentType) ? contentType : "application/octet-stream", body };
+    }
+    case "denied":
+      return errorAnswer(403, outcome.message);
+    case "refused":
+      return errorAnswer(400, outcome.message);
+    case "failed": {
+      const status = outcome.status ?? 503;
+      return { ...errorAnswer(status, outcome.message), ...(status === 503 && { headers: { "retry-after": "5" } }) };
+    }
+    default:
+      return outcome satisfies never;
+  }
+}
+
+/** An answer of `{error}`. */
+export function errorAnswer(status: number, message: string): WebhookAnswer {
+  return { status, contentType: "application/json", body: encoder.encode(JSON.stringify({ error: message })) };
+}

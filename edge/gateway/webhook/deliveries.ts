@@ -1,0 +1,89 @@
+import type { Clock } from "../../../crds/client/clock.ts";
+
+/** What a webhook's sender is answered. */
+export interface WebhookAnswer {
+  readonly status: number;
+  readonly contentType: string;
+  readonly body: Uint8Array;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** Answers of deliveries that may come again. */
+export interface Deliveries {
+  /**
+   * Runs a delivery unless one of that key is in flight or was answered: then its answer is this one's too.
+   *
+   * @param key names the delivery for good
+   * @returns the answer, and whether it is that of an earlier delivery
+   */
+  once(key: string, run: () => Promise<WebhookAnswer>): Promise<{ answer: WebhookAnswer; repeated: boolean }>;
+  /** Bytes of the answers that are kept. */
+  readonly bytes: number;
+}
+
+interface Kept {
+  readonly answer: WebhookAnswer;
+  readonly bytes: number;
+  readonly until: number;
+}
+
+/** For an entry beside its body. */
+const OVERHEAD_BYTES = 512;
+
+/**
+ * Makes a memory of answered deliveries, bounded in bytes, count and age; the oldest go first. What failed (5xx) is not kept, for its
+ * sender sends it again to have it tried again.
+ */
+export function createDeliveries(options: {
+  clock: Clock;
+  /** @default 16 MiB */
+  maxBytes?: number;
+  /** @default 8192 */
+  maxCount?: number;
+  /** @default one hour */
+  maxAgeMs?: number;
+}): Deliveries {
+  const { clock, maxBytes = 16 * 1024 * 1024, maxCount = 8192, maxAgeMs = 3_600_000 } = options;
+  const inFlight = new Map<string, Promise<WebhookAnswer>>();
+  // In the order of their ends.
+  const kept = new Map<string, Kept>();
+  let bytes = 0;
+
+  function drop(key: string, { bytes: size }: Kept): void {
+    kept.delete(key);
+    bytes -= size;
+  }
+
+  function keep(key: string, answer: WebhookAnswer): void {
+    const size = OVERHEAD_BYTES + answer.body.byteLength;
+    if (answer.status >= 500 || size > maxBytes) return;
+    kept.set(key, { answer, bytes: size, until: clock.now() + maxAgeMs });
+    bytes += size;
+    for (const [oldest, entry] of kept) {
+      if (bytes <= maxBytes && kept.size <= maxCount && entry.until > clock.now()) break;
+      drop(oldest, entry);
+    }
+  }
+
+  return {
+    async once(key, run) {
+      const before = kept.get(key);
+      if (before !== undefined && before.until > clock.now()) return { answer: before.answer, repeated: true };
+      if (before !== undefined) drop(key, before);
+      const running = inFlight.get(key);
+      if (running !== undefined) return { answer: await running, repeated: true };
+      const started = run();
+      inFlight.set(key, started);
+      try {
+        const answer = await started;
+        keep(key, answer);
+        return { answer, repeated: false };
+      } finally {
+        inFlight.delete(key);
+      }
+    },
+    get bytes() {
+      return bytes;
+    },
+  };
+}

@@ -1,0 +1,152 @@
+import { createHash, randomUUID } from "node:crypto";
+import { onAbort } from "../../../crds/client/on-abort.ts";
+import { HttpError } from "../../http-error.ts";
+import { readBytes } from "../../read-bytes.ts";
+import type { RequestContext } from "../../request-context.ts";
+import type { AdapterContext, StartAdapter } from "../adapter.ts";
+import type { GatewayMetrics } from "../gateway-metrics.ts";
+import { answerOf, errorAnswer } from "./answer-of.ts";
+import type { Deliveries, WebhookAnswer } from "./deliveries.ts";
+import { deliveryId } from "./delivery-id.ts";
+import { parseDelivery } from "./parse-delivery.ts";
+import { refusePages } from "./refuse-pages.ts";
+import { respond } from "./respond.ts";
+import { parseSignature, verifySignature } from "./verify-signature.ts";
+import type { WebhookPaths } from "./webhook-paths.ts";
+
+/** What all webhooks work with. */
+export interface WebhookServices {
+  readonly paths: WebhookPaths;
+  readonly deliveries: Deliveries;
+  readonly metrics: Pick<GatewayMetrics, "count">;
+  /** Whether only this machine is answered where no secret tells senders apart. */
+  readonly localOnly: boolean;
+  /** Deliveries that a webhook may have open, in flight and waiting; more are answered 503. */
+  readonly maxOpen: number;
+  /** Deliveries that all webhooks may have open. */
+  readonly maxOpenInAll: number;
+  /** Aborted when what is still in flight must end. */
+  readonly cut: AbortSignal;
+}
+
+/**
+ * Returns what serves webhook triggers: POST on the configured path, on every replica (spec.md, section 4.7; design.md, section 5).
+ *
+ * A delivery that was taken is run to its end, also when its sender hangs up or the trigger is edited meanwhile.
+ */
+export function createWebhookStart(services: WebhookServices): StartAdapter {
+  let openInAll = 0;
+  return async (context) => {
+    const { trigger, signal } = context;
+    const { path, secretRef } = trigger.spec.config;
+    if (path === undefined) throw new Error("spec.config.path: a webhook trigger needs the path that it serves");
+    const open = new Set<Promise<Response>>();
+    if (secretRef !== undefined) await context.readSecret(secretRef, { onChange: () => void checkSecret(context) });
+    signal.throwIfAborted();
+    const release = services.paths.hold(path, async (request, requestContext) => {
+      if (request.method !== "POST")
+        throw new HttpError(405, "a webhook takes POST only", { headers: { allow: "POST" } });
+      if (open.size >= services.maxOpen || openInAll >= services.maxOpenInAll) {
+        services.metrics.count("webhook", "rejected");
+        throw new HttpError(503, "too many deliveries at once; try again later", { headers: { "retry-after": "5" } });
+      }
+      const answering = answer(request, requestContext, context, services);
+      open.add(answering);
+      openInAll += 1;
+      try {
+        return await answering;
+      } finally {
+        open.delete(answering);
+        openInAll -= 1;
+      }
+    });
+    return {
+      done: new Promise((resolve) => {
+        onAbort(signal, () => {
+          release();
+          void Promise.allSettled(open).then(() => resolve());
+        });
+      }),
+    };
+  };
+}
+
+/** Shows on the status that the secret is gone, or is there again. */
+async function checkSecret({ trigger, readSecret, report, log }: AdapterContext): Promise<void> {
+  const { secretRef } = trigger.spec.config;
+  if (secretRef === undefined) return;
+  try {
+    await readSecret(secretRef);
+    report(undefined);
+  } catch (error) {
+    log.warn({ error }, "secret of a webhook cannot be read");
+    report(`spec.config.secretRef: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}
+
+async function answer(
+  request: Request,
+  { mayBeSilent }: RequestContext,
+  context: AdapterContext,
+  services: WebhookServices,
+): Promise<Response> {
+  const { metrics, deliveries } = services;
+  let delivery: { data: unknown; body: Uint8Array };
+  try {
+    delivery = await receive(request, context, services);
+  } catch (error) {
+    metrics.count("webhook", error instanceof HttpError && error.status === 401 ? "unsigned" : "rejected");
+    throw error;
+  }
+  mayBeSilent?.();
+  const { metadata } = context.trigger;
+  const sent = deliveryId(request.headers);
+  const id = `${metadata.name}-${sent ?? randomUUID()}`;
+  const run = (): Promise<WebhookAnswer> => runDelivery({ id, data: delivery.data }, context, services);
+  if (sent === undefined) return respond(await run());
+  const key = createHash("sha256").update(`${metadata.uid}\n${sent}\n`).update(delivery.body).digest("base64");
+  const { answer: given, repeated } = await deliveries.once(key, run);
+  if (repeated) metrics.count("webhook", "repeated");
+  return respond(given);
+}
+
+/** Reads a delivery, and lets only those pass that may be run. @throws HttpError */
+async function receive(
+  request: Request,
+  context: AdapterContext,
+  { localOnly }: WebhookServices,
+): Promise<{ data: unknown; body: Uint8Array }> {
+  const { secretRef } = context.trigger.spec.config;
+  const signature = request.headers.get("x-hub-signature-256");
+  if (secretRef === undefined) refusePages(request, { localOnly });
+  else parseSignature(signature);
+  const body = await readBytes(request);
+  if (secretRef !== undefined) verifySignature({ signature, body, secret: await secretOf(context, secretRef) });
+  return { data: parseDelivery(body, request.headers.get("content-type")), body };
+}
+
+/** @throws HttpError 503: without the secret nobody can be told from a stranger */
+async function secretOf({ readSecret, log }: AdapterContext, ref: { name: string; key: string }): Promise<string> {
+  try {
+    return await readSecret(ref);
+  } catch (error) {
+    log.warn({ error }, "secret of a webhook cannot be read");
+    throw new HttpError(503, "deliveries cannot be verified at the moment; try again later", {
+      headers: { "retry-after": "5" },
+    });
+  }
+}
+
+async function runDelivery(
+  { id, data }: { id: string; data: unknown },
+  { clock, run }: AdapterContext,
+  { cut }: WebhookServices,
+): Promise<WebhookAnswer> {
+  const receivedAt = new Date(clock.now()).toISOString();
+  try {
+    return answerOf(await run({ id, fields: data, data, receivedAt }, { signal: cut }));
+  } catch (error) {
+    if (!cut.aborted) throw error;
+    return { ...errorAnswer(503, "the server stops; try again"), headers: { "retry-after": "1" } };
+  }
+}

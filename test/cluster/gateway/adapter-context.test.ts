@@ -1,0 +1,206 @@
+// @limit 300
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { type ApiError, isConflict, NetworkError } from "../../../crds/client/api-error.ts";
+import { leases, secrets } from "../../../crds/client/built-in-resources.ts";
+import { systemClock } from "../../../crds/client/clock.ts";
+import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
+import { holdLease } from "../../../crds/client/hold-lease.ts";
+import { triggers } from "../../../crds/kinds.ts";
+import type { Trigger } from "../../../crds/trigger.ts";
+import { createSecretReaders } from "../../../edge/gateway/secret-reader.ts";
+import { createTriggerState } from "../../../edge/gateway/trigger-state.ts";
+import { silentLog } from "../../unit/silent-log.ts";
+import { NAMESPACE } from "../tenancy.ts";
+import { type GatewayStage, startGatewayStage } from "./gateway-stage.ts";
+
+const test = suite("what adapters work with, on a real API server");
+let stage: GatewayStage;
+
+test.before(async () => {
+  stage = await startGatewayStage("gateway-context");
+});
+
+const failure = async (work: Promise<unknown>) =>
+  work.then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+
+function stateOf(trigger: Trigger, onWritten?: (trigger: Trigger) => void) {
+  const { client } = stage.tenancy;
+  return createTriggerState({ client, namespace: NAMESPACE, trigger, ...(onWritten !== undefined && { onWritten }) });
+}
+
+test("a state is written whole, and only where nobody else wrote it", async () => {
+  const trigger = await stage.createTrigger("state", { config: { path: "/hooks/state" } });
+  const [mine, other] = [stateOf(trigger), stateOf(trigger)];
+  assert.equal(await mine.read(), {});
+  assert.equal(await other.read(), {});
+  await mine.write({ a: 1, nested: { b: 2, c: 3 } });
+  assert.equal((await stage.statusOf("state")).state, { a: 1, nested: { b: 2, c: 3 } });
+  const lost = await failure(other.write({ a: 2 }));
+  assert.ok(isConflict(lost), String(lost));
+  await mine.write({ nested: { b: null, d: [] } });
+  assert.equal(await other.read(), { nested: { b: null, d: [] } }, "what is not in it is gone");
+  await other.write({ a: 3 });
+  assert.is(((await failure(mine.write({}))) as ApiError).status, 409);
+});
+
+test("another field of the status is no conflict", async () => {
+  const trigger = await stage.createTrigger("fields", { config: { path: "/hooks/fields" } });
+  const state = stateOf(trigger);
+  await state.read();
+  const body = { status: { phase: "Error", detail: "shown by another" } };
+  const ref = { namespace: NAMESPACE, name: "fields" };
+  await stage.tenancy.client.patch(triggers, ref, { type: "merge", subresource: "status", body });
+  await state.write({ a: 1 });
+  await stage.editTrigger("fields", { tenant: { static: "other" } });
+  await state.write({ a: 2 });
+  assert.equal(await stage.statusOf("fields"), { phase: "Error", detail: "shown by another", state: { a: 2 } });
+});
+
+test("a state that is too large is refused, and one of another trigger of the name is left alone", async () => {
+  const trigger = await stage.createTrigger("bounds", { config: { path: "/hooks/bounds" } });
+  const state = stateOf(trigger);
+  const fill = `${"ä".repeat(32 * 1024 - 6)}x`;
+  await state.write({ fill });
+  assert.match(String(await failure(state.write({ fill: `${fill}x` }))), /65537 bytes of 65536/);
+  await stage.deleteTrigger("bounds");
+  await stage.createTrigger("bounds", { config: { path: "/hooks/bounds" } });
+  assert.is(((await failure(state.write({ a: 1 }))) as ApiError).status, 409);
+  assert.is(((await failure(state.read())) as ApiError).status, 409);
+  assert.equal(await stage.statusOf("bounds"), {});
+});
+
+test("a Lease has one holder; work that ends, a clean stop and a death hand it on", async () => {
+  const { client } = stage.tenancy;
+  const log: string[] = [];
+  let cut = false;
+  const cutOff: ClusterClient = {
+    ...client,
+    replace: async (...parameters) => {
+      if (cut) throw new NetworkError("cut by the test", { requestWasSent: false });
+      return client.replace(...parameters);
+    },
+  };
+  const hold = (name: string, options: { client?: ClusterClient; until?: Promise<void>; leaseMs?: number } = {}) => {
+    const stop = new AbortController();
+    const { until = new Promise<void>(() => undefined) } = options;
+    const done = holdLease({
+      client: options.client ?? client,
+      namespace: NAMESPACE,
+      leaseName: "one",
+      identity: name,
+      leaseMs: options.leaseMs ?? 2000,
+      log: silentLog,
+      signal: stop.signal,
+      async hold({ signal }) {
+        log.push(`+${name}`);
+        const over = new Promise<void>((resolve) => {
+          for (const one of [signal, stop.signal]) one.addEventListener("abort", () => resolve());
+        });
+        await Promise.race([until, over]);
+        log.push(`-${name}`);
+      },
+    });
+    return { stop: () => stop.abort(), done };
+  };
+  let finish: () => void = () => undefined;
+  // A lease that outlives the test: only a hand-over lets the next one have it.
+  const first = hold("first", {
+    until: new Promise((resolve) => {
+      finish = resolve;
+    }),
+    leaseMs: 600_000,
+  });
+  await stage.tenancy.until("the first holds", () => log.length === 1);
+  const second = hold("second", { leaseMs: 600_000 });
+  finish();
+  await first.done;
+  await stage.tenancy.until("the second holds", () => log.length === 3);
+  second.stop();
+  await second.done;
+  assert.is((await client.get(leases, { namespace: NAMESPACE, name: "one" })).spec?.holderIdentity, "");
+  const third = hold("third", { client: cutOff });
+  await stage.tenancy.until("the third holds", () => log.at(-1) === "+third");
+  const fourth = hold("fourth");
+  cut = true;
+  const from = performance.now();
+  await stage.tenancy.until("the fourth holds", () => log.at(-1) === "+fourth");
+  console.log(
+    `note: a dead holder of a lease of 2 s was followed after ${((performance.now() - from) / 1000).toFixed(1)} s`,
+  );
+  assert.equal(log, ["+first", "-first", "+second", "-second", "+third", "-third", "+fourth"]);
+  for (const one of [third, fourth]) one.stop();
+  cut = false;
+  await Promise.all([third.done, fourth.done]);
+});
+
+test("work that throws gives the Lease back, and its error goes to whoever waits", async () => {
+  const { client } = stage.tenancy;
+  const error = new Error("the work failed");
+  const shared = { client, namespace: NAMESPACE, leaseName: "two", leaseMs: 600_000, log: silentLog };
+  const stop = new AbortController();
+  const held = holdLease({ ...shared, identity: "a", signal: stop.signal, hold: () => Promise.reject(error) });
+  assert.is(await failure(held), error);
+  let isHeld = false;
+  await holdLease({
+    ...shared,
+    identity: "b",
+    signal: stop.signal,
+    async hold() {
+      isHeld = true;
+    },
+  });
+  assert.ok(isHeld);
+});
+
+test("a Secret is read once, then followed while anybody reads it", async () => {
+  const { client } = stage.tenancy;
+  let gets = 0;
+  const counting: ClusterClient = {
+    ...client,
+    get: (...parameters) => {
+      gets += 1;
+      return client.get(...parameters);
+    },
+  };
+  const open = createSecretReaders({ client: counting, namespace: NAMESPACE, clock: systemClock, log: silentLog });
+  const changes: string[] = [];
+  const reader = open(() => void changes.push("any"));
+  const ref = { name: "followed", key: "k" };
+  assert.is(
+    ((await failure(reader.read(ref, { onChange: () => void changes.push("k") }))) as Error).message,
+    "Secret followed does not exist; create it with the key k",
+  );
+  await stage.writeSecret("followed", { other: "x" });
+  assert.is(
+    ((await failure(stage.tenancy.until("it is there", () => failureOrValue()))) as Error | undefined)?.message,
+    undefined,
+  );
+  async function failureOrValue(): Promise<boolean> {
+    return ((await failure(reader.read(ref))) as Error).message.includes("has no value under the key k");
+  }
+  await stage.writeSecret("followed", { other: "x", k: "one" });
+  await stage.tenancy.until("it has changed", () => changes.includes("k"));
+  assert.is(await reader.read(ref), "one");
+  const before = gets;
+  for (let count = 0; count < 100; count += 1) await reader.read(ref);
+  assert.is(gets, before);
+  changes.length = 0;
+  await stage.writeSecret("followed", { other: "y", k: "one" });
+  await stage.writeSecret("followed", { other: "y", k: "two" });
+  await stage.tenancy.until("it has changed again", () => changes.length > 0);
+  assert.equal(changes, ["any", "k"], "another key's change is none");
+  assert.is(await reader.read(ref), "two");
+  await client.delete(secrets, { namespace: NAMESPACE, name: "followed" });
+  await stage.tenancy.until("it has gone", () => changes.length > 2);
+  assert.match(String(await failure(reader.read(ref))), "does not exist");
+  reader.close();
+  assert.match(String(await failure(reader.read(ref))), "not served any longer");
+});
+
+test.after(() => stage?.stop());
+
+test.run();

@@ -1,0 +1,117 @@
+// @limit 600
+import type { ServerResponse } from "node:http";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { type EdgeProcess, type runtimes, startEdgeProcess } from "../../unit/edge/edge-process.ts";
+import { type GatewayStage, startGatewayStage } from "./gateway-stage.ts";
+
+const test = suite("cron on a real API server");
+let stage: GatewayStage;
+const running = new Map<EdgeProcess, string>();
+
+/** Starts an edge; its instance is the beginning of its request ids. */
+async function startEdge(runtime: keyof typeof runtimes): Promise<EdgeProcess> {
+  const edge = await startEdgeProcess(runtime, {
+    KUBECONFIG: stage.tenancy.cluster.kubeconfigPath,
+    TENANCY_LEASE_SECONDS: "3",
+  });
+  await stage.tenancy.until("the edge is ready", async () => (await fetch(`${edge.metricsUrl}/readyz`)).status === 200);
+  const id = (await fetch(`${edge.url}/api/v1/health`)).headers.get("x-request-id");
+  running.set(edge, id?.split("-")[0] ?? "");
+  return edge;
+}
+
+async function kill(edge: EdgeProcess, signal: "SIGTERM" | "SIGKILL"): Promise<number | string> {
+  running.delete(edge);
+  edge.child.kill(signal);
+  return edge.exited;
+}
+
+interface State {
+  last?: string;
+  running: Record<string, { by: string; beat: string }>;
+}
+
+async function stateOf(name: string): Promise<State> {
+  return (await stage.statusOf(name)).state as unknown as State;
+}
+
+/** Waits for longer than a condition does elsewhere: an occurrence is up to a minute away. */
+async function eventually<T>(what: string, find: () => T | undefined | false): Promise<T> {
+  for (let tries = 0; tries < 5000; tries += 1) {
+    const found = find();
+    if (found !== undefined && found !== false) return found;
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  throw new Error(`never so: ${what}`);
+}
+
+const held: { id: string; response: ServerResponse }[] = [];
+
+test.before(async () => {
+  stage = await startGatewayStage("gateway-cron");
+  stage.container.onPayload = ({ id, data }, response) => {
+    if ((data as { slow?: boolean }).slow) held.push({ id, response });
+    else response.end("ticked");
+  };
+});
+
+test("on two replicas each occurrence is run once; the runner killed in the middle, the other runs it again under the same id", async () => {
+  const edges = [await startEdge("bun"), await startEdge("node")];
+  await stage.createTrigger("quick", { type: "cron", config: { schedule: "* * * * *", payload: { n: 1 } } });
+  await stage.createTrigger("slow", { type: "cron", config: { schedule: "* * * * *", payload: { slow: true } } });
+  await stage.untilActive("quick");
+  await stage.untilActive("slow");
+  const first = await eventually("the slow occurrence runs", () => held[0]);
+  const occurrence = first.id.replace("slow-", "");
+  assert.match(occurrence, /^\d{4}-\d\d-\d\dT\d\d:\d\d:00\.000Z$/);
+  const runner = (await stateOf("slow")).running[occurrence]?.by ?? "";
+  const killed = edges.find((edge) => runner.startsWith(running.get(edge) ?? "?"));
+  assert.ok(killed, runner);
+  const before = held.length;
+  // It shows life for longer than the lease, so that nobody else takes the occurrence.
+  const beat = (await stateOf("slow")).running[occurrence]?.beat;
+  await stage.tenancy.until("a sign of life", async () => (await stateOf("slow")).running[occurrence]?.beat !== beat);
+  assert.is(held.length, before);
+  const from = performance.now();
+  await kill(killed, "SIGKILL");
+  const second = await eventually("the other runs it", () => held.slice(before).find(({ id }) => id === first.id));
+  console.log(
+    `note: a killed occurrence was run again after ${((performance.now() - from) / 1000).toFixed(1)} s, with a lease of 3 s`,
+  );
+  second.response.end("done");
+  await stage.tenancy.until("it is done", async () => (await stateOf("slow")).running[occurrence] === undefined);
+  const quick = stage.container.payloads.filter(({ trigger }) => trigger === "quick");
+  assert.is(new Set(quick.map(({ id }) => id)).size, quick.length, "no other occurrence was run twice");
+  assert.ok(quick.length >= 1);
+  assert.equal(quick[0]?.data, { n: 1 });
+  assert.is(quick[0]?.source, "cron");
+  await stage.deleteTrigger("slow");
+  for (const { response } of held.splice(0)) response.end();
+  for (const edge of [...running.keys()]) assert.is(await kill(edge, "SIGTERM"), 0, edge.lines.join("\n"));
+});
+
+test("an edge that was away fires the occurrence that it missed, late and once", async () => {
+  const last = (await stateOf("quick")).last ?? "";
+  await eventually("the next minute has come", () => Date.now() > Date.parse(last) + 61_000);
+  const before = stage.container.payloads.length;
+  const edge = await startEdge("deno");
+  await eventually("it is fired late", () => stage.container.payloads.length > before);
+  const payload = stage.container.payloads.at(-1);
+  assert.is(payload?.trigger, "quick");
+  assert.ok(Date.parse(payload?.id.replace("quick-", "") ?? "") > Date.parse(last), payload?.id);
+  await kill(edge, "SIGTERM");
+  const again = await startEdge("bun");
+  assert.is((await stateOf("quick")).last, payload?.id.replace("quick-", ""));
+  const ids = stage.container.payloads.filter(({ trigger }) => trigger === "quick").map(({ id }) => id);
+  assert.is(new Set(ids).size, ids.length);
+  await kill(again, "SIGTERM");
+  await stage.deleteTrigger("quick");
+});
+
+test.after(async () => {
+  for (const edge of running.keys()) edge.child.kill("SIGKILL");
+  await stage?.stop();
+});
+
+test.run();

@@ -1,0 +1,294 @@
+// @limit 600
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { triggers } from "../../../crds/kinds.ts";
+import { type EdgeProcess, type runtimes, startEdgeProcess } from "../../unit/edge/edge-process.ts";
+import { NAMESPACE } from "../tenancy.ts";
+import { deliver, type GatewayStage, startGatewayStage } from "./gateway-stage.ts";
+
+const test = suite("webhooks that change");
+let stage: GatewayStage;
+const running = new Set<EdgeProcess>();
+
+async function startEdge(
+  runtime: keyof typeof runtimes,
+  env: Record<string, string> = {},
+  options: { unready?: boolean } = {},
+): Promise<EdgeProcess> {
+  const edge = await startEdgeProcess(runtime, { KUBECONFIG: stage.tenancy.cluster.kubeconfigPath, ...env });
+  running.add(edge);
+  if (!options.unready) {
+    await stage.tenancy.until(
+      "the edge is ready",
+      async () => (await fetch(`${edge.metricsUrl}/readyz`)).status === 200,
+    );
+  }
+  return edge;
+}
+
+async function stopEdge(edge: EdgeProcess): Promise<number | string> {
+  running.delete(edge);
+  edge.child.kill("SIGTERM");
+  return edge.exited;
+}
+
+test.before(async () => {
+  stage = await startGatewayStage("gateway-changes");
+});
+
+test("two triggers on one path: the older has it, and the younger when the older goes", async () => {
+  const edge = await startEdge("bun");
+  await stage.createTrigger("first", { tenant: { static: "first" }, config: { path: "/hooks/shared" } });
+  await stage.untilActive("first");
+  // Of the same second, the name decides.
+  await stage.createTrigger("second", { tenant: { static: "second" }, config: { path: "/hooks/shared" } });
+  const { detail } = await stage.untilTrigger("second", ({ phase }) => phase === "Error");
+  assert.is(
+    detail,
+    "spec.config.path: /hooks/shared belongs to the older trigger first; choose another path, or delete that trigger",
+  );
+  const tenantAt = async (path: string) => JSON.parse((await deliver(`${edge.url}${path}`, {})).text).tenantId;
+  assert.is(await tenantAt("/hooks/shared"), "first");
+  const events = await stage.eventsOf("second");
+  assert.ok(events.some(({ reason, message }) => reason === "TriggerError" && message === detail));
+
+  await stage.editTrigger("first", { config: { path: "/hooks/first" } });
+  await stage.untilActive("second");
+  assert.is(await tenantAt("/hooks/shared"), "second");
+  assert.is(await tenantAt("/hooks/first"), "first");
+  assert.not((await stage.statusOf("second")).detail);
+  await stage.editTrigger("first", { config: { path: "/hooks/shared" } });
+  await stage.untilTrigger("second", ({ phase }) => phase === "Error");
+  assert.is(await tenantAt("/hooks/shared"), "first");
+  await stage.deleteTrigger("first");
+  await stage.untilActive("second");
+  assert.is(await tenantAt("/hooks/shared"), "second");
+  await stage.deleteTrigger("second");
+  await stage.tenancy.until(
+    "nobody has it",
+    async () => (await deliver(`${edge.url}/hooks/shared`, {})).status === 404,
+  );
+  await stopEdge(edge);
+});
+
+test("a bad trigger says what to change, and harms no other", async () => {
+  const edge = await startEdge("bun");
+  await stage.createTrigger("good", { config: { path: "/hooks/good" } });
+  const table: [name: string, spec: object, detail: RegExp][] = [
+    [
+      "reserved",
+      { config: { path: "/api/v1/health" } },
+      /^spec\.config\.path: \/api\/v1\/health is the edge's own, as is all below \/api/,
+    ],
+    ["root", { config: { path: "/" } }, /^spec\.config\.path: \/ is the edge's own/],
+    ["encoded", { config: { path: "/%64ocs" } }, /is the edge's own/],
+    ["dots", { config: { path: "/hooks/../x" } }, /is not in its normal form, which is \/x/],
+    [
+      "no-secret",
+      { config: { path: "/hooks/s", secretRef: { name: "none", key: "k" } } },
+      /^Secret none does not exist; create it with the key k/,
+    ],
+    [
+      "cron-pattern",
+      { type: "cron", config: { schedule: "61 * * * *" } },
+      /^spec\.config\.schedule: 61 \* \* \* \* in UTC cannot be read: Invalid value for minute/,
+    ],
+    ["cron-never", { type: "cron", config: { schedule: "0 0 31 2 *" } }, /never comes true/],
+    [
+      "cron-zone",
+      { type: "cron", config: { schedule: "0 0 * * *", timezone: "Mars/Olympus" } },
+      /^spec\.config\.timezone: must be an IANA name/,
+    ],
+    ["cron-fields", { type: "cron", config: { schedule: "@daily" } }, /must have five fields/],
+    ["bot", { type: "messenger", config: { botTokenSecretRef: { name: "none", key: "token" } } }, /none/],
+  ];
+  for (const [name, spec] of table) await stage.createTrigger(name, spec);
+  for (const [name, , detail] of table) {
+    const status = await stage.untilTrigger(name, ({ phase }) => phase === "Error");
+    assert.match(status.detail ?? "", detail, name);
+  }
+  await stage.untilActive("good");
+  assert.is((await deliver(`${edge.url}/hooks/good`, {})).status, 200);
+  assert.is((await fetch(`${edge.url}/api/v1/health`)).status, 200);
+  await stage.editTrigger("reserved", { config: { path: "/hooks/mended" } });
+  await stage.writeSecret("none", { k: "v", token: "" });
+  await stage.untilActive("reserved");
+  await stage.untilActive("no-secret");
+  await stopEdge(edge);
+  // A second edge finds nothing to write.
+  const versions = await versionsOf();
+  const again = await startEdge("node");
+  assert.is((await deliver(`${again.url}/hooks/good`, {})).status, 200);
+  const after = await versionsOf();
+  for (const name of ["good", "reserved", "root", "no-secret", "cron-pattern"])
+    assert.is(after.get(name), versions.get(name), name);
+  for (const [name] of table) await stage.deleteTrigger(name);
+  await stage.deleteTrigger("good");
+  await stopEdge(again);
+});
+
+test("a trigger edited under load: every delivery gets the old or the new, none is lost", async () => {
+  const edge = await startEdge("bun", { TENANCY_TRIGGER_EVENTS_IN_FLIGHT: "32" });
+  await stage.createTrigger("busy", { tenant: { static: "v0" }, config: { path: "/hooks/busy" } });
+  await stage.untilActive("busy");
+  stage.container.onPayload = ({ tenantId }, response) => setImmediate(() => response.end(tenantId));
+  const seen = new Map<string, number>();
+  let stopping = false;
+  const send = async (): Promise<void> => {
+    while (!stopping) {
+      const { status, text } = await deliver(`${edge.url}/hooks/busy`, {});
+      const key = status === 200 ? text : `${status} ${text}`;
+      seen.set(key, (seen.get(key) ?? 0) + 1);
+    }
+  };
+  const senders = Array.from({ length: 8 }, send);
+  const versions = ["v0"];
+  await stage.tenancy.until("v0 answers", () => seen.has("v0"));
+  for (let version = 1; version <= 10; version += 1) {
+    versions.push(`v${version}`);
+    await stage.editTrigger("busy", { tenant: { static: `v${version}` } });
+    await stage.tenancy.until(`v${version} answers`, () => seen.has(`v${version}`));
+  }
+  stopping = true;
+  await Promise.all(senders);
+  const total = [...seen.values()].reduce((sum, count) => sum + count);
+  console.log(`note: 10 edits under ${total} deliveries: ${JSON.stringify(Object.fromEntries(seen))}`);
+  assert.equal([...seen.keys()].sort(), versions.sort());
+  await stage.deleteTrigger("busy");
+  assert.is(await stopEdge(edge), 0);
+});
+
+test("a path edited under load: what was sent to either path is answered by it or is a 404, never a failure", async () => {
+  const edge = await startEdge("bun");
+  await stage.createTrigger("moving", { config: { path: "/hooks/x" } });
+  await stage.untilActive("moving");
+  stage.container.onPayload = (_, response) => setTimeout(() => response.end("done"), 20);
+  const seen = new Map<string, number>();
+  let stopping = false;
+  const send = async (path: string): Promise<void> => {
+    while (!stopping) {
+      const { status } = await deliver(`${edge.url}/hooks/${path}`, {});
+      seen.set(`${path} ${status}`, (seen.get(`${path} ${status}`) ?? 0) + 1);
+    }
+  };
+  const senders = ["x", "x", "y", "y"].map(send);
+  for (const path of ["y", "x", "y", "x"]) {
+    await stage.editTrigger("moving", { config: { path: `/hooks/${path}` } });
+    await stage.tenancy.until(
+      `${path} is served`,
+      async () => (await deliver(`${edge.url}/hooks/${path}`, {})).status === 200,
+    );
+  }
+  stopping = true;
+  await Promise.all(senders);
+  console.log(`note: 4 moves of a path: ${JSON.stringify(Object.fromEntries(seen))}`);
+  assert.equal([...seen.keys()].sort(), ["x 200", "x 404", "y 200", "y 404"]);
+  await stage.deleteTrigger("moving");
+  assert.is(await stopEdge(edge), 0);
+});
+
+test("an edge that stops answers what it has taken, and its successor serves from its first moment", async () => {
+  await stage.createTrigger("steady", { config: { path: "/hooks/steady" } });
+  const first = await startEdge("bun");
+  await stage.untilActive("steady");
+  const held: (() => void)[] = [];
+  stage.container.onPayload = (_, response) => void held.push(() => response.end("late"));
+  const sent = deliver(`${first.url}/hooks/steady`, {});
+  await stage.tenancy.until("the container has it", () => held.length === 1);
+  const stopped = stopEdge(first);
+  await stage.tenancy.until("it accepts nothing more", async () => {
+    try {
+      await fetch(`${first.url}/api/v1/health`);
+      return false;
+    } catch {
+      return true;
+    }
+  });
+  held[0]?.();
+  assert.equal([(await sent).status, (await sent).text], [200, "late"]);
+  assert.is(await stopped, 0, first.lines.join("\n"));
+
+  stage.container.onPayload = (_, response) => response.end("at once");
+  const second = await startEdge("bun", {}, { unready: true });
+  const seen: number[] = [];
+  while (seen.at(-1) !== 200 && seen.length < 10_000)
+    seen.push((await deliver(`${second.url}/hooks/steady`, {})).status);
+  assert.equal(
+    [...new Set(seen)].filter((status) => status !== 200 && status !== 503),
+    [],
+    "before the triggers are in view it is a 503, which is sent again, and never a 404",
+  );
+  await stopEdge(second);
+});
+
+test("a delivery whose sender hangs up is run to its end, and answered when it comes again", async () => {
+  const edge = await startEdge("bun");
+  const held: (() => void)[] = [];
+  stage.container.onPayload = (_, response) => void held.push(() => response.end("worked"));
+  const hangUp = new AbortController();
+  const headers = { "content-type": "application/json", "x-github-delivery": "slow" };
+  const url = `${edge.url}/hooks/steady`;
+  const first = fetch(url, { method: "POST", headers, body: "{}", signal: hangUp.signal }).catch(
+    (error: unknown) => error,
+  );
+  await stage.tenancy.until("the container has it", () => held.length === 1);
+  hangUp.abort();
+  assert.instance(await first, Error);
+  const again = deliver(url, "{}", { id: "slow" });
+  held[0]?.();
+  assert.equal([(await again).status, (await again).text], [200, "worked"]);
+  assert.is(held.length, 1);
+  await stopEdge(edge);
+});
+
+test("a delivery that meets an API server that is away waits for it", async () => {
+  const edge = await startEdge("bun", { TENANCY_TRIGGER_CLAIM_WAIT: "60" });
+  stage.container.onPayload = (_, response) => response.end("after all");
+  await stage.createTrigger("patient", { tenant: { from: "who" }, config: { path: "/hooks/patient" } });
+  await stage.untilActive("patient");
+  assert.is((await deliver(`${edge.url}/hooks/patient`, { who: "known" })).text, "after all");
+  await stage.tenancy.cluster.apiServer.stop();
+  const isReady = async () => (await fetch(`${edge.metricsUrl}/readyz`)).status === 200;
+  await stage.tenancy.until("the edge has noticed", async () => !(await isReady()));
+  const sent = ["known", "new"].map((who) => deliver(`${edge.url}/hooks/patient`, { who }));
+  await stage.tenancy.until("both wait", async () =>
+    /tenancy_gateway_events_in_flight 2/.test(await (await fetch(`${edge.metricsUrl}/metrics`)).text()),
+  );
+  await stage.tenancy.cluster.apiServer.start();
+  for (const { status, text } of await Promise.all(sent)) assert.equal([status, text], [200, "after all"]);
+  await stage.deleteTrigger("patient");
+  await stopEdge(edge);
+});
+
+test("each role alone serves its own and nothing else", async () => {
+  stage.container.onPayload = (_, response) => response.end("role");
+  const gateway = await startEdge("bun", { TENANCY_EDGE_ROLES: "gateway" });
+  assert.is((await deliver(`${gateway.url}/hooks/steady`, {})).text, "role");
+  assert.is((await fetch(`${gateway.url}/api/v1/triggers`)).status, 404);
+  assert.is((await fetch(`${gateway.url}/api/v1/health`)).status, 200);
+  await stopEdge(gateway);
+  const api = await startEdge("bun", { TENANCY_EDGE_ROLES: "api" });
+  assert.is((await deliver(`${api.url}/hooks/steady`, {})).status, 404);
+  assert.is((await fetch(`${api.url}/api/v1/triggers`)).status, 200);
+  await stage.createTrigger("unseen", { config: { path: "/hooks/unseen" } });
+  await stage.deleteTrigger("steady");
+  assert.equal(await stage.statusOf("unseen"), {});
+  await stopEdge(api);
+});
+
+async function versionsOf(): Promise<Map<string, string | undefined>> {
+  const { items } = await stage.tenancy.client.list(triggers, { namespace: NAMESPACE });
+  return new Map(items.map(({ metadata }) => [metadata.name, metadata.resourceVersion]));
+}
+
+test.after.each(async () => {
+  // Of a test that failed.
+  for (const edge of running) {
+    edge.child.kill("SIGKILL");
+    await edge.exited;
+  }
+  running.clear();
+});
+test.after(() => stage?.stop());
+
+test.run();

@@ -1,0 +1,77 @@
+// @runtimes node bun deno
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { createCors } from "../../../edge/cors.ts";
+import { createWebhookPaths } from "../../../edge/gateway/webhook/webhook-paths.ts";
+import { createHandler, type Exchange } from "../../../edge/handler.ts";
+import { HttpError } from "../../../edge/http-error.ts";
+import { jsonResponse } from "../../../edge/json-response.ts";
+import { silentLog } from "../silent-log.ts";
+
+const test = suite("webhooks in the handler");
+
+function stage() {
+  const webhooks = createWebhookPaths();
+  const exchanges: Exchange[] = [];
+  const handler = createHandler({
+    routes: [{ method: "GET", path: "/api/v1/secret", handle: () => jsonResponse({ ok: true }) }],
+    apiKey: "key",
+    cors: createCors(new Set(["*"])),
+    webhooks,
+    log: silentLog,
+    instance: "test",
+    onExchange: (exchange) => void exchanges.push(exchange),
+  });
+  const call = (target: string, headers: Record<string, string> = {}) => {
+    const [method = "GET", path = "/"] = target.split(" ");
+    return handler(new Request(`http://edge.test${path}`, { method, headers }));
+  };
+  return { webhooks, exchanges, call };
+}
+
+test("a webhook needs no API key; every other path still does", async () => {
+  const { webhooks, call, exchanges } = stage();
+  webhooks.hold("/hooks/a", async () => jsonResponse({ hook: true }));
+  assert.is((await call("POST /hooks/a")).status, 200);
+  assert.is((await call("POST /hooks/a?x=/y")).status, 200);
+  assert.is(exchanges.at(-1)?.route, "webhook");
+  for (const path of ["/hooks/a/", "/hooks", "/hooks/a/b", "/HOOKS/a", "/api/v1/secret"]) {
+    assert.is((await call(`POST ${path}`)).status, 401, path);
+  }
+});
+
+test("the API's leave for pages of other origins is none for webhooks", async () => {
+  const { webhooks, call } = stage();
+  webhooks.hold("/hooks/a", async ({ method }) => {
+    if (method !== "POST") throw new HttpError(405, "POST only", { headers: { allow: "POST" } });
+    return jsonResponse({});
+  });
+  const origin = "https://page.test";
+  const preflight = await call("OPTIONS /hooks/a", { origin, "access-control-request-method": "POST" });
+  assert.is(preflight.status, 405);
+  assert.is(preflight.headers.get("allow"), "POST");
+  for (const response of [preflight, await call("POST /hooks/a", { origin })]) {
+    for (const name of response.headers.keys()) assert.not(name.startsWith("access-control-"), name);
+    assert.is(response.headers.get("x-content-type-options"), "nosniff");
+  }
+});
+
+test("what a webhook throws is answered as everywhere, without internals", async () => {
+  const { webhooks, call } = stage();
+  webhooks.hold("/hooks/a", () => Promise.reject(new Error("10.0.0.1 refused")));
+  const response = await call("POST /hooks/a");
+  assert.is(response.status, 500);
+  assert.not.match(await response.text(), "10.0.0.1");
+});
+
+test("who holds a path last has it, and only its holder gives it up", async () => {
+  const { webhooks, call } = stage();
+  const releaseOld = webhooks.hold("/hooks/a", async () => new Response("old"));
+  const releaseNew = webhooks.hold("/hooks/a", async () => new Response("new"));
+  releaseOld();
+  assert.is(await (await call("POST /hooks/a")).text(), "new");
+  releaseNew();
+  assert.is((await call("POST /hooks/a")).status, 401);
+});
+
+test.run();

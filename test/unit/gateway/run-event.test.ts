@@ -1,0 +1,323 @@
+// @runtimes node bun deno
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import type { ClaimStatus } from "../../../crds/claim.ts";
+import { systemClock } from "../../../crds/client/clock.ts";
+import { annotation } from "../../../crds/labels.ts";
+import type { Trigger, TriggerSpec } from "../../../crds/trigger.ts";
+import type { IncomingEvent } from "../../../edge/gateway/adapter.ts";
+import { type Driver, type DriverCall, DriverError } from "../../../edge/gateway/drivers/driver.ts";
+import type { Guard } from "../../../edge/gateway/guards/guard.ts";
+import { createEventRunner } from "../../../edge/gateway/run-event.ts";
+import { createTurns } from "../../../edge/gateway/turns.ts";
+import { NAMESPACE, StandInCluster } from "../edge/stand-in-cluster.ts";
+import { silentLog } from "../silent-log.ts";
+
+const test = suite("createEventRunner");
+const event: IncomingEvent = { id: "e1", fields: { who: "a" }, data: { who: "a" }, receivedAt: "2026-01-01T00:00:00Z" };
+const never = new AbortController().signal;
+const reply = { status: 200, contentType: "text/plain", body: new Uint8Array(), text: "hi" };
+
+function active(port = 1): ClaimStatus {
+  return { phase: "Active", instanceId: `inst-${port}`, endpoint: { host: "10.0.0.1", port }, source: "cold" };
+}
+
+function stage(options: {
+  driver?: Driver;
+  guards?: Guard[];
+  spec?: Partial<TriggerSpec>;
+  readToken?: () => Promise<string>;
+  /** What the operator answers to a claim that was created. */
+  operator?: (cluster: StandInCluster) => void;
+  claimWaitMs?: number;
+}) {
+  const cluster = new StandInCluster();
+  cluster.addWorkload("app");
+  for (const pod of ["inst-1", "inst-2"]) cluster.addPod(pod, "Running", { podIP: "10.0.0.1" });
+  const calls: DriverCall[] = [];
+  const results: string[] = [];
+  const events: string[] = [];
+  const busy: string[] = [];
+  const cut = new AbortController();
+  const trigger: Trigger = {
+    metadata: { name: "t", uid: "u", namespace: NAMESPACE },
+    spec: { type: "webhook", workloadRef: "app", tenant: { from: "who" }, config: {}, ...options.spec },
+  };
+  const turns = createTurns({ perTrigger: 2, inAll: 3 });
+  const run = createEventRunner(
+    {
+      trigger,
+      guards: options.guards ?? [],
+      driver: async (call) => {
+        calls.push(call);
+        return options.driver?.(call) ?? reply;
+      },
+      readToken: options.readToken,
+    },
+    {
+      claims: {
+        client: cluster.client,
+        namespace: NAMESPACE,
+        view: cluster.view,
+        waiters: cluster.waiters,
+        clock: systemClock,
+        randomId: () => "attempt",
+        waitLimitMs: options.claimWaitMs ?? 5000,
+      },
+      activity: {
+        async during(pod, work) {
+          busy.push(`+${pod}`);
+          try {
+            return await work();
+          } finally {
+            busy.push(`-${pod}`);
+          }
+        },
+      },
+      turns,
+      metrics: { count: () => undefined, observe: (source, result) => void results.push(`${source} ${result}`) },
+      events: { record: (_, { reason, message }) => void events.push(`${reason}: ${message}`) },
+      log: silentLog,
+      cut: cut.signal,
+    },
+  );
+  const answer = (status: ClaimStatus) =>
+    cluster.onNext("create", () => setImmediate(() => cluster.setStatus("claim-a-app", status)));
+  return { cluster, run, calls, results, events, busy, cut, turns, answer };
+}
+
+test("an event goes through tenant, guards, claim and driver, and its answer comes back", async () => {
+  const order: string[] = [];
+  const guard =
+    (name: string): Guard =>
+    async () => {
+      order.push(name);
+      return { allowed: true };
+    };
+  const { run, calls, results, busy, answer, cluster } = stage({
+    guards: [guard("first"), guard("second")],
+    readToken: async () => "token",
+  });
+  answer(active());
+  let colds = 0;
+  const onColdStart = () => {
+    colds += 1;
+  };
+  const outcome = await run(event, { signal: never, onColdStart });
+  assert.equal(outcome, { kind: "answered", reply });
+  assert.equal(order, ["first", "second"]);
+  const [call] = calls;
+  assert.equal(call?.payload, {
+    id: "e1",
+    trigger: "t",
+    source: "webhook",
+    tenantId: "a",
+    data: { who: "a" },
+    receivedAt: event.receivedAt,
+  });
+  assert.equal(call?.endpoint, { host: "10.0.0.1", port: 1 });
+  assert.is(call?.token, "token");
+  assert.is(cluster.claim("claim-a-app").spec.resume, true);
+  assert.equal(busy, ["+inst-1", "-inst-1"]);
+  assert.equal(results, ["webhook answered"]);
+  assert.is(colds, 1);
+  await run(event, { signal: never, onColdStart });
+  assert.is(colds, 1, "the pod is there");
+});
+
+test("an event without a legal tenant is refused, before any guard", async () => {
+  let asked = 0;
+  const { run, results, events, cluster } = stage({
+    guards: [
+      async () => {
+        asked += 1;
+        return { allowed: true };
+      },
+    ],
+  });
+  const outcome = await run({ ...event, fields: { who: "a/b" } }, { signal: never });
+  assert.is(outcome.kind, "refused");
+  assert.is(asked, 0);
+  assert.equal(cluster.calls, []);
+  assert.equal(results, ["webhook refused"]);
+  assert.match(events[0] ?? "", /^EventRefused: an event was refused: the event's field who makes no tenant id/);
+});
+
+test("the first guard that denies ends it, and nothing is claimed", async () => {
+  const asked: string[] = [];
+  const guard =
+    (name: string, allowed: boolean): Guard =>
+    async () => {
+      asked.push(name);
+      return allowed ? { allowed } : { allowed, message: `${name} says no` };
+    };
+  const { run, cluster, events, turns } = stage({ guards: [guard("a", true), guard("b", false), guard("c", false)] });
+  assert.equal(await run(event, { signal: never }), { kind: "denied", message: "b says no" });
+  assert.equal(asked, ["a", "b"]);
+  assert.equal(cluster.calls, []);
+  assert.equal(events, ["EventDenied: a guard denied an event"]);
+  assert.is(turns.inFlight, 0);
+});
+
+test("a claim that fails tells the source nothing of the cluster, and the owner what it was", async () => {
+  for (const [status, expected, message] of [
+    [
+      { phase: "Error", reason: "ImagePullFailed", message: "registry.internal/x: no such host" },
+      502,
+      /could not be started/,
+    ],
+    [{ phase: "Error", reason: "WorkloadNotFound", message: "workload app is gone" }, 502, /could not be started/],
+    [{ phase: "Pending", message: "0/3 nodes" }, 504, /was not ready in time/],
+  ] as const) {
+    const { run, events, answer, results } = stage({ claimWaitMs: 300 });
+    answer(status);
+    const outcome = await run(event, { signal: never });
+    assert.is(outcome.kind, "failed");
+    if (outcome.kind !== "failed") return;
+    assert.is(outcome.status, expected);
+    assert.match(outcome.message, message);
+    assert.not.match(outcome.message, status.message);
+    assert.ok(events[0]?.includes(status.message), events[0]);
+    assert.equal(results, ["webhook failed"]);
+  }
+});
+
+test("a cluster that is away for a moment is waited for, within the limit", async () => {
+  const { cluster, run, answer } = stage({ claimWaitMs: 5000 });
+  cluster.inContact = false;
+  setTimeout(() => {
+    cluster.inContact = true;
+  }, 400);
+  answer(active());
+  assert.is((await run(event, { signal: never })).kind, "answered");
+
+  const away = stage({ claimWaitMs: 600 });
+  away.cluster.inContact = false;
+  const outcome = await away.run(event, { signal: never });
+  assert.equal(outcome, {
+    kind: "failed",
+    message: "this cannot be served at the moment; try again later",
+    status: 503,
+  });
+});
+
+test("a pod that is lost between claim and driver: one more claim where nothing was sent", async () => {
+  const lost: Driver = async ({ endpoint }) => {
+    if (endpoint.port === 1) throw new DriverError("refused", { nothingSent: true });
+    return { ...reply, text: String(endpoint.port) };
+  };
+  const { cluster, run, calls, busy } = stage({ driver: lost });
+  cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active(1) });
+  setTimeout(() => cluster.setStatus("claim-a-app", { phase: "Pending" }), 50);
+  setTimeout(() => cluster.setStatus("claim-a-app", active(2)), 150);
+  const outcome = await run(event, { signal: never });
+  assert.is(outcome.kind === "answered" && outcome.reply.text, "2");
+  assert.equal(
+    calls.map(({ payload }) => payload.id),
+    ["e1", "e1"],
+  );
+  assert.equal(busy, ["+inst-1", "-inst-1", "+inst-2", "-inst-2"]);
+});
+
+test("nothing is sent to an address that is not, or no longer, the claimed pod's", async () => {
+  for (const lose of [
+    (cluster: StandInCluster) => cluster.addPod("inst-1", "Running", { podIP: "10.0.0.99" }),
+    (cluster: StandInCluster) => cluster.addPod("inst-1", "Pending"),
+  ]) {
+    const { cluster, run, calls } = stage({});
+    lose(cluster);
+    cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active(1) });
+    setTimeout(() => cluster.setStatus("claim-a-app", active(2)), 2200);
+    const outcome = await run(event, { signal: never });
+    assert.is(outcome.kind, "answered");
+    assert.equal(
+      calls.map(({ endpoint }) => endpoint.port),
+      [2],
+    );
+  }
+});
+
+test("a claim whose pod was destroyed is released, and claimed anew", async () => {
+  const { cluster, run, calls } = stage({});
+  const claim = cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active(1) });
+  Object.assign(claim.metadata, { annotations: { [annotation.destroyed]: "inst-1" } });
+  cluster.onNext("delete", () => setImmediate(() => cluster.remove("claim-a-app")));
+  cluster.onNext("create", () => setImmediate(() => cluster.setStatus("claim-a-app", active(2))));
+  const outcome = await run(event, { signal: never });
+  assert.is(outcome.kind, "answered");
+  assert.equal(
+    calls.map(({ endpoint }) => endpoint.port),
+    [2],
+  );
+  assert.ok(cluster.verbs().includes("delete"));
+});
+
+test("an exchange that broke off after something was sent is not tried again", async () => {
+  for (const [error, status] of [
+    [new DriverError("reset", { nothingSent: false }), 502],
+    [
+      new DriverError("late", {
+        nothingSent: false,
+        cause: Object.assign(new Error("late"), { name: "TimeoutError" }),
+      }),
+      504,
+    ],
+  ] as const) {
+    const { cluster, run, calls } = stage({ driver: () => Promise.reject(error) });
+    cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active() });
+    const outcome = await run(event, { signal: never });
+    assert.is(outcome.kind === "failed" && outcome.status, status);
+    assert.is(calls.length, 1);
+  }
+});
+
+test("the driver's token that is missing fails the event, and its name reaches the owner only", async () => {
+  const { cluster, run, events } = stage({ readToken: () => Promise.reject(new Error("Secret s does not exist")) });
+  cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active() });
+  const outcome = await run(event, { signal: never });
+  assert.is(outcome.kind, "failed");
+  assert.not.match(JSON.stringify(outcome), "Secret s");
+  assert.match(events[0] ?? "", /Secret s does not exist/);
+});
+
+test("an abort ends it wherever it is, with its reason", async () => {
+  for (const where of ["turn", "guard", "claim", "driver", "cut"]) {
+    const untilAborted = (signal: AbortSignal) =>
+      new Promise<never>((_, reject) => signal.addEventListener("abort", () => reject(new Error("ended"))));
+    const { cluster, run, cut, turns, results } = stage({
+      ...(where === "guard" && { guards: [(_, { signal }) => untilAborted(signal)] }),
+      driver: ({ signal }) => untilAborted(signal),
+    });
+    if (where !== "claim") cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active() });
+    const leaves = where === "turn" ? [await turns.take("u", never), await turns.take("u", never)] : [];
+    const abort = new AbortController();
+    const reason = new Error(`aborted in ${where}`);
+    setTimeout(() => (where === "cut" ? cut : abort).abort(reason), 30);
+    const thrown = await run(event, { signal: abort.signal }).catch((error: unknown) => error);
+    assert.is(thrown, reason);
+    assert.equal(results, ["webhook aborted"]);
+    for (const leave of leaves) leave();
+    assert.is(turns.inFlight + turns.waiting, 0);
+    assert.is(cluster.waiters.size, 0);
+  }
+});
+
+test("events beyond the bound wait for their turn", async () => {
+  let running = 0;
+  let most = 0;
+  const { cluster, run } = stage({
+    async driver() {
+      running += 1;
+      most = Math.max(most, running);
+      await new Promise((resolve) => setTimeout(resolve, 5));
+      running -= 1;
+      return reply;
+    },
+  });
+  cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active() });
+  const outcomes = await Promise.all(Array.from({ length: 20 }, () => run(event, { signal: never })));
+  assert.ok(outcomes.every(({ kind }) => kind === "answered"));
+  assert.is(most, 2);
+});
+
+test.run();

@@ -1,0 +1,252 @@
+// @runtimes node bun deno
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import type { Trigger } from "../../../crds/trigger.ts";
+import type { AdapterContext } from "../../../edge/gateway/adapter.ts";
+import { type ServedType, superviseTriggers } from "../../../edge/gateway/supervise-triggers.ts";
+import { silentLog } from "../silent-log.ts";
+import { movingClock, turns } from "./moving-clock.ts";
+
+const test = suite("superviseTriggers");
+
+interface Started {
+  name: string;
+  path: string | undefined;
+  context: AdapterContext;
+  finish(error?: Error): void;
+  changeSecret(): void;
+  isClosed: boolean;
+}
+
+/** Supervises triggers whose adapters a test ends by hand: webhooks overlap, messengers follow each other. */
+function stage() {
+  const clock = movingClock("2026-01-01T00:00:00Z");
+  const triggers = new Map<string, Trigger>();
+  const started: Started[] = [];
+  const shown: string[] = [];
+  const failures = new Map<string, Error>();
+  const extras = new Map<AdapterContext, { changeSecret: () => void; close: () => void }>();
+  const closed = new Set<AdapterContext>();
+  const type = (replacement: ServedType["replacement"]): ServedType => ({
+    replacement,
+    async start(context) {
+      const { name } = context.trigger.metadata;
+      await turns();
+      const failure = failures.get(name);
+      if (failure !== undefined) throw failure;
+      let finish: (error?: Error) => void = () => undefined;
+      const done = new Promise<void>((resolve, reject) => {
+        finish = (error) => (error === undefined ? resolve() : reject(error));
+      });
+      started.push({
+        name,
+        path: context.trigger.spec.config.path,
+        context,
+        finish,
+        changeSecret: () => extras.get(context)?.changeSecret(),
+        get isClosed() {
+          return closed.has(context);
+        },
+      });
+      return { done };
+    },
+  });
+  const secretChanges: (() => void)[] = [];
+  const supervisor = superviseTriggers({
+    find: (name) => triggers.get(name),
+    problemOf: ({ spec }) => (spec.config.path === "/bad" ? "the path is bad" : undefined),
+    types: { webhook: type("overlap"), cron: type("overlap"), messenger: type("succession") },
+    open({ trigger, signal, onSecretChange, report }) {
+      const context = { trigger, signal, report, log: silentLog, clock } as unknown as AdapterContext;
+      extras.set(context, { changeSecret: onSecretChange, close: () => undefined });
+      secretChanges.push(onSecretChange);
+      return { context, close: () => void closed.add(context) };
+    },
+    statusOf: (name) => ({
+      show: (_, trouble) => void shown.push(`${name}: ${trouble ?? "Active"}`),
+      recheck: () => undefined,
+    }),
+    clock,
+    log: silentLog,
+  });
+  const put = (name: string, path: string, kind: "webhook" | "messenger" = "webhook", uid = name) => {
+    triggers.set(name, {
+      metadata: { name, uid, namespace: "tenancy" },
+      spec: { type: kind, workloadRef: "app", tenant: { static: "a" }, config: { path } },
+    });
+    supervisor.look(name);
+  };
+  const remove = (name: string) => {
+    triggers.delete(name);
+    supervisor.look(name);
+  };
+  const served = () =>
+    started.filter(({ context }) => !context.signal.aborted).map(({ name, path }) => `${name}${path}`);
+  return { clock, supervisor, started, shown, failures, secretChanges, put, remove, served };
+}
+
+test("triggers are served, edited and stopped without touching the others", async () => {
+  const { supervisor, put, remove, served, started, shown } = stage();
+  put("a", "/1");
+  put("b", "/1");
+  await supervisor.settled();
+  assert.equal(served(), ["a/1", "b/1"]);
+  put("a", "/2");
+  await supervisor.settled();
+  assert.equal(served(), ["b/1", "a/2"]);
+  remove("b");
+  await supervisor.settled();
+  assert.equal(served(), ["a/2"]);
+  assert.is(started.length, 3);
+  assert.equal(shown, ["a: Active", "b: Active", "a: Active"]);
+});
+
+test("a look without a change does nothing, and many at once come to the last state", async () => {
+  const { supervisor, put, served, started } = stage();
+  put("a", "/1");
+  await supervisor.settled();
+  supervisor.look("a");
+  supervisor.look("a");
+  await supervisor.settled();
+  assert.is(started.length, 1);
+  for (let count = 2; count < 20; count += 1) put("a", `/${count}`);
+  await supervisor.settled();
+  assert.equal(served(), ["a/19"]);
+  assert.ok(started.length <= 3, String(started.length));
+});
+
+test("an edited webhook's new adapter serves before the old one stops", async () => {
+  const { supervisor, put, started } = stage();
+  put("a", "/1");
+  await supervisor.settled();
+  const [old] = started;
+  let startedBefore = 0;
+  old?.context.signal.addEventListener("abort", () => {
+    startedBefore = started.length;
+  });
+  put("a", "/2");
+  await supervisor.settled();
+  assert.is(startedBefore, 2);
+  assert.not(old?.isClosed, "what it reads stays until it has ended");
+  old?.finish();
+  await turns();
+  assert.ok(old?.isClosed);
+});
+
+test("an edited messenger's new adapter starts only when nothing of the old one runs", async () => {
+  const { supervisor, put, started } = stage();
+  put("a", "/1", "messenger");
+  await supervisor.settled();
+  put("a", "/2", "messenger");
+  await turns();
+  await turns();
+  assert.ok(started[0]?.context.signal.aborted);
+  assert.is(started.length, 1);
+  started[0]?.finish();
+  await supervisor.settled();
+  assert.is(started.length, 2);
+});
+
+test("another trigger of the same name is another trigger", async () => {
+  const { supervisor, put, served, started } = stage();
+  put("a", "/1", "webhook", "first");
+  await supervisor.settled();
+  put("a", "/1", "webhook", "second");
+  await supervisor.settled();
+  assert.is(started.length, 2);
+  assert.equal(served(), ["a/1"]);
+});
+
+test("a trigger with a problem shows it, is not served, and harms no other", async () => {
+  const { supervisor, put, served, shown } = stage();
+  put("a", "/1");
+  put("b", "/bad");
+  await supervisor.settled();
+  assert.equal(served(), ["a/1"]);
+  put("a", "/bad");
+  await supervisor.settled();
+  assert.equal(served(), []);
+  put("b", "/2");
+  await supervisor.settled();
+  assert.equal(served(), ["b/2"]);
+  assert.equal(shown, ["b: the path is bad", "a: Active", "a: the path is bad", "b: Active"]);
+});
+
+test("what cannot be started is tried again, later and later, and at once when its Secret changes", async () => {
+  const { clock, supervisor, put, served, shown, failures, secretChanges, started } = stage();
+  failures.set("a", new Error("Secret s does not exist"));
+  put("a", "/1");
+  put("b", "/1");
+  await supervisor.settled();
+  assert.equal(served(), ["b/1"]);
+  assert.equal(shown, ["a: Secret s does not exist", "b: Active"]);
+  const before = secretChanges.length;
+  await clock.pass(10 * 60_000);
+  const tries = secretChanges.length - before;
+  assert.ok(tries >= 5 && tries <= 30, String(tries));
+  failures.clear();
+  secretChanges.at(-1)?.();
+  await supervisor.settled();
+  assert.equal(served(), ["b/1", "a/1"]);
+  assert.is(clock.pending(), 0);
+  assert.is(started.length, 2);
+});
+
+test("an edit whose new adapter cannot be started ends the old one, which nobody wants any longer", async () => {
+  const { supervisor, put, served, failures, shown } = stage();
+  put("a", "/1");
+  await supervisor.settled();
+  failures.set("a", new Error("no"));
+  put("a", "/2");
+  await supervisor.settled();
+  assert.equal(served(), []);
+  assert.is(shown.at(-1), "a: no");
+});
+
+test("an adapter that ends by itself is started again, and says so meanwhile", async () => {
+  const { clock, supervisor, put, served, started, shown } = stage();
+  put("a", "/1");
+  await supervisor.settled();
+  started[0]?.finish(new Error("it broke"));
+  await turns();
+  assert.equal(served(), []);
+  assert.is(shown.at(-1), "a: the adapter stopped and is started again: it broke");
+  await clock.pass(2000);
+  await supervisor.settled();
+  assert.equal(served(), ["a/1"]);
+  assert.is(shown.at(-1), "a: Active");
+});
+
+test("what an adapter reports is shown, until it is stopped", async () => {
+  const { supervisor, put, remove, started, shown } = stage();
+  put("a", "/1");
+  await supervisor.settled();
+  started[0]?.context.report("the bot is blocked");
+  started[0]?.context.report(undefined);
+  remove("a");
+  await supervisor.settled();
+  started[0]?.context.report("too late");
+  assert.equal(shown, ["a: Active", "a: the bot is blocked", "a: Active"]);
+});
+
+test("a stop waits for what it stops, and for nothing else", async () => {
+  const { supervisor, put, served, started } = stage();
+  put("hook", "/1");
+  put("bot", "/1", "messenger");
+  await supervisor.settled();
+  let stopped = false;
+  const stopping = supervisor.stop(["messenger", "cron"]).then(() => {
+    stopped = true;
+  });
+  await turns();
+  assert.equal(served(), ["hook/1"]);
+  assert.not(stopped);
+  started.find(({ name }) => name === "bot")?.finish();
+  await stopping;
+  put("later", "/1", "messenger");
+  put("hook", "/2");
+  await supervisor.settled();
+  assert.equal(served(), ["hook/2"]);
+});
+
+test.run();
