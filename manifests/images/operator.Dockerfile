@@ -1,0 +1,13 @@
+# docker build -f manifests/images/operator.Dockerfile -t tenancy-operator:dev .
+FROM node:20-slim AS build
+WORKDIR /build
+COPY package.json package-lock.json ./
+RUN npm ci
+COPY crds crds
+COPY operator operator
+RUN node_modules/.bin/bun build --target=node operator/main.ts --outfile dist/operator.mjs
+
+FROM node:20-slim
+COPY --from=build /build/dist/operator.mjs /app/operator.mjs
+USER 65532:65532
+ENTRYPOINT ["node", "/app/operator.mjs"]

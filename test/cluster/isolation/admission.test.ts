@@ -1,0 +1,431 @@
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { ApiError } from "../../../crds/client/api-error.ts";
+import { configMaps, namespaces, pods } from "../../../crds/client/built-in-resources.ts";
+import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
+import type { Pod } from "../../../crds/kubernetes.ts";
+import { annotation, label } from "../../../crds/labels.ts";
+import { TOOLS_CONTAINER } from "../../../operator/snapshots/pod-tools.ts";
+import { findBinaries } from "../../../scripts/cluster/binaries.ts";
+import { versionAtLeast } from "../../../scripts/cluster/kubernetes/version-at-least.ts";
+import { CONTROL_PLANE_PROGRAMS } from "../../../scripts/cluster/programs.ts";
+import { eventually } from "../rest/rest-edge.ts";
+import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
+import { type AccountClient, accountClient } from "./account-client.ts";
+import { kubectlFor, validation } from "./kubectl.ts";
+import { fullPod, renderedPods } from "./rendered-pods.ts";
+import { withValues } from "./with-values.ts";
+import { writeOverlay } from "./write-overlay.ts";
+
+const test = suite("admission");
+let tenancy: Tenancy;
+let operator: AccountClient;
+let api: AccountClient;
+
+/** As anybody who may make pods would make one: not the operator's, and not hardened more than it must be. */
+const otherPod: Pod = {
+  metadata: { name: "other", namespace: NAMESPACE },
+  spec: { containers: [{ name: "c", image: "simulated/hello:1" }] },
+};
+const restricted = "restricted-check";
+const baseline = "baseline-check";
+
+test.before(async () => {
+  tenancy = await startTenancy("admission");
+  const { cluster, client } = tenancy;
+  const kubectl = await kubectlFor(cluster.kubeconfigPath);
+  // Pod Security off, so that whatever is refused is refused by the policies.
+  const overlay = await writeOverlay({ components: ["split-edge", "admission", "net-admin"] });
+  await kubectl("apply", "-k", overlay.path);
+  await overlay.remove();
+  for (const [name, level] of [
+    [restricted, "restricted"],
+    [baseline, "baseline"],
+  ] as const) {
+    const labels = { "pod-security.kubernetes.io/enforce": level };
+    await client.create(namespaces, { metadata: { name, labels } });
+  }
+  const shared = { cluster, kubectl, namespace: NAMESPACE };
+  operator = await accountClient({ ...shared, account: "tenancy-operator" });
+  api = await accountClient({ ...shared, account: "tenancy-api" });
+  // The API server takes new policies up within seconds.
+  const helper = withValues(otherPod, { "metadata.name": "tenancy-snapshots" });
+  const instance = withValues(otherPod, { "metadata.labels": { [label.managed]: "true" } });
+  for (const [policy, by, pod] of [
+    ["tenancy-pods", client, withValues(otherPod, { "spec.hostPID": true })],
+    ["tenancy-managed-pods", operator, instance],
+    ["tenancy-pod-identity", client, fullPod("inst-x")],
+    ["tenancy-snapshots-volume", client, helper],
+  ] as const) {
+    await eventually(async () => (await refusal(by, pod))?.includes(`'${policy}'`) ?? false);
+  }
+  await eventually(async () => (await execRefusal(api, "tenancy-operator-x")).includes("'tenancy-exec'"));
+});
+
+/** Why a pod is refused; undefined where it is not. Nothing is created. */
+async function refusal(client: ClusterClient, pod: Pod): Promise<string | undefined> {
+  return reasonOf(client.create(pods, pod, { dryRun: true }));
+}
+
+async function reasonOf(call: Promise<unknown>): Promise<string | undefined> {
+  try {
+    await call;
+    return undefined;
+  } catch (error) {
+    if (error instanceof ApiError) return error.message;
+    throw error;
+  }
+}
+
+async function execRefusal(client: ClusterClient, pod: string): Promise<string> {
+  const path = `/api/v1/namespaces/${NAMESPACE}/pods/${pod}/exec?command=true&stdout=true`;
+  return (await reasonOf(client.request({ method: "POST", path }))) ?? "";
+}
+
+test.after(async () => {
+  operator?.close();
+  api?.close();
+  await tenancy?.stop();
+});
+
+test("every pod that the operator makes is taken by the policies", async () => {
+  for (const { what, pod } of renderedPods) assert.is(await refusal(operator, pod), undefined, what);
+});
+
+test("every pod that the operator makes passes Pod Security baseline, and restricted as documented", async () => {
+  for (const { what, pod, restricted: passes } of renderedPods) {
+    assert.is(await refusal(tenancy.client, withValues(pod, { "metadata.namespace": baseline })), undefined, what);
+    const refused = await refusal(tenancy.client, withValues(pod, { "metadata.namespace": restricted }));
+    console.log(`note: restricted ${refused === undefined ? "takes" : "refuses"} ${what}`);
+    assert.is(refused === undefined, passes, `${what}: ${refused}`);
+  }
+});
+
+test("operator and edge pass restricted, and the policies take them", async () => {
+  const kubectl = await kubectlFor(tenancy.cluster.kubeconfigPath);
+  const deployments = JSON.parse(await kubectl("-n", NAMESPACE, "get", "deployments", "-o", "json")) as {
+    items: { metadata: { name: string }; spec: { template: Pod } }[];
+  };
+  assert.is(deployments.items.length, 3);
+  for (const { metadata, spec } of deployments.items) {
+    for (const namespace of [NAMESPACE, restricted]) {
+      const pod = withValues(spec.template, { "metadata.name": `${metadata.name}-x`, "metadata.namespace": namespace });
+      assert.is(await refusal(tenancy.client, pod), undefined, metadata.name);
+    }
+  }
+});
+
+/** One setting wrong each: what, the values, and what the refusal names. */
+const managedWrongs: readonly [what: string, values: Record<string, unknown>, says: string][] = [
+  [
+    "a container keeps its capabilities",
+    { "spec.containers.0.securityContext.capabilities": undefined },
+    "capabilities.drop",
+  ],
+  [
+    "a container drops another",
+    { "spec.containers.0.securityContext.capabilities.drop": ["NET_RAW"] },
+    "capabilities.drop",
+  ],
+  [
+    "an init container keeps its capabilities",
+    { "spec.initContainers.0.securityContext.capabilities": undefined },
+    "capabilities.drop",
+  ],
+  ["a container adds one", { "spec.containers.0.securityContext.capabilities.add": ["CHOWN"] }, "capabilities.add"],
+  [
+    "privilege escalation is not ruled out",
+    { "spec.containers.0.securityContext.allowPrivilegeEscalation": undefined },
+    "allowPrivilegeEscalation",
+  ],
+  [
+    "privilege escalation is allowed",
+    { "spec.containers.0.securityContext.allowPrivilegeEscalation": true },
+    "allowPrivilegeEscalation",
+  ],
+  [
+    "an init container may escalate",
+    { "spec.initContainers.0.securityContext.allowPrivilegeEscalation": undefined },
+    "allowPrivilegeEscalation",
+  ],
+  ["no security context at all", { "spec.containers.0.securityContext": undefined }, "capabilities.drop"],
+  ["no seccomp profile", { "spec.securityContext": undefined }, "seccompProfile"],
+  [
+    "seccomp off for one container",
+    { "spec.containers.0.securityContext.seccompProfile": { type: "Unconfined" } },
+    "seccompProfile",
+  ],
+  ["the token is mounted", { "spec.automountServiceAccountToken": true }, "automountServiceAccountToken"],
+  ["the token is not ruled out", { "spec.automountServiceAccountToken": undefined }, "automountServiceAccountToken"],
+  ["the operator's account", { "spec.serviceAccountName": "tenancy-operator" }, "serviceAccountName"],
+  ["service links", { "spec.enableServiceLinks": true }, "enableServiceLinks"],
+  ["service links by default", { "spec.enableServiceLinks": undefined }, "enableServiceLinks"],
+  ["one view of all processes", { "spec.shareProcessNamespace": true }, "shareProcessNamespace"],
+  ["no limits", { "spec.containers.0.resources": undefined }, "resources.limits"],
+  ["no memory limit", { "spec.containers.0.resources": { limits: { cpu: "1" } } }, "resources.limits"],
+  ["no cpu limit", { "spec.containers.0.resources": { limits: { memory: "64Mi" } } }, "resources.limits"],
+  ["an init container without limits", { "spec.initContainers.0.resources": undefined }, "resources.limits"],
+  ["a volume claim", { "spec.volumes.9": { name: "v", persistentVolumeClaim: { claimName: "c" } } }, "spec.volumes"],
+  [
+    "the archives",
+    { "spec.volumes.9": { name: "v", persistentVolumeClaim: { claimName: "tenancy-snapshots" } } },
+    "spec.volumes",
+  ],
+  [
+    "another kind of volume",
+    { "spec.volumes.9": { name: "v", nfs: { server: "10.0.0.1", path: "/" } } },
+    "spec.volumes",
+  ],
+  [
+    "a token by volume",
+    {
+      "spec.serviceAccountName": "default",
+      "spec.volumes.9": { name: "v", projected: { sources: [{ serviceAccountToken: { path: "t" } }] } },
+    },
+    "spec.volumes",
+  ],
+  ["a folder of the node", { "spec.volumes.9": { name: "v", hostPath: { path: "/" } } }, "hostPath|spec.volumes"],
+  ["the node's network", { "spec.hostNetwork": true }, "hostNetwork"],
+  ["the node's processes", { "spec.hostPID": true }, "hostPID"],
+  ["the node's shared memory", { "spec.hostIPC": true }, "hostIPC"],
+  ["a port of the node", { "spec.containers.0.ports.0.hostPort": 8080 }, "hostPort"],
+  [
+    "privileged",
+    {
+      "spec.containers.0.securityContext.privileged": true,
+      "spec.containers.0.securityContext.allowPrivilegeEscalation": undefined,
+    },
+    "privileged|allowPrivilegeEscalation",
+  ],
+];
+
+for (const [what, values, says] of managedWrongs) {
+  test(`an instance is refused: ${what}`, async () => {
+    const pod = fullPod("inst-wrong");
+    const volumes = pod.spec.volumes ?? [];
+    const placed = Object.fromEntries(
+      Object.entries(values).map(([path, value]) => [path.replace("volumes.9", `volumes.${volumes.length}`), value]),
+    );
+    const refused = (await refusal(operator, withValues(pod, placed))) ?? "taken";
+    assert.match(refused, new RegExp(`denied request: [^:]*(${says})`), refused);
+  });
+}
+
+const otherWrongs: readonly [what: string, values: Record<string, unknown>, says: string][] = [
+  ["the node's network", { "spec.hostNetwork": true }, "hostNetwork"],
+  ["the node's processes", { "spec.hostPID": true }, "hostPID"],
+  ["the node's shared memory", { "spec.hostIPC": true }, "hostIPC"],
+  ["a port of the node", { "spec.containers.0.ports": [{ containerPort: 1, hostPort: 1 }] }, "hostPort"],
+  ["a folder of the node", { "spec.volumes": [{ name: "v", hostPath: { path: "/" } }] }, "hostPath"],
+  ["privileged", { "spec.containers.0.securityContext": { privileged: true } }, "privileged"],
+  [
+    "a capability",
+    { "spec.containers.0.securityContext": { capabilities: { add: ["SYS_ADMIN"] } } },
+    "capabilities.add",
+  ],
+  [
+    "/proc as it is",
+    { "spec.containers.0.securityContext": { procMount: "Unmasked" }, "spec.hostUsers": false },
+    "procMount",
+  ],
+  ["a sysctl", { "spec.securityContext": { sysctls: [{ name: "kernel.shm_rmid_forced", value: "0" }] } }, "sysctls"],
+  ["seccomp off for the pod", { "spec.securityContext": { seccompProfile: { type: "Unconfined" } } }, "seccompProfile"],
+  [
+    "seccomp off for a container",
+    { "spec.containers.0.securityContext": { seccompProfile: { type: "Unconfined" } } },
+    "seccompProfile",
+  ],
+  [
+    "AppArmor off",
+    { "spec.containers.0.securityContext": { appArmorProfile: { type: "Unconfined" } } },
+    "appArmorProfile",
+  ],
+  ["an SELinux type", { "spec.securityContext": { seLinuxOptions: { type: "spc_t" } } }, "seLinuxOptions"],
+  [
+    "NET_ADMIN under our name, in no instance",
+    { "spec.initContainers": [netAdmin("tenancy-redirect")] },
+    "capabilities.add",
+  ],
+];
+
+for (const [what, values, says] of otherWrongs) {
+  test(`another pod is refused: ${what}`, async () => {
+    const refused = await refusal(tenancy.client, withValues(otherPod, values));
+    assert.match(refused ?? "taken", new RegExp(`'tenancy-pods' .* denied request: [^:]*(${says})`));
+  });
+}
+
+test("another pod without any of that is taken", async () => {
+  assert.is(await refusal(tenancy.client, otherPod), undefined);
+});
+
+function netAdmin(name: string, securityContext: object = {}): object {
+  return {
+    name,
+    image: "simulated/hello:1",
+    resources: { limits: { cpu: "1", memory: "64Mi" } },
+    securityContext: {
+      allowPrivilegeEscalation: false,
+      capabilities: { drop: ["ALL"], add: ["NET_ADMIN"] },
+      ...securityContext,
+    },
+  };
+}
+
+test("NET_ADMIN is for our init containers alone, by name, without any other capability, and never for one that stays", async () => {
+  const withFirst = (container: object) => withValues(fullPod("inst-redirect"), { "spec.initContainers.0": container });
+  assert.is(await refusal(operator, withFirst(netAdmin("tenancy-redirect"))), undefined);
+  for (const [what, container] of [
+    ["another name", netAdmin("redirect")],
+    ["the tools, which unpack what tenants saved", netAdmin(TOOLS_CONTAINER)],
+    [
+      "two capabilities",
+      netAdmin("tenancy-redirect", { capabilities: { drop: ["ALL"], add: ["NET_ADMIN", "SYS_ADMIN"] } }),
+    ],
+    ["another capability", netAdmin("tenancy-redirect", { capabilities: { drop: ["ALL"], add: ["SYS_ADMIN"] } })],
+    ["one that stays", { ...netAdmin("tenancy-redirect"), restartPolicy: "Always" }],
+  ] as const) {
+    assert.match(
+      (await refusal(operator, withFirst(container))) ?? "taken",
+      /denied request: [^:]*capabilities\.add/,
+      what,
+    );
+  }
+  const asWorkload = withValues(fullPod("inst-redirect"), { "spec.containers.0": netAdmin("tenancy-redirect") });
+  assert.match((await refusal(operator, asWorkload)) ?? "taken", /denied request: [^:]*capabilities\.add/);
+});
+
+test("Pod Security baseline takes no container with NET_ADMIN", async () => {
+  const pod = withValues(fullPod("inst-redirect"), { "spec.initContainers.0": netAdmin("tenancy-redirect") });
+  const refused = await refusal(tenancy.client, withValues(pod, { "metadata.namespace": baseline }));
+  assert.match(refused ?? "taken", /violates PodSecurity "baseline.*NET_ADMIN/);
+});
+
+test("the names of these init containers are a parameter", async () => {
+  const pod = withValues(fullPod("inst-redirect"), { "spec.initContainers.0": netAdmin("our-redirect") });
+  assert.match((await refusal(operator, pod)) ?? "taken", /capabilities\.add/);
+  const reference = { namespace: NAMESPACE, name: "tenancy-admission" };
+  const body = { data: { "net-admin-init-containers": "tenancy-redirect,our-redirect" } };
+  await tenancy.client.patch(configMaps, reference, { type: "merge", body });
+  await eventually(async () => (await refusal(operator, pod)) === undefined);
+});
+
+test("only the operator makes an instance", async () => {
+  assert.match(
+    (await refusal(tenancy.client, fullPod("inst-theirs"))) ?? "taken",
+    /metadata\.labels: only the operator/,
+  );
+  const annotated = withValues(otherPod, { "metadata.annotations": { [annotation.claimUid]: "stolen" } });
+  assert.match((await refusal(tenancy.client, annotated)) ?? "taken", /metadata\.annotations: only the operator/);
+});
+
+test("nobody but the operator changes whose an instance is or what it runs; the edge marks its use", async () => {
+  const reference = { namespace: NAMESPACE, name: "inst-alice" };
+  await operator.create(pods, fullPod(reference.name));
+  const change = (client: ClusterClient, body: object, subresource?: "status") =>
+    reasonOf(client.patch(pods, reference, { type: "merge", body, ...(subresource && { subresource }) }));
+  const labels = (values: object) => ({ metadata: { labels: values } });
+  const annotations = (values: object) => ({ metadata: { annotations: values } });
+
+  for (const client of [api, tenancy.client]) {
+    for (const body of [
+      labels({ [label.managed]: null }),
+      labels({ [label.managed]: "false" }),
+      labels({ [label.tenant]: null }),
+      labels({ [label.tenant]: "mallory" }),
+      labels({ [label.workload]: "other" }),
+      labels({ [label.pool]: "mine" }),
+    ]) {
+      assert.match(
+        (await change(client, body)) ?? "taken",
+        /metadata\.labels: only the operator/,
+        JSON.stringify(body),
+      );
+    }
+    for (const body of [
+      annotations({ [annotation.claimUid]: "stolen" }),
+      annotations({ [annotation.overlayDirs]: null }),
+    ]) {
+      assert.match((await change(client, body)) ?? "taken", /metadata\.annotations: only the operator/);
+    }
+    const image = [{ op: "replace", path: "/spec/containers/0/image", value: "theirs:1" }];
+    const replaced = await reasonOf(client.patch(pods, reference, { type: "json", body: image }));
+    assert.match(replaced ?? "taken", /spec: only the operator/);
+    assert.is(await change(client, annotations({ [annotation.lastActivity]: new Date().toISOString() })), undefined);
+  }
+  const byStatus = await change(tenancy.client, labels({ [label.tenant]: "mallory" }), "status");
+  assert.match(byStatus ?? "taken", /metadata\.labels: only the operator/);
+  assert.is(await change(tenancy.client, annotations({ note: "mine" })), undefined);
+  assert.is(await change(operator, labels({ [label.tenant]: "bob" })), undefined);
+});
+
+test("a container that is put beside a running instance is hardened too", async () => {
+  const reference = { namespace: NAMESPACE, name: "inst-debugged" };
+  await operator.create(pods, fullPod(reference.name));
+  const add = (securityContext: object) =>
+    reasonOf(
+      tenancy.client.request({
+        method: "PATCH",
+        path: `/api/v1/namespaces/${NAMESPACE}/pods/${reference.name}/ephemeralcontainers`,
+        contentType: "application/strategic-merge-patch+json",
+        body: JSON.stringify({
+          spec: { ephemeralContainers: [{ name: "debug", image: "busybox:1", securityContext }] },
+        }),
+      }),
+    );
+  assert.match((await add({})) ?? "taken", /denied request: [^:]*capabilities\.drop/);
+  assert.match((await add({ privileged: true })) ?? "taken", /denied request: [^:]*(privileged|capabilities\.drop)/);
+  assert.is(await add({ allowPrivilegeEscalation: false, capabilities: { drop: ["ALL"] } }), undefined);
+});
+
+test("the archives are mounted by the operator's helper pod alone", async () => {
+  const helper = renderedPods.find(({ pod }) => pod.metadata.name === "tenancy-snapshots")?.pod;
+  assert.ok(helper);
+  assert.is(await refusal(operator, helper), undefined);
+  assert.match(
+    (await refusal(tenancy.client, helper)) ?? "taken",
+    /holds the files of all tenants; only the pod tenancy-snapshots/,
+  );
+  const renamed = withValues(helper, { "metadata.name": "reader" });
+  for (const client of [operator, tenancy.client])
+    assert.match(
+      (await refusal(client, renamed)) ?? "taken",
+      /holds the files of all tenants; only the pod tenancy-snapshots/,
+    );
+  const impostor = withValues(otherPod, { "metadata.name": "tenancy-snapshots" });
+  assert.match((await refusal(tenancy.client, impostor)) ?? "taken", /sends the files of all tenants to the pod/);
+});
+
+test("accounts of the namespace exec into instances and the helper pod, never into operator or edge", async () => {
+  for (const client of [operator, api]) {
+    for (const pod of ["tenancy-operator-5d-x", "tenancy-edge-5d-x", "other"])
+      assert.match(await execRefusal(client, pod), /may exec into instances and tenancy-snapshots, not into/);
+    for (const pod of ["inst-none", "tenancy-snapshots"]) assert.match(await execRefusal(client, pod), /not found/);
+  }
+  assert.match(await execRefusal(tenancy.client, "tenancy-operator-5d-x"), /not found/);
+});
+
+test("another namespace is not held to any of it", async () => {
+  const pod = withValues(fullPod("inst-else"), { "metadata.namespace": baseline, "spec.enableServiceLinks": true });
+  assert.is(await refusal(tenancy.client, pod), undefined);
+});
+
+test("without its parameters everything is refused", async () => {
+  const reference = { namespace: NAMESPACE, name: "tenancy-admission" };
+  await tenancy.client.delete(configMaps, reference);
+  await eventually(async () => (await refusal(operator, fullPod("inst-late"))) !== undefined);
+});
+
+const older = suite("admission on a server before 1.30");
+
+older("the overlay is refused, and says which kind the server does not know", async () => {
+  tenancy = await startTenancy("admission");
+  const kubectl = await kubectlFor(tenancy.cluster.kubeconfigPath);
+  const reason = await kubectl("apply", "-k", "manifests/overlays/with-admission", validation(version)).catch(String);
+  assert.match(reason, 'no matches for kind "ValidatingAdmissionPolicy"');
+});
+older.after(() => tenancy?.stop());
+
+const { version } = await findBinaries({ need: CONTROL_PLANE_PROGRAMS });
+if (versionAtLeast(version, "1.30")) test.run();
+else older.run();

@@ -1,0 +1,97 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { findBinaries } from "../../../scripts/cluster/binaries.ts";
+import { type ControlPlane, startControlPlane } from "../../../scripts/cluster/control-plane.ts";
+import { versionAtLeast } from "../../../scripts/cluster/kubernetes/version-at-least.ts";
+import { CONTROL_PLANE_PROGRAMS } from "../../../scripts/cluster/programs.ts";
+import { KUBERNETES_VERSION } from "../../../scripts/cluster/sources/kubernetes-version.ts";
+import { kubectlFor, type RunKubectl, validation } from "./kubectl.ts";
+import { writeOverlay } from "./write-overlay.ts";
+
+const test = suite("manifests on a real API server");
+const root = new URL("../../..", import.meta.url).pathname;
+const binaries = await findBinaries({ need: CONTROL_PLANE_PROGRAMS });
+const { version } = binaries;
+let cluster: ControlPlane;
+let kubectl: RunKubectl;
+
+interface Listed {
+  items: { kind: string; metadata: Record<"name" | "uid" | "generation" | "resourceVersion", string> }[];
+}
+
+test.before(async () => {
+  cluster = await startControlPlane({
+    name: `test-manifests-${process.pid}`,
+    binaries,
+  });
+  kubectl = await kubectlFor(cluster.kubeconfigPath);
+  // A dry run puts nothing into a namespace that is not there.
+  await kubectl("create", "namespace", "tenancy");
+});
+test.after(() => cluster?.stop());
+
+async function checkTree(tree: string): Promise<void> {
+  await kubectl("apply", "-k", tree, validation(version), "--dry-run=server");
+  await kubectl("apply", "-k", tree, validation(version));
+  const before = await versions(tree);
+  await kubectl("apply", "-k", tree, validation(version));
+  assert.equal(await versions(tree), before);
+}
+
+/** What an apply that changes anything changes. */
+async function versions(tree: string): Promise<string[]> {
+  const { items } = JSON.parse(await kubectl("get", "-k", tree, "-o", "json")) as Listed;
+  return items.map(({ kind, metadata }) => {
+    const { name, uid, generation, resourceVersion } = metadata;
+    return `${kind} ${name} ${uid} ${generation ?? resourceVersion}`;
+  });
+}
+
+if (versionAtLeast(version, "1.21")) {
+  for (const tree of ["manifests/base", "manifests/overlays/split-edge"])
+    test(`${tree} is taken with every field known, and applied again it changes nothing`, () => checkTree(tree));
+} else {
+  test("a server before 1.21 takes all but the disruption budgets", async () => {
+    const tree = await writeOverlay({ components: ["split-edge"], without: ["PodDisruptionBudget"] });
+    await checkTree(tree.path);
+    await tree.remove();
+    const reason = await kubectl("apply", "-k", "manifests/base", validation(version)).catch(String);
+    assert.match(reason, 'no matches for kind "PodDisruptionBudget" in version "policy/v1"');
+  });
+}
+
+if (versionAtLeast(version, "1.30")) {
+  test("manifests/overlays/with-admission is taken likewise", () => checkTree("manifests/overlays/with-admission"));
+
+  test("a kustomization of one's own can put all of it into another namespace", async () => {
+    const tree = await writeOverlay({ namespace: "tenants", components: ["split-edge", "admission", "net-admin"] });
+    await kubectl("apply", "-k", tree.path, validation(version));
+    await tree.remove();
+    const names = ["-o", "jsonpath={.items[*].metadata.name}"];
+    for (const kind of ["deployments", "serviceaccounts", "roles"]) {
+      const found = await kubectl("-n", "tenants", "get", kind, ...names);
+      const own = kind === "deployments" ? "tenancy-edge" : "tenancy-api";
+      assert.equal(found.split(" "), [own, "tenancy-gateway", "tenancy-operator"], kind);
+    }
+    const subjects = ["-o", "jsonpath={.items[*].subjects[*].namespace}"];
+    assert.is(await kubectl("-n", "tenants", "get", "rolebindings", ...subjects), "tenants tenants tenants");
+    const labels = ["-o", "jsonpath={.metadata.labels}"];
+    assert.equal(JSON.parse(await kubectl("get", "namespace", "tenants", ...labels)), {
+      "app.kubernetes.io/part-of": "tenancy",
+      "kubernetes.io/metadata.name": "tenants",
+      "pod-security.kubernetes.io/enforce": "privileged",
+      "tenancy.dev/admission": "enforced",
+    });
+  });
+}
+
+test("the images have the versions that this project is tried with", async () => {
+  const edge = await readFile(join(root, "manifests/images/edge.Dockerfile"), "utf8");
+  const { dependencies } = JSON.parse(await readFile(join(root, "package.json"), "utf8"));
+  assert.match(edge, `FROM oven/bun:${dependencies.bun}-slim`);
+  assert.match(edge, `ARG KUBECTL_VERSION=${KUBERNETES_VERSION}\n`);
+});
+
+test.run();

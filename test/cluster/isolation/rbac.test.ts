@@ -1,0 +1,419 @@
+// @limit 600
+import { createHmac } from "node:crypto";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { WebSocket } from "ws";
+import { persistentVolumeClaims, pods, secrets } from "../../../crds/client/built-in-resources.ts";
+import { claims, pools, triggers, workloads } from "../../../crds/kinds.ts";
+import { annotation } from "../../../crds/labels.ts";
+import { operatorConfig } from "../../../operator/config.ts";
+import { renderPod } from "../../../operator/pod/render-pod.ts";
+import { versionAtLeast } from "../../../scripts/cluster/kubernetes/version-at-least.ts";
+import { eventually } from "../rest/rest-edge.ts";
+import { exists, NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
+import { type AccountAccess, accountAccess, canEnterPods } from "./account-access.ts";
+import { type AuditLog, createAuditLog } from "./audit-log.ts";
+import { type Bundles, bundlePrograms } from "./bundle-programs.ts";
+import { kubectlFor, type RunKubectl, validation } from "./kubectl.ts";
+import { grantedBy, type Role, takenBy } from "./permission.ts";
+import { type AccountProgram, startProgramOf } from "./program-of-account.ts";
+import { writeOverlay } from "./write-overlay.ts";
+
+const test = suite("each account has the rights that its program uses, and no others");
+
+const ACCOUNTS = ["tenancy-operator", "tenancy-api", "tenancy-gateway"] as const;
+type Account = (typeof ACCOUNTS)[number];
+
+/** Granted although this server never asks for it: why. */
+const forOtherServers: Readonly<Record<Account, Readonly<Record<string, string>>>> = {
+  "tenancy-operator": { "create pods/exec": "asked for beside get by servers from 1.35 on" },
+  "tenancy-api": {},
+  "tenancy-gateway": {},
+};
+
+let tenancy: Tenancy;
+let kubectl: RunKubectl;
+let audit: AuditLog;
+let bundles: Bundles;
+const access = {} as Record<Account, AccountAccess>;
+const running: AccountProgram[] = [];
+let api: string;
+let gateway: string;
+let bot: ReturnType<typeof createServer>;
+
+const KEY = "rbac-key";
+const SIGNATURE_KEY = "signature-key";
+const image = { ref: "simulated/hello:1" };
+
+test.before(async () => {
+  audit = createAuditLog(NAMESPACE);
+  tenancy = await startTenancy("rbac", { apiServerFlags: audit.flags });
+  kubectl = await kubectlFor(tenancy.cluster.kubeconfigPath);
+  bundles = await bundlePrograms();
+  const { version } = tenancy.cluster;
+  const overlay = await writeOverlay({
+    components: ["split-edge", ...(versionAtLeast(version, "1.30") ? ["admission"] : [])],
+    ...(!versionAtLeast(version, "1.21") && { without: ["PodDisruptionBudget"] }),
+  });
+  await kubectl("apply", "-k", overlay.path, validation(version));
+  await overlay.remove();
+  for (const account of ACCOUNTS)
+    access[account] = await accountAccess({ cluster: tenancy.cluster, kubectl, namespace: NAMESPACE, account });
+  if (!canEnterPods()) console.log("note: programs run with kubeconfigs, a pod's files cannot be shown to them here");
+  // A messaging server that knows no news.
+  bot = createServer((request, response) => {
+    const result = request.url?.endsWith("/getMe") ? { id: 1, is_bot: true, first_name: "b", username: "b" } : [];
+    const answer = () =>
+      response
+        .writeHead(200, { "content-type": "application/json" })
+        .end(JSON.stringify({ ok: true, result: request.url?.endsWith("Webhook") ? true : result }));
+    setTimeout(answer, request.url?.endsWith("/getUpdates") ? 500 : 0);
+  });
+  await new Promise<void>((resolve) => bot.listen(0, "127.0.0.1", resolve));
+});
+
+test.after(async () => {
+  for (const program of running) await program.stop();
+  await tenancy?.stop();
+  bot?.close();
+  bot?.closeAllConnections();
+  bundles?.remove();
+  audit?.remove();
+  for (const one of Object.values(access)) one.remove();
+});
+
+function start(account: Account, env: Record<string, string> = {}): AccountProgram {
+  const isOperator = account === "tenancy-operator";
+  const roles = account === "tenancy-api" ? "api" : "gateway";
+  const own: Record<string, string> = isOperator
+    ? { TENANCY_OPERATOR_LISTEN: "127.0.0.1:0", TENANCY_LEASE_SECONDS: "2" }
+    : {
+        TENANCY_EDGE_ROLES: roles,
+        TENANCY_LISTEN: "127.0.0.1:0",
+        TENANCY_EDGE_METRICS_LISTEN: "127.0.0.1:0",
+        TENANCY_API_KEY: KEY,
+        TENANCY_TRIGGER_LEASE: "2",
+        TENANCY_TRIGGER_CLAIM_WAIT: "20",
+      };
+  const program = startProgramOf(access[account], isOperator ? bundles.operator : bundles.edge, { ...own, ...env });
+  running.push(program);
+  return program;
+}
+
+async function startEdge(account: "tenancy-api" | "tenancy-gateway", env: Record<string, string> = {}) {
+  const program = start(account, env);
+  const { url, metricsUrl } = await program.logged("edge listens");
+  await eventually(async () => (await fetch(`${metricsUrl}/readyz`)).status === 200);
+  return { program, url: String(url) };
+}
+
+async function stop(program: AccountProgram): Promise<void> {
+  running.splice(running.indexOf(program), 1);
+  assert.is(await program.stop(), 0, program.lines.join("\n"));
+}
+
+async function call(method: string, path: string, body?: unknown): Promise<{ status: number; json: unknown }> {
+  const response = await fetch(`${api}/api/v1${path}`, {
+    method,
+    headers: {
+      authorization: `Bearer ${KEY}`,
+      ...(body !== undefined && { "content-type": "application/json" }),
+    },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+  });
+  const text = await response.text();
+  return { status: response.status, json: text.startsWith("{") || text.startsWith("[") ? JSON.parse(text) : text };
+}
+
+async function claim(
+  tenant: string,
+  workload: string,
+  more: object = {},
+): Promise<{ status: number; instance: string }> {
+  const { status, json } = await call("POST", `/tenants/${tenant}/claim`, { workload, ...more });
+  return { status, instance: String((json as { instanceId?: string }).instanceId) };
+}
+
+const until = <T>(what: string, find: () => T | undefined | false | Promise<T | undefined | false>) =>
+  tenancy.until(what, find);
+
+test("two operators: one leads, and its end makes the other lead", async () => {
+  const first = start("tenancy-operator");
+  await first.logged("lease held");
+  const second = start("tenancy-operator");
+  await second.logged("operator started");
+  await stop(first);
+  await second.logged("lease held");
+});
+
+test("the API: workloads, claims, instances, triggers, the dump", async () => {
+  ({ url: api } = await startEdge("tenancy-api"));
+  const events = new WebSocket(`${api.replace("http", "ws")}/ws`);
+  const firstEvent = new Promise<string>((resolve) => events.once("message", (data) => resolve(String(data))));
+  for (const [name, spec] of Object.entries({
+    app: { image },
+    idle: { image, idle: { timeoutSeconds: 2 } },
+    broken: { image: { ref: "simulated/missing:1" } },
+    root: { image: { ref: "simulated/root:1" } },
+  })) {
+    assert.is((await call("POST", "/workloads", { name, spec })).status, 201);
+  }
+  assert.is((await call("PUT", "/workloads/app", { spec: { image, version: "2" } })).status, 200);
+  assert.is((await call("GET", "/workloads/app")).status, 200);
+  const cold = await claim("cold", "app");
+  assert.is(cold.status, 201);
+  assert.match(await firstEvent, '"type":"');
+  events.close();
+  await tenancy.createPool("app", { workloadRef: "app", size: 1 });
+  await until("a warm pod", () => tenancy.members("app", "ready").length === 1);
+  assert.is((await claim("pooled", "app")).status, 201);
+  assert.is((await claim("rooted", "root")).status, 201);
+
+  const path = `/instances/${cold.instance}`;
+  // There is no kubelet, and the API server looks who asks before it looks for one.
+  assert.ok((await call("GET", `${path}/logs`)).status >= 500);
+  assert.ok((await call("POST", `${path}/exec`, { command: ["true"] })).status >= 500);
+  assert.is((await call("POST", `${path}/destroy`)).status, 200);
+  const trigger = { type: "cron", workloadRef: "app", tenant: { static: "a" }, config: { schedule: "0 3 * * *" } };
+  assert.is((await call("POST", "/triggers", { name: "t", spec: trigger })).status, 201);
+  assert.is((await call("GET", "/triggers")).status, 200);
+  assert.is((await call("GET", "/triggers/t")).status, 200);
+  assert.is((await call("DELETE", "/triggers/t")).status, 200);
+  assert.is((await call("GET", "/debug/resources")).status, 200);
+});
+
+test("exec over SPDY, as an older kubectl does it", async () => {
+  const instance = (await claim("spdy", "app")).instance;
+  const other = await startEdge("tenancy-api", { KUBECTL_REMOTE_COMMAND_WEBSOCKETS: "false" });
+  const headers = { authorization: `Bearer ${KEY}`, "content-type": "application/json" };
+  const body = JSON.stringify({ command: ["true"] });
+  const answer = await fetch(`${other.url}/api/v1/instances/${instance}/exec`, { method: "POST", headers, body });
+  assert.ok(answer.status >= 500, await answer.text());
+  await stop(other.program);
+});
+
+test("claims that fail, fail again, lose their pods, end idle and are released", async () => {
+  assert.is((await claim("a", "broken")).status, 500);
+  assert.is((await claim("a", "broken")).status, 500);
+  for (const tenant of ["m1", "m2", "m3"]) assert.is((await claim(tenant, "app")).status, 201);
+
+  const idle = await claim("a", "idle");
+  assert.is(idle.status, 201);
+  assert.is((await call("POST", `/instances/${idle.instance}/activity`)).status, 200);
+  await until("the idle release", async () => !(await exists(tenancy.client, claims, "claim-a-idle")));
+
+  await tenancy.createClaim("early", "none");
+  await tenancy.untilClaim("claim-early-none", { phase: "Error", reason: "WorkloadNotFound" });
+
+  await leaveOrphan();
+  await until("the pod without a claim is gone", async () => !(await exists(tenancy.client, pods, "inst-orphan")));
+
+  assert.is((await call("POST", "/tenants/m2/release?wait=true", { workload: "app" })).status, 200);
+});
+
+/** A pod as a claim leaves it that was deleted by force: made as the operator, but asked for by another. */
+async function leaveOrphan(): Promise<void> {
+  const folder = await mkdtemp(join(tmpdir(), "tenancy-orphan-"));
+  const file = join(folder, "pod.json");
+  const workload = await tenancy.client.get(workloads, { namespace: NAMESPACE, name: "app" });
+  const annotations = { [annotation.claimUid]: "gone", [annotation.claim]: "claim-gone" };
+  const identity = { name: "inst-orphan", labels: {}, annotations };
+  await writeFile(file, JSON.stringify(renderPod(workload, identity, operatorConfig({}))));
+  await kubectl("create", "-f", file, `--as=system:serviceaccount:${NAMESPACE}:tenancy-operator`);
+  await rm(folder, { recursive: true });
+}
+
+/** Whether an account has asked for that so far. */
+function asked(account: Account, verb: string, resource: string, subresource?: string): boolean {
+  return audit
+    .requests()
+    .some(
+      ({ user, verb: seen, objectRef }) =>
+        user.username.endsWith(`:${account}`) &&
+        seen === verb &&
+        objectRef?.resource === resource &&
+        objectRef.subresource === subresource,
+    );
+}
+
+test("the gateway: webhooks, schedules, bots, troubles", async () => {
+  const shared = { namespace: NAMESPACE };
+  const secret = (name: string, value: string) =>
+    tenancy.client.create(secrets, { metadata: { name, ...shared }, stringData: { value } } as never);
+  await secret("hook", SIGNATURE_KEY);
+  await secret("bot", "1:token");
+  const apiBaseUrl = `http://127.0.0.1:${(bot.address() as AddressInfo).port}`;
+  const specs = {
+    hook: {
+      type: "webhook" as const,
+      tenant: { from: "who" },
+      config: { path: "/hooks/a", secretRef: { name: "hook", key: "value" } },
+    },
+    bot: {
+      type: "messenger" as const,
+      tenant: { from: "chatId" },
+      config: { botTokenSecretRef: { name: "bot", key: "value" }, apiBaseUrl },
+    },
+    tick: { type: "cron" as const, tenant: { static: "tick" }, config: { schedule: "* * * * *" } },
+    lost: {
+      type: "webhook" as const,
+      tenant: { static: "a" },
+      config: { path: "/hooks/b", secretRef: { name: "none", key: "value" } },
+    },
+  };
+  // No simulated pod answers.
+  const driverOptions = { timeoutSeconds: 1 };
+  for (const [name, spec] of Object.entries(specs))
+    await tenancy.client.create(triggers, {
+      metadata: { name, ...shared },
+      spec: { workloadRef: "idle", driverOptions, ...spec },
+    });
+  const first = await startEdge("tenancy-gateway");
+  gateway = first.url;
+  for (const [name, phase] of Object.entries({ hook: "Active", bot: "Active", tick: "Active", lost: "Error" })) {
+    await until(`trigger ${name} ${phase}`, async () => {
+      const { status } = await tenancy.client.get(triggers, { ...shared, name });
+      return status?.phase === phase;
+    });
+  }
+  assert.is(await deliver({ who: "a" }, "/hooks/a", "wrong"), 401);
+  await until("a claim of an event, and the mark of a use", async () => {
+    await deliver({ who: "hooked" });
+    return asked("tenancy-gateway", "patch", "pods");
+  });
+
+  // Its readable name belongs to another pair.
+  await tenancy.client.create(claims, {
+    metadata: { name: "claim-second-idle", ...shared },
+    spec: { tenantId: "other", workloadRef: "idle" },
+  });
+  const beside = deliver({ who: "second" });
+  await until("the claim under its other name", async () =>
+    [...tenancy.claims.store.values()].some(({ spec }) => spec.tenantId === "second"),
+  );
+  await beside;
+
+  // A claim in Error is tried again.
+  await pointHookTo("broken");
+  assert.ok((await deliver({ who: "a" })) >= 500);
+  await pointHookTo("none");
+  assert.ok((await deliver({ who: "a" })) >= 400);
+
+  // What is told again is counted up.
+  const second = await startEdge("tenancy-gateway");
+  await stop(first.program);
+  gateway = second.url;
+  await until("an occurrence of the schedule", async () => {
+    const { status } = await tenancy.client.get(triggers, { ...shared, name: "tick" });
+    return status?.state !== undefined;
+  });
+  await until("a Lease of the gateway", () => asked("tenancy-gateway", "update", "leases"));
+  await stop(second.program);
+});
+
+async function pointHookTo(workloadRef: string): Promise<void> {
+  const hook = { namespace: NAMESPACE, name: "hook" };
+  await tenancy.client.patch(triggers, hook, { type: "merge", body: { spec: { workloadRef } } });
+  await until("the edited trigger is served", async () => {
+    const { metadata, status } = await tenancy.client.get(triggers, hook);
+    return status?.observedGeneration === metadata.generation;
+  });
+}
+
+async function deliver(body: object, path = "/hooks/a", key = SIGNATURE_KEY): Promise<number> {
+  const text = JSON.stringify(body);
+  const signature = `sha256=${createHmac("sha256", key).update(text).digest("hex")}`;
+  const headers = { "content-type": "application/json", "x-hub-signature-256": signature };
+  return (await fetch(`${gateway}${path}`, { method: "POST", headers, body: text })).status;
+}
+
+test("files: the volume, the helper pod, and what cannot be reached without a kubelet", async () => {
+  const spec = { image, filesystem: { overlayDirs: ["/data"] } };
+  assert.is((await call("POST", "/workloads", { name: "keeps", spec })).status, 201);
+  await until("the volume claim", () => exists(tenancy.client, persistentVolumeClaims, "tenancy-snapshots"));
+  await until("the helper pod", () => exists(tenancy.client, pods, "tenancy-snapshots"));
+  await call("GET", "/snapshots");
+  // The claim waits for an answer that never comes.
+  await tenancy.client.create(claims, {
+    metadata: { name: "claim-a-keeps", namespace: NAMESPACE },
+    spec: { tenantId: "a", workloadRef: "keeps", resume: true },
+  });
+  await until(
+    "an exec of the operator",
+    () => asked("tenancy-operator", "get", "pods", "exec") || asked("tenancy-operator", "create", "pods", "exec"),
+  );
+  await tenancy.client.delete(pods, { namespace: NAMESPACE, name: "tenancy-snapshots" }, { gracePeriodSeconds: 0 });
+  await until("the helper pod again", () => exists(tenancy.client, pods, "tenancy-snapshots"));
+});
+
+test("workloads and pools go", async () => {
+  await tenancy.client.delete(pools, { namespace: NAMESPACE, name: "app" });
+  await until("the pool is gone", async () => !(await exists(tenancy.client, pools, "app")));
+  assert.is((await call("DELETE", "/workloads/root")).status, 200);
+  assert.is((await call("POST", "/tenants/rooted/release?wait=true", { workload: "root" })).status, 200);
+  await until("the workload is gone", async () => !(await exists(tenancy.client, workloads, "root")));
+  for (const program of [...running]) await stop(program);
+});
+
+test("nothing was refused, and nothing is granted that was not used", async () => {
+  const roles = JSON.parse(await kubectl("-n", NAMESPACE, "get", "roles", "-o", "json")).items as Role[];
+  assert.equal(
+    await bindings("rolebindings"),
+    [...ACCOUNTS].sort().map((account) => `${account} ${account}`),
+  );
+  assert.equal(await bindings("clusterrolebindings"), []);
+  const unused: string[] = [];
+  for (const account of ACCOUNTS) {
+    const own = audit
+      .requests()
+      .filter(({ user }) => user.username === `system:serviceaccount:${NAMESPACE}:${account}`);
+    assert.equal(
+      own
+        .filter(({ responseStatus }) => responseStatus?.code === 403)
+        .map(({ verb, requestURI }) => `${verb} ${requestURI}`),
+      [],
+      account,
+    );
+    const used = new Set(own.flatMap(takenBy));
+    const granted = roles.filter(({ metadata }) => metadata.name === account).flatMap(grantedBy);
+    assert.ok(granted.length > 0);
+    console.log(`note: ${account}`);
+    for (const line of table(granted, used, forOtherServers[account])) console.log(`note:   ${line}`);
+    unused.push(
+      ...granted
+        .filter((one) => !used.has(one) && forOtherServers[account][one] === undefined)
+        .map((one) => `${account}: ${one}`),
+    );
+  }
+  assert.equal(unused, []);
+});
+
+/** Who of the namespace is bound to which role. */
+async function bindings(kind: "rolebindings" | "clusterrolebindings"): Promise<string[]> {
+  const { items } = JSON.parse(await kubectl("get", kind, "--all-namespaces", "-o", "json")) as {
+    items: { roleRef: { name: string }; subjects?: { name: string; namespace?: string }[] }[];
+  };
+  return items
+    .flatMap(({ roleRef, subjects = [] }) =>
+      subjects.filter(({ namespace }) => namespace === NAMESPACE).map(({ name }) => `${name} ${roleRef.name}`),
+    )
+    .sort();
+}
+
+/** One line a resource: its verbs, each with a mark where nothing used it. */
+function table(granted: string[], used: Set<string>, elsewhere: Readonly<Record<string, string>>): string[] {
+  const lines = new Map<string, string[]>();
+  for (const one of granted) {
+    const [verb = "", resource = ""] = one.split(" ");
+    const mark = used.has(one) ? "" : elsewhere[one] !== undefined ? ` (${elsewhere[one]})` : " (NOT USED)";
+    lines.set(resource, [...(lines.get(resource) ?? []), verb + mark]);
+  }
+  return [...lines].map(([resource, verbs]) => `${resource.padEnd(38)} ${verbs.join(", ")}`);
+}
+
+test.run();

@@ -1,0 +1,252 @@
+// @limit 2400
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, relative } from "node:path";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { stringify } from "yaml";
+import { createClusterClient } from "../../../crds/client/cluster-client.ts";
+import { loadClusterConfig } from "../../../crds/client/load-cluster-config.ts";
+import { createTransport } from "../../../crds/client/transport.ts";
+import type { KubernetesList, Pod } from "../../../crds/kubernetes.ts";
+import { downLocalCluster } from "../../../scripts/cluster/down-local-cluster.ts";
+import { BUSYBOX_IMAGE } from "../../../scripts/cluster/images/local-images.ts";
+import { importImages } from "../../../scripts/cluster/images.ts";
+import { versionAtLeast } from "../../../scripts/cluster/kubernetes/version-at-least.ts";
+import { type LocalCluster, upLocalCluster } from "../../../scripts/cluster/up-local-cluster.ts";
+import { makeSnapshotsVolume } from "../../../scripts/start/snapshots-volume.ts";
+import { type Bundles, bundlePrograms } from "../../cluster/isolation/bundle-programs.ts";
+import { kubectlFor, type RunKubectl, validation } from "../../cluster/isolation/kubectl.ts";
+import { type ApiForPods, apiForPods } from "./api-for-pods.ts";
+import { EDGE_IMAGE, OPERATOR_IMAGE, programImages } from "./program-images.ts";
+
+const test = suite("operator, API and gateway as pods of the cluster that they serve");
+const NAME = "e2e-in-cluster";
+const KEY = "in-cluster-key";
+const manifests = join(import.meta.dirname, "../../../manifests");
+
+let cluster: LocalCluster;
+let kubectl: RunKubectl;
+let bundles: Bundles;
+let server: ApiForPods;
+let api: string;
+let gateway: string;
+/** Of the pods that this suite runs, in the namespace. */
+const inNamespace = (...parameters: string[]) => kubectl("-n", "tenancy", ...parameters);
+
+test.before(() =>
+  start().catch((error: unknown) => {
+    // The test library says nothing of what fails before the first test.
+    console.log(error);
+    throw error;
+  }),
+);
+
+async function start(): Promise<void> {
+  cluster = await upLocalCluster({ name: NAME });
+  kubectl = await kubectlFor(cluster.kubeconfigPath);
+  bundles = await bundlePrograms();
+  await importImages(NAME, await programImages(bundles));
+  server = await apiForPods(cluster);
+  const kustomization = writeKustomization();
+  try {
+    await kubectl("apply", "-k", kustomization, validation(cluster.version));
+  } finally {
+    rmSync(kustomization, { recursive: true });
+  }
+  await inNamespace("create", "secret", "generic", "tenancy-api-key", `--from-literal=api-key=${KEY}`);
+  const transport = createTransport({ config: await loadClusterConfig({ kubeconfigPath: cluster.kubeconfigPath }) });
+  await makeSnapshotsVolume({
+    client: createClusterClient({ transport }),
+    namespace: "tenancy",
+    folder: cluster.volumesFolder,
+    size: "10Gi",
+    signal: AbortSignal.timeout(30_000),
+  });
+  transport.close();
+}
+
+test.after(async () => {
+  await server?.close();
+  bundles?.remove();
+  await downLocalCluster({ name: NAME });
+});
+
+/** The manifests as a user would take them, with what only this cluster needs: how its pods reach the API server, and its own images. */
+function writeKustomization(): string {
+  const folder = mkdtempSync(join(tmpdir(), "tenancy-in-cluster-"));
+  const from = (path: string): string => relative(folder, join(manifests, path));
+  const isOlder = !versionAtLeast(cluster.version, "1.21");
+  const env = (variables: Record<string, string>) =>
+    Object.entries(variables).map(([name, value]) => ({ name, value }));
+  const patch = (name: string, container: string, variables: Record<string, string>) => ({
+    patch: stringify({
+      apiVersion: "apps/v1",
+      kind: "Deployment",
+      metadata: { name },
+      spec: {
+        template: {
+          spec: {
+            hostAliases: [{ ip: cluster.hostAddress, hostnames: ["kubernetes.default.svc"] }],
+            containers: [
+              {
+                name: container,
+                env: env({
+                  KUBERNETES_SERVICE_HOST: "kubernetes.default.svc",
+                  KUBERNETES_SERVICE_PORT: String(server.port),
+                  ...variables,
+                }),
+              },
+            ],
+          },
+        },
+      },
+    }),
+  });
+  const [operatorName, operatorTag] = OPERATOR_IMAGE.split(":");
+  const [edgeName, edgeTag] = EDGE_IMAGE.split(":");
+  const kustomization = {
+    resources: [from("base")],
+    components: ["split-edge", ...(versionAtLeast(cluster.version, "1.30") ? ["admission"] : [])].map((name) =>
+      from(`components/${name}`),
+    ),
+    images: [
+      { name: "tenancy-operator", newName: operatorName, newTag: operatorTag },
+      { name: "tenancy-edge", newName: edgeName, newTag: edgeTag },
+    ],
+    patches: [
+      patch("tenancy-operator", "operator", {
+        TENANCY_CPU_OVERCOMMIT: "20",
+        TENANCY_MEMORY_OVERCOMMIT: "4",
+        TENANCY_TOOLS_IMAGE: BUSYBOX_IMAGE,
+        TENANCY_SNAPSHOT_STORAGE_CLASS: "",
+      }),
+      patch("tenancy-edge", "edge", {}),
+      patch("tenancy-gateway", "edge", {}),
+      ...(isOlder
+        ? [
+            {
+              target: { kind: "PodDisruptionBudget" },
+              patch: stringify({ $patch: "delete", kind: "PodDisruptionBudget", metadata: { name: "any" } }),
+            },
+          ]
+        : []),
+    ],
+  };
+  writeFileSync(join(folder, "kustomization.yaml"), stringify(kustomization));
+  return folder;
+}
+
+async function call(
+  method: string,
+  path: string,
+  body?: unknown,
+): Promise<{ status: number; json: Record<string, unknown> }> {
+  const response = await fetch(`${api}/api/v1${path}`, {
+    method,
+    headers: { authorization: `Bearer ${KEY}`, "content-type": "application/json" },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+  });
+  const text = await response.text();
+  return { status: response.status, json: text.startsWith("{") ? JSON.parse(text) : { text } };
+}
+
+/** Of a replica that is not on its way out. */
+async function addressOf(app: string): Promise<string> {
+  const found = await inNamespace("get", "pods", "-l", `app.kubernetes.io/name=${app}`, "-o", "json");
+  const { items } = JSON.parse(found) as KubernetesList<Pod>;
+  const staying = items.find(({ metadata, status }) => metadata.deletionTimestamp === undefined && status?.podIP);
+  return `http://${staying?.status?.podIP}:8080`;
+}
+
+test("two replicas of each become ready, by their own probes", async () => {
+  for (const name of ["tenancy-operator", "tenancy-edge", "tenancy-gateway"]) {
+    const ready = inNamespace("rollout", "status", `deployment/${name}`, "--timeout=55s");
+    await ready.catch(async (error: unknown) => {
+      const pods = await inNamespace("describe", "pods", "-l", `app.kubernetes.io/name=${name}`);
+      const logs = await inNamespace("logs", `deployment/${name}`).catch(String);
+      throw new Error(`${error}\n${pods}\n${logs}`);
+    });
+  }
+  api = await addressOf("tenancy-edge");
+  gateway = await addressOf("tenancy-gateway");
+  const phases = await inNamespace(
+    "get",
+    "pods",
+    "-o",
+    "jsonpath={.items[*].status.containerStatuses[*].restartCount}",
+  );
+  assert.is(phases, "0 0 0 0 0 0");
+});
+
+test("the API asks for the key", async () => {
+  assert.is((await fetch(`${api}/api/v1/tenants`)).status, 401);
+  assert.is((await call("GET", "/tenants")).status, 200);
+});
+
+test("a tenant's files come back, and kubectl in the edge's pod execs and reads logs", async () => {
+  await kubectl("apply", "-f", "manifests/examples/notes-workload.yaml");
+  const first = await call("POST", "/tenants/ann/claim", { workload: "notes" });
+  assert.is(first.status, 201, JSON.stringify(first.json));
+  const path = `/instances/${first.json.instanceId}`;
+  const written = await call("POST", `${path}/exec`, {
+    command: ["/bin/sh", "-c", "echo milk > /data/notes.txt; id -u"],
+  });
+  assert.is(written.json.exitCode, 0, JSON.stringify(written.json));
+  assert.is((await call("GET", `${path}/logs`)).status, 200);
+  const released = await call("POST", "/tenants/ann/release?wait=true", { workload: "notes" });
+  assert.is(released.status, 200, JSON.stringify(released.json));
+
+  const second = await call("POST", "/tenants/ann/claim", { workload: "notes", resume: true });
+  assert.is(second.json.source, "cold+data", JSON.stringify(second.json));
+  const read = await call("POST", `/instances/${second.json.instanceId}/exec`, { command: ["cat", "/data/notes.txt"] });
+  assert.is(read.json.stdout, "milk\n", JSON.stringify(read.json));
+  const listed = await call("GET", "/snapshots");
+  assert.match(String(listed.json.text), '"tenantId":"ann"');
+});
+
+test("an event reaches a tenant's container through the gateway's pod", async () => {
+  await kubectl(
+    "apply",
+    "-f",
+    "manifests/examples/echo-http-workload.yaml",
+    "-f",
+    "manifests/examples/echo-http-trigger.yaml",
+  );
+  await inNamespace("wait", "tenancytrigger/echo-http", "--for=jsonpath={.status.phase}=Active", "--timeout=50s");
+  const response = await fetch(`${gateway}/hooks/echo`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ user: { name: "dave" } }),
+  });
+  const text = await response.text();
+  assert.is(response.status, 200, text);
+  assert.is((JSON.parse(text) as { tenantId: string }).tenantId, "dave");
+});
+
+test("the API's pod cannot read Secrets, and no tenant's pod holds a token", async () => {
+  const { json } = await call("GET", "/tenants/ann");
+  const [claim] = json.claims as { instanceId: string }[];
+  const command = ["ls", "/var/run/secrets/kubernetes.io"];
+  const found = await call("POST", `/instances/${claim?.instanceId}/exec`, { command });
+  assert.is.not(found.json.exitCode, 0);
+  const url = "--as=system:serviceaccount:tenancy:tenancy-api";
+  assert.match(await inNamespace("get", "secrets", url).catch(String), "forbidden");
+});
+
+test("the pods that replace them go on with the claims that there are", async () => {
+  await inNamespace("rollout", "restart", "deployment/tenancy-edge", "deployment/tenancy-operator");
+  for (const name of ["tenancy-edge", "tenancy-operator"])
+    await inNamespace("rollout", "status", `deployment/${name}`, "--timeout=55s");
+  api = await addressOf("tenancy-edge");
+  const again = await call("POST", "/tenants/ann/claim", { workload: "notes" });
+  assert.is(again.json.source, "existing", JSON.stringify(again.json));
+});
+
+test("the API server finds nothing doubtful in the policies", async () => {
+  if (!versionAtLeast(cluster.version, "1.30")) return;
+  const path = "jsonpath={.items[*].status.typeChecking.expressionWarnings}";
+  assert.is(await kubectl("get", "validatingadmissionpolicies", "-o", path), "");
+});
+
+test.run();

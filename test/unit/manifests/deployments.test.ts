@@ -1,0 +1,90 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { parseAllDocuments } from "yaml";
+import { loadConfig } from "../../../edge/config.ts";
+import { operatorConfig } from "../../../operator/config.ts";
+
+const test = suite("the Deployments in manifests/");
+const folder = join(import.meta.dirname, "../../../manifests");
+
+interface ProbedPort {
+  httpGet: { path: string; port: string };
+}
+
+interface Container {
+  env: { name: string; value?: string; valueFrom?: unknown }[];
+  ports: { name: string; containerPort: number }[];
+  startupProbe: ProbedPort;
+  livenessProbe: ProbedPort;
+  readinessProbe: ProbedPort;
+}
+
+interface Read {
+  kind: string;
+  metadata: { name: string };
+  spec: {
+    template: { spec: { serviceAccountName: string; terminationGracePeriodSeconds: number; containers: [Container] } };
+  };
+}
+
+/** The one Deployment in a file. */
+function deployment(file: string) {
+  const documents = parseAllDocuments(readFileSync(join(folder, file), "utf8")).map((one) => one.toJS() as Read);
+  const found = documents.find(({ kind }) => kind === "Deployment");
+  if (found === undefined) throw new Error(`${file} has no Deployment`);
+  const { spec } = found.spec.template;
+  const [container] = spec.containers;
+  const fromCluster: Record<string, string> = { TENANCY_NAMESPACE: "elsewhere", TENANCY_API_KEY: "key" };
+  const env = Object.fromEntries(container.env.map(({ name, value }) => [name, value ?? fromCluster[name]]));
+  return { spec, container, env };
+}
+
+function portNamed(container: Container, name: string): number | undefined {
+  return container.ports.find((port) => port.name === name)?.containerPort;
+}
+
+function assertProbed(container: Container, port: number | undefined): void {
+  for (const [probe, path] of [
+    ["startupProbe", "/healthz"],
+    ["livenessProbe", "/healthz"],
+    ["readinessProbe", "/readyz"],
+  ] as const) {
+    assert.is(container[probe].httpGet.path, path);
+    assert.is(portNamed(container, container[probe].httpGet.port), port);
+  }
+}
+
+test("the operator is probed where it listens, in its own namespace", () => {
+  const { container, env } = deployment("base/operator.yaml");
+  const { listen, namespace } = operatorConfig(env);
+  assert.is(namespace, "elsewhere");
+  assert.is(listen?.hostname, "0.0.0.0");
+  assertProbed(container, listen?.port);
+});
+
+for (const [file, account, roles] of [
+  ["base/edge.yaml", "tenancy-edge", ["api", "gateway"]],
+  ["components/split-edge/gateway.yaml", "tenancy-gateway", ["gateway"]],
+] as const) {
+  test(`${file}: the edge is probed where it listens, and has its roles`, () => {
+    const { spec, container, env } = deployment(file);
+    const config = loadConfig(env);
+    assert.is(spec.serviceAccountName, account);
+    assert.equal([...config.roles], roles);
+    assert.is(config.namespace, "elsewhere");
+    assert.is(config.listen.port, portNamed(container, "http"));
+    assertProbed(container, config.metricsListen?.port);
+    // A stop lets calls end for 35 s, after the pause of preStop.
+    assert.ok(spec.terminationGracePeriodSeconds > 40);
+  });
+
+  test(`${file}: without the key from the Secret the edge does not start`, () => {
+    const { TENANCY_API_KEY, ...rest } = deployment(file).env;
+    assert.is(TENANCY_API_KEY, "key");
+    assert.throws(() => loadConfig(rest), /TENANCY_API_KEY: is unset/);
+  });
+}
+
+test.run();
