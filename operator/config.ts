@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import { isImageReference } from "../crds/image-reference.ts";
 import { type ListenAddress, parseListenAddress } from "../crds/listen-address.ts";
+import { isAddressRange } from "./egress/address-ranges.ts";
 
 const positiveNumber = v.pipe(
   v.string(),
@@ -42,6 +43,26 @@ const environment = v.object({
     v.pipe(v.string(), v.check(isImageReference, "must be an image reference")),
     DEFAULT_TOOLS_IMAGE,
   ),
+  TENANCY_PROXY_IMAGE: v.optional(v.pipe(v.string(), v.check(isImageReference, "must be an image reference"))),
+  TENANCY_EGRESS_PRIVATE_RANGES: v.optional(
+    v.pipe(
+      v.string(),
+      v.transform((list) => list.split(",").filter((range) => range !== "")),
+      v.check((ranges) => ranges.every(isAddressRange), "must be ranges such as 10.1.0.0/16, by commas"),
+    ),
+    "",
+  ),
+  // The certificates themselves, as PEM.
+  TENANCY_EGRESS_AUTHORITIES: v.optional(
+    v.pipe(
+      v.string(),
+      v.check(
+        (pem) => /^\s*(-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----\s*)*$/.test(pem),
+        "must be certificates in PEM",
+      ),
+    ),
+    "",
+  ),
   TENANCY_SNAPSHOT_SIZE: v.optional(
     v.pipe(v.string(), v.regex(/^[1-9][0-9]*(Ki|Mi|Gi|Ti|Pi|k|M|G|T|P)?$/, "must be a quantity such as 10Gi")),
     "10Gi",
@@ -70,8 +91,19 @@ export interface OperatorConfig {
   listen: ListenAddress | undefined;
   /** An image with a static busybox at `/bin/busybox`, which saves and restores files. */
   toolsImage: string;
+  egress: EgressConfig;
   snapshots: SnapshotConfig;
   logLevel: string;
+}
+
+/** What `restricted` workloads with an allowlist or credentials reach, and by which proxy (design.md, section 6). */
+export interface EgressConfig {
+  /** An image with haproxy, nft, ca-certificates and a busybox at `/bin/busybox`; undefined: such workloads are refused. */
+  image: string | undefined;
+  /** Private ranges that allowed names may resolve to, such as `10.1.0.0/16`. */
+  openedRanges: readonly string[];
+  /** PEM of authorities that the proxy and the workloads trust beside the public ones; empty: none. */
+  extraAuthorities: string;
 }
 
 /** How tenants' files are archived (design.md, section 4, "Release, snapshots, idle"). */
@@ -108,6 +140,11 @@ export function operatorConfig(env: Record<string, string | undefined>): Operato
     leaseMs: values.TENANCY_LEASE_SECONDS * 1000,
     listen: values.TENANCY_OPERATOR_LISTEN,
     toolsImage: values.TENANCY_TOOLS_IMAGE,
+    egress: {
+      image: values.TENANCY_PROXY_IMAGE,
+      openedRanges: values.TENANCY_EGRESS_PRIVATE_RANGES,
+      extraAuthorities: values.TENANCY_EGRESS_AUTHORITIES,
+    },
     snapshots: {
       size: values.TENANCY_SNAPSHOT_SIZE,
       storageClass: values.TENANCY_SNAPSHOT_STORAGE_CLASS,

@@ -7,6 +7,7 @@ import type { Pool } from "../crds/pool.ts";
 import type { SnapshotMetadata } from "../crds/snapshots/snapshot-metadata.ts";
 import type { Workload } from "../crds/workload.ts";
 import type { OperatorConfig } from "./config.ts";
+import type { SettledEgress } from "./egress/settle-egress.ts";
 import type { EventRecorder } from "./events.ts";
 import type { Metrics } from "./metrics.ts";
 import type { FailureRecord } from "./pool/pool-failures.ts";
@@ -38,6 +39,8 @@ export interface OperatorContext {
   ownPods: Set<string>;
   /** How often in a row files could not be restored, by claim uid. */
   restoreFailures: Map<string, number>;
+  /** By workload uid: what the proxy of its pods lives by. */
+  settledEgress: Map<string, SettledEgress>;
   /** Asks for a run of the claim's reconcile. */
   wakeClaim(claim: Claim): void;
   /** Whether no other operator can have taken over. */

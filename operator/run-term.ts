@@ -16,6 +16,7 @@ import { createEventRecorder } from "./events.ts";
 import { fencedClient, NotLeadingError } from "./fenced-client.ts";
 import type { Term } from "./leader.ts";
 import type { Metrics } from "./metrics.ts";
+import { isProgramRunning } from "./pod/is-program-running.ts";
 import { reconcilePod } from "./pod/reconcile-pod.ts";
 import { createFailureRecord } from "./pool/pool-failures.ts";
 import { memberState } from "./pool/pool-member.ts";
@@ -78,6 +79,7 @@ export function runTerm(options: {
     saves: createBackgroundWork({ concurrency: config.snapshots.concurrency }),
     ownPods: new Set(),
     restoreFailures: new Map(),
+    settledEgress: new Map(),
     wakeClaim: (claim) => queue.add("claim", keyOf(claim)),
     isLeading: () => term.writeTimeLeftMs() > 0,
     async applyNetworkPolicy(policy) {
@@ -198,6 +200,9 @@ export function runTerm(options: {
         addIfHeld(workload);
       }
       if (claimUid === undefined) return;
+      // Files are saved through the program's container, and one that keeps ending does not run for long.
+      if (previous !== undefined && isProgramRunning(object) && !isProgramRunning(previous))
+        context.saves.hurry(object.metadata.uid ?? "");
       const holders = informers.claims.store.by("uid", claimUid);
       for (const claim of holders) queue.add("claim", keyOf(claim));
       if (holders.size === 0 && type !== "deleted") queue.add("pod", keyOf(object));

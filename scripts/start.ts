@@ -6,6 +6,7 @@ import { loadClusterConfig } from "../crds/client/load-cluster-config.ts";
 import { createTransport } from "../crds/client/transport.ts";
 import { downLocalCluster } from "./cluster/down-local-cluster.ts";
 import { BUSYBOX_IMAGE } from "./cluster/images/local-images.ts";
+import { importProxyImage, PROXY_IMAGE } from "./cluster/images/proxy-image.ts";
 import { upLocalCluster } from "./cluster/up-local-cluster.ts";
 import { bundleOperator } from "./start/bundle-operator.ts";
 import { contextKubeconfig } from "./start/context-kubeconfig.ts";
@@ -68,9 +69,10 @@ async function start(): Promise<void> {
   const namespace = process.env.TENANCY_NAMESPACE ?? "tenancy";
   stopping.signal.throwIfAborted();
 
-  const [operatorFile] = await Promise.all([
+  const [operatorFile, , proxyImage] = await Promise.all([
     values.watch ? "" : progress.step("operator bundle", () => bundleOperator(root)),
     progress.step("resource kinds", () => installAll(env, { namespace, volumesFolder })),
+    progress.step("proxy image", provideProxyImage),
   ]);
   const operatorCommand = values.watch
     ? [process.execPath, "--watch", "--import", "tsx", "operator/main.ts"]
@@ -79,7 +81,7 @@ async function start(): Promise<void> {
   const level = process.env.TENANCY_LOG_LEVEL ?? (values.watch ? "info" : "warn");
   const shared = {
     cwd: root,
-    env: { ...(values.context === undefined && localDefaults), ...env, TENANCY_LOG_LEVEL: level },
+    env: { ...(values.context === undefined && localDefaults), ...proxyImage, ...env, TENANCY_LOG_LEVEL: level },
   };
   const url = `http://${process.env.TENANCY_LISTEN ?? "127.0.0.1:8080"}`;
   await progress.step("operator and edge", async () => {
@@ -91,6 +93,21 @@ async function start(): Promise<void> {
   );
   console.log(claim);
   progress.total();
+}
+
+/** The rest works without it, so a machine that cannot fetch the packages goes on. */
+async function provideProxyImage(): Promise<{ TENANCY_PROXY_IMAGE?: string }> {
+  if (values.context !== undefined || process.env.TENANCY_PROXY_IMAGE !== undefined) return {};
+  try {
+    await importProxyImage(values.name, progress.detail);
+    return { TENANCY_PROXY_IMAGE: PROXY_IMAGE };
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    progress.detail(
+      `no egress proxy, so workloads with a network.allowlist or network.credentials are refused: ${why}`,
+    );
+    return {};
+  }
 }
 
 async function installAll(

@@ -19,7 +19,10 @@ export type ArchiveAnswer =
  */
 export async function findArchive(claim: Claim, workload: Workload, context: OperatorContext): Promise<ArchiveAnswer> {
   const { overlayDirs } = withDefaults(workload.spec).filesystem;
-  if (claim.spec.resume !== true || overlayDirs.length === 0) return { known: true, archive: undefined };
+  if (claim.spec.resume !== true) return { known: true, archive: undefined };
+  // A workload that keeps no files now may have kept some, and then its tenants are told; without a helper pod nobody ever did.
+  if (overlayDirs.length === 0 && context.informers.helperPods.store.size === 0)
+    return { known: true, archive: undefined };
   const { tenantId, workloadRef } = claim.spec;
   const uid = claim.metadata.uid ?? "";
   const look = context.archiveLooks.run(

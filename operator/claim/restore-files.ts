@@ -58,7 +58,8 @@ export async function restoreFiles(
   return { restored: false, result: await startOver(claim, error, context) };
 }
 
-async function startOver(claim: Claim, error: unknown, context: OperatorContext): Promise<undefined> {
+/** Gives a claim another pod after one that its files could not be restored into, or fails it when that happens again and again. */
+export async function startOver(claim: Claim, error: unknown, context: OperatorContext): Promise<undefined> {
   const { uid = "", name } = claim.metadata;
   const message = error instanceof Error ? error.message : String(error);
   const failures = (context.restoreFailures.get(uid) ?? 0) + 1;

@@ -9,7 +9,7 @@ import { patchClaimStatus } from "./claim-status.ts";
 import { failClaim } from "./fail-claim.ts";
 import { rememberRoot } from "./remember-root.ts";
 import { replacePod } from "./replace-pod.ts";
-import { needsFiles, restoreFiles, waitsForFiles } from "./restore-files.ts";
+import { needsFiles, restoreFiles, startOver, waitsForFiles } from "./restore-files.ts";
 import { switchToWarmPod } from "./switch-to-warm-pod.ts";
 
 /** Follows a claim's pod from its creation until it is Ready or cannot become so. */
@@ -35,6 +35,9 @@ export async function superviseStart(
       await rememberRoot(claim.spec.workloadRef, context);
       return replacePod(claim, context);
     case "lost":
+      // Files that do not fit get every pod evicted that they are restored into.
+      if (needsFiles(pod) && claim.status?.phase !== "Active")
+        return startOver(claim, new Error(state.message), context);
       return replacePod(claim, context, { reason: "PodLost", message: state.message });
     case "unschedulable":
       if (await switchToWarmPod({ claim, pod }, context)) return undefined;

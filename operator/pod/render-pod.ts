@@ -5,6 +5,10 @@ import { annotation, label } from "../../crds/labels.ts";
 import type { Workload } from "../../crds/workload.ts";
 import { WORKLOAD_CONTAINER } from "../../crds/workload-container.ts";
 import type { OperatorConfig } from "../config.ts";
+import { egressRules } from "../egress/egress-rules.ts";
+import { type EgressSidecar, egressSidecar } from "../egress/egress-sidecar.ts";
+import { pickProxyUid, TEMPLATE_PROXY_UID } from "../egress/proxy-uid.ts";
+import { shareInitContainer } from "../egress/share-init-container.ts";
 import { podTools } from "../snapshots/pod-tools.ts";
 
 /** Who a pod is for: the labels and annotations that tell it from others of the same workload. */
@@ -34,7 +38,7 @@ export function renderPod(
   config: OperatorConfig,
   { restoreAs }: { restoreAs?: FileOwner | undefined } = {},
 ): Pod {
-  const spec = renderPodSpec(workload, config, restoreAs);
+  const spec = renderPodSpec(workload, config, { restoreAs, proxyUid: pickProxyUid() });
   const resolved = withDefaults(workload.spec);
   const { overlayDirs } = resolved.filesystem;
   return {
@@ -51,6 +55,8 @@ export function renderPod(
         ...(resolved.idle.timeoutSeconds !== undefined && {
           [annotation.idleTimeoutSeconds]: String(resolved.idle.timeoutSeconds),
         }),
+        // The proxy's container comes first, and is not the one that people mean.
+        ...(spec.containers.length > 1 && { "kubectl.kubernetes.io/default-container": WORKLOAD_CONTAINER }),
         ...(overlayDirs.length > 0 && {
           [annotation.overlayDirs]: JSON.stringify(overlayDirs),
           [annotation.diskGb]: String(resolved.resources.diskGb),
@@ -68,14 +74,18 @@ const hashes = new WeakMap<Workload, string>();
 export function templateHash(workload: Workload, config: OperatorConfig): string {
   let found = hashes.get(workload);
   if (found === undefined) {
-    const rendered = JSON.stringify(renderPodSpec(workload, config));
+    const rendered = JSON.stringify(renderPodSpec(workload, config, { proxyUid: TEMPLATE_PROXY_UID }));
     found = createHash("sha256").update(rendered).digest("hex").slice(0, 16);
     hashes.set(workload, found);
   }
   return found;
 }
 
-function renderPodSpec(workload: Workload, config: OperatorConfig, restoreAs?: FileOwner): PodSpec {
+function renderPodSpec(
+  workload: Workload,
+  config: OperatorConfig,
+  { restoreAs, proxyUid }: { restoreAs?: FileOwner | undefined; proxyUid: number },
+): PodSpec {
   const { image, resources, network, health, entrypoint, runtimeClassName, filesystem } = withDefaults(workload.spec);
   const ports = [...new Set([endpointPort(workload.spec), ...network.ports])];
   const disk = `${resources.diskGb}Gi`;
@@ -95,6 +105,19 @@ function renderPodSpec(workload: Workload, config: OperatorConfig, restoreAs?: F
     resources: requirements,
     restoreAs,
   });
+  const egress = renderEgress(workload, config, proxyUid);
+  const initContainers =
+    egress === undefined
+      ? tools.initContainers
+      : shareInitContainer({
+          redirect: egress.initContainer,
+          tools: tools.initContainers,
+          isRestored: restoreAs !== undefined,
+        });
+  const volumes = [...tools.volumes, ...(egress?.volumes ?? [])];
+  const volumeMounts = [...tools.volumeMounts, ...(egress?.workloadMounts ?? [])];
+  const own = Object.entries(entrypoint.env).map(([name, value]) => ({ name, value }));
+  const given = (egress?.workloadEnv ?? []).filter(({ name }) => entrypoint.env[name] === undefined);
   return {
     restartPolicy: "Always",
     terminationGracePeriodSeconds: TERMINATION_GRACE_SECONDS,
@@ -102,16 +125,18 @@ function renderPodSpec(workload: Workload, config: OperatorConfig, restoreAs?: F
     enableServiceLinks: false,
     ...(runtimeClassName !== undefined && { runtimeClassName }),
     securityContext: { seccompProfile: { type: "RuntimeDefault" } },
-    ...(tools.initContainers.length > 0 && { initContainers: tools.initContainers, volumes: tools.volumes }),
+    ...(initContainers.length > 0 && { initContainers }),
+    ...(volumes.length > 0 && { volumes }),
     containers: [
+      ...(egress === undefined ? [] : [egress.container]),
       {
         name: WORKLOAD_CONTAINER,
         image: image.ref ?? "",
         ...(entrypoint.cmd !== undefined && { command: [entrypoint.cmd] }),
         ...(entrypoint.args !== undefined && { args: entrypoint.args }),
         ...(entrypoint.workdir !== undefined && { workingDir: entrypoint.workdir }),
-        ...(tools.volumeMounts.length > 0 && { volumeMounts: tools.volumeMounts }),
-        env: Object.entries(entrypoint.env).map(([name, value]) => ({ name, value })),
+        ...(volumeMounts.length > 0 && { volumeMounts }),
+        env: [...given, ...own],
         ports: ports.map((containerPort) => ({ containerPort })),
         resources: requirements,
         // The last lines of what a failing program wrote are what its claim's message shows.
@@ -125,6 +150,18 @@ function renderPodSpec(workload: Workload, config: OperatorConfig, restoreAs?: F
       },
     ],
   };
+}
+
+/** The proxy's part of a pod; undefined where the workload needs none. A workload that needs one is never Ready without an image. */
+function renderEgress(
+  { metadata, spec }: Workload,
+  { egress: { image } }: OperatorConfig,
+  proxyUid: number,
+): EgressSidecar | undefined {
+  const rules = egressRules(spec);
+  if (rules === undefined) return undefined;
+  if (image === undefined) throw new Error(`Cannot render a pod of ${metadata.name}: there is no image for its proxy`);
+  return egressSidecar({ workload: metadata.name, rules, image, proxyUid });
 }
 
 /**

@@ -16,8 +16,12 @@ export interface BackgroundWork<T> {
    * @param wake called when it has ended, either way
    */
   run(id: string, work: (signal: AbortSignal) => Promise<T>, wake: () => void): WorkState<T>;
-  /** Lets everything that has failed be run again at once: what it failed for may be mended. */
-  hurry(): void;
+  /**
+   * Lets what has failed be run again at once: what it failed for may be mended.
+   *
+   * @param id @default everything
+   */
+  hurry(id?: string): void;
   /** Forgets how the work ended, and aborts it where it has not. */
   forget(id: string): void;
   /** Aborts everything and waits for its end. */
@@ -96,8 +100,9 @@ export function createBackgroundWork<T>(options: {
       }
       return entry.result ?? { state: "running" };
     },
-    hurry() {
-      for (const entry of entries.values()) {
+    hurry(id) {
+      for (const [own, entry] of entries) {
+        if (id !== undefined && own !== id) continue;
         entry.retryAt = 0;
         entry.backoff.reset();
       }

@@ -6,6 +6,8 @@ import { finalizer } from "../../crds/labels.ts";
 import { policyName } from "../../crds/names.ts";
 import type { Workload } from "../../crds/workload.ts";
 import type { OperatorContext } from "../context.ts";
+import { needsProxy } from "../egress/egress-rules.ts";
+import { deleteEgress, settleEgress } from "../egress/settle-egress.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { renderPolicy } from "./render-policy.ts";
 import { workloadProblem } from "./workload-problem.ts";
@@ -22,7 +24,10 @@ export async function reconcileWorkload(key: string, context: OperatorContext): 
     if (!workload.metadata.finalizers?.includes(finalizer.inUse))
       return await patchFinalizers(workload, [finalizer.inUse], context);
     await healPolicy(workload, context);
-    return await writeStatus(workload, context);
+    const problem = workloadProblem(workload.spec, context.config);
+    const egress = problem === undefined ? await settleEgress(workload, context) : {};
+    await writeStatus(workload, problem ?? egress.problem, context);
+    return egress.requeueAfterMs === undefined ? undefined : { requeueAfterMs: egress.requeueAfterMs };
   } catch (error) {
     if (isConflict(error) || isNotFound(error)) return { requeueAfterMs: 1000 };
     throw error;
@@ -40,9 +45,12 @@ async function healPolicy(
   await applyNetworkPolicy(wanted);
 }
 
-async function writeStatus(workload: Workload, context: OperatorContext): Promise<undefined> {
+async function writeStatus(
+  workload: Workload,
+  problem: { readonly reason: string; readonly message: string } | undefined,
+  context: OperatorContext,
+): Promise<undefined> {
   const { generation = 0, namespace = "", name, resourceVersion } = workload.metadata;
-  const problem = workloadProblem(workload.spec);
   const status = {
     phase: problem === undefined ? ("Ready" as const) : ("Error" as const),
     reason: problem?.reason ?? null,
@@ -104,6 +112,8 @@ async function letGoWhenUnused(workload: Workload, context: OperatorContext): Pr
   } catch (error) {
     if (!isNotFound(error)) throw error;
   }
+  if (needsProxy(workload.spec)) await deleteEgress(workload, context);
+  context.settledEgress.delete(workload.metadata.uid ?? "");
   return patchFinalizers(workload, [], context);
 }
 

@@ -12,6 +12,9 @@ test("has a default for everything", () => {
     startTimeoutMs: 300_000,
     leaseMs: 10_000,
     listen: { hostname: "127.0.0.1", port: 9090 },
+    toolsImage: "busybox:1.37-musl",
+    egress: { image: undefined, openedRanges: [], extraAuthorities: "" },
+    snapshots: { size: "10Gi", storageClass: undefined, ttlMs: undefined, concurrency: 4, timeoutMs: 3_600_000 },
     logLevel: "info",
   });
 });
@@ -28,6 +31,9 @@ for (const [name, value, says] of [
   ["TENANCY_CPU_OVERCOMMIT", "", /TENANCY_CPU_OVERCOMMIT: must be greater than 0/],
   ["TENANCY_START_TIMEOUT", "-1", /TENANCY_START_TIMEOUT/],
   ["TENANCY_LEASE_SECONDS", "1", /TENANCY_LEASE_SECONDS: must be at least 2/],
+  ["TENANCY_PROXY_IMAGE", "no image", /TENANCY_PROXY_IMAGE: must be an image reference/],
+  ["TENANCY_EGRESS_PRIVATE_RANGES", "10.0.0.0/8,10.0.0.1", /TENANCY_EGRESS_PRIVATE_RANGES: must be ranges/],
+  ["TENANCY_EGRESS_AUTHORITIES", "certs.pem", /TENANCY_EGRESS_AUTHORITIES: must be certificates in PEM/],
   ["TENANCY_OPERATOR_LISTEN", "nonsense", /TENANCY_OPERATOR_LISTEN: must be host:port, or off/],
   ["TENANCY_OPERATOR_LISTEN", "127.0.0.1:99999", /TENANCY_OPERATOR_LISTEN/],
   ["TENANCY_LOG_LEVEL", "loud", /TENANCY_LOG_LEVEL/],

@@ -87,4 +87,79 @@ test("the entrypoint's parts are taken over as they are", () => {
   );
 });
 
+const proxied = (network: Workload["spec"]["network"], more: Partial<Workload["spec"]> = {}) =>
+  workload({ network: { access: "restricted", ...network }, ...more });
+const withProxy = operatorConfig({ TENANCY_PROXY_IMAGE: "proxy:1" });
+
+test("a restricted workload with an allowlist gets the proxy before its own container, and the redirect before both", () => {
+  const pod = renderPod(proxied({ allowlist: ["a.b"] }), identity, withProxy);
+  assert.equal(
+    pod.spec.containers.map(({ name, image }) => [name, image]),
+    [
+      ["tenancy-egress", "proxy:1"],
+      ["workload", "i"],
+    ],
+  );
+  assert.equal(
+    pod.spec.initContainers?.map(({ name }) => name),
+    ["tenancy-redirect"],
+  );
+  assert.is(pod.metadata.annotations?.["kubectl.kubernetes.io/default-container"], "workload");
+  for (const network of [{ access: "restricted" as const }, { access: "none" as const, allowlist: ["a.b"] }]) {
+    const plain = renderPod(workload({ network }), identity, withProxy);
+    assert.equal([plain.spec.containers.length, plain.spec.initContainers], [1, undefined]);
+  }
+});
+
+test("with snapshot tools there is one init container, and a second where files are restored", () => {
+  const saved = proxied({ allowlist: ["a.b"] }, { filesystem: { overlayDirs: ["/data"] } });
+  const names = (restoreAs?: { uid: number; gid: number }) =>
+    renderPod(saved, identity, withProxy, { restoreAs }).spec.initContainers?.map(({ name }) => name);
+  assert.equal(names(), ["tenancy-redirect"]);
+  assert.equal(names({ uid: 7, gid: 7 }), ["tenancy-redirect", "tenancy-tools"]);
+});
+
+test("the workload's own variables win over those of the trust bundle", () => {
+  const credentials = [
+    { domain: "a.b", headers: [{ name: "X", valueFrom: { secretKeyRef: { name: "s", key: "k" } } }] },
+  ];
+  const of = proxied({ credentials }, { entrypoint: { env: { SSL_CERT_FILE: "/mine" } } });
+  const { env } = renderPod(of, identity, withProxy).spec.containers[1] ?? {};
+  assert.equal(
+    env?.filter(({ name }) => name === "SSL_CERT_FILE"),
+    [{ name: "SSL_CERT_FILE", value: "/mine" }],
+  );
+  assert.ok(env?.some(({ name, value }) => name === "CURL_CA_BUNDLE" && value === "/.tenancy-trust/ca-bundle.pem"));
+});
+
+test("each pod's proxy has a user of its own, which the template hash leaves out with the allowlist", () => {
+  const [one, other] = ["a.b", "c.d"].map((name) => proxied({ allowlist: [name] }));
+  assert.ok(one && other);
+  const uids = [1, 2].map(() => renderPod(one, identity, withProxy).spec.containers[0]?.securityContext?.runAsUser);
+  assert.is.not(uids[0], uids[1]);
+  assert.is(templateHash(one, withProxy), templateHash(other, withProxy));
+  assert.is.not(templateHash(one, withProxy), templateHash(workload({ network: { access: "restricted" } }), withProxy));
+});
+
+test("without an image for the proxy no pod is rendered without it", () => {
+  assert.throws(() => renderPod(proxied({ allowlist: ["a.b"] }), identity, config), /there is no image for its proxy/);
+});
+
+test("a pod that waits for files has the template hash of its workload, and says what a release must keep", () => {
+  const keeps = workload({ filesystem: { overlayDirs: ["/data"] }, resources: { diskGb: 3 } });
+  const [plain, waiting] = [undefined, { uid: 7, gid: 8 }].map((restoreAs) =>
+    renderPod(keeps, identity, config, { restoreAs }),
+  );
+  const hash = templateHash(keeps, config);
+  for (const pod of [plain, waiting]) {
+    const { annotations } = pod?.metadata ?? {};
+    assert.is(annotations?.["tenancy.dev/template-hash"], hash);
+    assert.is(annotations?.["tenancy.dev/overlay-dirs"], '["/data"]');
+    assert.is(annotations?.["tenancy.dev/disk-gb"], "3");
+  }
+  assert.not.equal(waiting?.spec.initContainers, plain?.spec.initContainers);
+  assert.equal(waiting?.spec.containers, plain?.spec.containers);
+  assert.is.not(templateHash(workload({ filesystem: { overlayDirs: ["/other"] } }), config), hash);
+});
+
 test.run();

@@ -1,0 +1,37 @@
+/** A checked domain of an allowlist or a credential. */
+export interface DomainPattern {
+  /** As written, in lower case: letters, digits, `-`, `_` and `.`, perhaps after `*.`. */
+  readonly text: string;
+  /** Without the `*.`. */
+  readonly name: string;
+  /** Whether it stands for every name below `name`, and not for `name` itself. */
+  readonly isWildcard: boolean;
+}
+
+const LABEL = /^[a-z0-9_]([-a-z0-9_]*[a-z0-9_])?$/;
+const ADDRESS = /^[0-9.]+$/;
+
+/**
+ * Reads a domain name, or `*.` and a domain name.
+ *
+ * @throws TypeError when it is neither
+ */
+export function parseDomainPattern(domain: string): DomainPattern {
+  const text = domain.toLowerCase();
+  const isWildcard = text.startsWith("*.");
+  const name = isWildcard ? text.slice(2) : text;
+  const labels = name.split(".");
+  if (
+    name.length > 253 ||
+    ADDRESS.test(name) ||
+    !labels.every((label) => label.length <= 63 && LABEL.test(label)) ||
+    // Lower case of a letter outside ASCII can lie inside it.
+    text.length !== domain.length ||
+    !/^[\x21-\x7e]+$/.test(domain)
+  ) {
+    throw new TypeError(
+      `Cannot take ${JSON.stringify(domain)} as a domain: it is no name such as example.com or *.example.com`,
+    );
+  }
+  return { text, name, isWildcard };
+}

@@ -1,0 +1,87 @@
+import { createHash } from "node:crypto";
+import { withDefaults } from "../../crds/defaults.ts";
+import type { SecretReference } from "../../crds/secret-reference.ts";
+import type { WorkloadSpec } from "../../crds/workload.ts";
+import { type DomainPattern, parseDomainPattern } from "./domain-pattern.ts";
+import { headerNameProblem } from "./header-name-problem.ts";
+
+/** A header whose value comes from a Secret. */
+export interface InjectedHeader {
+  /** Letters, digits, `-`, `_` and `.` only. */
+  readonly name: string;
+  readonly value: SecretReference;
+}
+
+/** Headers for one domain. */
+export interface Credential {
+  readonly domain: DomainPattern;
+  readonly headers: readonly InjectedHeader[];
+}
+
+/** What the proxy enforces, of checked parts only (spec.md, section 2.1). */
+export interface EgressRules {
+  /** Names that may be reached; undefined: every name, as `restricted` without an allowlist says. */
+  readonly allowed: readonly DomainPattern[] | undefined;
+  /** Their domains may be reached whatever `allowed` says; no two are alike. */
+  readonly credentials: readonly Credential[];
+}
+
+/** Whether a workload's pods need the proxy, whether or not what it is to enforce is legal. */
+export function needsProxy(spec: WorkloadSpec): boolean {
+  const { access, allowlist, credentials } = withDefaults(spec).network;
+  return access === "restricted" && allowlist.length + credentials.length > 0;
+}
+
+/**
+ * What the proxy enforces for a workload; undefined for one that needs no proxy.
+ *
+ * @throws TypeError that names what is not legal; what {@link egressProblems} finds no fault with never throws
+ */
+export function egressRules(spec: WorkloadSpec): EgressRules | undefined {
+  if (!needsProxy(spec)) return undefined;
+  const { allowlist, credentials } = withDefaults(spec).network;
+  const byDomain = new Map<string, Credential>();
+  for (const credential of credentials) {
+    const domain = parseDomainPattern(credential.domain);
+    const headers = credential.headers.map(({ name, valueFrom }) => {
+      const problem = headerNameProblem(name);
+      if (problem !== undefined) throw new TypeError(`Cannot set header ${JSON.stringify(name)}: it ${problem}`);
+      return { name, value: checkedReference(valueFrom.secretKeyRef) };
+    });
+    if (byDomain.has(domain.text)) throw new TypeError(`Cannot take credentials for ${domain.text} twice`);
+    byDomain.set(domain.text, { domain, headers });
+  }
+  const allowed = new Map(allowlist.map(parseDomainPattern).map((domain) => [domain.text, domain]));
+  return {
+    allowed: allowlist.length === 0 ? undefined : sorted([...allowed.values()]),
+    // In one order, so that an edit which only moves them changes nothing.
+    credentials: [...byDomain.values()].sort((a, b) => (a.domain.text < b.domain.text ? -1 : 1)),
+  };
+}
+
+/** The environment variable of the proxy that holds the value of a Secret's key. */
+export function valueVariable(reference: SecretReference): string {
+  const hash = createHash("sha256")
+    .update(JSON.stringify([reference.name, reference.key]))
+    .digest("hex");
+  return `CREDENTIAL_${hash.slice(0, 24).toUpperCase()}`;
+}
+
+/** The file that holds it, relative to the settings folder. */
+export function valueFile({ name, key }: SecretReference): string {
+  return `values/${name}/${key}`;
+}
+
+function checkedReference({ name, key }: SecretReference): SecretReference {
+  if (!/^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/.test(name) || name.includes("..")) {
+    throw new TypeError(`Cannot refer to Secret ${JSON.stringify(name)}: it is no name of a Secret`);
+  }
+  if (!/^[-._a-zA-Z0-9]+$/.test(key) || key.startsWith("..") || key === ".") {
+    throw new TypeError(`Cannot refer to key ${JSON.stringify(key)} of Secret ${name}: it is no key of a Secret`);
+  }
+  return { name, key };
+}
+
+function sorted(domains: readonly DomainPattern[]): DomainPattern[] {
+  return [...domains].sort((a, b) => (a.text < b.text ? -1 : 1));
+}

@@ -1,0 +1,345 @@
+// @limit 180
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import type { WorkloadNetwork } from "../../../crds/network.ts";
+import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
+import type { HttpAnswer } from "./messages.ts";
+import { address } from "./namespaces.ts";
+import { type Stage, startStage } from "./stage.ts";
+
+const test = suite<{ stage: Stage }>("egress proxy");
+const token = { name: "github", key: "token" };
+const second = { name: "second", key: "value" };
+const unset = { name: "absent", key: "value" };
+const header = (name: string, secretKeyRef: { name: string; key: string }) => ({ name, valueFrom: { secretKeyRef } });
+const network: WorkloadNetwork = {
+  access: "restricted",
+  allowlist: [
+    ...["allowed.example", "*.sub.example", "loopback.example", "loopback6.example", "mapped.example"],
+    ...["metadata.example", "private.example", "any.example", "missing.example", "six.example", "local.example"],
+  ],
+  credentials: [
+    { domain: "api.example", headers: [header("Authorization", token), header("X-Second", second)] },
+    { domain: "*.wild.example", headers: [header("X-Wild", second)] },
+    { domain: "exact.wild.example", headers: [header("X-Exact", token)] },
+    { domain: "absent.example", headers: [header("X-Absent", unset)] },
+    { domain: "unknown-authority.example", headers: [header("X-Secret", token)] },
+    { domain: "other-name.example", headers: [header("X-Secret", token)] },
+    { domain: "expired.example", headers: [header("X-Secret", token)] },
+    { domain: "inner.example", headers: [header("X-Secret", token)] },
+  ],
+};
+const values = new Map([
+  [token, "Bearer planted-secret\n"],
+  [second, `odd "value" %[env(HOME)] \${HOME} \\n #x`],
+]);
+const records = {
+  "allowed.example": [address.allowed],
+  "deep.er.sub.example": [address.allowed],
+  "sub.example": [address.allowed],
+  "api.example": [address.allowed],
+  "one.wild.example": [address.allowed],
+  "exact.wild.example": [address.allowed],
+  "two.levels.wild.example": [address.allowed],
+  "absent.example": [address.allowed],
+  "unlisted.example": [address.other],
+  "unknown-authority.example": [address.badCertificates],
+  "other-name.example": [address.badCertificates],
+  "expired.example": [address.badCertificates],
+  "loopback.example": ["127.0.0.1"],
+  "loopback6.example": ["::1"],
+  "mapped.example": ["::ffff:a9fe:a9fe"],
+  "local.example": [address.pod],
+  "any.example": ["0.0.0.0"],
+  "metadata.example": [address.metadata],
+  "private.example": [address.privateHost],
+  "inner.example": [address.metadata],
+  "six.example": [address.allowed6],
+};
+
+test.before(async (context) => {
+  context.stage = await startStage({ network, values, records });
+});
+test.after(async ({ stage }) => stage?.stop());
+
+/** The reasons of refusals that were logged for a name. */
+const reasons = (stage: Stage, name: string) =>
+  stage
+    .log()
+    .split("\n")
+    .filter((line) => line.startsWith("{"))
+    .map((line) => JSON.parse(line) as { reason?: string; name?: string })
+    .filter((line) => line.name === name)
+    .map(({ reason }) => reason);
+
+async function refused(stage: Stage, name: string, reason: string): Promise<void> {
+  // To an address of the world, since the proxy goes by the name alone.
+  const answer = await stage.call({
+    kind: "tls",
+    host: address.allowed,
+    serverName: name,
+    text: "GET / HTTP/1.1\r\n\r\n",
+  });
+  assert.ok("error" in answer, `${name} answered ${JSON.stringify(answer)}`);
+  await waitUntil(() => reasons(stage, name).includes(reason), {
+    ...{ what: `the reason ${reason} for ${name}`, limitMs: 5000, explain: () => stage.log() },
+  });
+}
+
+for (const version of [1, 2] as const) {
+  test(`a listed name passes through untouched over HTTP/${version}`, async ({ stage }) => {
+    const seen = await stage.seen({ version, url: "https://allowed.example/", headers: { authorization: "mine" } });
+    assert.is(seen.httpVersion, version === 1 ? "1.1" : "2.0");
+    assert.is(seen.serverName, "allowed.example");
+    assert.is(seen.headers.authorization, "mine");
+  });
+
+  test(`a name with credentials gets its headers over HTTP/${version}, in place of the workload's own`, async ({
+    stage,
+  }) => {
+    const headers = { authorization: "forged", "x-second": "forged", "x-other": "kept" };
+    const seen = await stage.seen({ version, url: "https://api.example/", headers });
+    assert.is(seen.headers.authorization, "Bearer planted-secret");
+    assert.is(seen.headers["x-second"], values.get(second));
+    assert.is(seen.headers["x-other"], "kept");
+    assert.is(seen.serverName, "api.example");
+    assert.is(seen.httpVersion, "2.0");
+  });
+
+  test(`64 MiB go up over HTTP/${version}, passed through and with credentials`, async ({ stage }) => {
+    for (const name of ["allowed.example", "api.example"]) {
+      const seen = await stage.seen({ version, url: `https://${name}/`, uploadBytes: 64 << 20 });
+      assert.is(seen.bytes, 64 << 20);
+      assert.is(seen.sha256, seen.sent);
+    }
+  });
+
+  test(`a stream over HTTP/${version} arrives piece by piece`, async ({ stage }) => {
+    for (const name of ["allowed.example", "api.example"]) {
+      const answer = await stage.call<{ text: string; pieces: number }>({
+        ...{ kind: "stream", version, url: `https://${name}/stream` },
+      });
+      assert.ok("value" in answer, JSON.stringify(answer));
+      assert.is(answer.value.text.split("\n").length, 21);
+      assert.ok(answer.value.pieces > 10, `${answer.value.pieces} pieces`);
+    }
+  });
+}
+
+test("WebSocket passes, through and with credentials", async ({ stage }) => {
+  for (const name of ["allowed.example", "api.example"]) {
+    const messages = ["one", "x".repeat(100_000), "three"];
+    const answer = await stage.call<string[]>({ kind: "websocket", url: `wss://${name}/socket`, messages });
+    assert.ok("value" in answer, JSON.stringify(answer));
+    const [headers = "{}", ...echoed] = answer.value;
+    assert.equal(echoed, messages);
+    const { authorization } = JSON.parse(headers) as { authorization?: string };
+    assert.is(authorization, name === "api.example" ? "Bearer planted-secret" : undefined);
+  }
+});
+
+test("a name below a wildcard passes, the name itself does not", async ({ stage }) => {
+  assert.is((await stage.seen({ version: 1, url: "https://deep.er.sub.example/" })).status, 200);
+  await refused(stage, "sub.example", "not-listed");
+});
+
+test("a name that is not listed is refused, and each refusal is one line", async ({ stage }) => {
+  await refused(stage, "unlisted.example", "not-listed");
+  assert.equal(reasons(stage, "unlisted.example"), ["not-listed"]);
+  assert.equal(reasons(stage, "allowed.example"), []);
+});
+
+test("a forged name reaches the real host of that name alone", async ({ stage }) => {
+  const text = "GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+  const answer = await stage.call<string>({ kind: "tls", host: address.other, serverName: "allowed.example", text });
+  assert.ok("value" in answer, JSON.stringify(answer));
+  assert.match(answer.value, new RegExp(`"address":"(::ffff:)?${address.allowed}"`));
+});
+
+test("a handshake that comes byte by byte is read", async ({ stage }) => {
+  const text = "GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+  const call = { kind: "tls", host: address.allowed, text, isSlow: true } as const;
+  const allowed = await stage.call<string>({ ...call, serverName: "allowed.example" });
+  assert.ok("value" in allowed && allowed.value.includes("200 OK"), JSON.stringify(allowed));
+  const other = await stage.call<string>({ ...call, serverName: "byte.example" });
+  assert.ok("error" in other, JSON.stringify(other));
+  assert.equal(reasons(stage, "byte.example"), ["not-listed"]);
+});
+
+test("a client that names no server, and one that speaks no TLS, are refused", async ({ stage }) => {
+  const silent = await stage.call({ kind: "tls", host: address.allowed });
+  assert.ok("error" in silent, JSON.stringify(silent));
+  const plain = await stage.call<string>({
+    kind: "plain",
+    host: address.allowed,
+    port: 443,
+    text: "GET / HTTP/1.1\r\n\r\n",
+  });
+  assert.ok("error" in plain || plain.value === "", JSON.stringify(plain));
+  await waitUntil(() => stage.log().includes("no-server-name") && stage.log().includes("not-tls"), {
+    ...{ what: "both refusals in the log", limitMs: 15_000, explain: () => stage.log() },
+  });
+});
+
+test("what a client puts into a name stays within one line of the log", async ({ stage }) => {
+  const serverName = `a"},{\\nb.example`;
+  const answer = await stage.call({ kind: "tls", host: address.allowed, serverName });
+  assert.ok("error" in answer);
+  await waitUntil(() => reasons(stage, serverName).length === 1, {
+    ...{ what: "the refusal", limitMs: 5000, explain: () => stage.log() },
+  });
+});
+
+for (const [name, reason] of [
+  ["loopback.example", "closed-address"],
+  ["loopback6.example", "closed-address"],
+  ["mapped.example", "closed-address"],
+  ["any.example", "closed-address"],
+  ["metadata.example", "closed-address"],
+  ["private.example", "private-address"],
+  ["missing.example", "not-resolved"],
+] as const) {
+  test(`${name} is refused: ${reason}`, ({ stage }) => refused(stage, name, reason));
+}
+
+test("a name with credentials that resolves to the metadata address is refused", async ({ stage }) => {
+  const answer = await stage.call<HttpAnswer>({ kind: "http", version: 2, url: "https://inner.example/" });
+  assert.ok("value" in answer && answer.value.status === 403, JSON.stringify(answer));
+  assert.equal(reasons(stage, "inner.example"), ["closed-address"]);
+});
+
+test("a name with an IPv6 address alone is reached", async ({ stage }) => {
+  assert.is((await stage.seen({ version: 1, url: "https://six.example/" })).address, address.allowed6);
+});
+
+test("an exact name goes before the wildcard that it is below", async ({ stage }) => {
+  const wild = await stage.seen({ version: 1, url: "https://one.wild.example/" });
+  assert.equal([wild.headers["x-wild"], wild.headers["x-exact"]], [values.get(second), undefined]);
+  const exact = await stage.seen({ version: 1, url: "https://exact.wild.example/" });
+  assert.equal([exact.headers["x-wild"], exact.headers["x-exact"]], [undefined, "Bearer planted-secret"]);
+});
+
+test("a name too deep for a wildcard's certificate is refused rather than passed without its headers", async ({
+  stage,
+}) => {
+  await refused(stage, "two.levels.wild.example", "too-deep-for-credential");
+});
+
+test("a request for another host than the connection's is refused", async ({ stage }) => {
+  const answer = await stage.call<HttpAnswer>({
+    ...{ kind: "http", version: 1, url: "https://api.example/", headers: { host: "allowed.example" } },
+  });
+  assert.ok("value" in answer && answer.value.status === 421, JSON.stringify(answer));
+});
+
+test("TRACE is refused, since it is answered with the credentials", async ({ stage }) => {
+  const answer = await stage.call<HttpAnswer>({
+    ...{ kind: "http", version: 1, url: "https://api.example/", method: "TRACE" },
+  });
+  assert.ok("value" in answer && answer.value.status === 405, JSON.stringify(answer));
+});
+
+test("without its value a name answers 503, and comes when the value does", async ({ stage }) => {
+  const call = { kind: "http", version: 1, url: "https://absent.example/" } as const;
+  const without = await stage.call<HttpAnswer>(call);
+  assert.ok("value" in without && without.value.status === 503, JSON.stringify(without));
+  for (const bad of ["", "two\nlines", "a\tb"]) {
+    await stage.apply({ values: new Map([...values, [unset, bad]]) });
+    const still = await stage.call<HttpAnswer>(call);
+    assert.ok("value" in still && still.value.status === 503, JSON.stringify(still));
+  }
+  await stage.apply({ values: new Map([...values, [unset, "here\r\n"]]) });
+  assert.is((await stage.seen(call)).headers["x-absent"], "here");
+});
+
+for (const name of ["unknown-authority.example", "other-name.example", "expired.example"]) {
+  test(`${name}: an upstream with a bad certificate gets no request`, async ({ stage }) => {
+    const answer = await stage.call<HttpAnswer>({ kind: "http", version: 1, url: `https://${name}/` });
+    assert.ok("value" in answer && answer.value.status === 503, JSON.stringify(answer));
+  });
+}
+
+test("a rotated Secret is used by the connection's next request's process, while a stream goes on", async ({
+  stage,
+}) => {
+  const stream = stage.call<{ text: string }>({ kind: "stream", version: 2, url: "https://api.example/stream" });
+  await stage.apply({ values: new Map([...values, [token, "rotated"]]) });
+  assert.is((await stage.seen({ version: 2, url: "https://api.example/" })).headers.authorization, "rotated");
+  const answer = await stream;
+  assert.ok("value" in answer && answer.value.text.includes("piece 19"), JSON.stringify(answer));
+});
+
+test("however often it changes, few processes serve what was open before", async ({ stage }) => {
+  for (let change = 0; change < 6; change++) {
+    const held = await stage.call({ kind: "hold", url: "wss://api.example/socket" });
+    assert.not.ok("error" in held, JSON.stringify(held));
+    await stage.apply({ values: new Map([...values, [token, `rotated-${change}`]]) });
+  }
+  await waitUntil(() => stage.proxies().length <= 4, {
+    ...{ what: "the oldest to end", limitMs: 10_000, explain: () => stage.proxies().join() },
+  });
+  assert.is((await stage.seen({ version: 1, url: "https://api.example/" })).headers.authorization, "rotated-5");
+});
+
+test("no request is lost while settings change", async ({ stage }) => {
+  let isChanging = true;
+  async function callOn(version: 1 | 2): Promise<number> {
+    let calls = 0;
+    for (; isChanging; calls++) {
+      await stage.seen({ version, url: calls % 2 ? "https://api.example/" : "https://allowed.example/" });
+    }
+    return calls;
+  }
+  const calls = [1, 2, 1, 2].map((version) => callOn(version as 1 | 2));
+  for (let change = 0; change < 3; change++) {
+    await stage.apply({ values: new Map([...values, [token, `changed-${change}`]]) });
+  }
+  isChanging = false;
+  for (const made of await Promise.all(calls)) assert.ok(made > 20, `only ${made} calls`);
+});
+
+test("a change of the allowlist is followed", async ({ stage }) => {
+  await stage.apply({ network: { ...network, allowlist: ["unlisted.example"] } });
+  assert.is((await stage.seen({ version: 1, url: "https://unlisted.example/" })).status, 200);
+  const gone = await stage.call({ kind: "http", version: 1, url: "https://allowed.example/" });
+  assert.ok("error" in gone, JSON.stringify(gone));
+  await stage.apply({ network: { access: "restricted", credentials: network.credentials ?? [] } });
+  assert.is((await stage.seen({ version: 1, url: "https://allowed.example/" })).status, 200);
+  await stage.apply({ network });
+});
+
+test("the network is closed but for the proxy and the resolver", async ({ stage }) => {
+  for (const host of [address.allowed, address.metadata, address.allowed6, address.world6]) {
+    const answer = await stage.call({ kind: "plain", host, port: 80, text: "GET / HTTP/1.1\r\n\r\n" });
+    assert.ok("error" in answer, `${host} answered ${JSON.stringify(answer)}`);
+  }
+  assert.equal(await stage.call({ kind: "datagram", host: address.resolver, port: 53 }), { value: "answered" });
+  for (const [host, port] of [
+    [address.otherResolver, 53],
+    [address.allowed, 443],
+    [address.metadata, 53],
+  ] as const) {
+    const answer = await stage.call({ kind: "datagram", host, port });
+    assert.ok("error" in answer, `${host}:${port} answered`);
+  }
+});
+
+test("refusals are counted, and readiness is answered", async ({ stage }) => {
+  const get = (path: string) =>
+    stage.namespaces.run("pod", ["curl", "-sS", "-m", "5", `http://${address.pod}:15021${path}`]);
+  const denied = async () =>
+    Number(/^haproxy_frontend_requests_denied_total\{proxy="redirect"\} ([0-9]+)$/m.exec(await get("/metrics"))?.[1]);
+  const before = await denied();
+  await refused(stage, "counted.example", "not-listed");
+  assert.is(await denied(), before + 1);
+  assert.match(await get("/ready"), /200 OK/);
+  assert.match(await get("/other"), /404/);
+});
+
+test("no secret shows in the log, an argument, or the proxy's settings", async ({ stage }) => {
+  const args = await stage.namespaces.run("pod", ["sh", "-c", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '"]);
+  assert.ok(args.includes("haproxy -db"));
+  for (const text of [args, stage.log()]) assert.not.match(text, /planted-secret|rotated/);
+});
+
+test.run();

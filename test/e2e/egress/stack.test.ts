@@ -1,0 +1,162 @@
+// @limit 600
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { installDebianPackages } from "../../../scripts/cluster/debian-packages.ts";
+import { downLocalCluster } from "../../../scripts/cluster/down-local-cluster.ts";
+import { busyboxFiles, findStaticBusybox } from "../../../scripts/cluster/images/busybox.ts";
+import { programFiles } from "../../../scripts/cluster/images/program-files.ts";
+import { importImages } from "../../../scripts/cluster/images.ts";
+import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
+import { upLocalCluster } from "../../../scripts/cluster/up-local-cluster.ts";
+import { type Stack, startStack } from "../claims/stack.ts";
+import type { UpstreamSettings } from "./messages.ts";
+import { reply, testProgram } from "./reply.ts";
+import { upstreamCertificates } from "./upstream-certificates.ts";
+
+const cluster = "egress-stack";
+const image = { ref: "localhost/tenancy-curl:1" };
+const header = { name: "Authorization", valueFrom: { secretKeyRef: { name: "github", key: "token" } } };
+const network = {
+  access: "restricted",
+  allowlist: ["allowed.example"],
+  credentials: [{ domain: "api.example", headers: [header] }],
+};
+
+const folder = mkdtempSync(join(tmpdir(), "tenancy-egress-stack-"));
+
+const test = suite<{ stack: Stack; upstream: ChildProcess }>("egress by domain, npm start");
+
+test.before(async (context) => {
+  await installDebianPackages(["curl"], () => undefined);
+  const { hostAddress } = await upLocalCluster({ name: cluster });
+  const base = await busyboxFiles(await findStaticBusybox(() => undefined));
+  const curl = await programFiles({ programs: ["/usr/bin/curl"], files: [], base });
+  const files = [...base, ...curl, { path: "data", uid: 65532, gid: 65532 }];
+  await importImages(cluster, [{ name: image.ref, files, user: "65532:65532", command: ["sleep", "36000"] }]);
+  const names = ["allowed.example", "api.example", "later.example"];
+  const world = upstreamCertificates(names);
+  const [command = "", ...rest] = testProgram("upstream-program.ts");
+  context.upstream = spawn(command, rest, { stdio: ["ignore", "inherit", "inherit", "ipc"] });
+  context.upstream.send({
+    certificates: world.certificates,
+    records: Object.fromEntries(names.map((one) => [one, [hostAddress]])),
+    resolvers: [hostAddress],
+    host: hostAddress,
+  } satisfies UpstreamSettings);
+  await reply(context.upstream, "the upstream servers");
+  context.stack = await startStack(cluster, {
+    TENANCY_EGRESS_PRIVATE_RANGES: `${hostAddress}/32`,
+    TENANCY_EGRESS_AUTHORITIES: world.authority,
+  });
+  await context.stack.kubectl("create", "secret", "generic", "github", "--from-literal=token=planted-secret");
+});
+
+test.after(async ({ stack, upstream }) => {
+  upstream?.kill("SIGKILL");
+  await stack?.interrupt();
+  await downLocalCluster({ name: cluster });
+  rmSync(folder, { recursive: true });
+});
+
+async function createWorkload(stack: Stack, name: string, spec: Record<string, unknown>): Promise<void> {
+  const answer = await stack.call("POST", "/workloads", { name, spec: { image, ...spec } });
+  assert.is(answer.status, 201, JSON.stringify(answer.body));
+}
+
+async function claim(stack: Stack, tenant: string, workload: string, resume = false): Promise<string> {
+  const answer = await stack.call("POST", `/tenants/${tenant}/claim`, { workload, resume });
+  assert.is(answer.status, 201, `${JSON.stringify(answer.body)}\n${stack.output()}`);
+  return String(answer.body.instanceId);
+}
+
+async function run(stack: Stack, instance: string, script: string): Promise<string> {
+  const answer = await stack.call("POST", `/instances/${instance}/exec`, { command: ["sh", "-c", script] });
+  assert.is(answer.status, 200, JSON.stringify(answer.body));
+  return String(answer.body.stdout);
+}
+
+const curl = (stack: Stack, instance: string, url: string) =>
+  run(stack, instance, `curl -sS -m 10 -w ' %{http_code}' ${url} 2>&1; echo " exit $?"`);
+
+test("a claimed instance reaches what its workload lists, with credentials that it never sees", async ({ stack }) => {
+  const started = performance.now();
+  await createWorkload(stack, "agent", { network, filesystem: { overlayDirs: ["/data"] } });
+  const instance = await claim(stack, "dora", "agent");
+  console.log(`note: workload created and claimed cold after ${((performance.now() - started) / 1000).toFixed(1)} s`);
+  assert.match(await curl(stack, instance, "https://allowed.example/"), /"serverName":"allowed.example".* 200 exit 0/);
+  assert.match(await curl(stack, instance, "https://api.example/"), /"authorization":"planted-secret".* 200 exit 0/);
+  assert.match(await curl(stack, instance, "https://later.example/"), /000 exit 35/);
+  assert.match(await curl(stack, instance, "http://allowed.example/"), /000 exit 7/);
+  const debug = JSON.stringify((await stack.call("GET", "/debug/resources")).body);
+  assert.ok(debug.includes("haproxy.cfg"));
+  const inside = await run(stack, instance, "cat /proc/*/environ /.tenancy-trust/*; env");
+  for (const text of [debug, inside, stack.output()]) assert.not.match(text, /planted-secret|cGxhbnRlZC1zZWNyZXQ/);
+  assert.not.match(debug, /PRIVATE KEY/);
+});
+
+test("the allowlist changes under a claim and under warm pods, which stay", async ({ stack }) => {
+  const pool = {
+    apiVersion: "tenancy.dev/v1alpha1",
+    kind: "TenancyPool",
+    metadata: { name: "agents" },
+    spec: { workloadRef: "agent", size: 1 },
+  };
+  const { status, body } = await stack.call("GET", "/tenants/dora");
+  assert.is(status, 200);
+  const instance = String((body.claims as { instanceId: string }[])[0]?.instanceId);
+  writeFileSync(join(folder, "pool.json"), JSON.stringify(pool));
+  await stack.kubectl("create", "-f", join(folder, "pool.json"));
+  const warm = () => stack.kubectl("get", "pods", "-l", "tenancy.dev/pool-status=ready", "-o", "name");
+  const first = await waitUntil(async () => (await warm()).trim() || undefined, {
+    what: "a warm pod",
+    limitMs: 60_000,
+  });
+  const spec = { image, network: { ...network, allowlist: ["later.example"] }, filesystem: { overlayDirs: ["/data"] } };
+  assert.is((await stack.call("PUT", "/workloads/agent", { name: "agent", spec })).status, 200);
+  await waitUntil(async () => / 200 exit 0/.test(await curl(stack, instance, "https://later.example/")), {
+    ...{ what: "the new allowlist", limitMs: 180_000, intervalMs: 500 },
+  });
+  assert.match(await curl(stack, instance, "https://allowed.example/"), /000 exit 35/);
+  assert.is((await warm()).trim(), first);
+});
+
+test("files come back into a pod with a proxy, before and after its start", async ({ stack }) => {
+  for (const source of ["pool+data", "cold+data"]) {
+    const before = await claim(stack, "dora", "agent", true);
+    await run(stack, before, `echo ${source} > /data/kept`);
+    const released = await stack.call("POST", "/tenants/dora/release?wait=true", { workload: "agent" });
+    assert.is(released.status, 200, JSON.stringify(released.body));
+    if (source === "cold+data") await stack.kubectl("delete", "tenancypool", "agents");
+    const answer = await stack.call("POST", "/tenants/dora/claim", { workload: "agent", resume: true });
+    assert.is(answer.status, 201, JSON.stringify(answer.body));
+    assert.is(answer.body.source, source);
+    const instance = String(answer.body.instanceId);
+    assert.is((await run(stack, instance, "cat /data/kept")).trim(), source);
+    assert.match(await curl(stack, instance, "https://api.example/"), /"authorization":"planted-secret".* 200 exit 0/);
+  }
+});
+
+test("a deleted workload takes its Secrets and its ConfigMap along", async ({ stack }) => {
+  const objects = () => stack.kubectl("get", "configmaps,secrets", "-l", "tenancy.dev/workload=agent", "-o", "name");
+  assert.is((await objects()).trim().split("\n").length, 3);
+  await stack.call("POST", "/tenants/dora/release", { workload: "agent" });
+  assert.is((await stack.call("DELETE", "/workloads/agent")).status, 200);
+  await waitUntil(async () => (await objects()).trim() === "", { what: "its objects to go", limitMs: 60_000 });
+});
+
+test("a cluster that forbids NET_ADMIN puts the workload in Error with that reason", async ({ stack }) => {
+  await stack.kubectl("label", "namespace", "tenancy", "pod-security.kubernetes.io/enforce=baseline");
+  await createWorkload(stack, "forbidden", { network });
+  const status = async () => (await stack.call("GET", "/workloads/forbidden")).body.status as Record<string, string>;
+  await waitUntil(async () => (await status()).phase === "Error", { what: "the Error", limitMs: 20_000 });
+  assert.is((await status()).reason, "RedirectForbidden");
+  assert.match((await status()).message ?? "", /NET_ADMIN/);
+  await createWorkload(stack, "plain", {});
+  await claim(stack, "bob", "plain");
+});
+
+test.run();

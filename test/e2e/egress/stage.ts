@@ -1,0 +1,237 @@
+import { type ChildProcess, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { WorkloadNetwork } from "../../../crds/network.ts";
+import type { SecretReference } from "../../../crds/secret-reference.ts";
+import { type EgressCertificates, egressCertificates, leafFile } from "../../../operator/egress/egress-certificates.ts";
+import { egressObjects } from "../../../operator/egress/egress-objects.ts";
+import { egressRules, valueFile } from "../../../operator/egress/egress-rules.ts";
+import { proxyFolders, REDIRECT_PORT } from "../../../operator/egress/layout.ts";
+import { pickProxyUid } from "../../../operator/egress/proxy-uid.ts";
+import { redirectScript } from "../../../operator/egress/redirect-script.ts";
+import { supervisorScript } from "../../../operator/egress/supervisor-script.ts";
+import { findStaticBusybox } from "../../../scripts/cluster/images/busybox.ts";
+import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
+import type { Answer, Call, HttpAnswer, HttpCall, SeenRequest, UpstreamSettings } from "./messages.ts";
+import { address, createNamespaces, type Namespaces } from "./namespaces.ts";
+import { reply, testProgram } from "./reply.ts";
+import { createSettingsVolume } from "./settings-volume.ts";
+import { upstreamCertificates } from "./upstream-certificates.ts";
+
+/** A proxy as in a pod, with what it needs around it, in two network namespaces of its own. */
+export interface Stage {
+  readonly namespaces: Namespaces;
+  /** Where the sidecar's files are. */
+  readonly folder: string;
+  /** All that the sidecar has written. */
+  log(): string;
+  /** The sidecar's process 1. */
+  readonly supervisor: number;
+  /** Process ids of HAProxy, the newest last. */
+  proxies(): number[];
+  call<T = unknown>(call: Call): Promise<Answer<T>>;
+  /** The same, with the redirect and the rest of the rules taken away meanwhile. */
+  callDirectly<T = unknown>(call: Call): Promise<Answer<T>>;
+  /** Calls with success, and reads what the upstream saw. */
+  seen(call: Omit<HttpCall, "kind">): Promise<SeenRequest & { status: number; sent: string }>;
+  /** Changes the world's names. */
+  name(records: Record<string, string[]>): Promise<void>;
+  /** Changes what the workload may reach, or the values; resolves when the proxy runs with it. */
+  apply(change: { network?: WorkloadNetwork; values?: ReadonlyMap<SecretReference, string> }): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export async function startStage(options: {
+  network: WorkloadNetwork;
+  values?: ReadonlyMap<SecretReference, string>;
+  records: Record<string, string[]>;
+  openedRanges?: string[];
+}): Promise<Stage> {
+  const folder = mkdtempSync(join(tmpdir(), "tenancy-egress-"));
+  chmodSync(folder, 0o755);
+  const folders = { settings: join(folder, "settings"), run: join(folder, "run") };
+  mkdirSync(folders.settings, { mode: 0o755 });
+  for (const writable of [folders.run, join(folder, "trust")]) {
+    mkdirSync(writable);
+    chmodSync(writable, 0o777);
+  }
+  const resolvConf = join(folder, "resolv.conf");
+  writeFileSync(resolvConf, `search test.invalid\nnameserver ${address.resolver}\noptions ndots:5 timeout:1\n`);
+  const busybox = join(folder, "busybox");
+  copyFileSync(await findStaticBusybox(() => undefined), busybox);
+  chmodSync(busybox, 0o755);
+  const trustBundle = join(folder, "trust", "ca-bundle.pem");
+
+  const namespaces = await createNamespaces(resolvConf);
+  const children: ChildProcess[] = [];
+  async function stop(): Promise<void> {
+    for (const child of children.reverse()) {
+      if (child.exitCode !== null || child.signalCode !== null) continue;
+      const exited = once(child, "exit", { signal: AbortSignal.timeout(20_000) });
+      child.kill("SIGTERM");
+      await exited;
+    }
+    await namespaces.remove();
+    rmSync(folder, { recursive: true });
+  }
+  try {
+    const world = upstreamCertificates(Object.keys(options.records));
+    const upstream = namespaces.start("world", testProgram("upstream-program.ts"), { stdio: "ipc" });
+    children.push(upstream);
+    upstream.send({
+      certificates: world.certificates,
+      records: options.records,
+      resolvers: [address.resolver, address.otherResolver],
+      host: "::",
+    } satisfies UpstreamSettings);
+    await reply(upstream, "the upstream servers");
+
+    const volume = createSettingsVolume(folders.settings);
+    let { network, values = new Map<SecretReference, string>() } = options;
+    let certificates: EgressCertificates | undefined;
+    // As in a pod, which mounts what the credentials named when it was made.
+    const mounted = egressRules({ image: { ref: "none" }, network })?.credentials ?? [];
+    const mountedLeaves = new Set(mounted.map(({ domain }) => leafFile(domain)));
+    const mountedValues = new Set(mounted.flatMap(({ headers }) => headers.map(({ value }) => valueFile(value))));
+    async function writeSettings(): Promise<void> {
+      const rules = egressRules({ image: { ref: "none" }, network });
+      if (rules === undefined) throw new Error("Cannot stage a proxy for a workload that needs none");
+      const domains = rules.credentials.map(({ domain }) => domain);
+      if (domains.length > 0) {
+        certificates = await egressCertificates({
+          workload: "staged",
+          domains,
+          now: new Date(),
+          present: certificates,
+        });
+      }
+      const { settings, leaves } = egressObjects({
+        ...{ workload: "staged", namespace: "staged", rules, certificates, extraAuthorities: world.authority },
+        openedRanges: options.openedRanges,
+      });
+      volume.write({
+        ...settings.data,
+        // In a pod these are the folders themselves.
+        "haproxy.cfg": (settings.data?.["haproxy.cfg"] ?? "")
+          .replaceAll(proxyFolders.settings, folders.settings)
+          .replaceAll(proxyFolders.run, folders.run),
+        "leaves/.empty": "",
+        ...Object.fromEntries(
+          Object.entries(leaves?.data ?? {})
+            .filter(([file]) => mountedLeaves.has(file))
+            .map(([file, pem]) => [`leaves/${file}`, Buffer.from(pem, "base64").toString()]),
+        ),
+        ...Object.fromEntries(
+          [...values]
+            .map(([reference, value]) => [valueFile(reference), value] as const)
+            .filter(([file]) => mountedValues.has(file)),
+        ),
+      });
+    }
+    await writeSettings();
+
+    const proxyUid = pickProxyUid();
+    const redirect = () => namespaces.run("pod", [busybox, "sh", "-c", redirectScript({ proxyUid })]);
+    await redirect();
+    const script = supervisorScript({ folders, trustBundle });
+    const sidecar = namespaces.start("pod", [busybox, "sh", "-c", script], { uid: proxyUid });
+    children.push(sidecar);
+    let log = "";
+    for (const stream of [sidecar.stdout, sidecar.stderr]) stream?.on("data", (chunk) => (log += chunk));
+    const proxies = () => haproxyProcesses(sidecar.pid ?? 0);
+    await untilListening(namespaces, () => log);
+
+    process.env.NODE_EXTRA_CA_CERTS = trustBundle;
+    const client = namespaces.start("pod", testProgram("client-program.ts"), { stdio: "ipc" });
+    delete process.env.NODE_EXTRA_CA_CERTS;
+    children.push(client);
+    await reply(client, "the client");
+    let calls = 0;
+    async function call<T>(what: Call): Promise<Answer<T>> {
+      calls += 1;
+      const id = calls;
+      const limit = AbortSignal.timeout(60_000);
+      const answered = new Promise<Answer<T>>((resolve, reject) => {
+        const take = (message: { id: number; answer: Answer<T> }) => {
+          if (message.id !== id) return;
+          client.off("message", take);
+          resolve(message.answer);
+        };
+        client.on("message", take);
+        limit.addEventListener("abort", () => reject(new Error(`Cannot wait any longer for ${JSON.stringify(what)}`)));
+      });
+      client.send({ id, call: what });
+      return answered;
+    }
+    return {
+      ...{ namespaces, folder, stop, proxies, call },
+      supervisor: sidecar.pid ?? 0,
+      log: () => log,
+      async callDirectly(what) {
+        await namespaces.run("pod", ["nft", "delete", "table", "inet", "tenancy_egress"]);
+        try {
+          return await call(what);
+        } finally {
+          await redirect();
+        }
+      },
+      async seen(what) {
+        const answer = await call<HttpAnswer>({ kind: "http", ...what });
+        if ("error" in answer) throw new Error(`Cannot call ${what.url}: ${answer.error}\n${log}`);
+        const { status, body, sha256 } = answer.value;
+        if (status !== 200) throw new Error(`Cannot call ${what.url}: ${status} ${body}\n${log}`);
+        return { ...(JSON.parse(body) as SeenRequest), status, sent: sha256 };
+      },
+      async name(records) {
+        upstream.send(records);
+        await reply(upstream, "the change of names");
+      },
+      async apply(change) {
+        const before = proxies().at(-1);
+        if (change.network !== undefined) network = change.network;
+        if (change.values !== undefined) values = change.values;
+        await writeSettings();
+        await waitUntil(async () => isListeningAlone(await listeners(namespaces), { pid: proxies().at(-1), before }), {
+          ...{ what: "the proxy to take the change", limitMs: 15_000, explain: () => log },
+        });
+      },
+    };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+async function untilListening(namespaces: Namespaces, log: () => string): Promise<void> {
+  await waitUntil(async () => (await listeners(namespaces)).length > 0, {
+    what: "the proxy to listen",
+    limitMs: 20_000,
+    explain: log,
+  });
+}
+
+function haproxyProcesses(supervisor: number): number[] {
+  const { stdout } = spawnSync("ps", ["-o", "pid=,stat=,comm=", "--ppid", String(supervisor)], { encoding: "utf8" });
+  return stdout
+    .split("\n")
+    .map((line) => line.trim().split(/\s+/))
+    .filter(([, state = "", name]) => name === "haproxy" && !state.startsWith("Z"))
+    .map(([pid]) => Number(pid))
+    .sort((a, b) => a - b);
+}
+
+/** The processes that take connections. */
+async function listeners(namespaces: Namespaces): Promise<number[]> {
+  const lines = (await namespaces.run("pod", ["ss", "-Hltnp"])).split("\n");
+  const own = lines.filter((line) => line.includes(`127.0.0.1:${REDIRECT_PORT}`));
+  return own.flatMap((line) => [...line.matchAll(/pid=([0-9]+)/g)].map(([, pid]) => Number(pid)));
+}
+
+function isListeningAlone(
+  pids: readonly number[],
+  { pid, before }: { pid: number | undefined; before: number | undefined },
+): boolean {
+  return pid !== before && pids.length > 0 && pids.every((one) => one === pid);
+}
