@@ -109,7 +109,7 @@ part() {
 
   /**
    * `<tenant> <workload> <sha256 or empty>`; deletes the archive, with a SHA-256 only when it is that one, without it also what an
-   * interrupted save left of the same tenant's files. Writes `deleted` when the archive is gone. Exit code 44: there is none.
+   * interrupted save left of the same tenant's files. One that has replaced it since is left alone, with what is recorded of it. Writes `deleted` when the archive is gone. Exit code 44: there is none.
    */
   delete: script(`
 dir="$root/$3"; archive="$dir/$4.tar.gz"
@@ -118,11 +118,14 @@ if [ -z "$5" ]; then
 fi
 find_archive
 if [ -n "$5" ]; then
-  sum="$("$b" sha256sum < "$archive")" || exit 1
+  exec 3< "$archive" || exit 1
+  sum="$("$b" sha256sum <&3)" || exit 1
   [ "\${sum%% *}" = "$5" ] || exit 44
+  [ "$("$b" stat -L -c %i /proc/self/fd/3)" = "$("$b" stat -c %i "$archive")" ] || exit 44
 fi
+set -- "$archive".????????????????.json
 "$b" rm -f "$archive" || exit 1
-"$b" rm -f "$archive".????????????????.json
+"$b" rm -f "$@"
 "$b" sync "$dir"
 "$b" rmdir "$dir" 2>/dev/null
 echo deleted`),

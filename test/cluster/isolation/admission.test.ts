@@ -35,7 +35,7 @@ test.before(async () => {
   const { cluster, client } = tenancy;
   const kubectl = await kubectlFor(cluster.kubeconfigPath);
   // Pod Security off, so that whatever is refused is refused by the policies.
-  const overlay = await writeOverlay({ components: ["split-edge", "admission", "net-admin"] });
+  const overlay = await writeOverlay({ components: ["split-edge", "admission", "egress"] });
   await kubectl("apply", "-k", overlay.path);
   await overlay.remove();
   for (const [name, level] of [

@@ -66,7 +66,7 @@ if (versionAtLeast(version, "1.30")) {
   test("manifests/overlays/with-admission is taken likewise", () => checkTree("manifests/overlays/with-admission"));
 
   test("a kustomization of one's own can put all of it into another namespace", async () => {
-    const tree = await writeOverlay({ namespace: "tenants", components: ["split-edge", "admission", "net-admin"] });
+    const tree = await writeOverlay({ namespace: "tenants", components: ["split-edge", "admission", "egress"] });
     await kubectl("apply", "-k", tree.path, validation(version));
     await tree.remove();
     const names = ["-o", "jsonpath={.items[*].metadata.name}"];

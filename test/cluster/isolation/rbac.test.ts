@@ -57,7 +57,7 @@ test.before(async () => {
   bundles = await bundlePrograms();
   const { version } = tenancy.cluster;
   const overlay = await writeOverlay({
-    components: ["split-edge", ...(versionAtLeast(version, "1.30") ? ["admission"] : [])],
+    components: ["split-edge", "egress", ...(versionAtLeast(version, "1.30") ? ["admission"] : [])],
     ...(!versionAtLeast(version, "1.21") && { without: ["PodDisruptionBudget"] }),
   });
   await kubectl("apply", "-k", overlay.path, validation(version));
@@ -91,13 +91,18 @@ function start(account: Account, env: Record<string, string> = {}): AccountProgr
   const isOperator = account === "tenancy-operator";
   const roles = account === "tenancy-api" ? "api" : "gateway";
   const own: Record<string, string> = isOperator
-    ? { TENANCY_OPERATOR_LISTEN: "127.0.0.1:0", TENANCY_LEASE_SECONDS: "2" }
+    ? {
+        TENANCY_OPERATOR_LISTEN: "127.0.0.1:0",
+        TENANCY_LEASE_SECONDS: "2",
+        // Simulated nodes pull nothing.
+        TENANCY_PROXY_IMAGE: "simulated/proxy:1",
+      }
     : {
         TENANCY_EDGE_ROLES: roles,
         TENANCY_LISTEN: "127.0.0.1:0",
         TENANCY_EDGE_METRICS_LISTEN: "127.0.0.1:0",
         TENANCY_API_KEY: KEY,
-        TENANCY_TRIGGER_LEASE: "2",
+        TENANCY_LEASE_SECONDS: "2",
         TENANCY_TRIGGER_CLAIM_WAIT: "20",
       };
   const program = startProgramOf(access[account], isOperator ? bundles.operator : bundles.edge, { ...own, ...env });
@@ -214,6 +219,27 @@ test("claims that fail, fail again, lose their pods, end idle and are released",
   await until("the pod without a claim is gone", async () => !(await exists(tenancy.client, pods, "inst-orphan")));
 
   assert.is((await call("POST", "/tenants/m2/release?wait=true", { workload: "app" })).status, 200);
+});
+
+test("a workload with an allowlist and credentials, and its end", async () => {
+  const network = {
+    access: "restricted",
+    allowlist: ["example.com"],
+    credentials: [
+      {
+        domain: "api.example.com",
+        headers: [{ name: "authorization", valueFrom: { secretKeyRef: { name: "none", key: "token" } } }],
+      },
+    ],
+  };
+  const created = await call("POST", "/workloads", { name: "proxied", spec: { image, network } });
+  assert.is(created.status, 201, JSON.stringify(created.json));
+  await until("the workload with a proxy is Ready", async () => {
+    const { status } = await tenancy.client.get(workloads, { namespace: NAMESPACE, name: "proxied" });
+    return status?.phase === "Ready";
+  });
+  assert.is((await call("DELETE", "/workloads/proxied")).status, 200);
+  await until("the workload with a proxy is gone", async () => !(await exists(tenancy.client, workloads, "proxied")));
 });
 
 /** A pod as a claim leaves it that was deleted by force: made as the operator, but asked for by another. */

@@ -58,7 +58,10 @@ for (const { what, says, begin, end } of volumeFaults) {
     await life.keep(tenant, "warm", "old");
     const claim = await life.claim(tenant, "warm", true);
     assert.is(await life.kept(claim), "old\n");
-    await life.run(claim.status?.instanceId, "echo new > /data/file; $b dd if=/dev/urandom of=/data/more bs=1M count=8");
+    await life.run(
+      claim.status?.instanceId,
+      "echo new > /data/file; $b dd if=/dev/urandom of=/data/more bs=1M count=8",
+    );
     const before = archiveOf(life, claim);
     await begin(life, faults, tenant);
     await life.deleteClaim(claim);

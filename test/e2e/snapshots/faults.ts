@@ -1,10 +1,12 @@
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import type { Claim } from "../../../crds/claim.ts";
+import { isNotFound } from "../../../crds/client/api-error.ts";
 import { events, pods } from "../../../crds/client/built-in-resources.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { annotation } from "../../../crds/labels.ts";
 import { SNAPSHOTS_NAME } from "../../../crds/snapshots/snapshots-names.ts";
+import { clusterFolder } from "../../../scripts/cluster/folders.ts";
 import { runCommand } from "../../../scripts/cluster/process/run-command.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { type Lifecycle, NAMESPACE } from "./lifecycle.ts";
@@ -14,7 +16,7 @@ const LIMIT_MS = 60_000;
 /** The archive for a claim as it is on the volume; undefined when there is none. */
 export function archiveOf(
   { volumeFolder }: Pick<Lifecycle, "volumeFolder">,
-  { spec: { tenantId, workloadRef } }: Claim,
+  { spec: { tenantId, workloadRef } }: Pick<Claim, "spec">,
 ): Buffer | undefined {
   const path = join(volumeFolder, tenantId, `${workloadRef}.tar.gz`);
   return existsSync(path) ? readFileSync(path) : undefined;
@@ -47,8 +49,7 @@ export function createFaults(life: Lifecycle): Faults {
   async function podsOf({ metadata: { uid } }: Claim): Promise<Pod[]> {
     const { items } = await client.list(pods, { namespace: NAMESPACE });
     return items.filter(
-      ({ metadata }) =>
-        metadata.annotations?.[annotation.claimUid] === uid && metadata.deletionTimestamp === undefined,
+      ({ metadata }) => metadata.annotations?.[annotation.claimUid] === uid && metadata.deletionTimestamp === undefined,
     );
   }
 
@@ -66,7 +67,12 @@ export function createFaults(life: Lifecycle): Faults {
     },
     async killHelper() {
       const path = `/api/v1/namespaces/${NAMESPACE}/pods/${SNAPSHOTS_NAME}`;
-      await client.request({ method: "DELETE", path, body: JSON.stringify({ gracePeriodSeconds: 0 }) });
+      try {
+        await client.request({ method: "DELETE", path, body: JSON.stringify({ gracePeriodSeconds: 0 }) });
+      } catch (error) {
+        // It has just been killed.
+        if (!isNotFound(error)) throw error;
+      }
     },
     async untilSaving(tenantId) {
       await waitFor(`an archive of ${tenantId} to be written`, () => {
@@ -78,7 +84,7 @@ export function createFaults(life: Lifecycle): Faults {
       waitFor(`files of ${claim.metadata.name} to arrive`, async () => {
         const [pod] = await podsOf(claim);
         const volume = `${pod?.metadata.uid}/volumes/kubernetes.io~empty-dir/tenancy-overlay-0`;
-        return namesIn(inNode(`/var/lib/kubelet/pods/${volume}`)).length > 0 ? pod : undefined;
+        return namesIn(inNode(join(clusterFolder(cluster.name), "kubelet/pods", volume))).length > 0 ? pod : undefined;
       }),
     async untilEvent({ metadata: { uid, name } }, reason) {
       await waitFor(`the Event ${reason} of ${name}`, async () => {

@@ -6,7 +6,7 @@ import { digestScript, type Stage, startStage } from "./stage.ts";
 const name = `e2e-snapshots-large-${process.pid}`;
 const key = { tenantId: "large", workloadRef: "shell" };
 const MiB = 1024 ** 2;
-const test = suite<{ stage: Stage }>("an overlay of 1 GiB");
+const test = suite<{ stage: Stage }>("an overlay of 1 GiB, and of less");
 
 test.before(async (context) => {
   context.stage = await startStage(name);
@@ -32,6 +32,19 @@ async function measure<T>(what: string, bytes: number, work: Promise<T>): Promis
     `note: ${what}: ${seconds.toFixed(1)} s, ${speed}, ${(most / MiB).toFixed(0)} MiB resident at most, ${(before / MiB).toFixed(0)} before`,
   );
   return { result, grownMiB };
+}
+
+for (const sizeMiB of [1, 64]) {
+  test(`of ${sizeMiB} MiB goes there and back`, async ({ stage }) => {
+    const small = { ...key, tenantId: `of-${sizeMiB}` };
+    await stage.createPod(`a-${sizeMiB}`);
+    await stage.run(`a-${sizeMiB}`, `$b dd if=/dev/urandom of=/data/file bs=1M count=${sizeMiB} 2>/dev/null`);
+    const digest = await stage.run(`a-${sizeMiB}`, digestScript);
+    await measure(`save of ${sizeMiB} MiB`, sizeMiB * MiB, stage.save(`a-${sizeMiB}`, small));
+    await stage.createPod(`b-${sizeMiB}`);
+    await measure(`restore of ${sizeMiB} MiB`, sizeMiB * MiB, stage.restore(`b-${sizeMiB}`, small));
+    assert.is(await stage.run(`b-${sizeMiB}`, digestScript), digest);
+  });
 }
 
 test("goes there and back in bounded memory", async ({ stage }) => {

@@ -30,7 +30,7 @@ import { installKinds } from "../../../scripts/start/install-kinds.ts";
 
 export const NAMESPACE = "tenancy";
 const root = join(import.meta.dirname, "..", "..", "..");
-const LIMIT_MS = 40_000;
+const LIMIT_MS = 90_000;
 
 /** A real cluster with real containers, and the operator as a process of its own that can be killed. */
 export interface Lifecycle {
@@ -48,8 +48,9 @@ export interface Lifecycle {
   killOperator(): Promise<void>;
   createWorkload(name: string, spec?: Partial<WorkloadSpec>): Promise<Workload>;
   createPool(name: string, workloadRef: string, size: number): Promise<void>;
+  untilPool(name: string, size: number): Promise<void>;
   /** Creates a claim; see `untilClaim` for what becomes of it. */
-  createClaim(tenantId: string, workloadRef: string, resume: boolean): Promise<Claim>;
+  createClaim(tenantId: string, workloadRef: string, resume: boolean, claimName?: string): Promise<Claim>;
   /** Creates a claim and waits until it is Active. */
   claim(tenantId: string, workloadRef: string, resume: boolean): Promise<Claim>;
   /** Deletes a claim; it is gone when its release has come to its end. */
@@ -66,8 +67,9 @@ export interface Lifecycle {
   untilClaim(
     claim: Claim,
     what: string,
-    is: (status: ClaimStatus | undefined, found: Claim | undefined) => boolean,
+    is: (status: ClaimStatus | undefined, found: Claim | undefined) => boolean | Promise<boolean>,
   ): Promise<Claim>;
+  untilWorkloadGone(name: string): Promise<void>;
   untilHelperRuns(): Promise<Pod>;
   /** Runs a script in a pod with the tools that were brought there; resolves with what it wrote. */
   run(pod: string | undefined, script: string): Promise<string>;
@@ -108,8 +110,8 @@ export async function startLifecycle(name: string, options: LifecycleOptions = {
 
 async function prepareLifecycle(cluster: LocalCluster, { volumeMiB }: LifecycleOptions): Promise<Lifecycle> {
   const { name } = cluster;
-  const nodePid = readClusterState(clusterFolder(name))?.processes.find((found) => found.name === "containerd")?.identity
-    .pid;
+  const nodePid = readClusterState(clusterFolder(name))?.processes.find((found) => found.name === "containerd")
+    ?.identity.pid;
   const inNode = (path: string): string => `/proc/${nodePid}/root${path}`;
   const config = await loadClusterConfig({ kubeconfigPath: cluster.kubeconfigPath });
   const transport = createTransport({ config, role: "test" });
@@ -195,6 +197,9 @@ async function prepareLifecycle(cluster: LocalCluster, { volumeMiB }: LifecycleO
     },
     async createPool(pool, workloadRef, size) {
       await client.create(pools, { metadata: { name: pool, namespace: NAMESPACE }, spec: { workloadRef, size } });
+      await life.untilPool(pool, size);
+    },
+    async untilPool(pool, size) {
       await until(`pool ${pool} to be full`, async () => {
         const { items } = await client.list(pods, {
           namespace: NAMESPACE,
@@ -203,10 +208,10 @@ async function prepareLifecycle(cluster: LocalCluster, { volumeMiB }: LifecycleO
         return items.length >= size ? items : undefined;
       });
     },
-    createClaim: (tenantId, workloadRef, resume) =>
+    createClaim: (tenantId, workloadRef, resume, as = claimName({ tenantId, workloadRef })) =>
       client.create(claims, {
         metadata: {
-          name: claimName({ tenantId, workloadRef }),
+          name: as,
           namespace: NAMESPACE,
           labels: { [label.tenant]: tenantId },
           finalizers: [finalizer.release],
@@ -248,10 +253,16 @@ async function prepareLifecycle(cluster: LocalCluster, { volumeMiB }: LifecycleO
         throw error;
       }
     },
+    async untilWorkloadGone(workload) {
+      await until(`workload ${workload} to be gone`, async () => {
+        const { items } = await client.list(workloads, { namespace: NAMESPACE });
+        return items.some(({ metadata }) => metadata.name === workload) ? undefined : true;
+      });
+    },
     untilClaim: (claim, what, is) =>
       until(`claim ${claim.metadata.name} ${what}`, async () => {
         const found = await life.find(claim);
-        return is(found?.status, found) ? (found ?? claim) : undefined;
+        return (await is(found?.status, found)) ? (found ?? claim) : undefined;
       }),
     untilHelperRuns: () =>
       until("the helper pod to run", async () => {

@@ -1,6 +1,17 @@
 // @limit 120
 import { createHash } from "node:crypto";
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Writable } from "node:stream";
@@ -124,6 +135,31 @@ test("deletes an archive, with a digest only that one", async ({ store, root }) 
   assert.is(await readWhole(store), undefined);
   assert.equal(readdirSync(root), []);
   assert.not.ok(await store.delete(key, call));
+});
+
+test("a deletion by digest spares an archive that takes the place while the digest is made", async ({
+  store,
+  root,
+  folder,
+}) => {
+  const old = await write(store, "old");
+  const busybox = join(folder, "busybox-that-is-overtaken");
+  const newer = join(root, "newer");
+  await write(store, "newer", { tenantId: "other", workloadRef: "c" });
+  renameSync(join(root, "other/c.tar.gz"), newer);
+  writeFileSync(
+    busybox,
+    `#!${staticBusybox} sh
+case "$1" in timeout | sh) exec ${staticBusybox} "$@" ;; esac
+${staticBusybox} "$@"
+code=$?
+[ "$1" != sha256sum ] || ${staticBusybox} mv -f '${newer}' '${join(root, "a.b/c.tar.gz.tar.gz")}'
+exit $code
+`,
+  );
+  chmodSync(busybox, 0o755);
+  assert.not.ok(await storeIn(root, busybox).delete(key, { ...call, sha256: old.sha256 }));
+  assert.is(readFileSync(join(root, "a.b/c.tar.gz.tar.gz"), "utf8"), "newer");
 });
 
 test("fails when an archive has changed, has lost what is beside it, or the volume is not there", async (context) => {

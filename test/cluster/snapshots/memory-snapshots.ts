@@ -1,0 +1,103 @@
+import { createHash } from "node:crypto";
+import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
+import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
+import { podFiles } from "../../../operator/snapshots/pod-files.ts";
+import type { Snapshots } from "../../../operator/snapshots/snapshots.ts";
+import { pause } from "../../../scripts/cluster/process/pause.ts";
+import type { PretendKubelet } from "./pretend-kubelet.ts";
+
+/** Where something can be made to happen. */
+export type Point = "find" | "save-begun" | "save-commits" | "save-done" | "restore-begun" | "restore-done";
+
+interface Archive {
+  readonly content: string;
+  readonly metadata: SnapshotMetadata;
+}
+
+/** A snapshots volume in memory, that all operators share. */
+export interface MemoryVolume {
+  /** By `<tenant>/<workload>`. */
+  readonly archives: Map<string, Archive>;
+  /** Which write of a key is the newest: an older one finds that what it has sent is gone. */
+  readonly writes: Map<string, number>;
+}
+
+/**
+ * Keeps one text a pod, with the promises of `createSnapshots`: a save replaces the archive in one step and never one that a later
+ * save has made; a restore gives what is there, or fails; neither works without the helper pod.
+ *
+ * @param reach called at each point; what it throws is the failure
+ */
+export function createMemorySnapshots(options: {
+  kubelet: PretendKubelet;
+  volume: MemoryVolume;
+  reach(point: Point): Promise<void>;
+}): Snapshots {
+  const { kubelet, volume, reach } = options;
+
+  async function needHelper(): Promise<void> {
+    await pause(1);
+    if (!kubelet.isHelperRunning()) throw new Error("the helper pod does not run");
+  }
+
+  return {
+    async find(key) {
+      await reach("find");
+      await needHelper();
+      return volume.archives.get(path(key))?.metadata;
+    },
+    async save(key, pod, { isFenced }) {
+      await reach("save-begun");
+      await needHelper();
+      const write = (volume.writes.get(path(key)) ?? 0) + 1;
+      volume.writes.set(path(key), write);
+      const content = kubelet.files.get(pod.metadata.uid ?? "");
+      if (content === undefined) throw new Error("the pod is gone");
+      await reach("save-commits");
+      await needHelper();
+      if (isFenced()) throw new Error("another operator may be at work");
+      if (volume.writes.get(path(key)) !== write) throw new Error("what was sent is gone");
+      const metadata = describe(key, content, podFiles(pod).overlayDirs);
+      volume.archives.set(path(key), { content, metadata });
+      await reach("save-done");
+      return metadata;
+    },
+    async restore(key, pod, { into }) {
+      const uid = pod.metadata.uid ?? "";
+      // As in the pod: what is there goes before anything comes.
+      if (kubelet.files.has(uid)) kubelet.files.set(uid, "half of it");
+      await reach("restore-begun");
+      await needHelper();
+      const found = volume.archives.get(path(key));
+      if (found === undefined) return undefined;
+      if (!kubelet.files.has(uid)) throw new Error("the pod is gone");
+      kubelet.files.set(uid, found.content);
+      if (into === "waiting") await kubelet.openGate(pod);
+      await reach("restore-done");
+      return found.metadata;
+    },
+    list: async () => [...volume.archives.values()].map(({ metadata }) => metadata),
+    async delete({ tenantId, workloadRef, sha256 }) {
+      const key = path({ tenantId, workloadRef });
+      return volume.archives.get(key)?.metadata.sha256 === sha256 && volume.archives.delete(key);
+    },
+    async tidy() {
+      await needHelper();
+    },
+  };
+}
+
+function path({ tenantId, workloadRef }: SnapshotKey): string {
+  return `${tenantId}/${workloadRef}`;
+}
+
+function describe(key: SnapshotKey, content: string, overlayDirs: readonly string[]): SnapshotMetadata {
+  return {
+    ...key,
+    ...{ overlayDirs, uid: 65532, gid: 65532, entries: 1 },
+    sha256: createHash("sha256").update(content).digest("hex"),
+    sizeBytes: content.length,
+    contentBytes: content.length,
+    createdAt: new Date().toISOString(),
+  };
+}

@@ -1,0 +1,127 @@
+// @limit 400
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { gzipSync } from "node:zlib";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { type RawEntry, rawEntry, rawTar, tarEnd } from "../../unit/snapshots/raw-tar.ts";
+import { archiveOf, createFaults, type Faults } from "./faults.ts";
+import { type Lifecycle, startLifecycle } from "./lifecycle.ts";
+
+const test = suite<{ life: Lifecycle; faults: Faults }>("an archive that must not be restored");
+
+const content = Buffer.from("content");
+const GiB = 1024 ** 3;
+
+test.before(async (context) => {
+  context.life = await startLifecycle(`e2e-archives-${process.pid}`);
+  context.faults = createFaults(context.life);
+  await context.life.startOperator();
+  const resources = { vcpus: 1, memoryMb: 64, diskGb: 1 };
+  await context.life.createWorkload("cold", { resources });
+  await context.life.createWorkload("warm", { resources });
+  await context.life.createPool("warm", "warm", 2);
+});
+test.after(({ life }) => life.down());
+
+/** Changes the archive on the volume, with nothing recorded anew beside it. */
+const changed: [string, (good: Buffer) => Buffer, RegExp][] = [
+  ["with one bit changed", (good) => flipped(good), /decompressed|SHA-256/],
+  ["cut off", (good) => good.subarray(0, good.length - 100), /has changed/],
+  ["of no bytes", () => Buffer.alloc(0), /has changed/],
+  ["with more at its end", (good) => Buffer.concat([good, Buffer.from("more")]), /has changed/],
+];
+
+/** Whole archives, with what a save records beside them. */
+const hostile: [string, () => Buffer, RegExp][] = [
+  ["with a path upward", () => packed([{ name: "data/../etc/passwd", content }]), /no plain path/],
+  ["with an absolute path", () => packed([{ name: "/etc/passwd", content }]), /absolute/],
+  ["with a path elsewhere", () => packed([{ name: "etc/passwd", content }]), /outside/],
+  ["with a device", () => packed([{ name: "data/a", type: "4" }]), /block device/],
+  ["with a hard link out", () => packed([{ name: "data/a", type: "1", target: "etc/shadow" }]), /outside/],
+  [
+    "with a file behind a symlink out",
+    () =>
+      packed([
+        { name: "data/a", type: "2", target: "/etc" },
+        { name: "data/a/passwd", content },
+      ]),
+    /behind a symlink/,
+  ],
+  ["that is a bomb", bomb, /more than|larger than|bytes/],
+  ["that is no gzip", () => Buffer.from("no archive at all"), /decompressed/],
+];
+
+const cases: [string, (life: Lifecycle, tenantId: string, workloadRef: string) => Promise<void>, RegExp][] = [
+  ...changed.map(([what, change, says]): (typeof cases)[number] => [
+    what,
+    async (life, tenantId, workloadRef) => {
+      await life.keep(tenantId, workloadRef, "good");
+      const good = archiveOf(life, { spec: { tenantId, workloadRef } }) ?? Buffer.alloc(0);
+      writeFileSync(join(life.volumeFolder, tenantId, `${workloadRef}.tar.gz`), change(good));
+    },
+    says,
+  ]),
+  ...hostile.map(([what, make, says]): (typeof cases)[number] => [
+    what,
+    async (life, tenantId, workloadRef) => {
+      await life.store.write(
+        { tenantId, workloadRef },
+        (async function* () {
+          yield make();
+        })(),
+        {
+          signal: AbortSignal.timeout(60_000),
+          timeoutMs: 60_000,
+          describe: () => ({
+            ...{ uid: 0, gid: 0, entries: 1, contentBytes: 1024, overlayDirs: ["/data"] },
+            createdAt: new Date().toISOString(),
+          }),
+        },
+      );
+    },
+    says,
+  ]),
+];
+
+for (const [index, [what, put, says]] of cases.entries()) {
+  // Each way of restoring reads what it is given alike, so every second of them will do.
+  const workload = index % 2 === 0 ? "warm" : "cold";
+  test(`${what}: the claim ends in RestoreFailed (${workload}), the archive stays, no pod does`, async (context) => {
+    const { life, faults } = context;
+    const tenant = `tenant-${index}`;
+    await life.untilHelperRuns();
+    await put(life, tenant, workload);
+    const claim = await life.createClaim(tenant, workload, true);
+    const before = archiveOf(life, claim);
+    const ended = await life.untilClaim(claim, "to end", (status) => ["Active", "Error"].includes(status?.phase ?? ""));
+    assert.equal([ended.status?.phase, ended.status?.reason], ["Error", "RestoreFailed"]);
+    assert.match(ended.status?.message ?? "", says);
+    assert.equal(archiveOf(life, claim), before);
+    await faults.untilEvent(claim, "RestoreFailed");
+    await life.untilClaim(claim, "to have no pod", async () => (await faults.podsOf(claim)).length === 0);
+    await life.release(claim);
+    assert.equal(archiveOf(life, claim), before, "its release saves nothing");
+  });
+}
+
+function flipped(good: Buffer): Buffer {
+  const bad = Buffer.from(good);
+  const middle = Math.floor(bad.length / 2);
+  bad[middle] = (bad[middle] ?? 0) ^ 1;
+  return bad;
+}
+
+function packed(entries: readonly RawEntry[]): Buffer {
+  return gzipSync(rawTar(entries));
+}
+
+/** 3 GiB of zeros in 3 MiB: members of gzip one after another are one stream. */
+function bomb(): Buffer {
+  const size = 3 * GiB;
+  const zeros = gzipSync(Buffer.alloc(GiB / 16));
+  const header = gzipSync(rawEntry({ name: "data/zeros", size }));
+  return Buffer.concat([header, ...Array.from({ length: 48 }, () => zeros), gzipSync(tarEnd)]);
+}
+
+test.run();

@@ -1,0 +1,48 @@
+// @limit 400
+import fc from "fast-check";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { createFaults, type Faults } from "./faults.ts";
+import { type Lifecycle, startLifecycle } from "./lifecycle.ts";
+import { type Expected, modelCommands } from "./model.ts";
+
+const TIME_LIMIT_MS = 130_000;
+
+const test = suite<{ life: Lifecycle; faults: Faults }>("files over claims, releases and crashes, on real containers");
+
+test.before(async (context) => {
+  context.life = await startLifecycle(`e2e-model-${process.pid}`);
+  context.faults = createFaults(context.life);
+  await context.life.startOperator();
+  await context.life.createWorkload("cold");
+  await context.life.createWorkload("warm");
+  await context.life.createPool("warm", "warm", 2);
+});
+test.after(({ life }) => life.down());
+
+test("a tenant sees its last saved files or an explicit error, in any order of events", async ({ life, faults }) => {
+  let sequences = 0;
+  let steps = 0;
+  const seed = Number(process.env.TENANCY_MODEL_SEED ?? Date.now() % 2 ** 31);
+  console.log(`note: model on real containers, seed ${seed}`);
+  const endsAt = Date.now() + TIME_LIMIT_MS;
+  // What one sequence has saved, the next one finds.
+  const saved = new Map<string, string>();
+  const property = fc.asyncProperty(fc.commands(modelCommands, { maxCommands: 40, size: "max" }), async (commands) => {
+    if (Date.now() >= endsAt) return;
+    const expected: Expected = { saved, sessions: new Map(), written: steps, steps: [], endsAt };
+    await fc.asyncModelRun(() => ({ model: expected, real: { life, faults } }), commands);
+    for (const [key, { claim, content }] of expected.sessions) {
+      await life.release(claim);
+      saved.set(key, content);
+    }
+    sequences += 1;
+    steps += expected.steps.length;
+  });
+  // A failure is shown as it was found: to shrink it takes another cluster.
+  await fc.assert(property, { seed, numRuns: 100, endOnFailure: true });
+  console.log(`note: model on real containers: ${sequences} sequences, ${steps} steps`);
+  assert.ok(steps >= 10, `${steps} steps ran in the time`);
+});
+
+test.run();

@@ -1,0 +1,142 @@
+import { test } from "uvu";
+import * as assert from "uvu/assert";
+import { createBackgroundWork } from "../../../operator/snapshots/background-work.ts";
+import { manualClock } from "../manual-clock.ts";
+
+interface Piece {
+  readonly id: string;
+  readonly signal: AbortSignal;
+  succeed(value: string): Promise<void>;
+  fail(error: Error): Promise<void>;
+}
+
+/** Work whose end the test decides. */
+function workshop(concurrency = 2) {
+  const clock = manualClock();
+  const work = createBackgroundWork<string>({ concurrency, firstBackoffMs: 1000, maximumBackoffMs: 4000, clock });
+  const begun: Piece[] = [];
+  const woken: string[] = [];
+  const ask = (id: string) =>
+    work.run(
+      id,
+      (signal) =>
+        new Promise((resolve, reject) => {
+          begun.push({
+            ...{ id, signal },
+            succeed: (value) => settle(() => resolve(value)),
+            fail: (error) => settle(() => reject(error)),
+          });
+          signal.addEventListener("abort", () => reject(signal.reason));
+        }),
+      () => woken.push(id),
+    );
+  const ids = () => begun.map(({ id }) => id);
+  return { clock, work, begun, woken, ask, ids };
+}
+
+async function settle(end: () => void): Promise<void> {
+  end();
+  await new Promise((resolve) => setImmediate(resolve));
+}
+
+test("createBackgroundWork runs so many at once, the others in the order in which they were asked for", async () => {
+  const { begun, ask, ids } = workshop(2);
+  for (const id of ["a", "b", "c", "d"]) assert.equal(ask(id), { state: "running" });
+  assert.equal(ids(), ["a", "b"]);
+  await begun[1]?.succeed("of b");
+  assert.equal(ids(), ["a", "b", "c"]);
+  await begun[0]?.fail(new Error("no"));
+  assert.equal(ids(), ["a", "b", "c", "d"]);
+});
+
+test("createBackgroundWork begins nothing twice, wakes at its end, and remembers how it ended", async () => {
+  const { begun, woken, ask, ids, work } = workshop();
+  ask("a");
+  ask("a");
+  assert.equal(ids(), ["a"]);
+  await begun[0]?.succeed("done");
+  assert.equal(woken, ["a"]);
+  assert.equal(ask("a"), { state: "done", value: "done" });
+  assert.equal(ids(), ["a"]);
+  work.forget("a");
+  assert.equal(ask("a"), { state: "running" });
+  assert.equal(ids(), ["a", "a"]);
+});
+
+test("createBackgroundWork tries what failed again after its back-off, which grows to its maximum", async () => {
+  const { begun, ask, clock } = workshop();
+  const waits: number[] = [];
+  for (let failures = 1; failures <= 6; failures += 1) {
+    assert.is(ask("a").state, "running");
+    await begun.at(-1)?.fail(new Error(`failure ${failures}`));
+    const ended = ask("a");
+    assert.ok(ended.state === "failed");
+    assert.is(ended.failures, failures);
+    assert.match(String(ended.error), `failure ${failures}`);
+    waits.push(ended.retryInMs);
+    clock.after(ended.retryInMs - 1, () => undefined);
+    await clock.runNext();
+    assert.is(ask("a").state, "failed", "not yet");
+    clock.after(1, () => undefined);
+    await clock.runNext();
+  }
+  assert.is(begun.length, 6);
+  assert.ok(Math.max(...waits) <= 4000, waits.join(" "));
+  assert.ok((waits[0] ?? 0) <= 1000 && (waits.at(-1) ?? 0) > (waits[0] ?? 0), waits.join(" "));
+});
+
+test("createBackgroundWork forgets a back-off when it is told to hurry", async () => {
+  const { begun, ask, work } = workshop();
+  ask("a");
+  await begun[0]?.fail(new Error("no"));
+  assert.is(ask("a").state, "failed");
+  work.hurry();
+  assert.is(ask("a").state, "running");
+  assert.is(begun.length, 2);
+});
+
+test("createBackgroundWork forgets the back-off of one piece alone when it is told which", async () => {
+  const { begun, ask, work } = workshop();
+  for (const id of ["a", "b"]) ask(id);
+  for (const piece of [...begun]) await piece.fail(new Error("no"));
+  work.hurry("b");
+  assert.equal([ask("a").state, ask("b").state], ["failed", "running"]);
+});
+
+test("createBackgroundWork aborts what is forgotten, begins nothing of it that waits, and wakes nobody", async () => {
+  const { begun, woken, ask, ids, work } = workshop(1);
+  ask("a");
+  ask("b");
+  ask("c");
+  work.forget("a");
+  work.forget("b");
+  assert.ok(begun[0]?.signal.aborted);
+  await new Promise((resolve) => setImmediate(resolve));
+  assert.equal(ids(), ["a", "c"]);
+  assert.equal(woken, []);
+});
+
+test("createBackgroundWork keeps what comes after a forgotten piece of the same id apart from it", async () => {
+  const { begun, ask, work } = workshop(2);
+  ask("a");
+  work.forget("a");
+  ask("a");
+  await begun[0]?.succeed("too late");
+  assert.equal(ask("a"), { state: "running" });
+  await begun[1]?.succeed("in time");
+  assert.equal(ask("a"), { state: "done", value: "in time" });
+});
+
+test("createBackgroundWork stops: everything is aborted, waited for, and nothing begins any more", async () => {
+  const { begun, woken, ask, ids, work } = workshop(1);
+  ask("a");
+  ask("b");
+  await work.stop();
+  assert.ok(begun[0]?.signal.aborted);
+  ask("c");
+  await new Promise((resolve) => setImmediate(resolve));
+  assert.equal(ids(), ["a"]);
+  assert.equal(woken, []);
+});
+
+test.run();

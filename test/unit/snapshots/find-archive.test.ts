@@ -1,0 +1,124 @@
+import { test } from "uvu";
+import * as assert from "uvu/assert";
+import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
+import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
+import type { Workload } from "../../../crds/workload.ts";
+import { type ArchiveAnswer, findArchive } from "../../../operator/claim/find-archive.ts";
+import type { OperatorContext } from "../../../operator/context.ts";
+import { ArchiveError } from "../../../operator/snapshots/archive-error.ts";
+import { createBackgroundWork } from "../../../operator/snapshots/background-work.ts";
+import { silentLog } from "../silent-log.ts";
+
+const archive: SnapshotMetadata = {
+  ...{ tenantId: "t", workloadRef: "w", uid: 1, gid: 2, entries: 0, contentBytes: 0, sizeBytes: 1 },
+  ...{ sha256: "0".repeat(64), createdAt: "2026-11-21T12:00:00.000Z", overlayDirs: ["/data"] },
+};
+
+interface Case {
+  /** @default true */
+  resume?: boolean;
+  /** @default ["/data"] */
+  keeps?: string[];
+  /** What the volume has, or fails with. @default undefined */
+  has?: SnapshotMetadata | Error;
+  /** @default true */
+  hasHelper?: boolean;
+}
+
+/** Asks until an answer is known or written to the claim. */
+async function ask({ resume = true, keeps = ["/data"], has, hasHelper = true }: Case) {
+  let looks = 0;
+  let written: Partial<ClaimStatus> | undefined;
+  let wake: () => void = () => undefined;
+  const context = {
+    archiveLooks: createBackgroundWork<SnapshotMetadata | undefined>({ concurrency: 1 }),
+    snapshots: {
+      async find() {
+        looks += 1;
+        if (has instanceof Error) throw has;
+        return has;
+      },
+    },
+    client: {
+      async patch(_resource: unknown, _reference: unknown, { body }: { body: { status: Partial<ClaimStatus> } }) {
+        written = body.status;
+        return { ...claim, status: body.status };
+      },
+    },
+    informers: { helperPods: { store: { size: hasHelper ? 1 : 0 } }, claims: { put: () => undefined } },
+    metrics: { claimErrors: { inc: () => undefined } },
+    events: { record: () => undefined },
+    log: silentLog,
+    wakeClaim: () => wake(),
+  } as unknown as OperatorContext;
+  const claim: Claim = {
+    metadata: { name: "claim-t-w", namespace: "n", uid: "u" },
+    spec: { tenantId: "t", workloadRef: "w", resume },
+  };
+  const workload: Workload = {
+    metadata: { name: "w" },
+    spec: { image: { ref: "i" }, filesystem: { overlayDirs: keeps } },
+  };
+  const ended = new Promise<void>((resolve) => {
+    wake = resolve;
+  });
+  let answer: ArchiveAnswer = await findArchive(claim, workload, context);
+  if (!answer.known) {
+    assert.is(written, undefined, "it waits for the look");
+    await ended;
+    answer = await findArchive(claim, workload, context);
+  }
+  return { answer, looks, written: written as Partial<ClaimStatus> | undefined };
+}
+
+const known: [string, Case, SnapshotMetadata | undefined, number][] = [
+  ["nothing without resume, and does not look", { resume: false, has: archive }, undefined, 0],
+  ["nothing where nobody ever kept files, and does not look", { keeps: [], hasHelper: false }, undefined, 0],
+  ["nothing for a workload that keeps none, of a tenant without an archive", { keeps: [] }, undefined, 1],
+  ["nothing for a tenant without an archive", {}, undefined, 1],
+  ["the archive", { has: archive }, archive, 1],
+  ["the archive of fewer directories than are kept now", { has: archive, keeps: ["/more", "/data/"] }, archive, 1],
+];
+
+for (const [what, given, archiveFound, looks] of known) {
+  test(`findArchive finds ${what}`, async () => {
+    const asked = await ask(given);
+    assert.equal(asked.answer, { known: true, archive: archiveFound });
+    assert.is(asked.looks, looks);
+    assert.is(asked.written, undefined);
+  });
+}
+
+test("findArchive finds the archive of a directory inside one that is kept now", async () => {
+  const inside = { ...archive, overlayDirs: ["/data/sub", "/data"] };
+  assert.equal((await ask({ has: inside })).answer, { known: true, archive: inside });
+});
+
+const refused: [string, Case, RegExp][] = [
+  ["holds a directory that is not kept now", { has: archive, keeps: ["/other"] }, /files of \/data, .*add it to spec/],
+  ["holds one whose name only begins alike", { has: archive, keeps: ["/dat"] }, /files of \/data,/],
+  ["is of a workload that keeps none now", { has: archive, keeps: [] }, /files of \/data,/],
+  [
+    "is not what was saved",
+    { has: new ArchiveError("Corrupt", "it has changed") },
+    /cannot be restored: it has changed/,
+  ],
+];
+
+for (const [what, given, message] of refused) {
+  test(`findArchive fails the claim when the archive ${what}`, async () => {
+    const { answer, written } = await ask(given);
+    assert.equal(answer, { known: false, result: undefined });
+    assert.equal([written?.phase, written?.reason], ["Error", "RestoreFailed"]);
+    assert.match(written?.message ?? "", message);
+  });
+}
+
+test("findArchive has the claim wait, and says why, when the volume cannot be looked at", async () => {
+  const { answer, written } = await ask({ has: new Error("the helper pod does not run") });
+  assert.ok(!answer.known && (answer.result?.requeueAfterMs ?? 0) > 0);
+  assert.equal([written?.phase, written?.reason], ["Pending", "SnapshotsUnavailable"]);
+  assert.match(written?.message ?? "", /cannot be found out yet: the helper pod does not run/);
+});
+
+test.run();

@@ -1,0 +1,102 @@
+import { test } from "uvu";
+import * as assert from "uvu/assert";
+import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
+import type { Pod } from "../../../crds/kubernetes.ts";
+import { annotation } from "../../../crds/labels.ts";
+import { superviseStart } from "../../../operator/claim/supervise-start.ts";
+import type { OperatorContext } from "../../../operator/context.ts";
+import type { PodState } from "../../../operator/pod/pod-state.ts";
+import { createBackgroundWork } from "../../../operator/snapshots/background-work.ts";
+import { silentLog } from "../silent-log.ts";
+
+const LONG_AGO = "2020-01-01T00:00:00Z";
+
+function pod(annotations: Record<string, string> = {}): Pod {
+  return {
+    metadata: {
+      ...{ name: "p", namespace: "n", uid: "pod-uid" },
+      annotations: {
+        [annotation.source]: "pool+data",
+        [annotation.claimedAt]: new Date().toISOString(),
+        ...annotations,
+      },
+    },
+    spec: { containers: [] },
+  };
+}
+
+/** A claim that waits for its files, and all that is written to it. */
+function waitingClaim() {
+  const written: Partial<ClaimStatus>[] = [];
+  let restores = 0;
+  let claim: Claim = {
+    metadata: { name: "c", namespace: "n", uid: "claim-uid" },
+    spec: { tenantId: "t", workloadRef: "w", resume: true },
+    status: { phase: "Pending" },
+  };
+  const context = {
+    ownPods: new Set<string>(),
+    restores: createBackgroundWork({ concurrency: 1 }),
+    restoreFailures: new Map<string, number>(),
+    snapshots: {
+      restore: () => {
+        restores += 1;
+        return new Promise(() => undefined);
+      },
+    },
+    client: {
+      async patch(_resource: unknown, _reference: unknown, { body }: { body: { status: ClaimStatus } }) {
+        written.push(body.status);
+        claim = { ...claim, status: { ...claim.status, ...body.status } };
+        return claim;
+      },
+    },
+    informers: { claims: { put: () => undefined } },
+    metrics: { claimErrors: { inc: () => undefined }, timeSnapshot: (_what: string, work: () => unknown) => work() },
+    events: { record: () => undefined },
+    config: { startTimeoutMs: 300_000 },
+    log: silentLog,
+    wakeClaim: () => undefined,
+  };
+  const supervise = (state: PodState, of = pod()) =>
+    superviseStart({ claim, pod: of, state }, context as unknown as OperatorContext);
+  return { supervise, written, context, restored: () => restores };
+}
+
+test("superviseStart times a warm pod that waits for files from its binding, however long it had been there", async () => {
+  const { supervise, written } = waitingClaim();
+  const result = await supervise({ state: "starting", since: LONG_AGO, message: "its health check fails" });
+  assert.ok((result?.requeueAfterMs ?? 0) > 0);
+  assert.equal(written, []);
+  await supervise(
+    { state: "starting", since: LONG_AGO, message: "its health check fails" },
+    pod({ [annotation.claimedAt]: LONG_AGO }),
+  );
+  assert.is(written[0]?.reason, "StartTimeout");
+});
+
+test("superviseStart gives up a claim's files when the third pod is lost that they are restored into", async () => {
+  const { supervise, written } = waitingClaim();
+  for (let count = 0; count < 3; count += 1) await supervise({ state: "lost", message: "pod p ended (Evicted)" });
+  assert.equal(
+    written.map(({ phase, reason, podIncarnation }) => [phase, reason, podIncarnation]),
+    [
+      ["Pending", "RestoreInterrupted", 1],
+      ["Pending", "RestoreInterrupted", 2],
+      ["Error", "RestoreFailed", 3],
+    ],
+  );
+  assert.match(written[2]?.message ?? "", /Evicted.*The archive is kept/);
+});
+
+test("superviseStart restores into a pod that this term has bound, and replaces one that another has", async () => {
+  const foreign = waitingClaim();
+  await foreign.supervise({ state: "ready" });
+  assert.equal([foreign.restored(), foreign.written[0]?.podIncarnation], [0, 1]);
+  const own = waitingClaim();
+  own.context.ownPods.add("pod-uid");
+  await own.supervise({ state: "ready" });
+  assert.equal([own.restored(), own.written], [1, []]);
+});
+
+test.run();
