@@ -43,7 +43,10 @@ export function isNotFound(error: unknown): error is ApiError {
 
 /** Whether a precondition failed: a stale `resourceVersion`, another `uid`, or a field that another manager owns. */
 export function isConflict(error: unknown): error is ApiError {
-  return error instanceof ApiError && error.status === 409 && error.reason === "Conflict";
+  if (!(error instanceof ApiError)) return false;
+  if (error.status === 409) return error.reason === "Conflict";
+  // A patch that names another uid may be refused as a change of it (seen on 1.34).
+  return error.status === 422 && error.statusDetails?.causes?.some(({ field }) => field === "metadata.uid") === true;
 }
 
 export function isAlreadyExists(error: unknown): error is ApiError {

@@ -192,6 +192,10 @@ test("isNotFound and its siblings tell refusals apart", async () => {
       refusals.map((_, at) => at === index),
     );
   assert.is(isNotFound(new Error("404")), false);
+  const invalid = (field: string) =>
+    new ApiError("no", { status: 422, reason: "Invalid", details: { causes: [{ field }] } });
+  assert.is(isConflict(invalid("metadata.uid")), true, "another object has taken the name");
+  assert.is(isConflict(invalid("spec.nodeName")), false);
 });
 
 test("ClusterClient.request gives a raw answer, and throws where it is a refusal", async () => {
