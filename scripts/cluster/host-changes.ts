@@ -61,7 +61,13 @@ export function restoreHost(clusters: string): void {
   }
   for (const folder of folders.toReversed()) {
     // Somebody else has begun to use it: then it is theirs.
-    if (existsSync(folder) && readdirSync(folder).length === 0) rmdirSync(folder);
+    if (!existsSync(folder) || readdirSync(folder).length > 0) continue;
+    try {
+      rmdirSync(folder);
+    } catch (error) {
+      // A mount point, as `ip netns` makes of its folder.
+      if ((error as NodeJS.ErrnoException).code !== "EBUSY") throw error;
+    }
   }
   rmSync(path);
 }
