@@ -55,8 +55,8 @@ export interface Tenancy {
   podsOf(claim: Claim): Pod[];
   /** Calls back at every change of a pod; the function it returns ends that. */
   onPodChange(look: () => void): () => void;
-  /** Names of all pods that the claim ever had. */
-  everPodsOf(claim: Claim): string[];
+  /** Names of all pods that the claim ever had, once the watch of pods has caught up with what the API server lists. */
+  everPodsOf(claim: Claim): Promise<string[]>;
   until<T>(what: string, find: () => T | undefined | false | Promise<T | undefined | false>): Promise<T>;
   stop(): Promise<void>;
 }
@@ -195,7 +195,15 @@ export async function startTenancy(
       podLooks.add(look);
       return () => podLooks.delete(look);
     },
-    everPodsOf: (claim) => [...(everPods.get(claim.metadata.uid ?? "") ?? [])],
+    async everPodsOf({ metadata: { uid = "" } }) {
+      const { items } = await client.list(pods, { namespace: NAMESPACE, labelSelector: `${label.managed}=true` });
+      const names = items
+        .filter(({ metadata }) => metadata.annotations?.[annotation.claimUid] === uid)
+        .map(({ metadata }) => metadata.name);
+      const seen = () => everPods.get(uid) ?? new Set();
+      await tenancy.until(`the watch shows the pods ${names}`, () => names.every((pod) => seen().has(pod)));
+      return [...seen()];
+    },
     podsOf: (claim) => [...podInformer.store.by("claimUid", claim.metadata.uid ?? "")],
     until(what, find) {
       return new Promise((resolve, reject) => {

@@ -91,7 +91,7 @@ test("one tenant that claims from many clients and two replicas at once gets one
   assert.is(new Set(answers.map(({ body }) => body.instanceId)).size, 1);
   const made = tenancy.claims.store.get(`${NAMESPACE}/claim-eager-hello`);
   assert.ok(made);
-  assert.is(tenancy.everPodsOf(made).length, 1);
+  assert.is((await tenancy.everPodsOf(made)).length, 1);
 });
 
 test("tenant a on b-c and tenant a-b on c share a readable name, and get two claims and two pods; Alice is not alice", async () => {

@@ -140,7 +140,7 @@ test("a claim whose pod was destroyed on purpose keeps its phase, gets no other 
   await tenancy.createClaim("after", "hello");
   await tenancy.untilClaim("claim-after-hello", { phase: "Active" });
   assert.equal(tenancy.phases.get(name), ["Pending", "Active"]);
-  assert.is(tenancy.everPodsOf(active).length, 1);
+  assert.is((await tenancy.everPodsOf(active)).length, 1);
   await tenancy.client.delete(claims, { namespace: NAMESPACE, name });
   await tenancy.untilClaim(name, (found) => found === undefined);
 });
@@ -194,7 +194,7 @@ test("an Active claim whose program begins to fail says so, stays Active with it
   assert.equal([troubled.status?.phase, troubled.status?.instanceId], ["Active", pod.name]);
   await behave("normal");
   await tenancy.untilClaim(name, (found) => found?.status?.phase === "Active" && found.status.reason === undefined);
-  assert.equal(tenancy.everPodsOf(active), [pod.name]);
+  assert.equal(await tenancy.everPodsOf(active), [pod.name]);
 });
 
 test("an Error claim that is claimed again becomes Active", async () => {

@@ -56,7 +56,7 @@ test("a leader that cannot renew stops writing, and leads again only when it can
   const before = writes(cutOff.requests);
   await tenancy.createClaim("dave", "hello");
   const claim = await tenancy.untilClaim("claim-dave-hello", { phase: "Active" });
-  assert.is(tenancy.everPodsOf(claim).length, 1);
+  assert.is((await tenancy.everPodsOf(claim)).length, 1);
   assert.is(writes(cutOff.requests), before);
 
   cut = false;
@@ -78,7 +78,7 @@ test("an API server that is killed and comes back finds the operator at work aga
   await tenancy.untilClaim("claim-frank-hello", { phase: "Active" });
   await tenancy.createClaim("grace", "hello");
   const claim = await tenancy.untilClaim("claim-grace-hello", { phase: "Active" });
-  assert.is(tenancy.everPodsOf(claim).length, 1);
+  assert.is((await tenancy.everPodsOf(claim)).length, 1);
   await operator.stop();
 });
 

@@ -92,7 +92,8 @@ async function killedAfter(flow: (typeof flows)[number], writes: number): Promis
   else await tenancy.untilClaim(name, flow.ends);
   const left = flow.ends?.phase === "Active" ? 1 : 0;
   await tenancy.until(`${left} pods left`, () => tenancy.podsOf(claim as Claim).length === left);
-  assert.is(tenancy.everPodsOf(claim).length, flow.pods, tenancy.everPodsOf(claim).join(" "));
+  const ever = await tenancy.everPodsOf(claim);
+  assert.is(ever.length, flow.pods, ever.join(" "));
   await successor.stop();
 }
 
