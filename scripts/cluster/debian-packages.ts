@@ -1,4 +1,5 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { withDebianLock } from "./debian-lock.ts";
 import type { Log } from "./log.ts";
 import { runCommand } from "./process/run-command.ts";
 
@@ -18,7 +19,22 @@ export async function installDebianPackages(packages: readonly string[], log: Lo
     throw new Error(`Cannot install missing Debian packages without being root; run: apt-get install ${list}`);
   }
   log(`installing Debian packages: ${list}`);
-  const install = ["install", "-y", "-qq", "--no-install-recommends", ...missing];
+  await withDebianLock(() => install(missingDebianPackages(packages), log));
+}
+
+async function install(packages: readonly string[], log: Log): Promise<void> {
+  // Another process has installed them meanwhile.
+  if (packages.length === 0) return;
+  const list = packages.join(" ");
+  // An upgrade that the machine does by itself is waited for.
+  const install = [
+    ...["-o", "DPkg::Lock::Timeout=300"],
+    "install",
+    "-y",
+    "-qq",
+    "--no-install-recommends",
+    ...packages,
+  ];
   try {
     await runCommand("apt-get", install, { environment: ENVIRONMENT, limitMs: APT_LIMIT_MS });
   } catch (first) {
@@ -48,7 +64,9 @@ export async function isDebianPackage(name: string, log: Log): Promise<boolean> 
     return false;
   }
   log("apt-get update, since this machine has no package lists");
-  await runCommand("apt-get", ["update", "-qq"], { environment: ENVIRONMENT, limitMs: APT_LIMIT_MS });
+  await withDebianLock(() =>
+    runCommand("apt-get", ["update", "-qq"], { environment: ENVIRONMENT, limitMs: APT_LIMIT_MS }),
+  );
   return hasCandidate();
 }
 

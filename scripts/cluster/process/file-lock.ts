@@ -50,9 +50,11 @@ function takeOrHolder(path: string): ProcessIdentity | undefined {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
     const holder = readHolder(path);
-    if (holder !== undefined && isRunning(holder)) return holder;
+    // Let go meanwhile: whoever has it by now is not to lose it.
+    if (holder === undefined) return takeOrHolder(path);
+    if (isRunning(holder)) return holder;
     rmSync(path, { force: true });
-    return holder ?? (readProcessIdentity(process.pid) as ProcessIdentity);
+    return holder;
   } finally {
     rmSync(own, { force: true });
   }

@@ -1,6 +1,8 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { installDebianPackages } from "../../../scripts/cluster/debian-packages.ts";
+import { clustersFolder } from "../../../scripts/cluster/folders.ts";
+import { withHostLock } from "../../../scripts/cluster/host-changes.ts";
 import { runCommand } from "../../../scripts/cluster/process/run-command.ts";
 
 /** Addresses of documentation (RFC 5737, RFC 3849) and the metadata address, all inside the two namespaces. */
@@ -51,10 +53,11 @@ exec setpriv --pdeathsig KILL --reuid="$uid" --regid="$uid" --clear-groups --no-
     ...command,
   ];
   try {
-    for (const name of Object.values(names)) {
-      await ip("netns", "add", name);
-      await ip("-n", name, "link", "set", "lo", "up");
-    }
+    // A cluster that is the last to go takes the folder away that these two are mounted in, when it has made it.
+    await withHostLock(clustersFolder(), async () => {
+      for (const name of Object.values(names)) await ip("netns", "add", name);
+    });
+    for (const name of Object.values(names)) await ip("-n", name, "link", "set", "lo", "up");
     await ip("link", "add", "eth0", "netns", names.pod, "type", "veth", "peer", "name", "eth0", "netns", names.world);
     const world = ["-n", names.world];
     const pod = ["-n", names.pod];
