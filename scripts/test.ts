@@ -1,19 +1,27 @@
 // npm test [-- PATTERN…] | npm run test:unit|test:cluster|test:e2e [-- PATTERN…]: runs the test files whose path matches every pattern.
-// --runtime=node|bun|deno leaves out the runs on other runtimes.
+// --runtime=node|bun|deno leaves out the runs on other runtimes; --at-once=N runs that many files beside each other.
 import { availableParallelism } from "node:os";
 import { findBinaries } from "./cluster/binaries.ts";
 import { findTestFiles } from "./test/find-test-files.ts";
+import { lastSeconds } from "./test/last-seconds.ts";
+import { createProgressLine } from "./test/progress-line.ts";
 import { runTestFile, type TestRun } from "./test/run-test-file.ts";
+import { runTestFiles } from "./test/run-test-files.ts";
 
+// Files of the last kind wait for a kubelet rather than compute: docs/decisions/840.
 const kinds = {
   unit: { limitSeconds: 60, atOnce: availableParallelism() },
-  cluster: { limitSeconds: 300, atOnce: 1 },
-  e2e: { limitSeconds: 600, atOnce: 1 },
+  cluster: { limitSeconds: 300, atOnce: 2 },
+  e2e: { limitSeconds: 600, atOnce: 3 },
 } as const;
 type Kind = keyof typeof kinds;
 
-const runtime = process.argv.find((argument) => argument.startsWith("--runtime="))?.split("=")[1];
-const [first, ...rest] = process.argv.slice(2).filter((argument) => !argument.startsWith("--runtime="));
+const option = (name: string) =>
+  process.argv.find((argument) => argument.startsWith(`--${name}=`))?.slice(`--${name}=`.length);
+const runtime = option("runtime");
+const atOnce = option("at-once");
+if (atOnce !== undefined && !/^[1-9]\d*$/.test(atOnce)) throw new Error(`--at-once must be a number, got "${atOnce}"`);
+const [first, ...rest] = process.argv.slice(2).filter((argument) => !/^--(runtime|at-once)=/.test(argument));
 const isKind = first !== undefined && first in kinds;
 const wanted: Kind[] = isKind ? [first as Kind] : (Object.keys(kinds) as Kind[]);
 const patterns = isKind || first === undefined ? rest : [first, ...rest];
@@ -22,6 +30,8 @@ const stop = new AbortController();
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => stop.abort());
 
 const started = Date.now();
+const last = lastSeconds();
+const line = createProgressLine();
 const runs: TestRun[] = [];
 for (const kind of wanted) {
   const found = findTestFiles({ kind, patterns, limitSeconds: kinds[kind].limitSeconds });
@@ -30,29 +40,32 @@ for (const kind of wanted) {
   // Building Kubernetes takes minutes the first time, which are no test's to spend.
   if (kind !== "unit") await findBinaries({ log: console.log });
   console.log(`\n${kind}: ${files.length} runs`);
-  await inParallel(files, kinds[kind].atOnce, async (file) => {
-    if (stop.signal.aborted) return;
-    const run = await runTestFile(file, stop.signal);
-    report(run);
-    runs.push(run);
+  await runTestFiles(files, {
+    atOnce: atOnce === undefined ? kinds[kind].atOnce : Number(atOnce),
+    lastSeconds: ({ label }) => last.get(label),
+    signal: stop.signal,
+    async run(file) {
+      line.started(file.label);
+      const run = await runTestFile(file, stop.signal);
+      line.ended(file.label);
+      line.print(reportOf(run));
+      runs.push(run);
+    },
   });
 }
+line.close();
+last.keep(new Map(runs.filter(({ failed }) => failed === 0).map(({ label, seconds }) => [label, seconds])));
 finish();
 
-async function inParallel<T>(items: T[], atOnce: number, work: (item: T) => Promise<void>): Promise<void> {
-  const queue = [...items];
-  async function worker(): Promise<void> {
-    for (let item = queue.shift(); item !== undefined; item = queue.shift()) await work(item);
-  }
-  await Promise.all(Array.from({ length: atOnce }, worker));
-}
-
-function report(run: TestRun): void {
+/** All lines of a file as one block, since others end before and after it. */
+function reportOf(run: TestRun): string {
   const mark = run.failed > 0 ? "FAIL" : "ok  ";
   const skipped = run.skipped > 0 ? `, ${run.skipped} skipped` : "";
-  console.log(`${mark} ${run.label} (${run.passed} passed${skipped}, ${run.seconds.toFixed(1)} s)`);
-  for (const line of run.notes) console.log(`     ${line}`);
-  if (run.failed > 0) console.log(run.output.trimEnd().replace(/^/gm, "     | "));
+  return [
+    `${mark} ${run.label} (${run.passed} passed${skipped}, ${run.seconds.toFixed(1)} s)`,
+    ...run.notes.map((note) => `     ${note}`),
+    ...(run.failed > 0 ? [run.output.trimEnd().replace(/^/gm, "     | ")] : []),
+  ].join("\n");
 }
 
 function finish(): void {

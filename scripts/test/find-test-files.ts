@@ -9,13 +9,17 @@ export interface TestFile {
   path: string;
   runtime: Runtime;
   limitSeconds: number;
+  /** Whether nothing may run beside it. */
+  isAlone: boolean;
+  /** Its path, and the runtime unless that is Node. */
+  label: string;
 }
 
 const root = join(import.meta.dirname, "..", "..");
 
 /**
- * Lists the runs of `test/<kind>/**\/*.test.ts` whose path holds every pattern, one a runtime. Two comments at the top of a
- * file steer it: `// @runtimes node bun deno` (default: node) and `// @limit 900` (seconds).
+ * Lists the runs of `test/<kind>/**\/*.test.ts` whose path holds every pattern, one a runtime. Three comments at the top of a
+ * file steer it: `// @runtimes node bun deno` (default: node), `// @limit 900` (seconds), and `// @alone`.
  *
  * @throws Error when a comment names a runtime that does not exist
  */
@@ -33,10 +37,12 @@ function readRuns(path: string, defaultLimitSeconds: number): TestFile[] {
   const text = readFileSync(join(root, path), "utf8");
   const named = /^\/\/ @runtimes (.+)$/m.exec(text)?.[1]?.trim().split(/\s+/) ?? ["node"];
   const limitSeconds = Number(/^\/\/ @limit (\d+)$/m.exec(text)?.[1] ?? defaultLimitSeconds);
+  const isAlone = /^\/\/ @alone$/m.test(text);
   return named.map((runtime) => {
     if (!isRuntime(runtime))
       throw new Error(`Cannot run ${path}: unknown runtime "${runtime}" in its @runtimes comment`);
-    return { path, runtime, limitSeconds };
+    const label = runtime === "node" ? path : `${path} on ${runtime}`;
+    return { path, runtime, limitSeconds, isAlone, label };
   });
 }
 

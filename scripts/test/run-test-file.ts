@@ -27,7 +27,6 @@ const commands: Record<Runtime, string[]> = {
  * those figures or outlives its limit has failed; whatever it started in its group is killed.
  */
 export async function runTestFile(file: TestFile, signal: AbortSignal): Promise<TestRun> {
-  const label = file.runtime === "node" ? file.path : `${file.path} on ${file.runtime}`;
   const started = Date.now();
   const [command = "", ...prefix] = commands[file.runtime];
   const child = spawn(command, [...prefix, join(root, file.path)], {
@@ -66,7 +65,7 @@ export async function runTestFile(file: TestFile, signal: AbortSignal): Promise<
           ? `ended with ${exit} after its tests passed`
           : "";
   return {
-    label,
+    label: file.label,
     passed: figures.passed,
     skipped: figures.skipped,
     failed: problem === "" ? 0 : Math.max(1, figures.total - figures.passed),

@@ -1,3 +1,4 @@
+// @alone
 import { existsSync, readFileSync } from "node:fs";
 import { request } from "node:http";
 import { join } from "node:path";
@@ -27,7 +28,7 @@ import { type LocalCluster, upLocalCluster } from "../../../scripts/cluster/up-l
 const name = `test-e2e-${process.pid}`;
 const test = suite<{ cluster: LocalCluster; before: Machine | undefined }>("upLocalCluster");
 
-/** What the last of the complete clusters leaves as the first one found it. */
+/** What the last of the complete clusters leaves as the first one found it; seen only where no other is there. */
 interface Machine {
   readonly settings: string;
   readonly folders: readonly boolean[];

@@ -1,0 +1,68 @@
+import { test } from "uvu";
+import * as assert from "uvu/assert";
+import type { TestFile } from "../../../scripts/test/find-test-files.ts";
+import { runTestFiles } from "../../../scripts/test/run-test-files.ts";
+
+const seconds: Record<string, number> = { short: 1, long: 30, alone: 5, longer: 40, "long alone": 6 };
+
+function file(label: string): TestFile {
+  return { label, path: label, runtime: "node", limitSeconds: 35, isAlone: label.includes("alone") };
+}
+
+/** Runs files that end when they are told to; what is under way is shown. */
+async function stage(atOnce: number, names: string[]) {
+  const running = new Map<string, () => void>();
+  const begun: string[] = [];
+  const stop = new AbortController();
+  const done = runTestFiles(names.map(file), {
+    atOnce,
+    lastSeconds: ({ label }) => seconds[label],
+    signal: stop.signal,
+    run: ({ label }) =>
+      new Promise((resolve) => {
+        begun.push(label);
+        running.set(label, () => {
+          running.delete(label);
+          resolve();
+        });
+      }),
+  });
+  const nextTurn = () => new Promise((resolve) => setImmediate(resolve));
+  const end = async (label: string) => {
+    running.get(label)?.();
+    await nextTurn();
+  };
+  await nextTurn();
+  return { begun, running: () => [...running.keys()], done, end, stop };
+}
+
+test("runTestFiles starts the longest first, one that never ran as long as its limit, and as many as may run at once", async () => {
+  const { begun, running, done, end } = await stage(2, ["short", "long", "new", "longer"]);
+  assert.equal(running(), ["longer", "new"]);
+  await end("new");
+  assert.equal(running(), ["longer", "long"]);
+  for (const label of ["long", "short", "longer"]) await end(label);
+  await done;
+  assert.equal(begun, ["longer", "new", "long", "short"]);
+});
+
+test("runTestFiles runs nothing beside a file that is to be alone", async () => {
+  const { running, done, end } = await stage(3, ["short", "alone", "long", "long alone"]);
+  assert.equal(running(), ["long alone"]);
+  await end("long alone");
+  assert.equal(running(), ["alone"]);
+  await end("alone");
+  assert.equal(running(), ["long", "short"]);
+  for (const label of ["long", "short"]) await end(label);
+  await done;
+});
+
+test("runTestFiles begins none after it was told to stop", async () => {
+  const { begun, done, end, stop } = await stage(1, ["alone", "short", "long"]);
+  stop.abort();
+  await end("alone");
+  await done;
+  assert.equal(begun, ["alone"]);
+});
+
+test.run();
