@@ -12,6 +12,7 @@ import { bundleOperator } from "./start/bundle-operator.ts";
 import { contextKubeconfig } from "./start/context-kubeconfig.ts";
 import { firstClaim } from "./start/first-claim.ts";
 import { installKinds } from "./start/install-kinds.ts";
+import { onInterrupt } from "./start/on-interrupt.ts";
 import { type Program, startProgram } from "./start/program.ts";
 import { createProgress } from "./start/progress.ts";
 import { makeSnapshotsVolume } from "./start/snapshots-volume.ts";
@@ -38,14 +39,29 @@ const localDefaults = {
 const progress = createProgress();
 const stopping = new AbortController();
 const programs: Program[] = [];
-let undo: () => Promise<void> = async () => undefined;
+let isTakingDown = false;
+let wasWarned = false;
+/** The local cluster, as far as it is for this process to take it down; one that is coming takes itself down when it fails. */
+let ownCluster: "none" | "coming" | "up" = "none";
 
-for (const signal of ["SIGINT", "SIGTERM"] as const) {
-  process.on(signal, () => {
-    if (stopping.signal.aborted) process.exit(130);
-    stopping.abort(new Error(`stopped by ${signal}`));
-  });
-}
+onInterrupt((signal) => {
+  const doing = progress.running().join(", ");
+  if (!stopping.signal.aborted && !isTakingDown) {
+    if (doing) console.error(`\nto be stopped, after: ${doing}`);
+    return stopping.abort(new Error(`stopped by ${signal}`));
+  }
+  const byHand = ownCluster === "none" ? undefined : `npm run cluster -- down --name ${values.name}`;
+  if (!wasWarned) {
+    wasWarned = true;
+    console.error(`\nstill at it: ${doing}; the next ${signal} leaves the rest as it is`);
+    if (byHand) console.error(`if it hangs: ${byHand}`);
+    return;
+  }
+  for (const program of programs) program.kill();
+  console.error(`\nended in the middle of: ${doing}`);
+  if (byHand) console.error(`what is left of the local cluster goes with: ${byHand}`);
+  process.exit(130);
+});
 
 try {
   await start();
@@ -131,10 +147,11 @@ async function installAll(
  */
 async function findCluster(): Promise<{ KUBECONFIG: string; PATH?: string; volumesFolder?: string }> {
   if (values.context !== undefined) return { KUBECONFIG: await contextKubeconfig(values.context) };
-  const cluster = await upLocalCluster({ name: values.name, log: progress.detail });
-  if (!cluster.wasRunning) {
-    undo = () => progress.step("local cluster down", async () => void (await downLocalCluster({ name: values.name })));
-  }
+  ownCluster = "coming";
+  const cluster = await upLocalCluster({ name: values.name, log: progress.detail }).finally(() => {
+    ownCluster = "none";
+  });
+  if (!cluster.wasRunning) ownCluster = "up";
   progress.detail(`Kubernetes ${cluster.version}, KUBECONFIG=${cluster.kubeconfigPath}`);
   progress.detail("its network plugin enforces no network policy: they are created, and close nothing here");
   return {
@@ -145,9 +162,10 @@ async function findCluster(): Promise<{ KUBECONFIG: string; PATH?: string; volum
 }
 
 async function stop(): Promise<void> {
+  isTakingDown = true;
   console.log("\nstopping");
-  await Promise.all(programs.map((program) => program.stop()));
-  await undo();
+  await Promise.all(programs.map(({ name, stop }) => progress.step(`${name} stop`, stop)));
+  if (ownCluster === "up") await progress.step("local cluster down", () => downLocalCluster({ name: values.name }));
 }
 
 function parseArguments() {

@@ -6,6 +6,8 @@ export interface Program {
   exited: Promise<string>;
   /** Asks it to stop and waits; kills it after 40 s, which is longer than an edge lets its last requests take. */
   stop(): Promise<void>;
+  /** Ends it at once. */
+  kill(): void;
 }
 
 const STOP_LIMIT_MS = 40_000;
@@ -36,5 +38,6 @@ export function startProgram(options: {
       await exited;
       clearTimeout(timer);
     },
+    kill: () => void child.kill("SIGKILL"),
   };
 }

@@ -1,15 +1,24 @@
 // @limit 2400
-import { exec } from "node:child_process";
+import { exec, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync } from "node:fs";
 import { promisify } from "node:util";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { withClusterLock } from "../../../scripts/cluster/cluster-lock.ts";
+import { clusterFolder } from "../../../scripts/cluster/folders.ts";
+import { pause } from "../../../scripts/cluster/process/pause.ts";
+import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { type Stack, startStack } from "./stack.ts";
 
+const NAME = "e2e-start";
+/** Signals that come closer together count as one. */
+const NEXT_SIGNAL_MS = 1200;
 const test = suite("npm start");
 let stack: Stack;
 
 test.before(async () => {
-  stack = await startStack("e2e-start").catch((error: Error) => {
+  stack = await startStack(NAME).catch((error: Error) => {
     // The test library says nothing of what fails before the first test.
     console.log(error.message);
     throw error;
@@ -115,12 +124,52 @@ test("release?wait=true answers when pod and claim are gone", async () => {
   assert.not.match(await stack.kubectl("get", "tenancyclaims", "-o", "name"), /heidi/);
 });
 
-test("Ctrl-C stops all of it, and leaves nothing running", async () => {
-  assert.is(await stack.interrupt(), 0, stack.output());
+async function untilPrinted(output: () => string, expected: RegExp): Promise<void> {
+  await waitUntil(() => expected.test(output()), { what: `${expected}`, limitMs: 60_000, explain: output });
+}
+
+test("Ctrl-C stops all of it, a second one says what is still being done, and nothing is left running", async () => {
+  let ended: Promise<number | null> | undefined;
+  // The cluster is taken down by one command at a time, so that this holds it up.
+  await withClusterLock(NAME, async () => {
+    ended = stack.interrupt();
+    await untilPrinted(stack.output, /^-> local cluster down$/m);
+    await pause(NEXT_SIGNAL_MS);
+    void stack.interrupt();
+    await untilPrinted(
+      stack.output,
+      /^still at it: local cluster down; .*\nif it hangs: npm run cluster -- down --name e2e-start$/m,
+    );
+  });
+  assert.is(await ended, 0, stack.output());
   const { stdout } = await promisify(exec)("ps -eo args");
   assert.not.match(stdout, /e2e-start/);
   const mounts = (await promisify(exec)("findmnt -rno TARGET")).stdout;
   assert.not.match(mounts, /e2e-start/);
+});
+
+test("a third Ctrl-C ends it at once, and says what may be left", async () => {
+  const name = `${NAME}-held`;
+  await withClusterLock(name, async () => {
+    const child = spawn(process.execPath, ["scripts/bootstrap.mjs", "scripts/start.ts", "--name", name]);
+    const exited = once(child, "exit");
+    let output = "";
+    for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => (output += chunk));
+    await untilPrinted(() => output, /^-> cluster$/m);
+    child.kill("SIGINT");
+    await untilPrinted(() => output, /^to be stopped, after: cluster$/m);
+    await pause(NEXT_SIGNAL_MS);
+    child.kill("SIGINT");
+    await untilPrinted(() => output, /^still at it: cluster; /m);
+    await pause(NEXT_SIGNAL_MS);
+    child.kill("SIGINT");
+    assert.equal(await exited, [130, null]);
+    assert.match(
+      output,
+      /^ended in the middle of: cluster\nwhat is left .* goes with: npm run cluster -- down --name e2e-start-held$/m,
+    );
+  });
+  assert.not.ok(existsSync(clusterFolder(name)));
 });
 
 test.run();
