@@ -1,6 +1,8 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { join } from "node:path";
+import { waitUntil } from "../cluster/process/wait-until.ts";
 import type { Runtime, TestFile } from "./find-test-files.ts";
+import { groupRuns } from "./group-runs.ts";
 
 export interface TestRun {
   label: string;
@@ -22,9 +24,13 @@ const commands: Record<Runtime, string[]> = {
   deno: ["deno", "run", "-A", "--quiet"],
 };
 
+/** How long what is asked to end may take, such as an `npm start` that takes a cluster down. */
+const END_LIMIT_MS = 60_000;
+
 /**
  * Runs one test file in a process group of its own and reads uvu's closing figures. A file that runs no test, ends without
- * those figures or outlives its limit has failed; whatever it started in its group is killed.
+ * those figures or outlives its limit has failed; whatever it leaves in its group is killed, after a minute to end by itself
+ * where the file was stopped.
  */
 export async function runTestFile(file: TestFile, signal: AbortSignal): Promise<TestRun> {
   const started = Date.now();
@@ -39,12 +45,15 @@ export async function runTestFile(file: TestFile, signal: AbortSignal): Promise<
   child.stderr.on("data", (chunk) => (output += chunk));
 
   let timedOut = false;
+  let killing: NodeJS.Timeout | undefined;
+  function stop(): void {
+    killGroup(child, "SIGTERM");
+    killing = setTimeout(() => killGroup(child, "SIGKILL"), END_LIMIT_MS);
+  }
   const timer = setTimeout(() => {
     timedOut = true;
-    killGroup(child, "SIGTERM");
-    setTimeout(() => killGroup(child, "SIGKILL"), 10_000).unref();
+    stop();
   }, file.limitSeconds * 1000);
-  const stop = () => killGroup(child, "SIGTERM");
   signal.addEventListener("abort", stop, { once: true });
   const exit = await new Promise<string | number>((resolve) => {
     child.once("error", (error) => resolve(error.message));
@@ -52,7 +61,12 @@ export async function runTestFile(file: TestFile, signal: AbortSignal): Promise<
   });
   clearTimeout(timer);
   signal.removeEventListener("abort", stop);
-  killGroup(child, "SIGKILL");
+  if (killing === undefined) killGroup(child, "SIGKILL");
+  await waitUntil(() => !groupRuns(child.pid), {
+    what: `what ${file.label} has started to end`,
+    limitMs: END_LIMIT_MS + 10_000,
+  });
+  clearTimeout(killing);
 
   const figures = readFigures(output);
   const problem = timedOut

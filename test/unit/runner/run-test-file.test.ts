@@ -1,0 +1,53 @@
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, relative } from "node:path";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
+import { runTestFile } from "../../../scripts/test/run-test-file.ts";
+
+const root = join(import.meta.dirname, "..", "..", "..");
+const test = suite<{ folder: string }>("runTestFile");
+test.before.each((context) => {
+  context.folder = mkdtempSync(join(tmpdir(), "run-test-file-"));
+});
+test.after.each(({ folder }) => rmSync(folder, { recursive: true }));
+
+function write(folder: string, program: string, limitSeconds = 60) {
+  const path = relative(root, join(folder, "program.mts"));
+  writeFileSync(join(root, path), program);
+  return { path, label: "program", runtime: "node", isAlone: false, limitSeconds } as const;
+}
+
+/** A program whose child takes a moment to put away what it made, longer than the program itself lives. */
+const withChild = (folder: string) => `
+import { spawn } from "node:child_process";
+spawn("sh", ["-c", "trap 'sleep 1; rm ${folder}/made; exit' TERM; touch ${folder}/made; while :; do sleep 0.05; done"]);
+setInterval(() => undefined, 1000);
+`;
+
+for (const how of ["told to stop", "over its limit"]) {
+  test(`waits for what a file that is ${how} has started`, async ({ folder }) => {
+    const stop = new AbortController();
+    const made = join(folder, "made");
+    const running = runTestFile(write(folder, withChild(folder), how === "over its limit" ? 5 : 60), stop.signal);
+    await waitUntil(() => existsSync(made), { what: "the child", limitMs: 30_000 });
+    if (how === "told to stop") stop.abort();
+    const { failed } = await running;
+    assert.is(failed, 1);
+    assert.not.ok(existsSync(made), "its child has put it away");
+  });
+}
+
+test("kills what a file that has ended left running", async ({ folder }) => {
+  const program = `${withChild(folder)}
+import { existsSync } from "node:fs";
+while (!existsSync("${folder}/made")) await new Promise((resolve) => setTimeout(resolve, 10));
+console.log("  Total:     1\\n  Passed:    1\\n  Skipped:   0");
+process.exit(0);`;
+  const { failed, passed } = await runTestFile(write(folder, program), new AbortController().signal);
+  assert.equal([failed, passed], [0, 1]);
+  assert.ok(existsSync(join(folder, "made")));
+});
+
+test.run();
