@@ -72,7 +72,8 @@ export async function startTenancy(
   options: { readyAfterMs?: number; nodes?: boolean; apiServerFlags?: string[] } = {},
 ): Promise<Tenancy> {
   const cluster = await startControlPlane({
-    name,
+    // Runs of other clones may come at the same time.
+    name: `${name}-${process.pid}`,
     binaries: await findBinaries({ need: CONTROL_PLANE_PROGRAMS }),
     ...(options.nodes !== false && { simulatedNodes: { nodes: 2, readyAfterMs: options.readyAfterMs ?? 50 } }),
     ...(options.apiServerFlags !== undefined && { apiServerFlags: options.apiServerFlags }),

@@ -36,11 +36,12 @@ test.before(async (context) => {
   const base = await busyboxFiles(await findStaticBusybox(() => undefined));
   const curl = await programFiles({ programs: ["/usr/bin/curl"], files: [], base });
   const files = [...base, ...curl, { path: "data", uid: 65532, gid: 65532 }];
-  await importImages(cluster, [{ name: image.ref, files, user: "65532:65532", command: ["sleep", "36000"] }]);
+  const command = ["sh", "-c", "trap 'exit 0' TERM; sleep 36000 & wait $!"];
+  await importImages(cluster, [{ name: image.ref, files, user: "65532:65532", command }]);
   const names = ["allowed.example", "api.example", "later.example"];
   const world = upstreamCertificates(names);
-  const [command = "", ...rest] = testProgram("upstream-program.ts");
-  context.upstream = spawn(command, rest, { stdio: ["ignore", "inherit", "inherit", "ipc"] });
+  const [program = "", ...rest] = testProgram("upstream-program.ts");
+  context.upstream = spawn(program, rest, { stdio: ["ignore", "inherit", "inherit", "ipc"] });
   context.upstream.send({
     certificates: world.certificates,
     records: Object.fromEntries(names.map((one) => [one, [hostAddress]])),

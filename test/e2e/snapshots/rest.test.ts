@@ -32,7 +32,10 @@ const spec = {
   image: { ref: "localhost/tenancy-hello:1" },
   resources: { memoryMb: 64 },
   filesystem: { overlayDirs: ["/data"] },
-  entrypoint: { cmd: "/bin/sh", args: ["-c", "ls -A /data > /data/first-act; while :; do sleep 1; done"] },
+  entrypoint: {
+    cmd: "/bin/sh",
+    args: ["-c", "trap 'exit 0' TERM; ls -A /data > /data/first-act; sleep 36000 & wait $!"],
+  },
 };
 const FILL = `set -e; cd /data; mkdir -p notes/empty; echo 'buy milk' > notes/list; chmod 640 notes/list
 head -c 300000 /dev/urandom > random; ln -s notes/list link; ln notes/list hard; touch -d @1000000001 notes/list`;
