@@ -7,12 +7,13 @@ const root = new URL("../../..", import.meta.url).pathname;
 /** Runs kubectl against a cluster, in the project's folder. */
 export type RunKubectl = (...parameters: string[]) => Promise<string>;
 
-/** @throws what the returned function throws: Error with what kubectl wrote, where it fails or takes over a minute */
+/** @throws what the returned function throws: Error with what kubectl wrote, where it fails or takes over five minutes */
 export async function kubectlFor(kubeconfigPath: string): Promise<RunKubectl> {
   const command = await findKubectl();
   return (...parameters) =>
     runCommand(command, ["--kubeconfig", kubeconfigPath, ...parameters], {
       folder: root,
+      limitMs: 300_000,
       environment: { HOME: "/nonexistent", PATH: process.env.PATH },
     });
 }

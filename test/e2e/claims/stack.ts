@@ -6,7 +6,7 @@ import { freePort } from "../../../scripts/cluster/process/free-port.ts";
 const root = join(import.meta.dirname, "..", "..", "..");
 // A machine that has built nothing yet builds Kubernetes first.
 const START_LIMIT_MS = 30 * 60_000;
-const STOP_LIMIT_MS = 60_000;
+const STOP_LIMIT_MS = 120_000;
 
 /** `npm start` as a user runs it, on a local cluster of its own. */
 export interface Stack {

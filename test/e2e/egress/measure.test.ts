@@ -1,4 +1,4 @@
-// @limit 180
+// @limit 600
 import { readFileSync } from "node:fs";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";

@@ -153,7 +153,7 @@ test("a cluster that forbids NET_ADMIN puts the workload in Error with that reas
   await stack.kubectl("label", "namespace", "tenancy", "pod-security.kubernetes.io/enforce=baseline");
   await createWorkload(stack, "forbidden", { network });
   const status = async () => (await stack.call("GET", "/workloads/forbidden")).body.status as Record<string, string>;
-  await waitUntil(async () => (await status()).phase === "Error", { what: "the Error", limitMs: 20_000 });
+  await waitUntil(async () => (await status()).phase === "Error", { what: "the Error", limitMs: 60_000 });
   assert.is((await status()).reason, "RedirectForbidden");
   assert.match((await status()).message ?? "", /NET_ADMIN/);
   await createWorkload(stack, "plain", {});

@@ -194,7 +194,7 @@ export async function startStage(options: {
         if (change.values !== undefined) values = change.values;
         await writeSettings();
         await waitUntil(async () => isListeningAlone(await listeners(namespaces), { pid: proxies().at(-1), before }), {
-          ...{ what: "the proxy to take the change", limitMs: 15_000, explain: () => log },
+          ...{ what: "the proxy to take the change", limitMs: 60_000, explain: () => log },
         });
       },
     };
@@ -207,7 +207,7 @@ export async function startStage(options: {
 async function untilListening(namespaces: Namespaces, log: () => string): Promise<void> {
   await waitUntil(async () => (await listeners(namespaces)).length > 0, {
     what: "the proxy to listen",
-    limitMs: 20_000,
+    limitMs: 60_000,
     explain: log,
   });
 }

@@ -161,7 +161,7 @@ async function addressOf(app: string): Promise<string> {
 
 test("two replicas of each become ready, by their own probes", async () => {
   for (const name of ["tenancy-operator", "tenancy-edge", "tenancy-gateway"]) {
-    const ready = inNamespace("rollout", "status", `deployment/${name}`, "--timeout=55s");
+    const ready = inNamespace("rollout", "status", `deployment/${name}`, "--timeout=240s");
     await ready.catch(async (error: unknown) => {
       const pods = await inNamespace("describe", "pods", "-l", `app.kubernetes.io/name=${name}`);
       const logs = await inNamespace("logs", `deployment/${name}`).catch(String);
@@ -213,7 +213,7 @@ test("an event reaches a tenant's container through the gateway's pod", async ()
     "-f",
     "manifests/examples/echo-http-trigger.yaml",
   );
-  await inNamespace("wait", "tenancytrigger/echo-http", "--for=jsonpath={.status.phase}=Active", "--timeout=50s");
+  await inNamespace("wait", "tenancytrigger/echo-http", "--for=jsonpath={.status.phase}=Active", "--timeout=240s");
   const response = await fetch(`${gateway}/hooks/echo`, {
     method: "POST",
     headers: { "content-type": "application/json" },
@@ -237,7 +237,7 @@ test("the API's pod cannot read Secrets, and no tenant's pod holds a token", asy
 test("the pods that replace them go on with the claims that there are", async () => {
   await inNamespace("rollout", "restart", "deployment/tenancy-edge", "deployment/tenancy-operator");
   for (const name of ["tenancy-edge", "tenancy-operator"])
-    await inNamespace("rollout", "status", `deployment/${name}`, "--timeout=55s");
+    await inNamespace("rollout", "status", `deployment/${name}`, "--timeout=240s");
   api = await addressOf("tenancy-edge");
   const again = await call("POST", "/tenants/ann/claim", { workload: "notes" });
   assert.is(again.json.source, "existing", JSON.stringify(again.json));
