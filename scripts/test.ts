@@ -20,7 +20,10 @@ const option = (name: string) =>
   process.argv.find((argument) => argument.startsWith(`--${name}=`))?.slice(`--${name}=`.length);
 const runtime = option("runtime");
 const atOnce = option("at-once");
-if (atOnce !== undefined && !/^[1-9]\d*$/.test(atOnce)) throw new Error(`--at-once must be a number, got "${atOnce}"`);
+if (atOnce !== undefined && !/^[1-9]\d*$/.test(atOnce)) {
+  console.error(`--at-once: must be a number of files, got "${atOnce}"`);
+  process.exit(2);
+}
 const [first, ...rest] = process.argv.slice(2).filter((argument) => !/^--(runtime|at-once)=/.test(argument));
 const isKind = first !== undefined && first in kinds;
 const wanted: Kind[] = isKind ? [first as Kind] : (Object.keys(kinds) as Kind[]);

@@ -21,10 +21,10 @@ export function createProgressLine(terminal: Terminal = process.stdout, now: () 
 
   function show(): void {
     if (!terminal.isTTY) return;
-    const parts = [...running].map(([label, since]) => `${label} ${Math.floor((now() - since) / 1000)} s`);
+    const parts = [...running].map(([label, since]) => `${short(label)} ${Math.floor((now() - since) / 1000)} s`);
     const line = parts.length === 0 ? "" : `running: ${parts.join(", ")}`;
     // One that is longer than the terminal is wide could not be taken back.
-    terminal.write(`\r\x1b[K${line.slice(0, (terminal.columns ?? 80) - 1)}`);
+    terminal.write(`\r\x1b[K${line.slice(0, (terminal.columns || 80) - 1)}`);
   }
 
   return {
@@ -46,4 +46,8 @@ export function createProgressLine(terminal: Terminal = process.stdout, now: () 
       if (terminal.isTTY) terminal.write("\r\x1b[K");
     },
   };
+}
+
+function short(label: string): string {
+  return label.replace(/^test\/[^/]+\//, "").replace(".test.ts", "");
 }

@@ -13,11 +13,11 @@ test("createProgressLine says on a terminal what runs and for how long, below wh
   const screen = terminal(true);
   let now = 0;
   const line = createProgressLine(screen, () => now);
-  line.started("a");
+  line.started("test/e2e/a.test.ts");
   now = 2500;
-  line.started("b-with-a-name-that-takes-more-than-the-rest");
+  line.started("test/e2e/b-with-a-name-that-takes-more-than-the-rest");
   line.print("ok a");
-  line.ended("b-with-a-name-that-takes-more-than-the-rest");
+  line.ended("test/e2e/b-with-a-name-that-takes-more-than-the-rest");
   line.close();
   assert.equal(screen.written, [
     `${CLEARED}running: a 0 s`,
