@@ -5,7 +5,7 @@ import { withFileLock } from "./process/file-lock.ts";
 /** Held by whoever looks at or changes what clusters share: slots, bridges, and the machine's settings. */
 export function withHostLock<Result>(clusters: string, work: () => Promise<Result>): Promise<Result> {
   const what = "another cluster that is being started or stopped";
-  return withFileLock(join(clusters, "host.lock"), { what, limitMs: 60_000 }, work);
+  return withFileLock(join(clusters, "host.lock"), { what, limitMs: 300_000 }, work);
 }
 
 /** What running a kubelet changes on the machine outside of a cluster's own folder, as it was before. */

@@ -15,7 +15,7 @@ interface Node {
   status?: { conditions?: { type: string; status: string; message?: string }[] };
 }
 
-const LIMIT_MS = 90_000;
+const LIMIT_MS = 180_000;
 
 /**
  * Resolves when a pod can be created and will be started: the API server is ready, the node is and has no taint that says

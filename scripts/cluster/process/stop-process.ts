@@ -22,7 +22,7 @@ export async function stopProcess(identity: ProcessIdentity, options: StopProces
   if (!signalProcess(identity, "SIGKILL")) return;
   await waitUntil(() => !isRunning(identity), {
     what: `${options.name} (process ${identity.pid}) to end after SIGKILL`,
-    limitMs: 5000,
+    limitMs: 30_000,
     intervalMs: 5,
   });
 }
