@@ -50,9 +50,11 @@ function takeOrHolder(path: string): ProcessIdentity | undefined {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
     const holder = readHolder(path);
-    if (holder !== undefined && isRunning(holder)) return holder;
+    // Given back meanwhile; by now it may be another's.
+    if (holder === undefined) return readProcessIdentity(process.pid) as ProcessIdentity;
+    if (isRunning(holder)) return holder;
     rmSync(path, { force: true });
-    return holder ?? (readProcessIdentity(process.pid) as ProcessIdentity);
+    return holder;
   } finally {
     rmSync(own, { force: true });
   }
