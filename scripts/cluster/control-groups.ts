@@ -28,7 +28,7 @@ export function createControlGroup(name: string): void {
 /**
  * Kills every process in a control group of that name or below it, and removes it.
  *
- * @throws Error when processes are left after 10 s
+ * @throws Error when processes are left after 60 s
  */
 export async function removeControlGroup(name: string): Promise<void> {
   const folders = hierarchies().map(({ mountPoint }) => join(mountPoint, name));
@@ -38,11 +38,11 @@ export async function removeControlGroup(name: string): Promise<void> {
       for (const pid of pids) kill(pid);
       return pids.size === 0;
     },
-    { what: `the processes in the control group ${name} to end`, limitMs: 10_000, intervalMs: 20 },
+    { what: `the processes in the control group ${name} to end`, limitMs: 60_000, intervalMs: 20 },
   );
   await waitUntil(() => folders.every(removeTree), {
     what: `the control group ${name} to be empty`,
-    limitMs: 10_000,
+    limitMs: 60_000,
     intervalMs: 20,
   });
 }

@@ -13,7 +13,7 @@ import type { Slot } from "../slot.ts";
 import { inNewMountNamespace } from "./mount-namespace.ts";
 import { pluginFolder } from "./required-packages.ts";
 
-const START_LIMIT_MS = 30_000;
+const START_LIMIT_MS = 90_000;
 
 /** The longest path that Linux takes for a socket. */
 const SOCKET_PATH_LIMIT = 107;

@@ -15,7 +15,7 @@ export interface StartSimulatedNodesProcessOptions extends SimulatedNodesOptions
   lifetime: "parent" | "detached";
 }
 
-const START_LIMIT_MS = 30_000;
+const START_LIMIT_MS = 90_000;
 
 /**
  * Starts simulated nodes in a process of their own and waits until they are registered.
