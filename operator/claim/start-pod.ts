@@ -65,7 +65,10 @@ function noteHit({ claim, isHit }: { claim: Claim; isHit: boolean }, context: Op
   }
 }
 
-/** The workload from the store, or from the API server, since one made just before the claim may not be in the store yet. */
+/**
+ * The workload from the store, or from the API server, since one made just before the claim may not be in the store yet, and a claim
+ * that is tried again often follows on a change of its workload, which the store may not show yet either.
+ */
 async function findWorkload(
   claim: Claim,
   { client, config, informers }: OperatorContext,
@@ -73,7 +76,7 @@ async function findWorkload(
   const { namespace } = config;
   const name = claim.spec.workloadRef;
   const known = informers.workloads.store.get(`${namespace}/${name}`);
-  if (known !== undefined) return known;
+  if (known !== undefined && claim.metadata.annotations?.[annotation.attempt] === undefined) return known;
   try {
     const workload = await client.get(workloads, { namespace, name });
     informers.workloads.put(workload);

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { join } from "node:path";
 
-const EXIT_LIMIT_MS = 30_000;
+const EXIT_LIMIT_MS = 120_000;
 
 /** Starts an operator in a process of its own, which kills itself with SIGKILL right after its n-th write. */
 export function startDyingOperator(kubeconfigPath: string, writes: number): { exited: Promise<string> } {

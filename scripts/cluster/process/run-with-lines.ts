@@ -32,7 +32,8 @@ export function runWithLines(
       env: systemEnvironment(options.environment),
     });
     const killGroup = (): void => {
-      if (child.pid !== undefined && child.exitCode === null) process.kill(-child.pid, "SIGKILL");
+      if (child.pid !== undefined && child.exitCode === null && child.signalCode === null)
+        process.kill(-child.pid, "SIGKILL");
     };
     let late = false;
     const timer = setTimeout(() => {

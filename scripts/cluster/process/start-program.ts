@@ -61,7 +61,7 @@ export async function startProgram(options: StartProgramOptions): Promise<Progra
   });
   const identity = readProcessIdentity(child.pid as number);
   if (identity === undefined) {
-    throw new Error(`Cannot start ${options.name}: it ended at once\n${logTail(options.logPath)}`);
+    throw new Error(`Cannot start ${options.name}: ${await exited}\n${logTail(options.logPath)}`);
   }
   child.unref();
   return { name: options.name, identity, logPath: options.logPath, exited, ending: () => ending };

@@ -4,6 +4,7 @@ import type { ClaimResponse } from "../../../crds/claim-response.ts";
 import { createClusterClient } from "../../../crds/client/cluster-client.ts";
 import { loadClusterConfig } from "../../../crds/client/load-cluster-config.ts";
 import { createTransport, type Transport } from "../../../crds/client/transport.ts";
+import { claims } from "../../../crds/kinds.ts";
 import { loadConfig } from "../../../edge/config.ts";
 import { type Edge, startEdge } from "../../../edge/edge.ts";
 import { serveNode } from "../../../edge/serve-node.ts";
@@ -16,7 +17,7 @@ const edges: { edge: Edge; transport: Transport }[] = [];
 
 test.before(async () => {
   tenancy = await startTenancy("test-api-claims");
-  tenancy.startOperator({ config: { startTimeoutMs: 3000 } });
+  tenancy.startOperator({ config: { startTimeoutMs: 10_000 } });
   // Two edges, as two replicas behind a balancer.
   for (const index of [0, 1]) {
     const config = loadConfig({ TENANCY_LISTEN: "127.0.0.1:0", TENANCY_EDGE_METRICS_LISTEN: "off" });
@@ -89,8 +90,7 @@ test("one tenant that claims from many clients and two replicas at once gets one
   const answers = await Promise.all(Array.from({ length: 12 }, (_, index) => claim("eager", "hello", index % 2)));
   assert.equal([...new Set(answers.map(({ status }) => status))], [201]);
   assert.is(new Set(answers.map(({ body }) => body.instanceId)).size, 1);
-  const made = tenancy.claims.store.get(`${NAMESPACE}/claim-eager-hello`);
-  assert.ok(made);
+  const made = await tenancy.client.get(claims, { namespace: NAMESPACE, name: "claim-eager-hello" });
   assert.is((await tenancy.everPodsOf(made)).length, 1);
 });
 
@@ -129,9 +129,9 @@ test("a claim right after a release waits for its end and gets a new pod, on eit
 
 test("release?wait=true answers when the pod and the claim are gone; released again it is 404", async () => {
   await claim("leaving", "hello");
-  const made = tenancy.claims.store.get(`${NAMESPACE}/claim-leaving-hello`);
+  const made = await tenancy.client.get(claims, { namespace: NAMESPACE, name: "claim-leaving-hello" });
   assert.is((await call(0, "POST", "/tenants/leaving/release?wait=true", { workload: "hello" })).status, 200);
-  assert.is(made && tenancy.podsOf(made).length, 0);
+  assert.is((await tenancy.podsOf(made)).length, 0);
   assert.is((await call(0, "POST", "/tenants/leaving/release", { workload: "hello" })).status, 404);
 });
 
@@ -139,7 +139,7 @@ test("each failure has its status and says what to do, and claiming again tries 
   const failures = [
     { image: "simulated/missing:1", status: 500, says: /cannot be pulled.*mend the workload/ },
     { image: "simulated/crash:1", status: 500, says: /ends again and again/ },
-    { image: "simulated/never-ready:1", status: 500, says: /not ready 3 s after/ },
+    { image: "simulated/never-ready:1", status: 500, says: /not ready 10 s after/ },
   ];
   for (const [index, { image, status, says }] of failures.entries()) {
     const name = `failing-${index}`;

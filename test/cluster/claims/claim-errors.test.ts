@@ -11,7 +11,7 @@ let tenancy: Tenancy;
 
 test.before(async () => {
   tenancy = await startTenancy("test-claim-errors");
-  tenancy.startOperator({ config: { startTimeoutMs: 3000 } });
+  tenancy.startOperator({ config: { startTimeoutMs: 10_000 } });
 });
 test.after(() => tenancy?.stop());
 
@@ -38,7 +38,7 @@ const table: { name: string; spec?: Partial<WorkloadSpec>; reason: string; says:
     name: "never-ready",
     spec: { image: { ref: "simulated/never-ready:1" } },
     reason: "StartTimeout",
-    says: /not ready 3 s after/,
+    says: /not ready 10 s after/,
   },
   {
     name: "bad-image-name",
@@ -63,7 +63,7 @@ for (const { name, spec, reason, says } of table) {
     assert.is(claim.status?.reason, reason);
     assert.match(claim.status?.message ?? "", says);
     assert.is(claim.status?.instanceId, undefined);
-    await tenancy.until("no pod", () => tenancy.podsOf(claim).length === 0);
+    await tenancy.until("no pod", async () => (await tenancy.podsOf(claim)).length === 0);
     await tenancy.until("an Event on the claim", async () => {
       const { items } = await tenancy.client.list(events, { namespace: NAMESPACE });
       return items.some(
@@ -98,8 +98,11 @@ test("an image that runs as root: the first pod is replaced, and the next claim'
   const next = await tenancy.untilClaim(second.metadata.name, { phase: "Active" });
   assert.is(next.status?.podIncarnation ?? 0, 0);
   for (const claim of [active, next]) {
-    await tenancy.until("one pod", () => tenancy.podsOf(claim).length === 1);
-    const security = tenancy.podsOf(claim)[0]?.spec.containers[0]?.securityContext;
+    const [pod] = await tenancy.until("one pod", async () => {
+      const pods = await tenancy.podsOf(claim);
+      return pods.length === 1 && pods;
+    });
+    const security = pod?.spec.containers[0]?.securityContext;
     assert.is(security?.runAsNonRoot, undefined);
     assert.equal(security?.capabilities, { drop: ["ALL"] });
   }

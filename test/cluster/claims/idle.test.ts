@@ -1,6 +1,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { pods } from "../../../crds/client/built-in-resources.ts";
+import { claims } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
 import { NAMESPACE, type RunningOperator, startTenancy, type Tenancy } from "../tenancy.ts";
 
@@ -12,6 +13,7 @@ test.before(async () => {
   tenancy = await startTenancy("test-idle");
   operator = tenancy.startOperator();
   await tenancy.createWorkload("brief", { idle: { timeoutSeconds: 2 } });
+  await tenancy.createWorkload("used", { idle: { timeoutSeconds: 8 } });
   await tenancy.createWorkload("patient", { idle: { timeoutSeconds: 3_000_000 } });
   await tenancy.createWorkload("endless");
 });
@@ -34,23 +36,25 @@ test("a claim that nobody uses is released after its time, not before", async ()
 });
 
 test("activity puts the release off, each time anew", async () => {
-  await tenancy.createClaim("busy", "brief");
-  const active = await tenancy.untilClaim("claim-busy-brief", { phase: "Active" });
+  // Each use leaves five seconds to the next one, and all of them take longer than the claim may be idle.
+  await tenancy.createClaim("busy", "used");
+  const active = await tenancy.untilClaim("claim-busy-used", { phase: "Active" });
   const reference = { namespace: NAMESPACE, name: active.status?.instanceId ?? "" };
   let lastActivity = "";
-  for (let count = 0; count < 4; count++) {
-    await new Promise((resolve) => setTimeout(resolve, 1000));
+  for (let count = 0; count < 3; count++) {
+    await new Promise((resolve) => setTimeout(resolve, 3000));
     lastActivity = new Date().toISOString();
     const body = { metadata: { annotations: { [annotation.lastActivity]: lastActivity } } };
     await tenancy.client.patch(pods, reference, { type: "merge", body });
   }
-  assert.is(tenancy.claims.store.get(`${NAMESPACE}/claim-busy-brief`)?.metadata.deletionTimestamp, undefined);
+  const claim = await tenancy.client.get(claims, { namespace: NAMESPACE, name: "claim-busy-used" });
+  assert.is(claim.metadata.deletionTimestamp, undefined);
   const deleted = await tenancy.untilClaim(
-    "claim-busy-brief",
+    "claim-busy-used",
     (claim) => claim?.metadata.deletionTimestamp !== undefined,
   );
-  assert.ok(Date.parse(deleted.metadata.deletionTimestamp ?? "") - Date.parse(lastActivity) > 1000);
-  await tenancy.untilClaim("claim-busy-brief", isGone);
+  assert.ok(Date.parse(deleted.metadata.deletionTimestamp ?? "") - Date.parse(lastActivity) > 7000);
+  await tenancy.untilClaim("claim-busy-used", isGone);
 });
 
 test("a successor keeps to the time as well, and claims without a timeout or with one of weeks stay", async () => {

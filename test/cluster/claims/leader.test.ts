@@ -1,3 +1,4 @@
+// @limit 600
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { NetworkError } from "../../../crds/client/api-error.ts";
@@ -5,6 +6,8 @@ import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import { startTenancy, type Tenancy } from "../tenancy.ts";
 
 const test = suite("leader");
+/** A lease that runs out in the test. */
+const SHORT = { leaseMs: 2000 };
 let tenancy: Tenancy;
 
 test.before(async () => {
@@ -45,7 +48,7 @@ test("a leader that cannot renew stops writing, and leads again only when it can
       return client.replace(resource, object, options);
     },
   });
-  const cutOff = tenancy.startOperator({ identity: "cut-off", wrap });
+  const cutOff = tenancy.startOperator({ config: SHORT, identity: "cut-off", wrap });
   await tenancy.until("cut-off leads", async () => (await tenancy.leader()) === "cut-off");
   await tenancy.createClaim("carol", "hello");
   await tenancy.untilClaim("claim-carol-hello", { phase: "Active" });
@@ -68,7 +71,7 @@ test("a leader that cannot renew stops writing, and leads again only when it can
 });
 
 test("an API server that is killed and comes back finds the operator at work again, with claims made before and after", async () => {
-  const operator = tenancy.startOperator({ identity: "patient" });
+  const operator = tenancy.startOperator({ config: SHORT, identity: "patient" });
   await tenancy.until("it leads", async () => (await tenancy.leader()) === "patient");
   await tenancy.createClaim("frank", "hello");
   await tenancy.cluster.apiServer.kill();

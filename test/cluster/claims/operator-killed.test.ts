@@ -1,4 +1,4 @@
-// @limit 400
+// @limit 900
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Claim } from "../../../crds/claim.ts";
@@ -91,7 +91,7 @@ async function killedAfter(flow: (typeof flows)[number], writes: number): Promis
   if (flow.ends === undefined) await tenancy.untilClaim(name, (found) => found === undefined);
   else await tenancy.untilClaim(name, flow.ends);
   const left = flow.ends?.phase === "Active" ? 1 : 0;
-  await tenancy.until(`${left} pods left`, () => tenancy.podsOf(claim as Claim).length === left);
+  await tenancy.until(`${left} pods left`, async () => (await tenancy.podsOf(claim as Claim)).length === left);
   const ever = await tenancy.everPodsOf(claim);
   assert.is(ever.length, flow.pods, ever.join(" "));
   await successor.stop();

@@ -1,6 +1,6 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { networkPolicies } from "../../../crds/client/built-in-resources.ts";
+import { events, networkPolicies } from "../../../crds/client/built-in-resources.ts";
 import { claims, workloads } from "../../../crds/kinds.ts";
 import { finalizer } from "../../../crds/labels.ts";
 import { exists, NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
@@ -25,7 +25,7 @@ test("goes through Releasing and Released, and leaves neither pod nor claim", as
   await release(metadata.name);
   await tenancy.untilClaim(metadata.name, (claim) => claim === undefined);
   assert.equal(tenancy.phases.get(metadata.name), ["Pending", "Active", "Releasing", "Released", "(gone)"]);
-  assert.is(tenancy.podsOf(active).length, 0);
+  assert.is((await tenancy.podsOf(active)).length, 0);
 });
 
 test("a claim made while the release of another object of its pair runs waits for its end", async () => {
@@ -43,12 +43,12 @@ test("a claim made while the release of another object of its pair runs waits fo
 test("releases a claim that is still Pending, and one in Error", async () => {
   await tenancy.createWorkload("never-ready", { image: { ref: "simulated/never-ready:1" } });
   const pending = await tenancy.createClaim("alice", "never-ready");
-  await tenancy.until("a pod", () => tenancy.podsOf(pending).length === 1);
+  await tenancy.until("a pod", async () => (await tenancy.podsOf(pending)).length === 1);
   const failed = await tenancy.createClaim("alice", "unknown");
   await tenancy.untilClaim(failed.metadata.name, { phase: "Error" });
   for (const { metadata } of [pending, failed]) await release(metadata.name);
   for (const { metadata } of [pending, failed]) await tenancy.untilClaim(metadata.name, (claim) => claim === undefined);
-  assert.is(tenancy.podsOf(pending).length, 0);
+  assert.is((await tenancy.podsOf(pending)).length, 0);
 });
 
 test("does not need the workload, which is held until the last claim on it is gone, and its policy goes with it", async () => {
@@ -58,6 +58,10 @@ test("does not need the workload, which is held until the last claim on it is go
   await tenancy.client.delete(workloads, { namespace: NAMESPACE, name: "held" });
   const held = await tenancy.client.get(workloads, { namespace: NAMESPACE, name: "held" });
   assert.equal(held.metadata.finalizers, [finalizer.inUse]);
+  await tenancy.until("the operator knows of the deletion", async () => {
+    const { items } = await tenancy.client.list(events, { namespace: NAMESPACE });
+    return items.some(({ involvedObject, reason }) => involvedObject.uid === held.metadata.uid && reason === "InUse");
+  });
   assert.is((await tenancy.untilClaim(claim.metadata.name, { phase: "Active" })).status?.phase, "Active");
   // A claim that was refused does not hold it.
   const late = await tenancy.createClaim("bob", "held");

@@ -24,7 +24,7 @@ interface Fake {
 }
 
 const test = suite<Fake>("createExec");
-const target = { namespace: "n", pod: "p", container: "c", command: ["do", "a b&c"], timeoutMs: 5000 };
+const target = { namespace: "n", pod: "p", container: "c", command: ["do", "a b&c"], timeoutMs: 60_000 };
 const success = JSON.stringify({ status: "Success" });
 const exited = (code: number) =>
   JSON.stringify({
@@ -204,7 +204,7 @@ test("reads no faster than its output is taken", async (context) => {
       else callback();
     },
   });
-  await context.exec({ ...target, stdout, timeoutMs: 30_000 });
+  await context.exec({ ...target, stdout, timeoutMs: 120_000 });
   assert.ok(taken > total - 32 * 1024 && taken < total);
   // What the kernel holds between two ends on one machine is part of it.
   assert.ok(furthest < 16 * 1024 * 1024, `${furthest} bytes waited`);
@@ -233,7 +233,7 @@ test("sends no faster than the server takes it", async (context) => {
     })(),
     { objectMode: false },
   );
-  await context.exec({ ...target, stdin, timeoutMs: 30_000 });
+  await context.exec({ ...target, stdin, timeoutMs: 120_000 });
   assert.is(received, 64 * 1024 * 1024);
   assert.ok(furthest < 16 * 1024 * 1024, `${furthest} bytes waited`);
 });

@@ -92,7 +92,7 @@ test("a Lease has one holder; work that ends, a clean stop and a death hand it o
       namespace: NAMESPACE,
       leaseName: "one",
       identity: name,
-      leaseMs: options.leaseMs ?? 2000,
+      leaseMs: options.leaseMs ?? 6000,
       log: silentLog,
       signal: stop.signal,
       async hold({ signal }) {
@@ -129,7 +129,7 @@ test("a Lease has one holder; work that ends, a clean stop and a death hand it o
   const from = performance.now();
   await stage.tenancy.until("the fourth holds", () => log.at(-1) === "+fourth");
   console.log(
-    `note: a dead holder of a lease of 2 s was followed after ${((performance.now() - from) / 1000).toFixed(1)} s`,
+    `note: a dead holder of a lease of 6 s was followed after ${((performance.now() - from) / 1000).toFixed(1)} s`,
   );
   assert.equal(log, ["+first", "-first", "+second", "-second", "+third", "-third", "+fourth"]);
   for (const one of [third, fourth]) one.stop();

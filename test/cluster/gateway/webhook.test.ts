@@ -5,6 +5,7 @@ import { sign } from "@octokit/webhooks-methods";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { secrets } from "../../../crds/client/built-in-resources.ts";
+import { claims } from "../../../crds/kinds.ts";
 import { type EdgeProcess, runtimes, startEdgeProcess } from "../../unit/edge/edge-process.ts";
 import { NAMESPACE } from "../tenancy.ts";
 import { deliver, type GatewayStage, SECRET, startGatewayStage } from "./gateway-stage.ts";
@@ -50,7 +51,6 @@ for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
     edge = await startEdgeProcess(runtime, {
       KUBECONFIG: stage.tenancy.cluster.kubeconfigPath,
       TENANCY_API_KEY: KEY,
-      TENANCY_TRIGGER_CLAIM_WAIT: "2",
       TENANCY_CORS_ORIGIN: "*",
     });
     await stage.untilActive(hook);
@@ -61,7 +61,8 @@ for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
     const { receivedAt, ...payload } = JSON.parse(answer.text);
     assert.equal(payload, { id: `${hook}-d1`, trigger: hook, source: "webhook", tenantId: "gh-octo", data: body });
     assert.ok(Math.abs(Date.parse(receivedAt) - Date.now()) < 60_000);
-    assert.is(stage.tenancy.claims.store.get(`${NAMESPACE}/claim-gh-octo-app`)?.spec.resume, true);
+    const claim = await stage.tenancy.client.get(claims, { namespace: NAMESPACE, name: "claim-gh-octo-app" });
+    assert.is(claim.spec.resume, true);
   });
 
   test(`${runtime}: who may not is refused as it should be`, async () => {
@@ -251,8 +252,18 @@ for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
     const failed = await send("failed");
     assert.equal([failed.status, failed.error], [502, "the container could not be started"]);
     stage.answer = () => undefined;
-    const late = await send("late");
+    const impatient = await startEdgeProcess(runtime, {
+      KUBECONFIG: stage.tenancy.cluster.kubeconfigPath,
+      TENANCY_TRIGGER_CLAIM_WAIT: "1",
+    });
+    await stage.tenancy.until(
+      "it is ready",
+      async () => (await fetch(`${impatient.metricsUrl}/readyz`)).status === 200,
+    );
+    const late = await deliver(`${impatient.url}/hooks/${open}`, { tenant: `late-${runtime}` });
     assert.equal([late.status, late.error], [504, "the container was not ready in time; try again later"]);
+    impatient.child.kill("SIGTERM");
+    assert.is(await impatient.exited, 0, impatient.lines.join("\n"));
     stage.answer = () => ({ phase: "Error", reason: "QuotaExceeded", message: "exceeded quota: q" });
     const full = await send("full");
     assert.equal([full.status, full.error], [503, "this cannot be served at the moment; try again later"]);

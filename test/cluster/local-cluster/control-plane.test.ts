@@ -32,7 +32,7 @@ async function createConfigMap(client: ApiClient, name: string): Promise<string>
 function watchFrom(client: ApiClient, resourceVersion: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const abort = new AbortController();
-    const path = `/api/v1/namespaces/default/configmaps?watch=1&timeoutSeconds=10&resourceVersion=${resourceVersion}`;
+    const path = `/api/v1/namespaces/default/configmaps?watch=1&timeoutSeconds=60&resourceVersion=${resourceVersion}`;
     const onLine = (line: Buffer): void => {
       resolve(line.toString("utf8"));
       abort.abort();
@@ -105,9 +105,19 @@ test("listens on loopback only", ({ one }) => {
 
 function socketInodes(pid: number): string[] {
   return readdirSync(`/proc/${pid}/fd`).flatMap((name) => {
-    const inode = /^socket:\[(\d+)\]$/.exec(readlinkSync(`/proc/${pid}/fd/${name}`))?.[1];
+    const inode = /^socket:\[(\d+)\]$/.exec(readLinkIfThere(`/proc/${pid}/fd/${name}`))?.[1];
     return inode === undefined ? [] : [inode];
   });
+}
+
+/** What a file descriptor is of; nothing when it was closed meanwhile. */
+function readLinkIfThere(path: string): string {
+  try {
+    return readlinkSync(path);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return "";
+    throw error;
+  }
 }
 
 test("comes back with its data on the same port after a crash, with other flags if wanted", async ({ one, client }) => {

@@ -33,7 +33,7 @@ for (const signal of ["SIGKILL", "SIGTERM"] as const) {
     assert.ok(processes.every(({ identity }) => isRunning(identity)));
     parent.kill(signal);
     await waitUntil(() => processes.every(({ identity }) => !isRunning(identity)), {
-      ...{ what: "the orphans to end", limitMs: 3000 },
+      ...{ what: "the orphans to end", limitMs: 60_000 },
     });
     const again = await startControlPlane({ name, binaries: await findBinaries({ need: CONTROL_PLANE_PROGRAMS }) });
     await again.stop();

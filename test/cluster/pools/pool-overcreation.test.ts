@@ -1,12 +1,11 @@
-import type { IncomingMessage } from "node:http";
-import { Transform } from "node:stream";
+// @limit 600
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
+import { heldBack } from "../held-back.ts";
 import { startTenancy, type Tenancy } from "../tenancy.ts";
 
 const test = suite("pool over-creation");
-const DELAY_MS = 3000;
 const SIZE = 20;
 let tenancy: Tenancy;
 
@@ -15,30 +14,10 @@ test.before(async () => {
 });
 test.after(() => tenancy?.stop());
 
-/** A client whose watch of pods tells everything three seconds late. */
-function heldBack(client: ClusterClient): ClusterClient {
-  return {
-    ...client,
-    transport: {
-      ...client.transport,
-      async stream(request) {
-        const answer = await client.transport.stream(request);
-        if (answer.kind !== "stream" || request.resource !== "pods") return answer;
-        const late = new Transform({
-          transform(chunk, _encoding, callback) {
-            setTimeout(() => this.push(chunk), DELAY_MS);
-            callback();
-          },
-        });
-        late.once("close", () => answer.response.destroy());
-        return { kind: "stream", response: answer.response.pipe(late) as unknown as IncomingMessage };
-      },
-    },
-  };
-}
+const wrap = (client: ClusterClient) => heldBack(client, "pods");
 
 test("a store that is three seconds behind makes the operator create no pod too many, and give none twice", async () => {
-  const operator = tenancy.startOperator({ wrap: heldBack });
+  const operator = tenancy.startOperator({ wrap });
   const created = () =>
     operator.requests.filter(({ verb, resource, status }) => verb === "create" && resource === "pods" && status === 201)
       .length;
@@ -63,7 +42,7 @@ test("a successor that takes over with a store that is behind creates no pod too
   const config = { leaseMs: 600_000 };
   const first = tenancy.startOperator({ config, identity: "first" });
   await tenancy.until("first leads", () => tenancy.leader().then((holder) => holder === "first"));
-  const second = tenancy.startOperator({ config, identity: "second", wrap: heldBack });
+  const second = tenancy.startOperator({ config, identity: "second", wrap });
   await second.synced;
   await tenancy.createWorkload("handed");
   await tenancy.createPool("handed", { workloadRef: "handed", size: SIZE, maxFillConcurrency: SIZE });

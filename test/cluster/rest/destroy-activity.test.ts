@@ -13,7 +13,7 @@ let edge: RestEdge;
 test.before(async () => {
   tenancy = await startTenancy("rest-destroy");
   tenancy.startOperator();
-  await tenancy.createWorkload("app", { idle: { timeoutSeconds: 4 } });
+  await tenancy.createWorkload("app", { idle: { timeoutSeconds: 10 } });
   await tenancy.createWorkload("calm");
   edge = await startRestEdge("bun", { KUBECONFIG: tenancy.cluster.kubeconfigPath });
 });
@@ -37,8 +37,9 @@ test("destroy removes the pod, and the claim stays Active without another", asyn
     (found) => found?.metadata.annotations?.[annotation.destroyed] === instance,
   );
   assert.is(marked.status?.phase, "Active");
-  await new Promise((resolve) => setTimeout(resolve, 1000));
-  assert.is(tenancy.podsOf(marked).length, 0);
+  // What the operator does for another claim after that shows that it is done with this one.
+  await claim("after", "calm");
+  assert.is((await tenancy.podsOf(marked)).length, 0);
   assert.equal(tenancy.phases.get("claim-dora-calm")?.at(-1), "Active");
   assert.is((await edge.call("POST /api/v1/instances/{id}/destroy", { path })).status, 404);
   const release = { path: "/api/v1/tenants/dora/release?wait=true", body: { workload: "calm" } };
@@ -47,20 +48,21 @@ test("destroy removes the pod, and the claim stays Active without another", asyn
 
 test("a claim that is used stays, and is released once nobody uses it", async () => {
   const instance = await claim("ivy");
-  const until = Date.now() + 8000;
-  for (let count = 0; Date.now() < until; count += 1) {
-    if (count % 2 === 0) await claim("ivy");
+  const from = Date.now();
+  for (let count = 0; Date.now() < from + 12_000; count += 1) {
+    if (count % 2 === 0) assert.is(await claim("ivy"), instance);
     else await edge.call("POST /api/v1/instances/{id}/activity", { path: `/api/v1/instances/${instance}/activity` });
     await new Promise((resolve) => setTimeout(resolve, 250));
   }
   const used = await tenancy.client.get(pods, { namespace: NAMESPACE, name: instance });
   const lastActivity = Date.parse(used.metadata.annotations?.[annotation.lastActivity] ?? "");
-  assert.ok(Date.now() - lastActivity < 2000);
-  const from = Date.now();
+  assert.ok(lastActivity > from + 5000, `told of no use after ${lastActivity - from} ms`);
+  const deleted = await tenancy.untilClaim("claim-ivy-app", (found) => found?.metadata.deletionTimestamp !== undefined);
   await eventually(() => tenancy.phases.get("claim-ivy-app")?.at(-1) === "(gone)");
-  const idleMs = Date.now() - from;
-  console.log(`note: a claim with 4 s of idle time was released ${(idleMs / 1000).toFixed(1)} s after its last use`);
-  assert.ok(idleMs > 2500 && idleMs < 8000, String(idleMs));
+  // The API server's deletion time is in whole seconds.
+  const idleMs = Date.parse(deleted.metadata.deletionTimestamp ?? "") - lastActivity;
+  console.log(`note: a claim with 10 s of idle time was released ${(idleMs / 1000).toFixed(1)} s after its last use`);
+  assert.ok(idleMs > 9000, `${idleMs} ms`);
 });
 
 test("a thousand uses of one pod cost few writes, and none of a pod that is never idle", async () => {
@@ -68,11 +70,6 @@ test("a thousand uses of one pod cost few writes, and none of a pod that is neve
   const calm = await claim("eve", "calm");
   const versionOf = async (name: string) =>
     (await tenancy.client.get(pods, { namespace: NAMESPACE, name })).metadata.resourceVersion;
-  await eventually(async () => {
-    const before = await versionOf(calm);
-    await new Promise((resolve) => setTimeout(resolve, 500));
-    return before === (await versionOf(calm));
-  });
   const before = await versionOf(calm);
   let writes = 0;
   const ended = tenancy.onPodChange(() => {
@@ -86,7 +83,7 @@ test("a thousand uses of one pod cost few writes, and none of a pod that is neve
   const seconds = (Date.now() - from) / 1000;
   ended();
   console.log(`note: 500 existing claims of one pod in ${seconds.toFixed(1)} s made ${writes} writes of it`);
-  assert.ok(writes <= seconds / 0.4 + 2, `${writes} writes in ${seconds} s`);
+  assert.ok(writes <= seconds + 2, `${writes} writes in ${seconds} s`);
   assert.is(await versionOf(calm), before);
   assert.ok(await exists(tenancy.client, pods, busy));
 });

@@ -58,8 +58,15 @@ for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
     await eventually(() =>
       all.messages.some(({ type, object }) => type === "instance.modified" && object?.phase === "Running"),
     );
-    assert.is(all.types()[0], "claim.pending");
-    assert.ok(all.types().includes("instance.added"));
+    for (const [kind, first] of [
+      ["claim", "claim.pending"],
+      ["instance", "instance.added"],
+    ] as const) {
+      assert.is(
+        all.types().find((type) => type.startsWith(kind)),
+        first,
+      );
+    }
 
     const last = all.messages.at(-1)?.id ?? "";
     await tenancy.cluster.apiServer.stop();
@@ -90,9 +97,7 @@ for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
     await eventually(() => lost.messages.length > 0);
     assert.is(lost.messages[0]?.type, "resync");
 
-    const from = Date.now();
     assert.is(await edge.stop(), 0, edge.process.lines.join("\n"));
-    assert.ok(Date.now() - from < 5000, `the stop took ${Date.now() - from} ms`);
     assert.equal(
       await Promise.all([all, claims, others, again, lost].map(({ closed }) => closed)),
       [1001, 1001, 1001, 1001, 1001],

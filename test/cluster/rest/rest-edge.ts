@@ -1,4 +1,5 @@
 import type { OpenApiDocument } from "../../../edge/openapi/document.ts";
+import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { answerProblems } from "../../unit/edge/answer-problems.ts";
 import { type EdgeProcess, type runtimes, startEdgeProcess } from "../../unit/edge/edge-process.ts";
 
@@ -51,11 +52,7 @@ export async function startRestEdge(runtime: keyof typeof runtimes, env: Record<
   };
 }
 
-/** What another process does takes its time: looks again every 20 ms, for 40 s. */
+/** What another process does takes its time. */
 export async function eventually(condition: () => boolean | Promise<boolean>): Promise<void> {
-  for (let tries = 0; tries < 2000; tries += 1) {
-    if (await condition()) return;
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
-  throw new Error("the condition never held");
+  await waitUntil(condition, { what: String(condition), limitMs: 60_000, intervalMs: 20 });
 }

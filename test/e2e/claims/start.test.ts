@@ -98,11 +98,10 @@ test("an image that does not exist, and one that crashes: an error that says wha
 });
 
 async function untilClaimIsError(name: string): Promise<void> {
-  for (let tries = 0; tries < 120; tries++) {
-    if ((await stack.kubectl("get", "tenancyclaim", name, "-o", "jsonpath={.status.phase}")) === "Error") return;
-    await new Promise((resolve) => setTimeout(resolve, 500));
-  }
-  assert.unreachable(`${name} is not in Error after 60 s`);
+  const phase = () => stack.kubectl("get", "tenancyclaim", name, "-o", "jsonpath={.status.phase}");
+  await waitUntil(async () => (await phase()) === "Error", {
+    ...{ what: `${name} to be in Error`, limitMs: 180_000, intervalMs: 500 },
+  });
 }
 
 test("a full quota is 503 with what to do, and released claims make room", async () => {

@@ -123,7 +123,7 @@ test("a message to a bot is answered by the chat's own agent, with and without a
   const pool = { apiVersion: "tenancy.dev/v1alpha1", kind: "TenancyPool", metadata: { name: "agents" } };
   await writeFile(poolFile, JSON.stringify({ ...pool, spec: { workloadRef: "echo-agent-bridge", size: 1 } }));
   await stack.kubectl("apply", "-f", poolFile);
-  await stack.kubectl("wait", "tp/agents", "--for=jsonpath={.status.ready}=1", "--timeout=60s");
+  await stack.kubectl("wait", "tp/agents", "--for=jsonpath={.status.ready}=1", "--timeout=180s");
   const warmMs = await ask(1002, "is anybody there, from a warm pod?");
 
   const claimed = (await stack.call("GET", "/tenants/chat-1001")).body.claims as { endpoint: DriverCall["endpoint"] }[];
@@ -141,7 +141,7 @@ test("a message to a bot is answered by the chat's own agent, with and without a
   let ownMs = Number.POSITIVE_INFINITY;
   for (let times = 0; times < 5; times++) {
     const from = performance.now();
-    await driver({ ...call, signal: AbortSignal.timeout(30_000) });
+    await driver({ ...call, signal: AbortSignal.timeout(60_000) });
     ownMs = Math.min(ownMs, performance.now() - from);
   }
   const show = (ms: number): string =>

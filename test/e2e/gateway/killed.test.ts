@@ -79,7 +79,7 @@ test("1 000 messages of 50 chats are each answered once, in order within their c
     await writing;
     // A second answer would come after the first.
     await waitUntil(() => bot.confirmed === bot.nextUpdateId, {
-      ...{ what: "every update to be confirmed", limitMs: 60_000, intervalMs: 100 },
+      ...{ what: "every update to be confirmed", limitMs: 120_000, intervalMs: 100 },
       explain: () => `${bot.confirmed} of ${bot.nextUpdateId}`,
     });
   } finally {

@@ -1,4 +1,5 @@
 // @alone
+// @limit 900
 import { existsSync, readFileSync } from "node:fs";
 import { request } from "node:http";
 import { join } from "node:path";
@@ -73,7 +74,7 @@ async function until(cluster: LocalCluster, pod: string, path: string, expected:
       last = await kubectl(cluster, "get", "pod", pod, "-o", `jsonpath=${path}`);
       return expected.test(last);
     },
-    { what: `${path} of ${pod} to match ${expected}`, limitMs: 30_000, intervalMs: 100, explain: () => last },
+    { what: `${path} of ${pod} to match ${expected}`, limitMs: 120_000, intervalMs: 100, explain: () => last },
   );
 }
 
@@ -113,7 +114,7 @@ test("starts a pod that answers, within about a second", async ({ cluster }) => 
         status.conditions?.some((condition) => condition.type === "Ready" && condition.status === "True") && status
       );
     },
-    { what: "the pod to be ready", limitMs: 30_000, intervalMs: 10 },
+    { what: "the pod to be ready", limitMs: 120_000, intervalMs: 10 },
   );
   client.close();
   console.log(`note: pod ready after ${Math.round(performance.now() - started)} ms`);
@@ -132,8 +133,8 @@ test("lets pods reach each other and this machine, and nothing beyond", async ({
   const address = await kubectl(cluster, "get", "pod", "hello", "-o", "jsonpath={.status.podIP}");
   const from = (...command: string[]) => kubectl(cluster, "exec", "talk", "--", ...command);
   // Debian's static busybox crashes on wget's own -T.
-  assert.match(await from("timeout", "3", "wget", "-q", "-O-", `http://${address}:8080/healthz`), /ok/);
-  assert.match(await from("ping", "-c", "1", "-W", "2", cluster.hostAddress), /1 packets received/);
+  assert.match(await from("timeout", "30", "wget", "-q", "-O-", `http://${address}:8080/healthz`), /ok/);
+  assert.match(await from("ping", "-c", "1", "-W", "30", cluster.hostAddress), /1 packets received/);
   await from("ping", "-c", "1", "-W", "1", "192.0.2.1").then(
     () => assert.unreachable(),
     (error: Error) => assert.match(error.message, /status 1/),
@@ -141,10 +142,8 @@ test("lets pods reach each other and this machine, and nothing beyond", async ({
 });
 
 test("ends a pod of the hello image as soon as it is asked to", async ({ cluster }) => {
-  const started = performance.now();
-  await kubectl(cluster, "delete", "pod", "hello", "--grace-period=30");
-  // Kubelets before 1.22 look only every ten seconds whether a pod that has ended can go.
-  assert.ok(performance.now() - started < (cluster.version.startsWith("v1.20.") ? 15_000 : 5000));
+  // It returns when the pod is gone, and fails long before the grace period is over.
+  await kubectl(cluster, "delete", "pod", "hello", "--grace-period=600", "--timeout=50s");
 });
 
 test("reports what the example images are made for", async ({ cluster }) => {
@@ -170,14 +169,14 @@ test("takes further images without a registry, and none twice", async ({ cluster
   assert.match(await kubectl(cluster, "logs", "imported"), /imported/);
 });
 
-test("finds a cluster that is up in about a second", async ({ cluster }) => {
+test("finds a cluster that is up, and starts nothing of it again", async ({ cluster }) => {
+  const { processes } = readClusterState(clusterFolder(name)) as ClusterState;
   const started = performance.now();
   const again = await upLocalCluster({ name });
-  const took = performance.now() - started;
-  console.log(`note: up again after ${Math.round(took)} ms`);
+  console.log(`note: up again after ${Math.round(performance.now() - started)} ms`);
   assert.ok(again.wasRunning);
   assert.is(again.server, cluster.server);
-  assert.ok(took < 3000);
+  assert.equal(readClusterState(clusterFolder(name))?.processes, processes);
 });
 
 test("starts a cluster afresh of which a part has died", async () => {

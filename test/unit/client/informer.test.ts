@@ -48,7 +48,7 @@ function describe({ type, object, previous }: Change<ConfigMap>): string {
 }
 
 function until(what: string, check: () => boolean): Promise<boolean> {
-  return waitUntil(check, { what, limitMs: 10_000, intervalMs: 1 });
+  return waitUntil(check, { what, limitMs: 60_000, intervalMs: 1 });
 }
 
 const oneList = () => ({ resourceVersion: "10", items: [object("x", 5, { labels: { color: "red" } })] });

@@ -67,7 +67,7 @@ function describe(event: ListWatchEvent<ConfigMap>): string {
 }
 
 function until(what: string, check: () => boolean): Promise<boolean> {
-  return waitUntil(check, { what, limitMs: 10_000, intervalMs: 1 });
+  return waitUntil(check, { what, limitMs: 60_000, intervalMs: 1 });
 }
 
 function bookmark(resourceVersion: number): unknown {

@@ -12,7 +12,7 @@ import { manualClock } from "../manual-clock.ts";
 import { answerJson, type FakeApiServer, startFakeApiServer } from "./fake-api-server.ts";
 import { patientClock } from "./patient-clock.ts";
 
-const limits = { limitMs: 10_000, intervalMs: 2 };
+const limits = { limitMs: 60_000, intervalMs: 2 };
 const servers: (FakeApiServer | { close(): unknown })[] = [];
 const transports: Transport[] = [];
 

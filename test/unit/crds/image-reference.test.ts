@@ -27,11 +27,13 @@ test("isImageReference: refuses the rest", () => {
 });
 
 test("isImageReference: answers at once whatever the text", () => {
-  const start = performance.now();
+  // Time of this process alone: what the rest of the machine does is not its fault.
+  const start = process.cpuUsage();
   for (const piece of ["a", "a.", "a-", "a_", "a/", "-", "1:", "A1."]) {
     isImageReference(`${piece.repeat(512 / piece.length - 1)}!`);
   }
-  assert.ok(performance.now() - start < 500);
+  const { user } = process.cpuUsage(start);
+  assert.ok(user < 500_000, `${user} µs`);
 });
 
 test.run();

@@ -2,6 +2,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { systemClock } from "../../../crds/client/clock.ts";
+import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { type FakeKubectl, fakeKubectl } from "./fake-kubectl.ts";
 import { type Answer, type TestEdge, testEdge } from "./test-edge.ts";
 
@@ -233,7 +234,7 @@ test("more than 32 at once are a 503, and there is room again afterwards", async
   for (const client of clients) client.abort();
   await Promise.all(running);
   await ended();
-  assert.is((await exec(["true"])).status, 200);
+  await eventually(async () => (await exec(["true"])).status === 200);
 });
 
 test.run();
@@ -244,8 +245,6 @@ async function ended(): Promise<void> {
     const pids = kubectl.pids();
     return pids.length > 0 && pids.every((pid) => !isRunning(pid));
   });
-  // Its end has been heard of too.
-  await new Promise((resolve) => setTimeout(resolve, 50));
 }
 
 function isRunning(pid: number): boolean {
@@ -257,10 +256,6 @@ function isRunning(pid: number): boolean {
   }
 }
 
-async function eventually(condition: () => boolean): Promise<void> {
-  for (let tries = 0; tries < 1000; tries += 1) {
-    if (condition()) return;
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
-  throw new Error("the condition never held");
+async function eventually(condition: () => boolean | Promise<boolean>): Promise<void> {
+  await waitUntil(condition, { what: String(condition), limitMs: 60_000, intervalMs: 10 });
 }

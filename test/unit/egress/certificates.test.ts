@@ -26,7 +26,7 @@ async function isTaken(authority: CertifiedKey, leaf: CertifiedKey, servername: 
   const { port } = server.address() as AddressInfo;
   const socket = connect({ port, host: "127.0.0.1", servername, ca: authority.certificate });
   try {
-    await once(socket, "secureConnect", { signal: AbortSignal.timeout(10_000) });
+    await once(socket, "secureConnect", { signal: AbortSignal.timeout(60_000) });
     return "taken";
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;

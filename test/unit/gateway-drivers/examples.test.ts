@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { connect, createServer } from "node:net";
+import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { list } from "tar";
@@ -15,6 +15,7 @@ import { busyboxFiles } from "../../../scripts/cluster/images/busybox.ts";
 import { exampleImages } from "../../../scripts/cluster/images/example-images.ts";
 import { type Image, imageArchive } from "../../../scripts/cluster/images/image-archive.ts";
 import { localImages } from "../../../scripts/cluster/images/local-images.ts";
+import { freePort } from "../../../scripts/cluster/process/free-port.ts";
 import { staticBusybox } from "../snapshots/static-busybox.ts";
 import { payload } from "./payload.ts";
 
@@ -53,15 +54,6 @@ async function run(image: Image): Promise<Running> {
       rmSync(root, { recursive: true });
     },
   };
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  if (address === null || typeof address === "string") throw new Error("no port");
-  return address.port;
 }
 
 function accepts(port: number): Promise<boolean> {

@@ -1,8 +1,8 @@
 import { spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { freePort } from "../../../scripts/cluster/process/free-port.ts";
 
 /** A Gateway of OpenClaw on loopback. */
 export interface OpenClaw {
@@ -102,13 +102,4 @@ function configuration({ port, auth, modelUrl, workspace }: Record<string, unkno
       providers: { local: { baseUrl: modelUrl, apiKey: "none", api: "openai-completions", models: [model] } },
     },
   };
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  if (address === null || typeof address === "string") throw new Error("no port");
-  return address.port;
 }

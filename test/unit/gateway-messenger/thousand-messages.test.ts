@@ -1,5 +1,5 @@
 // @runtimes node bun deno
-// @limit 120
+// @limit 300
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { systemClock } from "../../../crds/client/clock.ts";
@@ -80,7 +80,7 @@ test("from 50 chats, with replicas killed and stopped at random: each is answere
       const more = Math.floor(random() * 60);
       await waitUntil(() => bot.sent.length >= Math.min(MESSAGES, before + more), {
         what: `more answers than ${before}`,
-        limitMs: 30_000,
+        limitMs: 120_000,
         intervalMs: 1,
         explain: () => all.flatMap(({ logs }) => logs.slice(-3)).join("\n"),
       });
@@ -98,7 +98,7 @@ test("from 50 chats, with replicas killed and stopped at random: each is answere
     await writing;
     await waitUntil(() => bot.sent.length >= MESSAGES && bot.updates.length === 0, {
       what: `all answers: ${bot.sent.length}`,
-      limitMs: 60_000,
+      limitMs: 120_000,
       explain: () => all.flatMap(({ logs }) => logs.slice(-3)).join("\n"),
     });
   } finally {

@@ -62,7 +62,7 @@ function stage(options: {
         waiters: cluster.waiters,
         clock: systemClock,
         randomId: () => "attempt",
-        waitLimitMs: options.claimWaitMs ?? 5000,
+        waitLimitMs: options.claimWaitMs ?? 60_000,
       },
       activity: {
         async during(pod, work) {
@@ -160,16 +160,22 @@ test("the first guard that denies ends it, and nothing is claimed", async () => 
 });
 
 test("a claim that fails tells the source nothing of the cluster, and the owner what it was", async () => {
-  for (const [status, expected, message] of [
+  for (const [status, expected, message, claimWaitMs] of [
     [
       { phase: "Error", reason: "ImagePullFailed", message: "registry.internal/x: no such host" },
       502,
       /could not be started/,
+      60_000,
     ],
-    [{ phase: "Error", reason: "WorkloadNotFound", message: "workload app is gone" }, 502, /could not be started/],
-    [{ phase: "Pending", message: "0/3 nodes" }, 504, /was not ready in time/],
+    [
+      { phase: "Error", reason: "WorkloadNotFound", message: "workload app is gone" },
+      502,
+      /could not be started/,
+      60_000,
+    ],
+    [{ phase: "Pending", message: "0/3 nodes" }, 504, /was not ready in time/, 300],
   ] as const) {
-    const { run, events, answer, results } = stage({ claimWaitMs: 300 });
+    const { run, events, answer, results } = stage({ claimWaitMs });
     answer(status);
     const outcome = await run(event, { signal: never });
     assert.is(outcome.kind, "failed");
@@ -183,7 +189,7 @@ test("a claim that fails tells the source nothing of the cluster, and the owner 
 });
 
 test("a cluster that is away for a moment is waited for, within the limit", async () => {
-  const { cluster, run, answer } = stage({ claimWaitMs: 5000 });
+  const { cluster, run, answer } = stage({});
   cluster.inContact = false;
   setTimeout(() => {
     cluster.inContact = true;
@@ -203,13 +209,15 @@ test("a cluster that is away for a moment is waited for, within the limit", asyn
 
 test("a pod that is lost between claim and driver: one more claim where nothing was sent", async () => {
   const lost: Driver = async ({ endpoint }) => {
-    if (endpoint.port === 1) throw new DriverError("refused", { nothingSent: true });
+    if (endpoint.port === 1) {
+      setTimeout(() => cluster.setStatus("claim-a-app", { phase: "Pending" }), 50);
+      setTimeout(() => cluster.setStatus("claim-a-app", active(2)), 150);
+      throw new DriverError("refused", { nothingSent: true });
+    }
     return { ...reply, text: String(endpoint.port) };
   };
   const { cluster, run, calls, busy } = stage({ driver: lost });
   cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active(1) });
-  setTimeout(() => cluster.setStatus("claim-a-app", { phase: "Pending" }), 50);
-  setTimeout(() => cluster.setStatus("claim-a-app", active(2)), 150);
   const outcome = await run(event, { signal: never });
   assert.is(outcome.kind === "answered" && outcome.reply.text, "2");
   assert.equal(

@@ -1,5 +1,5 @@
-import { spawn } from "node:child_process";
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { spawn, spawnSync } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
@@ -49,7 +49,8 @@ test("stopProcess insists when asking is not enough", async ({ folder }) => {
     ...{ name: "stubborn", command: "sh", lifetime: "parent", logPath: join(folder, "log") },
     arguments: ["-c", "trap '' TERM; echo ready; while :; do sleep 0.05; done"],
   });
-  await waitUntil(() => existsSync(join(folder, "log")), { what: "the log", limitMs: 5000 });
+  const isReady = () => readFileSync(join(folder, "log"), "utf8").includes("ready");
+  await waitUntil(isReady, { what: "the program", limitMs: 60_000 });
   await stopProcess(program.identity, { name: "stubborn", graceMs: 100 });
   assert.not.ok(isRunning(program.identity));
 });
@@ -66,6 +67,23 @@ test("startProgram says why a program cannot be started", async ({ folder }) => 
   await startProgram(options).then(
     () => assert.unreachable(),
     (error: Error) => assert.match(error.message, /Cannot start nothing .*ENOENT/),
+  );
+});
+
+test("startProgram says what a program ended with that ends before it can be looked at", async ({ folder }) => {
+  const path = join(folder, "pid");
+  const starting = startProgram({
+    ...{ name: "short", command: "sh", arguments: ["-c", `echo $$ > ${path}; exit 3`] },
+    ...{ logPath: join(folder, "log"), lifetime: "detached" },
+  });
+  const hasEnded = () => {
+    const pid = existsSync(path) ? readFileSync(path, "utf8") : "";
+    return pid.endsWith("\n") && readProcessIdentity(Number(pid)) === undefined;
+  };
+  while (!hasEnded()) spawnSync("sleep", ["0.01"]);
+  await starting.then(
+    () => assert.unreachable(),
+    (error: Error) => assert.match(error.message, /^Cannot start short: exit status 3\n/),
   );
 });
 
@@ -94,7 +112,7 @@ test("withFileLock lets one in at a time", async ({ folder }) => {
   let inside = 0;
   let most = 0;
   const work = () =>
-    withFileLock(join(folder, "lock"), { what: "the test", limitMs: 10_000 }, async () => {
+    withFileLock(join(folder, "lock"), { what: "the test", limitMs: 60_000 }, async () => {
       inside += 1;
       most = Math.max(most, inside);
       await new Promise((resolve) => setTimeout(resolve, 5));
@@ -108,7 +126,7 @@ test("withFileLock lets one in at a time", async ({ folder }) => {
 test("withFileLock takes no notice of a holder that has died", async ({ folder }) => {
   const path = join(folder, "lock");
   writeFileSync(path, JSON.stringify(await deadProcess()));
-  assert.is(await withFileLock(path, { what: "the test", limitMs: 5000 }, async () => "done"), "done");
+  assert.is(await withFileLock(path, { what: "the test", limitMs: 60_000 }, async () => "done"), "done");
 });
 
 test("withFileLock gives up on a holder that lives", async ({ folder }) => {

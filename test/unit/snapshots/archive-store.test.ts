@@ -22,7 +22,7 @@ import { localExec } from "./local-exec.ts";
 import { staticBusybox } from "./static-busybox.ts";
 
 const key = { tenantId: "a.b", workloadRef: "c.tar.gz" };
-const call = { signal: new AbortController().signal, timeoutMs: 20_000 };
+const call = { signal: new AbortController().signal, timeoutMs: 60_000 };
 const description = {
   ...{ uid: 1000, gid: 2000, entries: 1, contentBytes: 10, overlayDirs: ["/data"] },
   createdAt: "2026-11-21T12:00:00.000Z",

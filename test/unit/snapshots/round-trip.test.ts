@@ -17,7 +17,7 @@ const where = { namespace: "here", pod: "this", container: "machine", busybox: s
 const isRoot = process.getuid?.() === 0;
 const key = { tenantId: "Tenant_1", workloadRef: "shell" };
 const limits = archiveLimits({ diskGb: 1 });
-const call = { signal: new AbortController().signal, timeoutMs: 30_000 };
+const call = { signal: new AbortController().signal, timeoutMs: 60_000 };
 
 /** Without the rights of root, as in a tenant's pod. */
 const unprivilegedExec: Exec = (options) => {
