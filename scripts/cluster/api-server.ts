@@ -19,7 +19,7 @@ export interface ApiServerOptions {
   readyPath?: string;
 }
 
-const START_LIMIT_MS = 90_000;
+const START_LIMIT_MS = 120_000;
 
 /**
  * Starts an API server on loopback and waits until it says that it is ready.

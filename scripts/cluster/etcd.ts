@@ -21,7 +21,7 @@ export interface Etcd {
   compact(): Promise<void>;
 }
 
-const START_LIMIT_MS = 90_000;
+const START_LIMIT_MS = 60_000;
 
 /**
  * Starts an etcd on loopback and waits until it answers.
@@ -71,7 +71,7 @@ async function post(url: string, path: string, body: unknown): Promise<unknown> 
   const response = await fetch(`${url}${path}`, {
     method: "POST",
     body: JSON.stringify(body),
-    signal: AbortSignal.timeout(10_000),
+    signal: AbortSignal.timeout(60_000),
   });
   const text = await response.text();
   // Somebody else compacted to the same revision first: that is what was asked for.

@@ -11,7 +11,7 @@ export interface StopProcessOptions {
 /**
  * Ends exactly the process that was recorded: asks first, insists after the grace time; does nothing when it has ended.
  *
- * @throws Error when it still runs 5 s after SIGKILL
+ * @throws Error when it still runs 30 s after SIGKILL
  */
 export async function stopProcess(identity: ProcessIdentity, options: StopProcessOptions): Promise<void> {
   const graceMs = options.graceMs ?? 5000;
