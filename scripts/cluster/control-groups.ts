@@ -28,7 +28,7 @@ export function createControlGroup(name: string): void {
 /**
  * Kills every process in a control group of that name or below it, and removes it.
  *
- * @throws Error when processes are left after a minute
+ * @throws Error when processes are left after 60 s
  */
 export async function removeControlGroup(name: string): Promise<void> {
   const folders = hierarchies().map(({ mountPoint }) => join(mountPoint, name));

@@ -21,7 +21,7 @@ export interface Etcd {
   compact(): Promise<void>;
 }
 
-const START_LIMIT_MS = 90_000;
+const START_LIMIT_MS = 60_000;
 
 /**
  * Starts an etcd on loopback and waits until it answers.

@@ -35,7 +35,7 @@ export async function statusLocalCluster({ name }: { name: string }): Promise<Lo
 async function answersReady(kubeconfigPath: string): Promise<boolean> {
   const client = createApiClient(kubeconfigPath);
   try {
-    return (await client.call({ method: "GET", path: "/readyz", limitMs: 20_000 })).status === 200;
+    return (await client.call({ method: "GET", path: "/readyz", limitMs: 15_000 })).status === 200;
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code ?? "";
     if (["ECONNREFUSED", "ECONNRESET", "ETIMEDOUT"].includes(code)) return false;

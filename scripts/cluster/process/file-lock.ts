@@ -50,8 +50,8 @@ function takeOrHolder(path: string): ProcessIdentity | undefined {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
     const holder = readHolder(path);
-    // Let go meanwhile: whoever has it by now is not to lose it.
-    if (holder === undefined) return takeOrHolder(path);
+    // Given back meanwhile; by now it may be another's.
+    if (holder === undefined) return readProcessIdentity(process.pid) as ProcessIdentity;
     if (isRunning(holder)) return holder;
     rmSync(path, { force: true });
     return holder;
