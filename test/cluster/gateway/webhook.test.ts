@@ -252,22 +252,25 @@ for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
     const failed = await send("failed");
     assert.equal([failed.status, failed.error], [502, "the container could not be started"]);
     stage.answer = () => undefined;
+    // These two are waited for as long as an event may wait.
     const impatient = await startEdgeProcess(runtime, {
       KUBECONFIG: stage.tenancy.cluster.kubeconfigPath,
-      TENANCY_TRIGGER_CLAIM_WAIT: "1",
+      TENANCY_TRIGGER_CLAIM_WAIT: "5",
     });
     await stage.tenancy.until(
       "it is ready",
       async () => (await fetch(`${impatient.metricsUrl}/readyz`)).status === 200,
     );
-    const late = await deliver(`${impatient.url}/hooks/${open}`, { tenant: `late-${runtime}` });
+    const sendInVain = (tenant: string) =>
+      deliver(`${impatient.url}/hooks/${open}`, { tenant: `${tenant}-${runtime}` });
+    const late = await sendInVain("late");
     assert.equal([late.status, late.error], [504, "the container was not ready in time; try again later"]);
-    impatient.child.kill("SIGTERM");
-    assert.is(await impatient.exited, 0, impatient.lines.join("\n"));
     stage.answer = () => ({ phase: "Error", reason: "QuotaExceeded", message: "exceeded quota: q" });
-    const full = await send("full");
+    const full = await sendInVain("full");
     assert.equal([full.status, full.error], [503, "this cannot be served at the moment; try again later"]);
     assert.is(full.headers.get("retry-after"), "5");
+    impatient.child.kill("SIGTERM");
+    assert.is(await impatient.exited, 0, impatient.lines.join("\n"));
     stage.answer = () => stage.active();
     await stage.tenancy.until("Events tell the owner why", async () => {
       const told = (await stage.eventsOf(open)).map(({ reason, message }) => `${reason} ${message}`);

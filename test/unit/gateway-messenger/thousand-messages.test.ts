@@ -1,5 +1,5 @@
 // @runtimes node bun deno
-// @limit 300
+// @limit 600
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { systemClock } from "../../../crds/client/clock.ts";

@@ -1,4 +1,5 @@
 // @runtimes node bun deno
+// @limit 300
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { systemClock } from "../../../crds/client/clock.ts";
@@ -100,7 +101,7 @@ test("a long poll ends at once when its signal is aborted, with the signal's rea
   const poll = client.getUpdates({ offset: undefined, limit: 1, timeoutSeconds: 600, allowedUpdates: [] }, stop.signal);
   const reason = new Error("enough");
   poll.catch(() => undefined);
-  await waitUntil(() => server.count("getUpdates") > polls, { what: "the poll", limitMs: 60_000, intervalMs: 1 });
+  await waitUntil(() => server.count("getUpdates") > polls, { what: "the poll", limitMs: 120_000, intervalMs: 1 });
   stop.abort(reason);
   try {
     await poll;
@@ -126,11 +127,11 @@ test("through every trouble, neither logs nor status nor state hold it", async (
   }
   for (let index = 0; index < 8; index++) bot.write({ chat: { id: 1, type: "private" }, text: `${index}` });
   bot.write({ chat: { id: 2, type: "private" }, text: "x" });
-  await waitUntil(() => bot.updates.length === 0, { what: "all answered", limitMs: 60_000 });
+  await waitUntil(() => bot.updates.length === 0, { what: "all answered", limitMs: 120_000 });
   cluster.secret("999:another-secret");
   await waitUntil(() => run.reports.some((report) => report?.includes("refuses")), {
     what: "it refused",
-    limitMs: 60_000,
+    limitMs: 120_000,
   });
   const shown = [...run.logs, ...run.reports, ...cluster.written, ...cluster.leaseNames()].join("\n");
   run.kill();
