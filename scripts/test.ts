@@ -2,6 +2,7 @@
 // --runtime=node|bun|deno leaves out the runs on other runtimes.
 import { availableParallelism } from "node:os";
 import { findBinaries } from "./cluster/binaries.ts";
+import { findPolicyEngine } from "./cluster/policies/find-engine.ts";
 import { findTestFiles } from "./test/find-test-files.ts";
 import { runTestFile, type TestRun } from "./test/run-test-file.ts";
 
@@ -29,6 +30,7 @@ for (const kind of wanted) {
   if (files.length === 0) continue;
   // Building Kubernetes takes minutes the first time, which are no test's to spend.
   if (kind !== "unit") await findBinaries({ log: console.log });
+  if (kind === "e2e") await findPolicyEngine({ log: console.log });
   console.log(`\n${kind}: ${files.length} runs`);
   await inParallel(files, kinds[kind].atOnce, async (file) => {
     if (stop.signal.aborted) return;
