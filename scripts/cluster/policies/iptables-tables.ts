@@ -2,7 +2,7 @@ import { runCommand } from "../process/run-command.ts";
 import { findOnPath } from "../sources/find-on-path.ts";
 
 /** What iptables makes of itself, the first time that it is asked for a rule. */
-const TABLES = ["ip mangle", "ip filter", "ip6 mangle"];
+const TABLES = ["ip mangle", "ip filter", "ip nat", "ip6 mangle"];
 
 /** Returns those nftables tables of iptables that are there, such as `ip filter`; none where nothing can tell. */
 export async function listTables(): Promise<string[]> {

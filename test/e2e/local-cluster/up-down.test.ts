@@ -204,7 +204,8 @@ test("leaves nothing behind when it goes, with pods still in it", async ({ befor
     [],
   );
   if (cluster.policies.enforced) {
-    for (const save of ["iptables-save", "ip6tables-save"]) assert.not.ok((await runCommand(save, [])).includes(bridge));
+    for (const save of ["iptables-save", "ip6tables-save"])
+      assert.not.ok((await runCommand(save, [])).includes(bridge));
   }
   assert.not.ok(readFileSync("/proc/self/mounts", "utf8").includes(clusterFolder(name)));
   const after = machine();
