@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { readClusterState } from "../../../scripts/cluster/cluster-state.ts";
@@ -60,6 +60,7 @@ export async function startClusterDns(cluster: LocalCluster, records: AnsweringS
 async function leadTo({ name, hostAddress }: LocalCluster, address: string): Promise<void> {
   const slot = slotOf(readClusterState(clusterFolder(name))?.slot as number);
   const chain = policyChain(slot);
+  writeFileSync(`/proc/sys/net/ipv4/conf/${slot.bridge}/forwarding`, "1");
   const rule = (...words: string[]) => runCommand("iptables", ["--wait", "-t", "nat", ...words]);
   await rule("-N", chain);
   for (const protocol of ["udp", "tcp"])
