@@ -62,6 +62,7 @@ async function up({ name, source }: UpArguments): Promise<number> {
     ...(source && { binaries: await binariesFrom(source, PROGRAMS) }),
   });
   log(`Kubernetes ${cluster.version} is ready at ${cluster.server}`);
+  log(cluster.policies.enforced ? "network policies are enforced" : "network policies are not enforced");
   announce(cluster.kubeconfigPath);
   return 0;
 }
@@ -104,6 +105,11 @@ async function status(name: string): Promise<number> {
   const kind = found.kind === "complete" ? "cluster" : "control plane";
   process.stdout.write(`${name}: ${kind}, Kubernetes ${found.version}, ${found.ready ? "ready" : "not ready"}\n`);
   process.stdout.write(`  server      ${found.server}\n  kubeconfig  ${found.kubeconfigPath}\n`);
+  if (found.policies !== undefined) {
+    process.stdout.write(
+      `  policies    ${found.policies.enforced ? "enforced" : `not enforced: ${found.policies.because}`}\n`,
+    );
+  }
   for (const { name: program, pid, running } of found.processes) {
     process.stdout.write(`  ${program.padEnd(24)} ${running ? `process ${pid}` : "not running"}\n`);
   }

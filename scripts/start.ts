@@ -153,7 +153,11 @@ async function findCluster(): Promise<{ KUBECONFIG: string; PATH?: string; volum
   });
   if (!cluster.wasRunning) ownCluster = "up";
   progress.detail(`Kubernetes ${cluster.version}, KUBECONFIG=${cluster.kubeconfigPath}`);
-  progress.detail("its network plugin enforces no network policy: they are created, and close nothing here");
+  progress.detail(
+    cluster.policies.enforced
+      ? "network policies are enforced"
+      : `network policies are NOT enforced: they are created, and close nothing here: ${cluster.policies.because}`,
+  );
   return {
     KUBECONFIG: cluster.kubeconfigPath,
     PATH: `${process.env.PATH}:${dirname(cluster.kubectlPath)}`,

@@ -2,6 +2,7 @@
 // --runtime=node|bun|deno leaves out the runs on other runtimes; --at-once=N runs that many files beside each other.
 import { availableParallelism } from "node:os";
 import { findBinaries } from "./cluster/binaries.ts";
+import { findPolicyEngine } from "./cluster/policies/find-engine.ts";
 import { findTestFiles } from "./test/find-test-files.ts";
 import { lastSeconds } from "./test/last-seconds.ts";
 import { createProgressLine } from "./test/progress-line.ts";
@@ -42,6 +43,7 @@ for (const kind of wanted) {
   if (files.length === 0) continue;
   // Building Kubernetes takes minutes the first time, which are no test's to spend.
   if (kind !== "unit") await findBinaries({ log: console.log });
+  if (kind === "e2e") await findPolicyEngine({ log: console.log });
   console.log(`\n${kind}: ${files.length} runs`);
   await runTestFiles(files, {
     atOnce: atOnce === undefined ? kinds[kind].atOnce : Number(atOnce),

@@ -15,7 +15,9 @@ export async function applyNetworkPolicy(policy: NetworkPolicy): Promise<void> {
     limit.addEventListener("abort", () => reject(new Error(`no answer in ${LIMIT_MS / 1000} s`)), { once: true });
   });
   try {
-    const { apiVersion, metadata, spec } = policy;
+    const { apiVersion, metadata } = policy;
+    // A field that is left out stays as somebody else has set it: an open `egress` under access `none`, for one.
+    const spec = { ingress: [], egress: [], ...policy.spec };
     await Promise.race([
       K8s(kind.NetworkPolicy).Apply({ apiVersion, metadata, spec } as never, { force: true }),
       timedOut,

@@ -1,5 +1,6 @@
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import type { Policies } from "./policies/policies.ts";
 import type { ProcessIdentity } from "./process/process-identity.ts";
 
 /** A process that a cluster has started. */
@@ -18,6 +19,8 @@ export interface ClusterState {
   readonly processes: readonly RecordedProcess[];
   /** Which ports, bridge and pod network a complete cluster has; see `slot.ts`. */
   readonly slot?: number;
+  /** Of a complete cluster, once it is up. */
+  readonly policies?: Policies;
 }
 
 /** Returns what is written down of the cluster in a folder, or undefined when there is none. */
@@ -37,10 +40,29 @@ export function writeClusterState(folder: string, state: ClusterState): void {
   renameSync(`${path}.new`, path);
 }
 
+/** Takes a process that has been stopped out of what is written down. */
+export function forgetProcess(folder: string, name: string): void {
+  changeState(folder, (state) => ({
+    ...state,
+    processes: state.processes.filter((recorded) => recorded.name !== name),
+  }));
+}
+
+/** Writes down whether a cluster's network policies are enforced. */
+export function recordPolicies(folder: string, policies: Policies): void {
+  changeState(folder, (state) => ({ ...state, policies }));
+}
+
 /** Adds a process to what is written down, in place of an earlier one with the same name. */
 export function recordProcess(folder: string, { name, identity }: RecordedProcess): void {
+  changeState(folder, (state) => {
+    const others = state.processes.filter((recorded) => recorded.name !== name);
+    return { ...state, processes: [...others, { name, identity }] };
+  });
+}
+
+function changeState(folder: string, change: (state: ClusterState) => ClusterState): void {
   const state = readClusterState(folder);
-  if (state === undefined) throw new Error(`Cannot record ${name}: ${folder} holds no cluster`);
-  const others = state.processes.filter((recorded) => recorded.name !== name);
-  writeClusterState(folder, { ...state, processes: [...others, { name, identity }] });
+  if (state === undefined) throw new Error(`Cannot write down what changes: ${folder} holds no cluster`);
+  writeClusterState(folder, change(state));
 }

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { startApiServer } from "./api-server.ts";
 import { type Binaries, programPath } from "./binaries.ts";
 import { type ClusterKeys, clusterKeys } from "./cluster-keys.ts";
-import { recordProcess, writeClusterState } from "./cluster-state.ts";
+import { forgetProcess, readClusterState, recordPolicies, recordProcess, writeClusterState } from "./cluster-state.ts";
 import { createControlGroup } from "./control-groups.ts";
 import { startEtcd } from "./etcd.ts";
 import { clusterFolder, clustersFolder } from "./folders.ts";
@@ -18,12 +18,19 @@ import { PRIVATE_FOLDERS } from "./node/mount-namespace.ts";
 import { startContainerd } from "./node/start-containerd.ts";
 import { clusterControlGroup, startKubelet } from "./node/start-kubelet.ts";
 import { waitForNode } from "./node/wait-for-node.ts";
+import type { PolicyEngine } from "./policies/find-engine.ts";
+import { addHostRules, removeHostRules } from "./policies/host-rules.ts";
+import type { Policies } from "./policies/policies.ts";
+import { ENGINE, startEngine } from "./policies/start-engine.ts";
 import { type Program, startProgram } from "./process/start-program.ts";
+import { stopProcess } from "./process/stop-process.ts";
 import { chooseSlot, type Slot } from "./slot.ts";
 
 export interface CreateLocalClusterOptions {
   name: string;
   binaries: Binaries;
+  /** Being looked for or built while the rest starts. */
+  policyEngine: Promise<PolicyEngine>;
   log: Log;
 }
 
@@ -39,7 +46,8 @@ interface Making extends CreateLocalClusterOptions {
  *
  * @throws Error with the end of the log of what does not start
  */
-export async function createLocalCluster({ name, binaries, log }: CreateLocalClusterOptions): Promise<void> {
+export async function createLocalCluster(options: CreateLocalClusterOptions): Promise<void> {
+  const { name, binaries, log } = options;
   const folder = clusterFolder(name);
   const { version } = binaries;
   for (const path of ["log", "volumes"]) mkdirSync(join(folder, path), { recursive: true, mode: 0o700 });
@@ -53,16 +61,19 @@ export async function createLocalCluster({ name, binaries, log }: CreateLocalClu
       slot: free.number,
       processes: [],
     });
-    noteHost(clustersFolder(), PRIVATE_FOLDERS);
+    await noteHost(clustersFolder(), PRIVATE_FOLDERS);
     createControlGroup(clusterControlGroup(name));
     await createBridge(free);
     return free;
   });
   const server = serverOf(slot);
-  const making: Making = { name, binaries, log, folder, slot, server, keys: clusterKeys({ folder, name, server }) };
+  const making: Making = { ...options, folder, slot, server, keys: clusterKeys({ folder, name, server }) };
   const [controlPlane, containerd] = await Promise.all([startControlPlane(making), startRuntime(making)]);
   log("starting kubelet, kube-controller-manager and kube-scheduler");
-  const others = await Promise.all([
+  // Before the first pod: from here on an engine that is not there yet lets nothing through.
+  const engine = await preparePolicies(making);
+  const [policies, ...others] = await Promise.all([
+    enforcePolicies(making, engine),
     startKubelet({
       ...{ folder, version, nodeName: name, slot, keys: making.keys, server },
       command: programPath(binaries, "kubelet"),
@@ -75,6 +86,41 @@ export async function createLocalCluster({ name, binaries, log }: CreateLocalClu
     nodeName: name,
     programs: [...controlPlane, containerd, ...others],
   });
+  recordPolicies(folder, policies);
+}
+
+async function preparePolicies({ policyEngine, slot, folder, log }: Making): Promise<PolicyEngine> {
+  const engine = await policyEngine;
+  if ("because" in engine) return engine;
+  return withHostLock(clustersFolder(), async () => {
+    try {
+      await addHostRules(slot, { folder, log });
+      return engine;
+    } catch (error) {
+      await removeHostRules(slot);
+      return { because: (error as Error).message };
+    }
+  });
+}
+
+/** A cluster whose policies cannot be enforced is up all the same, and says so. */
+async function enforcePolicies({ name, folder, slot, keys, log }: Making, engine: PolicyEngine): Promise<Policies> {
+  let because = "because" in engine ? engine.because : "";
+  if ("path" in engine) {
+    try {
+      const { kubeconfigPath } = keys;
+      await startEngine({ folder, command: engine.path, nodeName: name, slot, kubeconfigPath });
+      return { enforced: true };
+    } catch (error) {
+      because = (error as Error).message;
+      const failed = readClusterState(folder)?.processes.find((recorded) => recorded.name === ENGINE);
+      if (failed !== undefined) await stopProcess(failed.identity, { name: ENGINE, graceMs: 0 });
+      forgetProcess(folder, ENGINE);
+      await withHostLock(clustersFolder(), () => removeHostRules(slot));
+    }
+  }
+  log(`network policies are not enforced: ${because}`);
+  return { enforced: false, because };
 }
 
 function serverOf({ ports }: Slot): string {

@@ -1,5 +1,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { hasBridgeFilter, unloadBridgeFilter } from "./policies/bridge-filter.ts";
+import { deleteEmptyTables, listTables } from "./policies/iptables-tables.ts";
 import { withFileLock } from "./process/file-lock.ts";
 
 /** Held by whoever looks at or changes what clusters share: slots, bridges, and the machine's settings. */
@@ -14,6 +16,9 @@ interface HostChanges {
   readonly settings: Readonly<Record<string, string>>;
   /** Folders that were made to be mounted on, outermost first. */
   readonly folders: readonly string[];
+  /** Those that iptables keeps its rules in, as far as they were there. */
+  readonly tables?: readonly string[];
+  readonly bridgeFilter?: boolean;
 }
 
 /** Settings that every kubelet makes when it starts. */
@@ -34,7 +39,7 @@ const FILE = "host-before.json";
  *
  * @param clusters folder that holds one folder a cluster
  */
-export function noteHost(clusters: string, mountPoints: readonly string[]): void {
+export async function noteHost(clusters: string, mountPoints: readonly string[]): Promise<void> {
   const path = join(clusters, FILE);
   const missing = mountPoints.flatMap(missingFolders);
   for (const folder of mountPoints) mkdirSync(folder, { recursive: true });
@@ -47,15 +52,20 @@ export function noteHost(clusters: string, mountPoints: readonly string[]): void
         readFileSync(`/proc/sys/${name}`, "utf8").trim(),
       ]),
     );
-  const changes: HostChanges = { settings, folders: [...(before?.folders ?? []), ...new Set(missing)] };
+  const changes: HostChanges = {
+    settings,
+    folders: [...(before?.folders ?? []), ...new Set(missing)],
+    tables: before?.tables ?? (await listTables()),
+    bridgeFilter: before?.bridgeFilter ?? hasBridgeFilter(),
+  };
   writeFileSync(path, JSON.stringify(changes, undefined, 2));
 }
 
 /** Makes the machine as it was before the first complete cluster; for when the last one is gone. */
-export function restoreHost(clusters: string): void {
+export async function restoreHost(clusters: string): Promise<void> {
   const path = join(clusters, FILE);
   if (!existsSync(path)) return;
-  const { settings, folders } = JSON.parse(readFileSync(path, "utf8")) as HostChanges;
+  const { settings, folders, tables, bridgeFilter } = JSON.parse(readFileSync(path, "utf8")) as HostChanges;
   for (const [name, value] of Object.entries(settings)) {
     if (readFileSync(`/proc/sys/${name}`, "utf8").trim() !== value) writeFileSync(`/proc/sys/${name}`, value);
   }
@@ -69,6 +79,9 @@ export function restoreHost(clusters: string): void {
       if ((error as NodeJS.ErrnoException).code !== "EBUSY") throw error;
     }
   }
+  // A note of an older version has neither.
+  if (tables !== undefined) await deleteEmptyTables({ except: tables });
+  if (bridgeFilter === false) await unloadBridgeFilter();
   rmSync(path);
 }
 

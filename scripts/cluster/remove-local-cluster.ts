@@ -9,6 +9,7 @@ import { type Log, silent } from "./log.ts";
 import { removeBridge } from "./network.ts";
 import { clusterControlGroup } from "./node/start-kubelet.ts";
 import { stopShims } from "./node/stop-shims.ts";
+import { removeHostRules } from "./policies/host-rules.ts";
 import { stopProcess } from "./process/stop-process.ts";
 import { slotOf } from "./slot.ts";
 import { stopRecorded } from "./stop-recorded.ts";
@@ -37,9 +38,12 @@ export async function removeLocalCluster(name: string, log: Log = silent): Promi
   }
   await stopRecorded(folder, 0);
   await withHostLock(clustersFolder(), async () => {
-    if (state.slot !== undefined) await removeBridge(slotOf(state.slot));
+    if (state.slot !== undefined) {
+      await removeHostRules(slotOf(state.slot));
+      await removeBridge(slotOf(state.slot));
+    }
     rmSync(folder, { recursive: true, force: true, maxRetries: 3 });
-    if (state.kind === "complete" && !otherCompleteClusters()) restoreHost(clustersFolder());
+    if (state.kind === "complete" && !otherCompleteClusters()) await restoreHost(clustersFolder());
   });
   return true;
 }

@@ -12,6 +12,8 @@ export interface Slot {
     readonly etcdPeer: number;
   };
   readonly bridge: string;
+  /** Number of the kernel's queue that packets of pods wait in until policies have been asked. */
+  readonly queue: number;
   /** First three numbers of a /24. */
   readonly podNetwork: string;
   /** The bridge's and the node's address. */
@@ -38,6 +40,7 @@ export function slotOf(number: number): Slot {
       etcdPeer: port + 5,
     },
     bridge: `tenancy${number}`,
+    queue: port,
     podNetwork,
     address: `${podNetwork}.1`,
   };

@@ -2,6 +2,7 @@ import { join } from "node:path";
 import { readClusterState } from "./cluster-state.ts";
 import { clusterFolder } from "./folders.ts";
 import { createApiClient } from "./kubernetes/api-client.ts";
+import type { Policies } from "./policies/policies.ts";
 import { isRunning } from "./process/process-identity.ts";
 
 export interface LocalClusterStatus {
@@ -13,6 +14,8 @@ export interface LocalClusterStatus {
   readonly processes: readonly { readonly name: string; readonly pid: number; readonly running: boolean }[];
   /** Whether all of it runs and the API server says that it is ready. */
   readonly ready: boolean;
+  /** Of a complete cluster. */
+  readonly policies?: Policies;
 }
 
 /** Returns how a cluster is, or undefined when there is none of that name. */
@@ -29,7 +32,8 @@ export async function statusLocalCluster({ name }: { name: string }): Promise<Lo
   }));
   const complete = processes.length > 0 && processes.every(({ running }) => running);
   const ready = complete && (await answersReady(kubeconfigPath));
-  return { name, kind, version, server, kubeconfigPath, processes, ready };
+  const policies = state.policies && { policies: state.policies };
+  return { name, kind, version, server, kubeconfigPath, processes, ready, ...policies };
 }
 
 async function answersReady(kubeconfigPath: string): Promise<boolean> {

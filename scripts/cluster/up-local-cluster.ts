@@ -11,6 +11,8 @@ import { containerdSocket, importImages } from "./images.ts";
 import { findKubectl } from "./kubectl.ts";
 import { type Log, silent } from "./log.ts";
 import { missingNodePackages } from "./node/required-packages.ts";
+import { findPolicyEngine } from "./policies/find-engine.ts";
+import type { Policies } from "./policies/policies.ts";
 import { removeLocalCluster } from "./remove-local-cluster.ts";
 import { slotOf } from "./slot.ts";
 import { statusLocalCluster } from "./status-local-cluster.ts";
@@ -39,6 +41,7 @@ export interface LocalCluster {
   /** A folder of this machine for the volumes of the cluster's pods; it goes with the cluster. */
   readonly volumesFolder: string;
   readonly containerdSocket: string;
+  readonly policies: Policies;
 }
 
 /**
@@ -71,9 +74,10 @@ export async function upLocalCluster(options: UpLocalClusterOptions = {}): Promi
       await removeLocalCluster(name, log);
     }
     await installDebianPackages(missingNodePackages(), log);
+    const policyEngine = findPolicyEngine({ log });
     const binaries = options.binaries ?? (await findBinaries({ log }));
     try {
-      await createLocalCluster({ name, binaries, log });
+      await createLocalCluster({ name, binaries, policyEngine, log });
     } catch (error) {
       await removeLocalCluster(name, log).catch((second: unknown) => {
         throw new AggregateError(
@@ -98,5 +102,6 @@ export async function upLocalCluster(options: UpLocalClusterOptions = {}): Promi
     hostAddress: slotOf(state.slot).address,
     volumesFolder: join(folder, "volumes"),
     containerdSocket: containerdSocket(folder),
+    policies: state.policies ?? { enforced: false, because: "an older version has started it" },
   };
 }

@@ -13,6 +13,7 @@ import { importImages } from "../../../scripts/cluster/images.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { upLocalCluster } from "../../../scripts/cluster/up-local-cluster.ts";
 import { type Stack, startStack } from "../claims/stack.ts";
+import { startClusterDns } from "../isolation/cluster-dns.ts";
 import type { UpstreamSettings } from "./messages.ts";
 import { reply, testProgram } from "./reply.ts";
 import { upstreamCertificates } from "./upstream-certificates.ts";
@@ -32,7 +33,8 @@ const test = suite<{ stack: Stack; upstream: ChildProcess }>("egress by domain, 
 
 test.before(async (context) => {
   await installDebianPackages(["curl"], () => undefined);
-  const { hostAddress } = await upLocalCluster({ name: cluster });
+  const local = await upLocalCluster({ name: cluster });
+  const { hostAddress } = local;
   const base = await busyboxFiles(await findStaticBusybox(() => undefined));
   const curl = await programFiles({ programs: ["/usr/bin/curl"], files: [], base });
   const files = [...base, ...curl, { path: "data", uid: 65532, gid: 65532 }];
@@ -40,12 +42,15 @@ test.before(async (context) => {
   await importImages(cluster, [{ name: image.ref, files, user: "65532:65532", command }]);
   const names = ["allowed.example", "api.example", "later.example"];
   const world = upstreamCertificates(names);
+  const records = Object.fromEntries(names.map((one) => [one, [hostAddress]]));
+  // Where policies are enforced they allow the cluster's own DNS alone, which is a pod.
+  if (local.policies.enforced) await startClusterDns(local, records);
   const [program = "", ...rest] = testProgram("upstream-program.ts");
   context.upstream = spawn(program, rest, { stdio: ["ignore", "inherit", "inherit", "ipc"] });
   context.upstream.send({
     certificates: world.certificates,
-    records: Object.fromEntries(names.map((one) => [one, [hostAddress]])),
-    resolvers: [hostAddress],
+    records,
+    resolvers: local.policies.enforced ? [] : [hostAddress],
     host: hostAddress,
   } satisfies UpstreamSettings);
   await reply(context.upstream, "the upstream servers");

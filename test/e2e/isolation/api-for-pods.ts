@@ -1,10 +1,13 @@
-import { type AddressInfo, connect, createServer } from "node:net";
+import { connect, createServer } from "node:net";
 
 /** What pods of the local cluster find the API server at; nothing of the cluster itself gives them a way to it. */
 export interface ApiForPods {
   readonly port: number;
   close(): Promise<void>;
 }
+
+/** One that the policies of `manifests/base` let the operator and the edge reach. */
+const PORT = 6443;
 
 /** Passes connections to the address by which pods reach this machine on to the API server, which listens on loopback alone. */
 export async function apiForPods(options: { hostAddress: string; server: string }): Promise<ApiForPods> {
@@ -27,10 +30,10 @@ export async function apiForPods(options: { hostAddress: string; server: string 
   });
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
-    server.listen(0, options.hostAddress, resolve);
+    server.listen(PORT, options.hostAddress, resolve);
   });
   return {
-    port: (server.address() as AddressInfo).port,
+    port: PORT,
     close: () =>
       new Promise((resolve) => {
         server.close(() => resolve());

@@ -191,11 +191,11 @@ test("starts a cluster afresh of which a part has died", async () => {
   await until(again, "fresh", READY, /True/);
 });
 
-test("leaves nothing behind when it goes, with pods still in it", async ({ before }) => {
+test("leaves nothing behind when it goes, with pods still in it", async ({ before, cluster }) => {
   const { processes, slot } = readClusterState(clusterFolder(name)) as ClusterState;
   const { bridge } = slotOf(slot as number);
   const ours = [bridge, ...(await links("master", bridge))];
-  assert.is(processes.length, 6);
+  assert.is(processes.length, cluster.policies.enforced ? 7 : 6);
   assert.ok(ours.length > 1, "a pod is plugged into the bridge");
   await downLocalCluster({ name });
   const left = await links();
@@ -203,6 +203,10 @@ test("leaves nothing behind when it goes, with pods still in it", async ({ befor
     ours.filter((link) => left.includes(link)),
     [],
   );
+  if (cluster.policies.enforced) {
+    for (const save of ["iptables-save", "ip6tables-save"])
+      assert.not.ok((await runCommand(save, [])).includes(bridge));
+  }
   assert.not.ok(readFileSync("/proc/self/mounts", "utf8").includes(clusterFolder(name)));
   const after = machine();
   if (before !== undefined && after !== undefined) assert.equal(after, before);

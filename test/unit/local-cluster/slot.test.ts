@@ -7,8 +7,8 @@ const free = async (): Promise<boolean> => true;
 test("slotOf gives no port, bridge or network to two slots", () => {
   const seen = new Set<string | number>();
   for (let number = 0; number < SLOTS; number += 1) {
-    const { ports, bridge, podNetwork } = slotOf(number);
-    for (const value of [...Object.values(ports), bridge, podNetwork]) {
+    const { ports, bridge, queue, podNetwork } = slotOf(number);
+    for (const value of [...Object.values(ports), bridge, `queue ${queue}`, podNetwork]) {
       assert.not.ok(seen.has(value), `${value} comes twice`);
       seen.add(value);
     }

@@ -1,0 +1,54 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { installDebianPackages } from "../debian-packages.ts";
+import type { Log } from "../log.ts";
+import { runCommand } from "../process/run-command.ts";
+import type { Slot } from "../slot.ts";
+import { findOnPath } from "../sources/find-on-path.ts";
+import { loadBridgeFilter } from "./bridge-filter.ts";
+import { policyChain, renderRules } from "./render-rules.ts";
+
+const FAMILIES = [
+  { tables: "iptables", rules: "v4", setting: "nf_call_iptables" },
+  { tables: "ip6tables", rules: "v6", setting: "nf_call_ip6tables" },
+] as const;
+
+/**
+ * Adds the rules that bring the packets of a cluster's pods before its policy engine.
+ *
+ * @param folder of the cluster
+ * @throws Error when the kernel or iptables cannot do it; some of the rules may be there then
+ */
+export async function addHostRules(slot: Slot, { folder, log }: { folder: string; log: Log }): Promise<void> {
+  if (findOnPath("iptables-restore") === undefined) await installDebianPackages(["iptables"], log);
+  await loadBridgeFilter();
+  const rules = renderRules(slot);
+  for (const family of FAMILIES) {
+    const path = join(folder, `rules-${family.rules}`);
+    writeFileSync(path, rules[family.rules]);
+    await runCommand(`${family.tables}-restore`, ["--noflush", "--wait=60", path]);
+    // Of this bridge alone, so that no other one's packets come before any rule of the machine.
+    writeFileSync(`/sys/class/net/${slot.bridge}/bridge/${family.setting}`, "1");
+  }
+}
+
+/** Removes what is there of a slot's rules, whoever has added them. */
+export async function removeHostRules(slot: Slot): Promise<void> {
+  const chain = policyChain(slot);
+  for (const { tables } of FAMILIES) {
+    if (findOnPath(`${tables}-save`) === undefined) continue;
+    for (const table of await tablesWith(chain, tables)) {
+      const rules = (await runCommand(`${tables}-save`, ["-t", table])).split("\n");
+      const jumps = rules.filter((rule) => rule.startsWith("-A") && rule.endsWith(`-j ${chain}`));
+      const words = (...rest: string[]) => runCommand(tables, ["--wait", "-t", table, ...rest]);
+      for (const jump of jumps) await words("-D", ...jump.split(" ").slice(1));
+      await words("-F", chain);
+      await words("-X", chain);
+    }
+  }
+}
+
+async function tablesWith(chain: string, tables: string): Promise<string[]> {
+  const sections = (await runCommand(`${tables}-save`, [])).split(/^\*/m);
+  return sections.filter((text) => text.includes(`\n:${chain} `)).map((text) => text.split("\n", 1)[0] as string);
+}

@@ -1,0 +1,94 @@
+import { existsSync, mkdirSync, renameSync, rmSync } from "node:fs";
+import { installDebianPackages } from "../debian-packages.ts";
+import type { Log } from "../log.ts";
+import { runCommand } from "../process/run-command.ts";
+import { runWithLines } from "../process/run-with-lines.ts";
+import { findGoToolchain } from "./go-toolchain.ts";
+import { withProgress } from "./progress.ts";
+
+export interface BuildGoOptions {
+  /** What is built, as in "fetching the Go modules of". */
+  what: string;
+  /** The folder of the go.mod, which pins everything. */
+  moduleFolder: string;
+  /** Of those that are needed anyway a small one; it tells whether a module proxy can be reached. */
+  firstModule: string;
+  packages: readonly string[];
+  /** Such as `1.24`. */
+  minimumGo: string;
+  linkerFlags: readonly string[];
+  /** How long the compiling takes, in brackets. */
+  duration: string;
+  /** Receives the programs, all of them or none. */
+  folder: string;
+  /** Changes what was built before it counts as there. */
+  finish?: (folder: string) => void;
+  environment: NodeJS.ProcessEnv;
+  log: Log;
+}
+
+const REACH_LIMIT_MS = 30_000;
+const BUILD_LIMIT_MS = 60 * 60_000;
+
+/**
+ * Builds programs from Go modules, with a Go toolchain that is there or that Debian has. Go's own caches make it go on where an
+ * interrupted build stopped. Returns why it cannot be begun, or undefined when it is done.
+ *
+ * @throws Error with the end of what Go says, when the build fails
+ */
+export async function buildGo(options: BuildGoOptions): Promise<{ because: string } | undefined> {
+  const { moduleFolder, environment, log } = options;
+  const go = await findGoToolchain(environment, { minimum: options.minimumGo, log });
+  if (go === undefined) return { because: `no Go toolchain of version ${options.minimumGo} or later` };
+  // Without them Go trusts no module proxy; a fresh Debian has none.
+  if (!existsSync("/etc/ssl/certs/ca-certificates.crt")) await installDebianPackages(["ca-certificates"], log);
+  const goEnvironment = { ...environment, GOTOOLCHAIN: "local", GOWORK: "off", GOFLAGS: "", CGO_ENABLED: "0" };
+  try {
+    await runCommand(go, ["mod", "download", options.firstModule], {
+      ...{ folder: moduleFolder, environment: goEnvironment, limitMs: REACH_LIMIT_MS },
+    });
+  } catch (error) {
+    return { because: `no Go module proxy answers: ${(error as Error).message}` };
+  }
+  await build(go, goEnvironment, options);
+  return undefined;
+}
+
+async function build(go: string, environment: NodeJS.ProcessEnv, options: BuildGoOptions): Promise<void> {
+  const { what, moduleFolder, packages: wanted, folder, log } = options;
+  const unfinished = `${folder}.unfinished`;
+  rmSync(unfinished, { recursive: true, force: true });
+  mkdirSync(unfinished, { recursive: true });
+  const run = (goArguments: string[], onLine: (line: string) => void): Promise<void> =>
+    runWithLines("nice", ["-n", "10", go, ...goArguments], {
+      ...{ folder: moduleFolder, environment, limitMs: BUILD_LIMIT_MS, onLine },
+    });
+  log(`fetching the Go modules of ${what}`);
+  let modules = 0;
+  let packages = 0;
+  await withProgress(log, (update) =>
+    run(["list", "-mod=readonly", "-deps", ...wanted], (line) => {
+      if (line.startsWith("go: downloading")) update(`fetched ${++modules} modules`);
+      else packages += 1;
+    }),
+  );
+  log(`compiling ${packages} packages (${options.duration})`);
+  let compiled = 0;
+  const linkerFlags = ["-s", "-w", ...options.linkerFlags].join(" ");
+  const flags = [
+    "-mod=readonly",
+    "-trimpath",
+    "-buildvcs=false",
+    "-v",
+    "-ldflags",
+    linkerFlags,
+    "-o",
+    `${unfinished}/`,
+  ];
+  await withProgress(log, (update) =>
+    run(["build", ...flags, ...wanted], () => update(`compiled ${++compiled} of up to ${packages} packages`)),
+  );
+  options.finish?.(unfinished);
+  rmSync(folder, { recursive: true, force: true });
+  renameSync(unfinished, folder);
+}
