@@ -215,7 +215,11 @@ export function runTerm(options: {
     },
     helper(change) {
       queue.add("helper", SNAPSHOTS_NAME);
-      if (change === undefined || change.type === "deleted" || !isHelperRunning(change.object)) return;
+      if (change === undefined) return;
+      if (change.type === "deleted" || !isHelperRunning(change.object)) {
+        context.snapshots.close();
+        return;
+      }
       if (change.previous !== undefined && isHelperRunning(change.previous)) return;
       context.archiveLooks.hurry();
       context.saves.hurry();
@@ -225,6 +229,7 @@ export function runTerm(options: {
 
   async function stop(): Promise<void> {
     await Promise.all([queue.stop(), context.archiveLooks.stop(), context.restores.stop(), context.saves.stop()]);
+    context.snapshots.close();
     await events.flush();
   }
 

@@ -1,9 +1,11 @@
 import type { Exec } from "../../crds/client/exec.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
+import type { Log } from "../../crds/log.ts";
 import type { SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
 import { SNAPSHOTS_CONTAINER, SNAPSHOTS_NAME } from "../../crds/snapshots/snapshots-names.ts";
 import { WORKLOAD_CONTAINER } from "../../crds/workload-container.ts";
+import { createArchiveDesk } from "./archive-desk.ts";
 import { archiveLimits } from "./archive-limits.ts";
 import { createArchiveStore } from "./archive-store.ts";
 import { podFiles } from "./pod-files.ts";
@@ -44,13 +46,24 @@ export interface Snapshots {
   delete(snapshot: SnapshotMetadata, signal: AbortSignal): Promise<boolean>;
   /** Deletes what saves left behind that were ended in the middle. */
   tidy(signal: AbortSignal): Promise<void>;
+  /**
+   * Ends what stays in the helper pod between calls, and forgets what it said; later calls start anew. To be called when the helper pod
+   * goes, and when another operator may have changed the volume.
+   */
+  close(): void;
 }
 
 /** Archives on the snapshots volume, through the helper pod. */
-export function createSnapshots(options: { exec: Exec; namespace: string; timeoutMs: number }): Snapshots {
-  const { exec, namespace, timeoutMs } = options;
+export function createSnapshots(options: {
+  exec: Exec;
+  namespace: string;
+  timeoutMs: number;
+  log?: Log | undefined;
+}): Snapshots {
+  const { exec, namespace, timeoutMs, log } = options;
   const folder = { namespace, pod: SNAPSHOTS_NAME, container: SNAPSHOTS_CONTAINER };
-  const store = createArchiveStore({ exec, folder });
+  const desk = createArchiveDesk({ exec, folder, log });
+  const store = createArchiveStore({ exec, folder, desk });
 
   function overlay(pod: Pod, container: string) {
     const { overlayDirs, diskGb } = podFiles(pod);
@@ -87,5 +100,6 @@ export function createSnapshots(options: { exec: Exec; namespace: string; timeou
     delete: ({ tenantId, workloadRef, sha256 }, signal) =>
       store.delete({ tenantId, workloadRef }, { sha256, signal, timeoutMs: LIST_LIMIT_MS }),
     tidy: (signal) => store.tidy({ signal, timeoutMs: LIST_LIMIT_MS }),
+    close: store.close,
   };
 }

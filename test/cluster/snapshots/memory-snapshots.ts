@@ -84,6 +84,7 @@ export function createMemorySnapshots(options: {
     async tidy() {
       await needHelper();
     },
+    close: () => undefined,
   };
 }
 
