@@ -8,9 +8,12 @@ import { WORKLOAD_CONTAINER } from "../../crds/workload-container.ts";
 import { createArchiveDesk } from "./archive-desk.ts";
 import { archiveLimits } from "./archive-limits.ts";
 import { createArchiveStore } from "./archive-store.ts";
+import { overlayRoots } from "./overlay-roots.ts";
 import { podFiles } from "./pod-files.ts";
 import { TOOLS_CONTAINER } from "./pod-tools.ts";
+import { restoreCommand } from "./restore-command.ts";
 import { restoreOverlay } from "./restore-overlay.ts";
+import { createRestoreStandby } from "./restore-standby.ts";
 import { saveOverlay } from "./save-overlay.ts";
 
 // For what only looks at the volume or changes a name on it.
@@ -41,15 +44,18 @@ export interface Snapshots {
     pod: Pod,
     options: { into: "running" | "waiting"; signal: AbortSignal },
   ): Promise<SnapshotMetadata | undefined>;
+  /** Has a restore into a running pod wait there for its beginning; it changes nothing until then. */
+  prepare(pod: Pod): void;
+  /** Takes that back. */
+  dismiss(pod: Pod): void;
   list(signal: AbortSignal): Promise<SnapshotMetadata[]>;
   /** Deletes the archive where it is that one. */
   delete(snapshot: SnapshotMetadata, signal: AbortSignal): Promise<boolean>;
   /** Deletes what saves left behind that were ended in the middle. */
   tidy(signal: AbortSignal): Promise<void>;
-  /**
-   * Ends what stays in the helper pod between calls, and forgets what it said; later calls start anew. To be called when the helper pod
-   * goes, and when another operator may have changed the volume.
-   */
+  /** Ends what stays in the helper pod between calls, which goes; later calls start anew. */
+  leaveHelper(): void;
+  /** Ends all that stays in pods between calls, and forgets what it said: another operator may change the volume from now on. */
   close(): void;
 }
 
@@ -64,6 +70,7 @@ export function createSnapshots(options: {
   const folder = { namespace, pod: SNAPSHOTS_NAME, container: SNAPSHOTS_CONTAINER };
   const desk = createArchiveDesk({ exec, folder, log });
   const store = createArchiveStore({ exec, folder, desk });
+  const standby = createRestoreStandby({ exec, timeoutMs });
 
   function overlay(pod: Pod, container: string) {
     const { overlayDirs, diskGb } = podFiles(pod);
@@ -94,12 +101,27 @@ export function createSnapshots(options: {
       return restoreOverlay({
         ...overlay(pod, opensGate ? TOOLS_CONTAINER : WORKLOAD_CONTAINER),
         ...{ store, key, opensGate, signal },
+        standing: opensGate ? undefined : (given) => standby.take(idOf(pod), given),
       });
     },
+    prepare(pod) {
+      const { overlayDirs, pod: target } = overlay(pod, WORKLOAD_CONTAINER);
+      if (overlayDirs.length === 0) return;
+      standby.prepare(idOf(pod), restoreCommand(target, { roots: overlayRoots(overlayDirs), opensGate: false }));
+    },
+    dismiss: (pod) => standby.dismiss(idOf(pod)),
     list: (signal) => store.list({ signal, timeoutMs: LIST_LIMIT_MS }),
     delete: ({ tenantId, workloadRef, sha256 }, signal) =>
       store.delete({ tenantId, workloadRef }, { sha256, signal, timeoutMs: LIST_LIMIT_MS }),
     tidy: (signal) => store.tidy({ signal, timeoutMs: LIST_LIMIT_MS }),
-    close: store.close,
+    leaveHelper: store.close,
+    close() {
+      store.close();
+      standby.close();
+    },
   };
+}
+
+function idOf({ metadata: { uid = "" } }: Pod): string {
+  return uid;
 }
