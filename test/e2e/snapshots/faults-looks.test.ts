@@ -1,29 +1,21 @@
 // @limit 400
-import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Claim } from "../../../crds/claim.ts";
 import { pods } from "../../../crds/client/built-in-resources.ts";
 import { SNAPSHOTS_NAME } from "../../../crds/snapshots/snapshots-names.ts";
-import { createFaults, type Faults } from "./faults.ts";
-import { type Lifecycle, NAMESPACE, startLifecycle } from "./lifecycle.ts";
+import { lifeSuite } from "./life-suite.ts";
+import { type Lifecycle, NAMESPACE } from "./lifecycle.ts";
 import { isActive } from "./many-bytes.ts";
-
-const test = suite<{ life: Lifecycle; faults: Faults }>("a helper pod that is lost while archives are looked for");
 
 const TENANTS = ["ann", "bob", "carol"];
 
-test.before(async (context) => {
-  context.life = await startLifecycle(`e2e-looks-${process.pid}`);
-  context.faults = createFaults(context.life);
-  const { life } = context;
-  await life.startOperator();
-  await life.createWorkload("keeps");
-  await life.createPool("keeps", "keeps", 2);
-  await Promise.all(TENANTS.map((tenant) => life.keep(tenant, "keeps", `of-${tenant}`)));
-});
-test.after(async ({ life, faults }) => {
-  await faults.thawHelper();
-  await life.down();
+const test = lifeSuite("a helper pod that is lost while archives are looked for", {
+  name: "looks",
+  async prepare(life) {
+    await life.createWorkload("keeps");
+    await life.createPool("keeps", "keeps", 2);
+    await Promise.all(TENANTS.map((tenant) => life.keep(tenant, "keeps", `of-${tenant}`)));
+  },
 });
 
 /** Ends when no restore waits in the pod any more, for which ten seconds are enough. */

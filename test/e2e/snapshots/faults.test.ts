@@ -1,23 +1,21 @@
 // @limit 400
 import { chmodSync, chownSync, readdirSync, renameSync, rmSync, statfsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { claims } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
-import { archiveOf, createFaults, type Faults } from "./faults.ts";
-import { type Lifecycle, NAMESPACE, startLifecycle } from "./lifecycle.ts";
+import { archiveOf, type Faults } from "./faults.ts";
+import { lifeSuite } from "./life-suite.ts";
+import { type Lifecycle, NAMESPACE } from "./lifecycle.ts";
 
-const test = suite<{ life: Lifecycle; faults: Faults }>("a snapshots volume that fails");
-
-test.before(async (context) => {
-  context.life = await startLifecycle(`e2e-faults-${process.pid}`, { volumeMiB: 128 });
-  context.faults = createFaults(context.life);
-  await context.life.startOperator();
-  await context.life.createWorkload("warm");
-  await context.life.createPool("warm", "warm", 2);
+const test = lifeSuite("a snapshots volume that fails", {
+  name: "faults",
+  volumeMiB: 128,
+  async prepare(life) {
+    await life.createWorkload("warm");
+    await life.createPool("warm", "warm", 2);
+  },
 });
-test.after(({ life }) => life.down());
 
 interface Fault {
   readonly what: string;

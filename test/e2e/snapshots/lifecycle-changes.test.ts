@@ -1,21 +1,14 @@
 // @limit 400
-import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { pods } from "../../../crds/client/built-in-resources.ts";
 import { workloads } from "../../../crds/kinds.ts";
 import type { WorkloadSpec } from "../../../crds/workload.ts";
 import { HELLO_IMAGE } from "../../../scripts/cluster/images/local-images.ts";
-import { archiveOf, createFaults, type Faults } from "./faults.ts";
-import { type Lifecycle, NAMESPACE, startLifecycle } from "./lifecycle.ts";
+import { archiveOf } from "./faults.ts";
+import { lifeSuite } from "./life-suite.ts";
+import { type Lifecycle, NAMESPACE } from "./lifecycle.ts";
 
-const test = suite<{ life: Lifecycle; faults: Faults }>("files when a workload changes or a pod is lost");
-
-test.before(async (context) => {
-  context.life = await startLifecycle(`e2e-changes-${process.pid}`);
-  context.faults = createFaults(context.life);
-  await context.life.startOperator();
-});
-test.after(({ life }) => life.down());
+const test = lifeSuite("files when a workload changes or a pod is lost", { name: "changes" });
 
 async function edit({ client }: Lifecycle, name: string, spec: Partial<WorkloadSpec>): Promise<void> {
   await client.patch(workloads, { namespace: NAMESPACE, name }, { type: "merge", body: { spec } });
