@@ -214,6 +214,7 @@ export function runTerm(options: {
         context.reservedPods.delete(uid);
         context.ownPods.delete(uid);
         context.restores.forget(uid);
+        context.snapshots.dismiss(object);
         context.saves.forget(uid);
         addIfHeld(workload);
       }

@@ -28,11 +28,12 @@ export interface RestoreStandby {
 /** Each is a connection of this process and of the node, and a shell of half a megabyte in the pod. */
 const MOST_STANDING = 32;
 const ANSWER_LIMIT_MS = 3000;
-/** One that ended sooner is not started again: its pod is on its way out, or has no such command. */
-const SHORT_MS = 60_000;
+/** Until one that has ended is started anew, unless its pod is dismissed: what it ended with may have ended all the others too. */
+const RETRY_MS = 60_000;
 const LONGEST_MS = 24 * 3_600_000;
 
-interface Waiting {
+interface Command {
+  readonly cancelLimit: () => void;
   readonly stop: AbortController;
   readonly question: () => void;
   readonly answered: Promise<void>;
@@ -47,10 +48,10 @@ export function createRestoreStandby(options: {
   timeoutMs: number;
 }): RestoreStandby {
   const { exec, clock = systemClock, timeoutMs } = options;
-  const waiting = new Map<string, Waiting>();
+  /** Each with its command, or with the wait for its next. */
+  const waiting = new Map<string, Command | { readonly cancelRetry: () => void }>();
 
   function open(id: string, target: ExecTarget): void {
-    const startedAt = clock.now();
     const stop = new AbortController();
     const asked = createDeferred<boolean>();
     const answered = createDeferred<void>();
@@ -67,31 +68,35 @@ export function createRestoreStandby(options: {
         if (output.includes(RESTORE_ANSWER)) answered.resolve();
       },
     });
-    const command: Waiting = {
+    const command: Command = {
+      cancelLimit: clock.after(LONGEST_MS, () => stop.abort(new Error("it has waited for a day"))),
       stop,
       question: () => asked.resolve(true),
       answered: answered.promise,
       ended,
       give: given.resolve,
     };
-    const cancelLimit = clock.after(LONGEST_MS, () => stop.abort(new Error("it has waited for a day")));
     waiting.set(id, command);
     const note = (error?: unknown): void => {
-      cancelLimit();
+      command.cancelLimit();
       asked.resolve(false);
       answered.reject(error);
       given.resolve([]);
-      if (waiting.get(id) !== command) return;
-      waiting.delete(id);
-      if (clock.now() - startedAt >= SHORT_MS) open(id, target);
+      if (waiting.get(id) === command) waiting.set(id, { cancelRetry: clock.after(RETRY_MS, () => open(id, target)) });
     };
     ended.then(note, note);
   }
 
-  function end(id: string, why: string): void {
-    const command = waiting.get(id);
+  function remove(id: string): Command | undefined {
+    const entry = waiting.get(id);
     waiting.delete(id);
-    command?.stop.abort(new Error(why));
+    if (entry === undefined || "stop" in entry) return entry;
+    entry.cancelRetry();
+    return undefined;
+  }
+
+  function end(id: string, why: string): void {
+    remove(id)?.stop.abort(new Error(why));
   }
 
   return {
@@ -99,9 +104,9 @@ export function createRestoreStandby(options: {
       if (!waiting.has(id) && waiting.size < MOST_STANDING) open(id, target);
     },
     async take(id, signal) {
-      const command = waiting.get(id);
+      const command = remove(id);
       if (command === undefined) return undefined;
-      waiting.delete(id);
+      command.cancelLimit();
       const { stop, question, answered, ended, give } = command;
       const cancelLimit = clock.after(ANSWER_LIMIT_MS, () => stop.abort(new Error("it does not answer")));
       const abort = (): void => stop.abort(signal.reason);

@@ -170,32 +170,51 @@ for (const [what, run] of faults) {
   });
 }
 
-test("one that waited long is started anew when it ends, one that ended at once is not, and few wait at a time", async () => {
+test("one that ended is started anew after a while, until its pod is dismissed, and few wait at a time", async () => {
   let now = 0;
   const ends: ((error: Error) => void)[] = [];
-  const exec: Exec = () => new Promise((_resolve, reject) => ends.push(reject));
-  const timers: { delayMs: number; callback: () => void }[] = [];
+  const exec: Exec = ({ signal: given }) =>
+    new Promise((_resolve, reject) => {
+      ends.push(reject);
+      given?.addEventListener("abort", () => reject(given.reason));
+    });
+  const timers = new Set<{ at: number; callback: () => void }>();
   const clock = {
     now: () => now,
     after(delayMs: number, callback: () => void) {
-      timers.push({ delayMs, callback });
-      return () => undefined;
+      const timer = { at: now + delayMs, callback };
+      timers.add(timer);
+      return () => void timers.delete(timer);
     },
   };
+  async function pass(ms: number): Promise<void> {
+    now += ms;
+    for (const timer of [...timers]) if (timer.at <= now && timers.delete(timer)) timer.callback();
+    await settled();
+  }
   const standby = createRestoreStandby({ exec, clock, timeoutMs: 1000 });
   const target = restoreCommand(where, { roots: ["data"], opensGate: false });
   standby.prepare("pod", target);
-  ends[0]?.(new Error("the pod is gone"));
+  ends[0]?.(new Error("the connection was cut"));
   await settled();
-  assert.is(ends.length, 1);
   standby.prepare("pod", target);
-  now += 4 * 3_600_000;
-  ends[1]?.(new Error("idle for four hours"));
+  assert.is(ends.length, 1, "not at once");
+  await pass(60_000);
+  assert.is(ends.length, 2);
+  await pass(DAY_MS);
+  await pass(60_000);
+  assert.is(ends.length, 3, "after a day too");
+  ends[2]?.(new Error("the pod is gone"));
   await settled();
+  standby.dismiss("pod");
+  await pass(60_000);
   assert.is(ends.length, 3);
-  assert.ok(timers.some(({ delayMs }) => delayMs === DAY_MS));
+  assert.is(await standby.take("pod", signal), undefined);
   for (let index = 0; index < 100; index += 1) standby.prepare(`pod-${index}`, target);
-  assert.is(ends.length, 2 + 32);
+  assert.is(ends.length, 3 + 32);
+  standby.close();
+  await settled();
+  assert.is(timers.size, 0);
 });
 
 test("an empty folder is known without a program, and one with anything in it is emptied", async (context) => {
