@@ -100,6 +100,23 @@ test("a person gives up files that cannot be saved, and the archive of before st
   await life.release(next);
 });
 
+test("a file that its own user may not read: the release says which, and saves it when it can be read", async (context) => {
+  const { life } = context;
+  await life.keep("locks", "warm", "old");
+  const claim = await life.claim("locks", "warm", true);
+  await life.run(claim.status?.instanceId, "echo new > /data/file; echo mine > /data/locked; $b chmod 0 /data/locked");
+  const before = archiveOf(life, claim);
+  await life.deleteClaim(claim);
+  const failed = await life.untilClaim(claim, "to fail", (status) => status?.phase === "ReleaseFailed");
+  assert.match(failed.status?.message ?? "", /data\/locked.*Permission denied/);
+  assert.equal(archiveOf(life, claim), before);
+  await life.run(claim.status?.instanceId, "$b chmod 600 /data/locked");
+  await life.untilGone(claim);
+  const next = await life.claim("locks", "warm", true);
+  assert.is(await life.run(next.status?.instanceId, "$b cat /data/file /data/locked"), "new\nmine\n");
+  await life.release(next);
+});
+
 function leftovers(life: Lifecycle, tenantId: string): string[] {
   return readdirSync(join(life.volumeFolder, tenantId)).filter((name) => name.endsWith(".partial"));
 }
