@@ -32,6 +32,7 @@ async function main(): Promise<void> {
       exec: createExec({ config: cluster, log }),
       namespace: config.namespace,
       timeoutMs: config.snapshots.timeoutMs,
+      log,
     }),
     config,
     metrics,

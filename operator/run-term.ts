@@ -2,6 +2,7 @@ import type { Claim } from "../crds/claim.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
 import type { Change } from "../crds/client/informer.ts";
 import { keyOf } from "../crds/client/key-of.ts";
+import { withDefaults } from "../crds/defaults.ts";
 import type { NetworkPolicy, Pod } from "../crds/kubernetes.ts";
 import { annotation, label } from "../crds/labels.ts";
 import type { Log } from "../crds/log.ts";
@@ -10,6 +11,7 @@ import { SNAPSHOTS_NAME } from "../crds/snapshots/snapshots-names.ts";
 import type { Workload } from "../crds/workload.ts";
 import { pairKey } from "./claim/find-rival.ts";
 import { reconcileClaim } from "./claim/reconcile-claim.ts";
+import { needsFiles } from "./claim/restore-files.ts";
 import type { OperatorConfig } from "./config.ts";
 import type { Informers, OperatorContext } from "./context.ts";
 import { createEventRecorder } from "./events.ts";
@@ -18,6 +20,7 @@ import type { Term } from "./leader.ts";
 import type { Metrics } from "./metrics.ts";
 import { isProgramRunning } from "./pod/is-program-running.ts";
 import { reconcilePod } from "./pod/reconcile-pod.ts";
+import { templateHash } from "./pod/render-pod.ts";
 import { createFailureRecord } from "./pool/pool-failures.ts";
 import { memberState } from "./pool/pool-member.ts";
 import { reconcilePool } from "./pool/reconcile-pool.ts";
@@ -35,6 +38,8 @@ import { reconcileWorkload } from "./workload/reconcile-workload.ts";
 const POOL_STATUS_DELAY_MS = 200;
 // Each is a command in the helper pod that takes some 50 ms.
 const LOOKS_AT_ONCE = 16;
+// A burst takes more than these; each costs a connection.
+const PREPARED_PODS = 2;
 // A new leader has better to do first.
 const FIRST_TENDING_MS = 60_000;
 
@@ -132,6 +137,17 @@ export function runTerm(options: {
     }
   }
 
+  /** The pods that claims take next have their restores wait in them. */
+  function prepareRestores(name: string): void {
+    const workload = informers.workloads.store.get(`${config.namespace}/${name}`);
+    if (workload === undefined || withDefaults(workload.spec).filesystem.overlayDirs.length === 0) return;
+    let left = PREPARED_PODS;
+    for (const pod of informers.pods.store.by("warm", `${name}/${templateHash(workload, config)}`)) {
+      if (left-- <= 0) return;
+      context.snapshots.prepare(pod);
+    }
+  }
+
   function addWorkload(name: string): void {
     queue.add("workload", `${config.namespace}/${name}`);
   }
@@ -191,11 +207,14 @@ export function runTerm(options: {
       if (pool !== undefined && now !== before) addPool(pool);
       if (now !== undefined) queue.add("pod", keyOf(object));
       if (now === "ready" && before !== "ready" && workload !== undefined) offerWarmPods(workload);
+      if ((now === "ready") !== (before === "ready") && workload !== undefined) prepareRestores(workload);
+      if (now !== "ready" && before === "ready" && !needsFiles(object)) context.snapshots.dismiss(object);
       if (type === "deleted") {
         const uid = object.metadata.uid ?? "";
         context.reservedPods.delete(uid);
         context.ownPods.delete(uid);
         context.restores.forget(uid);
+        context.snapshots.dismiss(object);
         context.saves.forget(uid);
         addIfHeld(workload);
       }
@@ -215,7 +234,11 @@ export function runTerm(options: {
     },
     helper(change) {
       queue.add("helper", SNAPSHOTS_NAME);
-      if (change === undefined || change.type === "deleted" || !isHelperRunning(change.object)) return;
+      if (change === undefined) return;
+      if (change.type === "deleted" || !isHelperRunning(change.object)) {
+        context.snapshots.leaveHelper();
+        return;
+      }
       if (change.previous !== undefined && isHelperRunning(change.previous)) return;
       context.archiveLooks.hurry();
       context.saves.hurry();
@@ -225,6 +248,7 @@ export function runTerm(options: {
 
   async function stop(): Promise<void> {
     await Promise.all([queue.stop(), context.archiveLooks.stop(), context.restores.stop(), context.saves.stop()]);
+    context.snapshots.close();
     await events.flush();
   }
 

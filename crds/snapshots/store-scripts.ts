@@ -78,6 +78,35 @@ find_archive
 echo "$size"
 exec "$b" cat "$archive".????????????????.json`),
 
+  /**
+   * Reads lines of `<id> <tenant> <workload> <bytes>` until its input ends, and answers each: `<id> none`, `<id> failed <why>`, or
+   * `<id> found <size> <sent>`, the lines of metadata, an empty line, the archive where it has no more than those bytes, and `<id> end`.
+   */
+  desk: script(`
+look() {
+  size="$("$b" stat -L -c %s /proc/self/fd/3)" || return 1
+  sent=0
+  [ "$size" -gt "$most" ] || sent="$size"
+  echo "$id found $size $sent"
+  "$b" sed -n /./p "$archive".????????????????.json 2>/dev/null
+  echo
+  [ "$sent" = 0 ] || "$b" cat <&3 || exit 1
+  echo "$id end"
+}
+while read -r id tenant workload most; do
+  archive="$root/$tenant/$workload.tar.gz"
+  if [ ! -d "$root" ]; then
+    echo "$id failed $root is not there"
+  elif size="$("$b" stat -c %s "$archive" 2>&1)"; then
+    look 3< "$archive" || echo "$id failed it cannot be opened"
+  else
+    case "$size" in
+      *"No such file or directory"*) echo "$id none" ;;
+      *) echo "$id failed" $size ;;
+    esac
+  fi
+done`),
+
   /** `<tenant> <workload>`; writes the archive's SHA-256. */
   digest: script(`exec "$b" sha256sum < "$root/$3/$4.tar.gz"`),
 

@@ -1,11 +1,14 @@
 import { createHash, randomBytes } from "node:crypto";
 import type { Writable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { type Clock, systemClock } from "../../crds/client/clock.ts";
 import type { Exec } from "../../crds/client/exec.ts";
 import { parseSnapshotList } from "../../crds/snapshots/parse-snapshot-list.ts";
 import { checkSnapshotKey, type SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
 import { parseSnapshotMetadata, type SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
 import { type StoreFolder, storeCommand } from "../../crds/snapshots/store-folder.ts";
 import { NO_ARCHIVE, storeScripts } from "../../crds/snapshots/store-scripts.ts";
+import type { ArchiveDesk, FoundArchive } from "./archive-desk.ts";
 import { ArchiveError } from "./archive-error.ts";
 import { createArchiveSource } from "./archive-source.ts";
 import { collectOutput } from "./collect-output.ts";
@@ -13,8 +16,12 @@ import { ExecFailure } from "./exec-failure.ts";
 import { fedScript } from "./fed-script.ts";
 import { feedCommand } from "./feed-command.ts";
 import { END, frames } from "./frames.ts";
+import { createHeldArchives } from "./held-archives.ts";
 
 const maxSilenceMs = 60_000;
+
+/** A desk that has not answered by then is not waited for. */
+const DESK_LIMIT_MS = 5000;
 
 /** What a save knows of its archive; the store adds the rest. */
 export type SnapshotDescription = Omit<SnapshotMetadata, "sha256" | "sizeBytes" | "tenantId" | "workloadRef">;
@@ -59,25 +66,50 @@ export interface ArchiveStore {
   delete(key: SnapshotKey, options: StoreCall & { sha256?: string | undefined }): Promise<boolean>;
   /** Deletes what saves left behind that were ended in the middle, more than a day ago. */
   tidy(options: StoreCall): Promise<void>;
+  /** Forgets what looks have brought along, and ends the desk. */
+  close(): void;
 }
 
 /** Keeps archives in a folder of a container, by commands run in it. */
 export function createArchiveStore(options: {
   exec: Exec;
   folder: StoreFolder;
-  /** @default Date.now */
-  now?: (() => number) | undefined;
+  /** Spares a look a command of its own, and the read of a small archive after it another. @default without */
+  desk?: ArchiveDesk | undefined;
+  clock?: Clock | undefined;
 }): ArchiveStore {
-  const { exec, folder } = options;
+  const { exec, folder, desk, clock = systemClock } = options;
+  const held = createHeldArchives<FoundArchive>({ clock });
 
   async function run(script: string, words: readonly string[], { signal, timeoutMs }: StoreCall): Promise<Answer> {
     const target = storeCommand(folder, { script, words, limitMs: timeoutMs });
     return await collectOutput(exec, { target, signal, timeoutMs });
   }
 
+  /** The desk's answer, or, where it has none, that of a command of its own: what the desk fails with is never taken for an answer. */
+  async function look(key: SnapshotKey, { signal, timeoutMs }: StoreCall): Promise<FoundArchive | undefined> {
+    const began = clock.now();
+    if (desk !== undefined) {
+      const limitMs = Math.min(DESK_LIMIT_MS, timeoutMs / 2);
+      try {
+        return await desk.look(key, { signal, timeoutMs: limitMs });
+      } catch {
+        // What it failed with, the command finds too, and has the words for.
+        signal.throwIfAborted();
+      }
+    }
+    const call = { signal, timeoutMs: timeoutMs - (clock.now() - began) };
+    const answer = await run(storeScripts.stat, [key.tenantId, key.workloadRef], call);
+    if (answer.exitCode === NO_ARCHIVE) return undefined;
+    const [size = "", ...lines] = answer.stdout.split("\n");
+    if (answer.exitCode !== 0 && lines.length === 0) throw failure("look at the archive", answer);
+    return { sizeBytes: Number(size), lines, archive: undefined };
+  }
+
   return {
     async write(key, archive, { describe, signal, timeoutMs }) {
       checkSnapshotKey(key);
+      held.take(key);
       const hash = createHash("sha256");
       let sizeBytes = 0;
       let metadata: SnapshotMetadata | undefined;
@@ -99,6 +131,11 @@ export function createArchiveStore(options: {
 
     async read(key, archive, { signal, timeoutMs }) {
       checkSnapshotKey(key);
+      const taken = held.take(key);
+      if (taken?.archive !== undefined) {
+        await pipeline([taken.archive], archive, { signal });
+        return parseLines(taken.lines);
+      }
       const words = [key.tenantId, key.workloadRef];
       const target = storeCommand(folder, { script: storeScripts.read, words, limitMs: timeoutMs });
       const source = createArchiveSource(archive);
@@ -118,18 +155,16 @@ export function createArchiveStore(options: {
 
     async stat(key, call) {
       checkSnapshotKey(key);
-      const words = [key.tenantId, key.workloadRef];
-      const answer = await run(storeScripts.stat, words, call);
-      if (answer.exitCode === NO_ARCHIVE) return undefined;
-      const [size = "", ...lines] = answer.stdout.split("\n");
-      const candidates = lines
-        .map(parseSnapshotMetadata)
-        .filter((found) => found !== undefined)
-        .filter(({ sizeBytes }) => sizeBytes === Number(size));
-      if (answer.exitCode !== 0 && lines.length === 0) throw failure("look at the archive", answer);
+      // What an earlier look has brought may be another archive.
+      held.take(key);
+      const found = await look(key, call);
+      if (found === undefined) return undefined;
+      if (found.archive !== undefined) held.hold(key, found);
+      const candidates = parseLines(found.lines).filter(({ sizeBytes }) => sizeBytes === found.sizeBytes);
       if (candidates.length === 1) return candidates[0];
-      const { stdout } = await run(storeScripts.digest, words, call);
-      const exact = candidates.find(({ sha256 }) => stdout.startsWith(sha256));
+      const answer = await run(storeScripts.digest, [key.tenantId, key.workloadRef], call);
+      if (answer.exitCode !== 0) throw failure("read the archive", answer);
+      const exact = candidates.find(({ sha256 }) => answer.stdout.startsWith(sha256));
       if (exact !== undefined) return exact;
       throw new ArchiveError("Corrupt", "the archive has changed: nothing that was recorded beside it fits it");
     },
@@ -145,6 +180,7 @@ export function createArchiveStore(options: {
 
     async delete(key, { sha256 = "", ...call }) {
       checkSnapshotKey(key);
+      held.take(key);
       const answer = await run(storeScripts.delete, [key.tenantId, key.workloadRef, sha256], call);
       if (answer.exitCode !== 0 && answer.exitCode !== NO_ARCHIVE) throw failure("delete the archive", answer);
       return answer.exitCode === 0;
@@ -154,7 +190,16 @@ export function createArchiveStore(options: {
       const answer = await run(storeScripts.tidy, [], call);
       if (answer.exitCode !== 0) throw failure("tidy the snapshots volume", answer);
     },
+
+    close() {
+      held.clear();
+      desk?.close();
+    },
   };
+}
+
+function parseLines(lines: readonly string[]): SnapshotMetadata[] {
+  return lines.map(parseSnapshotMetadata).filter((found) => found !== undefined);
 }
 
 interface Answer {

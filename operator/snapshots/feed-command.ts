@@ -11,9 +11,13 @@ export interface FeedCommandOptions {
   readonly input: AsyncIterable<Uint8Array>;
   readonly signal: AbortSignal;
   readonly timeoutMs: number;
+  /** Called with what was written so far, its last 16 KiB, whenever that grows. */
+  readonly onOutput?: ((output: string) => void) | undefined;
 }
 
 const verdictLine = /^verdict (\d+)$/m;
+/** What a script says on its way, which is in no message. */
+const answerLines = /^answer .*$/gm;
 const maxOutputBytes = 16 * 1024;
 
 /**
@@ -26,7 +30,7 @@ const maxOutputBytes = 16 * 1024;
  * @throws what the input fails with, and as `Exec` does
  */
 export async function feedCommand(options: FeedCommandOptions): Promise<void> {
-  const { exec, target, what, input, signal, timeoutMs } = options;
+  const { exec, target, what, input, signal, timeoutMs, onOutput } = options;
   const stop = new AbortController();
   let output = "";
   let verdict: number | undefined;
@@ -36,6 +40,7 @@ export async function feedCommand(options: FeedCommandOptions): Promise<void> {
     write(chunk: Buffer, _encoding, callback) {
       // What a script writes is short; of one that does not stop, the end is what counts.
       output = (output + chunk.toString("utf8")).slice(-maxOutputBytes);
+      onOutput?.(output);
       const found = verdictLine.exec(output)?.[1];
       if (found !== undefined) {
         verdict = Number(found);
@@ -63,6 +68,6 @@ export async function feedCommand(options: FeedCommandOptions): Promise<void> {
     if (verdict === undefined) throw error;
   }
   if (verdict === 0) return;
-  const said = output.replace(verdictLine, "").trim() || `exit code ${verdict}`;
+  const said = output.replace(verdictLine, "").replace(answerLines, "").trim() || `exit code ${verdict}`;
   throw new ExecFailure(`Cannot ${what}: ${said}`, { exitCode: verdict });
 }

@@ -8,13 +8,20 @@ import { createArchiveCheck } from "./archive-check.ts";
 import { ArchiveError } from "./archive-error.ts";
 import type { ArchiveLimits } from "./archive-limits.ts";
 import type { ArchiveStore } from "./archive-store.ts";
-import { fedScript } from "./fed-script.ts";
 import { feedCommand } from "./feed-command.ts";
 import { END, frames } from "./frames.ts";
-import { type OverlayPod, overlayCommand } from "./overlay-pod.ts";
+import type { OverlayPod } from "./overlay-pod.ts";
 import { overlayRoots } from "./overlay-roots.ts";
-import { RESTORE_GATE, TOOLS_IMAGE_BUSYBOX } from "./pod-tools.ts";
+import {
+  RESTORE_ASK,
+  RESTORE_BEGIN,
+  RESTORE_END,
+  RESTORE_SHELL,
+  RESTORE_TAR,
+  restoreCommand,
+} from "./restore-command.ts";
 import { createRestorePlan } from "./restore-plan.ts";
+import type { StandingCommand } from "./restore-standby.ts";
 
 export interface RestoreOverlayOptions {
   readonly exec: Exec;
@@ -26,29 +33,12 @@ export interface RestoreOverlayOptions {
   readonly limits: ArchiveLimits;
   /** Whether the init container waits: it then lets the workload start when all is restored, and never else. */
   readonly opensGate: boolean;
+  /** Tried first: the pod's command that waits already. @default one is started */
+  readonly standing?: ((signal: AbortSignal) => Promise<StandingCommand | undefined>) | undefined;
   readonly signal: AbortSignal;
   /** Milliseconds for the whole of it. */
   readonly timeoutMs: number;
 }
-
-const script = fedScript(`b="$1"; cd "$2" || exit 1; gate="$3"; shift 3; umask 0
-restore() {
-  for folder; do
-    "$b" find "./$folder" -mindepth 1 -type d -exec "$b" chmod u+rwx {} + || return 1
-    "$b" find "./$folder" -mindepth 1 -maxdepth 1 -exec "$b" rm -rf {} + || return 1
-  done
-  receive | "$b" tar x -o -f - || return 1
-  receive | "$b" tar x -o -f - || return 1
-  export b
-  receive | "$b" sh || return 1
-  read -r verdict || return 1
-  [ "$verdict" = restored ] || return 1
-  [ -n "$gate" ] || return 0
-  tries=0
-  until [ -p "$gate" ] || [ $tries = 200 ]; do tries=$((tries + 1)); "$b" usleep 50000; done
-  [ -p "$gate" ] && echo restored > "$gate"
-}
-restore "$@"`);
 
 /**
  * Restores an archive into the overlay directories of a pod: what was in them goes, what is in the archive comes.
@@ -62,7 +52,7 @@ restore "$@"`);
  * @throws as `Exec` does
  */
 export async function restoreOverlay(options: RestoreOverlayOptions): Promise<SnapshotMetadata | undefined> {
-  const { exec, store, key, pod, overlayDirs, limits, opensGate, timeoutMs } = options;
+  const { exec, store, key, pod, overlayDirs, limits, opensGate, standing, timeoutMs } = options;
   const roots = overlayRoots(overlayDirs);
   const stop = new AbortController();
   const signal = AbortSignal.any([options.signal, stop.signal]);
@@ -85,24 +75,27 @@ export async function restoreOverlay(options: RestoreOverlayOptions): Promise<Sn
   let metadata: SnapshotMetadata | undefined;
 
   async function* input(): AsyncGenerator<Uint8Array> {
+    yield RESTORE_BEGIN;
+    yield RESTORE_TAR;
     yield* frames(archive);
     const recorded = await read;
     const sum = hash.digest("hex");
     metadata = recorded.find(({ sha256 }) => sha256 === sum);
     if (metadata === undefined) throw new ArchiveError("Corrupt", "its SHA-256 is not the one that was recorded");
     yield END;
-    yield* frames(plan.directoryTimes());
-    yield END;
-    yield* frames(plan.modeCommands());
-    yield END;
-    yield Buffer.from("restored\n");
+    if (plan.hasDirectories()) yield* part(RESTORE_TAR, plan.directoryTimes());
+    if (plan.hasModes()) yield* part(RESTORE_SHELL, plan.modeCommands());
+    yield RESTORE_END;
   }
 
-  // The init container may not have brought its copy yet.
-  const where = opensGate ? { busybox: TOOLS_IMAGE_BUSYBOX, ...pod } : pod;
-  const target = overlayCommand(where, script, [opensGate ? RESTORE_GATE : "", ...roots]);
   try {
-    await feedCommand({ exec, target, what: "restore the files", input: input(), signal, timeoutMs });
+    const command = await standing?.(signal);
+    if (command === undefined) {
+      const target = restoreCommand(pod, { roots, opensGate });
+      await feedCommand({ exec, target, what: "restore the files", input: asked(input()), signal, timeoutMs });
+    } else {
+      await command.feed({ input: input(), signal, timeoutMs });
+    }
     return metadata;
   } catch (error) {
     stop.abort(error);
@@ -114,6 +107,17 @@ export async function restoreOverlay(options: RestoreOverlayOptions): Promise<Sn
     if (first instanceof NoArchive) return undefined;
     throw corrupt(first);
   }
+}
+
+async function* asked(input: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  yield RESTORE_ASK;
+  yield* input;
+}
+
+async function* part(kind: Buffer, content: Iterable<Buffer>): AsyncGenerator<Uint8Array> {
+  yield kind;
+  yield* frames(content);
+  yield END;
 }
 
 class NoArchive extends Error {

@@ -7,8 +7,11 @@ import { writeTarHeader } from "./write-tar-header.ts";
 export interface RestorePlan {
   /** Changes an entry so that a user without rights can unpack it and what comes after it; undefined leaves it out. */
   rewrite(entry: TarEntry): TarEntry | undefined;
+  hasDirectories(): boolean;
   /** A tar archive that gives the directories, which are there by then, their times. */
   directoryTimes(): Generator<Buffer>;
+  /** Whether there is a mode that unpacking does not set. */
+  hasModes(): boolean;
   /** Lines for a shell whose `$b` is busybox, that set the modes which unpacking does not. */
   modeCommands(): Generator<Buffer>;
 }
@@ -50,6 +53,7 @@ export function createRestorePlan(options: { roots: readonly string[]; maxRememb
       remembered.push({ path, mode, mtime, isDirectory });
       return isDirectory ? { ...entry, mode: writable(mode) } : entry;
     },
+    hasDirectories: () => remembered.some(({ isDirectory }) => isDirectory),
     *directoryTimes() {
       for (const { path, mode, mtime, isDirectory } of remembered.toReversed()) {
         if (!isDirectory) continue;
@@ -66,11 +70,13 @@ export function createRestorePlan(options: { roots: readonly string[]; maxRememb
       }
       yield Buffer.alloc(2 * BLOCK);
     },
+    hasModes: () => remembered.some((entry) => !isSetByUnpacking(entry)),
     *modeCommands() {
       let line = "";
       let lineMode = -1;
-      for (const { path, mode, isDirectory } of remembered.toReversed()) {
-        if (isDirectory && (mode & 0o7700) === 0o700) continue;
+      for (const entry of remembered.toReversed()) {
+        if (isSetByUnpacking(entry)) continue;
+        const { path, mode } = entry;
         const word = ` './${path.replaceAll("'", "'\\''")}'`;
         if (mode !== lineMode || line.length + word.length > maxCommandBytes) {
           if (line !== "") yield Buffer.from(`${line} || exit 1\n`, "latin1");
@@ -82,6 +88,10 @@ export function createRestorePlan(options: { roots: readonly string[]; maxRememb
       if (line !== "") yield Buffer.from(`${line} || exit 1\n`, "latin1");
     },
   };
+}
+
+function isSetByUnpacking({ mode, isDirectory }: Remembered): boolean {
+  return isDirectory && (mode & 0o7700) === 0o700;
 }
 
 function writable(mode: number): number {

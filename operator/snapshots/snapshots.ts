@@ -1,14 +1,19 @@
 import type { Exec } from "../../crds/client/exec.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
+import type { Log } from "../../crds/log.ts";
 import type { SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
 import { SNAPSHOTS_CONTAINER, SNAPSHOTS_NAME } from "../../crds/snapshots/snapshots-names.ts";
 import { WORKLOAD_CONTAINER } from "../../crds/workload-container.ts";
+import { createArchiveDesk } from "./archive-desk.ts";
 import { archiveLimits } from "./archive-limits.ts";
 import { createArchiveStore } from "./archive-store.ts";
+import { overlayRoots } from "./overlay-roots.ts";
 import { podFiles } from "./pod-files.ts";
 import { TOOLS_CONTAINER } from "./pod-tools.ts";
+import { restoreCommand } from "./restore-command.ts";
 import { restoreOverlay } from "./restore-overlay.ts";
+import { createRestoreStandby } from "./restore-standby.ts";
 import { saveOverlay } from "./save-overlay.ts";
 
 // For what only looks at the volume or changes a name on it.
@@ -39,18 +44,33 @@ export interface Snapshots {
     pod: Pod,
     options: { into: "running" | "waiting"; signal: AbortSignal },
   ): Promise<SnapshotMetadata | undefined>;
+  /** Has a restore into a running pod wait there for its beginning; it changes nothing until then. */
+  prepare(pod: Pod): void;
+  /** Takes that back. */
+  dismiss(pod: Pod): void;
   list(signal: AbortSignal): Promise<SnapshotMetadata[]>;
   /** Deletes the archive where it is that one. */
   delete(snapshot: SnapshotMetadata, signal: AbortSignal): Promise<boolean>;
   /** Deletes what saves left behind that were ended in the middle. */
   tidy(signal: AbortSignal): Promise<void>;
+  /** Ends what stays in the helper pod between calls, which goes; later calls start anew. */
+  leaveHelper(): void;
+  /** Ends all that stays in pods between calls, and forgets what it said: another operator may change the volume from now on. */
+  close(): void;
 }
 
 /** Archives on the snapshots volume, through the helper pod. */
-export function createSnapshots(options: { exec: Exec; namespace: string; timeoutMs: number }): Snapshots {
-  const { exec, namespace, timeoutMs } = options;
+export function createSnapshots(options: {
+  exec: Exec;
+  namespace: string;
+  timeoutMs: number;
+  log?: Log | undefined;
+}): Snapshots {
+  const { exec, namespace, timeoutMs, log } = options;
   const folder = { namespace, pod: SNAPSHOTS_NAME, container: SNAPSHOTS_CONTAINER };
-  const store = createArchiveStore({ exec, folder });
+  const desk = createArchiveDesk({ exec, folder, log });
+  const store = createArchiveStore({ exec, folder, desk });
+  const standby = createRestoreStandby({ exec, timeoutMs });
 
   function overlay(pod: Pod, container: string) {
     const { overlayDirs, diskGb } = podFiles(pod);
@@ -81,11 +101,27 @@ export function createSnapshots(options: { exec: Exec; namespace: string; timeou
       return restoreOverlay({
         ...overlay(pod, opensGate ? TOOLS_CONTAINER : WORKLOAD_CONTAINER),
         ...{ store, key, opensGate, signal },
+        standing: opensGate ? undefined : (given) => standby.take(idOf(pod), given),
       });
     },
+    prepare(pod) {
+      const { overlayDirs, pod: target } = overlay(pod, WORKLOAD_CONTAINER);
+      if (overlayDirs.length === 0) return;
+      standby.prepare(idOf(pod), restoreCommand(target, { roots: overlayRoots(overlayDirs), opensGate: false }));
+    },
+    dismiss: (pod) => standby.dismiss(idOf(pod)),
     list: (signal) => store.list({ signal, timeoutMs: LIST_LIMIT_MS }),
     delete: ({ tenantId, workloadRef, sha256 }, signal) =>
       store.delete({ tenantId, workloadRef }, { sha256, signal, timeoutMs: LIST_LIMIT_MS }),
     tidy: (signal) => store.tidy({ signal, timeoutMs: LIST_LIMIT_MS }),
+    leaveHelper: store.close,
+    close() {
+      store.close();
+      standby.close();
+    },
   };
+}
+
+function idOf({ metadata: { uid = "" } }: Pod): string {
+  return uid;
 }

@@ -84,6 +84,10 @@ export function createMemorySnapshots(options: {
     async tidy() {
       await needHelper();
     },
+    prepare: () => undefined,
+    dismiss: () => undefined,
+    leaveHelper: () => undefined,
+    close: () => undefined,
   };
 }
 

@@ -2,27 +2,16 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
-import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { type RawEntry, rawEntry, rawTar, tarEnd } from "../../unit/snapshots/raw-tar.ts";
-import { archiveOf, createFaults, type Faults } from "./faults.ts";
-import { type Lifecycle, startLifecycle } from "./lifecycle.ts";
+import { archiveOf } from "./faults.ts";
+import { coldAndWarm, lifeSuite } from "./life-suite.ts";
+import type { Lifecycle } from "./lifecycle.ts";
 
-const test = suite<{ life: Lifecycle; faults: Faults }>("an archive that must not be restored");
+const test = lifeSuite("an archive that must not be restored", { name: "archives", prepare: coldAndWarm });
 
 const content = Buffer.from("content");
 const GiB = 1024 ** 3;
-
-test.before(async (context) => {
-  context.life = await startLifecycle(`e2e-archives-${process.pid}`);
-  context.faults = createFaults(context.life);
-  await context.life.startOperator();
-  const resources = { vcpus: 1, memoryMb: 64, diskGb: 1 };
-  await context.life.createWorkload("cold", { resources });
-  await context.life.createWorkload("warm", { resources });
-  await context.life.createPool("warm", "warm", 2);
-});
-test.after(({ life }) => life.down());
 
 /** Changes the archive on the volume, with nothing recorded anew beside it. */
 const changed: [string, (good: Buffer) => Buffer, RegExp][] = [

@@ -1,21 +1,10 @@
 // @limit 400
-import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { archiveOf, createFaults, type Faults } from "./faults.ts";
-import { type Lifecycle, startLifecycle } from "./lifecycle.ts";
+import { archiveOf } from "./faults.ts";
+import { coldAndWarm, lifeSuite } from "./life-suite.ts";
 import { digestOfMany, fillClaim, isActive, keepMany } from "./many-bytes.ts";
 
-const test = suite<{ life: Lifecycle; faults: Faults }>("a crash in the middle of a save or a restore");
-
-test.before(async (context) => {
-  context.life = await startLifecycle(`e2e-crashes-${process.pid}`);
-  context.faults = createFaults(context.life);
-  await context.life.startOperator();
-  await context.life.createWorkload("cold");
-  await context.life.createWorkload("warm");
-  await context.life.createPool("warm", "warm", 2);
-});
-test.after(({ life }) => life.down());
+const test = lifeSuite("a crash in the middle of a save or a restore", { name: "crashes", prepare: coldAndWarm });
 
 test("the helper pod is killed during a save: it comes back, and the release ends well", async ({ life, faults }) => {
   const [claim, digest] = await fillClaim(life, "save-helper", "warm");

@@ -1,21 +1,14 @@
 // @limit 400
-import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { archiveOf, createFaults, type Faults } from "./faults.ts";
-import { type Lifecycle, startLifecycle } from "./lifecycle.ts";
+import { archiveOf } from "./faults.ts";
+import { lifeSuite } from "./life-suite.ts";
 import { digestOfMany, fillClaim, isActive } from "./many-bytes.ts";
 
-const test = suite<{ life: Lifecycle; faults: Faults }>("a helper pod that hangs");
-
-test.before(async (context) => {
-  context.life = await startLifecycle(`e2e-slow-${process.pid}`);
-  context.faults = createFaults(context.life);
-  await context.life.startOperator();
-  await context.life.createWorkload("keeps");
-});
-test.after(async ({ life, faults }) => {
-  await faults.thawHelper();
-  await life.down();
+const test = lifeSuite("a helper pod that hangs", {
+  name: "slow",
+  async prepare(life) {
+    await life.createWorkload("keeps");
+  },
 });
 
 test("a save that hangs fails in the end, keeps the pod, and ends well when it can go on", async ({ life, faults }) => {

@@ -1,23 +1,13 @@
 // @limit 400
-import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { archiveOf, createFaults, type Faults } from "./faults.ts";
-import { type Lifecycle, startLifecycle } from "./lifecycle.ts";
+import { archiveOf } from "./faults.ts";
+import { coldAndWarm, lifeSuite } from "./life-suite.ts";
 import { digestOfMany, fillClaim, isActive, keepMany } from "./many-bytes.ts";
 
-const test = suite<{ life: Lifecycle; faults: Faults }>(
-  "an operator that is suspended, and goes on when another leads",
-);
-
-test.before(async (context) => {
-  context.life = await startLifecycle(`e2e-suspended-${process.pid}`);
-  context.faults = createFaults(context.life);
-  await context.life.startOperator();
-  await context.life.createWorkload("cold");
-  await context.life.createWorkload("warm");
-  await context.life.createPool("warm", "warm", 2);
+const test = lifeSuite("an operator that is suspended, and goes on when another leads", {
+  name: "suspended",
+  prepare: coldAndWarm,
 });
-test.after(({ life }) => life.down());
 
 test("an operator that was suspended during a save never replaces what came after it", async ({ life, faults }) => {
   await life.killOperator();

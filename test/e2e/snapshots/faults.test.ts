@@ -1,23 +1,21 @@
 // @limit 400
 import { chmodSync, chownSync, readdirSync, renameSync, rmSync, statfsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { claims } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
-import { archiveOf, createFaults, type Faults } from "./faults.ts";
-import { type Lifecycle, NAMESPACE, startLifecycle } from "./lifecycle.ts";
+import { archiveOf, type Faults } from "./faults.ts";
+import { lifeSuite } from "./life-suite.ts";
+import { type Lifecycle, NAMESPACE } from "./lifecycle.ts";
 
-const test = suite<{ life: Lifecycle; faults: Faults }>("a snapshots volume that fails");
-
-test.before(async (context) => {
-  context.life = await startLifecycle(`e2e-faults-${process.pid}`, { volumeMiB: 128 });
-  context.faults = createFaults(context.life);
-  await context.life.startOperator();
-  await context.life.createWorkload("warm");
-  await context.life.createPool("warm", "warm", 2);
+const test = lifeSuite("a snapshots volume that fails", {
+  name: "faults",
+  volumeMiB: 128,
+  async prepare(life) {
+    await life.createWorkload("warm");
+    await life.createPool("warm", "warm", 2);
+  },
 });
-test.after(({ life }) => life.down());
 
 interface Fault {
   readonly what: string;
@@ -99,6 +97,23 @@ test("a person gives up files that cannot be saved, and the archive of before st
   chmodSync(join(life.volumeFolder, "given-up"), 0o700);
   const next = await life.claim("given-up", "warm", true);
   assert.is(await life.kept(next), "old\n");
+  await life.release(next);
+});
+
+test("a file that its own user may not read: the release says which, and saves it when it can be read", async (context) => {
+  const { life } = context;
+  await life.keep("locks", "warm", "old");
+  const claim = await life.claim("locks", "warm", true);
+  await life.run(claim.status?.instanceId, "echo new > /data/file; echo mine > /data/locked; $b chmod 0 /data/locked");
+  const before = archiveOf(life, claim);
+  await life.deleteClaim(claim);
+  const failed = await life.untilClaim(claim, "to fail", (status) => status?.phase === "ReleaseFailed");
+  assert.match(failed.status?.message ?? "", /data\/locked.*Permission denied/);
+  assert.equal(archiveOf(life, claim), before);
+  await life.run(claim.status?.instanceId, "$b chmod 600 /data/locked");
+  await life.untilGone(claim);
+  const next = await life.claim("locks", "warm", true);
+  assert.is(await life.run(next.status?.instanceId, "$b cat /data/file /data/locked"), "new\nmine\n");
   await life.release(next);
 });
 

@@ -62,8 +62,11 @@ export function createFaults(life: Lifecycle): Faults {
       frozen = id;
     },
     async thawHelper() {
-      if (frozen !== undefined) await ctr("tasks", "resume", frozen);
+      const id = frozen;
       frozen = undefined;
+      if (id === undefined) return;
+      const running = await ctr("tasks", "list", "--quiet");
+      if (running.split("\n").includes(id)) await ctr("tasks", "resume", id);
     },
     async killHelper() {
       const path = `/api/v1/namespaces/${NAMESPACE}/pods/${SNAPSHOTS_NAME}`;

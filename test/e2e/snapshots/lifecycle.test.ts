@@ -1,18 +1,12 @@
 // @limit 400
-import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { archiveOf } from "./faults.ts";
-import { idleProgram, type Lifecycle, startLifecycle } from "./lifecycle.ts";
+import { lifeSuite } from "./life-suite.ts";
+import { idleProgram } from "./lifecycle.ts";
 
 const digestOfData = "$b sha256sum /data/*";
 
-const test = suite<{ life: Lifecycle }>("files over a release and the next claim");
-
-test.before(async (context) => {
-  context.life = await startLifecycle(`e2e-lifecycle-${process.pid}`);
-  await context.life.startOperator();
-});
-test.after(({ life }) => life.down());
+const test = lifeSuite("files over a release and the next claim", { name: "lifecycle" });
 
 test("files come back into a cold pod before its program starts", async ({ life }) => {
   await life.createWorkload("lists", {

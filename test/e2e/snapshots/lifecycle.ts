@@ -17,7 +17,6 @@ import { SNAPSHOTS_CONTAINER, SNAPSHOTS_NAME } from "../../../crds/snapshots/sna
 import type { Workload, WorkloadSpec } from "../../../crds/workload.ts";
 import { WORKLOAD_CONTAINER } from "../../../crds/workload-container.ts";
 import { type ArchiveStore, createArchiveStore } from "../../../operator/snapshots/archive-store.ts";
-import { renderHostVolume } from "../../../operator/snapshots/host-volume.ts";
 import { readClusterState } from "../../../scripts/cluster/cluster-state.ts";
 import { downLocalCluster } from "../../../scripts/cluster/down-local-cluster.ts";
 import { clusterFolder } from "../../../scripts/cluster/folders.ts";
@@ -27,6 +26,7 @@ import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { type LocalCluster, upLocalCluster } from "../../../scripts/cluster/up-local-cluster.ts";
 import { bundleOperator } from "../../../scripts/start/bundle-operator.ts";
 import { installKinds } from "../../../scripts/start/install-kinds.ts";
+import { makeSnapshotsVolume } from "../../../scripts/start/snapshots-volume.ts";
 
 export const NAMESPACE = "tenancy";
 const root = join(import.meta.dirname, "..", "..", "..");
@@ -117,8 +117,7 @@ async function prepareLifecycle(cluster: LocalCluster, { volumeMiB }: LifecycleO
   const transport = createTransport({ config, role: "test" });
   const client = createClusterClient({ transport });
   const exec = createExec({ config });
-  const volumePath = join(cluster.volumesFolder, "snapshots");
-  const volumeFolder = inNode(volumePath);
+  const volumeFolder = inNode(join(cluster.volumesFolder, "snapshots"));
   const folder = { namespace: NAMESPACE, pod: SNAPSHOTS_NAME, container: SNAPSHOTS_CONTAINER };
   const store = createArchiveStore({ exec, folder });
   const bundle = await bundleOperator(root);
@@ -128,12 +127,12 @@ async function prepareLifecycle(cluster: LocalCluster, { volumeMiB }: LifecycleO
     // In the mount namespace of the cluster, with whose last process it goes.
     const mount = ["mount", "-t", "tmpfs", "-o", `size=${volumeMiB}m`, "tmpfs", cluster.volumesFolder];
     await runCommand("nsenter", [`--mount=/proc/${nodePid}/ns/mnt`, "--", ...mount]);
+    mkdirSync(volumeFolder, { mode: 0o700 });
+    chownSync(volumeFolder, 65532, 65532);
   }
-  mkdirSync(volumeFolder, { recursive: true, mode: 0o700 });
-  chownSync(volumeFolder, 65532, 65532);
-  await installKinds({ client, namespace: NAMESPACE, signal: AbortSignal.timeout(LIMIT_MS) });
-  const volume = renderHostVolume({ namespace: NAMESPACE, size: "10Gi", path: volumePath });
-  await client.request({ method: "POST", path: "/api/v1/persistentvolumes", body: JSON.stringify(volume) });
+  const signal = AbortSignal.timeout(LIMIT_MS);
+  await installKinds({ client, namespace: NAMESPACE, signal });
+  await makeSnapshotsVolume({ client, namespace: NAMESPACE, folder: cluster.volumesFolder, size: "10Gi", signal });
 
   async function until<T>(what: string, look: () => Promise<T | undefined>): Promise<T> {
     let found: T | undefined;

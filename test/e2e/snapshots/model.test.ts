@@ -1,24 +1,15 @@
 // @limit 400
 import fc from "fast-check";
-import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { createFaults, type Faults } from "./faults.ts";
-import { type Lifecycle, startLifecycle } from "./lifecycle.ts";
+import { coldAndWarm, lifeSuite } from "./life-suite.ts";
 import { type Expected, modelCommands } from "./model.ts";
 
 const TIME_LIMIT_MS = 130_000;
 
-const test = suite<{ life: Lifecycle; faults: Faults }>("files over claims, releases and crashes, on real containers");
-
-test.before(async (context) => {
-  context.life = await startLifecycle(`e2e-model-${process.pid}`);
-  context.faults = createFaults(context.life);
-  await context.life.startOperator();
-  await context.life.createWorkload("cold");
-  await context.life.createWorkload("warm");
-  await context.life.createPool("warm", "warm", 2);
+const test = lifeSuite("files over claims, releases and crashes, on real containers", {
+  name: "model",
+  prepare: coldAndWarm,
 });
-test.after(({ life }) => life.down());
 
 test("a tenant sees its last saved files or an explicit error, in any order of events", async ({ life, faults }) => {
   let sequences = 0;

@@ -1,4 +1,3 @@
-import { chownSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { Writable } from "node:stream";
 import { namespaces, persistentVolumeClaims, pods } from "../../../crds/client/built-in-resources.ts";
@@ -12,7 +11,6 @@ import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata
 import { SNAPSHOTS_CONTAINER, SNAPSHOTS_NAME } from "../../../crds/snapshots/snapshots-names.ts";
 import { archiveLimits } from "../../../operator/snapshots/archive-limits.ts";
 import { type ArchiveStore, createArchiveStore } from "../../../operator/snapshots/archive-store.ts";
-import { renderHostVolume } from "../../../operator/snapshots/host-volume.ts";
 import type { OverlayPod } from "../../../operator/snapshots/overlay-pod.ts";
 import { podTools, TOOLS_CONTAINER } from "../../../operator/snapshots/pod-tools.ts";
 import { restoreOverlay } from "../../../operator/snapshots/restore-overlay.ts";
@@ -23,6 +21,7 @@ import { downLocalCluster } from "../../../scripts/cluster/down-local-cluster.ts
 import { BUSYBOX_IMAGE } from "../../../scripts/cluster/images/local-images.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { type LocalCluster, upLocalCluster } from "../../../scripts/cluster/up-local-cluster.ts";
+import { makeSnapshotsVolume } from "../../../scripts/start/snapshots-volume.ts";
 
 export const namespace = "snapshots-test";
 export const overlayDirs = ["/data", "/home/somebody"];
@@ -58,7 +57,7 @@ export async function startStage(name: string): Promise<Stage> {
   const transport = createTransport({ config, role: "test" });
   const client = createClusterClient({ transport });
   const exec = createExec({ config });
-  const volumeFolder = join(cluster.volumesFolder, "snapshots");
+  const volumeFolder = join(cluster.volumesFolder, `snapshots-${namespace}`);
   const signal = new AbortController().signal;
   const store = createArchiveStore({
     exec,
@@ -83,12 +82,8 @@ export async function startStage(name: string): Promise<Stage> {
 
   const at = (pod: string, container = "workload"): OverlayPod => ({ namespace, pod, container });
 
-  mkdirSync(volumeFolder, { recursive: true, mode: 0o700 });
-  chownSync(volumeFolder, 65532, 65532);
   await client.create(namespaces, { metadata: { name: namespace } });
-  const volume = renderHostVolume({ namespace, size: "20Gi", path: volumeFolder });
-  const body = JSON.stringify(volume);
-  await client.request({ method: "POST", path: "/api/v1/persistentvolumes", body });
+  await makeSnapshotsVolume({ client, namespace, folder: cluster.volumesFolder, size: "20Gi", signal });
   await client.create(persistentVolumeClaims, renderSnapshotsClaim({ namespace, size: "20Gi", storageClass: "" }));
   await client.create(pods, renderSnapshotsPod({ namespace, image: BUSYBOX_IMAGE }));
   await untilRunning(SNAPSHOTS_NAME, SNAPSHOTS_CONTAINER);

@@ -1,0 +1,129 @@
+import { randomBytes } from "node:crypto";
+import { Readable } from "node:stream";
+import { type Clock, systemClock } from "../../crds/client/clock.ts";
+import { createDeferred, type Deferred } from "../../crds/client/deferred.ts";
+import type { Exec } from "../../crds/client/exec.ts";
+import type { Log } from "../../crds/log.ts";
+import { checkSnapshotKey, type SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
+import { type StoreFolder, storeCommand } from "../../crds/snapshots/store-folder.ts";
+import { storeScripts } from "../../crds/snapshots/store-scripts.ts";
+import { createDeskReader, type DeskAnswer } from "./desk-reader.ts";
+
+/** What stands in the archive's place. */
+export interface FoundArchive {
+  readonly sizeBytes: number;
+  /** What is recorded beside it, a JSON object each. */
+  readonly lines: readonly string[];
+  /** The archive itself, where it is small. */
+  readonly archive: Buffer | undefined;
+}
+
+/**
+ * Looks at archives through one command that stays in the helper pod and answers question after question, since starting a command there
+ * takes longer than the look. It is started at the first question, and ended when nobody has asked for a while.
+ */
+export interface ArchiveDesk {
+  /**
+   * Undefined when there is no archive, which only the volume itself can have said.
+   *
+   * @throws Error when there is no answer: a command of its own can still find out
+   */
+  look(key: SnapshotKey, options: { signal: AbortSignal; timeoutMs: number }): Promise<FoundArchive | undefined>;
+  /** Ends the command; the next look starts another. */
+  close(): void;
+}
+
+/** An archive of more bytes is read by a command of its own, which streams. */
+const SMALL_BYTES = 2 * 1024 * 1024;
+/** A command that stays costs the helper pod less than a megabyte, and the first claim after it a tenth of a second. */
+const IDLE_MS = 15 * 60_000;
+/** Whatever a shell gathers over days goes with it. */
+const LONGEST_MS = 24 * 3_600_000;
+
+interface Session {
+  readonly questions: Readable;
+  readonly waiting: Map<string, Deferred<DeskAnswer>>;
+  readonly stop: AbortController;
+}
+
+/** Makes a desk for the archives in a folder of a container. */
+export function createArchiveDesk(options: {
+  exec: Exec;
+  folder: StoreFolder;
+  clock?: Clock | undefined;
+  log?: Log | undefined;
+}): ArchiveDesk {
+  const { exec, folder, clock = systemClock, log } = options;
+  let session: Session | undefined;
+  let cancelIdle = (): void => undefined;
+
+  function open(): Session {
+    const questions = new Readable({
+      read() {
+        // Questions come when they are asked.
+      },
+    });
+    const opened: Session = { questions, waiting: new Map(), stop: new AbortController() };
+    const stdout = createDeskReader({
+      mostBytes: SMALL_BYTES,
+      onAnswer: (answer) => opened.waiting.get(answer.id)?.resolve(answer),
+    });
+    const target = storeCommand(folder, { script: storeScripts.desk, words: [], limitMs: LONGEST_MS });
+    const { signal } = opened.stop;
+    exec({ ...target, stdin: questions, stdout, signal, timeoutMs: LONGEST_MS }).then(
+      ({ exitCode, stderr }) => end(opened, new Error(`it ended with ${exitCode}: ${stderr}`)),
+      (error: unknown) => end(opened, error),
+    );
+    return opened;
+  }
+
+  function end(ended: Session, cause: unknown): void {
+    if (session === ended) session = undefined;
+    if (ended.waiting.size > 0) log?.info({ error: cause }, "the helper pod's desk has ended");
+    for (const { reject } of ended.waiting.values()) reject(new Error("Cannot ask the helper pod's desk", { cause }));
+  }
+
+  /** One that is asked no longer answers nobody else either. */
+  function abandon(given: Session, why: string): void {
+    if (session === given) session = undefined;
+    given.stop.abort(new Error(why));
+  }
+
+  function close(): void {
+    cancelIdle();
+    if (session !== undefined) abandon(session, "the desk is closed");
+  }
+
+  return {
+    async look(key, { signal, timeoutMs }) {
+      checkSnapshotKey(key);
+      signal.throwIfAborted();
+      cancelIdle();
+      session ??= open();
+      const asked = session;
+      const id = randomBytes(6).toString("hex");
+      const question: Deferred<DeskAnswer> = createDeferred();
+      asked.waiting.set(id, question);
+      const abort = (): void => question.reject(signal.reason);
+      signal.addEventListener("abort", abort, { once: true });
+      const cancelLimit = clock.after(timeoutMs, () => abandon(asked, `no answer within ${timeoutMs} ms`));
+      asked.questions.push(`${id} ${key.tenantId} ${key.workloadRef} ${SMALL_BYTES}\n`);
+      try {
+        const answer = await question.promise;
+        if (answer.kind === "failed") throw new Error(`Cannot look at the archive: ${answer.why}`);
+        if (answer.kind === "none") return undefined;
+        const { sizeBytes, lines, archive } = answer;
+        return { sizeBytes, lines, archive };
+      } finally {
+        cancelLimit();
+        signal.removeEventListener("abort", abort);
+        asked.waiting.delete(id);
+        if (session === asked && asked.waiting.size === 0) {
+          cancelIdle();
+          cancelIdle = clock.after(IDLE_MS, close);
+        }
+      }
+    },
+    close,
+  };
+}

@@ -1,0 +1,69 @@
+import type { ExecTarget } from "../../crds/client/exec-target.ts";
+import { fedScript } from "./fed-script.ts";
+import { type OverlayPod, overlayCommand } from "./overlay-pod.ts";
+import { RESTORE_GATE, TOOLS_IMAGE_BUSYBOX } from "./pod-tools.ts";
+
+/** Asks the command whether it is there; it answers with `RESTORE_ANSWER`, and has changed nothing by then. */
+export const RESTORE_ASK = Buffer.from("ask\n");
+export const RESTORE_ANSWER = "answer there";
+
+/** Begins the restore: the directories are emptied. */
+export const RESTORE_BEGIN = Buffer.from("begin\n");
+
+/** Before a tar archive to unpack, and before lines for a shell whose `$b` is busybox; frames follow. */
+export const RESTORE_TAR = Buffer.from("tar\n");
+export const RESTORE_SHELL = Buffer.from("shell\n");
+
+/** Says that it was all, and right. */
+export const RESTORE_END = Buffer.from("restored\n");
+
+// Each program costs some milliseconds, and a fresh pod has nothing to be deleted; a folder that cannot be read is not taken for empty.
+const script = fedScript(`b="$1"; cd "$2" || exit 1; gate="$3"; shift 3; umask 0; export b
+is_empty() {
+  [ -r "$1" ] && [ -x "$1" ] || return 1
+  for entry in "$1"/* "$1"/.[!.]* "$1"/..?*; do
+    if [ -e "$entry" ] || [ -L "$entry" ]; then return 1; fi
+  done
+}
+empty() {
+  "$b" find "$1" -mindepth 1 -type d -exec "$b" chmod u+rwx {} + || return 1
+  "$b" find "$1" -mindepth 1 -maxdepth 1 -exec "$b" rm -rf {} +
+}
+restore() {
+  read -r word && [ "$word" = ask ] && echo ${RESTORE_ANSWER} || return 1
+  read -r word && [ "$word" = begin ] || return 1
+  for folder; do
+    is_empty "./$folder" || empty "./$folder" || return 1
+  done
+  while read -r word; do
+    case "$word" in
+      tar) receive | "$b" tar x -o -f - || return 1 ;;
+      shell) receive | "$b" sh || return 1 ;;
+      restored) open_gate; return ;;
+      *) return 1 ;;
+    esac
+  done
+  return 1
+}
+open_gate() {
+  [ -n "$gate" ] || return 0
+  tries=0
+  until [ -p "$gate" ] || [ $tries = 200 ]; do tries=$((tries + 1)); "$b" usleep 50000; done
+  [ -p "$gate" ] && echo restored > "$gate"
+}
+restore "$@"`);
+
+/**
+ * The command that restores into a pod what it is fed.
+ *
+ * @param options.roots the overlay directories, as `overlayRoots` gives them
+ * @param options.opensGate whether an init container waits for this
+ */
+export function restoreCommand(
+  pod: OverlayPod,
+  { roots, opensGate }: { roots: readonly string[]; opensGate: boolean },
+): ExecTarget {
+  // The init container may not have brought its copy yet.
+  const where = opensGate ? { busybox: TOOLS_IMAGE_BUSYBOX, ...pod } : pod;
+  return overlayCommand(where, script, [opensGate ? RESTORE_GATE : "", ...roots]);
+}

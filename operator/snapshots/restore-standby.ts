@@ -1,0 +1,147 @@
+import { type Clock, systemClock } from "../../crds/client/clock.ts";
+import { createDeferred } from "../../crds/client/deferred.ts";
+import type { Exec } from "../../crds/client/exec.ts";
+import type { ExecTarget } from "../../crds/client/exec-target.ts";
+import { type FeedCommandOptions, feedCommand } from "./feed-command.ts";
+import { RESTORE_ANSWER, RESTORE_ASK } from "./restore-command.ts";
+
+/** A command for a restore that waits in a pod, and has just said that it is there. */
+export interface StandingCommand {
+  /** Goes on as `feedCommand` does, after the question that is answered. */
+  feed(options: Pick<FeedCommandOptions, "input" | "signal" | "timeoutMs">): Promise<void>;
+}
+
+/**
+ * Commands for restores that wait in warm pods, since starting one takes longer than restoring a small archive. One that waits has changed
+ * nothing in its pod, and changes nothing there unless it is fed (docs/decisions/609).
+ */
+export interface RestoreStandby {
+  /** Starts a pod's command, unless it waits already or enough others do. */
+  prepare(id: string, target: ExecTarget): void;
+  /** The pod's command; undefined where none waits that answers at once. Nobody gets it a second time. */
+  take(id: string, signal: AbortSignal): Promise<StandingCommand | undefined>;
+  /** Ends the pod's command, where it was not taken. */
+  dismiss(id: string): void;
+  close(): void;
+}
+
+/** Each is a connection of this process and of the node, and a shell of half a megabyte in the pod. */
+const MOST_STANDING = 32;
+const ANSWER_LIMIT_MS = 3000;
+/** Until one that has ended is started anew, unless its pod is dismissed: what it ended with may have ended all the others too. */
+const RETRY_MS = 60_000;
+const LONGEST_MS = 24 * 3_600_000;
+
+interface Command {
+  readonly cancelLimit: () => void;
+  readonly stop: AbortController;
+  readonly question: () => void;
+  readonly answered: Promise<void>;
+  readonly ended: Promise<void>;
+  readonly give: (input: AsyncIterable<Uint8Array>) => void;
+}
+
+export function createRestoreStandby(options: {
+  exec: Exec;
+  clock?: Clock | undefined;
+  /** Milliseconds that a restore may take after it was begun. */
+  timeoutMs: number;
+}): RestoreStandby {
+  const { exec, clock = systemClock, timeoutMs } = options;
+  /** Each with its command, or with the wait for its next. */
+  const waiting = new Map<string, Command | { readonly cancelRetry: () => void }>();
+
+  function open(id: string, target: ExecTarget): void {
+    const stop = new AbortController();
+    const asked = createDeferred<boolean>();
+    const answered = createDeferred<void>();
+    const given = createDeferred<Iterable<never> | AsyncIterable<Uint8Array>>();
+    async function* input(): AsyncGenerator<Uint8Array> {
+      if (!(await asked.promise)) return;
+      yield RESTORE_ASK;
+      yield* await given.promise;
+    }
+    const ended = feedCommand({
+      ...{ exec, target, what: "restore the files", input: input() },
+      ...{ signal: stop.signal, timeoutMs: LONGEST_MS + timeoutMs },
+      onOutput(output) {
+        if (output.includes(RESTORE_ANSWER)) answered.resolve();
+      },
+    });
+    const command: Command = {
+      cancelLimit: clock.after(LONGEST_MS, () => stop.abort(new Error("it has waited for a day"))),
+      stop,
+      question: () => asked.resolve(true),
+      answered: answered.promise,
+      ended,
+      give: given.resolve,
+    };
+    waiting.set(id, command);
+    const note = (error?: unknown): void => {
+      command.cancelLimit();
+      asked.resolve(false);
+      answered.reject(error);
+      given.resolve([]);
+      if (waiting.get(id) === command) waiting.set(id, { cancelRetry: clock.after(RETRY_MS, () => open(id, target)) });
+    };
+    ended.then(note, note);
+  }
+
+  function remove(id: string): Command | undefined {
+    const entry = waiting.get(id);
+    waiting.delete(id);
+    if (entry === undefined || "stop" in entry) return entry;
+    entry.cancelRetry();
+    return undefined;
+  }
+
+  function end(id: string, why: string): void {
+    remove(id)?.stop.abort(new Error(why));
+  }
+
+  return {
+    prepare(id, target) {
+      if (!waiting.has(id) && waiting.size < MOST_STANDING) open(id, target);
+    },
+    async take(id, signal) {
+      const command = remove(id);
+      if (command === undefined) return undefined;
+      command.cancelLimit();
+      const { stop, question, answered, ended, give } = command;
+      const cancelLimit = clock.after(ANSWER_LIMIT_MS, () => stop.abort(new Error("it does not answer")));
+      const abort = (): void => stop.abort(signal.reason);
+      signal.addEventListener("abort", abort, { once: true });
+      question();
+      try {
+        await answered;
+      } catch {
+        // It has done nothing; another command does it all, and says what is wrong with the pod if something is.
+        signal.throwIfAborted();
+        return undefined;
+      } finally {
+        cancelLimit();
+        signal.removeEventListener("abort", abort);
+      }
+      return {
+        async feed(fed) {
+          const fail = (): void => stop.abort(fed.signal.reason);
+          const late = new Error(`Cannot restore the files: not done within ${fed.timeoutMs} ms`);
+          const cancelTimeout = clock.after(fed.timeoutMs, () => stop.abort(late));
+          fed.signal.addEventListener("abort", fail, { once: true });
+          if (fed.signal.aborted) fail();
+          else give(fed.input);
+          try {
+            await ended;
+          } finally {
+            cancelTimeout();
+            fed.signal.removeEventListener("abort", fail);
+          }
+        },
+      };
+    },
+    dismiss: (id) => end(id, "its pod is taken for something else"),
+    close() {
+      for (const id of [...waiting.keys()]) end(id, "this operator leads no more");
+    },
+  };
+}

@@ -1,0 +1,56 @@
+import { suite, type Test } from "uvu";
+import { createFaults, type Faults } from "./faults.ts";
+import { type Lifecycle, type LifecycleOptions, startLifecycle } from "./lifecycle.ts";
+
+export interface LifeContext {
+  life: Lifecycle;
+  faults: Faults;
+}
+
+/**
+ * A suite on a cluster of its own, with one operator.
+ *
+ * @param options.name tells the cluster from those of the other files
+ * @param options.prepare makes what all its tests need
+ */
+export function lifeSuite(
+  title: string,
+  { name, prepare, ...options }: LifecycleOptions & { name: string; prepare?: (life: Lifecycle) => Promise<void> },
+): Test<LifeContext> {
+  const test = suite<LifeContext>(title);
+  test.before(async (context) => {
+    const life = await startLifecycle(`e2e-${name}-${process.pid}`, options);
+    Object.assign(context, { life, faults: createFaults(life) });
+    await life.startOperator();
+    await prepare?.(life);
+  });
+  test.after(async ({ life, faults }) => {
+    await faults.thawHelper();
+    await life.down();
+  });
+  return test;
+}
+
+/** A workload whose claims start cold, and one with a pool of two. */
+export async function coldAndWarm(life: Lifecycle): Promise<void> {
+  const resources = { vcpus: 1, memoryMb: 64, diskGb: 1 };
+  await life.createWorkload("cold", { resources });
+  await life.createWorkload("warm", { resources });
+  await life.createPool("warm", "warm", 2);
+}
+
+/** Tests that share nothing but the cluster: the first one starts them all, so that what they wait for overlaps. */
+export function testAtOnce(
+  test: Test<LifeContext>,
+  cases: readonly (readonly [name: string, run: (context: LifeContext) => Promise<void>])[],
+): void {
+  let running: Promise<void>[] | undefined;
+  for (const [index, [name]] of cases.entries()) {
+    test(name, async (context) => {
+      running ??= cases.map(([, run]) => run(context));
+      // Each is waited for by its own test, and fails that; this only keeps it from ending the process before.
+      void Promise.allSettled(running);
+      await running[index];
+    });
+  }
+}

@@ -1,0 +1,237 @@
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import type { Exec, ExecOptions, ExecResult } from "../../../crds/client/exec.ts";
+import { archiveLimits } from "../../../operator/snapshots/archive-limits.ts";
+import { type ArchiveStore, createArchiveStore } from "../../../operator/snapshots/archive-store.ts";
+import { frames } from "../../../operator/snapshots/frames.ts";
+import { restoreCommand } from "../../../operator/snapshots/restore-command.ts";
+import { restoreOverlay } from "../../../operator/snapshots/restore-overlay.ts";
+import { createRestoreStandby, type RestoreStandby } from "../../../operator/snapshots/restore-standby.ts";
+import { saveOverlay } from "../../../operator/snapshots/save-overlay.ts";
+import { localExec } from "./local-exec.ts";
+import { staticBusybox } from "./static-busybox.ts";
+import { treeLines } from "./tree.ts";
+
+const where = { namespace: "here", pod: "this", container: "machine", busybox: staticBusybox };
+const key = { tenantId: "t", workloadRef: "w" };
+const overlayDirs = ["/data"];
+const limits = archiveLimits({ diskGb: 1 });
+const signal = new AbortController().signal;
+const call = { signal, timeoutMs: 30_000 };
+const DAY_MS = 24 * 3_600_000;
+
+interface Context {
+  folder: string;
+  store: ArchiveStore;
+  /** Restores that were started in the pod, and how each ended. */
+  started: Promise<ExecResult>[];
+  /** How the next is run. */
+  exec: Exec;
+  standby: RestoreStandby;
+}
+const test = suite<Context>("createRestoreStandby");
+
+test.before.each(async (context) => {
+  context.folder = mkdtempSync(join(tmpdir(), "tenancy-standby-"));
+  chmodSync(context.folder, 0o755);
+  for (const name of ["from/data", "to/data", "volume"]) mkdirSync(join(context.folder, name), { recursive: true });
+  context.store = createArchiveStore({ exec: localExec, folder: { ...where, root: join(context.folder, "volume") } });
+  context.started = [];
+  context.exec = localExec;
+  context.standby = createRestoreStandby({ exec: counted(context), timeoutMs: 30_000 });
+  mkdirSync(join(context.folder, "from/data/folder"), { mode: 0o555 });
+  writeFileSync(join(context.folder, "from/data/file"), "content");
+  const { store, folder } = context;
+  await saveOverlay({
+    exec: localExec,
+    store,
+    key,
+    pod: { ...where, root: join(folder, "from") },
+    overlayDirs,
+    limits,
+    ...call,
+  });
+});
+test.after.each(async ({ folder, standby, started }) => {
+  standby.close();
+  await Promise.allSettled(started);
+  rmSync(folder, { recursive: true, maxRetries: 20 });
+});
+
+function counted(context: Context): Exec {
+  return (asked) => {
+    const running = context.exec(asked);
+    context.started.push(running);
+    return running;
+  };
+}
+
+function prepare({ standby, folder }: Context, id = "pod"): void {
+  standby.prepare(id, restoreCommand({ ...where, root: join(folder, "to") }, { roots: ["data"], opensGate: false }));
+}
+
+function restore(context: Context, given = signal): Promise<unknown> {
+  const { store, folder, standby } = context;
+  return restoreOverlay({
+    ...{ exec: counted(context), store, key, pod: { ...where, root: join(folder, "to") }, overlayDirs, limits },
+    ...{ opensGate: false, timeoutMs: 30_000, signal: given, standing: (waits) => standby.take("pod", waits) },
+  });
+}
+
+function isRestored({ folder }: Context): boolean {
+  return String(treeLines(join(folder, "to/data"))) === String(treeLines(join(folder, "from/data")));
+}
+
+test("a command that waits restores, and no other is started", async (context) => {
+  prepare(context);
+  prepare(context);
+  await restore(context);
+  assert.is(context.started.length, 1);
+  assert.ok(isRestored(context));
+});
+
+test("a command is given out once: without one a restore starts its own", async (context) => {
+  prepare(context);
+  await restore(context);
+  await restore(context);
+  assert.is(context.started.length, 2);
+  assert.ok(isRestored(context));
+});
+
+test("one that waits has changed nothing, whatever ends it", async (context) => {
+  const file = join(context.folder, "to/data/of-the-image");
+  writeFileSync(file, "stays");
+  prepare(context);
+  context.standby.dismiss("pod");
+  prepare(context);
+  context.standby.close();
+  prepare(context);
+  prepare(context);
+  // Asked whether it is there, and then aborted.
+  const taken = await context.standby.take("pod", signal);
+  const aborted = AbortSignal.abort(new Error("no longer"));
+  const input = frames([]);
+  assert.match(String(await taken?.feed({ input, signal: aborted, timeoutMs: 1000 }).catch(String)), "no longer");
+  assert.is(context.started.length, 3);
+  assert.is(readFileSync(file, "utf8"), "stays");
+});
+
+test("a restore that fails while it is fed fails, and is not tried again in the pod", async (context) => {
+  prepare(context);
+  const archive = join(context.folder, "volume/t/w.tar.gz");
+  const good = readFileSync(archive);
+  writeFileSync(archive, Buffer.concat([good, Buffer.alloc(10)]));
+  assert.match(String(await restore(context).catch(String)), "ArchiveError");
+  assert.is(context.started.length, 1);
+});
+
+test("an abort ends a restore in the middle, with its own reason", async (context) => {
+  prepare(context);
+  const stop = new AbortController();
+  const restoring = restore(context, stop.signal);
+  stop.abort(new Error("no longer"));
+  assert.match(String(await restoring.catch(String)), "no longer");
+});
+
+const faults: [string, (asked: ExecOptions) => Promise<ExecResult>][] = [
+  ["could not be started", () => Promise.reject(new Error("no such container"))],
+  ["has ended, as with its container", () => Promise.resolve({ exitCode: 137, stderr: "" })],
+  [
+    "does not answer, as one whose node is cut off",
+    ({ signal: given }) =>
+      new Promise((_resolve, reject) => given?.addEventListener("abort", () => reject(given.reason))),
+  ],
+  [
+    "ends when it is asked",
+    ({ stdin }) => new Promise((resolve) => stdin?.once("data", () => resolve({ exitCode: 1, stderr: "" }))),
+  ],
+];
+
+for (const [what, run] of faults) {
+  test(`of a command that ${what} nothing is expected: the restore starts its own`, async (context) => {
+    context.exec = run;
+    prepare(context);
+    context.exec = localExec;
+    await restore(context);
+    assert.is(context.started.length, 2);
+    assert.ok(isRestored(context));
+  });
+}
+
+test("one that ended is started anew after a while, until its pod is dismissed, and few wait at a time", async () => {
+  let now = 0;
+  const ends: ((error: Error) => void)[] = [];
+  const exec: Exec = ({ signal: given }) =>
+    new Promise((_resolve, reject) => {
+      ends.push(reject);
+      given?.addEventListener("abort", () => reject(given.reason));
+    });
+  const timers = new Set<{ at: number; callback: () => void }>();
+  const clock = {
+    now: () => now,
+    after(delayMs: number, callback: () => void) {
+      const timer = { at: now + delayMs, callback };
+      timers.add(timer);
+      return () => void timers.delete(timer);
+    },
+  };
+  async function pass(ms: number): Promise<void> {
+    now += ms;
+    for (const timer of [...timers]) if (timer.at <= now && timers.delete(timer)) timer.callback();
+    await settled();
+  }
+  const standby = createRestoreStandby({ exec, clock, timeoutMs: 1000 });
+  const target = restoreCommand(where, { roots: ["data"], opensGate: false });
+  standby.prepare("pod", target);
+  ends[0]?.(new Error("the connection was cut"));
+  await settled();
+  standby.prepare("pod", target);
+  assert.is(ends.length, 1, "not at once");
+  await pass(60_000);
+  assert.is(ends.length, 2);
+  await pass(DAY_MS);
+  await pass(60_000);
+  assert.is(ends.length, 3, "after a day too");
+  ends[2]?.(new Error("the pod is gone"));
+  await settled();
+  standby.dismiss("pod");
+  await pass(60_000);
+  assert.is(ends.length, 3);
+  assert.is(await standby.take("pod", signal), undefined);
+  for (let index = 0; index < 100; index += 1) standby.prepare(`pod-${index}`, target);
+  assert.is(ends.length, 3 + 32);
+  standby.close();
+  await settled();
+  assert.is(timers.size, 0);
+});
+
+test("an empty folder is known without a program, and one with anything in it is emptied", async (context) => {
+  const target = join(context.folder, "to/data");
+  for (const name of ["left", ".dot", "..two", "...", "left\nover", "*"]) {
+    writeFileSync(join(target, name), "");
+    await restore(context);
+    assert.not.ok(readdirSync(target).includes(name), JSON.stringify(name));
+    assert.ok(isRestored(context));
+    rmSync(target, { recursive: true });
+    mkdirSync(target);
+  }
+  assert.ok(existsSync(target));
+});
+
+function settled(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
+
+test.run();
