@@ -209,6 +209,7 @@ export interface KeyToPath {
 export interface ProjectedSource {
   secret?: { name: string; items?: KeyToPath[]; optional?: boolean };
   configMap?: { name: string; items?: KeyToPath[]; optional?: boolean };
+  downwardAPI?: { items?: { path: string; fieldRef: { fieldPath: string; apiVersion?: string } }[] };
 }
 
 export interface Volume {

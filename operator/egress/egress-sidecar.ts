@@ -1,15 +1,19 @@
+import { basename } from "node:path";
 import type { Container, EnvVar, ProjectedSource, Volume, VolumeMount } from "../../crds/kubernetes.ts";
+import { label } from "../../crds/labels.ts";
 import { leafFile } from "./egress-certificates.ts";
 import { egressNames } from "./egress-names.ts";
 import { EMPTY_FILE } from "./egress-objects.ts";
 import { type EgressRules, valueFile } from "./egress-rules.ts";
 import {
   HEALTH_PORT,
+  POD_FOLDER,
   PROXY_CONTAINER,
   PUBLIC_AUTHORITIES,
   proxyFolders,
   READY_PATH,
   REDIRECT_CONTAINER,
+  TENANT_FILE,
   TRUST_BUNDLE,
   TRUST_FOLDER,
 } from "./layout.ts";
@@ -42,6 +46,7 @@ export interface EgressSidecar {
 const SETTINGS_VOLUME = "tenancy-egress";
 const RUN_VOLUME = "tenancy-egress-run";
 const TRUST_VOLUME = "tenancy-trust";
+const POD_VOLUME = "tenancy-pod";
 
 /**
  * Renders the proxy's part of a pod (design.md, section 6).
@@ -99,6 +104,7 @@ export function egressSidecar({ workload, rules, image, proxyUid }: EgressSideca
       volumeMounts: [
         settingsMount,
         { name: RUN_VOLUME, mountPath: proxyFolders.run },
+        { name: POD_VOLUME, mountPath: POD_FOLDER, readOnly: true },
         ...(hasCredentials ? [trustMount] : []),
       ],
       // The kubelet starts the next container when this has ended.
@@ -113,12 +119,16 @@ export function egressSidecar({ workload, rules, image, proxyUid }: EgressSideca
     volumes: [
       { name: SETTINGS_VOLUME, projected: { defaultMode: 0o444, sources: settingsSources(workload, rules) } },
       { name: RUN_VOLUME, emptyDir: { medium: "Memory", sizeLimit: "4Mi" } },
+      // Apart from the settings: a claim is no reason to start another HAProxy.
+      { name: POD_VOLUME, projected: { defaultMode: 0o444, sources: [{ downwardAPI: { items: [tenantItem] } }] } },
       ...(hasCredentials ? [{ name: TRUST_VOLUME, emptyDir: { sizeLimit: "4Mi" } }] : []),
     ],
     workloadEnv: hasCredentials ? trustEnvironment(TRUST_BUNDLE) : [],
     workloadMounts: hasCredentials ? [{ ...trustMount, readOnly: true }] : [],
   };
 }
+
+const tenantItem = { path: basename(TENANT_FILE), fieldRef: { fieldPath: `metadata.labels['${label.tenant}']` } };
 
 /** One volume, so that settings and certificates change together. What is missing is left out: the proxy answers 503 for it. */
 function settingsSources(workload: string, { credentials }: EgressRules): ProjectedSource[] {

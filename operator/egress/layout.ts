@@ -1,7 +1,7 @@
 /** Where redirected connections arrive, on loopback alone. */
 export const REDIRECT_PORT = 15443;
 
-/** Where readiness and metrics are served, on every address of the pod. */
+/** Where readiness and `/metrics` are served, on every address of the pod. */
 export const HEALTH_PORT = 15021;
 
 /** Path of the readiness check on {@link HEALTH_PORT}. */
@@ -32,6 +32,12 @@ export interface ProxyFolders {
 
 /** Those folders in the sidecar. */
 export const proxyFolders: ProxyFolders = { settings: "/etc/tenancy-egress", run: "/run/tenancy-egress" };
+
+/** Where the sidecar finds what the cluster says of its pod, and how it follows: a warm pod has a tenant only later. */
+export const POD_FOLDER = "/etc/tenancy-pod";
+
+/** Holds the pod's tenant; empty while it has none. */
+export const TENANT_FILE = `${POD_FOLDER}/tenant`;
 
 /** Public authorities in the proxy's image, as Debian's ca-certificates has them. */
 export const PUBLIC_AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt";

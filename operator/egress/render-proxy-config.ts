@@ -44,7 +44,8 @@ export function renderProxyConfig({ rules, openedRanges = [], folders = proxyFol
 
 function globalSection({ run }: ProxyFolders): string {
   return `global
-    log stdout format raw local0 info
+    # Room for the longest name with all of it escaped, and less than a pipe takes in one piece.
+    log stdout len 2048 format raw local0 info
     stats socket ${run}/haproxy.sock mode 600 level admin expose-fd listeners
     # One thread: the sidecar has the share of a core, and a thread for each of the node's cores would cost memory.
     nbthread 1
@@ -208,9 +209,12 @@ ${headers.map(({ name, value }) => `    http-request set-header ${name} %[env(${
   );
 }
 
-/** A line for what was refused, and for connections that failed; the name is what a client sent, so it is escaped. */
+/**
+ * A line for what was refused, and for connections that failed, to which the supervisor adds the tenant; the name is what a client
+ * sent, so it is cut at the length of a legal one and escaped.
+ */
 const logLine =
-  '{"level":"warn","msg":"egress refused or failed","reason":"%[var(txn.reason)]","name":"%[var(txn.name),json(utf8s)]","state":"%ts"}';
+  '{"level":"warn","msg":"egress refused or failed","reason":"%[var(txn.reason)]","name":"%[var(txn.name),bytes(0,253),json(utf8s)]","state":"%ts"}';
 
 // However such a connection ends, it was neither refused nor did it fail to come about.
 const silentWhenAnswered = "    tcp-response content set-log-level silent";

@@ -8,13 +8,14 @@ import { type ClusterClient, createClusterClient } from "../../../crds/client/cl
 import { loadClusterConfig } from "../../../crds/client/load-cluster-config.ts";
 import { createTransport } from "../../../crds/client/transport.ts";
 import type { Container, Pod } from "../../../crds/kubernetes.ts";
+import { label } from "../../../crds/labels.ts";
 import type { WorkloadNetwork } from "../../../crds/network.ts";
 import { egressCertificates } from "../../../operator/egress/egress-certificates.ts";
 import { egressNames } from "../../../operator/egress/egress-names.ts";
 import { egressObjects } from "../../../operator/egress/egress-objects.ts";
 import { egressRules } from "../../../operator/egress/egress-rules.ts";
 import { egressSidecar } from "../../../operator/egress/egress-sidecar.ts";
-import { PROXY_CONTAINER } from "../../../operator/egress/layout.ts";
+import { HEALTH_PORT, PROXY_CONTAINER, TENANT_FILE } from "../../../operator/egress/layout.ts";
 import { pickProxyUid } from "../../../operator/egress/proxy-uid.ts";
 import { shareInitContainer } from "../../../operator/egress/share-init-container.ts";
 import { podTools } from "../../../operator/snapshots/pod-tools.ts";
@@ -196,12 +197,63 @@ test("the workload reaches what it was given, with the header that it never sees
   assert.match(open, /plain\n200 exit 0/);
 });
 
-test("each refusal is one line of the sidecar's log, and the secret is in none of the places that a workload or a log reaches", async ({
+test("each refusal is one line of the sidecar's log that names the tenant, from the claim of a warm pod on", async ({
   stage,
 }) => {
+  const lines = async () =>
+    (await logOf(stage, "proxied"))
+      .split("\n")
+      .filter((line) => line.includes('"msg":"egress refused or failed"'))
+      .map((line) => JSON.parse(line) as { tenant: string; name: string; reason: string });
+  const warm = (await lines()).filter(({ name: refused }) => refused === "unlisted.example");
+  assert.equal(
+    warm.map(({ tenant, reason }) => ({ tenant, reason })),
+    [{ tenant: "", reason: "not-listed" }],
+  );
+  const body = { metadata: { labels: { [label.tenant]: "alice" } } };
+  const started = performance.now();
+  await stage.client.patch(pods, { namespace, name: "proxied" }, { type: "merge", body });
+  await waitUntil(async () => (await inPod(stage, "proxied", ["cat", TENANT_FILE], PROXY_CONTAINER)) === "alice", {
+    what: "the tenant in the pod",
+    limitMs: 180_000,
+    intervalMs: 200,
+  });
+  console.log(
+    `note: the tenant was in the sidecar ${((performance.now() - started) / 1000).toFixed(1)} s after the label`,
+  );
+  await curl(stage, "proxied", "https://unlisted.example/");
+  const tenants = (await lines()).filter(({ name: refused }) => refused === "unlisted.example");
+  assert.equal(
+    tenants.map(({ tenant }) => tenant),
+    ["", "alice"],
+  );
+});
+
+test("a scrape of the pod's port counts each refusal", async ({ stage }) => {
+  const { status } = await stage.client.get(pods, { namespace, name: "proxied" });
+  const denied = async () => {
+    const text = await (await fetch(`http://${status?.podIP}:${HEALTH_PORT}/metrics`)).text();
+    const of = (proxy: string) =>
+      Number(
+        new RegExp(`^haproxy_frontend_requests_denied_total\\{proxy="${proxy}"\\} ([0-9]+)$`, "m").exec(text)?.[1],
+      );
+    return [of("redirect"), of("inject")];
+  };
+  const [redirect = 0, inject = 0] = await denied();
+  assert.match(await curl(stage, "proxied", "https://unlisted.example/"), /000 exit 35/);
+  assert.match(await curl(stage, "proxied", "https://api.example/", "-X", "TRACE"), /405 exit 0/);
+  assert.equal(await denied(), [redirect + 1, inject + 1]);
+});
+
+function logOf({ cluster }: Stage, pod: string): Promise<string> {
+  const where = ["--kubeconfig", cluster.kubeconfigPath, "-n", namespace];
+  return runCommand(cluster.kubectlPath, [...where, "logs", pod, "-c", PROXY_CONTAINER]);
+}
+
+test("the secret is in none of the places that a workload or a log reaches", async ({ stage }) => {
   const where = ["--kubeconfig", stage.cluster.kubeconfigPath, "-n", namespace];
-  const log = await runCommand(stage.cluster.kubectlPath, [...where, "logs", "proxied", "-c", PROXY_CONTAINER]);
-  assert.is(log.split("\n").filter((line) => line.includes('"name":"unlisted.example"')).length, 1);
+  const log = await logOf(stage, "proxied");
+  assert.match(log, '"name":"unlisted.example"');
   const seen = await inPod(stage, "proxied", [
     "sh",
     "-c",

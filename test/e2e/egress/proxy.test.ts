@@ -1,4 +1,6 @@
 // @limit 400
+import { rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { WorkloadNetwork } from "../../../crds/network.ts";
@@ -62,13 +64,16 @@ test.before(async (context) => {
 });
 test.after(async ({ stage }) => stage?.stop());
 
-/** The reasons of refusals that were logged for a name. */
-const reasons = (stage: Stage, name: string) =>
+const linesOf = (stage: Stage) =>
   stage
     .log()
     .split("\n")
     .filter((line) => line.startsWith("{"))
-    .map((line) => JSON.parse(line) as { reason?: string; name?: string })
+    .map((line) => JSON.parse(line) as { reason?: string; name?: string; tenant?: string });
+
+/** The reasons of refusals that were logged for a name. */
+const reasons = (stage: Stage, name: string) =>
+  linesOf(stage)
     .filter((line) => line.name === name)
     .map(({ reason }) => reason);
 
@@ -188,6 +193,35 @@ test("what a client puts into a name stays within one line of the log", async ({
   await waitUntil(() => reasons(stage, serverName).length === 1, {
     ...{ what: "the refusal", limitMs: 60_000, explain: () => stage.log() },
   });
+});
+
+test("a name longer than any legal one is cut, and its line whole however much of it is escaped", async ({ stage }) => {
+  const serverName = "\u0001".repeat(255);
+  assert.ok("error" in (await stage.call({ kind: "tls", host: address.allowed, serverName })));
+  await waitUntil(() => reasons(stage, serverName.slice(0, 253)).length === 1, {
+    ...{ what: "the refusal", limitMs: 5000, explain: () => stage.log() },
+  });
+});
+
+test("a refusal names the tenant that the pod has at that moment", async ({ stage }) => {
+  const tenantOf = (name: string) =>
+    linesOf(stage)
+      .filter((line) => line.name === name)
+      .map(({ tenant }) => tenant);
+  const file = join(stage.folder, "tenant");
+  await refused(stage, "warm.example", "not-listed");
+  assert.equal(tenantOf("warm.example"), [""]);
+  for (const [tenant, shown] of [
+    ["Alice_1.b-c", "Alice_1.b-c"],
+    ['x","level":"info', ""],
+    ["two\nlines", "two"],
+  ] as const) {
+    writeFileSync(file, tenant);
+    const name = `claimed-${tenant.length}.example`;
+    await refused(stage, name, "not-listed");
+    assert.equal(tenantOf(name), [shown]);
+  }
+  rmSync(file);
 });
 
 for (const [name, reason] of [

@@ -135,7 +135,8 @@ export async function startStage(options: {
     const proxyUid = pickProxyUid();
     const redirect = () => namespaces.run("pod", [busybox, "sh", "-c", redirectScript({ proxyUid })]);
     await redirect();
-    const script = supervisorScript({ folders, trustBundle });
+    const tenantFile = join(folder, "tenant");
+    const script = supervisorScript({ folders, trustBundle, tenantFile });
     const sidecar = namespaces.start("pod", [busybox, "sh", "-c", script], { uid: proxyUid });
     children.push(sidecar);
     let log = "";

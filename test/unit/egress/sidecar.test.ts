@@ -75,6 +75,16 @@ test("the sidecar mounts the keys that headers name and no other, and never the 
   assert.not.match(JSON.stringify(volumes), /tenancy-egress-ca/);
 });
 
+test("the sidecar alone mounts the pod's tenant, which follows the label, and nothing else of the pod", () => {
+  const { volumes, container, workloadMounts, initContainer } = sidecar({ credentials });
+  const sources = volumes.find(({ name }) => name === "tenancy-pod")?.projected?.sources;
+  const item = { path: "tenant", fieldRef: { fieldPath: "metadata.labels['tenancy.dev/tenant']" } };
+  assert.equal(sources, [{ downwardAPI: { items: [item] } }]);
+  assert.ok(container.volumeMounts?.some(({ name }) => name === "tenancy-pod"));
+  for (const mounts of [workloadMounts, initContainer.volumeMounts ?? []])
+    assert.not.ok(mounts.some(({ name }) => name === "tenancy-pod"));
+});
+
 test("each pod's proxy has a user that no image can know", () => {
   const picked = new Set(Array.from({ length: 100 }, pickProxyUid));
   assert.ok(picked.size > 90);
