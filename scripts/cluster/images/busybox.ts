@@ -1,47 +1,29 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { withDebianLock } from "../debian-lock.ts";
-import { cacheFolder } from "../folders.ts";
 import type { Log } from "../log.ts";
 import { runCommand } from "../process/run-command.ts";
 import type { TarEntry } from "./tar-archive.ts";
+import { unpackDebianPackages } from "./unpack-debian-packages.ts";
 
 /**
  * Returns the path of a statically linked busybox: the machine's own, else the one in Debian's busybox-static, which is
  * unpacked in the cache rather than installed, since installing it would take the place of a busybox that is there.
  */
 export async function findStaticBusybox(log: Log): Promise<string> {
-  return readyBusybox() ?? (await withDebianLock(async () => readyBusybox() ?? (await fetchBusybox(log))));
+  const installed = findIn("/");
+  if (installed !== undefined) return installed;
+  const folder = await unpackDebianPackages(["busybox-static"], { name: "busybox-static", log });
+  const unpacked = findIn(folder);
+  if (unpacked === undefined) {
+    throw new Error(
+      `Cannot find a static busybox in Debian's busybox-static; delete ${folder} to have it fetched anew`,
+    );
+  }
+  return unpacked;
 }
 
-const folder = (): string => join(cacheFolder(), "busybox-static");
-
-function readyBusybox(): string | undefined {
-  return ["/bin/busybox", "/usr/bin/busybox", ...unpacked()].find((path) => existsSync(path) && isStatic(path));
-}
-
-function unpacked(): string[] {
-  return ["bin", "usr/bin"].map((bin) => join(folder(), bin, "busybox"));
-}
-
-async function fetchBusybox(log: Log): Promise<string> {
-  log("fetching Debian's busybox-static for the images of the examples");
-  // Unpacked beside it, so that nobody finds half of it.
-  const making = `${folder()}.new`;
-  for (const path of [folder(), making]) rmSync(path, { recursive: true, force: true });
-  mkdirSync(making, { recursive: true });
-  const fetchPackage = ["-o", "APT::Sandbox::User=root", "download", "busybox-static"];
-  await runCommand("apt-get", fetchPackage, { folder: making, limitMs: 300_000 }).catch(async () => {
-    await runCommand("apt-get", ["update", "-qq"], { limitMs: 300_000 });
-    await runCommand("apt-get", fetchPackage, { folder: making, limitMs: 300_000 });
-  });
-  const archive = readdirSync(making).find((file) => file.endsWith(".deb"));
-  await runCommand("dpkg-deb", ["-x", join(making, archive ?? ""), making]);
-  renameSync(making, folder());
-  const found = readyBusybox();
-  if (found === undefined)
-    throw new Error(`Cannot find a static busybox in Debian's busybox-static, unpacked in ${folder()}`);
-  return found;
+function findIn(root: string): string | undefined {
+  return ["bin", "usr/bin"].map((bin) => join(root, bin, "busybox")).find((path) => existsSync(path) && isStatic(path));
 }
 
 /** Returns the files of an image that has busybox under the name of each of its programs. */

@@ -1,5 +1,6 @@
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { withDebianLock } from "../debian-lock.ts";
 import { cacheFolder } from "../folders.ts";
 import type { Log } from "../log.ts";
 import { runCommand } from "../process/run-command.ts";
@@ -21,7 +22,16 @@ export async function unpackDebianPackages(
 ): Promise<string> {
   const folder = join(cacheFolder(), name);
   if (existsSync(folder)) return folder;
-  log(`fetching Debian packages, to be unpacked and not installed: ${packages.join(" ")}`);
+  await withDebianLock(async () => {
+    // Another process has fetched them meanwhile.
+    if (existsSync(folder)) return;
+    log(`fetching Debian packages, to be unpacked and not installed: ${packages.join(" ")}`);
+    await fetchInto(folder, packages);
+  });
+  return folder;
+}
+
+async function fetchInto(folder: string, packages: readonly string[]): Promise<void> {
   mkdirSync(cacheFolder(), { recursive: true });
   const work = mkdtempSync(`${folder}-`);
   try {
@@ -41,12 +51,11 @@ export async function unpackDebianPackages(
     for (const archive of readdirSync(archives).filter((file) => file.endsWith(".deb"))) {
       await runCommand("dpkg-deb", ["-x", join(archives, archive), root]);
     }
-    // Whole, or not there at all; of two that do this at once, the first is kept.
-    if (!existsSync(folder)) renameSync(root, folder);
+    // Whole, or not there at all.
+    renameSync(root, folder);
   } finally {
     rmSync(work, { recursive: true });
   }
-  return folder;
 }
 
 async function withLibraries(packages: readonly string[]): Promise<string[]> {
