@@ -1,4 +1,5 @@
 // @runtimes deno
+// @limit 300
 import { serveDeno } from "../../../edge/serve-deno.ts";
 import { adapterSuite } from "./adapter-suite.ts";
 

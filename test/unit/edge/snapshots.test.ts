@@ -1,4 +1,5 @@
 // @runtimes node bun deno
+// @limit 300
 import { existsSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";

@@ -1,4 +1,5 @@
 // @runtimes bun
+// @limit 300
 import { serveBun } from "../../../edge/serve-bun.ts";
 import { socketSuite } from "./socket-suite.ts";
 
