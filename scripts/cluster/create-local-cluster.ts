@@ -34,6 +34,8 @@ export interface CreateLocalClusterOptions {
   log: Log;
 }
 
+const REASON_LENGTH = 400;
+
 interface Making extends CreateLocalClusterOptions {
   readonly folder: string;
   readonly slot: Slot;
@@ -97,7 +99,7 @@ async function preparePolicies({ policyEngine, slot, folder, log }: Making): Pro
       await addHostRules(slot, { folder, log });
       return engine;
     } catch (error) {
-      await removeHostRules(slot);
+      await removeHostRules(slot, { folder });
       return { because: (error as Error).message };
     }
   });
@@ -116,11 +118,12 @@ async function enforcePolicies({ name, folder, slot, keys, log }: Making, engine
       const failed = readClusterState(folder)?.processes.find((recorded) => recorded.name === ENGINE);
       if (failed !== undefined) await stopProcess(failed.identity, { name: ENGINE, graceMs: 0 });
       forgetProcess(folder, ENGINE);
-      await withHostLock(clustersFolder(), () => removeHostRules(slot));
+      await withHostLock(clustersFolder(), () => removeHostRules(slot, { folder }));
     }
   }
-  log(`network policies are not enforced: ${because}`);
-  return { enforced: false, because };
+  const inOneLine = because.replaceAll(/\s+/g, " ").slice(0, REASON_LENGTH);
+  log(`network policies are not enforced: ${inOneLine}`);
+  return { enforced: false, because: inOneLine };
 }
 
 function serverOf({ ports }: Slot): string {

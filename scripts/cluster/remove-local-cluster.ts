@@ -39,7 +39,7 @@ export async function removeLocalCluster(name: string, log: Log = silent): Promi
   await stopRecorded(folder, 0);
   await withHostLock(clustersFolder(), async () => {
     if (state.slot !== undefined) {
-      await removeHostRules(slotOf(state.slot));
+      await removeHostRules(slotOf(state.slot), { folder });
       await removeBridge(slotOf(state.slot));
     }
     rmSync(folder, { recursive: true, force: true, maxRetries: 3 });

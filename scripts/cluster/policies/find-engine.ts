@@ -46,6 +46,8 @@ export async function findPolicyEngine(options: FindPolicyEngineOptions = {}): P
       what: "kube-network-policies",
       moduleFolder: MODULE_FOLDER,
       firstModule: "sigs.k8s.io/kube-network-policies",
+      // Each start of a cluster waits for that long where no proxy answers.
+      reachMs: 10_000,
       packages: ["."],
       // What `go-policies/go.mod` asks for.
       minimumGo: "1.26",

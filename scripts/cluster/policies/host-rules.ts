@@ -1,4 +1,4 @@
-import { writeFileSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { installDebianPackages } from "../debian-packages.ts";
 import type { Log } from "../log.ts";
@@ -24,7 +24,9 @@ export async function addHostRules(slot: Slot, { folder, log }: { folder: string
   await loadBridgeFilter();
   const rules = renderRules(slot);
   for (const family of FAMILIES) {
-    const path = join(folder, `rules-${family.rules}`);
+    // Without IPv6 in the kernel neither rules nor pods have it.
+    if (family.rules === "v6" && !existsSync("/proc/sys/net/ipv6")) continue;
+    const path = rulesPath(folder, family.rules);
     writeFileSync(path, rules[family.rules]);
     await runCommand(`${family.tables}-restore`, ["--noflush", "--wait=60", path]);
     // Of this bridge alone, so that no other one's packets come before any rule of the machine.
@@ -32,11 +34,15 @@ export async function addHostRules(slot: Slot, { folder, log }: { folder: string
   }
 }
 
-/** Removes what is there of a slot's rules, whoever has added them. */
-export async function removeHostRules(slot: Slot): Promise<void> {
+/**
+ * Removes what is there of the rules in a slot's chains, whoever has added them; does nothing for a cluster that never had any.
+ *
+ * @param folder of the cluster
+ */
+export async function removeHostRules(slot: Slot, { folder }: { folder: string }): Promise<void> {
   const chain = policyChain(slot);
-  for (const { tables } of FAMILIES) {
-    if (findOnPath(`${tables}-save`) === undefined) continue;
+  for (const { tables, rules } of FAMILIES) {
+    if (!existsSync(rulesPath(folder, rules))) continue;
     for (const table of await tablesWith(chain, tables)) {
       const rules = (await runCommand(`${tables}-save`, ["-t", table])).split("\n");
       const jumps = rules.filter((rule) => rule.startsWith("-A") && rule.endsWith(`-j ${chain}`));
@@ -46,6 +52,11 @@ export async function removeHostRules(slot: Slot): Promise<void> {
       await words("-X", chain);
     }
   }
+}
+
+/** Of the file that the rules are read from, which is there before any of them. */
+function rulesPath(folder: string, rules: string): string {
+  return join(folder, `rules-${rules}`);
 }
 
 async function tablesWith(chain: string, tables: string): Promise<string[]> {

@@ -13,6 +13,8 @@ export interface BuildGoOptions {
   moduleFolder: string;
   /** Of those that are needed anyway a small one; it tells whether a module proxy can be reached. */
   firstModule: string;
+  /** How long the proxy may take for that one. */
+  reachMs: number;
   packages: readonly string[];
   /** Such as `1.24`. */
   minimumGo: string;
@@ -27,7 +29,6 @@ export interface BuildGoOptions {
   log: Log;
 }
 
-const REACH_LIMIT_MS = 30_000;
 const BUILD_LIMIT_MS = 60 * 60_000;
 
 /**
@@ -45,7 +46,7 @@ export async function buildGo(options: BuildGoOptions): Promise<{ because: strin
   const goEnvironment = { ...environment, GOTOOLCHAIN: "local", GOWORK: "off", GOFLAGS: "", CGO_ENABLED: "0" };
   try {
     await runCommand(go, ["mod", "download", options.firstModule], {
-      ...{ folder: moduleFolder, environment: goEnvironment, limitMs: REACH_LIMIT_MS },
+      ...{ folder: moduleFolder, environment: goEnvironment, limitMs: options.reachMs },
     });
   } catch (error) {
     return { because: `no Go module proxy answers: ${(error as Error).message}` };

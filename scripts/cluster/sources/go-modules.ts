@@ -15,6 +15,7 @@ export const goModulesSource: BinariesSource = {
       what: `Kubernetes ${KUBERNETES_VERSION}`,
       moduleFolder: fileURLToPath(new URL("../go", import.meta.url)),
       firstModule: "k8s.io/component-helpers",
+      reachMs: 30_000,
       packages: [
         "go.etcd.io/etcd/server/v3",
         "k8s.io/kubernetes/cmd/kube-apiserver",
