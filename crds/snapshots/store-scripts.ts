@@ -3,11 +3,14 @@ import { awaitReceipt } from "./receipt.ts";
 /** The exit code for an archive that is not there. */
 export const NO_ARCHIVE = 44;
 
+/** The exit code of a look for one that is not there, on a volume that no save has marked. */
+export const UNMARKED = 45;
+
 // Only what says that there is none is taken for none: a volume that fails must not look like a tenant without files.
 const findArchive = `find_archive() {
   [ -d "$root" ] || { echo "$root is not there" >&2; exit 1; }
   size="$("$b" stat -c %s "$archive" 2>&1)" && return
-  case "$size" in *"No such file or directory"*) exit ${NO_ARCHIVE} ;; esac
+  case "$size" in *"No such file or directory"*) exit "\${none:-${NO_ARCHIVE}}" ;; esac
   echo "$size" >&2
   exit 1
 }`;
@@ -25,14 +28,17 @@ const findArchive = `find_archive() {
  */
 export const storeScripts = {
   /**
-   * `<tenant> <workload> <id>`; reads the archive as frames, then its SHA-256 and its metadata as a line each. Writes the metadata of
-   * the archive that it has stored to its own standard output, before the verdict.
+   * `<tenant> <workload> <id> <marked or empty>`; reads the archive as frames, then its SHA-256 and its metadata as a line each. Fails on
+   * a volume without a mark where one is expected, and makes it otherwise.
    */
   write: script(`
-dir="$root/$3"; archive="$dir/$4.tar.gz"; partial="$archive.$5.partial"
-drop() { "$b" rm -f "$partial" "$archive".????????????????.json."$5.partial"; "$b" rmdir "$dir" 2>/dev/null; }
+workload="$4"; id="$5"; expected="$6"
+dir="$root/$3"; archive="$dir/$workload.tar.gz"; partial="$archive.$id.partial"
+drop() { "$b" rm -f "$partial" "$archive".????????????????.json."$id.partial"; "$b" rmdir "$dir" 2>/dev/null; }
 trap 'drop; exit 143' TERM INT HUP PIPE
 store() {
+  [ -e "$mark" ] || [ -z "$expected" ] || { echo "the mark that was on the volume is gone, so it is another"; return 1; }
+  [ -e "$mark" ] || echo "archives are kept here" > "$mark" || return 1
   "$b" mkdir -p "$dir" || return 1
   "$b" rm -f "$archive".????????.partial "$archive".????????????????.json.????????.partial || return 1
   receive > "$partial" || { echo "the archive did not arrive whole"; return 1; }
@@ -43,12 +49,12 @@ store() {
   sum="\${sum%% *}"
   [ "$sum" = "$digest" ] || { echo "what was written is not what was sent"; return 1; }
   beside="$archive.\${digest%????????????????????????????????????????????????}.json"
-  printf '%s\\n' "$metadata" > "$beside.$5.partial" || return 1
-  "$b" sync "$beside.$5.partial" || return 1
-  "$b" mv -f "$beside.$5.partial" "$beside" || return 1
+  printf '%s\\n' "$metadata" > "$beside.$id.partial" || return 1
+  "$b" sync "$beside.$id.partial" || return 1
+  "$b" mv -f "$beside.$id.partial" "$beside" || return 1
   "$b" mv -f "$partial" "$archive" || return 1
   "$b" sync "$dir" "$root" || return 1
-  "$b" find "$dir" -maxdepth 1 -name "$4.tar.gz.????????????????.json" ! -path "$beside" -mmin +10 -exec "$b" rm -f {} +
+  "$b" find "$dir" -maxdepth 1 -name "$workload.tar.gz.????????????????.json" ! -path "$beside" -mmin +10 -exec "$b" rm -f {} +
   return 0
 }
 store
@@ -71,15 +77,16 @@ echo
 "$b" cat <&3 || exit 1
 [ "$size" = 0 ] || ${awaitReceipt}`),
 
-  /** `<tenant> <workload>`; writes the archive's size and then the lines of metadata. Exit code 44: there is none. */
+  /** `<tenant> <workload>`; writes the archive's size and then the lines of metadata. Exit code 44: there is none; 45: nor a mark. */
   stat: script(`
 archive="$root/$3/$4.tar.gz"
+[ -e "$mark" ] || none=${UNMARKED}
 find_archive
 echo "$size"
 exec "$b" cat "$archive".????????????????.json`),
 
   /**
-   * Reads lines of `<id> <tenant> <workload> <bytes>` until its input ends, and answers each: `<id> none`, `<id> failed <why>`, or
+   * Reads lines of `<id> <tenant> <workload> <bytes>` until its input ends, and answers each: `<id> none`, or `<id> unmarked` where there is no mark either, `<id> failed <why>`, or
    * `<id> found <size> <sent>`, the lines of metadata, an empty line, the archive where it has no more than those bytes, and `<id> end`.
    */
   desk: script(`
@@ -101,7 +108,8 @@ while read -r id tenant workload most; do
     look 3< "$archive" || echo "$id failed it cannot be opened"
   else
     case "$size" in
-      *"No such file or directory"*) echo "$id none" ;;
+      *"No such file or directory"*)
+        if [ -e "$mark" ]; then echo "$id none"; else echo "$id unmarked"; fi ;;
       *) echo "$id failed" $size ;;
     esac
   fi
@@ -166,5 +174,5 @@ exec "$b" find . -mindepth 2 -maxdepth 2 -name '*.partial' -mmin +1440 -exec "$b
 } as const;
 
 function script(text: string): string {
-  return `b="$1"; root="$2"; umask 077\n${findArchive}\n${text.trim()}`;
+  return `b="$1"; root="$2"; mark="$root/.marked"; umask 077\n${findArchive}\n${text.trim()}`;
 }

@@ -9,8 +9,14 @@ import { type StoreFolder, storeCommand } from "../../crds/snapshots/store-folde
 import { storeScripts } from "../../crds/snapshots/store-scripts.ts";
 import { createDeskReader, type DeskAnswer } from "./desk-reader.ts";
 
+/** That there is none; `unmarked` on a volume that no save has marked. */
+export interface NoneFound {
+  readonly kind: "none" | "unmarked";
+}
+
 /** What stands in the archive's place. */
 export interface FoundArchive {
+  readonly kind: "found";
   readonly sizeBytes: number;
   /** What is recorded beside it, a JSON object each. */
   readonly lines: readonly string[];
@@ -24,11 +30,11 @@ export interface FoundArchive {
  */
 export interface ArchiveDesk {
   /**
-   * Undefined when there is no archive, which only the volume itself can have said.
+   * Says that there is no archive only where the volume itself has said so.
    *
    * @throws Error when there is no answer: a command of its own can still find out
    */
-  look(key: SnapshotKey, options: { signal: AbortSignal; timeoutMs: number }): Promise<FoundArchive | undefined>;
+  look(key: SnapshotKey, options: { signal: AbortSignal; timeoutMs: number }): Promise<FoundArchive | NoneFound>;
   /** Ends the command; the next look starts another. */
   close(): void;
 }
@@ -111,9 +117,9 @@ export function createArchiveDesk(options: {
       try {
         const answer = await question.promise;
         if (answer.kind === "failed") throw new Error(`Cannot look at the archive: ${answer.why}`);
-        if (answer.kind === "none") return undefined;
-        const { sizeBytes, lines, archive } = answer;
-        return { sizeBytes, lines, archive };
+        if (answer.kind !== "found") return { kind: answer.kind };
+        const { kind, sizeBytes, lines, archive } = answer;
+        return { kind, sizeBytes, lines, archive };
       } finally {
         cancelLimit();
         signal.removeEventListener("abort", abort);

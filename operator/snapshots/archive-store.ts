@@ -7,8 +7,8 @@ import { parseSnapshotList } from "../../crds/snapshots/parse-snapshot-list.ts";
 import { checkSnapshotKey, type SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
 import { parseSnapshotMetadata, type SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
 import { type StoreFolder, storeCommand } from "../../crds/snapshots/store-folder.ts";
-import { NO_ARCHIVE, storeScripts } from "../../crds/snapshots/store-scripts.ts";
-import type { ArchiveDesk, FoundArchive } from "./archive-desk.ts";
+import { NO_ARCHIVE, storeScripts, UNMARKED } from "../../crds/snapshots/store-scripts.ts";
+import type { ArchiveDesk, FoundArchive, NoneFound } from "./archive-desk.ts";
 import { ArchiveError } from "./archive-error.ts";
 import { createArchiveSource } from "./archive-source.ts";
 import { collectOutput } from "./collect-output.ts";
@@ -66,6 +66,8 @@ export interface ArchiveStore {
   delete(key: SnapshotKey, options: StoreCall & { sha256?: string | undefined }): Promise<boolean>;
   /** Deletes what saves left behind that were ended in the middle, more than a day ago. */
   tidy(options: StoreCall): Promise<void>;
+  /** To be called when the volume is made anew: it may be empty. */
+  forgetVolume(): void;
   /** Forgets what looks have brought along, and ends the desk. */
   close(): void;
 }
@@ -79,6 +81,8 @@ export function createArchiveStore(options: {
   clock?: Clock | undefined;
 }): ArchiveStore {
   const { exec, folder, desk, clock = systemClock } = options;
+  // Whether the volume has been seen with its mark (docs/decisions/624).
+  let isMarked = false;
   const held = createHeldArchives<FoundArchive>({ clock });
 
   async function run(script: string, words: readonly string[], { signal, timeoutMs }: StoreCall): Promise<Answer> {
@@ -87,7 +91,7 @@ export function createArchiveStore(options: {
   }
 
   /** The desk's answer, or, where it has none, that of a command of its own: what the desk fails with is never taken for an answer. */
-  async function look(key: SnapshotKey, { signal, timeoutMs }: StoreCall): Promise<FoundArchive | undefined> {
+  async function look(key: SnapshotKey, { signal, timeoutMs }: StoreCall): Promise<FoundArchive | NoneFound> {
     const began = clock.now();
     if (desk !== undefined) {
       const limitMs = Math.min(DESK_LIMIT_MS, timeoutMs / 2);
@@ -100,10 +104,11 @@ export function createArchiveStore(options: {
     }
     const call = { signal, timeoutMs: timeoutMs - (clock.now() - began) };
     const answer = await run(storeScripts.stat, [key.tenantId, key.workloadRef], call);
-    if (answer.exitCode === NO_ARCHIVE) return undefined;
+    if (answer.exitCode === NO_ARCHIVE) return { kind: "none" };
+    if (answer.exitCode === UNMARKED) return { kind: "unmarked" };
     const [size = "", ...lines] = answer.stdout.split("\n");
     if (answer.exitCode !== 0 && lines.length === 0) throw failure("look at the archive", answer);
-    return { sizeBytes: Number(size), lines, archive: undefined };
+    return { kind: "found", sizeBytes: Number(size), lines, archive: undefined };
   }
 
   return {
@@ -122,10 +127,11 @@ export function createArchiveStore(options: {
         metadata = { sha256: hash.digest("hex"), sizeBytes, tenantId, workloadRef, ...describe() };
         yield Buffer.concat([END, Buffer.from(`${metadata.sha256}\n${JSON.stringify(metadata)}\n`)]);
       }
-      const words = [key.tenantId, key.workloadRef, randomBytes(4).toString("hex")];
+      const words = [key.tenantId, key.workloadRef, randomBytes(4).toString("hex"), isMarked ? "marked" : ""];
       const target = storeCommand(folder, { script: fedScript(storeScripts.write), words, limitMs: timeoutMs });
       await feedCommand({ exec, target, what: "store the archive", input: input(), signal, timeoutMs });
       if (metadata === undefined) throw new Error("Cannot store the archive: it was stored before it was sent");
+      isMarked = true;
       return metadata;
     },
 
@@ -158,7 +164,14 @@ export function createArchiveStore(options: {
       // What an earlier look has brought may be another archive.
       held.take(key);
       const found = await look(key, call);
-      if (found === undefined) return undefined;
+      if (found.kind === "unmarked" && isMarked) {
+        const why =
+          "the mark that was on the volume is gone, so it is another. Should that be meant, restart the operator";
+        throw new ExecFailure(`Cannot look at the archive: ${why}`, { exitCode: UNMARKED });
+      }
+      // An archive says nothing of the mark: it may be older than marks are.
+      if (found.kind === "none") isMarked = true;
+      if (found.kind !== "found") return undefined;
       if (found.archive !== undefined) held.hold(key, found);
       const candidates = parseLines(found.lines).filter(({ sizeBytes }) => sizeBytes === found.sizeBytes);
       if (candidates.length === 1) return candidates[0];
@@ -189,6 +202,10 @@ export function createArchiveStore(options: {
     async tidy(call) {
       const answer = await run(storeScripts.tidy, [], call);
       if (answer.exitCode !== 0) throw failure("tidy the snapshots volume", answer);
+    },
+
+    forgetVolume() {
+      isMarked = false;
     },
 
     close() {

@@ -2,7 +2,8 @@ import { Writable } from "node:stream";
 
 /** What the store's script `desk` answers to one question. */
 export type DeskAnswer =
-  | { readonly id: string; readonly kind: "none" }
+  /** No archive; `unmarked` on a volume that no save has marked. */
+  | { readonly id: string; readonly kind: "none" | "unmarked" }
   | { readonly id: string; readonly kind: "failed"; readonly why: string }
   | {
       readonly id: string;
@@ -13,7 +14,7 @@ export type DeskAnswer =
       readonly archive: Buffer | undefined;
     };
 
-const HEAD = /^([0-9a-f]+) (none|failed|found (\d+) (\d+))(?: (.*))?$/;
+const HEAD = /^([0-9a-f]+) (none|unmarked|failed|found (\d+) (\d+))(?: (.*))?$/;
 const MOST_LINES_BYTES = 256 * 1024;
 
 interface Found {
@@ -41,7 +42,7 @@ export function createDeskReader(options: { mostBytes: number; onAnswer: (answer
   function takeHead(line: string): void {
     const [, id = "", kind, size, sent, why = ""] = HEAD.exec(line) ?? [];
     const [sizeBytes, sentBytes] = [Number(size), Number(sent)];
-    if (kind === "none" && why === "") onAnswer({ id, kind });
+    if ((kind === "none" || kind === "unmarked") && why === "") onAnswer({ id, kind });
     else if (kind === "failed") onAnswer({ id, kind, why });
     else if (why === "" && sentBytes <= mostBytes && (sentBytes === 0 || sentBytes === sizeBytes)) {
       const [linesBytes, bytesLeft] = [0, sentBytes];

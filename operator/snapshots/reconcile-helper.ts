@@ -23,7 +23,10 @@ export async function reconcileHelper(context: OperatorContext): Promise<undefin
   if (!isDeepStrictEqual(present?.spec, policy.spec)) await applyNetworkPolicy(policy);
   const { size, storageClass } = config.snapshots;
   const volume = renderSnapshotsClaim({ namespace, size, storageClass });
-  if (!isThere) await ignoreExisting(client.create(persistentVolumeClaims, volume));
+  if (!isThere) {
+    context.snapshots.forgetVolume();
+    await ignoreExisting(client.create(persistentVolumeClaims, volume));
+  }
 
   const pod = informers.helperPods.store.get(`${namespace}/${SNAPSHOTS_NAME}`);
   const wanted = renderSnapshotsPod({ namespace, image: config.toolsImage });

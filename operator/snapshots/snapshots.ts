@@ -53,6 +53,8 @@ export interface Snapshots {
   delete(snapshot: SnapshotMetadata, signal: AbortSignal): Promise<boolean>;
   /** Deletes what saves left behind that were ended in the middle. */
   tidy(signal: AbortSignal): Promise<void>;
+  /** To be called when the volume is made anew: until then, one that is empty is not believed where archives were seen. */
+  forgetVolume(): void;
   /** Ends what stays in the helper pod between calls, which goes; later calls start anew. */
   leaveHelper(): void;
   /** Ends all that stays in pods between calls, and forgets what it said: another operator may change the volume from now on. */
@@ -114,6 +116,7 @@ export function createSnapshots(options: {
     delete: ({ tenantId, workloadRef, sha256 }, signal) =>
       store.delete({ tenantId, workloadRef }, { sha256, signal, timeoutMs: LIST_LIMIT_MS }),
     tidy: (signal) => store.tidy({ signal, timeoutMs: LIST_LIMIT_MS }),
+    forgetVolume: store.forgetVolume,
     leaveHelper: store.close,
     close() {
       store.close();

@@ -86,6 +86,7 @@ export function createMemorySnapshots(options: {
     },
     prepare: () => undefined,
     dismiss: () => undefined,
+    forgetVolume: () => undefined,
     leaveHelper: () => undefined,
     close: () => undefined,
   };

@@ -1,5 +1,15 @@
 // @limit 400
-import { chmodSync, chownSync, readdirSync, renameSync, rmSync, statfsSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  chownSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  rmdirSync,
+  rmSync,
+  statfsSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import * as assert from "uvu/assert";
 import { claims } from "../../../crds/kinds.ts";
@@ -115,6 +125,32 @@ test("a file that its own user may not read: the release says which, and saves i
   const next = await life.claim("locks", "warm", true);
   assert.is(await life.run(next.status?.instanceId, "$b cat /data/file /data/locked"), "new\nmine\n");
   await life.release(next);
+});
+
+test("an empty folder in the volume's place: nobody with files starts without them, or saves beside them", async (context) => {
+  const { life, faults } = context;
+  await life.keep("elsewhere", "warm", "old");
+  const open = await life.claim("open", "warm", false);
+  await life.run(open.status?.instanceId, "echo mine > /data/file");
+  renameSync(life.volumeFolder, `${life.volumeFolder}.away`);
+  mkdirSync(life.volumeFolder, { mode: 0o700 });
+  chownSync(life.volumeFolder, 65532, 65532);
+  await faults.killHelper();
+  const waiting = await life.createClaim("elsewhere", "warm", true);
+  const told = await life.untilClaim(waiting, "to wait", (status) => /the mark .* is gone/.test(status?.message ?? ""));
+  assert.is(told.status?.reason, "SnapshotsUnavailable");
+  assert.equal(await faults.podsOf(waiting), []);
+  await life.deleteClaim(open);
+  await life.untilClaim(open, "to fail", (status) => /the mark .* is gone/.test(status?.message ?? ""));
+  assert.equal(readdirSync(life.volumeFolder), []);
+  rmdirSync(life.volumeFolder);
+  renameSync(`${life.volumeFolder}.away`, life.volumeFolder);
+  await faults.killHelper();
+  const active = await life.untilClaim(waiting, "to be Active", (status) => status?.phase === "Active");
+  assert.is(await life.kept(active), "old\n");
+  await life.untilGone(open);
+  assert.ok(archiveOf(life, open));
+  await life.release(active);
 });
 
 function leftovers(life: Lifecycle, tenantId: string): string[] {

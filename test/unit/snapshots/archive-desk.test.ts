@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Writable } from "node:stream";
@@ -158,8 +158,7 @@ test("a large archive is found and not brought along", async ({ store, desk }) =
   const content = Buffer.alloc(2 * MiB + 1, 7);
   await write(store, "a", content);
   const found = await desk.look({ tenantId: "a", workloadRef: "w" }, call);
-  assert.is(found?.sizeBytes, content.length);
-  assert.is(found?.archive, undefined);
+  assert.equal({ ...found, lines: [] }, { kind: "found", sizeBytes: content.length, lines: [], archive: undefined });
   assert.equal(await read(store, "a"), content);
 });
 
@@ -180,7 +179,7 @@ test("a volume that is not there, or cannot be looked at, is not one without the
 }) => {
   const key = { tenantId: "a", workloadRef: "w" };
   const messageOf = (look: Promise<unknown>) => look.then(String, (error: Error) => error.message);
-  assert.is(await messageOf(desk.look(key, call)), "undefined");
+  assert.is(await messageOf(desk.look(key, call).then(({ kind }) => kind)), "unmarked");
   renameSync(root, `${root}-away`);
   assert.match(await messageOf(desk.look(key, call)), "is not there");
   assert.match(await messageOf(store.stat(key, call)), "is not there");
@@ -191,6 +190,46 @@ test("a volume that is not there, or cannot be looked at, is not one without the
   rmSync(join(root, "a"));
   mkdirSync(join(root, "a", "w.tar.gz"), { recursive: true });
   assert.match(await messageOf(store.stat(key, call)), "Cannot");
+});
+
+for (const way of ["the desk", "commands of their own"]) {
+  test(`once the mark of a volume was seen, an empty folder in its place is neither looked at nor written to, by ${way}`, async (context) => {
+    const { root, store } = context;
+    context.deskFails = way !== "the desk";
+    const newcomer = { tenantId: "new", workloadRef: "w" };
+    assert.is(await store.stat(newcomer, call), undefined, "a new volume has no mark");
+    const written = await write(store, "a", awkward);
+    assert.is(await store.stat(newcomer, call), undefined);
+    renameSync(root, `${root}-away`);
+    mkdirSync(root);
+    assert.match(String(await store.stat(newcomer, call).catch(String)), "mark that was on the volume is gone");
+    assert.match(String(await write(store, "a", awkward).catch(String)), "mark that was on the volume is gone");
+    assert.equal(readdirSync(root), []);
+    rmSync(root, { recursive: true });
+    renameSync(`${root}-away`, root);
+    assert.equal(await store.stat({ tenantId: "a", workloadRef: "w" }, call), written);
+    assert.is(await store.stat(newcomer, call), undefined);
+
+    rmSync(root, { recursive: true });
+    mkdirSync(root);
+    store.forgetVolume();
+    assert.is(await store.stat(newcomer, call), undefined, "it was made anew");
+    await write(store, "a", awkward);
+  });
+}
+
+test("a volume with archives from before there were marks is as it was, until a save marks it", async ({
+  root,
+  store,
+}) => {
+  await write(store, "a", awkward);
+  rmSync(join(root, ".marked"));
+  const folder = { namespace: "n", pod: "p", container: "c", root, busybox: staticBusybox };
+  const later = createArchiveStore({ exec: localExec, folder });
+  assert.is((await later.stat({ tenantId: "a", workloadRef: "w" }, call))?.tenantId, "a");
+  assert.is(await later.stat({ tenantId: "b", workloadRef: "w" }, call), undefined);
+  await write(later, "b", awkward);
+  assert.ok(existsSync(join(root, ".marked")));
 });
 
 test("an archive beside which nothing is recorded is found as that, and one with odd lines beside it too", async (context) => {
@@ -208,7 +247,7 @@ test("an archive beside which nothing is recorded is found as that, and one with
   assert.equal(await desk.look(key, call), found(["odd", "{}", "more"]));
 
   function found(lines: string[]) {
-    return { sizeBytes: awkward.length, lines, archive: awkward };
+    return { kind: "found", sizeBytes: awkward.length, lines, archive: awkward };
   }
 });
 
@@ -271,7 +310,8 @@ test("an aborted look ends at once, and its late answer disturbs nobody", async 
   const looking = desk.look({ tenantId: "a", workloadRef: "w" }, { ...call, signal: stop.signal });
   stop.abort(new Error("no longer"));
   assert.is(await looking.catch((error: Error) => error.message), "no longer");
-  assert.equal((await desk.look({ tenantId: "a", workloadRef: "w" }, call))?.archive, awkward);
+  const found = await desk.look({ tenantId: "a", workloadRef: "w" }, call);
+  assert.equal(found.kind === "found" && found.archive, awkward);
 });
 
 test("answers are taken apart wherever they are cut into pieces", () => {

@@ -133,8 +133,21 @@ test("deletes an archive, with a digest only that one", async ({ store, root }) 
   assert.is(await readWhole(store), "new and longer");
   assert.ok(await store.delete(key, { ...call, sha256: current.sha256 }));
   assert.is(await readWhole(store), undefined);
-  assert.equal(readdirSync(root), []);
+  assert.equal(readdirSync(root), [".marked"]);
   assert.not.ok(await store.delete(key, call));
+});
+
+test("what is recorded of earlier archives goes with a save, once it is ten minutes old", async ({ store, root }) => {
+  const folder = join(root, key.tenantId);
+  const then = new Date(Date.now() - 11 * 60_000);
+  for (const content of ["first", "second", "third"]) {
+    await write(store, content);
+    for (const name of readdirSync(folder)) utimesSync(join(folder, name), then, then);
+  }
+  await write(store, "fourth");
+  await write(store, "fifth");
+  assert.is(readdirSync(folder).filter((name) => name.endsWith(".json")).length, 2, "that of the fourth is young");
+  assert.is(await readWhole(store), "fifth");
 });
 
 test("a deletion by digest spares an archive that takes the place while the digest is made", async ({
