@@ -5,6 +5,8 @@ import { configMaps, namespaces, pods } from "../../../crds/client/built-in-reso
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { annotation, label } from "../../../crds/labels.ts";
+import { WORKLOAD_CONTAINER } from "../../../crds/workload-container.ts";
+import { PROXY_CONTAINER, REDIRECT_CONTAINER } from "../../../operator/egress/layout.ts";
 import { TOOLS_CONTAINER } from "../../../operator/snapshots/pod-tools.ts";
 import { findBinaries } from "../../../scripts/cluster/binaries.ts";
 import { versionAtLeast } from "../../../scripts/cluster/kubernetes/version-at-least.ts";
@@ -13,7 +15,7 @@ import { eventually } from "../rest/rest-edge.ts";
 import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
 import { type AccountClient, accountClient } from "./account-client.ts";
 import { kubectlFor, validation } from "./kubectl.ts";
-import { fullPod, renderedPods } from "./rendered-pods.ts";
+import { fullPod, proxiedPod, renderedPods } from "./rendered-pods.ts";
 import { withValues } from "./with-values.ts";
 import { writeOverlay } from "./write-overlay.ts";
 
@@ -92,12 +94,17 @@ test("every pod that the operator makes is taken by the policies", async () => {
   for (const { what, pod } of renderedPods) assert.is(await refusal(operator, pod), undefined, what);
 });
 
-test("every pod that the operator makes passes Pod Security baseline, and restricted as documented", async () => {
-  for (const { what, pod, restricted: passes } of renderedPods) {
-    assert.is(await refusal(tenancy.client, withValues(pod, { "metadata.namespace": baseline })), undefined, what);
-    const refused = await refusal(tenancy.client, withValues(pod, { "metadata.namespace": restricted }));
-    console.log(`note: restricted ${refused === undefined ? "takes" : "refuses"} ${what}`);
-    assert.is(refused === undefined, passes, `${what}: ${refused}`);
+test("every pod that the operator makes passes the levels of Pod Security as documented", async () => {
+  for (const { what, pod, level } of renderedPods) {
+    for (const [namespace, passes] of [
+      [baseline, level !== "privileged"],
+      [restricted, level === "restricted"],
+    ] as const) {
+      const refused = await refusal(tenancy.client, withValues(pod, { "metadata.namespace": namespace }));
+      console.log(`note: ${namespace} ${refused === undefined ? "takes" : "refuses"} ${what}`);
+      assert.is(refused === undefined, passes, `${what}: ${refused}`);
+      if (level === "privileged") assert.match(refused ?? "", /violates PodSecurity.*NET_ADMIN/);
+    }
   }
 });
 
@@ -257,6 +264,73 @@ for (const [what, values, says] of otherWrongs) {
 
 test("another pod without any of that is taken", async () => {
   assert.is(await refusal(tenancy.client, otherPod), undefined);
+});
+
+/** One setting wrong each of a pod with the proxy, whose sidecar is its first container: what, the values, and what the refusal names. */
+const proxiedWrongs: readonly [what: string, values: Record<string, unknown>, says: string][] = [
+  [
+    "NET_ADMIN in the sidecar",
+    { "spec.containers.0.securityContext.capabilities.add": ["NET_ADMIN"] },
+    "capabilities.add",
+  ],
+  [
+    "NET_ADMIN in the workload's container",
+    { "spec.containers.1.securityContext.capabilities.add": ["NET_ADMIN"] },
+    "capabilities.add",
+  ],
+  [
+    "another capability for the redirect",
+    { "spec.initContainers.0.securityContext.capabilities.add": ["NET_ADMIN", "SYS_PTRACE"] },
+    "capabilities.add",
+  ],
+  ["a redirect that stays", { "spec.initContainers.0.restartPolicy": "Always" }, "capabilities.add"],
+  [
+    "a sidecar that may escalate",
+    { "spec.containers.0.securityContext.allowPrivilegeEscalation": true },
+    "allowPrivilegeEscalation",
+  ],
+  ["a sidecar without limits", { "spec.containers.0.resources": undefined }, "resources.limits"],
+  [
+    "processes that the workload shares with the sidecar",
+    { "spec.shareProcessNamespace": true },
+    "shareProcessNamespace",
+  ],
+  [
+    "a token beside the proxy's settings",
+    {
+      "spec.serviceAccountName": "default",
+      "spec.volumes.settings.projected.sources.0": { serviceAccountToken: { path: "t" } },
+    },
+    "spec.volumes",
+  ],
+  [
+    "a folder of the node for the proxy",
+    { "spec.volumes.settings": { name: "tenancy-egress", hostPath: { path: "/" } } },
+    "hostPath|spec.volumes",
+  ],
+];
+
+for (const [what, values, says] of proxiedWrongs) {
+  test(`an instance with the proxy is refused: ${what}`, async () => {
+    const pod = proxiedPod("inst-wrong");
+    assert.equal(
+      [pod.spec.containers.map(({ name }) => name), pod.spec.initContainers?.map(({ name }) => name)],
+      [[PROXY_CONTAINER, WORKLOAD_CONTAINER], [REDIRECT_CONTAINER]],
+    );
+    const settings = pod.spec.volumes?.findIndex(({ name }) => name === "tenancy-egress");
+    const placed = Object.fromEntries(
+      Object.entries(values).map(([path, value]) => [path.replace("volumes.settings", `volumes.${settings}`), value]),
+    );
+    const refused = (await refusal(operator, withValues(pod, placed))) ?? "taken";
+    assert.match(refused, new RegExp(`denied request: [^:]*(${says})`), refused);
+  });
+}
+
+test("only the operator makes an instance with the proxy", async () => {
+  assert.match(
+    (await refusal(tenancy.client, proxiedPod("inst-theirs"))) ?? "taken",
+    /metadata\.labels: only the operator/,
+  );
 });
 
 function netAdmin(name: string, securityContext: object = {}): object {

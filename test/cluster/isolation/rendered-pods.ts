@@ -5,7 +5,7 @@ import { operatorConfig } from "../../../operator/config.ts";
 import { type FileOwner, renderPod } from "../../../operator/pod/render-pod.ts";
 import { renderSnapshotsPod } from "../../../operator/snapshots/snapshots-pod.ts";
 
-const config = operatorConfig({});
+const config = operatorConfig({ TENANCY_PROXY_IMAGE: "simulated/proxy:1" });
 const image = { ref: "simulated/hello:1" };
 const everything: Workload["spec"] = {
   image,
@@ -18,39 +18,82 @@ const everything: Workload["spec"] = {
   entrypoint: { cmd: "/bin/run", args: ["-x"], env: { A: "b" }, workdir: "/srv" },
 };
 
+const proxied: Workload["spec"] = {
+  ...everything,
+  network: {
+    access: "restricted",
+    ports: [8080],
+    allowlist: ["allowed.example"],
+    credentials: [
+      {
+        domain: "api.example",
+        headers: [{ name: "Authorization", valueFrom: { secretKeyRef: { name: "vault", key: "token" } } }],
+      },
+    ],
+  },
+};
+
+/** The levels of Pod Security, https://kubernetes.io/docs/concepts/security/pod-security-standards/ */
+export type Level = "restricted" | "baseline" | "privileged";
+
+/** A pod with the proxy, its credentials, and the redirect in the tools' container. */
+export function proxiedPod(name: string, more: { restoreAs?: FileOwner } = {}): Pod {
+  return rendered(name, proxied, more);
+}
+
 /** A pod of everything that a workload can ask for. */
 export function fullPod(name: string, more: { runsAsRoot?: boolean; restoreAs?: FileOwner } = {}): Pod {
   return rendered(name, everything, more);
 }
 
-/** Every kind of pod that the operator makes, by what is particular to it; `restricted` where that level of Pod Security takes it. */
-export const renderedPods: readonly { what: string; pod: Pod; restricted: boolean }[] = [
-  { what: "the least workload", pod: rendered("inst-least", { image }), restricted: true },
-  { what: "everything a workload can ask for", pod: fullPod("inst-full"), restricted: true },
+/** Every kind of pod that the operator makes, by what is particular to it, and the strictest level of Pod Security that takes it. */
+export const renderedPods: readonly { what: string; pod: Pod; level: Level }[] = [
+  { what: "the least workload", pod: rendered("inst-least", { image }), level: "restricted" },
+  { what: "everything a workload can ask for", pod: fullPod("inst-full"), level: "restricted" },
   {
     what: "files restored before the start",
     pod: fullPod("inst-restored", { restoreAs: { uid: 1000, gid: 1000 } }),
-    restricted: true,
+    level: "restricted",
   },
   {
     what: "an image that runs as root",
     pod: rendered("inst-root", { image }, { runsAsRoot: true }),
-    restricted: false,
+    level: "baseline",
   },
   {
     what: "files of a program that runs as root",
     pod: fullPod("inst-root-restored", { runsAsRoot: true, restoreAs: { uid: 0, gid: 0 } }),
-    restricted: false,
+    level: "baseline",
   },
   {
     what: "a warm pod",
     pod: rendered("inst-pool-app-x", { image }, { labels: { [label.pool]: "app", [label.poolStatus]: "warming" } }),
-    restricted: true,
+    level: "restricted",
+  },
+  {
+    what: "an allowlist",
+    pod: rendered("inst-listed", { image, network: { access: "restricted", allowlist: ["allowed.example"] } }),
+    level: "privileged",
+  },
+  {
+    what: "an allowlist, credentials and directories that are kept",
+    pod: proxiedPod("inst-proxied"),
+    level: "privileged",
+  },
+  {
+    what: "the same with files restored before the start",
+    pod: proxiedPod("inst-proxied-restored", { restoreAs: { uid: 1000, gid: 1000 } }),
+    level: "privileged",
+  },
+  {
+    what: "a warm pod with credentials",
+    pod: rendered("inst-pool-app-y", proxied, { labels: { [label.pool]: "app", [label.poolStatus]: "warming" } }),
+    level: "privileged",
   },
   {
     what: "the helper pod",
     pod: renderSnapshotsPod({ namespace: config.namespace, image: config.toolsImage }),
-    restricted: true,
+    level: "restricted",
   },
 ];
 
