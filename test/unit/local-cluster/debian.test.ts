@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { missingDebianPackages } from "../../../scripts/cluster/debian-packages.ts";
+import { neededLibraries } from "../../../scripts/cluster/images/needed-libraries.ts";
 import { debianArchive } from "../../../scripts/cluster/sources/debian-archive.ts";
 
 const test = suite<{ folder: string }>("debian");
@@ -30,6 +31,28 @@ test("missingDebianPackages leaves out what is installed, and nothing else", ({ 
 
 test("missingDebianPackages says what to install by hand where there is no dpkg", ({ folder }) => {
   assert.throws(() => missingDebianPackages(["runc"], join(folder, "status")), /this is no Debian; .*: runc/);
+});
+
+test("neededLibraries follows libraries alone, the first of alternatives, and not the C library", () => {
+  const listing = `haproxy
+ |Depends: libsystemd0
+  Depends: libelogind0
+  PreDepends: init-system-helpers
+  Depends: adduser
+  Depends: libc6
+  Depends: libssl3
+  Depends: <libvirtual>
+    libvirtual-impl
+init-system-helpers
+  Depends: libperl
+libssl3
+  Depends: libc6
+  Depends: zlib1g
+zlib1g
+libsystemd0
+  Depends: libssl3
+`;
+  assert.equal(neededLibraries(listing, ["haproxy"]), ["haproxy", "libsystemd0", "libssl3", "zlib1g"]);
 });
 
 test("debianArchive reads both ways of writing sources, and no comment", ({ folder }) => {
