@@ -2,7 +2,7 @@ import type { Claim } from "../crds/claim.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
 import type { Change } from "../crds/client/informer.ts";
 import { keyOf } from "../crds/client/key-of.ts";
-import type { NetworkPolicy, Pod } from "../crds/kubernetes.ts";
+import type { KubernetesObject, NetworkPolicy, Pod } from "../crds/kubernetes.ts";
 import { annotation, label } from "../crds/labels.ts";
 import type { Log } from "../crds/log.ts";
 import type { Pool } from "../crds/pool.ts";
@@ -45,6 +45,8 @@ export interface Wake {
   pool(change: Change<Pool>): void;
   pod(change: Change<Pod>): void;
   policy(change: Change<NetworkPolicy>): void;
+  /** What the proxy of a workload lives by. */
+  egressObject(change: Change<KubernetesObject>): void;
   /** The pod that keeps archives. */
   helper(change?: Change<Pod>): void;
 }
@@ -212,6 +214,12 @@ export function runTerm(options: {
       const workload = object.metadata.labels?.[label.workload];
       const isEdited = type === "modified" && previous?.metadata.generation !== object.metadata.generation;
       if (workload !== undefined && (type === "deleted" || isEdited)) addWorkload(workload);
+    },
+    egressObject({ type, object, previous }) {
+      if (type === "added") return;
+      // Of one whose label was changed, the workload that it belonged to.
+      const workload = (previous ?? object).metadata.labels?.[label.workload];
+      if (workload !== undefined) addWorkload(workload);
     },
     helper(change) {
       queue.add("helper", SNAPSHOTS_NAME);
