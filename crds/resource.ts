@@ -9,8 +9,21 @@ export interface Resource<T extends KubernetesObject> {
   readonly plural: string;
   readonly kind: string;
   readonly namespaced: boolean;
+  /** Whether lists and watches bring the metadata alone. @default false */
+  readonly metadataOnly?: boolean;
   /** Never set: carries the type of the objects. */
   readonly object?: T;
+}
+
+/** The same resource, of which lists and watches bring `metadata` and nothing else: what the objects hold never leaves the API server. */
+export function metadataOf({
+  group,
+  version,
+  plural,
+  kind,
+  namespaced,
+}: Resource<KubernetesObject>): Resource<KubernetesObject> {
+  return { group, version, plural, kind, namespaced, metadataOnly: true };
 }
 
 /** Declares a resource; `namespaced` is true unless told. */

@@ -1,7 +1,7 @@
 import type { Claim } from "../crds/claim.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
 import type { Informer } from "../crds/client/informer.ts";
-import type { NetworkPolicy, Pod } from "../crds/kubernetes.ts";
+import type { KubernetesObject, NetworkPolicy, Pod } from "../crds/kubernetes.ts";
 import type { Log } from "../crds/log.ts";
 import type { Pool } from "../crds/pool.ts";
 import type { SnapshotMetadata } from "../crds/snapshots/snapshot-metadata.ts";
@@ -49,6 +49,12 @@ export interface OperatorContext {
   applyNetworkPolicy(policy: NetworkPolicy): Promise<void>;
 }
 
+/** Metadata of managed objects only: that one changed is all that it takes to look at it. */
+export interface EgressInformers {
+  configMaps: Informer<KubernetesObject, never>;
+  secrets: Informer<KubernetesObject, never>;
+}
+
 export interface Informers {
   claims: Informer<Claim, "uid" | "pair" | "using" | "waitingFor" | "needsHelper">;
   workloads: Informer<Workload, never>;
@@ -59,4 +65,6 @@ export interface Informers {
   helperPods: Informer<Pod, never>;
   /** Managed policies only. */
   networkPolicies: Informer<NetworkPolicy, never>;
+  /** What the proxies of workloads live by; undefined where there is no image for them, and no right to look either. */
+  egress: EgressInformers | undefined;
 }

@@ -3,7 +3,7 @@ import type { ClusterClient } from "../crds/client/cluster-client.ts";
 import type { Change } from "../crds/client/informer.ts";
 import { keyOf } from "../crds/client/key-of.ts";
 import { withDefaults } from "../crds/defaults.ts";
-import type { NetworkPolicy, Pod } from "../crds/kubernetes.ts";
+import type { KubernetesObject, NetworkPolicy, Pod } from "../crds/kubernetes.ts";
 import { annotation, label } from "../crds/labels.ts";
 import type { Log } from "../crds/log.ts";
 import type { Pool } from "../crds/pool.ts";
@@ -50,6 +50,8 @@ export interface Wake {
   pool(change: Change<Pool>): void;
   pod(change: Change<Pod>): void;
   policy(change: Change<NetworkPolicy>): void;
+  /** What the proxy of a workload lives by. */
+  egressObject(change: Change<KubernetesObject>): void;
   /** The pod that keeps archives. */
   helper(change?: Change<Pod>): void;
 }
@@ -231,6 +233,12 @@ export function runTerm(options: {
       const workload = object.metadata.labels?.[label.workload];
       const isEdited = type === "modified" && previous?.metadata.generation !== object.metadata.generation;
       if (workload !== undefined && (type === "deleted" || isEdited)) addWorkload(workload);
+    },
+    egressObject({ type, object, previous }) {
+      if (type === "added") return;
+      // Of one whose label was changed, the workload that it belonged to.
+      const workload = (previous ?? object).metadata.labels?.[label.workload];
+      if (workload !== undefined) addWorkload(workload);
     },
     helper(change) {
       queue.add("helper", SNAPSHOTS_NAME);

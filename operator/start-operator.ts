@@ -1,4 +1,4 @@
-import { networkPolicies, pods } from "../crds/client/built-in-resources.ts";
+import { configMaps, networkPolicies, pods, secrets } from "../crds/client/built-in-resources.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
 import { startInformer } from "../crds/client/informer.ts";
 import type { ListWatchState } from "../crds/client/list-watch-state.ts";
@@ -7,12 +7,13 @@ import { claims, pools, workloads } from "../crds/kinds.ts";
 import type { KubernetesObject, NetworkPolicy, Pod } from "../crds/kubernetes.ts";
 import { annotation, label } from "../crds/labels.ts";
 import type { Log } from "../crds/log.ts";
+import { metadataOf, type Resource } from "../crds/resource.ts";
 import { SNAPSHOTS_LABELS } from "../crds/snapshots/snapshots-names.ts";
 import { pairKey } from "./claim/find-rival.ts";
 import { isWaiting } from "./claim/is-waiting.ts";
 import { needsHelper } from "./claim/needs-helper.ts";
 import type { OperatorConfig } from "./config.ts";
-import type { Informers } from "./context.ts";
+import type { EgressInformers, Informers } from "./context.ts";
 import { runWhenLeading } from "./leader.ts";
 import type { Metrics } from "./metrics.ts";
 import { poolIndex, warmIndex } from "./pool/pool-member.ts";
@@ -61,7 +62,24 @@ export function startOperator(options: OperatorOptions): Operator {
     .map(([key, value]) => `${key}=${value}`)
     .join(",");
   const shared = { client, namespace, signal, log };
+  const followEgress = (name: keyof EgressInformers, resource: Resource<KubernetesObject>) =>
+    startInformer({
+      ...shared,
+      ...follow(`egress ${name}`),
+      resource: metadataOf(resource),
+      labelSelector: managed,
+      indexes: {},
+      onChange: (change) => wake?.egressObject(change),
+    });
+  const egress =
+    config.egress.image === undefined
+      ? undefined
+      : {
+          configMaps: followEgress("configMaps", configMaps),
+          secrets: followEgress("secrets", secrets),
+        };
   const informers: Informers = {
+    egress,
     claims: startInformer({
       ...shared,
       ...follow("claims"),
@@ -122,7 +140,8 @@ export function startOperator(options: OperatorOptions): Operator {
       onChange: (change) => wake?.policy(change),
     }),
   };
-  const all = Object.values(informers);
+  const { egress: _, ...always } = informers;
+  const all = [...Object.values(always), ...Object.values(egress ?? {})];
   const synced = Promise.all(all.map((informer) => informer.synced)).then(() => undefined);
   // An informer that can never sync says so by its `done` too, which this operator's `done` passes on.
   synced.catch(() => log.debug({}, "stopped before the stores were complete"));

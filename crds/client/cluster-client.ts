@@ -1,5 +1,6 @@
 import type { KubernetesList, KubernetesObject } from "../kubernetes.ts";
 import type { Resource } from "../resource.ts";
+import { acceptedType } from "./accepted-type.ts";
 import { dropManagedFields } from "./drop-managed-fields.ts";
 import { isGone } from "./is-gone.ts";
 import { objectPath } from "./object-path.ts";
@@ -122,7 +123,9 @@ export function createClusterClient(options: { transport: Transport }): ClusterC
       { namespace, signal, timeoutMs, ...query }: ListOptions = {},
     ) {
       const path = resourcePath(resource, { namespace, query });
-      const request = { method: "GET", path, verb: "list", resource: resource.plural, signal, timeoutMs } as const;
+      const accept = acceptedType(resource, "list");
+      const where = { method: "GET", path, accept, verb: "list", resource: resource.plural } as const;
+      const request = { ...where, signal, timeoutMs };
       const list = (await call(request)) as KubernetesList<T>;
       // An empty list of a custom resource may come as null from old servers.
       list.items ??= [];

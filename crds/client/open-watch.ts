@@ -1,5 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import type { KubernetesObject } from "../kubernetes.ts";
+import { acceptedType } from "./accepted-type.ts";
 import type { ClusterClient } from "./cluster-client.ts";
 import { parseAnswer } from "./parse-answer.ts";
 import { resourcePath } from "./resource-path.ts";
@@ -32,7 +33,8 @@ export async function openWatch<T extends KubernetesObject>(
     fieldSelector,
   };
   const path = resourcePath(resource, { namespace, query });
-  const request = { method: "GET", path, verb: "watch", resource: resource.plural, signal } as const;
+  const accept = acceptedType(resource, "watch");
+  const request = { method: "GET", path, accept, verb: "watch", resource: resource.plural, signal } as const;
   const opened = await client.transport.stream(request);
   if (opened.kind === "stream") return { response: opened.response, path, timeoutSeconds };
   parseAnswer(opened.answer, request);

@@ -19,6 +19,8 @@ export interface TransportRequest {
   readonly body?: string | undefined;
   /** @default "application/json" */
   readonly contentType?: string | undefined;
+  /** @default "application/json" */
+  readonly accept?: string | undefined;
   readonly signal?: AbortSignal | undefined;
   /** Milliseconds for all tries together; for a stream, until its head is there. @default 30000 */
   readonly timeoutMs?: number | undefined;
@@ -97,7 +99,10 @@ export function createTransport(options: TransportOptions): Transport {
   let closed = false;
 
   function headersOf(request: TransportRequest, credential: Credential): Record<string, string> {
-    const headers: Record<string, string> = { accept: "application/json", "user-agent": userAgent };
+    const headers: Record<string, string> = {
+      accept: request.accept ?? "application/json",
+      "user-agent": userAgent,
+    };
     if (credential.authorization !== undefined) headers.authorization = credential.authorization;
     if (request.body !== undefined) {
       headers["content-type"] = request.contentType ?? "application/json";

@@ -1,9 +1,9 @@
 import { ApiError, isNotFound } from "../../crds/client/api-error.ts";
 import { configMaps, pods, secrets } from "../../crds/client/built-in-resources.ts";
 import type { ClusterClient, ObjectRef } from "../../crds/client/cluster-client.ts";
-import type { Secret } from "../../crds/kubernetes.ts";
+import type { KubernetesObject, Secret } from "../../crds/kubernetes.ts";
 import type { Workload } from "../../crds/workload.ts";
-import type { OperatorContext } from "../context.ts";
+import type { EgressInformers, OperatorContext } from "../context.ts";
 import { renderPod } from "../pod/render-pod.ts";
 import { egressCertificates } from "./egress-certificates.ts";
 import { egressNames } from "./egress-names.ts";
@@ -14,6 +14,14 @@ import { type EgressRules, egressRules } from "./egress-rules.ts";
 export interface SettledEgress {
   readonly generation: number;
   readonly untilMs: number;
+  readonly versions: EgressVersions;
+}
+
+/** The resourceVersion of each object as it was found right; undefined for those that the workload has no need of. */
+interface EgressVersions {
+  readonly settings: string | undefined;
+  readonly leaves: string | undefined;
+  readonly authority: string | undefined;
 }
 
 export interface EgressOutcome {
@@ -26,7 +34,7 @@ export interface EgressOutcome {
 // Of a pod that is never made.
 const PROBE = "tenancy-egress-probe";
 const FIELD_MANAGER = "tenancy-operator";
-// What a person deleted or edited meanwhile comes back; nothing watches these objects.
+// Whether the cluster still takes such pods; what a person deletes or edits is seen at once.
 const LOOK_AGAIN_MS = 10 * 60_000;
 const ASK_AGAIN_MS = 60_000;
 
@@ -46,15 +54,17 @@ export async function settleEgress(workload: Workload, context: OperatorContext)
   }
   const settled = settledEgress.get(uid);
   const now = Date.now();
-  if (settled?.generation === generation && now < settled.untilMs) return { requeueAfterMs: settled.untilMs - now };
-  const renewAtMs = await applyObjects(workload, rules, context);
+  if (settled?.generation === generation && now < settled.untilMs && isStanding(workload, settled.versions, context)) {
+    return { requeueAfterMs: settled.untilMs - now };
+  }
+  const { renewAtMs, versions } = await applyObjects(workload, rules, context);
   const refusal = await podRefusal(workload, context);
   if (refusal !== undefined) {
     const message = `the cluster refuses pods whose init container has NET_ADMIN, which closes the network but for the allowlist: allow it in namespace "${context.config.namespace}", or leave spec.network.allowlist and spec.network.credentials empty (${refusal})`;
     return { problem: { reason: "RedirectForbidden", message }, requeueAfterMs: ASK_AGAIN_MS };
   }
   const untilMs = Math.min(now + LOOK_AGAIN_MS, renewAtMs);
-  settledEgress.set(uid, { generation, untilMs });
+  settledEgress.set(uid, { generation, untilMs, versions });
   return { requeueAfterMs: Math.max(0, untilMs - now) };
 }
 
@@ -75,20 +85,34 @@ export async function deleteEgress({ metadata }: Workload, { client, config }: O
   }
 }
 
+/** Whether the objects are the very ones that were found right. */
+function isStanding({ metadata }: Workload, versions: EgressVersions, { config, informers }: OperatorContext): boolean {
+  const names = egressNames(metadata.name);
+  const standing = (informer: EgressInformers["secrets"] | undefined, name: string) =>
+    informer?.store.get(`${config.namespace}/${name}`)?.metadata.resourceVersion;
+  return (
+    standing(informers.egress?.configMaps, names.settings) === versions.settings &&
+    (versions.leaves === undefined || standing(informers.egress?.secrets, names.leaves) === versions.leaves) &&
+    (versions.authority === undefined || standing(informers.egress?.secrets, names.authority) === versions.authority)
+  );
+}
+
 async function applyObjects(
   { metadata }: Workload,
   rules: EgressRules,
-  { client, config, log }: OperatorContext,
-): Promise<number> {
+  { client, config, informers, log }: OperatorContext,
+): Promise<{ renewAtMs: number; versions: EgressVersions }> {
   const { namespace } = config;
   const names = egressNames(metadata.name);
   const domains = rules.credentials.map(({ domain }) => domain);
   let certificates: Awaited<ReturnType<typeof egressCertificates>> | undefined;
+  let found: { authority?: Secret | undefined; leaves?: Secret | undefined } = {};
   if (domains.length > 0) {
     const [authority, leaves] = await Promise.all([
       readSecret(client, { namespace, name: names.authority }),
       readSecret(client, { namespace, name: names.leaves }),
     ]);
+    found = { authority, leaves };
     const present = presentCertificates({ authority, leaves });
     certificates = await egressCertificates({ workload: metadata.name, domains, now: new Date(), present });
   }
@@ -97,15 +121,39 @@ async function applyObjects(
     ...{ workload: metadata.name, namespace, rules, certificates, openedRanges, extraAuthorities },
   });
   const options = { fieldManager: FIELD_MANAGER, force: true };
-  if (certificates?.isChanged) {
+  const isLabelled = hasLabelsOf(found.authority, objects.authority) && hasLabelsOf(found.leaves, objects.leaves);
+  if (certificates?.isChanged || !isLabelled) {
     // The key first: what it signed is of no use without it.
-    for (const secret of [objects.authority, objects.leaves]) {
-      if (secret !== undefined) await client.apply(secrets, secret, options);
-    }
-    log.info({ workload: metadata.name, renewAt: certificates.renewAt.toISOString() }, "egress certificates made");
+    found = {
+      authority: objects.authority && (await client.apply(secrets, objects.authority, options)),
+      leaves: objects.leaves && (await client.apply(secrets, objects.leaves, options)),
+    };
+    const renewAt = certificates?.renewAt.toISOString();
+    if (certificates?.isChanged) log.info({ workload: metadata.name, renewAt }, "egress certificates made");
   }
-  await client.apply(configMaps, objects.settings, options);
-  return certificates?.renewAt.getTime() ?? Number.POSITIVE_INFINITY;
+  const settings = await client.apply(configMaps, objects.settings, options);
+  informers.egress?.configMaps.put(metadataAlone(settings));
+  for (const secret of Object.values(found)) {
+    if (secret !== undefined) informers.egress?.secrets.put(metadataAlone(secret));
+  }
+  return {
+    renewAtMs: certificates?.renewAt.getTime() ?? Number.POSITIVE_INFINITY,
+    versions: {
+      settings: settings.metadata.resourceVersion,
+      leaves: found.leaves?.metadata.resourceVersion,
+      authority: found.authority?.metadata.resourceVersion,
+    },
+  };
+}
+
+/** Without them no watch would show what becomes of it. */
+function hasLabelsOf(found: Secret | undefined, wanted: Secret | undefined): boolean {
+  return Object.entries(wanted?.metadata.labels ?? {}).every(([key, value]) => found?.metadata.labels?.[key] === value);
+}
+
+/** What a watch would have brought: no store holds values of Secrets. */
+function metadataAlone({ metadata }: KubernetesObject): KubernetesObject {
+  return { metadata };
 }
 
 async function readSecret(client: ClusterClient, reference: ObjectRef): Promise<Secret | undefined> {

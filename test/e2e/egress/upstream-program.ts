@@ -89,6 +89,11 @@ async function answer(
     response.end();
     return;
   }
+  if (url.pathname === "/authorization-hash") {
+    // Tells that the header came without sending it back.
+    response.end(createHash("sha256").update(String(request.headers.authorization)).digest("hex"));
+    return;
+  }
   if (url.pathname === "/small") {
     response.end("ok");
     return;
