@@ -39,6 +39,7 @@ import { type Stack, startStack } from "../claims/stack.ts";
 import type { UpstreamSettings } from "../egress/messages.ts";
 import { reply, testProgram } from "../egress/reply.ts";
 import { upstreamCertificates } from "../egress/upstream-certificates.ts";
+import { startClusterDns } from "./cluster-dns.ts";
 import { createPlaces, secretsIn } from "./planted-secret-places.ts";
 import { writingsOf } from "./planted-secret-writings.ts";
 
@@ -105,11 +106,16 @@ test.before(async () => {
   const world = upstreamCertificates(names);
   const [command = "", ...rest] = testProgram("upstream-program.ts");
   upstream = spawn(command, rest, { stdio: ["ignore", "inherit", "inherit", "ipc"] });
-  const records = Object.fromEntries(names.map((one) => [one, [hostAddress]]));
+  const records = {
+    ...Object.fromEntries(names.map((one) => [one, [hostAddress]])),
+    "closed.example": ["169.254.169.254"],
+  };
+  // Where policies are enforced they allow the cluster's own DNS alone, which is a pod.
+  if (local.policies.enforced) await startClusterDns(local, records);
   upstream.send({
     certificates: world.certificates,
-    records: { ...records, "closed.example": ["169.254.169.254"] },
-    resolvers: [hostAddress],
+    records,
+    resolvers: local.policies.enforced ? [] : [hostAddress],
     host: hostAddress,
   } satisfies UpstreamSettings);
   await reply(upstream, "the upstream servers");
