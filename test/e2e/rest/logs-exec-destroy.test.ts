@@ -98,7 +98,11 @@ test("followed logs arrive as they are printed", async () => {
   const response = await fetch(`${stack.url}/api/v1/instances/${ann}/logs?tail=1&follow=true`, { signal: gone.signal });
   const reader = response.body?.getReader();
   let text = "";
-  while (text.split("\n").length < 5) text += new TextDecoder().decode((await reader?.read())?.value);
+  while (text.split("\n").length < 5) {
+    const piece = await reader?.read();
+    assert.not.ok(piece?.done ?? true, `the stream ended after ${JSON.stringify(text)}`);
+    text += new TextDecoder().decode(piece?.value);
+  }
   gone.abort();
   assert.match(text, /^line (\d+)\nline \d+\nline \d+\n/);
 });
