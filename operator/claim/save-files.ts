@@ -1,12 +1,18 @@
 import type { Claim } from "../../crds/claim.ts";
+import { systemClock } from "../../crds/client/clock.ts";
+import { sleep } from "../../crds/client/sleep.ts";
 import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation } from "../../crds/labels.ts";
+import { SNAPSHOTS_NAME } from "../../crds/snapshots/snapshots-names.ts";
 import type { OperatorContext } from "../context.ts";
 import { podState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";
+import { isHelperRunning } from "../snapshots/is-helper-running.ts";
 import { patchClaimStatus } from "./claim-status.ts";
 import { isDiscardedForIdleness } from "./release-when-idle.ts";
+
+const HELPER_START_LIMIT_MS = 20_000;
 
 /**
  * The pod whose files a release has to save before it may go: the one that the tenant was given, and no other, since what is in any
@@ -52,8 +58,10 @@ export async function saveFiles(
   const isFenced = () => !context.isLeading();
   const work = saves.run(
     pod.metadata.uid ?? "",
-    (signal) =>
-      metrics.timeSnapshot("save", () => snapshots.save({ tenantId, workloadRef }, pod, { signal, isFenced })),
+    async (signal) => {
+      await untilHelperRuns(context, signal);
+      return metrics.timeSnapshot("save", () => snapshots.save({ tenantId, workloadRef }, pod, { signal, isFenced }));
+    },
     () => context.wakeClaim(claim),
   );
   if (work.state === "running") return { saved: undefined, result: undefined };
@@ -66,6 +74,17 @@ export async function saveFiles(
   }
   await tellFailure(claim, work.error, context);
   return { saved: undefined, result: { requeueAfterMs: work.retryInMs } };
+}
+
+/** The helper pod starts with the first workload that keeps files, and a tenant of it may be released before it has. */
+async function untilHelperRuns({ informers, config }: OperatorContext, signal: AbortSignal): Promise<void> {
+  const end = Date.now() + HELPER_START_LIMIT_MS;
+  const isRunning = () => {
+    const helper = informers.helperPods.store.get(`${config.namespace}/${SNAPSHOTS_NAME}`);
+    return helper !== undefined && isHelperRunning(helper);
+  };
+  // One that does not come is the save's own error to tell.
+  while (!isRunning() && Date.now() < end) await sleep(50, { clock: systemClock, signal });
 }
 
 async function tellFailure(claim: Claim, error: unknown, context: OperatorContext): Promise<void> {

@@ -1,4 +1,4 @@
-// @limit 600
+// @limit 900
 import { readFileSync } from "node:fs";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";

@@ -1,4 +1,4 @@
-// @limit 600
+// @limit 900
 import type { ChildProcess } from "node:child_process";
 import { spawn } from "node:child_process";
 import { suite } from "uvu";

@@ -1,4 +1,4 @@
-// @limit 400
+// @limit 900
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";

@@ -1,4 +1,4 @@
-// @limit 600
+// @limit 900
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

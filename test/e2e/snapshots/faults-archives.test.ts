@@ -1,4 +1,4 @@
-// @limit 400
+// @limit 900
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";

@@ -1,4 +1,4 @@
-// @limit 400
+// @limit 900
 import {
   chmodSync,
   chownSync,

@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Claim } from "../../../crds/claim.ts";
 import { isNotFound } from "../../../crds/client/api-error.ts";
@@ -11,7 +11,7 @@ import { runCommand } from "../../../scripts/cluster/process/run-command.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { type Lifecycle, NAMESPACE } from "./lifecycle.ts";
 
-const LIMIT_MS = 60_000;
+const LIMIT_MS = 180_000;
 
 /** The archive for a claim as it is on the volume; undefined when there is none. */
 export function archiveOf(
@@ -42,9 +42,13 @@ export interface Faults {
 
 export function createFaults(life: Lifecycle): Faults {
   const { client, cluster, volumeFolder, inNode } = life;
-  let frozen: string | undefined;
+  let frozen: Freezer | undefined;
 
-  const ctr = (...words: string[]) => runCommand("ctr", ["-a", cluster.containerdSocket, "-n", "k8s.io", ...words]);
+  async function pidOf(containerId: string): Promise<string> {
+    const tasks = await runCommand("ctr", ["-a", cluster.containerdSocket, "-n", "k8s.io", "tasks", "list"]);
+    const [, pid = ""] = new RegExp(`^${containerId}\\s+(\\d+)`, "m").exec(tasks) ?? [];
+    return pid;
+  }
 
   async function podsOf({ metadata: { uid } }: Claim): Promise<Pod[]> {
     const { items } = await client.list(pods, { namespace: NAMESPACE });
@@ -58,15 +62,13 @@ export function createFaults(life: Lifecycle): Faults {
     async freezeHelper() {
       const { status } = await life.untilHelperRuns();
       const id = status?.containerStatuses?.[0]?.containerID?.replace("containerd://", "") ?? "";
-      await ctr("tasks", "pause", id);
-      frozen = id;
+      frozen = freezerOf(await pidOf(id));
+      writeFileSync(frozen.path, frozen.freeze);
     },
     async thawHelper() {
-      const id = frozen;
+      const freezer = frozen;
       frozen = undefined;
-      if (id === undefined) return;
-      const running = await ctr("tasks", "list", "--quiet");
-      if (running.split("\n").includes(id)) await ctr("tasks", "resume", id);
+      if (freezer !== undefined && existsSync(freezer.path)) writeFileSync(freezer.path, freezer.thaw);
     },
     async killHelper() {
       const path = `/api/v1/namespaces/${NAMESPACE}/pods/${SNAPSHOTS_NAME}`;
@@ -96,6 +98,22 @@ export function createFaults(life: Lifecycle): Faults {
       });
     },
   };
+}
+
+interface Freezer {
+  readonly path: string;
+  readonly freeze: string;
+  readonly thaw: string;
+}
+
+/** A process's freezer itself: the container runtime's own commands can wait for ever where the container is killed meanwhile. */
+function freezerOf(pid: string): Freezer {
+  const groups = readFileSync(`/proc/${pid}/cgroup`, "utf8");
+  const [, first] = /^\d+:freezer:(.*)$/m.exec(groups) ?? [];
+  if (first !== undefined)
+    return { path: `/sys/fs/cgroup/freezer${first}/freezer.state`, freeze: "FROZEN", thaw: "THAWED" };
+  const [, second] = /^0::(.*)$/m.exec(groups) ?? [];
+  return { path: `/sys/fs/cgroup${second}/cgroup.freeze`, freeze: "1", thaw: "0" };
 }
 
 async function waitFor<T>(what: string, look: () => T | undefined | Promise<T | undefined>): Promise<T> {

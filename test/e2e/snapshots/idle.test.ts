@@ -1,4 +1,4 @@
-// @limit 300
+// @limit 900
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { pods } from "../../../crds/client/built-in-resources.ts";

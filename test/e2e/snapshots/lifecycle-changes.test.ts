@@ -1,4 +1,4 @@
-// @limit 400
+// @limit 900
 import * as assert from "uvu/assert";
 import { pods } from "../../../crds/client/built-in-resources.ts";
 import { workloads } from "../../../crds/kinds.ts";

@@ -1,4 +1,4 @@
-// @limit 400
+// @limit 900
 import { readFileSync } from "node:fs";
 import * as assert from "uvu/assert";
 import type { WorkloadSpec } from "../../../crds/workload.ts";

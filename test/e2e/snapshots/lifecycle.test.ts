@@ -1,4 +1,4 @@
-// @limit 400
+// @limit 900
 import * as assert from "uvu/assert";
 import { archiveOf } from "./faults.ts";
 import { lifeSuite } from "./life-suite.ts";

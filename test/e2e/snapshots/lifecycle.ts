@@ -30,7 +30,7 @@ import { makeSnapshotsVolume } from "../../../scripts/start/snapshots-volume.ts"
 
 export const NAMESPACE = "tenancy";
 const root = join(import.meta.dirname, "..", "..", "..");
-const LIMIT_MS = 90_000;
+const LIMIT_MS = 240_000;
 
 /** A real cluster with real containers, and the operator as a process of its own that can be killed. */
 export interface Lifecycle {

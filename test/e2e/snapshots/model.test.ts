@@ -1,4 +1,4 @@
-// @limit 400
+// @limit 900
 import fc from "fast-check";
 import * as assert from "uvu/assert";
 import { coldAndWarm, lifeSuite } from "./life-suite.ts";

@@ -1,4 +1,4 @@
-// @limit 300
+// @limit 900
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Writable } from "node:stream";
@@ -178,7 +178,7 @@ async function untilAnswer<T>(ask: () => Promise<T>): Promise<T> {
       );
       return answer !== undefined;
     },
-    { what: "an answer", limitMs: 60_000, intervalMs: 200 },
+    { what: "an answer", limitMs: 180_000, intervalMs: 200 },
   );
   if (answer === undefined) throw new Error("no answer");
   return answer.value;

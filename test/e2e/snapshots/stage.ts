@@ -75,7 +75,7 @@ export async function startStage(name: string): Promise<Stage> {
       },
       {
         what: `container ${container} of ${pod} to run`,
-        ...{ limitMs: 60_000, intervalMs: 50, explain: () => JSON.stringify(last?.status) },
+        ...{ limitMs: 180_000, intervalMs: 50, explain: () => JSON.stringify(last?.status) },
       },
     );
   }
