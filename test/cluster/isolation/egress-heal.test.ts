@@ -149,12 +149,15 @@ function pem(content: string | undefined): string {
 }
 
 test("a change costs a few calls for its own workload, and the operator's own writes cost none", async () => {
-  const from = operator.requests.length;
+  let from = 0;
   const calls = () =>
     operator.requests
       .slice(from)
       .filter(({ verb, resource }) => ["get", "apply", "create"].includes(verb) && resource !== "leases")
       .map(({ verb, resource }) => `${verb} ${resource}`);
+  // The test before has waited for a ConfigMap, which is not the last call of its change.
+  await waitUntil(() => calls().at(-1) === "create pods", { what: "the last call of the change before", ...limit });
+  from = operator.requests.length;
   const perChange = ["apply configmaps", "create pods", "get secrets", "get secrets"];
   // What came of the first one's own writes is there before the second.
   for (const [index, workload] of ["agent-0", "agent-1"].entries()) {
