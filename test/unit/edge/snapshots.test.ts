@@ -178,6 +178,11 @@ test("failures of kubectl, of the cluster and of the volume are a status with wo
   for (const [stderr, status, message] of [
     ['pods "tenancy-snapshots" not found', 503, /its helper pod tenancy-snapshots does not run at the moment/],
     ['error: unable to upgrade connection: container not found ("snapshots")', 503, /does not run at the moment/],
+    [
+      "error: Internal error occurred: error executing command in container: failed to exec in container: failed to create exec: cannot exec in a stopped state: unknown",
+      503,
+      /does not run at the moment/,
+    ],
     ["Error from server: error dialing backend: dial tcp", 503, /the node of the helper pod .* cannot be reached/],
     [
       "error: error reading from error stream: read message: %!w(<nil>)",
