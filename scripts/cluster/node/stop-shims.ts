@@ -1,6 +1,7 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync } from "node:fs";
 import { pause } from "../process/pause.ts";
 import { type ProcessIdentity, readProcessIdentity } from "../process/process-identity.ts";
+import { readIfThere } from "../process/read-if-there.ts";
 import { stopProcess } from "../process/stop-process.ts";
 
 const GRACE_MS = 5000;
@@ -21,17 +22,8 @@ function findShims(socket: string): ProcessIdentity[] {
     .filter((entry) => /^\d+$/.test(entry))
     .flatMap((entry) => {
       const identity = readProcessIdentity(Number(entry));
-      const words = identity === undefined ? [] : commandLine(identity.pid);
+      const words = readIfThere(`/proc/${entry}/cmdline`)?.split("\0") ?? [];
       const isShim = words[0]?.includes("containerd-shim") && words.includes(socket);
       return identity !== undefined && isShim ? [identity] : [];
     });
-}
-
-function commandLine(pid: number): string[] {
-  try {
-    return readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0");
-  } catch (error) {
-    if (["ENOENT", "ESRCH"].includes((error as NodeJS.ErrnoException).code ?? "")) return [];
-    throw error;
-  }
 }

@@ -1,4 +1,5 @@
 import { readdirSync, readFileSync } from "node:fs";
+import { readIfThere } from "./read-if-there.ts";
 
 /** A process as it can be found again without being mistaken for a later one with the same pid. */
 export interface ProcessIdentity {
@@ -34,15 +35,6 @@ function hasOtherThreads(pid: number): boolean {
     return readdirSync(`/proc/${pid}/task`).length > 1;
   } catch (error) {
     if (["ENOENT", "ESRCH"].includes((error as NodeJS.ErrnoException).code ?? "")) return false;
-    throw error;
-  }
-}
-
-function readIfThere(path: string): string | undefined {
-  try {
-    return readFileSync(path, "utf8");
-  } catch (error) {
-    if (["ENOENT", "ESRCH"].includes((error as NodeJS.ErrnoException).code ?? "")) return undefined;
     throw error;
   }
 }
