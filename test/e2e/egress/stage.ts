@@ -190,11 +190,11 @@ export async function startStage(options: {
         await reply(upstream, "the change of names");
       },
       async apply(change) {
-        const before = proxies().at(-1);
+        const [before] = await listeners(namespaces);
         if (change.network !== undefined) network = change.network;
         if (change.values !== undefined) values = change.values;
         await writeSettings();
-        await waitUntil(async () => isListeningAlone(await listeners(namespaces), { pid: proxies().at(-1), before }), {
+        await waitUntil(async () => isAnotherAlone(await listeners(namespaces), before), {
           ...{ what: "the proxy to take the change", limitMs: 60_000, explain: () => log },
         });
       },
@@ -219,8 +219,7 @@ function haproxyProcesses(supervisor: number): number[] {
     .split("\n")
     .map((line) => line.trim().split(/\s+/))
     .filter(([, state = "", name]) => name === "haproxy" && !state.startsWith("Z"))
-    .map(([pid]) => Number(pid))
-    .sort((a, b) => a - b);
+    .map(([pid]) => Number(pid));
 }
 
 /** The processes that take connections. */
@@ -230,9 +229,8 @@ async function listeners(namespaces: Namespaces): Promise<number[]> {
   return own.flatMap((line) => [...line.matchAll(/pid=([0-9]+)/g)].map(([, pid]) => Number(pid)));
 }
 
-function isListeningAlone(
-  pids: readonly number[],
-  { pid, before }: { pid: number | undefined; before: number | undefined },
-): boolean {
-  return pid !== before && pids.length > 0 && pids.every((one) => one === pid);
+// No order of process ids tells which is newer: the kernel starts over at its highest.
+function isAnotherAlone(pids: readonly number[], before: number | undefined): boolean {
+  const [first] = pids;
+  return first !== undefined && first !== before && pids.every((pid) => pid === first);
 }
