@@ -38,7 +38,7 @@ export async function restoreFiles(
   context: OperatorContext,
 ): Promise<RestoreAnswer> {
   const { tenantId, workloadRef } = claim.spec;
-  const { restores, snapshots, metrics } = context;
+  const { restores, refillPause, snapshots, metrics } = context;
   const id = pod.metadata.uid ?? "";
   if (!context.ownPods.has(id)) {
     const message = `the operator that was restoring files into pod "${pod.metadata.name}" is gone`;
@@ -46,8 +46,16 @@ export async function restoreFiles(
   }
   const work = restores.run(
     id,
-    (signal) =>
-      metrics.timeSnapshot("restore", () => snapshots.restore({ tenantId, workloadRef }, pod, { into, signal })),
+    async (signal) => {
+      const ended = refillPause.restoring(workloadRef);
+      try {
+        return await metrics.timeSnapshot("restore", () =>
+          snapshots.restore({ tenantId, workloadRef }, pod, { into, signal }),
+        );
+      } finally {
+        ended();
+      }
+    },
     () => context.wakeClaim(claim),
   );
   if (work.state === "running") return { restored: false, result: undefined };

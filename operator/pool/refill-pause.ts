@@ -16,6 +16,8 @@ const CALM_MS = 1000;
 export interface RefillPause {
   /** A claim took a warm pod of the workload. */
   taken(workload: string): void;
+  /** A claim's files are on their way into a pod of the workload, until the function that this gives is called. */
+  restoring(workload: string): () => void;
   /** Milliseconds that a pool which lacks pods should wait before it starts some; 0: start them now. */
   waitMs(pool: { name: string; workload: string; size: number; ready: number }): number;
   /**
@@ -29,17 +31,24 @@ export interface RefillPause {
 
 export function createRefillPause(clock: Clock = systemClock): RefillPause {
   const takenAt = new Map<string, number>();
+  const restores = new Map<string, number>();
   const lackingSince = new Map<string, number>();
   return {
     taken(workload) {
       takenAt.set(workload, clock.now());
+    },
+    restoring(workload) {
+      const count = (by: number) => restores.set(workload, (restores.get(workload) ?? 0) + by);
+      count(1);
+      return () => count(-1);
     },
     waitMs({ name, workload, size, ready }) {
       const now = clock.now();
       const since = lackingSince.get(name) ?? now;
       lackingSince.set(name, since);
       if (ready < Math.min(RESERVE, size / 2)) return 0;
-      const quietAt = (takenAt.get(workload) ?? Number.NEGATIVE_INFINITY) + QUIET_MS;
+      const lastAt = (restores.get(workload) ?? 0) > 0 ? now : (takenAt.get(workload) ?? Number.NEGATIVE_INFINITY);
+      const quietAt = lastAt + QUIET_MS;
       return Math.max(0, Math.min(quietAt, since + LONGEST_MS) - now);
     },
     share({ workload, size, ready, missing }) {

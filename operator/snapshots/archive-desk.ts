@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { Readable } from "node:stream";
+import { Readable, type Writable } from "node:stream";
 import { type Clock, systemClock } from "../../crds/client/clock.ts";
 import { createDeferred, type Deferred } from "../../crds/client/deferred.ts";
 import type { Exec } from "../../crds/client/exec.ts";
@@ -20,8 +20,8 @@ export interface FoundArchive {
   readonly sizeBytes: number;
   /** What is recorded beside it, a JSON object each. */
   readonly lines: readonly string[];
-  /** The archive itself, where it is small. */
-  readonly archive: Buffer | undefined;
+  /** The archive itself, where it is small, which is still on its way. Rejected when it does not arrive whole. */
+  readonly archive: Promise<Buffer> | undefined;
 }
 
 /**
@@ -32,6 +32,7 @@ export interface ArchiveDesk {
   /**
    * Says that there is no archive only where the volume itself has said so.
    *
+   * @param options.timeoutMs for the answer and the archive together
    * @throws Error when there is no answer: a command of its own can still find out
    */
   look(key: SnapshotKey, options: { signal: AbortSignal; timeoutMs: number }): Promise<FoundArchive | NoneFound>;
@@ -48,6 +49,7 @@ const LONGEST_MS = 24 * 3_600_000;
 
 interface Session {
   readonly questions: Readable;
+  readonly stdout: Writable;
   readonly waiting: Map<string, Deferred<DeskAnswer>>;
   readonly stop: AbortController;
 }
@@ -69,11 +71,12 @@ export function createArchiveDesk(options: {
         // Questions come when they are asked.
       },
     });
-    const opened: Session = { questions, waiting: new Map(), stop: new AbortController() };
+    const waiting: Session["waiting"] = new Map();
     const stdout = createDeskReader({
       mostBytes: SMALL_BYTES,
-      onAnswer: (answer) => opened.waiting.get(answer.id)?.resolve(answer),
+      onAnswer: (answer) => waiting.get(answer.id)?.resolve(answer),
     });
+    const opened: Session = { questions, stdout, waiting, stop: new AbortController() };
     const target = storeCommand(folder, { script: storeScripts.desk, words: [], limitMs: LONGEST_MS });
     const { signal } = opened.stop;
     exec({ ...target, stdin: questions, stdout, signal, timeoutMs: LONGEST_MS }).then(
@@ -85,6 +88,7 @@ export function createArchiveDesk(options: {
 
   function end(ended: Session, cause: unknown): void {
     if (session === ended) session = undefined;
+    ended.stdout.destroy();
     if (ended.waiting.size > 0) log?.info({ error: cause }, "the helper pod's desk has ended");
     for (const { reject } of ended.waiting.values()) reject(new Error("Cannot ask the helper pod's desk", { cause }));
   }
@@ -114,14 +118,16 @@ export function createArchiveDesk(options: {
       signal.addEventListener("abort", abort, { once: true });
       const cancelLimit = clock.after(timeoutMs, () => abandon(asked, `no answer within ${timeoutMs} ms`));
       asked.questions.push(`${id} ${key.tenantId} ${key.workloadRef} ${SMALL_BYTES}\n`);
+      let arrived: Promise<unknown> = Promise.resolve();
       try {
         const answer = await question.promise;
         if (answer.kind === "failed") throw new Error(`Cannot look at the archive: ${answer.why}`);
         if (answer.kind !== "found") return { kind: answer.kind };
         const { kind, sizeBytes, lines, archive } = answer;
+        arrived = archive ?? arrived;
         return { kind, sizeBytes, lines, archive };
       } finally {
-        cancelLimit();
+        arrived.then(cancelLimit, cancelLimit);
         signal.removeEventListener("abort", abort);
         asked.waiting.delete(id);
         if (session === asked && asked.waiting.size === 0) {

@@ -2,7 +2,9 @@ import { createHash, randomBytes } from "node:crypto";
 import type { Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { type Clock, systemClock } from "../../crds/client/clock.ts";
+import { createDeferred, type Deferred } from "../../crds/client/deferred.ts";
 import type { Exec } from "../../crds/client/exec.ts";
+import { onAbort } from "../../crds/client/on-abort.ts";
 import { parseSnapshotList } from "../../crds/snapshots/parse-snapshot-list.ts";
 import { checkSnapshotKey, type SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
 import { parseSnapshotMetadata, type SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
@@ -96,7 +98,8 @@ export function createArchiveStore(options: {
     if (desk !== undefined) {
       const limitMs = Math.min(DESK_LIMIT_MS, timeoutMs / 2);
       try {
-        return await desk.look(key, { signal, timeoutMs: limitMs });
+        const answer = await desk.look(key, { signal, timeoutMs: limitMs });
+        if (answer.kind !== "found" || candidates(answer).length === 1) return answer;
       } catch {
         // What it failed with, the command finds too, and has the words for.
         signal.throwIfAborted();
@@ -138,8 +141,9 @@ export function createArchiveStore(options: {
     async read(key, archive, { signal, timeoutMs }) {
       checkSnapshotKey(key);
       const taken = held.take(key);
-      if (taken?.archive !== undefined) {
-        await pipeline([taken.archive], archive, { signal });
+      const brought = await unlessCut(taken?.archive, signal);
+      if (taken !== undefined && brought !== undefined) {
+        await pipeline([brought], archive, { signal });
         return parseLines(taken.lines);
       }
       const words = [key.tenantId, key.workloadRef];
@@ -173,11 +177,11 @@ export function createArchiveStore(options: {
       if (found.kind === "none") isMarked = true;
       if (found.kind !== "found") return undefined;
       if (found.archive !== undefined) held.hold(key, found);
-      const candidates = parseLines(found.lines).filter(({ sizeBytes }) => sizeBytes === found.sizeBytes);
-      if (candidates.length === 1) return candidates[0];
+      const recorded = candidates(found);
+      if (recorded.length === 1) return recorded[0];
       const answer = await run(storeScripts.digest, [key.tenantId, key.workloadRef], call);
       if (answer.exitCode !== 0) throw failure("read the archive", answer);
-      const exact = candidates.find(({ sha256 }) => answer.stdout.startsWith(sha256));
+      const exact = recorded.find(({ sha256 }) => answer.stdout.startsWith(sha256));
       if (exact !== undefined) return exact;
       throw new ArchiveError("Corrupt", "the archive has changed: nothing that was recorded beside it fits it");
     },
@@ -213,6 +217,26 @@ export function createArchiveStore(options: {
       desk?.close();
     },
   };
+}
+
+/** What is recorded of archives of that size. */
+function candidates({ lines, sizeBytes }: FoundArchive): SnapshotMetadata[] {
+  return parseLines(lines).filter((recorded) => recorded.sizeBytes === sizeBytes);
+}
+
+/** The archive that a look has brought; undefined when it was cut off on its way, since it can still be read anew. */
+async function unlessCut(archive: Promise<Buffer> | undefined, signal: AbortSignal): Promise<Buffer | undefined> {
+  signal.throwIfAborted();
+  const aborted: Deferred<never> = createDeferred();
+  const ignoreAbort = onAbort(signal, () => aborted.reject(signal.reason));
+  try {
+    return await Promise.race([archive, aborted.promise]);
+  } catch {
+    signal.throwIfAborted();
+    return undefined;
+  } finally {
+    ignoreAbort();
+  }
 }
 
 function parseLines(lines: readonly string[]): SnapshotMetadata[] {

@@ -1,4 +1,5 @@
 import { Writable } from "node:stream";
+import { createDeferred, type Deferred } from "../../crds/client/deferred.ts";
 
 /** What the store's script `desk` answers to one question. */
 export type DeskAnswer =
@@ -10,8 +11,8 @@ export type DeskAnswer =
       readonly kind: "found";
       readonly sizeBytes: number;
       readonly lines: readonly string[];
-      /** Undefined where it is too large to be sent along. */
-      readonly archive: Buffer | undefined;
+      /** Undefined where it is too large to be sent along. Rejected when it is cut off, or has another length than was announced. */
+      readonly archive: Promise<Buffer> | undefined;
     };
 
 const HEAD = /^([0-9a-f]+) (none|unmarked|failed|found (\d+) (\d+))(?: (.*))?$/;
@@ -20,8 +21,8 @@ const MOST_LINES_BYTES = 256 * 1024;
 interface Found {
   readonly id: string;
   readonly sizeBytes: number;
-  readonly sentBytes: number;
   readonly lines: string[];
+  readonly archive: Deferred<Buffer>;
   readonly chunks: Buffer[];
   linesBytes: number;
   bytesLeft: number;
@@ -29,8 +30,8 @@ interface Found {
 }
 
 /**
- * Takes the output of the script `desk` apart; fails the stream where that is none. An answer counts when its last line is there, so one
- * that is cut in the middle is none, and neither is one whose archive has other than the bytes that were announced.
+ * Takes the output of the script `desk` apart; fails the stream where that is none. An answer is given when its lines are there, so one
+ * that is cut in the middle is none; its archive comes later, and counts when the line after it is there.
  *
  * @param options.mostBytes of an archive that is sent along
  */
@@ -45,8 +46,8 @@ export function createDeskReader(options: { mostBytes: number; onAnswer: (answer
     if ((kind === "none" || kind === "unmarked") && why === "") onAnswer({ id, kind });
     else if (kind === "failed") onAnswer({ id, kind, why });
     else if (why === "" && sentBytes <= mostBytes && (sentBytes === 0 || sentBytes === sizeBytes)) {
-      const [linesBytes, bytesLeft] = [0, sentBytes];
-      found = { id, sizeBytes, sentBytes, lines: [], chunks: [], linesBytes, bytesLeft, part: "lines" };
+      const [archive, linesBytes, bytesLeft] = [createDeferred<Buffer>(), 0, sentBytes];
+      found = { id, sizeBytes, lines: [], archive, chunks: [], linesBytes, bytesLeft, part: "lines" };
     } else throw unreadable(line);
   }
 
@@ -54,12 +55,12 @@ export function createDeskReader(options: { mostBytes: number; onAnswer: (answer
     if (of.part === "end") {
       if (line !== `${of.id} end`) throw unreadable(line);
       found = undefined;
-      const { id, sizeBytes, sentBytes, lines, chunks } = of;
-      // An archive of no bytes is none that was ever stored, and is looked at by whoever reads it.
-      const archive = sentBytes === 0 ? undefined : Buffer.concat(chunks);
-      onAnswer({ id, kind: "found", sizeBytes, lines, archive });
+      of.archive.resolve(Buffer.concat(of.chunks));
     } else if (line === "") {
-      of.part = of.bytesLeft > 0 ? "archive" : "end";
+      const { id, sizeBytes, lines, archive, bytesLeft } = of;
+      of.part = bytesLeft > 0 ? "archive" : "end";
+      // An archive of no bytes is none that was ever stored, and is looked at by whoever reads it.
+      onAnswer({ id, kind: "found", sizeBytes, lines, archive: bytesLeft > 0 ? archive.promise : undefined });
     } else {
       of.linesBytes += line.length;
       if (of.linesBytes > MOST_LINES_BYTES) throw unreadable(line);
@@ -99,6 +100,10 @@ export function createDeskReader(options: { mostBytes: number; onAnswer: (answer
       } catch (error) {
         callback(error as Error);
       }
+    },
+    destroy(error, callback) {
+      found?.archive.reject(error ?? new Error("Cannot read the archive: it is cut off"));
+      callback(error);
     },
   });
 }

@@ -47,6 +47,23 @@ test("a steady stream of claims holds a refill up for one second, and not again 
   assert.is(pause.waitMs(pool), 100);
 });
 
+test("it waits for files that are on their way into a pod, and no longer than for a stream of claims", () => {
+  const { pause, pass } = pauseAt();
+  const [ended, alsoEnded] = [pause.restoring("w"), pause.restoring("w")];
+  assert.is(pause.waitMs(pool), 100);
+  pass(500);
+  assert.is(pause.waitMs(pool), 100);
+  ended();
+  assert.is(pause.waitMs(pool), 100);
+  alsoEnded();
+  assert.is(pause.waitMs(pool), 0);
+  pause.restoring("w");
+  pass(450);
+  assert.is(pause.waitMs(pool), 50);
+  pass(50);
+  assert.is(pause.waitMs(pool), 0);
+});
+
 test("a pool that is nearly empty does not wait", () => {
   const { pause } = pauseAt();
   pause.taken("w");

@@ -1,4 +1,13 @@
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Writable } from "node:stream";
@@ -237,15 +246,19 @@ test("an archive beside which nothing is recorded is found as that, and one with
   const key = { tenantId: "a", workloadRef: "w" };
   mkdirSync(join(root, "a"));
   writeFileSync(join(root, "a", "w.tar.gz"), awkward);
-  assert.equal(await desk.look(key, call), found([]));
+  assert.equal(await arrived(), found([]));
   assert.match(
     String(await store.stat(key, call).catch((error: Error) => error.message)),
     "nothing that was recorded beside it fits it",
   );
   writeFileSync(join(root, "a", `w.tar.gz.${"0".repeat(16)}.json`), "\n\nodd\n\n{}");
   writeFileSync(join(root, "a", `w.tar.gz.${"1".repeat(16)}.json`), "more\n");
-  assert.equal(await desk.look(key, call), found(["odd", "{}", "more"]));
+  assert.equal(await arrived(), found(["odd", "{}", "more"]));
 
+  async function arrived() {
+    const answer = await desk.look(key, call);
+    return answer.kind === "found" ? { ...answer, archive: await answer.archive } : answer;
+  }
   function found(lines: string[]) {
     return { kind: "found", sizeBytes: awkward.length, lines, archive: awkward };
   }
@@ -264,17 +277,28 @@ const faults: [string, (asked: ExecOptions) => Promise<ExecResult>][] = [
   ["is cut before the end of an answer", says((id) => `${id} found 4 4\n{}\n\nfour`)],
   ["sends fewer bytes than it said", says((id) => `${id} found 100 100\n{}\n\nfew${id} end\n${"x".repeat(100)}\n`)],
   ["sends more bytes than it said", says((id) => `${id} found 2 2\n{}\n\nmore${id} end\n`)],
+  [
+    "is cut in the middle of an archive that it knew",
+    says((id, lines) => `${id} found ${awkward.length} ${awkward.length}\n${lines}\n\nonly this`),
+  ],
+  [
+    "sends more of it than it said",
+    says((id, lines) => `${id} found ${awkward.length} ${awkward.length}\n${lines}\n\n${"x".repeat(99)}`),
+  ],
   ["sends more than was asked for", says((id) => `${id} found 9999999 9999999\n\n`)],
   ["answers another question", says(() => "00 none\n")],
 ];
 
-function says(answer: (id: string) => string): (asked: ExecOptions) => Promise<ExecResult> {
-  return ({ stdin, stdout, signal }) =>
+function says(answer: (id: string, lines: string) => string): typeof localExec {
+  return ({ command, stdin, stdout, signal }) =>
     new Promise((resolve, reject) => {
+      const folder = join(command[command.indexOf("store") + 2] ?? "", "a");
+      const beside = readdirSync(folder).filter((name) => name.endsWith(".json"));
+      const lines = beside.map((name) => readFileSync(join(folder, name), "utf8").trim()).join("\n");
       signal?.addEventListener("abort", () => reject(signal.reason));
       stdout?.once("error", reject);
       stdin?.once("data", (question: Buffer) => {
-        stdout?.write(answer(question.toString("utf8").split(" ")[0] ?? ""), () =>
+        stdout?.write(answer(question.toString("utf8").split(" ")[0] ?? "", lines), () =>
           resolve({ exitCode: 0, stderr: "" }),
         );
       });
@@ -298,6 +322,7 @@ for (const [what, fault] of faults) {
       store.stat({ tenantId, workloadRef: "w" }, { ...call, timeoutMs: 2000 }),
     );
     assert.equal(await Promise.all(looks), [written, undefined]);
+    assert.equal(await read(store, "a"), awkward);
     assert.equal(await store.stat({ tenantId: "a", workloadRef: "w" }, call), written);
     assert.is(opened, 2);
     store.close();
@@ -311,10 +336,10 @@ test("an aborted look ends at once, and its late answer disturbs nobody", async 
   stop.abort(new Error("no longer"));
   assert.is(await looking.catch((error: Error) => error.message), "no longer");
   const found = await desk.look({ tenantId: "a", workloadRef: "w" }, call);
-  assert.equal(found.kind === "found" && found.archive, awkward);
+  assert.equal(found.kind === "found" && (await found.archive), awkward);
 });
 
-test("answers are taken apart wherever they are cut into pieces", () => {
+test("answers are taken apart wherever they are cut into pieces", async () => {
   const output = Buffer.concat([
     Buffer.from(`01 none\n02 found ${awkward.length} ${awkward.length}\n{"å":1}\n{}\n\n`),
     awkward,
@@ -330,7 +355,7 @@ test("answers are taken apart wherever they are cut into pieces", () => {
     );
     const [, found, , large] = answers as Extract<DeskAnswer, { kind: "found" }>[];
     assert.equal(found?.lines, ['{"å":1}', "{}"]);
-    assert.equal(found?.archive, awkward);
+    assert.equal(await found?.archive, awkward);
     assert.is(large?.archive, undefined);
   }
 });

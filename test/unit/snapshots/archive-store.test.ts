@@ -18,6 +18,7 @@ import { Writable } from "node:stream";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { type ArchiveStore, createArchiveStore } from "../../../operator/snapshots/archive-store.ts";
+import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { localExec } from "./local-exec.ts";
 import { staticBusybox } from "./static-busybox.ts";
 
@@ -223,20 +224,15 @@ test("keeps the old archive when the new one fails on its way", async ({ store, 
 test("a write that another has overtaken never takes its place, however late it goes on", async ({ store, root }) => {
   await write(store, "the old one");
   let goOn: (() => void) | undefined;
-  let isAtEnd: (() => void) | undefined;
-  const atEnd = new Promise<void>((resolve) => {
-    isAtEnd = resolve;
-  });
   const paused = new Promise<void>((resolve) => {
     goOn = resolve;
   });
   async function* stopping(): AsyncGenerator<Buffer> {
     yield Buffer.alloc(3_000_000, "x");
-    isAtEnd?.();
     await paused;
   }
   const overtaken = store.write(key, stopping(), { ...call, describe: () => description });
-  await atEnd;
+  await waitUntil(() => partials(root).length > 0, { what: "the first write to begin", limitMs: 60_000 });
   await write(store, "what came after");
   goOn?.();
   assert.match(String(await overtaken.catch((error: unknown) => error)), /ExecFailure: Cannot store the archive/);

@@ -6,6 +6,7 @@ import { annotation } from "../../../crds/labels.ts";
 import { superviseStart } from "../../../operator/claim/supervise-start.ts";
 import type { OperatorContext } from "../../../operator/context.ts";
 import type { PodState } from "../../../operator/pod/pod-state.ts";
+import { createRefillPause } from "../../../operator/pool/refill-pause.ts";
 import { createBackgroundWork } from "../../../operator/snapshots/background-work.ts";
 import { silentLog } from "../silent-log.ts";
 
@@ -37,6 +38,7 @@ function waitingClaim() {
   const context = {
     ownPods: new Set<string>(),
     restores: createBackgroundWork({ concurrency: 1 }),
+    refillPause: createRefillPause(),
     restoreFailures: new Map<string, number>(),
     snapshots: {
       restore: () => {
