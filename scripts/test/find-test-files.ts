@@ -7,6 +7,8 @@ export type Runtime = (typeof runtimes)[number];
 export interface TestFile {
   /** Path from the top of the project. */
   path: string;
+  /** The folder below `test` that it is in. */
+  kind: string;
   runtime: Runtime;
   limitSeconds: number;
   /** Whether nothing may run beside it. */
@@ -30,19 +32,22 @@ export function findTestFiles(options: { kind: string; patterns: string[]; limit
     .map((name) => relative(root, join(folder, name)))
     .filter((path) => options.patterns.every((pattern) => path.includes(pattern)))
     .sort()
-    .flatMap((path) => readRuns(path, options.limitSeconds));
+    .flatMap((path) => readRuns(path, options));
 }
 
-function readRuns(path: string, defaultLimitSeconds: number): TestFile[] {
+function readRuns(
+  path: string,
+  { kind, limitSeconds: defaultSeconds }: { kind: string; limitSeconds: number },
+): TestFile[] {
   const text = readFileSync(join(root, path), "utf8");
   const named = /^\/\/ @runtimes (.+)$/m.exec(text)?.[1]?.trim().split(/\s+/) ?? ["node"];
-  const limitSeconds = Number(/^\/\/ @limit (\d+)$/m.exec(text)?.[1] ?? defaultLimitSeconds);
+  const limitSeconds = Number(/^\/\/ @limit (\d+)$/m.exec(text)?.[1] ?? defaultSeconds);
   const isAlone = /^\/\/ @alone$/m.test(text);
   return named.map((runtime) => {
     if (!isRuntime(runtime))
       throw new Error(`Cannot run ${path}: unknown runtime "${runtime}" in its @runtimes comment`);
     const label = runtime === "node" ? path : `${path} on ${runtime}`;
-    return { path, runtime, limitSeconds, isAlone, label };
+    return { path, kind, runtime, limitSeconds, isAlone, label };
   });
 }
 
