@@ -68,6 +68,8 @@ const linesOf = (stage: Stage) =>
   stage
     .log()
     .split("\n")
+    // What follows the last line's end is still being written.
+    .slice(0, -1)
     .filter((line) => line.startsWith("{"))
     .map((line) => JSON.parse(line) as { reason?: string; name?: string; tenant?: string });
 
@@ -86,9 +88,15 @@ async function refused(stage: Stage, name: string, reason: string): Promise<void
     text: "GET / HTTP/1.1\r\n\r\n",
   });
   assert.ok("error" in answer, `${name} answered ${JSON.stringify(answer)}`);
-  await waitUntil(() => reasons(stage, name).includes(reason), {
-    ...{ what: `the reason ${reason} for ${name}`, limitMs: 60_000, explain: () => stage.log() },
+  await untilLogged(stage, name, reason);
+}
+
+/** The client hears of a refusal before the log does. */
+async function untilLogged(stage: Stage, name: string, reason: string): Promise<void> {
+  await waitUntil(() => reasons(stage, name).length > 0, {
+    ...{ what: `the refusal of ${name}`, limitMs: 60_000, explain: () => stage.log() },
   });
+  assert.equal(reasons(stage, name), [reason]);
 }
 
 for (const version of [1, 2] as const) {
@@ -150,7 +158,6 @@ test("a name below a wildcard passes, the name itself does not", async ({ stage 
 
 test("a name that is not listed is refused, and each refusal is one line", async ({ stage }) => {
   await refused(stage, "unlisted.example", "not-listed");
-  assert.equal(reasons(stage, "unlisted.example"), ["not-listed"]);
   assert.equal(reasons(stage, "allowed.example"), []);
 });
 
@@ -168,7 +175,7 @@ test("a handshake that comes byte by byte is read", async ({ stage }) => {
   assert.ok("value" in allowed && allowed.value.includes("200 OK"), JSON.stringify(allowed));
   const other = await stage.call<string>({ ...call, serverName: "byte.example" });
   assert.ok("error" in other, JSON.stringify(other));
-  assert.equal(reasons(stage, "byte.example"), ["not-listed"]);
+  await untilLogged(stage, "byte.example", "not-listed");
 });
 
 test("a client that names no server, and one that speaks no TLS, are refused", async ({ stage }) => {
@@ -190,17 +197,13 @@ test("what a client puts into a name stays within one line of the log", async ({
   const serverName = `a"},{\\nb.example`;
   const answer = await stage.call({ kind: "tls", host: address.allowed, serverName });
   assert.ok("error" in answer);
-  await waitUntil(() => reasons(stage, serverName).length === 1, {
-    ...{ what: "the refusal", limitMs: 60_000, explain: () => stage.log() },
-  });
+  await untilLogged(stage, serverName, "illegal-name");
 });
 
 test("a name longer than any legal one is cut, and its line whole however much of it is escaped", async ({ stage }) => {
   const serverName = "\u0001".repeat(255);
   assert.ok("error" in (await stage.call({ kind: "tls", host: address.allowed, serverName })));
-  await waitUntil(() => reasons(stage, serverName.slice(0, 253)).length === 1, {
-    ...{ what: "the refusal", limitMs: 5000, explain: () => stage.log() },
-  });
+  await untilLogged(stage, serverName.slice(0, 253), "illegal-name");
 });
 
 test("a refusal names the tenant that the pod has at that moment", async ({ stage }) => {
@@ -239,7 +242,7 @@ for (const [name, reason] of [
 test("a name with credentials that resolves to the metadata address is refused", async ({ stage }) => {
   const answer = await stage.call<HttpAnswer>({ kind: "http", version: 2, url: "https://inner.example/" });
   assert.ok("value" in answer && answer.value.status === 403, JSON.stringify(answer));
-  assert.equal(reasons(stage, "inner.example"), ["closed-address"]);
+  await untilLogged(stage, "inner.example", "closed-address");
 });
 
 test("a name with an IPv6 address alone is reached", async ({ stage }) => {
