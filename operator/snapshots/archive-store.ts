@@ -99,7 +99,7 @@ export function createArchiveStore(options: {
       const limitMs = Math.min(DESK_LIMIT_MS, timeoutMs / 2);
       try {
         const answer = await desk.look(key, { signal, timeoutMs: limitMs });
-        if (answer.kind !== "found" || candidates(answer).length === 1) return answer;
+        if (answer.kind !== "found" || candidates(answer).length > 0) return answer;
       } catch {
         // What it failed with, the command finds too, and has the words for.
         signal.throwIfAborted();
@@ -112,6 +112,14 @@ export function createArchiveStore(options: {
     const [size = "", ...lines] = answer.stdout.split("\n");
     if (answer.exitCode !== 0 && lines.length === 0) throw failure("look at the archive", answer);
     return { kind: "found", sizeBytes: Number(size), lines, archive: undefined };
+  }
+
+  async function digestOf(key: SnapshotKey, brought: FoundArchive["archive"], call: StoreCall): Promise<string> {
+    const archive = await unlessCut(brought, call.signal);
+    if (archive !== undefined) return createHash("sha256").update(archive).digest("hex");
+    const answer = await run(storeScripts.digest, [key.tenantId, key.workloadRef], call);
+    if (answer.exitCode !== 0) throw failure("read the archive", answer);
+    return answer.stdout.slice(0, 64);
   }
 
   return {
@@ -179,9 +187,8 @@ export function createArchiveStore(options: {
       if (found.archive !== undefined) held.hold(key, found);
       const recorded = candidates(found);
       if (recorded.length === 1) return recorded[0];
-      const answer = await run(storeScripts.digest, [key.tenantId, key.workloadRef], call);
-      if (answer.exitCode !== 0) throw failure("read the archive", answer);
-      const exact = recorded.find(({ sha256 }) => answer.stdout.startsWith(sha256));
+      const digest = await digestOf(key, found.archive, call);
+      const exact = recorded.find(({ sha256 }) => sha256 === digest);
       if (exact !== undefined) return exact;
       throw new ArchiveError("Corrupt", "the archive has changed: nothing that was recorded beside it fits it");
     },

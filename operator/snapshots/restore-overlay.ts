@@ -1,6 +1,5 @@
 import { createHash } from "node:crypto";
 import { pipeline, Transform } from "node:stream";
-import { createGunzip } from "node:zlib";
 import type { Exec } from "../../crds/client/exec.ts";
 import type { SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
@@ -8,6 +7,7 @@ import { createArchiveCheck } from "./archive-check.ts";
 import { ArchiveError } from "./archive-error.ts";
 import type { ArchiveLimits } from "./archive-limits.ts";
 import type { ArchiveStore } from "./archive-store.ts";
+import { decompress } from "./compression.ts";
 import { feedCommand } from "./feed-command.ts";
 import { END, frames } from "./frames.ts";
 import type { OverlayPod } from "./overlay-pod.ts";
@@ -65,7 +65,7 @@ export async function restoreOverlay(options: RestoreOverlayOptions): Promise<Sn
     },
   });
   const check = createArchiveCheck({ roots, limits, rewrite: plan.rewrite });
-  const archive = pipeline(digest, createGunzip(), check.stream, ignore);
+  const archive = pipeline(digest, decompress(), check.stream, ignore);
 
   const read = store.read(key, digest, { signal, timeoutMs }).then((recorded) => {
     if (recorded === undefined) throw new NoArchive();

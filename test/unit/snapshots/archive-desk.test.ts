@@ -97,6 +97,16 @@ test("a look at a small archive brings it along, and both take no command but th
   assert.is(started.length - before, 1);
 });
 
+test("which of several records of one size is the archive's is told by what was brought along", async (context) => {
+  const { store, started } = context;
+  for (const content of ["one", "six"]) await write(store, "a", Buffer.from(content));
+  const written = await write(store, "a", Buffer.from("two"));
+  const before = started.length;
+  assert.equal(await store.stat({ tenantId: "a", workloadRef: "w" }, call), written);
+  assert.equal(await read(store, "a"), Buffer.from("two"));
+  assert.is(started.length - before, 1, "the desk alone");
+});
+
 test("what was brought along is given out once, and never after a write, a deletion or a later look", async (context) => {
   const { root, store, started } = context;
   const key = { tenantId: "a", workloadRef: "w" };
