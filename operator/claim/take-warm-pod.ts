@@ -26,7 +26,7 @@ export async function takeWarmPod(
   }: { claim: Claim; workload: Workload; incarnation: number; source: "pool" | "pool+data" },
   context: OperatorContext,
 ): Promise<Pod | undefined> {
-  const { client, informers, ownPods, reservedPods } = context;
+  const { client, informers, ownPods, reservedPods, snapshots } = context;
   for (;;) {
     const pod = pick(workload, source, context);
     if (pod === undefined) return undefined;
@@ -47,6 +47,7 @@ export async function takeWarmPod(
     };
     reservedPods.add(uid);
     context.refillPause.taken(workload.metadata.name);
+    if (source === "pool+data") snapshots.rouse(pod);
     try {
       const bound = await client.patch(pods, { namespace, name }, { type: "merge", body });
       informers.pods.put(bound);
@@ -54,6 +55,7 @@ export async function takeWarmPod(
       reservedPods.delete(uid);
       return bound;
     } catch (error) {
+      if (source === "pool+data") snapshots.dismiss(pod);
       const isThere = isConflict(error) && (await refresh(pod, context));
       // A pod that is gone stays reserved until the watch shows its end.
       if (isThere || !(isConflict(error) || isNotFound(error))) reservedPods.delete(uid);

@@ -73,11 +73,17 @@ export async function restoreOverlay(options: RestoreOverlayOptions): Promise<Sn
   });
   read.catch(ignore);
   let metadata: SnapshotMetadata | undefined;
+  const checked = frames(archive);
+  // While the command is asked: the first frame, which is a small archive's only one.
+  const first = checked.next();
+  first.catch(ignore);
 
   async function* input(): AsyncGenerator<Uint8Array> {
     yield RESTORE_BEGIN;
     yield RESTORE_TAR;
-    yield* frames(archive);
+    const { value } = await first;
+    if (value !== undefined) yield value;
+    yield* checked;
     const recorded = await read;
     const sum = hash.digest("hex");
     metadata = recorded.find(({ sha256 }) => sha256 === sum);

@@ -18,6 +18,8 @@ export interface StandingCommand {
 export interface RestoreStandby {
   /** Starts a pod's command, unless it waits already or enough others do. */
   prepare(id: string, target: ExecTarget): void;
+  /** Asks the pod's command whether it is there, since it is about to be taken. One that is not taken then is to be dismissed. */
+  rouse(id: string): void;
   /** The pod's command; undefined where none waits that answers at once. Nobody gets it a second time. */
   take(id: string, signal: AbortSignal): Promise<StandingCommand | undefined>;
   /** Ends the pod's command, where it was not taken. */
@@ -102,6 +104,10 @@ export function createRestoreStandby(options: {
   return {
     prepare(id, target) {
       if (!waiting.has(id) && waiting.size < MOST_STANDING) open(id, target);
+    },
+    rouse(id) {
+      const entry = waiting.get(id);
+      if (entry !== undefined && "stop" in entry) entry.question();
     },
     async take(id, signal) {
       const command = remove(id);

@@ -46,7 +46,9 @@ export interface Snapshots {
   ): Promise<SnapshotMetadata | undefined>;
   /** Has a restore into a running pod wait there for its beginning; it changes nothing until then. */
   prepare(pod: Pod): void;
-  /** Takes that back. */
+  /** To be called when the pod is about to be bound for a restore: has what waits there answer meanwhile. */
+  rouse(pod: Pod): void;
+  /** Ends what waits there. */
   dismiss(pod: Pod): void;
   list(signal: AbortSignal): Promise<SnapshotMetadata[]>;
   /** Deletes the archive where it is that one. */
@@ -111,6 +113,7 @@ export function createSnapshots(options: {
       if (overlayDirs.length === 0) return;
       standby.prepare(idOf(pod), restoreCommand(target, { roots: overlayRoots(overlayDirs), opensGate: false }));
     },
+    rouse: (pod) => standby.rouse(idOf(pod)),
     dismiss: (pod) => standby.dismiss(idOf(pod)),
     list: (signal) => store.list({ signal, timeoutMs: LIST_LIMIT_MS }),
     delete: ({ tenantId, workloadRef, sha256 }, signal) =>

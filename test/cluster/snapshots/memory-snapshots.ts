@@ -85,6 +85,7 @@ export function createMemorySnapshots(options: {
       await needHelper();
     },
     prepare: () => undefined,
+    rouse: () => undefined,
     dismiss: () => undefined,
     forgetVolume: () => undefined,
     leaveHelper: () => undefined,

@@ -102,6 +102,16 @@ test("a command that waits restores, and no other is started", async (context) =
   assert.ok(isRestored(context));
 });
 
+test("one that is asked ahead restores as any other", async (context) => {
+  context.standby.rouse("pod");
+  prepare(context);
+  context.standby.rouse("pod");
+  context.standby.rouse("pod");
+  await restore(context);
+  assert.is(context.started.length, 1);
+  assert.ok(isRestored(context));
+});
+
 test("a command is given out once: without one a restore starts its own", async (context) => {
   prepare(context);
   await restore(context);
@@ -116,6 +126,9 @@ test("one that waits has changed nothing, whatever ends it", async (context) => 
   prepare(context);
   context.standby.dismiss("pod");
   prepare(context);
+  context.standby.rouse("pod");
+  context.standby.dismiss("pod");
+  prepare(context);
   context.standby.close();
   prepare(context);
   prepare(context);
@@ -124,7 +137,7 @@ test("one that waits has changed nothing, whatever ends it", async (context) => 
   const aborted = AbortSignal.abort(new Error("no longer"));
   const input = frames([]);
   assert.match(String(await taken?.feed({ input, signal: aborted, timeoutMs: 1000 }).catch(String)), "no longer");
-  assert.is(context.started.length, 3);
+  assert.is(context.started.length, 4);
   assert.is(readFileSync(file, "utf8"), "stays");
 });
 
