@@ -53,6 +53,8 @@ export const annotation = {
    * gives the files up while that is still the last.
    */
   discardIdleSince: "tenancy.dev/discard-idle-since",
+  /** On the claim of the snapshots volume: `true` once the volume was seen with its mark (docs/decisions/624). */
+  volumeMarked: "tenancy.dev/volume-marked",
   /** On a pod: the uid of its workload. */
   workloadUid: "tenancy.dev/workload-uid",
 } as const;

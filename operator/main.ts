@@ -10,6 +10,7 @@ import { operatorConfig } from "./config.ts";
 import { createMetrics } from "./metrics.ts";
 import { serveHealth } from "./serve-health.ts";
 import { createSnapshots } from "./snapshots/snapshots.ts";
+import { createVolumeMark } from "./snapshots/volume-mark.ts";
 import { startOperator } from "./start-operator.ts";
 
 // A stop that takes longer is cut: the next leader finishes whatever was left.
@@ -26,12 +27,15 @@ async function main(): Promise<void> {
     onRequest: ({ verb, resource, status }) => metrics.apiRequests.inc({ verb, resource, status: String(status) }),
   });
   const stopping = new AbortController();
+  const client = createClusterClient({ transport });
+  const { namespace } = config;
   const operator = startOperator({
-    client: createClusterClient({ transport }),
+    client,
     snapshots: createSnapshots({
       exec: createExec({ config: cluster, log }),
-      namespace: config.namespace,
+      namespace,
       timeoutMs: config.snapshots.timeoutMs,
+      mark: createVolumeMark({ client, namespace }),
       log,
     }),
     config,
@@ -41,7 +45,7 @@ async function main(): Promise<void> {
     signal: stopping.signal,
   });
   const health = config.listen && (await serveHealth({ listen: config.listen, metrics, isReady: operator.isReady }));
-  log.info({ namespace: config.namespace, metrics: health?.url }, "operator started");
+  log.info({ namespace, metrics: health?.url }, "operator started");
 
   const stop = (signal: NodeJS.Signals) => {
     if (stopping.signal.aborted) process.exit(1);

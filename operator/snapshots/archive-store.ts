@@ -5,6 +5,8 @@ import { type Clock, systemClock } from "../../crds/client/clock.ts";
 import { createDeferred, type Deferred } from "../../crds/client/deferred.ts";
 import type { Exec } from "../../crds/client/exec.ts";
 import { onAbort } from "../../crds/client/on-abort.ts";
+import { annotation } from "../../crds/labels.ts";
+import type { Log } from "../../crds/log.ts";
 import { parseSnapshotList } from "../../crds/snapshots/parse-snapshot-list.ts";
 import { checkSnapshotKey, type SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
 import { parseSnapshotMetadata, type SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
@@ -19,6 +21,7 @@ import { fedScript } from "./fed-script.ts";
 import { feedCommand } from "./feed-command.ts";
 import { END, frames } from "./frames.ts";
 import { createHeldArchives } from "./held-archives.ts";
+import type { VolumeMark } from "./volume-mark.ts";
 
 const maxSilenceMs = 60_000;
 
@@ -80,11 +83,15 @@ export function createArchiveStore(options: {
   folder: StoreFolder;
   /** Spares a look a command of its own, and the read of a small archive after it another. @default without */
   desk?: ArchiveDesk | undefined;
+  /** What operators before this one have seen, and those after it will ask. @default it is not known */
+  mark?: VolumeMark | undefined;
   clock?: Clock | undefined;
+  log?: Log | undefined;
 }): ArchiveStore {
-  const { exec, folder, desk, clock = systemClock } = options;
-  // Whether the volume has been seen with its mark (docs/decisions/624).
+  const { exec, folder, desk, mark, clock = systemClock, log } = options;
+  // Whether the volume has been seen with its mark (docs/decisions/624), and whether that is written down.
   let isMarked = false;
+  let isRemembered = false;
   const held = createHeldArchives<FoundArchive>({ clock });
 
   async function run(script: string, words: readonly string[], { signal, timeoutMs }: StoreCall): Promise<Answer> {
@@ -114,6 +121,21 @@ export function createArchiveStore(options: {
     return { kind: "found", sizeBytes: Number(size), lines, archive: undefined };
   }
 
+  async function wasMarked(signal: AbortSignal): Promise<boolean> {
+    return isMarked || (await mark?.wasSeen(signal)) === true;
+  }
+
+  /** Never waited for: what was saved or found is so without it, and the next time tries again. */
+  function noteMark(): void {
+    isMarked = true;
+    if (isRemembered) return;
+    isRemembered = true;
+    mark?.remember().catch((error: unknown) => {
+      isRemembered = false;
+      log?.warn({ error }, "that the snapshots volume has its mark could not be written to its claim");
+    });
+  }
+
   async function digestOf(key: SnapshotKey, brought: FoundArchive["archive"], call: StoreCall): Promise<string> {
     const archive = await unlessCut(brought, call.signal);
     if (archive !== undefined) return createHash("sha256").update(archive).digest("hex");
@@ -138,11 +160,12 @@ export function createArchiveStore(options: {
         metadata = { sha256: hash.digest("hex"), sizeBytes, tenantId, workloadRef, ...describe() };
         yield Buffer.concat([END, Buffer.from(`${metadata.sha256}\n${JSON.stringify(metadata)}\n`)]);
       }
-      const words = [key.tenantId, key.workloadRef, randomBytes(4).toString("hex"), isMarked ? "marked" : ""];
+      const expected = (await wasMarked(signal)) ? "marked" : "";
+      const words = [key.tenantId, key.workloadRef, randomBytes(4).toString("hex"), expected];
       const target = storeCommand(folder, { script: fedScript(storeScripts.write), words, limitMs: timeoutMs });
       await feedCommand({ exec, target, what: "store the archive", input: input(), signal, timeoutMs });
       if (metadata === undefined) throw new Error("Cannot store the archive: it was stored before it was sent");
-      isMarked = true;
+      noteMark();
       return metadata;
     },
 
@@ -176,13 +199,12 @@ export function createArchiveStore(options: {
       // What an earlier look has brought may be another archive.
       held.take(key);
       const found = await look(key, call);
-      if (found.kind === "unmarked" && isMarked) {
-        const why =
-          "the mark that was on the volume is gone, so it is another. Should that be meant, restart the operator";
+      if (found.kind === "unmarked" && (await wasMarked(call.signal))) {
+        const why = `the mark that was on the volume is gone, so it is another. Should that be meant, take the annotation ${annotation.volumeMarked} from its claim and restart the operator`;
         throw new ExecFailure(`Cannot look at the archive: ${why}`, { exitCode: UNMARKED });
       }
       // An archive says nothing of the mark: it may be older than marks are.
-      if (found.kind === "none") isMarked = true;
+      if (found.kind === "none") noteMark();
       if (found.kind !== "found") return undefined;
       if (found.archive !== undefined) held.hold(key, found);
       const recorded = candidates(found);
@@ -217,6 +239,7 @@ export function createArchiveStore(options: {
 
     forgetVolume() {
       isMarked = false;
+      isRemembered = false;
     },
 
     close() {

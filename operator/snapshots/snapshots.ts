@@ -15,6 +15,7 @@ import { restoreCommand } from "./restore-command.ts";
 import { restoreOverlay } from "./restore-overlay.ts";
 import { createRestoreStandby } from "./restore-standby.ts";
 import { saveOverlay } from "./save-overlay.ts";
+import type { VolumeMark } from "./volume-mark.ts";
 
 // For what only looks at the volume or changes a name on it.
 const LOOK_LIMIT_MS = 20_000;
@@ -68,12 +69,14 @@ export function createSnapshots(options: {
   exec: Exec;
   namespace: string;
   timeoutMs: number;
+  /** @default only what this process has seen is known of the volume */
+  mark?: VolumeMark | undefined;
   log?: Log | undefined;
 }): Snapshots {
-  const { exec, namespace, timeoutMs, log } = options;
+  const { exec, namespace, timeoutMs, mark, log } = options;
   const folder = { namespace, pod: SNAPSHOTS_NAME, container: SNAPSHOTS_CONTAINER };
   const desk = createArchiveDesk({ exec, folder, log });
-  const store = createArchiveStore({ exec, folder, desk });
+  const store = createArchiveStore({ exec, folder, desk, mark, log });
   const standby = createRestoreStandby({ exec, timeoutMs });
 
   function overlay(pod: Pod, container: string) {

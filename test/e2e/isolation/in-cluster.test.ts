@@ -203,6 +203,9 @@ test("a tenant's files come back, and kubectl in the edge's pod execs and reads 
   assert.is(read.json.stdout, "milk\n", JSON.stringify(read.json));
   const listed = await call("GET", "/snapshots");
   assert.match(String(listed.json.text), '"tenantId":"ann"');
+  // Written with the rights of the operator's account.
+  const marked = "--for=jsonpath={.metadata.annotations.tenancy\\.dev/volume-marked}=true";
+  await inNamespace("wait", "persistentvolumeclaim/tenancy-snapshots", marked, "--timeout=240s");
 });
 
 test("an event reaches a tenant's container through the gateway's pod", async () => {

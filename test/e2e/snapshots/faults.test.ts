@@ -136,6 +136,9 @@ test("an empty folder in the volume's place: nobody with files starts without th
   mkdirSync(life.volumeFolder, { mode: 0o700 });
   chownSync(life.volumeFolder, 65532, 65532);
   await faults.killHelper();
+  // The next operator has never seen the right one.
+  await life.killOperator();
+  await life.startOperator();
   const waiting = await life.createClaim("elsewhere", "warm", true);
   const told = await life.untilClaim(waiting, "to wait", (status) => /the mark .* is gone/.test(status?.message ?? ""));
   assert.is(told.status?.reason, "SnapshotsUnavailable");

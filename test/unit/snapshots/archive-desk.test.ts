@@ -237,6 +237,44 @@ for (const way of ["the desk", "commands of their own"]) {
   });
 }
 
+test("what another operator has seen is asked before a volume without its mark is believed, and what this one sees is told once", async ({
+  root,
+  store,
+}) => {
+  await write(store, "a", awkward);
+  const newcomer = { tenantId: "new", workloadRef: "w" };
+  const folder = { namespace: "n", pod: "p", container: "c", root, busybox: staticBusybox };
+  let told = 0;
+  let wasSeen = async (): Promise<boolean> => true;
+  const next = () =>
+    createArchiveStore({
+      ...{ exec: localExec, folder },
+      mark: {
+        wasSeen: () => wasSeen(),
+        async remember() {
+          told += 1;
+          if (told === 1) throw new Error("no connection");
+        },
+      },
+    });
+  const right = next();
+  for (let looks = 0; looks < 3; looks += 1) assert.is(await right.stat(newcomer, call), undefined);
+  assert.is(told, 2, "once more after it failed");
+
+  renameSync(root, `${root}-away`);
+  mkdirSync(root);
+  for (const operator of [next(), next()]) {
+    assert.match(String(await operator.stat(newcomer, call).catch(String)), "mark that was on the volume is gone");
+    assert.match(String(await write(operator, "a", awkward).catch(String)), "mark that was on the volume is gone");
+  }
+  wasSeen = () => Promise.reject(new Error("no answer"));
+  assert.match(String(await next().stat(newcomer, call).catch(String)), "no answer");
+  assert.match(String(await write(next(), "a", awkward).catch(String)), "no answer");
+  assert.equal(readdirSync(root), []);
+  wasSeen = async () => false;
+  assert.is(await next().stat(newcomer, call), undefined, "nobody has seen one");
+});
+
 test("a volume with archives from before there were marks is as it was, until a save marks it", async ({
   root,
   store,
