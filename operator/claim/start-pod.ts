@@ -66,8 +66,8 @@ function noteHit({ claim, isHit }: { claim: Claim; isHit: boolean }, context: Op
 }
 
 /**
- * The workload from the store, or from the API server, since one made just before the claim may not be in the store yet, and a claim
- * that is tried again often follows on a change of its workload, which the store may not show yet either.
+ * The workload from the store, or from the API server, since one made just before the claim may not be in the store yet, not even
+ * in the place of one that is being deleted, and a claim that is tried again often follows on a change of its workload, which the store may not show yet either.
  */
 async function findWorkload(
   claim: Claim,
@@ -76,7 +76,8 @@ async function findWorkload(
   const { namespace } = config;
   const name = claim.spec.workloadRef;
   const known = informers.workloads.store.get(`${namespace}/${name}`);
-  if (known !== undefined && claim.metadata.annotations?.[annotation.attempt] === undefined) return known;
+  const isGoing = known?.metadata.deletionTimestamp !== undefined;
+  if (known !== undefined && !isGoing && claim.metadata.annotations?.[annotation.attempt] === undefined) return known;
   try {
     const workload = await client.get(workloads, { namespace, name });
     informers.workloads.put(workload);

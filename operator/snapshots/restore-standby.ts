@@ -39,6 +39,8 @@ interface Command {
   readonly stop: AbortController;
   readonly question: () => void;
   readonly answered: Promise<void>;
+  /** Milliseconds since it has answered; 0 until then. */
+  readonly answerAge: () => number;
   readonly ended: Promise<void>;
   readonly give: (input: AsyncIterable<Uint8Array>) => void;
 }
@@ -57,6 +59,7 @@ export function createRestoreStandby(options: {
     const stop = new AbortController();
     const asked = createDeferred<boolean>();
     const answered = createDeferred<void>();
+    let answeredAt: number | undefined;
     const given = createDeferred<Iterable<never> | AsyncIterable<Uint8Array>>();
     async function* input(): AsyncGenerator<Uint8Array> {
       if (!(await asked.promise)) return;
@@ -67,7 +70,9 @@ export function createRestoreStandby(options: {
       ...{ exec, target, what: "restore the files", input: input() },
       ...{ signal: stop.signal, timeoutMs: LONGEST_MS + timeoutMs },
       onOutput(output) {
-        if (output.includes(RESTORE_ANSWER)) answered.resolve();
+        if (!output.includes(RESTORE_ANSWER)) return;
+        answeredAt ??= clock.now();
+        answered.resolve();
       },
     });
     const command: Command = {
@@ -75,6 +80,7 @@ export function createRestoreStandby(options: {
       stop,
       question: () => asked.resolve(true),
       answered: answered.promise,
+      answerAge: () => (answeredAt === undefined ? 0 : clock.now() - answeredAt),
       ended,
       give: given.resolve,
     };
@@ -113,6 +119,11 @@ export function createRestoreStandby(options: {
       const command = remove(id);
       if (command === undefined) return undefined;
       command.cancelLimit();
+      if (command.answerAge() > ANSWER_LIMIT_MS) {
+        // Its restore had to wait for others, and it may have gone since.
+        command.stop.abort(new Error("its answer is old"));
+        return undefined;
+      }
       const { stop, question, answered, ended, give } = command;
       const cancelLimit = clock.after(ANSWER_LIMIT_MS, () => stop.abort(new Error("it does not answer")));
       const abort = (): void => stop.abort(signal.reason);

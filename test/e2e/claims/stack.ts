@@ -2,11 +2,17 @@ import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { freePort } from "../../../scripts/cluster/process/free-port.ts";
+import { patiently, untilReleased } from "./patiently.ts";
 
 const root = join(import.meta.dirname, "..", "..", "..");
 // A machine that has built nothing yet builds Kubernetes first.
 const START_LIMIT_MS = 30 * 60_000;
 const STOP_LIMIT_MS = 120_000;
+
+interface Answer {
+  status: number;
+  body: Record<string, unknown> & { error?: string };
+}
 
 /** `npm start` as a user runs it, on a local cluster of its own. */
 export interface Stack {
@@ -15,11 +21,11 @@ export interface Stack {
   /** What it has printed so far. */
   output(): string;
   kubectl(...commandArguments: string[]): Promise<string>;
-  call(
-    method: string,
-    path: string,
-    body?: unknown,
-  ): Promise<{ status: number; body: Record<string, unknown> & { error?: string } }>;
+  call(method: string, path: string, body?: unknown): Promise<Answer>;
+  /** Claims, however often the call has to be made until the pod is there. */
+  claim(tenant: string, body: { workload: string; resume?: boolean }): Promise<Answer>;
+  /** Releases, and waits for its end in the same way. */
+  release(tenant: string, workload: string): Promise<Answer>;
   /** As Ctrl-C does. Resolves with the exit code. */
   interrupt(): Promise<number | null>;
 }
@@ -43,8 +49,18 @@ export async function startStack(name: string, env: Record<string, string> = {})
   await untilReady(child, () => output);
   const kubeconfigPath = /KUBECONFIG=(\S+)/.exec(output)?.[1] ?? "";
   const url = `http://${listen}`;
+  async function call(method: string, path: string, body?: unknown): Promise<Answer> {
+    const response = await fetch(`${url}/api/v1${path}`, {
+      method,
+      ...(body !== undefined && { body: JSON.stringify(body), headers: { "content-type": "application/json" } }),
+    });
+    return { status: response.status, body: (await response.json()) as Record<string, unknown> };
+  }
   return {
-    url,
+    ...{ url, call },
+    claim: (tenant, body) => patiently(() => call("POST", `/tenants/${tenant}/claim`, body)),
+    release: (tenant, workload) =>
+      untilReleased(() => call("POST", `/tenants/${tenant}/release?wait=true`, { workload })),
     kubeconfigPath,
     output: () => output,
     async kubectl(...commandArguments) {
@@ -57,14 +73,8 @@ export async function startStack(name: string, env: Record<string, string> = {})
       ]);
       return stdout;
     },
-    async call(method, path, body) {
-      const response = await fetch(`${url}/api/v1${path}`, {
-        method,
-        ...(body !== undefined && { body: JSON.stringify(body), headers: { "content-type": "application/json" } }),
-      });
-      return { status: response.status, body: (await response.json()) as Record<string, unknown> };
-    },
     interrupt() {
+      if (child.exitCode !== null || child.signalCode !== null) return Promise.resolve(child.exitCode);
       return new Promise((resolve, reject) => {
         const timer = setTimeout(
           () => reject(new Error(`npm start has not stopped after ${STOP_LIMIT_MS / 1000} s:\n${output}`)),

@@ -9,7 +9,7 @@ import { connect as connectTls, type TLSSocket } from "node:tls";
 import { WebSocket } from "ws";
 import type { Answer, Call, HttpAnswer, HttpCall, MeasureCall, Measured } from "./messages.ts";
 
-const LIMIT_MS = 20_000;
+const LIMIT_MS = 50_000;
 
 process.on("message", ({ id, call }: { id: number; call: Call }) => {
   perform(call).then(
@@ -33,7 +33,7 @@ function perform(call: Call): Promise<unknown> {
     case "hold":
       return hold(call.url);
     case "datagram":
-      return datagram(call.host, call.port);
+      return datagram(call);
     case "plain":
       return exchange(connectPlain({ host: call.host, port: call.port }), call.text);
     case "tls":
@@ -245,12 +245,12 @@ function exchange(socket: TLSSocket | ReturnType<typeof connectPlain>, text: str
   });
 }
 
-function datagram(host: string, port: number): Promise<string> {
+function datagram({ host, port, answerMs }: Extract<Call, { kind: "datagram" }>): Promise<string> {
   // A query for the address of example.org (RFC 1035, section 4).
   const query = Buffer.from("000701000001000000000000076578616d706c65036f72670000010001", "hex");
   const socket = createSocket(host.includes(":") ? "udp6" : "udp4");
   return new Promise<string>((resolve, reject) => {
-    const limit = setTimeout(() => reject(new Error("no answer")), 1000);
+    const limit = setTimeout(() => reject(new Error("no answer")), answerMs);
     socket.once("error", reject);
     socket.once("message", () => {
       clearTimeout(limit);

@@ -54,6 +54,8 @@ export interface DatagramCall {
   kind: "datagram";
   host: string;
   port: number;
+  /** How long an answer is waited for. */
+  answerMs: number;
 }
 
 export interface WebSocketCall {

@@ -161,7 +161,7 @@ function inPod({ cluster }: Stage, pod: string, command: readonly string[], cont
 
 /** What curl says: the status and the body, or how it failed. */
 async function curl(stage: Stage, pod: string, url: string, ...more: string[]): Promise<string> {
-  const script = 'curl -sS -m 10 -w "\\n%{http_code}" "$@" 2>&1; echo " exit $?"';
+  const script = 'curl -sS -m 60 -w "\\n%{http_code}" "$@" 2>&1; echo " exit $?"';
   return inPod(stage, pod, ["sh", "-c", script, "sh", ...more, url]);
 }
 
@@ -204,8 +204,18 @@ test("each refusal is one line of the sidecar's log that names the tenant, from 
     (await logOf(stage, "proxied"))
       .split("\n")
       .filter((line) => line.includes('"msg":"egress refused or failed"'))
-      .map((line) => JSON.parse(line) as { tenant: string; name: string; reason: string });
-  const warm = (await lines()).filter(({ name: refused }) => refused === "unlisted.example");
+      .map((line) => JSON.parse(line) as { tenant: string; name: string; reason: string })
+      .filter(({ name: refused }) => refused === "unlisted.example");
+  // The client hears of a refusal before the log does.
+  const untilLogged = (count: number) =>
+    waitUntil(
+      async () => {
+        const found = await lines();
+        return found.length >= count && found;
+      },
+      { what: `${count} refusals in the log`, limitMs: 60_000, intervalMs: 200 },
+    );
+  const warm = await untilLogged(1);
   assert.equal(
     warm.map(({ tenant, reason }) => ({ tenant, reason })),
     [{ tenant: "", reason: "not-listed" }],
@@ -222,7 +232,7 @@ test("each refusal is one line of the sidecar's log that names the tenant, from 
     `note: the tenant was in the sidecar ${((performance.now() - started) / 1000).toFixed(1)} s after the label`,
   );
   await curl(stage, "proxied", "https://unlisted.example/");
-  const tenants = (await lines()).filter(({ name: refused }) => refused === "unlisted.example");
+  const tenants = await untilLogged(2);
   assert.equal(
     tenants.map(({ tenant }) => tenant),
     ["", "alice"],

@@ -9,7 +9,7 @@ export function testProgram(name: string): string[] {
 
 /** Resolves when the program says something; rejects when it ends first. */
 export async function reply(child: ChildProcess, what: string): Promise<void> {
-  const limit = AbortSignal.timeout(30_000);
+  const limit = AbortSignal.timeout(120_000);
   await Promise.race([
     once(child, "message", { signal: limit }),
     once(child, "exit", { signal: limit }).then(([status]) =>

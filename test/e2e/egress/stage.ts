@@ -13,6 +13,7 @@ import { pickProxyUid } from "../../../operator/egress/proxy-uid.ts";
 import { redirectScript } from "../../../operator/egress/redirect-script.ts";
 import { supervisorScript } from "../../../operator/egress/supervisor-script.ts";
 import { findStaticBusybox } from "../../../scripts/cluster/images/busybox.ts";
+import { readProcessIdentity } from "../../../scripts/cluster/process/process-identity.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import type { Answer, Call, HttpAnswer, HttpCall, SeenRequest, UpstreamSettings } from "./messages.ts";
 import { address, createNamespaces, type Namespaces } from "./namespaces.ts";
@@ -58,7 +59,10 @@ export async function startStage(options: {
     chmodSync(writable, 0o777);
   }
   const resolvConf = join(folder, "resolv.conf");
-  writeFileSync(resolvConf, `search test.invalid\nnameserver ${address.resolver}\noptions ndots:5 timeout:1\n`);
+  writeFileSync(
+    resolvConf,
+    `search test.invalid\nnameserver ${address.resolver}\noptions ndots:5 timeout:10 attempts:6\n`,
+  );
   const busybox = join(folder, "busybox");
   copyFileSync(await findStaticBusybox(() => undefined), busybox);
   chmodSync(busybox, 0o755);
@@ -69,7 +73,7 @@ export async function startStage(options: {
   async function stop(): Promise<void> {
     for (const child of children.reverse()) {
       if (child.exitCode !== null || child.signalCode !== null) continue;
-      const exited = once(child, "exit", { signal: AbortSignal.timeout(20_000) });
+      const exited = once(child, "exit", { signal: AbortSignal.timeout(60_000) });
       child.kill("SIGTERM");
       await exited;
     }
@@ -95,7 +99,7 @@ export async function startStage(options: {
     const mounted = egressRules({ image: { ref: "none" }, network })?.credentials ?? [];
     const mountedLeaves = new Set(mounted.map(({ domain }) => leafFile(domain)));
     const mountedValues = new Set(mounted.flatMap(({ headers }) => headers.map(({ value }) => valueFile(value))));
-    async function writeSettings(): Promise<void> {
+    async function writeSettings(): Promise<number> {
       const rules = egressRules({ image: { ref: "none" }, network });
       if (rules === undefined) throw new Error("Cannot stage a proxy for a workload that needs none");
       const domains = rules.credentials.map(({ domain }) => domain);
@@ -111,7 +115,7 @@ export async function startStage(options: {
         ...{ workload: "staged", namespace: "staged", rules, certificates, extraAuthorities: world.authority },
         openedRanges: options.openedRanges,
       });
-      volume.write({
+      return volume.write({
         ...settings.data,
         // In a pod these are the folders themselves.
         "haproxy.cfg": (settings.data?.["haproxy.cfg"] ?? "")
@@ -190,11 +194,11 @@ export async function startStage(options: {
         await reply(upstream, "the change of names");
       },
       async apply(change) {
-        const [before] = await listeners(namespaces);
         if (change.network !== undefined) network = change.network;
         if (change.values !== undefined) values = change.values;
-        await writeSettings();
-        await waitUntil(async () => isAnotherAlone(await listeners(namespaces), before), {
+        // The supervisor may look while they are written, and start one with what was there before.
+        const writtenAt = await writeSettings();
+        await waitUntil(async () => isOneSince(writtenAt, await listeners(namespaces)), {
           ...{ what: "the proxy to take the change", limitMs: 60_000, explain: () => log },
         });
       },
@@ -229,8 +233,9 @@ async function listeners(namespaces: Namespaces): Promise<number[]> {
   return own.flatMap((line) => [...line.matchAll(/pid=([0-9]+)/g)].map(([, pid]) => Number(pid)));
 }
 
-// No order of process ids tells which is newer: the kernel starts over at its highest.
-function isAnotherAlone(pids: readonly number[], before: number | undefined): boolean {
+/** Whether one process alone listens, and began after that. */
+function isOneSince(ticks: number, pids: readonly number[]): boolean {
   const [first] = pids;
-  return first !== undefined && first !== before && pids.every((pid) => pid === first);
+  if (first === undefined || pids.some((pid) => pid !== first)) return false;
+  return (readProcessIdentity(first)?.startTime ?? 0) >= ticks;
 }

@@ -13,10 +13,12 @@ import { downLocalCluster } from "../../../scripts/cluster/down-local-cluster.ts
 import { BUSYBOX_IMAGE } from "../../../scripts/cluster/images/local-images.ts";
 import { importImages } from "../../../scripts/cluster/images.ts";
 import { versionAtLeast } from "../../../scripts/cluster/kubernetes/version-at-least.ts";
+import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { type LocalCluster, upLocalCluster } from "../../../scripts/cluster/up-local-cluster.ts";
 import { makeSnapshotsVolume } from "../../../scripts/start/snapshots-volume.ts";
 import { type Bundles, bundlePrograms } from "../../cluster/isolation/bundle-programs.ts";
 import { kubectlFor, type RunKubectl, validation } from "../../cluster/isolation/kubectl.ts";
+import { patiently, untilReleased } from "../claims/patiently.ts";
 import { type ApiForPods, apiForPods } from "./api-for-pods.ts";
 import { EDGE_IMAGE, OPERATOR_IMAGE, programImages } from "./program-images.ts";
 
@@ -61,7 +63,7 @@ async function start(): Promise<void> {
     namespace: "tenancy",
     folder: cluster.volumesFolder,
     size: "10Gi",
-    signal: AbortSignal.timeout(30_000),
+    signal: AbortSignal.timeout(120_000),
   });
   transport.close();
 }
@@ -186,7 +188,7 @@ test("the API asks for the key", async () => {
 
 test("a tenant's files come back, and kubectl in the edge's pod execs and reads logs", async () => {
   await kubectl("apply", "-f", "manifests/examples/notes-workload.yaml");
-  const first = await call("POST", "/tenants/ann/claim", { workload: "notes" });
+  const first = await patiently(() => call("POST", "/tenants/ann/claim", { workload: "notes" }));
   assert.is(first.status, 201, JSON.stringify(first.json));
   const path = `/instances/${first.json.instanceId}`;
   const written = await call("POST", `${path}/exec`, {
@@ -194,11 +196,12 @@ test("a tenant's files come back, and kubectl in the edge's pod execs and reads 
   });
   assert.is(written.json.exitCode, 0, JSON.stringify(written.json));
   assert.is((await call("GET", `${path}/logs`)).status, 200);
-  const released = await call("POST", "/tenants/ann/release?wait=true", { workload: "notes" });
+  const released = await untilReleased(() => call("POST", "/tenants/ann/release?wait=true", { workload: "notes" }));
   assert.is(released.status, 200, JSON.stringify(released.json));
 
-  const second = await call("POST", "/tenants/ann/claim", { workload: "notes", resume: true });
-  assert.is(second.json.source, "cold+data", JSON.stringify(second.json));
+  const second = await patiently(() => call("POST", "/tenants/ann/claim", { workload: "notes", resume: true }));
+  const { claims } = (await call("GET", "/tenants/ann")).json as { claims: { source: string }[] };
+  assert.is(claims[0]?.source, "cold+data", JSON.stringify(second.json));
   const read = await call("POST", `/instances/${second.json.instanceId}/exec`, { command: ["cat", "/data/notes.txt"] });
   assert.is(read.json.stdout, "milk\n", JSON.stringify(read.json));
   const listed = await call("GET", "/snapshots");
@@ -217,13 +220,25 @@ test("an event reaches a tenant's container through the gateway's pod", async ()
     "manifests/examples/echo-http-trigger.yaml",
   );
   await inNamespace("wait", "tenancytrigger/echo-http", "--for=jsonpath={.status.phase}=Active", "--timeout=240s");
-  const response = await fetch(`${gateway}/hooks/echo`, {
-    method: "POST",
-    headers: { "content-type": "application/json" },
-    body: JSON.stringify({ user: { name: "dave" } }),
-  });
-  const text = await response.text();
-  assert.is(response.status, 200, text);
+  let text = "";
+  const deliver = async () => {
+    const response = await fetch(`${gateway}/hooks/echo`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ user: { name: "dave" } }),
+    });
+    text = await response.text();
+    return response.status;
+  };
+  // The other replica may have said that it is active; this one serves it when its own watch shows it.
+  const status = await waitUntil(
+    async () => {
+      const answered = await deliver();
+      return answered !== 404 && answered;
+    },
+    { what: "the trigger to be served", limitMs: 60_000, explain: () => text },
+  );
+  assert.is(status, 200, text);
   assert.is((JSON.parse(text) as { tenantId: string }).tenantId, "dave");
 });
 

@@ -31,10 +31,12 @@ import {
 import { programFiles } from "../../../scripts/cluster/images/program-files.ts";
 import { importImages } from "../../../scripts/cluster/images.ts";
 import { freePort } from "../../../scripts/cluster/process/free-port.ts";
+import { readIfThere } from "../../../scripts/cluster/process/read-if-there.ts";
 import { runCommand } from "../../../scripts/cluster/process/run-command.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { type LocalCluster, upLocalCluster } from "../../../scripts/cluster/up-local-cluster.ts";
 import { StandInMessenger } from "../../messenger/stand-in-messenger.ts";
+import { patiently, untilReleased } from "../claims/patiently.ts";
 import { type Stack, startStack } from "../claims/stack.ts";
 import type { UpstreamSettings } from "../egress/messages.ts";
 import { reply, testProgram } from "../egress/reply.ts";
@@ -183,8 +185,11 @@ async function expectStatus(status: number, answer: Promise<Answer>): Promise<st
 
 async function claim(tenant: string, workload: string, source: string): Promise<string> {
   const body = { workload, resume: true };
-  const text = await expectStatus(201, call("POST", `/api/v1/tenants/${tenant}/claim`, body));
-  assert.match(text, `"source":"${source}"`);
+  const text = await expectStatus(
+    201,
+    patiently(() => call("POST", `/api/v1/tenants/${tenant}/claim`, body)),
+  );
+  assert.match(await expectStatus(200, call("GET", `/api/v1/tenants/${tenant}`)), `"source":"${source}"`);
   return /"instanceId":"([^"]+)"/.exec(text)?.[1] ?? "";
 }
 
@@ -198,7 +203,7 @@ function kubectl(...words: string[]): Promise<string> {
 }
 
 const curl = (pod: string, ...words: string[]) =>
-  inPod(pod, WORKLOAD_CONTAINER, `curl -sS -m 20 -w ' %{http_code}' ${words.join(" ")} 2>&1; echo " exit $?"`);
+  inPod(pod, WORKLOAD_CONTAINER, `curl -sS -m 60 -w ' %{http_code}' ${words.join(" ")} 2>&1; echo " exit $?"`);
 
 async function deliver(path: string, body: object, key: string): Promise<Answer> {
   const text = JSON.stringify(body);
@@ -212,6 +217,13 @@ async function deliver(path: string, body: object, key: string): Promise<Answer>
 
 async function until(what: string, look: () => Promise<boolean> | boolean): Promise<void> {
   await waitUntil(look, { what, limitMs: 180_000, intervalMs: 200, explain: () => stack.output() });
+}
+
+const warm = `${label.pool}=${marker}`;
+
+async function untilWarm(): Promise<void> {
+  const ready = `${warm},${label.poolStatus}=ready`;
+  await until("a warm pod", async () => (await kubectl("get", "pods", "-l", ready, "-o", "name")) !== "");
 }
 
 async function untilTrigger(name: string, phase: string, detail = /(?:)/): Promise<void> {
@@ -290,7 +302,7 @@ test("a claim's life from a warm pod: requests with the header, refused ones, an
   };
   await expectStatus(201, call("POST", "/api/v1/workloads", { name: marker, spec }));
   await client.create(pools, { metadata: { name: marker, namespace }, spec: { workloadRef: marker, size: 1 } });
-  await kubectl("wait", `tp/${marker}`, "--for=jsonpath={.status.ready}=1", "--timeout=55s");
+  await untilWarm();
   for (const [name, key] of [
     [egressNames(marker).authority, "ca.key"],
     [egressNames(marker).leaves, leafFile(parseDomainPattern("api.example"))],
@@ -406,12 +418,13 @@ test("a bot: one message that is answered, then a token that is refused, then no
 test("released with an archive, restored before and after the start", async () => {
   await addLogs("before the release");
   for (const source of ["pool+data", "cold+data"]) {
-    await expectStatus(200, call("POST", `/api/v1/tenants/${marker}/release?wait=true`, { workload: marker }));
+    const release = () => call("POST", `/api/v1/tenants/${marker}/release?wait=true`, { workload: marker });
+    await expectStatus(200, untilReleased(release));
     if (source === "cold+data") {
       await client.delete(pools, { namespace, name: marker });
-      await until("the pool to go", async () => !(await kubectl("get", "tp", "-o", "name")).includes(marker));
+      await until("the pool's pod to go", async () => (await kubectl("get", "pods", "-l", warm, "-o", "name")) === "");
     } else {
-      await kubectl("wait", `tp/${marker}`, "--for=jsonpath={.status.ready}=1", "--timeout=55s");
+      await untilWarm();
     }
     const instance = await claim(marker, marker, source);
     assert.is((await inPod(instance, WORKLOAD_CONTAINER, "cat /data/kept")).trim(), marker);
@@ -531,19 +544,9 @@ test("logs of all containers, of operator and edge at debug level, and the comma
   }
   const commands = readdirSync("/proc")
     .filter((name) => /^\d+$/.test(name))
-    .map((pid) => commandLine(pid));
+    .map((pid) => readIfThere(`/proc/${pid}/cmdline`) ?? "");
   places.add("command lines of this machine", commands.join("\n"), cluster);
 });
-
-function commandLine(pid: string): string {
-  try {
-    return readFileSync(`/proc/${pid}/cmdline`, "latin1");
-  } catch (error) {
-    // It has just ended.
-    if (["ENOENT", "ESRCH"].includes((error as NodeJS.ErrnoException).code ?? "")) return "";
-    throw error;
-  }
-}
 
 test("every GET route of the edge, the dump among them, its events, and the metrics of both programs", async () => {
   const document = JSON.parse((await call("GET", "/api/v1/openapi.json")).text.replace(/^.*?\]\]/, ""));

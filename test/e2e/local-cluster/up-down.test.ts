@@ -78,6 +78,12 @@ async function until(cluster: LocalCluster, pod: string, path: string, expected:
   );
 }
 
+async function untilLogged(cluster: LocalCluster, pod: string, expected: RegExp): Promise<void> {
+  await waitUntil(async () => expected.test(await kubectl(cluster, "logs", pod)), {
+    ...{ what: `${pod} to have written ${expected}`, limitMs: 120_000, intervalMs: 100 },
+  });
+}
+
 function fetchText(url: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const outgoing = request(url, { agent: false, timeout: 5000 }, (incoming) => {
@@ -118,14 +124,17 @@ test("starts a pod that answers, within about a second", async ({ cluster }) => 
   );
   client.close();
   console.log(`note: pod ready after ${Math.round(performance.now() - started)} ms`);
-  assert.match(await fetchText(`http://${pod.podIP}:8080/`), /hello from hello/);
+  // Without a probe it counts as ready before it listens.
+  const url = `http://${pod.podIP}:8080/`;
+  await waitUntil(() => fetchText(url).catch(() => undefined), { what: "the pod to answer", limitMs: 60_000 });
+  assert.match(await fetchText(url), /hello from hello/);
   assert.is(await fetchText(`http://${pod.podIP}:8080/healthz`), "ok\n");
 });
 
 test("lets kubectl exec into a pod and read its log", async ({ cluster }) => {
   await createPod(cluster, "talk", BUSYBOX_IMAGE, { command: ["sh", "-c", "echo spoken; exec sleep 600"] });
   await until(cluster, "talk", READY, /True/);
-  assert.match(await kubectl(cluster, "logs", "talk"), /spoken/);
+  await untilLogged(cluster, "talk", /spoken/);
   assert.is(await kubectl(cluster, "exec", "talk", "--", "sh", "-c", "id -u; hostname"), "0\ntalk\n");
 });
 
@@ -150,7 +159,7 @@ test("reports what the example images are made for", async ({ cluster }) => {
   await createPod(cluster, "crash", CRASH_IMAGE);
   await createPod(cluster, "root", HELLO_ROOT_IMAGE, { securityContext: { runAsNonRoot: true } });
   await until(cluster, "crash", "{.status.containerStatuses[0].restartCount}", /[1-9]/);
-  assert.match(await kubectl(cluster, "logs", "crash"), /tenancy-crash: ends with status 1/);
+  await untilLogged(cluster, "crash", /tenancy-crash: ends with status 1/);
   await until(
     cluster,
     "root",
@@ -166,7 +175,7 @@ test("takes further images without a registry, and none twice", async ({ cluster
   assert.equal(await importImages(name, [image]), []);
   await createPod(cluster, "imported", image.name);
   await until(cluster, "imported", READY, /True/);
-  assert.match(await kubectl(cluster, "logs", "imported"), /imported/);
+  await untilLogged(cluster, "imported", /imported/);
 });
 
 test("finds a cluster that is up, and starts nothing of it again", async ({ cluster }) => {
@@ -198,10 +207,15 @@ test("leaves nothing behind when it goes, with pods still in it", async ({ befor
   assert.is(processes.length, cluster.policies.enforced ? 7 : 6);
   assert.ok(ours.length > 1, "a pod is plugged into the bridge");
   await downLocalCluster({ name });
-  const left = await links();
-  assert.equal(
-    ours.filter((link) => left.includes(link)),
-    [],
+  // The kernel takes the pods' ends away when it cleans up after their namespaces.
+  let left = ours;
+  await waitUntil(
+    async () => {
+      const there = await links();
+      left = ours.filter((link) => there.includes(link));
+      return left.length === 0;
+    },
+    { what: "the cluster's links to go", limitMs: 60_000, explain: () => left.join() },
   );
   if (cluster.policies.enforced) {
     for (const save of ["iptables-save", "ip6tables-save"])
@@ -213,7 +227,10 @@ test("leaves nothing behind when it goes, with pods still in it", async ({ befor
   assert.not.ok(processes.some(({ identity }) => isRunning(identity)));
   assert.not.ok(existsSync(clusterFolder(name)));
   assert.is(await runCommand("pgrep", ["-f", clusterFolder(name)]).catch(() => ""), "");
-  assert.is(await runCommand("find", ["/sys/fs/cgroup", "-name", `tenancy-cluster-${name}`]), "");
+  assert.is(
+    await runCommand("find", ["-ignore_readdir_race", "/sys/fs/cgroup", "-name", `tenancy-cluster-${name}`]),
+    "",
+  );
   assert.is(await statusLocalCluster({ name }), undefined);
 });
 

@@ -18,12 +18,13 @@ test.before(async () => {
   });
   for (const [name, script] of [
     ["talker", SCRIPT],
-    ["once", "echo before the restart; sleep 3; exit 4"],
+    // Each run has a file system of its own.
+    ["once", "echo before the restart; until [ -e /tmp/end ]; do sleep 0.2; done; exit 4"],
   ]) {
     const spec = {
       image: { ref: "localhost/tenancy-hello:1" },
       resources: { memoryMb: 64 },
-      idle: { timeoutSeconds: 30 },
+      idle: { timeoutSeconds: 120 },
       entrypoint: { cmd: "/bin/sh", args: ["-c", script] },
     };
     const { status, body } = await stack.call("POST", "/workloads", { name, spec });
@@ -32,7 +33,7 @@ test.before(async () => {
 });
 
 const claim = async (tenant: string, workload = "talker"): Promise<string> => {
-  const { status, body } = await stack.call("POST", `/tenants/${tenant}/claim`, { workload });
+  const { status, body } = await stack.claim(tenant, { workload });
   assert.is(status, 201, JSON.stringify(body));
   return String(body.instanceId);
 };
@@ -112,6 +113,7 @@ test("a restarted container shows its previous run, one that never restarted say
   const none = await logs(ann, "?previous=true");
   assert.is(none.status, 404, none.text);
   assert.match(none.text, "has no previous run: its container never restarted");
+  assert.is((await exec(bob, ["touch", "/tmp/end"])).status, 200);
   const text = await waitUntil(
     async () => {
       const previous = await logs(bob, "?previous=true");
@@ -160,7 +162,7 @@ test("destroy takes the pod at once and leaves the claim's phase; release still 
     claims.map(({ phase }) => phase),
     ["Active"],
   );
-  assert.is((await stack.call("POST", "/tenants/cat/release?wait=true", { workload: "talker" })).status, 200);
+  assert.is((await stack.release("cat", "talker")).status, 200);
 });
 
 test("the server's log has no secret and stops clean", async () => {

@@ -40,10 +40,8 @@ for (const workload of ["warm", "cold"]) {
     const digest = await keepMany(life, tenant, workload);
     const claim = await life.createClaim(tenant, workload, true);
     const pod = await faults.untilRestoring(claim);
-    await faults.freezeHelper();
     await life.killOperator();
     assert.is((await life.find(claim))?.status?.phase, "Pending", "it was in the middle");
-    await faults.thawHelper();
     await life.startOperator();
     const active = await life.untilClaim(claim, "to be Active", isActive);
     assert.match(active.status?.source ?? "", /\+data$/);
@@ -59,10 +57,8 @@ test("the operator is killed during a save: its successor finishes", async ({ li
   const before = archiveOf(life, claim);
   await life.deleteClaim(claim);
   await faults.untilSaving("save-operator");
-  await faults.freezeHelper();
   await life.killOperator();
   assert.equal(archiveOf(life, claim), before);
-  await faults.thawHelper();
   await life.startOperator();
   await life.untilGone(claim);
   const next = await life.claim("save-operator", "warm", true);

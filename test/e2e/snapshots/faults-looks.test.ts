@@ -18,8 +18,8 @@ const test = lifeSuite("a helper pod that is lost while archives are looked for"
   },
 });
 
-/** Ends when no restore waits in the pod any more, for which ten seconds are enough. */
-const noneWaits = `for try in $($b seq 1 100); do $b ps | $b grep -q "answer [t]here" || exit 0; $b usleep 100000; done; $b ps; exit 1`;
+/** Ends when no restore waits in the pod any more. */
+const noneWaits = `for try in $($b seq 1 600); do $b ps | $b grep -q "answer [t]here" || exit 0; $b usleep 100000; done; $b ps; exit 1`;
 
 /** Each tenant with files gets its own, and one without them gets none; what they release is there the next time. */
 async function checkAll(life: Lifecycle, begun: readonly Claim[]): Promise<void> {

@@ -84,6 +84,7 @@ for (const { what, says, begin, end } of volumeFaults) {
     await life.untilGone(claim);
     assert.not.equal(archiveOf(life, claim), before);
     assert.equal(leftovers(life, tenant), []);
+    await life.untilPool("warm", 1);
     const next = await life.claim(tenant, "warm", true);
     assert.is(next.status?.source, "pool+data");
     assert.is(await life.kept(next), "new\n");

@@ -81,8 +81,7 @@ export function createFaults(life: Lifecycle): Faults {
     },
     async untilSaving(tenantId) {
       await waitFor(`an archive of ${tenantId} to be written`, () => {
-        const folder = join(volumeFolder, tenantId);
-        return namesIn(folder).find((name) => name.endsWith(".partial") && sizeOf(join(folder, name)) > 0);
+        return partialIn(join(volumeFolder, tenantId));
       });
     },
     untilRestoring: (claim) =>
@@ -130,6 +129,11 @@ function namesIn(folder: string): string[] {
 }
 
 /** In bytes; 0 of a file that is gone by now. */
+/** The archive that is being written to a tenant's folder, once some of it is there. */
+export function partialIn(folder: string): string | undefined {
+  return namesIn(folder).find((name) => name.endsWith(".partial") && sizeOf(join(folder, name)) > 0);
+}
+
 function sizeOf(path: string): number {
   return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 }

@@ -8,19 +8,22 @@ const digestOfData = "$b sha256sum /data/*";
 
 const test = lifeSuite("files over a release and the next claim", { name: "lifecycle" });
 
+/** Waits for what the program has written, which counts as ready before. */
+const firstAct = "until [ -s /data/.seen ]; do $b usleep 50000; done; cat /data/.seen";
+
 test("files come back into a cold pod before its program starts", async ({ life }) => {
   await life.createWorkload("lists", {
     entrypoint: idleProgram("ls -A /data > /data/.seen"),
   });
   const first = await life.claim("ann", "lists", true);
   assert.is(first.status?.source, "cold");
-  assert.is(await life.run(first.status?.instanceId, "cat /data/.seen"), ".seen\n");
+  assert.is(await life.run(first.status?.instanceId, firstAct), ".seen\n");
   await life.run(first.status?.instanceId, "mkdir /data/deep; echo hello > /data/deep/file; echo x > /data/top");
   await life.release(first);
 
   const second = await life.claim("ann", "lists", true);
   assert.is(second.status?.source, "cold+data");
-  assert.is(await life.run(second.status?.instanceId, "cat /data/.seen"), ".seen\ndeep\ntop\n");
+  assert.is(await life.run(second.status?.instanceId, firstAct), ".seen\ndeep\ntop\n");
   assert.is(await life.run(second.status?.instanceId, "cat /data/deep/file"), "hello\n");
   await life.release(second);
 });
@@ -32,6 +35,7 @@ test("files come back into a warm pod before the claim is Active", async ({ life
   assert.is(first.status?.source, "pool");
   await life.run(first.status?.instanceId, "echo kept > /data/file");
   await life.release(first);
+  await life.untilPool("warm", 1);
   const second = await life.claim("bob", "warm", true);
   assert.is(second.status?.source, "pool+data");
   assert.is(await life.run(second.status?.instanceId, "cat /data/file"), "kept\n");
@@ -42,6 +46,7 @@ test("without resume the directories are empty, and the archive stays until a re
   life,
 }) => {
   await life.keep("fresh", "warm", "old");
+  await life.untilPool("warm", 1);
   const claim = await life.claim("fresh", "warm", false);
   assert.is(claim.status?.source, "pool");
   const before = archiveOf(life, claim);
@@ -89,7 +94,7 @@ test("one MiB comes back into a warm pod", async ({ life }) => {
 });
 
 test("a program that ends again and again: its files are saved while it runs", async ({ life }) => {
-  const script = "while [ ! -e /data/end ]; do /bin/busybox sleep 0.2; done; /bin/busybox sleep 2; exit 1";
+  const script = "while [ ! -e /data/end ]; do /bin/busybox sleep 0.2; done; /bin/busybox sleep 10; exit 1";
   await life.createWorkload("ends", { entrypoint: { cmd: "/bin/busybox", args: ["sh", "-c", script] } });
   const claim = await life.claim("dora", "ends", true);
   await life.run(claim.status?.instanceId, "echo kept > /data/file; : > /data/end");

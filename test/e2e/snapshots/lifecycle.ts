@@ -138,9 +138,14 @@ async function prepareLifecycle(cluster: LocalCluster, { volumeMiB }: LifecycleO
     let found: T | undefined;
     let seen = "";
     const looked = async () => {
-      found = await look();
-      const { items } = await client.list(claims, { namespace: NAMESPACE });
-      seen = JSON.stringify(items.map(({ metadata, status }) => ({ name: metadata.name, ...status })));
+      try {
+        found = await look();
+        const { items } = await client.list(claims, { namespace: NAMESPACE });
+        seen = JSON.stringify(items.map(({ metadata, status }) => ({ name: metadata.name, ...status })));
+      } catch (error) {
+        // A busy API server may have no answer in time.
+        seen = String(error);
+      }
       return found !== undefined;
     };
     await waitUntil(looked, { what, limitMs: LIMIT_MS, intervalMs: 30, explain: () => seen });
@@ -156,7 +161,8 @@ async function prepareLifecycle(cluster: LocalCluster, { volumeMiB }: LifecycleO
           KUBECONFIG: cluster.kubeconfigPath,
           TENANCY_CPU_OVERCOMMIT: "50",
           TENANCY_MEMORY_OVERCOMMIT: "8",
-          TENANCY_LEASE_SECONDS: "2",
+          // A shorter one is lost on a busy machine, and a restore begins anew with each operator.
+          TENANCY_LEASE_SECONDS: "5",
           TENANCY_LOG_LEVEL: process.env.TENANCY_LOG_LEVEL ?? "error",
           TENANCY_OPERATOR_LISTEN: "off",
           TENANCY_SNAPSHOT_STORAGE_CLASS: "",
@@ -204,7 +210,8 @@ async function prepareLifecycle(cluster: LocalCluster, { volumeMiB }: LifecycleO
           namespace: NAMESPACE,
           labelSelector: `${label.pool}=${pool},${label.poolStatus}=ready`,
         });
-        return items.length >= size ? items : undefined;
+        const staying = items.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
+        return staying.length >= size ? staying : undefined;
       });
     },
     createClaim: (tenantId, workloadRef, resume, as = claimName({ tenantId, workloadRef })) =>

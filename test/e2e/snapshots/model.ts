@@ -17,6 +17,8 @@ export interface Expected {
   readonly steps: string[];
   /** When no further step is begun, in milliseconds since the epoch. */
   readonly endsAt: number;
+  /** Unless these were fewer. */
+  readonly leastSteps: number;
 }
 
 export interface World {
@@ -155,8 +157,8 @@ async function strike({ kill, afterMs }: Chaos, { life, faults }: World): Promis
   await life.startOperator();
 }
 
-function hasTime({ endsAt }: Readonly<Expected>): boolean {
-  return Date.now() < endsAt;
+function hasTime({ endsAt, leastSteps, steps }: Readonly<Expected>): boolean {
+  return Date.now() < endsAt || steps.length < leastSteps;
 }
 
 function sessionOf(at: Pair, { sessions }: Expected): { claim: Claim; resume: boolean; content: string } {

@@ -9,7 +9,7 @@ import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { upLocalCluster } from "../../../scripts/cluster/up-local-cluster.ts";
 import { type Stack, startStack } from "../claims/stack.ts";
 
-const NAME = "e2e-snapshots-rest";
+const NAME = `e2e-snapshots-rest-${process.pid}`;
 const test = suite("files over the REST API, on real containers");
 let stack: Stack;
 let isUp = false;
@@ -92,7 +92,9 @@ async function list(path = "/snapshots"): Promise<Snapshot[]> {
 const erase = (tenant: string) => stack.call("DELETE", `/tenants/${tenant}/snapshots/keeper`);
 /** Names that the program of the pod that was claimed last found as its first act, beside the file that it wrote them to. */
 const foundAtStart = async () =>
-  (await run("cat /data/first-act")).split("\n").filter((name) => name !== "" && name !== "first-act");
+  (await run("until [ -s /data/first-act ]; do sleep 0.05; done; cat /data/first-act"))
+    .split("\n")
+    .filter((name) => name !== "" && name !== "first-act");
 
 async function eventually(what: string, condition: () => Promise<boolean>): Promise<void> {
   await waitUntil(condition, { what, limitMs: 120_000, intervalMs: 100 });

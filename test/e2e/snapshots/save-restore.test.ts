@@ -1,5 +1,5 @@
 // @limit 900
-import { readFileSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Writable } from "node:stream";
 import { suite } from "uvu";
@@ -11,6 +11,7 @@ import { TOOLS_CONTAINER } from "../../../operator/snapshots/pod-tools.ts";
 import { findStaticBusybox } from "../../../scripts/cluster/images/busybox.ts";
 import { importImages } from "../../../scripts/cluster/images.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
+import { partialIn } from "./faults.ts";
 import { digestScript, fillScript, namespace, type Stage, startStage } from "./stage.ts";
 
 const name = `e2e-snapshots-${process.pid}`;
@@ -80,7 +81,10 @@ test("lets a program that lists its directory as its first act find everything t
   assert.ok(status?.containerStatuses?.[0]?.state?.waiting, "the program waits for its files");
   await stage.restore("act-b", key, { cold: true });
   await stage.untilRunning("act-b", "workload");
-  assert.is(await stage.run("act-b", "$b cat /tmp/first"), "file-1\nfile-2\nfile-3\nfile-4\nfile-5\nlarge\n");
+  assert.is(
+    await stage.run("act-b", "until [ -s /tmp/first ]; do $b usleep 50000; done; $b cat /tmp/first"),
+    "file-1\nfile-2\nfile-3\nfile-4\nfile-5\nlarge\n",
+  );
 });
 
 test("restores one MiB in time, again and again", async ({ stage }) => {
@@ -140,11 +144,13 @@ test("fails safely when the helper pod or the tenant's pod goes in the middle", 
   await stage.createPod("gone-a");
   await stage.run("gone-a", "echo first > /data/file");
   const first = await stage.save("gone-a", key);
-  await stage.run("gone-a", "$b dd if=/dev/urandom of=/data/large bs=1M count=200 2>/dev/null");
-  const call = { signal: new AbortController().signal, timeoutMs: 20_000 };
+  await stage.run("gone-a", "$b dd if=/dev/urandom of=/data/large bs=1M count=400 2>/dev/null");
+  const call = { signal: new AbortController().signal, timeoutMs: 60_000 };
+  const folder = join(stage.volumeFolder, key.tenantId);
+  const underWay = () => waitUntil(() => partialIn(folder), { what: "an archive to be written", limitMs: 60_000 });
 
-  const saving = stage.save("gone-a", key).catch((cause: unknown) => cause);
-  await new Promise((resolve) => setTimeout(resolve, 1500));
+  const saving = stage.save("gone-a", key, 600_000).catch((cause: unknown) => cause);
+  await underWay();
   await killContainer(stage, SNAPSHOTS_NAME, SNAPSHOTS_CONTAINER);
   const [error, ms] = await took(saving);
   console.log(`note: helper pod killed: save failed after ${ms} ms with ${error}`);
@@ -153,8 +159,10 @@ test("fails safely when the helper pod or the tenant's pod goes in the middle", 
   await stage.untilRunning(SNAPSHOTS_NAME, SNAPSHOTS_CONTAINER);
   assert.equal(await untilAnswer(() => stage.store.stat(key, call)), first);
 
-  const again = stage.save("gone-a", key).catch((cause: unknown) => cause);
-  await new Promise((resolve) => setTimeout(resolve, 1500));
+  // What the killed one left would be taken for the next.
+  for (const name of readdirSync(folder)) if (name.endsWith(".partial")) rmSync(join(folder, name));
+  const again = stage.save("gone-a", key, 600_000).catch((cause: unknown) => cause);
+  await underWay();
   await stage.client.delete(pods, { namespace, name: "gone-a" }, { gracePeriodSeconds: 0 });
   const lost = await again;
   console.log(`note: tenant's pod deleted: save failed with ${lost}`);
@@ -165,7 +173,7 @@ test("fails safely when the helper pod or the tenant's pod goes in the middle", 
 /** Ends a container's processes as a crash would; the kubelet starts it again. */
 async function killContainer(stage: Stage, pod: string, container: string): Promise<void> {
   const command = ["/bin/busybox", "sh", "-c", "kill -9 -1; kill -TERM 1"];
-  await stage.exec({ namespace, pod, container, command, timeoutMs: 10_000 }).catch(() => undefined);
+  await stage.exec({ namespace, pod, container, command, timeoutMs: 60_000 }).catch(() => undefined);
 }
 
 async function untilAnswer<T>(ask: () => Promise<T>): Promise<T> {
@@ -215,7 +223,7 @@ test("gets all of an output from a command that waits for its receipt, however s
 test("runs its commands in an init container that runs", async ({ stage }) => {
   await stage.createPod("init-a", { restoreAs: { uid: 1234, gid: 4321 } });
   const command = ["/bin/busybox", "sh", "-c", "id -u; id -g; ls /data | wc -l; exit 7"];
-  const result = await stage.exec({ namespace, pod: "init-a", container: TOOLS_CONTAINER, command, timeoutMs: 10_000 });
+  const result = await stage.exec({ namespace, pod: "init-a", container: TOOLS_CONTAINER, command, timeoutMs: 60_000 });
   assert.is(result.exitCode, 7);
 });
 

@@ -16,7 +16,7 @@ import type { Exec, ExecOptions, ExecResult } from "../../../crds/client/exec.ts
 import { archiveLimits } from "../../../operator/snapshots/archive-limits.ts";
 import { type ArchiveStore, createArchiveStore } from "../../../operator/snapshots/archive-store.ts";
 import { frames } from "../../../operator/snapshots/frames.ts";
-import { restoreCommand } from "../../../operator/snapshots/restore-command.ts";
+import { RESTORE_ANSWER, restoreCommand } from "../../../operator/snapshots/restore-command.ts";
 import { restoreOverlay } from "../../../operator/snapshots/restore-overlay.ts";
 import { createRestoreStandby, type RestoreStandby } from "../../../operator/snapshots/restore-standby.ts";
 import { saveOverlay } from "../../../operator/snapshots/save-overlay.ts";
@@ -110,6 +110,33 @@ test("one that is asked ahead restores as any other", async (context) => {
   await restore(context);
   assert.is(context.started.length, 1);
   assert.ok(isRestored(context));
+});
+
+test("one that has answered long ago is not given out: it may have gone since", async () => {
+  let now = 0;
+  let ended = 0;
+  const exec: Exec = ({ stdin, stdout, signal: stopped }) =>
+    new Promise((_resolve, reject) => {
+      stopped?.addEventListener("abort", () => {
+        ended += 1;
+        reject(stopped.reason);
+      });
+      stdin?.once("data", () => stdout?.write(`${RESTORE_ANSWER}\n`));
+    });
+  const standby = createRestoreStandby({
+    exec,
+    clock: { now: () => now, after: () => () => undefined },
+    timeoutMs: 1000,
+  });
+  const target = restoreCommand(where, { roots: ["data"], opensGate: false });
+  for (const age of [3000, 3001]) {
+    standby.prepare("pod", target);
+    standby.rouse("pod");
+    await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
+    now += age;
+    assert.is((await standby.take("pod", signal)) !== undefined, age === 3000, `${age} ms`);
+  }
+  assert.is(ended, 1);
 });
 
 test("a command is given out once: without one a restore starts its own", async (context) => {
