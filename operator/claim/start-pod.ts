@@ -66,8 +66,9 @@ function noteHit({ claim, isHit }: { claim: Claim; isHit: boolean }, context: Op
 }
 
 /**
- * The workload from the store, or from the API server, since one made just before the claim may not be in the store yet, not even
- * in the place of one that is being deleted, and a claim that is tried again often follows on a change of its workload, which the store may not show yet either.
+ * The workload from the store, or from the API server, since one made just before the claim may not be in the store yet, not even in the
+ * place of one that is being deleted, and a claim that is tried again often follows on a change of its workload, which the store may not
+ * show yet either.
  */
 async function findWorkload(
   claim: Claim,

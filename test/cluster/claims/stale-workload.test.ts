@@ -3,7 +3,7 @@ import * as assert from "uvu/assert";
 import { claims, workloads } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
 import { heldBack } from "../held-back.ts";
-import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
+import { exists, NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
 
 const test = suite("stale workload");
 let tenancy: Tenancy;
@@ -32,6 +32,22 @@ test("a claim that is tried again right after its workload was mended gets the m
   assert.is(answered.status?.phase, "Active", JSON.stringify(answered.status));
   const images = (await tenancy.podsOf(answered)).map(({ spec }) => spec.containers[0]?.image);
   assert.equal(images, ["simulated/hello:1"]);
+  await operator.stop();
+});
+
+test("a claim on a workload that was just made anew is not failed for the one before, which the watch still shows", async () => {
+  const operator = tenancy.startOperator({ wrap: (client) => heldBack(client, "tenancyworkloads") });
+  await tenancy.createWorkload("renewed", { image: { ref: "simulated/hello:1" } });
+  const find = () => tenancy.client.get(workloads, { namespace: NAMESPACE, name: "renewed" });
+  await tenancy.until("the workload Ready", async () => (await find()).status?.phase === "Ready");
+  await tenancy.client.delete(workloads, { namespace: NAMESPACE, name: "renewed" });
+  await tenancy.until("the workload gone", async () => !(await exists(tenancy.client, workloads, "renewed")));
+  await tenancy.createWorkload("renewed", { image: { ref: "simulated/hello:1" } });
+  const { metadata } = await tenancy.createClaim("bob", "renewed");
+  const claim = await tenancy.untilClaim(metadata.name, (one) =>
+    ["Active", "Error"].includes(one?.status?.phase ?? ""),
+  );
+  assert.is(claim.status?.phase, "Active", JSON.stringify(claim.status));
   await operator.stop();
 });
 
