@@ -228,7 +228,7 @@ test("leaves nothing behind when it goes, with pods still in it", async ({ befor
   assert.not.ok(existsSync(clusterFolder(name)));
   assert.is(await runCommand("pgrep", ["-f", clusterFolder(name)]).catch(() => ""), "");
   assert.is(
-    await runCommand("find", ["-ignore_readdir_race", "/sys/fs/cgroup", "-name", `tenancy-cluster-${name}`]),
+    await runCommand("find", ["/sys/fs/cgroup", "-ignore_readdir_race", "-name", `tenancy-cluster-${name}`]),
     "",
   );
   assert.is(await statusLocalCluster({ name }), undefined);
