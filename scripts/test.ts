@@ -9,14 +9,13 @@ import { createProgressLine } from "./test/progress-line.ts";
 import { runTestFile, type TestRun } from "./test/run-test-file.ts";
 import { runTestFiles } from "./test/run-test-files.ts";
 
-const limitSeconds = { unit: 60, cluster: 300, e2e: 900 };
-type Kind = keyof typeof limitSeconds;
-
-// Why so many at once, and these together: docs/decisions/840.
-const stages: { kinds: Kind[]; atOnce: number; atMost?: Partial<Record<Kind, number>> }[] = [
-  { kinds: ["unit"], atOnce: availableParallelism() },
-  { kinds: ["cluster", "e2e"], atOnce: 3, atMost: { e2e: 2 } },
-];
+// Why so many at once: docs/decisions/840.
+const kinds = {
+  unit: { limitSeconds: 60, atOnce: availableParallelism() },
+  cluster: { limitSeconds: 300, atOnce: 3 },
+  e2e: { limitSeconds: 900, atOnce: 2 },
+} as const;
+type Kind = keyof typeof kinds;
 
 const option = (name: string) =>
   process.argv.find((argument) => argument.startsWith(`--${name}=`))?.slice(`--${name}=`.length);
@@ -27,7 +26,8 @@ if (atOnce !== undefined && !/^[1-9]\d*$/.test(atOnce)) {
   process.exit(2);
 }
 const [first, ...rest] = process.argv.slice(2).filter((argument) => !/^--(runtime|at-once)=/.test(argument));
-const isKind = first !== undefined && first in limitSeconds;
+const isKind = first !== undefined && first in kinds;
+const wanted: Kind[] = isKind ? [first as Kind] : (Object.keys(kinds) as Kind[]);
 const patterns = isKind || first === undefined ? rest : [first, ...rest];
 
 const stop = new AbortController();
@@ -37,19 +37,16 @@ const started = Date.now();
 const last = lastSeconds();
 const line = createProgressLine();
 const runs: TestRun[] = [];
-for (const { kinds, ...limits } of stages) {
-  const files = kinds
-    .filter((kind) => !isKind || kind === first)
-    .flatMap((kind) => findTestFiles({ kind, patterns, limitSeconds: limitSeconds[kind] }))
-    .filter((file) => runtime === undefined || file.runtime === runtime);
+for (const kind of wanted) {
+  const found = findTestFiles({ kind, patterns, limitSeconds: kinds[kind].limitSeconds });
+  const files = found.filter((file) => runtime === undefined || file.runtime === runtime);
   if (files.length === 0) continue;
-  const found = new Set(files.map(({ kind }) => kind));
   // Building Kubernetes takes minutes the first time, which are no test's to spend.
-  if (!found.has("unit")) await findBinaries({ log: console.log });
-  if (found.has("e2e")) await findPolicyEngine({ log: console.log });
-  console.log(`\n${[...found].join(" and ")}: ${files.length} runs`);
+  if (kind !== "unit") await findBinaries({ log: console.log });
+  if (kind === "e2e") await findPolicyEngine({ log: console.log });
+  console.log(`\n${kind}: ${files.length} runs`);
   await runTestFiles(files, {
-    ...(atOnce === undefined ? limits : { atOnce: Number(atOnce) }),
+    atOnce: atOnce === undefined ? kinds[kind].atOnce : Number(atOnce),
     lastSeconds: ({ label }) => last.get(label),
     signal: stop.signal,
     async run(file) {

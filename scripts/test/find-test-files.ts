@@ -7,8 +7,6 @@ export type Runtime = (typeof runtimes)[number];
 export interface TestFile {
   /** Path from the top of the project. */
   path: string;
-  /** The folder below `test` that it is in. */
-  kind: string;
   runtime: Runtime;
   limitSeconds: number;
   /** Whether nothing may run beside it. */
@@ -32,22 +30,19 @@ export function findTestFiles(options: { kind: string; patterns: string[]; limit
     .map((name) => relative(root, join(folder, name)))
     .filter((path) => options.patterns.every((pattern) => path.includes(pattern)))
     .sort()
-    .flatMap((path) => readRuns(path, options));
+    .flatMap((path) => readRuns(path, options.limitSeconds));
 }
 
-function readRuns(
-  path: string,
-  { kind, limitSeconds: defaultSeconds }: { kind: string; limitSeconds: number },
-): TestFile[] {
+function readRuns(path: string, defaultLimitSeconds: number): TestFile[] {
   const text = readFileSync(join(root, path), "utf8");
   const named = /^\/\/ @runtimes (.+)$/m.exec(text)?.[1]?.trim().split(/\s+/) ?? ["node"];
-  const limitSeconds = Number(/^\/\/ @limit (\d+)$/m.exec(text)?.[1] ?? defaultSeconds);
+  const limitSeconds = Number(/^\/\/ @limit (\d+)$/m.exec(text)?.[1] ?? defaultLimitSeconds);
   const isAlone = /^\/\/ @alone$/m.test(text);
   return named.map((runtime) => {
     if (!isRuntime(runtime))
       throw new Error(`Cannot run ${path}: unknown runtime "${runtime}" in its @runtimes comment`);
     const label = runtime === "node" ? path : `${path} on ${runtime}`;
-    return { path, kind, runtime, limitSeconds, isAlone, label };
+    return { path, runtime, limitSeconds, isAlone, label };
   });
 }
 

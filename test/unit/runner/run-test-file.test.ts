@@ -16,7 +16,7 @@ test.after.each(({ folder }) => rmSync(folder, { recursive: true }));
 function write(folder: string, program: string, limitSeconds = 60) {
   const path = relative(root, join(folder, "program.mts"));
   writeFileSync(join(root, path), program);
-  return { path, label: "program", runtime: "node", kind: "unit", isAlone: false, limitSeconds } as const;
+  return { path, label: "program", runtime: "node", isAlone: false, limitSeconds } as const;
 }
 
 /** A program whose child takes a moment to put away what it made, longer than the program itself lives. */

@@ -3,27 +3,10 @@ import * as assert from "uvu/assert";
 import type { TestFile } from "../../../scripts/test/find-test-files.ts";
 import { runTestFiles } from "../../../scripts/test/run-test-files.ts";
 
-const seconds: Record<string, number> = {
-  "e2e a": 90,
-  "e2e b": 80,
-  "e2e c": 70,
-  "e2e d": 60,
-  short: 1,
-  long: 30,
-  alone: 5,
-  longer: 40,
-  "long alone": 6,
-};
+const seconds: Record<string, number> = { short: 1, long: 30, alone: 5, longer: 40, "long alone": 6 };
 
 function file(label: string): TestFile {
-  return {
-    label,
-    path: label,
-    kind: label.includes("e2e") ? "e2e" : "cluster",
-    runtime: "node",
-    limitSeconds: 35,
-    isAlone: label.includes("alone"),
-  };
+  return { label, path: label, runtime: "node", limitSeconds: 35, isAlone: label.includes("alone") };
 }
 
 /** Runs files that end when they are told to; what is under way is shown. */
@@ -33,7 +16,6 @@ async function stage(atOnce: number, names: string[]) {
   const stop = new AbortController();
   const done = runTestFiles(names.map(file), {
     atOnce,
-    atMost: { e2e: 2 },
     lastSeconds: ({ label }) => seconds[label],
     signal: stop.signal,
     run: ({ label }) =>
@@ -62,19 +44,6 @@ test("runTestFiles starts the longest first, one that never ran as long as its l
   for (const label of ["long", "short", "longer"]) await end(label);
   await done;
   assert.equal(begun, ["longer", "new", "long", "short"]);
-});
-
-test("runTestFiles runs no more of a kind than may be, and others beside them", async () => {
-  const names = ["short", "long", "e2e a", "e2e b", "e2e c", "e2e d"];
-  const { begun, running, done, end } = await stage(3, names);
-  assert.equal(running(), ["e2e a", "e2e b", "long"]);
-  await end("e2e a");
-  assert.equal(running(), ["e2e b", "long", "e2e c"]);
-  for (const label of ["long", "short"]) await end(label);
-  assert.equal(running(), ["e2e b", "e2e c"]);
-  for (const label of ["e2e b", "e2e c", "e2e d"]) await end(label);
-  await done;
-  assert.is(begun.length, names.length);
 });
 
 test("runTestFiles runs nothing beside a file that is to be alone", async () => {
