@@ -47,6 +47,7 @@ export async function holdLease(options: HoldLeaseOptions): Promise<void> {
   const stopWritingAfterMs = (leaseMs * 3) / 4;
   let seen: { version: string; at: number } | undefined;
   let wake: () => void = () => undefined;
+  let changes = 0;
 
   const over = new AbortController();
   const ignoreStop = onAbort(signal, () => over.abort());
@@ -56,7 +57,10 @@ export async function holdLease(options: HoldLeaseOptions): Promise<void> {
     namespace,
     fieldSelector: `metadata.name=${leaseName}`,
     indexes: {},
-    onChange: () => wake(),
+    onChange() {
+      changes += 1;
+      wake();
+    },
     signal: over.signal,
     log,
   });
@@ -89,10 +93,12 @@ export async function holdLease(options: HoldLeaseOptions): Promise<void> {
   /** Waits for the lease to be free and takes it; undefined when the process stops first. */
   async function acquire(): Promise<{ lease: Lease; at: number } | undefined> {
     while (!signal.aborted) {
+      const known = changes;
       const current = await readLease();
       const waitMs = current === undefined ? 0 : timeUntilFree(current);
       if (waitMs > 0) {
-        await sleep(waitMs);
+        // A change that came while the Lease was read woke nobody, and what was read may be older.
+        if (changes === known) await sleep(waitMs);
         continue;
       }
       const at = performance.now();

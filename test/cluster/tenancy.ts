@@ -85,6 +85,7 @@ export async function startTenancy(
   const transport = createTransport({
     config: await loadClusterConfig({ kubeconfigPath: cluster.kubeconfigPath }),
     role: "test",
+    timeoutMs: LIMIT_MS,
   });
   const client = createClusterClient({ transport });
   const stopping = new AbortController();
@@ -209,23 +210,38 @@ export async function startTenancy(
       const { items } = await client.list(pods, { namespace: NAMESPACE, labelSelector });
       return items.filter((pod) => pod.metadata.annotations?.[annotation.claimUid] === metadata.uid);
     },
-    until(what, find) {
-      return new Promise((resolve, reject) => {
+    until<T>(what: string, find: () => T | undefined | false | Promise<T | undefined | false>) {
+      return new Promise<T>((resolve, reject) => {
         const timer = setTimeout(
           () => end(() => reject(new Error(`after ${LIMIT_MS / 1000} s still not so: ${what}\n${describe()}`))),
           LIMIT_MS,
         );
+        // One that asks the API server is asked again when it has answered: on a busy machine they would pile up.
+        let isAsking = false;
         // For what no watch here shows.
         const polling = setInterval(look, 50);
         waiters.add(look);
         look();
-        async function look(): Promise<void> {
+        function look(): void {
+          if (isAsking) return;
           try {
-            const found = await find();
-            if (found !== undefined && found !== false) end(() => resolve(found));
+            const found = find();
+            if (!(found instanceof Promise)) {
+              take(found);
+              return;
+            }
+            isAsking = true;
+            found
+              .then(take, (error: unknown) => end(() => reject(error)))
+              .finally(() => {
+                isAsking = false;
+              });
           } catch (error) {
             end(() => reject(error));
           }
+        }
+        function take(found: T | undefined | false): void {
+          if (found !== undefined && found !== false) end(() => resolve(found));
         }
         function end(settle: () => void): void {
           clearTimeout(timer);

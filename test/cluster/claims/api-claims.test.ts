@@ -17,7 +17,7 @@ const edges: { edge: Edge; transport: Transport }[] = [];
 
 test.before(async () => {
   tenancy = await startTenancy("test-api-claims");
-  tenancy.startOperator({ config: { startTimeoutMs: 10_000 } });
+  tenancy.startOperator({ config: { startTimeoutMs: 20_000 } });
   // Two edges, as two replicas behind a balancer.
   for (const index of [0, 1]) {
     const config = loadConfig({ TENANCY_LISTEN: "127.0.0.1:0", TENANCY_EDGE_METRICS_LISTEN: "off" });
@@ -139,7 +139,7 @@ test("each failure has its status and says what to do, and claiming again tries 
   const failures = [
     { image: "simulated/missing:1", status: 500, says: /cannot be pulled.*mend the workload/ },
     { image: "simulated/crash:1", status: 500, says: /ends again and again/ },
-    { image: "simulated/never-ready:1", status: 500, says: /not ready 10 s after/ },
+    { image: "simulated/never-ready:1", status: 500, says: /not ready 20 s after/ },
   ];
   for (const [index, { image, status, says }] of failures.entries()) {
     const name = `failing-${index}`;

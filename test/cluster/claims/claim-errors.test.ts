@@ -1,6 +1,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { events } from "../../../crds/client/built-in-resources.ts";
+import { ApiError } from "../../../crds/client/api-error.ts";
+import { events, pods } from "../../../crds/client/built-in-resources.ts";
 import type { KubernetesObject } from "../../../crds/kubernetes.ts";
 import { defineResource } from "../../../crds/resource.ts";
 import type { WorkloadSpec } from "../../../crds/workload.ts";
@@ -11,7 +12,7 @@ let tenancy: Tenancy;
 
 test.before(async () => {
   tenancy = await startTenancy("test-claim-errors");
-  tenancy.startOperator({ config: { startTimeoutMs: 10_000 } });
+  tenancy.startOperator({ config: { startTimeoutMs: 20_000 } });
 });
 test.after(() => tenancy?.stop());
 
@@ -38,7 +39,7 @@ const table: { name: string; spec?: Partial<WorkloadSpec>; reason: string; says:
     name: "never-ready",
     spec: { image: { ref: "simulated/never-ready:1" } },
     reason: "StartTimeout",
-    says: /not ready 10 s after/,
+    says: /not ready 20 s after/,
   },
   {
     name: "bad-image-name",
@@ -82,12 +83,27 @@ test("a full quota: Error QuotaExceeded, and Active when claimed again after roo
   const reference = { namespace: NAMESPACE, name: "full" };
   const body = { status: { hard, used: { pods: "0" } } };
   await tenancy.client.patch(quotas, reference, { type: "merge", subresource: "status", body });
+  await tenancy.until("the quota to be in force", isRefused);
   const { metadata } = await tenancy.createClaim("alice", "small");
   const claim = await tenancy.untilClaim(metadata.name, { phase: "Error" });
   assert.is(claim.status?.reason, "QuotaExceeded");
   assert.match(claim.status?.message ?? "", /release one or raise its quota/);
   await tenancy.client.delete(quotas, reference);
+  await tenancy.until("the quota to be gone", async () => !(await isRefused()));
 });
+
+/** Whether there is room for no pod: admission goes by what it has in view, which may be older. */
+async function isRefused(): Promise<boolean> {
+  const spec = { containers: [{ name: "c", image: "simulated/hello:1" }], automountServiceAccountToken: false };
+  const probe = { metadata: { name: "probe", namespace: NAMESPACE }, spec };
+  try {
+    await tenancy.client.create(pods, probe, { dryRun: true });
+    return false;
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 403) return true;
+    throw error;
+  }
+}
 
 test("an image that runs as root: the first pod is replaced, and the next claim's pod is made without runAsNonRoot at once", async () => {
   await tenancy.createWorkload("rooted", { image: { ref: "simulated/root:1" } });
@@ -99,8 +115,8 @@ test("an image that runs as root: the first pod is replaced, and the next claim'
   assert.is(next.status?.podIncarnation ?? 0, 0);
   for (const claim of [active, next]) {
     const [pod] = await tenancy.until("one pod", async () => {
-      const pods = await tenancy.podsOf(claim);
-      return pods.length === 1 && pods;
+      const found = await tenancy.podsOf(claim);
+      return found.length === 1 && found;
     });
     const security = pod?.spec.containers[0]?.securityContext;
     assert.is(security?.runAsNonRoot, undefined);

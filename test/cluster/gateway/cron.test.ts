@@ -69,6 +69,11 @@ test("on two replicas each occurrence is run once; the runner killed in the midd
   const beat = (await stateOf("slow")).running[occurrence]?.beat;
   await stage.tenancy.until("a sign of life", async () => (await stateOf("slow")).running[occurrence]?.beat !== beat);
   assert.is(runsOfIt().length, 1);
+  // One that the killed process had not finished would rightly be run again.
+  await stage.tenancy.until("no quick one is under way", async () => {
+    const { last, running: underWay } = await stateOf("quick");
+    return last !== undefined && Object.keys(underWay ?? {}).length === 0;
+  });
   const from = performance.now();
   await kill(killed, "SIGKILL");
   const second = await eventually("the other runs it", () => runsOfIt()[1]);
@@ -98,7 +103,9 @@ test("an edge that was away fires the occurrence that it missed, late and once",
   assert.ok(Date.parse(payload?.id.replace("quick-", "") ?? "") > Date.parse(last), payload?.id);
   await kill(edge, "SIGTERM");
   const again = await startEdge("bun");
-  assert.is((await stateOf("quick")).last, payload?.id.replace("quick-", ""));
+  // A new minute may have come meanwhile.
+  const late = Date.parse(payload?.id.replace("quick-", "") ?? "");
+  assert.ok(Date.parse((await stateOf("quick")).last ?? "") >= late, payload?.id);
   const ids = stage.container.payloads.filter(({ trigger }) => trigger === "quick").map(({ id }) => id);
   assert.is(new Set(ids).size, ids.length);
   await kill(again, "SIGTERM");

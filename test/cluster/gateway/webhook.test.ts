@@ -266,18 +266,20 @@ for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
     const late = await sendInVain("late");
     assert.equal([late.status, late.error], [504, "the container was not ready in time; try again later"]);
     stage.answer = () => ({ phase: "Error", reason: "QuotaExceeded", message: "exceeded quota: q" });
-    const full = await sendInVain("full");
+    let full = await sendInVain("full");
+    // The last of its tries may be cut by the limit itself.
+    for (let tries = 1; full.status === 504 && tries < 8; tries += 1) full = await sendInVain("full");
     assert.equal([full.status, full.error], [503, "this cannot be served at the moment; try again later"]);
     assert.is(full.headers.get("retry-after"), "5");
-    impatient.child.kill("SIGTERM");
-    assert.is(await impatient.exited, 0, impatient.lines.join("\n"));
-    stage.answer = () => stage.active();
     await stage.tenancy.until("Events tell the owner why", async () => {
       const told = (await stage.eventsOf(open)).map(({ reason, message }) => `${reason} ${message}`);
       return (
         told.some((text) => text.includes("registry.internal")) && told.some((text) => text.includes("exceeded quota"))
       );
     });
+    impatient.child.kill("SIGTERM");
+    assert.is(await impatient.exited, 0, impatient.lines.join("\n"));
+    stage.answer = () => stage.active();
     const metrics = await (await fetch(`${edge.metricsUrl}/metrics`)).text();
     for (const result of ["answered", "failed", "refused", "denied", "repeated", "unsigned", "rejected"]) {
       assert.match(metrics, new RegExp(`tenancy_gateway_events_total\\{source="webhook",result="${result}"\\} [1-9]`));

@@ -1,3 +1,4 @@
+// @limit 900
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { ApiError } from "../../../crds/client/api-error.ts";

@@ -166,7 +166,7 @@ test("the API: workloads, claims, instances, triggers, the dump", async () => {
   const firstEvent = new Promise<string>((resolve) => events.once("message", (data) => resolve(String(data))));
   for (const [name, spec] of Object.entries({
     app: { image },
-    idle: { image, idle: { timeoutSeconds: 2 } },
+    idle: { image, idle: { timeoutSeconds: 10 } },
     broken: { image: { ref: "simulated/missing:1" } },
     root: { image: { ref: "simulated/root:1" } },
   })) {
@@ -213,7 +213,11 @@ test("claims that fail, fail again, lose their pods, end idle and are released",
 
   const idle = await claim("a", "idle");
   assert.is(idle.status, 201);
-  assert.is((await call("POST", `/instances/${idle.instance}/activity`)).status, 200);
+  // A pod that the watch does not show yet is not marked.
+  await until("the mark of a use", async () => {
+    assert.is((await call("POST", `/instances/${idle.instance}/activity`)).status, 200);
+    return asked("tenancy-api", "patch", "pods");
+  });
   await until("the idle release", async () => !(await exists(tenancy.client, claims, "claim-a-idle")));
 
   await tenancy.createClaim("early", "none");
@@ -323,6 +327,7 @@ test("the gateway: webhooks, schedules, bots, troubles", async () => {
     spec: { tenantId: "other", workloadRef: "idle" },
   });
   const beside = deliver({ who: "second" });
+  beside.catch(() => undefined); // It is waited for below.
   await until("the claim under its other name", async () =>
     [...tenancy.claims.store.values()].some(({ spec }) => spec.tenantId === "second"),
   );

@@ -35,14 +35,20 @@ test("a workload changed under load: the pool rolls, no claim fails, and none ge
       const body = { spec: { entrypoint: { env: { VERSION: "2" } } } };
       await tenancy.client.patch(workloads, { namespace: NAMESPACE, name: "rolling" }, { type: "merge", body });
     }
-    const newWasReady = tenancy.members("rolling", "ready").some((pod) => templateOf(pod) !== old);
+    const newBefore = newReady(old);
     await tenancy.createClaim(tenant, "rolling");
     const claim = await tenancy.untilClaim(
       `claim-${tenant}-rolling`,
       ({ status } = none) => status?.phase === "Active" || status?.phase === "Error",
     );
     assert.is(claim.status?.phase, "Active", JSON.stringify(claim.status));
-    if (newWasReady && templateOf((await tenancy.podsOf(claim))[0]) === old && newStayedReady(old)) wrong.push(tenant);
+    const given = await tenancy.until("the watch of pods shows the one that was given", () => {
+      const pod = tenancy.pods.store.get(`${NAMESPACE}/${claim.status?.instanceId}`);
+      return pod?.metadata.annotations?.[annotation.claimUid] === claim.metadata.uid && pod;
+    });
+    // One that was taken meanwhile was not there to be given.
+    const newAfter = newReady(old);
+    if (templateOf(given) === old && newBefore.some((name) => newAfter.includes(name))) wrong.push(tenant);
   }
   assert.equal(wrong, []);
   await tenancy.until(
@@ -56,9 +62,10 @@ test("a workload changed under load: the pool rolls, no claim fails, and none ge
 
 const none = { metadata: { name: "" }, spec: { tenantId: "", workloadRef: "" } };
 
-/** Whether a ready pod of the new template is there now too: had it been taken meanwhile, an old one was the right one to give. */
-function newStayedReady(old: string | undefined): boolean {
-  return tenancy.members("rolling", "ready").some((pod) => templateOf(pod) !== old);
+/** The ready pods of another template than the old one. */
+function newReady(old: string | undefined): string[] {
+  const members = tenancy.members("rolling", "ready").filter((pod) => templateOf(pod) !== old);
+  return members.map(({ metadata }) => metadata.name);
 }
 
 test("an operator killed with SIGKILL in a burst: every claim is Active in the end, each with one pod, and none is left over", async () => {
@@ -69,6 +76,7 @@ test("an operator killed with SIGKILL in a burst: every claim is Active in the e
   const tenants = Array.from({ length: 100 }, (_, index) => `t${index}`);
   await tenancy.until("it leads", async () => ((await tenancy.leader()) ?? "").startsWith("dies-"));
   const made = Promise.all(tenants.map((tenant) => tenancy.createClaim(tenant, "burst")));
+  made.catch(() => undefined); // It is waited for below.
   assert.is(await dying.exited, "SIGKILL");
   await made;
   const successor = tenancy.startOperator();

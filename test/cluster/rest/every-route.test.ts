@@ -263,7 +263,8 @@ for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
       edge.process.lines.some((line) => line.includes("logs and exec of instances cannot be served")),
     );
     const claim = { path: `/api/v1/tenants/${runtime}-k/claim`, body: { workload: "app" } };
-    const { json } = await edge.call("POST /api/v1/tenants/{id}/claim", claim);
+    const { status, text, json } = await edge.call("POST /api/v1/tenants/{id}/claim", claim);
+    assert.is(status, 201, text);
     const path = `/api/v1/instances/${(json as { instanceId: string }).instanceId}`;
     for (const answer of [
       await edge.call("GET /api/v1/instances/{id}/logs", { path: `${path}/logs` }),
