@@ -137,7 +137,7 @@ for (const version of [1, 2] as const) {
       });
       assert.ok("value" in answer, JSON.stringify(answer));
       assert.is(answer.value.text.split("\n").length, 21);
-      assert.ok(answer.value.pieces > 2, `${answer.value.pieces} pieces`);
+      assert.ok(answer.value.pieces > 10, `${answer.value.pieces} pieces`);
     }
   });
 }
@@ -335,7 +335,7 @@ test("no request is lost while settings change", async ({ stage }) => {
   }
   async function change(): Promise<void> {
     try {
-      for (let changes = 0; changes < 3 || Math.min(...made) < 20; changes += 1) {
+      for (let changes = 0; changes < 3 || Math.min(...made) <= 20; changes += 1) {
         await stage.apply({ values: new Map([...values, [token, `changed-${changes}`]]) });
       }
     } finally {

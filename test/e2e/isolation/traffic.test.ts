@@ -29,8 +29,8 @@ import { startWorld, worldRecords } from "./world.ts";
 
 const NAME = "e2e-traffic";
 const IMAGE = "localhost/tenancy-caller:e2e";
-/** How long is waited for a policy that somebody deleted or edited. */
-const HEAL_MS = 60_000;
+/** How long a policy that somebody deleted or edited may be away. */
+const HEAL_MS = 10_000;
 /** How long places are asked again that should have answered. */
 const LATE_MS = 60_000;
 
