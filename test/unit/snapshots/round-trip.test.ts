@@ -1,5 +1,15 @@
 import { execFileSync } from "node:child_process";
-import { chmodSync, chownSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  chownSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
@@ -13,7 +23,12 @@ import { localExec } from "./local-exec.ts";
 import { staticBusybox } from "./static-busybox.ts";
 import { makeTree, treeLines } from "./tree.ts";
 
-const where = { namespace: "here", pod: "this", container: "machine", busybox: staticBusybox };
+// A copy of its own: the cache that the original may stand in is closed to other users where the home folder is.
+const tools = mkdtempSync(join(tmpdir(), "tenancy-round-trip-tools-"));
+chmodSync(tools, 0o755);
+copyFileSync(staticBusybox, join(tools, "busybox"));
+chmodSync(join(tools, "busybox"), 0o755);
+const where = { namespace: "here", pod: "this", container: "machine", busybox: join(tools, "busybox") };
 const isRoot = process.getuid?.() === 0;
 const key = { tenantId: "Tenant_1", workloadRef: "shell" };
 const limits = archiveLimits({ diskGb: 1 });
@@ -38,6 +53,7 @@ test.before.each((context) => {
   context.store = createArchiveStore({ exec: localExec, folder: { ...where, root: join(context.folder, "volume") } });
 });
 test.after.each(({ folder }) => rmSync(folder, { recursive: true, maxRetries: 20 }));
+test.after(() => rmSync(tools, { recursive: true }));
 
 const users = [
   ["a user without rights", unprivilegedExec],
