@@ -18,6 +18,13 @@ export interface ClaimWish extends ClaimPair {
   readonly resume: boolean;
 }
 
+/** The claim that a call waited on was released, whoever did it: answered 409. */
+export class ReleasedMeanwhile extends HttpError {
+  constructor() {
+    super(409, "the claim was released while this call waited; claim again to start anew");
+  }
+}
+
 /**
  * Claims a workload for a tenant and waits until the claim is Active (spec.md, section 4.4; design.md, section 5).
  *
@@ -25,8 +32,8 @@ export interface ClaimWish extends ClaimPair {
  * answer. An Active claim is answered from the store, without a call. The claim stays when the limit passes or the client goes.
  *
  * @param options.clientGone ends the wait, not the claim
- * @throws HttpError 404 without the workload; as {@link claimError} says where the claim fails; 503 without a view of the
- *   cluster; 504 after the limit
+ * @throws HttpError 404 without the workload; {@link ReleasedMeanwhile}; as {@link claimError} says where the claim fails; 503
+ *   without a view of the cluster; 504 after the limit
  */
 export async function claimTenant(
   wish: ClaimWish,
@@ -60,11 +67,15 @@ async function waitForClaim(
 ): Promise<ClaimResponse> {
   const { view, waiters } = services;
   const shared = new Set<string>();
+  // The uid of the claim that this call waits on. A release of it ends the call; one that was under way before is waited out.
+  let awaited: string | undefined;
   // Writes since the last wait. Somebody else's writes can overtake ours again and again, which is no reason to spin.
   let writes = 0;
 
   for (;;) {
-    const step = claimStep(view.claims.store.by("pair", pairKey(wish)), shared);
+    const found = view.claims.store.by("pair", pairKey(wish));
+    if (awaited !== undefined && isReleased(awaited, found)) throw new ReleasedMeanwhile();
+    const step = claimStep(found, shared);
     if (step.kind === "answer") {
       const answer = claimResponse(step.claim);
       return shared.has(attemptKey(step.claim)) ? answer : { ...answer, source: "existing" };
@@ -75,25 +86,30 @@ async function waitForClaim(
 
     switch (step.kind) {
       case "wait":
-        shared.add(attemptKey(step.claim));
+        join(step.claim);
         writes = 0;
         await waiters.next(wish, [limit, clientGone]);
         break;
       case "create": {
-        const found = await createClaim(wish, services, { signal: limit });
-        if (found?.created) shared.add(attemptKey(found.claim));
-        await take(found?.claim);
+        const made = await createClaim(wish, services, { signal: limit });
+        if (made?.created) join(made.claim);
+        await take(made?.claim);
         break;
       }
       case "revive": {
         const revived = await revive(step.claim);
-        if (revived !== undefined) shared.add(attemptKey(revived));
+        if (revived !== undefined) join(revived);
         await take(revived);
         break;
       }
       default:
         return step satisfies never;
     }
+  }
+
+  function join(claim: Claim): void {
+    shared.add(attemptKey(claim));
+    if (claim.metadata.deletionTimestamp === undefined) awaited = claim.metadata.uid;
   }
 
   /** Stores what a write answered; undefined where it was overtaken, and what overtook it has yet to show on the watch. */
@@ -121,6 +137,11 @@ async function waitForClaim(
       throw error;
     }
   }
+}
+
+function isReleased(uid: string, claims: Iterable<Claim>): boolean {
+  for (const { metadata } of claims) if (metadata.uid === uid) return metadata.deletionTimestamp !== undefined;
+  return true;
 }
 
 function tooLate(pair: ClaimPair, { view, waitLimitMs }: ClaimServices): HttpError {

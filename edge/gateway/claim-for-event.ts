@@ -4,14 +4,15 @@ import { createBackoff } from "../../crds/client/backoff.ts";
 import { sleep } from "../../crds/client/sleep.ts";
 import type { ClaimPair } from "../claims/claim-pair.ts";
 import type { ClaimServices } from "../claims/claim-services.ts";
-import { claimTenant } from "../claims/claim-tenant.ts";
+import { claimTenant, ReleasedMeanwhile } from "../claims/claim-tenant.ts";
 import { HttpError } from "../http-error.ts";
 
 /**
  * Claims a pod for an event, with the tenant's data of last time, and waits for it (spec.md, section 4.7).
  *
  * Unlike a caller of the REST API, an event's source often cannot ask again: what may pass by itself, such as a restart of the API server
- * or a used-up quota, is waited out within the same limit.
+ * or a used-up quota, is waited out within the same limit. An event whose claim is released while it waits claims anew once, so that it is not
+ * lost; whoever releases again means it.
  *
  * @param services `waitLimitMs` bounds all of it
  * @throws HttpError as `claimTenant` does; the signal's reason when it is aborted
@@ -24,6 +25,7 @@ export async function claimForEvent(
   const { clock } = services;
   const until = clock.now() + services.waitLimitMs;
   const backoff = createBackoff({ initialMs: 250, maxMs: 5000 });
+  let wasReleased = false;
   for (;;) {
     signal.throwIfAborted();
     const waitLimitMs = Math.max(1, until - clock.now());
@@ -31,6 +33,10 @@ export async function claimForEvent(
       return await claimTenant({ ...pair, resume: true }, { ...services, waitLimitMs }, { clientGone: () => signal });
     } catch (error) {
       signal.throwIfAborted();
+      if (error instanceof ReleasedMeanwhile && !wasReleased) {
+        wasReleased = true;
+        continue;
+      }
       const pauseMs = backoff.next();
       if (!mayPass(error) || clock.now() + pauseMs >= until) throw error;
       await sleep(pauseMs, { clock, signal });

@@ -29,7 +29,7 @@ export const operations: Readonly<Record<string, Operation>> = {
   "POST /api/v1/tenants/:id/claim": {
     summary: "Claim a workload for a tenant",
     description:
-      "Creates the claim, or takes the one that is there, and waits until it is Active, for at most 30 seconds. After a 504 the claim goes on: call again to keep waiting.",
+      "Creates the claim, or takes the one that is there, and waits until it is Active, for at most 30 seconds. After a 504 the claim goes on: call again to keep waiting. A release of the claim meanwhile is a 409; one that was under way before is waited out.",
     body: {
       ...workloadRef,
       properties: {

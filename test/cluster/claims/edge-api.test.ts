@@ -146,6 +146,26 @@ for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
     assert.is((await release(tenant, "app")).status, 404);
   });
 
+  test(`${runtime}: a release of any kind ends the call that waits, and the claim is not made again`, async () => {
+    const tenant = `r-${runtime}`;
+    const ref = { namespace, name: `claim-${tenant}-slow` };
+    const isThere = () =>
+      client.get(claims, ref).then(
+        () => true,
+        () => false,
+      );
+    for (const end of [() => release(tenant, "slow", "?wait=true"), () => client.delete(claims, ref)]) {
+      const pending = claim(tenant, "slow");
+      await eventually(isThere);
+      await end();
+      const answer = await pending;
+      assert.is(answer.status, 409, answer.text);
+      assert.match(answer.text, "the claim was released while this call waited");
+      await eventually(async () => !(await isThere()));
+    }
+    await eventually(async () => (await call(`GET /api/v1/tenants/${tenant}`)).json.claims?.length === 0);
+  });
+
   test(`${runtime}: a failed claim tells why, and claiming again tries again`, async () => {
     const failed = await claim(`f-${runtime}`, "flaky");
     assert.is(failed.status, 500);

@@ -16,8 +16,9 @@ const active: ClaimStatus = {
   source: "pool",
   claimedAt: "2026-01-01T00:00:05Z",
 };
-const answered = { tenantId: "a", workloadRef: "app", ...active };
 const NAME = "claim-a-app";
+const pair = { tenantId: "a", workloadRef: "app" };
+const answered = { ...pair, ...active };
 
 const claim = (edge: TestEdge, body: object = { workload: "app" }, signal?: AbortSignal) =>
   edge.call("POST /api/v1/tenants/a/claim", signal === undefined ? { body } : { body, signal });
@@ -194,6 +195,84 @@ test("a release under way is waited out, then claimed anew", async () => {
   edge.cluster.setStatus(NAME, active);
   assert.equal((await pending).json, answered);
   assert.equal(edge.cluster.verbs(), ["create"]);
+});
+
+const RELEASED = "the claim was released while this call waited; claim again to start anew";
+
+test("a release ends the calls that wait on its claim with 409, and none of them claims anew", async () => {
+  const edge = edgeWithWorkload();
+  const calls = [claim(edge), claim(edge), claim(edge, { workload: "app", resume: true })];
+  await waiting(edge, 3);
+  const release = await edge.call("POST /api/v1/tenants/a/release", { body: { workload: "app" } });
+  assert.is(release.status, 200);
+  for (const answer of await Promise.all(calls)) assert.equal([answer.status, answer.error], [409, RELEASED]);
+  edge.cluster.remove(NAME);
+  assert.is(edge.cluster.waiters.size, 0);
+  assert.is(edge.cluster.verbs().filter((verb) => verb === "create").length, 1);
+});
+
+test("a claim that goes by another hand is released meanwhile, also where the watch shows only what came after", async () => {
+  for (const after of [() => undefined, (edge: TestEdge) => edge.cluster.addClaim({ ...pair, status: active })]) {
+    const edge = edgeWithWorkload();
+    const pending = claim(edge);
+    await waiting(edge);
+    edge.cluster.remove(NAME);
+    after(edge);
+    const answer = await pending;
+    assert.equal([answer.status, answer.error], [409, RELEASED]);
+    assert.equal(edge.cluster.verbs(), ["create"]);
+  }
+});
+
+test("a claim that was revived and then released is a 409", async () => {
+  const edge = edgeWithWorkload();
+  edge.cluster.addClaim({ ...pair, status: { phase: "Error", message: "old" } });
+  const pending = claim(edge);
+  await waiting(edge);
+  await edge.call("POST /api/v1/tenants/a/release", { body: { workload: "app" } });
+  assert.is((await pending).status, 409);
+  assert.equal(edge.cluster.verbs(), ["patch", "delete"]);
+});
+
+test("a call that waited a release out is ended by the next one", async () => {
+  const edge = edgeWithWorkload();
+  edge.cluster.addClaim({ ...pair, status: { ...active, phase: "Releasing" }, deleting: true });
+  const pending = claim(edge);
+  await waiting(edge);
+  edge.cluster.remove(NAME);
+  await until(() => edge.cluster.verbs().includes("create"));
+  await waiting(edge);
+  await edge.call("POST /api/v1/tenants/a/release", { body: { workload: "app" } });
+  assert.is((await pending).status, 409);
+  assert.equal(edge.cluster.verbs(), ["create", "delete"]);
+});
+
+test("a duplicate that goes ends no call that waits on the claim beside it", async () => {
+  const edge = edgeWithWorkload();
+  const status: ClaimStatus = { phase: "Error", reason: "Duplicate" };
+  edge.cluster.addClaim({ ...pair });
+  edge.cluster.addClaim({ ...pair, name: "by-hand", status, createdAt: "2025-01-01T00:00:00Z" });
+  const pending = claim(edge);
+  await waiting(edge);
+  edge.cluster.remove("by-hand");
+  assert.is(edge.cluster.waiters.size, 0);
+  await waiting(edge);
+  edge.cluster.setStatus(NAME, active);
+  assert.is((await pending).status, 201);
+});
+
+test("of two claims by hand, a call follows the one that turns out to be no duplicate", async () => {
+  const edge = edgeWithWorkload();
+  edge.cluster.addClaim({ ...pair, name: "by-hand", createdAt: "2025-01-01T00:00:00Z" });
+  edge.cluster.addClaim({ ...pair });
+  const pending = claim(edge);
+  await waiting(edge);
+  edge.cluster.setStatus("by-hand", { phase: "Error", reason: "Duplicate" });
+  await waiting(edge);
+  edge.cluster.remove("by-hand");
+  await waiting(edge);
+  edge.cluster.setStatus(NAME, active);
+  assert.is((await pending).status, 201);
 });
 
 test("an active claim that is being deleted is not existing", async () => {

@@ -260,6 +260,25 @@ test("a claim whose pod was destroyed is released, and claimed anew", async () =
   assert.ok(cluster.verbs().includes("delete"));
 });
 
+test("an event whose claim is released while it waits claims anew once; released again, it is a 503", async () => {
+  for (const releases of [1, 2]) {
+    const { cluster, run, events } = stage({});
+    for (let count = 0; count < releases; count += 1) {
+      cluster.onNext("create", () => setImmediate(() => cluster.remove("claim-a-app")));
+    }
+    cluster.onNext("create", () => setImmediate(() => cluster.setStatus("claim-a-app", active())));
+    const outcome = await run(event, { signal: never });
+    assert.is(cluster.verbs().filter((verb) => verb === "create").length, 2);
+    if (releases === 1) {
+      assert.equal(outcome, { kind: "answered", reply });
+    } else {
+      const message = "this cannot be served at the moment; try again later";
+      assert.equal(outcome, { kind: "failed", message, status: 503 });
+      assert.match(events[0] ?? "", /the claim was released while this call waited/);
+    }
+  }
+});
+
 test("an exchange that broke off after something was sent is not tried again", async () => {
   for (const [error, status] of [
     [new DriverError("reset", { nothingSent: false }), 502],
