@@ -8,10 +8,12 @@ export interface Kubectl {
   /**
    * Starts it in the edge's namespace.
    *
-   * @param options.isEndless whether it runs for as long as its reader wants, which a stop of the server does not wait for
+   * @param options.pod what it is about
+   * @param options.isEndless whether it runs for as long as its reader wants, which a stop of the server does not wait for. These have a
+   *   bound of their own, so that readers of logs leave room for commands
    * @throws HttpError 503 where it is missing or too old, with what to do, and while too many run already
    */
-  start(parameters: readonly string[], options?: { isEndless?: boolean }): Promise<KubectlProcess>;
+  start(parameters: readonly string[], options: { pod: string; isEndless?: boolean }): Promise<KubectlProcess>;
   /** Why it cannot be used, in words; undefined where it can. */
   problem(): Promise<string | undefined>;
   /** Kills what would run for ever. */
@@ -30,8 +32,16 @@ export interface KubectlProcess {
   kill(): void;
 }
 
-/** Each takes some 50 MB. */
-const MAX_AT_ONCE = 32;
+/** How many may run at once. Each takes some 50 MB, for which the edge's memory limit in `manifests` has room. */
+interface Bound {
+  readonly inAll: number;
+  /** One tenant's pod cannot take them all, whatever it does to those who look into it. */
+  readonly ofOnePod: number;
+  readonly what: string;
+}
+
+const COMMANDS: Bound = { inAll: 32, ofOnePod: 16, what: "commands and log reads" };
+const FOLLOWERS: Bound = { inAll: 16, ofOnePod: 4, what: "readers that follow a log" };
 
 /** Makes the edge's kubectl; the first call finds out whether it is there and new enough. */
 export function createKubectl(options: {
@@ -43,8 +53,9 @@ export function createKubectl(options: {
 }): Kubectl {
   const { namespace, command = "kubectl", env = process.env } = options;
   const ownEnv = Object.fromEntries(Object.entries(env).filter(([name]) => !name.startsWith("TENANCY_")));
-  const running = new Set<KubectlProcess>();
-  const endless = new Set<KubectlProcess>();
+  /** With the pod that each is about. */
+  const running = new Map<KubectlProcess, string>();
+  const endless: typeof running = new Map();
   let usable: Promise<string | undefined> | undefined;
 
   function problem(): Promise<string | undefined> {
@@ -58,14 +69,11 @@ export function createKubectl(options: {
 
   return {
     problem,
-    async start(parameters, { isEndless = false } = {}) {
+    async start(parameters, { pod, isEndless = false }) {
       const found = await problem();
       if (found !== undefined) throw new HttpError(503, found);
-      if (running.size >= MAX_AT_ONCE) {
-        throw new HttpError(503, `${MAX_AT_ONCE} commands and log streams run already; try again when one has ended`, {
-          headers: { "retry-after": "1" },
-        });
-      }
+      const alike = isEndless ? endless : running;
+      refuseTooMany(alike, { pod, bound: isEndless ? FOLLOWERS : COMMANDS });
       const child = spawn(command, ["--namespace", namespace, ...parameters], {
         env: ownEnv,
         stdio: ["ignore", "pipe", "pipe"],
@@ -87,20 +95,31 @@ export function createKubectl(options: {
           child.stderr.destroy();
         },
       };
-      running.add(started);
-      if (isEndless) endless.add(started);
-      const forget = (): void => {
-        running.delete(started);
-        endless.delete(started);
-      };
+      alike.set(started, pod);
+      const forget = (): void => void alike.delete(started);
       started.ended.then(forget, forget);
       return started;
     },
     closeEndless() {
-      for (const one of endless) one.kill();
+      for (const one of endless.keys()) one.kill();
     },
     close() {
-      for (const one of running) one.kill();
+      for (const one of [...endless.keys(), ...running.keys()]) one.kill();
     },
   };
+}
+
+function refuseTooMany(
+  alike: ReadonlyMap<KubectlProcess, string>,
+  { pod, bound: { inAll, ofOnePod, what } }: { pod: string; bound: Bound },
+): void {
+  const headers = { "retry-after": "1" };
+  if (alike.size >= inAll) {
+    throw new HttpError(503, `${inAll} ${what} run already; try again when one has ended`, { headers });
+  }
+  if ([...alike.values()].filter((other) => other === pod).length >= ofOnePod) {
+    throw new HttpError(503, `${ofOnePod} ${what} run already for this instance; try again when one has ended`, {
+      headers,
+    });
+  }
 }

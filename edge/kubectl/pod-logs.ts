@@ -1,6 +1,6 @@
 import type { Clock } from "../../crds/client/clock.ts";
 import { WORKLOAD_CONTAINER } from "../../crds/workload-container.ts";
-import { startDeadline } from "../deadline.ts";
+import { type Deadline, startDeadline } from "../deadline.ts";
 import { HttpError } from "../http-error.ts";
 import { createBoundedText } from "./bounded-text.ts";
 import type { Kubectl, KubectlProcess } from "./kubectl.ts";
@@ -19,12 +19,14 @@ export interface LogsWish {
 }
 
 const LIMIT_MS = 60_000;
+/** A reader that does not read would else hold its place among the commands for ever. */
+const READ_LIMIT_MS = 10 * 60_000;
 /** A quiet program's log has no first byte to wait for, and its reader wants to know that the stream is open. */
 const FOLLOW_HEAD_MS = 3000;
 
 /**
  * Reads the log of a workload's container by kubectl, at the reader's pace. A stream that breaks off fails, so that it never looks
- * complete; it ends with the container, and with the client.
+ * complete; it ends with the container, and with the client. A log that is not followed has to be read within ten minutes.
  *
  * @throws HttpError as {@link kubectlFailure} says where kubectl fails before its first byte; 504 when it is silent for 60 s
  */
@@ -36,6 +38,7 @@ export async function podLogs(
   const { kubectl, clock, clientGone } = options;
   const flags = [...(follow ? ["--follow"] : []), ...(previous ? ["--previous"] : [])];
   const child = await kubectl.start(["logs", name, "--container", WORKLOAD_CONTAINER, `--tail=${tail}`, ...flags], {
+    pod: name,
     isEndless: follow,
   });
   const stderr = createBoundedText(64 * 1024);
@@ -59,7 +62,8 @@ export async function podLogs(
     stopped.close();
     deadline.close();
   }
-  return streamOf({ child, first, chunks, clientGone, expectSuccess });
+  const limit = follow ? undefined : startDeadline(READ_LIMIT_MS, clock);
+  return streamOf({ child, first, chunks, clientGone, limit, expectSuccess });
 
   async function expectSuccess(): Promise<void> {
     const code = await child.ended;
@@ -73,14 +77,17 @@ function streamOf(source: {
   first: Promise<IteratorResult<Uint8Array>>;
   chunks: AsyncIterator<Uint8Array>;
   clientGone: AbortSignal | undefined;
+  limit: Deadline | undefined;
   expectSuccess: () => Promise<void>;
 }): ReadableStream<Uint8Array> {
-  const { child, chunks, clientGone, expectSuccess } = source;
+  const { child, chunks, clientGone, limit, expectSuccess } = source;
   let next: Promise<IteratorResult<Uint8Array>> | undefined = source.first;
   const end = (): void => {
     clientGone?.removeEventListener("abort", end);
+    limit?.close();
     child.kill();
   };
+  limit?.signal.addEventListener("abort", end, { once: true });
   // Some runtimes cancel a body only when they next write to it.
   if (clientGone?.aborted) end();
   else clientGone?.addEventListener("abort", end, { once: true });

@@ -43,7 +43,7 @@ export async function runInContainer(
 ): Promise<ContainerRun> {
   const { pod, container, command, timeoutMs, maxBytes } = wish;
   const { kubectl, clock, clientGone } = options;
-  const child = await kubectl.start(["exec", pod, "--container", container, "--", ...command]);
+  const child = await kubectl.start(["exec", pod, "--container", container, "--", ...command], { pod });
   const stdout = createBoundedText(maxBytes);
   const stderr = createBoundedText(maxBytes);
   child.stdout.on("data", (chunk: Uint8Array) => stdout.add(chunk));

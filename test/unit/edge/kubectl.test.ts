@@ -3,6 +3,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { systemClock } from "../../../crds/client/clock.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
+import { manualClock } from "../manual-clock.ts";
 import { type FakeKubectl, fakeKubectl } from "./fake-kubectl.ts";
 import { type Answer, type TestEdge, testEdge } from "./test-edge.ts";
 
@@ -17,9 +18,13 @@ test.before.each(() => {
 });
 test.after.each(() => kubectl.remove());
 
-const exec = (command: unknown, { pod = "inst-a", ...more }: { pod?: string; timeoutSeconds?: number } = {}) => {
+const exec = (
+  command: unknown,
+  { pod = "inst-a", signal, ...more }: { pod?: string; signal?: AbortSignal; timeoutSeconds?: number } = {},
+) => {
   edge.cluster.addPod(pod, "Running");
-  return edge.call(`POST /api/v1/instances/${pod}/exec`, { body: { command, ...more } });
+  const body = { command, ...more };
+  return edge.call(`POST /api/v1/instances/${pod}/exec`, signal === undefined ? { body } : { body, signal });
 };
 const logs = (query = "", pod = "inst-a"): Promise<Answer> => {
   edge.cluster.addPod(pod, "Running");
@@ -222,22 +227,58 @@ test("without kubectl, or with an old one, both are a 503 that says what to inst
   old.remove();
 });
 
-test("more than 32 at once are a 503, and there is room again afterwards", async () => {
+test("more than 32 commands at once, or 16 in one instance, are a 503, and there is room again afterwards", async () => {
   const clients = Array.from({ length: 32 }, () => new AbortController());
-  const running = clients.map(({ signal }) =>
-    edge.call("POST /api/v1/instances/inst-a/exec", { body: { command: ["sleep", "60"] }, signal }),
-  );
+  const running = clients.map(({ signal }, index) => exec(["sleep", "60"], { pod: `inst-${index % 2}`, signal }));
   await eventually(() => kubectl.pids().length === 32);
-  const refused = await exec(["true"]);
-  assert.is(refused.status, 503);
-  assert.is(refused.headers.get("retry-after"), "1");
+  refused(await exec(["true"], { pod: "inst-other" }), /^32 commands .* run already; try again/);
+  clients[0]?.abort();
+  await eventually(async () => (await exec(["true"], { pod: "inst-other" })).status === 200);
+  refused(await exec(["true"], { pod: "inst-1" }), /^16 commands .* run already for this instance; try again/);
   for (const client of clients) client.abort();
   await Promise.all(running);
   await ended();
   await eventually(async () => (await exec(["true"])).status === 200);
 });
 
+test("followers of logs leave room for commands and plain logs, and those of one instance for those of others", async () => {
+  const clients: AbortController[] = [];
+  const follow = (pod: string) => {
+    const gone = new AbortController();
+    clients.push(gone);
+    edge.cluster.addPod(pod, "Running");
+    const request = new Request(`http://edge.test/api/v1/instances/${pod}/logs?follow=true`);
+    return edge.handler(request, { clientGone: gone.signal });
+  };
+  for (let count = 0; count < 4; count += 1) assert.is((await follow("inst-greedy")).status, 200);
+  refused(await logs("?follow=true", "inst-greedy"), /^4 readers .* run already for this instance; try again/);
+  for (let count = 0; count < 12; count += 1) assert.is((await follow(`inst-${count}`)).status, 200);
+  refused(await logs("?follow=true", "inst-other"), /^16 readers .* run already; try again/);
+  assert.is((await exec(["true"], { pod: "inst-greedy" })).status, 200);
+  assert.is((await logs("", "inst-greedy")).status, 200);
+  for (const client of clients) client.abort();
+  await ended();
+  await eventually(async () => (await edge.call("HEAD /api/v1/instances/inst-greedy/logs?follow=true")).status === 200);
+});
+
+test("a log that nobody reads is let go of after ten minutes", async () => {
+  const clock = manualClock();
+  edge = testEdge({ kubectl: kubectl.command, clock });
+  edge.cluster.addPod("endless", "Running");
+  const response = await edge.handler(new Request("http://edge.test/api/v1/instances/endless/logs"));
+  assert.is(response.status, 200);
+  assert.is(await clock.runNext(), 10 * 60_000);
+  await ended();
+  assert.match(String(await response.text().catch(String)), "Error");
+});
+
 test.run();
+
+function refused(answer: Answer, message: RegExp): void {
+  assert.is(answer.status, 503, answer.text);
+  assert.match(answer.error ?? "", message);
+  assert.is(answer.headers.get("retry-after"), "1");
+}
 
 /** No kubectl that was started runs any more. */
 async function ended(): Promise<void> {
