@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { systemClock } from "../crds/client/clock.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
+import { createHandlerFailures } from "../crds/client/handler-failures.ts";
 import type { Log } from "../crds/log.ts";
 import { createActivity } from "./activity.ts";
 import { apiRoutes } from "./api-routes.ts";
@@ -51,7 +52,8 @@ export async function startEdge(options: {
   const watches = new AbortController();
   const waiters = createClaimWaiters();
   const events = createEventHub({ instance, clock: systemClock });
-  const view = watchCluster({ client, namespace, waiters, events, signal: watches.signal, log });
+  const onFailure = createHandlerFailures({ log, count: ({ resource }) => metrics.handlerFailed(resource) });
+  const view = watchCluster({ client, namespace, waiters, events, onFailure, signal: watches.signal, log });
   let stopping = false;
   let gateway: Gateway | undefined;
   const isReady = () =>
@@ -91,7 +93,7 @@ export async function startEdge(options: {
   if (config.roles.has("gateway")) {
     const { triggers: limits, localOnly } = config;
     const { registry } = metrics;
-    gateway = startGateway({ claims: services, activity, limits, localOnly, instance, registry, log });
+    gateway = startGateway({ claims: services, activity, limits, localOnly, instance, registry, onFailure, log });
   }
   const synced = Promise.all([view.synced, gateway?.synced]);
   // Whoever waits for it hears of it; a view that never comes, because the edge stops first, is no error of its own.

@@ -5,6 +5,8 @@ import type { Exchange } from "./handler.ts";
 export interface Metrics {
   /** Counts an answered request. */
   exchange(exchange: Exchange): void;
+  /** Counts an object of the cluster that could not be handled. */
+  handlerFailed(resource: string): void;
   /** The Prometheus text format. */
   render(): Promise<string>;
   readonly contentType: string;
@@ -27,6 +29,12 @@ export function createMetrics(gauges: {
     help: "Time from a request's head to its answer's head",
     labelNames: ["method", "route", "status"],
     buckets: [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
+    registers,
+  });
+  const handlerFailures = new Counter({
+    name: "tenancy_edge_handler_failures_total",
+    help: "Times that an object of the cluster could not be handled, which the log names",
+    labelNames: ["resource"],
     registers,
   });
   new Gauge({
@@ -77,6 +85,7 @@ export function createMetrics(gauges: {
   return {
     contentType: registry.contentType,
     registry,
+    handlerFailed: (resource) => handlerFailures.inc({ resource }),
     render: () => registry.metrics(),
     exchange({ method, route, status, ms }) {
       const name = METHODS.has(method) ? method : "other";

@@ -1,5 +1,6 @@
 import { pods } from "../crds/client/built-in-resources.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
+import type { ReportHandlerFailure } from "../crds/client/handler-failures.ts";
 import { claims, workloads } from "../crds/kinds.ts";
 import { label } from "../crds/labels.ts";
 import type { Log } from "../crds/log.ts";
@@ -22,6 +23,7 @@ export function watchCluster(options: {
   namespace: string;
   waiters: ClaimWaiters;
   events: Pick<EventHub, "publish">;
+  onFailure: ReportHandlerFailure;
   signal: AbortSignal;
   log: Log;
 }): ClusterView & { readonly synced: Promise<unknown>; readonly done: Promise<unknown> } {

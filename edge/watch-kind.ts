@@ -1,5 +1,6 @@
 import { type Clock, systemClock } from "../crds/client/clock.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
+import type { ReportHandlerFailure } from "../crds/client/handler-failures.ts";
 import { type Change, startInformer } from "../crds/client/informer.ts";
 import type { IndexFunction } from "../crds/client/store.ts";
 import type { KubernetesObject } from "../crds/kubernetes.ts";
@@ -18,6 +19,8 @@ export function watchKind<T extends KubernetesObject, Index extends string = nev
   onChange?: (change: Change<T>) => void;
   /** Makes of an object what is stored. */
   transform?: (object: T) => T;
+  /** Told of what the functions above throw over one object. */
+  onFailure?: ReportHandlerFailure;
   signal: AbortSignal;
   log: Log;
   clock?: Clock;

@@ -48,6 +48,12 @@ export function createMetrics() {
       buckets: [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5, 30],
       registers,
     }),
+    handlerFailures: new Counter({
+      name: "tenancy_handler_failures_total",
+      help: "Times that an object could not be handled, which the log names",
+      labelNames: ["resource"],
+      registers,
+    }),
     claimSeconds: new Histogram({
       name: "tenancy_claim_seconds",
       help: "Time from a claim's creation, or its last attempt, to Active",

@@ -1,5 +1,6 @@
 import type { Claim } from "../crds/claim.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
+import type { ReportHandlerFailure } from "../crds/client/handler-failures.ts";
 import type { Change } from "../crds/client/informer.ts";
 import { keyOf } from "../crds/client/key-of.ts";
 import { withDefaults } from "../crds/defaults.ts";
@@ -65,6 +66,7 @@ export function runTerm(options: {
   metrics: Metrics;
   log: Log;
   term: Term;
+  onFailure: ReportHandlerFailure;
   applyNetworkPolicy(policy: NetworkPolicy): Promise<void>;
 }): { wake: Wake; stop(): Promise<void> } {
   const { config, informers, metrics, log, term } = options;
@@ -142,11 +144,18 @@ export function runTerm(options: {
   /** The pods that claims take next have their restores wait in them. */
   function prepareRestores(name: string): void {
     const workload = informers.workloads.store.get(`${config.namespace}/${name}`);
-    if (workload === undefined || withDefaults(workload.spec).filesystem.overlayDirs.length === 0) return;
+    const template = workload && templateHash(workload, config);
+    if (workload === undefined || template === undefined) return;
+    if (withDefaults(workload.spec).filesystem.overlayDirs.length === 0) return;
     let left = PREPARED_PODS;
-    for (const pod of informers.pods.store.by("warm", `${name}/${templateHash(workload, config)}`)) {
+    for (const pod of informers.pods.store.by("warm", `${name}/${template}`)) {
       if (left-- <= 0) return;
-      context.snapshots.prepare(pod);
+      try {
+        context.snapshots.prepare(pod);
+      } catch (error) {
+        // The event that led here may be another pod's.
+        options.onFailure(error, { object: pod, resource: "pods", handler: "prepare" });
+      }
     }
   }
 

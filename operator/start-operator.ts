@@ -1,5 +1,6 @@
 import { configMaps, networkPolicies, pods, secrets } from "../crds/client/built-in-resources.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
+import { createHandlerFailures, type ReportHandlerFailure } from "../crds/client/handler-failures.ts";
 import { startInformer } from "../crds/client/informer.ts";
 import type { ListWatchState } from "../crds/client/list-watch-state.ts";
 import { shareEqualParts } from "../crds/client/share-equal-parts.ts";
@@ -61,7 +62,11 @@ export function startOperator(options: OperatorOptions): Operator {
   const helperSelector = Object.entries(SNAPSHOTS_LABELS)
     .map(([key, value]) => `${key}=${value}`)
     .join(",");
-  const shared = { client, namespace, signal, log };
+  const onFailure = createHandlerFailures({
+    log,
+    count: ({ resource }) => metrics.handlerFailures.inc({ resource }),
+  });
+  const shared = { client, namespace, signal, log, onFailure };
   const followEgress = (name: keyof EgressInformers, resource: Resource<KubernetesObject>) =>
     startInformer({
       ...shared,
@@ -162,14 +167,18 @@ export function startOperator(options: OperatorOptions): Operator {
         ...options,
         informers,
         term,
+        onFailure,
         applyNetworkPolicy: options.applyNetworkPolicy ?? applyNetworkPolicy,
       });
-      wake = running.wake;
-      enqueueAll(informers, running.wake);
-      await Promise.race([aborted(term.signal), aborted(signal)]);
-      wake = undefined;
-      metrics.leading.set(0);
-      await running.stop();
+      try {
+        wake = running.wake;
+        enqueueAll(informers, { wake: running.wake, onFailure });
+        await Promise.race([aborted(term.signal), aborted(signal)]);
+      } finally {
+        wake = undefined;
+        metrics.leading.set(0);
+        await running.stop();
+      }
     },
   });
 
@@ -181,17 +190,24 @@ export function startOperator(options: OperatorOptions): Operator {
 }
 
 /** A new leader looks at everything once; from then on events say what to look at. */
-function enqueueAll(informers: Informers, wake: Wake): void {
+function enqueueAll(informers: Informers, { wake, onFailure }: { wake: Wake; onFailure: ReportHandlerFailure }): void {
   const each = <T extends KubernetesObject>(
-    objects: Iterable<T>,
+    { plural }: Resource<T>,
+    { store }: { store: { values(): Iterable<T> } },
     visit: (change: { type: "added"; object: T }) => void,
   ) => {
-    for (const object of objects) visit({ type: "added", object });
+    for (const object of store.values()) {
+      try {
+        visit({ type: "added", object });
+      } catch (error) {
+        onFailure(error, { object, resource: plural, handler: "onChange" });
+      }
+    }
   };
-  each(informers.workloads.store.values(), wake.workload);
-  each(informers.pools.store.values(), wake.pool);
-  each(informers.claims.store.values(), wake.claim);
-  each(informers.pods.store.values(), wake.pod);
+  each(workloads, informers.workloads, wake.workload);
+  each(pools, informers.pools, wake.pool);
+  each(claims, informers.claims, wake.claim);
+  each(pods, informers.pods, wake.pod);
   wake.helper();
 }
 

@@ -3,11 +3,11 @@ import type { Log } from "../log.ts";
 import type { Resource } from "../resource.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import type { ClusterClient } from "./cluster-client.ts";
+import { createHandlerFailures, type ReportHandlerFailure } from "./handler-failures.ts";
 import { keyOf } from "./key-of.ts";
 import { type ListWatchEvent, listWatch } from "./list-watch.ts";
 import type { ListWatchState } from "./list-watch-state.ts";
 import type { ListWatchTimings } from "./list-watch-timings.ts";
-import { reportError } from "./report-error.ts";
 import { createStore, type IndexFunction, type ReadonlyStore } from "./store.ts";
 
 /** What happened to an object. A new object of an old name is a `deleted` and an `added`. */
@@ -30,8 +30,10 @@ export interface InformerOptions<T extends KubernetesObject, Index extends strin
   readonly onChange?: ((change: Change<T>) => void) | undefined;
   /** Calls `onChange` only when the first list is complete, so that nobody decides on half a store. @default false */
   readonly holdBack?: boolean | undefined;
-  /** Makes of an object what is stored, in place or as a copy: leave out what nobody reads. */
+  /** Makes of an object what is stored, in place or as a copy: leave out what nobody reads. One for which it throws is stored as it is. */
   readonly transform?: ((object: T) => T) | undefined;
+  /** Told of what `onChange`, `transform` or an index throws over one object. @default it is logged */
+  readonly onFailure?: ReportHandlerFailure | undefined;
   readonly onState?: ((state: ListWatchState) => void) | undefined;
   readonly signal: AbortSignal;
   readonly log?: Log | undefined;
@@ -57,7 +59,12 @@ export function startInformer<T extends KubernetesObject, Index extends string =
   options: InformerOptions<T, Index>,
 ): Informer<T, Index> {
   const { onChange, clock = systemClock, transform = (object: T): T => object, holdBack = false } = options;
-  const store = createStore<T, Index>({ indexes: options.indexes });
+  const { onFailure = createHandlerFailures({ log: options.log }) } = options;
+  const resource = options.resource.plural;
+  const store = createStore<T, Index>({
+    indexes: options.indexes,
+    onIndexError: (error, { object, index }) => onFailure(error, { object, resource, handler: `index ${index}` }),
+  });
   let contactAt = Number.NEGATIVE_INFINITY;
   let heldBack = holdBack;
 
@@ -65,14 +72,22 @@ export function startInformer<T extends KubernetesObject, Index extends string =
     try {
       onChange?.(change);
     } catch (error) {
-      const fields = { resource: options.resource.plural, type: change.type, key: keyOf(change.object) };
-      reportError(error, { log: options.log, fields, message: "the consumer of a change failed" });
+      onFailure(error, { object: change.object, resource, handler: "onChange" });
+    }
+  }
+
+  function transformed(object: T): T {
+    try {
+      return transform(object);
+    } catch (error) {
+      onFailure(error, { object, resource, handler: "transform" });
+      return object;
     }
   }
 
   function put(object: T): void {
     const previous = store.get(keyOf(object));
-    const stored = transform(object);
+    const stored = transformed(object);
     if (!store.put(stored) || heldBack) return;
     if (previous === undefined) {
       notify({ type: "added", object: stored });

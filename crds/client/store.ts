@@ -38,6 +38,8 @@ const noObjects = new Bucket<never>();
 /** One object a key, and indexes over them that answer without a scan. */
 export function createStore<T extends KubernetesObject, Index extends string = never>(options: {
   indexes: Readonly<Record<Index, IndexFunction<T>>>;
+  /** Told of an object for which an index function throws; that index then has it under no value. @default it is thrown */
+  onIndexError?: (error: unknown, failed: { object: T; index: string }) => void;
 }): Store<T, Index> {
   const objects = new Map<string, T>();
   /** By uid, the resourceVersion of the deletion: an object that left a selector is "deleted" too, and may come back later. */
@@ -55,10 +57,22 @@ export function createStore<T extends KubernetesObject, Index extends string = n
     return held !== undefined && !isNewer(resourceVersion, held.metadata.resourceVersion);
   }
 
+  function valuesUnder({ name, valuesOf }: (typeof indexes)[number], object: T | undefined): readonly string[] {
+    if (object === undefined) return [];
+    try {
+      return listOf(valuesOf(object));
+    } catch (error) {
+      if (options.onIndexError === undefined) throw error;
+      options.onIndexError(error, { object, index: name });
+      return [];
+    }
+  }
+
   function reindex(key: string, held: T | undefined, object: T | undefined): void {
-    for (const { valuesOf, buckets } of indexes) {
-      const before = held === undefined ? [] : listOf(valuesOf(held));
-      const after = object === undefined ? [] : listOf(valuesOf(object));
+    for (const index of indexes) {
+      const { buckets } = index;
+      const before = valuesUnder(index, held);
+      const after = valuesUnder(index, object);
       for (const value of before) {
         if (after.includes(value)) continue;
         const bucket = buckets.get(value);

@@ -62,7 +62,13 @@ export function createSecretReaders(options: {
       fieldSelector: `metadata.name=${name}`,
       indexes: {},
       onChange() {
-        for (const listener of [...listeners]) listener();
+        for (const listener of [...listeners]) {
+          try {
+            listener();
+          } catch (error) {
+            log.error({ secret: name, error }, "a reader of a secret failed, the others go on");
+          }
+        }
       },
       onState: contact.onState,
       signal: stop.signal,

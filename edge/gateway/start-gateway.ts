@@ -1,5 +1,6 @@
 import type { Registry } from "prom-client";
 import { createEventRecorder } from "../../crds/client/event-recorder.ts";
+import type { ReportHandlerFailure } from "../../crds/client/handler-failures.ts";
 import { triggers } from "../../crds/kinds.ts";
 import type { Log } from "../../crds/log.ts";
 import type { Trigger } from "../../crds/trigger.ts";
@@ -57,6 +58,7 @@ export function startGateway(options: {
   /** Unique to this process. */
   instance: string;
   registry: Registry;
+  onFailure: ReportHandlerFailure;
   log: Log;
 }): Gateway {
   const { activity, limits, localOnly, instance, registry, log } = options;
@@ -79,6 +81,7 @@ export function startGateway(options: {
         for (const rival of view.store.by("path", path)) supervisor.look(rival.metadata.name);
       }
     },
+    onFailure: options.onFailure,
     signal: watching.signal,
     log,
     clock,

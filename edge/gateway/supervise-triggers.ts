@@ -77,10 +77,22 @@ export function superviseTriggers(options: {
     const seat = seats.get(name) ?? createSeat(name);
     seats.set(name, seat);
     seat.dirty = true;
-    seat.looking ??= settle(name, seat).finally(() => {
-      seat.looking = undefined;
-      if (seat.dirty) look(name);
-    });
+    seat.looking ??= settle(name, seat)
+      .catch((error: unknown) => retryLater(seat, name, error))
+      .finally(() => {
+        seat.looking = undefined;
+        if (seat.dirty) look(name);
+      });
+  }
+
+  /** Tries a trigger again for which even finding out what to do has failed. */
+  function retryLater(seat: Seat, name: string, error: unknown): void {
+    log.error({ trigger: name, error: describeError(error) }, "trigger cannot be looked at, the others go on");
+    const trigger = find(name);
+    if (trigger !== undefined) seat.status.show(trigger, error instanceof Error ? error.message : String(error));
+    seat.servedAs = undefined;
+    seat.cancelRetry();
+    seat.cancelRetry = clock.after(seat.backoff.next(), () => again(seat, name));
   }
 
   function createSeat(name: string): Seat {

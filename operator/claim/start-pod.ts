@@ -9,7 +9,7 @@ import { instanceName } from "../../crds/names.ts";
 import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
 import type { Workload } from "../../crds/workload.ts";
 import type { OperatorContext } from "../context.ts";
-import { renderPod } from "../pod/render-pod.ts";
+import { renderPod, templateHash } from "../pod/render-pod.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { activateClaim } from "./activate-claim.ts";
 import { podIncarnation } from "./claim-pods.ts";
@@ -41,6 +41,8 @@ export async function startPod(claim: Claim, context: OperatorContext): Promise<
     return failClaim(claim, context, { reason: "WorkloadNotReady", message });
   }
   if (status.phase !== "Ready") return undefined;
+  // What keeps its pods from being rendered is about to stand in its status.
+  if (templateHash(workload, context.config) === undefined) return undefined;
   const answer = await findArchive(claim, workload, context);
   if (!answer.known) return answer.result;
   const { archive } = answer;

@@ -70,7 +70,9 @@ function pick(
   { informers, config, reservedPods }: OperatorContext,
 ): Pod | undefined {
   const { name } = workload.metadata;
-  const newest = `${name}/${templateHash(workload, config)}`;
+  const template = templateHash(workload, config);
+  if (template === undefined) return undefined;
+  const newest = `${name}/${template}`;
   for (const value of source === "pool" ? [newest, name] : [newest]) {
     for (const pod of informers.pods.store.by("warm", value)) {
       if (!reservedPods.has(pod.metadata.uid ?? "")) return pod;

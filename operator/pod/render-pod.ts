@@ -49,7 +49,7 @@ export function renderPod(
       namespace: config.namespace,
       labels: { [label.managed]: "true", [label.workload]: workload.metadata.name, ...identity.labels },
       annotations: {
-        [annotation.templateHash]: templateHash(workload, config),
+        [annotation.templateHash]: templateHash(workload, config) ?? "",
         [annotation.workloadUid]: workload.metadata.uid ?? "",
         [annotation.idleAction]: resolved.idle.action,
         ...(resolved.idle.timeoutSeconds !== undefined && {
@@ -68,17 +68,41 @@ export function renderPod(
   };
 }
 
-const hashes = new WeakMap<Workload, string>();
+/** What tells whether two pods were rendered alike, or why no pod can be rendered. */
+type Template = { readonly hash: string } | { readonly hash?: undefined; readonly problem: string };
 
-/** Tells whether two pods were rendered alike: hash of the workload's pod template as this version renders it. */
-export function templateHash(workload: Workload, config: OperatorConfig): string {
-  let found = hashes.get(workload);
+const templates = new WeakMap<Workload, Template>();
+
+/**
+ * Tells whether two pods were rendered alike: hash of the workload's pod template as this version renders it; undefined for a workload
+ * that has none, since no pod can be rendered of it.
+ */
+export function templateHash(workload: Workload, config: OperatorConfig): string | undefined {
+  return templateOf(workload, config).hash;
+}
+
+/** Why no pod can be rendered of a workload; undefined where one can. */
+export function templateProblem(workload: Workload, config: OperatorConfig): string | undefined {
+  const template = templateOf(workload, config);
+  return template.hash === undefined ? template.problem : undefined;
+}
+
+function templateOf(workload: Workload, config: OperatorConfig): Template {
+  let found = templates.get(workload);
   if (found === undefined) {
-    const rendered = JSON.stringify(renderPodSpec(workload, config, { proxyUid: TEMPLATE_PROXY_UID }));
-    found = createHash("sha256").update(rendered).digest("hex").slice(0, 16);
-    hashes.set(workload, found);
+    found = renderTemplate(workload, config);
+    templates.set(workload, found);
   }
   return found;
+}
+
+function renderTemplate(workload: Workload, config: OperatorConfig): Template {
+  try {
+    const rendered = JSON.stringify(renderPodSpec(workload, config, { proxyUid: TEMPLATE_PROXY_UID }));
+    return { hash: createHash("sha256").update(rendered).digest("hex").slice(0, 16) };
+  } catch (error) {
+    return { problem: error instanceof Error ? error.message : String(error) };
+  }
 }
 
 function renderPodSpec(

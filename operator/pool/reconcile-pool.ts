@@ -32,6 +32,7 @@ export async function reconcilePool(key: string, context: OperatorContext): Prom
 
   const { name } = pool.metadata;
   const template = templateHash(workload, config);
+  if (template === undefined) return undefined;
   const counted = (state: string) => informers.pods.store.by("pool", `${name}/${state}`);
   const size = pool.spec.size;
   const maxFill = pool.spec.maxFillConcurrency ?? DEFAULT_FILL_CONCURRENCY;
@@ -61,7 +62,7 @@ export async function reconcilePool(key: string, context: OperatorContext): Prom
   return retryAfterMs > 0 ? { requeueAfterMs: retryAfterMs } : undefined;
 }
 
-function isOld(pod: Pod, template: string): boolean {
+function isOld(pod: Pod, template: string | undefined): boolean {
   return pod.metadata.annotations?.[annotation.templateHash] !== template;
 }
 
@@ -84,7 +85,7 @@ function surplusReady(ready: Iterable<Pod>, { template, count }: { template: str
 }
 
 /** Where a roll finds no room for a new pod beside the old ones, one old pod goes first: ready falls to `size - 1`, no further. */
-async function makeRoom(pool: Pool, template: string, context: OperatorContext): Promise<void> {
+async function makeRoom(pool: Pool, template: string | undefined, context: OperatorContext): Promise<void> {
   const ready = context.informers.pods.store.by("pool", `${pool.metadata.name}/ready`);
   const old = [...ready].find((pod) => isOld(pod, template));
   if (old !== undefined && ready.size >= pool.spec.size) await deleteUnclaimed(old, context);

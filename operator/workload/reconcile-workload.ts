@@ -8,6 +8,7 @@ import type { Workload } from "../../crds/workload.ts";
 import type { OperatorContext } from "../context.ts";
 import { needsProxy } from "../egress/egress-rules.ts";
 import { deleteEgress, settleEgress } from "../egress/settle-egress.ts";
+import { templateProblem } from "../pod/render-pod.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { renderPolicy } from "./render-policy.ts";
 import { workloadProblem } from "./workload-problem.ts";
@@ -24,7 +25,7 @@ export async function reconcileWorkload(key: string, context: OperatorContext): 
     if (!workload.metadata.finalizers?.includes(finalizer.inUse))
       return await patchFinalizers(workload, [finalizer.inUse], context);
     await healPolicy(workload, context);
-    const problem = workloadProblem(workload.spec, context.config);
+    const problem = workloadProblem(workload.spec, context.config) ?? renderingProblem(workload, context);
     const egress = problem === undefined ? await settleEgress(workload, context) : {};
     await writeStatus(workload, problem ?? egress.problem, context);
     return egress.requeueAfterMs === undefined ? undefined : { requeueAfterMs: egress.requeueAfterMs };
@@ -32,6 +33,12 @@ export async function reconcileWorkload(key: string, context: OperatorContext): 
     if (isConflict(error) || isNotFound(error)) return { requeueAfterMs: 1000 };
     throw error;
   }
+}
+
+/** What rendering a pod shows that no rule has said. */
+function renderingProblem(workload: Workload, { config }: OperatorContext) {
+  const message = templateProblem(workload, config);
+  return message === undefined ? undefined : { reason: "Invalid", message };
 }
 
 /** Applies the policy unless it stands as rendered; one that a person deleted or edited comes back. */

@@ -37,7 +37,8 @@ const egressRules: Record<"none" | "restricted" | "unrestricted", NetworkPolicyE
  * Written as the API server stores it, so that what is stored can be compared with it.
  */
 export function renderPolicy(workload: Workload, namespace: string): NetworkPolicy {
-  const egress = egressRules[withDefaults(workload.spec).network.access];
+  // An access that this version does not know is closed.
+  const egress = egressRules[withDefaults(workload.spec).network.access] ?? egressRules.none;
   return {
     apiVersion: "networking.k8s.io/v1",
     kind: "NetworkPolicy",

@@ -3,6 +3,7 @@ import { test } from "uvu";
 import * as assert from "uvu/assert";
 import { configMaps } from "../../../crds/client/built-in-resources.ts";
 import { createClusterClient } from "../../../crds/client/cluster-client.ts";
+import { createHandlerFailures } from "../../../crds/client/handler-failures.ts";
 import { type Change, type Informer, type InformerOptions, startInformer } from "../../../crds/client/informer.ts";
 import { createTransport, type Transport } from "../../../crds/client/transport.ts";
 import type { ConfigMap } from "../../../crds/kubernetes.ts";
@@ -167,6 +168,52 @@ test("startInformer goes on when onChange throws, for each object of a list that
     ["a/x", "a/y", "a/z"],
   );
   assert.is(informer.store.size, 3);
+});
+
+test("startInformer handles the other objects when an index, transform and onChange throw for one, and tells of each once a revision", async () => {
+  const errors: object[] = [];
+  let count = 0;
+  const fail = (object: ConfigMap, at: string): void => {
+    if (object.metadata.name === "bad") throw new Error(`cannot ${at}`);
+  };
+  const handled: string[] = [];
+  const log = { ...silentLog, error: (fields: object) => errors.push(fields) };
+  const items = ["bad", "x"].map((name) => object(name, 5, { labels: { color: "red" } }));
+  const { informer, watches } = await inform(
+    { onList: () => ({ resourceVersion: "10", items }) },
+    {
+      log,
+      indexes: {
+        color(object) {
+          fail(object, "index");
+          return object.metadata.labels?.color;
+        },
+      },
+      transform(object) {
+        fail(object, "transform");
+        return object;
+      },
+      onChange({ object }) {
+        fail(object, "change");
+        handled.push(object.metadata.name);
+      },
+      onFailure: createHandlerFailures({ log, count: () => (count += 1) }),
+    },
+  );
+  await until("the watch", () => watches.length === 1);
+  const told = () => errors.map((fields) => (fields as { handler: string; key: string }).handler);
+  assert.equal(told(), ["transform", "index color", "onChange"]);
+  assert.equal(handled, ["x"]);
+  assert.is(informer.store.size, 2);
+  assert.is(informer.store.by("color", "red").size, 1);
+  const before = count;
+  watches[0]?.send("MODIFIED", object("bad", 11));
+  watches[0]?.send("MODIFIED", object("x", 12));
+  await until("the changes", () => handled.length === 2);
+  assert.equal(told().slice(3).sort(), ["index color", "onChange", "transform"]);
+  assert.ok(count > before + 3, "each time is counted, also those that are not logged again");
+  watches[0]?.send("DELETED", object("bad", 13));
+  await until("the deletion", () => informer.store.size === 1);
 });
 
 test("Informer.lastContactAt tells when anything last arrived", async () => {

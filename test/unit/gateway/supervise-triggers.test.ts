@@ -54,7 +54,10 @@ function stage() {
   const secretChanges: (() => void)[] = [];
   const supervisor = superviseTriggers({
     find: (name) => triggers.get(name),
-    problemOf: ({ spec }) => (spec.config.path === "/bad" ? "the path is bad" : undefined),
+    problemOf({ spec }) {
+      if (spec.config.path === "/throws") throw new TypeError("cannot read the path");
+      return spec.config.path === "/bad" ? "the path is bad" : undefined;
+    },
     types: { webhook: type("overlap"), cron: type("overlap"), messenger: type("succession") },
     open({ trigger, signal, onSecretChange, report }) {
       const context = { trigger, signal, report, log: silentLog, clock } as unknown as AdapterContext;
@@ -84,6 +87,18 @@ function stage() {
     started.filter(({ context }) => !context.signal.aborted).map(({ name, path }) => `${name}${path}`);
   return { clock, supervisor, started, shown, failures, secretChanges, put, remove, served };
 }
+
+test("a trigger that cannot even be judged shows why, and stops no other", async () => {
+  const { supervisor, put, served, shown } = stage();
+  put("broken", "/throws");
+  put("b", "/2");
+  await supervisor.settled();
+  assert.equal(served(), ["b/2"]);
+  assert.equal(shown, ["broken: cannot read the path", "b: Active"]);
+  put("broken", "/1");
+  await supervisor.settled();
+  assert.equal(served(), ["b/2", "broken/1"]);
+});
 
 test("triggers are served, edited and stopped without touching the others", async () => {
   const { supervisor, put, remove, served, started, shown } = stage();
