@@ -5,6 +5,8 @@ import type { Credential } from "./credential.ts";
 
 export interface Agents {
   readonly calls: Agent;
+  /** Apart, so that a Lease is renewed while calls that nothing answers hold all of theirs; as many as there are Leases. */
+  readonly leases: Agent;
   /** Apart, so that watches, which hold theirs for minutes, never take a connection from a call. */
   readonly watches: Agent;
 }
@@ -44,13 +46,20 @@ export function createConnections(options: {
     return agent;
   }
 
+  function all(): Agent[] {
+    return current === undefined ? [] : [current.agents.calls, current.agents.leases, current.agents.watches];
+  }
+
   return {
     agents(credential) {
       if (current?.credential === credential) return current.agents;
       if (current === undefined || !sameCertificates(current.credential, credential)) {
-        retire(current?.agents.calls);
-        retire(current?.agents.watches);
-        const agents = { calls: create(credential, maxSockets), watches: create(credential, Number.POSITIVE_INFINITY) };
+        for (const agent of all()) retire(agent);
+        const agents = {
+          calls: create(credential, maxSockets),
+          leases: create(credential, Number.POSITIVE_INFINITY),
+          watches: create(credential, Number.POSITIVE_INFINITY),
+        };
         current = { credential, agents };
       } else {
         current = { credential, agents: current.agents };
@@ -58,12 +67,10 @@ export function createConnections(options: {
       return current.agents;
     },
     dropIdle() {
-      dropFreeSockets(current?.agents.calls);
-      dropFreeSockets(current?.agents.watches);
+      for (const agent of all()) dropFreeSockets(agent);
     },
     close() {
-      current?.agents.calls.destroy();
-      current?.agents.watches.destroy();
+      for (const agent of all()) agent.destroy();
     },
   };
 }
@@ -82,11 +89,11 @@ function sameCertificates(a: Credential, b: Credential): boolean {
   return a.ca === b.ca && a.certificate === b.certificate && a.key === b.key;
 }
 
-function retire(agent: Agent | undefined): void {
-  if (agent !== undefined) agent.maxFreeSockets = 0;
+function retire(agent: Agent): void {
+  agent.maxFreeSockets = 0;
   dropFreeSockets(agent);
 }
 
-function dropFreeSockets(agent: Agent | undefined): void {
-  for (const sockets of Object.values(agent?.freeSockets ?? {})) for (const socket of sockets ?? []) socket.destroy();
+function dropFreeSockets(agent: Agent): void {
+  for (const sockets of Object.values(agent.freeSockets)) for (const socket of sockets ?? []) socket.destroy();
 }

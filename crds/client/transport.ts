@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import type { Log } from "../log.ts";
 import { NetworkError } from "./api-error.ts";
+import { leases } from "./built-in-resources.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import type { ClusterConfig } from "./cluster-config.ts";
 import { type Agents, createConnections } from "./connections.ts";
@@ -26,7 +27,7 @@ export interface TransportRequest {
   readonly timeoutMs?: number | undefined;
   /** What metrics call it, with the API server's words: `get`, `list`, `watch`, `create`, `update`, `patch`, `apply`, `delete`. */
   readonly verb?: string | undefined;
-  /** The plural of the resource, for metrics. */
+  /** The plural of the resource, for metrics; calls for `leases` have connections of their own. */
   readonly resource?: string | undefined;
 }
 
@@ -56,7 +57,7 @@ export interface TransportOptions {
   readonly role?: string | undefined;
   /** @default "dev" */
   readonly version?: string | undefined;
-  /** Connections for calls at most; watches have their own. @default 64 */
+  /** Connections for calls at most; watches and calls for Leases have their own. @default 64 */
   readonly maxSockets?: number | undefined;
   /** @default 30000 */
   readonly timeoutMs?: number | undefined;
@@ -175,7 +176,8 @@ export function createTransport(options: TransportOptions): Transport {
 
   return {
     async request(request) {
-      const { head, content } = await send({ request, kind: "calls", read: readBody });
+      const kind = request.resource === leases.plural ? "leases" : "calls";
+      const { head, content } = await send({ request, kind, read: readBody });
       return { status: head.statusCode ?? 0, headers: head.headers, body: content };
     },
     async stream(request) {
