@@ -22,6 +22,8 @@ export type ApiServices = ClaimServices &
     readonly events: EventHub;
     /** Throws where a page of another site, which `/ws` is not for, made the request. */
     readonly checkPage: (request: Request) => void;
+    /** Whether `/ws` asks for the key too. @default false */
+    readonly requireKey?: boolean;
   };
 
 /** The REST API's route table, the most called first (spec.md, section 4). */

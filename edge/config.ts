@@ -9,6 +9,8 @@ export interface EdgeConfig {
   readonly namespace: string;
   /** Undefined: everyone is answered without a key. */
   readonly apiKey: string | undefined;
+  /** Whether `/ws` asks for the key too. */
+  readonly wsRequireKey: boolean;
   /** Neither a key nor `TENANCY_ALLOW_ANONYMOUS`: this machine alone is answered. */
   readonly localOnly: boolean;
   /** Origins whose pages may use the API; `*` for all. */
@@ -77,6 +79,10 @@ const environment = v.object({
     v.picklist(["true", "false"], (issue) => `must be true or false, got ${issue.received}`),
     "false",
   ),
+  TENANCY_WS_REQUIRE_KEY: v.optional(
+    v.picklist(["true", "false"], (issue) => `must be true or false, got ${issue.received}`),
+    "false",
+  ),
   TENANCY_CORS_ORIGIN: v.optional(origins),
   TENANCY_EDGE_ROLES: v.optional(
     v.pipe(
@@ -134,6 +140,9 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): E
         "set TENANCY_API_KEY to a secret, or TENANCY_ALLOW_ANONYMOUS=true to serve everyone without a key",
     );
   }
+  if (apiKey === undefined && values.TENANCY_WS_REQUIRE_KEY === "true") {
+    throw new Error("TENANCY_WS_REQUIRE_KEY: asks for a key that is not set; set TENANCY_API_KEY to a secret");
+  }
   const corsOrigins = new Set(values.TENANCY_CORS_ORIGIN ?? []);
   if (apiKey === undefined && corsOrigins.has("*")) {
     throw new Error(
@@ -145,6 +154,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): E
     listen,
     namespace: values.TENANCY_NAMESPACE,
     apiKey,
+    wsRequireKey: values.TENANCY_WS_REQUIRE_KEY === "true",
     localOnly: apiKey === undefined && values.TENANCY_ALLOW_ANONYMOUS === "false",
     corsOrigins,
     roles: new Set(values.TENANCY_EDGE_ROLES),

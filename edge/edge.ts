@@ -79,7 +79,8 @@ export async function startEdge(options: {
   const checkPage = createPageCheck({ localOnly: config.localOnly, origins: config.corsOrigins });
   const services = {
     events,
-    checkPage: apiKey === undefined ? checkPage : everyone,
+    checkPage,
+    requireKey: config.wsRequireKey,
     kubectl,
     activity,
     client,
@@ -146,9 +147,4 @@ export async function startEdge(options: {
       return answered && drained;
     },
   };
-}
-
-/** With a key, `/ws` is open to all the same (spec.md, section 5, rule 3). */
-function everyone(): void {
-  // Nothing is refused.
 }

@@ -2,10 +2,10 @@ import { type IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import { type WebSocket, WebSocketServer } from "ws";
 import {
+  EVENTS_PROTOCOL,
   type EventSocket,
   IDLE_SECONDS,
   MAX_INCOMING_BYTES,
-  MAX_WAITING_BYTES,
   type SocketListener,
 } from "./events/event-socket.ts";
 import { switchingProtocols } from "./events/switching-protocols.ts";
@@ -27,7 +27,12 @@ export interface NodeSockets {
 
 /** Makes the server side of `ws`: without compression, and with a ping that finds clients that are gone. */
 export function createNodeSockets(): NodeSockets {
-  const server = new WebSocketServer({ noServer: true, perMessageDeflate: false, maxPayload: MAX_INCOMING_BYTES });
+  const server = new WebSocketServer({
+    noServer: true,
+    perMessageDeflate: false,
+    maxPayload: MAX_INCOMING_BYTES,
+    handleProtocols: (offered) => offered.has(EVENTS_PROTOCOL) && EVENTS_PROTOCOL,
+  });
   const silent = new WeakSet<WebSocket>();
   const pings = setInterval(
     () => {
@@ -72,10 +77,11 @@ export function createNodeSockets(): NodeSockets {
 
 function eventSocket(socket: WebSocket): EventSocket {
   return {
-    send(text) {
-      if (socket.bufferedAmount > MAX_WAITING_BYTES) socket.terminate();
-      else socket.send(text);
+    send: (text) => socket.send(text),
+    get waitingBytes() {
+      return socket.bufferedAmount;
     },
+    cut: () => socket.terminate(),
     close: (code, reason) => socket.close(code, reason),
   };
 }

@@ -1,8 +1,10 @@
 import {
+  EVENTS_PROTOCOL,
   type EventSocket,
   IDLE_SECONDS,
   MAX_INCOMING_BYTES,
   MAX_WAITING_BYTES,
+  offeredProtocols,
   type SocketListener,
 } from "./events/event-socket.ts";
 import { switchingProtocols } from "./events/switching-protocols.ts";
@@ -16,6 +18,8 @@ interface BunSocket {
   readonly data: SocketListener;
   send(text: string): number;
   subscribe(topic: string): void;
+  getBufferedAmount(): number;
+  terminate(): void;
   close(code: number, reason: string): void;
 }
 
@@ -25,7 +29,7 @@ interface BunServer {
   /** Seconds without a byte until the request's connection is cut; 0: never. */
   timeout(request: Request, seconds: number): void;
   /** False where the handshake is not right. */
-  upgrade(request: Request, options: { data: SocketListener }): boolean;
+  upgrade(request: Request, options: { data: SocketListener; headers: Record<string, string> }): boolean;
   publish(topic: string, text: string): number;
 }
 
@@ -71,7 +75,10 @@ export const serveBun: Serve = async ({ handler, listen, log }) => {
       const response = await handler(request, {
         mayBeSilent: () => bun.timeout(request, 0),
         upgrade(listener) {
-          if (!bun.upgrade(request, { data: listener }))
+          // Bun would choose the first that is offered, which may hold the key.
+          const isOffered = offeredProtocols(request).includes(EVENTS_PROTOCOL);
+          const headers: Record<string, string> = isOffered ? { "sec-websocket-protocol": EVENTS_PROTOCOL } : {};
+          if (!bun.upgrade(request, { data: listener, headers }))
             throw new HttpError(400, "the WebSocket handshake is not valid");
           isSocket = true;
           return switchingProtocols();
@@ -97,6 +104,10 @@ export const serveBun: Serve = async ({ handler, listen, log }) => {
   function eventSocket(socket: BunSocket): EventSocket {
     return {
       send: (text) => void socket.send(text),
+      get waitingBytes() {
+        return socket.getBufferedAmount();
+      },
+      cut: () => socket.terminate(),
       fanOut: {
         subscribe: (topic) => socket.subscribe(topic),
         publish: (topic, text) => void server.publish(topic, text),

@@ -1,8 +1,9 @@
 import {
+  EVENTS_PROTOCOL,
   type EventSocket,
   IDLE_SECONDS,
   MAX_INCOMING_BYTES,
-  MAX_WAITING_BYTES,
+  offeredProtocols,
   type SocketListener,
 } from "./events/event-socket.ts";
 import { switchingProtocols } from "./events/switching-protocols.ts";
@@ -25,7 +26,10 @@ interface DenoSocket extends EventTarget {
 }
 
 declare const Deno: {
-  upgradeWebSocket(request: Request, options: { idleTimeout: number }): { socket: DenoSocket; response: Response };
+  upgradeWebSocket(
+    request: Request,
+    options: { idleTimeout: number; protocol?: string },
+  ): { socket: DenoSocket; response: Response };
   serve(
     options: {
       hostname: string;
@@ -86,8 +90,7 @@ const OPEN = 1;
 /** Answers a WebSocket's handshake. @throws HttpError 400 where Deno finds it not right */
 function accept(request: Request, listener: SocketListener): Response {
   const { socket, response } = upgraded(request);
-  // A peer that reads nothing reads no close either, so it is not waited for: Deno cuts it when it answers no ping.
-  const event = eventSocket(socket, { onDrop: () => listener.onClose() });
+  const event = eventSocket(socket);
   let isOpen = false;
   socket.addEventListener("open", () => {
     isOpen = true;
@@ -106,25 +109,73 @@ function accept(request: Request, listener: SocketListener): Response {
 
 function upgraded(request: Request): { socket: DenoSocket; response: Response } {
   try {
-    return Deno.upgradeWebSocket(request, { idleTimeout: IDLE_SECONDS });
+    if (!offeredProtocols(request).includes(EVENTS_PROTOCOL)) {
+      return Deno.upgradeWebSocket(request, { idleTimeout: IDLE_SECONDS });
+    }
+    // Deno does not find it in a list without spaces.
+    const headers = new Headers(request.headers);
+    headers.set("sec-websocket-protocol", EVENTS_PROTOCOL);
+    Object.defineProperty(request, "headers", { value: headers });
+    return Deno.upgradeWebSocket(request, { idleTimeout: IDLE_SECONDS, protocol: EVENTS_PROTOCOL });
   } catch (cause) {
     throw new HttpError(400, "the WebSocket handshake is not valid", { cause });
   }
 }
 
-function eventSocket(socket: DenoSocket, { onDrop }: { onDrop: () => void }): EventSocket {
+/** What Deno is given of a client's messages before the client takes them. */
+const WINDOW_BYTES = 16 * 1024;
+/** Deno does not tell when a client has taken something, so it is asked again: soon where it did last time. */
+const ASK_AGAIN_MS = { first: 10, last: 1000 };
+
+/**
+ * Keeps what a client has not read here, and gives Deno little of it at a time: Deno cannot cut a connection, and holds what it was
+ * given until the client goes by itself.
+ */
+function eventSocket(socket: DenoSocket): EventSocket {
+  let waiting: string[] = [];
+  let characters = 0;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let delayMs = ASK_AGAIN_MS.first;
+  /** Deno tells nothing any more of a socket that it was told to close. */
+  let heldAtEnd = 0;
+
+  function pass(): void {
+    timer = undefined;
+    const before = waiting.length;
+    while (waiting.length > 0 && socket.readyState === OPEN && socket.bufferedAmount < WINDOW_BYTES) {
+      const text = waiting.shift() ?? "";
+      characters -= text.length;
+      socket.send(text);
+    }
+    if (socket.readyState !== OPEN) forget();
+    if (waiting.length === 0) return;
+    delayMs = waiting.length < before ? ASK_AGAIN_MS.first : Math.min(delayMs * 2, ASK_AGAIN_MS.last);
+    timer = setTimeout(pass, delayMs);
+  }
+
+  function forget(): void {
+    clearTimeout(timer);
+    waiting = [];
+    characters = 0;
+  }
+
+  function end(code: number, reason: string): void {
+    forget();
+    if (socket.readyState !== OPEN) return;
+    heldAtEnd = socket.bufferedAmount;
+    socket.close(code, reason);
+  }
+
   return {
     send(text) {
-      if (socket.readyState !== OPEN) return;
-      if (socket.bufferedAmount <= MAX_WAITING_BYTES) {
-        socket.send(text);
-        return;
-      }
-      socket.close(1013, "too slow");
-      onDrop();
+      waiting.push(text);
+      characters += text.length;
+      if (timer === undefined) pass();
     },
-    close(code, reason) {
-      if (socket.readyState === OPEN) socket.close(code, reason);
+    get waitingBytes() {
+      return characters + (socket.readyState === OPEN ? socket.bufferedAmount : heldAtEnd);
     },
+    cut: () => end(1013, "too slow"),
+    close: end,
   };
 }

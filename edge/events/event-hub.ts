@@ -1,7 +1,7 @@
 import type { Clock } from "../../crds/client/clock.ts";
 import { type EventFilter, matches } from "./event-filter.ts";
 import { createEventRing, type StoredEvent } from "./event-ring.ts";
-import type { EventSocket, SocketListener } from "./event-socket.ts";
+import { type EventSocket, MAX_WAITING_BYTES, type SocketListener } from "./event-socket.ts";
 import type { EventType } from "./event-type.ts";
 
 /** Carries what happens in the cluster to whoever listens on `/ws` (spec.md, section 6; design.md, section 5). */
@@ -14,15 +14,27 @@ export interface EventHub {
   close(): void;
   /** How many clients listen. */
   readonly size: number;
+  /** Whether there is no room for another client: connections that were cut and are not gone yet count too. */
+  readonly isFull: boolean;
+}
+
+/** A connection. */
+interface Client {
+  readonly socket: EventSocket;
+  /** Undefined while it does not listen: at first, and once it was cut. */
+  group: Group | undefined;
+  isCut: boolean;
 }
 
 /** Clients of one filter. */
 interface Group {
   readonly filter: EventFilter;
   readonly topic: string;
-  readonly sockets: Set<EventSocket>;
+  readonly clients: Set<Client>;
 }
 
+/** Each takes some 20 KB, whether it reads or not. */
+export const MAX_CLIENTS = 4096;
 const MAX_EVENTS = 4096;
 const MAX_CHARACTERS = 1024 * 1024;
 const GOING_AWAY = 1001;
@@ -32,11 +44,18 @@ const GOING_AWAY = 1001;
  * and a message is made into text once.
  *
  * @param options.instance a word for this process: ids of another one cannot be replayed here
+ * @param options.maxWaitingBytes what all clients together may leave unread @default 64 MiB
  */
-export function createEventHub({ instance, clock }: { instance: string; clock: Clock }): EventHub {
+export function createEventHub(options: { instance: string; clock: Clock; maxWaitingBytes?: number }): EventHub {
+  const { instance, clock, maxWaitingBytes = 64 * 1024 * 1024 } = options;
   const ring = createEventRing({ events: MAX_EVENTS, characters: MAX_CHARACTERS });
   /** By the tenant of their filter, and there by topic. */
   const groups = new Map<string | undefined, Map<string, Group>>();
+  /** Also those that were cut and are not gone yet. */
+  const clients = new Set<Client>();
+  /** What waited for clients when that was last summed up, and what was sent since; together never less than what waits. */
+  let waitingBytes = 0;
+  let sentBytes = 0;
   let count = 0;
   let size = 0;
   let closed = false;
@@ -44,19 +63,58 @@ export function createEventHub({ instance, clock }: { instance: string; clock: C
   const now = (): string => new Date(clock.now()).toISOString();
 
   function send(group: Group, text: string): void {
-    for (const { fanOut } of group.sockets) {
-      if (fanOut === undefined) break;
-      fanOut.publish(group.topic, text);
+    makeRoom(text.length * group.clients.size);
+    for (const { socket } of group.clients) {
+      if (socket.fanOut === undefined) break;
+      socket.fanOut.publish(group.topic, text);
       return;
     }
-    for (const socket of group.sockets) socket.send(text);
+    for (const client of group.clients) {
+      if (client.socket.waitingBytes > MAX_WAITING_BYTES) cut(client);
+      else client.socket.send(text);
+    }
+  }
+
+  /** Cuts the slowest clients where this many bytes more could be too many: down to half, so that all are seldom looked at. */
+  function makeRoom(bytes: number): void {
+    sentBytes += bytes;
+    if (waitingBytes + sentBytes <= maxWaitingBytes) return;
+    sentBytes = bytes;
+    const slowest = [...clients].map((client) => ({ client, waiting: client.socket.waitingBytes }));
+    slowest.sort((a, b) => b.waiting - a.waiting);
+    waitingBytes = slowest.reduce((sum, { waiting }) => sum + waiting, 0);
+    for (const { client, waiting } of slowest) {
+      if (waitingBytes <= maxWaitingBytes / 2 || waiting === 0) return;
+      if (client.isCut) continue;
+      cut(client);
+      waitingBytes -= waiting - client.socket.waitingBytes;
+    }
+  }
+
+  function cut(client: Client): void {
+    client.isCut = true;
+    leave(client);
+    client.socket.cut();
+  }
+
+  function leave(client: Client): void {
+    const { group } = client;
+    if (group === undefined) return;
+    client.group = undefined;
+    size -= 1;
+    group.clients.delete(client);
+    if (group.clients.size > 0) return;
+    const { tenant } = group.filter;
+    const ofTenant = groups.get(tenant);
+    if (ofTenant?.get(group.topic) === group) ofTenant.delete(group.topic);
+    if (ofTenant?.size === 0) groups.delete(tenant);
   }
 
   function groupOf(filter: EventFilter): Group {
     const topic = JSON.stringify([filter.tenant, filter.workload, filter.types]);
     const ofTenant = groups.get(filter.tenant) ?? new Map<string, Group>();
     groups.set(filter.tenant, ofTenant);
-    const group = ofTenant.get(topic) ?? { filter, topic, sockets: new Set() };
+    const group = ofTenant.get(topic) ?? { filter, topic, clients: new Set() };
     ofTenant.set(topic, group);
     return group;
   }
@@ -65,7 +123,11 @@ export function createEventHub({ instance, clock }: { instance: string; clock: C
     const [word, number] = [since.slice(0, since.lastIndexOf("-")), since.slice(since.lastIndexOf("-") + 1)];
     const missed = word === instance && /^\d{1,15}$/.test(number) ? ring.after(Number(number)) : undefined;
     if (missed === undefined) socket.send(JSON.stringify({ id: idOf(count), type: "resync", time: now() }));
-    for (const event of missed ?? []) if (matches(filter, event)) socket.send(event.text);
+    for (const event of missed ?? []) {
+      if (!matches(filter, event)) continue;
+      makeRoom(event.text.length);
+      socket.send(event.text);
+    }
   }
 
   return {
@@ -79,44 +141,40 @@ export function createEventHub({ instance, clock }: { instance: string; clock: C
       }
     },
     client({ filter, since }) {
-      let joined: { socket: EventSocket; group: Group } | undefined;
+      let client: Client | undefined;
       return {
         onOpen(socket) {
           if (closed) {
             socket.close(GOING_AWAY, "the server stops");
             return;
           }
-          // Before it joins, so that nothing newer overtakes what it missed.
+          client = { socket, group: undefined, isCut: false };
+          clients.add(client);
+          // Before it listens, so that nothing newer overtakes what it missed.
           if (since !== undefined) replay(socket, filter, since);
-          const group = groupOf(filter);
-          group.sockets.add(socket);
-          socket.fanOut?.subscribe(group.topic);
-          joined = { socket, group };
+          if (client.isCut) return;
+          client.group = groupOf(filter);
+          client.group.clients.add(client);
+          socket.fanOut?.subscribe(client.group.topic);
           size += 1;
         },
         onClose() {
-          if (joined === undefined) return;
-          const { socket, group } = joined;
-          joined = undefined;
-          size -= 1;
-          group.sockets.delete(socket);
-          if (group.sockets.size > 0) return;
-          const ofTenant = groups.get(filter.tenant);
-          if (ofTenant?.get(group.topic) === group) ofTenant.delete(group.topic);
-          if (ofTenant?.size === 0) groups.delete(filter.tenant);
+          if (client === undefined) return;
+          leave(client);
+          clients.delete(client);
+          client = undefined;
         },
       };
     },
     close() {
       closed = true;
-      for (const ofTenant of [...groups.values()]) {
-        for (const { sockets } of [...ofTenant.values()]) {
-          for (const socket of [...sockets]) socket.close(GOING_AWAY, "the server stops");
-        }
-      }
+      for (const { socket, isCut } of [...clients]) if (!isCut) socket.close(GOING_AWAY, "the server stops");
     },
     get size() {
       return size;
+    },
+    get isFull() {
+      return clients.size >= MAX_CLIENTS;
     },
   };
 }

@@ -1,19 +1,23 @@
 /** An open WebSocket, to which the server only writes. */
 export interface EventSocket {
-  /** Sends a message; a client that leaves {@link MAX_WAITING_BYTES} unread is dropped instead. */
+  /** Sends a message, which waits here until the client takes it. */
   send(text: string): void;
+  /** What the client has not taken yet. */
+  readonly waitingBytes: number;
   /**
-   * Where the runtime fans messages out by itself: sends one to every socket that `subscribe` put into the topic, and drops slow clients
-   * as `send` does.
+   * Where the runtime fans messages out by itself: sends one to every socket that `subscribe` put into the topic, and cuts those that
+   * leave {@link MAX_WAITING_BYTES} unread.
    */
   readonly fanOut?: { subscribe(topic: string): void; publish(topic: string, text: string): void };
+  /** Ends it without waiting for a client that does not read, and lets go of what waits for it. */
+  cut(): void;
   close(code: number, reason: string): void;
 }
 
 /** What becomes of a WebSocket; an adapter calls it. */
 export interface SocketListener {
   onOpen(socket: EventSocket): void;
-  /** Called however it ended; a second call does nothing. */
+  /** Called however it ended, once the connection is gone; a second call does nothing. */
   onClose(): void;
 }
 
@@ -25,3 +29,14 @@ export const MAX_INCOMING_BYTES = 4096;
 
 /** How long a silent client is believed to be there, in seconds; it is asked before. */
 export const IDLE_SECONDS = 120;
+
+/**
+ * The subprotocol that a client offers beside the one that carries its key, since a browser wants one of those that it offers to be
+ * chosen, and the key is not to be sent back.
+ */
+export const EVENTS_PROTOCOL = "tenancy.events";
+
+/** The subprotocols that a request offers. */
+export function offeredProtocols({ headers }: Pick<Request, "headers">): string[] {
+  return (headers.get("sec-websocket-protocol") ?? "").split(",").map((word) => word.trim());
+}

@@ -1,21 +1,28 @@
+import { KEY_PROTOCOL } from "../api-key.ts";
 import { HttpError } from "../http-error.ts";
 import type { Route } from "../route.ts";
 import { readEventFilter } from "./event-filter.ts";
-import type { EventHub } from "./event-hub.ts";
+import { type EventHub, MAX_CLIENTS } from "./event-hub.ts";
+import { EVENTS_PROTOCOL, offeredProtocols } from "./event-socket.ts";
 
-const MAX_CLIENTS = 10_000;
 const KEY = /^[+/0-9A-Za-z]{22}==$/;
 
 /**
- * `GET /ws`: the stream of events (spec.md, sections 4.6 and 6). It asks for no key (spec.md, section 5).
+ * `GET /ws`: the stream of events (spec.md, sections 4.6 and 6).
  *
  * @param options.checkPage throws where the request is one that a page of another site made
+ * @param options.requireKey whether it asks for the key as other routes do (TENANCY_WS_REQUIRE_KEY) @default false
  */
-export function eventsRoute({ events, checkPage }: { events: EventHub; checkPage: (request: Request) => void }): Route {
+export function eventsRoute(options: {
+  events: EventHub;
+  checkPage: (request: Request) => void;
+  requireKey?: boolean;
+}): Route {
+  const { events, checkPage, requireKey = false } = options;
   return {
     method: "GET",
     path: "/ws",
-    public: true,
+    public: !requireKey,
     handle(request, { upgrade }) {
       checkPage(request);
       const { headers, query } = request;
@@ -30,13 +37,20 @@ export function eventsRoute({ events, checkPage }: { events: EventHub; checkPage
       if (!KEY.test(headers.get("sec-websocket-key") ?? "")) {
         throw new HttpError(400, "sec-websocket-key: must be 16 bytes in base64");
       }
+      const offered = offeredProtocols(request);
+      if (offered.some((word) => word.startsWith(KEY_PROTOCOL)) && !offered.includes(EVENTS_PROTOCOL)) {
+        throw new HttpError(
+          400,
+          `sec-websocket-protocol: offer ${EVENTS_PROTOCOL} too, which is the one that is chosen`,
+        );
+      }
       const filter = readEventFilter(request);
       const { since } = query;
       if (since !== undefined && (typeof since !== "string" || since === "")) {
         throw new HttpError(400, "query.since: must be the id of one message");
       }
-      if (events.size >= MAX_CLIENTS) {
-        throw new HttpError(503, `${MAX_CLIENTS} clients listen already; try again later`, {
+      if (events.isFull) {
+        throw new HttpError(503, `${MAX_CLIENTS} clients are connected already; try again later`, {
           headers: { "retry-after": "10" },
         });
       }

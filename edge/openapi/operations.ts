@@ -180,7 +180,7 @@ export const operations: Readonly<Record<string, Operation>> = {
   "GET /ws": {
     summary: "Changes of instances and claims, as they happen",
     description:
-      "A WebSocket of JSON messages `{id, type, time, object}`; `object` is an Instance or a Claim. A client that connects again with `since` gets what it missed, or one message of type `resync` where that is not kept: read the lists anew then.",
+      "A WebSocket of JSON messages `{id, type, time, object}`; `object` is an Instance with the service's own labels, or a Claim without its `message`. It may be set to ask for the key, which then comes as the header or as the subprotocol `tenancy.bearer.<base64url of the key>` beside `tenancy.events`. A client that connects again with `since` gets what it missed, or one message of type `resync` where that is not kept: read the lists anew then.",
     query: {
       tenant: word("Only this tenant's."),
       workload: word("Only this workload's."),

@@ -24,12 +24,15 @@ export function containerStatus(container: Container, state: ContainerState, now
     restartCount: 0,
     lastState: {},
   };
+  // What the program printed last, which a kubelet tells under FallbackToLogsOnError.
+  const lastWords = container.env?.find(({ name }) => name === "LAST_WORDS")?.value;
   const terminated = (exitCode: number): Record<string, unknown> => ({
     exitCode,
     reason: exitCode === 0 ? "Completed" : "Error",
     startedAt: now,
     finishedAt: now,
     containerID: started.containerID,
+    ...(exitCode !== 0 && lastWords !== undefined && { message: lastWords }),
   });
   switch (state.kind) {
     case "running":

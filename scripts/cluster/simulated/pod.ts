@@ -4,6 +4,7 @@ export interface Container {
   image?: string;
   restartPolicy?: string;
   securityContext?: { runAsNonRoot?: boolean; runAsUser?: number };
+  env?: { name: string; value?: string }[];
 }
 
 /** The slice of a pod that a simulated kubelet reads. */

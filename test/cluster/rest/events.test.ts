@@ -1,4 +1,5 @@
 // @limit 600
+import { once } from "node:events";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import WebSocket from "ws";
@@ -105,6 +106,38 @@ for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
     assert.equal(edge.problems, []);
   });
 }
+
+test("what a tenant's container printed last is told behind the key alone, and no page of another site listens", async () => {
+  const secret = "token=planted-7f3a";
+  edge = await startRestEdge("bun", { KUBECONFIG: tenancy.cluster.kubeconfigPath });
+  await tenancy.createWorkload("crashing", {
+    image: { ref: "simulated/crash:1" },
+    entrypoint: { env: { LAST_WORDS: `cannot log in with ${secret}` } },
+  });
+  const all = await listen(edge, "");
+  const claim = await edge.call("POST /api/v1/tenants/{id}/claim", {
+    path: "/api/v1/tenants/careless/claim",
+    body: { workload: "crashing" },
+  });
+  assert.is(claim.status, 500);
+  assert.ok(claim.text.includes(secret), claim.text);
+  await eventually(() => all.types().includes("claim.error"));
+  await edge.call("POST /api/v1/tenants/{id}/release", {
+    path: "/api/v1/tenants/careless/release?wait=true",
+    body: { workload: "crashing" },
+  });
+  await eventually(() => all.types().at(-1) === "claim.deleted");
+  const failed = all.messages.find(({ type }) => type === "claim.error");
+  assert.is((failed?.object as { reason?: string } | undefined)?.reason, "CrashLooping");
+  assert.not.ok(JSON.stringify(all.messages).includes("planted"), JSON.stringify(all.messages));
+
+  const foreign = new WebSocket(`${edge.process.url.replace("http", "ws")}/ws`, { origin: "https://evil.example" });
+  const answered = new Promise((resolve) => foreign.on("error", (error) => resolve(error.message)));
+  assert.is(
+    await Promise.race([answered, once(foreign, "open").then(() => "opened")]),
+    "Unexpected server response: 403",
+  );
+});
 
 test.after.each(async () => void (await edge.stop()));
 test.after(() => tenancy?.stop());

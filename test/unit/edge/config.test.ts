@@ -18,6 +18,7 @@ test("defaults", () => {
     listen: { hostname: "127.0.0.1", port: 8080 },
     namespace: "tenancy",
     apiKey: undefined,
+    wsRequireKey: false,
     corsOrigins: new Set(),
     localOnly: true,
     roles: new Set(["api", "gateway"]),
@@ -33,6 +34,7 @@ test("every variable is read", () => {
       TENANCY_LISTEN: "[::]:80",
       TENANCY_NAMESPACE: "other",
       TENANCY_API_KEY: "k3y!",
+      TENANCY_WS_REQUIRE_KEY: "true",
       TENANCY_EDGE_ROLES: "gateway",
       TENANCY_TRIGGER_CLAIM_WAIT: "5",
       TENANCY_TRIGGER_EVENTS_IN_FLIGHT: "2",
@@ -46,6 +48,7 @@ test("every variable is read", () => {
       listen: { hostname: "::", port: 80 },
       namespace: "other",
       apiKey: "k3y!",
+      wsRequireKey: true,
       corsOrigins: new Set(),
       localOnly: false,
       roles: new Set(["gateway"]),
@@ -91,6 +94,14 @@ test("without a key, only a loopback address or a plain yes is served", () => {
     assert.is(loadConfig({ TENANCY_LISTEN: listen, TENANCY_ALLOW_ANONYMOUS: "true" }).apiKey, undefined);
     assert.is(loadConfig({ TENANCY_LISTEN: listen, TENANCY_API_KEY: "k" }).apiKey, "k");
   }
+});
+
+test("a key that /ws is to ask for has to be there", () => {
+  assert.match(
+    problemsOf({ TENANCY_WS_REQUIRE_KEY: "true" }),
+    "TENANCY_WS_REQUIRE_KEY: asks for a key that is not set",
+  );
+  assert.match(problemsOf({ TENANCY_WS_REQUIRE_KEY: "1" }), "TENANCY_WS_REQUIRE_KEY: must be true or false");
 });
 
 test("an empty variable is a mistake, the key above all", () => {

@@ -39,6 +39,8 @@ test("one message is made for all clients of an event, and only its own listener
   const published: [string, string][] = [];
   const socket = (name: string, native: boolean): EventSocket => ({
     send: (text) => sent.push([name, text]),
+    waitingBytes: 0,
+    cut: () => undefined,
     close: () => undefined,
     ...(native && {
       fanOut: { subscribe: () => undefined, publish: (topic, text) => published.push([topic, text]) },
@@ -77,13 +79,70 @@ test("one message is made for all clients of an event, and only its own listener
   assert.is(sent.length + published.length, 3);
 });
 
+test("a client that was cut counts as a connection until it is gone, and hears nothing", () => {
+  const hub = createEventHub({ instance: "i", clock: manualClock() });
+  let sent = 0;
+  const stuck = () => {
+    const listener = hub.client({ filter: everything, since: undefined });
+    listener.onOpen({
+      send: () => {
+        sent += 1;
+      },
+      waitingBytes: 3 * 1024 * 1024,
+      cut: () => undefined,
+      close: () => undefined,
+    });
+    return listener;
+  };
+  const first = stuck();
+  while (!hub.isFull) stuck();
+  assert.is(hub.size, 4096);
+  hub.publish({ type: "instance.added", tenant: "a", workload: "app", object: {} });
+  assert.equal([hub.size, sent, hub.isFull], [0, 0, true]);
+  first.onClose();
+  assert.is(hub.isFull, false);
+});
+
+test("what goes to strangers holds neither a message nor labels of others", () => {
+  const seen: unknown[] = [];
+  const hub = { publish: ({ object }: { object: object }) => seen.push(JSON.parse(JSON.stringify(object))) };
+  const claim: Claim = {
+    metadata: { name: "c" },
+    spec: { tenantId: "a", workloadRef: "app" },
+    status: { phase: "Error", reason: "CrashLooping", message: "last with exit code 1 (token=hunter2)" },
+  };
+  publishClaim({ type: "added", object: claim }, hub);
+  publishClaim(
+    { type: "modified", object: { ...claim, status: { phase: "Error", reason: "CrashLooping" } }, previous: claim },
+    hub,
+  );
+  const labels = { [label.workload]: "app", [label.managed]: "true", "example.com/owner": "hunter2" };
+  publishPod(
+    {
+      type: "added",
+      object: { metadata: { name: "p", labels, annotations: { note: "hunter2" } }, spec: { containers: [] } },
+    },
+    hub,
+  );
+  assert.equal(seen, [
+    { tenantId: "a", phase: "Error", workloadRef: "app", reason: "CrashLooping" },
+    {
+      ...{ name: "p", phase: "Pending", workloadRef: "app", createdAt: "" },
+      labels: { [label.workload]: "app", [label.managed]: "true" },
+    },
+  ]);
+});
+
 test("after the close, who comes late is closed too", () => {
   const hub = createEventHub({ instance: "i", clock: manualClock() });
   hub.close();
   const codes: number[] = [];
-  hub
-    .client({ filter: everything, since: undefined })
-    .onOpen({ send: () => undefined, close: (code) => codes.push(code) });
+  hub.client({ filter: everything, since: undefined }).onOpen({
+    send: () => undefined,
+    waitingBytes: 0,
+    cut: () => undefined,
+    close: (code) => codes.push(code),
+  });
   assert.equal(codes, [1001]);
   assert.is(hub.size, 0);
 });

@@ -3,8 +3,9 @@ import * as assert from "uvu/assert";
 import WebSocket from "ws";
 import { systemClock } from "../../../crds/client/clock.ts";
 import { createEventHub, type EventHub } from "../../../edge/events/event-hub.ts";
+import type { EventSocket } from "../../../edge/events/event-socket.ts";
 import { eventsRoute } from "../../../edge/events/events-route.ts";
-import { createHandler } from "../../../edge/handler.ts";
+import { createHandler, type Handler } from "../../../edge/handler.ts";
 import { createPageCheck } from "../../../edge/page-check.ts";
 import type { Serve, Server } from "../../../edge/serve.ts";
 import { healthRoute } from "../../../edge/system/health-route.ts";
@@ -31,13 +32,7 @@ export function socketSuite(name: string, serve: Serve, { lingers = false }: { l
 
   test.before.each(async () => {
     hub = createEventHub({ instance: "edge1", clock: systemClock });
-    const checkPage = createPageCheck({ localOnly: true, origins: new Set(["https://app.example.com"]) });
-    const handler = createHandler({
-      routes: [healthRoute, eventsRoute({ events: hub, checkPage })],
-      log: silentLog,
-      instance: "test",
-    });
-    server = await serve({ handler, listen: { hostname: "127.0.0.1", port: 0 }, log: silentLog });
+    server = await serve({ handler: handlerOf(hub), listen: { hostname: "127.0.0.1", port: 0 }, log: silentLog });
   });
   test.after.each(async () => {
     hub.close();
@@ -46,6 +41,16 @@ export function socketSuite(name: string, serve: Serve, { lingers = false }: { l
 
   // The figures are printed before the timer.
   test.after(() => void (lingers && setTimeout(() => process.exit(), 200)));
+
+  function handlerOf(events: EventHub, { apiKey }: { apiKey?: string } = {}): Handler {
+    const checkPage = createPageCheck({ localOnly: true, origins: new Set(["https://app.example.com"]) });
+    return createHandler({
+      routes: [healthRoute, eventsRoute({ events, checkPage, requireKey: apiKey !== undefined })],
+      apiKey,
+      log: silentLog,
+      instance: "test",
+    });
+  }
 
   async function open(query = "", headers: Record<string, string> = {}): Promise<Client> {
     const socket = new WebSocket(`${server.url.replace("http", "ws")}/ws${query}`, { headers });
@@ -124,6 +129,83 @@ export function socketSuite(name: string, serve: Serve, { lingers = false }: { l
     tell("claim.active", "a", "on");
     await eventually(() => good.messages.length === 1);
     wire.socket.destroy();
+  });
+
+  test("clients that do not read cannot take more than what all may leave unread; the slowest go, one that reads stays", async () => {
+    const bound = 1024 * 1024;
+    hub = createEventHub({ instance: "edge1", clock: systemClock, maxWaitingBytes: bound });
+    const opened: EventSocket[] = [];
+    const watched: EventHub = Object.create(hub, {
+      client: {
+        value: (wish: Parameters<EventHub["client"]>[0]) => {
+          const { onOpen, onClose } = hub.client(wish);
+          const see = (socket: EventSocket) => {
+            opened.push(socket);
+            onOpen(socket);
+          };
+          return { onOpen: see, onClose };
+        },
+      },
+    });
+    await server.stop({ graceMs: 0 });
+    server = await serve({ handler: handlerOf(watched), listen: { hostname: "127.0.0.1", port: 0 }, log: silentLog });
+    const wires = Array.from({ length: 6 }, () => openWire(server.url, handshake("/ws")));
+    for (const wire of wires) await wire.seen("101");
+    await eventually(() => hub.size === wires.length);
+    for (const { socket } of wires) socket.pause();
+    const good = await open();
+    const big = "x".repeat(20_000);
+    let most = 0;
+    let told = 0;
+    await eventually(() => {
+      tell("instance.added", "a", big);
+      told += 1;
+      most = Math.max(
+        most,
+        opened.reduce((sum, { waitingBytes }) => sum + waitingBytes, 0),
+      );
+      return hub.size === 1;
+    });
+    await eventually(() => good.messages.length === told);
+    assert.ok(most > bound / 2 && most <= bound, `at most ${most} bytes waited`);
+    await eventually(() => opened.reduce((sum, { waitingBytes }) => sum + waitingBytes, 0) < bound / 2);
+    for (const { socket } of wires) socket.destroy();
+  });
+
+  test("where the key is asked for, it comes as a header or as a subprotocol that is not sent back", async () => {
+    await server.stop({ graceMs: 0 });
+    const key = "s3cret-Key/+=";
+    server = await serve({
+      handler: handlerOf(hub, { apiKey: key }),
+      listen: { hostname: "127.0.0.1", port: 0 },
+      log: silentLog,
+    });
+    const word = (text: string) => `tenancy.bearer.${Buffer.from(text).toString("base64url")}`;
+    await open("", { authorization: `Bearer ${key}` });
+    const address = `${server.url.replace("http", "ws")}/ws`;
+    for (const protocols of [
+      ["tenancy.events", word(key)],
+      [word(key), "tenancy.events"],
+    ]) {
+      const socket = new WebSocket(address, protocols);
+      await new Promise((resolve, reject) => socket.on("open", resolve).on("error", reject));
+      assert.is(socket.protocol, "tenancy.events");
+    }
+    const samples: [path: string, more: string, status: number, message: string][] = [
+      ["/ws", "", 401, "missing API key"],
+      [`/ws?key=${key}&authorization=Bearer%20${key}`, "", 401, "missing API key"],
+      ["/ws", `sec-websocket-protocol: tenancy.events, ${word("wrong")}\r\n`, 401, "wrong API key"],
+      ["/ws", `sec-websocket-protocol: tenancy.events, tenancy.bearer.\r\n`, 401, "wrong API key"],
+      ["/ws", `authorization: Bearer x\r\nsec-websocket-protocol: ${word(key)}\r\n`, 401, "wrong API key"],
+      ["/ws", `sec-websocket-protocol: ${word(key)}\r\n`, 400, "offer tenancy.events too"],
+    ];
+    for (const [path, more, status, message] of samples) {
+      const wire = openWire(server.url, handshake(path, `sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n${more}`));
+      await wire.seen(message);
+      assert.match(wire.received(), new RegExp(`^HTTP/1.1 ${status} `), more);
+      assert.not.ok(wire.received().includes(word(key)));
+      wire.socket.destroy();
+    }
   });
 
   test("a thousand clients hear of an event, and are forgotten when they go", async () => {
