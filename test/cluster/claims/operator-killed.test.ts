@@ -2,6 +2,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Claim } from "../../../crds/claim.ts";
+import { leases } from "../../../crds/client/built-in-resources.ts";
 import { claims, workloads } from "../../../crds/kinds.ts";
 import { startDyingOperator } from "../dying-operator.ts";
 import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
@@ -86,6 +87,8 @@ async function killedAfter(flow: (typeof flows)[number], writes: number): Promis
   const { name } = claim.metadata;
   if (flow.release) await tenancy.client.delete(claims, { namespace: NAMESPACE, name });
   assert.is(await dying.exited, "SIGKILL");
+  // That a successor waits for the lease of the dead is shown elsewhere (leader.test.ts).
+  await tenancy.client.delete(leases, { namespace: NAMESPACE, name: "tenancy-operator" });
 
   const successor = tenancy.startOperator();
   if (flow.ends === undefined) await tenancy.untilClaim(name, (found) => found === undefined);
