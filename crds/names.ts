@@ -41,5 +41,10 @@ export function poolInstanceName(pod: { workload: string; suffix: string }): str
 
 /** The name of a workload's network policy: `workload-<workload>`. */
 export function policyName(workload: string): string {
+  return objectName({ prefix: "workload", parts: [workload], unique: true });
+}
+
+/** The name that {@link policyName} gave before its hashes were longer; the same for most workloads. */
+export function formerPolicyName(workload: string): string {
   return objectName({ prefix: "workload", parts: [workload] });
 }

@@ -4,11 +4,14 @@ import { pattern } from "./patterns.ts";
 /** The longest name that we derive or accept: names also serve as label values and host names. */
 export const MAX_NAME_LENGTH = 63;
 
+// Of names that are only a first guess: whoever finds an object by one compares what the object says of itself.
 const HASH_LENGTH = 8;
+// Of names that are all there is to tell two objects apart.
+const UNIQUE_HASH_LENGTH = 24;
 const LABEL = new RegExp(pattern.label);
 const SUBDOMAIN = new RegExp(pattern.subdomain);
 const SUFFIX = /^[a-z0-9]{1,16}$/;
-const LOOKS_HASHED = new RegExp(`--[0-9a-f]{${HASH_LENGTH}}$`);
+const LOOKS_HASHED = new RegExp(`--([0-9a-f]{${HASH_LENGTH}}|[0-9a-f]{${UNIQUE_HASH_LENGTH}})$`);
 
 /** What a derived name is made of. */
 export interface ObjectNameParts {
@@ -22,19 +25,24 @@ export interface ObjectNameParts {
   form?: "label" | "subdomain";
   /** Use the hashed form even where the readable one is legal. @default false */
   hashed?: boolean;
+  /**
+   * Whether the name alone tells the object from others of its kind, which takes a longer hash, one part alone, and a prefix that does
+   * not, with its `-`, begin another prefix of that kind. @default false
+   */
+  unique?: boolean;
 }
 
 /**
  * Derives a legal DNS-1123 name of at most 63 characters (design.md, section 1).
  *
  * Readable, `<prefix>-<parts joined by ->-<suffix>`, where that is legal; else
- * `<prefix>-<slug>--<8 hex digits of SHA-256 over the parts>-<suffix>`. A readable name that would look hashed is hashed
+ * `<prefix>-<slug>--<8 hex digits of SHA-256 over the parts, or 24>-<suffix>`. A readable name that would look hashed is hashed
  * too, so no readable name ever equals a hashed one.
  *
  * @throws {TypeError} when the suffix is not legal.
  */
 export function objectName(options: ObjectNameParts): string {
-  const { prefix, parts, suffix, form = "label", hashed = false } = options;
+  const { prefix, parts, suffix, form = "label", hashed = false, unique = false } = options;
   if (suffix !== undefined && !SUFFIX.test(suffix)) {
     throw new TypeError(`Cannot derive a name: suffix ${JSON.stringify(suffix)} is not 1 to 16 of a-z, 0-9`);
   }
@@ -42,7 +50,7 @@ export function objectName(options: ObjectNameParts): string {
   const readable = [prefix, ...parts].join("-");
   return !hashed && isReadable({ readable, ending, parts, form })
     ? readable + ending
-    : hashedName({ prefix, parts, ending });
+    : hashedName({ prefix, parts, ending, digits: unique ? UNIQUE_HASH_LENGTH : HASH_LENGTH });
 }
 
 function isReadable(name: { readable: string; ending: string; parts: readonly string[]; form: "label" | "subdomain" }) {
@@ -55,9 +63,9 @@ function isReadable(name: { readable: string; ending: string; parts: readonly st
   );
 }
 
-function hashedName(name: { prefix: string; parts: readonly string[]; ending: string }): string {
+function hashedName(name: { prefix: string; parts: readonly string[]; ending: string; digits: number }): string {
   // JSON keeps the border between the parts, so ("a-b", "c") and ("a", "b-c") differ.
-  const hash = createHash("sha256").update(JSON.stringify(name.parts)).digest("hex").slice(0, HASH_LENGTH);
+  const hash = createHash("sha256").update(JSON.stringify(name.parts)).digest("hex").slice(0, name.digits);
   const room = MAX_NAME_LENGTH - `${name.prefix}---${hash}${name.ending}`.length;
   const slug = name.parts
     .join("-")

@@ -1,6 +1,6 @@
 import { withDefaults } from "../../crds/defaults.ts";
 import type { WorkloadSpec } from "../../crds/workload.ts";
-import { AUTHORITY_PREFIX, LEAVES_PREFIX } from "./egress-names.ts";
+import { EGRESS_PREFIX } from "./egress-names.ts";
 import { egressRules, needsProxy } from "./egress-rules.ts";
 import { headerNameProblem } from "./header-name-problem.ts";
 import { HEALTH_PORT, REDIRECT_PORT, TRUST_FOLDER } from "./layout.ts";
@@ -30,8 +30,8 @@ export function egressProblems(spec: WorkloadSpec): string[] {
         const secret = valueFrom.secretKeyRef.name;
         return [
           ...(problem === undefined ? [] : [`${path}.name: ${problem}`]),
-          ...(secret.startsWith(AUTHORITY_PREFIX) || secret.startsWith(LEAVES_PREFIX)
-            ? [`${path}.valueFrom.secretKeyRef.name: Secrets that start with ${LEAVES_PREFIX} are the service's own`]
+          ...(secret.startsWith(EGRESS_PREFIX)
+            ? [`${path}.valueFrom.secretKeyRef.name: Secrets that start with ${EGRESS_PREFIX} are the service's own`]
             : []),
         ];
       }),

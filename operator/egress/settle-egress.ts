@@ -1,13 +1,15 @@
-import { ApiError, isNotFound } from "../../crds/client/api-error.ts";
+import { ApiError, isConflict, isNotFound } from "../../crds/client/api-error.ts";
 import { configMaps, pods, secrets } from "../../crds/client/built-in-resources.ts";
 import type { ClusterClient, ObjectRef } from "../../crds/client/cluster-client.ts";
-import type { KubernetesObject, Secret } from "../../crds/kubernetes.ts";
+import type { KubernetesObject, Pod, Secret } from "../../crds/kubernetes.ts";
+import { label } from "../../crds/labels.ts";
+import type { Resource } from "../../crds/resource.ts";
 import type { Workload } from "../../crds/workload.ts";
 import type { EgressInformers, OperatorContext } from "../context.ts";
 import { renderPod } from "../pod/render-pod.ts";
 import { egressCertificates } from "./egress-certificates.ts";
-import { egressNames } from "./egress-names.ts";
-import { egressObjects, presentCertificates } from "./egress-objects.ts";
+import { egressNames, formerEgressNames } from "./egress-names.ts";
+import { type EgressObjects, egressObjects, presentCertificates } from "./egress-objects.ts";
 import { type EgressRules, egressRules } from "./egress-rules.ts";
 
 /** When a workload's objects were last found right, and until when nothing needs to be looked at. */
@@ -69,13 +71,15 @@ export async function settleEgress(workload: Workload, context: OperatorContext)
 }
 
 /** Deletes what a workload's proxy lived by. */
-export async function deleteEgress({ metadata }: Workload, { client, config }: OperatorContext): Promise<void> {
+export async function deleteEgress({ metadata }: Workload, context: OperatorContext): Promise<void> {
+  const { client, config } = context;
   const names = egressNames(metadata.name);
   const { namespace } = config;
   for (const [resource, name] of [
     [configMaps, names.settings],
     [secrets, names.leaves],
     [secrets, names.authority],
+    ...formerObjects(metadata.name, context).map(({ resource, name }) => [resource, name] as const),
   ] as const) {
     try {
       await client.delete(resource, { namespace, name });
@@ -83,6 +87,48 @@ export async function deleteEgress({ metadata }: Workload, { client, config }: O
       if (!isNotFound(error)) throw error;
     }
   }
+}
+
+/** What an earlier version made for a workload under names that are not its own any longer. */
+function formerObjects(workload: string, { config, informers: { egress } }: OperatorContext) {
+  const [names, former] = [egressNames(workload), formerEgressNames(workload)];
+  const all = [
+    { resource: configMaps, informer: egress?.configMaps, part: "settings" },
+    { resource: secrets, informer: egress?.secrets, part: "leaves" },
+    { resource: secrets, informer: egress?.secrets, part: "authority" },
+  ] as const;
+  return all.flatMap(({ resource, informer, part }) => {
+    const name = former[part];
+    const { labels, uid = "" } = informer?.store.get(`${config.namespace}/${name}`)?.metadata ?? {};
+    return name !== names[part] && labels?.[label.workload] === workload ? [{ resource, part, name, uid }] : [];
+  });
+}
+
+/** Keeps what pods of an earlier version mount as it should be until they are gone, and deletes the rest. */
+async function settleFormer(workload: string, objects: EgressObjects, context: OperatorContext): Promise<void> {
+  const { client, config, informers } = context;
+  const { namespace } = config;
+  for (const { resource, part, name, uid } of formerObjects(workload, context)) {
+    const current = objects[part];
+    const isMounted = [...informers.pods.store.by("workload", workload)].some((pod) => mounts(pod, name));
+    try {
+      if (part === "authority" || current === undefined || !isMounted)
+        await client.delete(resource as Resource<KubernetesObject>, { namespace, name }, { uid });
+      else
+        await client.apply(
+          resource as Resource<KubernetesObject>,
+          { ...current, metadata: { ...current.metadata, name } },
+          { fieldManager: FIELD_MANAGER, force: true },
+        );
+    } catch (error) {
+      if (!isNotFound(error) && !isConflict(error)) throw error;
+    }
+  }
+}
+
+function mounts({ spec }: Pod, name: string): boolean {
+  const sources = (spec?.volumes ?? []).flatMap(({ projected }) => projected?.sources ?? []);
+  return sources.some(({ configMap, secret }) => configMap?.name === name || secret?.name === name);
 }
 
 /** Whether the objects are the very ones that were found right. */
@@ -100,8 +146,9 @@ function isStanding({ metadata }: Workload, versions: EgressVersions, { config, 
 async function applyObjects(
   { metadata }: Workload,
   rules: EgressRules,
-  { client, config, informers, log }: OperatorContext,
+  context: OperatorContext,
 ): Promise<{ renewAtMs: number; versions: EgressVersions }> {
+  const { client, config, informers, log } = context;
   const { namespace } = config;
   const names = egressNames(metadata.name);
   const domains = rules.credentials.map(({ domain }) => domain);
@@ -113,7 +160,10 @@ async function applyObjects(
       readSecret(client, { namespace, name: names.leaves }),
     ]);
     found = { authority, leaves };
-    const present = presentCertificates({ authority, leaves });
+    const present = presentCertificates({
+      authority: authority ?? (await readFormer("authority", metadata.name, context)),
+      leaves: leaves ?? (await readFormer("leaves", metadata.name, context)),
+    });
     certificates = await egressCertificates({ workload: metadata.name, domains, now: new Date(), present });
   }
   const { openedRanges, extraAuthorities } = config.egress;
@@ -136,6 +186,7 @@ async function applyObjects(
   for (const secret of Object.values(found)) {
     if (secret !== undefined) informers.egress?.secrets.put(metadataAlone(secret));
   }
+  await settleFormer(metadata.name, objects, context);
   return {
     renewAtMs: certificates?.renewAt.getTime() ?? Number.POSITIVE_INFINITY,
     versions: {
@@ -163,6 +214,17 @@ async function readSecret(client: ClusterClient, reference: ObjectRef): Promise<
     if (isNotFound(error)) return undefined;
     throw error;
   }
+}
+
+/** A Secret of an earlier version, so that programs which trust its authority go on trusting it. */
+async function readFormer(
+  part: "authority" | "leaves",
+  workload: string,
+  context: OperatorContext,
+): Promise<Secret | undefined> {
+  const former = formerObjects(workload, context).find((object) => object.part === part);
+  if (former === undefined) return undefined;
+  return readSecret(context.client, { namespace: context.config.namespace, name: former.name });
 }
 
 /** What admission says against such a pod, in a create that is not carried out; undefined when it takes it. */

@@ -2,8 +2,8 @@ import { isDeepStrictEqual } from "node:util";
 import { isConflict, isNotFound } from "../../crds/client/api-error.ts";
 import { networkPolicies } from "../../crds/client/built-in-resources.ts";
 import { workloads } from "../../crds/kinds.ts";
-import { finalizer } from "../../crds/labels.ts";
-import { policyName } from "../../crds/names.ts";
+import { finalizer, label } from "../../crds/labels.ts";
+import { formerPolicyName, policyName } from "../../crds/names.ts";
 import type { Workload } from "../../crds/workload.ts";
 import type { OperatorContext } from "../context.ts";
 import { needsProxy } from "../egress/egress-rules.ts";
@@ -42,14 +42,28 @@ function renderingProblem(workload: Workload, { config }: OperatorContext) {
 }
 
 /** Applies the policy unless it stands as rendered; one that a person deleted or edited comes back. */
-async function healPolicy(
-  workload: Workload,
-  { informers, config, applyNetworkPolicy }: OperatorContext,
-): Promise<void> {
+async function healPolicy(workload: Workload, context: OperatorContext): Promise<void> {
+  const { informers, config, applyNetworkPolicy } = context;
   const wanted = renderPolicy(workload, config.namespace);
   const present = informers.networkPolicies.store.get(`${config.namespace}/${wanted.metadata.name}`);
-  if (present !== undefined && isDeepStrictEqual(present.spec, wanted.spec)) return;
-  await applyNetworkPolicy(wanted);
+  if (present === undefined || !isDeepStrictEqual(present.spec, wanted.spec)) await applyNetworkPolicy(wanted);
+  await deleteFormerPolicy(workload, context);
+}
+
+/** Deletes the policy that an earlier version made under another name: policies add up, so what it opens would stay open. */
+async function deleteFormerPolicy(
+  { metadata }: Workload,
+  { client, config, informers }: OperatorContext,
+): Promise<void> {
+  const { namespace } = config;
+  const name = formerPolicyName(metadata.name);
+  const former = informers.networkPolicies.store.get(`${namespace}/${name}`)?.metadata;
+  if (name === policyName(metadata.name) || former?.labels?.[label.workload] !== metadata.name) return;
+  try {
+    await client.delete(networkPolicies, { namespace, name }, { uid: former.uid ?? "" });
+  } catch (error) {
+    if (!isNotFound(error) && !isConflict(error)) throw error;
+  }
 }
 
 async function writeStatus(
@@ -114,6 +128,7 @@ async function letGoWhenUnused(workload: Workload, context: OperatorContext): Pr
     context.events.record({ resource: workloads, object: workload, type: "Normal", reason: "InUse", message });
     return undefined;
   }
+  await deleteFormerPolicy(workload, context);
   try {
     await client.delete(networkPolicies, { namespace, name: policyName(name) });
   } catch (error) {
