@@ -106,7 +106,8 @@ interface Kubeconfig {
   users: [{ user: { "client-certificate-data": string; "client-key-data": string } }];
 }
 
-function readKubeconfig(path: string): { server: string; ca: Buffer; cert: Buffer; key: Buffer } {
+/** Reads a kubeconfig with inline certificates. */
+export function readKubeconfig(path: string): { server: string; ca: Buffer; cert: Buffer; key: Buffer } {
   const { clusters, users } = parse(readFileSync(path, "utf8")) as Kubeconfig;
   const decode = (text: string): Buffer => Buffer.from(text, "base64");
   return {

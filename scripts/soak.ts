@@ -1,0 +1,50 @@
+// npm run soak: random tenants and random faults against the real operator and edge, held against what must never happen (docs/soak.md).
+import { join } from "node:path";
+import { parseOptions, type SoakOptions, usage } from "./soak/options.ts";
+import { runSoak } from "./soak/run-soak.ts";
+
+const root = join(import.meta.dirname, "..");
+process.env.PATH = `${join(root, "node_modules", ".bin")}:${process.env.PATH}`;
+const stopping = new AbortController();
+for (const signal of ["SIGINT", "SIGTERM"] as const) {
+  process.on(signal, () => {
+    // What was started goes down with this process.
+    if (stopping.signal.aborted) process.exit(130);
+    stopping.abort(new Error(`stopped by ${signal}`));
+  });
+}
+
+const options = readOptions();
+if (options.help) {
+  console.log(usage);
+} else {
+  try {
+    const { violations, trouble, summary, tracePath } = await runSoak({
+      ...options,
+      log: console.log,
+      signal: stopping.signal,
+    });
+    for (const { invariant, message, events } of violations.slice(0, 5))
+      console.log(`\nviolation of "${invariant}": ${message}\n${events.map((event) => `  ${event}`).join("\n")}`);
+    console.log(`\n${summary}`);
+    if (tracePath !== undefined) console.log(`every event: ${tracePath}`);
+    if (violations.length > 0 || trouble.length > 0) {
+      console.log(`again: npm run soak -- --minutes ${options.minutes} --seed ${options.seed}`);
+      process.exitCode = 1;
+    }
+  } catch (error) {
+    console.error(error instanceof Error ? error.stack : error);
+    process.exitCode = stopping.signal.aborted ? 130 : 1;
+  }
+  // All is stopped; should anything of this process's own still be open, it may not keep it.
+  setTimeout(() => process.exit(), 2000).unref();
+}
+
+function readOptions(): SoakOptions {
+  try {
+    return parseOptions(process.argv.slice(2), root);
+  } catch (error) {
+    console.error(`${error instanceof Error ? error.message : error}\n${usage}`);
+    process.exit(2);
+  }
+}

@@ -1,0 +1,381 @@
+import type { Change } from "./history.ts";
+import { type Claim, type Pair, type Pod, PROXY_IMAGE, pairName, pairOf } from "./objects.ts";
+import { type Content, EMPTY } from "./pod-files.ts";
+import type { Trace } from "./trace.ts";
+
+/** What must hold at every moment; `docs/soak.md` says each in full. */
+export type Invariant =
+  | "one tenant a pod"
+  | "endpoint is the claim's own"
+  | "last saved files"
+  | "no claim stuck"
+  | "no orphan pod"
+  | "live pod kept"
+  | "newest fence"
+  | "one pod a claim"
+  | "programs run";
+
+export interface Violation {
+  readonly invariant: Invariant;
+  readonly message: string;
+  readonly events: readonly string[];
+}
+
+/** What the checker knows of one pod, by etcd's order. */
+export interface PodRecord {
+  pod: Pod;
+  tenant: string | undefined;
+  claimUid: string | undefined;
+  /** Names all claims that this pod was the instance of while they were Active. */
+  readonly handedOutTo: Set<string>;
+  /** Why it may go without its claim's leave: what was done to it from outside. */
+  readonly excuse: () => string | undefined;
+  deletingAt: Moment | undefined;
+  deletedAt: Moment | undefined;
+}
+
+export interface ClaimRecord {
+  claim: Claim;
+  readonly createdAt: Moment;
+  deletingAt: Moment | undefined;
+  deletedAt: Moment | undefined;
+}
+
+interface Moment {
+  readonly revision: number;
+  readonly ms: number;
+}
+
+/** What is known of a pair's archive. */
+interface Archive {
+  /** What the last completed release saved. */
+  saved: Content;
+  /** What releases that were disturbed may have saved since. */
+  readonly perhaps: Set<Content>;
+}
+
+export interface Checker {
+  onChange(change: Change): void;
+  /** Called before a tenant writes into its pod, with what is there. */
+  found(podUid: string, content: Content): void;
+  /** Called before something outside the product ends a pod, or may do so. */
+  excuse(podUid: string, why: string): void;
+  /** From that revision on, every pod that a new claim on the workload gets has the proxy; undefined: no longer. */
+  fence(workload: string, sinceRevision: number | undefined): void;
+  /** Checks what a claim call has answered, once everything that it was answered from is known. */
+  answered(pair: Pair, answer: { instanceId: string; host: string; resume: boolean; calledAtMs: number }): void;
+  archive(pair: Pair): Archive;
+  readonly pods: ReadonlyMap<string, PodRecord>;
+  readonly claims: ReadonlyMap<string, ClaimRecord>;
+  violate(invariant: Invariant, message: string, about: readonly string[]): void;
+  readonly violations: readonly Violation[];
+  /** How often something was held against an invariant. */
+  checks(): number;
+}
+
+/** How long after a pod's end a claim call may still show it: the longest that the soak delays a watch, and some. */
+const SHOWN_AFTER_END_MS = 40_000;
+const EVENTS_SHOWN = 25;
+
+/**
+ * Holds what it is told against the invariants. It decides by what etcd says and by the files themselves, and shares no code with
+ * operator and edge.
+ */
+export function createChecker(options: {
+  trace: Trace;
+  contentOf(podUid: string): Content | undefined;
+  onViolation(violation: Violation): void;
+}): Checker {
+  const { trace, contentOf, onViolation } = options;
+  const pods = new Map<string, PodRecord>();
+  const claims = new Map<string, ClaimRecord>();
+  const archives = new Map<string, Archive>();
+  const fences = new Map<string, number>();
+  /** By pod uid: what ended it from outside, perhaps before the watch shows the pod at all. */
+  const excuses = new Map<string, string>();
+  /** By pod uid: what was in it when its tenant got it, before that one wrote. */
+  const found = new Map<string, Content>();
+  const violations: Violation[] = [];
+  let checks = 0;
+
+  function check(
+    holds: boolean,
+    invariant: Invariant,
+    { message, about }: { message: () => string; about: readonly string[] },
+  ): void {
+    checks += 1;
+    if (!holds) violate(invariant, message(), about);
+  }
+
+  function violate(invariant: Invariant, message: string, about: readonly string[]): void {
+    const violation = { invariant, message, events: trace.last(about, EVENTS_SHOWN) };
+    trace.note("violation", about, { invariant, message });
+    violations.push(violation);
+    onViolation(violation);
+  }
+
+  function archiveOf(pair: string): Archive {
+    const archive = archives.get(pair) ?? { saved: EMPTY, perhaps: new Set() };
+    archives.set(pair, archive);
+    return archive;
+  }
+
+  function onPod({ type, object: pod, revision }: Change & { kind: "pod" }): void {
+    const { uid, name, labels = {}, annotations = {}, deletionTimestamp } = pod.metadata;
+    if (labels["tenancy.dev/managed"] !== "true") return;
+    const moment = { revision, ms: Date.now() };
+    const record: PodRecord = pods.get(uid) ?? {
+      ...{ pod, tenant: undefined, claimUid: undefined, handedOutTo: new Set<string>() },
+      ...{ deletingAt: undefined, deletedAt: undefined, excuse: () => excuses.get(uid) },
+    };
+    pods.set(uid, record);
+    record.pod = pod;
+    const tenant = labels["tenancy.dev/tenant"];
+    const claimUid = annotations["tenancy.dev/claim-uid"];
+    const about = [uid, name, ...(record.claimUid === undefined ? [] : [record.claimUid])];
+    trace.note(`pod ${type.toLowerCase()}`, [uid, name, ...(claimUid === undefined ? [] : [claimUid])], {
+      ...{ revision, tenant, claimUid, phase: pod.status?.phase, ip: pod.status?.podIP },
+      ...{ pool: labels["tenancy.dev/pool"], isDeleting: deletionTimestamp !== undefined },
+    });
+
+    if (record.tenant !== undefined) {
+      check(tenant === record.tenant && labels["tenancy.dev/pool"] === undefined, "one tenant a pod", {
+        message: () =>
+          `pod ${name} was tenant ${record.tenant}'s and has tenant ${tenant ?? "none"}, pool ${labels["tenancy.dev/pool"] ?? "none"} now`,
+        about,
+      });
+      check(claimUid === record.claimUid, "one tenant a pod", {
+        message: () => `pod ${name} was bound to claim ${record.claimUid} and is bound to ${claimUid ?? "none"} now`,
+        about,
+      });
+    }
+    record.tenant ??= tenant;
+    record.claimUid ??= claimUid;
+
+    const isEnding = type === "DELETED" || deletionTimestamp !== undefined;
+    if (isEnding && record.deletingAt === undefined) {
+      record.deletingAt = moment;
+      onPodEnding(record, about);
+    }
+    if (type === "DELETED") record.deletedAt = moment;
+  }
+
+  function onPodEnding(record: PodRecord, about: readonly string[]): void {
+    const { claimUid, pod, handedOutTo } = record;
+    const isExcused = record.excuse() !== undefined;
+    const claim = claimUid === undefined ? undefined : claims.get(claimUid);
+    if (claim === undefined || claimUid === undefined || !handedOutTo.has(claimUid)) return;
+    const { status } = claim.claim;
+    const isReleased = claim.deletingAt !== undefined;
+    check(
+      isExcused || isReleased || !(status?.phase === "Active" && status.instanceId === pod.metadata.name),
+      "live pod kept",
+      { message: () => `pod ${pod.metadata.name} was deleted under its Active claim, which nobody released`, about },
+    );
+    if (!isReleased) return;
+    const content = contentOf(pod.metadata.uid);
+    if (content === undefined) return;
+    const archive = archiveOf(pairOf(claim.claim));
+    // A session that neither asked for files nor wrote any need not replace what is there.
+    const isNothing = content === EMPTY && claim.claim.spec.resume !== true;
+    if (isExcused || isNothing) archive.perhaps.add(content);
+    else {
+      archive.saved = content;
+      archive.perhaps.clear();
+      trace.note("saved by release", [...about, pairOf(claim.claim)], { content });
+    }
+  }
+
+  function onClaim({ type, object: claim, revision }: Change & { kind: "claim" }): void {
+    const { uid, name, deletionTimestamp } = claim.metadata;
+    const moment = { revision, ms: Date.now() };
+    const before = claims.get(uid);
+    const record: ClaimRecord = before ?? { claim, createdAt: moment, deletingAt: undefined, deletedAt: undefined };
+    const previous = before?.claim.status;
+    claims.set(uid, record);
+    record.claim = claim;
+    const { phase, reason, instanceId, endpoint, source } = claim.status ?? {};
+    const pair = pairOf(claim);
+    const about = [uid, name, pair];
+    trace.note(`claim ${type.toLowerCase()}`, about, {
+      ...{ revision, phase, reason, instanceId, host: endpoint?.host, source, resume: claim.spec.resume },
+      isDeleting: deletionTimestamp !== undefined,
+    });
+    if (deletionTimestamp !== undefined || type === "DELETED") record.deletingAt ??= moment;
+
+    if (previous?.phase === "Active" && phase === "Pending" && record.deletingAt === undefined) {
+      const lost = podNamed(previous.instanceId, uid);
+      check(lost === undefined || !isLive(lost), "live pod kept", {
+        message: () => `claim ${name} took its pod ${previous.instanceId} for lost (${reason}), which is alive`,
+        about: [...about, previous.instanceId ?? ""],
+      });
+    }
+    if (type === "DELETED") {
+      record.deletedAt = moment;
+      for (const pod of pods.values()) {
+        if (pod.claimUid !== uid || !pod.handedOutTo.has(uid)) continue;
+        check(!isLive(pod), "live pod kept", {
+          message: () => `claim ${name} ended while its pod ${pod.pod.metadata.name} lives, whose files nobody saved`,
+          about: [...about, pod.pod.metadata.name],
+        });
+      }
+      return;
+    }
+    if (phase !== "Active" || instanceId === undefined) return;
+    const isNews = previous?.phase !== "Active" || previous.instanceId !== instanceId;
+    const isMoved = previous?.endpoint?.host !== endpoint?.host;
+    if ((isNews || isMoved) && endpoint !== undefined) onEndpoint(record, about);
+    if (isNews) onHandedOut(record, about);
+  }
+
+  /** A status shows an address: it is the pod's, and the pod the claim's. */
+  function onEndpoint({ claim }: ClaimRecord, about: readonly string[]): void {
+    const { instanceId, endpoint } = claim.status ?? {};
+    const pod = podNamed(instanceId, claim.metadata.uid);
+    const known = [...about, instanceId ?? ""];
+    check(pod !== undefined && pod.tenant === claim.spec.tenantId, "endpoint is the claim's own", {
+      message: () => `claim ${claim.metadata.name} names pod ${instanceId}, which is not bound to it (${pod?.tenant})`,
+      about: known,
+    });
+    const address = pod?.pod.status?.podIP;
+    check(pod === undefined || address === endpoint?.host, "endpoint is the claim's own", {
+      message: () => `claim ${claim.metadata.name} shows ${endpoint?.host}, and its pod has ${address}`,
+      about: known,
+    });
+  }
+
+  function onHandedOut({ claim, createdAt }: ClaimRecord, about: readonly string[]): void {
+    const { uid, name } = claim.metadata;
+    const pod = podNamed(claim.status?.instanceId, uid);
+    if (pod === undefined) return;
+    const podName = pod.pod.metadata.name;
+    const known = [...about, podName];
+    for (const other of pods.values()) {
+      if (other === pod || !other.handedOutTo.has(uid)) continue;
+      check(!isLive(other), "one pod a claim", {
+        message: () => `claim ${name} got ${podName} while ${other.pod.metadata.name}, which it had got before, lives`,
+        about: [...known, other.pod.metadata.name],
+      });
+    }
+    const isFirst = !pod.handedOutTo.has(uid);
+    pod.handedOutTo.add(uid);
+    const fencedSince = fences.get(claim.spec.workloadRef);
+    if (fencedSince !== undefined && createdAt.revision > fencedSince) {
+      check(
+        pod.pod.spec.containers.some(({ image }) => image === PROXY_IMAGE),
+        "newest fence",
+        {
+          message: () =>
+            `claim ${name} was made after ${claim.spec.workloadRef} got an allowlist; ${podName} has no proxy`,
+          about: known,
+        },
+      );
+    }
+    if (isFirst) checkFiles(claim, pod, known);
+  }
+
+  function checkFiles(claim: Claim, pod: PodRecord, about: readonly string[]): void {
+    const podUid = pod.pod.metadata.uid;
+    const content = found.get(podUid) ?? contentOf(podUid);
+    if (content === undefined) return;
+    found.set(podUid, content);
+    const pair = pairOf(claim);
+    trace.note("files at hand-out", [...about, pair], { content, resume: claim.spec.resume });
+    if (claim.spec.resume === true) checkResumed(pair, content, about);
+    else {
+      check(content === EMPTY, "one tenant a pod", {
+        message: () => `claim ${claim.metadata.name} asked for no files and got ${JSON.stringify(content)}`,
+        about,
+      });
+    }
+  }
+
+  function checkResumed(pair: string, content: Content, about: readonly string[]): void {
+    const archive = archiveOf(pair);
+    const { saved } = archive;
+    const isSaved = content === saved;
+    check(isSaved || archive.perhaps.has(content), "last saved files", {
+      message: () => `${pair} resumed and got ${show(content)}; its last completed release saved ${show(saved)}`,
+      about: [...about, pair],
+    });
+    if (isSaved) return;
+    archive.saved = content;
+    archive.perhaps.clear();
+  }
+
+  function podNamed(name: string | undefined, claimUid: string): PodRecord | undefined {
+    let found: PodRecord | undefined;
+    for (const record of pods.values())
+      if (record.pod.metadata.name === name && record.claimUid === claimUid) found = record;
+    return found;
+  }
+
+  function isLive({ deletingAt, excuse, pod }: PodRecord): boolean {
+    return deletingAt === undefined && excuse() === undefined && pod.status?.phase !== "Failed";
+  }
+
+  return {
+    pods,
+    claims,
+    violations,
+    violate,
+    checks: () => checks,
+    onChange(change) {
+      if (change.kind === "pod") onPod(change);
+      else onClaim(change);
+    },
+    found(podUid, content) {
+      if (!found.has(podUid)) found.set(podUid, content);
+    },
+    excuse(podUid, why) {
+      if (excuses.has(podUid)) return;
+      excuses.set(podUid, why);
+      const record = pods.get(podUid);
+      trace.note("excused", [podUid, record?.pod.metadata.name ?? "", record?.claimUid ?? ""], { why });
+    },
+    fence(workload, sinceRevision) {
+      if (sinceRevision === undefined) fences.delete(workload);
+      else fences.set(workload, sinceRevision);
+      trace.note("fence", [workload], { sinceRevision });
+    },
+    answered(pair, { instanceId, host, resume, calledAtMs }) {
+      const name = pairName(pair);
+      const about = [name, instanceId];
+      const own = [...pods.values()].filter(({ pod }) => pod.metadata.name === instanceId).at(-1);
+      check(own?.tenant === pair.tenantId, "endpoint is the claim's own", {
+        message: () => `${name} was answered pod ${instanceId}, which is ${own?.tenant ?? "nobody"}'s`,
+        about,
+      });
+      const endedMs = own?.deletingAt?.ms;
+      const isOld = endedMs !== undefined && calledAtMs - endedMs > SHOWN_AFTER_END_MS;
+      check(!isOld, "endpoint is the claim's own", {
+        message: () =>
+          `${name} was answered pod ${instanceId}, which had ended ${calledAtMs - (endedMs ?? 0)} ms before`,
+        about,
+      });
+      const holder = [...pods.values()].find((one) => isLive(one) && one.pod.status?.podIP === host);
+      const isMine = holder === undefined || holder.tenant === pair.tenantId;
+      // A pod that ended after the call began may have had the address when the answer was made.
+      const wasMine = own !== undefined && (endedMs === undefined || endedMs > calledAtMs - 1000);
+      check(isMine || wasMine, "endpoint is the claim's own", {
+        message: () => `${name} was answered ${host}, the address of ${holder?.pod.metadata.name} of ${holder?.tenant}`,
+        about: [...about, holder?.pod.metadata.name ?? ""],
+      });
+      const began = own === undefined ? undefined : found.get(own.pod.metadata.uid);
+      if (!resume || own === undefined || began === undefined) return;
+      const claim = own.claimUid === undefined ? undefined : claims.get(own.claimUid);
+      if (claim === undefined || claim.claim.spec.resume === true) return;
+      const { saved } = archiveOf(name);
+      check(saved === EMPTY || began === saved, "last saved files", {
+        message: () =>
+          `${name} asked for its files and was answered a pod that began with ${show(began)}; saved is ${show(saved)}`,
+        about,
+      });
+    },
+    archive: (pair) => archiveOf(pairName(pair)),
+  };
+}
+
+function show(content: Content): string {
+  return content === EMPTY ? "nothing" : JSON.stringify(content);
+}

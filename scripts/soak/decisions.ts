@@ -1,0 +1,31 @@
+import { seededRandom } from "../bench/stats/seeded-random.ts";
+
+/** A row of decisions that the same seed gives again. */
+export interface Decisions {
+  /** From 0 (inclusive) to 1. */
+  number(): number;
+  /** Whole, both ends included. */
+  between(least: number, most: number): number;
+  chance(probability: number): boolean;
+  pick<T>(from: readonly T[]): T;
+}
+
+/**
+ * Returns the decisions of one part of a run; parts with names of their own do not disturb each other's rows.
+ *
+ * @param part such as `faults`, or a tenant
+ */
+export function decisionsOf(seed: number, part: string): Decisions {
+  let mixed = seed;
+  for (const character of part) mixed = Math.imul(mixed ^ (character.codePointAt(0) ?? 0), 0x01000193) >>> 0;
+  const number = seededRandom(mixed);
+  return {
+    number,
+    between: (least, most) => least + Math.floor(number() * (most - least + 1)),
+    chance: (probability) => number() < probability,
+    pick<T>(from: readonly T[]): T {
+      if (from.length === 0) throw new Error("Cannot pick from nothing");
+      return from[Math.floor(number() * from.length)] as T;
+    },
+  };
+}

@@ -1,0 +1,168 @@
+import type { ApiClient } from "../cluster/kubernetes/api-client.ts";
+import { pause } from "../cluster/process/pause.ts";
+import { type Claim, MARKS_NAMESPACE, type Pod } from "./objects.ts";
+
+/** One change of a pod or a claim, as etcd ordered it. */
+export type Change =
+  | { readonly kind: "pod"; readonly type: ChangeType; readonly revision: number; readonly object: Pod }
+  | { readonly kind: "claim"; readonly type: ChangeType; readonly revision: number; readonly object: Claim };
+type ChangeType = "ADDED" | "MODIFIED" | "DELETED";
+
+/**
+ * All changes of pods and claims in the one order that etcd gave them, which no watch of one kind shows.
+ *
+ * Each kind has a watch. In a namespace of its own the history changes an object of each kind again and again: a watch that has shown
+ * a mark has shown every change before it, so changes are told once both watches have shown a later mark.
+ */
+export interface History {
+  /** Resolves when every change that the API server has accepted by now was told. */
+  upToNow(): Promise<void>;
+  /** The revision up to which changes were told. */
+  revision(): number;
+  stop(): Promise<void>;
+}
+
+const MARK_EVERY_MS = 250;
+const KINDS = {
+  pod: { all: "/api/v1/pods", marks: `/api/v1/namespaces/${MARKS_NAMESPACE}/pods` },
+  claim: {
+    all: "/apis/tenancy.dev/v1alpha1/tenancyclaims",
+    marks: `/apis/tenancy.dev/v1alpha1/namespaces/${MARKS_NAMESPACE}/tenancyclaims`,
+  },
+} as const;
+type Kind = keyof typeof KINDS;
+
+/** Follows pods and claims of every namespace from now on; `onTrouble` is told what ends that. */
+export async function followHistory(options: {
+  api: ApiClient;
+  onChange(change: Change): void;
+  onTrouble(error: unknown): void;
+}): Promise<History> {
+  const { api, onChange, onTrouble } = options;
+  const stopping = new AbortController();
+  const pending: Record<Kind, Change[]> = { pod: [], claim: [] };
+  const shown: Record<Kind, number> = { pod: 0, claim: 0 };
+  const waiters = new Set<{ revision: number; resolve: () => void }>();
+  let told = 0;
+
+  await expect(api, "POST", "/api/v1/namespaces", { metadata: { name: MARKS_NAMESPACE } });
+  await expect(api, "POST", KINDS.pod.marks, {
+    metadata: { name: "mark" },
+    spec: { containers: [{ name: "mark", image: "soak/mark:1" }] },
+  });
+  await expect(api, "POST", KINDS.claim.marks, {
+    apiVersion: "tenancy.dev/v1alpha1",
+    kind: "TenancyClaim",
+    metadata: { name: "mark" },
+    spec: { tenantId: "mark", workloadRef: "mark" },
+  });
+  const following = [follow("pod"), follow("claim"), marking()];
+  await upToNow();
+  return {
+    upToNow,
+    revision: () => told,
+    async stop() {
+      stopping.abort();
+      await Promise.all(following);
+    },
+  };
+
+  async function follow(kind: Kind): Promise<void> {
+    let from = "0";
+    while (!stopping.signal.aborted) {
+      try {
+        await api.lines(
+          `${KINDS[kind].all}?watch=1&timeoutSeconds=3600&resourceVersion=${from}`,
+          (line) => {
+            // What is thrown here would reach nobody.
+            try {
+              from = show(kind, line);
+            } catch (error) {
+              onTrouble(error);
+            }
+          },
+          stopping.signal,
+        );
+      } catch (error) {
+        if (stopping.signal.aborted) return;
+        onTrouble(error);
+      }
+      await pause(100, stopping.signal);
+    }
+  }
+
+  /** Takes one line of a kind's watch, and returns its resource version. */
+  function show(kind: Kind, line: Buffer): string {
+    const { type, object } = JSON.parse(line.toString("utf8")) as { type: string; object: Pod & Claim };
+    if (type === "ERROR") throw new Error(`Cannot follow every ${kind}: ${line.toString("utf8").slice(0, 300)}`);
+    const { resourceVersion, namespace } = object.metadata;
+    const revision = Number(resourceVersion);
+    shown[kind] = revision;
+    if (namespace !== MARKS_NAMESPACE) pending[kind].push({ kind, type: type as ChangeType, revision, object });
+    tell();
+    return resourceVersion;
+  }
+
+  function tell(): void {
+    const safe = Math.min(shown.pod, shown.claim);
+    for (;;) {
+      const [pod, claim] = [pending.pod[0], pending.claim[0]];
+      const next = pod === undefined || (claim !== undefined && claim.revision < pod.revision) ? claim : pod;
+      if (next === undefined || next.revision > safe) break;
+      pending[next.kind].shift();
+      told = next.revision;
+      onChange(next);
+    }
+    told = Math.max(told, safe);
+    for (const waiter of waiters) {
+      if (waiter.revision > safe) continue;
+      waiters.delete(waiter);
+      waiter.resolve();
+    }
+  }
+
+  async function marking(): Promise<void> {
+    while (!stopping.signal.aborted) {
+      try {
+        await mark();
+      } catch (error) {
+        if (!stopping.signal.aborted) onTrouble(error);
+      }
+      await pause(MARK_EVERY_MS, stopping.signal);
+    }
+  }
+
+  /** Marks each kind, and returns the revision of the mark that came first. */
+  async function mark(): Promise<number> {
+    const revisions = await Promise.all(
+      (["pod", "claim"] as const).map(async (kind) => {
+        const body = { metadata: { annotations: { "soak/mark": String(performance.now()) } } };
+        const text = await expect(api, "PATCH", `${KINDS[kind].marks}/mark`, body);
+        return Number((JSON.parse(text) as Pod).metadata.resourceVersion);
+      }),
+    );
+    return Math.min(...revisions);
+  }
+
+  async function upToNow(): Promise<void> {
+    const revision = await mark();
+    await new Promise<void>((resolve) => {
+      waiters.add({ revision, resolve });
+      stopping.signal.addEventListener("abort", () => resolve(), { once: true });
+      tell();
+    });
+  }
+}
+
+/** Sends a request and returns its answer; a PATCH is a merge patch. */
+export async function expect(
+  api: ApiClient,
+  method: "GET" | "POST" | "PATCH" | "DELETE",
+  path: string,
+  body?: unknown,
+): Promise<string> {
+  const contentType = method === "PATCH" ? "application/merge-patch+json" : "application/json";
+  const { status, text } = await api.call({ method, path, body, contentType, limitMs: 60_000 });
+  if (status >= 300) throw new Error(`Cannot ${method} ${path}: status ${status} ${text.slice(0, 300)}`);
+  return text;
+}

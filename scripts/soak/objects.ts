@@ -1,0 +1,70 @@
+/** The namespace that operator and edge work in, and the one of the checker's own marks. */
+export const NAMESPACE = "tenancy";
+export const MARKS_NAMESPACE = "soak-marks";
+
+/** Images that the workloads and the programs are told; nothing pulls them. */
+export const TOOLS_IMAGE = "soak/tools:1";
+export const PROXY_IMAGE = "soak/proxy:1";
+
+export const PODS_PATH = `/api/v1/namespaces/${NAMESPACE}/pods`;
+export const CLAIMS_PATH = `/apis/tenancy.dev/v1alpha1/namespaces/${NAMESPACE}/tenancyclaims`;
+export const WORKLOADS_PATH = `/apis/tenancy.dev/v1alpha1/namespaces/${NAMESPACE}/tenancyworkloads`;
+export const POOLS_PATH = `/apis/tenancy.dev/v1alpha1/namespaces/${NAMESPACE}/tenancypools`;
+
+/** The slice of an object that the soak reads. It declares its own, so that a mistake in the product's types is not repeated here. */
+export interface Metadata {
+  readonly name: string;
+  readonly namespace: string;
+  readonly uid: string;
+  readonly resourceVersion: string;
+  readonly creationTimestamp?: string;
+  readonly deletionTimestamp?: string;
+  readonly deletionGracePeriodSeconds?: number;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly annotations?: Readonly<Record<string, string>>;
+  readonly finalizers?: readonly string[];
+}
+
+export interface Container {
+  readonly name: string;
+  readonly image: string;
+  readonly command?: readonly string[];
+  readonly volumeMounts?: readonly { readonly mountPath: string }[];
+}
+
+export interface Pod {
+  readonly metadata: Metadata;
+  readonly spec: {
+    readonly nodeName?: string;
+    readonly containers: readonly Container[];
+    readonly initContainers?: readonly Container[];
+  };
+  readonly status?: { readonly phase?: string; readonly podIP?: string };
+}
+
+export interface Claim {
+  readonly metadata: Metadata;
+  readonly spec: { readonly tenantId: string; readonly workloadRef: string; readonly resume?: boolean };
+  readonly status?: {
+    readonly phase?: string;
+    readonly reason?: string;
+    readonly message?: string;
+    readonly instanceId?: string;
+    readonly endpoint?: { readonly host: string };
+    readonly source?: string;
+  };
+}
+
+/** What one tenant has of one workload. */
+export interface Pair {
+  readonly tenantId: string;
+  readonly workloadRef: string;
+}
+
+export function pairOf({ spec }: Claim): string {
+  return pairName(spec);
+}
+
+export function pairName({ tenantId, workloadRef }: Pair): string {
+  return JSON.stringify([tenantId, workloadRef]);
+}

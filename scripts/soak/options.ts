@@ -1,0 +1,49 @@
+import { parseArgs } from "node:util";
+
+export const usage = `usage: npm run soak -- [--minutes N] [--seed S] [--keep-going] [--tree FOLDER] [--trace FILE]
+  --minutes N     how long faults are injected and tenants come and go (default: 3)
+  --seed S        the row of decisions: who claims what, which fault comes when (default: one by chance)
+  --keep-going    goes on after a violation, and reports all of them at the end
+  --tree FOLDER   the checkout whose operator and edge are run, such as one of an older commit (default: this one)
+  --trace FILE    where every event is written, one JSON document a line (default: a temporary file, kept on a failure)`;
+
+export interface SoakOptions {
+  readonly minutes: number;
+  readonly seed: number;
+  readonly keepGoing: boolean;
+  readonly tree: string;
+  readonly tracePath: string | undefined;
+  readonly help: boolean;
+}
+
+/**
+ * Reads the command line.
+ *
+ * @throws Error that names what is wrong with it
+ */
+export function parseOptions(commandArguments: readonly string[], root: string): SoakOptions {
+  const { values } = parseArgs({
+    args: [...commandArguments],
+    options: {
+      minutes: { type: "string", default: "3" },
+      seed: { type: "string" },
+      "keep-going": { type: "boolean", default: false },
+      tree: { type: "string", default: root },
+      trace: { type: "string" },
+      help: { type: "boolean", default: false },
+    },
+  });
+  const minutes = Number(values.minutes);
+  if (!(minutes > 0 && minutes <= 10_000))
+    throw new Error(`--minutes: must be a number above 0, not ${values.minutes}`);
+  const seed = values.seed ?? String(Math.floor(Math.random() * 1e9));
+  if (!/^\d{1,9}$/.test(seed)) throw new Error(`--seed: must be a whole number of at most 9 digits, not "${seed}"`);
+  return {
+    minutes,
+    seed: Number(seed),
+    keepGoing: values["keep-going"],
+    tree: values.tree,
+    tracePath: values.trace,
+    help: values.help,
+  };
+}

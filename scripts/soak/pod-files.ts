@@ -1,0 +1,86 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { createHash, randomBytes } from "node:crypto";
+import { chmodSync, chownSync, existsSync, linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { runCommand } from "../cluster/process/run-command.ts";
+
+/** The user that every command in a pod runs as, and that owns what is in it. */
+const USER = 65532;
+
+/** Where tenants' files are in a pod; the workloads of the soak name it as their overlay directory. */
+export const FILES_FOLDER = "/data";
+
+/** A command that runs in a pod may not outlive the soak for long. */
+const COMMAND_LIMIT_SECONDS = 3600;
+
+/** Makes the folder that a pod's commands see as `/`, with a static busybox and the folders of its mounts. */
+export async function makePodRoot(
+  root: string,
+  options: { busybox: string; folders: readonly string[] },
+): Promise<void> {
+  for (const folder of ["/bin", "/dev", "/tmp", ...options.folders]) {
+    const path = join(root, folder);
+    mkdirSync(path, { recursive: true });
+    chownSync(path, USER, USER);
+  }
+  const busybox = join(root, "bin", "busybox");
+  if (!existsSync(busybox)) linkSync(options.busybox, busybox);
+  const nothing = join(root, "dev", "null");
+  if (existsSync(nothing)) return;
+  await runCommand("mknod", [nothing, "c", "1", "3"]);
+  chmodSync(nothing, 0o666);
+}
+
+/** Runs a command below a pod's root, as the leader of a group of its own. */
+export function runInPod(root: string, command: readonly string[]): ChildProcess {
+  const confined = ["chroot", `--userspec=${USER}:${USER}`, root, ...command];
+  return spawn("timeout", ["--signal=KILL", String(COMMAND_LIMIT_SECONDS), ...confined], {
+    stdio: ["pipe", "pipe", "pipe"],
+    detached: true,
+    env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" },
+  });
+}
+
+/** Ends a command with all that it has started. */
+export function killGroup({ pid }: ChildProcess): void {
+  if (pid === undefined) return;
+  try {
+    process.kill(-pid, "SIGKILL");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+  }
+}
+
+/** What a tenant has in its pod: the last token that it wrote, which the bytes beside it belong to. */
+export type Content = string;
+
+export const EMPTY: Content = "";
+
+/** Writes a token with some random bytes, in the place of what was there. */
+export function writeContent(root: string, token: Content, bytes: number): void {
+  const blob = randomBytes(bytes);
+  const digest = createHash("sha256").update(blob).digest("hex");
+  for (const [name, data] of [
+    ["blob", blob],
+    ["token", `${token}\n${digest}\n`],
+  ] as const) {
+    const path = join(root, FILES_FOLDER, name);
+    writeFileSync(path, data);
+    chownSync(path, USER, USER);
+  }
+}
+
+/** Reads the token, and checks the bytes that it came with. */
+export function readContent(root: string): Content {
+  const path = join(root, FILES_FOLDER, "token");
+  if (!existsSync(path)) return EMPTY;
+  const [token = "", digest] = readFileSync(path, "utf8").split("\n");
+  const blobPath = join(dirname(path), "blob");
+  const blob = existsSync(blobPath) ? readFileSync(blobPath) : Buffer.alloc(0);
+  const found = createHash("sha256").update(blob).digest("hex");
+  return found === digest ? token : `(token ${token} with other bytes than it came with)`;
+}
+
+export function removePodRoot(root: string): void {
+  rmSync(root, { recursive: true, force: true, maxRetries: 3 });
+}

@@ -1,0 +1,155 @@
+import { setMaxListeners } from "node:events";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Log } from "../cluster/log.ts";
+import { pause } from "../cluster/process/pause.ts";
+import type { Violation } from "./checker.ts";
+import { type Counts, createCounts } from "./counts.ts";
+import { decisionsOf } from "./decisions.ts";
+import { endFaults, FAULT_PARTS, makeFaults } from "./faults.ts";
+import { moveFences } from "./fences.ts";
+import type { SoakOptions } from "./options.ts";
+import { settle } from "./settle.ts";
+import { createTenant, PAIRS, type Tenant } from "./tenants.ts";
+import { startTrace } from "./trace.ts";
+import { startWorld, type World } from "./world.ts";
+
+export interface SoakResult {
+  readonly violations: readonly Violation[];
+  /** What kept the soak itself from going on. */
+  readonly trouble: readonly string[];
+  /** Of what happened, in words. */
+  readonly summary: string;
+  /** Where every event is; undefined where it was not kept. */
+  readonly tracePath: string | undefined;
+}
+
+/** Of a round: until faults end, everything comes to rest, and every tenant comes back to its files. */
+const ROUND_MS: readonly [number, number] = [35_000, 60_000];
+const PROGRESS_EVERY_MS = 5000;
+
+/** Runs rounds of faults until the time is over, and at least one; stops at the first violation unless it is to keep going. */
+export async function runSoak(options: SoakOptions & { log: Log; signal: AbortSignal }): Promise<SoakResult> {
+  const { seed, minutes, keepGoing, tree, log } = options;
+  const tracePath = options.tracePath ?? join(tmpdir(), `tenancy-soak-${seed}-${process.pid}.jsonl`);
+  const trace = startTrace(tracePath);
+  const counts = createCounts();
+  const stopping = new AbortController();
+  const signal = AbortSignal.any([options.signal, stopping.signal]);
+  const violations: Violation[] = [];
+  const trouble: string[] = [];
+  const startedAt = performance.now();
+  const seconds = (): string => ((performance.now() - startedAt) / 1000).toFixed(0).padStart(4);
+
+  function onViolation(violation: Violation): void {
+    violations.push(violation);
+    log(`${seconds()} s VIOLATION of "${violation.invariant}": ${violation.message}`);
+    if (!keepGoing) stopping.abort();
+  }
+  function onTrouble(error: unknown): void {
+    if (signal.aborted) return;
+    const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
+    trouble.push(text);
+    log(`${seconds()} s TROUBLE of the soak itself: ${text}`);
+    stopping.abort();
+  }
+
+  let world: World | undefined;
+  try {
+    log(`seed ${seed}, ${minutes} minutes, programs of ${tree}`);
+    world = await startWorld({ ...{ tree, seed, trace, counts, onViolation, onTrouble }, log: () => undefined });
+    const { edgeUrl, api, kubelet, checker, history } = world;
+    const shared = { seed, edgeUrl, api, kubelet, checker, history, trace, counts };
+    const tenants = PAIRS.map((pair) => createTenant({ ...shared, pair }));
+    const progress = setInterval(() => log(progressLine(seconds(), counts, checker.checks())), PROGRESS_EVERY_MS);
+    try {
+      const endsAt = performance.now() + minutes * 60_000;
+      for (let round = 0; (round === 0 || performance.now() < endsAt) && !signal.aborted; round += 1)
+        await runRound(round, { world, tenants, endsAt });
+    } finally {
+      clearInterval(progress);
+    }
+    const summary = summaryOf({ counts, seconds: seconds().trim(), seed, world, violations });
+    return { violations, trouble, summary, tracePath: keptTrace() };
+  } finally {
+    await world?.stop();
+    trace.close(keptTrace() !== undefined);
+  }
+
+  function keptTrace(): string | undefined {
+    return options.tracePath !== undefined || violations.length > 0 || trouble.length > 0 ? tracePath : undefined;
+  }
+
+  async function runRound(
+    round: number,
+    { world, tenants, endsAt }: { world: World; tenants: readonly Tenant[]; endsAt: number },
+  ): Promise<void> {
+    counts.add("rounds");
+    trace.note("round", [], { round });
+    const decisions = decisionsOf(seed, `round ${round}`);
+    const over = new AbortController();
+    const roundSignal = AbortSignal.any([signal, over.signal]);
+    // Each tenant and each part of the faults listens.
+    setMaxListeners(0, signal, roundSignal);
+    const guard = (work: Promise<void>): Promise<void> => work.catch(onTrouble);
+    const { edgeUrl, api, checker } = world;
+    const living = [
+      ...tenants.map((tenant) => guard(tenant.live(roundSignal))),
+      guard(
+        moveFences({ edgeUrl, api, checker, decisions: decisionsOf(seed, `fences ${round}`), signal: roundSignal }),
+      ),
+    ];
+    // Tenants are there before the first fault.
+    await pause(2000, signal);
+    const faulting = Object.keys(FAULT_PARTS).map((part) =>
+      guard(
+        makeFaults(part, { targets: world, decisions: decisionsOf(seed, `${part} ${round}`), signal: roundSignal }),
+      ),
+    );
+    const left = Math.max(10_000, endsAt - performance.now());
+    await pause(Math.min(left, decisions.between(...ROUND_MS)), signal);
+    over.abort();
+    await Promise.all(faulting);
+    await guard(endFaults(world));
+    await Promise.all(living);
+    if (signal.aborted) return;
+    trace.note("quiet", []);
+    const rest = await settle({ api, checker, signal });
+    if (rest.isLate) log(`${seconds()} s note: at rest only ${(rest.ms / 1000).toFixed(0)} s after the last fault`);
+    counts.add("seconds to rest", rest.ms / 1000);
+    await Promise.all(tenants.map((tenant) => guard(tenant.comeBack(signal))));
+    if (!signal.aborted) await settle({ api, checker, signal });
+  }
+}
+
+function progressLine(seconds: string, counts: Counts, checks: number): string {
+  const faults = counts.startingWith("fault ").reduce((sum, [, times]) => sum + times, 0);
+  const figure = (name: string): string => `${counts.get(name)} ${name}`;
+  return `${seconds} s round ${counts.get("rounds")}: ${figure("sequences")}, ${figure("claims")}, ${figure("releases")}, ${faults} faults, ${checks} checks`;
+}
+
+function summaryOf(run: {
+  counts: Counts;
+  seconds: string;
+  seed: number;
+  world: World;
+  violations: readonly Violation[];
+}): string {
+  const { counts, world } = run;
+  const list = (found: readonly [string, number][]): string => found.map(([what, n]) => `${what} ${n}`).join(", ");
+  const faults = counts.startingWith("fault ");
+  const proxies = [...world.operators.map(({ proxy }) => proxy), world.edge.proxy];
+  const hits = new Map<string, number>();
+  for (const { hits: own } of proxies) for (const [what, n] of own) hits.set(what, (hits.get(what) ?? 0) + n);
+  const rest = counts.get("seconds to rest") / Math.max(1, counts.get("rounds"));
+  const broken = new Map<string, number>();
+  for (const { invariant } of run.violations) broken.set(invariant, (broken.get(invariant) ?? 0) + 1);
+  return [
+    `seed ${run.seed}, ${run.seconds} s, ${counts.get("rounds")} rounds, at rest ${rest.toFixed(1)} s after each on average`,
+    `${counts.get("sequences")} sequences, ${counts.get("claims")} claims, ${counts.get("releases")} releases, ${counts.get("destroys")} destroys, ${counts.get("tokens written")} tokens written`,
+    `${faults.reduce((sum, [, n]) => sum + n, 0)} faults: ${list(faults)}`,
+    `requests hit: ${list([...hits].sort())}`,
+    `answers of the edge: ${list(counts.startingWith("answers "))}`,
+    `${world.checker.pods.size} pods, ${world.checker.claims.size} claim objects, ${world.checker.checks()} checks, ${run.violations.length} violations${broken.size > 0 ? `: ${list([...broken])}` : ""}`,
+  ].join("\n");
+}

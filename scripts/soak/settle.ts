@@ -1,0 +1,91 @@
+import type { ApiClient } from "../cluster/kubernetes/api-client.ts";
+import { pause } from "../cluster/process/pause.ts";
+import type { Checker } from "./checker.ts";
+import { expect } from "./history.ts";
+import { CLAIMS_PATH, type Claim, PODS_PATH, type Pod } from "./objects.ts";
+
+/** When everything should have come to rest once faults have ended, and when a machine that is busy must have done so too. */
+const SHOULD_REST_MS = 60_000;
+const MUST_REST_MS = 120_000;
+
+/** What is not at rest, by the invariant that it breaks if it stays so. */
+interface Unrest {
+  readonly invariant: "no claim stuck" | "no orphan pod" | "endpoint is the claim's own";
+  readonly message: string;
+  readonly about: readonly string[];
+}
+
+/**
+ * Waits until every claim is Active with its pod, or in Error with a reason, or gone, and every pod is of such a claim or of a pool.
+ * Asks the API server each time. Returns how long that took, in milliseconds; what is not at rest by then is a violation.
+ */
+export async function settle(options: {
+  api: ApiClient;
+  checker: Checker;
+  signal: AbortSignal;
+}): Promise<{ ms: number; isLate: boolean }> {
+  const { api, checker, signal } = options;
+  const startedAt = performance.now();
+  const spent = (): number => performance.now() - startedAt;
+  let unrest = await look(api);
+  while (unrest.length > 0 && spent() < MUST_REST_MS && !signal.aborted) {
+    await pause(500, signal);
+    unrest = await look(api);
+  }
+  if (!signal.aborted) {
+    for (const { invariant, message, about } of unrest)
+      checker.violate(invariant, `${message}, ${MUST_REST_MS / 1000} s after the last fault`, about);
+  }
+  return { ms: spent(), isLate: spent() > SHOULD_REST_MS };
+}
+
+async function look(api: ApiClient): Promise<Unrest[]> {
+  const claims = (JSON.parse(await expect(api, "GET", CLAIMS_PATH)) as { items: Claim[] }).items;
+  const pods = (JSON.parse(await expect(api, "GET", PODS_PATH)) as { items: Pod[] }).items.filter(
+    ({ metadata }) => metadata.labels?.["tenancy.dev/managed"] === "true",
+  );
+  const byUid = new Map(claims.map((claim) => [claim.metadata.uid, claim]));
+  return [...claims.flatMap((claim) => claimUnrest(claim, pods)), ...pods.flatMap((pod) => podUnrest(pod, byUid))];
+}
+
+function claimUnrest({ metadata, spec, status = {} }: Claim, pods: readonly Pod[]): Unrest[] {
+  const about = [metadata.uid, metadata.name, JSON.stringify([spec.tenantId, spec.workloadRef])];
+  const { phase = "Pending", reason, message, instanceId, endpoint } = status;
+  if (metadata.deletionTimestamp !== undefined || !["Active", "Error"].includes(phase)) {
+    const state = `${phase} ${reason ?? ""} ${message ?? ""}`.trim();
+    const isDeleted = metadata.deletionTimestamp !== undefined ? ", deleted" : "";
+    return [{ invariant: "no claim stuck", message: `claim ${metadata.name} is ${state}${isDeleted}`, about }];
+  }
+  if (phase === "Error") {
+    if (reason !== undefined && reason !== "") return [];
+    return [{ invariant: "no claim stuck", message: `claim ${metadata.name} is in Error without a reason`, about }];
+  }
+  if (endpoint === undefined) return [];
+  const pod = pods.find(({ metadata: { name } }) => name === instanceId);
+  const isOwn = pod?.metadata.annotations?.["tenancy.dev/claim-uid"] === metadata.uid;
+  if (isOwn && pod?.metadata.deletionTimestamp === undefined && pod?.status?.podIP === endpoint.host) return [];
+  const found = pod === undefined ? "is gone" : `has ${pod.status?.podIP}`;
+  return [
+    {
+      invariant: "endpoint is the claim's own",
+      message: `claim ${metadata.name} shows ${endpoint.host} of pod ${instanceId}, which ${found}`,
+      about: [...about, instanceId ?? ""],
+    },
+  ];
+}
+
+function podUnrest({ metadata }: Pod, claims: ReadonlyMap<string, Claim>): Unrest[] {
+  const { name, uid, labels = {}, annotations = {}, deletionTimestamp } = metadata;
+  const claimUid = annotations["tenancy.dev/claim-uid"];
+  const about = [uid, name, claimUid ?? ""];
+  const orphan = (message: string): Unrest[] => [
+    { invariant: "no orphan pod", message: `pod ${name} ${message}`, about },
+  ];
+  if (deletionTimestamp !== undefined) return orphan("is being deleted");
+  if (claimUid === undefined) return labels["tenancy.dev/pool"] === undefined ? orphan("has no claim and no pool") : [];
+  const claim = claims.get(claimUid);
+  if (claim === undefined) return orphan(`is of claim ${claimUid}, which is gone`);
+  return claim.status?.instanceId === name && claim.status.phase === "Active"
+    ? []
+    : orphan(`is of claim ${claim.metadata.name}, which is ${claim.status?.phase} with ${claim.status?.instanceId}`);
+}

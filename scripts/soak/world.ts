@@ -1,0 +1,173 @@
+import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parse } from "yaml";
+import { findBinaries } from "../cluster/binaries.ts";
+import { startControlPlane } from "../cluster/control-plane.ts";
+import { findStaticBusybox } from "../cluster/images/busybox.ts";
+import { type ApiClient, createApiClient } from "../cluster/kubernetes/api-client.ts";
+import type { Log } from "../cluster/log.ts";
+import { waitUntil } from "../cluster/process/wait-until.ts";
+import { CONTROL_PLANE_PROGRAMS } from "../cluster/programs.ts";
+import { bundleOperator } from "../start/bundle-operator.ts";
+import { type Checker, createChecker, type Violation } from "./checker.ts";
+import type { Counts } from "./counts.ts";
+import { decisionsOf } from "./decisions.ts";
+import { createExecEndpoint } from "./exec-endpoint.ts";
+import { type FaultProxy, startFaultProxy } from "./fault-proxy.ts";
+import type { FaultTargets } from "./faults.ts";
+import { GUARDED, guardedSpec } from "./fences.ts";
+import { expect, followHistory, type History } from "./history.ts";
+import { startKubelet } from "./kubelet.ts";
+import { NAMESPACE, POOLS_PATH, WORKLOADS_PATH } from "./objects.ts";
+import { FILES_FOLDER } from "./pod-files.ts";
+import { startEdge, startOperator } from "./programs.ts";
+import type { Trace } from "./trace.ts";
+
+/** A cluster with our programs on it, each behind a proxy of its own, and the checker that looks on. */
+export interface World extends FaultTargets {
+  readonly edgeUrl: string;
+  readonly history: History;
+  stop(): Promise<void>;
+}
+
+const OPERATORS = ["operator-1", "operator-2"];
+const START_LIMIT_MS = 120_000;
+const FILES = { image: { ref: "soak/app:1" }, filesystem: { overlayDirs: [FILES_FOLDER] } };
+const WORKLOADS: Readonly<Record<string, object>> = {
+  c: FILES,
+  "b-c": FILES,
+  cold: FILES,
+  [GUARDED]: guardedSpec(false),
+};
+const POOLS: Readonly<Record<string, number>> = { c: 2, "b-c": 1, [GUARDED]: 2 };
+
+/** Starts all of it, with workloads and pools; whoever starts it stops it. */
+export async function startWorld(options: {
+  tree: string;
+  seed: number;
+  trace: Trace;
+  counts: Counts;
+  log: Log;
+  onViolation(violation: Violation): void;
+  onTrouble(error: unknown): void;
+}): Promise<World> {
+  const { tree, seed, trace, counts, log, onViolation, onTrouble } = options;
+  const undo: (() => unknown)[] = [];
+  try {
+    return await start();
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+
+  async function start(): Promise<World> {
+    const folder = mkdtempSync(join(tmpdir(), "tenancy-soak-"));
+    undo.push(() => rmSync(folder, { recursive: true, force: true, maxRetries: 3 }));
+    const binaries = await findBinaries({ need: CONTROL_PLANE_PROGRAMS, log });
+    const bundle = await bundleOperator(tree);
+    const cluster = await startControlPlane({ name: `soak-${process.pid}`, binaries, log });
+    undo.push(() => cluster.stop());
+    const { kubeconfigPath } = cluster;
+    const api = createApiClient(kubeconfigPath);
+    undo.push(() => api.close());
+    await installKinds(api, join(tree, "crds"));
+
+    const podsFolder = join(folder, "pods");
+    mkdirSync(join(podsFolder, "volume"), { recursive: true });
+    const busybox = copyBeside(await findStaticBusybox(log), folder);
+    const kubelet = await startKubelet({
+      ...{ api, folder: podsFolder, busybox, onTrouble },
+      decisions: decisionsOf(seed, "kubelet"),
+    });
+    undo.push(() => kubelet.stop());
+    const checker: Checker = createChecker({ trace, contentOf: kubelet.content, onViolation });
+    const history = await followHistory({ api, onChange: checker.onChange, onTrouble });
+    undo.push(() => history.stop());
+
+    const answerExec = createExecEndpoint(kubelet);
+    const proxyFor = async (name: string): Promise<FaultProxy> => {
+      const proxy = await startFaultProxy({
+        ...{ name, kubeconfigPath, decisions: decisionsOf(seed, `proxy of ${name}`) },
+        onExec: (pod, request, connection) => void answerExec(pod, request, connection).catch(onTrouble),
+      });
+      undo.push(() => proxy.close());
+      return proxy;
+    };
+    const onEnd = (name: string, how: string): void => {
+      checker.violate("programs run", `${name} ended by itself: ${how}`, [name]);
+    };
+    const operators: FaultTargets["operators"][number][] = [];
+    for (const name of OPERATORS) {
+      const proxy = await proxyFor(name);
+      const program = await startOperator({ name, folder, bundle, onEnd, kubeconfigPath: proxy.kubeconfigPath });
+      undo.push(() => program.kill());
+      operators.push({ program, proxy });
+    }
+    const edgeProxy = await proxyFor("edge");
+    const edge = await startEdge({ name: "edge", folder, tree, onEnd, kubeconfigPath: edgeProxy.kubeconfigPath });
+    undo.push(() => edge.kill());
+    await makeWorkloads(api);
+    await waitUntil(() => isServing(edge.url), {
+      ...{ what: "the edge to answer", limitMs: START_LIMIT_MS, intervalMs: 200, explain: edge.logTail },
+    });
+    const targets = { operators, edge: { program: edge, proxy: edgeProxy }, kubelet, checker, api, trace, counts };
+    return { ...targets, edgeUrl: edge.url, history, stop };
+  }
+
+  async function stop(): Promise<void> {
+    const problems: unknown[] = [];
+    for (const step of undo.splice(0).reverse()) {
+      try {
+        await step();
+      } catch (error) {
+        problems.push(error);
+      }
+    }
+    if (problems.length > 0) throw new AggregateError(problems, `Cannot stop everything: ${problems.join("; ")}`);
+  }
+}
+
+async function installKinds(api: ApiClient, folder: string): Promise<void> {
+  await expect(api, "POST", "/api/v1/namespaces", { metadata: { name: NAMESPACE } });
+  for (const file of readdirSync(folder).filter((name) => name.endsWith(".yaml"))) {
+    const document: unknown = parse(readFileSync(join(folder, file), "utf8"));
+    await expect(api, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", document);
+  }
+  const kinds = ["tenancyclaims", "tenancyworkloads", "tenancypools", "tenancytriggers"];
+  await waitUntil(
+    async () => {
+      const paths = kinds.map((plural) => `/apis/tenancy.dev/v1alpha1/${plural}`);
+      const answers = await Promise.all(paths.map((path) => api.call({ method: "GET", path })));
+      return answers.every(({ status }) => status === 200);
+    },
+    { what: "the four kinds to be served", limitMs: START_LIMIT_MS },
+  );
+}
+
+async function makeWorkloads(api: ApiClient): Promise<void> {
+  const make = (path: string, kind: string, name: string, spec: object): Promise<string> =>
+    expect(api, "POST", path, { apiVersion: "tenancy.dev/v1alpha1", kind, metadata: { name }, spec });
+  for (const [name, spec] of Object.entries(WORKLOADS)) await make(WORKLOADS_PATH, "TenancyWorkload", name, spec);
+  for (const [name, size] of Object.entries(POOLS))
+    await make(POOLS_PATH, "TenancyPool", name, { workloadRef: name, size });
+}
+
+async function isServing(url: string): Promise<boolean> {
+  try {
+    const response = await fetch(`${url}/api/v1/workloads`, { signal: AbortSignal.timeout(5000) });
+    const { length } = JSON.stringify(await response.json());
+    return response.ok && length > 2;
+  } catch {
+    // Not listening yet; the limit of the wait tells when that has gone on for too long.
+    return false;
+  }
+}
+
+/** On the file system of the pods' folders, so that each can have it as a link. */
+function copyBeside(busybox: string, folder: string): string {
+  const copy = join(folder, "busybox");
+  copyFileSync(busybox, copy);
+  chmodSync(copy, 0o755);
+  return copy;
+}
