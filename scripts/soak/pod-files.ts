@@ -18,7 +18,7 @@ export async function makePodRoot(
   root: string,
   options: { busybox: string; folders: readonly string[] },
 ): Promise<void> {
-  for (const folder of ["/bin", "/dev", "/tmp", ...options.folders]) {
+  for (const folder of ["/bin", "/dev", "/proc", "/tmp", ...options.folders]) {
     const path = join(root, folder);
     mkdirSync(path, { recursive: true });
     chownSync(path, USER, USER);
@@ -31,9 +31,14 @@ export async function makePodRoot(
   chmodSync(nothing, 0o666);
 }
 
+/** The mount is gone with the command, since it is in a namespace of its own. */
+const CONFINE = `mount --bind /proc "$1/proc" || exit 126
+root="$1"; shift
+exec chroot --userspec=${USER}:${USER} "$root" "$@"`;
+
 /** Runs a command below a pod's root, as the leader of a group of its own. */
 export function runInPod(root: string, command: readonly string[]): ChildProcess {
-  const confined = ["chroot", `--userspec=${USER}:${USER}`, root, ...command];
+  const confined = ["unshare", "--mount", "--propagation", "private", "sh", "-c", CONFINE, "pod", root, ...command];
   return spawn("timeout", ["--signal=KILL", String(COMMAND_LIMIT_SECONDS), ...confined], {
     stdio: ["pipe", "pipe", "pipe"],
     detached: true,
