@@ -81,7 +81,7 @@ function relay(open: WebSocket, child: ChildProcess, hasInput: boolean): void {
   child.on("close", (code, signal) => {
     if (open.readyState !== open.OPEN) return;
     open.send(Buffer.concat([Buffer.of(STATUS), Buffer.from(JSON.stringify(statusOf(code, signal)))]));
-    open.close();
+    open.close(1000);
   });
 }
 
