@@ -1,11 +1,20 @@
 import * as v from "valibot";
+import type { Claim } from "../../crds/claim.ts";
+import { isNotFound } from "../../crds/client/api-error.ts";
+import { pods } from "../../crds/client/built-in-resources.ts";
+import { claims } from "../../crds/kinds.ts";
+import type { Pod } from "../../crds/kubernetes.ts";
+import { annotation } from "../../crds/labels.ts";
+import { HttpError } from "../http-error.ts";
 import { jsonResponse } from "../json-response.ts";
 import { execInPod } from "../kubectl/exec-in-pod.ts";
 import { pathParam } from "../path-param.ts";
+import { quote } from "../quote.ts";
 import { readJson } from "../read-json.ts";
 import type { Route } from "../route.ts";
 import { findInstance } from "./find-instance.ts";
 import { instanceNameRule } from "./instance-name-rule.ts";
+import { instanceNotFound } from "./instance-not-found.ts";
 import type { InstanceServices } from "./instance-services.ts";
 
 const MAX_SECONDS = 3600;
@@ -39,7 +48,10 @@ const execBody = v.strictObject({
   ),
 });
 
-/** `POST /api/v1/instances/{id}/exec`: runs a command in the workload's container (spec.md, section 4.5). */
+/**
+ * `POST /api/v1/instances/{id}/exec`: runs a command in the workload's container (spec.md, section 4.5), once the instance is its tenant's:
+ * what runs in a warm pod would stay there for whoever gets it, and what runs before a restore would be lost.
+ */
 export function execRoute(services: InstanceServices): Route {
   return {
     method: "POST",
@@ -47,7 +59,7 @@ export function execRoute(services: InstanceServices): Route {
     async handle(request, { clientGone, mayBeSilent }) {
       const name = pathParam(request, "id", instanceNameRule);
       const { command, timeoutSeconds } = await readJson(request, execBody);
-      await findInstance(name, services);
+      await requireGiven(await findInstance(name, services), services);
       mayBeSilent?.();
       const wish = { name, command, timeoutMs: timeoutSeconds * 1000 };
       const { kubectl, clock } = services;
@@ -57,4 +69,44 @@ export function execRoute(services: InstanceServices): Route {
       );
     },
   };
+}
+
+/**
+ * The caches answer only that the claim has the instance; before a refusal the cluster is asked, since either watch may be behind.
+ *
+ * @throws HttpError 409 where no claim has the instance yet, 404 where it went meanwhile
+ */
+async function requireGiven(known: Pod, { client, namespace, view }: InstanceServices): Promise<void> {
+  const { name } = known.metadata;
+  const knownClaim = view.claims.store.get(`${namespace}/${known.metadata.annotations?.[annotation.claim]}`);
+  if (knownClaim !== undefined && isGiven(known, knownClaim)) return;
+  const pod = await orAbsent(client.get(pods, { namespace, name }));
+  if (pod === undefined) throw instanceNotFound(name);
+  const claimName = pod.metadata.annotations?.[annotation.claim];
+  if (claimName === undefined) {
+    throw new HttpError(409, `instance ${quote(name)} is a warm pod that nobody has claimed: claim its workload first`);
+  }
+  const claim = await orAbsent(client.get(claims, { namespace, name: claimName }));
+  if (claim !== undefined && isGiven(pod, claim)) return;
+  const phase = claim?.status?.phase ?? "Pending";
+  const stands = claim === undefined ? "is gone" : phase === "Active" ? "has another instance" : `is ${phase}`;
+  throw new HttpError(
+    409,
+    `instance ${quote(name)} is not its tenant's: its claim ${quote(claimName)} ${stands}; exec in the instance that an Active claim names`,
+  );
+}
+
+/** Whether the claim is Active with this pod, or was until its release began, which a person may want to look into. */
+function isGiven({ metadata: { name, annotations } }: Pod, { metadata, status }: Claim): boolean {
+  if (metadata.uid !== annotations?.[annotation.claimUid] || status?.instanceId !== name) return false;
+  return status.phase !== "Pending" && status.phase !== "Error";
+}
+
+async function orAbsent<T>(found: Promise<T>): Promise<T | undefined> {
+  try {
+    return await found;
+  } catch (error) {
+    if (isNotFound(error)) return undefined;
+    throw error;
+  }
 }

@@ -70,6 +70,7 @@ export const operations: Readonly<Record<string, Operation>> = {
   },
   "POST /api/v1/instances/:id/exec": {
     summary: "Run a command in the workload's container",
+    description: "409 until a claim is Active with the instance, and in a warm pod that nobody has claimed.",
     body: {
       type: "object",
       required: ["command"],

@@ -1,15 +1,41 @@
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
+import { poolInstanceName } from "../../crds/names.ts";
 import { podState } from "../pod/pod-state.ts";
+
+/** What a binding and a tenant's use leave on a pod. */
+const TRACES = [
+  annotation.claimUid,
+  annotation.claim,
+  annotation.incarnation,
+  annotation.source,
+  annotation.claimedAt,
+  annotation.lastActivity,
+];
 
 /** Where an unclaimed pod of a pool stands. */
 export type MemberState = "ready" | "warming" | "failed";
 
-/** How an unclaimed pod of a pool stands; undefined for a claimed pod and for one that is going. */
+/**
+ * Whether no tenant ever had the pod: its name, which nobody can change, is one that pods get which are born in a pool, and there is no
+ * trace of a binding. Labels alone do not say so, since they can be edited.
+ */
+export function isNobodys({ metadata: { name, labels, annotations } }: Pod): boolean {
+  const suffix = /[^-]*$/.exec(name)?.[0];
+  const workload = labels?.[label.workload];
+  if (workload === undefined || !suffix || name !== poolInstanceName({ workload, suffix })) return false;
+  return labels?.[label.tenant] === undefined && TRACES.every((key) => annotations?.[key] === undefined);
+}
+
+/**
+ * How an unclaimed pod of a pool stands; undefined for a claimed pod and for one that is going. One that carries the pool's label and was
+ * a tenant's once has failed: it is never counted as ready, and goes.
+ */
 export function memberState(pod: Pod): MemberState | undefined {
   const { labels, annotations, deletionTimestamp } = pod.metadata;
   if (labels?.[label.pool] === undefined || annotations?.[annotation.claimUid] !== undefined) return undefined;
   if (deletionTimestamp !== undefined) return undefined;
+  if (!isNobodys(pod)) return "failed";
   const { state } = podState(pod);
   switch (state) {
     case "ready":

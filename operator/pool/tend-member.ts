@@ -9,13 +9,14 @@ import type { OperatorContext } from "../context.ts";
 import { podState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { deleteUnclaimed } from "./delete-unclaimed.ts";
+import { isNobodys } from "./pool-member.ts";
 
 // A readiness probe that failed for a moment is no reason to throw a warm pod away.
 const UNREADY_LIMIT_MS = 30_000;
 
 /** Looks after one unclaimed pod of a pool: its `pool-status` label, its start-up limit, and its end when it fails. */
 export async function tendMember(pod: Pod, pool: string, context: OperatorContext): Promise<ReconcileResult> {
-  if (!(await poolExists(pool, context))) {
+  if (!isNobodys(pod) || !(await poolExists(pool, context))) {
     await deleteUnclaimed(pod, context);
     return undefined;
   }

@@ -3,7 +3,6 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Claim } from "../../../crds/claim.ts";
 import { pods } from "../../../crds/client/built-in-resources.ts";
-import { compareResourceVersions } from "../../../crds/client/compare-resource-versions.ts";
 import { annotation, label } from "../../../crds/labels.ts";
 import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
 
@@ -17,50 +16,26 @@ test.before(async () => {
 });
 test.after(() => tenancy?.stop());
 
-interface Sight {
-  pod: string;
-  claimUid: string;
-  resourceVersion: string;
-}
-
-/**
- * Watches from outside: how many unclaimed pods there are at most, and whether a pod that was given to a tenant is ever bound to
- * another. (A cold pod that its claim has no need of any longer fills the pool before any tenant was told of it.) The watches of
- * claims and of pods are not in step: what came first is told by the resource versions, which are of one etcd.
- */
+/** Watches from outside: how many unclaimed pods there are at most, and whether a pod is ever a second claim's, however shortly. */
 function watchFromOutside(pool: string): { mostUnclaimed: number; handedOn(): string[]; stop(): void } {
-  const given = new Map<string, Sight>();
-  const bound = new Map<string, Sight>();
+  const claimsOf = new Map<string, Set<string>>();
   const seen = { mostUnclaimed: 0, handedOn, stop: tenancy.onPodChange(look) };
+  function note(pod: string, claimUid: string | undefined): void {
+    if (claimUid !== undefined) claimsOf.set(pod, (claimsOf.get(pod) ?? new Set()).add(claimUid));
+  }
   function look(): void {
     let unclaimed = 0;
     for (const pod of tenancy.pods.store.by("pool", pool))
       if (pod.metadata.deletionTimestamp === undefined) unclaimed += 1;
     seen.mostUnclaimed = Math.max(seen.mostUnclaimed, unclaimed);
     for (const { metadata, status } of tenancy.claims.store.values()) {
-      if (status?.phase !== "Active" || status.instanceId === undefined) continue;
-      const { uid: claimUid = "", resourceVersion = "" } = metadata;
-      const sight = { pod: status.instanceId, claimUid, resourceVersion };
-      const key = `${sight.pod} ${claimUid}`;
-      if (!given.has(key)) given.set(key, sight);
+      if (status?.instanceId !== undefined) note(status.instanceId, metadata.uid);
     }
-    for (const { metadata } of tenancy.pods.store.values()) {
-      const claimUid = metadata.annotations?.[annotation.claimUid];
-      if (claimUid === undefined) continue;
-      const { name: pod, resourceVersion = "" } = metadata;
-      bound.set(`${pod} ${claimUid}`, { pod, claimUid, resourceVersion });
-    }
+    for (const { metadata } of tenancy.pods.store.values())
+      note(metadata.name, metadata.annotations?.[annotation.claimUid]);
   }
   function handedOn(): string[] {
-    const all = [...given.values()];
-    const isAfter = (one: Sight, other: Sight) =>
-      (compareResourceVersions(one.resourceVersion, other.resourceVersion) ?? 0) > 0;
-    const isAnothers = (one: Sight, other: Sight) => one.pod === other.pod && one.claimUid !== other.claimUid;
-    const twice = all.filter((one) => all.some((other) => isAnothers(one, other)));
-    const later = [...bound.values()].filter((one) =>
-      all.some((other) => isAnothers(one, other) && isAfter(one, other)),
-    );
-    return [...twice, ...later].map(({ pod }) => pod);
+    return [...claimsOf].filter(([, claimUids]) => claimUids.size > 1).map(([pod]) => pod);
   }
   return seen;
 }

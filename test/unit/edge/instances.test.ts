@@ -156,6 +156,60 @@ test("a reported activity is written, and an unclaimed instance has none", async
   assert.is(warm.error, 'instance "inst-warm" is not claimed, so there is no idle time to put off');
 });
 
+test("exec: 409 before the claim is Active with the instance, and in a warm pod", async () => {
+  const edge = testEdge();
+  const { cluster } = edge;
+  const exec = (name: string) => edge.call(`POST /api/v1/instances/${name}/exec`, { body: { command: ["ls"] } });
+  // An exec that is let through ends at the kubectl that is not there.
+  const LET_THROUGH = 503;
+  const { metadata } = cluster.addInstance("inst-a");
+  const claim = metadata.annotations?.[annotation.claim] ?? "";
+  assert.is((await exec("inst-a")).status, LET_THROUGH);
+  assert.equal(cluster.calls, [], "an Active claim is answered without a call");
+
+  for (const phase of ["Releasing", "ReleaseFailed"] as const) {
+    cluster.setStatus(claim, { phase, instanceId: "inst-a" });
+    assert.is((await exec("inst-a")).status, LET_THROUGH, phase);
+  }
+  for (const status of [
+    { phase: "Pending" } as const,
+    { phase: "Pending", instanceId: "inst-a" } as const,
+    { phase: "Active", instanceId: "inst-b" } as const,
+    { phase: "Error", reason: "StartTimeout" } as const,
+  ]) {
+    cluster.setStatus(claim, status);
+    const refused = await exec("inst-a");
+    assert.is(refused.status, 409, JSON.stringify(status));
+    assert.match(refused.error ?? "", `is not its tenant's: its claim "${claim}"`);
+  }
+  cluster.remove(claim);
+  assert.is((await exec("inst-a")).status, 409);
+
+  cluster.addPod("inst-warm", "Running", { labels: { [label.workload]: "app", [label.pool]: "p" } });
+  const warm = await exec("inst-warm");
+  assert.is(warm.status, 409);
+  assert.is(warm.error, 'instance "inst-warm" is a warm pod that nobody has claimed: claim its workload first');
+});
+
+test("exec: watches that are behind do not refuse an instance of an Active claim", async () => {
+  for (const behind of ["both", "claim"]) {
+    const edge = testEdge();
+    const { cluster } = edge;
+    if (behind === "both") {
+      cluster.addPod("inst-a", "Running", { labels: { [label.pool]: "p" } });
+      cluster.lag = true;
+      cluster.addInstance("inst-a");
+    } else {
+      cluster.addInstance("inst-a");
+      cluster.setStatus("claim-inst-a-app", { phase: "Pending" });
+      cluster.lag = true;
+      cluster.setStatus("claim-inst-a-app", { phase: "Active", instanceId: "inst-a" });
+    }
+    const answer = await edge.call("POST /api/v1/instances/inst-a/exec", { body: { command: ["ls"] } });
+    assert.is(answer.status, 503, `${behind}: ${answer.text}`);
+  }
+});
+
 test("ten thousand pods are a few megabytes in the store", () => {
   const spec = { image: { ref: "example.com/app:1" }, entrypoint: { env: { BIG: "x".repeat(20_000) } } };
   const identity = { name: "inst-a", ...claimed };

@@ -14,7 +14,7 @@ let edge: TestEdge;
 test.before.each(() => {
   kubectl = fakeKubectl();
   edge = testEdge({ kubectl: kubectl.command, clock: systemClock });
-  edge.cluster.addPod("inst-a", "Running");
+  edge.cluster.addInstance("inst-a");
 });
 test.after.each(() => kubectl.remove());
 
@@ -22,12 +22,12 @@ const exec = (
   command: unknown,
   { pod = "inst-a", signal, ...more }: { pod?: string; signal?: AbortSignal; timeoutSeconds?: number } = {},
 ) => {
-  edge.cluster.addPod(pod, "Running");
+  edge.cluster.addInstance(pod);
   const body = { command, ...more };
   return edge.call(`POST /api/v1/instances/${pod}/exec`, signal === undefined ? { body } : { body, signal });
 };
 const logs = (query = "", pod = "inst-a"): Promise<Answer> => {
-  edge.cluster.addPod(pod, "Running");
+  edge.cluster.addInstance(pod);
   return edge.call(`GET /api/v1/instances/${pod}/logs${query}`);
 };
 
@@ -175,7 +175,7 @@ test("logs that do not come are an error and not an empty text", async () => {
 });
 
 test("followed logs are a stream that ends at its source when its reader goes", async () => {
-  edge.cluster.addPod("inst-a", "Running");
+  edge.cluster.addInstance("inst-a");
   const response = await edge.handler(new Request("http://edge.test/api/v1/instances/inst-a/logs?follow=true"));
   const reader = response.body?.getReader();
   const first = await reader?.read();

@@ -90,7 +90,11 @@ test("every documented route is called, and every answer is as documented", asyn
   const { metadata } = cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active });
   cluster.addPod("inst-a", "Running", {
     labels: { [label.tenant]: "a", [label.workload]: "app" },
-    annotations: { [annotation.claimUid]: metadata.uid ?? "", [annotation.claimedAt]: "2026-01-01T00:00:00Z" },
+    annotations: {
+      [annotation.claimUid]: metadata.uid ?? "",
+      [annotation.claim]: metadata.name,
+      [annotation.claimedAt]: "2026-01-01T00:00:00Z",
+    },
     podIP: "10.0.0.1",
   });
   cluster.addPod("inst-warm", "Pending", { labels: { [label.pool]: "p" } });

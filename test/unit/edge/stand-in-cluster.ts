@@ -135,6 +135,15 @@ export class StandInCluster {
     } as Claim);
   }
 
+  /** A running pod of an Active claim. */
+  addInstance(name: string): Pod {
+    const status: ClaimStatus = { phase: "Active", instanceId: name, endpoint: { host: "10.0.0.1", port: 8080 } };
+    const { metadata } = this.addClaim({ tenantId: name, workloadRef: "app", status });
+    const annotations = { [annotation.claimUid]: metadata.uid ?? "", [annotation.claim]: metadata.name };
+    const labels = { [label.workload]: "app", [label.tenant]: name };
+    return this.addPod(name, "Running", { labels, annotations, podIP: "10.0.0.1" });
+  }
+
   claim(name: string): Claim {
     return this.#held(name) as Claim;
   }
