@@ -40,7 +40,7 @@ export interface OperatorOptions {
 }
 
 export interface Operator {
-  /** Resolves when every store holds what the cluster has. */
+  /** Resolves when every store holds what the cluster has, and follows it. */
   synced: Promise<void>;
   /** Whether every watch is in contact with the API server. */
   isReady(): boolean;
@@ -54,9 +54,14 @@ export function startOperator(options: OperatorOptions): Operator {
   const { namespace } = config;
   let wake: Wake | undefined;
   const watching = new Set<string>();
+  const untilWatching = new Set<() => void>();
   const follow = (name: string) => ({
-    onState: ({ kind }: ListWatchState) => (kind === "watching" ? watching.add(name) : watching.delete(name)),
+    onState({ kind }: ListWatchState) {
+      if (kind !== "watching") watching.delete(name);
+      else if (watching.add(name).size === all.length) for (const resolve of untilWatching) resolve();
+    },
   });
+  const isReady = () => watching.size === all.length;
 
   const managed = `${label.managed}=true`;
   const helperSelector = Object.entries(SNAPSHOTS_LABELS)
@@ -160,7 +165,10 @@ export function startOperator(options: OperatorOptions): Operator {
     log,
     signal,
     async lead(term) {
-      await Promise.race([synced, aborted(term.signal), aborted(signal)]);
+      // A watch ends now and then; a term that began without one would take what it does not show for gone.
+      const ready = new Promise<void>((resolve) => (isReady() ? resolve() : untilWatching.add(resolve)));
+      await Promise.race([ready, aborted(term.signal), aborted(signal)]);
+      untilWatching.clear();
       if (term.signal.aborted || signal.aborted) return;
       metrics.leading.set(1);
       const running = runTerm({
@@ -184,7 +192,7 @@ export function startOperator(options: OperatorOptions): Operator {
 
   return {
     synced,
-    isReady: () => watching.size === all.length,
+    isReady,
     done: Promise.all([leading, ...all.map((informer) => informer.done)]).then(() => undefined),
   };
 }

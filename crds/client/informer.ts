@@ -45,7 +45,7 @@ export interface InformerOptions<T extends KubernetesObject, Index extends strin
 
 export interface Informer<T extends KubernetesObject, Index extends string> {
   readonly store: ReadonlyStore<T, Index>;
-  /** Resolves when the store holds the whole first list; rejects when it never will. */
+  /** Resolves when the store holds the whole first list and follows what comes after it; rejects when it never will. */
   readonly synced: Promise<void>;
   readonly done: Promise<void>;
   /** When anything last arrived from the server, in milliseconds of the clock; negative infinity before that. */

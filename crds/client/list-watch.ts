@@ -51,7 +51,7 @@ export interface ListWatchOptions<T extends KubernetesObject> {
 }
 
 export interface ListWatch {
-  /** Resolves when the first list is complete; rejects when there will never be one. */
+  /** Resolves when the first list is complete and a watch of what comes after it is open; rejects when there will never be one. */
   readonly synced: Promise<void>;
   /** Resolves after the signal; rejects when the cluster's history went back, after which no state can be trusted. */
   readonly done: Promise<void>;
@@ -103,7 +103,6 @@ export function listWatch<T extends KubernetesObject>(options: ListWatchOptions<
       if (page.continue) return { kind: "page", resourceVersion, continue: page.continue };
       reached = resourceVersion;
       emit({ type: "synced" });
-      synced.resolve();
       return { kind: "page", resourceVersion, continue: undefined };
     } catch (error) {
       if (signal.aborted || error instanceof HistoryError) throw error;
@@ -117,6 +116,7 @@ export function listWatch<T extends KubernetesObject>(options: ListWatchOptions<
     try {
       opened = await openWatch(client, { selection, resourceVersion, timeoutSeconds, signal });
       options.onContact?.();
+      synced.resolve();
       return { kind: "watch-opened" };
     } catch (error) {
       if (signal.aborted) throw error;

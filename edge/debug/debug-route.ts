@@ -6,11 +6,11 @@ import {
   services,
 } from "../../crds/client/built-in-resources.ts";
 import type { ClusterClient } from "../../crds/client/cluster-client.ts";
+import { listAll } from "../../crds/client/list-all.ts";
 import { claims, pools, triggers, workloads } from "../../crds/kinds.ts";
 import type { KubernetesObject } from "../../crds/kubernetes.ts";
 import type { Resource } from "../../crds/resource.ts";
 import { jsonResponse } from "../json-response.ts";
-import { listAll } from "../list-all.ts";
 import type { Route } from "../route.ts";
 
 /** What the dump lists, by its key. Secrets are not among it, and never may be. */

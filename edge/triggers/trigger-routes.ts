@@ -1,11 +1,11 @@
 import { isAlreadyExists, isNotFound } from "../../crds/client/api-error.ts";
 import type { ClusterClient } from "../../crds/client/cluster-client.ts";
+import { listAll } from "../../crds/client/list-all.ts";
 import { triggers } from "../../crds/kinds.ts";
 import type { TriggerSpec } from "../../crds/trigger.ts";
 import { triggerProblems } from "../../crds/validate-trigger.ts";
 import { HttpError } from "../http-error.ts";
 import { jsonResponse } from "../json-response.ts";
-import { listAll } from "../list-all.ts";
 import { pathParam } from "../path-param.ts";
 import { quote } from "../quote.ts";
 import { readSpecBody } from "../read-spec-body.ts";

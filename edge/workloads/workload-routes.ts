@@ -1,12 +1,12 @@
 import { isAlreadyExists, isNotFound } from "../../crds/client/api-error.ts";
 import type { ClusterClient } from "../../crds/client/cluster-client.ts";
+import { listAll } from "../../crds/client/list-all.ts";
 import { workloads } from "../../crds/kinds.ts";
 import { finalizer } from "../../crds/labels.ts";
 import type { Workload } from "../../crds/workload.ts";
 import type { ClusterView } from "../cluster-view.ts";
 import { HttpError } from "../http-error.ts";
 import { jsonResponse } from "../json-response.ts";
-import { listAll } from "../list-all.ts";
 import { pathParam } from "../path-param.ts";
 import { quote } from "../quote.ts";
 import type { Route } from "../route.ts";

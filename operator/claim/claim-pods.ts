@@ -1,6 +1,10 @@
 import type { Claim } from "../../crds/claim.ts";
+import { isNotFound } from "../../crds/client/api-error.ts";
+import { pods } from "../../crds/client/built-in-resources.ts";
+import { listAll } from "../../crds/client/list-all.ts";
+import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
-import { annotation } from "../../crds/labels.ts";
+import { annotation, label } from "../../crds/labels.ts";
 import type { OperatorContext } from "../context.ts";
 
 /**
@@ -17,6 +21,41 @@ export function claimPods(claim: Claim, { informers }: OperatorContext): { curre
       ? bound.find((pod) => pod.metadata.name === claim.status?.instanceId)
       : bound.filter((pod) => incarnationOf(pod) >= podIncarnation(claim)).sort(newestFirst)[0];
   return { current, stale: bound.filter((pod) => pod !== current && pod.metadata.deletionTimestamp === undefined) };
+}
+
+/**
+ * Reads the pods bound to a claim from the API server into the store: the one that its status names, or where it names none every one.
+ *
+ * Claims and pods come by watches of their own, and either can be behind the other, a new leader's above all. So a pod that the store
+ * does not show is not taken for gone before this, and files are not given up.
+ */
+export async function readClaimPods(claim: Claim, { client, config, informers }: OperatorContext): Promise<Pod[]> {
+  const { namespace } = config;
+  const { instanceId } = claim.status ?? {};
+  const labelSelector = `${label.tenant}=${claim.spec.tenantId}`;
+  const found =
+    instanceId === undefined
+      ? await listAll(pods, { client, namespace, labelSelector })
+      : await client.get(pods, { namespace, name: instanceId }).then((pod) => [pod], none);
+  const bound = found.filter(({ metadata }) => metadata.annotations?.[annotation.claimUid] === claim.metadata.uid);
+  for (const pod of bound) informers.pods.put(pod);
+  return bound;
+}
+
+/**
+ * Whether a claim is on the API server as it is here, to be asked before its pods are held against it: to a claim that is behind, the
+ * pod that it has by now is one too many. What was read is stored, and starts the claim's next run.
+ */
+export async function isCurrent(claim: Claim, { client, config, informers }: OperatorContext): Promise<boolean> {
+  const { name, resourceVersion } = claim.metadata;
+  const [present] = await client.get(claims, { namespace: config.namespace, name }).then((read) => [read], none);
+  if (present !== undefined) informers.claims.put(present);
+  return present?.metadata.resourceVersion === resourceVersion;
+}
+
+function none(error: unknown): never[] {
+  if (isNotFound(error)) return [];
+  throw error;
 }
 
 /** By name where two operators bound a pod each, both believing that they lead: so that they agree on one. */

@@ -6,7 +6,7 @@ import type { OperatorContext } from "../context.ts";
 import { podState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { isReadyToUse } from "../workload/is-ready-to-use.ts";
-import { claimPods } from "./claim-pods.ts";
+import { claimPods, isCurrent } from "./claim-pods.ts";
 import { patchClaimStatus } from "./claim-status.ts";
 import { deletePod } from "./delete-pod.ts";
 import { failClaim } from "./fail-claim.ts";
@@ -17,6 +17,9 @@ import { releaseWhenIdle } from "./release-when-idle.ts";
 import { startPod } from "./start-pod.ts";
 import { superviseStart } from "./supervise-start.ts";
 import { tellTrouble } from "./tell-trouble.ts";
+
+/** Where what was read is not as it was taken to be: its event starts the next run, and should it be lost, this does. */
+const LOOK_AGAIN = { requeueAfterMs: 1000 };
 
 /**
  * Brings one claim towards a running pod of its own, or towards its end (spec.md, section 3.1; design.md, section 4).
@@ -31,9 +34,8 @@ export async function reconcileClaim(key: string, context: OperatorContext): Pro
     if (claim.metadata.deletionTimestamp !== undefined) return await releaseClaim(claim, context);
     return await fulfilClaim(claim, context);
   } catch (error) {
-    // Somebody else wrote the claim, or it is gone: the event of that is on its way and starts the next run. Should it be lost,
-    // the next run comes all the same.
-    if (isConflict(error) || isNotFound(error)) return { requeueAfterMs: 1000 };
+    // Somebody else wrote the claim, or it is gone.
+    if (isConflict(error) || isNotFound(error)) return LOOK_AGAIN;
     throw error;
   }
 }
@@ -41,7 +43,10 @@ export async function reconcileClaim(key: string, context: OperatorContext): Pro
 async function fulfilClaim(claim: Claim, context: OperatorContext): Promise<ReconcileResult> {
   if (!isPrepared(claim)) return prepare(claim, context);
   const { current, stale } = claimPods(claim, context);
-  if (stale.length > 0) await Promise.all(stale.map((pod) => deletePod(pod, context)));
+  if (stale.length > 0) {
+    if (!(await isCurrent(claim, context))) return LOOK_AGAIN;
+    await Promise.all(stale.map((pod) => deletePod(pod, context)));
+  }
 
   const phase = claim.status?.phase ?? "Pending";
   if (phase === "Error") {
@@ -54,6 +59,7 @@ async function fulfilClaim(claim: Claim, context: OperatorContext): Promise<Reco
   if (rival !== undefined) {
     // Its files are on their way to the archive: this claim may not start before they are there. Its deletion starts the next run.
     if (rival.metadata.deletionTimestamp !== undefined) return undefined;
+    if (!(await isCurrent(rival, context))) return LOOK_AGAIN;
     const message = `tenant "${claim.spec.tenantId}" already holds claim "${rival.metadata.name}" on workload "${claim.spec.workloadRef}": use that one, or delete it first`;
     return failClaim(claim, context, { reason: "Duplicate", message });
   }

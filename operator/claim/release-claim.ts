@@ -4,6 +4,7 @@ import { claims } from "../../crds/kinds.ts";
 import { finalizer } from "../../crds/labels.ts";
 import type { OperatorContext } from "../context.ts";
 import type { ReconcileResult } from "../queue.ts";
+import { readClaimPods } from "./claim-pods.ts";
 import { patchClaimStatus } from "./claim-status.ts";
 import { deletePod } from "./delete-pod.ts";
 import { podToSave, saveFiles } from "./save-files.ts";
@@ -14,12 +15,13 @@ import { podToSave, saveFiles } from "./save-files.ts";
  */
 export async function releaseClaim(claim: Claim, context: OperatorContext): Promise<ReconcileResult> {
   if (!claim.metadata.finalizers?.includes(finalizer.release)) return undefined;
-  const pods = [...context.informers.pods.store.by("claimUid", claim.metadata.uid ?? "")];
   const phase = claim.status?.phase;
+  let pods = [...context.informers.pods.store.by("claimUid", claim.metadata.uid ?? "")];
+  if (pods.length === 0 && phase !== "Released") pods = await readClaimPods(claim, context);
 
   if (pods.length > 0) {
     let releasing = claim;
-    const toSave = podToSave(claim, pods, context);
+    const toSave = await podToSave(claim, pods, context);
     if (phase !== "Releasing" && (phase !== "ReleaseFailed" || toSave === undefined))
       releasing = await patchClaimStatus(claim, { phase: "Releasing", reason: null, message: null }, context);
     const others = pods.filter((pod) => pod !== toSave);

@@ -9,6 +9,7 @@ import type { OperatorContext } from "../context.ts";
 import { podState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { isHelperRunning } from "../snapshots/is-helper-running.ts";
+import { isCurrent, readClaimPods } from "./claim-pods.ts";
 import { patchClaimStatus } from "./claim-status.ts";
 import { isDiscardedForIdleness } from "./release-when-idle.ts";
 
@@ -18,12 +19,17 @@ const HELPER_START_LIMIT_MS = 20_000;
  * The pod whose files a release has to save before it may go: the one that the tenant was given, and no other, since what is in any
  * other is not the tenant's, or not all of it.
  */
-export function podToSave(claim: Claim, pods: readonly Pod[], context: OperatorContext): Pod | undefined {
+export async function podToSave(
+  claim: Claim,
+  pods: readonly Pod[],
+  context: OperatorContext,
+): Promise<Pod | undefined> {
   const { status, metadata } = claim;
   const pod = pods.find(({ metadata: { name } }) => name === status?.instanceId);
   if (pod?.metadata.annotations?.[annotation.overlayDirs] === undefined || status?.snapshot !== undefined)
     return undefined;
-  if (metadata.annotations?.[annotation.discard] === "true" || isDiscardedForIdleness(claim, pod)) {
+  const isDiscarded = metadata.annotations?.[annotation.discard] === "true" || (await isLeftIdle(claim, pod, context));
+  if (isDiscarded) {
     context.saves.forget(pod.metadata.uid ?? "");
     if (pod.metadata.deletionTimestamp === undefined) {
       context.events.record({
@@ -35,11 +41,20 @@ export function podToSave(claim: Claim, pods: readonly Pod[], context: OperatorC
   }
   const state = podState(pod);
   if (state.state !== "lost") return pod;
+  // To a claim that is behind, files that are safe look lost.
+  if (!(await isCurrent(claim, context))) return undefined;
   context.events.record({
     ...{ resource: claims, object: claim, type: "Warning", reason: "NotSaved" },
     message: `${state.message} before its files were saved: the archive of the last release stays as it is`,
   });
   return undefined;
+}
+
+/** Whether nobody has used the pod since the claim was marked for idleness: asked of the API server, since a late use may not show yet. */
+async function isLeftIdle(claim: Claim, pod: Pod, context: OperatorContext): Promise<boolean> {
+  if (!isDiscardedForIdleness(claim, pod)) return false;
+  if (pod.metadata.deletionTimestamp !== undefined) return true;
+  return (await readClaimPods(claim, context)).every((present) => isDiscardedForIdleness(claim, present));
 }
 
 /**

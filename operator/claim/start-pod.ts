@@ -12,7 +12,7 @@ import type { OperatorContext } from "../context.ts";
 import { renderPod, templateHash } from "../pod/render-pod.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { activateClaim } from "./activate-claim.ts";
-import { podIncarnation } from "./claim-pods.ts";
+import { podIncarnation, readClaimPods } from "./claim-pods.ts";
 import { type ClaimErrorReason, failClaim } from "./fail-claim.ts";
 import { findArchive } from "./find-archive.ts";
 import { replacePod } from "./replace-pod.ts";
@@ -21,6 +21,7 @@ import { takeWarmPod } from "./take-warm-pod.ts";
 /** Gives a claim that has no pod a cold one, once its workload is Ready; an Active claim has lost its pod and starts over. */
 export async function startPod(claim: Claim, context: OperatorContext): Promise<ReconcileResult> {
   if (claim.status?.phase === "Active") {
+    if ((await readClaimPods(claim, context)).length > 0) return { requeueAfterMs: 1000 };
     return replacePod(claim, context, { reason: "PodLost", message: `pod "${claim.status.instanceId}" is gone` });
   }
   const workload = await findWorkload(claim, context);

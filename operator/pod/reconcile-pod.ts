@@ -1,4 +1,5 @@
 import { isNotFound } from "../../crds/client/api-error.ts";
+import { listAll } from "../../crds/client/list-all.ts";
 import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
@@ -24,15 +25,21 @@ export async function reconcilePod(key: string, context: OperatorContext): Promi
   return undefined;
 }
 
-/** Asks the API server, since the store may not have seen the claim yet. */
+/**
+ * Asks the API server, since the store may not have seen the claim yet: by the name that stands on the pod, and where another claim has
+ * that or none, among all of the tenant.
+ */
 async function claimExists(pod: Pod, uid: string, { client, config }: OperatorContext): Promise<boolean> {
-  const name = pod.metadata.annotations?.[annotation.claim] ?? "";
-  if (name === "") return false;
+  const { namespace } = config;
+  const { annotations, labels } = pod.metadata;
+  const name = annotations?.[annotation.claim] ?? "";
   try {
-    const claim = await client.get(claims, { namespace: config.namespace, name });
-    return claim.metadata.uid === uid;
+    if (name !== "" && (await client.get(claims, { namespace, name })).metadata.uid === uid) return true;
   } catch (error) {
-    if (isNotFound(error)) return false;
-    throw error;
+    if (!isNotFound(error)) throw error;
   }
+  const tenant = labels?.[label.tenant];
+  if (tenant === undefined) return false;
+  const ofTenant = await listAll(claims, { client, namespace, labelSelector: `${label.tenant}=${tenant}` });
+  return ofTenant.some(({ metadata }) => metadata.uid === uid);
 }

@@ -1,7 +1,8 @@
 import { isDeepStrictEqual } from "node:util";
 import { isConflict, isNotFound } from "../../crds/client/api-error.ts";
-import { networkPolicies } from "../../crds/client/built-in-resources.ts";
-import { workloads } from "../../crds/kinds.ts";
+import { networkPolicies, pods } from "../../crds/client/built-in-resources.ts";
+import { listAll } from "../../crds/client/list-all.ts";
+import { claims, pools, workloads } from "../../crds/kinds.ts";
 import { finalizer, label } from "../../crds/labels.ts";
 import { formerPolicyName, policyName } from "../../crds/names.ts";
 import type { Workload } from "../../crds/workload.ts";
@@ -115,14 +116,11 @@ async function writeStatus(
 
 /** Holds a deleted workload while claims, pools or pods use it; the last one's end starts the next run. */
 async function letGoWhenUnused(workload: Workload, context: OperatorContext): Promise<undefined> {
-  const { informers, client } = context;
+  const { client } = context;
   const { name, namespace = "" } = workload.metadata;
   if (!workload.metadata.finalizers?.includes(finalizer.inUse)) return undefined;
-  const users = [
-    ...(informers.claims.store.by("using", name).size > 0 ? ["claims"] : []),
-    ...(informers.pools.store.by("workload", name).size > 0 ? ["pools"] : []),
-    ...(informers.pods.store.by("workload", name).size > 0 ? ["pods"] : []),
-  ];
+  if (usersOf(name, context).length === 0) await readUsers(name, context);
+  const users = usersOf(name, context);
   if (users.length > 0) {
     const message = `the workload goes when nothing uses it any longer, now ${users.join(" and ")} do: release its claims and delete its pools`;
     context.events.record({ resource: workloads, object: workload, type: "Normal", reason: "InUse", message });
@@ -137,6 +135,28 @@ async function letGoWhenUnused(workload: Workload, context: OperatorContext): Pr
   if (needsProxy(workload.spec)) await deleteEgress(workload, context);
   context.settledEgress.delete(workload.metadata.uid ?? "");
   return patchFinalizers(workload, [], context);
+}
+
+function usersOf(workload: string, { informers }: OperatorContext): string[] {
+  return [
+    ...(informers.claims.store.by("using", workload).size > 0 ? ["claims"] : []),
+    ...(informers.pools.store.by("workload", workload).size > 0 ? ["pools"] : []),
+    ...(informers.pods.store.by("workload", workload).size > 0 ? ["pods"] : []),
+  ];
+}
+
+/** Reads into the stores what uses a workload and no watch has shown yet: the policy goes with the workload, and its pods would be open. */
+async function readUsers(workload: string, { client, config, informers }: OperatorContext): Promise<void> {
+  const from = { client, namespace: config.namespace };
+  const labelSelector = `${label.managed}=true,${label.workload}=${workload}`;
+  const [claimsNow, poolsNow, podsNow] = await Promise.all([
+    listAll(claims, from),
+    listAll(pools, from),
+    listAll(pods, { ...from, labelSelector }),
+  ]);
+  for (const claim of claimsNow) if (claim.spec.workloadRef === workload) informers.claims.put(claim);
+  for (const pool of poolsNow) if (pool.spec.workloadRef === workload) informers.pools.put(pool);
+  for (const pod of podsNow) informers.pods.put(pod);
 }
 
 /** Replaces this system's finalizers on the workload and leaves others alone. */

@@ -1,0 +1,256 @@
+// @limit 600
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import type { Claim } from "../../../crds/claim.ts";
+import { events, networkPolicies, pods } from "../../../crds/client/built-in-resources.ts";
+import { createExec } from "../../../crds/client/exec.ts";
+import { loadClusterConfig } from "../../../crds/client/load-cluster-config.ts";
+import { claims, workloads } from "../../../crds/kinds.ts";
+import { annotation } from "../../../crds/labels.ts";
+import { policyName } from "../../../crds/names.ts";
+import { createSnapshots, type Snapshots } from "../../../operator/snapshots/snapshots.ts";
+import { exists, NAMESPACE, type RunningOperator, startTenancy, type Tenancy } from "../tenancy.ts";
+import { createWatchGate, type WatchGate } from "../watch-gate.ts";
+
+const test = suite("a leader whose watches lag behind each other");
+const filesystem = { overlayDirs: ["/data"] };
+let tenancy: Tenancy;
+let marks = 0;
+/** Names of the pods whose files were saved. */
+let saved: string[] = [];
+let snapshots: Snapshots;
+const operators = new Set<RunningOperator>();
+const gates = new Set<WatchGate>();
+
+function start(identity: string, gate?: WatchGate): RunningOperator {
+  if (gate !== undefined) gates.add(gate);
+  const operator = tenancy.startOperator({ identity, snapshots, ...(gate !== undefined && { wrap: gate.wrap }) });
+  operators.add(operator);
+  return operator;
+}
+
+test.before(async () => {
+  tenancy = await startTenancy("test-lagging-cache");
+  const config = await loadClusterConfig({ kubeconfigPath: tenancy.cluster.kubeconfigPath });
+  snapshots = {
+    ...createSnapshots({ exec: createExec({ config }), namespace: NAMESPACE, timeoutMs: 10_000 }),
+    find: async () => undefined,
+    async save(key, pod) {
+      saved.push(pod.metadata.name);
+      const nothing = { sha256: "0".repeat(64), sizeBytes: 0, contentBytes: 0, entries: 0, uid: 0, gid: 0 };
+      return { ...key, ...nothing, overlayDirs: [], createdAt: new Date().toISOString() };
+    },
+  };
+});
+test.before.each(() => {
+  saved = [];
+});
+// Also after a failure: the next test's operator needs the lease.
+test.after.each(async () => {
+  for (const gate of gates) gate.letGo();
+  for (const operator of operators) await operator.stop();
+  operators.clear();
+});
+test.after(() => tenancy?.stop());
+
+/**
+ * Runs `before` under one leader, then `meanwhile`, of which the next one's watches of the held kinds tell nothing. When this returns, the
+ * next one leads and has looked at every claim.
+ */
+async function handOver<T>(steps: {
+  before: () => Promise<T>;
+  held: string[];
+  meanwhile: (known: T) => Promise<void>;
+}): Promise<{ known: T; gate: WatchGate }> {
+  const first = start("first");
+  await tenancy.until("first leads", async () => (await tenancy.leader()) === "first");
+  const known = await steps.before();
+  const gate = createWatchGate();
+  const successor = start("successor", gate);
+  await successor.synced;
+  gate.hold(...steps.held);
+  await steps.meanwhile(known);
+  await first.stop();
+  operators.delete(first);
+  await tenancy.until("the successor leads", async () => (await tenancy.leader()) === "successor");
+  await works();
+  return { known, gate };
+}
+
+/** Until the leader has worked: claims go before workloads. */
+async function works(): Promise<void> {
+  marks += 1;
+  const name = `mark-${marks}`;
+  await tenancy.createWorkload(name);
+  await tenancy.until("the leader at work", async () => {
+    return (await tenancy.client.get(workloads, { namespace: NAMESPACE, name })).status?.phase === "Ready";
+  });
+}
+
+async function claimed(tenantId: string, workload: string): Promise<Claim> {
+  const { metadata } = await tenancy.createClaim(tenantId, workload);
+  return tenancy.untilClaim(metadata.name, { phase: "Active" });
+}
+
+async function livePods(claim: Claim): Promise<string[]> {
+  const bound = await tenancy.podsOf(claim);
+  return bound.filter(({ metadata }) => metadata.deletionTimestamp === undefined).map(({ metadata }) => metadata.name);
+}
+
+async function release({ metadata: { name } }: Claim): Promise<void> {
+  await tenancy.client.delete(claims, { namespace: NAMESPACE, name });
+}
+
+test("pods behind claims: the pod of an Active claim is not lost, and a release saves its files", async () => {
+  const name = "claim-alice-pooled";
+  const { gate } = await handOver({
+    async before() {
+      await tenancy.createWorkload("pooled", { filesystem });
+      await tenancy.createPool("pooled", { workloadRef: "pooled", size: 1 });
+      await tenancy.until("a warm pod", () => tenancy.members("pooled", "ready").length === 1);
+    },
+    held: ["pods"],
+    async meanwhile() {
+      await claimed("alice", "pooled");
+    },
+  });
+  const claim = await tenancy.client.get(claims, { namespace: NAMESPACE, name });
+  const instance = claim.status?.instanceId ?? "";
+  assert.equal(tenancy.phases.get(name), ["Pending", "Active"], JSON.stringify(claim.status));
+  assert.equal(await livePods(claim), [instance]);
+
+  await release(claim);
+  await tenancy.until("the files saved, or the claim gone", async () => {
+    return saved.length > 0 || !(await exists(tenancy.client, claims, name));
+  });
+  gate.letGo();
+  await tenancy.untilClaim(name, (found) => found === undefined);
+  assert.equal(saved, [instance]);
+  assert.equal(tenancy.phases.get(name), ["Pending", "Active", "Releasing", "Released", "(gone)"]);
+});
+
+test("claims behind pods: the pod that a claim got after a loss is not deleted for the one before", async () => {
+  const name = "claim-bob-cold";
+  const { known, gate } = await handOver({
+    async before() {
+      await tenancy.createWorkload("cold", { filesystem });
+      return claimed("bob", "cold");
+    },
+    held: ["tenancyclaims"],
+    async meanwhile(lost) {
+      await tenancy.client.delete(pods, { namespace: NAMESPACE, name: lost.status?.instanceId ?? "" });
+      await tenancy.untilClaim(name, ({ status } = lost) => {
+        return status?.phase === "Active" && status.instanceId !== lost.status?.instanceId;
+      });
+    },
+  });
+  const claim = await tenancy.client.get(claims, { namespace: NAMESPACE, name });
+  assert.is.not(claim.status?.instanceId, known.status?.instanceId);
+  assert.equal(await livePods(claim), [claim.status?.instanceId]);
+  gate.letGo();
+  await works();
+  assert.equal(await livePods(claim), [claim.status?.instanceId]);
+  assert.equal(tenancy.phases.get(name), ["Pending", "Active", "Pending", "Active"]);
+});
+
+test("claims behind pods: a pod whose claim no watch has shown stays, also when it bears another claim's name", async () => {
+  const { gate } = await handOver({
+    before: () => tenancy.createWorkload("held"),
+    held: ["tenancyclaims"],
+    async meanwhile() {
+      const claim = await claimed("carol", "held");
+      const body = { metadata: { annotations: { [annotation.claim]: "claim-another" } } };
+      await tenancy.client.patch(
+        pods,
+        { namespace: NAMESPACE, name: claim.status?.instanceId ?? "" },
+        { type: "merge", body },
+      );
+    },
+  });
+  const claim = await tenancy.client.get(claims, { namespace: NAMESPACE, name: "claim-carol-held" });
+  assert.equal(await livePods(claim), [claim.status?.instanceId]);
+  gate.letGo();
+});
+
+test("a workload that a claim and a pod use which no watch has shown keeps its policy when it is deleted", async () => {
+  const workload = { namespace: NAMESPACE, name: "used" };
+  const { gate } = await handOver({
+    async before() {
+      await tenancy.createWorkload("used");
+      await tenancy.until("the workload Ready", async () => {
+        return (await tenancy.client.get(workloads, workload)).status?.phase === "Ready";
+      });
+    },
+    held: ["tenancyclaims", "pods"],
+    async meanwhile() {
+      await claimed("dora", "used");
+    },
+  });
+  await tenancy.client.delete(workloads, workload);
+  await tenancy.until("the workload held, or gone", async () => {
+    if (!(await exists(tenancy.client, workloads, "used"))) return true;
+    const { items } = await tenancy.client.list(events, { namespace: NAMESPACE });
+    return items.some(({ involvedObject, reason }) => involvedObject.name === "used" && reason === "InUse");
+  });
+  assert.ok(await exists(tenancy.client, workloads, "used"));
+  assert.ok(await exists(tenancy.client, networkPolicies, policyName("used")));
+  gate.letGo();
+});
+
+test("a claim that is released for idleness keeps the files of a use that no watch has shown", async () => {
+  const gate = createWatchGate();
+  start("alone", gate);
+  await tenancy.createWorkload("idle", { filesystem, idle: { timeoutSeconds: 3600, action: "destroy" } });
+  const claim = await claimed("erin", "idle");
+  const instance = { namespace: NAMESPACE, name: claim.status?.instanceId ?? "" };
+  gate.hold("pods");
+  const used = { [annotation.lastActivity]: new Date(Date.now() + 1000).toISOString() };
+  await tenancy.client.patch(pods, instance, { type: "merge", body: { metadata: { annotations: used } } });
+  const idle = { [annotation.discardIdleSince]: claim.status?.claimedAt };
+  const { name } = claim.metadata;
+  await tenancy.client.patch(
+    claims,
+    { namespace: NAMESPACE, name },
+    { type: "merge", body: { metadata: { annotations: idle } } },
+  );
+  await release(claim);
+  await tenancy.until("the pod deleted", async () => {
+    return (await tenancy.podsOf(claim)).every(({ metadata }) => metadata.deletionTimestamp !== undefined);
+  });
+  gate.letGo();
+  await tenancy.untilClaim(name, (found) => found === undefined);
+  assert.equal(saved, [instance.name]);
+});
+
+test("a term begins when every watch is open, and a watch that never opens does not keep the operator from stopping", async () => {
+  await tenancy.createWorkload("calm");
+  const gate = createWatchGate({ opening: true });
+  gate.hold("pods");
+  const blind = start("blind", gate);
+  await tenancy.until("blind has the lease", async () => (await tenancy.leader()) === "blind");
+  await tenancy.until("it has listed what there is", () => {
+    const listed = (resource: string) =>
+      blind.requests.some((one) => one.resource === resource && (one.verb === "watch" || resource === "pods"));
+    return ["pods", "tenancyclaims", "tenancyworkloads", "tenancypools", "networkpolicies"].every(listed);
+  });
+  assert.not(blind.isReady());
+  await blind.stop();
+  operators.delete(blind);
+  const made = blind.requests.filter(({ verb, resource }) => !isRead(verb) && resource !== "leases");
+  assert.equal(made, []);
+
+  const other = createWatchGate({ opening: true });
+  other.hold("pods");
+  start("seeing", other);
+  await tenancy.until("it has the lease", async () => (await tenancy.leader()) === "seeing");
+  const { metadata } = await tenancy.createClaim("fay", "calm");
+  assert.is(tenancy.phases.get(metadata.name)?.at(-1) ?? "Pending", "Pending");
+  other.letGo();
+  await tenancy.untilClaim(metadata.name, { phase: "Active" });
+});
+
+function isRead(verb: string): boolean {
+  return ["get", "list", "watch"].includes(verb);
+}
+
+test.run();
