@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import { type ListenAddress, parseListenAddress } from "../crds/listen-address.ts";
+import { type SecretPolicy, secretPolicies } from "../crds/secret-refusal.ts";
 import type { TriggerLimits } from "./gateway/trigger-limits.ts";
 import { isLoopback } from "./is-loopback.ts";
 
@@ -17,6 +18,8 @@ export interface EdgeConfig {
   readonly corsOrigins: ReadonlySet<string>;
   readonly roles: ReadonlySet<EdgeRole>;
   readonly triggers: TriggerLimits;
+  /** Which Secrets triggers can name. */
+  readonly secretPolicy: SecretPolicy;
   /** Undefined: no listener for metrics and probes. */
   readonly metricsListen: ListenAddress | undefined;
   readonly logLevel: LogLevel;
@@ -95,6 +98,10 @@ const environment = v.object({
   TENANCY_TRIGGER_CLAIM_WAIT: v.optional(wholeNumber(1, 3600), "120"),
   TENANCY_TRIGGER_EVENTS_IN_FLIGHT: v.optional(wholeNumber(1, 10_000), "16"),
   TENANCY_GATEWAY_EVENTS_IN_FLIGHT: v.optional(wholeNumber(1, 100_000), "256"),
+  TENANCY_SECRETS: v.optional(
+    v.picklist(secretPolicies, (issue) => `must be any or labelled, got ${issue.received}`),
+    "any",
+  ),
   TENANCY_LEASE_SECONDS: v.optional(wholeNumber(2, 600), "10"),
   TENANCY_EDGE_METRICS_LISTEN: v.optional(
     v.union(
@@ -164,6 +171,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): E
       inAll: values.TENANCY_GATEWAY_EVENTS_IN_FLIGHT,
       leaseMs: values.TENANCY_LEASE_SECONDS * 1000,
     },
+    secretPolicy: values.TENANCY_SECRETS,
     metricsListen: values.TENANCY_EDGE_METRICS_LISTEN,
     logLevel: values.TENANCY_LOG_LEVEL,
   };

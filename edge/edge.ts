@@ -92,9 +92,19 @@ export async function startEdge(options: {
     waitLimitMs: options.claimWaitMs ?? CLAIM_WAIT_MS,
   };
   if (config.roles.has("gateway")) {
-    const { triggers: limits, localOnly } = config;
+    const { triggers: limits, localOnly, secretPolicy } = config;
     const { registry } = metrics;
-    gateway = startGateway({ claims: services, activity, limits, localOnly, instance, registry, onFailure, log });
+    gateway = startGateway({
+      claims: services,
+      activity,
+      limits,
+      localOnly,
+      secretPolicy,
+      instance,
+      registry,
+      onFailure,
+      log,
+    });
   }
   const synced = Promise.all([view.synced, gateway?.synced]);
   // Whoever waits for it hears of it; a view that never comes, because the edge stops first, is no error of its own.

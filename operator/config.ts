@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import { isImageReference } from "../crds/image-reference.ts";
 import { type ListenAddress, parseListenAddress } from "../crds/listen-address.ts";
+import { type SecretPolicy, secretPolicies } from "../crds/secret-refusal.ts";
 import { isAddressRange } from "./egress/address-ranges.ts";
 
 const positiveNumber = v.pipe(
@@ -63,6 +64,7 @@ const environment = v.object({
     ),
     "",
   ),
+  TENANCY_SECRETS: v.optional(v.picklist(secretPolicies, "must be any or labelled"), "any"),
   TENANCY_SNAPSHOT_SIZE: v.optional(
     v.pipe(v.string(), v.regex(/^[1-9][0-9]*(Ki|Mi|Gi|Ti|Pi|k|M|G|T|P)?$/, "must be a quantity such as 10Gi")),
     "10Gi",
@@ -92,6 +94,8 @@ export interface OperatorConfig {
   /** An image with a static busybox at `/bin/busybox`, which saves and restores files. */
   toolsImage: string;
   egress: EgressConfig;
+  /** Which Secrets `network.credentials` can name. */
+  secretPolicy: SecretPolicy;
   snapshots: SnapshotConfig;
   logLevel: string;
 }
@@ -145,6 +149,7 @@ export function operatorConfig(env: Record<string, string | undefined>): Operato
       openedRanges: values.TENANCY_EGRESS_PRIVATE_RANGES,
       extraAuthorities: values.TENANCY_EGRESS_AUTHORITIES,
     },
+    secretPolicy: values.TENANCY_SECRETS,
     snapshots: {
       size: values.TENANCY_SNAPSHOT_SIZE,
       storageClass: values.TENANCY_SNAPSHOT_STORAGE_CLASS,

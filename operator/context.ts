@@ -49,9 +49,11 @@ export interface OperatorContext {
   applyNetworkPolicy(policy: NetworkPolicy): Promise<void>;
 }
 
-/** Metadata of managed objects only: that one changed is all that it takes to look at it. */
+/** Metadata only: that one changed is all that it takes to look at it. */
 export interface EgressInformers {
+  /** Managed ones. */
   configMaps: Informer<KubernetesObject, never>;
+  /** All, since workloads name others. */
   secrets: Informer<KubernetesObject, never>;
 }
 

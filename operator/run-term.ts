@@ -15,6 +15,7 @@ import { reconcileClaim } from "./claim/reconcile-claim.ts";
 import { needsFiles } from "./claim/restore-files.ts";
 import type { OperatorConfig } from "./config.ts";
 import type { Informers, OperatorContext } from "./context.ts";
+import { namesSecret } from "./egress/egress-rules.ts";
 import { createEventRecorder } from "./events.ts";
 import { fencedClient, NotLeadingError } from "./fenced-client.ts";
 import type { Term } from "./leader.ts";
@@ -51,7 +52,7 @@ export interface Wake {
   pool(change: Change<Pool>): void;
   pod(change: Change<Pod>): void;
   policy(change: Change<NetworkPolicy>): void;
-  /** What the proxy of a workload lives by. */
+  /** What the proxy of a workload lives by, and Secrets that workloads name. */
   egressObject(change: Change<KubernetesObject>): void;
   /** The pod that keeps archives. */
   helper(change?: Change<Pod>): void;
@@ -244,6 +245,9 @@ export function runTerm(options: {
       if (workload !== undefined && (type === "deleted" || isEdited)) addWorkload(workload);
     },
     egressObject({ type, object, previous }) {
+      for (const { metadata, spec } of informers.workloads.store.values()) {
+        if (namesSecret(spec, object.metadata.name)) addWorkload(metadata.name);
+      }
       if (type === "added") return;
       // Of one whose label was changed, the workload that it belonged to.
       const workload = (previous ?? object).metadata.labels?.[label.workload];

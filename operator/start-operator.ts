@@ -72,12 +72,16 @@ export function startOperator(options: OperatorOptions): Operator {
     count: ({ resource }) => metrics.handlerFailures.inc({ resource }),
   });
   const shared = { client, namespace, signal, log, onFailure };
-  const followEgress = (name: keyof EgressInformers, resource: Resource<KubernetesObject>) =>
+  const followEgress = (
+    name: keyof EgressInformers,
+    { resource, labelSelector }: { resource: Resource<KubernetesObject>; labelSelector?: string },
+  ) =>
     startInformer({
       ...shared,
       ...follow(`egress ${name}`),
       resource: metadataOf(resource),
-      labelSelector: managed,
+      labelSelector,
+      transform: withoutAnnotations,
       indexes: {},
       onChange: (change) => wake?.egressObject(change),
     });
@@ -85,8 +89,9 @@ export function startOperator(options: OperatorOptions): Operator {
     config.egress.image === undefined
       ? undefined
       : {
-          configMaps: followEgress("configMaps", configMaps),
-          secrets: followEgress("secrets", secrets),
+          configMaps: followEgress("configMaps", { resource: configMaps, labelSelector: managed }),
+          // Workloads name Secrets that are not managed.
+          secrets: followEgress("secrets", { resource: secrets }),
         };
   const informers: Informers = {
     egress,
@@ -217,6 +222,11 @@ function enqueueAll(informers: Informers, { wake, onFailure }: { wake: Wake; onF
   each(claims, informers.claims, wake.claim);
   each(pods, informers.pods, wake.pod);
   wake.helper();
+}
+
+/** `kubectl apply` keeps a copy of a Secret's values in one. */
+function withoutAnnotations({ metadata: { annotations: _, ...metadata } }: KubernetesObject): KubernetesObject {
+  return { metadata };
 }
 
 function aborted(signal: AbortSignal): Promise<void> {

@@ -6,9 +6,10 @@ import { type Informer, startInformer } from "../../crds/client/informer.ts";
 import type { Secret } from "../../crds/kubernetes.ts";
 import type { Log } from "../../crds/log.ts";
 import type { SecretReference } from "../../crds/secret-reference.ts";
+import { type SecretPolicy, secretRefusal } from "../../crds/secret-refusal.ts";
 import { createWatchContact, type WatchContact } from "../watch-contact.ts";
 
-/** A Secret's value is missing; the message says what to change, and never holds a value. */
+/** A Secret's value is missing, or not for triggers; the message says what to change, and never holds a value. */
 export class SecretError extends Error {
   override readonly name = "SecretError";
 }
@@ -19,7 +20,7 @@ export interface SecretReader {
    * Reads a value, and calls `onChange` whenever it is another one than was last read, or has gone or come back. Of several reads of a
    * value, the last `onChange` is called.
    *
-   * @throws SecretError where it is missing; ApiError, NetworkError where the cluster does not say
+   * @throws SecretError where it is missing, or a Secret that triggers may not use; ApiError, NetworkError where the cluster does not say
    */
   read(ref: SecretReference, options?: { onChange?: (() => void) | undefined; signal?: AbortSignal }): Promise<string>;
   /** Ends the watches that nobody else needs. */
@@ -43,11 +44,21 @@ const TIMEOUT_MS = 10_000;
 export function createSecretReaders(options: {
   client: ClusterClient;
   namespace: string;
+  policy: SecretPolicy;
   clock: Clock;
   log: Log;
 }): (onAnyChange: () => void) => SecretReader {
-  const { client, namespace, clock, log } = options;
+  const { client, namespace, policy, clock, log } = options;
   const followed = new Map<string, Followed>();
+
+  function refusalOf(name: string, secret: Secret | undefined): string | undefined {
+    return secretRefusal({ name, secret, use: "trigger", policy });
+  }
+
+  /** The value that a trigger may have. */
+  function allowedValue({ name, key }: SecretReference, secret: Secret | undefined): string | undefined {
+    return refusalOf(name, secret) === undefined ? valueUnder(secret, key) : undefined;
+  }
 
   function follow(name: string): Followed {
     const known = followed.get(name);
@@ -105,7 +116,7 @@ export function createSecretReaders(options: {
       if (closed || ends.has(key)) return;
       const { informer, listeners } = enter(ref.name);
       const listener = (): void => {
-        const now = valueUnder(informer.store.get(`${namespace}/${ref.name}`), ref.key);
+        const now = allowedValue(ref, informer.store.get(`${namespace}/${ref.name}`));
         if (now === lastRead.get(key)) return;
         lastRead.set(key, now);
         onAnyChange();
@@ -131,11 +142,13 @@ export function createSecretReaders(options: {
         if (closed) throw new Error("Cannot read a Secret: the trigger is not served any longer");
         const key = `${ref.name}/${ref.key}`;
         const secret = await current(ref.name, signal);
-        const value = valueUnder(secret, ref.key);
+        const value = allowedValue(ref, secret);
         lastRead.set(key, value);
         if (onChange !== undefined) callbacks.set(key, onChange);
         listen(ref, key);
         if (value !== undefined) return value;
+        const refusal = refusalOf(ref.name, secret);
+        if (refusal !== undefined) throw new SecretError(refusal);
         throw new SecretError(
           secret === undefined
             ? `Secret ${ref.name} does not exist; create it with the key ${ref.key}`

@@ -3,6 +3,7 @@ import { createEventRecorder } from "../../crds/client/event-recorder.ts";
 import type { ReportHandlerFailure } from "../../crds/client/handler-failures.ts";
 import { triggers } from "../../crds/kinds.ts";
 import type { Log } from "../../crds/log.ts";
+import type { SecretPolicy } from "../../crds/secret-refusal.ts";
 import type { Trigger } from "../../crds/trigger.ts";
 import type { Activity } from "../activity.ts";
 import { HttpError } from "../http-error.ts";
@@ -55,13 +56,14 @@ export function startGateway(options: {
   activity: Pick<Activity, "during">;
   limits: TriggerLimits;
   localOnly: boolean;
+  secretPolicy: SecretPolicy;
   /** Unique to this process. */
   instance: string;
   registry: Registry;
   onFailure: ReportHandlerFailure;
   log: Log;
 }): Gateway {
-  const { activity, limits, localOnly, instance, registry, log } = options;
+  const { activity, limits, localOnly, secretPolicy, instance, registry, log } = options;
   const { client, namespace, clock } = options.claims;
   const claims: EventServices["claims"] = { ...options.claims, waitLimitMs: limits.claimWaitMs };
   const watching = new AbortController();
@@ -94,7 +96,7 @@ export function startGateway(options: {
   });
   const recorder = createEventRecorder({ client, namespace, component: COMPONENT, log });
   const events = createTriggerEvents({ recorder, clock });
-  const openSecrets = createSecretReaders({ client, namespace, clock, log });
+  const openSecrets = createSecretReaders({ client, namespace, policy: secretPolicy, clock, log });
   const paths = createWebhookPaths();
   const timers = createTimers(clock);
   const services = {

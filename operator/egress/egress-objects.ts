@@ -15,6 +15,8 @@ export interface EgressObjectsOptions {
   readonly rules: EgressRules;
   /** Undefined where there are no credentials. */
   readonly certificates?: EgressCertificates | undefined;
+  /** Secrets that exist and may be used: values of others are left out, and the proxy answers 503 for them. @default all */
+  readonly usableSecrets?: ReadonlySet<string> | undefined;
   /** Private ranges that names may resolve to. @default none */
   readonly openedRanges?: readonly string[] | undefined;
   /** PEM of authorities that both the proxy and the workload trust beside the public ones. @default none */
@@ -30,7 +32,7 @@ export interface EgressObjects {
 
 /** Renders the objects that a workload's proxy lives by; no value of a credential is in any of them. */
 export function egressObjects(options: EgressObjectsOptions): EgressObjects {
-  const { workload, namespace, rules, certificates, openedRanges, extraAuthorities = "" } = options;
+  const { workload, namespace, rules, certificates, usableSecrets, openedRanges, extraAuthorities = "" } = options;
   const names = egressNames(workload);
   const metadata = (name: string) => ({
     name,
@@ -38,7 +40,9 @@ export function egressObjects(options: EgressObjectsOptions): EgressObjects {
     labels: { [label.managed]: "true", [label.workload]: workload },
   });
   const references = rules.credentials.flatMap(({ headers }) => headers.map(({ value }) => value));
-  const values = references.map((reference) => `${valueVariable(reference)} ${valueFile(reference)}\n`);
+  // Pods mount what a reference names, also what takes its place later; their proxies take from there what is listed.
+  const usable = references.filter(({ name }) => usableSecrets?.has(name) ?? true);
+  const values = usable.map((reference) => `${valueVariable(reference)} ${valueFile(reference)}\n`);
   return {
     settings: {
       apiVersion: "v1",

@@ -32,6 +32,12 @@ export function needsProxy(spec: WorkloadSpec): boolean {
   return access === "restricted" && allowlist.length + credentials.length > 0;
 }
 
+/** Whether a credential of the workload is in the Secret of that name. */
+export function namesSecret(spec: WorkloadSpec, name: string): boolean {
+  const { credentials = [] } = spec.network ?? {};
+  return credentials.some(({ headers }) => headers.some(({ valueFrom }) => valueFrom.secretKeyRef.name === name));
+}
+
 /**
  * What the proxy enforces for a workload; undefined for one that needs no proxy.
  *

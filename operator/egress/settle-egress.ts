@@ -4,6 +4,7 @@ import type { ClusterClient, ObjectRef } from "../../crds/client/cluster-client.
 import type { KubernetesObject, Pod, Secret } from "../../crds/kubernetes.ts";
 import { label } from "../../crds/labels.ts";
 import type { Resource } from "../../crds/resource.ts";
+import { secretRefusal } from "../../crds/secret-refusal.ts";
 import type { Workload } from "../../crds/workload.ts";
 import type { EgressInformers, OperatorContext } from "../context.ts";
 import { renderPod } from "../pod/render-pod.ts";
@@ -24,11 +25,13 @@ interface EgressVersions {
   readonly settings: string | undefined;
   readonly leaves: string | undefined;
   readonly authority: string | undefined;
+  /** Of each Secret that a credential names. */
+  readonly named: ReadonlyMap<string, string | undefined>;
 }
 
 export interface EgressOutcome {
   /** Why no pod can be made with the proxy. */
-  readonly problem?: { readonly reason: "RedirectForbidden"; readonly message: string };
+  readonly problem?: { readonly reason: "RedirectForbidden" | "SecretRefused"; readonly message: string };
   /** When to look again, in milliseconds. */
   readonly requeueAfterMs?: number;
 }
@@ -59,7 +62,12 @@ export async function settleEgress(workload: Workload, context: OperatorContext)
   if (settled?.generation === generation && now < settled.untilMs && isStanding(workload, settled.versions, context)) {
     return { requeueAfterMs: settled.untilMs - now };
   }
-  const { renewAtMs, versions } = await applyObjects(workload, rules, context);
+  const named = await readNamedSecrets(rules, context);
+  const { renewAtMs, versions } = await applyObjects(workload, { rules, named }, context);
+  if (named.refusals.length > 0) {
+    const message = `spec.network.credentials: ${named.refusals.join("; ")}`;
+    return { problem: { reason: "SecretRefused", message }, requeueAfterMs: ASK_AGAIN_MS };
+  }
   const refusal = await podRefusal(workload, context);
   if (refusal !== undefined) {
     const message = `the cluster refuses pods whose init container has NET_ADMIN, which closes the network but for the allowlist: allow it in namespace "${context.config.namespace}", or leave spec.network.allowlist and spec.network.credentials empty (${refusal})`;
@@ -100,7 +108,8 @@ function formerObjects(workload: string, { config, informers: { egress } }: Oper
   return all.flatMap(({ resource, informer, part }) => {
     const name = former[part];
     const { labels, uid = "" } = informer?.store.get(`${config.namespace}/${name}`)?.metadata ?? {};
-    return name !== names[part] && labels?.[label.workload] === workload ? [{ resource, part, name, uid }] : [];
+    const isOwn = labels?.[label.managed] === "true" && labels[label.workload] === workload;
+    return name !== names[part] && isOwn ? [{ resource, part, name, uid }] : [];
   });
 }
 
@@ -139,13 +148,42 @@ function isStanding({ metadata }: Workload, versions: EgressVersions, { config, 
   return (
     standing(informers.egress?.configMaps, names.settings) === versions.settings &&
     (versions.leaves === undefined || standing(informers.egress?.secrets, names.leaves) === versions.leaves) &&
-    (versions.authority === undefined || standing(informers.egress?.secrets, names.authority) === versions.authority)
+    (versions.authority === undefined || standing(informers.egress?.secrets, names.authority) === versions.authority) &&
+    [...versions.named].every(([name, version]) => standing(informers.egress?.secrets, name) === version)
   );
+}
+
+/** What credentials name, as the API server has it at this moment. */
+interface NamedSecrets {
+  readonly versions: ReadonlyMap<string, string | undefined>;
+  readonly usable: ReadonlySet<string>;
+  /** Why the others cannot be used; one that is missing is none of these. */
+  readonly refusals: readonly string[];
+}
+
+async function readNamedSecrets(
+  { credentials }: EgressRules,
+  { client, config, informers }: OperatorContext,
+): Promise<NamedSecrets> {
+  const { namespace, secretPolicy: policy } = config;
+  const names = new Set(credentials.flatMap(({ headers }) => headers.map(({ value }) => value.name)));
+  const versions = new Map<string, string | undefined>();
+  const usable = new Set<string>();
+  const refusals: string[] = [];
+  for (const name of [...names].sort()) {
+    const secret = await readSecret(client, { namespace, name });
+    versions.set(name, secret?.metadata.resourceVersion);
+    if (secret !== undefined) informers.egress?.secrets.put(metadataAlone(secret));
+    const refusal = secretRefusal({ name, secret, use: "workload", policy });
+    if (refusal !== undefined) refusals.push(refusal);
+    else if (secret !== undefined) usable.add(name);
+  }
+  return { versions, usable, refusals };
 }
 
 async function applyObjects(
   { metadata }: Workload,
-  rules: EgressRules,
+  { rules, named }: { rules: EgressRules; named: NamedSecrets },
   context: OperatorContext,
 ): Promise<{ renewAtMs: number; versions: EgressVersions }> {
   const { client, config, informers, log } = context;
@@ -168,7 +206,13 @@ async function applyObjects(
   }
   const { openedRanges, extraAuthorities } = config.egress;
   const objects = egressObjects({
-    ...{ workload: metadata.name, namespace, rules, certificates, openedRanges, extraAuthorities },
+    workload: metadata.name,
+    namespace,
+    rules,
+    certificates,
+    usableSecrets: named.usable,
+    openedRanges,
+    extraAuthorities,
   });
   const options = { fieldManager: FIELD_MANAGER, force: true };
   const isLabelled = hasLabelsOf(found.authority, objects.authority) && hasLabelsOf(found.leaves, objects.leaves);
@@ -193,6 +237,7 @@ async function applyObjects(
       settings: settings.metadata.resourceVersion,
       leaves: found.leaves?.metadata.resourceVersion,
       authority: found.authority?.metadata.resourceVersion,
+      named: named.versions,
     },
   };
 }

@@ -166,7 +166,13 @@ test("a Secret is read once, then followed while anybody reads it", async () => 
       return client.get(...parameters);
     },
   };
-  const open = createSecretReaders({ client: counting, namespace: NAMESPACE, clock: systemClock, log: silentLog });
+  const open = createSecretReaders({
+    client: counting,
+    namespace: NAMESPACE,
+    policy: "any",
+    clock: systemClock,
+    log: silentLog,
+  });
   const changes: string[] = [];
   const reader = open(() => void changes.push("any"));
   const ref = { name: "followed", key: "k" };

@@ -309,6 +309,7 @@ check("HAProxy takes what is rendered, without a warning", async () => {
       { allowlist: ["*.a.b"] },
       { allowlist: many },
       { credentials: [{ domain: "api.example.com", headers: [header("A")] }] },
+      { credentials: [{ domain: "api.example.com", headers: [] }] },
       {
         allowlist: many,
         credentials: many.slice(0, 64).map((name) => ({

@@ -14,6 +14,7 @@ test("has a default for everything", () => {
     listen: { hostname: "127.0.0.1", port: 9090 },
     toolsImage: "busybox:1.37-musl",
     egress: { image: undefined, openedRanges: [], extraAuthorities: "" },
+    secretPolicy: "any",
     snapshots: { size: "10Gi", storageClass: undefined, ttlMs: undefined, concurrency: 4, timeoutMs: 3_600_000 },
     logLevel: "info",
   });
@@ -34,6 +35,7 @@ for (const [name, value, says] of [
   ["TENANCY_PROXY_IMAGE", "no image", /TENANCY_PROXY_IMAGE: must be an image reference/],
   ["TENANCY_EGRESS_PRIVATE_RANGES", "10.0.0.0/8,10.0.0.1", /TENANCY_EGRESS_PRIVATE_RANGES: must be ranges/],
   ["TENANCY_EGRESS_AUTHORITIES", "certs.pem", /TENANCY_EGRESS_AUTHORITIES: must be certificates in PEM/],
+  ["TENANCY_SECRETS", "none", /TENANCY_SECRETS: must be any or labelled/],
   ["TENANCY_OPERATOR_LISTEN", "nonsense", /TENANCY_OPERATOR_LISTEN: must be host:port, or off/],
   ["TENANCY_OPERATOR_LISTEN", "127.0.0.1:99999", /TENANCY_OPERATOR_LISTEN/],
   ["TENANCY_LOG_LEVEL", "loud", /TENANCY_LOG_LEVEL/],
