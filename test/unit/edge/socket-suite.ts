@@ -167,7 +167,8 @@ export function socketSuite(name: string, serve: Serve, { lingers = false }: { l
       return hub.size === 1;
     });
     await eventually(() => good.messages.length === told);
-    assert.ok(most > bound / 2 && most <= bound, `at most ${most} bytes waited`);
+    // Of each frame the header comes on top.
+    assert.ok(most > bound / 2 && most <= bound * 1.01, `at most ${most} bytes waited`);
     await eventually(() => opened.reduce((sum, { waitingBytes }) => sum + waitingBytes, 0) < bound / 2);
     for (const { socket } of wires) socket.destroy();
   });
