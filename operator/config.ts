@@ -38,6 +38,7 @@ const environment = v.object({
   TENANCY_CPU_OVERCOMMIT: v.optional(positiveNumber, "1"),
   TENANCY_MEMORY_OVERCOMMIT: v.optional(positiveNumber, "1"),
   TENANCY_START_TIMEOUT: v.optional(positiveNumber, "300"),
+  TENANCY_NODE_TIMEOUT: v.optional(positiveNumber, "60"),
   TENANCY_LEASE_SECONDS: v.optional(v.pipe(positiveNumber, v.minValue(2, "must be at least 2")), "10"),
   TENANCY_OPERATOR_LISTEN: v.optional(listenAddress, "127.0.0.1:9090"),
   TENANCY_TOOLS_IMAGE: v.optional(
@@ -87,6 +88,8 @@ export interface OperatorConfig {
   memoryOvercommit: number;
   /** How long a scheduled pod may take to become Ready before its claim fails, in milliseconds. */
   startTimeoutMs: number;
+  /** How long a node may not answer for a pod before the pod counts as lost, in milliseconds. */
+  nodeTimeoutMs: number;
   /** How long the leader's lease holds without a renewal, in milliseconds. */
   leaseMs: number;
   /** Where `/metrics`, `/healthz` and `/readyz` are served; undefined: nowhere. */
@@ -141,6 +144,7 @@ export function operatorConfig(env: Record<string, string | undefined>): Operato
     cpuOvercommit: values.TENANCY_CPU_OVERCOMMIT,
     memoryOvercommit: values.TENANCY_MEMORY_OVERCOMMIT,
     startTimeoutMs: values.TENANCY_START_TIMEOUT * 1000,
+    nodeTimeoutMs: values.TENANCY_NODE_TIMEOUT * 1000,
     leaseMs: values.TENANCY_LEASE_SECONDS * 1000,
     listen: values.TENANCY_OPERATOR_LISTEN,
     toolsImage: values.TENANCY_TOOLS_IMAGE,

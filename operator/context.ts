@@ -10,6 +10,7 @@ import type { OperatorConfig } from "./config.ts";
 import type { SettledEgress } from "./egress/settle-egress.ts";
 import type { EventRecorder } from "./events.ts";
 import type { Metrics } from "./metrics.ts";
+import type { NodeSilence } from "./pod/node-silence.ts";
 import type { FailureRecord } from "./pool/pool-failures.ts";
 import type { RefillPause } from "./pool/refill-pause.ts";
 import type { BackgroundWork } from "./snapshots/background-work.ts";
@@ -37,6 +38,7 @@ export interface OperatorContext {
   saves: BackgroundWork<SnapshotMetadata>;
   /** Uids of pods that were bound or created in this term, into which no other operator can be restoring files. */
   ownPods: Set<string>;
+  nodeSilence: NodeSilence;
   /** How often in a row files could not be restored, by claim uid. */
   restoreFailures: Map<string, number>;
   /** By workload uid: what the proxy of its pods lives by. */

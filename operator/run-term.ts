@@ -21,6 +21,7 @@ import { fencedClient, NotLeadingError } from "./fenced-client.ts";
 import type { Term } from "./leader.ts";
 import type { Metrics } from "./metrics.ts";
 import { isProgramRunning } from "./pod/is-program-running.ts";
+import { createNodeSilence } from "./pod/node-silence.ts";
 import { reconcilePod } from "./pod/reconcile-pod.ts";
 import { templateHash } from "./pod/render-pod.ts";
 import { createFailureRecord } from "./pool/pool-failures.ts";
@@ -88,6 +89,7 @@ export function runTerm(options: {
     restores: createBackgroundWork({ concurrency: config.snapshots.concurrency }),
     saves: createBackgroundWork({ concurrency: config.snapshots.concurrency }),
     ownPods: new Set(),
+    nodeSilence: createNodeSilence({ limitMs: config.nodeTimeoutMs }),
     restoreFailures: new Map(),
     settledEgress: new Map(),
     wakeClaim: (claim) => queue.add("claim", keyOf(claim)),
@@ -228,9 +230,11 @@ export function runTerm(options: {
         context.restores.forget(uid);
         context.snapshots.dismiss(object);
         context.saves.forget(uid);
+        context.nodeSilence.forget(uid);
         addIfHeld(workload);
       }
       if (claimUid === undefined) return;
+      if (type !== "deleted") context.nodeSilence.leftMs(object);
       // Files are saved through the program's container, and one that keeps ending does not run for long.
       if (previous !== undefined && isProgramRunning(object) && !isProgramRunning(previous))
         context.saves.hurry(object.metadata.uid ?? "");

@@ -1,12 +1,13 @@
 import type { Claim } from "../../crds/claim.ts";
 import { isConflict, isNotFound } from "../../crds/client/api-error.ts";
 import { claims } from "../../crds/kinds.ts";
+import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation, finalizer, label } from "../../crds/labels.ts";
 import type { OperatorContext } from "../context.ts";
 import { podState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { isReadyToUse } from "../workload/is-ready-to-use.ts";
-import { claimPods, isCurrent } from "./claim-pods.ts";
+import { claimPods, isCurrent, readClaimPods } from "./claim-pods.ts";
 import { patchClaimStatus } from "./claim-status.ts";
 import { deletePod } from "./delete-pod.ts";
 import { failClaim } from "./fail-claim.ts";
@@ -14,6 +15,7 @@ import { findRival } from "./find-rival.ts";
 import { isWaiting } from "./is-waiting.ts";
 import { releaseClaim } from "./release-claim.ts";
 import { releaseWhenIdle } from "./release-when-idle.ts";
+import { replacePod } from "./replace-pod.ts";
 import { startPod } from "./start-pod.ts";
 import { superviseStart } from "./supervise-start.ts";
 import { tellTrouble } from "./tell-trouble.ts";
@@ -67,11 +69,33 @@ async function fulfilClaim(claim: Claim, context: OperatorContext): Promise<Reco
   if (phase === "Active" && isDestroyed(claim)) return undefined;
   if (current === undefined) return startPod(claim, context);
   const state = podState(current);
+  // One that is going is lost already.
+  const silentForMs = state.state === "lost" ? undefined : context.nodeSilence.leftMs(current);
+  if (silentForMs === 0) return leaveNode(claim, current, context);
   if (phase === "Active" && state.state !== "lost") {
     await tellTrouble(claim, state, context);
-    return releaseWhenIdle(claim, current, context);
+    return soonest(await releaseWhenIdle(claim, current, context), silentForMs);
   }
-  return superviseStart({ claim, pod: current, state }, context);
+  return soonest(await superviseStart({ claim, pod: current, state }, context), silentForMs);
+}
+
+/**
+ * Goes on with a new pod where the node of the present one has not answered for too long. That one is stale from then on: it is deleted, which
+ * its kubelet does when it comes back, and never saved.
+ */
+async function leaveNode(claim: Claim, pod: Pod, context: OperatorContext): Promise<ReconcileResult> {
+  const { uid = "", name } = pod.metadata;
+  const present = (await readClaimPods(claim, context)).find(({ metadata }) => metadata.uid === uid);
+  if (present === undefined || context.nodeSilence.leftMs(present) !== 0) return LOOK_AGAIN;
+  context.restores.forget(uid);
+  const seconds = context.config.nodeTimeoutMs / 1000;
+  const message = `node "${pod.spec.nodeName}" has not answered for pod "${name}" for ${seconds} s`;
+  return replacePod(claim, context, { reason: "PodLost", message });
+}
+
+function soonest(result: ReconcileResult, afterMs: number | undefined): ReconcileResult {
+  if (afterMs === undefined) return result;
+  return { requeueAfterMs: Math.min(result?.requeueAfterMs ?? Number.POSITIVE_INFINITY, afterMs) };
 }
 
 /** Whether the claim carries the finalizer that holds it through its release, and its tenant's label. */

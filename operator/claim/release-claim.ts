@@ -1,6 +1,7 @@
 import type { Claim } from "../../crds/claim.ts";
 import { isNotFound } from "../../crds/client/api-error.ts";
 import { claims } from "../../crds/kinds.ts";
+import type { Pod } from "../../crds/kubernetes.ts";
 import { finalizer } from "../../crds/labels.ts";
 import type { OperatorContext } from "../context.ts";
 import type { ReconcileResult } from "../queue.ts";
@@ -16,8 +17,11 @@ import { podToSave, saveFiles } from "./save-files.ts";
 export async function releaseClaim(claim: Claim, context: OperatorContext): Promise<ReconcileResult> {
   if (!claim.metadata.finalizers?.includes(finalizer.release)) return undefined;
   const phase = claim.status?.phase;
-  let pods = [...context.informers.pods.store.by("claimUid", claim.metadata.uid ?? "")];
-  if (pods.length === 0 && phase !== "Released") pods = await readClaimPods(claim, context);
+  // One that was deleted and that its node says nothing of is no longer waited for: it can only end.
+  const isHeld = (pod: Pod) => pod.metadata.deletionTimestamp === undefined || context.nodeSilence.leftMs(pod) !== 0;
+  const bound = () => [...context.informers.pods.store.by("claimUid", claim.metadata.uid ?? "")];
+  let pods = bound().filter(isHeld);
+  if (pods.length === 0 && phase !== "Released") pods = (await readClaimPods(claim, context)).filter(isHeld);
 
   if (pods.length > 0) {
     let releasing = claim;
@@ -31,9 +35,12 @@ export async function releaseClaim(claim: Claim, context: OperatorContext): Prom
       if (answer.saved === undefined) return answer.result;
       await deletePod(toSave, context);
     }
-    // The event of each pod's end starts the next run.
-    return undefined;
+    // The event of each pod's end starts the next run, unless its node is gone.
+    const waitsMs = bound().map((pod) => context.nodeSilence.leftMs(pod) ?? Number.POSITIVE_INFINITY);
+    const soonestMs = Math.min(...waitsMs.filter((ms) => ms > 0));
+    return Number.isFinite(soonestMs) ? { requeueAfterMs: soonestMs } : undefined;
   }
+  for (const { metadata } of bound()) context.saves.forget(metadata.uid ?? "");
   const released =
     phase === "Released"
       ? claim

@@ -3,12 +3,11 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Claim } from "../../../crds/claim.ts";
 import { events, networkPolicies, pods } from "../../../crds/client/built-in-resources.ts";
-import { createExec } from "../../../crds/client/exec.ts";
-import { loadClusterConfig } from "../../../crds/client/load-cluster-config.ts";
 import { claims, workloads } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
 import { policyName } from "../../../crds/names.ts";
-import { createSnapshots, type Snapshots } from "../../../operator/snapshots/snapshots.ts";
+import type { Snapshots } from "../../../operator/snapshots/snapshots.ts";
+import { recordSaves } from "../snapshots/recorded-saves.ts";
 import { exists, NAMESPACE, type RunningOperator, startTenancy, type Tenancy } from "../tenancy.ts";
 import { createWatchGate, type WatchGate } from "../watch-gate.ts";
 
@@ -17,7 +16,7 @@ const filesystem = { overlayDirs: ["/data"] };
 let tenancy: Tenancy;
 let marks = 0;
 /** Names of the pods whose files were saved. */
-let saved: string[] = [];
+let saved: string[];
 let snapshots: Snapshots;
 const operators = new Set<RunningOperator>();
 const gates = new Set<WatchGate>();
@@ -31,19 +30,10 @@ function start(identity: string, gate?: WatchGate): RunningOperator {
 
 test.before(async () => {
   tenancy = await startTenancy("test-lagging-cache");
-  const config = await loadClusterConfig({ kubeconfigPath: tenancy.cluster.kubeconfigPath });
-  snapshots = {
-    ...createSnapshots({ exec: createExec({ config }), namespace: NAMESPACE, timeoutMs: 10_000 }),
-    find: async () => undefined,
-    async save(key, pod) {
-      saved.push(pod.metadata.name);
-      const nothing = { sha256: "0".repeat(64), sizeBytes: 0, contentBytes: 0, entries: 0, uid: 0, gid: 0 };
-      return { ...key, ...nothing, overlayDirs: [], createdAt: new Date().toISOString() };
-    },
-  };
+  ({ snapshots, saved } = await recordSaves(tenancy));
 });
 test.before.each(() => {
-  saved = [];
+  saved.length = 0;
 });
 // Also after a failure: the next test's operator needs the lease.
 test.after.each(async () => {

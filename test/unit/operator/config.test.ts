@@ -10,6 +10,7 @@ test("has a default for everything", () => {
     cpuOvercommit: 1,
     memoryOvercommit: 1,
     startTimeoutMs: 300_000,
+    nodeTimeoutMs: 60_000,
     leaseMs: 10_000,
     listen: { hostname: "127.0.0.1", port: 9090 },
     toolsImage: "busybox:1.37-musl",

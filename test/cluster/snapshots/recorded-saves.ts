@@ -1,0 +1,29 @@
+import { createExec } from "../../../crds/client/exec.ts";
+import { loadClusterConfig } from "../../../crds/client/load-cluster-config.ts";
+import type { Pod } from "../../../crds/kubernetes.ts";
+import { createSnapshots, type Snapshots } from "../../../operator/snapshots/snapshots.ts";
+import { NAMESPACE, type Tenancy } from "../tenancy.ts";
+
+/**
+ * Snapshots that save nothing and take note of the pods, by name, that were to be saved; there is no archive of anybody.
+ *
+ * @param save what it throws is the failure of the save
+ */
+export async function recordSaves(
+  { cluster }: Tenancy,
+  save: (pod: Pod) => void = () => undefined,
+): Promise<{ snapshots: Snapshots; saved: string[] }> {
+  const config = await loadClusterConfig({ kubeconfigPath: cluster.kubeconfigPath });
+  const saved: string[] = [];
+  const snapshots: Snapshots = {
+    ...createSnapshots({ exec: createExec({ config }), namespace: NAMESPACE, timeoutMs: 10_000 }),
+    find: async () => undefined,
+    async save(key, pod) {
+      save(pod);
+      saved.push(pod.metadata.name);
+      const nothing = { sha256: "0".repeat(64), sizeBytes: 0, contentBytes: 0, entries: 0, uid: 0, gid: 0 };
+      return { ...key, ...nothing, overlayDirs: [], createdAt: new Date().toISOString() };
+    },
+  };
+  return { snapshots, saved };
+}
