@@ -318,6 +318,20 @@ test("listWatch tries a refused list and a refused watch again with growing dela
   assert.equal(events, ["added x 5", "synced"]);
 });
 
+test("listWatch is synced when its watch is open, and not before: what comes in between would not be shown", async () => {
+  let isRefused = true;
+  let isSynced = false;
+  const { watches, events, synced } = await follow({ onList: oneList, onWatch: () => (isRefused ? 403 : undefined) });
+  void synced.then(() => {
+    isSynced = true;
+  });
+  await until("some tries", () => watches.length >= 3);
+  assert.equal(events, ["added x 5", "synced"]);
+  assert.not(isSynced);
+  isRefused = false;
+  await synced;
+});
+
 test("listWatch tries again while nobody listens", async () => {
   const { server, watches, clock } = await follow({ onList: oneList });
   await until("the watch", () => watches.length === 1 && clock.pending() === 1);
