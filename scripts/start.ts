@@ -107,6 +107,8 @@ async function start(): Promise<void> {
   const claim = await progress.step("first claim", () =>
     firstClaim({ url, image: values.image, apiKey: process.env.TENANCY_API_KEY, programs, signal: stopping.signal }),
   );
+  // What is wrong with their configuration has shown by now.
+  for (const program of programs) program.keep();
   console.log(claim);
   progress.total();
 }

@@ -1,9 +1,14 @@
-import { spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
+import { createBackoff } from "../../crds/client/backoff.ts";
+import { type Clock, systemClock } from "../../crds/client/clock.ts";
+import { sleep } from "../../crds/client/sleep.ts";
 
 export interface Program {
   name: string;
-  /** Resolves with how it ended, in words. */
+  /** Resolves with how it ended, in words; a program that is kept ends by `stop` or `kill` alone. */
   exited: Promise<string>;
+  /** Starts it again from now on whenever it ends, and says so. */
+  keep(): void;
   /** Asks it to stop and waits; kills it after 40 s, which is longer than an edge lets its last requests take. */
   stop(): Promise<void>;
   /** Ends it at once. */
@@ -11,6 +16,10 @@ export interface Program {
 }
 
 const STOP_LIMIT_MS = 40_000;
+const FIRST_PAUSE_MS = 500;
+const LONGEST_PAUSE_MS = 30_000;
+/** One that ran so long was well. */
+const HEALTHY_MS = 60_000;
 
 /** Starts a long-running program of this project with its output on the terminal. */
 export function startProgram(options: {
@@ -18,26 +27,66 @@ export function startProgram(options: {
   command: string[];
   cwd: string;
   env: NodeJS.ProcessEnv;
+  /** @default console.error */
+  print?: (line: string) => void;
+  clock?: Clock;
 }): Program {
+  const { name, print = console.error, clock = systemClock } = options;
   const [file = "", ...commandArguments] = options.command;
-  const child = spawn(file, commandArguments, {
-    cwd: options.cwd,
-    env: options.env,
-    stdio: ["ignore", "inherit", "inherit"],
-  });
-  const exited = new Promise<string>((resolve) => {
-    child.once("error", (error) => resolve(error.message));
-    child.once("exit", (code, signal) => resolve(signal === null ? `exit code ${code}` : `signal ${signal}`));
-  });
+  // Each pause is as long as its step says.
+  const backoff = createBackoff({ initialMs: FIRST_PAUSE_MS, maxMs: LONGEST_PAUSE_MS, random: () => 1 });
+  const ending = new AbortController();
+  let isKept = false;
+  let { child, ended } = run();
+  const exited = follow();
+
+  function run(): { child: ChildProcess; ended: Promise<string> } {
+    const started = spawn(file, commandArguments, {
+      cwd: options.cwd,
+      env: options.env,
+      stdio: ["ignore", "inherit", "inherit"],
+    });
+    const ends = new Promise<string>((resolve) => {
+      started.once("error", (error) => resolve(error.message));
+      started.once("exit", (code, signal) => resolve(signal === null ? `exit code ${code}` : `signal ${signal}`));
+    });
+    return { child: started, ended: ends };
+  }
+
+  async function follow(): Promise<string> {
+    for (;;) {
+      const startedAt = clock.now();
+      const how = await ended;
+      if (!isKept || ending.signal.aborted) return how;
+      if (clock.now() - startedAt >= HEALTHY_MS) backoff.reset();
+      const pauseMs = backoff.next();
+      print(`${name} ended: ${how}; it is started again in ${pauseMs / 1000} s`);
+      try {
+        await sleep(pauseMs, { clock, signal: ending.signal });
+      } catch {
+        return how;
+      }
+      ({ child, ended } = run());
+      print(`${name} is started again`);
+    }
+  }
+
   return {
-    name: options.name,
+    name,
     exited,
+    keep() {
+      isKept = true;
+    },
     async stop() {
-      const timer = setTimeout(() => child.kill("SIGKILL"), STOP_LIMIT_MS);
+      ending.abort();
+      const cancel = clock.after(STOP_LIMIT_MS, () => child.kill("SIGKILL"));
       child.kill("SIGTERM");
       await exited;
-      clearTimeout(timer);
+      cancel();
     },
-    kill: () => void child.kill("SIGKILL"),
+    kill() {
+      ending.abort();
+      child.kill("SIGKILL");
+    },
   };
 }

@@ -26,6 +26,8 @@ export interface Stack {
   claim(tenant: string, body: { workload: string; resume?: boolean }): Promise<Answer>;
   /** Releases, and waits for its end in the same way. */
   release(tenant: string, workload: string): Promise<Answer>;
+  /** The process of it whose command line holds these words. */
+  pidOf(words: string): Promise<number>;
   /** As Ctrl-C does. Resolves with the exit code. */
   interrupt(): Promise<number | null>;
 }
@@ -72,6 +74,18 @@ export async function startStack(name: string, env: Record<string, string> = {})
         ...commandArguments,
       ]);
       return stdout;
+    },
+    async pidOf(words) {
+      const { stdout } = await promisify(execFile)("ps", ["-eo", "pid=,ppid=,args="]);
+      const own = new Set([child.pid]);
+      // A process has a higher number than its parent, but for those after the numbers began anew.
+      for (const line of stdout.split("\n").sort((a, b) => Number.parseInt(a, 10) - Number.parseInt(b, 10))) {
+        const [, pid, parent, command = ""] = /^ *(\d+) +(\d+) (.*)$/.exec(line) ?? [];
+        if (!own.has(Number(parent))) continue;
+        own.add(Number(pid));
+        if (command.includes(words)) return Number(pid);
+      }
+      throw new Error(`no process of npm start runs ${words}:\n${stdout}`);
     },
     interrupt() {
       if (child.exitCode !== null || child.signalCode !== null) return Promise.resolve(child.exitCode);

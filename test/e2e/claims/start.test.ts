@@ -130,6 +130,27 @@ async function untilPrinted(output: () => string, expected: RegExp): Promise<voi
   await waitUntil(() => expected.test(output()), { what: `${expected}`, limitMs: 60_000, explain: output });
 }
 
+test("an edge and an operator that are killed are started again, and the cluster stays as it is", async () => {
+  const cluster = await stack.kubectl("get", "namespace", "tenancy", "-o", "jsonpath={.metadata.uid}");
+  for (const [program, command] of [
+    ["edge", "edge/main.ts"],
+    ["operator", "operator.mjs"],
+  ] as const) {
+    process.kill(await stack.pidOf(command), "SIGKILL");
+    const again = new RegExp(
+      `^${program} ended: signal SIGKILL; it is started again in 0.5 s$[^]*^${program} is started again$`,
+      "m",
+    );
+    await untilPrinted(stack.output, again);
+  }
+  await waitUntil(async () => (await stack.call("GET", "/workloads/hello").catch(() => undefined))?.status === 200, {
+    ...{ what: "the edge to answer", limitMs: 120_000 },
+  });
+  await claim("ivan", "hello");
+  assert.is((await stack.release("ivan", "hello")).status, 200);
+  assert.is(await stack.kubectl("get", "namespace", "tenancy", "-o", "jsonpath={.metadata.uid}"), cluster);
+});
+
 test("Ctrl-C stops all of it, a second one says what is still being done, and nothing is left running", async () => {
   let ended: Promise<number | null> | undefined;
   // The cluster is taken down by one command at a time, so that this holds it up.
