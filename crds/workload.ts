@@ -41,12 +41,13 @@ const idleSchema = Type.Object(
     ),
     action: Type.Optional(
       stringEnum(["hibernate", "destroy"], {
-        description: "What a release does with the tenant's data: hibernate archives it, destroy discards it.",
+        description:
+          "What idleness does with the tenant's data: hibernate archives it, destroy discards this session's. A release that somebody asks for archives either way.",
         default: "hibernate",
       }),
     ),
   },
-  { description: "When a claim is released by itself, and what a release does." },
+  { description: "When a claim is released by itself, and what becomes of its data then." },
 );
 
 const filesystemSchema = Type.Object(
