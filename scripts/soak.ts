@@ -19,7 +19,7 @@ if (options.help) {
   console.log(usage);
 } else {
   try {
-    const { violations, trouble, summary, tracePath } = await runSoak({
+    const { violations, trouble, summary, traceFolder } = await runSoak({
       ...options,
       log: console.log,
       signal: stopping.signal,
@@ -27,7 +27,7 @@ if (options.help) {
     for (const { invariant, message, events } of violations.slice(0, 5))
       console.log(`\nviolation of "${invariant}": ${message}\n${events.map((event) => `  ${event}`).join("\n")}`);
     console.log(`\n${summary}`);
-    if (tracePath !== undefined) console.log(`every event: ${tracePath}`);
+    if (traceFolder !== undefined) console.log(`every event, and what the programs wrote: ${traceFolder}`);
     if (violations.length > 0 || trouble.length > 0) {
       console.log(`again: npm run soak -- --minutes ${options.minutes} --seed ${options.seed}`);
       process.exitCode = 1;

@@ -1,18 +1,19 @@
 import { parseArgs } from "node:util";
 
-export const usage = `usage: npm run soak -- [--minutes N] [--seed S] [--keep-going] [--tree FOLDER] [--trace FILE]
+export const usage = `usage: npm run soak -- [--minutes N] [--seed S] [--keep-going] [--tree FOLDER] [--trace FOLDER]
   --minutes N     how long faults are injected and tenants come and go (default: 3)
   --seed S        the row of decisions: who claims what, which fault comes when (default: one by chance)
   --keep-going    goes on after a violation, and reports all of them at the end
   --tree FOLDER   the checkout whose operator and edge are run, such as one of an older commit (default: this one)
-  --trace FILE    where every event is written, one JSON document a line (default: a temporary file, kept on a failure)`;
+  --trace FOLDER  where every event is written, in events.jsonl, and what the programs write (default: a temporary one, which is kept
+                  on a failure)`;
 
 export interface SoakOptions {
   readonly minutes: number;
   readonly seed: number;
   readonly keepGoing: boolean;
   readonly tree: string;
-  readonly tracePath: string | undefined;
+  readonly traceFolder: string | undefined;
   readonly help: boolean;
 }
 
@@ -43,7 +44,7 @@ export function parseOptions(commandArguments: readonly string[], root: string):
     seed: Number(seed),
     keepGoing: values["keep-going"],
     tree: values.tree,
-    tracePath: values.trace,
+    traceFolder: values.trace,
     help: values.help,
   };
 }

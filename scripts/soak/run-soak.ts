@@ -20,8 +20,8 @@ export interface SoakResult {
   readonly trouble: readonly string[];
   /** Of what happened, in words. */
   readonly summary: string;
-  /** Where every event is; undefined where it was not kept. */
-  readonly tracePath: string | undefined;
+  /** Where every event is, and what the programs wrote; undefined where it was not kept. */
+  readonly traceFolder: string | undefined;
 }
 
 /** Of a round: until faults end, everything comes to rest, and every tenant comes back to its files. */
@@ -31,8 +31,8 @@ const PROGRESS_EVERY_MS = 5000;
 /** Runs rounds of faults until the time is over, and at least one; stops at the first violation unless it is to keep going. */
 export async function runSoak(options: SoakOptions & { log: Log; signal: AbortSignal }): Promise<SoakResult> {
   const { seed, minutes, keepGoing, tree, log } = options;
-  const tracePath = options.tracePath ?? join(tmpdir(), `tenancy-soak-${seed}-${process.pid}.jsonl`);
-  const trace = startTrace(tracePath);
+  const traceFolder = options.traceFolder ?? join(tmpdir(), `tenancy-soak-${seed}-${process.pid}`);
+  const trace = startTrace(traceFolder);
   const counts = createCounts();
   const stopping = new AbortController();
   const signal = AbortSignal.any([options.signal, stopping.signal]);
@@ -70,14 +70,14 @@ export async function runSoak(options: SoakOptions & { log: Log; signal: AbortSi
       clearInterval(progress);
     }
     const summary = summaryOf({ counts, seconds: seconds().trim(), seed, world, violations });
-    return { violations, trouble, summary, tracePath: keptTrace() };
+    return { violations, trouble, summary, traceFolder: keptTrace() };
   } finally {
     await world?.stop();
     trace.close(keptTrace() !== undefined);
   }
 
   function keptTrace(): string | undefined {
-    return options.tracePath !== undefined || violations.length > 0 || trouble.length > 0 ? tracePath : undefined;
+    return options.traceFolder !== undefined || violations.length > 0 || trouble.length > 0 ? traceFolder : undefined;
   }
 
   async function runRound(
@@ -146,7 +146,7 @@ function summaryOf(run: {
   for (const { invariant } of run.violations) broken.set(invariant, (broken.get(invariant) ?? 0) + 1);
   return [
     `seed ${run.seed}, ${run.seconds} s, ${counts.get("rounds")} rounds, at rest ${rest.toFixed(1)} s after each on average`,
-    `${counts.get("sequences")} sequences, ${counts.get("claims")} claims, ${counts.get("releases")} releases, ${counts.get("destroys")} destroys, ${counts.get("tokens written")} tokens written`,
+    `${counts.get("sequences")} sequences, ${counts.get("claims")} claims, ${counts.get("releases")} releases, ${counts.get("destroys")} destroys, ${counts.get("execs")} execs, ${counts.get("tokens written")} tokens written`,
     `${faults.reduce((sum, [, n]) => sum + n, 0)} faults: ${list(faults)}`,
     `requests hit: ${list([...hits].sort())}`,
     `answers of the edge: ${list(counts.startingWith("answers "))}`,

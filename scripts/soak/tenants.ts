@@ -162,6 +162,7 @@ export function createTenant(options: TenantOptions): Tenant {
     const command = ["/bin/busybox", "cat", "/data/token"];
     const { status, json } = await call(`/instances/${instanceId}/exec`, { command });
     if (status !== 200 || json.exitCode !== 0 || json.stdout === undefined) return;
+    counts.add("execs");
     if (json.stdout.startsWith(`${tenantId}/${workloadRef}#`)) return;
     checker.violate("one tenant a pod", `exec for ${name} printed ${JSON.stringify(json.stdout)}`, [name, instanceId]);
   }

@@ -1,26 +1,29 @@
-import { closeSync, openSync, rmSync, writeSync } from "node:fs";
+import { closeSync, mkdirSync, openSync, rmSync, writeSync } from "node:fs";
+import { join } from "node:path";
 
 /** All that happened, in the order in which the run learnt of it. */
 export interface Trace {
-  readonly path: string;
+  /** Holds the events, and the logs of the programs. */
+  readonly folder: string;
   /** Notes an event; `about` are names and uids that it can be found by. */
   note(what: string, about: readonly string[], details?: Readonly<Record<string, unknown>>): void;
   /** The last events about any of these. */
   last(about: readonly string[], most: number): string[];
-  /** Closes the file; removes it unless it is to be kept. */
+  /** Closes the file; removes the folder unless it is to be kept. */
   close(keep: boolean): void;
 }
 
 /** How far back `last` looks. */
 const KEPT = 20_000;
 
-/** Starts a trace in a file, one JSON document a line. */
-export function startTrace(path: string): Trace {
-  const file = openSync(path, "w", 0o600);
+/** Starts a trace in the file `events.jsonl` of a folder, one JSON document a line. */
+export function startTrace(folder: string): Trace {
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const file = openSync(join(folder, "events.jsonl"), "w", 0o600);
   const startedAt = performance.now();
   let recent: { line: string; about: ReadonlySet<string> }[] = [];
   return {
-    path,
+    folder,
     note(what, about, details = {}) {
       const seconds = Number(((performance.now() - startedAt) / 1000).toFixed(3));
       const line = JSON.stringify({ seconds, what, about, ...details });
@@ -35,7 +38,7 @@ export function startTrace(path: string): Trace {
         .map(({ line }) => line),
     close(keep) {
       closeSync(file);
-      if (!keep) rmSync(path, { force: true });
+      if (!keep) rmSync(folder, { recursive: true, force: true });
     },
   };
 }

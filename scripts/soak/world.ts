@@ -100,12 +100,24 @@ export async function startWorld(options: {
     const operators: FaultTargets["operators"][number][] = [];
     for (const name of OPERATORS) {
       const proxy = await proxyFor(name);
-      const program = await startOperator({ name, folder, bundle, onEnd, kubeconfigPath: proxy.kubeconfigPath });
+      const program = await startOperator({
+        name,
+        folder: trace.folder,
+        bundle,
+        onEnd,
+        kubeconfigPath: proxy.kubeconfigPath,
+      });
       undo.push(() => program.kill());
       operators.push({ program, proxy });
     }
     const edgeProxy = await proxyFor("edge");
-    const edge = await startEdge({ name: "edge", folder, tree, onEnd, kubeconfigPath: edgeProxy.kubeconfigPath });
+    const edge = await startEdge({
+      name: "edge",
+      folder: trace.folder,
+      tree,
+      onEnd,
+      kubeconfigPath: edgeProxy.kubeconfigPath,
+    });
     undo.push(() => edge.kill());
     await makeWorkloads(api);
     await waitUntil(() => isServing(edge.url), {
