@@ -54,6 +54,7 @@ export const FAULT_PARTS: Readonly<
       },
       "leader killed, its successor lags": successorLags((leader) => leader.program.kill()),
       "leader stopped, its successor lags": successorLags((leader) => leader.program.terminate()),
+      "leader suspended, its successor lags": successorLags(async (leader) => leader.program.suspend()),
       "clock jumped": async (targets, decisions, signal) => {
         const { program } = decisions.pick(targets.operators);
         program.shiftClock(decisions.pick([-3_600_000, -30_000, -5000, 5000, 30_000, 3_600_000]));
@@ -197,17 +198,18 @@ function networkFaults(
   };
 }
 
-/** The operator that takes over has seen one kind's changes, and the other's not yet. */
+/** The operator that takes over, which is when the lease has run out, has seen one kind's changes and the other's not yet. */
 function successorLags(end: (leader: Operator) => Promise<void>): Fault {
   return async (targets, decisions, signal) => {
     const leader = await findLeader(targets, decisions);
     const kind = decisions.pick(["pods", "pods", "tenancyclaims"] as const);
     const successors = targets.operators.filter((operator) => operator !== leader);
-    for (const { proxy } of successors) proxy.delayWatches(kind, decisions.between(10_000, 30_000));
-    await pause(decisions.between(1000, 8000), signal);
+    for (const { proxy } of successors) proxy.delayWatches(kind, decisions.between(20_000, 30_000));
+    await pause(decisions.between(2000, 8000), signal);
     await end(leader);
-    await pause(decisions.between(3000, 12_000), signal);
+    await pause(LEASE_SECONDS * 1000 + decisions.between(2000, 8000), signal);
     await leader.program.start();
+    leader.program.resume();
     for (const { proxy } of successors) proxy.delayWatches(kind, 0);
   };
 }
