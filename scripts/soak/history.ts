@@ -63,6 +63,7 @@ export async function followHistory(options: {
     revision: () => told,
     async stop() {
       stopping.abort();
+      for (const { resolve } of waiters) resolve();
       await Promise.all(following);
     },
   };
@@ -147,8 +148,8 @@ export async function followHistory(options: {
   async function upToNow(): Promise<void> {
     const revision = await mark();
     await new Promise<void>((resolve) => {
-      waiters.add({ revision, resolve });
-      stopping.signal.addEventListener("abort", () => resolve(), { once: true });
+      if (stopping.signal.aborted) resolve();
+      else waiters.add({ revision, resolve });
       tell();
     });
   }
