@@ -60,6 +60,8 @@ export interface Checker {
   found(podUid: string, content: Content): void;
   /** Called before something outside the product ends a pod, or may do so. */
   excuse(podUid: string, why: string): void;
+  /** Called when a destroy of the pod was answered: no claim call after that may answer it. */
+  destroyed(podUid: string): void;
   /** From that revision on, every pod that a new claim on the workload gets has the proxy; undefined: no longer. */
   fence(workload: string, sinceRevision: number | undefined): void;
   /** Checks what a claim call has answered, once everything that it was answered from is known. */
@@ -95,6 +97,7 @@ export function createChecker(options: {
   const excuses = new Map<string, string>();
   /** By pod uid: what was in it when its tenant got it, before that one wrote. */
   const found = new Map<string, Content>();
+  const destroyedAtMs = new Map<string, number>();
   const violations: Violation[] = [];
   let checks = 0;
 
@@ -333,6 +336,9 @@ export function createChecker(options: {
       const record = pods.get(podUid);
       trace.note("excused", [podUid, record?.pod.metadata.name ?? "", record?.claimUid ?? ""], { why });
     },
+    destroyed(podUid) {
+      if (!destroyedAtMs.has(podUid)) destroyedAtMs.set(podUid, Date.now());
+    },
     fence(workload, sinceRevision) {
       if (sinceRevision === undefined) fences.delete(workload);
       else fences.set(workload, sinceRevision);
@@ -351,6 +357,12 @@ export function createChecker(options: {
       check(!isOld, "endpoint is the claim's own", {
         message: () =>
           `${name} was answered pod ${instanceId}, which had ended ${calledAtMs - (endedMs ?? 0)} ms before`,
+        about,
+      });
+      const destroyedMs = destroyedAtMs.get(own?.pod.metadata.uid ?? "") ?? Number.POSITIVE_INFINITY;
+      check(destroyedMs >= calledAtMs, "endpoint is the claim's own", {
+        message: () =>
+          `${name} was answered pod ${instanceId}, which it had destroyed ${calledAtMs - destroyedMs} ms before`,
         about,
       });
       const holder = [...pods.values()].find((one) => isLive(one) && one.pod.status?.podIP === host);

@@ -171,7 +171,8 @@ export function createTenant(options: TenantOptions): Tenant {
     const uid = podUid(instanceId);
     if (uid !== undefined) checker.excuse(uid, "destroyed by its tenant");
     counts.add("destroys");
-    await call(`/instances/${instanceId}/destroy`, {});
+    const { status } = await call(`/instances/${instanceId}/destroy`, {});
+    if (status === 200 && uid !== undefined) checker.destroyed(uid);
   }
 
   async function release(how: Plan["end"]): Promise<void> {
