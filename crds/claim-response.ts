@@ -1,4 +1,5 @@
 import type { Claim, ClaimPhase, ClaimSource } from "./claim.ts";
+import { isDestroyed } from "./claim-pod.ts";
 
 /** The claim response object (spec.md, section 2.3), then `workloadRef`, `reason` and `message`; absent until known. */
 export interface ClaimResponse {
@@ -6,7 +7,7 @@ export interface ClaimResponse {
   phase: ClaimPhase;
   /** Name of the pod. */
   instanceId?: string;
-  /** IP of the pod and port of the container. */
+  /** IP of the pod and port of the container; of an Active claim alone, and while its pod has an address. */
   endpoint?: { host: string; port: number };
   source?: ClaimSource;
   /** ISO 8601. */
@@ -19,11 +20,12 @@ export interface ClaimResponse {
 /** Shows a claim as the REST API and the event stream do (spec.md, section 2.3). */
 export function claimResponse(claim: Claim): ClaimResponse {
   const { spec, status } = claim;
+  const endpoint = status?.phase === "Active" && !isDestroyed(claim) ? status.endpoint : undefined;
   return {
     tenantId: spec.tenantId,
     phase: status?.phase ?? "Pending",
     ...(status?.instanceId !== undefined && { instanceId: status.instanceId }),
-    ...(status?.endpoint !== undefined && { endpoint: { host: status.endpoint.host, port: status.endpoint.port } }),
+    ...(endpoint !== undefined && { endpoint: { host: endpoint.host, port: endpoint.port } }),
     ...(status?.source !== undefined && { source: status.source }),
     ...(status?.claimedAt !== undefined && { claimedAt: status.claimedAt }),
     workloadRef: spec.workloadRef,

@@ -44,7 +44,7 @@ export const annotation = {
   idleAction: "tenancy.dev/idle-action",
   /** On a pod: seconds without activity until its claim is released. */
   idleTimeoutSeconds: "tenancy.dev/idle-timeout-seconds",
-  /** On a claim: name of the pod that a destroy call removed; the claim keeps its phase, and gets no other pod (spec.md, section 4.5). */
+  /** On a claim: name of the pod that a destroy call removed; the claim keeps its phase, and gets another pod when it is claimed again. */
   destroyed: "tenancy.dev/destroyed",
   /** On a claim, set by a person: `true` gives up files that could not be archived. */
   discard: "tenancy.dev/discard",

@@ -6,6 +6,7 @@ import type { Log } from "../crds/log.ts";
 import { createActivity } from "./activity.ts";
 import { apiRoutes } from "./api-routes.ts";
 import { createClaimWaiters } from "./claims/claim-waiters.ts";
+import { createFindLivePod } from "./claims/live-pod.ts";
 import type { EdgeConfig } from "./config.ts";
 import { createCors } from "./cors.ts";
 import { createEventHub } from "./events/event-hub.ts";
@@ -87,6 +88,7 @@ export async function startEdge(options: {
     namespace,
     view,
     waiters,
+    findLivePod: createFindLivePod({ client, namespace, view }),
     clock: systemClock,
     randomId: () => randomBytes(8).toString("hex"),
     waitLimitMs: options.claimWaitMs ?? CLAIM_WAIT_MS,

@@ -14,7 +14,7 @@ import { phaseOf } from "./system/phase-of.ts";
 import { watchKind } from "./watch-kind.ts";
 
 /**
- * Follows everything that the edge answers from memory, and wakes the calls that wait for a claim.
+ * Follows everything that the edge answers from memory, and wakes the calls that wait for a claim or its pod.
  *
  * @returns the view; `synced` resolves when all of it is there, `done` rejects where a watch can never be trusted again
  */
@@ -47,7 +47,12 @@ export function watchCluster(options: {
       labelSelector: `${label.managed}=true`,
       indexes: { phase: phaseOf },
       transform: slimPod,
-      onChange: (change) => live.pods && publishPod(change, events),
+      onChange(change) {
+        const { labels = {} } = change.object.metadata;
+        const [tenantId, workloadRef] = [labels[label.tenant], labels[label.workload]];
+        if (tenantId !== undefined && workloadRef !== undefined) waiters.wake({ tenantId, workloadRef });
+        if (live.pods) publishPod(change, events);
+      },
     }),
   };
   for (const kind of ["claims", "pods"] as const) {

@@ -2,12 +2,14 @@ import type { Clock } from "../../crds/client/clock.ts";
 import type { ClusterClient } from "../../crds/client/cluster-client.ts";
 import type { ClusterView } from "../cluster-view.ts";
 import type { ClaimWaiters } from "./claim-waiters.ts";
+import type { FindLivePod } from "./live-pod.ts";
 
 /** What claiming and releasing work with. */
 export interface ClaimServices {
   readonly client: ClusterClient;
   readonly namespace: string;
   readonly view: Pick<ClusterView, "claims" | "workloads">;
+  readonly findLivePod: FindLivePod;
   readonly waiters: ClaimWaiters;
   readonly clock: Clock;
   /** A fresh unguessable word, for attempts. */

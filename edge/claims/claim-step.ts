@@ -1,15 +1,16 @@
 import type { Claim } from "../../crds/claim.ts";
+import { isDestroyed } from "../../crds/claim-pod.ts";
 import { annotation } from "../../crds/labels.ts";
 import { attemptKey } from "./attempt-key.ts";
 
 /** What a claim call does next. */
 export type ClaimStep =
   | { readonly kind: "create" }
-  /** The claim is Active. */
+  /** The claim is Active, and its pod has yet to be looked at. */
   | { readonly kind: "answer"; readonly claim: Claim }
   /** The operator is at work on the claim, or a release of it is under way. */
   | { readonly kind: "wait"; readonly claim: Claim }
-  /** An attempt that this call had no part in has failed: try anew. */
+  /** An attempt that this call had no part in has failed, or its pod was destroyed: try anew. */
   | { readonly kind: "revive"; readonly claim: Claim }
   | { readonly kind: "fail"; readonly claim: Claim };
 
@@ -27,9 +28,9 @@ export function claimStep(claims: Iterable<Claim>, shared: ReadonlySet<string>):
   if (claim.metadata.deletionTimestamp !== undefined) return { kind: "wait", claim };
   switch (phase) {
     case "Active":
-      return { kind: "answer", claim };
+      return { kind: isDestroyed(claim) && !isAnswered(claim) ? "wait" : "answer", claim };
     case "Error":
-      if (claim.status?.attempt !== claim.metadata.annotations?.[annotation.attempt]) return { kind: "wait", claim };
+      if (!isAnswered(claim)) return { kind: "wait", claim };
       return { kind: shared.has(attemptKey(claim)) ? "fail" : "revive", claim };
     case "Pending":
     case "Releasing":
@@ -39,6 +40,10 @@ export function claimStep(claims: Iterable<Claim>, shared: ReadonlySet<string>):
     default:
       return phase satisfies never;
   }
+}
+
+function isAnswered({ metadata, status }: Claim): boolean {
+  return status?.attempt === metadata.annotations?.[annotation.attempt];
 }
 
 /** The object that speaks for the pair: the oldest that is no duplicate, else the oldest. */

@@ -1,4 +1,5 @@
 import type { Claim } from "../../crds/claim.ts";
+import { isDestroyed } from "../../crds/claim-pod.ts";
 import { type ClaimResponse, claimResponse } from "../../crds/claim-response.ts";
 import { isConflict, isNotFound } from "../../crds/client/api-error.ts";
 import { claims } from "../../crds/kinds.ts";
@@ -29,26 +30,26 @@ export class ReleasedMeanwhile extends HttpError {
  * Claims a workload for a tenant and waits until the claim is Active (spec.md, section 4.4; design.md, section 5).
  *
  * The state of the world is looked at, one step taken, and the next change awaited on the shared watch, until the step is an
- * answer. An Active claim is answered from the store, without a call. The claim stays when the limit passes or the client goes.
+ * answer. The endpoint that is answered is its pod's own, asked of the API server; a pod that has none at this moment is waited for, and one
+ * that was destroyed is replaced. The claim stays when the limit passes or the client goes.
  *
  * @param options.clientGone ends the wait, not the claim
+ * @param options.asksAlways whether the pod is asked for also where this very call has just been given a warm one, whose binding showed it
+ *   ready. @default false
  * @throws HttpError 404 without the workload; {@link ReleasedMeanwhile}; as {@link claimError} says where the claim fails; 503
- *   without a view of the cluster; 504 after the limit
+ *   without a view of the cluster, or where the pod cannot be asked for; 504 after the limit
  */
 export async function claimTenant(
   wish: ClaimWish,
   services: ClaimServices,
-  options: { clientGone: () => AbortSignal | undefined },
+  options: { clientGone: () => AbortSignal | undefined; asksAlways?: boolean },
 ): Promise<ClaimResponse> {
-  const { view } = services;
-  requireContact(view.claims);
-  const first = claimStep(view.claims.store.by("pair", pairKey(wish)), noAttempts);
-  if (first.kind === "answer") return { ...claimResponse(first.claim), source: "existing" };
-
+  requireContact(services.view.claims);
+  const { asksAlways = false } = options;
   const clientGone = options.clientGone();
   const deadline = startDeadline(services.waitLimitMs, services.clock);
   try {
-    return await waitForClaim(wish, services, { limit: deadline.signal, clientGone });
+    return await waitForClaim(wish, services, { limit: deadline.signal, clientGone, asksAlways });
   } catch (error) {
     // A call that the limit cut off fails with the limit's abort.
     if (deadline.signal.aborted && !(error instanceof HttpError)) throw tooLate(wish, services);
@@ -58,14 +59,16 @@ export async function claimTenant(
   }
 }
 
-const noAttempts: ReadonlySet<string> = new Set();
+/** For a change of the pod that the watches show before its state of before that has arrived. */
+const LOOK_AGAIN_MS = 1000;
 
 async function waitForClaim(
   wish: ClaimWish,
   services: ClaimServices,
-  { limit, clientGone }: { limit: AbortSignal; clientGone: AbortSignal | undefined },
+  ends: { limit: AbortSignal; clientGone: AbortSignal | undefined; asksAlways: boolean },
 ): Promise<ClaimResponse> {
-  const { view, waiters } = services;
+  const { view, waiters, findLivePod } = services;
+  const { limit, clientGone, asksAlways } = ends;
   const shared = new Set<string>();
   // The uid of the claim that this call waits on. A release of it ends the call; one that was under way before is waited out.
   let awaited: string | undefined;
@@ -76,15 +79,28 @@ async function waitForClaim(
     const found = view.claims.store.by("pair", pairKey(wish));
     if (awaited !== undefined && isReleased(awaited, found)) throw new ReleasedMeanwhile();
     const step = claimStep(found, shared);
-    if (step.kind === "answer") {
-      const answer = claimResponse(step.claim);
-      return shared.has(attemptKey(step.claim)) ? answer : { ...answer, source: "existing" };
-    }
+    if (step.kind === "answer" && !asksAlways && isJustBound(step.claim)) return claimResponse(step.claim);
     if (step.kind === "fail") throw claimError(step.claim);
     if (clientGone?.aborted) throw new HttpError(499, "the client went away");
     if (limit.aborted) throw tooLate(wish, services);
 
     switch (step.kind) {
+      case "answer": {
+        const { claim } = step;
+        const pod = await findLivePod(claim, limit);
+        if (pod.state === "reachable") {
+          const answer: ClaimResponse = { ...claimResponse(claim), endpoint: pod.endpoint };
+          return shared.has(attemptKey(claim)) ? answer : { ...answer, source: "existing" };
+        }
+        if (pod.state === "gone" && isDestroyed(claim)) {
+          await tryAnew(claim);
+          break;
+        }
+        awaited = claim.metadata.uid;
+        writes = 0;
+        await pause(LOOK_AGAIN_MS, [limit, clientGone]);
+        break;
+      }
       case "wait":
         join(step.claim);
         writes = 0;
@@ -96,12 +112,9 @@ async function waitForClaim(
         await take(made?.claim);
         break;
       }
-      case "revive": {
-        const revived = await revive(step.claim);
-        if (revived !== undefined) join(revived);
-        await take(revived);
+      case "revive":
+        await tryAnew(step.claim);
         break;
-      }
       default:
         return step satisfies never;
     }
@@ -123,6 +136,18 @@ async function waitForClaim(
     const woken = new AbortController();
     const cancel = services.clock.after(ms, () => woken.abort());
     return waiters.next(wish, [...signals, woken.signal]).finally(cancel);
+  }
+
+  /** Whether this call saw the operator bind a warm pod, with which it wrote the pod's address. */
+  function isJustBound(claim: Claim): boolean {
+    const { source, endpoint } = claim.status ?? {};
+    return source === "pool" && endpoint !== undefined && !isDestroyed(claim) && shared.has(attemptKey(claim));
+  }
+
+  async function tryAnew(claim: Claim): Promise<void> {
+    const revived = await revive(claim);
+    if (revived !== undefined) join(revived);
+    await take(revived);
   }
 
   async function revive(claim: Claim): Promise<Claim | undefined> {

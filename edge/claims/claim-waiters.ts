@@ -1,7 +1,7 @@
 import type { ClaimPair } from "./claim-pair.ts";
 import { pairKey } from "./claim-pair.ts";
 
-/** Calls that wait for the next change of a (tenant, workload) pair's claims, woken by the one shared watch. */
+/** Calls that wait for the next change of a (tenant, workload) pair's claims or pods, woken by the shared watches. */
 export interface ClaimWaiters {
   /** Wakes everyone who waits on the pair. */
   wake(pair: ClaimPair): void;

@@ -30,7 +30,8 @@ export async function claimForEvent(
     signal.throwIfAborted();
     const waitLimitMs = Math.max(1, until - clock.now());
     try {
-      return await claimTenant({ ...pair, resume: true }, { ...services, waitLimitMs }, { clientGone: () => signal });
+      const options = { clientGone: () => signal, asksAlways: true };
+      return await claimTenant({ ...pair, resume: true }, { ...services, waitLimitMs }, options);
     } catch (error) {
       signal.throwIfAborted();
       if (error instanceof ReleasedMeanwhile && !wasReleased) {

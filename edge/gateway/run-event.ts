@@ -1,3 +1,4 @@
+import { isDestroyed } from "../../crds/claim-pod.ts";
 import type { ClaimResponse } from "../../crds/claim-response.ts";
 import { describeError } from "../../crds/describe-error.ts";
 import type { Log } from "../../crds/log.ts";
@@ -15,14 +16,13 @@ import { eventFailure } from "./event-failure.ts";
 import type { GatewayMetrics } from "./gateway-metrics.ts";
 import type { Guard } from "./guards/guard.ts";
 import { runGuards } from "./guards/run-guards.ts";
-import { isPodThere } from "./is-pod-there.ts";
 import { linkSignals } from "./link-signals.ts";
-import { releaseDestroyed } from "./release-destroyed.ts";
 import { resolveTenant } from "./resolve-tenant.ts";
 import type { TriggerEvents } from "./trigger-events.ts";
 import type { TriggerPayload } from "./trigger-payload.ts";
 import type { Turns } from "./turns.ts";
 import { untilPodChanges } from "./until-pod-changes.ts";
+import { whilePodStands } from "./while-pod-stands.ts";
 
 /** What every event is run with. */
 export interface EventServices {
@@ -121,22 +121,17 @@ export function createEventRunner(path: EventPath, services: EventServices): Ada
     { signal, onColdStart }: { signal: AbortSignal; onColdStart: (() => void) | undefined },
   ): Promise<DriverReply> {
     const pair = { tenantId: payload.tenantId, workloadRef: spec.workloadRef };
-    if (claimStep(view.claims.store.by("pair", pairKey(pair)), new Set()).kind !== "answer") onColdStart?.();
+    const step = claimStep(view.claims.store.by("pair", pairKey(pair)), new Set());
+    if (step.kind !== "answer" || isDestroyed(step.claim)) onColdStart?.();
     const until = clock.now() + claims.waitLimitMs;
-    for (let drives = 0; ; ) {
-      await releaseDestroyed(pair, claims, signal);
+    for (let drives = 1; ; drives += 1) {
       const claimed = await claimForEvent(pair, { ...claims, waitLimitMs: Math.max(1, until - clock.now()) }, signal);
-      if (await isPodThere(claimed, claims, signal)) {
-        drives += 1;
-        try {
-          return await drive(payload, claimed, signal);
-        } catch (error) {
-          // The pod may have been lost between the claim and the driver.
-          const isWorthATry = error instanceof DriverError && error.nothingSent && drives === 1;
-          if (signal.aborted || !isWorthATry) throw error;
-        }
-      } else if (clock.now() >= until) {
-        throw new HttpError(503, `pod ${claimed.instanceId} of the claim is gone, and no other has come`);
+      try {
+        return await drive(payload, claimed, signal);
+      } catch (error) {
+        // The pod may have been lost between the claim and the driver.
+        const isWorthATry = error instanceof DriverError && error.nothingSent && drives === 1;
+        if (signal.aborted || !isWorthATry) throw error;
       }
       log.info(
         { trigger: name, event: payload.id, instance: claimed.instanceId },
@@ -153,7 +148,9 @@ export function createEventRunner(path: EventPath, services: EventServices): Ada
     }
     return services.activity.during(instanceId, async () => {
       const token = await readToken?.();
-      return driver({ payload, endpoint, options: spec.driverOptions, ...(token !== undefined && { token }), signal });
+      return whilePodStands({ ...claimed, instanceId, endpoint }, claims, signal, (pod) =>
+        driver({ payload, endpoint, options: spec.driverOptions, ...(token !== undefined && { token }), ...pod }),
+      );
     });
   }
 }

@@ -8,8 +8,8 @@ import { startDeadline } from "../deadline.ts";
 const NOTICED_MS = 5000;
 
 /**
- * Waits until a claim shows another pod than the one that could not be reached, or that it has none; for at most 5 s, since a container
- * may as well be there and refuse.
+ * Waits until a claim shows another pod than the one that could not be reached, another address of it, or that it has none; for at most 5 s,
+ * since a container may as well be there and refuse.
  */
 export async function untilPodChanges(
   claimed: ClaimPair & Pick<ClaimResponse, "instanceId" | "endpoint">,
@@ -32,7 +32,8 @@ export async function untilPodChanges(
       ({ metadata, status }) =>
         metadata.deletionTimestamp === undefined &&
         status?.phase === "Active" &&
-        status.instanceId === claimed.instanceId,
+        status.instanceId === claimed.instanceId &&
+        status.endpoint?.host === claimed.endpoint?.host,
     );
   }
 }

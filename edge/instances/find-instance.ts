@@ -6,6 +6,7 @@ import { label } from "../../crds/labels.ts";
 import type { ClusterView } from "../cluster-view.ts";
 import { requireContact } from "../require-contact.ts";
 import { instanceNotFound } from "./instance-not-found.ts";
+import { slimPod } from "./slim-pod.ts";
 
 /**
  * A managed pod by its name: from the store, else from the cluster, since the watch may be a moment behind the claim that named it.
@@ -21,7 +22,7 @@ export async function findInstance(
   if (known !== undefined) return known;
   try {
     const pod = await client.get(pods, { namespace, name });
-    if (pod.metadata.labels?.[label.managed] === "true") return pod;
+    if (pod.metadata.labels?.[label.managed] === "true") return slimPod(pod);
   } catch (error) {
     if (!isNotFound(error)) throw error;
   }

@@ -15,7 +15,7 @@ export interface InstanceResponse {
   claimedAt?: string;
 }
 
-/** Shows a pod as the REST API and the event stream do. The claim call that bound a pod is its first activity. */
+/** Shows a pod as `slimPod` leaves it, as the REST API and the event stream do. The claim call that bound a pod is its first activity. */
 export function instanceResponse({ metadata, status }: Pod): InstanceResponse {
   const { name, labels = {}, annotations = {}, creationTimestamp } = metadata;
   const tenantId = labels[label.tenant];

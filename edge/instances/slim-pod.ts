@@ -1,3 +1,4 @@
+import { podAddress } from "../../crds/claim-pod.ts";
 import type { Pod, PodSpec } from "../../crds/kubernetes.ts";
 import { annotation } from "../../crds/labels.ts";
 
@@ -10,8 +11,13 @@ const readAnnotations = [
 ];
 const noSpec: PodSpec = { containers: [] };
 
-/** What the edge reads of a pod and nothing else, so that ten thousand of them fit into a few megabytes. */
-export function slimPod({ metadata, status }: Pod): Pod {
+/**
+ * What the edge reads of a pod and nothing else, so that ten thousand of them fit into a few megabytes. Its `status.podIP` is an address that
+ * it has, never one that it had.
+ */
+export function slimPod(pod: Pod): Pod {
+  const { metadata, status } = pod;
+  const podIP = podAddress(pod);
   const { name, namespace, uid, resourceVersion, creationTimestamp, deletionTimestamp, labels } = metadata;
   const annotations: Record<string, string> = {};
   for (const key of readAnnotations) {
@@ -32,7 +38,7 @@ export function slimPod({ metadata, status }: Pod): Pod {
     spec: noSpec,
     status: {
       ...(status?.phase !== undefined && { phase: status.phase }),
-      ...(status?.podIP !== undefined && { podIP: status.podIP }),
+      ...(podIP !== undefined && { podIP }),
     },
   };
 }

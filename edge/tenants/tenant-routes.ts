@@ -7,30 +7,30 @@ import type { Route } from "../route.ts";
 import { tenantIdRule } from "../tenant-id-rule.ts";
 import { tenantResponse } from "./tenant-response.ts";
 
-/** `GET /api/v1/tenants` and `GET /api/v1/tenants/{id}`, derived from the claims that the watch shows (spec.md, section 4.4). */
-export function tenantRoutes({ claims }: Pick<ClusterView, "claims">): Route[] {
+/** `GET /api/v1/tenants` and `GET /api/v1/tenants/{id}`, derived from the claims and pods that the watches show (spec.md, section 4.4). */
+export function tenantRoutes({ claims, pods }: Pick<ClusterView, "claims" | "pods">): Route[] {
   return [
     {
       method: "GET",
       path: "/api/v1/tenants/:id",
       handle(request) {
         const tenantId = pathParam(request, "id", tenantIdRule);
-        requireContact(claims);
-        return jsonResponse(tenantResponse(tenantId, claims.store.by("tenant", tenantId)));
+        requireContact(claims, pods);
+        return jsonResponse(tenantResponse(tenantId, claims.store.by("tenant", tenantId), pods));
       },
     },
     {
       method: "GET",
       path: "/api/v1/tenants",
       handle() {
-        requireContact(claims);
+        requireContact(claims, pods);
         const byTenant = new Map<string, Claim[]>();
         for (const claim of claims.store.values()) {
           const known = byTenant.get(claim.spec.tenantId);
           if (known === undefined) byTenant.set(claim.spec.tenantId, [claim]);
           else known.push(claim);
         }
-        return jsonResponse([...byTenant.keys()].sort().map((id) => tenantResponse(id, byTenant.get(id) ?? [])));
+        return jsonResponse([...byTenant.keys()].sort().map((id) => tenantResponse(id, byTenant.get(id) ?? [], pods)));
       },
     },
   ];

@@ -1,15 +1,19 @@
 import type { Claim, ClaimSource } from "../../crds/claim.ts";
+import { podEndpoint } from "../../crds/claim-pod.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation } from "../../crds/labels.ts";
-import { WORKLOAD_CONTAINER } from "../../crds/workload-container.ts";
 import type { OperatorContext } from "../context.ts";
+import { podState } from "../pod/pod-state.ts";
 import { incarnationOf, podIncarnation } from "./claim-pods.ts";
 import { patchClaimStatus } from "./claim-status.ts";
 
-/** Tells the tenant about its pod: `Active`, with what was stamped on the pod when it was bound. */
+/**
+ * Tells the tenant about its pod: `Active`, with what was stamped on the pod when it was bound. A warm pod that has lost its sandbox, as its
+ * binding shows, is first waited for: the event of the binding starts the run that does so.
+ */
 export async function activateClaim(claim: Claim, pod: Pod, context: OperatorContext): Promise<Claim> {
+  if (podState(pod).state !== "ready") return claim;
   const { annotations = {}, name } = pod.metadata;
-  const container = pod.spec.containers.find((candidate) => candidate.name === WORKLOAD_CONTAINER);
   const source = annotations[annotation.source] as ClaimSource;
   const claimedAt = new Date();
   const active = await patchClaimStatus(
@@ -19,7 +23,7 @@ export async function activateClaim(claim: Claim, pod: Pod, context: OperatorCon
       reason: null,
       message: null,
       instanceId: name,
-      endpoint: { host: pod.status?.podIP ?? "", port: container?.ports?.[0]?.containerPort ?? 0 },
+      endpoint: podEndpoint(pod) ?? null,
       source,
       claimedAt: claimedAt.toISOString(),
       ...(incarnationOf(pod) !== podIncarnation(claim) && { podIncarnation: incarnationOf(pod) }),

@@ -1,4 +1,5 @@
 import type { Claim } from "../../crds/claim.ts";
+import { isDestroyed } from "../../crds/claim-pod.ts";
 import { isConflict, isNotFound } from "../../crds/client/api-error.ts";
 import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
@@ -12,13 +13,13 @@ import { patchClaimStatus } from "./claim-status.ts";
 import { deletePod } from "./delete-pod.ts";
 import { failClaim } from "./fail-claim.ts";
 import { findRival } from "./find-rival.ts";
+import { followPod } from "./follow-pod.ts";
 import { isWaiting } from "./is-waiting.ts";
 import { releaseClaim } from "./release-claim.ts";
 import { releaseWhenIdle } from "./release-when-idle.ts";
 import { replacePod } from "./replace-pod.ts";
 import { startPod } from "./start-pod.ts";
 import { superviseStart } from "./supervise-start.ts";
-import { tellTrouble } from "./tell-trouble.ts";
 
 /** Where what was read is not as it was taken to be: its event starts the next run, and should it be lost, this does. */
 const LOOK_AGAIN = { requeueAfterMs: 1000 };
@@ -66,15 +67,16 @@ async function fulfilClaim(claim: Claim, context: OperatorContext): Promise<Reco
     return failClaim(claim, context, { reason: "Duplicate", message });
   }
 
-  if (phase === "Active" && isDestroyed(claim)) return undefined;
+  const isGoing = current === undefined || current.metadata.deletionTimestamp !== undefined;
+  if (phase === "Active" && isDestroyed(claim) && isGoing) return awaitAnotherAttempt(claim, context);
   if (current === undefined) return startPod(claim, context);
   const state = podState(current);
   // One that is going is lost already.
   const silentForMs = state.state === "lost" ? undefined : context.nodeSilence.leftMs(current);
   if (silentForMs === 0) return leaveNode(claim, current, context);
   if (phase === "Active" && state.state !== "lost") {
-    await tellTrouble(claim, state, context);
-    return soonest(await releaseWhenIdle(claim, current, context), silentForMs);
+    const followed = await followPod(claim, { pod: current, state }, context);
+    return soonest(await releaseWhenIdle(followed, current, context), silentForMs);
   }
   return soonest(await superviseStart({ claim, pod: current, state }, context), silentForMs);
 }
@@ -111,9 +113,15 @@ function hasFoundWorkload(claim: Claim, { informers, config }: OperatorContext):
   return workload !== undefined && isReadyToUse(workload);
 }
 
-/** Whether the claim's pod was destroyed on purpose, after which the claim keeps its phase (spec.md, section 4.5). */
-function isDestroyed({ metadata, status }: Claim): boolean {
-  return status?.instanceId !== undefined && metadata.annotations?.[annotation.destroyed] === status.instanceId;
+/** Keeps a claim whose pod was destroyed on purpose in its phase, without an endpoint, until somebody claims again. */
+async function awaitAnotherAttempt(claim: Claim, context: OperatorContext): Promise<ReconcileResult> {
+  if (!isAnswered(claim)) {
+    const isThere = ({ metadata }: Pod) =>
+      metadata.name === claim.status?.instanceId && metadata.deletionTimestamp === undefined;
+    return (await readClaimPods(claim, context)).some(isThere) ? LOOK_AGAIN : replacePod(claim, context);
+  }
+  if (claim.status?.endpoint !== undefined) await patchClaimStatus(claim, { phase: "Active", endpoint: null }, context);
+  return undefined;
 }
 
 /** Adds what the REST API sets at creation and a claim made with kubectl lacks. */
@@ -129,7 +137,7 @@ async function prepare(claim: Claim, context: OperatorContext): Promise<Reconcil
   return undefined;
 }
 
-/** Whether an `Error` answers the latest attempt: claiming again changes the annotation (design.md, section 4). */
+/** Whether the status answers the latest attempt: claiming again changes the annotation (design.md, section 4). */
 function isAnswered(claim: Claim): boolean {
   return (claim.status?.attempt ?? "") === (claim.metadata.annotations?.[annotation.attempt] ?? "");
 }

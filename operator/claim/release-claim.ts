@@ -27,7 +27,11 @@ export async function releaseClaim(claim: Claim, context: OperatorContext): Prom
     let releasing = claim;
     const toSave = await podToSave(claim, pods, context);
     if (phase !== "Releasing" && (phase !== "ReleaseFailed" || toSave === undefined))
-      releasing = await patchClaimStatus(claim, { phase: "Releasing", reason: null, message: null }, context);
+      releasing = await patchClaimStatus(
+        claim,
+        { phase: "Releasing", reason: null, message: null, endpoint: null },
+        context,
+      );
     const others = pods.filter((pod) => pod !== toSave);
     await Promise.all(others.map((pod) => deletePod(pod, context)));
     if (toSave !== undefined) {

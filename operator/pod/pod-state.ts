@@ -1,3 +1,4 @@
+import { podAddress } from "../../crds/claim-pod.ts";
 import type { ContainerStatus, Pod } from "../../crds/kubernetes.ts";
 import { WORKLOAD_CONTAINER } from "../../crds/workload-container.ts";
 
@@ -27,7 +28,7 @@ export function podState(pod: Pod): PodState {
     return { state: "lost", message: `pod ${metadata.name} ended (${why})` };
   }
   const condition = (type: string) => status?.conditions?.find((candidate) => candidate.type === type);
-  if (condition("Ready")?.status === "True" && status?.podIP) return { state: "ready" };
+  if (condition("Ready")?.status === "True" && podAddress(pod) !== undefined) return { state: "ready" };
 
   const scheduled = condition("PodScheduled");
   if (scheduled?.status === "False") {

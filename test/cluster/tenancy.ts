@@ -19,6 +19,7 @@ import { type Operator, startOperator } from "../../operator/start-operator.ts";
 import { findBinaries } from "../../scripts/cluster/binaries.ts";
 import { type ControlPlane, startControlPlane } from "../../scripts/cluster/control-plane.ts";
 import { CONTROL_PLANE_PROGRAMS } from "../../scripts/cluster/programs.ts";
+import type { SimulatedNodesOptions } from "../../scripts/cluster/simulated/options.ts";
 import { installKinds } from "../../scripts/start/install-kinds.ts";
 import { silentLog } from "../unit/silent-log.ts";
 
@@ -71,13 +72,19 @@ export interface RunningOperator extends Operator {
 
 export async function startTenancy(
   name: string,
-  options: { readyAfterMs?: number; nodes?: boolean; apiServerFlags?: string[] } = {},
+  options: { readyAfterMs?: number; nodes?: boolean | SimulatedNodesOptions; apiServerFlags?: string[] } = {},
 ): Promise<Tenancy> {
   const cluster = await startControlPlane({
     // Runs of other clones may come at the same time.
     name: `${name}-${process.pid}`,
     binaries: await findBinaries({ need: CONTROL_PLANE_PROGRAMS }),
-    ...(options.nodes !== false && { simulatedNodes: { nodes: 2, readyAfterMs: options.readyAfterMs ?? 50 } }),
+    ...(options.nodes !== false && {
+      simulatedNodes: {
+        nodes: 2,
+        readyAfterMs: options.readyAfterMs ?? 50,
+        ...(typeof options.nodes === "object" && options.nodes),
+      },
+    }),
     ...(options.apiServerFlags !== undefined && { apiServerFlags: options.apiServerFlags }),
   });
   // kubernetes-fluent-client reads this and nothing else.

@@ -9,8 +9,15 @@ export interface DriverCall {
   readonly options: TriggerSpec["driverOptions"];
   /** Value of `options.tokenSecretRef`, read just now. */
   readonly token?: string | undefined;
-  /** Ends the exchange at once. */
+  /** Ends the exchange at once; with a {@link PodGoneError} where the pod no longer has the endpoint. */
   readonly signal: AbortSignal;
+  /** To be called before a connection is tried again. @throws PodGoneError where the pod no longer has the endpoint */
+  confirm(): Promise<void>;
+}
+
+/** The pod that a call goes to no longer has the endpoint, which may be another tenant's by now. */
+export class PodGoneError extends Error {
+  override readonly name = "PodGoneError";
 }
 
 /** What the container answered. */
@@ -30,6 +37,11 @@ export interface DriverReply {
  * @throws DriverError
  */
 export type Driver = (call: DriverCall) => Promise<DriverReply>;
+
+/** @throws the signal's reason where the call is no longer wanted; that its pod is gone is a failure of the call instead */
+export function throwIfUnwanted({ signal }: DriverCall): void {
+  if (!(signal.reason instanceof PodGoneError)) signal.throwIfAborted();
+}
 
 /** A payload that got no answer; the message is for the trigger's owner, not for the event's source. */
 export class DriverError extends Error {

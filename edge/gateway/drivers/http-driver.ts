@@ -4,7 +4,7 @@ import { sleep } from "../../../crds/client/sleep.ts";
 import { createPoster, type JsonPostReply, type Post } from "../post-json.ts";
 import { withTimeLimit } from "../time-limit.ts";
 import { callUrl } from "./call-url.ts";
-import { type Driver, type DriverCall, DriverError } from "./driver.ts";
+import { type Driver, type DriverCall, DriverError, throwIfUnwanted } from "./driver.ts";
 import { MAX_REPLY_BYTES, RETRY_MS, timeoutMs } from "./limits.ts";
 
 /**
@@ -28,7 +28,7 @@ export function createHttpDriver({ clock }: { clock: Clock }): Driver {
     try {
       return await withTimeLimit(limit, (signal) => postOnceMore(post, { call, clock, signal }));
     } catch (error) {
-      call.signal.throwIfAborted();
+      throwIfUnwanted(call);
       throw driverError(error);
     }
   };
@@ -46,8 +46,13 @@ async function postOnceMore(post: Post, attempt: Attempt): ReturnType<Driver> {
   } catch (error) {
     if (!(error instanceof NetworkError) || error.requestWasSent) throw error;
   }
-  const { clock, signal } = attempt;
-  await sleep(RETRY_MS, { clock, signal });
+  const { call, clock, signal } = attempt;
+  try {
+    await sleep(RETRY_MS, { clock, signal });
+    await call.confirm();
+  } catch (cause) {
+    throw new DriverError(cause instanceof Error ? cause.message : String(cause), { nothingSent: true, cause });
+  }
   return postPayload(post, attempt);
 }
 
@@ -76,6 +81,7 @@ function driverReply({ status, headers, body }: JsonPostReply): Awaited<ReturnTy
 }
 
 function driverError(cause: unknown): DriverError {
+  if (cause instanceof DriverError) return cause;
   const nothingSent = cause instanceof NetworkError && !cause.requestWasSent;
   return new DriverError(cause instanceof Error ? cause.message : String(cause), { nothingSent, cause });
 }

@@ -2,7 +2,7 @@ import type { Clock } from "../../../crds/client/clock.ts";
 import { sleep } from "../../../crds/client/sleep.ts";
 import { withTimeLimit } from "../time-limit.ts";
 import { callUrl } from "./call-url.ts";
-import { type Driver, type DriverCall, DriverError, type DriverReply } from "./driver.ts";
+import { type Driver, type DriverCall, DriverError, type DriverReply, throwIfUnwanted } from "./driver.ts";
 import { type JsonSocket, openJsonSocket } from "./json-socket.ts";
 import { HANDSHAKE_MS, RETRY_MS, timeoutMs } from "./limits.ts";
 
@@ -63,7 +63,7 @@ export function createSocketDriver(protocol: AgentProtocol, { clock }: { clock: 
         }
       });
     } catch (error) {
-      call.signal.throwIfAborted();
+      throwIfUnwanted(call);
       throw driverError(error, { nothingSent: !asked });
     }
   };
@@ -71,7 +71,7 @@ export function createSocketDriver(protocol: AgentProtocol, { clock }: { clock: 
 
 /** @throws as `greet` does, after the retries that its errors allow */
 async function connect(protocol: AgentProtocol, settings: Omit<Conversation, "socket">): Promise<JsonSocket> {
-  const { clock, signal } = settings;
+  const { call, clock, signal } = settings;
   let reconnected = false;
   for (let starting = 0; ; ) {
     try {
@@ -85,6 +85,7 @@ async function connect(protocol: AgentProtocol, settings: Omit<Conversation, "so
         reconnected = true;
         await sleep(RETRY_MS, { clock, signal });
       } else throw error;
+      await call.confirm();
     }
   }
 }

@@ -1,5 +1,5 @@
 import { createDeferred, type Deferred } from "../../../crds/client/deferred.ts";
-import { orAborted } from "./or-aborted.ts";
+import { orAborted } from "../../or-aborted.ts";
 
 /** A trigger's place among those with the same token. */
 export interface BotTurn {

@@ -1,5 +1,5 @@
+import { orAborted } from "../../or-aborted.ts";
 import type { AdapterContext } from "../adapter.ts";
-import { orAborted } from "./or-aborted.ts";
 
 /** The Leases of one trigger's tokens. */
 export interface Leases {

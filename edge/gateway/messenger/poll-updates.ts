@@ -1,7 +1,7 @@
 import { sleep } from "../../../crds/client/sleep.ts";
+import { orAborted } from "../../or-aborted.ts";
 import type { ChatQueues } from "./chat-queues.ts";
 import { MessengerError } from "./messenger-error.ts";
-import { orAborted } from "./or-aborted.ts";
 import { createPollTroubles, type PollTroubles } from "./poll-troubles.ts";
 import { type BotUpdate, readUpdate, type UnusableUpdate } from "./read-update.ts";
 import type { SessionParts } from "./session-parts.ts";

@@ -1,3 +1,4 @@
+import { orAborted } from "../../or-aborted.ts";
 import type { AdapterContext } from "../adapter.ts";
 import { answerUpdate } from "./answer-update.ts";
 import type { BotIdentity } from "./bot-identity.ts";
@@ -6,7 +7,6 @@ import { confirmAnswered } from "./confirm-answered.ts";
 import { linkedStop } from "./linked-stop.ts";
 import { createMessageIds } from "./message-ids.ts";
 import type { MessengerClient } from "./messenger-client.ts";
-import { orAborted } from "./or-aborted.ts";
 import { pollUpdates } from "./poll-updates.ts";
 import { createProgress } from "./progress.ts";
 import type { BotUpdate } from "./read-update.ts";

@@ -14,6 +14,7 @@ export const BEHAVIOURS = [
   "unschedulable",
   "completed",
   "evicted",
+  "no-sandbox",
 ] as const;
 
 export type BehaviourName = (typeof BEHAVIOURS)[number];

@@ -41,7 +41,7 @@ export function createSimulatedKubelet(options: SimulatedKubeletOptions): Simula
   const { client, nodeList } = options;
   const entries = new Map<string, Entry>();
   const nodes = new Map(nodeList.map((node) => [node.name, node]));
-  const addresses = createAddresses(options.podNetwork);
+  const addresses = createAddresses({ network: options.podNetwork, reuseAtOnce: options.reuseAddresses });
   let nextNode = 0;
 
   return {
@@ -149,7 +149,7 @@ export function createSimulatedKubelet(options: SimulatedKubeletOptions): Simula
     if (entry.stopping || entry.applied === wanted || node === undefined) return;
     const first = entry.applied === undefined || entry.applied === "unschedulable";
     entry.applied = wanted;
-    entry.address ??= addresses.take(pod.status?.podIP);
+    entry.address ??= addresses.take(first ? pod.status?.podIP : undefined);
     // Pods of an earlier run of the simulation go on as they are.
     const standing = now.behaviour === "normal" && hasCondition(pod, "Ready");
     const over = pod.status?.phase === "Succeeded" || pod.status?.phase === "Failed";
@@ -160,6 +160,10 @@ export function createSimulatedKubelet(options: SimulatedKubeletOptions): Simula
       hostIP: node.address,
       readyAfterMs: first ? options.readyAfterMs : 0,
     });
+    if (now.behaviour === "no-sandbox") {
+      addresses.release(entry.address);
+      entry.address = undefined;
+    }
     void (async () => {
       for (const { afterMs, status } of steps) {
         if (afterMs > 0) await pause(afterMs, entry.abort.signal);

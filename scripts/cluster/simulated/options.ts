@@ -10,6 +10,8 @@ export interface SimulatedNodesOptions {
   stopAfterMs?: number;
   /** First two numbers of the pods' addresses; `127.64` makes a server on 0.0.0.0 answer for every pod. @default 10.64 */
   podNetwork?: string;
+  /** Whether the address that a pod gave back is the next pod's, as on a node whose addresses are all used up but few. @default false */
+  reuseAddresses?: boolean;
   /** Beginning of the nodes' names. @default simulated */
   nodePrefix?: string;
 }
@@ -22,6 +24,7 @@ export function simulatedNodesDefaults(options: SimulatedNodesOptions): Required
     readyAfterMs: options.readyAfterMs ?? 50,
     stopAfterMs: options.stopAfterMs ?? 20,
     podNetwork: options.podNetwork ?? "10.64",
+    reuseAddresses: options.reuseAddresses ?? false,
     nodePrefix: options.nodePrefix ?? "simulated",
   };
 }

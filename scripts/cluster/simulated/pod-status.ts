@@ -76,6 +76,9 @@ export function statusSteps(pod: Pod, options: StatusStepsOptions): StatusStep[]
           { reason: "Evicted", message: "The node was low on resource: memory." },
         ),
       ];
+    // Until there is another one the kubelet goes on showing the address of the last, which is given back.
+    case "no-sandbox":
+      return [step("Running", { kind: "terminated", exitCode: 137, restartCount: 0 })];
     case "unschedulable":
       return [];
     default: {
@@ -120,9 +123,11 @@ function podStatus(
     phase: initialized ? options.phase : "Pending",
     hostIP: options.hostIP,
     podIP: options.podIP,
-    podIPs: [{ ip: options.podIP }],
+    // A strategic merge would keep the address of before beside it.
+    podIPs: [{ ip: options.podIP }, { $patch: "replace" }],
     startTime: now,
     conditions: [
+      condition("PodReadyToStartContainers", behaviour.behaviour !== "no-sandbox", "SandboxChanged"),
       condition("Initialized", initialized, "ContainersNotInitialized"),
       condition("ContainersReady", containersReady, "ContainersNotReady"),
       condition("Ready", ready, containersReady ? "ReadinessGatesNotReady" : "ContainersNotReady"),

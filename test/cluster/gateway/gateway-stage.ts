@@ -1,9 +1,8 @@
 import { sign } from "@octokit/webhooks-methods";
 import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
-import { events, pods, secrets } from "../../../crds/client/built-in-resources.ts";
+import { events, secrets } from "../../../crds/client/built-in-resources.ts";
 import { triggers } from "../../../crds/kinds.ts";
-import type { CoreEvent, Pod } from "../../../crds/kubernetes.ts";
-import { label } from "../../../crds/labels.ts";
+import type { CoreEvent } from "../../../crds/kubernetes.ts";
 import type { Trigger, TriggerSpec, TriggerStatus } from "../../../crds/trigger.ts";
 import { startActingOperator } from "../../unit/edge/acting-operator.ts";
 import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
@@ -26,7 +25,7 @@ export interface GatewayStage {
   untilActive(name: string): Promise<TriggerStatus>;
   writeSecret(name: string, data: Record<string, string>): Promise<void>;
   eventsOf(name: string): Promise<CoreEvent[]>;
-  active(): ClaimStatus;
+  active(claim: Claim): ClaimStatus;
   stop(): Promise<void>;
 }
 
@@ -36,17 +35,17 @@ export async function startGatewayStage(name: string): Promise<GatewayStage> {
   const stopping = new AbortController();
   const { client } = tenancy;
   await tenancy.createWorkload("app");
-  const active = (): ClaimStatus => ({
+  const active = ({ metadata: { uid = "" }, spec }: Claim): ClaimStatus => ({
     phase: "Active",
-    instanceId: `inst-${container.port}`,
-    endpoint: { host: "127.0.0.1", port: container.port },
+    instanceId: `inst-${uid}`,
+    endpoint: { host: container.addressOf(spec.tenantId), port: container.port },
     source: "cold",
   });
   const stage: GatewayStage = {
     tenancy,
     container,
     active,
-    answer: () => active(),
+    answer: active,
     createTrigger: (trigger, spec) =>
       client.create(triggers, {
         metadata: { name: trigger, namespace: NAMESPACE },
@@ -83,19 +82,6 @@ export async function startGatewayStage(name: string): Promise<GatewayStage> {
       await tenancy.stop();
     },
   };
-  await client.create(pods, {
-    metadata: { name: `inst-${container.port}`, namespace: NAMESPACE, labels: { [label.managed]: "true" } },
-    spec: { containers: [{ name: "workload", image: "simulated/hello:1" }] },
-  } as Pod);
-  await client.patch(
-    pods,
-    { namespace: NAMESPACE, name: `inst-${container.port}` },
-    {
-      type: "merge",
-      subresource: "status",
-      body: { status: { phase: "Running", podIP: "127.0.0.1", podIPs: [{ ip: "127.0.0.1" }] } },
-    },
-  );
   await startActingOperator({
     client,
     namespace: NAMESPACE,

@@ -279,7 +279,7 @@ for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
     });
     impatient.child.kill("SIGTERM");
     assert.is(await impatient.exited, 0, impatient.lines.join("\n"));
-    stage.answer = () => stage.active();
+    stage.answer = stage.active;
     const metrics = await (await fetch(`${edge.metricsUrl}/metrics`)).text();
     for (const result of ["answered", "failed", "refused", "denied", "repeated", "unsigned", "rejected"]) {
       assert.match(metrics, new RegExp(`tenancy_gateway_events_total\\{source="webhook",result="${result}"\\} [1-9]`));

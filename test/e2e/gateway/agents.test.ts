@@ -141,7 +141,7 @@ test("a message to a bot is answered by the chat's own agent, with and without a
   let ownMs = Number.POSITIVE_INFINITY;
   for (let times = 0; times < 5; times++) {
     const from = performance.now();
-    await driver({ ...call, signal: AbortSignal.timeout(60_000) });
+    await driver({ ...call, signal: AbortSignal.timeout(60_000), confirm: async () => undefined });
     ownMs = Math.min(ownMs, performance.now() - from);
   }
   const show = (ms: number): string =>

@@ -24,6 +24,17 @@ test("claimResponse: leaves out what is not known yet", () => {
   assert.equal(claimResponse({ metadata, spec }), { tenantId: "alice", phase: "Pending", workloadRef: "desktop" });
 });
 
+test("claimResponse: shows no endpoint of a claim whose pod was destroyed, or that is not Active", () => {
+  const status = { phase: "Active" as const, instanceId: "inst-1", endpoint: { host: "10.0.0.1", port: 8080 } };
+  const { endpoint, ...rest } = status;
+  const destroyed = { ...metadata, annotations: { "tenancy.dev/destroyed": "inst-1" } };
+  assert.equal(claimResponse({ metadata: destroyed, spec, status }), { ...spec, ...rest });
+  const before = { ...metadata, annotations: { "tenancy.dev/destroyed": "inst-0" } };
+  assert.equal(claimResponse({ metadata: before, spec, status }), { ...spec, ...status });
+  for (const phase of ["Pending", "Releasing", "Released", "ReleaseFailed", "Error"] as const)
+    assert.equal(claimResponse({ metadata, spec, status: { ...status, phase } }), { ...spec, ...rest, phase });
+});
+
 test("claimResponse: says why a claim failed", () => {
   const status = { phase: "Error" as const, reason: "WorkloadNotFound", message: "no workload desktop" };
   assert.equal(claimResponse({ metadata, spec, status }), { tenantId: "alice", workloadRef: "desktop", ...status });

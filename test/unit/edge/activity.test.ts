@@ -2,7 +2,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { ApiError, NetworkError } from "../../../crds/client/api-error.ts";
-import { annotation } from "../../../crds/labels.ts";
+import { annotation, label } from "../../../crds/labels.ts";
 import { testEdge } from "./test-edge.ts";
 import { until } from "./until.ts";
 
@@ -13,6 +13,8 @@ const START = "2026-01-01T00:00:00.000Z";
 function withPod(timeoutSeconds: string | undefined = "60", claimedAt = "2025-12-31T00:00:00Z") {
   const edge = testEdge();
   const pod = edge.cluster.addPod("inst-a", "Running", {
+    podIP: "10.0.0.9",
+    labels: { [label.tenant]: "a" },
     annotations: {
       [annotation.claimUid]: "u",
       [annotation.claimedAt]: claimedAt,
@@ -145,7 +147,8 @@ test("a close writes what is still to be written", async () => {
 
 test("an existing claim is an activity, answered before its write; a new one is none", async () => {
   const { cluster, call, written } = withPod();
-  cluster.addClaim({ tenantId: "a", workloadRef: "app", status: { phase: "Active", instanceId: "inst-a" } });
+  const status = { phase: "Active", instanceId: "inst-a" } as const;
+  cluster.addClaim({ tenantId: "a", workloadRef: "app", uid: "u", status });
   let finish: () => void = () => undefined;
   const held = new Promise<void>((resolve) => (finish = resolve));
   const patch = cluster.client.patch;

@@ -41,6 +41,17 @@ test("answers Active, whoever made it so", () => {
   }
 });
 
+test("answers a destroyed claim for a look at its pod, and waits where it is being tried anew", () => {
+  const status = { phase: "Active", instanceId: "p", attempt: "1" } as const;
+  const step = (attempt: string) => {
+    const one = claim({ status, attempt });
+    Object.assign(one.metadata.annotations ?? {}, { [annotation.destroyed]: "p" });
+    return claimStep([one], none).kind;
+  };
+  assert.is(step("1"), "answer");
+  assert.is(step("2"), "wait");
+});
+
 test("waits while the operator works or a release is under way", () => {
   assert.is(kindOf({}), "wait");
   for (const phase of ["Pending", "Releasing", "Released"] as const) assert.is(kindOf({ status: { phase } }), "wait");

@@ -2,7 +2,8 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { ClaimStatus } from "../../../crds/claim.ts";
-import { finalizer, label } from "../../../crds/labels.ts";
+import { ApiError, NetworkError } from "../../../crds/client/api-error.ts";
+import { annotation, finalizer, label } from "../../../crds/labels.ts";
 import { hashedClaimName } from "../../../crds/names.ts";
 import { type TestEdge, testEdge } from "./test-edge.ts";
 import { until } from "./until.ts";
@@ -30,7 +31,7 @@ function edgeWithWorkload(): TestEdge {
   return edge;
 }
 
-test("an active claim is answered as existing, without a call", async () => {
+test("an active claim is answered as existing, with one look at its pod and no other call", async () => {
   const edge = edgeWithWorkload();
   edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active });
   for (const body of [
@@ -41,9 +42,121 @@ test("an active claim is answered as existing, without a call", async () => {
     const answer = await claim(edge, body);
     assert.is(answer.status, 201);
     assert.equal(answer.json, { ...answered, source: "existing" });
+    assert.equal(edge.cluster.calls.splice(0), [{ verb: "get", name: active.instanceId }]);
   }
-  assert.equal(edge.cluster.calls, []);
   assert.is(edge.clock.pending(), 0);
+});
+
+test("calls that come while a look is under way share the next one", async () => {
+  const edge = edgeWithWorkload();
+  edge.cluster.addClaim({ ...pair, status: active });
+  const calls = [claim(edge)];
+  await new Promise<void>((resolve) => {
+    edge.cluster.onNext("get", () => {
+      for (let count = 0; count < 20; count += 1) calls.push(claim(edge));
+      resolve();
+    });
+  });
+  for (const answer of await Promise.all(calls)) assert.equal(answer.json, { ...answered, source: "existing" });
+  assert.is(edge.cluster.verbs().length, 2);
+});
+
+test("the address is the pod's own at this moment, whatever the claim and the watch say", async () => {
+  const edge = edgeWithWorkload();
+  const made = edge.cluster.addClaim({ ...pair, status: active });
+  edge.cluster.lag = true;
+  edge.cluster.podOf(made, { podIP: "10.0.0.77" });
+  const answer = await claim(edge);
+  assert.equal(answer.json, { ...answered, source: "existing", endpoint: { host: "10.0.0.77", port: 8080 } });
+});
+
+test("a pod that is another claim's or tenant's, or gone, gives nobody an address", async () => {
+  for (const lose of [
+    (edge: TestEdge) => edge.cluster.podOf(edge.cluster.claim(NAME), { uid: "another" }),
+    (edge: TestEdge) => edge.cluster.podOf(edge.cluster.claim(NAME), { tenantId: "b" }),
+    (edge: TestEdge) => edge.cluster.removePod("inst-a-app-x1"),
+  ]) {
+    const edge = edgeWithWorkload();
+    edge.cluster.addClaim({ ...pair, status: active });
+    lose(edge);
+    const pending = claim(edge);
+    await waiting(edge);
+    edge.cluster.setStatus(NAME, { phase: "Pending" });
+    await waiting(edge);
+    edge.cluster.setStatus(NAME, { ...active, instanceId: "inst-a-app-x2", source: "cold" });
+    assert.equal((await pending).json, { ...answered, instanceId: "inst-a-app-x2", source: "cold" });
+  }
+});
+
+test("a pod that has no address at this moment is waited for, also where no operator follows it", async () => {
+  const edge = edgeWithWorkload();
+  const made = edge.cluster.addClaim({ ...pair, status: active });
+  edge.cluster.podOf(made, { podIP: undefined });
+  const pending = claim(edge);
+  await waiting(edge);
+  edge.cluster.podOf(made, { podIP: "10.0.0.77" });
+  const answer = await pending;
+  assert.equal(answer.json, { ...answered, source: "existing", endpoint: { host: "10.0.0.77", port: 8080 } });
+  assert.is(edge.clock.pending(), 0);
+});
+
+test("a pod without an address is looked at again after a moment, and a 504 after the limit", async () => {
+  const edge = edgeWithWorkload();
+  edge.cluster.podOf(edge.cluster.addClaim({ ...pair, status: active }), { podIP: undefined });
+  const pending = claim(edge);
+  for (let count = 0; count < 30; count += 1) {
+    await until(() => edge.cluster.verbs().length === count + 1 && edge.clock.pending() === 2);
+    assert.is(await edge.clock.runNext(), 1000);
+  }
+  await until(() => edge.clock.pending() <= 1);
+  if (edge.clock.pending() === 1) await edge.clock.runNext();
+  assert.is((await pending).status, 504);
+});
+
+test("where the pod cannot be asked for it is a 503, never an old address", async () => {
+  const edge = edgeWithWorkload();
+  edge.cluster.addClaim({ ...pair, status: active });
+  for (const error of [
+    new NetworkError("refused", { requestWasSent: false }),
+    new ApiError("no leader", { status: 503, reason: "ServiceUnavailable" }),
+  ]) {
+    edge.cluster.onNext("get", error);
+    const answer = await claim(edge);
+    assert.is(answer.status, 503);
+    assert.not.match(answer.text, "10.0.0.9");
+  }
+  assert.is((await claim(edge)).status, 201);
+});
+
+test("a claim whose pod was destroyed is tried anew, once for all who call, with the resume of the call", async () => {
+  const edge = edgeWithWorkload();
+  edge.cluster.addClaim({ ...pair, status: active, destroyed: active.instanceId ?? "" });
+  edge.cluster.removePod("inst-a-app-x1");
+  const calls = [claim(edge, { workload: "app", resume: true }), claim(edge), claim(edge)];
+  await waiting(edge, 3);
+  assert.is(edge.cluster.claim(NAME).metadata.annotations?.[annotation.attempt], "attempt-1");
+  assert.is(edge.cluster.claim(NAME).spec.resume, true);
+  edge.cluster.setStatus(NAME, { phase: "Pending" });
+  await waiting(edge, 3);
+  edge.cluster.setStatus(NAME, { ...active, instanceId: "inst-a-app-x2", source: "cold" });
+  for (const answer of await Promise.all(calls))
+    assert.equal(answer.json, { ...answered, instanceId: "inst-a-app-x2", source: "cold" });
+});
+
+test("a pod that a destroy call has marked and not deleted is its claim's still", async () => {
+  const edge = edgeWithWorkload();
+  edge.cluster.addClaim({ ...pair, status: active, destroyed: active.instanceId ?? "" });
+  assert.equal((await claim(edge)).json, { ...answered, source: "existing" });
+  assert.equal(edge.cluster.verbs(), ["get"]);
+});
+
+test("a release ends a call that waits for its pod's address", async () => {
+  const edge = edgeWithWorkload();
+  edge.cluster.podOf(edge.cluster.addClaim({ ...pair, status: active }), { podIP: undefined });
+  const pending = claim(edge);
+  await waiting(edge);
+  await edge.call("POST /api/v1/tenants/a/release", { body: { workload: "app" } });
+  assert.is((await pending).status, 409);
 });
 
 test("without a claim, one is created with its finalizer and label, and its own source answers", async () => {

@@ -8,7 +8,12 @@ import { until } from "./until.ts";
 
 const test = suite("POST /api/v1/tenants/{id}/release");
 
-const active: ClaimStatus = { phase: "Active", source: "pool" };
+const active: ClaimStatus = {
+  phase: "Active",
+  instanceId: "inst-a",
+  endpoint: { host: "10.0.0.9", port: 8080 },
+  source: "pool",
+};
 const NAME = "claim-a-app";
 const released = { status: "released", tenantId: "a" };
 
@@ -42,7 +47,7 @@ test("a claim call right after does not answer existing, also before the watch s
   edge.cluster.lag = false;
   edge.cluster.remove(NAME);
   await until(() => edge.cluster.verbs().includes("create"));
-  edge.cluster.setStatus(NAME, { phase: "Active", source: "cold" });
+  edge.cluster.setStatus(NAME, { ...active, instanceId: "inst-b", source: "cold" });
   assert.is(((await claim).json as { source: string }).source, "cold");
 });
 

@@ -8,9 +8,11 @@ import { annotation, label } from "../../../crds/labels.ts";
 import type { Resource } from "../../../crds/resource.ts";
 import { SNAPSHOTS_CONTAINER, SNAPSHOTS_LABELS, SNAPSHOTS_NAME } from "../../../crds/snapshots/snapshots-names.ts";
 import type { Workload } from "../../../crds/workload.ts";
+import { WORKLOAD_CONTAINER } from "../../../crds/workload-container.ts";
 import { pairKey } from "../../../edge/claims/claim-pair.ts";
 import { type ClaimWaiters, createClaimWaiters } from "../../../edge/claims/claim-waiters.ts";
 import type { ClusterView, WatchedKind } from "../../../edge/cluster-view.ts";
+import { slimPod } from "../../../edge/instances/slim-pod.ts";
 import { phaseOf } from "../../../edge/system/phase-of.ts";
 
 export const NAMESPACE = "tenancy";
@@ -40,7 +42,8 @@ export interface Call {
 
 /**
  * A cluster in memory, for what a real one does only under rare timing: it keeps objects with resource versions, uids and
- * finalizers, shows each write on the watch at once (or never, with `lag`), and fails a call when told to.
+ * finalizers, shows each write on the watch at once (or never, with `lag`), and fails a call when told to. A claim that is made Active has
+ * the pod that its status names, at the address of its endpoint, unless a test made that pod before.
  */
 export class StandInCluster {
   readonly calls: Call[] = [];
@@ -63,7 +66,12 @@ export class StandInCluster {
         (claim) => this.waiters.wake(claim.spec),
       ),
       workloads: this.#watched<Workload, never>({}),
-      pods: this.#watched<Pod, "phase">({ phase: phaseOf }),
+      pods: this.#watched<Pod, "phase">(
+        { phase: phaseOf },
+        ({ metadata: { labels = {} } }) =>
+          this.waiters.wake({ tenantId: labels[label.tenant] ?? "", workloadRef: labels[label.workload] ?? "" }),
+        slimPod,
+      ),
     };
     this.client = this.#client();
   }
@@ -85,20 +93,46 @@ export class StandInCluster {
   addPod(
     name: string,
     phase: string,
-    more: { labels?: Record<string, string>; annotations?: Record<string, string>; podIP?: string; hidden?: true } = {},
+    more: {
+      labels?: Record<string, string>;
+      annotations?: Record<string, string>;
+      podIP?: string;
+      port?: number;
+      hidden?: true;
+    } = {},
   ): Pod {
-    const { labels = {}, annotations = {}, podIP, hidden } = more;
+    const { labels = {}, annotations = {}, podIP, port = 8080, hidden } = more;
+    const container = { name: WORKLOAD_CONTAINER, image: "example.com/app:1" };
     const pod = {
       kind: "Pod",
       metadata: { name, namespace: NAMESPACE, labels: { [label.managed]: "true", ...labels }, annotations },
-      spec: { containers: [] },
-      status: { phase, ...(podIP !== undefined && { podIP }) },
+      spec: { containers: [{ ...container, ports: [{ containerPort: port }] }] },
+      status: {
+        phase,
+        ...(podIP !== undefined && { podIP }),
+        ...(phase === "Running" && { containerStatuses: [{ ...container, ready: true, state: { running: {} } }] }),
+      },
     } as unknown as Pod;
     const lag = this.lag;
     this.lag = lag || hidden === true;
     const saved = this.#save(pod);
     this.lag = lag;
     return saved;
+  }
+
+  /** The pod that a claim's status names. */
+  podOf(
+    { metadata, spec, status }: Claim,
+    more: { podIP?: string | undefined; uid?: string; tenantId?: string } = {},
+  ): Pod {
+    const { host, port } = status?.endpoint ?? {};
+    const podIP = "podIP" in more ? more.podIP : host;
+    return this.addPod(status?.instanceId ?? "", "Running", {
+      labels: { [label.tenant]: more.tenantId ?? spec.tenantId, [label.workload]: spec.workloadRef },
+      annotations: { [annotation.claimUid]: more.uid ?? metadata.uid ?? "", [annotation.claim]: metadata.name },
+      ...(podIP !== undefined && { podIP }),
+      ...(port !== undefined && { port }),
+    });
   }
 
   /** A bound snapshots volume, and its helper pod unless its status is undefined. */
@@ -114,20 +148,28 @@ export class StandInCluster {
     tenantId: string;
     workloadRef: string;
     name?: string;
+    uid?: string;
     status?: ClaimStatus;
     createdAt?: string;
     attempt?: string;
     deleting?: boolean;
+    /** Name of the pod that was destroyed. */
+    destroyed?: string;
   }): Claim {
-    const { tenantId, workloadRef, name = `claim-${tenantId}-${workloadRef}`, status, attempt } = fields;
-    return this.#save({
+    const { tenantId, workloadRef, name = `claim-${tenantId}-${workloadRef}`, status, attempt, destroyed } = fields;
+    const annotations = {
+      ...(attempt !== undefined && { [annotation.attempt]: attempt }),
+      ...(destroyed !== undefined && { [annotation.destroyed]: destroyed }),
+    };
+    return this.#saveClaim({
       kind: "TenancyClaim",
       metadata: {
         name,
         namespace: NAMESPACE,
         finalizers: ["tenancy.dev/release"],
+        ...(fields.uid !== undefined && { uid: fields.uid }),
         ...(fields.createdAt !== undefined && { creationTimestamp: fields.createdAt }),
-        ...(attempt !== undefined && { annotations: { [annotation.attempt]: attempt } }),
+        ...(Object.keys(annotations).length > 0 && { annotations }),
         ...(fields.deleting === true && { deletionTimestamp: "2026-01-01T00:00:00Z" }),
       },
       spec: { tenantId, workloadRef, resume: false },
@@ -152,7 +194,14 @@ export class StandInCluster {
   setStatus(name: string, status: ClaimStatus): void {
     const claim = this.claim(name);
     const attempt = claim.metadata.annotations?.[annotation.attempt];
-    this.#save({ ...claim, status: { ...status, ...(attempt !== undefined && { attempt }) } });
+    this.#saveClaim({ ...claim, status: { ...status, ...(attempt !== undefined && { attempt }) } });
+  }
+
+  /** The end of a pod, as the watch shows it too. */
+  removePod(name: string): void {
+    const pod = this.#held(name);
+    this.objects.delete(keyOf(pod));
+    this.#kind(pod)?.drop(pod);
   }
 
   /** The operator's part: lets a released claim go. */
@@ -161,6 +210,16 @@ export class StandInCluster {
     this.objects.delete(keyOf(object));
     const store = this.view.claims as unknown as { drop(object: KubernetesObject): void };
     store.drop(object);
+  }
+
+  #saveClaim(claim: Claim): Claim {
+    const { instanceId } = claim.status ?? {};
+    const uid = claim.metadata.uid ?? `uid-claim-${this.#version}`;
+    const whole = { ...claim, metadata: { ...claim.metadata, uid } };
+    // Before the watch shows the claim, as a pod is bound before its claim is Active.
+    if (claim.status?.phase === "Active" && instanceId !== undefined && this.#find(instanceId) === undefined)
+      this.podOf(whole);
+    return this.#save(whole);
   }
 
   #held(name: string): KubernetesObject {
@@ -196,13 +255,14 @@ export class StandInCluster {
   #watched<T extends KubernetesObject, Index extends string>(
     indexes: Readonly<Record<Index, IndexFunction<T>>>,
     onChange: (object: T) => void = () => undefined,
+    transform: (object: T) => T = (object) => object,
   ): WatchedKind<T, Index> {
     const store = createStore<T, Index>({ indexes });
     return Object.assign(
       {
         store,
         put: (object: T) => {
-          if (store.put(object)) onChange(object);
+          if (store.put(transform(object))) onChange(object);
         },
         inContact: () => this.inContact,
       },

@@ -1,7 +1,8 @@
 // @runtimes node bun deno
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { testEdge } from "./test-edge.ts";
+import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
+import { type TestEdge, testEdge } from "./test-edge.ts";
 
 const test = suite("tenants and stats");
 
@@ -25,6 +26,30 @@ test("a tenant shows its claims by workload, an unknown one shows none", async (
   assert.is(unknown.status, 200);
   assert.equal(unknown.json, { tenantId: "nobody", claims: [] });
   assert.equal(edge.cluster.calls, []);
+});
+
+test("an endpoint is shown only where the pod has it", async () => {
+  const status: ClaimStatus = { phase: "Active", instanceId: "i", endpoint: { host: "10.0.0.9", port: 8080 } };
+  const shown = async (change: (edge: TestEdge, made: Claim) => unknown) => {
+    const edge = testEdge();
+    const made = edge.cluster.addClaim({ tenantId: "a", workloadRef: "z", status });
+    change(edge, made);
+    const one = (await edge.call("GET /api/v1/tenants/a")).json as { claims: { endpoint?: object }[] };
+    assert.equal((await edge.call("GET /api/v1/tenants")).json, [one]);
+    return one.claims[0]?.endpoint;
+  };
+  assert.equal(await shown(() => undefined), status.endpoint);
+  for (const lose of [
+    (edge: TestEdge) => edge.cluster.removePod("i"),
+    (edge: TestEdge, made: Claim) => edge.cluster.podOf(made, { podIP: undefined }),
+    (edge: TestEdge, made: Claim) => edge.cluster.podOf(made, { podIP: "10.0.0.77" }),
+    (edge: TestEdge, made: Claim) => edge.cluster.podOf(made, { tenantId: "b", uid: "another" }),
+    (edge: TestEdge) => edge.cluster.setStatus("claim-a-z", { ...status, phase: "Releasing" }),
+    (edge: TestEdge, made: Claim) =>
+      edge.cluster.addClaim({ ...made.spec, uid: made.metadata.uid ?? "", status, destroyed: "i" }),
+  ]) {
+    assert.is(await shown(lose), undefined, String(lose));
+  }
 });
 
 test("the list of tenants is derived from claims, in order", async () => {

@@ -1,6 +1,7 @@
 import type { Clock } from "../../../crds/client/clock.ts";
 import { type Activity, createActivity } from "../../../edge/activity.ts";
 import { apiRoutes } from "../../../edge/api-routes.ts";
+import { createFindLivePod } from "../../../edge/claims/live-pod.ts";
 import { createEventHub } from "../../../edge/events/event-hub.ts";
 import { createHandler, type Exchange, type Handler } from "../../../edge/handler.ts";
 import { createKubectl } from "../../../edge/kubectl/kubectl.ts";
@@ -62,6 +63,7 @@ export function testEdge(
       kubectl: createKubectl({ namespace: NAMESPACE, command: options.kubectl ?? "/nowhere/kubectl" }),
       ...shared,
       waiters: cluster.waiters,
+      findLivePod: createFindLivePod(shared),
       randomId: () => `attempt-${++ids}`,
       waitLimitMs: options.waitLimitMs ?? 30_000,
     }),

@@ -7,7 +7,7 @@ import { driverFor } from "../../../edge/gateway/drivers/driver-for.ts";
 import { type AgentEnd, type AgentServer, startAgentServer } from "./agent-server.ts";
 import { eventually } from "./eventually.ts";
 import { failureOf } from "./failure-of.ts";
-import { payload } from "./payload.ts";
+import { confirm, payload } from "./payload.ts";
 import { steppedClock } from "./stepped-clock.ts";
 
 const test = suite("driver-a");
@@ -16,7 +16,7 @@ const prompted = { ...payload, text: "héllo 🙂" };
 
 function callTo(port: number, more: Partial<DriverCall> = {}): DriverCall {
   const signal = new AbortController().signal;
-  return { payload: prompted, endpoint: { host: "127.0.0.1", port }, options: undefined, signal, ...more };
+  return { payload: prompted, endpoint: { host: "127.0.0.1", port }, options: undefined, signal, confirm, ...more };
 }
 
 async function withAgent(

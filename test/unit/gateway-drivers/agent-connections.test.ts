@@ -2,21 +2,25 @@
 import { createHash } from "node:crypto";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import type { DriverCall } from "../../../edge/gateway/drivers/driver.ts";
+import { type DriverCall, PodGoneError } from "../../../edge/gateway/drivers/driver.ts";
 import { driverFor } from "../../../edge/gateway/drivers/driver-for.ts";
 import { type AgentEnd, startAgentServer } from "./agent-server.ts";
 import { chat, greet, hearRequest } from "./control-agent.ts";
 import { eventually } from "./eventually.ts";
 import { failureOf } from "./failure-of.ts";
-import { payload } from "./payload.ts";
+import { confirm, payload } from "./payload.ts";
 import { steppedClock } from "./stepped-clock.ts";
 import { httpAnswer, startWireServer, type WireRequest } from "./wire-server.ts";
 
 const test = suite("connections to agents");
 const UPGRADE = "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\n";
 
-function callTo(port: number, signal: AbortSignal = new AbortController().signal): DriverCall {
-  return { payload, endpoint: { host: "127.0.0.1", port }, options: undefined, signal };
+function callTo(
+  port: number,
+  signal: AbortSignal = new AbortController().signal,
+  more: Partial<DriverCall> = {},
+): DriverCall {
+  return { payload, endpoint: { host: "127.0.0.1", port }, options: undefined, signal, confirm, ...more };
 }
 
 /** Agents that answer "here". */
@@ -99,6 +103,48 @@ for (const driver of ["driver-a", "driver-b"] as const) {
     await clock.runWhenNextIs(1000);
     assert.is((await failure).nothingSent, true);
     assert.is(clock.pending(), 0);
+  });
+
+  test(`${driver}: an address that the pod has lost meanwhile is not connected to again, and nothing was sent`, async () => {
+    const clock = steppedClock();
+    const server = await startWireServer(({ socket }) => socket.destroy());
+    const confirm = () => Promise.reject(new PodGoneError("moved"));
+    const failure = failureOf(driverFor({ driver }, { clock })(callTo(server.port, undefined, { confirm })));
+    await clock.runWhenNextIs(1000);
+    const { nothingSent, message } = await failure;
+    assert.equal([nothingSent, message], [true, "moved"]);
+    assert.is(server.requests.length, 1);
+    await server.drained();
+    await server.close();
+  });
+
+  test(`${driver}: a pod that goes ends its socket at once, in the handshake as one that was sent nothing`, async () => {
+    for (const isAsked of [false, true]) {
+      let reached: () => void = () => undefined;
+      const isThere = new Promise<void>((resolve) => {
+        reached = resolve;
+      });
+      const server = await startAgentServer(async (agent) => {
+        if (isAsked && driver === "driver-a") {
+          await agent.hear();
+          agent.say({ type: "ready" });
+          await agent.hear();
+        } else if (isAsked) {
+          await greet(agent);
+          await hearRequest(agent);
+        }
+        reached();
+        await new Promise(() => undefined);
+      });
+      const gone = new AbortController();
+      const failure = failureOf(driverFor({ driver }, { clock: steppedClock() })(callTo(server.port, gone.signal)));
+      await isThere;
+      gone.abort(new PodGoneError("the pod is gone"));
+      const { nothingSent, message } = await failure;
+      assert.equal([nothingSent, message], [!isAsked, "the pod is gone"]);
+      await eventually(() => server.open() === 0);
+      await server.close();
+    }
   });
 
   test(`${driver}: a port that opens during the pause gets the event`, async () => {

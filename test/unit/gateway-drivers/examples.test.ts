@@ -17,7 +17,7 @@ import { type Image, imageArchive } from "../../../scripts/cluster/images/image-
 import { localImages } from "../../../scripts/cluster/images/local-images.ts";
 import { freePort } from "../../../scripts/cluster/process/free-port.ts";
 import { staticBusybox } from "../snapshots/static-busybox.ts";
-import { payload } from "./payload.ts";
+import { confirm, payload } from "./payload.ts";
 
 const test = suite("examples of containers");
 const examples = join(import.meta.dirname, "..", "..", "..", "manifests", "examples");
@@ -102,7 +102,7 @@ for (const name of ["echo-http", "echo-agent-bridge", "echo-agent-control"]) {
         const event = { ...payload, text };
         const { signal } = new AbortController();
         const endpoint = { host: "127.0.0.1", port };
-        const reply = await drive({ payload: event, endpoint, options: spec.driverOptions, signal });
+        const reply = await drive({ payload: event, endpoint, options: spec.driverOptions, signal, confirm });
         if (spec.driver === undefined) assert.equal(JSON.parse(reply.text), event);
         else assert.is(reply.text, `echo: ${text}`);
       };
@@ -132,6 +132,7 @@ test("the program in docs/drivers.md answers the gateway", async () => {
       endpoint: { host: "127.0.0.1", port },
       options: undefined,
       signal: new AbortController().signal,
+      confirm,
     });
     assert.is(reply.text, "echo: hi 🙂");
   } finally {

@@ -1,11 +1,11 @@
 // @runtimes node bun deno
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import type { DriverCall } from "../../../edge/gateway/drivers/driver.ts";
+import { type DriverCall, PodGoneError } from "../../../edge/gateway/drivers/driver.ts";
 import { driverFor } from "../../../edge/gateway/drivers/driver-for.ts";
 import { eventually } from "./eventually.ts";
 import { failureOf } from "./failure-of.ts";
-import { payload } from "./payload.ts";
+import { confirm, payload } from "./payload.ts";
 import { steppedClock } from "./stepped-clock.ts";
 import { httpAnswer, startWireServer, type WireRequest, type WireServer } from "./wire-server.ts";
 
@@ -15,10 +15,18 @@ interface CallOptions {
   host?: string;
   options?: DriverCall["options"];
   signal?: AbortSignal;
+  confirm?: DriverCall["confirm"];
 }
 
-function callTo(port: number, { host = "127.0.0.1", options, signal }: CallOptions = {}): DriverCall {
-  return { payload, endpoint: { host, port }, options, signal: signal ?? new AbortController().signal };
+function callTo(port: number, { host = "127.0.0.1", options, signal, ...more }: CallOptions = {}): DriverCall {
+  return {
+    payload,
+    endpoint: { host, port },
+    options,
+    signal: signal ?? new AbortController().signal,
+    confirm,
+    ...more,
+  };
 }
 
 async function withServer(
@@ -126,6 +134,32 @@ test("takes a body of 1 MiB", async () => {
     ({ socket }) => socket.end(httpAnswer(200, "x".repeat(1024 * 1024))),
     async ({ port }) => {
       assert.is((await driverFor({})(callTo(port))).body.length, 1024 * 1024);
+    },
+  );
+});
+
+test("an address that the pod has lost meanwhile is not sent to again, and nothing was sent", async () => {
+  const server = await startWireServer(() => undefined);
+  await server.close();
+  const clock = steppedClock();
+  const confirm = () => Promise.reject(new PodGoneError("moved"));
+  const failure = failureOf(driverFor({}, { clock })(callTo(server.port, { confirm })));
+  await eventually(() => clock.nextIn() === 1000);
+  const other = await startWireServer(({ socket }) => socket.end(httpAnswer(200, "another tenant's")), server);
+  await clock.runWhenNextIs(1000);
+  const { nothingSent, message } = await failure;
+  assert.equal([nothingSent, message], [true, "moved"]);
+  assert.is(other.requests.length, 0);
+  await other.close();
+});
+
+test("a pod that goes while it works ends the request, which it may have got", async () => {
+  const gone = new AbortController();
+  await withServer(
+    () => gone.abort(new PodGoneError("the pod is gone")),
+    async ({ port }) => {
+      const { nothingSent, message } = await failureOf(driverFor({})(callTo(port, { signal: gone.signal })));
+      assert.equal([nothingSent, message], [false, "the pod is gone"]);
     },
   );
 });

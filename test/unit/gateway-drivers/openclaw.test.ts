@@ -7,7 +7,7 @@ import type { DriverCall } from "../../../edge/gateway/drivers/driver.ts";
 import { driverFor } from "../../../edge/gateway/drivers/driver-for.ts";
 import { eventually } from "./eventually.ts";
 import { failureOf } from "./failure-of.ts";
-import { payload } from "./payload.ts";
+import { confirm, payload } from "./payload.ts";
 import { type StandInModel, startStandInModel } from "./stand-in-model.ts";
 import { type OpenClaw, startOpenClaw } from "./start-openclaw.ts";
 
@@ -33,6 +33,7 @@ if (folder === "") {
       endpoint: { host: "127.0.0.1", port: gateway.port },
       options: undefined,
       signal: new AbortController().signal,
+      confirm,
       token,
       ...more,
     });

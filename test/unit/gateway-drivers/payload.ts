@@ -8,3 +8,6 @@ export const payload: TriggerPayload = {
   data: { subject: "héllo 🙂" },
   receivedAt: "2026-01-01T00:00:00.000Z",
 };
+
+/** What drivers are told of a pod that stays as it is. */
+export const confirm = async (): Promise<void> => undefined;

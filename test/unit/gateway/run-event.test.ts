@@ -1,16 +1,17 @@
 // @runtimes node bun deno
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import type { ClaimStatus } from "../../../crds/claim.ts";
+import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
 import { systemClock } from "../../../crds/client/clock.ts";
-import { annotation } from "../../../crds/labels.ts";
 import type { Trigger, TriggerSpec } from "../../../crds/trigger.ts";
+import { createFindLivePod } from "../../../edge/claims/live-pod.ts";
 import type { IncomingEvent } from "../../../edge/gateway/adapter.ts";
-import { type Driver, type DriverCall, DriverError } from "../../../edge/gateway/drivers/driver.ts";
+import { type Driver, type DriverCall, DriverError, PodGoneError } from "../../../edge/gateway/drivers/driver.ts";
 import type { Guard } from "../../../edge/gateway/guards/guard.ts";
 import { createEventRunner } from "../../../edge/gateway/run-event.ts";
 import { createTurns } from "../../../edge/gateway/turns.ts";
 import { NAMESPACE, StandInCluster } from "../edge/stand-in-cluster.ts";
+import { until } from "../edge/until.ts";
 import { silentLog } from "../silent-log.ts";
 
 const test = suite("createEventRunner");
@@ -33,7 +34,6 @@ function stage(options: {
 }) {
   const cluster = new StandInCluster();
   cluster.addWorkload("app");
-  for (const pod of ["inst-1", "inst-2"]) cluster.addPod(pod, "Running", { podIP: "10.0.0.1" });
   const calls: DriverCall[] = [];
   const results: string[] = [];
   const events: string[] = [];
@@ -60,6 +60,7 @@ function stage(options: {
         namespace: NAMESPACE,
         view: cluster.view,
         waiters: cluster.waiters,
+        findLivePod: createFindLivePod({ client: cluster.client, namespace: NAMESPACE, view: cluster.view }),
         clock: systemClock,
         randomId: () => "attempt",
         waitLimitMs: options.claimWaitMs ?? 60_000,
@@ -229,15 +230,16 @@ test("a pod that is lost between claim and driver: one more claim where nothing 
 
 test("nothing is sent to an address that is not, or no longer, the claimed pod's", async () => {
   for (const lose of [
-    (cluster: StandInCluster) => cluster.addPod("inst-1", "Running", { podIP: "10.0.0.99" }),
-    (cluster: StandInCluster) => cluster.addPod("inst-1", "Pending"),
+    (cluster: StandInCluster, claim: Claim) => cluster.podOf(claim, { uid: "another", tenantId: "b" }),
+    (cluster: StandInCluster, claim: Claim) => cluster.podOf(claim, { podIP: undefined }),
+    (cluster: StandInCluster) => cluster.removePod("inst-1"),
   ]) {
     const { cluster, run, calls } = stage({});
-    lose(cluster);
-    cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active(1) });
-    setTimeout(() => cluster.setStatus("claim-a-app", active(2)), 2200);
-    const outcome = await run(event, { signal: never });
-    assert.is(outcome.kind, "answered");
+    lose(cluster, cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active(1) }));
+    const answer = run(event, { signal: never });
+    await until(() => cluster.waiters.size > 0);
+    cluster.setStatus("claim-a-app", active(2));
+    assert.is((await answer).kind, "answered");
     assert.equal(
       calls.map(({ endpoint }) => endpoint.port),
       [2],
@@ -245,19 +247,66 @@ test("nothing is sent to an address that is not, or no longer, the claimed pod's
   }
 });
 
-test("a claim whose pod was destroyed is released, and claimed anew", async () => {
+test("an event goes to the address that the pod has, not to the one that the claim still shows", async () => {
   const { cluster, run, calls } = stage({});
+  cluster.lag = true;
   const claim = cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active(1) });
-  Object.assign(claim.metadata, { annotations: { [annotation.destroyed]: "inst-1" } });
-  cluster.onNext("delete", () => setImmediate(() => cluster.remove("claim-a-app")));
-  cluster.onNext("create", () => setImmediate(() => cluster.setStatus("claim-a-app", active(2))));
-  const outcome = await run(event, { signal: never });
-  assert.is(outcome.kind, "answered");
+  cluster.podOf(claim, { podIP: "10.0.0.99" });
+  cluster.lag = false;
+  cluster.view.claims.put(claim);
+  assert.is((await run(event, { signal: never })).kind, "answered");
+  assert.is(calls[0]?.endpoint.host, "10.0.0.99");
+});
+
+test("a driver at work is ended when its pod goes or moves, and one that sent nothing is given the next pod", async () => {
+  for (const nothingSent of [true, false]) {
+    for (const lose of [
+      (cluster: StandInCluster) => cluster.removePod("inst-1"),
+      (cluster: StandInCluster, claim: Claim) => cluster.podOf(claim, { podIP: "10.0.0.99" }),
+    ]) {
+      const { cluster, run, calls } = stage({
+        driver({ endpoint, signal, confirm }) {
+          if (endpoint.port === 2) return Promise.resolve(reply);
+          return new Promise((_, reject) => {
+            signal.addEventListener("abort", async () => {
+              assert.instance(signal.reason, PodGoneError);
+              assert.instance(await confirm().catch((error: unknown) => error), PodGoneError);
+              reject(new DriverError("its pod is gone", { nothingSent }));
+            });
+            setImmediate(() => lose(cluster, claim));
+          });
+        },
+      });
+      const claim = cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active(1) });
+      const answer = run(event, { signal: never });
+      if (nothingSent) {
+        await until(() => calls.length === 1 && cluster.waiters.size > 0);
+        cluster.setStatus("claim-a-app", active(2));
+      }
+      assert.is((await answer).kind, nothingSent ? "answered" : "failed");
+      assert.is(calls.length, nothingSent ? 2 : 1);
+      assert.is(cluster.waiters.size, 0);
+    }
+  }
+});
+
+test("a claim whose pod was destroyed is tried anew with the files of last time, and counts as a cold start", async () => {
+  const { cluster, run, calls } = stage({});
+  cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active(1), destroyed: "inst-1" });
+  cluster.removePod("inst-1");
+  cluster.onNext("patch", () => setImmediate(() => cluster.setStatus("claim-a-app", active(2))));
+  let colds = 0;
+  const onColdStart = () => {
+    colds += 1;
+  };
+  assert.is((await run(event, { signal: never, onColdStart })).kind, "answered");
   assert.equal(
     calls.map(({ endpoint }) => endpoint.port),
     [2],
   );
-  assert.ok(cluster.verbs().includes("delete"));
+  assert.is(colds, 1);
+  assert.is(cluster.claim("claim-a-app").spec.resume, true);
+  assert.not.ok(cluster.verbs().includes("delete"));
 });
 
 test("an event whose claim is released while it waits claims anew once; released again, it is a 503", async () => {

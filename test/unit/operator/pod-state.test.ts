@@ -26,6 +26,18 @@ const table: { name: string; pod: Pod; is: PodState["state"]; says?: RegExp }[] 
     is: "ready",
   },
   {
+    name: "Ready in a sandbox that has ended",
+    pod: pod({
+      phase: "Running",
+      podIP: "10.0.0.1",
+      conditions: [
+        { type: "Ready", status: "True" },
+        { type: "PodReadyToStartContainers", status: "False" },
+      ],
+    }),
+    is: "starting",
+  },
+  {
     name: "Ready without an address",
     pod: pod({ phase: "Running", conditions: [scheduled, { type: "Ready", status: "True" }] }),
     is: "starting",

@@ -1,0 +1,57 @@
+import type { Claim } from "../../crds/claim.ts";
+import { isPodOf, podEndpoint } from "../../crds/claim-pod.ts";
+import { pods } from "../../crds/client/built-in-resources.ts";
+import { claims } from "../../crds/kinds.ts";
+import type { Pod } from "../../crds/kubernetes.ts";
+import type { OperatorContext } from "../context.ts";
+import type { PodState } from "../pod/pod-state.ts";
+import { type ClaimStatusPatch, patchClaimStatus } from "./claim-status.ts";
+
+/**
+ * Shows on an Active claim where its pod listens at this moment, and whether its program keeps failing, with one write for what changed.
+ *
+ * A pod whose sandbox is made anew has no address for a while, then another one. A program that fails leaves the claim Active, since its
+ * files are in that pod; whoever holds it can release it.
+ *
+ * @returns the claim as it is then
+ */
+export async function followPod(
+  claim: Claim,
+  { pod, state }: { pod: Pod; state: PodState },
+  context: OperatorContext,
+): Promise<Claim> {
+  const moved = await movedEndpoint(claim, pod, context);
+  const trouble = state.state === "failed" ? { reason: state.reason, message: state.message } : undefined;
+  const isNews = trouble?.reason !== claim.status?.reason && (state.state === "failed" || state.state === "ready");
+  if (moved === undefined && !isNews) return claim;
+  const told = await patchClaimStatus(
+    claim,
+    { phase: "Active", ...moved, ...(isNews && { reason: null, message: null, ...trouble }) },
+    context,
+  );
+  if (isNews && trouble !== undefined)
+    context.events.record({ resource: claims, object: told, type: "Warning", ...trouble });
+  return told;
+}
+
+/**
+ * The endpoint to write where the claim shows another than the pod has; the API server's word, since the store of pods may be behind that of
+ * claims.
+ */
+async function movedEndpoint(
+  claim: Claim,
+  pod: Pod,
+  { client, informers }: OperatorContext,
+): Promise<Pick<ClaimStatusPatch, "endpoint"> | undefined> {
+  if (isShown(podEndpoint(pod))) return undefined;
+  const { name, namespace = "" } = pod.metadata;
+  const present = await client.get(pods, { namespace, name });
+  informers.pods.put(present);
+  const endpoint = isPodOf(present, claim) ? podEndpoint(present) : undefined;
+  return isShown(endpoint) ? undefined : { endpoint: endpoint ?? null };
+
+  function isShown(endpoint: ReturnType<typeof podEndpoint>): boolean {
+    const shown = claim.status?.endpoint;
+    return endpoint?.host === shown?.host && endpoint?.port === shown?.port;
+  }
+}
