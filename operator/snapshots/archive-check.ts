@@ -12,8 +12,8 @@ export interface ArchiveCheckOptions {
   readonly limits: ArchiveLimits;
   /** @default false */
   readonly leaveOutPipes?: boolean | undefined;
-  /** Called when the archive's end is there. What comes after it is still looked at. */
-  readonly onEnd?: (() => void) | undefined;
+  /** Takes what follows the zeros after the archive's end. @default an archive that goes on after its end is refused */
+  readonly onTrailer?: ((chunk: Buffer) => void) | undefined;
   /** What becomes of an entry on its way; undefined leaves it out, with its content. @default it stays as it is */
   readonly rewrite?: ((entry: TarEntry) => TarEntry | undefined) | undefined;
 }
@@ -23,6 +23,8 @@ export interface ArchiveContents {
   entries: number;
   /** Bytes of the archive that came out. */
   bytes: number;
+  /** Bytes of the archive that came in, with the zeros after its end and without a trailer. */
+  bytesIn: number;
 }
 
 export interface ArchiveCheck {
@@ -40,11 +42,10 @@ export interface ArchiveCheck {
 export function createArchiveCheck(options: ArchiveCheckOptions): ArchiveCheck {
   const { roots, limits, leaveOutPipes = false, rewrite = (entry: TarEntry) => entry } = options;
   const reader = createEntryReader({ roots, limits, leaveOutPipes });
-  const contents: ArchiveContents = { entries: 0, bytes: 0 };
+  const contents: ArchiveContents = { entries: 0, bytes: 0, bytesIn: 0 };
   const block = Buffer.alloc(BLOCK);
   let filled = 0;
-  let bytesIn = 0;
-  let state: "header" | "content" | "longName" | "lastZeros" | "ended" = "header";
+  let state: "header" | "content" | "longName" | "lastZeros" | "ended" | "trailer" = "header";
   /** Bytes of the content and then of its padding that are still to come. */
   let left = 0;
   let padding = 0;
@@ -87,7 +88,6 @@ export function createArchiveCheck(options: ArchiveCheckOptions): ArchiveCheck {
       if (header !== undefined) throw new ArchiveError("Corrupt", "it goes on after its end");
       put(Buffer.alloc(2 * BLOCK));
       state = "ended";
-      options.onEnd?.();
     } else if (header === undefined) {
       if (longName.path !== undefined || longName.target !== undefined) {
         throw new ArchiveError("Corrupt", "it ends with a name without an entry");
@@ -114,18 +114,27 @@ export function createArchiveCheck(options: ArchiveCheckOptions): ArchiveCheck {
     state = "header";
   }
 
+  function takeTrailer(chunk: Buffer): void {
+    const start = state === "trailer" ? 0 : chunk.findIndex((byte) => byte !== 0);
+    if (start === -1) return;
+    if (options.onTrailer === undefined) throw new ArchiveError("Corrupt", "it goes on after its end");
+    if (state === "ended") contents.bytesIn -= chunk.length - start;
+    state = "trailer";
+    options.onTrailer(chunk.subarray(start));
+  }
+
   function take(chunk: Buffer): void {
-    bytesIn += chunk.length;
-    if (bytesIn > limits.maxBytes) throw new ArchiveError("TooLarge", `it holds more than ${limits.maxBytes} bytes`);
+    if (state !== "trailer") contents.bytesIn += chunk.length;
+    if (contents.bytesIn > limits.maxBytes) {
+      throw new ArchiveError("TooLarge", `it holds more than ${limits.maxBytes} bytes`);
+    }
     let offset = 0;
     while (offset < chunk.length || isAtEntryEnd()) {
       if (isAtEntryEnd()) {
         endEntry();
         filled = 0;
-      } else if (state === "ended") {
-        if (chunk.subarray(offset).some((byte) => byte !== 0)) {
-          throw new ArchiveError("Corrupt", "it goes on after its end");
-        }
+      } else if (state === "ended" || state === "trailer") {
+        takeTrailer(chunk.subarray(offset));
         return;
       } else if (left > 0) {
         const piece = chunk.subarray(offset, offset + left);
@@ -162,7 +171,9 @@ export function createArchiveCheck(options: ArchiveCheckOptions): ArchiveCheck {
       }
     },
     flush(callback) {
-      callback(state === "ended" ? null : new ArchiveError("Corrupt", "it is cut off before its end"));
+      callback(
+        state === "ended" || state === "trailer" ? null : new ArchiveError("Corrupt", "it is cut off before its end"),
+      );
     },
   });
   return { stream, contents };

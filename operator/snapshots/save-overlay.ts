@@ -31,16 +31,53 @@ export interface SaveOverlayOptions {
 /** tar writes something all the time; one that does not is on a node that is gone. */
 const maxSilenceMs = 60_000;
 
-const script = `b="$1"; cd "$2" || exit 1; shift 2
+const failure = "Cannot save the overlay directories";
+
+/** The mark shows ten lines of 500 bytes. */
+const maxMarkCharacters = 16 * 1024;
+
+/** dd fills its last block up with zeros, so that its count of blocks is one of bytes. */
+const blockBytes = 64 * 1024;
+
+// What tar complains of is counted here, since some of it may be lost on its way. A file may vanish between the listing of its directory
+// and its turn, and tar says then that there is none. Whatever else it says is a failure, and so is an end that tar does not announce.
+const script = `b="$1"; cd "$2" || exit 1; shift 2; export LC_ALL=C
 echo "$("$b" id -u) $("$b" id -g)"
-"$b" tar c -f - -- "$@" || exit $?
-${awaitReceipt}`;
+{
+  report="$(
+    {
+      { "$b" tar c -f - -- "$@"; echo "tar ended with $?" >&2; } |
+        "$b" dd bs=${blockBytes} iflag=fullblock conv=sync >&3
+    } 2>&1 | "$b" awk '
+      /^tar: error exit delayed from previous errors$/ { orderly++; next }
+      /^tar: .*: No such file or directory$/ { vanished++; next }
+      /^tar: .*: socket ignored$/ { next }
+      /^tar ended with [0-9]+$/ { code = $4; ended = 1; next }
+      /^[0-9]+[+][0-9]+ records in$/ { split($1, records, "+"); blocks = records[1] + records[2]; next }
+      /^[0-9]+[+][0-9]+ records out$|^[0-9]+ bytes .*copied/ { next }
+      { failures++; if (failures <= 10) shown = shown "\\n" substr($0, 1, 500) }
+      END {
+        good = ended && (code == 0 || code == 1 && orderly == 1 && vanished > 0 && failures == 0)
+        if (good) print "saved " blocks " " vanished + 0
+        else print "failed" shown (failures > 10 ? "\\nand " failures - 10 " more" : "") (code == 1 ? "" : "\\ntar ended with " code)
+      }'
+  )"
+} 3>&1
+echo "$report"
+echo end
+case "$report" in
+  "saved "*) ${awaitReceipt} ;;
+  *) echo "$report" >&2; exit 1 ;;
+esac`;
 
 /**
  * Saves the overlay directories of a running pod, as one archive in the place of the one before.
  *
  * tar runs as the workload's own user. Its archive is checked and compressed on its way to the store (docs/decisions/601), and what is
  * stored is whole or nothing. Sockets and named pipes are left out: nothing is in them.
+ *
+ * The archive is good when the pod says so behind it, with the number of bytes that it has sent: a failure is never taken for a success
+ * because the words for it are missing.
  *
  * @throws ArchiveError when the archive may not be, or is cut off
  * @throws ExecFailure when tar fails or the store does; the message has its words
@@ -53,15 +90,28 @@ export async function saveOverlay(options: SaveOverlayOptions): Promise<Snapshot
   const signal = AbortSignal.any([options.signal, stop.signal]);
   const owner = createLineTaker(() => true);
   const receipt = createReceipt();
-  const check = createArchiveCheck({ roots, limits, leaveOutPipes: true, onEnd: receipt.give });
+  const missing = new Set(roots);
+  let mark = "";
+  const check = createArchiveCheck({
+    ...{ roots, limits, leaveOutPipes: true },
+    rewrite(entry) {
+      missing.delete(entry.path);
+      return entry;
+    },
+    onTrailer(chunk) {
+      mark = (mark + chunk.toString("utf8")).slice(0, maxMarkCharacters);
+      if (mark.endsWith("\nend\n")) receipt.give();
+    },
+  });
   const finished = pipeline(owner.stream, check.stream, compress(), ignore);
 
   const target = overlayCommand(pod, script, roots);
   const source = exec({ ...target, stdin: receipt.stdin, stdout: owner.stream, signal, timeoutMs, maxSilenceMs }).then(
-    (result) => {
-      if (result.exitCode !== 0 && !onlyVanished(result.stderr)) {
-        const said = result.stderr.trim() || `exit code ${result.exitCode}`;
-        throw new ExecFailure(`Cannot save the overlay directories: ${said}`, { exitCode: result.exitCode });
+    ({ exitCode, stderr }) => {
+      checkMark({ mark, exitCode, stderr, bytesIn: check.contents.bytesIn });
+      const [gone] = missing;
+      if (gone !== undefined) {
+        throw new ExecFailure(`${failure}: ${Buffer.from(gone, "latin1")} was not there`, { exitCode });
       }
       owner.stream.end();
     },
@@ -93,12 +143,17 @@ export async function saveOverlay(options: SaveOverlayOptions): Promise<Snapshot
   }
 }
 
-/** Whether all that went wrong is that files were deleted while they were read, which leaves nothing of them to save. */
-function onlyVanished(stderr: string): boolean {
-  const lines = stderr.trim().split("\n");
-  return lines.every((line) =>
-    /: No such file or directory$|: socket ignored$|error exit delayed from previous errors/.test(line),
-  );
+/** Throws unless the pod has said that all was read and sent, and all of that has arrived. */
+function checkMark(end: { mark: string; exitCode: number; stderr: string; bytesIn: number }): void {
+  const { mark, exitCode, stderr, bytesIn } = end;
+  const [, blocks] = /^saved (\d+) \d+\nend\n$/.exec(mark) ?? [];
+  if (blocks === undefined || exitCode !== 0) {
+    const [, said = stderr] = /^failed\n(.*)\nend\n$/s.exec(mark) ?? [];
+    const why = said.trim() || `it ended with ${exitCode} and does not say that all was sent`;
+    throw new ExecFailure(`${failure}: ${why}`, { exitCode });
+  }
+  const sent = Number(blocks) * blockBytes;
+  if (sent !== bytesIn) throw new ExecFailure(`${failure}: of ${sent} bytes ${bytesIn} arrived`, { exitCode });
 }
 
 function userIn(line: string | undefined): { uid: number; gid: number } {

@@ -41,3 +41,10 @@ export const localExec: Exec = ({ command, stdin, stdout, signal, timeoutMs }) =
     });
   });
 };
+
+/** Without the rights of root, as in a tenant's pod. */
+export const unprivilegedExec: Exec = (options) => {
+  if (process.getuid?.() !== 0) return localExec(options);
+  const drop = ["/usr/bin/setpriv", "--reuid=65532", "--regid=65532", "--clear-groups", "--inh-caps=-all"];
+  return localExec({ ...options, command: [...drop, "--bounding-set=-all", ...options.command] });
+};

@@ -14,12 +14,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import type { Exec } from "../../../crds/client/exec.ts";
 import { archiveLimits } from "../../../operator/snapshots/archive-limits.ts";
 import { type ArchiveStore, createArchiveStore } from "../../../operator/snapshots/archive-store.ts";
 import { restoreOverlay } from "../../../operator/snapshots/restore-overlay.ts";
 import { saveOverlay } from "../../../operator/snapshots/save-overlay.ts";
-import { localExec } from "./local-exec.ts";
+import { localExec, unprivilegedExec } from "./local-exec.ts";
 import { staticBusybox } from "./static-busybox.ts";
 import { makeTree, treeLines } from "./tree.ts";
 
@@ -33,13 +32,6 @@ const isRoot = process.getuid?.() === 0;
 const key = { tenantId: "Tenant_1", workloadRef: "shell" };
 const limits = archiveLimits({ diskGb: 1 });
 const call = { signal: new AbortController().signal, timeoutMs: 60_000 };
-
-/** Without the rights of root, as in a tenant's pod. */
-const unprivilegedExec: Exec = (options) => {
-  if (!isRoot) return localExec(options);
-  const drop = ["/usr/bin/setpriv", "--reuid=65532", "--regid=65532", "--clear-groups", "--inh-caps=-all"];
-  return localExec({ ...options, command: [...drop, "--bounding-set=-all", ...options.command] });
-};
 
 const test = suite<{ folder: string; store: ArchiveStore }>("saveOverlay and restoreOverlay");
 
