@@ -1,6 +1,13 @@
 import type { WorkloadNetwork } from "./network.ts";
 import type { WorkloadSpec } from "./workload.ts";
 
+/** What runs in the workload's container before its files are saved. */
+export interface PreSave {
+  readonly command: string[];
+  readonly timeoutSeconds: number;
+  readonly onError: "Fail" | "Continue";
+}
+
 /** A workload's spec with every default applied (design.md, section 4). */
 export interface ResolvedWorkloadSpec {
   version?: string;
@@ -10,7 +17,7 @@ export interface ResolvedWorkloadSpec {
   /** Without `timeoutSeconds`, idleness never releases the claim. */
   idle: { timeoutSeconds?: number; action: "hibernate" | "destroy" };
   /** Absolute, no slash at the end, none inside another. */
-  filesystem: { overlayDirs: string[] };
+  filesystem: { overlayDirs: string[]; preSave?: PreSave };
   /** Absent: no probe. */
   health?: { intervalSeconds: number; unhealthyThreshold: number; httpGet?: { path: string; port: number } };
   entrypoint: { cmd?: string; args?: string[]; env: Record<string, string>; workdir?: string };
@@ -19,7 +26,7 @@ export interface ResolvedWorkloadSpec {
 
 /** Applies the defaults of the CRD, and what follows from them, to a workload's spec (design.md, section 4). */
 export function withDefaults(spec: WorkloadSpec): ResolvedWorkloadSpec {
-  const { resources, network, idle, health, entrypoint } = spec;
+  const { resources, network, idle, filesystem, health, entrypoint } = spec;
   return {
     ...(spec.version !== undefined && { version: spec.version }),
     image: spec.image,
@@ -38,7 +45,10 @@ export function withDefaults(spec: WorkloadSpec): ResolvedWorkloadSpec {
       ...(idle?.timeoutSeconds !== undefined && { timeoutSeconds: idle.timeoutSeconds }),
       action: idle?.action ?? "hibernate",
     },
-    filesystem: { overlayDirs: outermost(spec.filesystem?.overlayDirs ?? []) },
+    filesystem: {
+      overlayDirs: outermost(filesystem?.overlayDirs ?? []),
+      ...(filesystem?.preSave !== undefined && { preSave: withPreSaveDefaults(filesystem.preSave) }),
+    },
     ...(health !== undefined && {
       health: {
         intervalSeconds: health.intervalSeconds ?? 10,
@@ -51,6 +61,14 @@ export function withDefaults(spec: WorkloadSpec): ResolvedWorkloadSpec {
     entrypoint: { ...entrypoint, env: entrypoint?.env ?? {} },
     ...(spec.runtimeClassName !== undefined && { runtimeClassName: spec.runtimeClassName }),
   };
+}
+
+function withPreSaveDefaults({
+  command,
+  timeoutSeconds = 30,
+  onError = "Fail",
+}: NonNullable<NonNullable<WorkloadSpec["filesystem"]>["preSave"]>): PreSave {
+  return { command, timeoutSeconds, onError };
 }
 
 /** The port of a claim's endpoint: the first of `network.ports`, else the health port, else 8080 (design.md, section 4). */

@@ -40,6 +40,8 @@ export const annotation = {
   overlayDirs: "tenancy.dev/overlay-dirs",
   /** On a pod with overlay directories: GiB that they may hold together, which bounds their archive. */
   diskGb: "tenancy.dev/disk-gb",
+  /** On a pod with overlay directories: JSON of the workload's `filesystem.preSave`, with its defaults; absent without one. */
+  preSave: "tenancy.dev/pre-save",
   /** On a pod: `hibernate` or `destroy`. */
   idleAction: "tenancy.dev/idle-action",
   /** On a pod: seconds without activity until its claim is released. */

@@ -79,6 +79,9 @@ function arrayProblems(
   if (schema.maxItems !== undefined && value.length > schema.maxItems) {
     return [`${path}: must have at most ${schema.maxItems} entries, not ${value.length}`];
   }
+  if (schema.minItems !== undefined && value.length < schema.minItems) {
+    return [`${path}: must have at least ${schema.minItems} ${schema.minItems === 1 ? "entry" : "entries"}`];
+  }
   const seen = new Set<string>();
   return value.flatMap((item, index) => {
     const itemPath = `${path}[${index}]`;

@@ -31,6 +31,9 @@ function ruleProblems(spec: WorkloadSpec): string[] {
         return [`${path}: /.tenancy holds what saves and restores files: choose another directory`];
       return [];
     }),
+    ...(spec.filesystem?.preSave !== undefined && (spec.filesystem.overlayDirs ?? []).length === 0
+      ? ["spec.filesystem.preSave: preSave needs overlayDirs: without them nothing is saved"]
+      : []),
     ...Object.keys(spec.entrypoint?.env ?? {}).flatMap((name) =>
       ENVIRONMENT_NAME.test(name)
         ? []

@@ -50,6 +50,30 @@ const idleSchema = Type.Object(
   { description: "When a claim is released by itself, and what becomes of its data then." },
 );
 
+const preSaveSchema = Type.Object(
+  {
+    command: Type.Array(
+      Type.String({
+        description: "The program, then its arguments; no shell.",
+        pattern: pattern.noNull,
+        maxLength: 1024,
+      }),
+      { description: "Command, run in the workload's container as its user.", minItems: 1, maxItems: 32 },
+    ),
+    timeoutSeconds: Type.Optional(
+      Type.Integer({ description: "Seconds until it is ended and has failed.", minimum: 1, maximum: 600, default: 30 }),
+    ),
+    onError: Type.Optional(
+      stringEnum(["Fail", "Continue"], {
+        description:
+          "What its failure does: Fail ends in ReleaseFailed, and all is tried again; Continue saves the files as they are.",
+        default: "Fail",
+      }),
+    ),
+  },
+  { description: "Has the program write out what it holds in memory, before each try to save the files." },
+);
+
 const filesystemSchema = Type.Object(
   {
     overlayDirs: Type.Optional(
@@ -58,8 +82,15 @@ const filesystemSchema = Type.Object(
         { description: "Directories that are saved for each tenant on release.", maxItems: 32, ...setList },
       ),
     ),
+    preSave: Type.Optional(preSaveSchema),
   },
-  { description: "What of the filesystem outlives an instance." },
+  {
+    description: "What of the filesystem outlives an instance.",
+    ...rules({
+      rule: "!has(self.preSave) || has(self.overlayDirs) && size(self.overlayDirs) > 0",
+      message: "preSave needs overlayDirs: without them nothing is saved",
+    }),
+  },
 );
 
 const healthSchema = Type.Object(

@@ -9,6 +9,7 @@ import type { OperatorContext } from "../context.ts";
 import { podState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { isHelperRunning } from "../snapshots/is-helper-running.ts";
+import { podFiles } from "../snapshots/pod-files.ts";
 import { isCurrent, readClaimPods } from "./claim-pods.ts";
 import { patchClaimStatus } from "./claim-status.ts";
 import { isDiscardedForIdleness } from "./release-when-idle.ts";
@@ -75,6 +76,7 @@ export async function saveFiles(
     pod.metadata.uid ?? "",
     async (signal) => {
       await untilHelperRuns(context, signal);
+      await runPreSave(claim, pod, { context, signal });
       return metrics.timeSnapshot("save", () => snapshots.save({ tenantId, workloadRef }, pod, { signal, isFenced }));
     },
     () => context.wakeClaim(claim),
@@ -89,6 +91,21 @@ export async function saveFiles(
   }
   await tellFailure(claim, work.error, context);
   return { saved: undefined, result: { requeueAfterMs: work.retryInMs } };
+}
+
+/** Has the program write out what it holds; a failure ends the save, unless the workload says that it goes on. */
+async function runPreSave(
+  claim: Claim,
+  pod: Pod,
+  { context, signal }: { context: OperatorContext; signal: AbortSignal },
+): Promise<void> {
+  try {
+    await context.snapshots.runPreSave(pod, signal);
+  } catch (error) {
+    if (signal.aborted || podFiles(pod).preSave?.onError !== "Continue") throw error;
+    const message = `${error instanceof Error ? error.message : error}; the files are saved as they are`;
+    context.events.record({ resource: claims, object: claim, type: "Warning", reason: "PreSaveFailed", message });
+  }
 }
 
 /** The helper pod starts with the first workload that keeps files, and a tenant of it may be released before it has. */

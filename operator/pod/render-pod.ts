@@ -40,7 +40,7 @@ export function renderPod(
 ): Pod {
   const spec = renderPodSpec(workload, config, { restoreAs, proxyUid: pickProxyUid() });
   const resolved = withDefaults(workload.spec);
-  const { overlayDirs } = resolved.filesystem;
+  const { overlayDirs, preSave } = resolved.filesystem;
   return {
     apiVersion: "v1",
     kind: "Pod",
@@ -60,6 +60,7 @@ export function renderPod(
         ...(overlayDirs.length > 0 && {
           [annotation.overlayDirs]: JSON.stringify(overlayDirs),
           [annotation.diskGb]: String(resolved.resources.diskGb),
+          ...(preSave !== undefined && { [annotation.preSave]: JSON.stringify(preSave) }),
         }),
         ...identity.annotations,
       },
@@ -99,7 +100,10 @@ function templateOf(workload: Workload, config: OperatorConfig): Template {
 function renderTemplate(workload: Workload, config: OperatorConfig): Template {
   try {
     const rendered = JSON.stringify(renderPodSpec(workload, config, { proxyUid: TEMPLATE_PROXY_UID }));
-    return { hash: createHash("sha256").update(rendered).digest("hex").slice(0, 16) };
+    const { preSave } = withDefaults(workload.spec).filesystem;
+    // A warm pod whose release would not run it is an old one.
+    const stamped = preSave === undefined ? "" : JSON.stringify(preSave);
+    return { hash: createHash("sha256").update(rendered).update(stamped).digest("hex").slice(0, 16) };
   } catch (error) {
     return { problem: error instanceof Error ? error.message : String(error) };
   }

@@ -1,3 +1,4 @@
+import type { PreSave } from "../../crds/defaults.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation } from "../../crds/labels.ts";
 
@@ -6,13 +7,17 @@ export interface PodFiles {
   readonly overlayDirs: readonly string[];
   /** What they may hold together, in GiB. */
   readonly diskGb: number;
+  /** What its program asks to be run before each save. */
+  readonly preSave: PreSave | undefined;
 }
 
 /** Reads what was stamped on the pod; no directories where nothing of it is kept. */
 export function podFiles({ metadata: { annotations } }: Pod): PodFiles {
   const stamped = annotations?.[annotation.overlayDirs];
+  const preSave = annotations?.[annotation.preSave];
   return {
     overlayDirs: stamped === undefined ? [] : (JSON.parse(stamped) as string[]),
     diskGb: Number(annotations?.[annotation.diskGb] ?? 1),
+    preSave: preSave === undefined ? undefined : (JSON.parse(preSave) as PreSave),
   };
 }

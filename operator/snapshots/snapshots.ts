@@ -11,6 +11,7 @@ import { createArchiveStore } from "./archive-store.ts";
 import { overlayRoots } from "./overlay-roots.ts";
 import { podFiles } from "./pod-files.ts";
 import { TOOLS_CONTAINER } from "./pod-tools.ts";
+import { runPreSave } from "./pre-save.ts";
 import { restoreCommand } from "./restore-command.ts";
 import { restoreOverlay } from "./restore-overlay.ts";
 import { createRestoreStandby } from "./restore-standby.ts";
@@ -25,6 +26,12 @@ const LIST_LIMIT_MS = 120_000;
 export interface Snapshots {
   /** What is recorded of the archive; undefined when there is none. */
   find(key: SnapshotKey, signal: AbortSignal): Promise<SnapshotMetadata | undefined>;
+  /**
+   * Runs what the pod's program asks for before a save, where it does.
+   *
+   * @throws ExecFailure when it fails, or does not end in its time
+   */
+  runPreSave(pod: Pod, signal: AbortSignal): Promise<void>;
   /**
    * Saves the overlay directories of a running pod in the place of the archive before.
    *
@@ -90,6 +97,11 @@ export function createSnapshots(options: {
 
   return {
     find: (key, signal) => store.stat(key, { signal, timeoutMs: LOOK_LIMIT_MS }),
+    async runPreSave(pod, signal) {
+      const { preSave } = podFiles(pod);
+      if (preSave === undefined) return;
+      await runPreSave({ exec, pod: overlay(pod, WORKLOAD_CONTAINER).pod, preSave, signal });
+    },
     save(key, pod, { signal, isFenced }) {
       const fenced: Pick<typeof store, "write"> = {
         write: (target, archive, call) =>

@@ -46,6 +46,7 @@ export function createMemorySnapshots(options: {
       await needHelper();
       return volume.archives.get(path(key))?.metadata;
     },
+    runPreSave: async () => undefined,
     async save(key, pod, { isFenced }) {
       await reach("save-begun");
       await needHelper();

@@ -38,7 +38,10 @@ export const goodSpecs: readonly { title: string; kind: BadSpec["kind"]; spec: u
         ports: [8080, 9090],
       },
       idle: { timeoutSeconds: 1800, action: "destroy" },
-      filesystem: { overlayDirs: ["/home/agent", "/var/lib/a b/.config", "/..data", "/data/"] },
+      filesystem: {
+        overlayDirs: ["/home/agent", "/var/lib/a b/.config", "/..data", "/data/"],
+        preSave: { command: ["sh", "-c", "sync\nsync"], timeoutSeconds: 600, onError: "Continue" },
+      },
       health: { intervalSeconds: 5, unhealthyThreshold: 2, httpGet: { path: "/healthz?full=1", port: 8080 } },
       entrypoint: {
         cmd: "/bin/sh",
@@ -125,6 +128,21 @@ export const badSpecs: readonly BadSpec[] = [
     ["a directory upwards", { image, filesystem: { overlayDirs: ["/a/../b"] } }, "spec.filesystem.overlayDirs[0]"],
     ["the root directory", { image, filesystem: { overlayDirs: ["/"] } }, "spec.filesystem.overlayDirs[0]"],
     ["a directory twice", { image, filesystem: { overlayDirs: ["/a", "/a"] } }, "spec.filesystem.overlayDirs[1]"],
+    [
+      "a preSave without a command",
+      { image, filesystem: preSaving({ command: [] }) },
+      "spec.filesystem.preSave.command",
+    ],
+    [
+      "a preSave of an hour",
+      { image, filesystem: preSaving({ command: ["sync"], timeoutSeconds: 3600 }) },
+      "spec.filesystem.preSave.timeoutSeconds",
+    ],
+    [
+      "a preSave that is ignored",
+      { image, filesystem: preSaving({ command: ["sync"], onError: "Ignore" }) },
+      "spec.filesystem.preSave.onError",
+    ],
     ["a probe every 0 s", { image, health: { intervalSeconds: 0 } }, "spec.health.intervalSeconds"],
     ["a probe of port 0", { image, health: { httpGet: { path: "/", port: 0 } } }, "spec.health.httpGet.port"],
     ["args that are no list", { image, entrypoint: { args: "x" } }, "spec.entrypoint.args"],
@@ -152,6 +170,21 @@ export const badSpecs: readonly BadSpec[] = [
     },
     field: "spec.network.credentials[0].headers[0].valueFrom.secretKeyRef.key",
   },
+  ...workloads(
+    [
+      [
+        "a preSave where nothing is saved",
+        { image, filesystem: { preSave: { command: ["sync"] } } },
+        "spec.filesystem",
+      ],
+      [
+        "a preSave without a directory",
+        { image, filesystem: { overlayDirs: [], preSave: { command: ["sync"] } } },
+        "spec.filesystem",
+      ],
+    ],
+    "rules",
+  ),
   ...workloads(
     [
       ["an image in capitals", { image: { ref: "ghcr.io/Acme/agent" } }, "spec.image.ref"],
@@ -224,6 +257,10 @@ export const badSpecs: readonly BadSpec[] = [
 ];
 
 type Row = readonly [title: string, spec: unknown, field: string];
+
+function preSaving(preSave: object): object {
+  return { overlayDirs: ["/data"], preSave };
+}
 
 function workloads(rows: readonly Row[], refusedBy: BadSpec["refusedBy"] = "schema"): BadSpec[] {
   return rows.map(([title, spec, field]) => ({ title, kind: "workload", spec, field, refusedBy }));

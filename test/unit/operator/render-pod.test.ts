@@ -146,7 +146,8 @@ test("without an image for the proxy no pod is rendered without it", () => {
 });
 
 test("a pod that waits for files has the template hash of its workload, and says what a release must keep", () => {
-  const keeps = workload({ filesystem: { overlayDirs: ["/data"] }, resources: { diskGb: 3 } });
+  const filesystem = { overlayDirs: ["/data"], preSave: { command: ["sync"] } };
+  const keeps = workload({ filesystem, resources: { diskGb: 3 } });
   const [plain, waiting] = [undefined, { uid: 7, gid: 8 }].map((restoreAs) =>
     renderPod(keeps, identity, config, { restoreAs }),
   );
@@ -156,10 +157,15 @@ test("a pod that waits for files has the template hash of its workload, and says
     assert.is(annotations?.["tenancy.dev/template-hash"], hash);
     assert.is(annotations?.["tenancy.dev/overlay-dirs"], '["/data"]');
     assert.is(annotations?.["tenancy.dev/disk-gb"], "3");
+    const preSave = { command: ["sync"], timeoutSeconds: 30, onError: "Fail" };
+    assert.equal(JSON.parse(annotations?.["tenancy.dev/pre-save"] ?? ""), preSave);
   }
   assert.not.equal(waiting?.spec.initContainers, plain?.spec.initContainers);
   assert.equal(waiting?.spec.containers, plain?.spec.containers);
-  assert.is.not(templateHash(workload({ filesystem: { overlayDirs: ["/other"] } }), config), hash);
+  assert.is.not(templateHash(workload({ filesystem: { ...filesystem, overlayDirs: ["/other"] } }), config), hash);
+  const without = workload({ filesystem: { overlayDirs: ["/data"] }, resources: { diskGb: 3 } });
+  assert.is.not(templateHash(without, config), hash, "a warm pod that would not run preSave is an old one");
+  assert.is(renderPod(without, identity, config).metadata.annotations?.["tenancy.dev/pre-save"], undefined);
 });
 
 test.run();

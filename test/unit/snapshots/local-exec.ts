@@ -12,6 +12,9 @@ export const localExec: Exec = ({ command, stdin, stdout, signal, timeoutMs }) =
     const timer = setTimeout(() => fail(new NetworkError("the time is over", { requestWasSent: true })), timeoutMs);
     function fail(error: unknown): void {
       end();
+      // As when the connection is closed: whatever writes on is ended.
+      child.stdout.destroy();
+      child.stderr.destroy();
       reject(error);
     }
     function abort(): void {
