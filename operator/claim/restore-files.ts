@@ -57,6 +57,7 @@ export async function restoreFiles(
       }
     },
     () => context.wakeClaim(claim),
+    tenantId,
   );
   if (work.state === "running") return { restored: false, result: undefined };
   if (work.state === "done" && work.value !== undefined) return { restored: true };

@@ -80,6 +80,7 @@ export async function saveFiles(
       return metrics.timeSnapshot("save", () => snapshots.save({ tenantId, workloadRef }, pod, { signal, isFenced }));
     },
     () => context.wakeClaim(claim),
+    tenantId,
   );
   if (work.state === "running") return { saved: undefined, result: undefined };
   if (work.state === "done") {

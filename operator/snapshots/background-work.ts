@@ -14,8 +14,9 @@ export interface BackgroundWork<T> {
    * Says where the work of that id stands; begins it where there is none, and again where it has failed and its back-off is over.
    *
    * @param wake called when it has ended, either way
+   * @param tenant whose work it is, where nobody's may keep others waiting
    */
-  run(id: string, work: (signal: AbortSignal) => Promise<T>, wake: () => void): WorkState<T>;
+  run(id: string, work: (signal: AbortSignal) => Promise<T>, wake: () => void, tenant?: string): WorkState<T>;
   /**
    * Lets what has failed be run again at once: what it failed for may be mended.
    *
@@ -36,7 +37,23 @@ interface Entry<T> {
   abort: AbortController;
 }
 
-/** Runs at most `concurrency` pieces of work at once, the others in the order in which they were asked for. */
+/** What waits for a slot or holds one. */
+interface Piece {
+  readonly tenant: string | undefined;
+  readonly isRetry: boolean;
+  readonly signal: AbortSignal;
+  readonly begin: () => Promise<void>;
+  begunAt: number;
+}
+
+/** What takes longer gives its slot up, so that a few slow ones keep nobody waiting. */
+const LONG_MS = 60_000;
+
+/**
+ * Runs at most `concurrency` pieces of work at once, and as many again that take longer than a minute; the others in the order in which
+ * they were asked for, new ones first. Of one tenant, and of what has failed before, at most half of `concurrency` run at once, also while
+ * nobody waits: who comes next would have to wait for their end.
+ */
 export function createBackgroundWork<T>(options: {
   concurrency: number;
   /** @default 1000 */
@@ -47,28 +64,50 @@ export function createBackgroundWork<T>(options: {
 }): BackgroundWork<T> {
   const { concurrency, firstBackoffMs = 1000, maximumBackoffMs = 300_000, clock = systemClock } = options;
   const entries = new Map<string, Entry<T>>();
-  const waiting: (() => Promise<void>)[] = [];
-  const running = new Set<Promise<void>>();
+  const share = Math.max(1, Math.floor(concurrency / 2));
+  const running = new Map<Piece, Promise<void>>();
+  let waiting: Piece[] = [];
   let stopped = false;
+  /** Of the moment at which the next slot is given up. */
+  let cancelTimer = (): void => undefined;
 
   function pump(): void {
-    while (!stopped && running.size < concurrency) {
-      const next = waiting.shift();
-      if (next === undefined) return;
-      const work: Promise<void> = next().finally(() => {
-        running.delete(work);
-        pump();
-      });
-      running.add(work);
-    }
+    waiting = waiting.filter(({ signal }) => !signal.aborted);
+    for (let next = pick(); next !== undefined; next = pick()) start(next);
+    cancelTimer();
+    const leftMs = [...running.keys()].map(({ begunAt }) => begunAt + LONG_MS - clock.now()).filter((left) => left > 0);
+    if (waiting.length > 0 && leftMs.length > 0) cancelTimer = clock.after(Math.min(...leftMs), pump);
   }
 
-  function begin(entry: Entry<T>, work: (signal: AbortSignal) => Promise<T>, wake: () => void): void {
+  function pick(): Piece | undefined {
+    const held = [...running.keys()];
+    const short = held.filter(({ begunAt }) => clock.now() - begunAt < LONG_MS);
+    if (stopped || short.length >= concurrency || held.length >= 2 * concurrency) return undefined;
+    const isFull = (isAlike: (piece: Piece) => boolean) => held.filter(isAlike).length >= share;
+    const mayBegin = ({ tenant, isRetry }: Piece) =>
+      !(tenant !== undefined && isFull((piece) => piece.tenant === tenant)) &&
+      !(isRetry && isFull((piece) => piece.isRetry));
+    return waiting.find((piece) => !piece.isRetry && mayBegin(piece)) ?? waiting.find(mayBegin);
+  }
+
+  function start(piece: Piece): void {
+    waiting = waiting.filter((other) => other !== piece);
+    piece.begunAt = clock.now();
+    const work = piece.begin().finally(() => {
+      running.delete(piece);
+      pump();
+    });
+    running.set(piece, work);
+  }
+
+  function begin(
+    entry: Entry<T>,
+    { work, wake, tenant }: { work: (signal: AbortSignal) => Promise<T>; wake: () => void; tenant: string | undefined },
+  ): void {
     entry.result = undefined;
     entry.abort = new AbortController();
     const { signal } = entry.abort;
-    waiting.push(async () => {
-      if (signal.aborted) return;
+    const run = async () => {
       try {
         const value = await work(signal);
         if (signal.aborted) return;
@@ -81,22 +120,23 @@ export function createBackgroundWork<T>(options: {
         entry.result = { state: "failed", error, failures: entry.failures, retryInMs };
       }
       wake();
-    });
+    };
+    waiting.push({ tenant, isRetry: entry.failures > 0, signal, begin: run, begunAt: 0 });
     pump();
   }
 
   return {
-    run(id, work, wake) {
+    run(id, work, wake, tenant) {
       let entry = entries.get(id);
       if (entry === undefined) {
         const backoff = createBackoff({ initialMs: firstBackoffMs, maxMs: maximumBackoffMs });
         entry = { result: undefined, retryAt: 0, failures: 0, backoff, abort: new AbortController() };
         entries.set(id, entry);
-        begin(entry, work, wake);
+        begin(entry, { work, wake, tenant });
       } else if (entry.result?.state === "failed") {
         const retryInMs = entry.retryAt - clock.now();
         if (retryInMs > 0) return { ...entry.result, retryInMs };
-        begin(entry, work, wake);
+        begin(entry, { work, wake, tenant });
       }
       return entry.result ?? { state: "running" };
     },
@@ -113,9 +153,10 @@ export function createBackgroundWork<T>(options: {
     },
     async stop() {
       stopped = true;
-      waiting.length = 0;
+      waiting = [];
+      cancelTimer();
       for (const { abort } of entries.values()) abort.abort(new Error("the operator stops"));
-      await Promise.all(running);
+      await Promise.all(running.values());
       entries.clear();
     },
   };

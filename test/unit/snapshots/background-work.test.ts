@@ -16,7 +16,7 @@ function workshop(concurrency = 2) {
   const work = createBackgroundWork<string>({ concurrency, firstBackoffMs: 1000, maximumBackoffMs: 4000, clock });
   const begun: Piece[] = [];
   const woken: string[] = [];
-  const ask = (id: string) =>
+  const ask = (id: string, tenant?: string) =>
     work.run(
       id,
       (signal) =>
@@ -29,6 +29,7 @@ function workshop(concurrency = 2) {
           signal.addEventListener("abort", () => reject(signal.reason));
         }),
       () => woken.push(id),
+      tenant,
     );
   const ids = () => begun.map(({ id }) => id);
   return { clock, work, begun, woken, ask, ids };
@@ -137,6 +138,57 @@ test("createBackgroundWork stops: everything is aborted, waited for, and nothing
   await new Promise((resolve) => setImmediate(resolve));
   assert.equal(ids(), ["a"]);
   assert.equal(woken, []);
+});
+
+test("createBackgroundWork runs what is new before what has failed, of which it runs as many as half of its slots", async () => {
+  const { begun, ask, ids, clock } = workshop(4);
+  for (const id of ["a", "b", "c", "d"]) ask(id);
+  for (const piece of [...begun]) await piece.fail(new Error("no"));
+  clock.after(60_000, () => undefined);
+  await clock.runNext();
+  for (const id of ["a", "b", "c", "d"]) assert.equal(ask(id), { state: "running" });
+  assert.equal(ids().slice(4), ["a", "b"]);
+  for (const id of ["e", "f", "g"]) ask(id);
+  assert.equal(ids().slice(6), ["e", "f"]);
+  await begun[4]?.fail(new Error("again"));
+  assert.equal(ids().slice(8), ["g"], "c and d have waited longer");
+  await begun[6]?.succeed("of e");
+  assert.equal(ids().slice(9), ["c"]);
+});
+
+test("createBackgroundWork gives one tenant half of its slots, whether others wait or not", async () => {
+  const { begun, ask, ids } = workshop(4);
+  for (const id of ["a1", "a2", "a3", "a4"]) ask(id, "a");
+  assert.equal(ids(), ["a1", "a2"]);
+  ask("b1", "b");
+  assert.equal(ids(), ["a1", "a2", "b1"]);
+  await begun[1]?.succeed("of a2");
+  assert.equal(ids(), ["a1", "a2", "b1", "a3"]);
+});
+
+test("createBackgroundWork lets others begin when all slots have been held for a minute, up to as many again", async () => {
+  const { begun, ask, ids, clock } = workshop(2);
+  for (const id of ["slow", "slower", "a", "b", "c"]) ask(id);
+  assert.equal(ids(), ["slow", "slower"]);
+  assert.is(await clock.runNext(), 60_000);
+  assert.equal(ids(), ["slow", "slower", "a", "b"]);
+  await begun[2]?.succeed("of a");
+  assert.equal(ids(), ["slow", "slower", "a", "b", "c"]);
+  ask("d");
+  assert.is(await clock.runNext(), 60_000);
+  assert.is(begun.length, 5, "four run");
+  assert.is(clock.pending(), 0);
+  await begun[0]?.succeed("at last");
+  assert.is(ids().at(-1), "d");
+});
+
+test("createBackgroundWork with one slot runs a tenant's work, and what has failed", async () => {
+  const { begun, ask, ids, work } = workshop(1);
+  ask("a", "a");
+  await begun[0]?.fail(new Error("no"));
+  work.hurry();
+  ask("a", "a");
+  assert.equal(ids(), ["a", "a"]);
 });
 
 test.run();
