@@ -12,7 +12,7 @@ const maxWaitingBytes = 1024 * 1024;
 /** Told before and after each piece, so that somebody can see when one is not taken. */
 export interface InputProgress {
   sending(): void;
-  sent(): void;
+  sent(bytes: number): void;
 }
 
 /**
@@ -26,8 +26,9 @@ export async function sendInput(socket: WebSocket, input: Readable, progress: In
   for await (const chunk of input as AsyncIterable<Buffer>) {
     for (let offset = 0; offset < chunk.length; offset += messageBytes) {
       progress.sending();
-      await send(socket, chunk.subarray(offset, offset + messageBytes));
-      progress.sent();
+      const piece = chunk.subarray(offset, offset + messageBytes);
+      await send(socket, piece);
+      progress.sent(piece.length);
     }
   }
 }

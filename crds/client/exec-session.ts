@@ -3,6 +3,7 @@ import type { RawData, WebSocket } from "ws";
 import { NetworkError } from "./api-error.ts";
 import { createDeferred, type Deferred } from "./deferred.ts";
 import type { InputProgress } from "./exec-input.ts";
+import { createPaceMeter, type Pace } from "./pace-meter.ts";
 
 const STDOUT = 1;
 const STDERR = 2;
@@ -37,16 +38,25 @@ export interface ExecSession {
  */
 export function createExecSession(
   socket: WebSocket,
-  options: { stdout: Writable | undefined; maxSilenceMs: number | undefined },
+  options: {
+    stdout: Writable | undefined;
+    maxSilenceMs: number | undefined;
+    minOutput?: Pace | undefined;
+    minInput?: Pace | undefined;
+  },
 ): ExecSession {
-  const { stdout, maxSilenceMs = Number.POSITIVE_INFINITY } = options;
+  const { stdout, maxSilenceMs = Number.POSITIVE_INFINITY, minOutput, minInput } = options;
   const ended: Deferred<string> = createDeferred();
   const stderr: Buffer[] = [];
   let stderrBytes = 0;
   let heardAt = performance.now();
   let outputAt = heardAt;
   let sendingSince = Number.POSITIVE_INFINITY;
-  const watchdog = setInterval(beat, Math.min(5000, maxSilenceMs / 4));
+  const output = createPaceMeter(minOutput);
+  const input = createPaceMeter(minInput);
+  output.begin();
+  const limits = [maxSilenceMs, minOutput?.overMs ?? maxSilenceMs, minInput?.overMs ?? maxSilenceMs];
+  const watchdog = setInterval(beat, Math.min(5000, Math.min(...limits) / 4));
 
   function beat(): void {
     const now = performance.now();
@@ -56,6 +66,8 @@ export function createExecSession(
     else if (now - outputAt > maxSilenceMs) fail(cut(`no output for ${Math.round((now - outputAt) / 1000)} s`));
     else if (now - sendingSince > maxUntakenMs)
       fail(cut("it takes no more input, so it has ended or its node is gone"));
+    else if (output.isSlow()) fail(tooSlow("it has sent", minOutput));
+    else if (input.isSlow()) fail(tooSlow("it has taken", minInput));
     else if (socket.readyState === socket.OPEN) socket.ping();
   }
   function noteHeard(): void {
@@ -69,7 +81,11 @@ export function createExecSession(
     switch (message[0]) {
       case STDOUT:
         outputAt = heardAt;
-        if (stdout?.write(payload) === false) socket.pause();
+        output.count(payload.length);
+        if (stdout?.write(payload) === false) {
+          socket.pause();
+          output.end();
+        }
         break;
       case STDERR:
         if (stderrBytes < maxStderrBytes) stderr.push(payload.subarray(0, maxStderrBytes - stderrBytes));
@@ -81,6 +97,7 @@ export function createExecSession(
   }
   function resume(): void {
     socket.resume();
+    output.begin();
   }
   function onOutputClosed(): void {
     fail(stdout?.errored ?? new Error("Cannot take the command's output: the stream that takes it was closed"));
@@ -112,14 +129,23 @@ export function createExecSession(
     input: {
       sending() {
         sendingSince = performance.now();
+        input.begin();
       },
-      sent() {
+      sent(bytes) {
         sendingSince = Number.POSITIVE_INFINITY;
+        input.count(bytes);
+        input.end();
       },
     },
     fail,
     close,
   };
+}
+
+function tooSlow(what: string, pace: Pace | undefined): NetworkError {
+  const least = `${(pace?.bytesPerSecond ?? 0) / 1024} KiB/s`;
+  const message = `Cannot wait for the command any longer: ${what} less than ${least} for ${(pace?.overMs ?? 0) / 1000} s`;
+  return new NetworkError(message, { requestWasSent: true });
 }
 
 function cut(what: string, cause?: unknown): NetworkError {

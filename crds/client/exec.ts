@@ -9,6 +9,7 @@ import { execError, execOutcome } from "./exec-outcome.ts";
 import { createExecSession, type ExecSession } from "./exec-session.ts";
 import { type ExecSocket, openExecSocket } from "./exec-socket.ts";
 import type { ExecTarget } from "./exec-target.ts";
+import type { Pace } from "./pace-meter.ts";
 import { parseAnswer } from "./parse-answer.ts";
 
 export interface ExecOptions extends ExecTarget {
@@ -23,6 +24,10 @@ export interface ExecOptions extends ExecTarget {
   readonly signal?: AbortSignal | undefined;
   /** Milliseconds without output after which the command, or its node, is taken for gone. @default no limit */
   readonly maxSilenceMs?: number | undefined;
+  /** Output that comes more slowly fails, while `stdout` takes it. @default no limit */
+  readonly minOutput?: Pace | undefined;
+  /** Input that is taken more slowly fails, while there is some to send. @default no limit */
+  readonly minInput?: Pace | undefined;
   /** Milliseconds for everything, from the connection to the command's end. */
   readonly timeoutMs: number;
 }
@@ -38,7 +43,7 @@ export interface ExecResult {
  *
  * @throws ExecError when the command was not run
  * @throws ApiError when the server refuses
- * @throws NetworkError when the connection was cut or the time is over; the command may still run
+ * @throws NetworkError when the connection was cut, is too slow or the time is over; the command may still run
  * @throws whatever `stdin` or `stdout` fails with
  * @throws the signal's reason when it is aborted
  */
@@ -67,7 +72,8 @@ export function createExec(options: { config: ClusterConfig; clock?: Clock | und
         timeoutMs: asked.timeoutMs,
         signal: connecting.signal,
         onSocket(socket) {
-          session = createExecSession(socket, { stdout: asked.stdout, maxSilenceMs: asked.maxSilenceMs });
+          const { stdout, maxSilenceMs, minOutput, minInput } = asked;
+          session = createExecSession(socket, { stdout, maxSilenceMs, minOutput, minInput });
         },
       }).catch((error: unknown) => {
         session?.close();

@@ -1,6 +1,7 @@
 import { Readable, Writable } from "node:stream";
 import type { Exec } from "../../crds/client/exec.ts";
 import type { ExecTarget } from "../../crds/client/exec-target.ts";
+import type { Pace } from "../../crds/client/pace-meter.ts";
 import { ExecFailure } from "./exec-failure.ts";
 
 export interface FeedCommandOptions {
@@ -11,6 +12,8 @@ export interface FeedCommandOptions {
   readonly input: AsyncIterable<Uint8Array>;
   readonly signal: AbortSignal;
   readonly timeoutMs: number;
+  /** @default a slow command is waited for */
+  readonly minInput?: Pace | undefined;
   /** Called with what was written so far, its last 16 KiB, whenever that grows. */
   readonly onOutput?: ((output: string) => void) | undefined;
 }
@@ -30,7 +33,7 @@ const maxOutputBytes = 16 * 1024;
  * @throws what the input fails with, and as `Exec` does
  */
 export async function feedCommand(options: FeedCommandOptions): Promise<void> {
-  const { exec, target, what, input, signal, timeoutMs, onOutput } = options;
+  const { exec, target, what, input, signal, timeoutMs, minInput, onOutput } = options;
   const stop = new AbortController();
   let output = "";
   let verdict: number | undefined;
@@ -60,7 +63,8 @@ export async function feedCommand(options: FeedCommandOptions): Promise<void> {
 
   try {
     const stdin = Readable.from(watched(), { objectMode: false, highWaterMark: 64 * 1024 });
-    const result = await exec({ ...target, stdin, stdout, signal: AbortSignal.any([signal, stop.signal]), timeoutMs });
+    const both = AbortSignal.any([signal, stop.signal]);
+    const result = await exec({ ...target, stdin, stdout, signal: both, timeoutMs, minInput });
     verdict ??= result.exitCode === 0 ? 1 : result.exitCode;
     output += result.stderr;
   } catch (error) {

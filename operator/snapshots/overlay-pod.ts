@@ -1,4 +1,5 @@
 import type { ExecTarget } from "../../crds/client/exec-target.ts";
+import type { Pace } from "../../crds/client/pace-meter.ts";
 import { TOOLS_BUSYBOX } from "./pod-tools.ts";
 
 /** A container with the tools and the overlay directories, as `podTools` renders them. */
@@ -8,6 +9,9 @@ export interface OverlayPod extends Omit<ExecTarget, "command"> {
   /** What the overlay directories are below, for tests. @default "/" */
   readonly root?: string | undefined;
 }
+
+/** What a tenant's pod must keep up with, so that a slow one does not hold a place that others wait for. */
+export const POD_PACE: Pace = { bytesPerSecond: 64 * 1024, overMs: 60_000 };
 
 /** The command that runs a script there, with busybox, the root and the overlay directories as its parameters. */
 export function overlayCommand(pod: OverlayPod, script: string, roots: readonly string[]): ExecTarget {

@@ -10,7 +10,7 @@ import type { ArchiveStore } from "./archive-store.ts";
 import { decompress } from "./compression.ts";
 import { feedCommand } from "./feed-command.ts";
 import { END, frames } from "./frames.ts";
-import type { OverlayPod } from "./overlay-pod.ts";
+import { type OverlayPod, POD_PACE } from "./overlay-pod.ts";
 import { overlayRoots } from "./overlay-roots.ts";
 import {
   RESTORE_ASK,
@@ -98,7 +98,8 @@ export async function restoreOverlay(options: RestoreOverlayOptions): Promise<Sn
     const command = await standing?.(signal);
     if (command === undefined) {
       const target = restoreCommand(pod, { roots, opensGate });
-      await feedCommand({ exec, target, what: "restore the files", input: asked(input()), signal, timeoutMs });
+      const fed = { exec, target, what: "restore the files", input: asked(input()), minInput: POD_PACE };
+      await feedCommand({ ...fed, signal, timeoutMs });
     } else {
       await command.feed({ input: input(), signal, timeoutMs });
     }

@@ -3,6 +3,7 @@ import { createDeferred } from "../../crds/client/deferred.ts";
 import type { Exec } from "../../crds/client/exec.ts";
 import type { ExecTarget } from "../../crds/client/exec-target.ts";
 import { type FeedCommandOptions, feedCommand } from "./feed-command.ts";
+import { POD_PACE } from "./overlay-pod.ts";
 import { RESTORE_ANSWER, RESTORE_ASK } from "./restore-command.ts";
 
 /** A command for a restore that waits in a pod, and has just said that it is there. */
@@ -67,7 +68,7 @@ export function createRestoreStandby(options: {
       yield* await given.promise;
     }
     const ended = feedCommand({
-      ...{ exec, target, what: "restore the files", input: input() },
+      ...{ exec, target, what: "restore the files", input: input(), minInput: POD_PACE },
       ...{ signal: stop.signal, timeoutMs: LONGEST_MS + timeoutMs },
       onOutput(output) {
         if (!output.includes(RESTORE_ANSWER)) return;

@@ -9,7 +9,7 @@ import type { ArchiveLimits } from "./archive-limits.ts";
 import type { ArchiveStore } from "./archive-store.ts";
 import { compress } from "./compression.ts";
 import { ExecFailure } from "./exec-failure.ts";
-import { type OverlayPod, overlayCommand } from "./overlay-pod.ts";
+import { type OverlayPod, overlayCommand, POD_PACE } from "./overlay-pod.ts";
 import { overlayRoots } from "./overlay-roots.ts";
 import { createLineTaker } from "./take-lines.ts";
 
@@ -106,16 +106,15 @@ export async function saveOverlay(options: SaveOverlayOptions): Promise<Snapshot
   const finished = pipeline(owner.stream, check.stream, compress(), ignore);
 
   const target = overlayCommand(pod, script, roots);
-  const source = exec({ ...target, stdin: receipt.stdin, stdout: owner.stream, signal, timeoutMs, maxSilenceMs }).then(
-    ({ exitCode, stderr }) => {
-      checkMark({ mark, exitCode, stderr, bytesIn: check.contents.bytesIn });
-      const [gone] = missing;
-      if (gone !== undefined) {
-        throw new ExecFailure(`${failure}: ${Buffer.from(gone, "latin1")} was not there`, { exitCode });
-      }
-      owner.stream.end();
-    },
-  );
+  const streams = { stdin: receipt.stdin, stdout: owner.stream, minOutput: POD_PACE };
+  const source = exec({ ...target, ...streams, signal, timeoutMs, maxSilenceMs }).then(({ exitCode, stderr }) => {
+    checkMark({ mark, exitCode, stderr, bytesIn: check.contents.bytesIn });
+    const [gone] = missing;
+    if (gone !== undefined) {
+      throw new ExecFailure(`${failure}: ${Buffer.from(gone, "latin1")} was not there`, { exitCode });
+    }
+    owner.stream.end();
+  });
   const failed = source.catch((error: unknown) => {
     // What the archive is refused for is the reason; that its stream then ended is not.
     owner.stream.destroy(check.stream.errored ?? owner.stream.errored ?? (error as Error));

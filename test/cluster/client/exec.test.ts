@@ -174,6 +174,25 @@ test("ends at once when it is aborted, when its time is over, and after a silenc
   assert.match((await failure(context.exec({ ...target, maxSilenceMs: 200 }))).message, /no output for/);
 });
 
+test("fails when the command sends a byte at a time, or takes one, and says so", async (context) => {
+  const pace = { bytesPerSecond: 64 * 1024, overMs: 500 };
+  context.behave = (socket) => {
+    const timer = setInterval(() => say(socket, 1, "x"), 5);
+    socket.on("close", () => clearInterval(timer));
+  };
+  const sends = await failure(context.exec({ ...target, minOutput: pace }));
+  assert.match(sends.message, /it has sent less than 64 KiB\/s for 0.5 s/);
+  context.behave = (socket) => socket.pause();
+  const stdin = Readable.from(
+    (function* () {
+      for (;;) yield Buffer.alloc(64 * 1024);
+    })(),
+    { objectMode: false },
+  );
+  const takes = await failure(context.exec({ ...target, stdin, minInput: pace }));
+  assert.match(takes.message, /it has taken less than 64 KiB\/s for 0.5 s/);
+});
+
 test("fails as its input or its output does", async (context) => {
   context.behave = (socket) => say(socket, 1, "output");
   const stdout = new Writable({ write: (_chunk, _encoding, callback) => callback(new RangeError("disk full")) });
