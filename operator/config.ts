@@ -30,6 +30,11 @@ const listenAddress = v.union(
 // Its busybox is linked statically, which not every busybox image's is.
 const DEFAULT_TOOLS_IMAGE = "busybox:1.37-musl";
 
+const quantity = v.pipe(
+  v.string(),
+  v.regex(/^[1-9][0-9]*(Ki|Mi|Gi|Ti|Pi|k|M|G|T|P)?$/, "must be a quantity such as 10Gi"),
+);
+
 const environment = v.object({
   TENANCY_NAMESPACE: v.optional(
     v.pipe(v.string(), v.regex(/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/, "must be the name of a namespace")),
@@ -66,10 +71,8 @@ const environment = v.object({
     "",
   ),
   TENANCY_SECRETS: v.optional(v.picklist(secretPolicies, "must be any or labelled"), "any"),
-  TENANCY_SNAPSHOT_SIZE: v.optional(
-    v.pipe(v.string(), v.regex(/^[1-9][0-9]*(Ki|Mi|Gi|Ti|Pi|k|M|G|T|P)?$/, "must be a quantity such as 10Gi")),
-    "10Gi",
-  ),
+  TENANCY_SNAPSHOT_SIZE: v.optional(quantity, "10Gi"),
+  TENANCY_SNAPSHOT_LIMIT: v.optional(quantity),
   // Empty: volumes without a class. Unset: the cluster's own class.
   TENANCY_SNAPSHOT_STORAGE_CLASS: v.optional(
     v.pipe(v.string(), v.regex(/^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$/, "must be the name of a storage class, or empty")),
@@ -77,6 +80,7 @@ const environment = v.object({
   TENANCY_SNAPSHOT_TTL: v.optional(v.pipe(positiveNumber, v.minValue(60, "must be at least 60"))),
   TENANCY_SNAPSHOT_CONCURRENCY: v.optional(v.pipe(positiveNumber, v.integer("must be a whole number")), "4"),
   TENANCY_SNAPSHOT_TIMEOUT: v.optional(positiveNumber, "3600"),
+  TENANCY_RELEASE_RETRY_LIMIT: v.optional(positiveNumber, "86400"),
   TENANCY_LOG_LEVEL: v.optional(v.picklist(["debug", "info", "warn", "error"]), "info"),
 });
 
@@ -117,6 +121,10 @@ export interface EgressConfig {
 export interface SnapshotConfig {
   /** Of the volume: a Kubernetes quantity. */
   size: string;
+  /** The same in bytes. */
+  sizeBytes: number;
+  /** What one archive may take of it. */
+  maxArchiveBytes: number;
   /** Of the volume; undefined: the cluster's own; empty: none. */
   storageClass: string | undefined;
   /** Archives older than this go, in milliseconds; undefined: never. */
@@ -125,6 +133,8 @@ export interface SnapshotConfig {
   concurrency: number;
   /** How long one save or restore may take, in milliseconds. */
   timeoutMs: number;
+  /** How long a release that fails is tried again until it is a person's, in milliseconds. */
+  retryLimitMs: number;
 }
 
 /**
@@ -139,6 +149,8 @@ export function operatorConfig(env: Record<string, string | undefined>): Operato
     throw new Error(`Cannot start the operator: ${problems.join("; ")}`);
   }
   const values = parsed.output;
+  const sizeBytes = bytesOf(values.TENANCY_SNAPSHOT_SIZE);
+  const limit = values.TENANCY_SNAPSHOT_LIMIT;
   return {
     namespace: values.TENANCY_NAMESPACE,
     cpuOvercommit: values.TENANCY_CPU_OVERCOMMIT,
@@ -156,11 +168,21 @@ export function operatorConfig(env: Record<string, string | undefined>): Operato
     secretPolicy: values.TENANCY_SECRETS,
     snapshots: {
       size: values.TENANCY_SNAPSHOT_SIZE,
+      sizeBytes,
+      maxArchiveBytes: limit === undefined ? Math.floor(sizeBytes / 4) : bytesOf(limit),
       storageClass: values.TENANCY_SNAPSHOT_STORAGE_CLASS,
       ttlMs: values.TENANCY_SNAPSHOT_TTL === undefined ? undefined : values.TENANCY_SNAPSHOT_TTL * 1000,
       concurrency: values.TENANCY_SNAPSHOT_CONCURRENCY,
       timeoutMs: values.TENANCY_SNAPSHOT_TIMEOUT * 1000,
+      retryLimitMs: values.TENANCY_RELEASE_RETRY_LIMIT * 1000,
     },
     logLevel: values.TENANCY_LOG_LEVEL,
   };
+}
+
+/** The bytes of a Kubernetes quantity, https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/. */
+function bytesOf(size: string): number {
+  const [, digits, unit = ""] = /^(\d+)(.*)$/.exec(size) ?? [];
+  const power = ["", "K", "M", "G", "T", "P"].indexOf(unit.slice(0, 1).toUpperCase());
+  return Number(digits) * (unit.endsWith("i") ? 1024 : 1000) ** power;
 }

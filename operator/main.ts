@@ -35,6 +35,7 @@ async function main(): Promise<void> {
       exec: createExec({ config: cluster, log }),
       namespace,
       timeoutMs: config.snapshots.timeoutMs,
+      room: { maxArchiveBytes: config.snapshots.maxArchiveBytes, volumeBytes: config.snapshots.sizeBytes },
       mark: createVolumeMark({ client, namespace }),
       log,
     }),

@@ -167,6 +167,9 @@ set -- "$archive".????????????????.json
 "$b" rmdir "$dir" 2>/dev/null
 echo deleted`),
 
+  /** Writes the blocks that are free, those that there are, and the bytes of one. */
+  space: script(`exec "$b" stat -f -c '%a %b %S' "$root"`),
+
   /** Deletes what saves left behind that were ended more than a day ago. */
   tidy: script(`
 cd "$root" || exit 1

@@ -69,6 +69,8 @@ export interface ArchiveStore {
    * @returns false when there is none
    */
   delete(key: SnapshotKey, options: StoreCall & { sha256?: string | undefined }): Promise<boolean>;
+  /** What the volume has. */
+  space(options: StoreCall): Promise<{ freeBytes: number; totalBytes: number }>;
   /** Deletes what saves left behind that were ended in the middle, more than a day ago. */
   tidy(options: StoreCall): Promise<void>;
   /** To be called when the volume is made anew: it may be empty. */
@@ -230,6 +232,13 @@ export function createArchiveStore(options: {
       const answer = await run(storeScripts.delete, [key.tenantId, key.workloadRef, sha256], call);
       if (answer.exitCode !== 0 && answer.exitCode !== NO_ARCHIVE) throw failure("delete the archive", answer);
       return answer.exitCode === 0;
+    },
+
+    async space(call) {
+      const answer = await run(storeScripts.space, [], call);
+      const [, free, total, block] = /^(\d+) (\d+) (\d+)\n$/.exec(answer.stdout) ?? [];
+      if (block === undefined) throw failure("look at the snapshots volume", answer);
+      return { freeBytes: Number(free) * Number(block), totalBytes: Number(total) * Number(block) };
     },
 
     async tidy(call) {

@@ -6,6 +6,7 @@ import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts
 import { createArchiveCheck } from "./archive-check.ts";
 import { ArchiveError } from "./archive-error.ts";
 import type { ArchiveLimits } from "./archive-limits.ts";
+import { type ArchiveRoom, createRoomCheck } from "./archive-room.ts";
 import type { ArchiveStore } from "./archive-store.ts";
 import { compress } from "./compression.ts";
 import { ExecFailure } from "./exec-failure.ts";
@@ -15,7 +16,9 @@ import { createLineTaker } from "./take-lines.ts";
 
 export interface SaveOverlayOptions {
   readonly exec: Exec;
-  readonly store: Pick<ArchiveStore, "write">;
+  readonly store: Pick<ArchiveStore, "write" | "space">;
+  /** @default the archive takes what there is */
+  readonly room?: ArchiveRoom | undefined;
   readonly key: SnapshotKey;
   readonly pod: OverlayPod;
   /** Those that the pod was made with. */
@@ -30,6 +33,8 @@ export interface SaveOverlayOptions {
 
 /** tar writes something all the time; one that does not is on a node that is gone. */
 const maxSilenceMs = 60_000;
+
+const SPACE_LIMIT_MS = 60_000;
 
 const failure = "Cannot save the overlay directories";
 
@@ -84,10 +89,11 @@ esac`;
  * @throws as `Exec` does
  */
 export async function saveOverlay(options: SaveOverlayOptions): Promise<SnapshotMetadata> {
-  const { exec, store, key, pod, overlayDirs, limits, timeoutMs, now = Date.now } = options;
+  const { exec, store, key, pod, overlayDirs, room, limits, timeoutMs, now = Date.now } = options;
   const roots = overlayRoots(overlayDirs);
   const stop = new AbortController();
   const signal = AbortSignal.any([options.signal, stop.signal]);
+  const space = () => store.space({ signal, timeoutMs: SPACE_LIMIT_MS });
   const owner = createLineTaker(() => true);
   const receipt = createReceipt();
   const missing = new Set(roots);
@@ -103,7 +109,11 @@ export async function saveOverlay(options: SaveOverlayOptions): Promise<Snapshot
       if (mark.endsWith("\nend\n")) receipt.give();
     },
   });
-  const finished = pipeline(owner.stream, check.stream, compress(), ignore);
+  const compressed = compress();
+  const finished =
+    room === undefined
+      ? pipeline(owner.stream, check.stream, compressed, ignore)
+      : pipeline(owner.stream, check.stream, compressed, createRoomCheck(room, { space }), ignore);
 
   const target = overlayCommand(pod, script, roots);
   const streams = { stdin: receipt.stdin, stdout: owner.stream, minOutput: POD_PACE };

@@ -7,6 +7,7 @@ import { SNAPSHOTS_CONTAINER, SNAPSHOTS_NAME } from "../../crds/snapshots/snapsh
 import { WORKLOAD_CONTAINER } from "../../crds/workload-container.ts";
 import { createArchiveDesk } from "./archive-desk.ts";
 import { archiveLimits } from "./archive-limits.ts";
+import type { ArchiveRoom } from "./archive-room.ts";
 import { createArchiveStore } from "./archive-store.ts";
 import { overlayRoots } from "./overlay-roots.ts";
 import { podFiles } from "./pod-files.ts";
@@ -76,11 +77,13 @@ export function createSnapshots(options: {
   exec: Exec;
   namespace: string;
   timeoutMs: number;
+  /** @default an archive takes what there is */
+  room?: ArchiveRoom | undefined;
   /** @default only what this process has seen is known of the volume */
   mark?: VolumeMark | undefined;
   log?: Log | undefined;
 }): Snapshots {
-  const { exec, namespace, timeoutMs, mark, log } = options;
+  const { exec, namespace, timeoutMs, room, mark, log } = options;
   const folder = { namespace, pod: SNAPSHOTS_NAME, container: SNAPSHOTS_CONTAINER };
   const desk = createArchiveDesk({ exec, folder, log });
   const store = createArchiveStore({ exec, folder, desk, mark, log });
@@ -103,7 +106,8 @@ export function createSnapshots(options: {
       await runPreSave({ exec, pod: overlay(pod, WORKLOAD_CONTAINER).pod, preSave, signal });
     },
     save(key, pod, { signal, isFenced }) {
-      const fenced: Pick<typeof store, "write"> = {
+      const fenced: Pick<typeof store, "write" | "space"> = {
+        space: store.space,
         write: (target, archive, call) =>
           store.write(target, archive, {
             ...call,
@@ -113,7 +117,7 @@ export function createSnapshots(options: {
             },
           }),
       };
-      return saveOverlay({ ...overlay(pod, WORKLOAD_CONTAINER), store: fenced, key, signal });
+      return saveOverlay({ ...overlay(pod, WORKLOAD_CONTAINER), store: fenced, room, key, signal });
     },
     restore(key, pod, { into, signal }) {
       const opensGate = into === "waiting";

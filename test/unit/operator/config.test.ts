@@ -16,7 +16,10 @@ test("has a default for everything", () => {
     toolsImage: "busybox:1.37-musl",
     egress: { image: undefined, openedRanges: [], extraAuthorities: "" },
     secretPolicy: "any",
-    snapshots: { size: "10Gi", storageClass: undefined, ttlMs: undefined, concurrency: 4, timeoutMs: 3_600_000 },
+    snapshots: {
+      ...{ size: "10Gi", sizeBytes: 10 * 1024 ** 3, maxArchiveBytes: 2.5 * 1024 ** 3, storageClass: undefined },
+      ...{ ttlMs: undefined, concurrency: 4, timeoutMs: 3_600_000, retryLimitMs: 86_400_000 },
+    },
     logLevel: "info",
   });
 });
@@ -26,7 +29,19 @@ test("off and IPv6 addresses are understood", () => {
   assert.equal(operatorConfig({ TENANCY_OPERATOR_LISTEN: "[::1]:9000" }).listen, { hostname: "::1", port: 9000 });
 });
 
+test("quantities are bytes, and one archive may take a quarter of the volume unless it is said otherwise", () => {
+  const bytes = (env: Record<string, string>) => {
+    const { sizeBytes, maxArchiveBytes } = operatorConfig(env).snapshots;
+    return [sizeBytes, maxArchiveBytes];
+  };
+  assert.equal(bytes({ TENANCY_SNAPSHOT_SIZE: "100" }), [100, 25]);
+  assert.equal(bytes({ TENANCY_SNAPSHOT_SIZE: "3k", TENANCY_SNAPSHOT_LIMIT: "2Ki" }), [3000, 2048]);
+  assert.equal(bytes({ TENANCY_SNAPSHOT_SIZE: "2T", TENANCY_SNAPSHOT_LIMIT: "5M" }), [2e12, 5e6]);
+});
+
 for (const [name, value, says] of [
+  ["TENANCY_SNAPSHOT_LIMIT", "1.5Gi", /TENANCY_SNAPSHOT_LIMIT: must be a quantity such as 10Gi/],
+  ["TENANCY_RELEASE_RETRY_LIMIT", "0", /TENANCY_RELEASE_RETRY_LIMIT: must be greater than 0/],
   ["TENANCY_NAMESPACE", "Not_A_Name", /TENANCY_NAMESPACE: must be the name of a namespace/],
   ["TENANCY_CPU_OVERCOMMIT", "0", /TENANCY_CPU_OVERCOMMIT: must be greater than 0/],
   ["TENANCY_CPU_OVERCOMMIT", "many", /TENANCY_CPU_OVERCOMMIT/],

@@ -1,0 +1,60 @@
+import { Transform } from "node:stream";
+import { ArchiveError } from "./archive-error.ts";
+
+/** What archives may take of the snapshots volume. */
+export interface ArchiveRoom {
+  /** Of one archive, compressed. */
+  readonly maxArchiveBytes: number;
+  /** What the volume was asked for with; it may be a folder of a larger disk. */
+  readonly volumeBytes: number;
+}
+
+/** Larger archives leave a twentieth of the volume to those that are not. */
+const SMALL_BYTES = 16 * 1024 * 1024;
+const KEPT_SHARE = 20;
+const LOOK_EVERY_BYTES = 32 * 1024 * 1024;
+
+/**
+ * Passes an archive on until it takes more than it may: one large archive fails before it leaves no room for all the others.
+ *
+ * @param options.space what the volume has now, with what has arrived there of this archive
+ * @throws ArchiveError through the stream
+ */
+export function createRoomCheck(
+  room: ArchiveRoom,
+  { space }: { space: () => Promise<{ freeBytes: number; totalBytes: number }> },
+): Transform {
+  const { maxArchiveBytes, volumeBytes } = room;
+  let bytes = 0;
+  let nextLook = SMALL_BYTES;
+
+  async function check(): Promise<void> {
+    if (bytes > maxArchiveBytes) {
+      const what = `it takes more than ${shown(maxArchiveBytes)} of the snapshots volume`;
+      throw new ArchiveError("TooLarge", `${what}, the limit of one archive (TENANCY_SNAPSHOT_LIMIT)`);
+    }
+    if (bytes <= nextLook) return;
+    nextLook = bytes + LOOK_EVERY_BYTES;
+    const { freeBytes, totalBytes } = await space();
+    const kept = Math.min(totalBytes, volumeBytes) / KEPT_SHARE;
+    if (freeBytes >= kept) return;
+    const why = `the snapshots volume has ${shown(freeBytes)} left, of which ${shown(kept)} are for archives of up to ${shown(SMALL_BYTES)}`;
+    throw new ArchiveError("TooLarge", `${why}: enlarge the volume, or delete snapshots`);
+  }
+
+  return new Transform({
+    transform(chunk: Buffer, _encoding, callback) {
+      bytes += chunk.length;
+      if (bytes <= Math.min(maxArchiveBytes, nextLook)) callback(null, chunk);
+      else
+        check().then(
+          () => callback(null, chunk),
+          (error: Error) => callback(error),
+        );
+    },
+  });
+}
+
+function shown(bytes: number): string {
+  return `${Math.round(bytes / 1024 / 1024)} MiB`;
+}
