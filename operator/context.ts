@@ -43,6 +43,8 @@ export interface OperatorContext {
   restoreFailures: Map<string, number>;
   /** By workload uid: what the proxy of its pods lives by. */
   settledEgress: Map<string, SettledEgress>;
+  /** Resolves when the helper pod next begins to run. */
+  helperStart(): Promise<void>;
   /** Asks for a run of the claim's reconcile. */
   wakeClaim(claim: Claim): void;
   /** Whether no other operator can have taken over. */

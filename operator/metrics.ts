@@ -40,6 +40,12 @@ export function createMetrics() {
         throw error;
       }
     },
+    saveFailures: new Counter({
+      name: "tenancy_save_failures_total",
+      help: "Saves that failed and are tried again: archive may not be kept, command in the pod or the helper failed, connection",
+      labelNames: ["reason"],
+      registers,
+    }),
     leading: new Gauge({ name: "tenancy_operator_leading", help: "1 while this process leads", registers }),
     reconcileSeconds: new Histogram({
       name: "tenancy_operator_reconcile_seconds",

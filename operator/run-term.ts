@@ -1,5 +1,6 @@
 import type { Claim } from "../crds/claim.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
+import { createDeferred } from "../crds/client/deferred.ts";
 import type { ReportHandlerFailure } from "../crds/client/handler-failures.ts";
 import type { Change } from "../crds/client/informer.ts";
 import { keyOf } from "../crds/client/key-of.ts";
@@ -74,6 +75,7 @@ export function runTerm(options: {
   const { config, informers, metrics, log, term } = options;
   const client = fencedClient(options.client, term);
   const events = createEventRecorder({ client, namespace: config.namespace, log });
+  let helperStart = createDeferred<void>();
   const context: OperatorContext = {
     client,
     config,
@@ -92,6 +94,7 @@ export function runTerm(options: {
     nodeSilence: createNodeSilence({ limitMs: config.nodeTimeoutMs }),
     restoreFailures: new Map(),
     settledEgress: new Map(),
+    helperStart: () => helperStart.promise,
     wakeClaim: (claim) => queue.add("claim", keyOf(claim)),
     isLeading: () => term.writeTimeLeftMs() > 0,
     async applyNetworkPolicy(policy) {
@@ -265,6 +268,8 @@ export function runTerm(options: {
         return;
       }
       if (change.previous !== undefined && isHelperRunning(change.previous)) return;
+      helperStart.resolve();
+      helperStart = createDeferred();
       context.archiveLooks.hurry();
       context.saves.hurry();
       for (const claim of informers.claims.store.by("needsHelper", "")) queue.add("claim", keyOf(claim));

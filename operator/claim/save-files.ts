@@ -1,20 +1,30 @@
 import type { Claim } from "../../crds/claim.ts";
+import { NetworkError } from "../../crds/client/api-error.ts";
 import { systemClock } from "../../crds/client/clock.ts";
+import { ExecError } from "../../crds/client/exec-error.ts";
 import { sleep } from "../../crds/client/sleep.ts";
+import type { Condition } from "../../crds/condition.ts";
 import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation } from "../../crds/labels.ts";
 import { SNAPSHOTS_NAME } from "../../crds/snapshots/snapshots-names.ts";
+import { WORKLOAD_CONTAINER } from "../../crds/workload-container.ts";
 import type { OperatorContext } from "../context.ts";
 import { podState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";
+import { ArchiveError } from "../snapshots/archive-error.ts";
+import { ExecFailure } from "../snapshots/exec-failure.ts";
 import { isHelperRunning } from "../snapshots/is-helper-running.ts";
 import { podFiles } from "../snapshots/pod-files.ts";
+import { TOOLS_BUSYBOX } from "../snapshots/pod-tools.ts";
 import { isCurrent, readClaimPods } from "./claim-pods.ts";
-import { patchClaimStatus } from "./claim-status.ts";
+import { type ClaimStatusPatch, patchClaimStatus } from "./claim-status.ts";
 import { isDiscardedForIdleness } from "./release-when-idle.ts";
 
 const HELPER_START_LIMIT_MS = 20_000;
+const LATE_RETRY_MS = 3_600_000;
+const FILES_SAVED = "FilesSaved";
+const MOST_SHOWN = 8192;
 
 /**
  * The pod whose files a release has to save before it may go: the one that the tenant was given, and no other, since what is in any
@@ -75,9 +85,15 @@ export async function saveFiles(
   const work = saves.run(
     pod.metadata.uid ?? "",
     async (signal) => {
-      await untilHelperRuns(context, signal);
-      await runPreSave(claim, pod, { context, signal });
-      return metrics.timeSnapshot("save", () => snapshots.save({ tenantId, workloadRef }, pod, { signal, isFenced }));
+      try {
+        await untilHelperRuns(context, signal);
+        await runPreSave(claim, pod, { context, signal });
+        const key = { tenantId, workloadRef };
+        return await metrics.timeSnapshot("save", () => snapshots.save(key, pod, { signal, isFenced }));
+      } catch (error) {
+        if (!signal.aborted) metrics.saveFailures.inc({ reason: reasonOf(error) });
+        throw error;
+      }
     },
     () => context.wakeClaim(claim),
     tenantId,
@@ -86,12 +102,12 @@ export async function saveFiles(
   if (work.state === "done") {
     const { sha256, sizeBytes, createdAt } = work.value;
     const snapshot = { sha256, sizeBytes, createdAt };
-    return {
-      saved: await patchClaimStatus(claim, { phase: "Releasing", reason: null, message: null, snapshot }, context),
-    };
+    const conditions = claim.status?.conditions === undefined ? {} : { conditions: otherConditions(claim) };
+    const status: ClaimStatusPatch = { phase: "Releasing", reason: null, message: null, snapshot, ...conditions };
+    return { saved: await patchClaimStatus(claim, status, context) };
   }
-  await tellFailure(claim, work.error, context);
-  return { saved: undefined, result: { requeueAfterMs: work.retryInMs } };
+  const { error, retryInMs } = work;
+  return { saved: undefined, result: await tellFailure({ claim, pod, error, retryInMs }, context) };
 }
 
 /** Has the program write out what it holds; a failure ends the save, unless the workload says that it goes on. */
@@ -110,20 +126,60 @@ async function runPreSave(
 }
 
 /** The helper pod starts with the first workload that keeps files, and a tenant of it may be released before it has. */
-async function untilHelperRuns({ informers, config }: OperatorContext, signal: AbortSignal): Promise<void> {
-  const end = Date.now() + HELPER_START_LIMIT_MS;
-  const isRunning = () => {
-    const helper = informers.helperPods.store.get(`${config.namespace}/${SNAPSHOTS_NAME}`);
-    return helper !== undefined && isHelperRunning(helper);
-  };
+async function untilHelperRuns(context: OperatorContext, signal: AbortSignal): Promise<void> {
+  const { informers, config, helperStart } = context;
+  const helper = informers.helperPods.store.get(`${config.namespace}/${SNAPSHOTS_NAME}`);
+  if (helper !== undefined && isHelperRunning(helper)) return;
+  const stop = new AbortController();
+  const limit = { clock: systemClock, signal: AbortSignal.any([signal, stop.signal]) };
   // One that does not come is the save's own error to tell.
-  while (!isRunning() && Date.now() < end) await sleep(50, { clock: systemClock, signal });
+  await Promise.race([helperStart(), sleep(HELPER_START_LIMIT_MS, limit)]).finally(() => stop.abort());
 }
 
-async function tellFailure(claim: Claim, error: unknown, context: OperatorContext): Promise<void> {
-  const message = `the files could not be saved: ${error instanceof Error ? error.message : error}. The pod is kept and the save tried again; to give the files up, annotate the claim with ${annotation.discard}=true`;
-  if (claim.status?.phase === "ReleaseFailed" && claim.status.message === message) return;
-  context.log.warn({ claim: claim.metadata.name, error }, "files could not be saved");
-  const failed = await patchClaimStatus(claim, { phase: "ReleaseFailed", reason: "SaveFailed", message }, context);
-  context.events.record({ resource: claims, object: failed, type: "Warning", reason: "ReleaseFailed", message });
+function reasonOf(error: unknown): "archive" | "command" | "connection" | "other" {
+  if (error instanceof ArchiveError) return "archive";
+  if (error instanceof ExecFailure) return "command";
+  return error instanceof NetworkError || error instanceof ExecError ? "connection" : "other";
+}
+
+function otherConditions({ status }: Claim): Condition[] {
+  return (status?.conditions ?? []).filter(({ type }) => type !== FILES_SAVED);
+}
+
+/**
+ * Says on the claim what failed and what to do. The condition `FilesSaved` keeps since when: past `TENANCY_RELEASE_RETRY_LIMIT` it is a
+ * person's, and is tried again once an hour.
+ */
+async function tellFailure(
+  { claim, pod, error, retryInMs }: { claim: Claim; pod: Pod; error: unknown; retryInMs: number },
+  context: OperatorContext,
+): Promise<ReconcileResult> {
+  const { name, namespace = "" } = claim.metadata;
+  const before = claim.status?.conditions?.find(({ type }) => type === FILES_SAVED);
+  const since = before?.status === "False" ? before.lastTransitionTime : new Date().toISOString();
+  const isOver = Date.now() - Date.parse(since) >= context.config.snapshots.retryLimitMs;
+  const [reason, tries] = isOver
+    ? [
+        "RetryLimitExceeded",
+        `since ${since}: a person has to act. The pod is kept and the save tried again once an hour`,
+      ]
+    : ["SaveFailed", "The pod is kept and the save tried again"];
+  const mend = `to look at its files: kubectl -n ${namespace} exec -it ${pod.metadata.name} -c ${WORKLOAD_CONTAINER} -- ${TOOLS_BUSYBOX} sh`;
+  const giveUp = `to give them up: kubectl -n ${namespace} annotate tenancyclaim ${name} ${annotation.discard}=true`;
+  // A command in a pod can say more than a status holds.
+  const why = (error instanceof Error ? error.message : String(error)).slice(0, MOST_SHOWN);
+  const message = `the files could not be saved: ${why}${isOver ? ", " : ". "}${tries}; ${mend}; ${giveUp}`;
+  if (claim.status?.phase !== "ReleaseFailed" || claim.status.message !== message) {
+    context.log.warn({ claim: name, reason, error }, "files could not be saved");
+    const condition: Condition = { type: FILES_SAVED, status: "False", lastTransitionTime: since, reason, message };
+    const kept = [...otherConditions(claim), condition];
+    const status: ClaimStatusPatch = { phase: "ReleaseFailed", reason, message, conditions: kept };
+    const failed = await patchClaimStatus(claim, status, context);
+    // An Event holds 1024 characters.
+    context.events.record({
+      ...{ resource: claims, object: failed, type: "Warning", reason: isOver ? reason : "ReleaseFailed" },
+      message: `the files could not be saved: ${why.slice(0, 500)}${isOver ? ", " : ". "}${tries}; ${giveUp}`,
+    });
+  }
+  return { requeueAfterMs: isOver ? Math.max(retryInMs, LATE_RETRY_MS) : retryInMs };
 }

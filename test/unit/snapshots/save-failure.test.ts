@@ -1,0 +1,120 @@
+import { test } from "uvu";
+import * as assert from "uvu/assert";
+import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
+import type { Pod } from "../../../crds/kubernetes.ts";
+import { saveFiles } from "../../../operator/claim/save-files.ts";
+import type { OperatorContext } from "../../../operator/context.ts";
+import { ArchiveError } from "../../../operator/snapshots/archive-error.ts";
+import type { WorkState } from "../../../operator/snapshots/background-work.ts";
+import { ExecFailure } from "../../../operator/snapshots/exec-failure.ts";
+import { silentLog } from "../silent-log.ts";
+
+const pod: Pod = { metadata: { name: "inst-t-w-1", namespace: "n", uid: "pod-uid" }, spec: { containers: [] } };
+const ready = {
+  type: "Ready",
+  status: "True",
+  lastTransitionTime: "2026-01-01T00:00:00Z",
+  reason: "R",
+  message: "",
+} as const;
+const locked = new ExecFailure("Cannot save the overlay directories: tar: can't open 'data/x': Permission denied", {
+  exitCode: 1,
+});
+
+/** A claim that is being released, and what is written of it. */
+function releasing(status: Partial<ClaimStatus> = {}) {
+  const events: { reason: string; message: string }[] = [];
+  let state: WorkState<unknown> = { state: "running" };
+  let claim: Claim = {
+    metadata: { name: "claim-t-w", namespace: "n", uid: "claim-uid" },
+    spec: { tenantId: "t", workloadRef: "w", resume: true },
+    status: { phase: "Releasing", ...status },
+  };
+  let writes = 0;
+  const context = {
+    saves: { run: () => state },
+    client: {
+      async patch(_resource: unknown, _reference: unknown, { body }: { body: { status: ClaimStatus } }) {
+        writes += 1;
+        claim = { ...claim, status: { ...claim.status, ...body.status } };
+        return claim;
+      },
+    },
+    informers: { claims: { put: () => undefined } },
+    events: { record: (event: { reason: string; message: string }) => events.push(event) },
+    config: { snapshots: { retryLimitMs: 86_400_000 } },
+    log: silentLog,
+  };
+  async function fail(error: unknown, retryInMs = 1000) {
+    state = { state: "failed", error, failures: 1, retryInMs };
+    const answer = await saveFiles(claim, pod, context as unknown as OperatorContext);
+    return answer.saved === undefined ? answer.result?.requeueAfterMs : undefined;
+  }
+  async function succeed() {
+    state = { state: "done", value: { sha256: "0".repeat(64), sizeBytes: 1, createdAt: "2026-01-01T00:00:00Z" } };
+    await saveFiles(claim, pod, context as unknown as OperatorContext);
+  }
+  return { events, fail, succeed, status: () => claim.status, writes: () => writes };
+}
+
+const hoursAgo = (hours: number) => new Date(Date.now() - hours * 3_600_000).toISOString();
+const failing = (since: string) =>
+  ({ ...ready, type: "FilesSaved", status: "False", lastTransitionTime: since }) as const;
+
+test("saveFiles says which file it is, what to do, and since when", async () => {
+  const { events, fail, status, writes } = releasing({ conditions: [ready] });
+  const before = Date.now();
+  assert.is(await fail(locked), 1000);
+  const { phase, reason, message = "", conditions = [] } = status() ?? {};
+  assert.equal([phase, reason], ["ReleaseFailed", "SaveFailed"]);
+  assert.match(message, "tar: can't open 'data/x': Permission denied. The pod is kept and the save tried again; ");
+  assert.match(message, "kubectl -n n exec -it inst-t-w-1 -c workload -- /.tenancy/busybox sh");
+  assert.match(message, "kubectl -n n annotate tenancyclaim claim-t-w tenancy.dev/discard=true");
+  assert.equal(conditions[0], ready, "another condition stays");
+  assert.equal([conditions[1]?.type, conditions[1]?.status], ["FilesSaved", "False"]);
+  assert.ok(Date.parse(conditions[1]?.lastTransitionTime ?? "") >= before);
+  assert.equal(
+    events.map((event) => event.reason),
+    ["ReleaseFailed"],
+  );
+  await fail(locked);
+  assert.is(writes(), 1, "nothing new is to be told");
+});
+
+test("saveFiles keeps since when a save has failed, whatever it fails with next", async () => {
+  const since = hoursAgo(23);
+  const { fail, status } = releasing({ phase: "ReleaseFailed", conditions: [failing(since)] });
+  assert.is(await fail(new ArchiveError("TooLarge", "it is too large")), 1000);
+  assert.is(status()?.conditions?.[0]?.lastTransitionTime, since);
+  assert.is(status()?.reason, "SaveFailed");
+});
+
+test("saveFiles says after its limit that a person has to act, and tries again once an hour", async () => {
+  const { events, fail, status } = releasing({ phase: "ReleaseFailed", conditions: [failing(hoursAgo(25))] });
+  assert.is(await fail(locked, 150_000), 3_600_000);
+  assert.is(status()?.reason, "RetryLimitExceeded");
+  assert.match(status()?.message ?? "", /Permission denied, since .*: a person has to act\. The pod is kept/);
+  assert.is(status()?.conditions?.[0]?.reason, "RetryLimitExceeded");
+  assert.equal(
+    events.map((event) => event.reason),
+    ["RetryLimitExceeded"],
+  );
+  assert.match(events[0]?.message ?? "", "annotate tenancyclaim claim-t-w tenancy.dev/discard=true");
+});
+
+test("saveFiles takes the condition back when the files are saved", async () => {
+  const { succeed, status } = releasing({ phase: "ReleaseFailed", conditions: [ready, failing(hoursAgo(1))] });
+  await succeed();
+  assert.equal(status()?.conditions, [ready]);
+  assert.is(status()?.phase, "Releasing");
+});
+
+test("saveFiles cuts an error that is longer than a status or an Event holds", async () => {
+  const { events, fail, status } = releasing();
+  await fail(new Error("x".repeat(65_536)));
+  assert.ok((status()?.message?.length ?? 0) < 32_768);
+  assert.match(status()?.message ?? "", "annotate tenancyclaim");
+  assert.ok((events[0]?.message.length ?? 0) < 1024);
+});
+
+test.run();
