@@ -1,0 +1,247 @@
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { type Checker, createChecker, type Invariant } from "../../../scripts/soak/checker.ts";
+import type { Change } from "../../../scripts/soak/history.ts";
+import { PROXY_IMAGE } from "../../../scripts/soak/objects.ts";
+
+const test = suite("soak: createChecker");
+const PAIR = { tenantId: "a-b", workloadRef: "c" };
+
+/** A checker, and a cluster that is told to it change by change. */
+function createCluster() {
+  let revision = 0;
+  const contents = new Map<string, string>();
+  const broken: Invariant[] = [];
+  const trace = { folder: "", note: () => undefined, last: () => [], close: () => undefined };
+  const checker: Checker = createChecker({
+    trace,
+    contentOf: (uid) => contents.get(uid) ?? "",
+    onViolation: ({ invariant }) => broken.push(invariant),
+  });
+
+  function pod(name: string, state: PodState = {}): void {
+    const { tenant, claimUid, pool, ip = "10.64.0.1", isDeleting, type = "MODIFIED", image = "soak/app:1" } = state;
+    revision += 1;
+    const object = {
+      metadata: {
+        ...{ name, namespace: "tenancy", uid: `uid-${name}`, resourceVersion: String(revision) },
+        labels: {
+          "tenancy.dev/managed": "true",
+          ...(tenant !== undefined && { "tenancy.dev/tenant": tenant }),
+          ...(pool !== undefined && { "tenancy.dev/pool": pool }),
+        },
+        annotations: claimUid === undefined ? {} : { "tenancy.dev/claim-uid": claimUid },
+        ...(isDeleting && { deletionTimestamp: "2026-01-01T00:00:00Z" }),
+      },
+      spec: { containers: [{ name: "workload", image }] },
+      status: { phase: "Running", podIP: ip },
+    };
+    checker.onChange({ kind: "pod", type, revision, object } satisfies Change);
+  }
+
+  function claim(uid: string, state: ClaimState = {}): void {
+    const { phase = "Active", instanceId, host = "10.64.0.1", resume = false, isDeleting, type = "MODIFIED" } = state;
+    revision += 1;
+    const object = {
+      metadata: {
+        ...{ name: `claim-${uid}`, namespace: "tenancy", uid, resourceVersion: String(revision) },
+        ...(isDeleting && { deletionTimestamp: "2026-01-01T00:00:00Z" }),
+      },
+      spec: { ...PAIR, resume },
+      status: { phase, ...(instanceId !== undefined && { instanceId, endpoint: { host } }) },
+    };
+    checker.onChange({ kind: "claim", type, revision, object } satisfies Change);
+  }
+
+  /** A claim that has its pod. */
+  function session(uid: string, name: string, { resume = false, content = "" } = {}): void {
+    contents.set(`uid-${name}`, content);
+    claim(uid, { phase: "Pending", resume, type: "ADDED" });
+    pod(name, { tenant: "a-b", claimUid: uid });
+    claim(uid, { instanceId: name, resume });
+  }
+
+  /** The session's release, as it should be: its pod goes after its claim was deleted. */
+  function release(uid: string, name: string, { resume = false } = {}): void {
+    claim(uid, { instanceId: name, resume, isDeleting: true });
+    pod(name, { tenant: "a-b", claimUid: uid, isDeleting: true });
+    pod(name, { tenant: "a-b", claimUid: uid, isDeleting: true, type: "DELETED" });
+    claim(uid, { phase: "Released", resume, isDeleting: true, type: "DELETED" });
+  }
+
+  return { checker, broken, contents, pod, claim, session, release };
+}
+
+interface PodState {
+  tenant?: string;
+  claimUid?: string;
+  pool?: string;
+  ip?: string;
+  image?: string;
+  isDeleting?: boolean;
+  type?: "ADDED" | "MODIFIED" | "DELETED";
+}
+
+interface ClaimState {
+  phase?: string;
+  instanceId?: string;
+  host?: string;
+  resume?: boolean;
+  isDeleting?: boolean;
+  type?: "ADDED" | "MODIFIED" | "DELETED";
+}
+
+test("finds nothing in sessions that come, write, go and come back", () => {
+  const { broken, contents, session, release, checker } = createCluster();
+  session("1", "p1");
+  contents.set("uid-p1", "token 1");
+  release("1", "p1");
+  session("2", "p2", { resume: true, content: "token 1" });
+  contents.set("uid-p2", "token 2");
+  release("2", "p2", { resume: true });
+  session("3", "p3", { resume: true, content: "token 2" });
+  assert.equal(broken, []);
+  assert.ok(checker.checks() > 10);
+});
+
+test("finds a pod that changes its tenant, its claim, or goes back to a pool", () => {
+  for (const next of [
+    { tenant: "x", claimUid: "1" },
+    { tenant: "a-b", claimUid: "2" },
+    { tenant: "a-b", claimUid: "1", pool: "c" },
+    { pool: "c" },
+  ]) {
+    const { broken, pod } = createCluster();
+    pod("p1", { tenant: "a-b", claimUid: "1" });
+    pod("p1", next);
+    assert.ok(broken.length > 0 && broken.every((invariant) => invariant === "one tenant a pod"), JSON.stringify(next));
+  }
+});
+
+test("finds files in the pod of a claim that asked for none", () => {
+  const { broken, session } = createCluster();
+  session("1", "p1", { content: "token of somebody" });
+  assert.equal(broken, ["one tenant a pod"]);
+});
+
+test("finds a live pod that its Active claim takes for lost", () => {
+  const { broken, session, claim } = createCluster();
+  session("1", "p1");
+  claim("1", { phase: "Pending", instanceId: "p1" });
+  assert.equal(broken, ["live pod kept"]);
+});
+
+test("finds a live pod that is deleted under its Active claim", () => {
+  const { broken, session, pod } = createCluster();
+  session("1", "p1");
+  pod("p1", { tenant: "a-b", claimUid: "1", isDeleting: true });
+  assert.equal(broken, ["live pod kept"]);
+});
+
+test("finds a claim that ends before its pod, which nobody can have saved", () => {
+  const { broken, session, claim } = createCluster();
+  session("1", "p1");
+  claim("1", { phase: "Released", isDeleting: true, type: "DELETED" });
+  assert.equal(broken, ["live pod kept"]);
+});
+
+test("allows a claim to lose a pod that was ended from outside, known before the watch shows it or after", () => {
+  const { broken, session, claim, pod, checker } = createCluster();
+  checker.excuse("uid-p1", "evicted");
+  session("1", "p1");
+  pod("p1", { tenant: "a-b", claimUid: "1", isDeleting: true });
+  claim("1", { phase: "Pending", instanceId: "p1" });
+  assert.equal(broken, []);
+});
+
+test("finds a tenant that comes back to nothing, or to older files", () => {
+  for (const content of ["", "token 1"]) {
+    const { broken, contents, session, release } = createCluster();
+    session("1", "p1");
+    contents.set("uid-p1", "token 1");
+    release("1", "p1");
+    session("2", "p2", { resume: true, content: "token 1" });
+    contents.set("uid-p2", "token 2");
+    release("2", "p2", { resume: true });
+    session("3", "p3", { resume: true, content });
+    assert.equal(broken, ["last saved files"], content);
+  }
+});
+
+test("allows what a release may have saved whose pod was ended from outside meanwhile", () => {
+  for (const content of ["token 1", "token 2"]) {
+    const { broken, contents, session, release, checker } = createCluster();
+    session("1", "p1");
+    contents.set("uid-p1", "token 1");
+    release("1", "p1");
+    session("2", "p2", { resume: true, content: "token 1" });
+    contents.set("uid-p2", "token 2");
+    checker.excuse("uid-p2", "evicted");
+    release("2", "p2", { resume: true });
+    session("3", "p3", { resume: true, content });
+    assert.equal(broken, [], content);
+  }
+});
+
+test("finds an address that is not the pod's, and a pod that is not the claim's", () => {
+  const other = createCluster();
+  other.claim("1", { phase: "Pending", type: "ADDED" });
+  other.pod("p1", { tenant: "a-b", claimUid: "1" });
+  other.claim("1", { instanceId: "p1", host: "10.64.0.9" });
+  assert.equal(other.broken, ["endpoint is the claim's own"]);
+
+  const stranger = createCluster();
+  stranger.claim("1", { phase: "Pending", type: "ADDED" });
+  stranger.pod("p1", { tenant: "x", claimUid: "2" });
+  stranger.claim("1", { instanceId: "p1" });
+  assert.equal(stranger.broken, ["endpoint is the claim's own"]);
+});
+
+test("finds a claim call that is answered another's address, or a pod that was destroyed before", () => {
+  const { broken, session, pod, checker } = createCluster();
+  session("1", "p1");
+  const answer = { instanceId: "p1", host: "10.64.0.1", resume: false };
+  checker.answered(PAIR, { ...answer, calledAtMs: Date.now() });
+  assert.equal(broken, []);
+  checker.excuse("uid-p1", "destroyed");
+  checker.destroyed("uid-p1");
+  pod("p1", { tenant: "a-b", claimUid: "1", isDeleting: true });
+  pod("p2", { tenant: "x", claimUid: "2" });
+  checker.answered(PAIR, { ...answer, calledAtMs: Date.now() + 5000 });
+  assert.equal(broken, ["endpoint is the claim's own", "endpoint is the claim's own"]);
+});
+
+test("finds a claim that is given a second pod while its first lives", () => {
+  const { broken, session, pod, claim } = createCluster();
+  session("1", "p1");
+  pod("p2", { tenant: "a-b", claimUid: "1" });
+  claim("1", { instanceId: "p2" });
+  assert.equal(broken, ["one pod a claim"]);
+});
+
+test("finds a pod without the proxy under a claim that was made after the fence, and no other", () => {
+  const fenced = createCluster();
+  fenced.session("1", "p1");
+  fenced.checker.fence("c", 3);
+  fenced.session("2", "p2");
+  assert.equal(fenced.broken, ["newest fence"]);
+
+  const { broken, checker, claim, pod } = createCluster();
+  checker.fence("c", 0);
+  claim("1", { phase: "Pending", type: "ADDED" });
+  pod("p1", { tenant: "a-b", claimUid: "1", image: PROXY_IMAGE });
+  claim("1", { instanceId: "p1" });
+  assert.equal(broken, []);
+});
+
+test("finds a claim that asks for its files and is answered a pod that began without them", () => {
+  const { broken, contents, session, release, checker } = createCluster();
+  session("1", "p1");
+  contents.set("uid-p1", "token 1");
+  release("1", "p1");
+  session("2", "p2");
+  checker.answered(PAIR, { instanceId: "p2", host: "10.64.0.1", resume: true, calledAtMs: Date.now() });
+  assert.equal(broken, ["last saved files"]);
+});
+
+test.run();
