@@ -30,6 +30,10 @@ export const annotation = {
   source: "tenancy.dev/source",
   /** On a pod: hash of the template that it was rendered from. */
   templateHash: "tenancy.dev/template-hash",
+  /** On a pod: hash of what of its template keeps its program in; a pool's pod is given only where that is as the workload has it now. */
+  isolation: "tenancy.dev/isolation",
+  /** On a claim: `<uid>/<generation>` of its workload as whoever created the claim knew it; the operator looks at none that is older. */
+  workloadSeen: "tenancy.dev/workload-seen",
   /** On a claimed pod: ISO 8601 time of the tenant's last activity. */
   lastActivity: "tenancy.dev/last-activity",
   /** On a claimed pod: ISO 8601 time of the binding. */

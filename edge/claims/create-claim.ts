@@ -1,7 +1,7 @@
 import type { Claim } from "../../crds/claim.ts";
 import { isAlreadyExists, isNotFound } from "../../crds/client/api-error.ts";
 import { claims } from "../../crds/kinds.ts";
-import { finalizer, label } from "../../crds/labels.ts";
+import { annotation, finalizer, label } from "../../crds/labels.ts";
 import { claimName, hashedClaimName } from "../../crds/names.ts";
 import { readWorkload } from "../workloads/read-workload.ts";
 import type { ClaimPair } from "./claim-pair.ts";
@@ -25,13 +25,21 @@ export async function createClaim(
   const { client, namespace, view } = services;
   const { tenantId, workloadRef, resume } = wish;
   const { signal } = options;
-  if (view.workloads.store.get(`${namespace}/${workloadRef}`) === undefined) {
-    await readWorkload(workloadRef, { client, namespace, signal });
-  }
+  const workload =
+    view.workloads.store.get(`${namespace}/${workloadRef}`) ??
+    (await readWorkload(workloadRef, { client, namespace, signal }));
+  const { uid = "", generation = 0 } = workload.metadata;
   for (const name of [claimName(wish), hashedClaimName(wish)]) {
     try {
       const claim: Claim = {
-        metadata: { name, namespace, labels: { [label.tenant]: tenantId }, finalizers: [finalizer.release] },
+        metadata: {
+          name,
+          namespace,
+          labels: { [label.tenant]: tenantId },
+          // The operator's own watch may not have shown yet what this edge was just told of the workload.
+          annotations: { [annotation.workloadSeen]: `${uid}/${generation}` },
+          finalizers: [finalizer.release],
+        },
         spec: { tenantId, workloadRef, resume },
       };
       return { claim: await client.create(claims, claim, { signal }), created: true };

@@ -71,7 +71,8 @@ function noteHit({ claim, isHit }: { claim: Claim; isHit: boolean }, context: Op
 /**
  * The workload from the store, or from the API server, since one made just before the claim may not be in the store yet, not even in the
  * place of one that is being deleted, and a claim that is tried again often follows on a change of its workload, which the store may not
- * show yet either.
+ * show yet either. A claim by the API says how new the workload was that its caller may have changed a moment before, so that the store is
+ * enough once it has that; of a claim that does not say, nobody knows.
  */
 async function findWorkload(
   claim: Claim,
@@ -81,7 +82,8 @@ async function findWorkload(
   const name = claim.spec.workloadRef;
   const known = informers.workloads.store.get(`${namespace}/${name}`);
   const isGoing = known?.metadata.deletionTimestamp !== undefined;
-  if (known !== undefined && !isGoing && claim.metadata.annotations?.[annotation.attempt] === undefined) return known;
+  const { [annotation.attempt]: attempt, [annotation.workloadSeen]: seen } = claim.metadata.annotations ?? {};
+  if (known !== undefined && !isGoing && attempt === undefined && isAsNewAs(known, seen)) return known;
   try {
     const workload = await client.get(workloads, { namespace, name });
     informers.workloads.put(workload);
@@ -90,6 +92,12 @@ async function findWorkload(
     if (isNotFound(error)) return undefined;
     throw error;
   }
+}
+
+/** @param seen the claim's annotation */
+function isAsNewAs({ metadata }: Workload, seen: string | undefined): boolean {
+  const [uid, generation] = seen?.split("/") ?? [];
+  return uid !== undefined && uid === metadata.uid && (metadata.generation ?? 0) >= Number(generation);
 }
 
 async function createPod(

@@ -6,10 +6,12 @@ import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
 import type { Workload } from "../../crds/workload.ts";
 import type { OperatorContext } from "../context.ts";
-import { templateHash } from "../pod/render-pod.ts";
+import { isolationHash, templateHash } from "../pod/render-pod.ts";
 
 /**
  * Binds the warm pod that has been ready longest, of the newest template where there is one, to a claim; undefined when there is none.
+ * One of an older template is taken only where it is isolated as the newest is: without its proxy, or under another runtime, a tenant's
+ * program would reach what the workload forbids by now.
  *
  * The pod is reserved in memory while it is being bound, so that no other claim of this process tries for it, and bound on the
  * condition that it is as it was read, so that no other process can have bound it: no pod is ever given twice.
@@ -70,10 +72,10 @@ function pick(
   { informers, config, reservedPods }: OperatorContext,
 ): Pod | undefined {
   const { name } = workload.metadata;
-  const template = templateHash(workload, config);
-  if (template === undefined) return undefined;
+  const [template, isolation] = [templateHash(workload, config), isolationHash(workload, config)];
+  if (template === undefined || isolation === undefined) return undefined;
   const newest = `${name}/${template}`;
-  for (const value of source === "pool" ? [newest, name] : [newest]) {
+  for (const value of source === "pool" ? [newest, `${name}/isolation/${isolation}`] : [newest]) {
     for (const pod of informers.pods.store.by("warm", value)) {
       if (!reservedPods.has(pod.metadata.uid ?? "")) return pod;
     }

@@ -50,6 +50,7 @@ export function renderPod(
       labels: { [label.managed]: "true", [label.workload]: workload.metadata.name, ...identity.labels },
       annotations: {
         [annotation.templateHash]: templateHash(workload, config) ?? "",
+        [annotation.isolation]: isolationHash(workload, config) ?? "",
         [annotation.workloadUid]: workload.metadata.uid ?? "",
         [annotation.idleAction]: resolved.idle.action,
         ...(resolved.idle.timeoutSeconds !== undefined && {
@@ -70,7 +71,9 @@ export function renderPod(
 }
 
 /** What tells whether two pods were rendered alike, or why no pod can be rendered. */
-type Template = { readonly hash: string } | { readonly hash?: undefined; readonly problem: string };
+type Template =
+  | { readonly hash: string; readonly isolation: string }
+  | { readonly hash?: undefined; readonly isolation?: undefined; readonly problem: string };
 
 const templates = new WeakMap<Workload, Template>();
 
@@ -80,6 +83,15 @@ const templates = new WeakMap<Workload, Template>();
  */
 export function templateHash(workload: Workload, config: OperatorConfig): string | undefined {
   return templateOf(workload, config).hash;
+}
+
+/**
+ * Tells whether two pods of a workload are equally isolated: hash of the runtime, the security contexts, and what the proxy is there for
+ * and mounts. Not of `network.access`, since the network policy applies to every pod of the workload at once, nor of the allowlist, which
+ * reaches the proxies of pods that run. Undefined where no pod can be rendered.
+ */
+export function isolationHash(workload: Workload, config: OperatorConfig): string | undefined {
+  return templateOf(workload, config).isolation;
 }
 
 /** Why no pod can be rendered of a workload; undefined where one can. */
@@ -99,14 +111,28 @@ function templateOf(workload: Workload, config: OperatorConfig): Template {
 
 function renderTemplate(workload: Workload, config: OperatorConfig): Template {
   try {
-    const rendered = JSON.stringify(renderPodSpec(workload, config, { proxyUid: TEMPLATE_PROXY_UID }));
+    const rendered = renderPodSpec(workload, config, { proxyUid: TEMPLATE_PROXY_UID });
     const { preSave } = withDefaults(workload.spec).filesystem;
     // A warm pod whose release would not run it is an old one.
     const stamped = preSave === undefined ? "" : JSON.stringify(preSave);
-    return { hash: createHash("sha256").update(rendered).update(stamped).digest("hex").slice(0, 16) };
+    const { runtimeClassName, securityContext, containers } = rendered;
+    const isolation = {
+      runtimeClassName,
+      securityContext,
+      container: containers.find(({ name }) => name === WORKLOAD_CONTAINER)?.securityContext,
+      proxy: egressRules(workload.spec)?.credentials.map(({ domain, headers }) => [
+        domain.text,
+        headers.map(({ value }) => value),
+      ]),
+    };
+    return { hash: hashOf(JSON.stringify(rendered) + stamped), isolation: hashOf(JSON.stringify(isolation)) };
   } catch (error) {
     return { problem: error instanceof Error ? error.message : String(error) };
   }
+}
+
+function hashOf(text: string): string {
+  return createHash("sha256").update(text).digest("hex").slice(0, 16);
 }
 
 function renderPodSpec(

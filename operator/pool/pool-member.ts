@@ -63,11 +63,16 @@ export function poolIndex(pod: Pod): string[] {
   return [`${pool}/${state}`, `${pool}/${state}/${templateOf(pod)}`];
 }
 
-/** The values under which the store's `warm` index finds a claimable pod: by workload, and by workload and template. */
+/** The values under which the store's `warm` index finds a claimable pod: by workload, with its template, and with its isolation. */
 export function warmIndex(pod: Pod): string[] {
   const workload = pod.metadata.labels?.[label.workload];
   if (workload === undefined || memberState(pod) !== "ready") return [];
-  return [workload, `${workload}/${templateOf(pod)}`];
+  return [workload, `${workload}/${templateOf(pod)}`, `${workload}/isolation/${isolationOf(pod)}`];
+}
+
+/** The hash that {@link isolationHash} gave for a pod; empty for one of a version that had none. */
+export function isolationOf(pod: Pod): string {
+  return pod.metadata.annotations?.[annotation.isolation] ?? "";
 }
 
 function templateOf(pod: Pod): string {

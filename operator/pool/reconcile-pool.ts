@@ -8,10 +8,11 @@ import { poolInstanceName } from "../../crds/names.ts";
 import type { Pool } from "../../crds/pool.ts";
 import type { Workload } from "../../crds/workload.ts";
 import type { OperatorContext } from "../context.ts";
-import { renderPod, templateHash } from "../pod/render-pod.ts";
+import { isolationHash, renderPod, templateHash } from "../pod/render-pod.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { isReadyToUse } from "../workload/is-ready-to-use.ts";
 import { deleteUnclaimed } from "./delete-unclaimed.ts";
+import { isolationOf } from "./pool-member.ts";
 
 const DEFAULT_FILL_CONCURRENCY = 5;
 
@@ -19,8 +20,9 @@ const DEFAULT_FILL_CONCURRENCY = 5;
  * Keeps a pool at its size (spec.md, section 2.2; design.md, section 4, "Pool").
  *
  * What it has created stands in the store before the next run, so a store whose watch lags never makes it create twice. Pods of an
- * old template go as pods of the new one become ready, so a roll never takes the pool below its size; a pool that is too large loses
- * pods that are still warming first.
+ * old template go as pods of the new one become ready, so a roll never takes the pool below its size, unless their isolation is another
+ * than the workload asks for now: those no claim may have, and they go at once. A pool that is too large loses pods that are still warming
+ * first.
  */
 export async function reconcilePool(key: string, context: OperatorContext): Promise<ReconcileResult> {
   const { informers, config } = context;
@@ -34,6 +36,16 @@ export async function reconcilePool(key: string, context: OperatorContext): Prom
   const template = templateHash(workload, config);
   if (template === undefined) return undefined;
   const counted = (state: string) => informers.pods.store.by("pool", `${name}/${state}`);
+  const hasOld =
+    counted("ready").size + counted("warming").size >
+    counted(`ready/${template}`).size + counted(`warming/${template}`).size;
+  if (hasOld) {
+    const isolation = isolationHash(workload, config);
+    const useless = [...counted("ready"), ...counted("warming")].filter(
+      (pod) => isOld(pod, template) && isolationOf(pod) !== isolation,
+    );
+    await Promise.all(useless.map((pod) => deleteUnclaimed(pod, context)));
+  }
   const size = pool.spec.size;
   const maxFill = pool.spec.maxFillConcurrency ?? DEFAULT_FILL_CONCURRENCY;
   const readyNow = counted(`ready/${template}`).size;

@@ -159,7 +159,7 @@ test("a release ends a call that waits for its pod's address", async () => {
   assert.is((await pending).status, 409);
 });
 
-test("without a claim, one is created with its finalizer and label, and its own source answers", async () => {
+test("without a claim, one is created with its finalizer, its label and the workload as the edge knows it, and its own source answers", async () => {
   const edge = edgeWithWorkload();
   const pending = claim(edge, { workload: "app", resume: true });
   await waiting(edge);
@@ -172,6 +172,7 @@ test("without a claim, one is created with its finalizer and label, and its own 
           name: NAME,
           namespace: "tenancy",
           labels: { [label.tenant]: "a" },
+          annotations: { [annotation.workloadSeen]: "uid-101/0" },
           finalizers: [finalizer.release],
         },
         spec: { tenantId: "a", workloadRef: "app", resume: true },

@@ -2,7 +2,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Workload } from "../../../crds/workload.ts";
 import { operatorConfig } from "../../../operator/config.ts";
-import { renderPod, templateHash } from "../../../operator/pod/render-pod.ts";
+import { isolationHash, renderPod, templateHash, templateProblem } from "../../../operator/pod/render-pod.ts";
 
 const test = suite("renderPod");
 const config = operatorConfig({});
@@ -139,6 +139,33 @@ test("each pod's proxy has a user of its own, which the template hash leaves out
   assert.is.not(uids[0], uids[1]);
   assert.is(templateHash(one, withProxy), templateHash(other, withProxy));
   assert.is.not(templateHash(one, withProxy), templateHash(workload({ network: { access: "restricted" } }), withProxy));
+});
+
+test("the isolation hash is the pod's, and differs where the isolation does, not where its program alone does", () => {
+  const isolation = (of: Workload) => isolationHash(of, withProxy);
+  const { annotations } = renderPod(workload(), identity, withProxy).metadata;
+  assert.is(annotations?.["tenancy.dev/isolation"], isolation(workload()));
+  const header = (key: string) => ({ name: "a", valueFrom: { secretKeyRef: { name: "s", key } } });
+  const credential = (domain: string, key: string) => [{ domain, headers: [header(key)] }];
+  const distinct = [
+    workload(),
+    workload({ runtimeClassName: "gvisor" }),
+    workload({}, { runsAsRoot: true }),
+    proxied({ allowlist: ["a.b"] }),
+    proxied({ allowlist: ["a.b"], credentials: credential("a.b", "k") }),
+    proxied({ allowlist: ["a.b"], credentials: credential("a.b", "l") }),
+    proxied({ allowlist: ["a.b"], credentials: credential("c.d", "k") }),
+  ].map(isolation);
+  assert.is(new Set(distinct).size, distinct.length);
+  assert.is(isolation(workload({ image: { ref: "j" }, entrypoint: { env: { A: "b" } } })), isolation(workload()));
+  assert.is(isolation(proxied({ allowlist: ["c.d"] })), isolation(proxied({ allowlist: ["a.b"] })));
+});
+
+test("a workload that no pod can be rendered of has no template, and says why", () => {
+  const of = proxied({ allowlist: ["a.b"] });
+  assert.equal([templateHash(of, config), isolationHash(of, config)], [undefined, undefined]);
+  assert.match(templateProblem(of, config) ?? "", /no image for its proxy/);
+  assert.is(templateProblem(workload(), config), undefined);
 });
 
 test("without an image for the proxy no pod is rendered without it", () => {
