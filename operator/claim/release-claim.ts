@@ -40,9 +40,11 @@ export async function releaseClaim(claim: Claim, context: OperatorContext): Prom
       await deletePod(toSave, context);
     }
     // The event of each pod's end starts the next run, unless its node is gone.
-    const waitsMs = bound().map((pod) => context.nodeSilence.leftMs(pod) ?? Number.POSITIVE_INFINITY);
-    const soonestMs = Math.min(...waitsMs.filter((ms) => ms > 0));
-    return Number.isFinite(soonestMs) ? { requeueAfterMs: soonestMs } : undefined;
+    const held = new Set(pods.map(({ metadata }) => metadata.uid));
+    const waited = bound().filter(({ metadata }) => held.has(metadata.uid));
+    const soonestMs = Math.min(...waited.map((pod) => context.nodeSilence.leftMs(pod) ?? Number.POSITIVE_INFINITY));
+    // A time that ran out since they were looked at is one more reason to look again.
+    return Number.isFinite(soonestMs) ? { requeueAfterMs: Math.max(100, soonestMs) } : undefined;
   }
   for (const { metadata } of bound()) context.saves.forget(metadata.uid ?? "");
   const released =
