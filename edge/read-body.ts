@@ -6,11 +6,10 @@ const utf8 = new TextDecoder("utf-8", { fatal: true });
 /**
  * Reads a request's body as UTF-8 text.
  *
- * @param limit bytes @default 1 MiB
- * @throws HttpError 413 over the limit, 400 where the body is not UTF-8 or breaks off
+ * @throws HttpError as {@link readBytes} does, and 400 where the body is not UTF-8
  */
-export async function readBody(request: Request, limit?: number): Promise<string> {
-  const bytes = await readBytes(request, limit);
+export async function readBody(request: Request): Promise<string> {
+  const bytes = await readBytes(request);
   try {
     return utf8.decode(bytes);
   } catch (cause) {

@@ -25,6 +25,7 @@ import { createTriggerStatus } from "./trigger-status.ts";
 import { createTurns } from "./turns.ts";
 import { createDeliveries } from "./webhook/deliveries.ts";
 import { createWebhookStart } from "./webhook/start-webhook.ts";
+import { createUnverifiedBodies } from "./webhook/unverified-bodies.ts";
 import { createWebhookPaths, type WebhookPaths } from "./webhook/webhook-paths.ts";
 
 /** A running trigger gateway. */
@@ -120,6 +121,7 @@ export function startGateway(options: {
         start: createWebhookStart({
           paths,
           deliveries: createDeliveries({ clock }),
+          bodies: createUnverifiedBodies({ clock }),
           metrics,
           localOnly,
           maxOpen: limits.perTrigger * OPEN_PER_PLACE,

@@ -26,6 +26,7 @@ export const errorMeanings = {
   403: "A page of another site sent the request.",
   404: "There is no such object.",
   405: "The route does not have this method; `Allow` lists those that it has.",
+  408: "The body has not arrived whole within 10 seconds.",
   409: "The object exists already, or its state does not allow this.",
   413: "The body is over 1 MiB.",
   426: "The request is no WebSocket handshake.",

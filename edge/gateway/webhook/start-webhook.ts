@@ -1,7 +1,6 @@
 import { createHash, randomUUID } from "node:crypto";
 import { onAbort } from "../../../crds/client/on-abort.ts";
 import { HttpError } from "../../http-error.ts";
-import { readBytes } from "../../read-bytes.ts";
 import type { RequestContext } from "../../request-context.ts";
 import type { AdapterContext, StartAdapter } from "../adapter.ts";
 import type { GatewayMetrics } from "../gateway-metrics.ts";
@@ -11,6 +10,7 @@ import { deliveryId } from "./delivery-id.ts";
 import { parseDelivery } from "./parse-delivery.ts";
 import { refusePages } from "./refuse-pages.ts";
 import { respond } from "./respond.ts";
+import type { UnverifiedBodies } from "./unverified-bodies.ts";
 import { parseSignature, verifySignature } from "./verify-signature.ts";
 import type { WebhookPaths } from "./webhook-paths.ts";
 
@@ -18,12 +18,13 @@ import type { WebhookPaths } from "./webhook-paths.ts";
 export interface WebhookServices {
   readonly paths: WebhookPaths;
   readonly deliveries: Deliveries;
+  readonly bodies: UnverifiedBodies;
   readonly metrics: Pick<GatewayMetrics, "count">;
   /** Whether only this machine is answered where no secret tells senders apart. */
   readonly localOnly: boolean;
-  /** Deliveries that a webhook may have open, in flight and waiting; more are answered 503. */
+  /** Deliveries that a webhook may have open, in flight and waiting; more are answered 503. Only those count that may be run. */
   readonly maxOpen: number;
-  /** Deliveries that all webhooks may have open. */
+  /** Such deliveries that all webhooks may have open. */
   readonly maxOpenInAll: number;
   /** Aborted when what is still in flight must end. */
   readonly cut: AbortSignal;
@@ -37,38 +38,65 @@ export interface WebhookServices {
 export function createWebhookStart(services: WebhookServices): StartAdapter {
   let openInAll = 0;
   return async (context) => {
+    let open = 0;
     const { trigger, signal } = context;
     const { path, secretRef } = trigger.spec.config;
     if (path === undefined) throw new Error("spec.config.path: a webhook trigger needs the path that it serves");
-    const open = new Set<Promise<Response>>();
+    const answering = new Set<Promise<Response>>();
     if (secretRef !== undefined) await context.readSecret(secretRef, { onChange: () => void checkSecret(context) });
     signal.throwIfAborted();
     const release = services.paths.hold(path, async (request, requestContext) => {
       if (request.method !== "POST")
         throw new HttpError(405, "a webhook takes POST only", { headers: { allow: "POST" } });
-      if (open.size >= services.maxOpen || openInAll >= services.maxOpenInAll) {
-        services.metrics.count("webhook", "rejected");
-        throw new HttpError(503, "too many deliveries at once; try again later", { headers: { "retry-after": "5" } });
-      }
-      const answering = answer(request, requestContext, context, services);
-      open.add(answering);
-      openInAll += 1;
+      const answered = answer(request, requestContext);
+      answering.add(answered);
       try {
-        return await answering;
+        return await answered;
       } finally {
-        open.delete(answering);
-        openInAll -= 1;
+        answering.delete(answered);
       }
     });
     return {
       done: new Promise((resolve) => {
         onAbort(signal, () => {
           release();
-          void Promise.allSettled(open).then(() => resolve());
+          void Promise.allSettled(answering).then(() => resolve());
         });
       }),
     };
+
+    async function answer(request: Request, { mayBeSilent }: RequestContext): Promise<Response> {
+      let delivery: Delivery;
+      try {
+        delivery = await receive(request, context, services);
+        if (open >= services.maxOpen || openInAll >= services.maxOpenInAll) throw tooMany();
+      } catch (error) {
+        services.metrics.count("webhook", error instanceof HttpError && error.status === 401 ? "unsigned" : "rejected");
+        throw error;
+      }
+      mayBeSilent?.();
+      open += 1;
+      openInAll += 1;
+      try {
+        return await answerDelivery(delivery, context, services);
+      } finally {
+        open -= 1;
+        openInAll -= 1;
+      }
+    }
   };
+}
+
+/** A delivery that may be run. */
+interface Delivery {
+  readonly data: unknown;
+  readonly body: Uint8Array;
+  /** Its sender's own name of it. */
+  readonly sent: string | undefined;
+}
+
+function tooMany(): HttpError {
+  return new HttpError(503, "too many deliveries at once; try again later", { headers: { "retry-after": "5" } });
 }
 
 /** Shows on the status that the secret is gone, or is there again. */
@@ -84,45 +112,38 @@ async function checkSecret({ trigger, readSecret, report, log }: AdapterContext)
   }
 }
 
-async function answer(
-  request: Request,
-  { mayBeSilent }: RequestContext,
+async function answerDelivery(
+  { data, body, sent }: Delivery,
   context: AdapterContext,
   services: WebhookServices,
 ): Promise<Response> {
   const { metrics, deliveries } = services;
-  let delivery: { data: unknown; body: Uint8Array };
-  try {
-    delivery = await receive(request, context, services);
-  } catch (error) {
-    metrics.count("webhook", error instanceof HttpError && error.status === 401 ? "unsigned" : "rejected");
-    throw error;
-  }
-  mayBeSilent?.();
   const { metadata } = context.trigger;
-  const sent = deliveryId(request.headers);
   const id = `${metadata.name}-${sent ?? randomUUID()}`;
-  const run = (): Promise<WebhookAnswer> => runDelivery({ id, data: delivery.data }, context, services);
+  const run = (): Promise<WebhookAnswer> => runDelivery({ id, data }, context, services);
   if (sent === undefined) return respond(await run());
-  const key = createHash("sha256").update(`${metadata.uid}\n${sent}\n`).update(delivery.body).digest("base64");
-  const { answer: given, repeated } = await deliveries.once(key, run);
+  const key = createHash("sha256").update(`${metadata.uid}\n${sent}\n`).update(body).digest("base64");
+  const { answer, repeated } = await deliveries.once(key, run);
   if (repeated) metrics.count("webhook", "repeated");
-  return respond(given);
+  return respond(answer);
 }
 
 /** Reads a delivery, and lets only those pass that may be run. @throws HttpError */
 async function receive(
   request: Request,
   context: AdapterContext,
-  { localOnly }: WebhookServices,
-): Promise<{ data: unknown; body: Uint8Array }> {
-  const { secretRef } = context.trigger.spec.config;
+  { localOnly, bodies }: WebhookServices,
+): Promise<Delivery> {
+  const { metadata, spec } = context.trigger;
+  const { secretRef } = spec.config;
   const signature = request.headers.get("x-hub-signature-256");
   if (secretRef === undefined) refusePages(request, { localOnly });
   else parseSignature(signature);
-  const body = await readBytes(request);
-  if (secretRef !== undefined) verifySignature({ signature, body, secret: await secretOf(context, secretRef) });
-  return { data: parseDelivery(body, request.headers.get("content-type")), body };
+  const secret = secretRef === undefined ? undefined : await secretOf(context, secretRef);
+  const body = await bodies.read(request, { webhook: metadata.uid ?? metadata.name });
+  if (secret !== undefined) verifySignature({ signature, body, secret });
+  const data = parseDelivery(body, request.headers.get("content-type"));
+  return { data, body, sent: deliveryId(request.headers) };
 }
 
 /** @throws HttpError 503: without the secret nobody can be told from a stranger */

@@ -1,6 +1,9 @@
 // @runtimes node bun deno
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import type { HttpError } from "../../../edge/http-error.ts";
+import { readBytes } from "../../../edge/read-bytes.ts";
+import { manualClock } from "../manual-clock.ts";
 import { testEdge } from "./test-edge.ts";
 
 const test = suite("request bodies");
@@ -91,6 +94,20 @@ test("a body that is not UTF-8 is refused, not repaired", async () => {
   const response = await handler(new Request("http://edge.test/api/v1/tenants/a/claim", { method: "POST", body }));
   assert.is(response.status, 400);
   assert.equal(await response.json(), { error: "body: is not UTF-8 text" });
+});
+
+test("a body that does not end is a 408 after 10 s, with and without a declared length", async () => {
+  for (const headers of [{}, { "content-length": "100" }]) {
+    const clock = manualClock();
+    const body = new ReadableStream({ start: (controller) => controller.enqueue(new Uint8Array(10)) });
+    const init = { method: "POST", body, headers, duplex: "half" } as RequestInit;
+    const read = readBytes(new Request("http://edge.test/", init), { clock }).catch((error: unknown) => error);
+    assert.is(await clock.runNext(), 10_000);
+    const error = (await read) as HttpError;
+    assert.equal([error.status, error.message], [408, "body: has not arrived whole within 10 s"]);
+    assert.is(error.headers.connection, "close");
+    assert.is(clock.pending(), 0);
+  }
 });
 
 test("over 1 MiB is a 413, by the declared length before anything is read", async () => {

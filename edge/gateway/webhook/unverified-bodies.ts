@@ -1,0 +1,98 @@
+import type { Clock } from "../../../crds/client/clock.ts";
+import { HttpError } from "../../http-error.ts";
+import { readBytes } from "../../read-bytes.ts";
+
+/** Bodies of deliveries whose senders nobody knows yet: any stranger can send them, and as slowly as it likes. */
+export interface UnverifiedBodies {
+  /**
+   * Reads a body.
+   *
+   * @param options.webhook whose delivery it is
+   * @throws HttpError as {@link readBytes} does, and 503 where it was dropped for others
+   */
+  read(request: Request, options: { webhook: string }): Promise<Uint8Array>;
+  /** How many are being read. */
+  readonly reading: number;
+}
+
+interface Reader {
+  bytes: number;
+  readonly drop: () => void;
+}
+
+interface Line {
+  bytes: number;
+  /** In the order of their arrival. */
+  readonly readers: Set<Reader>;
+}
+
+/** What a body counts for beside its bytes: its connection, and the share that bounds how many there are. */
+const OVERHEAD_BYTES = 64 * 1024;
+
+/**
+ * Makes a reader of bodies that holds at most `maxBytes` at a time. Beyond that a newcomer is not refused: the oldest body of the webhook that
+ * holds the most is dropped. So strangers drop each other, a sender that sends at once gets through, and one webhook's strangers
+ * do not come between another's senders.
+ *
+ * @param options.maxBytes 64 KiB for each body, and what of it has arrived; @default 64 MiB
+ */
+export function createUnverifiedBodies(options: { clock: Clock; maxBytes?: number }): UnverifiedBodies {
+  const { clock, maxBytes = 64 * 1024 * 1024 } = options;
+  const lines = new Map<string, Line>();
+  let total = 0;
+
+  function leave(webhook: string, reader: Reader): void {
+    const line = lines.get(webhook);
+    if (!line?.readers.delete(reader)) return;
+    line.bytes -= reader.bytes;
+    total -= reader.bytes;
+    if (line.readers.size === 0) lines.delete(webhook);
+  }
+
+  function grow(webhook: string, reader: Reader, bytes: number): void {
+    const line = lines.get(webhook);
+    if (!line?.readers.has(reader)) return;
+    reader.bytes += bytes;
+    line.bytes += bytes;
+    total += bytes;
+    while (total > maxBytes) dropOne();
+  }
+
+  function dropOne(): void {
+    const [largest] = [...lines].sort(([, a], [, b]) => b.bytes - a.bytes);
+    if (largest === undefined) return;
+    const [webhook, { readers }] = largest;
+    const [oldest] = readers;
+    if (oldest === undefined) return;
+    leave(webhook, oldest);
+    oldest.drop();
+  }
+
+  return {
+    async read(request, { webhook }) {
+      const dropped = new AbortController();
+      const reader: Reader = { bytes: 0, drop: () => dropped.abort(tooMany()) };
+      const line = lines.get(webhook) ?? { bytes: 0, readers: new Set() };
+      lines.set(webhook, line);
+      line.readers.add(reader);
+      grow(webhook, reader, OVERHEAD_BYTES);
+      try {
+        const onBytes = (count: number): void => grow(webhook, reader, count);
+        return await readBytes(request, { signal: dropped.signal, onBytes, clock });
+      } finally {
+        leave(webhook, reader);
+      }
+    },
+    get reading() {
+      let count = 0;
+      for (const { readers } of lines.values()) count += readers.size;
+      return count;
+    },
+  };
+}
+
+function tooMany(): HttpError {
+  return new HttpError(503, "body: arrives too slowly while too many others arrive; try again later", {
+    headers: { "retry-after": "5", connection: "close" },
+  });
+}
