@@ -22,6 +22,14 @@ export const claimSpecSchema = Type.Object(
     resume: Type.Optional(
       Type.Boolean({ description: "Whether to restore the tenant's previous overlay if one exists.", default: false }),
     ),
+    resumeVersion: Type.Optional(
+      Type.String({
+        description:
+          "The version of the tenant's overlay to restore: its SHA-256 or the first 16 digits of that. Without it, the newest.",
+        pattern: pattern.archiveVersion,
+        maxLength: 64,
+      }),
+    ),
   },
   { description: "A tenant's lease on an instance of a workload." },
 );
@@ -48,6 +56,13 @@ export const claimStatusSchema = Type.Object(
     source: Type.Optional(
       stringEnum(["existing", "pool", "pool+data", "cold", "cold+data"], {
         description: "How the instance was found.",
+      }),
+    ),
+    resumedFrom: Type.Optional(
+      Type.String({
+        description:
+          "SHA-256 of the archive whose files the instance was given; none where the claim asked for files and there were none.",
+        maxLength: 64,
       }),
     ),
     claimedAt: Type.Optional(

@@ -28,6 +28,11 @@ export const annotation = {
   incarnation: "tenancy.dev/incarnation",
   /** On a claimed pod: how it was found, one of the claim sources of spec.md, section 2.3. */
   source: "tenancy.dev/source",
+  /**
+   * On a claimed pod: SHA-256 of the archive whose files it was bound to be given; `none` where the claim asked for files and there were
+   * none. Absent where it did not ask.
+   */
+  resumedFrom: "tenancy.dev/resumed-from",
   /** On a pod: hash of the template that it was rendered from. */
   templateHash: "tenancy.dev/template-hash",
   /** On a pod: hash of what of its template keeps its program in; a pool's pod is given only where that is as the workload has it now. */

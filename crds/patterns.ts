@@ -32,6 +32,8 @@ export const pattern = {
   word: "^[^\\s\\x00-\\x1f\\x7f]+$",
   /** Any text that a program's argument or environment can hold. */
   noNull: "^[^\\x00]*$",
+  /** The SHA-256 of an archive, or its first 16 digits. */
+  archiveVersion: "^[0-9a-f]{16}([0-9a-f]{48})?$",
   /** The value of an HTTP header. */
   headerValue: "^[^\\x00\\r\\n]*$",
 } as const;

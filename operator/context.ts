@@ -6,6 +6,7 @@ import type { Log } from "../crds/log.ts";
 import type { Pool } from "../crds/pool.ts";
 import type { SnapshotMetadata } from "../crds/snapshots/snapshot-metadata.ts";
 import type { Workload } from "../crds/workload.ts";
+import type { ArchiveNotice } from "./claim/archive-notice.ts";
 import type { OperatorConfig } from "./config.ts";
 import type { SettledEgress } from "./egress/settle-egress.ts";
 import type { EventRecorder } from "./events.ts";
@@ -14,7 +15,7 @@ import type { NodeSilence } from "./pod/node-silence.ts";
 import type { FailureRecord } from "./pool/pool-failures.ts";
 import type { RefillPause } from "./pool/refill-pause.ts";
 import type { BackgroundWork } from "./snapshots/background-work.ts";
-import type { Snapshots } from "./snapshots/snapshots.ts";
+import type { SavedSnapshot, Snapshots } from "./snapshots/snapshots.ts";
 
 /** What every reconciler works with. */
 export interface OperatorContext {
@@ -32,10 +33,12 @@ export interface OperatorContext {
   snapshots: Snapshots;
   /** What was found of archives, by claim uid. */
   archiveLooks: BackgroundWork<SnapshotMetadata | undefined>;
+  /** By claim uid, until the claim is Active. */
+  notices: Map<string, ArchiveNotice>;
   /** By pod uid. */
   restores: BackgroundWork<SnapshotMetadata | undefined>;
   /** By pod uid. */
-  saves: BackgroundWork<SnapshotMetadata>;
+  saves: BackgroundWork<SavedSnapshot>;
   /** Uids of pods that were bound or created in this term, into which no other operator can be restoring files. */
   ownPods: Set<string>;
   nodeSilence: NodeSilence;

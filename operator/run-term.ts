@@ -93,6 +93,7 @@ export function runTerm(options: {
     ownPods: new Set(),
     nodeSilence: createNodeSilence({ limitMs: config.nodeTimeoutMs }),
     restoreFailures: new Map(),
+    notices: new Map(),
     settledEgress: new Map(),
     helperStart: () => helperStart.promise,
     wakeClaim: (claim) => queue.add("claim", keyOf(claim)),
@@ -183,6 +184,7 @@ export function runTerm(options: {
       }
       context.archiveLooks.forget(object.metadata.uid ?? "");
       context.restoreFailures.delete(object.metadata.uid ?? "");
+      context.notices.delete(object.metadata.uid ?? "");
       for (const sibling of informers.claims.store.by("pair", pairKey(object))) queue.add("claim", keyOf(sibling));
       for (const pod of informers.pods.store.by("claimUid", object.metadata.uid ?? "")) queue.add("pod", keyOf(pod));
     },

@@ -1,30 +1,41 @@
 import { isObjectName, isTenantId } from "../names.ts";
 import type { SnapshotKey } from "./snapshot-key.ts";
 import { parseSnapshotMetadata, type SnapshotMetadata } from "./snapshot-metadata.ts";
+import { archiveDigits } from "./store-scripts.ts";
 
 /** An archive beside which nothing is recorded that fits it: it can be deleted, and not be restored. */
 export interface UnrecordedArchive extends SnapshotKey {
+  /** The digits that name it, of an older version; undefined of the newest archive. */
+  readonly version?: string;
   /** Bytes of the archive. */
   readonly sizeBytes: number;
-  /** ISO 8601 time of its last change. */
-  readonly changedAt: string;
+  /** ISO 8601 time, by the volume's clock, at which it was written or last in use. */
+  readonly usedAt: string;
 }
 
-/** All archives of a snapshots volume, in no order. */
+/** What is recorded of an archive, and where it is. */
+export interface ListedSnapshot extends SnapshotMetadata {
+  /** As of an unrecorded one. */
+  readonly version?: string;
+  readonly usedAt: string;
+}
+
+/** Archives of a snapshots volume, in no order. */
 export interface SnapshotList {
-  /** What is recorded of each archive. */
-  readonly snapshots: SnapshotMetadata[];
+  readonly snapshots: ListedSnapshot[];
   readonly unrecorded: UnrecordedArchive[];
 }
 
 /** An archive as the two looks at it saw it. */
 interface SeenArchive {
+  readonly version: string | undefined;
   readonly sizes: Set<number>;
   wasBefore: boolean;
   after?: UnrecordedArchive;
 }
 
-const ARCHIVE = /^(before|after) (\d+) (?:(\d+) )?\.\/([^/]+)\/([^/]+)\.tar\.gz$/;
+const ARCHIVE =
+  /^(before|after) (\d+) (?:(\d+) )?\.\/([^/]+)\/(?:\.versions\/([^/]+)\/([0-9a-f]{16})|([^/]+))\.tar\.gz$/;
 
 /** Reads the output of the store's script `list`; undefined when it is not whole. */
 export function parseSnapshotList(output: string): SnapshotList | undefined {
@@ -41,35 +52,45 @@ export function parseSnapshotList(output: string): SnapshotList | undefined {
     } else noteArchive(line, archives);
   }
 
-  const newest = new Map<string, SnapshotMetadata>();
+  const fitting = new Map<string, SnapshotMetadata>();
   for (const found of recorded) {
-    const key = keyOf(found);
-    const known = newest.get(key);
-    if (archives.get(key)?.sizes.has(found.sizeBytes) !== true) continue;
-    if (known === undefined || known.createdAt < found.createdAt) newest.set(key, found);
+    for (const key of [keyOf(found), keyOf({ ...found, version: archiveDigits(found.sha256) })]) {
+      const known = fitting.get(key);
+      if (archives.get(key)?.sizes.has(found.sizeBytes) !== true) continue;
+      if (known === undefined || known.createdAt < found.createdAt) fitting.set(key, found);
+    }
   }
-  const unrecorded = [...archives]
-    .filter(([key, { wasBefore }]) => wasBefore && !newest.has(key))
-    .flatMap(([, { after = [] }]) => after);
-  return { snapshots: [...newest.values()], unrecorded };
+  const snapshots: ListedSnapshot[] = [];
+  const unrecorded: UnrecordedArchive[] = [];
+  for (const [key, { version, wasBefore, after }] of archives) {
+    const found = fitting.get(key);
+    if (found === undefined) {
+      if (wasBefore && after !== undefined) unrecorded.push(after);
+      continue;
+    }
+    const { usedAt = found.createdAt } = after ?? {};
+    snapshots.push({ ...found, usedAt, ...(version !== undefined && { version }) });
+  }
+  return { snapshots, unrecorded };
 }
 
 function noteArchive(line: string, archives: Map<string, SeenArchive>): void {
-  const [, when, size, seconds, tenantId = "", workloadRef = ""] = ARCHIVE.exec(line) ?? [];
+  const [, when, size, seconds, tenantId = "", of, version, newest] = ARCHIVE.exec(line) ?? [];
+  const workloadRef = of ?? newest ?? "";
   if (!isTenantId(tenantId) || !isObjectName(workloadRef)) return;
-  const key = keyOf({ tenantId, workloadRef });
-  const seen = archives.get(key) ?? { sizes: new Set(), wasBefore: false };
+  const place = { tenantId, workloadRef, ...(version !== undefined && { version }) };
+  const key = keyOf(place);
+  const seen = archives.get(key) ?? { version, sizes: new Set(), wasBefore: false };
   archives.set(key, seen);
   const sizeBytes = Number(size);
   seen.sizes.add(sizeBytes);
   if (when === "before") seen.wasBefore = true;
   else {
-    const changedAt = new Date(Number(seconds) * 1000).toISOString();
-    seen.after = { tenantId, workloadRef, sizeBytes, changedAt };
+    seen.after = { ...place, sizeBytes, usedAt: new Date(Number(seconds) * 1000).toISOString() };
   }
 }
 
-/** Neither part can hold a slash. */
-function keyOf({ tenantId, workloadRef }: SnapshotKey): string {
-  return `${tenantId}/${workloadRef}`;
+/** No part can hold a slash. */
+function keyOf({ tenantId, workloadRef, version }: SnapshotKey & { version?: string }): string {
+  return version === undefined ? `${tenantId}/${workloadRef}` : `${tenantId}/${workloadRef}/${version}`;
 }

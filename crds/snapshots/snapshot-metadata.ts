@@ -11,6 +11,7 @@ const schema = v.object({
   entries: v.pipe(v.number(), v.integer(), v.minValue(0)),
   contentBytes: v.pipe(v.number(), v.integer(), v.minValue(0)),
   overlayDirs: v.array(v.string()),
+  podUid: v.optional(v.string()),
 });
 
 /** What is kept beside an archive. */
@@ -30,6 +31,8 @@ export interface SnapshotMetadata {
   /** Bytes of the archive before its compression. */
   readonly contentBytes: number;
   readonly overlayDirs: readonly string[];
+  /** The pod that it was saved from; unknown of archives that older operators wrote. */
+  readonly podUid?: string | undefined;
 }
 
 /** Reads one line of what is beside archives; undefined when it is no such line. */

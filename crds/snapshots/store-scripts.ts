@@ -6,13 +6,100 @@ export const NO_ARCHIVE = 44;
 /** The exit code of a look for one that is not there, on a volume that no save has marked. */
 export const UNMARKED = 45;
 
+/** How many archives are kept beside the newest one of a tenant and workload. */
+export const KEPT_VERSIONS = 3;
+
+/** How many digits of its SHA-256 name an archive in names of files. */
+const DIGITS = 16;
+const digits = "?".repeat(DIGITS);
+
 // Only what says that there is none is taken for none: a volume that fails must not look like a tenant without files.
-const findArchive = `find_archive() {
-  [ -d "$root" ] || { echo "$root is not there" >&2; exit 1; }
+const findArchive = `# Tenant, workload, and the digits of an older version or nothing.
+place() {
+  dir="$root/$1"; versions="$dir/.versions/$2"; archive="$dir/$2.tar.gz"
+  [ -z "$3" ] || archive="$versions/$3.tar.gz"
+}
+# Sets $size, to nothing where there is no archive.
+look_up() {
   size="$("$b" stat -c %s "$archive" 2>&1)" && return
-  case "$size" in *"No such file or directory"*) exit "\${none:-${NO_ARCHIVE}}" ;; esac
+  case "$size" in *"No such file or directory"*) size=; return ;; esac
   echo "$size" >&2
-  exit 1
+  return 1
+}
+find_archive() {
+  [ -d "$root" ] || { echo "$root is not there" >&2; exit 1; }
+  look_up || exit 1
+  [ -n "$size" ] || exit "\${none:-${NO_ARCHIVE}}"
+}
+# Sets $now to the first digits of the archive's SHA-256, or to none: from what is recorded, where one record alone fits its size.
+identify() {
+  look_up || return 1
+  now=none
+  [ -n "$size" ] || return 0
+  fitting=0
+  for record in "$archive".${digits}.json; do
+    "$b" grep -q ""sizeBytes":$size," "$record" 2>/dev/null || continue
+    fitting=$((fitting + 1)); now="\${record#"$archive".}"; now="\${now%.json}"
+  done
+  [ $fitting = 1 ] && return
+  now="$("$b" sha256sum < "$archive")" || return 1
+  now="\${now%"\${now#${digits}}"}"
+}
+# Whether the folder $1 has an entry that is called exactly $2: on a volume that ignores case, another can be there in its place.
+is_exact() {
+  wanted="$1/$2"; first="\${2%"\${2#?}"}"
+  set -- "$1"/[$first]"\${2#?}"
+  [ "$1" = "$wanted" ] && [ ! -L "$1" ]
+}`;
+
+/**
+ * A lock on all of a tenant's archives, for the few steps that look at what is there and then change it.
+ *
+ * Its holder is a process of the helper pod, and one that was killed holds nothing any more: who finds that takes the lock over, by making
+ * the link that is named for it, which only one can. A symbolic link is made with its target in one step, also where no block is free.
+ * busybox has no `flock` everywhere (docs/decisions/625).
+ */
+const lockTenant = `started() {
+  start=; state=
+  { read -r state < "/proc/$1/stat"; } 2>/dev/null
+  set -- \${state##*) }
+  [ "\${1:-Z}" = Z ] || start="\${20}"
+}
+read_lock() { held_by="$("$b" readlink "$1")"; }
+take() { said="$("$b" ln -sn "$me" "$1" 2>&1)"; }
+# One of another machine is a pod's that was replaced, and its script is killed after a minute at the latest.
+is_gone() {
+  case "$held_by" in
+    "$boot".*) pid="\${held_by#*.}"; pid="\${pid%.*}"; started "$pid"; [ "$boot.$pid.$start" != "$held_by" ] ;;
+    *) [ -n "$("$b" find "$1" -mmin +1 2>/dev/null)" ] ;;
+  esac
+}
+lock() {
+  read -r boot < /proc/sys/kernel/random/boot_id
+  boot="\${boot%%-*}"; started $$; me="$boot.$$.$start"; tries=0
+  until take "$dir/.lock"; do
+    at="$dir/.lock"; read_lock "$at"; oldest="$held_by"
+    # One that was given back since is not there; where that is so again and again, there can be none.
+    [ -n "$oldest" ] || tries=$((tries + 1))
+    [ $tries -lt 20 ] || { echo "the lock of $dir cannot be taken: $said" >&2; return 1; }
+    [ -d "$dir" ] || return 1
+    while [ -n "$held_by" ] && [ -L "$dir/.lock.$held_by" ]; do at="$dir/.lock.$held_by"; read_lock "$at"; done
+    next="$dir/.lock.$held_by"
+    if [ -n "$held_by" ] && is_gone "$at" && take "$next"; then
+      # One that was given back meanwhile has another holder, or none.
+      read_lock "$dir/.lock"
+      [ "$held_by" != "$oldest" ] || break
+      "$b" rm -f "$next"
+    fi
+    "$b" sleep 0.1
+  done
+  locked=1
+}
+unlock() {
+  [ -n "$locked" ] || return 0
+  locked=
+  "$b" rm -f "$dir/.lock"
+  "$b" rm -f "$dir"/.lock.*
 }`;
 
 /**
@@ -23,24 +110,36 @@ const findArchive = `find_archive() {
  * the one step that replaces the old archive by the new one: whatever ends a script, the archive that is there has its metadata.
  * Metadata without its archive is of a save that did not come to its end, and goes after ten minutes.
  *
+ * Older versions are `.versions/<workload>/<16 digits>.tar.gz` in the tenant's folder, with their metadata beside them in the same way; no
+ * workload's name begins with a dot. One is there before the archive that it was is replaced.
+ *
  * A write begins with deleting what other writes of the same files have sent so far, so that a write whose operator is no longer the
- * leader, and goes on after a pause, can never replace what came after it (docs/decisions/606).
+ * leader, and goes on after a pause, can never replace what came after it (docs/decisions/606). It replaces only the archive that its save
+ * found at its begin, so neither can one whose command starts late.
  */
 export const storeScripts = {
   /**
-   * `<tenant> <workload> <id> <marked or empty>`; reads the archive as frames, then its SHA-256 and its metadata as a line each. Fails on
-   * a volume without a mark where one is expected, and makes it otherwise.
+   * `<tenant> <workload> <id> <marked or empty> <16 digits, none or empty> <keep or empty>`; reads the archive as frames, then its SHA-256
+   * and its metadata as a line each. Fails on a volume without a mark where one is expected, and makes it otherwise; fails where another
+   * archive is there than the one named. With `keep`, that one becomes an older version.
    */
-  write: script(`
-workload="$4"; id="$5"; expected="$6"
-dir="$root/$3"; archive="$dir/$workload.tar.gz"; partial="$archive.$id.partial"
-drop() { "$b" rm -f "$partial" "$archive".????????????????.json."$id.partial"; "$b" rmdir "$dir" 2>/dev/null; }
+  write: script(
+    `
+place "$3" "$4" ""
+tenant="$3"; workload="$4"; id="$5"; expected="$6"; before="$7"; keep="$8"
+partial="$archive.$id.partial"
+drop() {
+  unlock
+  "$b" rm -f "$partial" "$archive".${digits}.json."$id.partial" "$versions"/*."$id.partial"
+  "$b" rmdir "$versions" "$dir/.versions" "$dir" 2>/dev/null
+}
 trap 'drop; exit 143' TERM INT HUP PIPE
 store() {
   [ -e "$mark" ] || [ -z "$expected" ] || { echo "the mark that was on the volume is gone, so it is another"; return 1; }
   [ -e "$mark" ] || echo "archives are kept here" > "$mark" || return 1
   "$b" mkdir -p "$dir" || return 1
-  "$b" rm -f "$archive".????????.partial "$archive".????????????????.json.????????.partial || return 1
+  is_exact "$root" "$tenant" || { echo "the volume ignores case, and another tenant's folder has the place of $dir"; return 1; }
+  "$b" rm -f "$archive".????????.partial "$archive".${digits}.json.????????.partial || return 1
   receive > "$partial" || { echo "the archive did not arrive whole"; return 1; }
   read -r digest || return 1
   read -r metadata || return 1
@@ -48,46 +147,77 @@ store() {
   sum="$("$b" sha256sum < "$partial")" || return 1
   sum="\${sum%% *}"
   [ "$sum" = "$digest" ] || { echo "what was written is not what was sent"; return 1; }
-  beside="$archive.\${digest%????????????????????????????????????????????????}.json"
+  beside="$archive.\${digest%"\${digest#${digits}}"}.json"
   printf '%s\\n' "$metadata" > "$beside.$id.partial" || return 1
   "$b" sync "$beside.$id.partial" || return 1
+  lock || return 1
+  commit
+}
+commit() {
+  identify || return 1
+  [ -z "$before" ] || [ "$now" = "$before" ] || { echo "$archive is another than when this save began ($now, not $before)"; return 1; }
+  [ -z "$keep" ] || [ "$now" = none ] || keep_version || return 1
   "$b" mv -f "$beside.$id.partial" "$beside" || return 1
   "$b" mv -f "$partial" "$archive" || return 1
   "$b" sync "$dir" "$root" || return 1
-  "$b" find "$dir" -maxdepth 1 -name "$workload.tar.gz.????????????????.json" ! -path "$beside" -mmin +10 -exec "$b" rm -f {} +
+  "$b" find "$dir" -maxdepth 1 -name "$workload.tar.gz.${digits}.json" ! -path "$beside" -mmin +10 -exec "$b" rm -f {} +
+  [ -z "$keep" ] || [ "$now" = none ] || prune
   return 0
+}
+# Some volumes have no hard links.
+link() { "$b" ln -f "$1" "$2" 2>/dev/null || { "$b" cp -p "$1" "$2.$id.partial" && "$b" mv -f "$2.$id.partial" "$2"; }; }
+keep_version() {
+  "$b" mkdir -p "$versions" || return 1
+  older="$versions/$now.tar.gz"
+  [ ! -e "$archive.$now.json" ] || link "$archive.$now.json" "$older.$now.json" || return 1
+  link "$archive" "$older" || return 1
+  "$b" sync "$versions" "$dir/.versions" "$dir"
+}
+prune() {
+  "$b" awk -v kept="/$now.tar.gz." 'match($0, /"createdAt":"[^"]*/) && !index(FILENAME, kept) {
+    print substr($0, RSTART + 13, RLENGTH - 13), FILENAME
+  }' "$versions"/*.tar.gz.${digits}.json | "$b" sort -r | "$b" tail -n +${KEPT_VERSIONS} | while read -r _ record; do
+    "$b" rm -f "\${record%.${digits}.json}" "$record"
+  done
 }
 store
 code=$?
 [ $code = 0 ] || drop
-( exit $code )`),
+unlock
+( exit $code )`,
+    { locks: true },
+  ),
 
   /**
-   * `<tenant> <workload>`; writes the archive's size, the lines of metadata, an empty line and the archive, and ends when it has read
-   * the receipt. Exit code 44: there is none.
+   * `<tenant> <workload> <version or empty>`; writes the archive's size, the lines of metadata, an empty line and the archive, and ends
+   * when it has read the receipt. Exit code 44: there is none.
    */
   read: script(`
-archive="$root/$3/$4.tar.gz"
+place "$3" "$4" "$5"
 find_archive
 exec 3< "$archive" || exit 1
 size="$("$b" stat -L -c %s /proc/self/fd/3)" || exit 1
 echo "$size"
-"$b" cat "$archive".????????????????.json || exit 1
+"$b" cat "$archive".${digits}.json || exit 1
 echo
 "$b" cat <&3 || exit 1
 [ "$size" = 0 ] || ${awaitReceipt}`),
 
-  /** `<tenant> <workload>`; writes the archive's size and then the lines of metadata. Exit code 44: there is none; 45: nor a mark. */
+  /**
+   * `<tenant> <workload> <version or empty>`; writes the archive's size and then the lines of metadata. Exit code 44: there is none; 45:
+   * nor a mark.
+   */
   stat: script(`
-archive="$root/$3/$4.tar.gz"
+place "$3" "$4" "$5"
 [ -e "$mark" ] || none=${UNMARKED}
 find_archive
 echo "$size"
-exec "$b" cat "$archive".????????????????.json`),
+exec "$b" cat "$archive".${digits}.json`),
 
   /**
-   * Reads lines of `<id> <tenant> <workload> <bytes>` until its input ends, and answers each: `<id> none`, or `<id> unmarked` where there is no mark either, `<id> failed <why>`, or
-   * `<id> found <size> <sent>`, the lines of metadata, an empty line, the archive where it has no more than those bytes, and `<id> end`.
+   * Reads lines of `<id> <tenant> <workload> <bytes> <version or nothing>` until its input ends, and answers each: `<id> none`, or
+   * `<id> unmarked` where there is no mark either, `<id> failed <why>`, or `<id> found <size> <sent>`, the lines of metadata, an empty
+   * line, the archive where it has no more than those bytes, and `<id> end`.
    */
   desk: script(`
 look() {
@@ -95,13 +225,13 @@ look() {
   sent=0
   [ "$size" -gt "$most" ] || sent="$size"
   echo "$id found $size $sent"
-  "$b" sed -n /./p "$archive".????????????????.json 2>/dev/null
+  "$b" sed -n /./p "$archive".${digits}.json 2>/dev/null
   echo
   [ "$sent" = 0 ] || "$b" cat <&3 || exit 1
   echo "$id end"
 }
-while read -r id tenant workload most; do
-  archive="$root/$tenant/$workload.tar.gz"
+while read -r id tenant workload most version; do
+  place "$tenant" "$workload" "$version"
   if [ ! -d "$root" ]; then
     echo "$id failed $root is not there"
   elif size="$("$b" stat -c %s "$archive" 2>&1)"; then
@@ -115,10 +245,13 @@ while read -r id tenant workload most; do
   fi
 done`),
 
-  /** `<tenant> <workload>`; writes the archive's SHA-256. */
-  digest: script(`exec "$b" sha256sum < "$root/$3/$4.tar.gz"`),
+  /** `<tenant> <workload> <version or empty>`; writes the archive's SHA-256. */
+  digest: script(`
+place "$3" "$4" "$5"
+exec "$b" sha256sum < "$archive"`),
 
   /**
+   * `<folder> <depth>`, `.` and 2 for the newest archives of all tenants, 4 with older versions, `./<tenant>` and 3 for all of one tenant.
    * Writes `before <size> ./<tenant>/<workload>.tar.gz` for each archive, then all lines of metadata, then
    * `after <size> <mtime> ./<tenant>/<workload>.tar.gz` for each archive, with its time in seconds since the epoch, and at the end
    * `end <lines before>`, by which a reader knows that nothing is missing.
@@ -128,8 +261,9 @@ done`),
    */
   list: script(`
 cd "$root" || exit 1
-archives() { "$b" find . -maxdepth 2 -path ./lost+found -prune -o -path './*/*.tar.gz' -exec "$b" stat -c "$1" {} +; }
-records() { "$b" find . -maxdepth 2 -path ./lost+found -prune -o -path './*/*.tar.gz.????????????????.json' -exec "$b" sed -n p {} +; }
+from="$3"; depth="$4"
+archives() { "$b" find "$from" -maxdepth $depth -path ./lost+found -prune -o -path './*/*.tar.gz' -exec "$b" stat -c "$1" {} +; }
+records() { "$b" find "$from" -maxdepth $depth -path ./lost+found -prune -o -path './*/*.tar.gz.${digits}.json' -exec "$b" sed -n p {} +; }
 part() {
   said="$("$@" 2>&1 >&3)" && return
   other="$(echo "$said" | "$b" grep -v 'No such file or directory$')"
@@ -145,37 +279,59 @@ part() {
 } 3>&1 | "$b" awk '$0 == "whole" { whole = 1; next } { print } END { if (!whole) exit 1; print "end " NR - 1 }'`),
 
   /**
-   * `<tenant> <workload> <sha256 or empty>`; deletes the archive, with a SHA-256 only when it is that one, without it also what an
-   * interrupted save left of the same tenant's files. One that has replaced it since is left alone, with what is recorded of it. Writes `deleted` when the archive is gone. Exit code 44: there is none.
+   * `<tenant> <workload> <16 digits or empty> <seconds or empty>`; deletes the archive with its older versions, with digits only when it is
+   * that one, with seconds only when nothing has touched it for so long; without digits also what an interrupted save left of the same
+   * tenant's files. Writes `deleted` when the archive is gone. Exit code 44: there is none.
    */
-  delete: script(`
-dir="$root/$3"; archive="$dir/$4.tar.gz"
+  delete: script(
+    `
+place "$3" "$4" ""
 if [ -z "$5" ]; then
-  "$b" rm -f "$archive".????????.partial "$archive".????????????????.json.????????.partial || exit 1
+  "$b" rm -f "$archive".????????.partial "$archive".${digits}.json.????????.partial || exit 1
+  [ ! -d "$versions" ] || none=go-on
 fi
-find_archive
-if [ -n "$5" ]; then
-  exec 3< "$archive" || exit 1
-  sum="$("$b" sha256sum <&3)" || exit 1
-  [ "\${sum%% *}" = "$5" ] || exit 44
-  [ "$("$b" stat -L -c %i /proc/self/fd/3)" = "$("$b" stat -c %i "$archive")" ] || exit 44
-fi
-set -- "$archive".????????????????.json
+[ -n "$none" ] || find_archive
+is_exact "$root" "$3" || exit ${NO_ARCHIVE}
+lock || { [ -d "$dir" ] && exit 1; exit ${NO_ARCHIVE}; }
+trap unlock EXIT
+identify || exit 1
+[ -z "$5" ] || [ "$now" = "$5" ] || exit ${NO_ARCHIVE}
+[ -z "$6" ] || [ $(($("$b" date +%s) - $("$b" stat -c %Y "$archive"))) -ge "$6" ] || exit ${NO_ARCHIVE}
+set -- "$archive".${digits}.json
+"$b" rm -rf "$versions" || exit 1
+"$b" rmdir "$dir/.versions" 2>/dev/null
 "$b" rm -f "$archive" || exit 1
 "$b" rm -f "$@"
 "$b" sync "$dir"
+unlock
 "$b" rmdir "$dir" 2>/dev/null
-echo deleted`),
+echo deleted`,
+    { locks: true },
+  ),
 
   /** Writes the blocks that are free, those that there are, and the bytes of one. */
   space: script(`exec "$b" stat -f -c '%a %b %S' "$root"`),
 
-  /** Deletes what saves left behind that were ended more than a day ago. */
+  /** `<tenant> <workload>`, any number of times; writes to the archives that are there that they were in use now. */
+  touch: script(`
+shift 2
+while [ $# -gt 1 ]; do
+  [ ! -e "$root/$1/$2.tar.gz" ] || "$b" touch -c "$root/$1/$2.tar.gz" || exit 1
+  shift 2
+done`),
+
+  /** Deletes what scripts left behind that were ended more than a day ago. */
   tidy: script(`
 cd "$root" || exit 1
-exec "$b" find . -mindepth 2 -maxdepth 2 -name '*.partial' -mmin +1440 -exec "$b" rm -f {} +`),
+exec "$b" find . -mindepth 2 -maxdepth 4 '(' -name '*.partial' -o -name '.lock*' ')' -mmin +1440 -exec "$b" rm -f {} +`),
 } as const;
 
-function script(text: string): string {
-  return `b="$1"; root="$2"; mark="$root/.marked"; umask 077\n${findArchive}\n${text.trim()}`;
+function script(text: string, { locks = false } = {}): string {
+  const functions = locks ? `${findArchive}\n${lockTenant}` : findArchive;
+  return `b="$1"; root="$2"; mark="$root/.marked"; umask 077\n${functions}\n${text.trim()}`;
+}
+
+/** What of an archive's SHA-256 names it in the scripts' parameters. */
+export function archiveDigits(sha256: string): string {
+  return sha256.slice(0, DIGITS);
 }

@@ -28,7 +28,7 @@ export async function deleteSnapshot(
   );
   if ((await storeState(services)) === "none") throw none;
   const { kubectl, clock, namespace } = services;
-  const wish = { script: storeScripts.delete, words: [tenantId, workloadRef, ""], namespace };
+  const wish = { script: storeScripts.delete, words: [tenantId, workloadRef, "", ""], namespace };
   const answer = await runInStore(wish, { kubectl, clock, clientGone });
   if (answer.exitCode === NO_ARCHIVE) throw none;
   if (answer.exitCode !== 0 || answer.stdout !== "deleted\n") throw volumeFailure(answer);

@@ -25,7 +25,7 @@ export function snapshotRecord(archive: SnapshotMetadata | UnrecordedArchive): S
     path: snapshotPath({ tenantId, workloadRef }),
     sizeBytes,
     ...("sha256" in archive && { sha256: archive.sha256 }),
-    createdAt: "changedAt" in archive ? archive.changedAt : archive.createdAt,
+    createdAt: "createdAt" in archive ? archive.createdAt : archive.usedAt,
   };
 }
 

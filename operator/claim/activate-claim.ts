@@ -4,6 +4,7 @@ import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation } from "../../crds/labels.ts";
 import type { OperatorContext } from "../context.ts";
 import { podState } from "../pod/pod-state.ts";
+import { takeNotice } from "./archive-notice.ts";
 import { incarnationOf, podIncarnation } from "./claim-pods.ts";
 import { patchClaimStatus } from "./claim-status.ts";
 
@@ -21,10 +22,11 @@ export async function activateClaim(claim: Claim, pod: Pod, context: OperatorCon
     {
       phase: "Active",
       reason: null,
-      message: null,
+      message: takeNotice(claim, context) ?? null,
       instanceId: name,
       endpoint: podEndpoint(pod) ?? null,
       source,
+      resumedFrom: annotations[annotation.resumedFrom] ?? null,
       claimedAt: claimedAt.toISOString(),
       ...(incarnationOf(pod) !== podIncarnation(claim) && { podIncarnation: incarnationOf(pod) }),
       attempt: claim.metadata.annotations?.[annotation.attempt] ?? null,

@@ -36,6 +36,7 @@ export async function failClaim(
       instanceId: null,
       endpoint: null,
       source: null,
+      resumedFrom: null,
       claimedAt: null,
     },
     context,

@@ -19,15 +19,15 @@ export type ArchiveAnswer =
  */
 export async function findArchive(claim: Claim, workload: Workload, context: OperatorContext): Promise<ArchiveAnswer> {
   const { overlayDirs } = withDefaults(workload.spec).filesystem;
-  if (claim.spec.resume !== true) return { known: true, archive: undefined };
+  if (!asksForFiles(claim)) return { known: true, archive: undefined };
+  const { tenantId, workloadRef, resumeVersion: version } = claim.spec;
   // A workload that keeps no files now may have kept some, and then its tenants are told; without a helper pod nobody ever did.
-  if (overlayDirs.length === 0 && context.informers.helperPods.store.size === 0)
+  if (overlayDirs.length === 0 && version === undefined && context.informers.helperPods.store.size === 0)
     return { known: true, archive: undefined };
-  const { tenantId, workloadRef } = claim.spec;
   const uid = claim.metadata.uid ?? "";
   const look = context.archiveLooks.run(
     uid,
-    (signal) => context.snapshots.find({ tenantId, workloadRef }, signal),
+    (signal) => context.snapshots.find({ tenantId, workloadRef }, { version, signal }),
     () => context.wakeClaim(claim),
   );
   if (look.state === "running") return { known: false, result: undefined };
@@ -48,6 +48,11 @@ export async function findArchive(claim: Claim, workload: Workload, context: Ope
     context.archiveLooks.forget(uid);
     return { known: false, result: await failClaim(claim, context, { reason: "RestoreFailed", message }) };
   }
+}
+
+/** Whether the claim is to be given the tenant's files of before. */
+export function asksForFiles({ spec }: Claim): boolean {
+  return spec.resume === true || spec.resumeVersion !== undefined;
 }
 
 function isWithin(directory: string, overlayDirs: readonly string[]): boolean {

@@ -10,6 +10,8 @@ import { patchClaimStatus } from "./claim-status.ts";
 import { deletePod } from "./delete-pod.ts";
 import { podToSave, saveFiles } from "./save-files.ts";
 
+const NOTE_LIMIT_MS = 20_000;
+
 /**
  * Takes a deleted claim through its release (spec.md, section 3.5): `Releasing`, its files saved, its pods deleted and gone,
  * `Released`, then the finalizer removed, with which the claim is gone. It needs the claim and the pods alone, never the workload.
@@ -51,8 +53,22 @@ export async function releaseClaim(claim: Claim, context: OperatorContext): Prom
     phase === "Released"
       ? claim
       : await patchClaimStatus(claim, { phase: "Released", reason: null, message: null, endpoint: null }, context);
+  noteUse(released, context);
   await letGo(released, context);
   return undefined;
+}
+
+/**
+ * The archive of a claim that ends without a save is kept for `TENANCY_SNAPSHOT_TTL` from now on. A release does not wait for the volume:
+ * where it cannot be written, what was noted while the claim was there counts.
+ */
+function noteUse({ spec, status }: Claim, { config, informers, log, snapshots }: OperatorContext): void {
+  if (config.snapshots.ttlMs === undefined || informers.helperPods.store.size === 0) return;
+  if (status?.snapshot !== undefined) return;
+  const { tenantId, workloadRef } = spec;
+  snapshots
+    .touch([{ tenantId, workloadRef }], AbortSignal.timeout(NOTE_LIMIT_MS))
+    .catch((error: unknown) => log.warn({ tenantId, workloadRef, error }, "the last use of an archive was not noted"));
 }
 
 async function letGo(claim: Claim, { client, informers }: OperatorContext): Promise<void> {

@@ -25,6 +25,7 @@ export async function replacePod(
       instanceId: null,
       endpoint: null,
       source: null,
+      resumedFrom: null,
     },
     context,
   );

@@ -1,6 +1,6 @@
 import type { Claim } from "../../crds/claim.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
-import { annotation } from "../../crds/labels.ts";
+import { annotation, label } from "../../crds/labels.ts";
 import type { OperatorContext } from "../context.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { ArchiveError } from "../snapshots/archive-error.ts";
@@ -40,9 +40,15 @@ export async function restoreFiles(
   const { tenantId, workloadRef } = claim.spec;
   const { restores, refillPause, snapshots, metrics } = context;
   const id = pod.metadata.uid ?? "";
+  const sha256 = pod.metadata.annotations?.[annotation.resumedFrom];
   if (!context.ownPods.has(id)) {
     const message = `the operator that was restoring files into pod "${pod.metadata.name}" is gone`;
     return { restored: false, result: await replacePod(claim, context, { reason: "RestoreInterrupted", message }) };
+  }
+  const carried = pod.metadata.labels?.[label.tenant];
+  if (carried !== tenantId) {
+    const error = new Error(`pod "${pod.metadata.name}" carries the tenant "${carried}", not "${tenantId}"`);
+    return { restored: false, result: await startOver(claim, error, context) };
   }
   const work = restores.run(
     id,
@@ -50,7 +56,7 @@ export async function restoreFiles(
       const ended = refillPause.restoring(workloadRef);
       try {
         return await metrics.timeSnapshot("restore", () =>
-          snapshots.restore({ tenantId, workloadRef }, pod, { into, signal }),
+          snapshots.restore({ tenantId, workloadRef }, pod, { into, sha256, signal }),
         );
       } finally {
         ended();

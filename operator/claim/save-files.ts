@@ -1,13 +1,15 @@
 import type { Claim } from "../../crds/claim.ts";
 import { NetworkError } from "../../crds/client/api-error.ts";
+import { pods } from "../../crds/client/built-in-resources.ts";
 import { systemClock } from "../../crds/client/clock.ts";
 import { ExecError } from "../../crds/client/exec-error.ts";
 import { sleep } from "../../crds/client/sleep.ts";
 import type { Condition } from "../../crds/condition.ts";
 import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
-import { annotation } from "../../crds/labels.ts";
+import { annotation, label } from "../../crds/labels.ts";
 import { SNAPSHOTS_NAME } from "../../crds/snapshots/snapshots-names.ts";
+import { archiveDigits } from "../../crds/snapshots/store-scripts.ts";
 import { WORKLOAD_CONTAINER } from "../../crds/workload-container.ts";
 import type { OperatorContext } from "../context.ts";
 import { podState } from "../pod/pod-state.ts";
@@ -86,6 +88,7 @@ export async function saveFiles(
     pod.metadata.uid ?? "",
     async (signal) => {
       try {
+        await checkOwner(claim, pod, context, signal);
         await untilHelperRuns(context, signal);
         await runPreSave(claim, pod, { context, signal });
         const key = { tenantId, workloadRef };
@@ -100,11 +103,17 @@ export async function saveFiles(
   );
   if (work.state === "running") return { saved: undefined, result: undefined };
   if (work.state === "done") {
-    const { sha256, sizeBytes, createdAt } = work.value;
+    const { sha256, sizeBytes, createdAt, kept } = work.value;
     const snapshot = { sha256, sizeBytes, createdAt };
     const conditions = claim.status?.conditions === undefined ? {} : { conditions: otherConditions(claim) };
     const status: ClaimStatusPatch = { phase: "Releasing", reason: null, message: null, snapshot, ...conditions };
-    return { saved: await patchClaimStatus(claim, status, context) };
+    const saved = await patchClaimStatus(claim, status, context);
+    if (kept !== undefined) {
+      const version = archiveDigits(kept.sha256);
+      const message = `the session was not given the archive of ${kept.createdAt ?? "before"}, so that stays as version ${version}: claim with resume {"version": "${version}"} to go on from it`;
+      context.events.record({ resource: claims, object: saved, type: "Normal", reason: "VersionKept", message });
+    }
+    return { saved };
   }
   const { error, retryInMs } = work;
   return { saved: undefined, result: await tellFailure({ claim, pod, error, retryInMs }, context) };
@@ -123,6 +132,22 @@ async function runPreSave(
     const message = `${error instanceof Error ? error.message : error}; the files are saved as they are`;
     context.events.record({ resource: claims, object: claim, type: "Warning", reason: "PreSaveFailed", message });
   }
+}
+
+/** Nothing is read from a pod that is not the claim's and its tenant's, by what the API server says of it now. */
+async function checkOwner(
+  { metadata, spec }: Claim,
+  { metadata: { name, uid } }: Pod,
+  { client, config }: OperatorContext,
+  signal: AbortSignal,
+): Promise<void> {
+  const present = await client.get(pods, { namespace: config.namespace, name }, { signal });
+  const { labels, annotations } = present.metadata;
+  if (present.metadata.uid !== uid) throw new Error(`pod "${name}" is another than the claim's`);
+  if (labels?.[label.tenant] === spec.tenantId && annotations?.[annotation.claimUid] === metadata.uid) return;
+  throw new Error(
+    `pod "${name}" carries the tenant "${labels?.[label.tenant]}" and the claim ${annotations?.[annotation.claimUid]}, not "${spec.tenantId}" and ${metadata.uid}`,
+  );
 }
 
 /** The helper pod starts with the first workload that keeps files, and a tenant of it may be released before it has. */

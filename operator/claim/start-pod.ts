@@ -12,9 +12,10 @@ import type { OperatorContext } from "../context.ts";
 import { renderPod, templateHash } from "../pod/render-pod.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { activateClaim } from "./activate-claim.ts";
+import { lookForNotice } from "./archive-notice.ts";
 import { podIncarnation, readClaimPods } from "./claim-pods.ts";
 import { type ClaimErrorReason, failClaim } from "./fail-claim.ts";
-import { findArchive } from "./find-archive.ts";
+import { asksForFiles, findArchive } from "./find-archive.ts";
 import { replacePod } from "./replace-pod.ts";
 import { takeWarmPod } from "./take-warm-pod.ts";
 
@@ -47,10 +48,12 @@ export async function startPod(claim: Claim, context: OperatorContext): Promise<
   const answer = await findArchive(claim, workload, context);
   if (!answer.known) return answer.result;
   const { archive } = answer;
+  lookForNotice(claim, workload, context);
   const source = archive === undefined ? "pool" : "pool+data";
-  const warm = await takeWarmPod({ claim, workload, incarnation: podIncarnation(claim), source }, context);
+  const resumedFrom = archive?.sha256 ?? (asksForFiles(claim) ? "none" : undefined);
+  const warm = await takeWarmPod({ claim, workload, incarnation: podIncarnation(claim), source, resumedFrom }, context);
   noteHit({ claim, isHit: warm !== undefined }, context);
-  if (warm === undefined) return createPod({ claim, workload, archive }, context);
+  if (warm === undefined) return createPod({ claim, workload, archive, resumedFrom }, context);
   // The event of the binding starts the next run, which brings the files.
   if (archive === undefined) await activateClaim(claim, warm, context);
   return undefined;
@@ -101,7 +104,17 @@ function isAsNewAs({ metadata }: Workload, seen: string | undefined): boolean {
 }
 
 async function createPod(
-  { claim, workload, archive }: { claim: Claim; workload: Workload; archive: SnapshotMetadata | undefined },
+  {
+    claim,
+    workload,
+    archive,
+    resumedFrom,
+  }: {
+    claim: Claim;
+    workload: Workload;
+    archive: SnapshotMetadata | undefined;
+    resumedFrom: string | undefined;
+  },
   context: OperatorContext,
 ): Promise<ReconcileResult> {
   const { client, config, informers } = context;
@@ -121,6 +134,7 @@ async function createPod(
         [annotation.claim]: claim.metadata.name,
         [annotation.incarnation]: String(incarnation),
         [annotation.source]: archive === undefined ? "cold" : "cold+data",
+        ...(resumedFrom !== undefined && { [annotation.resumedFrom]: resumedFrom }),
         [annotation.claimedAt]: new Date().toISOString(),
       },
     },

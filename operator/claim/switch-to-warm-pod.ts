@@ -1,5 +1,6 @@
 import type { Claim } from "../../crds/claim.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
+import { annotation } from "../../crds/labels.ts";
 import type { OperatorContext } from "../context.ts";
 import { isReadyToUse } from "../workload/is-ready-to-use.ts";
 import { activateClaim } from "./activate-claim.ts";
@@ -20,7 +21,8 @@ export async function switchToWarmPod(
   if (workload === undefined || !isReadyToUse(workload)) return false;
   const incarnation = podIncarnation(claim) + 1;
   const source = needsFiles(cold) ? "pool+data" : "pool";
-  const warm = await takeWarmPod({ claim, workload, incarnation, source }, context);
+  const resumedFrom = cold.metadata.annotations?.[annotation.resumedFrom];
+  const warm = await takeWarmPod({ claim, workload, incarnation, source, resumedFrom }, context);
   if (warm === undefined) return false;
   // Its files come before it is Active.
   if (source === "pool") await activateClaim(claim, warm, context);

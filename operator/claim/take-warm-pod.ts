@@ -17,6 +17,7 @@ import { isolationHash, templateHash } from "../pod/render-pod.ts";
  * condition that it is as it was read, so that no other process can have bound it: no pod is ever given twice.
  *
  * @param source `pool+data` for a pod of the newest template alone, whose overlay directories are the workload's
+ * @param resumedFrom as the annotation says it
  * @param incarnation what the pod is to the claim, one more than that of a pod that the claim already has
  */
 export async function takeWarmPod(
@@ -25,7 +26,14 @@ export async function takeWarmPod(
     workload,
     incarnation,
     source,
-  }: { claim: Claim; workload: Workload; incarnation: number; source: "pool" | "pool+data" },
+    resumedFrom,
+  }: {
+    claim: Claim;
+    workload: Workload;
+    incarnation: number;
+    source: "pool" | "pool+data";
+    resumedFrom: string | undefined;
+  },
   context: OperatorContext,
 ): Promise<Pod | undefined> {
   const { client, informers, ownPods, reservedPods, snapshots } = context;
@@ -43,6 +51,7 @@ export async function takeWarmPod(
           [annotation.claim]: claim.metadata.name,
           [annotation.incarnation]: String(incarnation),
           [annotation.source]: source,
+          [annotation.resumedFrom]: resumedFrom,
           [annotation.claimedAt]: new Date().toISOString(),
         },
       },

@@ -24,6 +24,13 @@ export interface FoundArchive {
   readonly archive: Promise<Buffer> | undefined;
 }
 
+interface DeskLook {
+  readonly version?: string | undefined;
+  readonly brings?: boolean | undefined;
+  readonly signal: AbortSignal;
+  readonly timeoutMs: number;
+}
+
 /**
  * Looks at archives through one command that stays in the helper pod and answers question after question, since starting a command there
  * takes longer than the look. It is started at the first question, and ended when nobody has asked for a while.
@@ -32,10 +39,12 @@ export interface ArchiveDesk {
   /**
    * Says that there is no archive only where the volume itself has said so.
    *
+   * @param options.version the digits of an older version. @default the newest
+   * @param options.brings whether a small archive is sent along. @default true
    * @param options.timeoutMs for the answer and the archive together
    * @throws Error when there is no answer: a command of its own can still find out
    */
-  look(key: SnapshotKey, options: { signal: AbortSignal; timeoutMs: number }): Promise<FoundArchive | NoneFound>;
+  look(key: SnapshotKey, options: DeskLook): Promise<FoundArchive | NoneFound>;
   /** Ends the command; the next look starts another. */
   close(): void;
 }
@@ -105,7 +114,7 @@ export function createArchiveDesk(options: {
   }
 
   return {
-    async look(key, { signal, timeoutMs }) {
+    async look(key, { version = "", brings = true, signal, timeoutMs }) {
       checkSnapshotKey(key);
       signal.throwIfAborted();
       cancelIdle();
@@ -117,7 +126,7 @@ export function createArchiveDesk(options: {
       const abort = (): void => question.reject(signal.reason);
       signal.addEventListener("abort", abort, { once: true });
       const cancelLimit = clock.after(timeoutMs, () => abandon(asked, `no answer within ${timeoutMs} ms`));
-      asked.questions.push(`${id} ${key.tenantId} ${key.workloadRef} ${SMALL_BYTES}\n`);
+      asked.questions.push(`${id} ${key.tenantId} ${key.workloadRef} ${brings ? SMALL_BYTES : 0} ${version}\n`);
       let arrived: Promise<unknown> = Promise.resolve();
       try {
         const answer = await question.promise;

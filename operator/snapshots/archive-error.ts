@@ -3,8 +3,10 @@
  * - `Corrupt`: it is not what was written: cut off, changed, or no archive at all
  * - `Hostile`: it holds what a save of overlay directories never makes
  * - `TooLarge`: it passes a limit
+ * - `Foreign`: it is another tenant's or workload's
+ * - `NoVersion`: it is a version that there is not
  */
-export type ArchiveErrorReason = "Corrupt" | "Hostile" | "TooLarge";
+export type ArchiveErrorReason = "Corrupt" | "Hostile" | "TooLarge" | "Foreign" | "NoVersion";
 
 /** An archive that is not restored, and one that is not kept. */
 export class ArchiveError extends Error {

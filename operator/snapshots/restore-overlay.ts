@@ -27,6 +27,8 @@ export interface RestoreOverlayOptions {
   readonly exec: Exec;
   readonly store: Pick<ArchiveStore, "read">;
   readonly key: SnapshotKey;
+  /** Which archive. @default the newest */
+  readonly sha256?: string | undefined;
   /** The workload's container, or the init container that waits for this. */
   readonly pod: OverlayPod;
   readonly overlayDirs: readonly string[];
@@ -52,7 +54,7 @@ export interface RestoreOverlayOptions {
  * @throws as `Exec` does
  */
 export async function restoreOverlay(options: RestoreOverlayOptions): Promise<SnapshotMetadata | undefined> {
-  const { exec, store, key, pod, overlayDirs, limits, opensGate, standing, timeoutMs } = options;
+  const { exec, store, key, sha256, pod, overlayDirs, limits, opensGate, standing, timeoutMs } = options;
   const roots = overlayRoots(overlayDirs);
   const stop = new AbortController();
   const signal = AbortSignal.any([options.signal, stop.signal]);
@@ -67,7 +69,7 @@ export async function restoreOverlay(options: RestoreOverlayOptions): Promise<Sn
   const check = createArchiveCheck({ roots, limits, rewrite: plan.rewrite });
   const archive = pipeline(digest, decompress(), check.stream, ignore);
 
-  const read = store.read(key, digest, { signal, timeoutMs }).then((recorded) => {
+  const read = store.read(key, digest, { sha256, signal, timeoutMs }).then((recorded) => {
     if (recorded === undefined) throw new NoArchive();
     return recorded;
   });
@@ -86,7 +88,7 @@ export async function restoreOverlay(options: RestoreOverlayOptions): Promise<Sn
     yield* checked;
     const recorded = await read;
     const sum = hash.digest("hex");
-    metadata = recorded.find(({ sha256 }) => sha256 === sum);
+    metadata = recorded.find((record) => record.sha256 === sum && sum === (sha256 ?? sum));
     if (metadata === undefined) throw new ArchiveError("Corrupt", "its SHA-256 is not the one that was recorded");
     yield END;
     if (plan.hasDirectories()) yield* part(RESTORE_TAR, plan.directoryTimes());

@@ -1,6 +1,8 @@
 import { createHash } from "node:crypto";
+import { annotation } from "../../../crds/labels.ts";
 import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
+import { ArchiveError } from "../../../operator/snapshots/archive-error.ts";
 import { podFiles } from "../../../operator/snapshots/pod-files.ts";
 import type { Snapshots } from "../../../operator/snapshots/snapshots.ts";
 import { pause } from "../../../scripts/cluster/process/pause.ts";
@@ -18,6 +20,8 @@ interface Archive {
 export interface MemoryVolume {
   /** By `<tenant>/<workload>`. */
   readonly archives: Map<string, Archive>;
+  /** Those that a save has replaced and kept, by the same. */
+  readonly versions: Map<string, Archive[]>;
   /** Which write of a key is the newest: an older one finds that what it has sent is gone. */
   readonly writes: Map<string, number>;
 }
@@ -40,11 +44,18 @@ export function createMemorySnapshots(options: {
     if (!kubelet.isHelperRunning()) throw new Error("the helper pod does not run");
   }
 
+  function everyArchive(key: SnapshotKey): Archive[] {
+    const newest = volume.archives.get(path(key));
+    return [...(newest === undefined ? [] : [newest]), ...(volume.versions.get(path(key)) ?? [])];
+  }
+
   return {
-    async find(key) {
+    async find(key, { version = "" }) {
       await reach("find");
       await needHelper();
-      return volume.archives.get(path(key))?.metadata;
+      const found = everyArchive(key).find(({ metadata }) => metadata.sha256.startsWith(version));
+      if (found === undefined && version !== "") throw new ArchiveError("NoVersion", `there is no version ${version}`);
+      return found?.metadata;
     },
     runPreSave: async () => undefined,
     async save(key, pod, { isFenced }) {
@@ -53,23 +64,27 @@ export function createMemorySnapshots(options: {
       const write = (volume.writes.get(path(key)) ?? 0) + 1;
       volume.writes.set(path(key), write);
       const content = kubelet.files.get(pod.metadata.uid ?? "");
+      const before = volume.archives.get(path(key));
       if (content === undefined) throw new Error("the pod is gone");
       await reach("save-commits");
       await needHelper();
       if (isFenced()) throw new Error("another operator may be at work");
       if (volume.writes.get(path(key)) !== write) throw new Error("what was sent is gone");
       const metadata = describe(key, content, podFiles(pod).overlayDirs);
+      const resumedFrom = pod.metadata.annotations?.[annotation.resumedFrom];
+      const isKept = before !== undefined && ![resumedFrom, metadata.sha256].includes(before.metadata.sha256);
+      if (isKept) volume.versions.set(path(key), [before, ...(volume.versions.get(path(key)) ?? [])]);
       volume.archives.set(path(key), { content, metadata });
       await reach("save-done");
-      return metadata;
+      return { ...metadata, ...(isKept && { kept: before.metadata }) };
     },
-    async restore(key, pod, { into }) {
+    async restore(key, pod, { into, sha256 = "" }) {
       const uid = pod.metadata.uid ?? "";
       // As in the pod: what is there goes before anything comes.
       if (kubelet.files.has(uid)) kubelet.files.set(uid, "half of it");
       await reach("restore-begun");
       await needHelper();
-      const found = volume.archives.get(path(key));
+      const found = everyArchive(key).find(({ metadata }) => metadata.sha256.startsWith(sha256));
       if (found === undefined) return undefined;
       if (!kubelet.files.has(uid)) throw new Error("the pod is gone");
       kubelet.files.set(uid, found.content);
@@ -77,7 +92,9 @@ export function createMemorySnapshots(options: {
       await reach("restore-done");
       return found.metadata;
     },
-    list: async () => [...volume.archives.values()].map(({ metadata }) => metadata),
+    list: async () =>
+      [...volume.archives.values()].map(({ metadata }) => ({ ...metadata, usedAt: metadata.createdAt })),
+    touch: async () => undefined,
     async delete({ tenantId, workloadRef, sha256 }) {
       const key = path({ tenantId, workloadRef });
       return volume.archives.get(key)?.metadata.sha256 === sha256 && volume.archives.delete(key);

@@ -36,6 +36,7 @@ test.after(async () => {
 async function inWorld(run: (expected: Expected) => Promise<void>): Promise<Expected> {
   const expected: Expected = { saved: new Map(), sessions: new Map(), written: 0, steps: 0 };
   world.volume.archives.clear();
+  world.volume.versions.clear();
   try {
     await run(expected);
     return expected;

@@ -107,6 +107,23 @@ test("which of several records of one size is the archive's is told by what was 
   assert.is(started.length - before, 1, "the desk alone");
 });
 
+test("what was brought along is not given out when the archive was erased or replaced meanwhile", async (context) => {
+  const { root, store } = context;
+  const key = { tenantId: "a", workloadRef: "w" };
+  const folder = { namespace: "n", pod: "p", container: "c", root, busybox: staticBusybox };
+  const other = createArchiveStore({ exec: localExec, folder });
+  await write(other, "a", Buffer.from("old"));
+  await store.stat(key, call);
+  assert.ok(await other.delete(key, call));
+  assert.is(await read(store, "a"), undefined, "erased");
+  for (const next of ["of another length", "new"]) {
+    await write(other, "a", Buffer.from("old"));
+    await store.stat(key, call);
+    await write(other, "a", Buffer.from(next));
+    assert.is(await read(store, "a"), undefined, next);
+  }
+});
+
 test("what was brought along is given out once, and never after a write, a deletion or a later look", async (context) => {
   const { root, store, started } = context;
   const key = { tenantId: "a", workloadRef: "w" };

@@ -1,4 +1,4 @@
-// @limit 120
+// @limit 300
 import { createHash } from "node:crypto";
 import {
   chmodSync,
@@ -9,6 +9,7 @@ import {
   readFileSync,
   renameSync,
   rmSync,
+  symlinkSync,
   utimesSync,
   writeFileSync,
 } from "node:fs";
@@ -17,6 +18,8 @@ import { join } from "node:path";
 import { Writable } from "node:stream";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import type { Exec } from "../../../crds/client/exec.ts";
+import { ArchiveError } from "../../../operator/snapshots/archive-error.ts";
 import { type ArchiveStore, createArchiveStore } from "../../../operator/snapshots/archive-store.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { localExec } from "./local-exec.ts";
@@ -48,11 +51,16 @@ async function* chunks(content: string): AsyncGenerator<Buffer> {
   yield Buffer.from(content.slice(3));
 }
 
-function write(store: ArchiveStore, content: string, to = key) {
-  return store.write(to, chunks(content), { ...call, describe: () => description });
+function write(
+  store: ArchiveStore,
+  content: string,
+  to = key,
+  { createdAt = description.createdAt, ...options }: { replaces?: string; keeps?: boolean; createdAt?: string } = {},
+) {
+  return store.write(to, chunks(content), { ...call, describe: () => ({ ...description, createdAt }), ...options });
 }
 
-async function read(store: ArchiveStore, from = key): Promise<string | undefined> {
+async function read(store: ArchiveStore, from = key, wanted?: string): Promise<string | undefined> {
   const parts: Buffer[] = [];
   const archive = new Writable({
     write(chunk: Buffer, _encoding, callback) {
@@ -60,7 +68,7 @@ async function read(store: ArchiveStore, from = key): Promise<string | undefined
       callback();
     },
   });
-  const recorded = await store.read(from, archive, call);
+  const recorded = await store.read(from, archive, { ...call, sha256: wanted });
   if (recorded === undefined) return undefined;
   const content = Buffer.concat(parts).toString("utf8");
   const digest = createHash("sha256").update(content).digest("hex");
@@ -91,7 +99,9 @@ test("keeps an archive and what is beside it, and replaces both", async ({ store
   assert.equal([first.uid, first.gid], [1000, 2000]);
   const second = await write(store, "the second one");
   assert.is(await readWhole(store), "the second one");
-  assert.equal(await store.list(call), [second]);
+  const [{ usedAt, ...listed } = { usedAt: "" }, ...others] = await store.list(call);
+  assert.equal([listed, others], [second, []]);
+  assert.ok(Math.abs(Date.parse(usedAt) - Date.now()) < 3_600_000);
   assert.ok(existsSync(join(root, "a.b/c.tar.gz.tar.gz")), "spec.md, section 2.5");
 });
 
@@ -151,29 +161,158 @@ test("what is recorded of earlier archives goes with a save, once it is ten minu
   assert.is(await readWhole(store), "fifth");
 });
 
-test("a deletion by digest spares an archive that takes the place while the digest is made", async ({
+test("a deletion and a save that meet leave the archive that the save has written", async ({ store, root, folder }) => {
+  const old = await write(store, "old");
+  const next = storeIn(root);
+  const saves: Promise<unknown>[] = [];
+  // Between the look at the archive and its removal.
+  const paused = pausingBusybox(folder, { program: "grep", before: false });
+  const deletion = storeIn(root, paused.path).delete(key, { ...call, sha256: old.sha256 });
+  await waitUntil(paused.isReached, { what: "the deletion to look at the archive", limitMs: 60_000 });
+  saves.push(write(next, "newer and longer"));
+  await waitUntil(() => partials(root).length === 2, { what: "the save to wait", limitMs: 60_000 });
+  paused.goOn();
+  assert.ok(await deletion);
+  await Promise.all(saves);
+  assert.is(await readWhole(store), "newer and longer");
+  assert.not.ok(await store.delete(key, { ...call, sha256: old.sha256 }));
+  assert.is(await readWhole(store), "newer and longer");
+});
+
+test("a deletion for age takes only what nothing has used for so long, by the volume's clock", async ({
   store,
   root,
-  folder,
 }) => {
-  const old = await write(store, "old");
-  const busybox = join(folder, "busybox-that-is-overtaken");
-  const newer = join(root, "newer");
-  await write(store, "newer", { tenantId: "other", workloadRef: "c" });
-  renameSync(join(root, "other/c.tar.gz"), newer);
-  writeFileSync(
-    busybox,
-    `#!${staticBusybox} sh
-case "$1" in timeout | sh) exec ${staticBusybox} "$@" ;; esac
-${staticBusybox} "$@"
-code=$?
-[ "$1" != sha256sum ] || ${staticBusybox} mv -f '${newer}' '${join(root, "a.b/c.tar.gz.tar.gz")}'
-exit $code
-`,
+  const archive = join(root, "a.b/c.tar.gz.tar.gz");
+  const { sha256 } = await write(store, "old");
+  const then = Date.now() / 1000 - 1000;
+  utimesSync(archive, then, then);
+  assert.not.ok(await store.delete(key, { ...call, sha256, unusedForSeconds: 5000 }));
+  await store.touch([key, { tenantId: "nobody", workloadRef: "w" }], call);
+  assert.not.ok(await store.delete(key, { ...call, sha256, unusedForSeconds: 900 }));
+  assert.is(await readWhole(store), "old");
+  utimesSync(archive, then, then);
+  assert.ok(await store.delete(key, { ...call, sha256, unusedForSeconds: 900 }));
+  assert.equal(readdirSync(root), [".marked"]);
+});
+
+test("a save replaces only the archive that it found at its begin, however late its command starts", async ({
+  store,
+  root,
+}) => {
+  const { sha256: first } = await write(store, "the first");
+  let start: () => void = () => undefined;
+  const started = new Promise<void>((resolve) => {
+    start = resolve;
+  });
+  let isAsked = false;
+  const lateExec: Exec = async (target) => {
+    isAsked = true;
+    await started;
+    return await localExec(target);
+  };
+  const late = createArchiveStore({
+    exec: lateExec,
+    folder: { namespace: "n", pod: "p", container: "c", root, busybox: staticBusybox },
+  }).write(key, chunks("of a former leader"), { ...call, describe: () => description, replaces: first });
+  await waitUntil(() => isAsked, { what: "the late save to be sent", limitMs: 60_000 });
+  await write(store, "what came after", key, { replaces: first });
+  start();
+  assert.match(String(await late.catch((error: unknown) => error)), /is another than when this save began/);
+  assert.is(await readWhole(store), "what came after");
+  const none = write(store, "of one who found none", key, { replaces: "none" });
+  assert.match(String(await none.catch((error: unknown) => error)), /is another than when this save began/);
+  assert.is(await readWhole(store), "what came after");
+  assert.equal(partials(root), []);
+});
+
+test("a lock is taken over from a script that was killed, and by one alone", async ({ store, root, folder }) => {
+  await write(store, "the first");
+  const paused = pausingBusybox(folder, { program: "mv", before: true });
+  const killed = write(storeIn(root, paused.path), "never there");
+  killed.catch(() => undefined);
+  await waitUntil(paused.isReached, { what: "the write to hold the lock", limitMs: 60_000 });
+  process.kill(paused.pid(), "SIGKILL");
+  assert.instance(await killed.catch((error: unknown) => error), Error);
+  assert.ok(readdirSync(join(root, "a.b")).includes(".lock"), "it is left behind");
+  const others = Array.from({ length: 4 }, (_, index) =>
+    write(store, `written by ${index}`, { tenantId: key.tenantId, workloadRef: `w${index}` }),
   );
-  chmodSync(busybox, 0o755);
-  assert.not.ok(await storeIn(root, busybox).delete(key, { ...call, sha256: old.sha256 }));
-  assert.is(readFileSync(join(root, "a.b/c.tar.gz.tar.gz"), "utf8"), "newer");
+  await Promise.all(others);
+  assert.is((await store.list(call)).length, 5);
+  assert.equal(
+    readdirSync(join(root, "a.b")).filter((name) => name.startsWith(".")),
+    [],
+  );
+});
+
+test("what a save keeps is an older version, found and read by its digits", async ({ store, root }) => {
+  const first = await write(store, "the first");
+  const second = await write(store, "the second one", key, { replaces: first.sha256, keeps: true });
+  assert.is(await readWhole(store), "the second one");
+  for (const version of [first.sha256, first.sha256.slice(0, 16)]) {
+    assert.equal(await store.stat(key, { ...call, version }), first);
+  }
+  assert.equal(await store.stat(key, { ...call, version: second.sha256 }), second);
+  assert.is(await read(store, key, first.sha256), "the first");
+  assert.is(await read(store, key, second.sha256), "the second one");
+  assert.is(await read(store, key, "0".repeat(64)), undefined);
+  assert.is((await store.list(call)).length, 1, "of each the newest alone");
+  const unknown = await store.stat(key, { ...call, version: "0123456789abcdef" }).catch((error: unknown) => error);
+  assert.match(
+    String(unknown),
+    `ArchiveError: there is no version 0123456789abcdef of it: there are ${second.sha256.slice(0, 16)} of ${second.createdAt} (the newest), `,
+  );
+  assert.match(String(unknown), first.sha256.slice(0, 16));
+  assert.ok(await store.delete(key, call));
+  assert.equal(readdirSync(root), [".marked"]);
+});
+
+test("of older versions the newest three stay", async ({ store }) => {
+  const written: string[] = [];
+  for (let index = 0; index < 6; index += 1) {
+    const createdAt = new Date(Date.UTC(2026, 0, 1 + index)).toISOString();
+    const { sha256 } = await write(store, `number ${index}`, key, { keeps: true, createdAt });
+    written.push(sha256);
+  }
+  const isThere = await Promise.all(
+    written.map((version) =>
+      store.stat(key, { ...call, version }).then(
+        () => true,
+        () => false,
+      ),
+    ),
+  );
+  assert.equal(isThere, [false, false, true, true, true, true]);
+});
+
+test("an archive of another tenant or workload is neither found, read, replaced nor deleted", async ({
+  store,
+  root,
+}) => {
+  await write(store, "of alice", { tenantId: "alice", workloadRef: "w" });
+  const Alice = { tenantId: "Alice", workloadRef: "w" };
+  // As a volume does that ignores case: what is looked for under one name is found under another.
+  symlinkSync("alice", join(root, "Alice"));
+  for (const attempt of [
+    () => store.stat(Alice, call),
+    () => store.identify(Alice, call),
+    () => read(store, Alice, "0".repeat(64)),
+  ]) {
+    const error = await attempt().catch((thrown: unknown) => thrown);
+    assert.instance(error, ArchiveError);
+    assert.match(String(error), '/snapshots/Alice/w.tar.gz is of tenant "alice" and workload "w", not of "Alice"');
+  }
+  const written = write(store, "of Alice", { tenantId: "Alice", workloadRef: "other" });
+  assert.match(String(await written.catch((error: unknown) => error)), /ignores case, and another tenant's folder/);
+  assert.not.ok(await store.delete(Alice, call));
+  rmSync(join(root, "Alice"));
+  assert.is(await read(store, { tenantId: "alice", workloadRef: "w" }), "of alice");
+  // A folder that was given another name.
+  renameSync(join(root, "alice"), join(root, "Alice"));
+  assert.match(String(await store.stat(Alice, call).catch((error: unknown) => error)), /ArchiveError/);
+  assert.instance(await read(store, Alice).catch((error: unknown) => error), assert.Assertion, "nothing of hers fits");
+  assert.equal(await store.list(call), []);
 });
 
 test("fails when an archive has changed, has lost what is beside it, or the volume is not there", async (context) => {
@@ -336,6 +475,31 @@ ${kill}
   );
   chmodSync(path, 0o755);
   return path;
+}
+
+/** A busybox that stops before or after its first call of a program, until it is told to go on. */
+function pausingBusybox(folder: string, at: { program: string; before: boolean }) {
+  const path = join(folder, `busybox-${Math.random()}`);
+  const [reached, goOn] = [`${path}.reached`, `${path}.go-on`];
+  const wait = `if (set -C; echo "$PPID" > '${reached}') 2>/dev/null; then
+  until [ -e '${goOn}' ]; do [ -d /proc/$PPID ] || exit 137; ${staticBusybox} sleep 0.02; done
+fi`;
+  writeFileSync(
+    path,
+    `#!${staticBusybox} sh
+case "$1" in timeout | sh) exec ${staticBusybox} "$@" ;; esac
+[ "$1" = ${at.program} ] || exec ${staticBusybox} "$@"
+${at.before ? wait : `${staticBusybox} "$@"; code=$?; ${wait}; exit $code`}
+exec ${staticBusybox} "$@"
+`,
+  );
+  chmodSync(path, 0o755);
+  return {
+    path,
+    isReached: () => existsSync(reached) && readFileSync(reached, "utf8").endsWith("\n"),
+    pid: () => Number(readFileSync(reached, "utf8")),
+    goOn: () => writeFileSync(goOn, ""),
+  };
 }
 
 test.run();

@@ -41,7 +41,7 @@ const metadataOf = (root: string, tenantId: string, digest = "ab".repeat(32)): s
 
 function run(root: string, busybox = staticBusybox) {
   const folder = { namespace: "n", pod: "p", container: "c", root, busybox };
-  const target = storeCommand(folder, { script: storeScripts.list, words: [], limitMs: 60_000 });
+  const target = storeCommand(folder, { script: storeScripts.list, words: [".", "2"], limitMs: 60_000 });
   return collectOutput(localExec, { target, signal, timeoutMs: 60_000 });
 }
 

@@ -2,7 +2,7 @@ import { test } from "uvu";
 import * as assert from "uvu/assert";
 import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
-import { annotation } from "../../../crds/labels.ts";
+import { annotation, label } from "../../../crds/labels.ts";
 import { superviseStart } from "../../../operator/claim/supervise-start.ts";
 import type { OperatorContext } from "../../../operator/context.ts";
 import type { PodState } from "../../../operator/pod/pod-state.ts";
@@ -12,10 +12,10 @@ import { silentLog } from "../silent-log.ts";
 
 const LONG_AGO = "2020-01-01T00:00:00Z";
 
-function pod(annotations: Record<string, string> = {}): Pod {
+function pod(annotations: Record<string, string> = {}, tenant = "t"): Pod {
   return {
     metadata: {
-      ...{ name: "p", namespace: "n", uid: "pod-uid" },
+      ...{ name: "p", namespace: "n", uid: "pod-uid", labels: { [label.tenant]: tenant } },
       annotations: {
         [annotation.source]: "pool+data",
         [annotation.claimedAt]: new Date().toISOString(),
@@ -99,6 +99,14 @@ test("superviseStart restores into a pod that this term has bound, and replaces 
   own.context.ownPods.add("pod-uid");
   await own.supervise({ state: "ready" });
   assert.equal([own.restored(), own.written], [1, []]);
+});
+
+test("superviseStart restores nothing into a pod that carries another tenant", async () => {
+  const { context, restored, supervise, written } = waitingClaim();
+  context.ownPods.add("pod-uid");
+  await supervise({ state: "ready" }, pod({}, "T"));
+  assert.equal([restored(), written[0]?.reason], [0, "RestoreInterrupted"]);
+  assert.match(written[0]?.message ?? "", 'carries the tenant "T", not "t"');
 });
 
 test.run();

@@ -1,6 +1,7 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
+import type { ListedSnapshot } from "../../../crds/snapshots/parse-snapshot-list.ts";
+import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
 import type { OperatorContext } from "../../../operator/context.ts";
 import { tendArchives } from "../../../operator/snapshots/tend-archives.ts";
 import { silentLog } from "../silent-log.ts";
@@ -9,32 +10,55 @@ const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 const { signal } = new AbortController();
 
-function archive(tenantId: string, ageMs: number): SnapshotMetadata {
+/** One that was made long ago, and last in use so many milliseconds ago. */
+function archive(tenantId: string, unusedMs: number): ListedSnapshot {
   return {
     ...{ tenantId, workloadRef: "w", uid: 0, gid: 0, entries: 0, contentBytes: 0, sizeBytes: 1, overlayDirs: [] },
     sha256: tenantId.padEnd(64, "0"),
-    createdAt: new Date(Date.now() - ageMs).toISOString(),
+    createdAt: new Date(Date.now() - 1000 * HOUR_MS).toISOString(),
+    usedAt: new Date(Date.now() - unusedMs).toISOString(),
   };
 }
 
 /** What `tendArchives` looks at, with archives in memory. */
-function volume(options: { archives: SnapshotMetadata[]; ttlMs?: number; claims?: string[]; hasHelper?: boolean }) {
-  const { archives, ttlMs, claims = [], hasHelper = true } = options;
+function volume(options: {
+  archives: ListedSnapshot[];
+  ttlMs?: number;
+  /** In the cache. */
+  claims?: string[];
+  /** On the API server. */
+  present?: string[];
+  hasHelper?: boolean;
+  /** How far the clocks of the API server and of the volume are behind this process's. @default 0 */
+  serverBehindMs?: number;
+  volumeBehindMs?: number;
+}) {
+  const { archives, ttlMs, claims = [], present = claims, hasHelper = true } = options;
+  const { serverBehindMs = 0, volumeBehindMs = 0 } = options;
   const called: string[] = [];
   const context = {
     informers: {
       helperPods: { store: { size: hasHelper ? 1 : 0 } },
       claims: { store: { by: (_index: "pair", pair: string) => new Set(claims.filter((claim) => claim === pair)) } },
     },
+    client: {
+      async list(_resource: unknown, { labelSelector = "" }) {
+        const own = present.map((pair) => pair.split("/")).filter(([tenant]) => labelSelector.endsWith(`=${tenant}`));
+        return { items: own.map(([tenantId, workloadRef]) => ({ spec: { tenantId, workloadRef } })) };
+      },
+      request: async () => ({ headers: { date: new Date(Date.now() - serverBehindMs).toUTCString() } }),
+    },
     snapshots: {
       tidy: async () => void called.push("tidy"),
       list: async () => archives,
-      async delete({ tenantId }: SnapshotMetadata) {
+      touch: async (keys: SnapshotKey[]) => void called.push(`touch ${keys.map(({ tenantId }) => tenantId)}`),
+      async delete({ tenantId, usedAt }: ListedSnapshot, { unusedForMs }: { unusedForMs: number }) {
+        if (Date.parse(usedAt) + unusedForMs > Date.now() - volumeBehindMs) return false;
         called.push(`delete ${tenantId}`);
         return true;
       },
     },
-    config: { snapshots: { ttlMs } },
+    config: { namespace: "n", snapshots: { ttlMs } },
     log: silentLog,
   };
   return { called, tend: () => tendArchives(context as unknown as OperatorContext, signal) };
@@ -46,19 +70,46 @@ test("tendArchives tidies, and deletes nothing without TENANCY_SNAPSHOT_TTL", as
   assert.equal(called, ["tidy"]);
 });
 
-test("tendArchives deletes what is older, and nothing of a tenant who has a claim on that workload", async () => {
+test("tendArchives deletes what nobody has used for so long, however long ago it was made", async () => {
   const { called, tend } = volume({
-    archives: [archive("old", 2 * MINUTE_MS), archive("young", MINUTE_MS / 2), archive("held", 2 * MINUTE_MS)],
+    archives: [archive("unused", 2 * MINUTE_MS), archive("used", MINUTE_MS / 2)],
     ttlMs: MINUTE_MS,
-    claims: ["held/w", "old/other", "other/w"],
+    claims: ["unused/other", "other/w"],
   });
   await tend();
-  assert.equal(called, ["tidy", "delete old"]);
+  assert.equal(called, ["tidy", "delete unused"]);
 });
+
+test("tendArchives notes that an archive is in use while its tenant has a claim, so that the time begins at its end", async () => {
+  const archives = [archive("held", 100 * HOUR_MS), archive("noted", MINUTE_MS / 100)];
+  const { called, tend } = volume({ archives, ttlMs: MINUTE_MS, claims: ["held/w", "noted/w"] });
+  const { requeueAfterMs = 0 } = (await tend()) ?? {};
+  assert.equal(called, ["tidy", "touch held"]);
+  assert.ok(requeueAfterMs <= MINUTE_MS / 20, `${requeueAfterMs}: the note must be anew before the time is over`);
+});
+
+test("tendArchives asks the API server for claims that the cache does not show", async () => {
+  const { called, tend } = volume({
+    archives: [archive("new", 2 * MINUTE_MS), archive("cached", 2 * MINUTE_MS)],
+    ttlMs: MINUTE_MS,
+    claims: ["cached/w"],
+    present: ["new/w"],
+  });
+  await tend();
+  assert.equal(called, ["tidy", "touch cached"]);
+});
+
+for (const behind of ["serverBehindMs", "volumeBehindMs"] as const) {
+  test(`tendArchives deletes nothing on the word of a clock that is ahead (${behind})`, async () => {
+    const { called, tend } = volume({ archives: [archive("a", 2 * MINUTE_MS)], ttlMs: MINUTE_MS, [behind]: HOUR_MS });
+    await tend();
+    assert.equal(called, ["tidy"]);
+  });
+}
 
 test("tendArchives comes again when the next archive is due, within the hour at the latest", async () => {
   const soon = await volume({ archives: [archive("young", MINUTE_MS / 2)], ttlMs: MINUTE_MS }).tend();
-  assert.ok(soon && soon.requeueAfterMs <= MINUTE_MS / 2 && soon.requeueAfterMs > 1000, JSON.stringify(soon));
+  assert.ok(soon && soon.requeueAfterMs <= MINUTE_MS && soon.requeueAfterMs > 1000, JSON.stringify(soon));
   const later = await volume({ archives: [archive("young", 0)], ttlMs: 100 * HOUR_MS }).tend();
   assert.equal(later, { requeueAfterMs: HOUR_MS });
 });

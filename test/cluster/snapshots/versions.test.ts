@@ -1,0 +1,137 @@
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import type { Claim, ClaimSpec } from "../../../crds/claim.ts";
+import { events, pods } from "../../../crds/client/built-in-resources.ts";
+import { claims } from "../../../crds/kinds.ts";
+import { finalizer, label } from "../../../crds/labels.ts";
+import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
+import { createMemorySnapshots, type MemoryVolume } from "./memory-snapshots.ts";
+import { type PretendKubelet, startPretendKubelet } from "./pretend-kubelet.ts";
+
+const test = suite("which archive a session goes on from");
+let tenancy: Tenancy;
+let kubelet: PretendKubelet;
+let count = 0;
+const volume: MemoryVolume = { archives: new Map(), versions: new Map(), writes: new Map() };
+
+test.before(async () => {
+  tenancy = await startTenancy("test-snapshots-versions", { nodes: false });
+  kubelet = await startPretendKubelet(tenancy.client);
+  tenancy.startOperator({ snapshots: createMemorySnapshots({ kubelet, volume, reach: async () => undefined }) });
+  const filesystem = { overlayDirs: ["/data"] };
+  await tenancy.createWorkload("cold", { filesystem });
+  await tenancy.createWorkload("warm", { filesystem });
+  await tenancy.createPool("warm", { workloadRef: "warm", size: 2 });
+  await tenancy.until("the pool to be full", () => tenancy.members("warm", "ready").length === 2);
+  await tenancy.until("the helper pod to run", () => kubelet.isHelperRunning());
+});
+test.after(async () => {
+  await kubelet?.stop();
+  await tenancy?.stop();
+});
+
+async function claim(workloadRef: string, resume: Pick<ClaimSpec, "resume" | "resumeVersion"> = {}): Promise<Claim> {
+  count += 1;
+  const name = `claim-ann-${workloadRef}-${count}`;
+  await tenancy.client.create(claims, {
+    metadata: { name, namespace: NAMESPACE, labels: { [label.tenant]: "ann" }, finalizers: [finalizer.release] },
+    spec: { tenantId: "ann", workloadRef, ...resume },
+  });
+  return await tenancy.untilClaim(name, (found) => ["Active", "Error"].includes(found?.status?.phase ?? ""));
+}
+
+async function podOf({ status }: Claim) {
+  return await tenancy.client.get(pods, { namespace: NAMESPACE, name: status?.instanceId ?? "" });
+}
+
+async function files(of: Claim): Promise<string | undefined> {
+  return kubelet.files.get((await podOf(of)).metadata.uid ?? "");
+}
+
+async function write(to: Claim, content: string): Promise<void> {
+  kubelet.files.set((await podOf(to)).metadata.uid ?? "", content);
+}
+
+async function release({ metadata: { name } }: Claim): Promise<void> {
+  await tenancy.client.delete(claims, { namespace: NAMESPACE, name });
+  await tenancy.untilClaim(name, (found) => found === undefined);
+}
+
+function saved(workloadRef: string) {
+  const key = `ann/${workloadRef}`;
+  const older = (volume.versions.get(key) ?? []).map(({ content }) => content);
+  return { newest: volume.archives.get(key)?.content, older };
+}
+
+for (const workloadRef of ["cold", "warm"]) {
+  test(`${workloadRef}: a session that forgot to resume loses nothing, and its files can be gone back to`, async () => {
+    const first = await claim(workloadRef, { resume: true });
+    assert.is(first.status?.resumedFrom, "none");
+    await write(first, "a year's work");
+    await release(first);
+    const version = volume.archives.get(`ann/${workloadRef}`)?.metadata.sha256 ?? "";
+
+    const forgetful = await claim(workloadRef);
+    assert.is(forgetful.status?.resumedFrom, undefined);
+    const { name } = forgetful.metadata;
+    const said = await tenancy.untilClaim(name, (found) => found?.status?.message !== undefined);
+    assert.match(said.status?.message ?? "", /^the tenant has files of .*: this session starts without them, and/);
+    assert.match(said.status?.message ?? "", `version ${version.slice(0, 16)}`);
+    assert.is(said.status?.phase, "Active");
+    await release(forgetful);
+    assert.equal(saved(workloadRef), { newest: "", older: ["a year's work"] });
+    await tenancy.until("an Event to name the version", async () => {
+      const { items } = await tenancy.client.list(events, { namespace: NAMESPACE });
+      return items.some((event) => event.reason === "VersionKept" && event.message?.includes(version.slice(0, 16)));
+    });
+
+    const back = await claim(workloadRef, { resumeVersion: version.slice(0, 16) });
+    assert.match(back.status?.source ?? "", /\+data$/);
+    assert.is(back.status?.resumedFrom, version);
+    assert.is(back.status?.message, undefined);
+    assert.is(await files(back), "a year's work");
+    await write(back, "and more");
+    await release(back);
+    assert.equal(
+      saved(workloadRef),
+      { newest: "and more", older: ["", "a year's work"] },
+      "the newest was not its own",
+    );
+
+    const on = await claim(workloadRef, { resume: true });
+    assert.is(await files(on), "and more");
+    await write(on, "and yet more");
+    await release(on);
+    assert.equal(saved(workloadRef), { newest: "and yet more", older: ["", "a year's work"] });
+  });
+}
+
+test("a version that there is not fails the claim, which says so", async () => {
+  const failed = await claim("cold", { resume: true, resumeVersion: "0123456789abcdef" });
+  assert.equal([failed.status?.phase, failed.status?.reason], ["Error", "RestoreFailed"]);
+  assert.match(failed.status?.message ?? "", "there is no version 0123456789abcdef");
+  await release(failed);
+});
+
+test("nothing is read from a pod that carries another tenant", async () => {
+  const held = await claim("cold", { resume: true });
+  await write(held, "whose?");
+  const before = saved("cold");
+  const { name } = (await podOf(held)).metadata;
+  const relabel = (tenant: string) =>
+    tenancy.client.patch(
+      pods,
+      { namespace: NAMESPACE, name },
+      { type: "merge", body: { metadata: { labels: { [label.tenant]: tenant } } } },
+    );
+  await relabel("bob");
+  await tenancy.client.delete(claims, { namespace: NAMESPACE, name: held.metadata.name });
+  const failed = await tenancy.untilClaim(held.metadata.name, { phase: "ReleaseFailed" });
+  assert.match(failed.status?.message ?? "", 'carries the tenant "bob"');
+  assert.equal(saved("cold"), before);
+  await relabel("ann");
+  await tenancy.untilClaim(held.metadata.name, (found) => found === undefined);
+  assert.is(saved("cold").newest, "whose?");
+});
+
+test.run();
