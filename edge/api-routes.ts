@@ -8,6 +8,7 @@ import { instanceRoutes } from "./instances/instance-routes.ts";
 import type { InstanceServices } from "./instances/instance-services.ts";
 import { openApiRoutes } from "./openapi/openapi-routes.ts";
 import type { Route } from "./route.ts";
+import { hasArchive } from "./snapshots/has-archive.ts";
 import { snapshotRoutes } from "./snapshots/snapshot-routes.ts";
 import { healthRoute } from "./system/health-route.ts";
 import { statsRoute } from "./system/stats-route.ts";
@@ -30,7 +31,7 @@ export type ApiServices = ClaimServices &
 export function apiRoutes(services: ApiServices): Route[] {
   const routes = [
     healthRoute,
-    ...claimRoutes(services),
+    ...claimRoutes({ ...services, hasArchive: (pair, clientGone) => hasArchive(pair, services, clientGone) }),
     ...instanceRoutes(services),
     ...tenantRoutes(services.view),
     statsRoute(services.view),

@@ -8,7 +8,9 @@ export function claimError({ spec, status }: Claim): HttpError {
     phase === "ReleaseFailed"
       ? `the last release of workload "${spec.workloadRef}" could not save the tenant's data; it is kept and tried again`
       : `the claim on workload "${spec.workloadRef}" failed${reason === undefined ? "" : `: ${reason}`}`;
-  return new HttpError(phase === "ReleaseFailed" ? 500 : statusOf(reason), message || fallback);
+  // A version that cannot be had is the caller's to change.
+  const isVersion = reason === "RestoreFailed" && spec.resumeVersion !== undefined;
+  return new HttpError(phase === "ReleaseFailed" ? 500 : isVersion ? 409 : statusOf(reason), message || fallback);
 }
 
 function statusOf(reason: string | undefined): number {

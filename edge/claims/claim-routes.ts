@@ -1,4 +1,6 @@
 import * as v from "valibot";
+import { patternHints } from "../../crds/pattern-hints.ts";
+import { pattern } from "../../crds/patterns.ts";
 import type { Activity } from "../activity.ts";
 import { HttpError } from "../http-error.ts";
 import { jsonResponse } from "../json-response.ts";
@@ -19,10 +21,22 @@ const workloadName = v.optional(
     v.check(workloadNameRule.accepts, (issue) => `${workloadNameRule.says}, got ${quote(issue.input)}`),
   ),
 );
+const resumeVersion = v.pipe(
+  v.looseObject({
+    version: v.pipe(
+      v.string(),
+      v.regex(new RegExp(pattern.archiveVersion), `must be ${patternHints[pattern.archiveVersion]}`),
+    ),
+  }),
+  v.check((given) => Object.keys(given).length === 1, "has one key, version"),
+);
 const claimBody = v.strictObject({
   workload: workloadName,
   workloadRef: workloadName,
-  resume: v.optional(v.boolean(), false),
+  resume: v.optional(
+    v.lazy((input) => (typeof input === "object" && input !== null ? resumeVersion : v.boolean())),
+    false,
+  ),
 });
 const releaseBody = v.strictObject({ workload: workloadName, workloadRef: workloadName });
 
@@ -35,7 +49,9 @@ export function claimRoutes(services: ClaimServices & { readonly activity: Activ
       async handle(request, { clientGone }) {
         const tenantId = pathParam(request, "id", tenantIdRule);
         const body = await readJson(request, claimBody);
-        const wish = { tenantId, workloadRef: workloadOf(body), resume: body.resume };
+        const version = typeof body.resume === "object" ? body.resume.version : undefined;
+        const resume = body.resume !== false;
+        const wish = { tenantId, workloadRef: workloadOf(body), resume, ...(version !== undefined && { version }) };
         const claim = await claimTenant(wish, services, { clientGone: () => clientGone ?? request.signal });
         // A claim that was just made counts by its own time.
         if (claim.source === "existing" && claim.instanceId !== undefined) services.activity.touch(claim.instanceId);

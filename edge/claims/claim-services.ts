@@ -1,6 +1,7 @@
 import type { Clock } from "../../crds/client/clock.ts";
 import type { ClusterClient } from "../../crds/client/cluster-client.ts";
 import type { ClusterView } from "../cluster-view.ts";
+import type { ClaimPair } from "./claim-pair.ts";
 import type { ClaimWaiters } from "./claim-waiters.ts";
 import type { FindLivePod } from "./live-pod.ts";
 
@@ -12,6 +13,12 @@ export interface ClaimServices {
   readonly findLivePod: FindLivePod;
   readonly waiters: ClaimWaiters;
   readonly clock: Clock;
+  /**
+   * Whether there is an archive of the pair's files; fails where it cannot be found out.
+   *
+   * @default nobody can tell, which is enough for calls that join any session
+   */
+  readonly hasArchive?: ((pair: ClaimPair, clientGone: AbortSignal | undefined) => Promise<boolean>) | undefined;
   /** A fresh unguessable word, for attempts. */
   readonly randomId: () => string;
   /** Milliseconds that a call waits for a claim or a release; 30 000 in production (spec.md, section 8). */

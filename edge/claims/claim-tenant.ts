@@ -2,10 +2,12 @@ import type { Claim } from "../../crds/claim.ts";
 import { isDestroyed } from "../../crds/claim-pod.ts";
 import { type ClaimResponse, claimResponse } from "../../crds/claim-response.ts";
 import { isConflict, isNotFound } from "../../crds/client/api-error.ts";
+import { withDefaults } from "../../crds/defaults.ts";
 import { claims } from "../../crds/kinds.ts";
 import { annotation } from "../../crds/labels.ts";
 import { startDeadline } from "../deadline.ts";
 import { HttpError } from "../http-error.ts";
+import { quote } from "../quote.ts";
 import { requireContact } from "../require-contact.ts";
 import { attemptKey } from "./attempt-key.ts";
 import { claimError } from "./claim-error.ts";
@@ -17,6 +19,10 @@ import { createClaim } from "./create-claim.ts";
 /** A claim call: who wants what, and whether with the data of last time. */
 export interface ClaimWish extends ClaimPair {
   readonly resume: boolean;
+  /** An older version of the data: its SHA-256 or the first 16 digits of that. */
+  readonly version?: string | undefined;
+  /** Whether a session that is there is joined, also one that was started without the data. @default false */
+  readonly joins?: boolean | undefined;
 }
 
 /** The claim that a call waited on was released, whoever did it: answered 409. */
@@ -36,7 +42,8 @@ export class ReleasedMeanwhile extends HttpError {
  * @param options.clientGone ends the wait, not the claim
  * @param options.asksAlways whether the pod is asked for also where this very call has just been given a warm one, whose binding showed it
  *   ready. @default false
- * @throws HttpError 404 without the workload; {@link ReleasedMeanwhile}; as {@link claimError} says where the claim fails; 503
+ * @throws HttpError 404 without the workload; 409 where the claim is Active without the files that are asked for;
+ *   {@link ReleasedMeanwhile}; as {@link claimError} says where the claim fails; 503
  *   without a view of the cluster, or where the pod cannot be asked for; 504 after the limit
  */
 export async function claimTenant(
@@ -62,6 +69,38 @@ export async function claimTenant(
 /** For a change of the pod that the watches show before its state of before that has arrived. */
 const LOOK_AGAIN_MS = 1000;
 
+/**
+ * Whether an Active claim has the files that a call asks for; undefined where only the snapshots volume knows whether there are any.
+ *
+ * A session that asked for them has what there was. One that did not ask may have nothing to ask for.
+ */
+function isAsAsked({ status }: Claim, wish: ClaimWish, { view, namespace }: ClaimServices): boolean | undefined {
+  if (!wish.resume || wish.joins === true) return true;
+  const { source, resumedFrom } = status ?? {};
+  if (wish.version !== undefined) return resumedFrom?.startsWith(wish.version) === true;
+  if (resumedFrom !== undefined || source?.endsWith("+data") === true) return true;
+  const workload = view.workloads.store.get(`${namespace}/${wish.workloadRef}`);
+  const keepsNothing = workload !== undefined && withDefaults(workload.spec).filesystem.overlayDirs.length === 0;
+  return keepsNothing ? true : undefined;
+}
+
+/** Throws 409 where the tenant has files that the Active claim was not given: nobody may take it for one that has them. */
+async function refuseWithoutFiles(
+  claim: Claim,
+  wish: ClaimWish,
+  services: ClaimServices,
+  clientGone: AbortSignal | undefined,
+): Promise<void> {
+  const { tenantId, workloadRef, version } = wish;
+  if (version === undefined) {
+    if (services.hasArchive === undefined) throw new Error("Cannot tell whether there are files: nobody can look");
+    if (!(await services.hasArchive(wish, clientGone))) return;
+  }
+  const what = version === undefined ? "the files that are saved" : `version ${version} of the files`;
+  const message = `tenant ${quote(tenantId)} is using workload ${quote(workloadRef)} without ${what}: release it with POST /api/v1/tenants/${tenantId}/release?wait=true and claim again, or go on without them by claiming without resume; what is saved now stays as a version when ${claim.metadata.name} is released`;
+  throw new HttpError(409, message);
+}
+
 async function waitForClaim(
   wish: ClaimWish,
   services: ClaimServices,
@@ -79,7 +118,8 @@ async function waitForClaim(
     const found = view.claims.store.by("pair", pairKey(wish));
     if (awaited !== undefined && isReleased(awaited, found)) throw new ReleasedMeanwhile();
     const step = claimStep(found, shared);
-    if (step.kind === "answer" && !asksAlways && isJustBound(step.claim)) return claimResponse(step.claim);
+    if (step.kind === "answer" && !asksAlways && isJustBound(step.claim) && isAsAsked(step.claim, wish, services))
+      return claimResponse(step.claim);
     if (step.kind === "fail") throw claimError(step.claim);
     if (clientGone?.aborted) throw new HttpError(499, "the client went away");
     if (limit.aborted) throw tooLate(wish, services);
@@ -89,6 +129,7 @@ async function waitForClaim(
         const { claim } = step;
         const pod = await findLivePod(claim, limit);
         if (pod.state === "reachable") {
+          if (isAsAsked(claim, wish, services) !== true) await refuseWithoutFiles(claim, wish, services, clientGone);
           const answer: ClaimResponse = { ...claimResponse(claim), endpoint: pod.endpoint };
           return shared.has(attemptKey(claim)) ? answer : { ...answer, source: "existing" };
         }
@@ -153,7 +194,10 @@ async function waitForClaim(
   async function revive(claim: Claim): Promise<Claim | undefined> {
     const { name, resourceVersion } = claim.metadata;
     const annotations = { [annotation.attempt]: services.randomId() };
-    const body = { metadata: { resourceVersion, annotations }, spec: { resume: wish.resume } };
+    const { resume, version = null } = wish;
+    const isNamed = version !== null || claim.spec.resumeVersion !== undefined;
+    const spec = { resume, ...(isNamed && { resumeVersion: version }) };
+    const body = { metadata: { resourceVersion, annotations }, spec };
     try {
       const ref = { namespace: services.namespace, name };
       return await services.client.patch(claims, ref, { type: "merge", body, signal: limit });

@@ -18,12 +18,12 @@ import { samePair } from "./same-pair.ts";
  * @throws HttpError 404 where there is no such workload; nothing is created then
  */
 export async function createClaim(
-  wish: ClaimPair & { resume: boolean },
+  wish: ClaimPair & { resume: boolean; version?: string | undefined },
   services: Pick<ClaimServices, "client" | "namespace" | "view">,
   options: { signal: AbortSignal },
 ): Promise<{ claim: Claim; created: boolean } | undefined> {
   const { client, namespace, view } = services;
-  const { tenantId, workloadRef, resume } = wish;
+  const { tenantId, workloadRef, resume, version } = wish;
   const { signal } = options;
   const workload =
     view.workloads.store.get(`${namespace}/${workloadRef}`) ??
@@ -40,7 +40,7 @@ export async function createClaim(
           annotations: { [annotation.workloadSeen]: `${uid}/${generation}` },
           finalizers: [finalizer.release],
         },
-        spec: { tenantId, workloadRef, resume },
+        spec: { tenantId, workloadRef, resume, ...(version !== undefined && { resumeVersion: version }) },
       };
       return { claim: await client.create(claims, claim, { signal }), created: true };
     } catch (error) {

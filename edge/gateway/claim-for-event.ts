@@ -25,13 +25,15 @@ export async function claimForEvent(
   const { clock } = services;
   const until = clock.now() + services.waitLimitMs;
   const backoff = createBackoff({ initialMs: 250, maxMs: 5000 });
+  // An event belongs to the session that is there, whatever that began with: its release loses no files.
+  const wish = { ...pair, resume: true, joins: true };
   let wasReleased = false;
   for (;;) {
     signal.throwIfAborted();
     const waitLimitMs = Math.max(1, until - clock.now());
     try {
       const options = { clientGone: () => signal, asksAlways: true };
-      return await claimTenant({ ...pair, resume: true }, { ...services, waitLimitMs }, options);
+      return await claimTenant(wish, { ...services, waitLimitMs }, options);
     } catch (error) {
       signal.throwIfAborted();
       if (error instanceof ReleasedMeanwhile && !wasReleased) {

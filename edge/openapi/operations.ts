@@ -1,3 +1,4 @@
+import { pattern } from "../../crds/patterns.ts";
 import type { JsonSchema } from "../../crds/schema.ts";
 import { eventTypes } from "../events/event-type.ts";
 import type { Operation } from "./operation.ts";
@@ -35,9 +36,17 @@ export const operations: Readonly<Record<string, Operation>> = {
       properties: {
         ...workloadRef.properties,
         resume: {
-          type: "boolean",
+          oneOf: [
+            { type: "boolean" },
+            {
+              type: "object",
+              properties: { version: { type: "string", pattern: pattern.archiveVersion } },
+              required: ["version"],
+            },
+          ],
           default: false,
-          description: "Whether to restore what was saved at the last release.",
+          description:
+            "Whether to restore what was saved at the last release, or which version: the SHA-256 of a snapshot or its first 16 digits. On a claim that is Active without those files the answer is 409.",
         },
       },
     },
@@ -125,17 +134,19 @@ export const operations: Readonly<Record<string, Operation>> = {
   "GET /api/v1/workloads/:name/snapshots": {
     summary: "What was saved of tenants' files under a workload",
     description: "By tenant. What is left of a deleted workload is in the list of all.",
+    query: { versions: flag("Whether older versions are listed too.") },
     answer: ["Snapshot"],
     errors: [400, 404, 503, 504],
   },
   "GET /api/v1/snapshots": {
     summary: "All that was saved of tenants' files",
     description: "By tenant, then workload, also of workloads that are deleted.",
+    query: { versions: flag("Whether older versions are listed too.") },
     answer: ["Snapshot"],
     errors: [503, 504],
   },
   "DELETE /api/v1/tenants/:id/snapshots/:workload": {
-    summary: "Erase what was saved of a tenant's files",
+    summary: "Erase what was saved of a tenant's files, with all versions",
     description:
       "A claim on the workload keeps its running files, and its next release saves them anew; a later claim with `resume` finds nothing. While a release is under way, or has failed and is tried again, the answer is 409, since that would write the snapshot anew. The workload need not exist any more.",
     answer: doneSchema("deleted", "tenantId", "workload"),

@@ -70,6 +70,7 @@ const shared = {
       tenantId: text("The tenant."),
       workloadRef: text("The workload."),
       path: text("Path on the snapshots volume."),
+      version: Type.Optional(text("Of one that is not the newest: what `resume.version` of a claim names it by.")),
       sizeBytes: Type.Integer({ description: "Bytes of the archive.", minimum: 0 }),
       sha256: Type.Optional(
         text(

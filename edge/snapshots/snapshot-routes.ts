@@ -2,6 +2,7 @@ import { HttpError } from "../http-error.ts";
 import { jsonResponse } from "../json-response.ts";
 import { whenAborted } from "../kubectl/when-aborted.ts";
 import { pathParam } from "../path-param.ts";
+import { queryFlag } from "../query-flag.ts";
 import type { Route } from "../route.ts";
 import { createSharedCall } from "../shared-call.ts";
 import { tenantIdRule } from "../tenant-id-rule.ts";
@@ -14,16 +15,18 @@ import type { SnapshotServices } from "./snapshot-services.ts";
 
 /**
  * `GET /api/v1/snapshots` and `GET /api/v1/workloads/{name}/snapshots` (spec.md, sections 4.2 and 4.3), which share one listing at a
- * time, and `DELETE /api/v1/tenants/{id}/snapshots/{workload}`, which also erases what a deleted workload left.
+ * time (`?versions=true` another), and `DELETE /api/v1/tenants/{id}/snapshots/{workload}`, which also erases what a deleted workload left.
  */
 export function snapshotRoutes(services: SnapshotServices): Route[] {
-  const list = createSharedCall((looks) => listSnapshots(services, { looks }));
+  const newest = createSharedCall((looks) => listSnapshots(services, { looks, versions: false }));
+  const every = createSharedCall((looks) => listSnapshots(services, { looks, versions: true }));
 
   return [
     {
       method: "GET",
       path: "/api/v1/snapshots",
       async handle(request, { clientGone, mayBeSilent }) {
+        const list = queryFlag(request, "versions") ? every : newest;
         mayBeSilent?.();
         return jsonResponse(await unlessGone(list(), clientGone ?? request.signal));
       },
@@ -33,6 +36,7 @@ export function snapshotRoutes(services: SnapshotServices): Route[] {
       path: "/api/v1/workloads/:name/snapshots",
       async handle(request, { clientGone, mayBeSilent }) {
         const name = pathParam(request, "name", workloadNameRule);
+        const list = queryFlag(request, "versions") ? every : newest;
         await readWorkload(name, services);
         mayBeSilent?.();
         const all = await unlessGone(list(), clientGone ?? request.signal);

@@ -22,6 +22,8 @@ export interface MemoryVolume {
   readonly archives: Map<string, Archive>;
   /** Those that a save has replaced and kept, by the same. */
   readonly versions: Map<string, Archive[]>;
+  /** Those that were noted to be in use, in order. */
+  readonly touched: string[];
   /** Which write of a key is the newest: an older one finds that what it has sent is gone. */
   readonly writes: Map<string, number>;
 }
@@ -94,7 +96,7 @@ export function createMemorySnapshots(options: {
     },
     list: async () =>
       [...volume.archives.values()].map(({ metadata }) => ({ ...metadata, usedAt: metadata.createdAt })),
-    touch: async () => undefined,
+    touch: async (keys) => void volume.touched.push(...keys.map(path)),
     async delete({ tenantId, workloadRef, sha256 }) {
       const key = path({ tenantId, workloadRef });
       return volume.archives.get(key)?.metadata.sha256 === sha256 && volume.archives.delete(key);

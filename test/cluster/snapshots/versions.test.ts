@@ -3,7 +3,8 @@ import * as assert from "uvu/assert";
 import type { Claim, ClaimSpec } from "../../../crds/claim.ts";
 import { events, pods } from "../../../crds/client/built-in-resources.ts";
 import { claims } from "../../../crds/kinds.ts";
-import { finalizer, label } from "../../../crds/labels.ts";
+import { annotation, finalizer, label } from "../../../crds/labels.ts";
+import { operatorConfig } from "../../../operator/config.ts";
 import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
 import { createMemorySnapshots, type MemoryVolume } from "./memory-snapshots.ts";
 import { type PretendKubelet, startPretendKubelet } from "./pretend-kubelet.ts";
@@ -12,12 +13,16 @@ const test = suite("which archive a session goes on from");
 let tenancy: Tenancy;
 let kubelet: PretendKubelet;
 let count = 0;
-const volume: MemoryVolume = { archives: new Map(), versions: new Map(), writes: new Map() };
+const volume: MemoryVolume = { archives: new Map(), versions: new Map(), touched: [], writes: new Map() };
 
 test.before(async () => {
   tenancy = await startTenancy("test-snapshots-versions", { nodes: false });
   kubelet = await startPretendKubelet(tenancy.client);
-  tenancy.startOperator({ snapshots: createMemorySnapshots({ kubelet, volume, reach: async () => undefined }) });
+  const { snapshots } = operatorConfig({ TENANCY_OPERATOR_LISTEN: "off", TENANCY_SNAPSHOT_TTL: "86400" });
+  tenancy.startOperator({
+    snapshots: createMemorySnapshots({ kubelet, volume, reach: async () => undefined }),
+    config: { snapshots },
+  });
   const filesystem = { overlayDirs: ["/data"] };
   await tenancy.createWorkload("cold", { filesystem });
   await tenancy.createWorkload("warm", { filesystem });
@@ -111,6 +116,18 @@ test("a version that there is not fails the claim, which says so", async () => {
   assert.equal([failed.status?.phase, failed.status?.reason], ["Error", "RestoreFailed"]);
   assert.match(failed.status?.message ?? "", "there is no version 0123456789abcdef");
   await release(failed);
+});
+
+test("an archive that a claim ends without replacing counts as used until then", async () => {
+  const given = await claim("warm", { resume: true });
+  const before = saved("warm");
+  const { name } = given.metadata;
+  const annotations = { [annotation.discard]: "true" };
+  await tenancy.client.patch(claims, { namespace: NAMESPACE, name }, { type: "merge", body: { metadata: { annotations } } });
+  volume.touched.length = 0;
+  await release(given);
+  await tenancy.until("its last use to be noted", () => volume.touched.includes("ann/warm"));
+  assert.equal(saved("warm"), before);
 });
 
 test("nothing is read from a pod that carries another tenant", async () => {

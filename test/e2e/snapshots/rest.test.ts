@@ -63,7 +63,10 @@ async function stop(): Promise<void> {
   assert.is(await stack.interrupt(), 0, stack.output());
 }
 
-async function claim(tenant: string, { resume, workload = "keeper" }: { resume: boolean; workload?: string }) {
+async function claim(
+  tenant: string,
+  { resume, workload = "keeper" }: { resume: boolean | { version: string }; workload?: string },
+) {
   const { status, body } = await stack.call("POST", `/tenants/${tenant}/claim`, { workload, resume });
   assert.is(status, 201, JSON.stringify(body));
   instance = String(body.instanceId);
@@ -179,6 +182,33 @@ test("a claim without resume starts empty, and the archive before stays", async 
   assert.is(await claim("ann", { resume: false }), "cold");
   assert.equal(await foundAtStart(), []);
   assert.equal(await list(), [saved]);
+});
+
+test("resume on that claim is refused, and after its release the files before it can be gone back to", async () => {
+  const refused = await stack.call("POST", "/tenants/ann/claim", { workload: "keeper", resume: true });
+  assert.is(refused.status, 409, JSON.stringify(refused.body));
+  assert.match(
+    refused.body.error ?? "",
+    'is using workload "keeper" without the files that are saved: release it with POST',
+  );
+  assert.equal(await foundAtStart(), [], "it goes on");
+  await release("ann");
+  const { body } = await stack.call("GET", "/snapshots?versions=true");
+  const [newest, older, ...others] = body as unknown as (Snapshot & { version?: string })[];
+  assert.equal([newest?.version, older?.sha256, others], [undefined, saved.sha256, []]);
+  assert.is(older?.version, saved.sha256.slice(0, 16));
+
+  assert.is(await claim("ann", { resume: { version: older?.version ?? "" } }), "cold+data");
+  assert.is(await run(DIGEST), digest);
+  await release("ann");
+  assert.is(await claim("ann", { resume: true }), "cold+data");
+  assert.is(await run(DIGEST), digest);
+  await release("ann");
+  const unknown = { workload: "keeper", resume: { version: "0123456789abcdef" } };
+  const failed = await stack.call("POST", "/tenants/ann/claim", unknown);
+  assert.is(failed.status, 409, JSON.stringify(failed.body));
+  assert.match(failed.body.error ?? "", /there is no version 0123456789abcdef of it: there are .* \(the newest\), /);
+  assert.is(await claim("ann", { resume: false }), "cold");
 });
 
 test("a snapshot can be erased while its claim is Active, and the next release saves anew", async () => {

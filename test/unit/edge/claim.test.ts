@@ -3,8 +3,11 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { ClaimStatus } from "../../../crds/claim.ts";
 import { ApiError, NetworkError } from "../../../crds/client/api-error.ts";
+import { systemClock } from "../../../crds/client/clock.ts";
 import { annotation, finalizer, label } from "../../../crds/labels.ts";
 import { hashedClaimName } from "../../../crds/names.ts";
+import { fakeKubectl } from "./fake-kubectl.ts";
+import { snapshotsFolder } from "./snapshots-folder.ts";
 import { type TestEdge, testEdge } from "./test-edge.ts";
 import { until } from "./until.ts";
 
@@ -157,6 +160,91 @@ test("a release ends a call that waits for its pod's address", async () => {
   await waiting(edge);
   await edge.call("POST /api/v1/tenants/a/release", { body: { workload: "app" } });
   assert.is((await pending).status, 409);
+});
+
+test("resume on a claim that is active without its files is a 409 where there are files, and joins it where there are none", async () => {
+  const volume = snapshotsFolder();
+  const kubectl = fakeKubectl({ paths: volume.paths });
+  const edge = testEdge({ kubectl: kubectl.command, clock: systemClock });
+  try {
+    edge.cluster.addWorkload("app", { filesystem: { overlayDirs: ["/data"] } });
+    edge.cluster.addSnapshots();
+    edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active });
+    const resume = () => claim(edge, { workload: "app", resume: true });
+    assert.equal((await resume()).json, { ...answered, source: "existing" }, "there are none");
+    assert.is(kubectl.calls().length, 1);
+    volume.save("a", "app");
+    const refused = await resume();
+    assert.is(refused.status, 409);
+    assert.match(refused.error ?? "", /is using workload "app" without the files that are saved: release it with POST/);
+    assert.match(refused.error ?? "", "or go on without them by claiming without resume");
+    for (const body of [{ workload: "app" }, { workload: "app", resume: false }]) {
+      assert.is((await claim(edge, body)).status, 201, "without resume it goes on");
+    }
+    const looks = kubectl.calls().length;
+    // One that asked for its files has what there was.
+    for (const status of [
+      { ...active, source: "pool+data" as const },
+      { ...active, resumedFrom: "none" },
+    ]) {
+      edge.cluster.setStatus(NAME, status);
+      assert.is((await resume()).status, 201, JSON.stringify(status));
+    }
+    assert.is(kubectl.calls().length, looks, "nothing was looked at");
+    // What cannot be found out is not taken for none.
+    edge.cluster.setStatus(NAME, active);
+    kubectl.failExec('pods "tenancy-snapshots" not found');
+    assert.is((await resume()).status, 503);
+  } finally {
+    kubectl.remove();
+    volume.remove();
+  }
+});
+
+test("a call that waits with resume on somebody's claim without is refused too", async () => {
+  const volume = snapshotsFolder();
+  const kubectl = fakeKubectl({ paths: volume.paths });
+  const edge = testEdge({ kubectl: kubectl.command, clock: systemClock });
+  try {
+    edge.cluster.addWorkload("app", { filesystem: { overlayDirs: ["/data"] } });
+    edge.cluster.addSnapshots();
+    volume.save("a", "app");
+    edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", status: { phase: "Pending" } });
+    const pending = claim(edge, { workload: "app", resume: true });
+    await waiting(edge);
+    edge.cluster.setStatus(NAME, active);
+    assert.is((await pending).status, 409);
+  } finally {
+    kubectl.remove();
+    volume.remove();
+  }
+});
+
+test("a version is asked for by its digits, and another one than the session's is a 409", async () => {
+  const edge = edgeWithWorkload();
+  const version = "0123456789abcdef";
+  const pending = claim(edge, { workload: "app", resume: { version } });
+  await waiting(edge);
+  const [created] = edge.cluster.calls;
+  assert.equal((created?.body as Partial<{ spec: object }> | undefined)?.spec, {
+    ...{ tenantId: "a", workloadRef: "app", resume: true },
+    resumeVersion: version,
+  });
+  edge.cluster.setStatus(NAME, { phase: "Error", reason: "RestoreFailed", message: "there is no version of it" });
+  const failed = await pending;
+  assert.equal([failed.status, failed.error], [409, "there is no version of it"]);
+
+  edge.cluster.setStatus(NAME, { ...active, source: "cold+data", resumedFrom: version.padEnd(64, "0") });
+  assert.is((await claim(edge, { workload: "app", resume: { version } })).status, 201);
+  assert.is((await claim(edge, { workload: "app", resume: true })).status, 201);
+  const other = await claim(edge, { workload: "app", resume: { version: "f".repeat(64) } });
+  assert.is(other.status, 409);
+  assert.match(other.error ?? "", "without version ffff");
+  for (const resume of [{}, { version: "xyz" }, { version: 5 }, { version, more: 1 }, [], "yes"]) {
+    const answer = await claim(edge, { workload: "app", resume });
+    assert.is(answer.status, 400, JSON.stringify(resume));
+    assert.match(answer.error ?? "", "body.resume");
+  }
 });
 
 test("without a claim, one is created with its finalizer, its label and the workload as the edge knows it, and its own source answers", async () => {

@@ -1,6 +1,6 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { staticBusybox } from "../snapshots/static-busybox.ts";
 
 /** A snapshots volume as a folder of this machine. */
@@ -10,6 +10,8 @@ export interface SnapshotsFolder {
   readonly paths: Readonly<Record<string, string>>;
   /** Puts an archive of ten bytes there, as a save does. */
   save(tenantId: string, workloadRef: string): void;
+  /** Puts an older version of an archive there. */
+  keep(tenantId: string, workloadRef: string): void;
   remove(): void;
 }
 
@@ -18,18 +20,21 @@ export const DIGEST = "ab".repeat(32);
 
 export function snapshotsFolder(): SnapshotsFolder {
   const path = mkdtempSync(join(tmpdir(), "tenancy-snapshots-"));
+  function put(archive: string, tenantId: string, workloadRef: string): void {
+    const metadata = {
+      ...{ sha256: DIGEST, sizeBytes: 10, tenantId, workloadRef, uid: 1, gid: 1, entries: 1, contentBytes: 10 },
+      ...{ createdAt: "2026-11-21T12:00:00.000Z", overlayDirs: ["/data"] },
+    };
+    mkdirSync(dirname(archive), { recursive: true });
+    writeFileSync(`${archive}.${DIGEST.slice(0, 16)}.json`, `${JSON.stringify(metadata)}\n`);
+    writeFileSync(archive, "an archive");
+  }
   return {
     path,
     paths: { "/bin/busybox": staticBusybox, "/snapshots": path },
-    save(tenantId, workloadRef) {
-      mkdirSync(join(path, tenantId), { recursive: true });
-      const archive = join(path, tenantId, `${workloadRef}.tar.gz`);
-      const metadata = {
-        ...{ sha256: DIGEST, sizeBytes: 10, tenantId, workloadRef, uid: 1, gid: 1, entries: 1, contentBytes: 10 },
-        ...{ createdAt: "2026-11-21T12:00:00.000Z", overlayDirs: ["/data"] },
-      };
-      writeFileSync(`${archive}.${DIGEST.slice(0, 16)}.json`, `${JSON.stringify(metadata)}\n`);
-      writeFileSync(archive, "an archive");
+    save: (tenantId, workloadRef) => put(join(path, tenantId, `${workloadRef}.tar.gz`), tenantId, workloadRef),
+    keep(tenantId, workloadRef) {
+      put(join(path, tenantId, ".versions", workloadRef, `${DIGEST.slice(0, 16)}.tar.gz`), tenantId, workloadRef);
     },
     remove: () => rmSync(path, { recursive: true }),
   };

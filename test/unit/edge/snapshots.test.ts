@@ -70,6 +70,24 @@ test("snapshots are listed by tenant, then workload, also of a workload that is 
   assert.is(kubectl.calls().length, 2);
 });
 
+test("older versions are listed where they are asked for, after the newest, and go with it", async () => {
+  edge.cluster.addWorkload("app");
+  for (const workload of ["app", "old"]) volume.save("a", workload);
+  volume.keep("a", "app");
+  const version = DIGEST.slice(0, 16);
+  const older = { ...record("a", "app"), path: `/snapshots/a/.versions/app/${version}.tar.gz`, version };
+  assert.equal((await edge.call(ALL)).json, [record("a", "app"), record("a", "old")]);
+  assert.equal((await edge.call(`${ALL}?versions=true`)).json, [record("a", "app"), older, record("a", "old")]);
+  const ofApp = await edge.call("GET /api/v1/workloads/app/snapshots?versions=true");
+  assert.equal(ofApp.json, [record("a", "app"), older]);
+  assert.is((await edge.call(`${ALL}?versions=all`)).status, 400);
+  assert.is((await edge.call("DELETE /api/v1/tenants/a/snapshots/app")).status, 200);
+  assert.equal((await edge.call(`${ALL}?versions=true`)).json, [record("a", "old")]);
+  volume.keep("a", "app");
+  assert.is((await edge.call("DELETE /api/v1/tenants/a/snapshots/app")).status, 200, "without the newest too");
+  assert.equal((await edge.call(`${ALL}?versions=true`)).json, [record("a", "old")]);
+});
+
 test("an archive that has lost what was recorded beside it is listed, and can be erased", async () => {
   volume.save("a", "app");
   for (const name of readdirSync(join(folder, "a"))) if (name.endsWith(".json")) rmSync(join(folder, "a", name));

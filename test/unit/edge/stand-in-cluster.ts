@@ -7,7 +7,7 @@ import type { KubernetesObject, PersistentVolumeClaim, Pod, PodStatus } from "..
 import { annotation, label } from "../../../crds/labels.ts";
 import type { Resource } from "../../../crds/resource.ts";
 import { SNAPSHOTS_CONTAINER, SNAPSHOTS_LABELS, SNAPSHOTS_NAME } from "../../../crds/snapshots/snapshots-names.ts";
-import type { Workload } from "../../../crds/workload.ts";
+import type { Workload, WorkloadSpec } from "../../../crds/workload.ts";
 import { WORKLOAD_CONTAINER } from "../../../crds/workload-container.ts";
 import { pairKey } from "../../../edge/claims/claim-pair.ts";
 import { type ClaimWaiters, createClaimWaiters } from "../../../edge/claims/claim-waiters.ts";
@@ -85,8 +85,8 @@ export class StandInCluster {
     return this.calls.map(({ verb }) => verb);
   }
 
-  addWorkload(name: string): Workload {
-    const spec = { image: { ref: "example.com/app:1" } };
+  addWorkload(name: string, more: Partial<WorkloadSpec> = {}): Workload {
+    const spec = { image: { ref: "example.com/app:1" }, ...more };
     return this.#save({ kind: "TenancyWorkload", metadata: { name, namespace: NAMESPACE }, spec } as Workload);
   }
 

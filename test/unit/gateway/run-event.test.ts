@@ -126,6 +126,13 @@ test("an event goes through tenant, guards, claim and driver, and its answer com
   assert.is(colds, 1, "the pod is there");
 });
 
+test("an event joins the session that is there, also one that was started without the tenant's files", async () => {
+  const { run, cluster } = stage({});
+  cluster.addWorkload("app", { filesystem: { overlayDirs: ["/data"] } });
+  cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active() });
+  assert.equal(await run(event, { signal: never, onColdStart: () => undefined }), { kind: "answered", reply });
+});
+
 test("an event without a legal tenant is refused, before any guard", async () => {
   let asked = 0;
   const { run, results, events, cluster } = stage({
