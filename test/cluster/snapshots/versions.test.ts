@@ -123,7 +123,11 @@ test("an archive that a claim ends without replacing counts as used until then",
   const before = saved("warm");
   const { name } = given.metadata;
   const annotations = { [annotation.discard]: "true" };
-  await tenancy.client.patch(claims, { namespace: NAMESPACE, name }, { type: "merge", body: { metadata: { annotations } } });
+  await tenancy.client.patch(
+    claims,
+    { namespace: NAMESPACE, name },
+    { type: "merge", body: { metadata: { annotations } } },
+  );
   volume.touched.length = 0;
   await release(given);
   await tenancy.until("its last use to be noted", () => volume.touched.includes("ann/warm"));
