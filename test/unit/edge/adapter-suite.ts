@@ -1,6 +1,7 @@
 import { Agent, request as httpRequest } from "node:http";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import type { ClaimStatus } from "../../../crds/claim.ts";
 import type { Handler } from "../../../edge/handler.ts";
 import type { Serve, Server } from "../../../edge/serve.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
@@ -9,6 +10,7 @@ import { openWire } from "./open-wire.ts";
 import { testEdge } from "./test-edge.ts";
 
 const GRACE = { graceMs: 60_000 };
+const active: ClaimStatus = { phase: "Active", instanceId: "inst-a", endpoint: { host: "10.0.0.1", port: 8080 } };
 
 /**
  * What every runtime's adapter must do, over real sockets; runs at once.
@@ -31,7 +33,7 @@ export function adapterSuite(name: string, serve: Serve, { cuts = true }: { cuts
 
   test("answers over the wire, and takes bodies with and without a declared length", async () => {
     const edge = testEdge();
-    edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", status: { phase: "Active" } });
+    edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active });
     await serving(edge.handler, async ({ url }) => {
       const health = await fetch(`${url}/api/v1/health`);
       assert.equal(await health.json(), { status: "ok" });
@@ -182,7 +184,7 @@ export function adapterSuite(name: string, serve: Serve, { cuts = true }: { cuts
     assert.is(late.received(), "");
     assert.not.ok(stopped);
 
-    edge.cluster.setStatus("claim-a-app", { phase: "Active", source: "pool" });
+    edge.cluster.setStatus("claim-a-app", { ...active, source: "pool" });
     assert.is(await stop, true);
     await busy.closed;
     assert.match(busy.received(), /^HTTP\/1\.1 201 /);

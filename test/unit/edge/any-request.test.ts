@@ -149,8 +149,11 @@ test("never meets a 5xx while the cluster is healthy, and always an answer in JS
         const edge = testEdge({ clock: systemClock, waitLimitMs: 1 });
         const { cluster } = edge;
         cluster.addWorkload("app");
-        cluster.addPod("inst-a", "Running");
-        cluster.addClaim({ tenantId: "a", workloadRef: "app", status: { phase: "Active" } });
+        const endpoint = { host: "10.0.0.1", port: 8080 };
+        cluster.addClaim({
+          ...{ tenantId: "a", workloadRef: "app" },
+          status: { phase: "Active", instanceId: "inst-a", endpoint },
+        });
         const init: RequestInit = { method: verb, headers: fields };
         if (text !== undefined && verb !== "GET" && verb !== "HEAD") init.body = text;
         const response = await edge.handler(new Request(`http://edge.test${target}`, init));
