@@ -21,8 +21,8 @@ export type Outcome =
   | { readonly kind: "denied"; readonly message: string }
   /** The event names no legal tenant: another delivery of it would fare no better. */
   | { readonly kind: "refused"; readonly message: string }
-  /** The claim or the driver failed; the message holds no internals, and the status is for sources that speak HTTP. */
-  | { readonly kind: "failed"; readonly message: string; readonly status?: 502 | 503 | 504 };
+  /** The claim or the driver failed, or too many wait; the message holds no internals, and the status is for sources that speak HTTP. */
+  | { readonly kind: "failed"; readonly message: string; readonly status?: 429 | 502 | 503 | 504 };
 
 /** What every adapter works with. */
 export interface AdapterContext {

@@ -13,7 +13,7 @@ export type EventResult =
   | "repeated"
   /** webhook: its signature is missing or wrong. */
   | "unsigned"
-  /** webhook: it is no delivery at all, or the gateway is full. */
+  /** It is no delivery at all, or too many wait already. */
   | "rejected"
   /** cron: nobody could fire it in time. */
   | "missed";

@@ -20,7 +20,7 @@ import { linkSignals } from "./link-signals.ts";
 import { resolveTenant } from "./resolve-tenant.ts";
 import type { TriggerEvents } from "./trigger-events.ts";
 import type { TriggerPayload } from "./trigger-payload.ts";
-import type { Turns } from "./turns.ts";
+import { TooManyWaiting, type Turns } from "./turns.ts";
 import { untilPodChanges } from "./until-pod-changes.ts";
 import { whilePodStands } from "./while-pod-stands.ts";
 
@@ -67,6 +67,10 @@ export function createEventRunner(path: EventPath, services: EventServices): Ada
         metrics.observe(spec.type, "aborted", seconds());
         throw linked.signal.reason;
       }
+      if (error instanceof TooManyWaiting) {
+        metrics.observe(spec.type, "rejected", seconds());
+        return { kind: "failed", message: error.message, status: 429 };
+      }
       metrics.observe(spec.type, "failed", seconds());
       const { status, message, detail } = eventFailure(error);
       log.warn({ trigger: name, event: event.id, error: describeError(error) }, "event failed");
@@ -101,7 +105,8 @@ export function createEventRunner(path: EventPath, services: EventServices): Ada
       data: event.data,
       receivedAt: event.receivedAt,
     };
-    const leave = await turns.take(trigger.metadata.uid ?? name, signal);
+    const tenant = spec.tenant.static === undefined ? tenantId : undefined;
+    const leave = await turns.take({ trigger: trigger.metadata.uid ?? name, tenant }, signal);
     try {
       const verdict = await runGuards(guards, payload, { signal });
       signal.throwIfAborted();

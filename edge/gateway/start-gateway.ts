@@ -44,8 +44,12 @@ export interface Gateway {
   close(): Promise<void>;
 }
 
-/** Deliveries that may be open for each that may be in flight: the others wait for their turn. */
-const OPEN_PER_PLACE = 4;
+/** Events that may wait for each that may be in flight. */
+const WAITING_PER_PLACE = 3;
+/** Deliveries that may be open for each that may be in flight: more than may wait, so that turns decide whose are too many. */
+const OPEN_PER_PLACE = 8;
+/** It takes at least so many tenants to fill a trigger with slow events. */
+const TENANTS_PER_TRIGGER = 4;
 /** For what was cut to notice it. */
 const CUT_MS = 2000;
 const COMPONENT = "tenancy-gateway";
@@ -69,7 +73,12 @@ export function startGateway(options: {
   const claims: EventServices["claims"] = { ...options.claims, waitLimitMs: limits.claimWaitMs };
   const watching = new AbortController();
   const cut = new AbortController();
-  const turns = createTurns(limits);
+  const turns = createTurns({
+    perTenant: Math.ceil(limits.perTrigger / TENANTS_PER_TRIGGER),
+    perTrigger: limits.perTrigger,
+    inAll: limits.inAll,
+    maxWaiting: limits.perTrigger * WAITING_PER_PLACE,
+  });
   const view = watchKind<Trigger, "path">({
     client,
     resource: triggers,

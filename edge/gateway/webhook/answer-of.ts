@@ -20,7 +20,8 @@ export function answerOf(outcome: Outcome): WebhookAnswer {
       return errorAnswer(400, outcome.message);
     case "failed": {
       const status = outcome.status ?? 503;
-      return { ...errorAnswer(status, outcome.message), ...(status === 503 && { headers: { "retry-after": "5" } }) };
+      const mayPass = status === 429 || status === 503;
+      return { ...errorAnswer(status, outcome.message), ...(mayPass && { headers: { "retry-after": "5" } }) };
     }
     default:
       return outcome satisfies never;

@@ -31,7 +31,7 @@ interface Kept {
 const OVERHEAD_BYTES = 512;
 
 /**
- * Makes a memory of answered deliveries, bounded in bytes, count and age; the oldest go first. What failed (5xx) is not kept, for its
+ * Makes a memory of answered deliveries, bounded in bytes, count and age; the oldest go first. What failed (429, 5xx) is not kept, for its
  * sender sends it again to have it tried again.
  */
 export function createDeliveries(options: {
@@ -56,7 +56,7 @@ export function createDeliveries(options: {
 
   function keep(key: string, answer: WebhookAnswer): void {
     const size = OVERHEAD_BYTES + answer.body.byteLength;
-    if (answer.status >= 500 || size > maxBytes) return;
+    if (answer.status === 429 || answer.status >= 500 || size > maxBytes) return;
     kept.set(key, { answer, bytes: size, until: clock.now() + maxAgeMs });
     bytes += size;
     for (const [oldest, entry] of kept) {

@@ -271,6 +271,41 @@ test("a delivery that meets an API server that is away waits for it", async () =
   await stopEdge(edge);
 });
 
+test("slow deliveries of one tenant leave room for another's, and only their sender is told that they are too many", async () => {
+  const edge = await startEdge("bun", { TENANCY_TRIGGER_EVENTS_IN_FLIGHT: "4" });
+  const held: (() => void)[] = [];
+  stage.container.onPayload = ({ tenantId }, response) => {
+    const answer = () => response.end(tenantId);
+    if (tenantId === "slow") held.push(answer);
+    else answer();
+  };
+  await stage.createTrigger("shared", { tenant: { from: "who" }, config: { path: "/hooks/shared-by-tenants" } });
+  await stage.untilActive("shared");
+  const url = `${edge.url}/hooks/shared-by-tenants`;
+  const slow = Array.from({ length: 20 }, () => deliver(url, { who: "slow" }));
+  const statuses: number[] = [];
+  for (const sent of slow) void sent.then(({ status }) => statuses.push(status));
+  // One is in flight, and twelve wait.
+  await stage.tenancy.until("the others are refused", () => statuses.length === 7 && held.length === 1);
+  assert.equal(new Set(statuses), new Set([429]));
+  for (let count = 0; count < 5; count += 1) {
+    const { status, text } = await deliver(url, { who: "quick" });
+    assert.equal([status, text], [200, "quick"]);
+  }
+  const tooMany = await deliver(url, { who: "slow" });
+  assert.equal(
+    [tooMany.status, tooMany.error, tooMany.headers.get("retry-after")],
+    [429, "too many events wait for their turn already; try again later", "5"],
+  );
+  await stage.tenancy.until("the slow ones are answered", () => {
+    for (const answer of held.splice(0)) answer();
+    return statuses.length === 20;
+  });
+  assert.is((await Promise.all(slow)).filter(({ text }) => text === "slow").length, 13);
+  await stage.deleteTrigger("shared");
+  await stopEdge(edge);
+});
+
 test("each role alone serves its own and nothing else", async () => {
   stage.container.onPayload = (_, response) => response.end("role");
   const gateway = await startEdge("bun", { TENANCY_EDGE_ROLES: "gateway" });

@@ -43,7 +43,7 @@ function stage(options: {
     metadata: { name: "t", uid: "u", namespace: NAMESPACE },
     spec: { type: "webhook", workloadRef: "app", tenant: { from: "who" }, config: {}, ...options.spec },
   };
-  const turns = createTurns({ perTrigger: 2, inAll: 3 });
+  const turns = createTurns({ perTenant: 2, perTrigger: 3, inAll: 4, maxWaiting: 18 });
   const run = createEventRunner(
     {
       trigger,
@@ -372,7 +372,8 @@ test("an abort ends it wherever it is, with its reason", async () => {
       driver: ({ signal }) => untilAborted(signal),
     });
     if (where !== "claim") cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active() });
-    const leaves = where === "turn" ? [await turns.take("u", never), await turns.take("u", never)] : [];
+    const own = { trigger: "u", tenant: "a" };
+    const leaves = where === "turn" ? [await turns.take(own, never), await turns.take(own, never)] : [];
     const abort = new AbortController();
     const reason = new Error(`aborted in ${where}`);
     setTimeout(() => (where === "cut" ? cut : abort).abort(reason), 30);
@@ -383,6 +384,34 @@ test("an abort ends it wherever it is, with its reason", async () => {
     assert.is(turns.inFlight + turns.waiting, 0);
     assert.is(cluster.waiters.size, 0);
   }
+});
+
+test("slow events of one tenant leave room for another's, and only its own caller is told that they are too many", async () => {
+  const held: (() => void)[] = [];
+  const { cluster, run, results, events } = stage({
+    async driver({ payload }) {
+      if (payload.tenantId === "a") await new Promise<void>((resolve) => held.push(resolve));
+      return { ...reply, text: payload.tenantId };
+    },
+  });
+  for (const tenantId of ["a", "b"]) cluster.addClaim({ tenantId, workloadRef: "app", status: active() });
+  const slow = Array.from({ length: 25 }, () => run(event, { signal: never }));
+  for (let count = 0; count < 10; count += 1) {
+    const outcome = await run({ ...event, fields: { who: "b" } }, { signal: never });
+    assert.is(outcome.kind === "answered" && outcome.reply.text, "b");
+  }
+  const message = "too many events wait for their turn already; try again later";
+  for (const outcome of await Promise.all(slow.slice(20))) {
+    assert.equal(outcome, { kind: "failed", message, status: 429 });
+  }
+  assert.is(results.filter((result) => result === "webhook rejected").length, 5);
+  assert.equal(events, [], "no Event for each");
+  const answered = Promise.all(slow.slice(0, 20));
+  for (let count = 0; count < 20; count += 1) {
+    while (held.length === 0) await new Promise((resolve) => setImmediate(resolve));
+    held.shift()?.();
+  }
+  assert.ok((await answered).every(({ kind }) => kind === "answered"));
 });
 
 test("events beyond the bound wait for their turn", async () => {

@@ -2,18 +2,20 @@
 import * as fc from "fast-check";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { createTurns } from "../../../edge/gateway/turns.ts";
+import { createTurns, TooManyWaiting } from "../../../edge/gateway/turns.ts";
 import { turns as go } from "./moving-clock.ts";
 
 const test = suite("turns");
 const never = new AbortController().signal;
 
-function stage(perTrigger: number, inAll: number) {
-  const turns = createTurns({ perTrigger, inAll });
+function stage(perTrigger: number, inAll: number, { perTenant = perTrigger, maxWaiting = 1000 } = {}) {
+  const turns = createTurns({ perTenant, perTrigger, inAll, maxWaiting });
   const entered: string[] = [];
   const leaves = new Map<string, () => void>();
-  const enter = async (trigger: string, name = trigger, signal = never) => {
-    const leave = await turns.take(trigger, signal);
+  /** Of `x/y` the tenant is y. */
+  const enter = async (of: string, name = of, signal = never) => {
+    const [trigger = "", tenant] = of.split("/");
+    const leave = await turns.take({ trigger, tenant }, signal);
     entered.push(name);
     leaves.set(name, leave);
   };
@@ -52,6 +54,62 @@ test("the triggers that wait take turns, however many events one of them has", a
   assert.equal(entered, ["busy0", "busy1", "busy2", "calm", "other", "busy3"]);
 });
 
+test("a tenant has a share of its trigger, and the others find room, however slow its events are", async () => {
+  const { turns, entered, enter, leave } = stage(4, 10, { perTenant: 2 });
+  for (let count = 0; count < 9; count += 1) void enter("t/slow", `slow${count}`);
+  void enter("t/other", "other0");
+  void enter("t/third", "third0");
+  await go();
+  assert.equal(entered, ["slow0", "slow1", "other0", "third0"]);
+  void enter("t/third", "third1");
+  void enter("t/other", "other1");
+  leave("third0");
+  await go();
+  leave("slow0");
+  await go();
+  leave("other0");
+  await go();
+  // A tenant at its share is passed over; of the others, the one served longest ago is next.
+  assert.equal(entered.slice(4), ["other1", "slow2", "third1"]);
+  assert.is(turns.inFlight, 4);
+});
+
+test("a trigger whose events are one tenant's has all of its places", async () => {
+  const { entered, enter } = stage(4, 10, { perTenant: 1 });
+  for (let count = 0; count < 5; count += 1) void enter("t", `e${count}`);
+  await go();
+  assert.is(entered.length, 4);
+});
+
+test("where too many wait, the tenant with the most gives up its newest, and nobody else anything", async () => {
+  const { turns, enter, entered, leave } = stage(1, 10, { maxWaiting: 6 });
+  const failed: string[] = [];
+  const ask = (tenant: string, name: string) =>
+    void enter(`t/${tenant}`, name).catch((error: unknown) => {
+      assert.instance(error, TooManyWaiting);
+      failed.push(name);
+    });
+  for (let count = 0; count < 9; count += 1) ask("many", `many${count}`);
+  await go();
+  assert.equal(failed, ["many7", "many8"]);
+  ask("one", "one0");
+  ask("two", "two0");
+  ask("one", "one1");
+  await go();
+  assert.equal(failed, ["many7", "many8", "many6", "many5", "many4"]);
+  ask("many", "many9");
+  ask("one", "one2");
+  await go();
+  assert.equal(failed.slice(5), ["many9", "one2"], "none has more than another");
+  assert.is(turns.waiting, 6);
+  for (const name of entered) {
+    leave(name);
+    await go();
+  }
+  assert.equal(entered, ["many0", "many1", "one0", "two0", "many2", "one1", "many3"]);
+  assert.is(turns.inFlight + turns.waiting, 0);
+});
+
 test("an abort ends the wait with its reason and takes no place", async () => {
   const { turns, entered, enter, leave } = stage(1, 1);
   await enter("a", "first");
@@ -75,31 +133,44 @@ test("whatever comes and goes, the bounds hold and nobody is forgotten", async (
       fc.integer({ min: 1, max: 3 }),
       fc.integer({ min: 1, max: 5 }),
       fc.array(
-        fc.record({ trigger: fc.constantFrom("a", "b", "c"), gone: fc.boolean(), ms: fc.integer({ min: 0, max: 3 }) }),
+        fc.record({
+          trigger: fc.constantFrom("a", "b", "c"),
+          tenant: fc.constantFrom("x", "y", undefined),
+          gone: fc.boolean(),
+          ms: fc.integer({ min: 0, max: 3 }),
+        }),
         {
           maxLength: 30,
         },
       ),
-      async (perTrigger, inAll, events) => {
-        const turns = createTurns({ perTrigger, inAll });
+      fc.integer({ min: 1, max: 20 }),
+      async (perTrigger, inAll, events, maxWaiting) => {
+        const perTenant = Math.ceil(perTrigger / 2);
+        const turns = createTurns({ perTenant, perTrigger, inAll, maxWaiting });
         const inFlight = new Map<string, number>();
+        const ofTenant = new Map<string, number>();
         let done = 0;
         await Promise.all(
-          events.map(async ({ trigger, gone, ms }) => {
+          events.map(async ({ trigger, tenant, gone, ms }) => {
+            const key = `${trigger}/${tenant}`;
             const abort = new AbortController();
             if (gone) setImmediate(() => abort.abort(new Error("gone")));
             let leave: () => void;
             try {
-              leave = await turns.take(trigger, abort.signal);
+              leave = await turns.take({ trigger, tenant }, abort.signal);
             } catch {
               done += 1;
               return;
             }
             inFlight.set(trigger, (inFlight.get(trigger) ?? 0) + 1);
+            ofTenant.set(key, (ofTenant.get(key) ?? 0) + 1);
             assert.ok((inFlight.get(trigger) ?? 0) <= perTrigger);
+            assert.ok(tenant === undefined || (ofTenant.get(key) ?? 0) <= perTenant);
+            assert.ok(turns.waiting <= 3 * maxWaiting);
             assert.ok([...inFlight.values()].reduce((sum, one) => sum + one) <= inAll);
             for (let turn = 0; turn < ms; turn += 1) await new Promise((resolve) => setImmediate(resolve));
             inFlight.set(trigger, (inFlight.get(trigger) ?? 0) - 1);
+            ofTenant.set(key, (ofTenant.get(key) ?? 0) - 1);
             leave();
             done += 1;
           }),

@@ -149,7 +149,7 @@ test("a delivery that comes again, also meanwhile, gets the first answer and is 
 
 test("what failed is run again when it comes again", async () => {
   const deliveries = createDeliveries({ clock: movingClock("2026-01-01T00:00:00Z") });
-  for (const status of [503, 502, 200]) {
+  for (const status of [503, 502, 429, 200]) {
     const { repeated } = await deliveries.once("k", async () => answer("x", status));
     assert.not(repeated);
   }
@@ -192,13 +192,14 @@ test("what became of a delivery is the answer of its sender", async () => {
     [{ kind: "refused", message: "no tenant" }, 400, "no tenant"],
     [{ kind: "failed", message: "later", status: 504 }, 504, "later"],
     [{ kind: "failed", message: "later", status: 502 }, 502, "later"],
+    [{ kind: "failed", message: "later", status: 429 }, 429, "later"],
     [{ kind: "failed", message: "later" }, 503, "later"],
   ] as const;
   for (const [outcome, status, error] of table) {
     const response = respond(answerOf(outcome));
     assert.is(response.status, status);
     assert.equal(await response.json(), { error });
-    assert.is(response.headers.get("retry-after"), status === 503 ? "5" : null);
+    assert.is(response.headers.get("retry-after"), status === 503 || status === 429 ? "5" : null);
   }
   for (const status of [0, 99, 101, 199, 600, 999, 200.5]) {
     assert.is(answerOf({ kind: "answered", reply: { ...reply, status } }).status, 502, String(status));
