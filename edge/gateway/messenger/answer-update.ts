@@ -6,7 +6,7 @@ import { findSent } from "./find-sent.ts";
 import { incomingEvent } from "./incoming-event.ts";
 import { MessengerError } from "./messenger-error.ts";
 import type { BotUpdate } from "./read-update.ts";
-import { replyText, UNANSWERED } from "./reply-text.ts";
+import { replyText, TOO_MANY, UNANSWERED } from "./reply-text.ts";
 import type { PendingReply } from "./saved-state.ts";
 import type { SessionParts } from "./session-parts.ts";
 import { showTyping } from "./show-typing.ts";
@@ -42,9 +42,26 @@ export async function answerUpdate(update: BotUpdate, session: SessionParts): Pr
   await deliverReply(update, { ...reply, parts: parts.slice(start) }, session);
 }
 
+/**
+ * Says once to a chat that its messages are too many, and counts them as answered.
+ *
+ * @param updates of one chat, the oldest first
+ * @throws as {@link answerUpdate} does
+ */
+export async function refuseUpdates(updates: readonly BotUpdate[], session: SessionParts): Promise<void> {
+  const [first, ...others] = updates;
+  if (first === undefined) return;
+  const parts = [TOO_MANY];
+  const reply = { chat: first.chatId, digest: digestOf(parts), count: 1, index: 0, parts, quotes: true };
+  await deliverReply(first, reply, session);
+  for (const { updateId } of others) session.progress.answer(updateId);
+  if (others.length > 0) await session.writer.commit();
+}
+
 async function answerOf(update: BotUpdate, session: SessionParts): Promise<string> {
   const { context, client, bot, stopping } = session;
   const { clock, log } = context;
+  if (update.cut) return UNANSWERED;
   const event = incomingEvent(update, { botId: bot.id, receivedAt: new Date(clock.now()).toISOString() });
   let hideTyping: (() => void) | undefined;
   const onColdStart = () => {

@@ -1,31 +1,69 @@
 /** Work of many chats: in order within a chat, side by side between them. */
 export interface ChatQueues<Item> {
-  /** Does the work when all earlier items of the chat are done and fewer than `limit` chats are at work. */
-  add(chatId: number, item: Item): void;
+  /**
+   * Does the work when all earlier items of the chat are done and a place is free.
+   *
+   * @param whose.tenant left out where all chats are one tenant's
+   */
+  add(item: Item, whose: { chatId: number; tenant?: string | undefined }): void;
+  /** Gives back what has not begun of the chat or tenant with the most of it, the newest, down to `keep` items; oldest first. */
+  shed(keep: number): Item[];
   /** Drops what has not begun, and resolves when the rest is done. */
   drain(): Promise<void>;
+  /** Chats with work. */
+  readonly size: number;
 }
 
-/** @param options.work never rejects: what goes wrong with an item is its own to tell */
+interface Queued<Item> {
+  readonly item: Item;
+  readonly chatId: number;
+  readonly tenant: string | undefined;
+  /** Grows with each that is added. */
+  readonly order: number;
+}
+
+/**
+ * @param options.limit how many chats are at work at once
+ * @param options.perTenant how many of them may be one tenant's
+ * @param options.work never rejects: what goes wrong with an item is its own to tell
+ */
 export function createChatQueues<Item>(options: {
   limit: number;
+  perTenant: number;
   work: (item: Item) => Promise<void>;
 }): ChatQueues<Item> {
-  const { limit, work } = options;
+  const { limit, perTenant, work } = options;
   /** Every chat with work, those at work included. */
-  const chats = new Map<number, Item[]>();
+  const chats = new Map<number, Queued<Item>[]>();
   /** Chats that wait for one of the places, longest first. */
   let ready: number[] = [];
   const running = new Set<Promise<void>>();
+  const atWork = new Map<string, number>();
+  let added = 0;
+
+  function mayStart(chatId: number): boolean {
+    const tenant = chats.get(chatId)?.[0]?.tenant;
+    return tenant === undefined || (atWork.get(tenant) ?? 0) < perTenant;
+  }
+
+  function count(tenant: string | undefined, change: 1 | -1): void {
+    if (tenant === undefined) return;
+    const now = (atWork.get(tenant) ?? 0) + change;
+    if (now === 0) atWork.delete(tenant);
+    else atWork.set(tenant, now);
+  }
 
   function start(): void {
     while (running.size < limit) {
-      const chatId = ready.shift();
+      const chatId = ready.find(mayStart);
       if (chatId === undefined) return;
-      const item = chats.get(chatId)?.shift();
-      if (item === undefined) continue;
-      const run: Promise<void> = work(item).finally(() => {
+      ready = ready.filter((other) => other !== chatId);
+      const next = chats.get(chatId)?.shift();
+      if (next === undefined) continue;
+      count(next.tenant, 1);
+      const run: Promise<void> = work(next.item).finally(() => {
         running.delete(run);
+        count(next.tenant, -1);
         if ((chats.get(chatId)?.length ?? 0) > 0) ready.push(chatId);
         else chats.delete(chatId);
         start();
@@ -35,20 +73,44 @@ export function createChatQueues<Item>(options: {
   }
 
   return {
-    add(chatId, item) {
+    add(item, { chatId, tenant }) {
+      const queued = { item, chatId, tenant, order: added++ };
       const queue = chats.get(chatId);
       if (queue !== undefined) {
-        queue.push(item);
+        queue.push(queued);
         return;
       }
-      chats.set(chatId, [item]);
+      chats.set(chatId, [queued]);
       ready.push(chatId);
       start();
+    },
+    shed(keep) {
+      const groups = new Map<number | string, Queued<Item>[]>();
+      for (const queued of [...chats.values()].flat()) {
+        for (const key of [queued.chatId, queued.tenant]) {
+          if (key === undefined) continue;
+          const group = groups.get(key) ?? [];
+          groups.set(key, group);
+          group.push(queued);
+        }
+      }
+      const [largest = []] = [...groups.values()].sort((a, b) => b.length - a.length);
+      const shed = new Set(largest.sort((a, b) => a.order - b.order).slice(keep));
+      for (const [chatId, queue] of chats) {
+        queue.splice(0, queue.length, ...queue.filter((queued) => !shed.has(queued)));
+        if (queue.length > 0 || !ready.includes(chatId)) continue;
+        ready = ready.filter((other) => other !== chatId);
+        chats.delete(chatId);
+      }
+      return [...shed].map(({ item }) => item);
     },
     async drain() {
       ready = [];
       for (const queue of chats.values()) queue.length = 0;
       while (running.size > 0) await Promise.all(running);
+    },
+    get size() {
+      return chats.size;
     },
   };
 }

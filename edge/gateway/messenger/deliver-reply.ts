@@ -18,6 +18,8 @@ export interface ReplyToSend {
   readonly count: number;
   readonly index: number;
   readonly parts: readonly string[];
+  /** Whether the first one points at the message also where people can tell without. */
+  readonly quotes?: boolean;
 }
 
 /**
@@ -28,10 +30,14 @@ export interface ReplyToSend {
  *
  * @throws the reason of `stopping` or `ended`, or SupersededError, with the state as far as it is known
  */
-export async function deliverReply(update: BotUpdate, reply: ReplyToSend, session: SessionParts): Promise<void> {
+export function deliverReply(update: BotUpdate, reply: ReplyToSend, session: SessionParts): Promise<void> {
+  return session.inTurn(reply.chat, () => deliver(update, reply, session));
+}
+
+async function deliver(update: BotUpdate, reply: ReplyToSend, session: SessionParts): Promise<void> {
   const { context, client, progress, writer, messageIds, stopping, ended, random } = session;
   const { clock, log } = context;
-  const { digest, count } = reply;
+  const { digest, count, quotes = false } = reply;
   const parts = [...reply.parts];
   let chat = { chatId: reply.chat, chatType: typeOf(reply.chat, update) };
   let { threadId } = update;
@@ -83,7 +89,7 @@ export async function deliverReply(update: BotUpdate, reply: ReplyToSend, sessio
         if (uncertain && (await arrived())) return true;
         uncertain = false;
         while (clock.now() - intendedAt > FRESH_MS) await intend();
-        const replyTo = chat.chatType === "private" || index > 0 ? undefined : update.messageId;
+        const replyTo = (chat.chatType === "private" && !quotes) || index > 0 ? undefined : update.messageId;
         const messageId = await client.sendMessage({ chatId: chat.chatId, text, threadId, replyTo }, ended);
         messageIds.sent({ ...chat, messageId });
         return true;

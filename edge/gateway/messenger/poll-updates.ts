@@ -1,6 +1,7 @@
 import { sleep } from "../../../crds/client/sleep.ts";
 import { orAborted } from "../../or-aborted.ts";
 import type { ChatQueues } from "./chat-queues.ts";
+import { tenantOf } from "./incoming-event.ts";
 import { MessengerError } from "./messenger-error.ts";
 import { createPollTroubles, type PollTroubles } from "./poll-troubles.ts";
 import { type BotUpdate, readUpdate, type UnusableUpdate } from "./read-update.ts";
@@ -16,10 +17,13 @@ const LONGEST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE_OF_OLD_NEWS_MS = 30_000;
 /** An empty answer that came sooner did not wait for updates. */
 const QUICK_MS = 1_000;
-const FULL_PAUSE_MS = 10_000;
+/** How long a full window is left to empty itself. */
+const FULL_PAUSE_MS = 2_000;
 
 export interface PollOptions {
   readonly queues: ChatQueues<BotUpdate>;
+  /** Gives up what waits of whoever has the most, where nobody else finds room. */
+  readonly makeRoom: () => void;
   /** Is woken when an update is answered. */
   readonly waker: Waker;
   readonly allowedUpdates: readonly string[];
@@ -31,24 +35,26 @@ export interface PollOptions {
 /**
  * Polls for updates and queues them, until the session is to end.
  *
- * Only offsets that are written are sent, since that confirms what is below them. While the window of unanswered updates is full, it
- * does not poll.
+ * Only offsets that are written are sent, since that confirms what is below them. A window of unanswered updates that stays full is moved on by
+ * taking the oldest into the state; while that is full too, it does not poll.
  *
  * @throws the reason of `stopping`, or SupersededError
  */
 export async function pollUpdates(session: SessionParts, options: PollOptions): Promise<void> {
   const { context, client, progress, writer, stopping, random } = session;
-  const { queues, waker, allowedUpdates, pollTimeoutSeconds, secret } = options;
+  const { queues, makeRoom, waker, allowedUpdates, pollTimeoutSeconds, secret } = options;
   const { clock, log } = context;
   const troubles = createPollTroubles({ clock, random, secret });
   let pauseMs = SHORTEST_PAUSE_MS;
   let well = false;
+  for (const update of progress.resumed) enqueue(update);
   await tryOn(troubles, session, () => client.deleteWebhook(stopping));
 
   for (;;) {
     stopping.throwIfAborted();
     if (progress.held >= WINDOW) {
       await waker.pause(FULL_PAUSE_MS, stopping);
+      if (progress.held >= WINDOW && !progress.carry()) makeRoom();
       continue;
     }
     if (progress.offset !== writer.written) await orAborted(writer.commit(), stopping);
@@ -72,7 +78,7 @@ export async function pollUpdates(session: SessionParts, options: PollOptions): 
     for (const update of unusable) logUnusable(update);
     for (const update of updates) {
       if (update.chatType === "private" || update.chatType === "group") session.messageIds.saw(update);
-      queues.add(update.chatId, update);
+      enqueue(update);
     }
     const news = updates.length > 0 || unusable.some(({ updateId }) => updateId !== undefined);
     if (news) pauseMs = SHORTEST_PAUSE_MS;
@@ -82,6 +88,10 @@ export async function pollUpdates(session: SessionParts, options: PollOptions): 
       await waker.pause(pauseMs, stopping);
       pauseMs = Math.min(oldNews ? LONGEST_PAUSE_OF_OLD_NEWS_MS : LONGEST_PAUSE_MS, pauseMs * 1.5);
     }
+  }
+
+  function enqueue(update: BotUpdate): void {
+    queues.add(update, { chatId: update.chatId, tenant: tenantOf(update, context.trigger.spec.tenant) });
   }
 
   function logUnusable({ updateId, problem }: UnusableUpdate): void {

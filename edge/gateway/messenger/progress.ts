@@ -1,9 +1,14 @@
 import type { MessageIds } from "./message-ids.ts";
-import type { BotUpdate, UnusableUpdate } from "./read-update.ts";
-import type { PendingReply, SavedState } from "./saved-state.ts";
+import { type BotUpdate, readUpdate, toUpdate, type UnusableUpdate } from "./read-update.ts";
+import type { CarriedUpdate, PendingReply, SavedState } from "./saved-state.ts";
 
 /** Room for the texts of replies, in bytes of JSON, of the 64 KiB that the state may have. */
-const MAX_PARTS_BYTES = 40 * 1024;
+const MAX_PARTS_BYTES = 32 * 1024;
+/** Room for the contents of updates that the server was told are done. */
+const MAX_CARRIED_BYTES = 10 * 1024;
+const MAX_CARRIED = 50;
+/** Updates are carried until no more than so many are held. */
+const FEW_HELD = 50;
 /** Telegram numbers anew after a week without updates (https://core.telegram.org/bots/api#update). */
 const RENUMBERED_AFTER_SECONDS = 6 * 86_400;
 
@@ -17,17 +22,26 @@ export interface Admitted {
 
 /** Which updates are answered, and how far others are (docs/decisions/741-answered-once.md). */
 export interface Progress {
-  /** All updates below it are answered, so that it may be confirmed to the server once it is written. */
+  /** All updates below it are answered or carried, so that it may be confirmed to the server once it is written. */
   readonly offset: number | undefined;
-  /** How many updates are held: unanswered ones, and answered ones that the offset cannot move past yet. */
+  /** How many updates are held: unanswered ones, and answered ones that the offset cannot move past yet; none that is carried. */
   readonly held: number;
-  /** How many updates wait for their answers. */
+  /** How many updates wait for their answers, those that are carried left out. */
   readonly open: number;
+  /** Updates that an earlier session carried, in their order: the server no longer has them. */
+  readonly resumed: readonly BotUpdate[];
   /** Takes what the server returned for the offset `asked`; `complete`: the server has no more. */
   admit(
     batch: readonly (BotUpdate | UnusableUpdate)[],
     options: { asked: number | undefined; complete: boolean; nowSeconds: number },
   ): Admitted;
+  /**
+   * Takes the oldest unanswered updates into the state, so that the offset moves past them and others find room
+   * (docs/decisions/742-a-window-of-a-hundred.md).
+   *
+   * @returns whether there was room for one
+   */
+  carry(): boolean;
   /** The update needs no more work. */
   answer(updateId: number): void;
   reply(updateId: number): PendingReply | undefined;
@@ -42,7 +56,15 @@ export function createProgress(options: {
   messageIds: MessageIds;
 }): Progress {
   const { bot, holder, saved, messageIds } = options;
-  const open = new Set<number>();
+  const open = new Map<number, BotUpdate>();
+  const carried = new Map<number, CarriedUpdate>();
+  for (const entry of saved?.carried ?? []) {
+    const update = readUpdate(entry.update);
+    if ("problem" in update) continue;
+    carried.set(update.updateId, entry);
+    open.set(update.updateId, { ...update, cut: entry.cut });
+  }
+  const resumed = [...open.values()].sort((a, b) => a.updateId - b.updateId);
   const answered = new Set(saved?.answered);
   const replies = new Map((saved?.replies ?? []).map((reply) => [reply.update, reply]));
   /** No update below it is unknown. */
@@ -50,13 +72,18 @@ export function createProgress(options: {
   let newest = saved?.newest ?? 0;
 
   function offset(): number | undefined {
-    return open.size === 0 ? horizon : Math.min(...open);
+    const first = Math.min(...[...open.keys()].filter((id) => !carried.has(id)));
+    return Number.isFinite(first) ? first : horizon;
+  }
+
+  function held(): number {
+    return open.size - carried.size + answered.size;
   }
 
   function settle(): void {
     const end = offset() ?? 0;
     for (const id of answered) if (id < end) answered.delete(id);
-    for (const id of replies.keys()) if (id < end) replies.delete(id);
+    for (const id of replies.keys()) if (id < end && !carried.has(id)) replies.delete(id);
   }
 
   /** Whether an update below the offset is no repetition, but the first of a new numbering. */
@@ -70,11 +97,12 @@ export function createProgress(options: {
       return offset();
     },
     get held() {
-      return open.size + answered.size;
+      return held();
     },
     get open() {
-      return open.size;
+      return open.size - carried.size;
     },
+    resumed,
     admit(batch, { asked, complete, nowSeconds }) {
       const admitted = { updates: [] as BotUpdate[], unusable: [] as UnusableUpdate[] };
       const numbered = batch
@@ -104,7 +132,7 @@ export function createProgress(options: {
           continue;
         }
         newest = Math.max(newest, update.date ?? nowSeconds);
-        open.add(updateId);
+        open.set(updateId, update);
         admitted.updates.push(update);
       }
       const last = numbered.at(-1)?.updateId;
@@ -116,8 +144,22 @@ export function createProgress(options: {
       settle();
       return admitted;
     },
+    carry() {
+      const before = carried.size;
+      while (held() > FEW_HELD && carried.size < MAX_CARRIED) {
+        const update = open.get(offset() ?? -1);
+        if (update === undefined) break;
+        const bytes = [...carried.values()].reduce((sum, entry) => sum + sizeOf(entry), 0);
+        const whole = { update: toUpdate(update), cut: false };
+        const fits = bytes + sizeOf(whole) <= MAX_CARRIED_BYTES;
+        carried.set(update.updateId, fits ? whole : { update: toUpdate(update, { cut: true }), cut: true });
+        settle();
+      }
+      return carried.size > before;
+    },
     answer(updateId) {
       open.delete(updateId);
+      carried.delete(updateId);
       replies.delete(updateId);
       answered.add(updateId);
       settle();
@@ -136,9 +178,14 @@ export function createProgress(options: {
         answered: [...answered],
         messages: messageIds.save(),
         replies: withinRoom([...replies.values()]),
+        carried: [...carried.values()],
       };
     },
   };
+}
+
+function sizeOf(entry: CarriedUpdate): number {
+  return Buffer.byteLength(JSON.stringify(entry));
 }
 
 /** Leaves out the texts that there is no room for, those of the longest replies first. */

@@ -35,6 +35,8 @@ export interface BotUpdate {
   readonly date?: number | undefined;
   /** The update's content as it came. */
   readonly data: unknown;
+  /** Whether its content was not kept: all that is known is where it came from. */
+  readonly cut?: boolean;
 }
 
 /** An update that cannot be answered, and why; without an id not even the offset can move past it. */
@@ -75,4 +77,15 @@ export function readUpdate(update: unknown): BotUpdate | UnusableUpdate {
     date: output.edit_date ?? output.date,
     data: contents[type],
   };
+}
+
+/** The update as the server would send it, for {@link readUpdate}; `cut`: no more of it than where it came from. */
+export function toUpdate(update: BotUpdate, { cut = false } = {}): Record<string, unknown> {
+  const { updateId, type, data, chatId, chatType, threadId, messageId } = update;
+  const place = {
+    chat: { id: chatId, type: chatType },
+    message_id: messageId,
+    ...(threadId !== undefined && { message_thread_id: threadId, is_topic_message: true }),
+  };
+  return { update_id: updateId, [type]: cut ? place : data };
 }

@@ -2,6 +2,8 @@ import type { Outcome } from "../adapter.ts";
 
 /** What a person reads where the pipeline has no words of its own. */
 export const UNANSWERED = "This message could not be answered. Please try again later.";
+export const TOO_MANY =
+  "Too many messages wait for an answer here. This one and those after it were not read: please send them again later.";
 const REFUSED = "This chat cannot be served here.";
 const MAX_FAILURE = 300;
 

@@ -1,6 +1,6 @@
 import { orAborted } from "../../or-aborted.ts";
 import type { AdapterContext } from "../adapter.ts";
-import { answerUpdate } from "./answer-update.ts";
+import { answerUpdate, refuseUpdates } from "./answer-update.ts";
 import type { BotIdentity } from "./bot-identity.ts";
 import { type ChatQueues, createChatQueues } from "./chat-queues.ts";
 import { confirmAnswered } from "./confirm-answered.ts";
@@ -16,6 +16,10 @@ import { createStateWriter } from "./state-writer.ts";
 import { createWaker, type Waker } from "./waker.ts";
 
 const CHATS_AT_ONCE = 16;
+/** How many of them may be one tenant's. */
+const CHATS_OF_A_TENANT = 4;
+/** Messages of a chat or tenant that may wait where there is no room for others'. */
+const WAITING_OF_ONE = 20;
 /** How long messages and writes that are under way may take when the session ends. */
 const GRACE_MS = 5_000;
 /** Held updates at which the poller fetches more at once instead of at its next turn. */
@@ -52,15 +56,30 @@ export async function runSession(options: SessionOptions): Promise<void> {
     });
     const waker = createWaker(context.clock);
     const queues = answeringQueues(session, { waker, fail: stopping.abort });
+    const refusals = refusingQueues(session, { waker, fail: stopping.abort });
+    const makeRoom = (): void => {
+      if (refusals.size > 0) return;
+      for (const [chatId, updates] of byChat(queues.shed(WAITING_OF_ONE))) {
+        context.log.warn({ chat: chatId, messages: updates.length }, "too many messages of a chat, not read");
+        refusals.add(updates, { chatId });
+      }
+    };
     const { updateTypes: allowedUpdates = ["message"], pollTimeoutSeconds = 30 } = context.trigger.spec.config;
     try {
-      await pollUpdates(session, { queues, waker, secret: options.secret, allowedUpdates, pollTimeoutSeconds });
+      await pollUpdates(session, {
+        queues,
+        makeRoom,
+        waker,
+        secret: options.secret,
+        allowedUpdates,
+        pollTimeoutSeconds,
+      });
     } catch (error) {
       // Whatever ended the polling ends the session; where it was told to end, this is the reason it was given.
       stopping.abort(error);
     }
     const cancel = context.clock.after(GRACE_MS, () => ended.abort(stopping.signal.reason));
-    await queues.drain();
+    await Promise.all([queues.drain(), refusals.drain()]);
     if (stop.aborted) await confirmAnswered(session, allowedUpdates);
     cancel();
   } catch (error) {
@@ -96,6 +115,7 @@ async function openSession(
     progress,
     writer,
     messageIds,
+    inTurn: createTurnsOfChats(),
     random,
     stopping,
     ended,
@@ -111,6 +131,7 @@ function answeringQueues(
   let many = false;
   return createChatQueues<BotUpdate>({
     limit: CHATS_AT_ONCE,
+    perTenant: CHATS_OF_A_TENANT,
     async work(update) {
       many ||= progress.held > FEW;
       try {
@@ -123,4 +144,46 @@ function answeringQueues(
       if (fewNow) many = false;
     },
   });
+}
+
+function refusingQueues(
+  session: SessionParts,
+  { waker, fail }: { waker: Waker; fail: (error: unknown) => void },
+): ChatQueues<readonly BotUpdate[]> {
+  return createChatQueues<readonly BotUpdate[]>({
+    limit: CHATS_AT_ONCE,
+    perTenant: CHATS_AT_ONCE,
+    async work(updates) {
+      try {
+        await refuseUpdates(updates, session);
+      } catch (error) {
+        fail(error);
+      }
+      waker.wake();
+    },
+  });
+}
+
+function byChat(updates: readonly BotUpdate[]): Map<number, BotUpdate[]> {
+  const chats = new Map<number, BotUpdate[]>();
+  for (const update of updates) {
+    const known = chats.get(update.chatId) ?? [];
+    chats.set(update.chatId, known);
+    known.push(update);
+  }
+  return chats;
+}
+
+function createTurnsOfChats(): SessionParts["inTurn"] {
+  const last = new Map<number, Promise<void>>();
+  return async (chatId, work) => {
+    const mine = (last.get(chatId) ?? Promise.resolve()).then(work);
+    const end = mine.catch(() => undefined);
+    last.set(chatId, end);
+    try {
+      await mine;
+    } finally {
+      if (last.get(chatId) === end) last.delete(chatId);
+    }
+  };
 }

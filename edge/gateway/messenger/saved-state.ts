@@ -16,6 +16,8 @@ const pendingReplySchema = v.object({
   parts: v.optional(v.array(v.string())),
 });
 
+const carriedUpdateSchema = v.object({ update: v.record(v.string(), v.unknown()), cut: v.boolean() });
+
 const savedStateSchema = v.object({
   version: v.literal(1),
   bot: v.string(),
@@ -25,6 +27,8 @@ const savedStateSchema = v.object({
   answered: v.array(count),
   messages: v.object({ shared: count, chats: v.array(v.tuple([id, count])) }),
   replies: v.array(pendingReplySchema),
+  // States of before hold none.
+  carried: v.optional(v.array(carriedUpdateSchema), []),
 });
 
 /**
@@ -51,6 +55,14 @@ export interface PendingReply {
   readonly parts?: readonly string[] | undefined;
 }
 
+/** An unanswered update below the offset, which the server no longer has. */
+export interface CarriedUpdate {
+  /** As the server sent it, or no more of it than where it came from. */
+  readonly update: Readonly<Record<string, unknown>>;
+  /** Whether its content was left out for want of room. */
+  readonly cut: boolean;
+}
+
 /** What the trigger's status keeps for the adapter. */
 export interface SavedState {
   readonly version: 1;
@@ -58,7 +70,7 @@ export interface SavedState {
   readonly bot: string;
   /** The session that wrote it: who reads another one here has been superseded. */
   readonly holder: string;
-  /** All updates below it are answered; undefined until the first is. */
+  /** All updates below it are answered or carried; undefined until the first is. */
   readonly offset?: number | undefined;
   /** Date of the newest update seen, in seconds since the epoch. */
   readonly newest: number;
@@ -66,6 +78,7 @@ export interface SavedState {
   readonly answered: readonly number[];
   readonly messages: SavedMessageIds;
   readonly replies: readonly PendingReply[];
+  readonly carried: readonly CarriedUpdate[];
 }
 
 /** Reads what `readState` gave; undefined where it is of no version known here. */

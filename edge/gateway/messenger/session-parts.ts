@@ -13,6 +13,8 @@ export interface SessionParts {
   readonly progress: Progress;
   readonly writer: StateWriter;
   readonly messageIds: MessageIds;
+  /** Does the work when all earlier work of the chat is done: of two messages under way nobody could tell which one arrived. */
+  readonly inTurn: (chatId: number, work: () => Promise<void>) => Promise<void>;
   readonly random: () => number;
   /** Aborted when the session is to end: nothing new begins, runs and waits are given up. */
   readonly stopping: AbortSignal;

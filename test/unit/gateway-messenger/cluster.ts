@@ -2,7 +2,7 @@ import { ApiError } from "../../../crds/client/api-error.ts";
 import type { Clock } from "../../../crds/client/clock.ts";
 import { onAbort } from "../../../crds/client/on-abort.ts";
 import { sleep } from "../../../crds/client/sleep.ts";
-import type { Trigger } from "../../../crds/trigger.ts";
+import type { Trigger, TriggerSpec } from "../../../crds/trigger.ts";
 import type { TriggerConfig } from "../../../crds/trigger-config.ts";
 
 const LEASE_MS = 15_000;
@@ -133,8 +133,10 @@ export function messengerTrigger(options: {
   createdAt?: string;
   secret?: string;
   config?: Partial<TriggerConfig>;
+  tenant?: TriggerSpec["tenant"];
 }): Trigger {
   const { name = "bot", createdAt = "2026-01-01T00:00:00Z", secret = "bot", config } = options;
+  const { tenant = { from: "chatId", prefix: "tg" } } = options;
   return {
     apiVersion: "tenancy.dev/v1alpha1",
     kind: "TenancyTrigger",
@@ -142,7 +144,7 @@ export function messengerTrigger(options: {
     spec: {
       type: "messenger",
       workloadRef: "app",
-      tenant: { from: "chatId", prefix: "tg" },
+      tenant,
       config: {
         botTokenSecretRef: { name: secret, key: "token" },
         apiBaseUrl: "http://messenger.test",

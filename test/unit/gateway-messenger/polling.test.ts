@@ -80,24 +80,6 @@ test("sixteen chats are at work at once, and no more", async () => {
   assert.is(on.bot.sent.length, 40);
 });
 
-test("while a hundred updates are held, nothing is fetched", async () => {
-  for (let index = 0; index < 250; index++) on.write(index === 0 ? 1 : 2, `${index}`);
-  on.start({
-    run: (event, { signal }) =>
-      sleep(event.text === "0" ? 100_000 : 0, { clock: on.clock, signal }).then(() => answered(`${event.text}`)),
-  });
-  await on.until("the others of the window", () => on.said(2).length === 99);
-  const polls = on.server.polls.length;
-  await pass(on.clock, 60_000);
-  assert.is(on.server.polls.length, polls);
-  assert.is(on.said(2).length, 99);
-  await on.untilAnswered();
-  assert.equal(
-    on.said(2),
-    Array.from({ length: 249 }, (_, index) => `${index + 1}`),
-  );
-});
-
 test("429 is waited out to the second, by polls and by replies, and other chats do not wait with", async () => {
   on.start();
   await on.until("a poll", () => on.server.polls.length === 1);

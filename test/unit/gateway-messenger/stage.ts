@@ -4,7 +4,7 @@ import { StandInMessenger } from "../../messenger/stand-in-messenger.ts";
 import { type ManualClock, manualClock } from "../manual-clock.ts";
 import { echo } from "./answered.ts";
 import { MemoryCluster, messengerTrigger } from "./cluster.ts";
-import { type Replica, type Run, startReplica } from "./replica.ts";
+import { type Mishap, type Replica, type Run, startReplica } from "./replica.ts";
 import { simulate } from "./simulate.ts";
 
 export const TOKEN = "123456:AAH-secret_of_the_bot";
@@ -15,7 +15,9 @@ export interface Stage {
   readonly cluster: MemoryCluster;
   readonly server: StandInMessenger;
   readonly bot: BotAccount;
-  start(options?: Partial<Parameters<typeof messengerTrigger>[0]> & { run?: Run; adapter?: StartAdapter }): Replica;
+  start(
+    options?: Partial<Parameters<typeof messengerTrigger>[0]> & { run?: Run; adapter?: StartAdapter; mishap?: Mishap },
+  ): Replica;
   /** A person writes in the private chat of that id. */
   write(chatId: number, text: string): number;
   /** What the bot has said in the chat. */
@@ -46,12 +48,13 @@ export function stage(options: { firstUpdateId?: number } = {}): Stage {
     cluster,
     server,
     bot,
-    start({ run = echo, adapter, ...trigger } = {}) {
+    start({ run = echo, adapter, mishap, ...trigger } = {}) {
       const replica = startReplica({
         cluster,
         trigger: messengerTrigger(trigger),
         fetch: server.fetch,
         run,
+        mishap,
         ...(adapter !== undefined && { adapter }),
       });
       replicas.push(replica);
