@@ -394,7 +394,8 @@ test("slow events of one tenant leave room for another's, and only its own calle
       return { ...reply, text: payload.tenantId };
     },
   });
-  for (const tenantId of ["a", "b"]) cluster.addClaim({ tenantId, workloadRef: "app", status: active() });
+  cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active(1) });
+  cluster.addClaim({ tenantId: "b", workloadRef: "app", status: active(2) });
   const slow = Array.from({ length: 25 }, () => run(event, { signal: never }));
   for (let count = 0; count < 10; count += 1) {
     const outcome = await run({ ...event, fields: { who: "b" } }, { signal: never });
