@@ -11,6 +11,7 @@ import {
   type Content,
   killGroup,
   makePodRoot,
+  type PodBase,
   readContent,
   removePodRoot,
   runInPod,
@@ -61,12 +62,11 @@ const HELPER_APP = "tenancy-snapshots";
 export async function startKubelet(options: {
   api: ApiClient;
   folder: string;
-  /** Path of a static one. */
-  busybox: string;
+  base: PodBase;
   decisions: Decisions;
   onTrouble(error: unknown): void;
 }): Promise<Kubelet> {
-  const { api, folder, busybox, decisions, onTrouble } = options;
+  const { api, folder, base, decisions, onTrouble } = options;
   const nodes: Node[] = ["soak-1", "soak-2", "soak-3"].map((name) => ({
     name,
     thawed: Promise.resolve(),
@@ -146,7 +146,9 @@ export async function startKubelet(options: {
     await call("POST", `${PODS_PATH}/${name}/binding`, { metadata: { name, namespace: NAMESPACE, uid }, target });
     const containers = [...(pod.spec.initContainers ?? []), ...pod.spec.containers];
     const folders = containers.flatMap(({ volumeMounts = [] }) => volumeMounts.map(({ mountPath }) => mountPath));
-    await makePodRoot(root, { busybox, folders });
+    // Its folder was removed if it has gone meanwhile.
+    if (over.signal.aborted) return;
+    makePodRoot(root, { base, folders });
     entry.isStarted = true;
     for (const init of pod.spec.initContainers ?? []) {
       // The other kind of init container of the product's sets up a network that is not here.

@@ -1,6 +1,16 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { createHash, randomBytes } from "node:crypto";
-import { chmodSync, chownSync, existsSync, linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  chownSync,
+  copyFileSync,
+  existsSync,
+  linkSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { dirname, join } from "node:path";
 import { runCommand } from "../cluster/process/run-command.ts";
 
@@ -13,22 +23,36 @@ export const FILES_FOLDER = "/data";
 /** A command that runs in a pod may not outlive the soak for long. */
 const COMMAND_LIMIT_SECONDS = 3600;
 
-/** Makes the folder that a pod's commands see as `/`, with a static busybox and the folders of its mounts. */
-export async function makePodRoot(
-  root: string,
-  options: { busybox: string; folders: readonly string[] },
-): Promise<void> {
-  for (const folder of ["/bin", "/dev", "/proc", "/tmp", ...options.folders]) {
+/** What every pod has a link to. */
+export interface PodBase {
+  /** Path of a static busybox. */
+  readonly busybox: string;
+  /** Path of a device like `/dev/null`. */
+  readonly nothing: string;
+}
+
+/** Makes what pods' roots link to, on the file system that they are on. */
+export async function makePodBase(folder: string, busybox: string): Promise<PodBase> {
+  const base = { busybox: join(folder, "busybox"), nothing: join(folder, "null") };
+  copyFileSync(busybox, base.busybox);
+  chmodSync(base.busybox, 0o755);
+  await runCommand("mknod", ["--mode=666", base.nothing, "c", "1", "3"]);
+  return base;
+}
+
+/** Makes the folder that a pod's commands see as `/`, with busybox and the folders of its mounts, unless it is there. */
+export function makePodRoot(root: string, { base, folders }: { base: PodBase; folders: readonly string[] }): void {
+  for (const folder of ["/bin", "/dev", "/proc", "/tmp", ...folders]) {
     const path = join(root, folder);
     mkdirSync(path, { recursive: true });
     chownSync(path, USER, USER);
   }
-  const busybox = join(root, "bin", "busybox");
-  if (!existsSync(busybox)) linkSync(options.busybox, busybox);
-  const nothing = join(root, "dev", "null");
-  if (existsSync(nothing)) return;
-  await runCommand("mknod", [nothing, "c", "1", "3"]);
-  chmodSync(nothing, 0o666);
+  for (const [target, path] of [
+    [base.busybox, join(root, "bin", "busybox")],
+    [base.nothing, join(root, "dev", "null")],
+  ] as const) {
+    if (!existsSync(path)) linkSync(target, path);
+  }
 }
 
 /** The mount is gone with the command, since it is in a namespace of its own. */

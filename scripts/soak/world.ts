@@ -1,4 +1,4 @@
-import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parse } from "yaml";
@@ -20,7 +20,7 @@ import { GUARDED, guardedSpec } from "./fences.ts";
 import { expect, followHistory, type History } from "./history.ts";
 import { startKubelet } from "./kubelet.ts";
 import { NAMESPACE, POOLS_PATH, WORKLOADS_PATH } from "./objects.ts";
-import { FILES_FOLDER } from "./pod-files.ts";
+import { FILES_FOLDER, makePodBase } from "./pod-files.ts";
 import { startEdge, startOperator } from "./programs.ts";
 import type { Trace } from "./trace.ts";
 
@@ -75,9 +75,9 @@ export async function startWorld(options: {
 
     const podsFolder = join(folder, "pods");
     mkdirSync(join(podsFolder, "volume"), { recursive: true });
-    const busybox = copyBeside(await findStaticBusybox(log), folder);
+    const base = await makePodBase(folder, await findStaticBusybox(log));
     const kubelet = await startKubelet({
-      ...{ api, folder: podsFolder, busybox, onTrouble },
+      ...{ api, folder: podsFolder, base, onTrouble },
       decisions: decisionsOf(seed, "kubelet"),
     });
     undo.push(() => kubelet.stop());
@@ -174,12 +174,4 @@ async function isServing(url: string): Promise<boolean> {
     // Not listening yet; the limit of the wait tells when that has gone on for too long.
     return false;
   }
-}
-
-/** On the file system of the pods' folders, so that each can have it as a link. */
-function copyBeside(busybox: string, folder: string): string {
-  const copy = join(folder, "busybox");
-  copyFileSync(busybox, copy);
-  chmodSync(copy, 0o755);
-  return copy;
 }
