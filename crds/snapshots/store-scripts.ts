@@ -137,8 +137,12 @@ trap 'drop; exit 143' TERM INT HUP PIPE
 store() {
   [ -e "$mark" ] || [ -z "$expected" ] || { echo "the mark that was on the volume is gone, so it is another"; return 1; }
   [ -e "$mark" ] || echo "archives are kept here" > "$mark" || return 1
-  "$b" mkdir -p "$dir" || return 1
-  is_exact "$root" "$tenant" || { echo "the volume ignores case, and another tenant's folder has the place of $dir"; return 1; }
+  tries=0
+  until "$b" mkdir -p "$dir" && is_exact "$root" "$tenant"; do
+    [ ! -d "$dir" ] || { echo "the volume ignores case, and another tenant's folder has the place of $dir"; return 1; }
+    # A save that failed took its empty folder away.
+    tries=$((tries + 1)); [ $tries -lt 10 ] || { echo "$dir cannot be made"; return 1; }
+  done
   "$b" rm -f "$archive".????????.partial "$archive".${digits}.json.????????.partial || return 1
   receive > "$partial" || { echo "the archive did not arrive whole"; return 1; }
   read -r digest || return 1

@@ -1,11 +1,22 @@
 import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { NetworkError } from "../../../crds/client/api-error.ts";
 import type { Exec } from "../../../crds/client/exec.ts";
+
+const running = new Set<Promise<unknown>>();
+
+/** Resolves when every command has ended that was started here, also where nobody waits for it any longer. */
+export async function untilCommandsEnd(): Promise<void> {
+  await Promise.all(running);
+}
 
 /** Runs the commands of an exec on this machine; as in a real one, a command is not told that its input has ended. */
 export const localExec: Exec = ({ command, stdin, stdout, signal, timeoutMs }) => {
   const [program = "", ...words] = command;
   const child = spawn(program, words, { stdio: "pipe", env: {} });
+  const closed: Promise<unknown> = once(child, "close").finally(() => running.delete(closed));
+  running.add(closed);
+  closed.catch(() => undefined); // Its error is the command's own, below.
   let stderr = "";
   child.stderr.on("data", (chunk) => (stderr += chunk));
   return new Promise((resolve, reject) => {
