@@ -68,6 +68,8 @@ export async function claimTenant(
 
 /** For a change of the pod that the watches show before its state of before that has arrived. */
 const LOOK_AGAIN_MS = 1000;
+/** For so long after it was made an attempt's warm pod cannot have gone and its address be another's. */
+const FRESH_MS = 2000;
 
 /**
  * Whether an Active claim has the files that a call asks for; undefined where only the snapshots volume knows whether there are any.
@@ -109,6 +111,8 @@ async function waitForClaim(
   const { view, waiters, findLivePod } = services;
   const { limit, clientGone, asksAlways } = ends;
   const shared = new Set<string>();
+  /** When this call itself made an attempt: what the watch shows of it, however late, has come about since then. */
+  const madeAt = new Map<string, number>();
   // The uid of the claim that this call waits on. A release of it ends the call; one that was under way before is waited out.
   let awaited: string | undefined;
   // Writes since the last wait. Somebody else's writes can overtake ours again and again, which is no reason to spin.
@@ -122,17 +126,19 @@ async function waitForClaim(
       return claimResponse(step.claim);
     if (step.kind === "fail") throw claimError(step.claim);
     if (clientGone?.aborted) throw new HttpError(499, "the client went away");
-    if (limit.aborted) throw tooLate(wish, services);
+    // A claim that becomes Active in the moment of the limit is looked at once.
+    if (limit.aborted && step.kind !== "answer") throw tooLate(wish, services);
 
     switch (step.kind) {
       case "answer": {
         const { claim } = step;
-        const pod = await findLivePod(claim, limit);
+        const pod = await findLivePod(claim, limit.aborted ? AbortSignal.timeout(LOOK_AGAIN_MS) : limit);
         if (pod.state === "reachable") {
           if (isAsAsked(claim, wish, services) !== true) await refuseWithoutFiles(claim, wish, services, clientGone);
           const answer: ClaimResponse = { ...claimResponse(claim), endpoint: pod.endpoint };
           return shared.has(attemptKey(claim)) ? answer : { ...answer, source: "existing" };
         }
+        if (limit.aborted) throw tooLate(wish, services);
         if (pod.state === "gone" && isDestroyed(claim)) {
           await tryAnew(claim);
           break;
@@ -149,7 +155,7 @@ async function waitForClaim(
         break;
       case "create": {
         const made = await createClaim(wish, services, { signal: limit });
-        if (made?.created) join(made.claim);
+        if (made?.created) begin(made.claim);
         await take(made?.claim);
         break;
       }
@@ -166,6 +172,11 @@ async function waitForClaim(
     if (claim.metadata.deletionTimestamp === undefined) awaited = claim.metadata.uid;
   }
 
+  function begin(claim: Claim): void {
+    join(claim);
+    madeAt.set(attemptKey(claim), services.clock.now());
+  }
+
   /** Stores what a write answered; undefined where it was overtaken, and what overtook it has yet to show on the watch. */
   async function take(claim: Claim | undefined): Promise<void> {
     if (claim !== undefined) view.claims.put(claim);
@@ -179,15 +190,16 @@ async function waitForClaim(
     return waiters.next(wish, [...signals, woken.signal]).finally(cancel);
   }
 
-  /** Whether this call saw the operator bind a warm pod, with which it wrote the pod's address. */
+  /** Whether the operator has bound a warm pod for this very call a moment ago, with which it wrote the pod's address. */
   function isJustBound(claim: Claim): boolean {
     const { source, endpoint } = claim.status ?? {};
-    return source === "pool" && endpoint !== undefined && !isDestroyed(claim) && shared.has(attemptKey(claim));
+    const ageMs = services.clock.now() - (madeAt.get(attemptKey(claim)) ?? Number.NEGATIVE_INFINITY);
+    return source === "pool" && endpoint !== undefined && !isDestroyed(claim) && ageMs >= 0 && ageMs < FRESH_MS;
   }
 
   async function tryAnew(claim: Claim): Promise<void> {
     const revived = await revive(claim);
-    if (revived !== undefined) join(revived);
+    if (revived !== undefined) begin(revived);
     await take(revived);
   }
 

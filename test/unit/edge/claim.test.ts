@@ -505,7 +505,26 @@ test("after the limit it is a 504, and the claim stays", async () => {
   await waiting(edge);
   edge.cluster.setStatus(NAME, active);
   assert.is((await again).status, 201);
-  assert.equal(edge.cluster.verbs(), ["create"]);
+  assert.equal(edge.cluster.verbs(), ["create", "get"]);
+});
+
+test("only a call that made the attempt itself, a moment ago, takes the address from the status", async () => {
+  for (const { ageMs, looks } of [
+    { ageMs: 0, looks: 0 },
+    { ageMs: 1999, looks: 0 },
+    { ageMs: 2000, looks: 1 },
+    { ageMs: -60_000, looks: 1 },
+  ]) {
+    let now = 100_000;
+    const edge = testEdge({ clock: { ...systemClock, now: () => now } });
+    edge.cluster.addWorkload("app");
+    const pending = claim(edge);
+    await waiting(edge);
+    now += ageMs;
+    edge.cluster.setStatus(NAME, active);
+    assert.is((await pending).status, 201);
+    assert.is(edge.cluster.verbs().filter((verb) => verb === "get").length, looks, `${ageMs} ms`);
+  }
 });
 
 test("a claim that becomes active in the moment of the limit is answered", async () => {
