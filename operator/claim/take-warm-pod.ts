@@ -2,6 +2,7 @@ import type { Claim } from "../../crds/claim.ts";
 import { isConflict, isNotFound } from "../../crds/client/api-error.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
 import { untracked } from "../../crds/client/untracked.ts";
+import { withDefaults } from "../../crds/defaults.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
 import type { Workload } from "../../crds/workload.ts";
@@ -37,6 +38,7 @@ export async function takeWarmPod(
   context: OperatorContext,
 ): Promise<Pod | undefined> {
   const { client, informers, ownPods, reservedPods, snapshots } = context;
+  const { action, timeoutSeconds = null } = withDefaults(workload.spec).idle;
   for (;;) {
     const pod = pick(workload, source, context);
     if (pod === undefined) return undefined;
@@ -53,6 +55,9 @@ export async function takeWarmPod(
           [annotation.source]: source,
           [annotation.resumedFrom]: resumedFrom,
           [annotation.claimedAt]: new Date().toISOString(),
+          // The workload may have been changed since the pod was made.
+          [annotation.idleAction]: action,
+          [annotation.idleTimeoutSeconds]: timeoutSeconds?.toString() ?? null,
         },
       },
     };

@@ -86,8 +86,8 @@ export function templateHash(workload: Workload, config: OperatorConfig): string
 }
 
 /**
- * Tells whether two pods of a workload are equally isolated: hash of the runtime, the security contexts, and what the proxy is there for
- * and mounts. Not of `network.access`, since the network policy applies to every pod of the workload at once, nor of the allowlist, which
+ * Tells whether two pods of a workload are equally isolated and keep the same files: hash of the runtime, the security contexts, what the
+ * proxy is there for and mounts, and the overlay directories with what runs before they are saved. Not of `network.access`, since the network policy applies to every pod of the workload at once, nor of the allowlist, which
  * reaches the proxies of pods that run. Undefined where no pod can be rendered.
  */
 export function isolationHash(workload: Workload, config: OperatorConfig): string | undefined {
@@ -112,11 +112,12 @@ function templateOf(workload: Workload, config: OperatorConfig): Template {
 function renderTemplate(workload: Workload, config: OperatorConfig): Template {
   try {
     const rendered = renderPodSpec(workload, config, { proxyUid: TEMPLATE_PROXY_UID });
-    const { preSave } = withDefaults(workload.spec).filesystem;
+    const { filesystem } = withDefaults(workload.spec);
     // A warm pod whose release would not run it is an old one.
-    const stamped = preSave === undefined ? "" : JSON.stringify(preSave);
+    const stamped = filesystem.preSave === undefined ? "" : JSON.stringify(filesystem.preSave);
     const { runtimeClassName, securityContext, containers } = rendered;
     const isolation = {
+      filesystem,
       runtimeClassName,
       securityContext,
       container: containers.find(({ name }) => name === WORKLOAD_CONTAINER)?.securityContext,

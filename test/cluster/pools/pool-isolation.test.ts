@@ -92,6 +92,27 @@ test("a claim right after credentials were added gets a pod that mounts what the
   assert.ok(sources.some(({ secret }) => secret?.name === "vault"));
 });
 
+test("a claim right after overlay directories were added gets a pod that keeps them", async () => {
+  await fillPool("kept", { image });
+  await change("kept", { image, filesystem: { overlayDirs: ["/data"] } });
+  const { metadata, spec } = await claim("erin", "kept");
+  assert.is(metadata.annotations?.[annotation.overlayDirs], '["/data"]');
+  assert.ok(spec.containers.some(({ volumeMounts }) => volumeMounts?.some(({ mountPath }) => mountPath === "/data")));
+});
+
+test("a warm pod goes by what the workload says of idleness when it is claimed", async () => {
+  await fillPool("idle", { image, idle: { timeoutSeconds: 7200, action: "destroy" } });
+  for (const [tenant, idle, expected] of [
+    ["frank", { timeoutSeconds: 3600, action: "hibernate" }, ["hibernate", "3600"]],
+    ["grace", {}, ["hibernate", undefined]],
+  ] as const) {
+    await change("idle", { image, idle });
+    const { annotations } = (await claim(tenant, "idle")).metadata;
+    assert.is(annotations?.[annotation.source], "pool");
+    assert.equal([annotations?.[annotation.idleAction], annotations?.[annotation.idleTimeoutSeconds]], expected);
+  }
+});
+
 test("a change that leaves the isolation as it is leaves claims the warm pods of the template before", async () => {
   await fillPool("plain", { image });
   await change("plain", { image, entrypoint: { env: { VERSION: "2" } } });
