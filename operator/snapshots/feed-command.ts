@@ -56,7 +56,8 @@ export async function feedCommand(options: FeedCommandOptions): Promise<void> {
     try {
       yield* input;
     } catch (error) {
-      inputError = error;
+      // One that ends because the command has ended is not why it failed.
+      if (verdict === undefined) inputError = error;
       throw error;
     }
   }

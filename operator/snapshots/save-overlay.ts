@@ -147,7 +147,11 @@ export async function saveOverlay(options: SaveOverlayOptions): Promise<Snapshot
   } catch (error) {
     stop.abort(error);
     owner.stream.destroy();
-    await failed;
+    // A store that fails reads no further, which ends the pod's stream: that is no reason, it has one.
+    await failed.catch((cause: unknown) => {
+      const { code } = cause as NodeJS.ErrnoException;
+      if (code !== "ABORT_ERR" && code !== "ERR_STREAM_PREMATURE_CLOSE") throw cause;
+    });
     throw error;
   }
 }

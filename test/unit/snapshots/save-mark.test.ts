@@ -1,4 +1,5 @@
 // What a save is judged by: never by words that may be lost, or cut, or come in another order.
+import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import {
   chmodSync,
@@ -138,6 +139,23 @@ test("says why, and at once, when tar gives up in the middle of a file", async (
   const busybox = withTar('"$REAL" "$@" | "$REAL" head -c 900; echo "tar: short read" >&2; exit 1');
   const error = await save(unprivilegedExec, { busybox }).catch((cause: unknown) => cause);
   assert.match(String(error), /ExecFailure: .*short read/);
+});
+
+test("says why the store failed, also where the store has stopped reading before", async ({ folder, data }) => {
+  writeFileSync(join(data, "more"), randomBytes(8 << 20));
+  const store: Pick<ArchiveStore, "write" | "space"> = {
+    space: () => Promise.reject(new Error("not asked for")),
+    async write(_key, archive) {
+      for await (const _ of archive) break;
+      await new Promise((resolve) => setTimeout(resolve, 10));
+      throw new Error("No space left on device");
+    },
+  };
+  const pod = { ...machine, busybox: staticBusybox, root: folder };
+  const options = { exec: localExec, store, key, pod, limits: archiveLimits({ diskGb: 1 }), overlayDirs: ["/data"] };
+  const error = await saveOverlay({ ...options, ...call }).catch((cause: unknown) => cause);
+  assert.is(String(error), "Error: No space left on device");
+  await untilCommandsEnd();
 });
 
 test("fails when an overlay directory is not there", async ({ save, store }) => {
