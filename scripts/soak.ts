@@ -29,7 +29,9 @@ if (options.help) {
     console.log(`\n${summary}`);
     if (traceFolder !== undefined) console.log(`every event, and what the programs wrote: ${traceFolder}`);
     if (violations.length > 0 || trouble.length > 0) {
-      console.log(`again: npm run soak -- --minutes ${options.minutes} --seed ${options.seed}`);
+      console.log(
+        `again: npm run soak --${options.isContainers ? " --containers" : ""} --minutes ${options.minutes} --seed ${options.seed}`,
+      );
       process.exitCode = 1;
     }
   } catch (error) {

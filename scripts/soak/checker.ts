@@ -73,6 +73,8 @@ export interface Checker {
   readonly violations: readonly Violation[];
   /** How often something was held against an invariant. */
   checks(): number;
+  /** How many releases saved files, and how many claims were seen to have got saved files back. */
+  files(): { saved: number; restored: number };
 }
 
 /** How long after a pod's end a claim call may still show it: the longest that the soak delays a watch, and some. */
@@ -100,6 +102,7 @@ export function createChecker(options: {
   const destroyedAtMs = new Map<string, number>();
   const violations: Violation[] = [];
   let checks = 0;
+  const files = { saved: 0, restored: 0 };
 
   function check(
     holds: boolean,
@@ -185,6 +188,7 @@ export function createChecker(options: {
     else {
       archive.saved = content;
       archive.perhaps.clear();
+      if (content !== EMPTY) files.saved += 1;
       trace.note("saved by release", [...about, pairOf(claim.claim)], { content });
     }
   }
@@ -301,6 +305,7 @@ export function createChecker(options: {
       message: () => `${pair} resumed and got ${show(content)}; its last completed release saved ${show(saved)}`,
       about: [...about, pair],
     });
+    if (content !== EMPTY && (isSaved || archive.perhaps.has(content))) files.restored += 1;
     if (isSaved) return;
     archive.saved = content;
     archive.perhaps.clear();
@@ -323,6 +328,7 @@ export function createChecker(options: {
     violations,
     violate,
     checks: () => checks,
+    files: () => files,
     onChange(change) {
       if (change.kind === "pod") onPod(change);
       else onClaim(change);

@@ -6,6 +6,7 @@ import type { Duplex } from "node:stream";
 import { stringify } from "yaml";
 import { readKubeconfig } from "../cluster/kubernetes/api-client.ts";
 import type { Decisions } from "./decisions.ts";
+import type { SoakCluster } from "./soak-cluster.ts";
 
 /** What goes wrong between one program and the API server, at this moment. */
 export interface ActiveFaults {
@@ -42,8 +43,8 @@ export interface FaultProxyOptions {
   /** Of an administrator; its copy with the proxy's address is written beside it. */
   kubeconfigPath: string;
   decisions: Decisions;
-  /** Answers `pods/<name>/exec`, which ends here since there is no kubelet behind the API server. */
-  onExec(pod: string, request: IncomingMessage, connection: { socket: Duplex; head: Buffer }): void;
+  /** Answers `pods/<name>/exec` where there is no kubelet behind the API server; without it, the API server does. */
+  onExec?: SoakCluster["onExec"];
 }
 
 interface Watch {
@@ -85,8 +86,10 @@ export async function startFaultProxy(options: FaultProxyOptions): Promise<Fault
     socket.on("error", () => socket.destroy());
     const pod = /\/pods\/([^/]+)\/exec$/.exec(pathOf(incoming))?.[1];
     const refused = pod === undefined ? 404 : refusal(incoming);
-    if (pod !== undefined && refused === undefined) options.onExec(pod, incoming, { socket, head });
-    else socket.end(`HTTP/1.1 ${refused} Refused\r\nconnection: close\r\ncontent-length: 0\r\n\r\n`);
+    if (pod !== undefined && refused === undefined) {
+      if (options.onExec === undefined) forwardUpgrade(incoming, { socket, head });
+      else options.onExec(pod, incoming, { socket, head });
+    } else socket.end(`HTTP/1.1 ${refused} Refused\r\nconnection: close\r\ncontent-length: 0\r\n\r\n`);
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const kubeconfigPath = `${options.kubeconfigPath}.${name}`;
@@ -158,6 +161,37 @@ export async function startFaultProxy(options: FaultProxyOptions): Promise<Fault
     // A watch ends with its reader; a call that was sent is done, whoever waits for it.
     if (isWatch) outgoing.on("close", () => forwarded.destroy());
     forwarded.end(body);
+  }
+
+  function forwardUpgrade(incoming: IncomingMessage, { socket, head }: { socket: Duplex; head: Buffer }): void {
+    const { host: _, authorization: __, ...headers } = incoming.headers;
+    const { method = "GET", url = "/" } = incoming;
+    const forwarded = request(new URL(url, apiServer), { method, headers, agent: streams });
+    forwarded.on("error", () => socket.destroy());
+    forwarded.on("upgrade", (answer, upstream, first) => {
+      socket.write(headOf(answer));
+      socket.write(first);
+      upstream.write(head);
+      upstream.on("error", () => socket.destroy());
+      upstream.on("close", () => socket.end());
+      socket.on("close", () => upstream.destroy());
+      upstream.pipe(socket);
+      socket.pipe(upstream);
+    });
+    forwarded.on("response", (answer) => {
+      answer.on("error", () => socket.destroy());
+      readWhole(answer).then(
+        (body) => {
+          delete answer.headers["transfer-encoding"];
+          answer.headers["content-length"] = String(body.length);
+          answer.headers.connection = "close";
+          socket.end(Buffer.concat([Buffer.from(headOf(answer)), body]));
+        },
+        () => socket.destroy(),
+      );
+    });
+    socket.on("close", () => forwarded.destroy());
+    forwarded.end();
   }
 
   /** Relays line by line, in order, each as late as its kind's watches are at that moment. */
@@ -260,6 +294,11 @@ function refuse(outgoing: ServerResponse, status: number): void {
   const body = { kind: "Status", apiVersion: "v1", metadata: {}, status: "Failure", message, code: status };
   outgoing.writeHead(status, { "content-type": "application/json", ...(status === 429 && { "retry-after": "1" }) });
   outgoing.end(JSON.stringify({ ...body, reason: REASONS[status] ?? "Unknown" }));
+}
+
+function headOf({ statusCode, statusMessage, headers }: IncomingMessage): string {
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  return `HTTP/1.1 ${statusCode} ${statusMessage}\r\n${lines.join("")}\r\n`;
 }
 
 function pathOf({ url = "" }: IncomingMessage): string {

@@ -4,16 +4,16 @@ import type { Checker, PodRecord } from "./checker.ts";
 import type { Counts } from "./counts.ts";
 import type { Decisions } from "./decisions.ts";
 import type { FaultProxy } from "./fault-proxy.ts";
-import type { Kubelet } from "./kubelet.ts";
 import { NAMESPACE, PODS_PATH } from "./objects.ts";
 import { LEASE_SECONDS, type SoakOperator, type SoakProgram } from "./programs.ts";
+import type { SoakPods } from "./soak-cluster.ts";
 import type { Trace } from "./trace.ts";
 
 /** Everything that faults are done to. */
 export interface FaultTargets {
   readonly operators: readonly { readonly program: SoakOperator; readonly proxy: FaultProxy }[];
   readonly edge: { readonly program: SoakProgram; readonly proxy: FaultProxy };
-  readonly kubelet: Kubelet;
+  readonly pods: SoakPods;
   readonly checker: Checker;
   readonly api: ApiClient;
   readonly trace: Trace;
@@ -24,6 +24,8 @@ type Operator = FaultTargets["operators"][number];
 type Fault = (targets: FaultTargets, decisions: Decisions, signal: AbortSignal) => Promise<void>;
 
 const KINDS = ["tenancyclaims", "pods", "tenancyworkloads", "tenancypools"] as const;
+/** Takes nodes that can be made to stand still. */
+const NODE_FAULT = "node not ready";
 const LEASE_PATH = `/apis/coordination.k8s.io/v1/namespaces/${NAMESPACE}/leases/tenancy-operator`;
 const HELPER_SELECTOR = "labelSelector=app.kubernetes.io%2Fname%3Dtenancy-snapshots";
 
@@ -75,23 +77,23 @@ export const FAULT_PARTS: Readonly<
     faults: {
       "pod deleted": (targets, decisions) => endPod(targets, decisions, 5),
       "pod deleted by force": (targets, decisions) => endPod(targets, decisions, 0),
-      "pod evicted": async ({ kubelet, checker }, decisions) => {
+      "pod failed": async ({ pods, checker }, decisions) => {
         const uid = pickBound(checker, decisions);
         if (uid === undefined) return;
-        checker.excuse(uid, "evicted");
-        await kubelet.evict(uid);
+        checker.excuse(uid, "failed by the soak");
+        await pods.fail(uid);
       },
       "helper deleted": async ({ api }) => {
         await api.call({ method: "DELETE", path: `${PODS_PATH}?${HELPER_SELECTOR}`, body: { gracePeriodSeconds: 1 } });
       },
-      "node not ready": async ({ kubelet, checker }, decisions, signal) => {
-        const node = decisions.pick(kubelet.nodes);
-        for (const uid of kubelet.podsOn(node)) checker.excuse(uid, `its node ${node} is not ready`);
-        await kubelet.freeze(node);
+      [NODE_FAULT]: async ({ pods, checker }, decisions, signal) => {
+        const node = decisions.pick(pods.nodes);
+        for (const uid of pods.podsOn(node)) checker.excuse(uid, `its node ${node} is not ready`);
+        await pods.freeze(node);
         await pause(decisions.between(3000, 15_000), signal);
         // Pods that were put on it meanwhile.
-        for (const uid of kubelet.podsOn(node)) checker.excuse(uid, `its node ${node} was not ready`);
-        await kubelet.thaw(node);
+        for (const uid of pods.podsOn(node)) checker.excuse(uid, `its node ${node} was not ready`);
+        await pods.thaw(node);
       },
     },
   },
@@ -103,10 +105,11 @@ export async function makeFaults(
   { targets, decisions, signal }: { targets: FaultTargets; decisions: Decisions; signal: AbortSignal },
 ): Promise<void> {
   const { pauseMs, faults } = FAULT_PARTS[part] ?? { pauseMs: [0, 0], faults: {} };
+  const names = Object.keys(faults).filter((name) => name !== NODE_FAULT || targets.pods.nodes.length > 0);
   while (!signal.aborted) {
     await pause(decisions.between(pauseMs[0], pauseMs[1]), signal);
     if (signal.aborted) return;
-    const name = decisions.pick(Object.keys(faults));
+    const name = decisions.pick(names);
     targets.counts.add(`fault ${name}`);
     targets.trace.note("fault", [part], { name });
     await faults[name]?.(targets, decisions, signal);
@@ -115,7 +118,7 @@ export async function makeFaults(
 }
 
 /** Ends every fault: programs run, clocks are right, nothing stands between them and the API server. */
-export async function endFaults({ operators, edge, kubelet }: FaultTargets): Promise<void> {
+export async function endFaults({ operators, edge, pods }: FaultTargets): Promise<void> {
   for (const { program, proxy } of operators) {
     program.resume();
     program.shiftClock(0);
@@ -124,7 +127,7 @@ export async function endFaults({ operators, edge, kubelet }: FaultTargets): Pro
   }
   edge.proxy.heal();
   await edge.program.start();
-  for (const node of kubelet.nodes) await kubelet.thaw(node);
+  for (const node of pods.nodes) await pods.thaw(node);
 }
 
 function networkFaults(

@@ -3,14 +3,17 @@ import { pause } from "../cluster/process/pause.ts";
 import type { Checker } from "./checker.ts";
 import type { Decisions } from "./decisions.ts";
 import { expect } from "./history.ts";
-import { WORKLOADS_PATH } from "./objects.ts";
+import { APP_IMAGE, WORKLOADS_PATH } from "./objects.ts";
 
 export const GUARDED = "guarded";
+
+/** What each instance may use: many share one machine. */
+export const SMALL = { vcpus: 1, memoryMb: 64, diskGb: 1 };
 
 /** The workload whose fence goes up and down; it begins without one. */
 export function guardedSpec(isFenced: boolean): object {
   const network = isFenced ? { access: "restricted", allowlist: ["example.com"] } : { access: "restricted" };
-  return { image: { ref: "soak/app:1" }, network };
+  return { image: { ref: APP_IMAGE }, resources: SMALL, network };
 }
 
 /** After a PUT whose end is not known it may still come: longer than any call of the edge's is under way. */

@@ -1,5 +1,6 @@
 import type { ApiClient } from "../cluster/kubernetes/api-client.ts";
 import { pause } from "../cluster/process/pause.ts";
+import { waitUntil } from "../cluster/process/wait-until.ts";
 import { type Claim, MARKS_NAMESPACE, type Pod } from "./objects.ts";
 
 /** One change of a pod or a claim, as etcd ordered it. */
@@ -46,9 +47,12 @@ export async function followHistory(options: {
   let told = 0;
 
   await expect(api, "POST", "/api/v1/namespaces", { metadata: { name: MARKS_NAMESPACE } });
-  await expect(api, "POST", KINDS.pod.marks, {
-    metadata: { name: "mark" },
-    spec: { containers: [{ name: "mark", image: "soak/mark:1" }] },
+  // No scheduler takes it, so that it is never run.
+  const spec = { schedulerName: "soak-none", containers: [{ name: "mark", image: "soak/mark:1" }] };
+  const first = { path: KINDS.pod.marks, body: { metadata: { name: "mark" }, spec } };
+  // Where controllers run, a namespace takes pods once they have made its service account.
+  await waitUntil(async () => (await api.call({ method: "POST", ...first })).status === 201, {
+    ...{ what: `a pod in ${MARKS_NAMESPACE} to be taken`, limitMs: 60_000 },
   });
   await expect(api, "POST", KINDS.claim.marks, {
     apiVersion: "tenancy.dev/v1alpha1",

@@ -9,6 +9,7 @@ import type { CommandRunner } from "./exec-endpoint.ts";
 import { type Container, NAMESPACE, PODS_PATH, type Pod, TOOLS_IMAGE } from "./objects.ts";
 import {
   type Content,
+  FILES_FOLDER,
   killGroup,
   makePodRoot,
   type PodBase,
@@ -17,23 +18,13 @@ import {
   runInPod,
   writeContent,
 } from "./pod-files.ts";
+import type { SoakPods } from "./soak-cluster.ts";
 
 /**
  * Plays scheduler and kubelet of a few nodes. A pod is a folder that its commands see as `/`: its init container of tools and what the
  * operator runs in it by exec are real processes on real files; the program of the workload alone is not run.
  */
-export interface Kubelet extends CommandRunner {
-  /** What is in a pod now, or was at its end; undefined of a pod that no node has started. */
-  content(uid: string): Content | undefined;
-  /** Writes into a pod as its program would; false where it does not run. */
-  write(uid: string, token: Content, bytes: number): boolean;
-  /** Fails a pod as an eviction does; its files are gone with it. */
-  evict(uid: string): Promise<void>;
-  /** Lets a node and all on it stand still; its pods show as not ready, as the node controller has it. */
-  freeze(node: string): Promise<void>;
-  thaw(node: string): Promise<void>;
-  readonly nodes: readonly string[];
-  podsOn(node: string): string[];
+export interface Kubelet extends CommandRunner, SoakPods {
   stop(): Promise<void>;
 }
 
@@ -196,7 +187,7 @@ export async function startKubelet(options: {
 
   function end(entry: PlayedPod): void {
     if (entry.over.signal.aborted) return;
-    if (entry.hasFiles && entry.isStarted) entry.lastContent = readContent(entry.root);
+    if (entry.hasFiles && entry.isStarted) entry.lastContent = readContent(join(entry.root, FILES_FOLDER));
     entry.over.abort();
     entry.running.clear();
     for (const child of entry.commands) killGroup(child);
@@ -240,15 +231,15 @@ export async function startKubelet(options: {
     content(uid) {
       const entry = played.get(uid);
       if (entry === undefined || !entry.isStarted) return undefined;
-      return entry.over.signal.aborted ? entry.lastContent : readContent(entry.root);
+      return entry.over.signal.aborted ? entry.lastContent : readContent(join(entry.root, FILES_FOLDER));
     },
     write(uid, token, bytes) {
       const entry = played.get(uid);
       if (entry === undefined || !isRunning(entry)) return false;
-      writeContent(entry.root, token, bytes);
+      writeContent(join(entry.root, FILES_FOLDER), token, bytes);
       return true;
     },
-    async evict(uid) {
+    async fail(uid) {
       const entry = played.get(uid);
       if (entry === undefined || entry.over.signal.aborted) return;
       end(entry);

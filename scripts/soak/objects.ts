@@ -2,9 +2,10 @@
 export const NAMESPACE = "tenancy";
 export const MARKS_NAMESPACE = "soak-marks";
 
-/** Images that the workloads and the programs are told; nothing pulls them. */
-export const TOOLS_IMAGE = "soak/tools:1";
-export const PROXY_IMAGE = "soak/proxy:1";
+/** Images that the workloads and the programs are told; they are looked at where pods are played, and run where they are real. */
+export const APP_IMAGE = "localhost/tenancy-hello:1";
+export const TOOLS_IMAGE = "localhost/tenancy-busybox:1";
+export const PROXY_IMAGE = "localhost/tenancy-proxy:1";
 
 export const PODS_PATH = `/api/v1/namespaces/${NAMESPACE}/pods`;
 export const CLAIMS_PATH = `/apis/tenancy.dev/v1alpha1/namespaces/${NAMESPACE}/tenancyclaims`;
@@ -39,7 +40,11 @@ export interface Pod {
     readonly containers: readonly Container[];
     readonly initContainers?: readonly Container[];
   };
-  readonly status?: { readonly phase?: string; readonly podIP?: string };
+  readonly status?: {
+    readonly phase?: string;
+    readonly podIP?: string;
+    readonly containerStatuses?: readonly { readonly containerID?: string }[];
+  };
 }
 
 export interface Claim {

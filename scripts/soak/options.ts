@@ -1,8 +1,9 @@
 import { parseArgs } from "node:util";
 
-export const usage = `usage: npm run soak -- [--minutes N] [--seed S] [--keep-going] [--tree FOLDER] [--trace FOLDER]
+export const usage = `usage: npm run soak -- [--minutes N] [--seed S] [--containers] [--keep-going] [--tree FOLDER] [--trace FOLDER]
   --minutes N     how long faults are injected and tenants come and go (default: 3)
   --seed S        the row of decisions: who claims what, which fault comes when (default: one by chance)
+  --containers    runs pods as real containers, on a local cluster of its own, instead of as folders of this machine
   --keep-going    goes on after a violation, and reports all of them at the end
   --tree FOLDER   the checkout whose operator and edge are run, such as one of an older commit (default: this one)
   --trace FOLDER  where every event is written, in events.jsonl, and what the programs write (default: a temporary one, which is kept
@@ -11,6 +12,7 @@ export const usage = `usage: npm run soak -- [--minutes N] [--seed S] [--keep-go
 export interface SoakOptions {
   readonly minutes: number;
   readonly seed: number;
+  readonly isContainers: boolean;
   readonly keepGoing: boolean;
   readonly tree: string;
   readonly traceFolder: string | undefined;
@@ -28,6 +30,7 @@ export function parseOptions(commandArguments: readonly string[], root: string):
     options: {
       minutes: { type: "string", default: "3" },
       seed: { type: "string" },
+      containers: { type: "boolean", default: false },
       "keep-going": { type: "boolean", default: false },
       tree: { type: "string", default: root },
       trace: { type: "string" },
@@ -42,6 +45,7 @@ export function parseOptions(commandArguments: readonly string[], root: string):
   return {
     minutes,
     seed: Number(seed),
+    isContainers: values.containers,
     keepGoing: values["keep-going"],
     tree: values.tree,
     traceFolder: values.trace,

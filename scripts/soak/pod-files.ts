@@ -11,7 +11,7 @@ import {
   rmSync,
   writeFileSync,
 } from "node:fs";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { runCommand } from "../cluster/process/run-command.ts";
 
 /** The user that every command in a pod runs as, and that owns what is in it. */
@@ -85,26 +85,26 @@ export type Content = string;
 
 export const EMPTY: Content = "";
 
-/** Writes a token with some random bytes, in the place of what was there. */
-export function writeContent(root: string, token: Content, bytes: number): void {
+/** Writes a token with some random bytes into the folder of a pod's files, in the place of what was there. */
+export function writeContent(folder: string, token: Content, bytes: number): void {
   const blob = randomBytes(bytes);
   const digest = createHash("sha256").update(blob).digest("hex");
   for (const [name, data] of [
     ["blob", blob],
     ["token", `${token}\n${digest}\n`],
   ] as const) {
-    const path = join(root, FILES_FOLDER, name);
+    const path = join(folder, name);
     writeFileSync(path, data);
     chownSync(path, USER, USER);
   }
 }
 
 /** Reads the token, and checks the bytes that it came with. */
-export function readContent(root: string): Content {
-  const path = join(root, FILES_FOLDER, "token");
+export function readContent(folder: string): Content {
+  const path = join(folder, "token");
   if (!existsSync(path)) return EMPTY;
   const [token = "", digest] = readFileSync(path, "utf8").split("\n");
-  const blobPath = join(dirname(path), "blob");
+  const blobPath = join(folder, "blob");
   const blob = existsSync(blobPath) ? readFileSync(blobPath) : Buffer.alloc(0);
   const found = createHash("sha256").update(blob).digest("hex");
   return found === digest ? token : `(token ${token} with other bytes than it came with)`;

@@ -52,6 +52,8 @@ export async function startOperator(options: ProgramOptions & { bundle: string }
       SOAK_CLOCK_FILE: clockFile,
       TENANCY_NAMESPACE: NAMESPACE,
       TENANCY_OPERATOR_LISTEN: "off",
+      TENANCY_CPU_OVERCOMMIT: "50",
+      TENANCY_MEMORY_OVERCOMMIT: "8",
       TENANCY_LEASE_SECONDS: String(LEASE_SECONDS),
       TENANCY_TOOLS_IMAGE: TOOLS_IMAGE,
       TENANCY_PROXY_IMAGE: PROXY_IMAGE,

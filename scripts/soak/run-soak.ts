@@ -10,7 +10,7 @@ import { endFaults, FAULT_PARTS, makeFaults } from "./faults.ts";
 import { moveFences } from "./fences.ts";
 import type { SoakOptions } from "./options.ts";
 import { settle } from "./settle.ts";
-import { createTenant, PAIRS, type Tenant } from "./tenants.ts";
+import { createTenant, type Tenant } from "./tenants.ts";
 import { startTrace } from "./trace.ts";
 import { startWorld, type World } from "./world.ts";
 
@@ -30,7 +30,7 @@ const PROGRESS_EVERY_MS = 5000;
 
 /** Runs rounds of faults until the time is over, and at least one; stops at the first violation unless it is to keep going. */
 export async function runSoak(options: SoakOptions & { log: Log; signal: AbortSignal }): Promise<SoakResult> {
-  const { seed, minutes, keepGoing, tree, log } = options;
+  const { seed, minutes, keepGoing, tree, isContainers, log } = options;
   const traceFolder = options.traceFolder ?? join(tmpdir(), `tenancy-soak-${seed}-${process.pid}`);
   const trace = startTrace(traceFolder);
   const counts = createCounts();
@@ -57,10 +57,13 @@ export async function runSoak(options: SoakOptions & { log: Log; signal: AbortSi
   let world: World | undefined;
   try {
     log(`seed ${seed}, ${minutes} minutes, programs of ${tree}`);
-    world = await startWorld({ ...{ tree, seed, trace, counts, onViolation, onTrouble }, log: () => undefined });
-    const { edgeUrl, api, kubelet, checker, history } = world;
-    const shared = { seed, edgeUrl, api, kubelet, checker, history, trace, counts };
-    const tenants = PAIRS.map((pair) => createTenant({ ...shared, pair }));
+    world = await startWorld({
+      ...{ tree, isContainers, seed, trace, counts, onViolation, onTrouble },
+      log: () => undefined,
+    });
+    const { edgeUrl, api, pods, checker, history } = world;
+    const shared = { seed, edgeUrl, api, pods, checker, history, trace, counts };
+    const tenants = world.cluster.pairs.map((pair) => createTenant({ ...shared, pair }));
     const progress = setInterval(() => log(progressLine(seconds(), counts, checker.checks())), PROGRESS_EVERY_MS);
     try {
       const endsAt = performance.now() + minutes * 60_000;
@@ -93,6 +96,7 @@ export async function runSoak(options: SoakOptions & { log: Log; signal: AbortSi
     setMaxListeners(0, signal, roundSignal);
     const guard = (work: Promise<void>): Promise<void> => work.catch(onTrouble);
     const { edgeUrl, api, checker } = world;
+    const { mustRestMs } = world.cluster;
     const living = [
       ...tenants.map((tenant) => guard(tenant.live(roundSignal))),
       guard(
@@ -114,11 +118,11 @@ export async function runSoak(options: SoakOptions & { log: Log; signal: AbortSi
     await Promise.all(living);
     if (signal.aborted) return;
     trace.note("quiet", []);
-    const rest = await settle({ api, checker, signal });
+    const rest = await settle({ api, checker, mustRestMs, signal });
     if (rest.isLate) log(`${seconds()} s note: at rest only ${(rest.ms / 1000).toFixed(0)} s after the last fault`);
     counts.add("seconds to rest", rest.ms / 1000);
     await Promise.all(tenants.map((tenant) => guard(tenant.comeBack(signal))));
-    if (!signal.aborted) await settle({ api, checker, signal });
+    if (!signal.aborted) await settle({ api, checker, mustRestMs, signal });
   }
 }
 
@@ -142,6 +146,7 @@ function summaryOf(run: {
   const hits = new Map<string, number>();
   for (const { hits: own } of proxies) for (const [what, n] of own) hits.set(what, (hits.get(what) ?? 0) + n);
   const rest = counts.get("seconds to rest") / Math.max(1, counts.get("rounds"));
+  const { saved, restored } = world.checker.files();
   const broken = new Map<string, number>();
   for (const { invariant } of run.violations) broken.set(invariant, (broken.get(invariant) ?? 0) + 1);
   return [
@@ -150,6 +155,6 @@ function summaryOf(run: {
     `${faults.reduce((sum, [, n]) => sum + n, 0)} faults: ${list(faults)}`,
     `requests hit: ${list([...hits].sort())}`,
     `answers of the edge: ${list(counts.startingWith("answers "))}`,
-    `${world.checker.pods.size} pods, ${world.checker.claims.size} claim objects, ${world.checker.checks()} checks, ${run.violations.length} violations${broken.size > 0 ? `: ${list([...broken])}` : ""}`,
+    `${saved} saves and ${restored} restores of files seen; ${world.checker.pods.size} pods, ${world.checker.claims.size} claim objects, ${world.checker.checks()} checks, ${run.violations.length} violations${broken.size > 0 ? `: ${list([...broken])}` : ""}`,
   ].join("\n");
 }

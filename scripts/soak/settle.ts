@@ -4,9 +4,8 @@ import type { Checker } from "./checker.ts";
 import { expect } from "./history.ts";
 import { CLAIMS_PATH, type Claim, PODS_PATH, type Pod } from "./objects.ts";
 
-/** When everything should have come to rest once faults have ended, and when a machine that is busy must have done so too. */
+/** When everything should have come to rest once faults have ended. */
 const SHOULD_REST_MS = 60_000;
-const MUST_REST_MS = 120_000;
 
 /** What is not at rest, by the invariant that it breaks if it stays so. */
 interface Unrest {
@@ -22,19 +21,21 @@ interface Unrest {
 export async function settle(options: {
   api: ApiClient;
   checker: Checker;
+  /** When a machine that is busy must have come to rest too. */
+  mustRestMs: number;
   signal: AbortSignal;
 }): Promise<{ ms: number; isLate: boolean }> {
-  const { api, checker, signal } = options;
+  const { api, checker, mustRestMs, signal } = options;
   const startedAt = performance.now();
   const spent = (): number => performance.now() - startedAt;
   let unrest = await look(api);
-  while (unrest.length > 0 && spent() < MUST_REST_MS && !signal.aborted) {
+  while (unrest.length > 0 && spent() < mustRestMs && !signal.aborted) {
     await pause(500, signal);
     unrest = await look(api);
   }
   if (!signal.aborted) {
     for (const { invariant, message, about } of unrest)
-      checker.violate(invariant, `${message}, ${MUST_REST_MS / 1000} s after the last fault`, about);
+      checker.violate(invariant, `${message}, ${mustRestMs / 1000} s after the last fault`, about);
   }
   return { ms: spent(), isLate: spent() > SHOULD_REST_MS };
 }

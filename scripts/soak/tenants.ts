@@ -4,9 +4,9 @@ import type { Checker } from "./checker.ts";
 import type { Counts } from "./counts.ts";
 import { type Decisions, decisionsOf } from "./decisions.ts";
 import { expect, type History } from "./history.ts";
-import type { Kubelet } from "./kubelet.ts";
 import { CLAIMS_PATH, type Claim, type Pair, pairName } from "./objects.ts";
 import { EMPTY } from "./pod-files.ts";
+import type { SoakPods } from "./soak-cluster.ts";
 import type { Trace } from "./trace.ts";
 
 /** Ids that are hard on whoever joins, cuts or compares them: names of claims that coincide, cases, dots, and the longest there is. */
@@ -32,7 +32,7 @@ export interface TenantOptions {
   seed: number;
   edgeUrl: string;
   api: ApiClient;
-  kubelet: Kubelet;
+  pods: SoakPods;
   checker: Checker;
   history: History;
   trace: Trace;
@@ -64,7 +64,7 @@ const CALL_LIMIT_MS = 45_000;
 const GONE_LIMIT_MS = 60_000;
 
 export function createTenant(options: TenantOptions): Tenant {
-  const { pair, edgeUrl, api, kubelet, checker, history, trace, counts } = options;
+  const { pair, edgeUrl, api, pods, checker, history, trace, counts } = options;
   const { tenantId, workloadRef } = pair;
   const name = pairName(pair);
   const keepsFiles = workloadRef !== "guarded";
@@ -107,7 +107,7 @@ export function createTenant(options: TenantOptions): Tenant {
     const { instanceId, endpoint } = json;
     await history.upToNow();
     const uid = podUid(instanceId);
-    const content = uid === undefined ? undefined : kubelet.content(uid);
+    const content = uid === undefined ? undefined : pods.content(uid);
     if (uid !== undefined && content !== undefined) checker.found(uid, content);
     checker.answered(pair, { instanceId, host: endpoint?.host ?? "", resume, calledAtMs });
     return instanceId;
@@ -146,12 +146,12 @@ export function createTenant(options: TenantOptions): Tenant {
           metadata.deletionTimestamp === undefined && status?.phase === "Active" && status.instanceId === instanceId,
       );
     if (!(await isHeld())) return;
-    const content = kubelet.content(uid);
+    const content = pods.content(uid);
     if (content === undefined) return;
     checker.found(uid, content);
     written += 1;
     const token = `${tenantId}/${workloadRef}#${written}`;
-    if (!kubelet.write(uid, token, bytes)) return;
+    if (!pods.write(uid, token, bytes)) return;
     counts.add("tokens written");
     trace.note("wrote", [name, uid, instanceId], { token });
     // A save that began meanwhile has it or not.

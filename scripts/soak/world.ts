@@ -1,31 +1,28 @@
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parse } from "yaml";
-import { findBinaries } from "../cluster/binaries.ts";
-import { startControlPlane } from "../cluster/control-plane.ts";
-import { findStaticBusybox } from "../cluster/images/busybox.ts";
-import { type ApiClient, createApiClient } from "../cluster/kubernetes/api-client.ts";
+import type { ApiClient } from "../cluster/kubernetes/api-client.ts";
 import type { Log } from "../cluster/log.ts";
 import { waitUntil } from "../cluster/process/wait-until.ts";
-import { CONTROL_PLANE_PROGRAMS } from "../cluster/programs.ts";
 import { bundleOperator } from "../start/bundle-operator.ts";
 import { type Checker, createChecker, type Violation } from "./checker.ts";
+import { startContainerCluster } from "./container-cluster.ts";
 import type { Counts } from "./counts.ts";
 import { decisionsOf } from "./decisions.ts";
-import { createExecEndpoint } from "./exec-endpoint.ts";
 import { type FaultProxy, startFaultProxy } from "./fault-proxy.ts";
 import type { FaultTargets } from "./faults.ts";
-import { GUARDED, guardedSpec } from "./fences.ts";
+import { GUARDED, guardedSpec, SMALL } from "./fences.ts";
 import { expect, followHistory, type History } from "./history.ts";
-import { startKubelet } from "./kubelet.ts";
-import { NAMESPACE, POOLS_PATH, WORKLOADS_PATH } from "./objects.ts";
-import { FILES_FOLDER, makePodBase } from "./pod-files.ts";
+import { APP_IMAGE, NAMESPACE, POOLS_PATH, WORKLOADS_PATH } from "./objects.ts";
+import { FILES_FOLDER } from "./pod-files.ts";
 import { startEdge, startOperator } from "./programs.ts";
+import { startSimulatedCluster } from "./simulated-cluster.ts";
+import type { SoakCluster } from "./soak-cluster.ts";
 import type { Trace } from "./trace.ts";
 
 /** A cluster with our programs on it, each behind a proxy of its own, and the checker that looks on. */
 export interface World extends FaultTargets {
+  readonly cluster: SoakCluster;
   readonly edgeUrl: string;
   readonly history: History;
   stop(): Promise<void>;
@@ -33,18 +30,19 @@ export interface World extends FaultTargets {
 
 const OPERATORS = ["operator-1", "operator-2"];
 const START_LIMIT_MS = 120_000;
-const FILES = { image: { ref: "soak/app:1" }, filesystem: { overlayDirs: [FILES_FOLDER] } };
+const FILES = { image: { ref: APP_IMAGE }, resources: SMALL, filesystem: { overlayDirs: [FILES_FOLDER] } };
 const WORKLOADS: Readonly<Record<string, object>> = {
   c: FILES,
   "b-c": FILES,
   cold: FILES,
   [GUARDED]: guardedSpec(false),
 };
-const POOLS: Readonly<Record<string, number>> = { c: 2, "b-c": 1, [GUARDED]: 2 };
 
 /** Starts all of it, with workloads and pools; whoever starts it stops it. */
 export async function startWorld(options: {
   tree: string;
+  /** Real ones instead of simulated pods. */
+  isContainers: boolean;
   seed: number;
   trace: Trace;
   counts: Counts;
@@ -52,7 +50,7 @@ export async function startWorld(options: {
   onViolation(violation: Violation): void;
   onTrouble(error: unknown): void;
 }): Promise<World> {
-  const { tree, seed, trace, counts, log, onViolation, onTrouble } = options;
+  const { tree, isContainers, seed, trace, counts, log, onViolation, onTrouble } = options;
   const undo: (() => unknown)[] = [];
   try {
     return await start();
@@ -62,35 +60,18 @@ export async function startWorld(options: {
   }
 
   async function start(): Promise<World> {
-    const folder = mkdtempSync(join(tmpdir(), "tenancy-soak-"));
-    undo.push(() => rmSync(folder, { recursive: true, force: true, maxRetries: 3 }));
-    const binaries = await findBinaries({ need: CONTROL_PLANE_PROGRAMS, log });
     const bundle = await bundleOperator(tree);
-    const cluster = await startControlPlane({ name: `soak-${process.pid}`, binaries, log });
-    undo.push(() => cluster.stop());
-    const { kubeconfigPath } = cluster;
-    const api = createApiClient(kubeconfigPath);
-    undo.push(() => api.close());
+    const startCluster = isContainers ? startContainerCluster : startSimulatedCluster;
+    const cluster = await startCluster({ seed, log, onTrouble, onStop: (step) => undo.push(step) });
+    const { api, kubeconfigPath, pods } = cluster;
     await installKinds(api, join(tree, "crds"));
-
-    const podsFolder = join(folder, "pods");
-    mkdirSync(join(podsFolder, "volume"), { recursive: true });
-    const base = await makePodBase(folder, await findStaticBusybox(log));
-    const kubelet = await startKubelet({
-      ...{ api, folder: podsFolder, base, onTrouble },
-      decisions: decisionsOf(seed, "kubelet"),
-    });
-    undo.push(() => kubelet.stop());
-    const checker: Checker = createChecker({ trace, contentOf: kubelet.content, onViolation });
+    const checker: Checker = createChecker({ trace, contentOf: pods.content, onViolation });
     const history = await followHistory({ api, onChange: checker.onChange, onTrouble });
     undo.push(() => history.stop());
 
-    const answerExec = createExecEndpoint(kubelet);
     const proxyFor = async (name: string): Promise<FaultProxy> => {
-      const proxy = await startFaultProxy({
-        ...{ name, kubeconfigPath, decisions: decisionsOf(seed, `proxy of ${name}`) },
-        onExec: (pod, request, connection) => void answerExec(pod, request, connection).catch(onTrouble),
-      });
+      const decisions = decisionsOf(seed, `proxy of ${name}`);
+      const proxy = await startFaultProxy({ name, kubeconfigPath, decisions, onExec: cluster.onExec });
       undo.push(() => proxy.close());
       return proxy;
     };
@@ -119,12 +100,12 @@ export async function startWorld(options: {
       kubeconfigPath: edgeProxy.kubeconfigPath,
     });
     undo.push(() => edge.kill());
-    await makeWorkloads(api);
+    await makeWorkloads(cluster);
     await waitUntil(() => isServing(edge.url), {
       ...{ what: "the edge to answer", limitMs: START_LIMIT_MS, intervalMs: 200, explain: edge.logTail },
     });
-    const targets = { operators, edge: { program: edge, proxy: edgeProxy }, kubelet, checker, api, trace, counts };
-    return { ...targets, edgeUrl: edge.url, history, stop };
+    const targets = { operators, edge: { program: edge, proxy: edgeProxy }, pods, checker, api, trace, counts };
+    return { ...targets, cluster, edgeUrl: edge.url, history, stop };
   }
 
   async function stop(): Promise<void> {
@@ -157,11 +138,11 @@ async function installKinds(api: ApiClient, folder: string): Promise<void> {
   );
 }
 
-async function makeWorkloads(api: ApiClient): Promise<void> {
+async function makeWorkloads({ api, poolSizes }: SoakCluster): Promise<void> {
   const make = (path: string, kind: string, name: string, spec: object): Promise<string> =>
     expect(api, "POST", path, { apiVersion: "tenancy.dev/v1alpha1", kind, metadata: { name }, spec });
   for (const [name, spec] of Object.entries(WORKLOADS)) await make(WORKLOADS_PATH, "TenancyWorkload", name, spec);
-  for (const [name, size] of Object.entries(POOLS))
+  for (const [name, size] of Object.entries(poolSizes))
     await make(POOLS_PATH, "TenancyPool", name, { workloadRef: name, size });
 }
 
