@@ -45,6 +45,7 @@ interface PlayedPod {
   isStarted: boolean;
   hasFiles: boolean;
   lastContent: Content | undefined;
+  isFinishing: boolean;
   isGone: boolean;
 }
 
@@ -108,13 +109,17 @@ export async function startKubelet(options: {
         isStarted: false,
         hasFiles: !isHelper,
         lastContent: undefined,
+        isFinishing: false,
         isGone: false,
       };
       played.set(uid, entry);
       if (deletionTimestamp === undefined) background(start(entry));
     }
     entry.pod = pod;
-    if (deletionTimestamp !== undefined && !entry.over.signal.aborted) background(finish(entry));
+    if (deletionTimestamp === undefined || entry.isFinishing) return;
+    // Also of a pod that was evicted while it was being deleted: the API server removes by itself only what had ended before.
+    entry.isFinishing = true;
+    background(finish(entry));
   }
 
   function onGone(uid: string): void {
@@ -179,7 +184,6 @@ export async function startKubelet(options: {
     const { pod, node } = entry;
     const { name, uid } = pod.metadata;
     await node.thawed;
-    if (entry.over.signal.aborted) return;
     end(entry);
     await pause(decisions.between(0, 200), stopping.signal);
     await call("DELETE", `${PODS_PATH}/${name}`, { gracePeriodSeconds: 0, preconditions: { uid } });
