@@ -3,17 +3,16 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type BenchOptions, parseOptions, usage } from "./bench/options.ts";
 import { runBench } from "./bench/run-bench.ts";
+import { onInterrupt } from "./start/on-interrupt.ts";
 
 const root = join(import.meta.dirname, "..");
 process.env.PATH = `${join(root, "node_modules", ".bin")}:${process.env.PATH}`;
 const stopping = new AbortController();
-for (const signal of ["SIGINT", "SIGTERM"] as const) {
-  process.on(signal, () => {
-    // What was started goes down with this process.
-    if (stopping.signal.aborted) process.exit(130);
-    stopping.abort(new Error(`stopped by ${signal}`));
-  });
-}
+onInterrupt((signal) => {
+  // What was started goes down with this process.
+  if (stopping.signal.aborted) process.exit(130);
+  stopping.abort(new Error(`stopped by ${signal}`));
+});
 
 const options = readOptions();
 if (options.help) {

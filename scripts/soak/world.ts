@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { parse } from "yaml";
 import type { ApiClient } from "../cluster/kubernetes/api-client.ts";
 import type { Log } from "../cluster/log.ts";
+import { undoAll } from "../cluster/process/undo-all.ts";
 import { waitUntil } from "../cluster/process/wait-until.ts";
 import { bundleOperator } from "../start/bundle-operator.ts";
 import { type Checker, createChecker, type Violation } from "./checker.ts";
@@ -55,7 +56,7 @@ export async function startWorld(options: {
   try {
     return await start();
   } catch (error) {
-    await stop();
+    await undoAll(undo);
     throw error;
   }
 
@@ -105,19 +106,7 @@ export async function startWorld(options: {
       ...{ what: "the edge to answer", limitMs: START_LIMIT_MS, intervalMs: 200, explain: edge.logTail },
     });
     const targets = { operators, edge: { program: edge, proxy: edgeProxy }, pods, checker, api, trace, counts };
-    return { ...targets, cluster, edgeUrl: edge.url, history, stop };
-  }
-
-  async function stop(): Promise<void> {
-    const problems: unknown[] = [];
-    for (const step of undo.splice(0).reverse()) {
-      try {
-        await step();
-      } catch (error) {
-        problems.push(error);
-      }
-    }
-    if (problems.length > 0) throw new AggregateError(problems, `Cannot stop everything: ${problems.join("; ")}`);
+    return { ...targets, cluster, edgeUrl: edge.url, history, stop: () => undoAll(undo) };
   }
 }
 

@@ -7,6 +7,7 @@ import { createClusterClient } from "../../../crds/client/cluster-client.ts";
 import { loadClusterConfig } from "../../../crds/client/load-cluster-config.ts";
 import { createTransport } from "../../../crds/client/transport.ts";
 import type { ProcessIdentity } from "../../cluster/process/process-identity.ts";
+import { undoAll } from "../../cluster/process/undo-all.ts";
 import { installKinds } from "../../start/install-kinds.ts";
 import { createLoadClient } from "../load/load-client.ts";
 import { processUsage } from "./process-usage.ts";
@@ -37,7 +38,7 @@ export async function startStage(options: {
   try {
     return await start();
   } catch (error) {
-    await stop();
+    await undoAll(undo);
     throw error;
   }
 
@@ -82,19 +83,7 @@ export async function startStage(options: {
           bench,
         };
       },
-      stop,
+      stop: () => undoAll(undo),
     };
-  }
-
-  async function stop(): Promise<void> {
-    const problems: unknown[] = [];
-    for (const step of undo.splice(0).reverse()) {
-      try {
-        await step();
-      } catch (error) {
-        problems.push(error);
-      }
-    }
-    if (problems.length > 0) throw new AggregateError(problems, `Cannot stop everything: ${problems.join("; ")}`);
   }
 }
