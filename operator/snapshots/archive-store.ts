@@ -212,6 +212,25 @@ export function createArchiveStore(options: {
     return undefined;
   }
 
+  async function readLocated(
+    key: SnapshotKey,
+    archive: Writable,
+    { version, signal, timeoutMs }: StoreCall & { version: string },
+  ): Promise<SnapshotMetadata[] | undefined> {
+    const words = [key.tenantId, key.workloadRef, version];
+    const target = storeCommand(folder, { script: storeScripts.read, words, limitMs: timeoutMs });
+    const source = createArchiveSource(archive);
+    const { stdin, stdout } = source;
+    try {
+      const { exitCode, stderr } = await exec({ ...target, stdin, stdout, signal, timeoutMs, maxSilenceMs });
+      if (exitCode === NO_ARCHIVE) return undefined;
+      if (exitCode !== 0) throw failure("read the archive", { exitCode, stderr });
+      return (await source.end()).filter((recorded) => isOf(key, recorded));
+    } catch (error) {
+      throw archive.errored ?? stdout.errored ?? error;
+    }
+  }
+
   async function noVersion(key: SnapshotKey, version: string, call: StoreCall): Promise<ArchiveError> {
     const all = await list({ folder: `./${key.tenantId}`, depth: "3" }, call);
     const [newest, older] = [true, false].map((isNewest) =>
@@ -261,38 +280,29 @@ export function createArchiveStore(options: {
 
     async read(key, archive, { sha256, signal, timeoutMs }) {
       checkSnapshotKey(key);
-      const taken = held.take(key);
-      const wanted = sha256 ?? taken?.sha256;
-      // Which of several records of one size is the archive's is told by the archive itself.
-      const brings = taken !== undefined && candidates(taken.found).length > 1;
-      const located =
-        wanted === undefined ? Promise.resolve({ version: "" }) : locate(key, wanted, { brings, signal, timeoutMs });
-      located.catch(ignore);
-      if (taken !== undefined && taken.sha256 === wanted) {
-        const brought = await unlessCut(taken.found.archive, signal);
-        // What was erased since is not given back: that it is there still is found out while it is on its way.
-        if (brought !== undefined) {
-          const [there] = await Promise.all([located, pipeline([brought], archive, { signal })]);
-          return there === undefined ? undefined : own(key, taken.found.lines);
-        }
-      }
-      const there = await located;
-      if (there === undefined) {
-        archive.destroy();
-        return undefined;
-      }
-      const words = [key.tenantId, key.workloadRef, there.version];
-      const target = storeCommand(folder, { script: storeScripts.read, words, limitMs: timeoutMs });
-      const source = createArchiveSource(archive);
-      const { stdin, stdout } = source;
       try {
-        const { exitCode, stderr } = await exec({ ...target, stdin, stdout, signal, timeoutMs, maxSilenceMs });
-        if (exitCode !== 0 && exitCode !== NO_ARCHIVE) throw failure("read the archive", { exitCode, stderr });
-        if (exitCode === 0) return (await source.end()).filter((recorded) => isOf(key, recorded));
-        archive.destroy();
-        return undefined;
+        const taken = held.take(key);
+        const wanted = sha256 ?? taken?.sha256;
+        // Which of several records of one size is the archive's is told by the archive itself.
+        const brings = taken !== undefined && candidates(taken.found).length > 1;
+        const located =
+          wanted === undefined ? Promise.resolve({ version: "" }) : locate(key, wanted, { brings, signal, timeoutMs });
+        located.catch(ignore);
+        if (taken !== undefined && taken.sha256 === wanted) {
+          const brought = await unlessCut(taken.found.archive, signal);
+          // What was erased since is not given back: that it is there still is found out while it is on its way.
+          if (brought !== undefined) {
+            const [there] = await Promise.all([located, pipeline([brought], archive, { signal })]);
+            return there === undefined ? undefined : own(key, taken.found.lines);
+          }
+        }
+        const there = await located;
+        const recorded = there && (await readLocated(key, archive, { ...there, signal, timeoutMs }));
+        if (recorded === undefined) archive.destroy();
+        return recorded;
       } catch (error) {
-        const first = archive.errored ?? stdout.errored ?? error;
+        // Whoever reads the stream waits for its end.
+        const first = archive.errored ?? error;
         archive.destroy(first as Error);
         throw first;
       }

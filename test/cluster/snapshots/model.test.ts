@@ -80,7 +80,7 @@ test("a tenant sees its last saved files or an explicit error, in any order of e
     steps += expected.steps;
   });
   console.log(`note: model without containers, seed ${seed}`);
-  await fc.assert(property, { seed, numRuns: 2000, endOnFailure: true });
+  await fc.assert(property, { seed, numRuns: 2000, endOnFailure: true, includeErrorInReport: true });
   const events = [...world.happened].map(([what, times]) => `${what}: ${times}`).join("; ");
   console.log(`note: model without containers: ${sequences} sequences, ${steps} steps (${events})`);
   assert.ok(sequences >= LEAST_SEQUENCES);

@@ -39,7 +39,7 @@ test("a tenant sees its last saved files or an explicit error, in any order of e
     steps += expected.steps.length;
   });
   // A failure is shown as it was found: to shrink it takes another cluster.
-  await fc.assert(property, { seed, numRuns: 100, endOnFailure: true });
+  await fc.assert(property, { seed, numRuns: 100, endOnFailure: true, includeErrorInReport: true });
   console.log(`note: model on real containers: ${sequences} sequences, ${steps} steps`);
   assert.ok(steps >= LEAST_STEPS, `${steps} steps ran in the time`);
 });

@@ -68,6 +68,8 @@ async function read(store: ArchiveStore, from = key, wanted?: string): Promise<s
       callback();
     },
   });
+  // It has what the read fails with.
+  archive.on("error", () => undefined);
   const recorded = await store.read(from, archive, { ...call, sha256: wanted });
   if (recorded === undefined) return undefined;
   const content = Buffer.concat(parts).toString("utf8");
@@ -328,6 +330,28 @@ test("fails when an archive has changed, has lost what is beside it, or the volu
   const nowhere = storeIn(join(context.folder, "nowhere"));
   for (const attempt of [() => read(nowhere), () => nowhere.stat(key, call), () => nowhere.list(call)]) {
     assert.match(String(await attempt().catch((error: unknown) => error)), /ExecFailure: .*nowhere/);
+  }
+});
+
+test("ends the stream that it was to write to, whichever of its commands fails", async ({ store, root }) => {
+  const { sha256 } = await write(store, "content");
+  for (const failing of [1, 2]) {
+    let commands = 0;
+    const exec: Exec = async (options) => {
+      commands += 1;
+      if (commands === failing) throw new Error("the helper pod is gone");
+      return await localExec(options);
+    };
+    const folder = { namespace: "n", pod: "p", container: "c", root, busybox: staticBusybox };
+    const archive = new Writable({ write: (_chunk, _encoding, callback) => callback() });
+    archive.on("error", () => undefined);
+    try {
+      await createArchiveStore({ exec, folder }).read(key, archive, { ...call, sha256 });
+      assert.unreachable();
+    } catch (error) {
+      assert.match(String(error), "the helper pod is gone");
+    }
+    assert.is(archive.destroyed, true, `command ${failing} failed`);
   }
 });
 
