@@ -1,20 +1,20 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { crdFiles } from "./crds/files.ts";
+import { generatedFiles } from "./crds/files.ts";
 
-const folder = fileURLToPath(new URL("../crds", import.meta.url));
+const root = fileURLToPath(new URL("..", import.meta.url));
 
-/** Writes `crds/*.yaml`; with `--check` writes nothing, names the stale files and exits with 1 when there are any. */
+/** Writes what is generated from the schemas; with `--check` writes nothing, names the stale files and exits with 1 when there are any. */
 async function main(check: boolean): Promise<void> {
-  for (const file of await crdFiles(folder)) {
-    if (file.stale && check) {
-      console.error(`crds/${file.name} is stale: run npm run crds`);
+  for (const { path, text, stale } of await generatedFiles(root)) {
+    if (stale && check) {
+      console.error(`${path} is stale: run npm run crds`);
       process.exitCode = 1;
       continue;
     }
-    if (file.stale) await writeFile(join(folder, file.name), file.text);
-    console.log(`crds/${file.name} ${file.stale ? "written" : "is up to date"}`);
+    if (stale) await writeFile(join(root, path), text);
+    console.log(`${path} ${stale ? "written" : "is up to date"}`);
   }
 }
 

@@ -1,9 +1,12 @@
 import { execFile } from "node:child_process";
 import { once } from "node:events";
+import { readFile } from "node:fs/promises";
 import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { test } from "uvu";
 import * as assert from "uvu/assert";
+import { parse } from "yaml";
 import { ApiError } from "../../../crds/client/api-error.ts";
 import { namespaces } from "../../../crds/client/built-in-resources.ts";
 import { type ClusterClient, createClusterClient } from "../../../crds/client/cluster-client.ts";
@@ -285,6 +288,13 @@ test("kubectl get tenancy: lists all four kinds", async () => {
   const names = (await kubectl("get", "tenancy", "-o", "name")).trim().split("\n");
   const kinds = new Set(names.map((name) => name.split(".")[0]));
   assert.equal([...kinds].sort(), ["tenancyclaim", "tenancypool", "tenancytrigger", "tenancyworkload"]);
+});
+
+test("kubectl apply: takes the example with every field, and keeps all of it", async () => {
+  const file = fileURLToPath(new URL("../../../manifests/examples/every-field-workload.yaml", import.meta.url));
+  await kubectl("apply", "-f", file);
+  const { spec } = JSON.parse(await kubectl("get", "tw", "every-field", "-o", "json"));
+  assert.equal(spec, parse(await readFile(file, "utf8")).spec);
 });
 
 async function kubectl(...args: string[]): Promise<string> {

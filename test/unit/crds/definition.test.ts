@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { copyFile, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { copyFile, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -9,7 +9,7 @@ import * as assert from "uvu/assert";
 import { parseAllDocuments } from "yaml";
 import { definitions } from "../../../crds/definition.ts";
 import type { JsonSchema } from "../../../crds/schema.ts";
-import { crdFiles } from "../../../scripts/crds/files.ts";
+import { generatedFiles } from "../../../scripts/crds/files.ts";
 
 const root = fileURLToPath(new URL("../../..", import.meta.url));
 
@@ -100,43 +100,62 @@ test("definitions: names, short names and category of design.md, section 1", () 
   );
 });
 
-test("crds/*.yaml: say what the schemas say", async () => {
-  for (const file of await crdFiles(join(root, "crds"))) {
-    assert.not.ok(file.stale, `crds/${file.name} is stale: run npm run crds`);
-  }
+test("crds/*.yaml, docs/workload.md: say what the schemas say", async () => {
+  for (const { path, stale } of await generatedFiles(root)) assert.not.ok(stale, `${path} is stale: run npm run crds`);
 });
 
-test("crdFiles: YAML that reads back as the definition, without anchors", async () => {
-  for (const [index, file] of (await crdFiles(root)).entries()) {
-    const [document, more] = parseAllDocuments(file.text);
+test("generatedFiles: YAML that reads back as the definition, without anchors", async () => {
+  const files = await generatedFiles(root);
+  for (const [index, definition] of definitions.entries()) {
+    const [document, more] = parseAllDocuments(files[index]?.text ?? "");
     assert.is(more, undefined);
-    assert.not.match(file.text, /[&*]a\d/);
-    assert.equal(document?.toJS(), JSON.parse(JSON.stringify(definitions[index])));
+    assert.not.match(files[index]?.text ?? "", /[&*]a\d/);
+    assert.equal(document?.toJS(), JSON.parse(JSON.stringify(definition)));
   }
 });
 
-test("crdFiles: a changed and a missing file are stale", async () => {
+test("generatedFiles: a changed and a missing file are stale", async () => {
   const folder = await mkdtemp(join(tmpdir(), "crds-"));
   try {
-    const [first, second, third, fourth] = await crdFiles(folder);
-    await copyFile(join(root, "crds", first?.name ?? ""), join(folder, first?.name ?? ""));
-    await writeFile(join(folder, second?.name ?? ""), second?.text ?? "");
-    await writeFile(join(folder, third?.name ?? ""), `${third?.text}\n`);
-    assert.ok(fourth?.stale);
+    await mkdir(join(folder, "crds"));
+    const [first, second, third] = await generatedFiles(folder);
+    await copyFile(join(root, first?.path ?? ""), join(folder, first?.path ?? ""));
+    await writeFile(join(folder, second?.path ?? ""), second?.text ?? "");
+    await writeFile(join(folder, third?.path ?? ""), `${third?.text}\n`);
     assert.equal(
-      (await crdFiles(folder)).map(({ stale }) => stale),
-      [false, false, true, true],
+      (await generatedFiles(folder)).map(({ stale }) => stale),
+      [false, false, true, true, true],
     );
   } finally {
     await rm(folder, { recursive: true });
   }
 });
 
+test("docs/workload.md: has a row for each field of the kind, with an example but for the other one of a pair", async () => {
+  const page = await readFile(join(root, "docs/workload.md"), "utf8");
+  const kind = definitions.find(({ spec }) => spec.names.kind === "TenancyWorkload");
+  const { spec } = kind?.spec.versions[0]?.schema.openAPIV3Schema.properties ?? {};
+  const paths = (fields: JsonSchema["properties"] = {}): string[] =>
+    Object.entries(fields).flatMap(([name, field]) => {
+      const [inner, joint] = field.items?.properties ? [field.items.properties, "[]."] : [field.properties, "."];
+      return inner === undefined ? [name] : paths(inner).map((path) => name + joint + path);
+    });
+  const rows = [...page.matchAll(/^\| `([^`]+)` \|.*\|.*\| (.*) \| .+ \|$/gm)];
+  assert.equal(
+    rows.map(([, path]) => path),
+    paths(spec?.properties),
+  );
+  assert.equal(
+    rows.filter(([, , example]) => example === "").map(([, path]) => path),
+    ["image.dockerfile"],
+  );
+});
+
 test("scripts/crds.ts --check: exits with 0 and writes nothing when all are fresh", async () => {
   const { stdout } = await promisify(execFile)("node", ["--import", "tsx", "scripts/crds.ts", "--check"], {
     cwd: root,
   });
-  assert.is(stdout.match(/is up to date/g)?.length, 4);
+  assert.is(stdout.match(/is up to date/g)?.length, 5);
 });
 
 test.run();
