@@ -36,6 +36,7 @@ export async function removeControlGroup(name: string): Promise<void> {
     () => {
       const pids = new Set(folders.flatMap(processesIn));
       for (const pid of pids) kill(pid);
+      for (const folder of folders) thaw(folder);
       return pids.size === 0;
     },
     { what: `the processes in the control group ${name} to end`, limitMs: 60_000, intervalMs: 20 },
@@ -79,6 +80,13 @@ function enableControllers(folder: string): void {
 function processesIn(folder: string): number[] {
   const own = unlessGone(() => readFileSync(join(folder, "cgroup.procs"), "utf8"), "");
   return [...own.split("\n").filter(Boolean).map(Number), ...childGroups(folder).flatMap(processesIn)];
+}
+
+/** A process that version 1 has frozen does not end before that is taken back. */
+function thaw(folder: string): void {
+  const state = join(folder, "freezer.state");
+  if (existsSync(state)) unlessGone(() => writeFileSync(state, "THAWED"), undefined);
+  for (const child of childGroups(folder)) thaw(child);
 }
 
 function childGroups(folder: string): string[] {

@@ -17,28 +17,12 @@ const GiB = 1024 ** 3;
 const changed: [string, (good: Buffer) => Buffer, RegExp][] = [
   ["with one bit changed", (good) => flipped(good), /decompressed|SHA-256/],
   ["cut off", (good) => good.subarray(0, good.length - 100), /has changed/],
-  ["of no bytes", () => Buffer.alloc(0), /has changed/],
-  ["with more at its end", (good) => Buffer.concat([good, Buffer.from("more")]), /has changed/],
 ];
 
-/** Whole archives, with what a save records beside them. */
+/** Whole archives, with what a save records beside them; what else is refused: `archive-check.test.ts`. */
 const hostile: [string, () => Buffer, RegExp][] = [
   ["with a path upward", () => packed([{ name: "data/../etc/passwd", content }]), /no plain path/],
-  ["with an absolute path", () => packed([{ name: "/etc/passwd", content }]), /absolute/],
-  ["with a path elsewhere", () => packed([{ name: "etc/passwd", content }]), /outside/],
-  ["with a device", () => packed([{ name: "data/a", type: "4" }]), /block device/],
-  ["with a hard link out", () => packed([{ name: "data/a", type: "1", target: "etc/shadow" }]), /outside/],
-  [
-    "with a file behind a symlink out",
-    () =>
-      packed([
-        { name: "data/a", type: "2", target: "/etc" },
-        { name: "data/a/passwd", content },
-      ]),
-    /behind a symlink/,
-  ],
-  ["that is a bomb", bomb, /more than|larger than|bytes/],
-  ["that is no gzip", () => Buffer.from("no archive at all"), /decompressed/],
+  ["that is a bomb", bomb, /more than|larger than/],
 ];
 
 const cases: [string, (life: Lifecycle, tenantId: string, workloadRef: string) => Promise<void>, RegExp][] = [

@@ -4,7 +4,7 @@ import * as assert from "uvu/assert";
 import { coldAndWarm, lifeSuite } from "./life-suite.ts";
 import { type Expected, modelCommands } from "./model.ts";
 
-const TIME_LIMIT_MS = 130_000;
+const TIME_LIMIT_MS = Number(process.env.TENANCY_MODEL_SECONDS ?? 60) * 1000;
 const LEAST_STEPS = 10;
 
 const test = lifeSuite("files over claims, releases and crashes, on real containers", {
