@@ -25,6 +25,8 @@ export type ApiServices = ClaimServices &
     readonly checkPage: (request: Request) => void;
     /** Whether `/ws` asks for the key too. @default false */
     readonly requireKey?: boolean;
+    /** Whether TENANCY_API_KEY is set. @default false */
+    readonly asksForKey?: boolean;
   };
 
 /** The REST API's route table, the most called first (spec.md, section 4). */
@@ -41,5 +43,5 @@ export function apiRoutes(services: ApiServices): Route[] {
     debugRoute(services),
     eventsRoute(services),
   ];
-  return [...routes, ...openApiRoutes(routes)];
+  return [...routes, ...openApiRoutes(routes, { asksForKey: services.asksForKey === true })];
 }

@@ -82,6 +82,7 @@ export async function startEdge(options: {
     events,
     checkPage,
     requireKey: config.wsRequireKey,
+    asksForKey: apiKey !== undefined,
     kubectl,
     activity,
     client,

@@ -9,14 +9,16 @@ export function probeRoutes(options: { metrics: Metrics; isReady: () => boolean 
     {
       method: "GET",
       path: "/metrics",
+      query: "any",
       async handle() {
         return new Response(await metrics.render(), { headers: { "content-type": metrics.contentType } });
       },
     },
-    { method: "GET", path: "/healthz", handle: () => jsonResponse({ status: "ok" }) },
+    { method: "GET", path: "/healthz", query: "any", handle: () => jsonResponse({ status: "ok" }) },
     {
       method: "GET",
       path: "/readyz",
+      query: "any",
       handle: () =>
         isReady()
           ? jsonResponse({ status: "ok" })

@@ -16,5 +16,7 @@ export interface Route {
   readonly path: string;
   /** Answers without an API key (spec.md, section 5). */
   readonly public?: boolean;
+  /** The query parameters that it knows; any other is a 400. @default none */
+  readonly query?: readonly string[] | "any";
   readonly handle: (request: RoutedRequest, context: RequestContext) => Response | Promise<Response>;
 }

@@ -20,16 +20,22 @@ export function createRouter(
   const { authenticate } = options;
   const guard: Step[] = [(request) => authenticate(request)];
   const guardOf = (isPublic: boolean | undefined): Step[] => (isPublic === true ? [] : guard);
+  const stepsOf = ({ public: isPublic, query = [], handle }: Route): Step[] => [
+    ...guardOf(isPublic),
+    ...(query === "any" ? [] : [(request: RoutedRequest) => refuseUnknownQuery(request, query)]),
+    handle,
+  ];
 
-  for (const route of routes) on(route.method, route.path, [...guardOf(route.public), route.handle]);
+  for (const route of routes) on(route.method, route.path, stepsOf(route));
   for (const route of routes) {
-    if (route.method === "GET") on("HEAD", route.path, [...guardOf(route.public), route.handle]);
+    if (route.method === "GET") on("HEAD", route.path, stepsOf(route));
   }
   for (const [path, allowed] of methodsByPath(routes)) {
     const isPublic = routes.some((route) => route.path === path && route.public === true);
     on("ALL", path, [...guardOf(isPublic), (request) => refuseMethod(request, allowed)]);
   }
-  on("ALL", "*", [...guard, refusePath]);
+  const served = [...new Set([...methodsByPath(routes).values()].flat())];
+  on("ALL", "*", [...guard, (request) => refusePath(request, served)]);
 
   return (request, context) => router.fetch(request, context);
 
@@ -50,6 +56,15 @@ function methodsByPath(routes: readonly Route[]): Map<string, string[]> {
   return methods;
 }
 
+/** A misspelt parameter does nothing, which nobody would notice. */
+function refuseUnknownQuery({ query }: RoutedRequest, known: readonly string[]): void {
+  for (const name in query) {
+    if (known.includes(name)) continue;
+    const hint = known.length === 0 ? "this route has none" : `known are ${known.join(", ")}`;
+    throw new HttpError(400, `query: unknown parameter ${quote(name)}; ${hint}`);
+  }
+}
+
 function refuseMethod(request: RoutedRequest, allowed: readonly string[]): never {
   const allow = allowed.join(", ");
   throw new HttpError(405, `${request.method} is not supported here; ${allow} ${allowed.length === 1 ? "is" : "are"}`, {
@@ -57,7 +72,9 @@ function refuseMethod(request: RoutedRequest, allowed: readonly string[]): never
   });
 }
 
-function refusePath(request: RoutedRequest): never {
+function refusePath(request: RoutedRequest, served: readonly string[]): never {
+  // What CONNECT asks for is no path.
+  if (request.method !== "OPTIONS" && !served.includes(request.method)) refuseMethod(request, served);
   const { pathname } = new URL(request.url);
   try {
     decodeURIComponent(pathname);

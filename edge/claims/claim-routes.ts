@@ -61,6 +61,7 @@ export function claimRoutes(services: ClaimServices & { readonly activity: Activ
     {
       method: "POST",
       path: "/api/v1/tenants/:id/release",
+      query: ["wait"],
       async handle(request, { clientGone }) {
         const tenantId = pathParam(request, "id", tenantIdRule);
         const wait = queryFlag(request, "wait");

@@ -22,6 +22,7 @@ export function eventsRoute(options: {
   return {
     method: "GET",
     path: "/ws",
+    query: ["tenant", "workload", "type", "since"],
     public: !requireKey,
     handle(request, { upgrade }) {
       checkPage(request);

@@ -16,6 +16,7 @@ export function logsRoute(services: InstanceServices): Route {
   return {
     method: "GET",
     path: "/api/v1/instances/:id/logs",
+    query: ["tail", "follow", "previous"],
     async handle(request, { clientGone, mayBeSilent }) {
       const name = pathParam(request, "id", instanceNameRule);
       const wish = {

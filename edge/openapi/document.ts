@@ -8,9 +8,10 @@ export interface OpenApiDocument {
   openapi: "3.1.0";
   info: { title: string; version: string; description: string };
   servers: { url: string }[];
-  security: Record<string, string[]>[];
+  /** Only where the server asks for a key. */
+  security?: Record<string, string[]>[];
   paths: Record<string, Record<string, DocumentedOperation>>;
-  components: { schemas: Record<string, JsonSchema>; securitySchemes: Record<string, object> };
+  components: { schemas: Record<string, JsonSchema>; securitySchemes?: Record<string, object> };
 }
 
 /** One operation of the document. */
@@ -24,6 +25,9 @@ export interface DocumentedOperation {
   responses: Record<string, { description: string; content?: Record<string, { schema: object }> }>;
 }
 
+/** What the document reads of a route. */
+type DescribedRoute = Pick<Route, "method" | "path" | "public" | "query">;
+
 const pathParameters: Readonly<Record<string, string>> = {
   id: "Tenant id, or name of the object.",
   name: "Name of the workload.",
@@ -35,12 +39,15 @@ const errorUse = { schema: ref("Error") };
  * Writes the document of a route table.
  *
  * @param operations what to say of each route, by `METHOD path`
+ * @param options.asksForKey whether routes that are not public ask for the key; without one they refuse pages of other sites
  * @throws Error where a route is not described, or a description has no route
  */
 export function openApiDocument(
-  routes: readonly Pick<Route, "method" | "path" | "public">[],
+  routes: readonly DescribedRoute[],
   operations: Readonly<Record<string, Operation>>,
+  options: { asksForKey: boolean },
 ): OpenApiDocument {
+  const { asksForKey } = options;
   const paths: OpenApiDocument["paths"] = {};
   const left = new Set(Object.keys(operations));
   for (const route of routes) {
@@ -48,8 +55,13 @@ export function openApiDocument(
     const operation = operations[key];
     if (operation === undefined) throw new Error(`Cannot document ${key}: nothing is said of it`);
     left.delete(key);
+    const [taken, described] = [[...(route.query ?? [])], Object.keys(operation.query ?? {})].map((names) =>
+      names.toSorted(),
+    );
+    if (String(taken) !== String(described))
+      throw new Error(`Cannot document ${key}: it takes the query [${taken}], and [${described}] is described`);
     const path = route.path.replaceAll(/:(\w+)/g, "{$1}");
-    paths[path] = { ...paths[path], [route.method.toLowerCase()]: documented(route, operation) };
+    paths[path] = { ...paths[path], [route.method.toLowerCase()]: documented(route, operation, options) };
   }
   if (left.size > 0) throw new Error(`Cannot document ${[...left].join(", ")}: there is no such route`);
   return {
@@ -61,26 +73,36 @@ export function openApiDocument(
         "Isolated, on-demand containers for the tenants of a platform. Every error's body is `{error: string}`.",
     },
     servers: [{ url: "/" }],
-    security: [{ apiKey: [] }],
+    ...(asksForKey && { security: [{ apiKey: [] }] }),
     paths,
     components: {
       schemas: { ...schemas },
-      securitySchemes: {
-        apiKey: { type: "http", scheme: "bearer", description: "TENANCY_API_KEY, where the server has one." },
-      },
+      ...(asksForKey && {
+        securitySchemes: { apiKey: { type: "http", scheme: "bearer", description: "TENANCY_API_KEY." } },
+      }),
     },
   };
 }
 
-function documented(route: Pick<Route, "method" | "path" | "public">, operation: Operation): DocumentedOperation {
+function documented(
+  route: DescribedRoute,
+  operation: Operation,
+  { asksForKey }: { asksForKey: boolean },
+): DocumentedOperation {
   const { summary, description, query = {}, body, status = 200, answer, errors = [] } = operation;
-  const failures = [...(route.public === true ? [] : [401 as const]), ...errors, 405 as const, 500 as const];
+  // Each refuses query parameters that it does not know.
+  const always = [400, 405, 500] as const;
+  const failures = [
+    ...always,
+    ...errors,
+    ...(route.public === true ? [] : [asksForKey ? (401 as const) : (403 as const)]),
+  ];
   const inPath = [...route.path.matchAll(/:(\w+)/g)].map(([, name = ""]) => name);
   return {
     operationId: operationId(route),
     summary,
     ...(description !== undefined && { description }),
-    ...(route.public === true && { security: [] as [] }),
+    ...(asksForKey && route.public === true && { security: [] as [] }),
     parameters: [
       ...inPath.map((name) => ({
         name,

@@ -7,8 +7,12 @@ import { operations } from "./operations.ts";
 /** Nothing on the page comes from elsewhere or runs. */
 const CONTENT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'";
 
-/** `GET /api/v1/openapi.json` and `GET /docs`, made of the other routes when one is first asked for. */
-export function openApiRoutes(described: readonly Route[]): Route[] {
+/**
+ * `GET /api/v1/openapi.json` and `GET /docs`, made of the other routes when one is first asked for.
+ *
+ * @param options.asksForKey whether TENANCY_API_KEY is set
+ */
+export function openApiRoutes(described: readonly Route[], options: { asksForKey: boolean }): Route[] {
   let made: { document: OpenApiDocument; page: string } | undefined;
   const routes: Route[] = [
     { method: "GET", path: "/api/v1/openapi.json", handle: () => jsonResponse(all().document) },
@@ -25,7 +29,7 @@ export function openApiRoutes(described: readonly Route[]): Route[] {
 
   function all(): { document: OpenApiDocument; page: string } {
     if (made === undefined) {
-      const document = openApiDocument([...described, ...routes], operations);
+      const document = openApiDocument([...described, ...routes], operations, options);
       made = { document, page: docsPage(document) };
     }
     return made;

@@ -15,7 +15,7 @@ export interface Operation {
   readonly status?: 101 | 200 | 201;
   /** What success answers; text where it is no JSON. `[name]` is a list. */
   readonly answer: SchemaUse | "text/plain" | "text/html" | "websocket";
-  /** Statuses of errors that this route can answer, beyond 401, 405 and 500. */
+  /** Statuses of errors that this route can answer, beyond 400, 401, 403, 405 and 500. */
   readonly errors?: readonly (keyof typeof errorMeanings)[];
 }
 
@@ -23,7 +23,7 @@ export interface Operation {
 export const errorMeanings = {
   400: "The input is not valid; the message names the place.",
   401: "The API key is missing or wrong.",
-  403: "A page of another site sent the request.",
+  403: "A page of another site sent the request, or it names another host than this machine.",
   404: "There is no such object.",
   405: "The route does not have this method; `Allow` lists those that it has.",
   408: "The body has not arrived whole within 10 seconds.",

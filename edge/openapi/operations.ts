@@ -52,7 +52,7 @@ export const operations: Readonly<Record<string, Operation>> = {
     },
     status: 201,
     answer: "Claim",
-    errors: [400, 404, 408, 409, 413, 503, 504],
+    errors: [404, 408, 409, 413, 503, 504],
   },
   "POST /api/v1/tenants/:id/release": {
     summary: "Release a tenant's claim",
@@ -60,13 +60,13 @@ export const operations: Readonly<Record<string, Operation>> = {
     query: { wait: flag("Whether to wait until the claim is gone.") },
     body: workloadRef,
     answer: doneSchema("released", "tenantId"),
-    errors: [400, 404, 408, 413, 503, 504],
+    errors: [404, 408, 413, 503, 504],
   },
-  "GET /api/v1/tenants/:id": { summary: "One tenant and its claims", answer: "Tenant", errors: [400, 503] },
+  "GET /api/v1/tenants/:id": { summary: "One tenant and its claims", answer: "Tenant", errors: [503] },
   "GET /api/v1/tenants": { summary: "All tenants that hold a claim", answer: ["Tenant"], errors: [503] },
 
   "GET /api/v1/instances": { summary: "All managed pods", answer: ["Instance"], errors: [503] },
-  "GET /api/v1/instances/:id": { summary: "One managed pod", answer: "Instance", errors: [400, 404, 503] },
+  "GET /api/v1/instances/:id": { summary: "One managed pod", answer: "Instance", errors: [404, 503] },
   "GET /api/v1/instances/:id/logs": {
     summary: "What the workload's container printed",
     query: {
@@ -75,7 +75,7 @@ export const operations: Readonly<Record<string, Operation>> = {
       previous: flag("Whether it is about the run before the container's last restart."),
     },
     answer: "text/plain",
-    errors: [400, 404, 409, 503, 504],
+    errors: [404, 409, 503, 504],
   },
   "POST /api/v1/instances/:id/exec": {
     summary: "Run a command in the workload's container",
@@ -95,19 +95,19 @@ export const operations: Readonly<Record<string, Operation>> = {
       },
     },
     answer: "ExecOutcome",
-    errors: [400, 404, 408, 409, 413, 503, 504],
+    errors: [404, 408, 409, 413, 503, 504],
   },
   "POST /api/v1/instances/:id/destroy": {
     summary: "Delete a pod at once and save nothing",
     description: "Its claim stays in the phase it had. Release is the graceful path.",
     answer: doneSchema("destroyed", "instance"),
-    errors: [400, 404, 503],
+    errors: [404, 503],
   },
   "POST /api/v1/instances/:id/activity": {
     summary: "Report that a pod is in use",
     description: "Puts its idle release off. Claim calls and exec count by themselves.",
     answer: doneSchema("active", "instance"),
-    errors: [400, 404, 409, 503],
+    errors: [404, 409, 503],
   },
 
   "POST /api/v1/workloads": {
@@ -115,28 +115,28 @@ export const operations: Readonly<Record<string, Operation>> = {
     body: named("WorkloadSpec"),
     status: 201,
     answer: "Workload",
-    errors: [400, 408, 409, 413, 503],
+    errors: [408, 409, 413, 503],
   },
   "GET /api/v1/workloads": { summary: "All workloads", answer: ["Workload"], errors: [503] },
-  "GET /api/v1/workloads/:name": { summary: "One workload", answer: "Workload", errors: [400, 404, 503] },
+  "GET /api/v1/workloads/:name": { summary: "One workload", answer: "Workload", errors: [404, 503] },
   "PUT /api/v1/workloads/:name": {
     summary: "Replace a workload's spec",
     body: { ...named("WorkloadSpec"), required: ["spec"] },
     answer: "Workload",
-    errors: [400, 404, 408, 409, 413, 503],
+    errors: [404, 408, 409, 413, 503],
   },
   "DELETE /api/v1/workloads/:name": {
     summary: "Delete a workload",
     description: "It goes when no claim and no pool uses it any more.",
     answer: doneSchema("deleted"),
-    errors: [400, 404, 503],
+    errors: [404, 503],
   },
   "GET /api/v1/workloads/:name/snapshots": {
     summary: "What was saved of tenants' files under a workload",
     description: "By tenant. What is left of a deleted workload is in the list of all.",
     query: { versions: flag("Whether older versions are listed too.") },
     answer: ["Snapshot"],
-    errors: [400, 404, 503, 504],
+    errors: [404, 503, 504],
   },
   "GET /api/v1/snapshots": {
     summary: "All that was saved of tenants' files",
@@ -150,7 +150,7 @@ export const operations: Readonly<Record<string, Operation>> = {
     description:
       "A claim on the workload keeps its running files, and its next release saves them anew; a later claim with `resume` finds nothing. While a release is under way, or has failed and is tried again, the answer is 409, since that would write the snapshot anew. The workload need not exist any more.",
     answer: doneSchema("deleted", "tenantId", "workload"),
-    errors: [400, 404, 409, 503, 504],
+    errors: [404, 409, 503, 504],
   },
 
   "POST /api/v1/triggers": {
@@ -158,14 +158,14 @@ export const operations: Readonly<Record<string, Operation>> = {
     body: named("TriggerSpec"),
     status: 201,
     answer: "Trigger",
-    errors: [400, 408, 409, 413, 503],
+    errors: [408, 409, 413, 503],
   },
   "GET /api/v1/triggers": { summary: "All triggers", answer: ["Trigger"], errors: [503] },
-  "GET /api/v1/triggers/:id": { summary: "One trigger", answer: "Trigger", errors: [400, 404, 503] },
+  "GET /api/v1/triggers/:id": { summary: "One trigger", answer: "Trigger", errors: [404, 503] },
   "DELETE /api/v1/triggers/:id": {
     summary: "Delete a trigger",
     answer: doneSchema("deleted"),
-    errors: [400, 404, 503],
+    errors: [404, 503],
   },
 
   "GET /api/v1/debug/resources": {
@@ -201,7 +201,7 @@ export const operations: Readonly<Record<string, Operation>> = {
     },
     status: 101,
     answer: "websocket",
-    errors: [400, 403, 426, 503],
+    errors: [403, 426, 503],
   },
   "GET /api/v1/openapi.json": {
     summary: "This document",

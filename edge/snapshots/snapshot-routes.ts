@@ -25,6 +25,7 @@ export function snapshotRoutes(services: SnapshotServices): Route[] {
     {
       method: "GET",
       path: "/api/v1/snapshots",
+      query: ["versions"],
       async handle(request, { clientGone, mayBeSilent }) {
         const list = queryFlag(request, "versions") ? every : newest;
         mayBeSilent?.();
@@ -34,6 +35,7 @@ export function snapshotRoutes(services: SnapshotServices): Route[] {
     {
       method: "GET",
       path: "/api/v1/workloads/:name/snapshots",
+      query: ["versions"],
       async handle(request, { clientGone, mayBeSilent }) {
         const name = pathParam(request, "name", workloadNameRule);
         const list = queryFlag(request, "versions") ? every : newest;

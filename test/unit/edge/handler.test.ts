@@ -53,6 +53,41 @@ test("a method that a route does not have is a 405 with Allow", async () => {
   assert.is((await edge.call("POST /api/v1/health")).error, "POST is not supported here; GET, HEAD are");
 });
 
+test("a method that no route has is a 405 with those that there are, whatever the path", async () => {
+  const edge = testEdge();
+  for (const target of ["PATCH /api/v1/nothing", "PROPFIND /"]) {
+    const answer = await edge.call(target);
+    assert.is(answer.status, 405, target);
+    assert.equal(answer.headers.get("allow")?.split(", ").sort(), ["DELETE", "GET", "HEAD", "POST", "PUT"]);
+  }
+});
+
+test("a query parameter that a route does not know is a 400 that names it and the known ones", async () => {
+  const edge = testEdge();
+  const cases: [string, string][] = [
+    ["GET /api/v1/health?t=1", 'query: unknown parameter "t"; this route has none'],
+    ["HEAD /api/v1/tenants?x", ""],
+    ["GET /api/v1/tenants?limit=5", 'query: unknown parameter "limit"; this route has none'],
+    ["POST /api/v1/tenants/a/claim?wait=true", 'query: unknown parameter "wait"; this route has none'],
+    ["POST /api/v1/tenants/a/release?wiat=true", 'query: unknown parameter "wiat"; known are wait'],
+    [
+      "GET /api/v1/instances/i/logs?lines=5&tail=5",
+      'query: unknown parameter "lines"; known are tail, follow, previous',
+    ],
+    ["GET /api/v1/snapshots?version=true", 'query: unknown parameter "version"; known are versions'],
+    ["GET /ws?tenants=a", 'query: unknown parameter "tenants"; known are tenant, workload, type, since'],
+    ["GET /api/v1/tenants?__proto__=1", 'query: unknown parameter "__proto__"; this route has none'],
+    ["GET /api/v1/tenants?=1", 'query: unknown parameter ""; this route has none'],
+  ];
+  for (const [target, error] of cases) {
+    const answer = await edge.call(target);
+    assert.is(answer.status, 400, target);
+    assert.is(answer.error ?? "", error, target);
+  }
+  assert.is((await edge.call("GET /api/v1/tenants?")).status, 200);
+  assert.equal(edge.cluster.verbs(), []);
+});
+
 test("HEAD answers what GET does, without the body", async () => {
   const edge = testEdge();
   edge.cluster.addWorkload("app");
@@ -102,7 +137,7 @@ test("each answer is told once, with its route's pattern and never with the path
     ({ method, route, status, requestId }) => `${method} ${route} ${status} ${requestId}`,
   );
   assert.equal(seen, [
-    "GET /api/v1/tenants/:id 200 test-1",
+    "GET /api/v1/tenants/:id 400 test-1",
     "GET * 404 test-2",
     "POST /api/v1/tenants/:id/claim 400 test-3",
   ]);

@@ -130,10 +130,19 @@ test("an answer that strays from the document is found", async () => {
 
 test("a route that nobody describes stops the document, and so does a description without a route", () => {
   assert.throws(
-    () => openApiDocument([{ method: "GET", path: "/x" }], {}),
+    () => openApiDocument([{ method: "GET", path: "/x" }], {}, { asksForKey: false }),
     "Cannot document GET /x: nothing is said of it",
   );
-  assert.throws(() => openApiDocument([], operations), "there is no such route");
+  assert.throws(
+    () =>
+      openApiDocument(
+        [{ method: "GET", path: "/x", query: ["a"] }],
+        { "GET /x": { summary: "", answer: "text/plain" } },
+        { asksForKey: false },
+      ),
+    "Cannot document GET /x: it takes the query [a], and [] is described",
+  );
+  assert.throws(() => openApiDocument([], operations, { asksForKey: false }), "there is no such route");
 });
 
 test("the document stands alone: every reference resolves, ids differ, nothing of the API server's own words is left", async () => {
@@ -144,6 +153,17 @@ test("the document stands alone: every reference resolves, ids differ, nothing o
   assert.not.match(text, "x-kubernetes");
   const ids = [...text.matchAll(/"operationId":"(\w+)"/g)].map(([, id]) => id);
   assert.is(new Set(ids).size, ids.length);
+});
+
+test("the key is asked for in the document of a server that has one, and only there", async () => {
+  const without = await documentOf(testEdge());
+  assert.not.match(JSON.stringify(without), /"security|"401"/);
+  assert.ok(without.paths["/api/v1/tenants"]?.get?.responses["403"]);
+  const edge = testEdge({ apiKey: "secret-key" });
+  const headers = { authorization: "Bearer secret-key" };
+  const document = (await edge.call("GET /api/v1/openapi.json", { headers })).json as OpenApiDocument;
+  assert.equal(document.security, [{ apiKey: [] }]);
+  assert.ok(document.paths["/api/v1/tenants"]?.get?.responses["401"]);
   const isPublic = (path: string) => document.paths[path]?.get?.security !== undefined;
   assert.equal(["/api/v1/health", "/api/v1/stats", "/ws", "/docs", "/api/v1/tenants"].map(isPublic), [
     true,

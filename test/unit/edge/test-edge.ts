@@ -57,6 +57,7 @@ export function testEdge(
   const events = createEventHub({ instance: "test", clock });
   const handler = createHandler({
     routes: apiRoutes({
+      asksForKey: options.apiKey !== undefined,
       activity,
       events,
       checkPage: createPageCheck({ localOnly: false, origins: new Set() }),
