@@ -18,6 +18,7 @@ function statusOf(reason: string | undefined): number {
     case "WorkloadNotFound":
       return 404;
     case "Duplicate":
+    case "WorkloadTerminating":
       return 409;
     case "QuotaExceeded":
       return 503;

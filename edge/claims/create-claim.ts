@@ -4,6 +4,7 @@ import { claims } from "../../crds/kinds.ts";
 import { annotation, finalizer, label } from "../../crds/labels.ts";
 import { claimName, hashedClaimName } from "../../crds/names.ts";
 import { readWorkload } from "../workloads/read-workload.ts";
+import { workloadTerminating } from "../workloads/workload-terminating.ts";
 import type { ClaimPair } from "./claim-pair.ts";
 import type { ClaimServices } from "./claim-services.ts";
 import { samePair } from "./same-pair.ts";
@@ -15,7 +16,7 @@ import { samePair } from "./same-pair.ts";
  * hashed one is taken.
  *
  * @returns the claim and whether this call created it; undefined where what was in the way has gone again: look anew
- * @throws HttpError 404 where there is no such workload; nothing is created then
+ * @throws HttpError 404 where there is no such workload, 409 where it is being deleted; nothing is created then
  */
 export async function createClaim(
   wish: ClaimPair & { resume: boolean; version?: string | undefined },
@@ -25,9 +26,11 @@ export async function createClaim(
   const { client, namespace, view } = services;
   const { tenantId, workloadRef, resume, version } = wish;
   const { signal } = options;
-  const workload =
-    view.workloads.store.get(`${namespace}/${workloadRef}`) ??
-    (await readWorkload(workloadRef, { client, namespace, signal }));
+  const seen = view.workloads.store.get(`${namespace}/${workloadRef}`);
+  // One that was on its way out may have been made anew since.
+  const isStanding = seen !== undefined && seen.metadata.deletionTimestamp === undefined;
+  const workload = isStanding ? seen : await readWorkload(workloadRef, { client, namespace, signal });
+  if (workload.metadata.deletionTimestamp !== undefined) throw workloadTerminating(workloadRef);
   const { uid = "", generation = 0 } = workload.metadata;
   for (const name of [claimName(wish), hashedClaimName(wish)]) {
     try {

@@ -16,6 +16,7 @@ import { readWorkloadBody } from "./read-workload-body.ts";
 import { replaceWorkload } from "./replace-workload.ts";
 import { workloadNotFound } from "./workload-not-found.ts";
 import { workloadResponse } from "./workload-response.ts";
+import { workloadTerminating } from "./workload-terminating.ts";
 
 const ALL = "/api/v1/workloads";
 const ONE = "/api/v1/workloads/:name";
@@ -101,12 +102,7 @@ export function workloadRoutes(options: {
       if (!isAlreadyExists(error)) throw error;
       const { name } = workload.metadata;
       const { metadata } = await readWorkload(name, options);
-      if (metadata.deletionTimestamp !== undefined) {
-        throw new HttpError(
-          409,
-          `workload ${quote(name)} is being deleted, and goes when no claim and no pool uses it any more`,
-        );
-      }
+      if (metadata.deletionTimestamp !== undefined) throw workloadTerminating(name);
       throw new HttpError(409, `workload ${quote(name)} exists already; change it with PUT ${ALL}/${name}`);
     }
   }

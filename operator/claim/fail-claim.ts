@@ -9,6 +9,7 @@ import { patchClaimStatus } from "./claim-status.ts";
 export type ClaimErrorReason =
   | "WorkloadNotFound"
   | "WorkloadNotReady"
+  | "WorkloadTerminating"
   | "ImagePullFailed"
   | "CrashLooping"
   | "StartTimeout"

@@ -34,7 +34,7 @@ export async function startPod(claim: Claim, context: OperatorContext): Promise<
   const { metadata, status } = workload;
   if (metadata.deletionTimestamp !== undefined) {
     const message = `workload "${metadata.name}" is being deleted: claim another, or create it anew when it is gone`;
-    return failClaim(claim, context, { reason: "WorkloadNotReady", message });
+    return failClaim(claim, context, { reason: "WorkloadTerminating", message });
   }
   // The status of an older spec says nothing. The workload's next event starts the next run.
   if (status === undefined || status.observedGeneration !== metadata.generation) return undefined;

@@ -66,11 +66,13 @@ test("does not need the workload, which is held until the last claim on it is go
   // A claim that was refused does not hold it.
   const late = await tenancy.createClaim("bob", "held");
   const refused = await tenancy.untilClaim(late.metadata.name, { phase: "Error" });
-  assert.is(refused.status?.reason, "WorkloadNotReady");
+  assert.is(refused.status?.reason, "WorkloadTerminating");
   assert.match(refused.status?.message ?? "", /being deleted/);
   await release(claim.metadata.name);
   await tenancy.until("the workload gone", async () => !(await exists(tenancy.client, workloads, "held")));
   assert.not(await exists(tenancy.client, networkPolicies, "workload-held"));
+  await tenancy.createWorkload("held");
+  await tenancy.untilClaim(late.metadata.name, { phase: "Active" });
 });
 
 test.run();

@@ -32,6 +32,7 @@ for (const [reason, status] of [
   ["WorkloadNotFound", 404],
   ["Duplicate", 409],
   ["QuotaExceeded", 503],
+  ["WorkloadTerminating", 409],
   ["WorkloadNotReady", 500],
   ["ImagePullFailed", 500],
   ["StartTimeout", 500],
@@ -48,6 +49,18 @@ for (const [reason, status] of [
     assert.equal(edge.cluster.verbs(), ["create"]);
   });
 }
+
+test("a claim on a workload that is being deleted is a 409, and none is made", async () => {
+  const edge = edgeWithWorkload();
+  // Of a workload that is held by somebody's claim.
+  const held = await edge.call("POST /api/v1/workloads", { body: { name: "held", spec: { image: { ref: "a:1" } } } });
+  assert.is(held.status, 201);
+  assert.is((await edge.call("DELETE /api/v1/workloads/held")).status, 200);
+  const answer = await claim(edge, { workload: "held" });
+  assert.is(answer.status, 409);
+  assert.match(answer.error ?? "", 'workload "held" is being deleted');
+  assert.not.ok(edge.cluster.objects.has("tenancy/claim-a-held"));
+});
 
 test("a claim that fails before its creation is answered is shared too, not revived", async () => {
   const edge = edgeWithWorkload();
