@@ -1,6 +1,7 @@
 import { once } from "node:events";
-import { createServer, type ServerResponse } from "node:http";
+import { createServer, type ServerResponse, STATUS_CODES } from "node:http";
 import type { AddressInfo } from "node:net";
+import type { Duplex } from "node:stream";
 import type { Log } from "../crds/log.ts";
 import type { Handler } from "./handler.ts";
 import { isJson } from "./is-json.ts";
@@ -35,6 +36,11 @@ export const serveNode: Serve = async ({ handler, listen, log }) => {
       void answer(request, { handler, outgoing, log, upgrade });
     });
   });
+  server.on("connect", ({ method }, socket) => refuse(socket, 405, `${method} is not supported here`));
+  server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
+    const [status, message] = unreadable[error.code ?? ""] ?? [400, "request: is not valid HTTP/1.1"];
+    refuse(socket, status, message);
+  });
   server.listen(listen.port, listen.hostname);
   await once(server, "listening");
   const { port } = server.address() as AddressInfo;
@@ -55,6 +61,28 @@ export const serveNode: Serve = async ({ handler, listen, log }) => {
     },
   };
 };
+
+/** What Node's parser refuses, by its code; the rest is a 400 (https://nodejs.org/api/http.html#event-clienterror). */
+const unreadable: Readonly<Record<string, readonly [status: number, message: string]>> = {
+  HPE_INVALID_METHOD: [501, "the request's method is none that this server knows"],
+  HPE_HEADER_OVERFLOW: [431, "the request's headers are too large"],
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: [413, "the body's chunk extensions are too large"],
+  ERR_HTTP_REQUEST_TIMEOUT: [408, "the request has not arrived in time"],
+};
+
+/** Answers what never became a request, unless an answer is on its way already. */
+function refuse(socket: Duplex & { readonly _httpMessage?: unknown }, status: number, message: string): void {
+  socket.on("error", () => socket.destroy());
+  if (!socket.writable || socket._httpMessage) {
+    socket.destroy();
+    return;
+  }
+  const body = JSON.stringify({ error: message });
+  const allow = status === 405 ? "allow: GET, HEAD, POST, PUT, DELETE\r\n" : "";
+  socket.end(
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${allow}connection: close\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+  );
+}
 
 async function answer(
   request: Request,

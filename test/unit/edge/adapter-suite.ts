@@ -115,6 +115,42 @@ export function adapterSuite(name: string, serve: Serve, { cuts = true }: { cuts
     });
   });
 
+  // https://github.com/oven-sh/bun/issues/6556
+  const answersAnyMethod = process.versions.bun === undefined;
+  for (const method of ["TRACE", "PROPFIND", "CONNECT", "BREW", "get"]) {
+    const isKnown = method.length > 4;
+    const target = method === "CONNECT" ? "example.com:443" : "/api/v1/health";
+    const says = isKnown || answersAnyMethod ? "is a 405 or 501 in JSON" : "ends the connection";
+    test(`method ${method} ${says}, and the server goes on`, async () => {
+      await serving(testEdge().handler, async ({ url }) => {
+        const wire = openWire(url, `${method} ${target} HTTP/1.1\r\nhost: edge.test\r\nconnection: close\r\n\r\n`);
+        await wire.closed;
+        if (isKnown || answersAnyMethod) {
+          assert.match(wire.received(), /^HTTP\/1\.1 (405|501) /);
+          assert.match(wire.received(), /\{"error":"[^"]+"\}/);
+          if (wire.received().startsWith("HTTP/1.1 405 ")) assert.match(wire.received(), /\r\nallow: GET, HEAD/i);
+        } else {
+          assert.is(wire.received(), "");
+        }
+        assert.is((await fetch(`${url}/api/v1/health`)).status, 200);
+      });
+    });
+  }
+
+  test("too many headers and what is no HTTP are answered with a 4xx", async () => {
+    await serving(testEdge().handler, async ({ url }) => {
+      for (const text of [
+        `GET / HTTP/1.1\r\nhost: edge.test\r\nx: ${"x".repeat(1024 * 1024)}\r\n\r\n`,
+        "GET / HTTP/1.1\r\nhost: edge.test\r\nno colon\r\n\r\n",
+      ]) {
+        const wire = openWire(url, text);
+        await wire.seen("\r\n\r\n");
+        assert.match(wire.received(), /^HTTP\/1\.1 4(00|31) /);
+        wire.socket.destroy();
+      }
+    });
+  });
+
   test("a declared body over 1 MiB is a 413 before it is sent, and the server goes on", async () => {
     await serving(testEdge().handler, async ({ url }) => {
       const wire = openWire(
