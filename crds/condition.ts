@@ -22,3 +22,25 @@ export const conditionsSchema = Type.Array(conditionSchema, {
   maxItems: 16,
   ...mapList("type"),
 });
+
+/** What is to be said of one aspect now. */
+export type ConditionNow = Pick<Condition, "type" | "status" | "reason" | "message">;
+
+/**
+ * Dates conditions as they are now by those of before: `lastTransitionTime` moves only with the status, so that what has not changed is
+ * equal to what was written before.
+ *
+ * @param options.generation of the spec that they are about
+ */
+export function nextConditions(
+  former: readonly Condition[] | undefined,
+  now: readonly ConditionNow[],
+  { generation = 0 }: { generation: number | undefined },
+): Condition[] {
+  const time = new Date().toISOString();
+  return now.map((condition) => {
+    const before = former?.find(({ type }) => type === condition.type);
+    const lastTransitionTime = before?.status === condition.status ? before.lastTransitionTime : time;
+    return { ...condition, observedGeneration: generation, lastTransitionTime };
+  });
+}

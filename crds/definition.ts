@@ -36,6 +36,8 @@ export interface CustomResourceDefinition extends KubernetesObject {
       storage: boolean;
       subresources: { status: object; scale?: object };
       additionalPrinterColumns: PrinterColumn[];
+      /** Since Kubernetes 1.31, 1.30 behind a gate; API servers before drop them. */
+      selectableFields?: { jsonPath: string }[];
       schema: { openAPIV3Schema: JsonSchema };
     }[];
   };
@@ -48,6 +50,8 @@ interface Definition {
   spec: TSchema;
   status: TSchema;
   columns: PrinterColumn[];
+  /** Paths that a field selector may name. */
+  selectable?: string[];
   scale?: { specReplicasPath: string; statusReplicasPath: string; labelSelectorPath: string };
   metadata?: JsonSchema;
 }
@@ -96,7 +100,7 @@ export const definitions: readonly CustomResourceDefinition[] = [
       { ...column("Size", ".spec.size", "Pods wanted."), type: "integer" },
       { ...column("Ready", ".status.ready", "Pods that can be claimed."), type: "integer" },
       { ...column("Warming", ".status.warming", "Pods that are starting."), type: "integer" },
-      { ...column("Phase", ".status.phase", "Where the pool stands."), priority: 1 },
+      column("Phase", ".status.phase", "Where the pool stands."),
       { ...column("Message", ".status.message", "Why it is not full."), priority: 1 },
       age,
     ],
@@ -107,6 +111,7 @@ export const definitions: readonly CustomResourceDefinition[] = [
     description: "A tenant's lease on an instance of a workload.",
     spec: claimSpecSchema,
     status: claimStatusSchema,
+    selectable: [".spec.tenantId", ".spec.workloadRef", ".status.phase"],
     columns: [
       column("Tenant", ".spec.tenantId", "The tenant."),
       column("Workload", ".spec.workloadRef", "The workload."),
@@ -164,6 +169,9 @@ function definition(kind: Definition): CustomResourceDefinition {
           storage: true,
           subresources: { status: {}, ...(kind.scale !== undefined && { scale: kind.scale }) },
           additionalPrinterColumns: kind.columns,
+          ...(kind.selectable !== undefined && {
+            selectableFields: kind.selectable.map((jsonPath) => ({ jsonPath })),
+          }),
           schema: { openAPIV3Schema: rootSchema(kind) },
         },
       ],

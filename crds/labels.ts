@@ -8,7 +8,7 @@ export const API_VERSION = "v1alpha1";
 export const label = {
   /** Always `true` on managed pods. */
   managed: "tenancy.dev/managed",
-  /** The workload's name. */
+  /** The workload's name; on pods and claims. */
   workload: "tenancy.dev/workload",
   /** The tenant id; only on claimed pods, and on claims. */
   tenant: "tenancy.dev/tenant",
@@ -79,3 +79,8 @@ export const finalizer = {
   /** On pools: held until their warm pods are gone. */
   drain: "tenancy.dev/drain",
 } as const;
+
+/** The labels of every claim, which clients select claims by. */
+export function claimLabels({ tenantId, workloadRef }: { tenantId: string; workloadRef: string }) {
+  return { [label.tenant]: tenantId, [label.workload]: workloadRef };
+}

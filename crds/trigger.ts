@@ -1,4 +1,5 @@
 import { type Static, Type } from "@sinclair/typebox";
+import { conditionsSchema } from "./condition.ts";
 import type { KubernetesObject } from "./kubernetes.ts";
 import { pattern } from "./patterns.ts";
 import { freeObject, rules, stringEnum } from "./schema.ts";
@@ -103,6 +104,7 @@ export const triggerStatusSchema = Type.Object(
     detail: Type.Optional(Type.String({ description: "A sentence for people.", maxLength: 32768 })),
     observedGeneration: Type.Optional(Type.Integer({ description: "Generation of the spec that this is about." })),
     state: Type.Optional(freeObject({ description: "What the adapter must remember across restarts." })),
+    conditions: Type.Optional(conditionsSchema),
   },
   { description: "What the gateway found." },
 );

@@ -1,7 +1,7 @@
 import type { Claim } from "../../crds/claim.ts";
 import { isAlreadyExists, isNotFound } from "../../crds/client/api-error.ts";
 import { claims } from "../../crds/kinds.ts";
-import { annotation, finalizer, label } from "../../crds/labels.ts";
+import { annotation, claimLabels, finalizer } from "../../crds/labels.ts";
 import { claimName, hashedClaimName } from "../../crds/names.ts";
 import { readWorkload } from "../workloads/read-workload.ts";
 import { workloadTerminating } from "../workloads/workload-terminating.ts";
@@ -38,7 +38,7 @@ export async function createClaim(
         metadata: {
           name,
           namespace,
-          labels: { [label.tenant]: tenantId },
+          labels: claimLabels(wish),
           // The operator's own watch may not have shown yet what this edge was just told of the workload.
           annotations: { [annotation.workloadSeen]: `${uid}/${generation}` },
           finalizers: [finalizer.release],

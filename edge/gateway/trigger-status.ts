@@ -1,8 +1,10 @@
+import { isDeepStrictEqual } from "node:util";
 import { isNotFound } from "../../crds/client/api-error.ts";
 import { createBackoff } from "../../crds/client/backoff.ts";
 import type { Clock } from "../../crds/client/clock.ts";
 import type { ClusterClient } from "../../crds/client/cluster-client.ts";
 import { sleep } from "../../crds/client/sleep.ts";
+import { nextConditions } from "../../crds/condition.ts";
 import { triggers } from "../../crds/kinds.ts";
 import type { Log } from "../../crds/log.ts";
 import type { Trigger, TriggerStatus } from "../../crds/trigger.ts";
@@ -19,7 +21,7 @@ export interface TriggerStatusWriter {
 const MAX_DETAIL = 2048;
 
 /**
- * Makes the writer of a trigger's `phase`, `detail` and `observedGeneration`.
+ * Makes the writer of a trigger's `phase`, `detail`, `observedGeneration` and `conditions`.
  *
  * Where several processes serve a trigger and differ, trouble wins: a process that has none writes so once, when it starts or its trouble
  * ends, and one that has trouble writes it again.
@@ -62,7 +64,7 @@ export function createTriggerStatus(options: {
       dirty = false;
       const trigger = held();
       if (shown === undefined || trigger === undefined || trigger.metadata.uid !== shown.uid) return;
-      const status = changes(trigger.status, wanted(shown));
+      const status = changes(trigger.status, wanted(shown, trigger.status));
       if (status === undefined) continue;
       try {
         const body = { metadata: { uid: trigger.metadata.uid }, status };
@@ -94,20 +96,27 @@ export function createTriggerStatus(options: {
   };
 }
 
-function wanted(shown: { generation: number | undefined; trouble: string | undefined }): TriggerStatus {
-  const { generation, trouble } = shown;
+function wanted(
+  { generation, trouble }: { generation: number | undefined; trouble: string | undefined },
+  before: TriggerStatus | undefined,
+): TriggerStatus {
+  const ready =
+    trouble === undefined
+      ? ({ type: "Ready", status: "True", reason: "Served", message: "the gateway serves the trigger" } as const)
+      : ({ type: "Ready", status: "False", reason: "TriggerError", message: trouble } as const);
   return {
     phase: trouble === undefined ? "Active" : "Error",
     ...(trouble !== undefined && { detail: trouble }),
     ...(generation !== undefined && { observedGeneration: generation }),
+    conditions: nextConditions(before?.conditions, [ready], { generation }),
   };
 }
 
 /** The smallest merge patch; undefined where nothing differs. */
 function changes(status: TriggerStatus = {}, target: TriggerStatus): Record<string, unknown> | undefined {
   const patch: Record<string, unknown> = {};
-  for (const field of ["phase", "detail", "observedGeneration"] as const) {
-    if (status[field] !== target[field]) patch[field] = target[field] ?? null;
+  for (const field of ["phase", "detail", "observedGeneration", "conditions"] as const) {
+    if (!isDeepStrictEqual(status[field], target[field])) patch[field] = target[field] ?? null;
   }
   return Object.keys(patch).length === 0 ? undefined : patch;
 }

@@ -1,4 +1,6 @@
+import { isDeepStrictEqual } from "node:util";
 import type { Claim, ClaimStatus } from "../../crds/claim.ts";
+import { type Condition, type ConditionNow, nextConditions } from "../../crds/condition.ts";
 import { claims } from "../../crds/kinds.ts";
 import type { OperatorContext } from "../context.ts";
 
@@ -6,7 +8,8 @@ import type { OperatorContext } from "../context.ts";
 export type ClaimStatusPatch = { [Field in keyof ClaimStatus]?: ClaimStatus[Field] | null };
 
 /**
- * Patches a claim's status, on the condition that the claim is still as it was read, and stores the answer at once.
+ * Patches a claim's status, on the condition that the claim is still as it was read, and stores the answer at once. The condition `Ready`
+ * follows from the rest.
  *
  * @throws ApiError with status 409 when somebody else wrote the claim meanwhile, 404 when it is gone
  */
@@ -16,7 +19,11 @@ export async function patchClaimStatus(
   context: OperatorContext,
 ): Promise<Claim> {
   const { name, namespace = "", resourceVersion, generation } = claim.metadata;
-  const body = { metadata: { resourceVersion }, status: { observedGeneration: generation ?? 0, ...status } };
+  const conditions = conditionsWith(claim, status);
+  const body = {
+    metadata: { resourceVersion },
+    status: { observedGeneration: generation ?? 0, ...status, conditions },
+  };
   const written = await context.client.patch(
     claims,
     { namespace, name },
@@ -24,4 +31,30 @@ export async function patchClaimStatus(
   );
   context.informers.claims.put(written);
   return written;
+}
+
+/** Whether a claim's conditions are about its spec as it is now; those of a version that wrote none are not. */
+export function hasCurrentConditions(claim: Claim): boolean {
+  return isDeepStrictEqual(claim.status?.conditions, conditionsWith(claim, {}));
+}
+
+function conditionsWith({ metadata: { generation }, status: before }: Claim, changes: ClaimStatusPatch): Condition[] {
+  const { phase, reason, message, endpoint, conditions } = { ...before, ...changes };
+  const isReady = phase === "Active" && endpoint != null && reason == null;
+  const [unnamed, unsaid] =
+    phase !== "Active"
+      ? [phase ?? "Pending", ""]
+      : isReady
+        ? ["Active", "the instance runs and is its tenant's"]
+        : ["NoEndpoint", "the instance has no address at this moment"];
+  const ready: ConditionNow = {
+    type: "Ready",
+    status: isReady ? "True" : "False",
+    reason: reason ?? unnamed,
+    message: message ?? unsaid,
+  };
+  return [
+    ...nextConditions(before?.conditions, [ready], { generation }),
+    ...(conditions ?? []).filter(({ type }) => type !== "Ready"),
+  ];
 }

@@ -5,7 +5,7 @@ import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import type { OperatorContext } from "../context.ts";
 import type { PodState } from "../pod/pod-state.ts";
-import { type ClaimStatusPatch, patchClaimStatus } from "./claim-status.ts";
+import { type ClaimStatusPatch, hasCurrentConditions, patchClaimStatus } from "./claim-status.ts";
 
 /**
  * Shows on an Active claim where its pod listens at this moment, and whether its program keeps failing, with one write for what changed.
@@ -23,7 +23,7 @@ export async function followPod(
   const moved = await movedEndpoint(claim, pod, context);
   const trouble = state.state === "failed" ? { reason: state.reason, message: state.message } : undefined;
   const isNews = trouble?.reason !== claim.status?.reason && (state.state === "failed" || state.state === "ready");
-  if (moved === undefined && !isNews) return claim;
+  if (moved === undefined && !isNews && hasCurrentConditions(claim)) return claim;
   const told = await patchClaimStatus(
     claim,
     { phase: "Active", ...moved, ...(isNews && { reason: null, message: null, ...trouble }) },

@@ -3,7 +3,7 @@ import { isDestroyed } from "../../crds/claim-pod.ts";
 import { isConflict, isNotFound } from "../../crds/client/api-error.ts";
 import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
-import { annotation, finalizer, label } from "../../crds/labels.ts";
+import { annotation, claimLabels, finalizer } from "../../crds/labels.ts";
 import type { OperatorContext } from "../context.ts";
 import { podState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";
@@ -100,10 +100,11 @@ function soonest(result: ReconcileResult, afterMs: number | undefined): Reconcil
   return { requeueAfterMs: Math.min(result?.requeueAfterMs ?? Number.POSITIVE_INFINITY, afterMs) };
 }
 
-/** Whether the claim carries the finalizer that holds it through its release, and its tenant's label. */
+/** Whether the claim carries the finalizer that holds it through its release, and the labels that it is found by. */
 function isPrepared(claim: Claim): boolean {
-  const { finalizers, labels } = claim.metadata;
-  return finalizers?.includes(finalizer.release) === true && labels?.[label.tenant] === claim.spec.tenantId;
+  const { finalizers, labels = {} } = claim.metadata;
+  const isLabelled = Object.entries(claimLabels(claim.spec)).every(([key, value]) => labels[key] === value);
+  return isLabelled && finalizers?.includes(finalizer.release) === true;
 }
 
 /** Whether the workload that the claim failed for has come, as when both were applied from one folder. */
@@ -130,7 +131,7 @@ async function prepare(claim: Claim, context: OperatorContext): Promise<Reconcil
   const metadata = {
     resourceVersion,
     finalizers: [...new Set([...finalizers, finalizer.release])],
-    labels: { [label.tenant]: claim.spec.tenantId },
+    labels: claimLabels(claim.spec),
   };
   const body = { metadata };
   context.informers.claims.put(await context.client.patch(claims, { namespace, name }, { type: "merge", body }));

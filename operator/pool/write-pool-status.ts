@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { isConflict, isNotFound } from "../../crds/client/api-error.ts";
+import { type ConditionNow, nextConditions } from "../../crds/condition.ts";
 import { pools } from "../../crds/kinds.ts";
 import { label } from "../../crds/labels.ts";
 import type { Pool, PoolStatus } from "../../crds/pool.ts";
@@ -11,23 +12,13 @@ export async function writePoolStatus(key: string, context: OperatorContext): Pr
   const pool = context.informers.pools.store.get(key);
   if (pool === undefined || pool.metadata.deletionTimestamp !== undefined) return undefined;
   const status = statusOf(pool, context);
-  const { conditions: _, ...present } = pool.status ?? {};
-  context.metrics.poolReady.set({ pool: pool.metadata.name }, status.ready);
-  if (isDeepStrictEqual(withoutNulls(status), present)) return undefined;
+  const { name, namespace = "", resourceVersion, generation } = pool.metadata;
+  const former = pool.status?.conditions;
+  const conditions = nextConditions(former, conditionsOf(status), { generation });
+  context.metrics.poolReady.set({ pool: name }, status.ready);
+  if (isDeepStrictEqual({ ...withoutNulls(status), conditions }, pool.status)) return undefined;
 
-  const { name, namespace = "", resourceVersion, generation = 0 } = pool.metadata;
-  const healthy = status.phase === "Ready" || status.phase === "Filling";
-  const previous = pool.status?.conditions?.find(({ type }) => type === "Healthy");
-  const value = healthy ? "True" : "False";
-  const condition = {
-    type: "Healthy",
-    status: value,
-    reason: status.reason ?? status.phase,
-    message: status.message ?? "The pool's pods start as they should",
-    observedGeneration: generation,
-    lastTransitionTime: previous?.status === value ? previous.lastTransitionTime : new Date().toISOString(),
-  };
-  const body = { metadata: { resourceVersion }, status: { ...status, conditions: [condition] } };
+  const body = { metadata: { resourceVersion }, status: { ...status, conditions } };
   try {
     context.informers.pools.put(
       await context.client.patch(pools, { namespace, name }, { type: "merge", subresource: "status", body }),
@@ -36,11 +27,29 @@ export async function writePoolStatus(key: string, context: OperatorContext): Pr
     if (!isConflict(error) && !isNotFound(error)) throw error;
     return undefined;
   }
-  if (!healthy && previous?.status !== value) {
-    const { reason, message } = condition;
+  const { phase, reason, message } = status;
+  const isNews = former?.find(({ type }) => type === "Degraded")?.status !== "True";
+  if (isNews && reason != null && message != null && isFailing(phase))
     context.events.record({ resource: pools, object: pool, type: "Warning", reason, message });
-  }
   return undefined;
+}
+
+function isFailing(phase: PoolStatus["phase"]): boolean {
+  return phase === "Degraded" || phase === "Error";
+}
+
+function conditionsOf({ phase, reason, message, ready, desired }: ReturnType<typeof statusOf>): ConditionNow[] {
+  const condition = (type: string, holds: boolean): ConditionNow => ({
+    type,
+    status: holds ? "True" : "False",
+    reason: reason ?? phase,
+    message: message ?? `${ready} of ${desired} pods can be claimed`,
+  });
+  return [
+    condition("Ready", phase === "Ready"),
+    condition("Progressing", phase === "Filling"),
+    condition("Degraded", isFailing(phase)),
+  ];
 }
 
 type Written = { [Field in keyof Omit<PoolStatus, "conditions">]: PoolStatus[Field] | null };

@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import { isConflict, isNotFound } from "../../crds/client/api-error.ts";
 import { networkPolicies, pods } from "../../crds/client/built-in-resources.ts";
 import { listAll } from "../../crds/client/list-all.ts";
+import { nextConditions } from "../../crds/condition.ts";
 import { claims, pools, workloads } from "../../crds/kinds.ts";
 import { finalizer, label } from "../../crds/labels.ts";
 import { formerPolicyName, policyName } from "../../crds/names.ts";
@@ -81,20 +82,22 @@ async function writeStatus(
     // What was learnt of the image says nothing about the one that may have taken its place.
     ...(workload.status?.observedGeneration !== generation && { runsAsRoot: null }),
   };
-  const { phase, reason, message, observedGeneration } = workload.status ?? {};
-  if (isDeepStrictEqual(status, { phase, reason: reason ?? null, message: message ?? null, observedGeneration }))
+  const conditions = nextConditions(
+    workload.status?.conditions,
+    [
+      {
+        type: "Ready",
+        status: problem === undefined ? "True" : "False",
+        reason: problem?.reason ?? "Valid",
+        message: problem?.message ?? "The workload can be claimed",
+      },
+    ],
+    { generation },
+  );
+  const { phase, reason = null, message = null, observedGeneration, conditions: former } = workload.status ?? {};
+  if (isDeepStrictEqual({ ...status, conditions }, { phase, reason, message, observedGeneration, conditions: former }))
     return undefined;
 
-  const conditions = [
-    {
-      type: "Ready",
-      status: problem === undefined ? "True" : "False",
-      reason: problem?.reason ?? "Valid",
-      message: problem?.message ?? "The workload can be claimed",
-      observedGeneration: generation,
-      lastTransitionTime: new Date().toISOString(),
-    },
-  ];
   const body = { metadata: { resourceVersion }, status: { ...status, conditions } };
   const written = await context.client.patch(
     workloads,

@@ -3,7 +3,7 @@ import { pods } from "../../../crds/client/built-in-resources.ts";
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import { claims } from "../../../crds/kinds.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
-import { annotation, finalizer, label } from "../../../crds/labels.ts";
+import { annotation, claimLabels, finalizer, label } from "../../../crds/labels.ts";
 import { claimName } from "../../../crds/names.ts";
 import { FLOOR_NAMESPACE } from "../stage/stage.ts";
 
@@ -73,7 +73,7 @@ function newClaim(tenantId: string, workloadRef: string): Claim {
     metadata: {
       name: claimName({ tenantId, workloadRef }),
       namespace: FLOOR_NAMESPACE,
-      labels: { [label.tenant]: tenantId },
+      labels: claimLabels({ tenantId, workloadRef }),
       finalizers: [finalizer.release],
     },
     spec: { tenantId, workloadRef, resume: false },

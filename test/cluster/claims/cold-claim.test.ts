@@ -75,7 +75,7 @@ test("a claim costs three writes: itself, the pod, the status", async () => {
   // As the REST API creates a claim; one without the workload that its caller has seen costs a look at the workload.
   const prepared = {
     finalizers: [finalizer.release],
-    labels: { [label.tenant]: "counted" },
+    labels: { [label.tenant]: "counted", [label.workload]: "hello" },
     annotations: { [annotation.workloadSeen]: `${uid}/${generation}` },
   };
   const claim = await tenancy.createClaim("counted", "hello", prepared);

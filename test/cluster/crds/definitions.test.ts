@@ -278,7 +278,7 @@ test("kubectl get: shows the columns that a person wants", async () => {
     (await kubectl("get", ...args)).split("\n")[0]?.trim().split(/\s+/).join(" ");
   assert.is(await header("tw"), "NAME IMAGE ACCESS PHASE AGE");
   assert.is(await header("tw", "-o", "wide"), "NAME IMAGE ACCESS PHASE REASON MESSAGE AGE");
-  assert.is(await header("tp"), "NAME WORKLOAD SIZE READY WARMING AGE");
+  assert.is(await header("tp"), "NAME WORKLOAD SIZE READY WARMING PHASE AGE");
   assert.is(await header("tc"), "NAME TENANT WORKLOAD PHASE SOURCE INSTANCE REASON AGE");
   assert.is(await header("tc", "-o", "wide"), "NAME TENANT WORKLOAD PHASE SOURCE INSTANCE REASON MESSAGE AGE");
   assert.is(await header("tt"), "NAME TYPE WORKLOAD PHASE DETAIL AGE");

@@ -18,7 +18,7 @@ export async function kubectlFor(kubeconfigPath: string): Promise<RunKubectl> {
     });
 }
 
-/** How strictly `kubectl apply` looks at fields: servers before 1.23 do not know the rules in the definitions of our kinds. */
+/** How strictly `kubectl apply` looks at fields: servers before 1.30 do not know all that the definitions of our kinds say. */
 export function validation(version: string): string {
-  return versionAtLeast(version, "1.23") ? "--validate=strict" : "--validate=false";
+  return versionAtLeast(version, "1.30") ? "--validate=strict" : "--validate=false";
 }

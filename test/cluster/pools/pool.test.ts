@@ -63,7 +63,7 @@ test("a claim takes the pod that has been ready longest, for three writes, and t
     operator.requests.filter(({ verb, resource, status }) => verb === "patch" && resource === "pods" && status === 200);
   await tenancy.until("the answers to the labels of the three", () => podPatches().length === 3);
   operator.requests.length = 0;
-  const prepared = { finalizers: [finalizer.release], labels: { [label.tenant]: "alice" } };
+  const prepared = { finalizers: [finalizer.release], labels: { [label.tenant]: "alice", [label.workload]: "hello" } };
   const claim = await tenancy.createClaim("alice", "hello", prepared);
   const active = await tenancy.untilClaim(claim.metadata.name, { phase: "Active" });
   assert.is(active.status?.source, "pool");
@@ -162,7 +162,10 @@ test("an image that never pulls: bounded attempts, a condition and an Event, and
   const degraded = await untilPool("missing", ({ status }) => status?.phase === "Degraded");
   assert.is(degraded.status?.reason, "PodsFail");
   assert.match(degraded.status?.message ?? "", /simulated\/missing:1 cannot be pulled.*one pod at a time/);
-  assert.is(degraded.status?.conditions?.find(({ type }) => type === "Healthy")?.status, "False");
+  assert.equal(
+    degraded.status?.conditions?.map(({ type, status }) => `${type}=${status}`),
+    ["Ready=False", "Progressing=False", "Degraded=True"],
+  );
   await tenancy.until("an Event", async () => {
     const { items } = await tenancy.client.list(events, { namespace: NAMESPACE });
     return items.some(({ involvedObject, reason }) => involvedObject.name === "missing" && reason === "PodsFail");

@@ -3,7 +3,7 @@ import { isNotFound, NetworkError } from "../../../crds/client/api-error.ts";
 import { leases, pods } from "../../../crds/client/built-in-resources.ts";
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import { claims } from "../../../crds/kinds.ts";
-import { finalizer, label } from "../../../crds/labels.ts";
+import { claimLabels, finalizer } from "../../../crds/labels.ts";
 import { SNAPSHOTS_NAME } from "../../../crds/snapshots/snapshots-names.ts";
 import { NAMESPACE, type RunningOperator, type Tenancy } from "../tenancy.ts";
 import { createMemorySnapshots, type MemoryVolume, type Point } from "./memory-snapshots.ts";
@@ -124,7 +124,7 @@ export function startModelWorld(tenancy: Tenancy, kubelet: PretendKubelet): Mode
       return client.create(claims, {
         metadata: {
           ...{ name: `claim-${tenantId}-${workloadRef}-${count}`, namespace: NAMESPACE },
-          ...{ labels: { [label.tenant]: tenantId }, finalizers: [finalizer.release] },
+          ...{ labels: claimLabels({ tenantId, workloadRef }), finalizers: [finalizer.release] },
         },
         spec: { tenantId, workloadRef, resume },
       });

@@ -3,7 +3,7 @@ import * as assert from "uvu/assert";
 import type { Claim, ClaimSpec } from "../../../crds/claim.ts";
 import { events, pods } from "../../../crds/client/built-in-resources.ts";
 import { claims } from "../../../crds/kinds.ts";
-import { annotation, finalizer, label } from "../../../crds/labels.ts";
+import { annotation, claimLabels, finalizer, label } from "../../../crds/labels.ts";
 import { operatorConfig } from "../../../operator/config.ts";
 import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
 import { createMemorySnapshots, type MemoryVolume } from "./memory-snapshots.ts";
@@ -39,7 +39,12 @@ async function claim(workloadRef: string, resume: Pick<ClaimSpec, "resume" | "re
   count += 1;
   const name = `claim-ann-${workloadRef}-${count}`;
   await tenancy.client.create(claims, {
-    metadata: { name, namespace: NAMESPACE, labels: { [label.tenant]: "ann" }, finalizers: [finalizer.release] },
+    metadata: {
+      name,
+      namespace: NAMESPACE,
+      labels: claimLabels({ tenantId: "ann", workloadRef }),
+      finalizers: [finalizer.release],
+    },
     spec: { tenantId: "ann", workloadRef, ...resume },
   });
   return await tenancy.untilClaim(name, (found) => ["Active", "Error"].includes(found?.status?.phase ?? ""));

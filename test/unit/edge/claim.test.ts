@@ -259,7 +259,7 @@ test("without a claim, one is created with its finalizer, its label and the work
         metadata: {
           name: NAME,
           namespace: "tenancy",
-          labels: { [label.tenant]: "a" },
+          labels: { [label.tenant]: "a", [label.workload]: "app" },
           annotations: { [annotation.workloadSeen]: "uid-101/0" },
           finalizers: [finalizer.release],
         },
