@@ -37,10 +37,21 @@ export function isDestroyed({ metadata, status }: Claim): boolean {
   return status?.instanceId !== undefined && metadata.annotations?.[annotation.destroyed] === status.instanceId;
 }
 
+/**
+ * Whether the pod is the very one that the claim shows. Names of cold pods follow from their claims, so a leader whose watch is behind can make
+ * one under the name of a pod that is gone: nothing of that one is the tenant's.
+ */
+export function isShown({ metadata }: Pod, { status }: Claim): boolean {
+  if (metadata.name !== status?.instanceId) return false;
+  // Claims that an older operator made Active do not say.
+  return status.instanceUid === undefined || status.instanceUid === metadata.uid;
+}
+
 /** Whether the pod is the one that the claim shows, bound to this very claim object and its tenant. */
-export function isPodOf({ metadata }: Pod, claim: Claim): boolean {
+export function isPodOf(pod: Pod, claim: Claim): boolean {
+  const { metadata } = pod;
   return (
-    metadata.name === claim.status?.instanceId &&
+    isShown(pod, claim) &&
     claim.metadata.uid !== undefined &&
     metadata.annotations?.[annotation.claimUid] === claim.metadata.uid &&
     metadata.labels?.[label.tenant] === claim.spec.tenantId

@@ -44,6 +44,7 @@ export const claimStatusSchema = Type.Object(
     reason: Type.Optional(Type.String({ description: "One word for programs.", maxLength: 256 })),
     message: Type.Optional(Type.String({ description: "A sentence for people.", maxLength: 32768 })),
     instanceId: Type.Optional(Type.String({ description: "Name of the pod.", maxLength: 253 })),
+    instanceUid: Type.Optional(Type.String({ description: "UID of that pod.", maxLength: 64 })),
     endpoint: Type.Optional(
       Type.Object(
         {

@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import type { Claim } from "../../crds/claim.ts";
+import { isShown } from "../../crds/claim-pod.ts";
 import { isNotFound } from "../../crds/client/api-error.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
 import { claims } from "../../crds/kinds.ts";
@@ -97,9 +98,9 @@ async function requireGiven(known: Pod, { client, namespace, view }: InstanceSer
 }
 
 /** Whether the claim is Active with this pod, or was until its release began, which a person may want to look into. */
-function isGiven({ metadata: { name, annotations } }: Pod, { metadata, status }: Claim): boolean {
-  if (metadata.uid !== annotations?.[annotation.claimUid] || status?.instanceId !== name) return false;
-  return status.phase !== "Pending" && status.phase !== "Error";
+function isGiven(pod: Pod, claim: Claim): boolean {
+  if (claim.metadata.uid !== pod.metadata.annotations?.[annotation.claimUid] || !isShown(pod, claim)) return false;
+  return claim.status?.phase !== "Pending" && claim.status?.phase !== "Error";
 }
 
 async function orAbsent<T>(found: Promise<T>): Promise<T | undefined> {

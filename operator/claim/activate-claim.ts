@@ -14,7 +14,7 @@ import { patchClaimStatus } from "./claim-status.ts";
  */
 export async function activateClaim(claim: Claim, pod: Pod, context: OperatorContext): Promise<Claim> {
   if (podState(pod).state !== "ready") return claim;
-  const { annotations = {}, name } = pod.metadata;
+  const { annotations = {}, name, uid } = pod.metadata;
   const source = annotations[annotation.source] as ClaimSource;
   const claimedAt = new Date();
   const active = await patchClaimStatus(
@@ -24,6 +24,7 @@ export async function activateClaim(claim: Claim, pod: Pod, context: OperatorCon
       reason: null,
       message: takeNotice(claim, context) ?? null,
       instanceId: name,
+      instanceUid: uid ?? null,
       endpoint: podEndpoint(pod) ?? null,
       source,
       resumedFrom: annotations[annotation.resumedFrom] ?? null,

@@ -1,4 +1,5 @@
 import type { Claim } from "../../crds/claim.ts";
+import { isShown } from "../../crds/claim-pod.ts";
 import { isNotFound } from "../../crds/client/api-error.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
 import { listAll } from "../../crds/client/list-all.ts";
@@ -18,7 +19,7 @@ export function claimPods(claim: Claim, { informers }: OperatorContext): { curre
   const bound = [...informers.pods.store.by("claimUid", claim.metadata.uid ?? "")];
   const current =
     claim.status?.phase === "Active"
-      ? bound.find((pod) => pod.metadata.name === claim.status?.instanceId)
+      ? bound.find((pod) => isShown(pod, claim))
       : bound.filter((pod) => incarnationOf(pod) >= podIncarnation(claim)).sort(newestFirst)[0];
   return { current, stale: bound.filter((pod) => pod !== current && pod.metadata.deletionTimestamp === undefined) };
 }

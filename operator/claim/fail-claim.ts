@@ -35,6 +35,7 @@ export async function failClaim(
       attempt: claim.metadata.annotations?.[annotation.attempt] ?? null,
       podIncarnation: podIncarnation(claim) + 1,
       instanceId: null,
+      instanceUid: null,
       endpoint: null,
       source: null,
       resumedFrom: null,

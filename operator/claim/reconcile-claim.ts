@@ -1,5 +1,5 @@
 import type { Claim } from "../../crds/claim.ts";
-import { isDestroyed } from "../../crds/claim-pod.ts";
+import { isDestroyed, isShown } from "../../crds/claim-pod.ts";
 import { isConflict, isNotFound } from "../../crds/client/api-error.ts";
 import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
@@ -117,8 +117,7 @@ function hasFoundWorkload(claim: Claim, { informers, config }: OperatorContext):
 /** Keeps a claim whose pod was destroyed on purpose in its phase, without an endpoint, until somebody claims again. */
 async function awaitAnotherAttempt(claim: Claim, context: OperatorContext): Promise<ReconcileResult> {
   if (!isAnswered(claim)) {
-    const isThere = ({ metadata }: Pod) =>
-      metadata.name === claim.status?.instanceId && metadata.deletionTimestamp === undefined;
+    const isThere = (pod: Pod) => isShown(pod, claim) && pod.metadata.deletionTimestamp === undefined;
     return (await readClaimPods(claim, context)).some(isThere) ? LOOK_AGAIN : replacePod(claim, context);
   }
   if (claim.status?.endpoint !== undefined) await patchClaimStatus(claim, { phase: "Active", endpoint: null }, context);

@@ -23,6 +23,7 @@ export async function replacePod(
       message: why?.message ?? null,
       podIncarnation: podIncarnation(claim) + 1,
       instanceId: null,
+      instanceUid: null,
       endpoint: null,
       source: null,
       resumedFrom: null,

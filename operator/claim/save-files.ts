@@ -1,4 +1,5 @@
 import type { Claim } from "../../crds/claim.ts";
+import { isShown } from "../../crds/claim-pod.ts";
 import { NetworkError } from "../../crds/client/api-error.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
 import { systemClock } from "../../crds/client/clock.ts";
@@ -38,7 +39,7 @@ export async function podToSave(
   context: OperatorContext,
 ): Promise<Pod | undefined> {
   const { status, metadata } = claim;
-  const pod = pods.find(({ metadata: { name } }) => name === status?.instanceId);
+  const pod = pods.find((candidate) => isShown(candidate, claim));
   if (pod?.metadata.annotations?.[annotation.overlayDirs] === undefined || status?.snapshot !== undefined)
     return undefined;
   const isDiscarded = metadata.annotations?.[annotation.discard] === "true" || (await isLeftIdle(claim, pod, context));

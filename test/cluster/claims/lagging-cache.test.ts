@@ -162,6 +162,35 @@ test("claims behind pods: a pod whose claim no watch has shown stays, also when 
   gate.letGo();
 });
 
+test("a pod under the name of one that was destroyed, as a leader makes it that is behind, is nobody's and never saved", async () => {
+  const name = "claim-gina-again";
+  start("first");
+  await tenancy.createWorkload("again", { filesystem });
+  const claim = await claimed("gina", "again");
+  const instance = claim.status?.instanceId ?? "";
+  const pod = await tenancy.client.get(pods, { namespace: NAMESPACE, name: instance });
+  const body = { metadata: { annotations: { [annotation.destroyed]: instance } } };
+  await tenancy.client.patch(claims, { namespace: NAMESPACE, name }, { type: "merge", body });
+  await tenancy.client.delete(pods, { namespace: NAMESPACE, name: instance });
+  await tenancy.until("the claim without a pod", async () => {
+    const { status } = await tenancy.client.get(claims, { namespace: NAMESPACE, name });
+    return status?.endpoint === undefined && (await tenancy.podsOf(claim)).length === 0;
+  });
+
+  const { labels = {}, annotations = {}, finalizers = [] } = pod.metadata;
+  const { nodeName: _, ...spec } = pod.spec;
+  const late = { metadata: { name: instance, namespace: NAMESPACE, labels, annotations, finalizers }, spec };
+  const made = await tenancy.client.create(pods, late);
+  await tenancy.until("the late pod to go", async () => {
+    const { status } = await tenancy.client.get(claims, { namespace: NAMESPACE, name });
+    assert.is(status?.endpoint, undefined, "its address is never the claim's");
+    return (await tenancy.podsOf(claim)).every(({ metadata }) => metadata.uid !== made.metadata.uid);
+  });
+  await release(claim);
+  await tenancy.untilClaim(name, (found) => found === undefined);
+  assert.equal(saved, []);
+});
+
 test("a workload that a claim and a pod use which no watch has shown keeps its policy when it is deleted", async () => {
   const workload = { namespace: NAMESPACE, name: "used" };
   const { gate } = await handOver({
