@@ -1,6 +1,6 @@
 import { type Static, Type } from "@sinclair/typebox";
 import { pattern } from "./patterns.ts";
-import { mapList, setList, stringEnum } from "./schema.ts";
+import { mapList, rules, setList, stringEnum } from "./schema.ts";
 import { secretReference } from "./secret-reference.ts";
 
 const domain = (description: string) => Type.String({ description, pattern: pattern.domain, maxLength: 253 });
@@ -56,7 +56,20 @@ export const networkSchema = Type.Object(
       }),
     ),
   },
-  { description: "What the container may reach and where it listens.", default: {} },
+  {
+    description: "What the container may reach and where it listens.",
+    default: {},
+    ...rules(
+      {
+        rule: "self.access == 'restricted' || !has(self.allowlist) || size(self.allowlist) == 0",
+        message: "spec.network.allowlist: takes effect under access restricted alone: set that, or leave the list out",
+      },
+      {
+        rule: "self.access == 'restricted' || !has(self.credentials) || size(self.credentials) == 0",
+        message: "spec.network.credentials: take effect under access restricted alone: set that, or leave them out",
+      },
+    ),
+  },
 );
 
 /** Static type of {@link networkSchema}. */

@@ -1,6 +1,6 @@
 import { type Static, Type } from "@sinclair/typebox";
 import { pattern } from "./patterns.ts";
-import { freeObject } from "./schema.ts";
+import { freeObject, setList } from "./schema.ts";
 import { secretReference } from "./secret-reference.ts";
 
 /** `spec.config` of a trigger: the fields of all adapters (spec.md, section 4.7; design.md, section 5). */
@@ -17,6 +17,7 @@ export const triggerConfigSchema = Type.Object(
         {
           description: "messenger: kinds of updates to ask for.",
           maxItems: 64,
+          ...setList,
         },
       ),
     ),

@@ -1,6 +1,6 @@
 import { type Static, Type } from "@sinclair/typebox";
 import { pattern } from "./patterns.ts";
-import { rules, stringEnum, stringMap } from "./schema.ts";
+import { rules, setList, stringEnum, stringMap } from "./schema.ts";
 
 const guardConfigSchema = Type.Object(
   {
@@ -8,6 +8,7 @@ const guardConfigSchema = Type.Object(
       Type.Array(Type.String({ description: "Tenant id, in any case.", minLength: 1, maxLength: 253 }), {
         description: "allowlist: tenants that may pass.",
         maxItems: 10000,
+        ...setList,
       }),
     ),
     url: Type.Optional(

@@ -23,6 +23,8 @@ function ruleProblems(spec: WorkloadSpec): string[] {
   return [
     ...imageProblems(spec.image),
     ...domainProblems(spec),
+    ...unusedProblems(spec),
+    ...nestedProblems(spec.filesystem?.overlayDirs ?? []),
     ...(spec.filesystem?.overlayDirs ?? []).flatMap((directory, index) => {
       const path = `spec.filesystem.overlayDirs[${index}]`;
       if (KERNEL_DIRECTORY.test(directory))
@@ -34,12 +36,45 @@ function ruleProblems(spec: WorkloadSpec): string[] {
     ...(spec.filesystem?.preSave !== undefined && (spec.filesystem.overlayDirs ?? []).length === 0
       ? ["spec.filesystem.preSave: preSave needs overlayDirs: without them nothing is saved"]
       : []),
+    ...(spec.filesystem?.preSave?.command[0] === ""
+      ? ["spec.filesystem.preSave.command[0]: must be the name of a program, not empty"]
+      : []),
     ...Object.keys(spec.entrypoint?.env ?? {}).flatMap((name) =>
       ENVIRONMENT_NAME.test(name)
         ? []
         : [`spec.entrypoint.env: ${JSON.stringify(name)} is not a name: use letters, digits, '_', '-' and '.'`],
     ),
   ];
+}
+
+/** A list that does nothing looks like one that holds. */
+function unusedProblems({ network }: WorkloadSpec): string[] {
+  const { access = "none", allowlist = [], credentials = [] } = network ?? {};
+  if (access === "restricted") return [];
+  return [
+    ...(allowlist.length > 0
+      ? [
+          `spec.network.allowlist: takes effect under access restricted alone, not ${access}: set that, or leave the list out`,
+        ]
+      : []),
+    ...(credentials.length > 0
+      ? [
+          `spec.network.credentials: take effect under access restricted alone, not ${access}: set that, or leave them out`,
+        ]
+      : []),
+  ];
+}
+
+function nestedProblems(directories: readonly string[]): string[] {
+  const folders = directories.map((directory) => (directory.endsWith("/") ? directory : `${directory}/`));
+  return folders.flatMap((inner, index) => {
+    const outer = folders.findIndex((folder, other) => other !== index && inner.startsWith(folder));
+    // Of two that are one and the same, the second is too much.
+    if (outer < 0 || (folders[outer] === inner && index < outer)) return [];
+    return [
+      `spec.filesystem.overlayDirs[${index}]: ${directories[index]} lies inside ${directories[outer]}, which saves it already: leave it out`,
+    ];
+  });
 }
 
 function imageProblems({ ref, dockerfile }: WorkloadSpec["image"]): string[] {

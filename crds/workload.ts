@@ -58,7 +58,12 @@ const preSaveSchema = Type.Object(
         pattern: pattern.noNull,
         maxLength: 1024,
       }),
-      { description: "Command, run in the workload's container as its user.", minItems: 1, maxItems: 32 },
+      {
+        description: "Command, run in the workload's container as its user.",
+        minItems: 1,
+        maxItems: 32,
+        ...rules({ rule: "size(self) == 0 || self[0] != ''", message: "must start with the name of a program" }),
+      },
     ),
     timeoutSeconds: Type.Optional(
       Type.Integer({ description: "Seconds until it is ended and has failed.", minimum: 1, maximum: 600, default: 30 }),
@@ -79,7 +84,15 @@ const filesystemSchema = Type.Object(
     overlayDirs: Type.Optional(
       Type.Array(
         Type.String({ description: "Absolute path of a directory.", pattern: pattern.directory, maxLength: 1024 }),
-        { description: "Directories that are saved for each tenant on release.", maxItems: 32, ...setList },
+        {
+          description: "Directories that are saved for each tenant on release; none inside another.",
+          maxItems: 32,
+          ...setList,
+          ...rules({
+            rule: "self.all(outer, self.all(inner, inner == outer || !(inner.endsWith('/') ? inner : inner + '/').startsWith(outer.endsWith('/') ? outer : outer + '/')))",
+            message: "no directory may lie inside another, which saves it already: leave the inner one out",
+          }),
+        },
       ),
     ),
     preSave: Type.Optional(preSaveSchema),

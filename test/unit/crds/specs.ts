@@ -53,9 +53,14 @@ export const goodSpecs: readonly { title: string; kind: BadSpec["kind"]; spec: u
     },
   },
   {
-    title: "an allowlist and credentials that another access leaves unused",
+    title: "lists without entries under another access",
     kind: "workload",
-    spec: { image, network: { access: "none", allowlist: ["example.com"], credentials: [credential] } },
+    spec: { image, network: { access: "unrestricted", allowlist: [], credentials: [] } },
+  },
+  {
+    title: "directories whose names begin alike, and an argument without text",
+    kind: "workload",
+    spec: { image, filesystem: { overlayDirs: ["/data", "/data-2/", "/dat"], preSave: { command: ["save", ""] } } },
   },
   {
     title: "a health check and an idle policy without details",
@@ -172,6 +177,32 @@ export const badSpecs: readonly BadSpec[] = [
   },
   ...workloads(
     [
+      ["an allowlist under no access", { image, network: { allowlist: ["a.b"] } }, "spec.network.allowlist"],
+      [
+        "credentials under access none",
+        { image, network: { access: "none", credentials: [credential] } },
+        "spec.network.credentials",
+      ],
+      [
+        "an allowlist that lets all out",
+        { image, network: { access: "unrestricted", allowlist: ["a.b"] } },
+        "spec.network.allowlist",
+      ],
+      [
+        "a directory inside another",
+        { image, filesystem: { overlayDirs: ["/data/sub", "/data"] } },
+        "spec.filesystem.overlayDirs",
+      ],
+      [
+        "a directory twice but for its slash",
+        { image, filesystem: { overlayDirs: ["/data", "/data/"] } },
+        "spec.filesystem.overlayDirs",
+      ],
+      [
+        "a preSave of no program",
+        { image, filesystem: preSaving({ command: ["", "x"] }) },
+        "spec.filesystem.preSave.command",
+      ],
       [
         "a preSave where nothing is saved",
         { image, filesystem: { preSave: { command: ["sync"] } } },
@@ -191,7 +222,11 @@ export const badSpecs: readonly BadSpec[] = [
       ["an image with a scheme", { image: { ref: "https://ghcr.io/a/b" } }, "spec.image.ref"],
       ["an image with an empty tag", { image: { ref: "a/b:" } }, "spec.image.ref"],
       ["a build file upwards", { image: { dockerfile: "../Dockerfile" } }, "spec.image.dockerfile"],
-      ["an address in the allowlist", { image, network: { allowlist: ["10.0.0.1"] } }, "spec.network.allowlist[0]"],
+      [
+        "an address in the allowlist",
+        { image, network: { access: "restricted", allowlist: ["10.0.0.1"] } },
+        "spec.network.allowlist[0]",
+      ],
       [
         "a directory of the kernel",
         { image, filesystem: { overlayDirs: ["/proc/1"] } },
@@ -219,6 +254,16 @@ export const badSpecs: readonly BadSpec[] = [
     ["an illegal static tenant", { ...webhook, tenant: { static: "a b" } }, "spec.tenant.static"],
     ["an illegal prefix", { ...webhook, tenant: { from: "a", prefix: "-" } }, "spec.tenant.prefix"],
     ["an unknown driver", { ...webhook, driver: "driver-c" }, "spec.driver"],
+    [
+      "a kind of update twice",
+      { ...messenger, config: { ...messenger.config, updateTypes: ["message", "message"] } },
+      "spec.config.updateTypes[1]",
+    ],
+    [
+      "a tenant twice in an allowlist",
+      { ...webhook, guards: [{ type: "allowlist", config: { tenantIds: ["a", "b", "a"] } }] },
+      "spec.guards[0].config.tenantIds[2]",
+    ],
     ["a path without its slash", { ...webhook, config: { path: "hook" } }, "spec.config.path"],
     ["a path with a query", { ...webhook, config: { path: "/hook?a" } }, "spec.config.path"],
     ["an unknown guard", { ...webhook, guards: [{ type: "maybe", config: {} }] }, "spec.guards[0].type"],
