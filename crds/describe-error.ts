@@ -1,4 +1,5 @@
 import { NetworkError } from "./client/api-error.ts";
+import { ExecError } from "./client/exec-error.ts";
 
 /**
  * What the log says of an error: its name, message, causes and own fields; the stack too where nobody foresaw it.
@@ -7,8 +8,9 @@ import { NetworkError } from "./client/api-error.ts";
  */
 export function describeError(error: unknown): object {
   if (!(error instanceof Error)) return { message: String(error) };
-  // An error with an HTTP status is an answer that somebody chose.
-  const foreseen = error instanceof NetworkError || "status" in error;
+  // An error with an HTTP status or an exit code is an answer that somebody chose.
+  const isAnswer = "status" in error || "exitCode" in error;
+  const foreseen = isAnswer || error instanceof NetworkError || error instanceof ExecError;
   return {
     ...error,
     name: error.name,

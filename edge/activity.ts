@@ -32,10 +32,12 @@ interface Entry {
 }
 
 const MAX_INTERVAL_MS = 30_000;
+/** Of pods that no idle time is counted for: their last use is told to people alone. */
+const UNTIMED_INTERVAL_MS = 60_000;
 
 /**
  * Writes the time of a pod's last use as an annotation: the first use at once, later ones together, once an interval of a tenth of
- * the pod's idle time, at most 30 s. So the last use always arrives, and a busy pod costs few writes.
+ * the pod's idle time, at most 30 s, and of a minute where it has none. So the last use always arrives, and a busy pod costs few writes.
  */
 export function createActivity(options: {
   client: ClusterClient;
@@ -138,11 +140,11 @@ export function createActivity(options: {
   };
 }
 
-/** How far apart the writes of a pod are at least; undefined where nobody waits for it to be idle. */
+/** How far apart the writes of a pod are at least; undefined where the pod is nobody's. */
 function intervalMs(pod: Pod): number | undefined {
+  if (!isClaimed(pod)) return undefined;
   const timeoutSeconds = Number(pod.metadata.annotations?.[annotation.idleTimeoutSeconds]);
-  if (!(timeoutSeconds > 0) || !isClaimed(pod)) return undefined;
-  return Math.min(timeoutSeconds * 100, MAX_INTERVAL_MS);
+  return timeoutSeconds > 0 ? Math.min(timeoutSeconds * 100, MAX_INTERVAL_MS) : UNTIMED_INTERVAL_MS;
 }
 
 /** The last use that the operator knows of. */

@@ -1,5 +1,13 @@
 import * as v from "valibot";
-import { type ListenAddress, parseListenAddress } from "../crds/listen-address.ts";
+import {
+  environmentProblems,
+  leaseSeconds,
+  listenAddress,
+  listenAddressOrOff,
+  namespaceName,
+  wholeNumber,
+} from "../crds/environment.ts";
+import type { ListenAddress } from "../crds/listen-address.ts";
 import { type SecretPolicy, secretPolicies } from "../crds/secret-refusal.ts";
 import type { TriggerLimits } from "./gateway/trigger-limits.ts";
 import { isLoopback } from "./is-loopback.ts";
@@ -28,20 +36,6 @@ export interface EdgeConfig {
 export type EdgeRole = "api" | "gateway";
 export type LogLevel = "debug" | "info" | "warn" | "error";
 
-const NAMESPACE = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
-
-const address = v.pipe(
-  v.string(),
-  v.rawTransform<string, ListenAddress>(({ dataset, addIssue, NEVER }) => {
-    const parsed = parseListenAddress(dataset.value);
-    if (parsed !== undefined) return parsed;
-    addIssue({
-      message: `must be host:port, such as 127.0.0.1:8080 or [::1]:8080, got ${JSON.stringify(dataset.value)}`,
-    });
-    return NEVER;
-  }),
-);
-
 const origins = v.pipe(
   v.string(),
   v.transform((text) => text.split(",").map((part) => part.trim())),
@@ -51,41 +45,16 @@ const origins = v.pipe(
   ),
 );
 
-const role = v.picklist(["api", "gateway"], (issue) => `must be api, gateway or api,gateway, got ${issue.received}`);
-
-/** A whole number in decimal digits. */
-function wholeNumber(min: number, max: number) {
-  const says = `must be a whole number from ${min} to ${max}`;
-  return v.pipe(
-    v.string(),
-    v.regex(/^[0-9]{1,9}$/, (issue) => `${says}, got ${issue.received}`),
-    v.transform(Number),
-    v.minValue(min, (issue) => `${says}, got ${issue.received}`),
-    v.maxValue(max, (issue) => `${says}, got ${issue.received}`),
-  );
-}
+const role = v.picklist(["api", "gateway"], "must be api, gateway or api,gateway");
 
 const environment = v.object({
-  TENANCY_LISTEN: v.optional(address, "127.0.0.1:8080"),
-  TENANCY_NAMESPACE: v.optional(
-    v.pipe(
-      v.string(),
-      v.regex(NAMESPACE, (issue) => `must be the name of a namespace, got ${issue.received}`),
-    ),
-    "tenancy",
-  ),
-  // The message never shows the value.
+  TENANCY_LISTEN: v.optional(listenAddress, "127.0.0.1:8080"),
+  TENANCY_NAMESPACE: v.optional(namespaceName, "tenancy"),
   TENANCY_API_KEY: v.optional(
     v.pipe(v.string(), v.regex(/^[!-~]+$/, "must be printable ASCII characters without spaces")),
   ),
-  TENANCY_ALLOW_ANONYMOUS: v.optional(
-    v.picklist(["true", "false"], (issue) => `must be true or false, got ${issue.received}`),
-    "false",
-  ),
-  TENANCY_WS_REQUIRE_KEY: v.optional(
-    v.picklist(["true", "false"], (issue) => `must be true or false, got ${issue.received}`),
-    "false",
-  ),
+  TENANCY_ALLOW_ANONYMOUS: v.optional(v.picklist(["true", "false"], "must be true or false"), "false"),
+  TENANCY_WS_REQUIRE_KEY: v.optional(v.picklist(["true", "false"], "must be true or false"), "false"),
   TENANCY_CORS_ORIGIN: v.optional(origins),
   TENANCY_EDGE_ROLES: v.optional(
     v.pipe(
@@ -98,29 +67,11 @@ const environment = v.object({
   TENANCY_TRIGGER_CLAIM_WAIT: v.optional(wholeNumber(1, 3600), "120"),
   TENANCY_TRIGGER_EVENTS_IN_FLIGHT: v.optional(wholeNumber(1, 10_000), "16"),
   TENANCY_GATEWAY_EVENTS_IN_FLIGHT: v.optional(wholeNumber(1, 100_000), "256"),
-  TENANCY_SECRETS: v.optional(
-    v.picklist(secretPolicies, (issue) => `must be any or labelled, got ${issue.received}`),
-    "any",
-  ),
-  TENANCY_LEASE_SECONDS: v.optional(wholeNumber(2, 600), "10"),
-  TENANCY_EDGE_METRICS_LISTEN: v.optional(
-    v.union(
-      [
-        v.pipe(
-          v.literal("off"),
-          v.transform(() => undefined),
-        ),
-        address,
-      ],
-      "must be host:port or off",
-    ),
-    "127.0.0.1:9091",
-  ),
+  TENANCY_SECRETS: v.optional(v.picklist(secretPolicies, "must be any or labelled"), "any"),
+  TENANCY_LEASE_SECONDS: v.optional(leaseSeconds, "10"),
+  TENANCY_EDGE_METRICS_LISTEN: v.optional(listenAddressOrOff, "127.0.0.1:9091"),
   TENANCY_LOG_LEVEL: v.optional(
-    v.picklist(
-      ["debug", "info", "warn", "error"],
-      (issue) => `must be debug, info, warn or error, got ${issue.received}`,
-    ),
+    v.picklist(["debug", "info", "warn", "error"], "must be debug, info, warn or error"),
     "info",
   ),
 });
@@ -133,27 +84,27 @@ const environment = v.object({
 export function loadConfig(env: Readonly<Record<string, string | undefined>>): EdgeConfig {
   const empty = Object.keys(environment.entries).filter((name) => env[name] === "");
   if (empty.length > 0)
-    throw new Error(empty.map((name) => `${name}: is empty; give it a value or unset it`).join("\n"));
+    throw new Error(empty.map((name) => `${name} is empty: give it a value or unset it`).join("\n"));
   const checked = v.safeParse(environment, env);
   if (!checked.success) {
-    throw new Error(checked.issues.map((issue) => `${String(issue.path?.[0].key)}: ${issue.message}`).join("\n"));
+    throw new Error(environmentProblems(checked.issues, { env, hidden: ["TENANCY_API_KEY"] }).join("\n"));
   }
   const values = checked.output;
   const listen = values.TENANCY_LISTEN;
   const apiKey = values.TENANCY_API_KEY;
   if (apiKey === undefined && values.TENANCY_ALLOW_ANONYMOUS === "false" && !isLoopback(listen.hostname)) {
     throw new Error(
-      `TENANCY_API_KEY: is unset while TENANCY_LISTEN (${env.TENANCY_LISTEN}) lets other machines in; ` +
+      `TENANCY_API_KEY is unset while TENANCY_LISTEN (${env.TENANCY_LISTEN}) lets other machines in; ` +
         "set TENANCY_API_KEY to a secret, or TENANCY_ALLOW_ANONYMOUS=true to serve everyone without a key",
     );
   }
   if (apiKey === undefined && values.TENANCY_WS_REQUIRE_KEY === "true") {
-    throw new Error("TENANCY_WS_REQUIRE_KEY: asks for a key that is not set; set TENANCY_API_KEY to a secret");
+    throw new Error("TENANCY_WS_REQUIRE_KEY asks for a key that is not set; set TENANCY_API_KEY to a secret");
   }
   const corsOrigins = new Set(values.TENANCY_CORS_ORIGIN ?? []);
   if (apiKey === undefined && corsOrigins.has("*")) {
     throw new Error(
-      "TENANCY_CORS_ORIGIN: * without TENANCY_API_KEY lets every page that anybody opens use the API; " +
+      "TENANCY_CORS_ORIGIN is *, which without TENANCY_API_KEY lets every page that anybody opens use the API; " +
         "name the origins that may, or set TENANCY_API_KEY",
     );
   }

@@ -9,15 +9,15 @@ const UNREACHABLE = "the cluster cannot be reached at the moment; try again shor
 /**
  * Answers a failed request with `{error: string}`: the one place where errors become statuses (design.md, section 5).
  *
- * What the caller can mend is said in full; anything else is logged under the request id, and the caller gets that id.
+ * What the caller can mend is said in full; anything else is logged under the request id, and the caller gets that id. A wait that is over
+ * and a claim that failed, which its own status and Events tell of, are for the debug log.
  */
 export function errorResponse(error: unknown, options: { requestId: string; log: Log }): Response {
   const answer = toHttpError(error, options.requestId);
   if (answer.status >= 500) {
-    options.log.error(
-      { requestId: options.requestId, status: answer.status, error: describeError(error) },
-      "request failed",
-    );
+    const fields = { requestId: options.requestId, status: answer.status, error: describeError(error) };
+    if (answer.expected) options.log.debug(fields, "request failed");
+    else options.log.error(fields, "request failed");
   }
   return jsonResponse({ error: answer.message }, { status: answer.status, headers: answer.headers });
 }

@@ -1,31 +1,23 @@
 import * as v from "valibot";
+import {
+  environmentProblems,
+  leaseSeconds,
+  listenAddressOrOff,
+  namespaceName,
+  wholeNumber,
+} from "../crds/environment.ts";
 import { isImageReference } from "../crds/image-reference.ts";
-import { type ListenAddress, parseListenAddress } from "../crds/listen-address.ts";
+import type { ListenAddress } from "../crds/listen-address.ts";
 import { type SecretPolicy, secretPolicies } from "../crds/secret-refusal.ts";
 import { isAddressRange } from "./egress/address-ranges.ts";
 
-const positiveNumber = v.pipe(
-  v.string(),
-  v.transform(Number),
-  v.number(),
-  v.finite(),
-  v.gtValue(0, "must be greater than 0"),
-);
+/** With a fraction where one is wanted; `says` ends a sentence that the name of the variable begins. */
+function number(says: string, accepts: (value: number) => boolean) {
+  return v.pipe(v.string(), v.regex(/^[0-9]+([.][0-9]+)?$/, says), v.transform(Number), v.check(accepts, says));
+}
 
-const listenAddress = v.union(
-  [
-    v.pipe(
-      v.literal("off"),
-      v.transform(() => undefined),
-    ),
-    v.pipe(
-      v.string(),
-      v.transform(parseListenAddress),
-      v.custom<ListenAddress>((parsed) => parsed !== undefined),
-    ),
-  ],
-  "must be host:port, or off",
-);
+const factor = number("must be a number greater than 0", (value) => value > 0);
+const seconds = number("must be a number of seconds greater than 0", (value) => value > 0);
 
 // Its busybox is linked statically, which not every busybox image's is.
 const DEFAULT_TOOLS_IMAGE = "busybox:1.37-musl";
@@ -36,16 +28,13 @@ const quantity = v.pipe(
 );
 
 const environment = v.object({
-  TENANCY_NAMESPACE: v.optional(
-    v.pipe(v.string(), v.regex(/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/, "must be the name of a namespace")),
-    "tenancy",
-  ),
-  TENANCY_CPU_OVERCOMMIT: v.optional(positiveNumber, "1"),
-  TENANCY_MEMORY_OVERCOMMIT: v.optional(positiveNumber, "1"),
-  TENANCY_START_TIMEOUT: v.optional(positiveNumber, "300"),
-  TENANCY_NODE_TIMEOUT: v.optional(positiveNumber, "60"),
-  TENANCY_LEASE_SECONDS: v.optional(v.pipe(positiveNumber, v.minValue(2, "must be at least 2")), "10"),
-  TENANCY_OPERATOR_LISTEN: v.optional(listenAddress, "127.0.0.1:9090"),
+  TENANCY_NAMESPACE: v.optional(namespaceName, "tenancy"),
+  TENANCY_CPU_OVERCOMMIT: v.optional(factor, "1"),
+  TENANCY_MEMORY_OVERCOMMIT: v.optional(factor, "1"),
+  TENANCY_START_TIMEOUT: v.optional(seconds, "300"),
+  TENANCY_NODE_TIMEOUT: v.optional(seconds, "60"),
+  TENANCY_LEASE_SECONDS: v.optional(leaseSeconds, "10"),
+  TENANCY_OPERATOR_LISTEN: v.optional(listenAddressOrOff, "127.0.0.1:9090"),
   TENANCY_TOOLS_IMAGE: v.optional(
     v.pipe(v.string(), v.check(isImageReference, "must be an image reference")),
     DEFAULT_TOOLS_IMAGE,
@@ -77,11 +66,14 @@ const environment = v.object({
   TENANCY_SNAPSHOT_STORAGE_CLASS: v.optional(
     v.pipe(v.string(), v.regex(/^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$/, "must be the name of a storage class, or empty")),
   ),
-  TENANCY_SNAPSHOT_TTL: v.optional(v.pipe(positiveNumber, v.minValue(60, "must be at least 60"))),
-  TENANCY_SNAPSHOT_CONCURRENCY: v.optional(v.pipe(positiveNumber, v.integer("must be a whole number")), "4"),
-  TENANCY_SNAPSHOT_TIMEOUT: v.optional(positiveNumber, "3600"),
-  TENANCY_RELEASE_RETRY_LIMIT: v.optional(positiveNumber, "86400"),
-  TENANCY_LOG_LEVEL: v.optional(v.picklist(["debug", "info", "warn", "error"]), "info"),
+  TENANCY_SNAPSHOT_TTL: v.optional(number("must be a number of seconds, at least 60", (value) => value >= 60)),
+  TENANCY_SNAPSHOT_CONCURRENCY: v.optional(wholeNumber(1, 1000), "4"),
+  TENANCY_SNAPSHOT_TIMEOUT: v.optional(seconds, "3600"),
+  TENANCY_RELEASE_RETRY_LIMIT: v.optional(seconds, "86400"),
+  TENANCY_LOG_LEVEL: v.optional(
+    v.picklist(["debug", "info", "warn", "error"], "must be debug, info, warn or error"),
+    "info",
+  ),
 });
 
 export interface OperatorConfig {
@@ -145,7 +137,7 @@ export interface SnapshotConfig {
 export function operatorConfig(env: Record<string, string | undefined>): OperatorConfig {
   const parsed = v.safeParse(environment, env);
   if (!parsed.success) {
-    const problems = parsed.issues.map((issue) => `${issue.path?.[0]?.key}: ${issue.message}, not ${issue.received}`);
+    const problems = environmentProblems(parsed.issues, { env, hidden: ["TENANCY_EGRESS_AUTHORITIES"] });
     throw new Error(`Cannot start the operator: ${problems.join("; ")}`);
   }
   const values = parsed.output;

@@ -10,7 +10,8 @@ export function claimError({ spec, status }: Claim): HttpError {
       : `the claim on workload "${spec.workloadRef}" failed${reason === undefined ? "" : `: ${reason}`}`;
   // A version that cannot be had is the caller's to change.
   const isVersion = reason === "RestoreFailed" && spec.resumeVersion !== undefined;
-  return new HttpError(phase === "ReleaseFailed" ? 500 : isVersion ? 409 : statusOf(reason), message || fallback);
+  const code = phase === "ReleaseFailed" ? 500 : isVersion ? 409 : statusOf(reason);
+  return new HttpError(code, message || fallback, { expected: true });
 }
 
 function statusOf(reason: string | undefined): number {

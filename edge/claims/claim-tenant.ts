@@ -234,5 +234,6 @@ function tooLate(pair: ClaimPair, { view, waitLimitMs }: ClaimServices): HttpErr
   return new HttpError(
     504,
     `workload "${workloadRef}" is not ready for tenant "${tenantId}" after ${seconds} s${why}; the claim goes on, call again to keep waiting`,
+    { expected: true },
   );
 }

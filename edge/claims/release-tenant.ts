@@ -67,6 +67,7 @@ async function waitUntilGone(
         throw new HttpError(
           504,
           `the release of workload ${quote(pair.workloadRef)} is not finished after ${seconds} s; it goes on`,
+          { expected: true },
         );
       }
       await waiters.next(pair, [deadline.signal, clientGone]);

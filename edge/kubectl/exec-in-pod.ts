@@ -38,6 +38,7 @@ export async function execInPod(
       throw new HttpError(
         504,
         `the command has not ended after ${timeoutMs / 1000} s; it may still run in the instance. body.timeoutSeconds can be up to 3600`,
+        { expected: true },
       );
     case "client gone":
       throw new HttpError(499, "the client went away");

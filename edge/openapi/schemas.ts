@@ -95,7 +95,9 @@ const shared = {
       ip: Type.Optional(text("Address of the pod, once it has one.")),
       labels: stringMap({ maxLength: 63 }, { description: "All labels of the pod." }),
       createdAt,
-      lastActivity: Type.Optional(time("When it was last used; written at most once in a tenth of the idle time.")),
+      lastActivity: Type.Optional(
+        time("When it was last used; written at most once in a tenth of the idle time, or once a minute without one."),
+      ),
       claimedAt: Type.Optional(time("When it was bound to its claim.")),
     },
     { description: "A managed pod." },

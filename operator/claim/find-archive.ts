@@ -1,10 +1,14 @@
 import type { Claim } from "../../crds/claim.ts";
 import { withDefaults } from "../../crds/defaults.ts";
+import type { Pod } from "../../crds/kubernetes.ts";
 import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
+import { SNAPSHOTS_NAME } from "../../crds/snapshots/snapshots-names.ts";
 import type { Workload } from "../../crds/workload.ts";
 import type { OperatorContext } from "../context.ts";
+import { podState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { ArchiveError } from "../snapshots/archive-error.ts";
+import { isHelperRunning } from "../snapshots/is-helper-running.ts";
 import { patchClaimStatus } from "./claim-status.ts";
 import { failClaim } from "./fail-claim.ts";
 
@@ -59,9 +63,24 @@ function isWithin(directory: string, overlayDirs: readonly string[]): boolean {
   return overlayDirs.some((kept) => directory === kept || directory.startsWith(`${kept}/`));
 }
 
+/** Of a helper pod that does not run: the first claim after an installation comes while it starts. */
+function helperState(helper: Pod | undefined): string {
+  if (helper === undefined)
+    return `helper pod ${SNAPSHOTS_NAME}, which holds the snapshots volume, is about to be made`;
+  const state = podState(helper);
+  const why = "message" in state ? `: ${state.message}` : "";
+  return `helper pod ${SNAPSHOTS_NAME}, which holds the snapshots volume, is not running yet${why}`;
+}
+
 async function tellWaiting(claim: Claim, error: unknown, context: OperatorContext): Promise<void> {
-  const message = `whether the tenant has files to bring back cannot be found out yet: ${error instanceof Error ? error.message : error}`;
+  const { log, informers } = context;
+  const [helper] = informers.helperPods.store.values();
+  const isRunning = helper !== undefined && isHelperRunning(helper);
+  const why = isRunning ? (error instanceof Error ? error.message : error) : helperState(helper);
+  const message = `whether the tenant has files to bring back cannot be found out yet: ${why}`;
   if (claim.status?.message === message) return;
-  context.log.warn({ claim: claim.metadata.name, error }, "the snapshots volume cannot be looked at");
+  const fields = { claim: claim.metadata.name, error };
+  if (isRunning) log.warn(fields, "the snapshots volume cannot be looked at");
+  else log.info(fields, "the claim waits for the helper pod of the snapshots volume");
   await patchClaimStatus(claim, { phase: "Pending", reason: "SnapshotsUnavailable", message }, context);
 }

@@ -98,7 +98,9 @@ export function createArchiveDesk(options: {
   function end(ended: Session, cause: unknown): void {
     if (session === ended) session = undefined;
     ended.stdout.destroy();
-    if (ended.waiting.size > 0) log?.info({ error: cause }, "the helper pod's desk has ended");
+    const why = cause instanceof Error ? cause.message : String(cause);
+    if (ended.waiting.size > 0)
+      log?.info({ why }, "the helper pod's desk has ended, a command of its own looks instead");
     for (const { reject } of ended.waiting.values()) reject(new Error("Cannot ask the helper pod's desk", { cause }));
   }
 

@@ -2,6 +2,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { ApiError, NetworkError } from "../../../crds/client/api-error.ts";
+import { ExecError } from "../../../crds/client/exec-error.ts";
 import { createLog } from "../../../crds/create-log.ts";
 
 const test = suite("createLog");
@@ -28,6 +29,8 @@ test("an error shows with its message, its cause and its own fields", () => {
   assert.is(network.stack, undefined);
   const api = logged(new ApiError("no", { status: 403, reason: "Forbidden" }));
   assert.equal([api.message, api.status, api.reason], ["no", 403, "Forbidden"]);
+  const notRun = logged(new ExecError("Cannot run a command: the pod starts", { reason: "ContainerNotRunning" }));
+  assert.equal([notRun.reason, notRun.stack], ["ContainerNotRunning", undefined]);
 });
 
 test("an error that nobody foresaw shows where it was thrown", () => {

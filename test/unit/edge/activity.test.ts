@@ -10,7 +10,7 @@ const test = suite("activity");
 const START = "2026-01-01T00:00:00.000Z";
 
 /** A pod that was claimed a while ago, and an edge whose clock stands at START. */
-function withPod(timeoutSeconds: string | undefined = "60", claimedAt = "2025-12-31T00:00:00Z") {
+function withPod(timeoutSeconds?: string, claimedAt = "2025-12-31T00:00:00Z") {
   const edge = testEdge();
   const pod = edge.cluster.addPod("inst-a", "Running", {
     podIP: "10.0.0.9",
@@ -32,7 +32,7 @@ function withPod(timeoutSeconds: string | undefined = "60", claimedAt = "2025-12
 }
 
 test("the first use is written at once, on that pod only", async () => {
-  const { touch, written, cluster, pod } = withPod();
+  const { touch, written, cluster, pod } = withPod("60");
   touch();
   assert.equal(written(), [START]);
   assert.is((cluster.calls[0]?.body as { metadata: { uid: string } } | undefined)?.metadata.uid, pod.metadata.uid);
@@ -65,14 +65,23 @@ test("a claim that was just made needs no write of its own", async () => {
   assert.is(clock.pending(), 1);
 });
 
-test("pods without an idle time, unclaimed pods and unknown pods need none", async () => {
+test("without an idle time the last use is written too, once a minute", async () => {
+  for (const timeoutSeconds of [undefined, "soon"]) {
+    const { touch, written, clock } = withPod(timeoutSeconds);
+    touch();
+    assert.equal(written(), [START]);
+    await turns();
+    for (let count = 0; count < 100; count += 1) touch();
+    assert.is(clock.pending(), 1);
+    assert.is(await clock.runNext(), 60_000);
+    assert.equal(written(), [START, START]);
+  }
+});
+
+test("unclaimed pods and unknown pods need none", async () => {
   const edge = testEdge();
-  edge.cluster.addPod("no-timeout", "Running", { annotations: { [annotation.claimUid]: "u" } });
-  edge.cluster.addPod("nonsense", "Running", {
-    annotations: { [annotation.claimUid]: "u", [annotation.idleTimeoutSeconds]: "soon" },
-  });
   edge.cluster.addPod("warm", "Running", { annotations: { [annotation.idleTimeoutSeconds]: "60" } });
-  for (const name of ["no-timeout", "nonsense", "warm", "nobody"]) edge.activity.touch(name);
+  for (const name of ["warm", "nobody"]) edge.activity.touch(name);
   assert.equal(edge.cluster.calls, []);
   assert.is(edge.clock.pending(), 0);
 });
@@ -97,7 +106,7 @@ test("work in flight renews the activity, and its end counts", async () => {
 });
 
 test("work that fails ends the renewal too", async () => {
-  const { activity, clock } = withPod();
+  const { activity, clock } = withPod("60");
   try {
     await activity.during("inst-a", () => Promise.reject(new Error("no")));
     assert.unreachable();
@@ -109,7 +118,7 @@ test("work that fails ends the renewal too", async () => {
 });
 
 test("a failed write is logged and tried again after an interval, not at every use", async () => {
-  const { touch, written, clock, cluster, log } = withPod();
+  const { touch, written, clock, cluster, log } = withPod("60");
   cluster.onNext("patch", new NetworkError("refused", { requestWasSent: false }));
   touch();
   await turns();
@@ -128,7 +137,7 @@ test("a pod that is gone is fine", async () => {
     new ApiError("not found", { status: 404, reason: "NotFound" }),
     new ApiError("uid", { status: 409, reason: "Conflict" }),
   ]) {
-    const { touch, clock, cluster, log } = withPod();
+    const { touch, clock, cluster, log } = withPod("60");
     cluster.onNext("patch", error);
     touch();
     await turns();
@@ -146,7 +155,7 @@ test("a close writes what is still to be written", async () => {
 });
 
 test("an existing claim is an activity, answered before its write; a new one is none", async () => {
-  const { cluster, call, written } = withPod();
+  const { cluster, call, written } = withPod("60");
   const status = { phase: "Active", instanceId: "inst-a" } as const;
   cluster.addClaim({ tenantId: "a", workloadRef: "app", uid: "u", status });
   let finish: () => void = () => undefined;

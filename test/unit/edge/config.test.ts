@@ -90,7 +90,7 @@ test("without a key, only a loopback address or a plain yes is served", () => {
     const problem = problemsOf({ TENANCY_LISTEN: listen });
     assert.is(
       problem,
-      `TENANCY_API_KEY: is unset while TENANCY_LISTEN (${listen}) lets other machines in; ` +
+      `TENANCY_API_KEY is unset while TENANCY_LISTEN (${listen}) lets other machines in; ` +
         "set TENANCY_API_KEY to a secret, or TENANCY_ALLOW_ANONYMOUS=true to serve everyone without a key",
     );
     assert.is(problemsOf({ TENANCY_LISTEN: listen, TENANCY_ALLOW_ANONYMOUS: "false" }), problem);
@@ -100,20 +100,17 @@ test("without a key, only a loopback address or a plain yes is served", () => {
 });
 
 test("a key that /ws is to ask for has to be there", () => {
-  assert.match(
-    problemsOf({ TENANCY_WS_REQUIRE_KEY: "true" }),
-    "TENANCY_WS_REQUIRE_KEY: asks for a key that is not set",
-  );
-  assert.match(problemsOf({ TENANCY_WS_REQUIRE_KEY: "1" }), "TENANCY_WS_REQUIRE_KEY: must be true or false");
+  assert.match(problemsOf({ TENANCY_WS_REQUIRE_KEY: "true" }), "TENANCY_WS_REQUIRE_KEY asks for a key that is not set");
+  assert.match(problemsOf({ TENANCY_WS_REQUIRE_KEY: "1" }), "TENANCY_WS_REQUIRE_KEY must be true or false");
 });
 
 test("an empty variable is a mistake, the key above all", () => {
-  assert.is(problemsOf({ TENANCY_API_KEY: "" }), "TENANCY_API_KEY: is empty; give it a value or unset it");
+  assert.is(problemsOf({ TENANCY_API_KEY: "" }), "TENANCY_API_KEY is empty: give it a value or unset it");
   assert.is(
     problemsOf({ TENANCY_API_KEY: "", TENANCY_ALLOW_ANONYMOUS: "true" }),
-    "TENANCY_API_KEY: is empty; give it a value or unset it",
+    "TENANCY_API_KEY is empty: give it a value or unset it",
   );
-  assert.match(problemsOf({ TENANCY_LISTEN: "" }), "TENANCY_LISTEN: is empty");
+  assert.match(problemsOf({ TENANCY_LISTEN: "" }), "TENANCY_LISTEN is empty");
 });
 
 test("a bad value is refused with what it must be, all at once", () => {
@@ -134,7 +131,7 @@ test("a bad value is refused with what it must be, all at once", () => {
   ]) {
     assert.is(
       problemsOf({ TENANCY_LISTEN: listen }),
-      `TENANCY_LISTEN: must be host:port, such as 127.0.0.1:8080 or [::1]:8080, got "${listen}"`,
+      `TENANCY_LISTEN must be host:port, such as 127.0.0.1:8080 or [::1]:8080, not "${listen}"`,
     );
   }
   assert.equal(
@@ -150,15 +147,15 @@ test("a bad value is refused with what it must be, all at once", () => {
       TENANCY_LOG_LEVEL: "verbose",
     }).split("\n"),
     [
-      'TENANCY_NAMESPACE: must be the name of a namespace, got "Tenancy"',
-      'TENANCY_ALLOW_ANONYMOUS: must be true or false, got "yes"',
-      'TENANCY_EDGE_ROLES: must be api, gateway or api,gateway, got "operator"',
-      'TENANCY_TRIGGER_CLAIM_WAIT: must be a whole number from 1 to 3600, got "2m"',
-      "TENANCY_TRIGGER_EVENTS_IN_FLIGHT: must be a whole number from 1 to 10000, got 0",
-      'TENANCY_GATEWAY_EVENTS_IN_FLIGHT: must be a whole number from 1 to 100000, got "1e3"',
-      "TENANCY_LEASE_SECONDS: must be a whole number from 2 to 600, got 601",
-      "TENANCY_EDGE_METRICS_LISTEN: must be host:port or off",
-      'TENANCY_LOG_LEVEL: must be debug, info, warn or error, got "verbose"',
+      'TENANCY_NAMESPACE must be the name of a namespace: at most 63 lower-case letters, digits and dashes, not "Tenancy"',
+      'TENANCY_ALLOW_ANONYMOUS must be true or false, not "yes"',
+      'TENANCY_EDGE_ROLES must be api, gateway or api,gateway, not "api,operator"',
+      'TENANCY_TRIGGER_CLAIM_WAIT must be a whole number from 1 to 3600, not "2m"',
+      'TENANCY_TRIGGER_EVENTS_IN_FLIGHT must be a whole number from 1 to 10000, not "0"',
+      'TENANCY_GATEWAY_EVENTS_IN_FLIGHT must be a whole number from 1 to 100000, not "1e3"',
+      'TENANCY_LEASE_SECONDS must be a whole number from 2 to 600, not "601"',
+      'TENANCY_EDGE_METRICS_LISTEN must be host:port, such as 127.0.0.1:9090, or off, not "on"',
+      'TENANCY_LOG_LEVEL must be debug, info, warn or error, not "verbose"',
     ],
   );
 });
@@ -167,7 +164,7 @@ test("a key that no header can carry is refused, and not shown", () => {
   for (const key of ["with space", "schlüssel", "line\nbreak", "tab\t", " "]) {
     assert.is(
       problemsOf({ TENANCY_API_KEY: key }),
-      "TENANCY_API_KEY: must be printable ASCII characters without spaces",
+      "TENANCY_API_KEY must be printable ASCII characters without spaces",
     );
   }
 });

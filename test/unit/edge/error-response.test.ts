@@ -15,6 +15,7 @@ const api = (status: number, message = SECRET, reason = "") => new ApiError(mess
 const cases: [error: unknown, status: number, message: string, logged: boolean][] = [
   [new HttpError(418, "as it is"), 418, "as it is", false],
   [new HttpError(503, "as it is"), 503, "as it is", true],
+  [new HttpError(504, "the wait is over", { expected: true }), 504, "the wait is over", false],
   [new NetworkError(SECRET, { requestWasSent: false }), 503, unreachable, true],
   [api(429), 503, unreachable, true],
   [api(502), 503, unreachable, true],
@@ -55,7 +56,7 @@ test("each error has its status, a message for the caller, and a log line when t
     const note = (fields: object, text: string) => void lines.push({ fields, message: text });
     const response = errorResponse(error, {
       requestId: "req-1",
-      log: { debug: note, info: note, warn: note, error: note },
+      log: { debug: () => undefined, info: note, warn: note, error: note },
     });
     assert.is(response.status, status, String(error));
     assert.equal(await response.json(), { error: message });

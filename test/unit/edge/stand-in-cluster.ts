@@ -129,7 +129,11 @@ export class StandInCluster {
     const podIP = "podIP" in more ? more.podIP : host;
     return this.addPod(status?.instanceId ?? "", "Running", {
       labels: { [label.tenant]: more.tenantId ?? spec.tenantId, [label.workload]: spec.workloadRef },
-      annotations: { [annotation.claimUid]: more.uid ?? metadata.uid ?? "", [annotation.claim]: metadata.name },
+      annotations: {
+        [annotation.claimUid]: more.uid ?? metadata.uid ?? "",
+        [annotation.claim]: metadata.name,
+        ...(status?.claimedAt !== undefined && { [annotation.claimedAt]: status.claimedAt }),
+      },
       ...(podIP !== undefined && { podIP }),
       ...(port !== undefined && { port }),
     });

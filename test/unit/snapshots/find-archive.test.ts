@@ -1,6 +1,8 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
 import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
+import { ExecError } from "../../../crds/client/exec-error.ts";
+import type { Pod, PodStatus } from "../../../crds/kubernetes.ts";
 import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
 import type { Workload } from "../../../crds/workload.ts";
 import { type ArchiveAnswer, findArchive } from "../../../operator/claim/find-archive.ts";
@@ -14,6 +16,15 @@ const archive: SnapshotMetadata = {
   ...{ sha256: "0".repeat(64), createdAt: "2026-11-21T12:00:00.000Z", overlayDirs: ["/data"] },
 };
 
+const runningHelper: Pod = {
+  metadata: { name: "tenancy-snapshots" },
+  spec: { containers: [] },
+  status: {
+    phase: "Running",
+    containerStatuses: [{ name: "helper", ready: true, restartCount: 0, image: "i", state: { running: {} } }],
+  },
+};
+
 interface Case {
   /** @default true */
   resume?: boolean;
@@ -23,13 +34,17 @@ interface Case {
   has?: SnapshotMetadata | Error;
   /** @default true */
   hasHelper?: boolean;
+  /** @default one that runs */
+  helper?: Pod;
 }
 
 /** Asks until an answer is known or written to the claim. */
-async function ask({ resume = true, keeps = ["/data"], has, hasHelper = true }: Case) {
+async function ask({ resume = true, keeps = ["/data"], has, hasHelper = true, helper = runningHelper }: Case) {
   let looks = 0;
   let written: Partial<ClaimStatus> | undefined;
   let wake: () => void = () => undefined;
+  const said: string[] = [];
+  const say = (level: string) => (_fields: object, message: string) => void said.push(`${level}: ${message}`);
   const context = {
     archiveLooks: createBackgroundWork<SnapshotMetadata | undefined>({ concurrency: 1 }),
     snapshots: {
@@ -45,10 +60,13 @@ async function ask({ resume = true, keeps = ["/data"], has, hasHelper = true }: 
         return { ...claim, status: body.status };
       },
     },
-    informers: { helperPods: { store: { size: hasHelper ? 1 : 0 } }, claims: { put: () => undefined } },
+    informers: {
+      helperPods: { store: { size: hasHelper ? 1 : 0, values: () => [helper] } },
+      claims: { put: () => undefined },
+    },
     metrics: { claimErrors: { inc: () => undefined } },
     events: { record: () => undefined },
-    log: silentLog,
+    log: { ...silentLog, info: say("info"), warn: say("warn") },
     wakeClaim: () => wake(),
   } as unknown as OperatorContext;
   const claim: Claim = {
@@ -68,7 +86,7 @@ async function ask({ resume = true, keeps = ["/data"], has, hasHelper = true }: 
     await ended;
     answer = await findArchive(claim, workload, context);
   }
-  return { answer, looks, written: written as Partial<ClaimStatus> | undefined };
+  return { answer, looks, said, written: written as Partial<ClaimStatus> | undefined };
 }
 
 const known: [string, Case, SnapshotMetadata | undefined, number][] = [
@@ -115,10 +133,37 @@ for (const [what, given, message] of refused) {
 }
 
 test("findArchive has the claim wait, and says why, when the volume cannot be looked at", async () => {
-  const { answer, written } = await ask({ has: new Error("the helper pod does not run") });
+  const { answer, written, said } = await ask({ has: new Error("the disk does not answer") });
   assert.ok(!answer.known && (answer.result?.requeueAfterMs ?? 0) > 0);
   assert.equal([written?.phase, written?.reason], ["Pending", "SnapshotsUnavailable"]);
-  assert.match(written?.message ?? "", /cannot be found out yet: the helper pod does not run/);
+  assert.match(written?.message ?? "", /cannot be found out yet: the disk does not answer/);
+  assert.equal(said, ["warn: the snapshots volume cannot be looked at"]);
+});
+
+test("findArchive takes a helper pod that still starts for what it is, and says what it waits for", async () => {
+  const status: PodStatus = {
+    phase: "Pending",
+    conditions: [
+      {
+        type: "PodScheduled",
+        status: "False",
+        reason: "Unschedulable",
+        message: "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims.",
+      },
+    ],
+  };
+  const { written, said } = await ask({
+    has: new ExecError("Cannot run a command: pod tenancy-snapshots does not have a host assigned", {
+      reason: "ContainerNotRunning",
+    }),
+    helper: { ...runningHelper, status },
+  });
+  assert.equal([written?.phase, written?.reason], ["Pending", "SnapshotsUnavailable"]);
+  assert.match(
+    written?.message ?? "",
+    /cannot be found out yet: helper pod tenancy-snapshots, which holds the snapshots volume, is not running yet: .*unbound immediate PersistentVolumeClaims/,
+  );
+  assert.equal(said, ["info: the claim waits for the helper pod of the snapshots volume"]);
 });
 
 test.run();

@@ -1,0 +1,64 @@
+import * as v from "valibot";
+import { type ListenAddress, parseListenAddress } from "./listen-address.ts";
+
+// What a value must be is said by each rule, as the end of "TENANCY_LEASE_SECONDS must be …"; `environmentProblems` adds the rest.
+
+/** The name of a namespace, https://kubernetes.io/docs/concepts/overview/working-with-objects/names/#dns-label-names. */
+export const namespaceName = v.pipe(
+  v.string(),
+  v.regex(
+    /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/,
+    "must be the name of a namespace: at most 63 lower-case letters, digits and dashes",
+  ),
+);
+
+export const listenAddress = v.pipe(
+  v.string(),
+  v.transform(parseListenAddress),
+  v.custom<ListenAddress>((parsed) => parsed !== undefined, "must be host:port, such as 127.0.0.1:8080 or [::1]:8080"),
+);
+
+/** Undefined: nowhere. */
+export const listenAddressOrOff = v.union(
+  [
+    v.pipe(
+      v.literal("off"),
+      v.transform(() => undefined),
+    ),
+    listenAddress,
+  ],
+  "must be host:port, such as 127.0.0.1:9090, or off",
+);
+
+/** A whole number in decimal digits. */
+export function wholeNumber(min: number, max: number) {
+  const says = `must be a whole number from ${min} to ${max}`;
+  return v.pipe(
+    v.string(),
+    v.regex(/^[0-9]{1,9}$/, says),
+    v.transform(Number),
+    v.minValue(min, says),
+    v.maxValue(max, says),
+  );
+}
+
+/** Of the leases of operator and edge: the same for both, since one variable may be set for both. */
+export const leaseSeconds = wholeNumber(2, 600);
+
+/**
+ * Says of each variable that is wrong what it must be and what it is, a sentence each.
+ *
+ * @param hidden variables whose values are never shown
+ */
+export function environmentProblems(
+  issues: readonly v.BaseIssue<unknown>[],
+  { env, hidden }: { env: Readonly<Record<string, string | undefined>>; hidden: readonly string[] },
+): string[] {
+  const problems = new Map<string, string>();
+  for (const { path, message } of issues) {
+    const name = String(path?.[0]?.key);
+    const is = hidden.includes(name) ? "" : `, not ${JSON.stringify(env[name])}`;
+    if (!problems.has(name)) problems.set(name, `${name} ${message}${is}`);
+  }
+  return [...problems.values()];
+}
