@@ -23,6 +23,7 @@ import type { Term } from "./leader.ts";
 import type { Metrics } from "./metrics.ts";
 import { isProgramRunning } from "./pod/is-program-running.ts";
 import { createNodeSilence } from "./pod/node-silence.ts";
+import { podState } from "./pod/pod-state.ts";
 import { reconcilePod } from "./pod/reconcile-pod.ts";
 import { templateHash } from "./pod/render-pod.ts";
 import { createFailureRecord } from "./pool/pool-failures.ts";
@@ -60,6 +61,10 @@ export interface Wake {
   helper(change?: Change<Pod>): void;
 }
 
+function isUnschedulable(pod: Pod | undefined): boolean {
+  return pod !== undefined && podState(pod).state === "unschedulable";
+}
+
 /** Starts the reconcilers of one term as leader: the queue with its lanes, and what wakes them. */
 export function runTerm(options: {
   client: ClusterClient;
@@ -84,7 +89,7 @@ export function runTerm(options: {
     metrics,
     log,
     reservedPods: new Set(),
-    poolFailures: createFailureRecord(),
+    poolFailures: createFailureRecord({ onChange: (name) => addPool(name) }),
     refillPause: createRefillPause(),
     snapshots: options.snapshots,
     archiveLooks: createBackgroundWork({ concurrency: LOOKS_AT_ONCE, maximumBackoffMs: 10_000 }),
@@ -224,6 +229,9 @@ export function runTerm(options: {
       const [now, before] = [type === "deleted" ? undefined : memberState(object), previous && memberState(previous)];
       const pool = object.metadata.labels?.[label.pool] ?? previous?.metadata.labels?.[label.pool];
       if (pool !== undefined && now !== before) addPool(pool);
+      if (pool !== undefined && now === "ready" && before !== "ready") context.poolFailures.started(pool, object);
+      if (pool !== undefined && now === "warming" && isUnschedulable(object) !== isUnschedulable(previous))
+        addPool(pool);
       if (now !== undefined) queue.add("pod", keyOf(object));
       if (now === "ready" && before !== "ready" && workload !== undefined) offerWarmPods(workload);
       if ((now === "ready") !== (before === "ready") && workload !== undefined) prepareRestores(workload);

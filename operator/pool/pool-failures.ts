@@ -1,11 +1,17 @@
 import { type Backoff, createBackoff } from "../../crds/client/backoff.ts";
+import { type Clock, systemClock } from "../../crds/client/clock.ts";
+import { keyOf } from "../../crds/client/key-of.ts";
+import type { Pod } from "../../crds/kubernetes.ts";
+import { podState } from "../pod/pod-state.ts";
 
 const FIRST_WAIT_MS = 1000;
 const LONGEST_WAIT_MS = 300_000;
-// From here on one pod at a time is tried: what failed so often is not the pod's bad luck.
-const FAILURES_UNTIL_DEGRADED = 3;
+// From here on one pod at a time is tried: what failed twice is not one pod's bad luck.
+const FAILURES_UNTIL_DEGRADED = 2;
+// Without a health check a pod is ready as soon as its program runs, also one that ends right after.
+const PROOF_MS = 10_000;
 
-/** How a pool's pods have been failing since one last became ready. */
+/** How a pool's pods have been failing since one last started well. */
 export interface PoolFailures {
   count: number;
   /** What was wrong with the last one. */
@@ -18,13 +24,43 @@ export interface FailureRecord {
   get(pool: string): PoolFailures | undefined;
   isDegraded(pool: string): boolean;
   failed(pool: string, message: string): void;
-  /** A pod of the pool became ready, or the pool is another one now. */
+  /** A pod of the pool became ready, which it has to stay before the failures are forgotten. */
+  started(pool: string, pod: Pod): void;
+  /**
+   * Forgets the failures of a pool of which a pod has stayed ready since the last one, for 10 s without a restart; whether a tenant has it by
+   * now does not matter.
+   *
+   * @param find the pod of that key as it is now
+   * @returns milliseconds until it is time to look again; undefined where a pod that becomes ready is the next reason
+   */
+  review(pool: string, find: (key: string) => Pod | undefined): number | undefined;
+  /** The pool is another one now. */
   forget(pool: string): void;
 }
 
-/** Remembers failures by the pools' names, for as long as this process leads. */
-export function createFailureRecord(): FailureRecord {
-  const pools = new Map<string, PoolFailures & { backoff: Backoff }>();
+interface Start {
+  since: number;
+  restarts: number;
+}
+
+/**
+ * Remembers failures by the pools' names, for as long as this process leads.
+ *
+ * @param options.onChange told of a pool that has failed, begun to start or been forgotten
+ */
+export function createFailureRecord({
+  onChange,
+  clock = systemClock,
+}: {
+  onChange: (pool: string) => void;
+  clock?: Clock;
+}): FailureRecord {
+  const pools = new Map<string, PoolFailures & { backoff: Backoff; starts: Map<string, Start> }>();
+
+  function forget(pool: string): void {
+    if (pools.delete(pool)) onChange(pool);
+  }
+
   return {
     get: (pool) => pools.get(pool),
     isDegraded: (pool) => (pools.get(pool)?.count ?? 0) >= FAILURES_UNTIL_DEGRADED,
@@ -34,15 +70,47 @@ export function createFailureRecord(): FailureRecord {
         message,
         nextTryAt: 0,
         backoff: createBackoff({ initialMs: FIRST_WAIT_MS, maxMs: LONGEST_WAIT_MS }),
+        starts: new Map<string, Start>(),
       };
       // Pods that were started together fail together: one wait for all of them.
-      if (Date.now() >= record.nextTryAt) record.nextTryAt = Date.now() + record.backoff.next();
+      if (clock.now() >= record.nextTryAt) record.nextTryAt = clock.now() + record.backoff.next();
       record.count += 1;
       record.message = message;
+      record.starts.clear();
       pools.set(pool, record);
+      onChange(pool);
     },
-    forget(pool) {
-      pools.delete(pool);
+    started(pool, pod) {
+      const record = pools.get(pool);
+      if (record === undefined) return;
+      record.starts.set(keyOf(pod), { since: clock.now(), restarts: restartsOf(pod) });
+      onChange(pool);
     },
+    review(pool, find) {
+      const { starts = new Map<string, Start>() } = pools.get(pool) ?? {};
+      let leftMs: number | undefined;
+      for (const [key, start] of starts) {
+        const pod = find(key);
+        const state = pod === undefined ? "lost" : podState(pod).state;
+        if (pod === undefined || state === "lost") {
+          starts.delete(key);
+          continue;
+        }
+        const restarts = restartsOf(pod);
+        const since = state === "ready" && restarts === start.restarts ? start.since : clock.now();
+        if (clock.now() - since >= PROOF_MS) {
+          forget(pool);
+          return undefined;
+        }
+        starts.set(key, { since, restarts });
+        leftMs = Math.min(leftMs ?? PROOF_MS, since + PROOF_MS - clock.now());
+      }
+      return leftMs;
+    },
+    forget,
   };
+}
+
+function restartsOf({ status }: Pod): number {
+  return (status?.containerStatuses ?? []).reduce((sum, { restartCount = 0 }) => sum + restartCount, 0);
 }

@@ -23,7 +23,7 @@ export async function tendMember(pod: Pod, pool: string, context: OperatorContex
   const state = podState(pod);
   switch (state.state) {
     case "ready":
-      return welcome(pod, pool, context);
+      return welcome(pod, context);
     case "needs-root":
       await rememberRoot(pod.metadata.labels?.[label.workload] ?? "", context);
       return deleteUnclaimed(pod, context).then(() => undefined);
@@ -46,11 +46,9 @@ export async function tendMember(pod: Pod, pool: string, context: OperatorContex
   return replace(pod, pool, `pod ${pod.metadata.name} is not ready in time (${state.message})`, context);
 }
 
-/** A pod that became ready shows that the pool's pods do start. */
-async function welcome(pod: Pod, pool: string, context: OperatorContext): Promise<undefined> {
+async function welcome(pod: Pod, context: OperatorContext): Promise<undefined> {
   const { creationTimestamp = "", labels } = pod.metadata;
   if (labels?.[label.poolStatus] === "ready") return undefined;
-  context.poolFailures.forget(pool);
   context.metrics.warmUpSeconds.observe((Date.now() - Date.parse(creationTimestamp)) / 1000);
   return writeStatusLabel(pod, "ready", context);
 }

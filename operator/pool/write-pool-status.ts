@@ -5,12 +5,21 @@ import { pools } from "../../crds/kinds.ts";
 import { label } from "../../crds/labels.ts";
 import type { Pool, PoolStatus } from "../../crds/pool.ts";
 import type { OperatorContext } from "../context.ts";
+import { podState } from "../pod/pod-state.ts";
+import type { ReconcileResult } from "../queue.ts";
 import { isReadyToUse } from "../workload/is-ready-to-use.ts";
 
 /** Writes what a pool has into its status, when that has changed, and an Event when it begins to fail. */
-export async function writePoolStatus(key: string, context: OperatorContext): Promise<undefined> {
-  const pool = context.informers.pools.store.get(key);
+export async function writePoolStatus(key: string, context: OperatorContext): Promise<ReconcileResult> {
+  const { informers, poolFailures } = context;
+  const pool = informers.pools.store.get(key);
   if (pool === undefined || pool.metadata.deletionTimestamp !== undefined) return undefined;
+  const reviewInMs = poolFailures.review(pool.metadata.name, (pod) => informers.pods.store.get(pod));
+  await writeStatus(pool, context);
+  return reviewInMs === undefined ? undefined : { requeueAfterMs: reviewInMs };
+}
+
+async function writeStatus(pool: Pool, context: OperatorContext): Promise<undefined> {
   const status = statusOf(pool, context);
   const { name, namespace = "", resourceVersion, generation } = pool.metadata;
   const former = pool.status?.conditions;
@@ -77,10 +86,16 @@ function statusOf(pool: Pool, context: OperatorContext): Written & { ready: numb
   }
   const failures = poolFailures.get(name);
   if (failures !== undefined && poolFailures.isDegraded(name)) {
-    const message = `${failures.message}; one pod at a time is tried, with growing pauses, until one becomes ready`;
+    const message = `${failures.message}; one pod at a time is tried, with growing pauses, until one starts and stays ready`;
     return { ...counts, phase: "Degraded", reason: "PodsFail", message };
   }
-  return { ...counts, phase: ready >= size ? "Ready" : "Filling", reason: null, message: null };
+  if (ready >= size) return { ...counts, phase: "Ready", reason: null, message: null };
+  for (const pod of informers.pods.store.by("pool", `${name}/warming`)) {
+    const state = podState(pod);
+    if (state.state === "unschedulable")
+      return { ...counts, phase: "Filling", reason: "Unschedulable", message: state.message };
+  }
+  return { ...counts, phase: "Filling", reason: null, message: null };
 }
 
 function withoutNulls(status: object): object {

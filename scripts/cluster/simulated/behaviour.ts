@@ -10,6 +10,7 @@ export const BEHAVIOURS = [
   "never-ready",
   "image-pull-back-off",
   "crash-loop",
+  "short-lived",
   "run-as-root-refused",
   "unschedulable",
   "completed",
@@ -30,11 +31,13 @@ export interface Behaviour {
 const BY_IMAGE: Readonly<Record<string, BehaviourName>> = {
   missing: "image-pull-back-off",
   crash: "crash-loop",
+  "short-lived": "short-lived",
   root: "run-as-root-refused",
   "never-ready": "never-ready",
   "slow-start": "slow-start",
   "slow-stop": "slow-stop",
   completed: "completed",
+  unschedulable: "unschedulable",
 };
 
 /**

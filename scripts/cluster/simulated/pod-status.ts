@@ -66,6 +66,12 @@ export function statusSteps(pod: Pod, options: StatusStepsOptions): StatusStep[]
         step("Running", { kind: "terminated", exitCode: 1, restartCount: 0 }),
         ...[1, 2, 3].map((restartCount) => later("Running", { kind: "crash-loop", exitCode: 1, restartCount })),
       ];
+    // Without a probe a pod is ready as soon as its program runs.
+    case "short-lived":
+      return [
+        step("Running", { kind: "running", ready: true }),
+        ...[1, 2, 3].map((restartCount) => later("Running", { kind: "crash-loop", exitCode: 1, restartCount })),
+      ];
     case "completed":
       return [step("Succeeded", { kind: "terminated", exitCode: 0, restartCount: 0 })];
     case "evicted":
