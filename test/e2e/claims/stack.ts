@@ -77,14 +77,13 @@ export async function startStack(name: string, env: Record<string, string> = {})
     },
     async pidOf(words) {
       const { stdout } = await promisify(execFile)("ps", ["-eo", "pid=,ppid=,args="]);
-      const own = new Set([child.pid]);
-      // A process has a higher number than its parent, but for those after the numbers began anew.
-      for (const line of stdout.split("\n").sort((a, b) => Number.parseInt(a, 10) - Number.parseInt(b, 10))) {
-        const [, pid, parent, command = ""] = /^ *(\d+) +(\d+) (.*)$/.exec(line) ?? [];
-        if (!own.has(Number(parent))) continue;
-        own.add(Number(pid));
-        if (command.includes(words)) return Number(pid);
-      }
+      const processes = stdout.split("\n").map((line) => /^ *(\d+) +(\d+) (.*)$/.exec(line) ?? []);
+      const parents = new Map(processes.map(([, pid, parent]) => [Number(pid), Number(parent)]));
+      const isOwn = (pid: number): boolean => pid === child.pid || (pid > 1 && isOwn(parents.get(pid) ?? 0));
+      const found = processes.find(
+        ([, pid, , command]) => Number(pid) !== child.pid && command?.includes(words) && isOwn(Number(pid)),
+      );
+      if (found !== undefined) return Number(found[1]);
       throw new Error(`no process of npm start runs ${words}:\n${stdout}`);
     },
     interrupt() {
