@@ -7,6 +7,8 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
+/** Of Debian's util-linux, and of most others. */
+const SETPRIV = "/usr/bin/setpriv";
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const [script, ...scriptArguments] = process.argv.slice(2);
 if (script === undefined) fail("usage: node scripts/bootstrap.mjs SCRIPT [ARGUMENTS]");
@@ -23,6 +25,7 @@ function installModules() {
     .update(readFileSync(join(root, "package-lock.json")))
     .digest("hex");
   if (existsSync(stamp) && readFileSync(stamp, "utf8") === lock) return;
+  if (modulesFit()) return writeFileSync(stamp, lock);
   const started = Date.now();
   console.error("installing the node modules of package-lock.json (npm ci)");
   const npm = spawnSync("npm", ["ci", "--no-audit", "--no-fund"], {
@@ -35,8 +38,29 @@ function installModules() {
   console.error(`installed the node modules in ${((Date.now() - started) / 1000).toFixed(1)} s`);
 }
 
+/** Whether somebody has installed what package-lock.json asks for, all of it, with the packages' own install scripts. */
+function modulesFit() {
+  const read = (...path) => JSON.parse(readFileSync(join(root, ...path), "utf8"));
+  const installed = join("node_modules", ".package-lock.json");
+  if (!existsSync(join(root, installed))) return false;
+  const there = read(installed).packages;
+  const { "": _, ...wanted } = read("package-lock.json").packages;
+  const fits = Object.entries(wanted).every(([path, { version, integrity, optional }]) => {
+    // Optional packages are those of other systems too.
+    if (there[path] === undefined) return optional === true;
+    if (there[path].version !== version || there[path].integrity !== integrity) return false;
+    return existsSync(join(root, path, "package.json")) && read(path, "package.json").version === version;
+  });
+  // Without their install scripts, these are there and do not run.
+  const runs = (program) => spawnSync(join(root, "node_modules", ".bin", program), ["--version"]).status === 0;
+  return fits && Object.keys(there).every((path) => path in wanted) && ["bun", "deno", "esbuild"].every(runs);
+}
+
 function runScript() {
-  const child = spawn(process.execPath, ["--import", "tsx", join(root, script), ...scriptArguments], {
+  // The script is to stop as well when this process is killed; the signal survives exec.
+  const withParent = existsSync(SETPRIV) ? [SETPRIV, "--pdeathsig", "TERM", "--"] : [];
+  const [program, ...words] = [...withParent, process.execPath, "--import", "tsx", join(root, script)];
+  const child = spawn(program, [...words, ...scriptArguments], {
     stdio: "inherit",
     env: { ...process.env, PATH: `${join(root, "node_modules", ".bin")}:${process.env.PATH}` },
   });
