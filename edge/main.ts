@@ -26,6 +26,8 @@ async function main(): Promise<void> {
     },
     "edge listens",
   );
+  // Whoever started this process and holds its channel, as `npm start` does, learns that the server which answers there is this one.
+  process.send?.({ listening: edge.url });
   edge.synced.then(
     () => log.info({}, "edge has the cluster in view"),
     () => undefined,

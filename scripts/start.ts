@@ -7,11 +7,13 @@ import { createTransport } from "../crds/client/transport.ts";
 import { downLocalCluster } from "./cluster/down-local-cluster.ts";
 import { BUSYBOX_IMAGE } from "./cluster/images/local-images.ts";
 import { importProxyImage, PROXY_IMAGE } from "./cluster/images/proxy-image.ts";
+import { readProcessIdentity } from "./cluster/process/process-identity.ts";
 import { upLocalCluster } from "./cluster/up-local-cluster.ts";
 import { bundleOperator } from "./start/bundle-operator.ts";
 import { contextKubeconfig } from "./start/context-kubeconfig.ts";
 import { firstClaim } from "./start/first-claim.ts";
 import { installKinds } from "./start/install-kinds.ts";
+import { requireFreeAddresses } from "./start/listen-addresses.ts";
 import { onInterrupt } from "./start/on-interrupt.ts";
 import { type Program, startProgram } from "./start/program.ts";
 import { createProgress } from "./start/progress.ts";
@@ -80,6 +82,8 @@ try {
 await stop();
 
 async function start(): Promise<void> {
+  const again = `npm start -- ${values.context === undefined ? `--name ${values.name}-2` : `--context ${values.context}`}`;
+  await requireFreeAddresses(process.env, { again });
   const { volumesFolder, ...where } = await progress.step("cluster", findCluster);
   const env = { ...process.env, ...where };
   const namespace = process.env.TENANCY_NAMESPACE ?? "tenancy";
@@ -99,13 +103,16 @@ async function start(): Promise<void> {
     cwd: root,
     env: { ...(values.context === undefined && localDefaults), ...proxyImage, ...env, TENANCY_LOG_LEVEL: level },
   };
-  const url = `http://${process.env.TENANCY_LISTEN ?? "127.0.0.1:8080"}`;
-  await progress.step("operator and edge", async () => {
+  // The cluster may have taken minutes.
+  await requireFreeAddresses(process.env, { again });
+  const edge = await progress.step("operator and edge", async () => {
     programs.push(startProgram({ name: "operator", command: operatorCommand, ...shared }));
-    programs.push(startProgram({ name: "edge", command: edgeCommand, ...shared }));
+    const last = startProgram({ name: "edge", command: edgeCommand, ...shared });
+    programs.push(last);
+    return last;
   });
   const claim = await progress.step("first claim", () =>
-    firstClaim({ url, image: values.image, apiKey: process.env.TENANCY_API_KEY, programs, signal: stopping.signal }),
+    firstClaim({ edge, image: values.image, apiKey: process.env.TENANCY_API_KEY, programs, signal: stopping.signal }),
   );
   // What is wrong with their configuration has shown by now.
   for (const program of programs) program.keep();
@@ -150,10 +157,13 @@ async function installAll(
 async function findCluster(): Promise<{ KUBECONFIG: string; PATH?: string; volumesFolder?: string }> {
   if (values.context !== undefined) return { KUBECONFIG: await contextKubeconfig(values.context) };
   ownCluster = "coming";
-  const cluster = await upLocalCluster({ name: values.name, log: progress.detail }).finally(() => {
+  const owner = readProcessIdentity(process.pid);
+  if (owner === undefined) throw new Error("Cannot read /proc: the local cluster takes Linux; elsewhere use --context");
+  const cluster = await upLocalCluster({ name: values.name, owner, log: progress.detail }).finally(() => {
     ownCluster = "none";
   });
-  if (!cluster.wasRunning) ownCluster = "up";
+  if (cluster.isOwned) ownCluster = "up";
+  else progress.detail(`it was up before and stays up at the end; npm run cluster -- down --name ${values.name}`);
   progress.detail(`Kubernetes ${cluster.version}, KUBECONFIG=${cluster.kubeconfigPath}`);
   progress.detail(
     cluster.policies.enforced
@@ -169,6 +179,7 @@ async function findCluster(): Promise<{ KUBECONFIG: string; PATH?: string; volum
 
 async function stop(): Promise<void> {
   isTakingDown = true;
+  if (programs.length === 0 && ownCluster === "none") return;
   console.log("\nstopping");
   await Promise.all(programs.map(({ name, stop }) => progress.step(`${name} stop`, stop)));
   if (ownCluster === "up") await progress.step("local cluster down", () => downLocalCluster({ name: values.name }));

@@ -21,6 +21,8 @@ export interface ClusterState {
   readonly slot?: number;
   /** Of a complete cluster, once it is up. */
   readonly policies?: Policies;
+  /** The process that takes it down when it ends; without one, it stays until `down`. */
+  readonly owner?: ProcessIdentity;
 }
 
 /** Returns what is written down of the cluster in a folder, or undefined when there is none. */
@@ -51,6 +53,11 @@ export function forgetProcess(folder: string, name: string): void {
 /** Writes down whether a cluster's network policies are enforced. */
 export function recordPolicies(folder: string, policies: Policies): void {
   changeState(folder, (state) => ({ ...state, policies }));
+}
+
+/** Writes down who takes the cluster down when it ends. */
+export function recordOwner(folder: string, owner: ProcessIdentity): void {
+  changeState(folder, (state) => ({ ...state, owner }));
 }
 
 /** Adds a process to what is written down, in place of an earlier one with the same name. */

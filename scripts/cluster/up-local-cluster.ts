@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { type Binaries, findBinaries } from "./binaries.ts";
 import { withClusterLock } from "./cluster-lock.ts";
-import { readClusterState } from "./cluster-state.ts";
+import { readClusterState, recordOwner } from "./cluster-state.ts";
 import { createLocalCluster } from "./create-local-cluster.ts";
 import { installDebianPackages } from "./debian-packages.ts";
 import { clusterFolder, DEFAULT_CLUSTER } from "./folders.ts";
@@ -13,6 +13,7 @@ import { type Log, silent } from "./log.ts";
 import { missingNodePackages } from "./node/required-packages.ts";
 import { findPolicyEngine } from "./policies/find-engine.ts";
 import type { Policies } from "./policies/policies.ts";
+import { isRunning, type ProcessIdentity } from "./process/process-identity.ts";
 import { removeLocalCluster } from "./remove-local-cluster.ts";
 import { slotOf } from "./slot.ts";
 import { statusLocalCluster } from "./status-local-cluster.ts";
@@ -22,6 +23,8 @@ export interface UpLocalClusterOptions {
   name?: string;
   /** @default the first that `findBinaries` finds */
   binaries?: Binaries;
+  /** Takes down what it brings up, or what a process of before that ended early would have taken down. @default nobody */
+  owner?: ProcessIdentity;
   log?: Log;
 }
 
@@ -29,6 +32,8 @@ export interface LocalCluster {
   readonly name: string;
   /** Whether it was up already. */
   readonly wasRunning: boolean;
+  /** Whether the `owner` that was given takes it down. */
+  readonly isOwned: boolean;
   readonly kubeconfigPath: string;
   readonly kubectlPath: string;
   /** Of Kubernetes, such as `v1.34.10`. */
@@ -48,10 +53,10 @@ export interface LocalCluster {
  * Brings a complete cluster up, or finds it up already. One that is there in part, after a reboot for instance, is
  * removed and started afresh.
  *
- * @throws Error when not root, or with the end of the log of what does not start; nothing is left running then
+ * @throws Error when not root, when there is an `owner` and another process that still runs owns it, or with the end of the log of what does not start; nothing is left running then
  */
 export async function upLocalCluster(options: UpLocalClusterOptions = {}): Promise<LocalCluster> {
-  const { name = DEFAULT_CLUSTER, log = silent } = options;
+  const { name = DEFAULT_CLUSTER, owner, log = silent } = options;
   const folder = clusterFolder(name);
   if (process.getuid?.() !== 0) {
     throw new Error(`Cannot start the cluster "${name}": it takes root, for containers, mounts and a bridge; use sudo`);
@@ -65,6 +70,7 @@ export async function upLocalCluster(options: UpLocalClusterOptions = {}): Promi
     }
     if (status?.ready) {
       log(`the cluster "${name}" is up`);
+      if (owner !== undefined) inherit(folder, owner);
       await importImages(name, localImages(await busyboxFiles(await findStaticBusybox(log))));
       return true;
     }
@@ -78,6 +84,7 @@ export async function upLocalCluster(options: UpLocalClusterOptions = {}): Promi
     const binaries = options.binaries ?? (await findBinaries({ log }));
     try {
       await createLocalCluster({ name, binaries, policyEngine, log });
+      if (owner !== undefined) recordOwner(folder, owner);
     } catch (error) {
       await removeLocalCluster(name, log).catch((second: unknown) => {
         throw new AggregateError(
@@ -94,6 +101,7 @@ export async function upLocalCluster(options: UpLocalClusterOptions = {}): Promi
   return {
     name,
     wasRunning,
+    isOwned: owner !== undefined && state.owner?.pid === owner.pid && state.owner.startTime === owner.startTime,
     kubeconfigPath: join(folder, "kubeconfig"),
     kubectlPath: await findKubectl(log),
     version: state.version,
@@ -104,4 +112,17 @@ export async function upLocalCluster(options: UpLocalClusterOptions = {}): Promi
     containerdSocket: containerdSocket(folder),
     policies: state.policies ?? { enforced: false, because: "an older version has started it" },
   };
+}
+
+/** Takes the place of an owner that has ended without taking the cluster down. @throws Error when it still runs */
+function inherit(folder: string, owner: ProcessIdentity): void {
+  const state = readClusterState(folder);
+  if (state?.owner === undefined) return;
+  if (isRunning(state.owner)) {
+    throw new Error(
+      `Cannot use the cluster "${state.name}": the npm start of process ${state.owner.pid} takes it down when it ends; ` +
+        `stop that one (Ctrl-C in its terminal, or kill ${state.owner.pid}), or use another cluster with --name`,
+    );
+  }
+  recordOwner(folder, owner);
 }

@@ -1,3 +1,4 @@
+import { orAborted } from "../../edge/or-aborted.ts";
 import { pause } from "../cluster/process/pause.ts";
 import type { Program } from "./program.ts";
 
@@ -12,16 +13,17 @@ const RETRY_MS = 200;
  * Makes the example workload and claims it for tenant `alice` as any client would, by the REST API.
  *
  * @returns what to show a person: the claim's JSON, and lines to paste
- * @throws Error when the edge does not answer within 60 s, a program ends, the claim fails, or its pod is not there within 5 minutes
+ * @throws Error when the edge does not listen within 60 s, a program ends, the claim fails, or its pod is not there within 5 minutes
  */
 export async function firstClaim(options: {
-  url: string;
+  /** Of the programs, the one that serves the API. */
+  edge: Program;
   image: string;
   apiKey: string | undefined;
   programs: Program[];
   signal: AbortSignal;
 }): Promise<string> {
-  const { url, image, apiKey, programs } = options;
+  const { edge, image, apiKey, programs } = options;
   const within = (limitMs: number) => AbortSignal.any([options.signal, AbortSignal.timeout(limitMs)]);
   const headers = {
     "content-type": "application/json",
@@ -42,7 +44,7 @@ export async function firstClaim(options: {
   const ended = programs.map(({ name, exited }) =>
     exited.then((how) => Promise.reject(new Error(`${name} ended: ${how}`))),
   );
-  await Promise.race([untilHealthy(), ...ended]);
+  const url = await Promise.race([untilListening(), ...ended]);
   const known = await call("PUT", "/api/v1/workloads/hello", workload);
   if (known.status === 404) await expectOk(await call("POST", "/api/v1/workloads", workload));
   else await expectOk(known);
@@ -58,21 +60,13 @@ claim for another:     curl ${url}/api/v1/tenants/bob/claim${key} --json '{"work
 see what is there:     curl ${url}/api/v1/tenants${key}
 release:               curl ${url}/api/v1/tenants/alice/release${key} --json '{"workload":"hello"}'`;
 
-  async function untilHealthy(): Promise<void> {
-    const signal = within(HEALTHY_LIMIT_MS);
-    for (;;) {
-      try {
-        if ((await fetch(`${url}/api/v1/health`, { signal })).ok) return;
-      } catch (cause) {
-        if (signal.aborted)
-          throw new Error(
-            `The edge does not answer on ${url} after ${HEALTHY_LIMIT_MS / 1000} s: see its messages above`,
-            {
-              cause,
-            },
-          );
-      }
-      await new Promise((resolve) => setTimeout(resolve, 25));
+  /** Another program that has the address would answer at once, for another cluster. */
+  async function untilListening(): Promise<string> {
+    try {
+      return await orAborted(edge.listening, within(HEALTHY_LIMIT_MS));
+    } catch (cause) {
+      options.signal.throwIfAborted();
+      throw new Error(`The edge does not listen after ${HEALTHY_LIMIT_MS / 1000} s: see its messages above`, { cause });
     }
   }
 

@@ -2,11 +2,14 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { createBackoff } from "../../crds/client/backoff.ts";
 import { type Clock, systemClock } from "../../crds/client/clock.ts";
 import { sleep } from "../../crds/client/sleep.ts";
+import { findOnPath } from "../cluster/sources/find-on-path.ts";
 
 export interface Program {
   name: string;
   /** Resolves with how it ended, in words; a program that is kept ends by `stop` or `kill` alone. */
   exited: Promise<string>;
+  /** Resolves with the URL that its first process sends over the channel between the two, which no other program has. */
+  listening: Promise<string>;
   /** Starts it again from now on whenever it ends, and says so. */
   keep(): void;
   /** Asks it to stop and waits; kills it after 40 s, which is longer than an edge lets its last requests take. */
@@ -21,7 +24,10 @@ const LONGEST_PAUSE_MS = 30_000;
 /** One that ran so long was well. */
 const HEALTHY_MS = 60_000;
 
-/** Starts a long-running program of this project with its output on the terminal. */
+/**
+ * Starts a long-running program of this project with its output on the terminal. Where the system can do so, the program is told to
+ * stop when this process ends, however it ends: an orphan would keep the ports, and go on at the cluster.
+ */
 export function startProgram(options: {
   name: string;
   command: string[];
@@ -32,19 +38,25 @@ export function startProgram(options: {
   clock?: Clock;
 }): Program {
   const { name, print = console.error, clock = systemClock } = options;
-  const [file = "", ...commandArguments] = options.command;
+  // The signal survives exec, so the process keeps its pid (docs/decisions/103).
+  const [file = "", ...commandArguments] = findOnPath("setpriv", options.env)
+    ? ["setpriv", "--pdeathsig", "TERM", "--", ...options.command]
+    : options.command;
   // Each pause is as long as its step says.
   const backoff = createBackoff({ initialMs: FIRST_PAUSE_MS, maxMs: LONGEST_PAUSE_MS, random: () => 1 });
   const ending = new AbortController();
   let isKept = false;
   let { child, ended } = run();
+  const listening = new Promise<string>((resolve) => {
+    child.once("message", (message) => resolve((message as { listening: string }).listening));
+  });
   const exited = follow();
 
   function run(): { child: ChildProcess; ended: Promise<string> } {
     const started = spawn(file, commandArguments, {
       cwd: options.cwd,
       env: options.env,
-      stdio: ["ignore", "inherit", "inherit"],
+      stdio: ["ignore", "inherit", "inherit", "ipc"],
     });
     const ends = new Promise<string>((resolve) => {
       started.once("error", (error) => resolve(error.message));
@@ -74,6 +86,7 @@ export function startProgram(options: {
   return {
     name,
     exited,
+    listening,
     keep() {
       isKept = true;
     },

@@ -151,6 +151,43 @@ test("an edge and an operator that are killed are started again, and the cluster
   assert.is(await stack.kubectl("get", "namespace", "tenancy", "-o", "jsonpath={.metadata.uid}"), cluster);
 });
 
+/** A second npm start on the same cluster, to its end. */
+async function second(env: Record<string, string>): Promise<string> {
+  const words = ["scripts/bootstrap.mjs", "scripts/start.ts", "--name", NAME];
+  const child = spawn(process.execPath, words, { env: { ...process.env, ...env } });
+  let output = "";
+  for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => (output += chunk));
+  assert.equal(await once(child, "exit"), [1, null], output);
+  return output;
+}
+
+const anyPort = { TENANCY_OPERATOR_LISTEN: "127.0.0.1:0", TENANCY_EDGE_METRICS_LISTEN: "127.0.0.1:0" };
+
+test("a second npm start is refused: on the same port before it does anything, on another since the cluster is the first one's", async () => {
+  const listen = new URL(stack.url).host;
+  const onPort = await second({ ...anyPort, TENANCY_LISTEN: listen });
+  const edge = await stack.pidOf("edge/main.ts");
+  assert.ok(onPort.includes(`${listen} (TENANCY_LISTEN) by process ${edge}: `), onPort);
+  const start = await stack.pidOf("scripts/start.ts");
+  assert.ok(onPort.includes(`Ctrl-C in its terminal, or kill ${start};`), onPort);
+  assert.not.match(onPort, /-> cluster/);
+
+  const onCluster = await second({ ...anyPort, TENANCY_LISTEN: "127.0.0.1:0" });
+  assert.ok(onCluster.includes(`the npm start of process ${start} takes it down when it ends`), onCluster);
+  assert.not.match(onCluster, /-> operator and edge/);
+  assert.is((await stack.call("GET", "/workloads/hello")).status, 200);
+});
+
+test("operator and edge of an npm start that is killed stop, and the next one takes the cluster down in its place", async () => {
+  const start = await stack.pidOf("scripts/start.ts");
+  const pids = [start, await stack.pidOf("edge/main.ts"), await stack.pidOf("operator.mjs")];
+  process.kill(start, "SIGKILL");
+  await waitUntil(() => pids.every((pid) => !existsSync(`/proc/${pid}`)), { what: "their end", limitMs: 60_000 });
+  stack = await startStack(NAME);
+  assert.match(stack.output(), /the cluster "e2e-start" is up/);
+  assert.not.match(stack.output(), /stays up at the end/);
+});
+
 test("Ctrl-C stops all of it, a second one says what is still being done, and nothing is left running", async () => {
   let ended: Promise<number | null> | undefined;
   // The cluster is taken down by one command at a time, so that this holds it up.

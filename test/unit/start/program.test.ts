@@ -1,4 +1,5 @@
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { spawn } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
@@ -31,7 +32,8 @@ test("a program that ends before it is kept is not started again", async () => {
   const { program, printed } = start("early", ["sh", "-c", "exit 3"]);
   assert.is(await program.exited, "exit code 3");
   const missing = start("missing", ["/no/such/program"]);
-  assert.match(await missing.program.exited, /ENOENT/);
+  // setpriv, through which programs are started where it is there, says so in its own way.
+  assert.match(await missing.program.exited, /ENOENT|exit code 127/);
   assert.equal([...printed, ...missing.printed], []);
 });
 
@@ -83,6 +85,29 @@ test("a program that waits to be started again can be stopped", async () => {
   assert.is(await program.exited, "exit code 1");
   assert.equal(printed, ["waiting ended: exit code 1; it is started again in 0.5 s"]);
   assert.is(clock.pending(), 0);
+});
+
+test("where a program listens is learned from its own channel", async () => {
+  const { program } = start("listening", [process.execPath, "-e", 'process.send({ listening: "http://127.0.0.1:1" })']);
+  assert.is(await program.listening, "http://127.0.0.1:1");
+});
+
+test("a program is told to stop when the process that started it is killed", async () => {
+  const file = join(folder, "orphan");
+  const program = [
+    "sh",
+    "-c",
+    `trap 'echo stopped >> ${file}; exit' TERM; echo runs >> ${file}; while :; do sleep 0.1; done`,
+  ];
+  const source = `import { startProgram } from ${JSON.stringify(import.meta.resolve("../../../scripts/start/program.ts"))};
+    startProgram(${JSON.stringify({ name: "orphan", command: program, cwd: folder })});`;
+  const parent = spawn(process.execPath, ["--import", "tsx", "--input-type=module", "-e", source], {
+    stdio: "inherit",
+  });
+  const lines = () => (existsSync(file) ? readFileSync(file, "utf8").split("\n").filter(Boolean) : []);
+  await until("the program", () => lines().length === 1);
+  parent.kill("SIGKILL");
+  await until("its end", () => lines()[1] === "stopped");
 });
 
 test.run();
