@@ -78,7 +78,7 @@ export const definitions: readonly CustomResourceDefinition[] = [
       column("Image", ".spec.image.ref", "Image in a registry; empty when it is built from a build file."),
       column("Access", ".spec.network.access", "What the container may reach."),
       column("Phase", ".status.phase", "Where the workload stands."),
-      { ...column("Reason", ".status.reason", "Why it is not ready."), priority: 1 },
+      column("Reason", ".status.reason", "Why it is not ready."),
       { ...column("Message", ".status.message", "What to change."), priority: 1 },
       age,
     ],

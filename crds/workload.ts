@@ -194,7 +194,7 @@ export const workloadSpecSchema = Type.Object(
 /** `status` of a workload (spec.md, section 3.3; design.md, section 4). */
 export const workloadStatusSchema = Type.Object(
   {
-    phase: stringEnum(["Creating", "Building", "Ready", "Error"], {
+    phase: stringEnum(["Creating", "Building", "Ready", "Error", "Terminating"], {
       description: "Where the workload stands.",
       default: "Creating",
     }),

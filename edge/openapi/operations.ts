@@ -2,7 +2,7 @@ import { pattern } from "../../crds/patterns.ts";
 import type { JsonSchema } from "../../crds/schema.ts";
 import { eventTypes } from "../events/event-type.ts";
 import type { Operation } from "./operation.ts";
-import { doneSchema } from "./schemas.ts";
+import { doneSchema, workloadDeleted } from "./schemas.ts";
 
 const flag = (description: string): JsonSchema => ({ type: "boolean", description, default: false });
 const word = (description: string): JsonSchema => ({ type: "string", description });
@@ -127,8 +127,8 @@ export const operations: Readonly<Record<string, Operation>> = {
   },
   "DELETE /api/v1/workloads/:name": {
     summary: "Delete a workload",
-    description: "It goes when no claim and no pool uses it any more.",
-    answer: doneSchema("deleted"),
+    description: "It goes when no claim and no pool uses it any more; while some do, the answer names them.",
+    answer: workloadDeleted,
     errors: [404, 503],
   },
   "GET /api/v1/workloads/:name/snapshots": {

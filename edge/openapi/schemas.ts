@@ -151,6 +151,18 @@ export function doneSchema(word: string, ...about: (keyof typeof doneTo)[]): Jso
   );
 }
 
+const { properties: deletion, ...deleted } = doneSchema("deleted");
+
+/** A deletion's answer, with what holds the workload. */
+export const workloadDeleted: JsonSchema = {
+  ...deleted,
+  properties: {
+    ...deletion,
+    phase: { type: "string", enum: ["Terminating"], description: "Present while something uses the workload." },
+    message: { type: "string", description: "What uses it, and what to do." },
+  },
+};
+
 function portable(schema: JsonSchema): JsonSchema {
   return JSON.parse(
     JSON.stringify(schema, (key, value: unknown) => {

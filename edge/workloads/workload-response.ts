@@ -10,7 +10,10 @@ export interface WorkloadResponse {
 }
 
 /** Shows a workload as the REST API does. */
-export function workloadResponse({ metadata, spec, status }: Workload): WorkloadResponse {
+export function workloadResponse({ metadata, spec, status: stored }: Workload): WorkloadResponse {
+  // Until the operator has looked at the deletion, the status is of before it.
+  const isLeaving = metadata.deletionTimestamp !== undefined && stored?.phase !== "Terminating";
+  const status: Partial<WorkloadStatus> | undefined = isLeaving ? { phase: "Terminating" } : stored;
   return {
     name: metadata.name,
     spec,

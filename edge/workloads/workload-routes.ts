@@ -1,9 +1,10 @@
 import { isAlreadyExists, isNotFound } from "../../crds/client/api-error.ts";
 import type { ClusterClient } from "../../crds/client/cluster-client.ts";
 import { listAll } from "../../crds/client/list-all.ts";
-import { workloads } from "../../crds/kinds.ts";
+import { pools, workloads } from "../../crds/kinds.ts";
 import { finalizer } from "../../crds/labels.ts";
 import type { Workload } from "../../crds/workload.ts";
+import { describeUsers, workloadUsers } from "../../crds/workload-users.ts";
 import type { ClusterView } from "../cluster-view.ts";
 import { HttpError } from "../http-error.ts";
 import { jsonResponse } from "../json-response.ts";
@@ -22,11 +23,7 @@ const ALL = "/api/v1/workloads";
 const ONE = "/api/v1/workloads/:name";
 
 /** The routes of spec.md, section 4.2: each is a live call, so that what was written elsewhere a moment ago shows. */
-export function workloadRoutes(options: {
-  client: ClusterClient;
-  namespace: string;
-  view: Pick<ClusterView, "workloads">;
-}): Route[] {
+export function workloadRoutes(options: { client: ClusterClient; namespace: string; view: ClusterView }): Route[] {
   const { client, namespace, view } = options;
 
   return [
@@ -82,13 +79,17 @@ export function workloadRoutes(options: {
       path: ONE,
       async handle(request) {
         const name = pathParam(request, "name", workloadNameRule);
+        const pooled = await listAll(pools, options);
         try {
           const left = await client.delete(workloads, { namespace, name });
-          if (left !== undefined) view.workloads.put(left);
+          if (left === undefined) return jsonResponse({ status: "deleted" });
+          view.workloads.put(left);
         } catch (error) {
           throw isNotFound(error) ? workloadNotFound(name) : error;
         }
-        return jsonResponse({ status: "deleted" });
+        const [claims, pods] = [view.claims.store.values(), view.pods.store.values()];
+        const message = describeUsers(workloadUsers(name, { claims, pools: pooled, pods }));
+        return jsonResponse({ status: "deleted", ...(message !== undefined && { phase: "Terminating", message }) });
       },
     },
   ];

@@ -80,6 +80,10 @@ function statusOf(pool: Pool, context: OperatorContext): Written & { ready: numb
     const message = `workload "${workloadRef}" does not exist: create it, the pool then fills by itself`;
     return { ...counts, phase: "Error", reason: "WorkloadNotFound", message };
   }
+  if (workload.metadata.deletionTimestamp !== undefined) {
+    const message = `workload "${workloadRef}" is being deleted, and is held by this pool: delete the pool`;
+    return { ...counts, phase: "Error", reason: "WorkloadTerminating", message };
+  }
   if (!isReadyToUse(workload) && workload.status?.phase === "Error") {
     const message = `workload "${workloadRef}" is not ready (${workload.status.reason}): ${workload.status.message}`;
     return { ...counts, phase: "Error", reason: "WorkloadNotReady", message };

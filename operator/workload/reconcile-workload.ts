@@ -6,7 +6,8 @@ import { nextConditions } from "../../crds/condition.ts";
 import { claims, pools, workloads } from "../../crds/kinds.ts";
 import { finalizer, label } from "../../crds/labels.ts";
 import { formerPolicyName, policyName } from "../../crds/names.ts";
-import type { Workload } from "../../crds/workload.ts";
+import type { Workload, WorkloadStatus } from "../../crds/workload.ts";
+import { describeUsers, type WorkloadUsers, workloadUsers } from "../../crds/workload-users.ts";
 import type { OperatorContext } from "../context.ts";
 import { needsProxy } from "../egress/egress-rules.ts";
 import { deleteEgress, settleEgress } from "../egress/settle-egress.ts";
@@ -29,7 +30,10 @@ export async function reconcileWorkload(key: string, context: OperatorContext): 
     await healPolicy(workload, context);
     const problem = workloadProblem(workload.spec, context.config) ?? renderingProblem(workload, context);
     const egress = problem === undefined ? await settleEgress(workload, context) : {};
-    await writeStatus(workload, problem ?? egress.problem, context);
+    const refused = problem ?? egress.problem;
+    const isNews = await writeStatus(workload, { phase: refused ? "Error" : "Ready", ...refused }, context);
+    if (refused !== undefined && isNews)
+      context.events.record({ resource: workloads, object: workload, type: "Warning", ...refused });
     return egress.requeueAfterMs === undefined ? undefined : { requeueAfterMs: egress.requeueAfterMs };
   } catch (error) {
     if (isConflict(error) || isNotFound(error)) return { requeueAfterMs: 1000 };
@@ -68,53 +72,42 @@ async function deleteFormerPolicy(
   }
 }
 
+/** Writes a workload's status where it says something else; says whether it did. */
 async function writeStatus(
   workload: Workload,
-  problem: { readonly reason: string; readonly message: string } | undefined,
-  context: OperatorContext,
-): Promise<undefined> {
+  { phase, reason, message }: Pick<WorkloadStatus, "phase" | "reason" | "message">,
+  { client, informers }: OperatorContext,
+): Promise<boolean> {
   const { generation = 0, namespace = "", name, resourceVersion } = workload.metadata;
-  const status = {
-    phase: problem === undefined ? ("Ready" as const) : ("Error" as const),
-    reason: problem?.reason ?? null,
-    message: problem?.message ?? null,
-    observedGeneration: generation,
-    // What was learnt of the image says nothing about the one that may have taken its place.
-    ...(workload.status?.observedGeneration !== generation && { runsAsRoot: null }),
+  const before = workload.status;
+  const ready = {
+    type: "Ready",
+    status: phase === "Ready" ? ("True" as const) : ("False" as const),
+    reason: reason ?? "Valid",
+    message: message ?? "The workload can be claimed",
   };
-  const conditions = nextConditions(
-    workload.status?.conditions,
-    [
-      {
-        type: "Ready",
-        status: problem === undefined ? "True" : "False",
-        reason: problem?.reason ?? "Valid",
-        message: problem?.message ?? "The workload can be claimed",
-      },
-    ],
-    { generation },
+  const status = {
+    phase,
+    reason: reason ?? null,
+    message: message ?? null,
+    observedGeneration: generation,
+    conditions: nextConditions(before?.conditions, [ready], { generation }),
+  };
+  const present = {
+    phase: before?.phase,
+    reason: before?.reason ?? null,
+    message: before?.message ?? null,
+    observedGeneration: before?.observedGeneration,
+    conditions: before?.conditions,
+  };
+  if (isDeepStrictEqual(status, present)) return false;
+  // What was learnt of the image says nothing about the one that may have taken its place.
+  const forgotten = before?.observedGeneration === generation ? {} : { runsAsRoot: null };
+  const body = { metadata: { resourceVersion }, status: { ...status, ...forgotten } };
+  informers.workloads.put(
+    await client.patch(workloads, { namespace, name }, { type: "merge", subresource: "status", body }),
   );
-  const { phase, reason = null, message = null, observedGeneration, conditions: former } = workload.status ?? {};
-  if (isDeepStrictEqual({ ...status, conditions }, { phase, reason, message, observedGeneration, conditions: former }))
-    return undefined;
-
-  const body = { metadata: { resourceVersion }, status: { ...status, conditions } };
-  const written = await context.client.patch(
-    workloads,
-    { namespace, name },
-    { type: "merge", subresource: "status", body },
-  );
-  context.informers.workloads.put(written);
-  if (problem !== undefined) {
-    context.events.record({
-      resource: workloads,
-      object: written,
-      type: "Warning",
-      reason: problem.reason,
-      message: problem.message,
-    });
-  }
-  return undefined;
+  return true;
 }
 
 /** Holds a deleted workload while claims, pools or pods use it; the last one's end starts the next run. */
@@ -122,11 +115,17 @@ async function letGoWhenUnused(workload: Workload, context: OperatorContext): Pr
   const { client } = context;
   const { name, namespace = "" } = workload.metadata;
   if (!workload.metadata.finalizers?.includes(finalizer.inUse)) return undefined;
-  if (usersOf(name, context).length === 0) await readUsers(name, context);
+  if (describeUsers(usersOf(name, context)) === undefined) await readUsers(name, context);
   const users = usersOf(name, context);
-  if (users.length > 0) {
-    const message = `the workload goes when nothing uses it any longer, now ${users.join(" and ")} do: release its claims and delete its pools`;
-    context.events.record({ resource: workloads, object: workload, type: "Normal", reason: "InUse", message });
+  const message = describeUsers(users);
+  if (message !== undefined) {
+    const isNews = await writeStatus(workload, { phase: "Terminating", reason: "InUse", message }, context);
+    if (!isNews) return undefined;
+    const kinds = Object.entries(users).flatMap(([kind, names]) => (names.length > 0 ? [kind] : []));
+    context.events.record({
+      ...{ resource: workloads, object: workload, type: "Normal", reason: "InUse" },
+      message: `the workload goes when nothing uses it any longer, now ${kinds.join(" and ")} do: release its claims and delete its pools`,
+    });
     return undefined;
   }
   await deleteFormerPolicy(workload, context);
@@ -140,12 +139,12 @@ async function letGoWhenUnused(workload: Workload, context: OperatorContext): Pr
   return patchFinalizers(workload, [], context);
 }
 
-function usersOf(workload: string, { informers }: OperatorContext): string[] {
-  return [
-    ...(informers.claims.store.by("using", workload).size > 0 ? ["claims"] : []),
-    ...(informers.pools.store.by("workload", workload).size > 0 ? ["pools"] : []),
-    ...(informers.pods.store.by("workload", workload).size > 0 ? ["pods"] : []),
-  ];
+function usersOf(workload: string, { informers }: OperatorContext): WorkloadUsers {
+  return workloadUsers(workload, {
+    claims: informers.claims.store.by("using", workload),
+    pools: informers.pools.store.by("workload", workload),
+    pods: informers.pods.store.by("workload", workload),
+  });
 }
 
 /** Reads into the stores what uses a workload and no watch has shown yet: the policy goes with the workload, and its pods would be open. */

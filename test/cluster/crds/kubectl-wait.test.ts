@@ -1,7 +1,7 @@
 // @limit 600
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { claims, triggers, workloads } from "../../../crds/kinds.ts";
+import { claims, pools, triggers, workloads } from "../../../crds/kinds.ts";
 import type { KubernetesObject } from "../../../crds/kubernetes.ts";
 import type { Resource } from "../../../crds/resource.ts";
 import { findBinaries } from "../../../scripts/cluster/binaries.ts";
@@ -113,6 +113,39 @@ test("kubectl get tc finds claims by their workload, those of kubectl and those 
     assert.equal(byField.trim().split("\n").sort(), expected);
   }
   assert.is((await kubectl("get", "tc", "--field-selector", "spec.tenantId=nobody", "-o", "name")).trim(), "");
+});
+
+test("a deleted workload that is held is Terminating and says who holds it, to kubectl and the API alike", async () => {
+  await tenancy.createWorkload("held");
+  await tenancy.createPool("held", { workloadRef: "held", size: 1 });
+  await wait("tp/held", "Ready");
+  const claim = await tenancy.createClaim("dora", "held");
+  await wait(`tc/${claim.metadata.name}`, "Ready");
+  const holders = /now claim claim-dora-held and pool held do: release its claims and delete its pools$/;
+  const route = { path: "/api/v1/workloads/held" };
+  const deleted = await edge.call("DELETE /api/v1/workloads/{name}", route);
+  const { message, ...answer } = deleted.json as { message: string };
+  assert.equal(answer, { status: "deleted", phase: "Terminating" });
+  assert.match(message, holders);
+
+  await wait("tw/held", "Ready=false");
+  const columns = ["custom-columns=P:.status.phase,R:.status.reason,M:.status.message", "--no-headers"];
+  const [phase, reason, ...words] = (await kubectl("get", "tw/held", "-o", ...columns)).trim().split(/\s+/);
+  assert.equal([phase, reason], ["Terminating", "InUse"]);
+  assert.match(words.join(" "), holders);
+  assert.match(await kubectl("get", "tw/held"), /Terminating +InUse/);
+  const shown = (await edge.call("GET /api/v1/workloads/{name}", route)).json as { status: object };
+  assert.equal(shown.status, { phase, reason, message: words.join(" ") });
+  await wait("tp/held", "Ready=false");
+  assert.is((await condition(pools, "held", "Degraded"))?.reason, "WorkloadTerminating");
+
+  await kubectl("delete", "tp/held");
+  await tenancy.until("the pool is no longer named", async () =>
+    /now claim claim-dora-held do:/.test(await kubectl("get", "tw/held", "-o", "wide")),
+  );
+  await kubectl("delete", `tc/${claim.metadata.name}`);
+  await kubectl("wait", "tw/held", "--for=delete", "--timeout=120s");
+  assert.equal(edge.problems, []);
 });
 
 test("a label of a claim that a person changes comes back", async () => {

@@ -1,0 +1,41 @@
+import type { Claim } from "./claim.ts";
+import type { Pod } from "./kubernetes.ts";
+import { label } from "./labels.ts";
+import type { Pool } from "./pool.ts";
+
+/** Names of what keeps a deleted workload from going. */
+export interface WorkloadUsers {
+  claims: string[];
+  pools: string[];
+  pods: string[];
+}
+
+const MOST_NAMED = 3;
+
+/** What uses a workload, of the objects given; a claim that was refused does not. */
+export function workloadUsers(
+  workload: string,
+  objects: { claims: Iterable<Claim>; pools: Iterable<Pool>; pods: Iterable<Pod> },
+): WorkloadUsers {
+  const users: WorkloadUsers = { claims: [], pools: [], pods: [] };
+  for (const { metadata, spec, status } of objects.claims)
+    if (spec.workloadRef === workload && status?.phase !== "Error") users.claims.push(metadata.name);
+  for (const { metadata, spec } of objects.pools) if (spec.workloadRef === workload) users.pools.push(metadata.name);
+  for (const { metadata } of objects.pods)
+    if (metadata.labels?.[label.workload] === workload) users.pods.push(metadata.name);
+  return users;
+}
+
+/** Says who holds a deleted workload, and what to do; undefined where nobody does. Pods go with their claims and pools. */
+export function describeUsers({ claims, pools, pods }: WorkloadUsers): string | undefined {
+  if (claims.length + pools.length === 0)
+    return pods.length === 0 ? undefined : `the workload goes when ${listed("pod", pods)} have ended`;
+  const held = [listed("claim", claims), listed("pool", pools)].filter((part) => part !== "");
+  return `the workload goes when nothing uses it any longer, now ${held.join(" and ")} do: release its claims and delete its pools`;
+}
+
+function listed(kind: string, names: readonly string[]): string {
+  if (names.length === 0) return "";
+  const more = names.length > MOST_NAMED ? ` and ${names.length - MOST_NAMED} more` : "";
+  return `${kind}${names.length > 1 ? "s" : ""} ${names.slice(0, MOST_NAMED).join(", ")}${more}`;
+}
