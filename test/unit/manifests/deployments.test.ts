@@ -83,7 +83,7 @@ for (const [file, account, roles] of [
   test(`${file}: without the key from the Secret the edge does not start`, () => {
     const { TENANCY_API_KEY, ...rest } = deployment(file).env;
     assert.is(TENANCY_API_KEY, "key");
-    assert.throws(() => loadConfig(rest), /TENANCY_API_KEY: is unset/);
+    assert.throws(() => loadConfig(rest), /TENANCY_API_KEY is unset/);
   });
 }
 
