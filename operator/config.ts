@@ -40,6 +40,7 @@ const environment = v.object({
     DEFAULT_TOOLS_IMAGE,
   ),
   TENANCY_PROXY_IMAGE: v.optional(v.pipe(v.string(), v.check(isImageReference, "must be an image reference"))),
+  TENANCY_IMAGE_PULL_HINT: v.optional(v.string()),
   TENANCY_EGRESS_PRIVATE_RANGES: v.optional(
     v.pipe(
       v.string(),
@@ -92,6 +93,8 @@ export interface OperatorConfig {
   listen: ListenAddress | undefined;
   /** An image with a static busybox at `/bin/busybox`, which saves and restores files. */
   toolsImage: string;
+  /** Said of each image that cannot be pulled; undefined: nothing. */
+  imagePullHint: string | undefined;
   egress: EgressConfig;
   /** Which Secrets `network.credentials` can name. */
   secretPolicy: SecretPolicy;
@@ -152,6 +155,7 @@ export function operatorConfig(env: Record<string, string | undefined>): Operato
     leaseMs: values.TENANCY_LEASE_SECONDS * 1000,
     listen: values.TENANCY_OPERATOR_LISTEN,
     toolsImage: values.TENANCY_TOOLS_IMAGE,
+    imagePullHint: values.TENANCY_IMAGE_PULL_HINT,
     egress: {
       image: values.TENANCY_PROXY_IMAGE,
       openedRanges: values.TENANCY_EGRESS_PRIVATE_RANGES,

@@ -5,6 +5,7 @@ import { readClusterState } from "./cluster/cluster-state.ts";
 import { startControlPlane } from "./cluster/control-plane.ts";
 import { downLocalCluster } from "./cluster/down-local-cluster.ts";
 import { clusterFolder } from "./cluster/folders.ts";
+import { loadImage } from "./cluster/images/load-image.ts";
 import type { Log } from "./cluster/log.ts";
 import { CONTROL_PLANE_PROGRAMS, PROGRAMS } from "./cluster/programs.ts";
 import { cacheSource } from "./cluster/sources/cache.ts";
@@ -48,6 +49,8 @@ async function run(parsed: ClusterArguments): Promise<number> {
       }
       process.stdout.write(`${join(clusterFolder(parsed.name), "kubeconfig")}\n`);
       return 0;
+    case "load":
+      return load(parsed);
     default: {
       const never: never = parsed;
       throw new Error(`Cannot do ${JSON.stringify(never)}`);
@@ -114,6 +117,17 @@ async function status(name: string): Promise<number> {
     process.stdout.write(`  ${program.padEnd(24)} ${running ? `process ${pid}` : "not running"}\n`);
   }
   return found.ready ? 0 : 1;
+}
+
+async function load({ name, image = "" }: UpArguments): Promise<number> {
+  const found = await statusLocalCluster({ name });
+  if (found?.kind !== "complete" || !found.ready) {
+    throw new Error(`Cannot load into the cluster "${name}": it is not up; npm run cluster -- up --name ${name}`);
+  }
+  const refs = await loadImage(name, image);
+  log(`loaded into the local cluster "${name}"; image.ref of a workload:`);
+  process.stdout.write(`${refs.join("\n")}\n`);
+  return 0;
 }
 
 function announce(kubeconfigPath: string): void {

@@ -5,7 +5,9 @@ import { createClusterClient } from "../crds/client/cluster-client.ts";
 import { loadClusterConfig } from "../crds/client/load-cluster-config.ts";
 import { createTransport } from "../crds/client/transport.ts";
 import { downLocalCluster } from "./cluster/down-local-cluster.ts";
-import { BUSYBOX_IMAGE } from "./cluster/images/local-images.ts";
+import { DEFAULT_CLUSTER } from "./cluster/folders.ts";
+import { loadImage, missingImage, requireSource } from "./cluster/images/load-image.ts";
+import { BUSYBOX_IMAGE, HELLO_IMAGE } from "./cluster/images/local-images.ts";
 import { importProxyImage, PROXY_IMAGE } from "./cluster/images/proxy-image.ts";
 import { readProcessIdentity } from "./cluster/process/process-identity.ts";
 import { upLocalCluster } from "./cluster/up-local-cluster.ts";
@@ -19,9 +21,11 @@ import { type Program, startProgram } from "./start/program.ts";
 import { createProgress } from "./start/progress.ts";
 import { makeSnapshotsVolume } from "./start/snapshots-volume.ts";
 
-const usage = `usage: npm start [-- [--context NAME] [--image REF] [--name NAME]]
+const usage = `usage: npm start [-- [--context NAME] [--image REF] [--load IMAGE] [--name NAME]]
   --context NAME  use the cluster of this context of your kubeconfig instead of the local one
   --image REF     image of the example workload "hello", which answers HTTP on port 8080
+  --load IMAGE    load an image into the local cluster, which pulls none, and use it for "hello": FILE.tar (docker save, or an OCI
+                  layout), the FOLDER of an OCI layout, or docker://NAME
   --name NAME     name of the local cluster, to keep several apart (default: tenancy)`;
 
 const root = join(import.meta.dirname, "..");
@@ -30,6 +34,7 @@ if (values.help) {
   console.log(usage);
   process.exit(0);
 }
+const loadCommand = `npm run cluster -- load FILE.tar${values.name === DEFAULT_CLUSTER ? "" : ` --name ${values.name}`}`;
 /** What the programs are told on the local cluster unless the environment says otherwise. */
 const localDefaults = {
   // The one node has this machine's cores, and examples that idle should not fill it.
@@ -37,6 +42,7 @@ const localDefaults = {
   TENANCY_MEMORY_OVERCOMMIT: "4",
   TENANCY_TOOLS_IMAGE: BUSYBOX_IMAGE,
   TENANCY_SNAPSHOT_STORAGE_CLASS: "",
+  TENANCY_IMAGE_PULL_HINT: `the local cluster pulls no images: "${loadCommand}" loads one and prints what to write into image.ref`,
 };
 const progress = createProgress();
 const stopping = new AbortController();
@@ -84,10 +90,12 @@ await stop();
 async function start(): Promise<void> {
   const again = `npm start -- ${values.context === undefined ? `--name ${values.name}-2` : `--context ${values.context}`}`;
   await requireFreeAddresses(process.env, { again });
+  if (values.load !== undefined) requireSource(values.load);
   const { volumesFolder, ...where } = await progress.step("cluster", findCluster);
   const env = { ...process.env, ...where };
   const namespace = process.env.TENANCY_NAMESPACE ?? "tenancy";
   stopping.signal.throwIfAborted();
+  const image = values.context === undefined ? await provideImage() : (values.image ?? HELLO_IMAGE);
 
   const [operatorFile, , proxyImage] = await Promise.all([
     values.watch ? "" : progress.step("operator bundle", () => bundleOperator(root)),
@@ -112,12 +120,23 @@ async function start(): Promise<void> {
     return last;
   });
   const claim = await progress.step("first claim", () =>
-    firstClaim({ edge, image: values.image, apiKey: process.env.TENANCY_API_KEY, programs, signal: stopping.signal }),
+    firstClaim({ edge, image, apiKey: process.env.TENANCY_API_KEY, programs, signal: stopping.signal }),
   );
   // What is wrong with their configuration has shown by now.
   for (const program of programs) program.keep();
   console.log(claim);
   progress.total();
+}
+
+/** Loads the image of the example workload where one is given, and sees to it that the cluster has what is named. */
+async function provideImage(): Promise<string> {
+  const { load, name } = values;
+  const loaded = load === undefined ? [] : await progress.step("image", () => loadImage(name, load));
+  for (const ref of loaded) progress.detail(`image.ref of a workload: ${ref}`);
+  const image = values.image ?? loaded[0] ?? HELLO_IMAGE;
+  const problem = await missingImage(name, image);
+  if (problem === undefined) return image;
+  throw new Error(`Cannot use --image ${image}: ${problem}; load it from here with --load, or ${loadCommand}`);
 }
 
 /** The rest works without it, so a machine that cannot fetch the packages goes on. */
@@ -187,15 +206,22 @@ async function stop(): Promise<void> {
 
 function parseArguments() {
   try {
-    return parseArgs({
+    const parsed = parseArgs({
       options: {
         context: { type: "string" },
-        image: { type: "string", default: "localhost/tenancy-hello:1" },
-        name: { type: "string", default: "tenancy" },
+        image: { type: "string" },
+        load: { type: "string" },
+        name: { type: "string", default: DEFAULT_CLUSTER },
         watch: { type: "boolean", default: false },
         help: { type: "boolean", default: false },
       },
     });
+    if (parsed.values.load !== undefined && parsed.values.context !== undefined) {
+      throw new Error(
+        "Cannot use --load with --context: it loads into the local cluster; yours pulls --image by itself",
+      );
+    }
+    return parsed;
   } catch (error) {
     console.error(`${error instanceof Error ? error.message : error}\n${usage}`);
     process.exit(2);

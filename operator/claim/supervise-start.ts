@@ -2,7 +2,7 @@ import type { Claim } from "../../crds/claim.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation } from "../../crds/labels.ts";
 import type { OperatorContext } from "../context.ts";
-import type { PodState } from "../pod/pod-state.ts";
+import { failureMessage, type PodState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { activateClaim } from "./activate-claim.ts";
 import { patchClaimStatus } from "./claim-status.ts";
@@ -29,7 +29,7 @@ export async function superviseStart(
     case "failed":
       return failClaim(claim, context, {
         reason: state.reason,
-        message: `${state.message}: mend the workload, then claim again`,
+        message: `${failureMessage(state, context.config)}: mend the workload, then claim again`,
       });
     case "needs-root":
       await rememberRoot(claim.spec.workloadRef, context);

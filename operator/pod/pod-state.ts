@@ -45,6 +45,14 @@ export function podState(pod: Pod): PodState {
   return { state: "starting", since: scheduled?.lastTransitionTime, message: waitingMessage(own) };
 }
 
+/** What is wrong with a pod that has failed, with what whoever runs the operator has to say of images that cannot be pulled. */
+export function failureMessage(
+  { reason, message }: Extract<PodState, { state: "failed" }>,
+  { imagePullHint }: { imagePullHint: string | undefined },
+): string {
+  return reason === "ImagePullFailed" && imagePullHint !== undefined ? `${message} (${imagePullHint})` : message;
+}
+
 function containerProblem(container: ContainerStatus): PodState | undefined {
   const waiting = container.state?.waiting;
   const detail = waiting?.message ?? "";

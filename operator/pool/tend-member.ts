@@ -6,7 +6,7 @@ import type { Pod } from "../../crds/kubernetes.ts";
 import { label } from "../../crds/labels.ts";
 import { rememberRoot } from "../claim/remember-root.ts";
 import type { OperatorContext } from "../context.ts";
-import { podState } from "../pod/pod-state.ts";
+import { failureMessage, podState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { deleteUnclaimed } from "./delete-unclaimed.ts";
 import { isNobodys } from "./pool-member.ts";
@@ -28,6 +28,7 @@ export async function tendMember(pod: Pod, pool: string, context: OperatorContex
       await rememberRoot(pod.metadata.labels?.[label.workload] ?? "", context);
       return deleteUnclaimed(pod, context).then(() => undefined);
     case "failed":
+      return replace(pod, pool, failureMessage(state, context.config), context);
     case "lost":
       return replace(pod, pool, state.message, context);
     case "unschedulable":

@@ -1,7 +1,7 @@
 import { parseArgs } from "node:util";
 import { DEFAULT_CLUSTER } from "./folders.ts";
 
-export const COMMANDS = ["up", "down", "status", "kubeconfig"] as const;
+export const COMMANDS = ["up", "down", "status", "kubeconfig", "load"] as const;
 export type Command = (typeof COMMANDS)[number];
 
 /** What the command line asks for. */
@@ -16,14 +16,18 @@ export type ClusterArguments =
       readonly simulatedNodes: number;
       /** Name of the only place that the Kubernetes programs may come from, besides the cache. */
       readonly source?: string;
+      /** What `load` loads: an archive, an OCI layout's folder or `docker://NAME`. */
+      readonly image?: string;
     };
 
-export const USAGE = `npm run cluster -- up | down | status | kubeconfig [--name NAME]
+export const USAGE = `npm run cluster -- up | down | status | kubeconfig | load IMAGE [--name NAME]
 
   up           start a single-node Kubernetes cluster, or find it up already
   down         stop it and remove everything that it has made, except the cached programs
   status       say how it is
   kubeconfig   print the path of its kubeconfig
+  load IMAGE   load an image into it, which pulls none, and print what to write into image.ref of a workload;
+               FILE.tar (docker save, or an OCI layout), the FOLDER of an OCI layout, or docker://NAME
 
   --name NAME            which cluster (${DEFAULT_CLUSTER})
   --control-plane        up: etcd and the API server alone, for tests
@@ -50,9 +54,13 @@ export function parseArguments(words: readonly string[]): ClusterArguments {
       help: { type: "boolean", short: "h", default: false },
     },
   });
-  const [command, ...surplus] = positionals;
+  const [command, ...rest] = positionals;
   if (values.help || command === undefined || command === "help") return { command: "help" };
   if (!isCommand(command)) throw new Error(`Cannot do "${command}": use one of ${COMMANDS.join(", ")}`);
+  const [image, ...surplus] = command === "load" ? rest : [undefined, ...rest];
+  if (command === "load" && image === undefined) {
+    throw new Error("Cannot load nothing: name FILE.tar, the FOLDER of an OCI layout, or docker://NAME after load");
+  }
   if (surplus.length > 0) throw new Error(`Cannot make sense of "${surplus.join(" ")}" after ${command}`);
   const simulatedNodes = Number(values["simulated-nodes"]);
   if (!Number.isInteger(simulatedNodes) || simulatedNodes < 0 || simulatedNodes > 1000) {
@@ -67,6 +75,7 @@ export function parseArguments(words: readonly string[]): ClusterArguments {
     controlPlane: values["control-plane"],
     simulatedNodes,
     ...(values.source === undefined ? {} : { source: values.source }),
+    ...(image === undefined ? {} : { image }),
   };
 }
 

@@ -32,9 +32,9 @@ export interface Stack {
   interrupt(): Promise<number | null>;
 }
 
-export async function startStack(name: string, env: Record<string, string> = {}): Promise<Stack> {
+export async function startStack(name: string, env: Record<string, string> = {}, words: string[] = []): Promise<Stack> {
   const listen = `127.0.0.1:${await freePort()}`;
-  const child = spawn(process.execPath, ["scripts/bootstrap.mjs", "scripts/start.ts", "--name", name], {
+  const child = spawn(process.execPath, ["scripts/bootstrap.mjs", "scripts/start.ts", "--name", name, ...words], {
     cwd: root,
     env: {
       ...process.env,

@@ -1,14 +1,18 @@
 // @limit 2400
-import { exec, spawn } from "node:child_process";
+import { exec, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { promisify } from "node:util";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { withClusterLock } from "../../../scripts/cluster/cluster-lock.ts";
 import { clusterFolder } from "../../../scripts/cluster/folders.ts";
+import { findStaticBusybox } from "../../../scripts/cluster/images/busybox.ts";
 import { pause } from "../../../scripts/cluster/process/pause.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
+import { dockerArchive, ociLayout } from "./image-files.ts";
 import { type Stack, startStack } from "./stack.ts";
 
 const NAME = "e2e-start";
@@ -100,11 +104,47 @@ test("an image that does not exist, and one that crashes: an error that says wha
   );
   assert.is(missing?.status, 500);
   assert.match(missing?.body.error ?? "", /localhost\/does-not-exist:1 cannot be pulled.*mend the workload/s);
+  assert.match(missing?.body.error ?? "", /"npm run cluster -- load FILE\.tar --name e2e-start" loads one/);
   assert.is(crashing?.status, 500);
   const described = await stack.kubectl("describe", "tenancyclaim", "claim-erin-crashing");
   assert.match(described, /CrashLooping/);
   assert.match(described, /ends again and again.*exit code 1/s);
   assert.match(described, /mend the workload, then claim again/);
+});
+
+async function load(image: string): Promise<string> {
+  const words = ["scripts/bootstrap.mjs", "scripts/cluster.ts", "load", image, "--name", NAME];
+  return (await promisify(execFile)(process.execPath, words)).stdout.trim();
+}
+
+async function pageOf(tenant: string, workload: string): Promise<string> {
+  const { endpoint } = await claim(tenant, workload);
+  return (await fetch(`http://${endpoint.host}:${endpoint.port}/`)).text();
+}
+
+test("an image of one's own is loaded from docker's archive or an OCI layout, and a claim runs on what load prints", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "tenancy-own-image-"));
+  const health = { httpGet: { path: "/" } };
+  try {
+    const busybox = await findStaticBusybox(() => undefined);
+    const archive = dockerArchive(join(folder, "docker"), { busybox, text: "from docker", name: "own-app:latest" });
+    const saved = await load(archive);
+    assert.match(saved, /^own-app:[0-9a-f]{12}$/);
+    const layout = join(folder, "My_Layout");
+    const digest = ociLayout(layout, { busybox, text: "from a layout" });
+    const unnamed = await load(layout);
+    assert.is(unnamed, `localhost/my-layout:${digest.slice("sha256:".length).slice(0, 12)}`);
+    const tar = join(folder, "other.tar");
+    await promisify(execFile)("tar", ["-cf", tar, "-C", layout, "."]);
+    assert.match(await load(tar), /^localhost\/other:[0-9a-f]{12}$/);
+
+    await createWorkload("own-docker", saved, { health });
+    await createWorkload("own-layout", unnamed, { health });
+    assert.is(await pageOf("erin", "own-docker"), "from docker");
+    assert.is(await pageOf("erin", "own-layout"), "from a layout");
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 });
 
 test("a full quota is 503 with what to do, and released claims make room", async () => {
@@ -152,9 +192,9 @@ test("an edge and an operator that are killed are started again, and the cluster
 });
 
 /** A second npm start on the same cluster, to its end. */
-async function second(env: Record<string, string>): Promise<string> {
-  const words = ["scripts/bootstrap.mjs", "scripts/start.ts", "--name", NAME];
-  const child = spawn(process.execPath, words, { env: { ...process.env, ...env } });
+async function second(env: Record<string, string>, words: string[] = []): Promise<string> {
+  const command = ["scripts/bootstrap.mjs", "scripts/start.ts", "--name", NAME, ...words];
+  const child = spawn(process.execPath, command, { env: { ...process.env, ...env } });
   let output = "";
   for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => (output += chunk));
   assert.equal(await once(child, "exit"), [1, null], output);
@@ -172,6 +212,8 @@ test("a second npm start is refused: on the same port before it does anything, o
   assert.ok(onPort.includes(`Ctrl-C in its terminal, or kill ${start};`), onPort);
   assert.not.match(onPort, /-> cluster/);
 
+  const missing = await second({ ...anyPort, TENANCY_LISTEN: "127.0.0.1:0" }, ["--load", "/no/such.tar"]);
+  assert.match(missing, /^Cannot load \/no\/such\.tar: there is no such file/m);
   const onCluster = await second({ ...anyPort, TENANCY_LISTEN: "127.0.0.1:0" });
   assert.ok(onCluster.includes(`the npm start of process ${start} takes it down when it ends`), onCluster);
   assert.not.match(onCluster, /-> operator and edge/);
@@ -183,9 +225,17 @@ test("operator and edge of an npm start that is killed stop, and the next one ta
   const pids = [start, await stack.pidOf("edge/main.ts"), await stack.pidOf("operator.mjs")];
   process.kill(start, "SIGKILL");
   await waitUntil(() => pids.every((pid) => !existsSync(`/proc/${pid}`)), { what: "their end", limitMs: 60_000 });
-  stack = await startStack(NAME);
+  const folder = mkdtempSync(join(tmpdir(), "tenancy-own-image-"));
+  try {
+    const options = { busybox: await findStaticBusybox(() => undefined), text: "of the second", name: "team/hello:2" };
+    stack = await startStack(NAME, {}, ["--load", dockerArchive(join(folder, "docker"), options)]);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
   assert.match(stack.output(), /the cluster "e2e-start" is up/);
   assert.not.match(stack.output(), /stays up at the end/);
+  assert.match(stack.output(), /^ {3}image\.ref of a workload: team\/hello:2$/m);
+  assert.is(await pageOf("alice", "hello"), "of the second");
 });
 
 test("Ctrl-C stops all of it, a second one says what is still being done, and nothing is left running", async () => {

@@ -19,15 +19,22 @@ test("parseArguments reads every option, before or after the command", () => {
   );
 });
 
+test("parseArguments reads what is to be loaded", () => {
+  const { image } = parseArguments(["load", "docker://app:1", "--name", "a"]) as { image: string };
+  assert.is(image, "docker://app:1");
+});
+
 test("parseArguments asks for help when there is no command", () => {
   assert.equal(parseArguments([]), { command: "help" });
   assert.equal(parseArguments(["up", "--help"]), { command: "help" });
 });
 
 for (const [words, message] of [
-  [["start"], /Cannot do "start": use one of up, down, status, kubeconfig/],
+  [["start"], /Cannot do "start": use one of up, down, status, kubeconfig, load/],
   [["down", "everything"], /Cannot make sense of "everything" after down/],
   [["up", "--force"], /--force/],
+  [["load"], /name FILE\.tar, the FOLDER of an OCI layout, or docker:/],
+  [["load", "a.tar", "b.tar"], /Cannot make sense of "b\.tar" after load/],
   [["up", "--control-plane", "--simulated-nodes", "many"], /no number between 0 and 1000/],
   [["up", "--simulated-nodes", "3"], /without --control-plane/],
 ] as const) {

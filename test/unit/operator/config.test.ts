@@ -14,6 +14,7 @@ test("has a default for everything", () => {
     leaseMs: 10_000,
     listen: { hostname: "127.0.0.1", port: 9090 },
     toolsImage: "busybox:1.37-musl",
+    imagePullHint: undefined,
     egress: { image: undefined, openedRanges: [], extraAuthorities: "" },
     secretPolicy: "any",
     snapshots: {

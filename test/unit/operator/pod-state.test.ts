@@ -1,7 +1,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { ContainerState, Pod, PodStatus } from "../../../crds/kubernetes.ts";
-import { type PodState, podState } from "../../../operator/pod/pod-state.ts";
+import { failureMessage, type PodState, podState } from "../../../operator/pod/pod-state.ts";
 
 const test = suite("podState");
 
@@ -133,6 +133,15 @@ for (const { name, pod, is, says } of table) {
 test("a start is timed from when a node took the pod", () => {
   const state = podState(pod(container({ running: {} })));
   assert.is(state.state === "starting" && state.since, scheduled.lastTransitionTime);
+});
+
+test("failureMessage adds the hint to an image that cannot be pulled, and to nothing else", () => {
+  const message = "image i cannot be pulled: not found";
+  const failed = { state: "failed", reason: "ImagePullFailed", message } as const;
+  assert.is(failureMessage(failed, { imagePullHint: "load it" }), `${message} (load it)`);
+  assert.is(failureMessage(failed, { imagePullHint: undefined }), message);
+  const crash = { ...failed, reason: "CrashLooping" } as const;
+  assert.is(failureMessage(crash, { imagePullHint: "load it" }), message);
 });
 
 test.run();
