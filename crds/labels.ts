@@ -16,6 +16,8 @@ export const label = {
   pool: "tenancy.dev/pool",
   /** `warming` or `ready`; only on warm pods. */
   poolStatus: "tenancy.dev/pool-status",
+  /** `<uid of the claim>.<incarnation>`; only on claimed pods, each of which has another. */
+  binding: "tenancy.dev/binding",
 } as const;
 
 /** Annotation keys: what a later step needs is stamped on the object that it touches (design.md, section 4). */

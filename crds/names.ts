@@ -39,6 +39,12 @@ export function poolInstanceName(pod: { workload: string; suffix: string }): str
   return objectName({ prefix: "inst-pool", parts: [pod.workload], suffix: pod.suffix });
 }
 
+/** The name of a claim's Service: the claim's own where a Service can have it, which takes a DNS-1035 label. */
+export function serviceName(claim: string): string {
+  const isFree = isObjectName(claim) && /^[a-z][^.]*$/.test(claim) && !/--[0-9a-f]{24}$/.test(claim);
+  return isFree ? claim : objectName({ prefix: "claim", parts: [claim], hashed: true, unique: true });
+}
+
 /** The name of a workload's network policy: `workload-<workload>`. */
 export function policyName(workload: string): string {
   return objectName({ prefix: "workload", parts: [workload], unique: true });

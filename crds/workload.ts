@@ -180,6 +180,13 @@ export const workloadSpecSchema = Type.Object(
     filesystem: Type.Optional(filesystemSchema),
     health: Type.Optional(healthSchema),
     entrypoint: Type.Optional(entrypointSchema),
+    service: Type.Optional(
+      Type.Boolean({
+        description:
+          "Whether each claim gets a Service named after it, which leads to its pod while it is Active. It has a cluster IP and is not headless: a pod's address that a client's resolver keeps is another tenant's soon after, the Service's own is not.",
+        default: false,
+      }),
+    ),
     runtimeClassName: Type.Optional(
       Type.String({
         description: "RuntimeClass of the pods, for a stronger wall such as gVisor or Kata.",

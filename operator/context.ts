@@ -7,6 +7,7 @@ import type { Pool } from "../crds/pool.ts";
 import type { SnapshotMetadata } from "../crds/snapshots/snapshot-metadata.ts";
 import type { Workload } from "../crds/workload.ts";
 import type { ArchiveNotice } from "./claim/archive-notice.ts";
+import type { ServiceWatch } from "./claim/service-watch.ts";
 import type { OperatorConfig } from "./config.ts";
 import type { SettledEgress } from "./egress/settle-egress.ts";
 import type { EventRecorder } from "./events.ts";
@@ -35,6 +36,7 @@ export interface OperatorContext {
   archiveLooks: BackgroundWork<SnapshotMetadata | undefined>;
   /** By claim uid, until the claim is Active. */
   notices: Map<string, ArchiveNotice>;
+  serviceWatch: ServiceWatch;
   /** By pod uid. */
   restores: BackgroundWork<SnapshotMetadata | undefined>;
   /** By pod uid. */

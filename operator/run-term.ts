@@ -5,6 +5,7 @@ import type { ReportHandlerFailure } from "../crds/client/handler-failures.ts";
 import type { Change } from "../crds/client/informer.ts";
 import { keyOf } from "../crds/client/key-of.ts";
 import { withDefaults } from "../crds/defaults.ts";
+import { claims } from "../crds/kinds.ts";
 import type { KubernetesObject, NetworkPolicy, Pod } from "../crds/kubernetes.ts";
 import { annotation, label } from "../crds/labels.ts";
 import type { Log } from "../crds/log.ts";
@@ -14,6 +15,7 @@ import type { Workload } from "../crds/workload.ts";
 import { pairKey } from "./claim/find-rival.ts";
 import { reconcileClaim } from "./claim/reconcile-claim.ts";
 import { needsFiles } from "./claim/restore-files.ts";
+import { createServiceWatch } from "./claim/service-watch.ts";
 import type { OperatorConfig } from "./config.ts";
 import type { Informers, OperatorContext } from "./context.ts";
 import { namesSecret } from "./egress/egress-rules.ts";
@@ -99,6 +101,17 @@ export function runTerm(options: {
     nodeSilence: createNodeSilence({ limitMs: config.nodeTimeoutMs }),
     restoreFailures: new Map(),
     notices: new Map(),
+    serviceWatch: createServiceWatch({
+      client: options.client,
+      namespace: config.namespace,
+      onFailure: options.onFailure,
+      log,
+      onChange({ type, object }) {
+        if (type === "added") return;
+        for (const { kind, name } of object.metadata.ownerReferences ?? [])
+          if (kind === claims.kind) queue.add("claim", `${config.namespace}/${name}`);
+      },
+    }),
     settledEgress: new Map(),
     helperStart: () => helperStart.promise,
     wakeClaim: (claim) => queue.add("claim", keyOf(claim)),
@@ -195,6 +208,8 @@ export function runTerm(options: {
     },
     workload({ type, object, previous }) {
       if (type !== "deleted") queue.add("workload", keyOf(object));
+      if (previous !== undefined && previous.spec.service !== object.spec.service)
+        for (const claim of informers.claims.store.by("using", object.metadata.name)) queue.add("claim", keyOf(claim));
       const isNews =
         type !== "modified" ||
         object.status?.phase !== previous?.status?.phase ||
@@ -289,6 +304,7 @@ export function runTerm(options: {
   async function stop(): Promise<void> {
     await Promise.all([queue.stop(), context.archiveLooks.stop(), context.restores.stop(), context.saves.stop()]);
     context.snapshots.close();
+    context.serviceWatch.close();
     await events.flush();
   }
 

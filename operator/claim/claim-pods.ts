@@ -64,6 +64,11 @@ function newestFirst(a: Pod, b: Pod): number {
   return incarnationOf(b) - incarnationOf(a) || (a.metadata.name < b.metadata.name ? -1 : 1);
 }
 
+/** What a claimed pod is labelled with, to tell it from every other pod, also of the same claim. */
+export function bindingOf(claim: Claim, incarnation: number): string {
+  return `${claim.metadata.uid}.${incarnation}`;
+}
+
 /** Which of its claim's pods this one is. */
 export function incarnationOf(pod: Pod): number {
   return Number(pod.metadata.annotations?.[annotation.incarnation] ?? 0);

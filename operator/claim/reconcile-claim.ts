@@ -15,6 +15,7 @@ import { failClaim } from "./fail-claim.ts";
 import { findRival } from "./find-rival.ts";
 import { followPod } from "./follow-pod.ts";
 import { isWaiting } from "./is-waiting.ts";
+import { keepService } from "./keep-service.ts";
 import { releaseClaim } from "./release-claim.ts";
 import { releaseWhenIdle } from "./release-when-idle.ts";
 import { replacePod } from "./replace-pod.ts";
@@ -76,7 +77,9 @@ async function fulfilClaim(claim: Claim, context: OperatorContext): Promise<Reco
   if (silentForMs === 0) return leaveNode(claim, current, context);
   if (phase === "Active" && state.state !== "lost") {
     const followed = await followPod(claim, { pod: current, state }, context);
-    return soonest(await releaseWhenIdle(followed, current, context), silentForMs);
+    const served = await keepService(followed, current, context);
+    const idle = await releaseWhenIdle(followed, current, context);
+    return soonest(soonest(idle, served?.requeueAfterMs), silentForMs);
   }
   return soonest(await superviseStart({ claim, pod: current, state }, context), silentForMs);
 }

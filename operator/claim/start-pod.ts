@@ -13,7 +13,7 @@ import { renderPod, templateHash } from "../pod/render-pod.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { activateClaim } from "./activate-claim.ts";
 import { lookForNotice } from "./archive-notice.ts";
-import { podIncarnation, readClaimPods } from "./claim-pods.ts";
+import { bindingOf, podIncarnation, readClaimPods } from "./claim-pods.ts";
 import { type ClaimErrorReason, failClaim } from "./fail-claim.ts";
 import { asksForFiles, findArchive } from "./find-archive.ts";
 import { replacePod } from "./replace-pod.ts";
@@ -128,7 +128,7 @@ async function createPod(
     workload,
     {
       name,
-      labels: { [label.tenant]: tenantId },
+      labels: { [label.tenant]: tenantId, [label.binding]: bindingOf(claim, incarnation) },
       annotations: {
         [annotation.claimUid]: uid,
         [annotation.claim]: claim.metadata.name,

@@ -8,6 +8,7 @@ import { annotation, label } from "../../crds/labels.ts";
 import type { Workload } from "../../crds/workload.ts";
 import type { OperatorContext } from "../context.ts";
 import { isolationHash, templateHash } from "../pod/render-pod.ts";
+import { bindingOf } from "./claim-pods.ts";
 
 /**
  * Binds the warm pod that has been ready longest, of the newest template where there is one, to a claim; undefined when there is none.
@@ -47,7 +48,12 @@ export async function takeWarmPod(
       metadata: {
         ...untracked,
         resourceVersion,
-        labels: { [label.tenant]: claim.spec.tenantId, [label.pool]: null, [label.poolStatus]: null },
+        labels: {
+          [label.tenant]: claim.spec.tenantId,
+          [label.binding]: bindingOf(claim, incarnation),
+          [label.pool]: null,
+          [label.poolStatus]: null,
+        },
         annotations: {
           [annotation.claimUid]: claim.metadata.uid,
           [annotation.claim]: claim.metadata.name,

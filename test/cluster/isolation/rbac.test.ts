@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { WebSocket } from "ws";
-import { persistentVolumeClaims, pods, secrets } from "../../../crds/client/built-in-resources.ts";
+import { persistentVolumeClaims, pods, secrets, services } from "../../../crds/client/built-in-resources.ts";
 import { claims, pools, triggers, workloads } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
 import { operatorConfig } from "../../../operator/config.ts";
@@ -248,6 +248,22 @@ test("a workload with an allowlist and credentials, and its end", async () => {
   });
   assert.is((await call("DELETE", "/workloads/proxied")).status, 200);
   await until("the workload with a proxy is gone", async () => !(await exists(tenancy.client, workloads, "proxied")));
+});
+
+test("a workload whose claims have Services: one is made, mended and taken away", async () => {
+  const created = await call("POST", "/workloads", { name: "served", spec: { image, service: true } });
+  assert.is(created.status, 201, JSON.stringify(created.json));
+  assert.is((await call("POST", "/tenants/m3/claim", { workload: "served" })).status, 201);
+  const ref = { namespace: NAMESPACE, name: "claim-m3-served" };
+  await until("the Service", () => exists(tenancy.client, services, ref.name));
+  await tenancy.client.patch(services, ref, { type: "merge", body: { spec: { selector: { mine: "yes" } } } });
+  await until("the Service as it was", async () => {
+    const { spec } = await tenancy.client.get(services, ref);
+    return spec.selector?.mine === undefined;
+  });
+  assert.is((await call("PUT", "/workloads/served", { spec: { image } })).status, 200);
+  await until("no Service", async () => !(await exists(tenancy.client, services, ref.name)));
+  assert.is((await call("POST", "/tenants/m3/release?wait=true", { workload: "served" })).status, 200);
 });
 
 /** A pod as a claim leaves it that was deleted by force: made as the operator, but asked for by another. */

@@ -7,7 +7,7 @@ import { isObjectName, isTenantId } from "../../../crds/names.ts";
 
 const LABEL_VALUE = /^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
 
-test("label: the keys of spec.md, section 2.4", () => {
+test("label: the keys of spec.md, section 2.4, and that of a binding", () => {
   assert.equal(
     { ...label },
     {
@@ -16,6 +16,7 @@ test("label: the keys of spec.md, section 2.4", () => {
       tenant: "tenancy.dev/tenant",
       pool: "tenancy.dev/pool",
       poolStatus: "tenancy.dev/pool-status",
+      binding: "tenancy.dev/binding",
     },
   );
   assert.equal([API_GROUP, API_VERSION], ["tenancy.dev", "v1alpha1"]);

@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import fc from "fast-check";
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import { isObjectName, policyName } from "../../../crds/names.ts";
+import { isObjectName, policyName, serviceName } from "../../../crds/names.ts";
 import { SNAPSHOTS_NAME } from "../../../crds/snapshots/snapshots-names.ts";
 import { botIdentity } from "../../../edge/gateway/messenger/bot-identity.ts";
 import { operatorConfig } from "../../../operator/config.ts";
@@ -17,6 +17,7 @@ const root = fileURLToPath(new URL("../../..", import.meta.url));
 /** Every generator of names, by the kind of object, of one word: a workload, a token, a namespace; a constant takes no notice of it. */
 const generators: Record<string, Record<string, (word: string) => string>> = {
   NetworkPolicy: { policyName, SNAPSHOTS_NAME: () => SNAPSHOTS_NAME },
+  Service: { serviceName },
   ConfigMap: { "egressNames settings": (workload) => egressNames(workload).settings },
   Secret: {
     "egressNames leaves": (workload) => egressNames(workload).leaves,
@@ -173,8 +174,13 @@ test("every generator is in the lists above", () => {
   const byHand = ["crds", "operator", "edge"].flatMap(sources).filter((path) => {
     return /\bname: `|(?<!app)(?<!file)[nN]ame = `/.test(readFileSync(join(root, path), "utf8"));
   });
-  // The definitions of the kinds, the volume of the archives, and the overlay volumes of a pod, by their numbers.
-  const known = ["crds/definition.ts", "operator/snapshots/host-volume.ts", "operator/snapshots/pod-tools.ts"];
+  // The definitions of the kinds, the ports of a Service and the overlay volumes of a pod, by their numbers, the volume of the archives.
+  const known = [
+    "crds/definition.ts",
+    "operator/claim/keep-service.ts",
+    "operator/snapshots/host-volume.ts",
+    "operator/snapshots/pod-tools.ts",
+  ];
   assert.equal(byHand.sort(), known);
 });
 

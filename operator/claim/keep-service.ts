@@ -1,0 +1,102 @@
+import type { Claim } from "../../crds/claim.ts";
+import { ApiError, isAlreadyExists, isConflict, isNotFound } from "../../crds/client/api-error.ts";
+import { services } from "../../crds/client/built-in-resources.ts";
+import { claims } from "../../crds/kinds.ts";
+import type { Pod, Service } from "../../crds/kubernetes.ts";
+import { API_GROUP, API_VERSION, label } from "../../crds/labels.ts";
+import { serviceName } from "../../crds/names.ts";
+import { WORKLOAD_CONTAINER } from "../../crds/workload-container.ts";
+import type { OperatorContext } from "../context.ts";
+import type { ReconcileResult } from "../queue.ts";
+
+const TRY_AGAIN = { requeueAfterMs: 30_000 };
+const LOOK_AGAIN = { requeueAfterMs: 1000 };
+
+/**
+ * Keeps the Service of an Active claim whose workload asks for one. It selects the very binding that made the claim Active, a label that no
+ * other pod ever has: a pod that is still being given its files, one of an earlier binding, and every other tenant's are left out, and so they
+ * stay while the claim waits for another pod. The claim owns it, so that it goes with the claim.
+ *
+ * A claim does not fail for its Service: an Event says why there is none.
+ */
+export async function keepService(claim: Claim, pod: Pod, context: OperatorContext): Promise<ReconcileResult> {
+  const { client, config, informers, serviceWatch } = context;
+  const { namespace } = config;
+  const workload = informers.workloads.store.get(`${namespace}/${claim.spec.workloadRef}`);
+  const isWanted = workload?.spec.service === true;
+  // Without a workload that asks for Services there is nothing to look into.
+  if (workload === undefined || (!isWanted && !serviceWatch.isOpen)) return undefined;
+  const known = serviceWatch.open();
+  if (known === undefined) return LOOK_AGAIN;
+  const name = serviceName(claim.metadata.name);
+  const present = known.store.get(`${namespace}/${name}`);
+  try {
+    if (present === undefined) {
+      if (isWanted) known.put(await client.create(services, render(claim, pod, namespace)));
+      return undefined;
+    }
+    const { uid = "", resourceVersion, ownerReferences = [] } = present.metadata;
+    const isOwn = ownerReferences.some((owner) => owner.uid === claim.metadata.uid);
+    // Of a claim of this name that is gone: the garbage collector takes its time.
+    const isFormer =
+      !isOwn && ownerReferences.some(({ kind, name }) => kind === claims.kind && name === claim.metadata.name);
+    if (isFormer || (isOwn && !isWanted)) {
+      await client.delete(services, { namespace, name }, { uid });
+      return isWanted ? LOOK_AGAIN : undefined;
+    }
+    if (!isWanted) return undefined;
+    if (!isOwn) return refused(claim, `a Service of the name "${name}" is there already`, context);
+    const { spec } = render(claim, pod, namespace);
+    if (isAsWanted(present.spec, spec)) return undefined;
+    const others = Object.keys(present.spec.selector ?? {}).map((key) => [key, null]);
+    const selector = { ...Object.fromEntries(others), ...spec.selector };
+    const body = { metadata: { resourceVersion }, spec: { selector, ports: spec.ports } };
+    known.put(await client.patch(services, { namespace, name }, { type: "merge", body }));
+    return undefined;
+  } catch (error) {
+    if (isAlreadyExists(error)) return refused(claim, `a Service of the name "${name}" is there already`, context);
+    if (isConflict(error) || isNotFound(error)) return LOOK_AGAIN;
+    if (error instanceof ApiError && error.status !== 429) return refused(claim, error.message, context);
+    throw error;
+  }
+}
+
+function render({ metadata, spec }: Claim, pod: Pod, namespace: string): Service {
+  const own = { [label.managed]: "true", [label.tenant]: spec.tenantId, [label.workload]: spec.workloadRef };
+  const program = pod.spec.containers.find((container) => container.name === WORKLOAD_CONTAINER);
+  return {
+    apiVersion: "v1",
+    kind: "Service",
+    metadata: {
+      name: serviceName(metadata.name),
+      namespace,
+      labels: own,
+      ownerReferences: [
+        { apiVersion: `${API_GROUP}/${API_VERSION}`, kind: claims.kind, name: metadata.name, uid: metadata.uid ?? "" },
+      ],
+    },
+    spec: {
+      type: "ClusterIP",
+      // One that was bound before there was this label has none, and selects nothing.
+      selector: { ...own, [label.binding]: pod.metadata.labels?.[label.binding] ?? "none" },
+      ports: (program?.ports ?? []).map(({ containerPort: port }) => ({
+        name: `port-${port}`,
+        port,
+        targetPort: port,
+      })),
+    },
+  };
+}
+
+function isAsWanted(present: Service["spec"], wanted: Service["spec"]): boolean {
+  const selected = ({ selector = {} }: Service["spec"]) => JSON.stringify(Object.entries(selector).sort());
+  const served = ({ ports = [] }: Service["spec"]) =>
+    JSON.stringify(ports.map(({ port, targetPort }) => [port, targetPort]));
+  return selected(present) === selected(wanted) && served(present) === served(wanted);
+}
+
+function refused(claim: Claim, why: string, { events }: OperatorContext): ReconcileResult {
+  const message = `there is no Service for the claim, which works without: ${why}`;
+  events.record({ resource: claims, object: claim, type: "Warning", reason: "ServiceFailed", message });
+  return TRY_AGAIN;
+}

@@ -1,0 +1,65 @@
+import { services } from "../../crds/client/built-in-resources.ts";
+import type { ClusterClient } from "../../crds/client/cluster-client.ts";
+import type { ReportHandlerFailure } from "../../crds/client/handler-failures.ts";
+import { type Change, type Informer, startInformer } from "../../crds/client/informer.ts";
+import type { Service } from "../../crds/kubernetes.ts";
+import { label } from "../../crds/labels.ts";
+import type { Log } from "../../crds/log.ts";
+
+/** The Services of claims, which are watched from the moment that a workload asks for one. */
+export interface ServiceWatch {
+  /** Whether they are watched. */
+  readonly isOpen: boolean;
+  /** Starts watching them; undefined until all that there are have been listed. */
+  open(): Pick<Informer<Service, never>, "store" | "put"> | undefined;
+  close(): void;
+}
+
+/** Makes a watch that costs nothing until it is opened. */
+export function createServiceWatch(options: {
+  client: ClusterClient;
+  namespace: string;
+  onChange: (change: Change<Service>) => void;
+  onFailure: ReportHandlerFailure;
+  log: Log;
+}): ServiceWatch {
+  const { log, ...shared } = options;
+  const closing = new AbortController();
+  let informer: Informer<Service, never> | undefined;
+  let isSynced = false;
+
+  function start(): void {
+    const started = startInformer<Service>({
+      ...shared,
+      resource: services,
+      labelSelector: `${label.managed}=true`,
+      indexes: {},
+      signal: closing.signal,
+      log,
+    });
+    informer = started;
+    started.synced.then(
+      () => {
+        isSynced = true;
+      },
+      // The end of the watch tells of it.
+      () => undefined,
+    );
+    started.done.catch((error: unknown) => {
+      log.error({ error }, "watch of services ended, it starts anew");
+      informer = undefined;
+      isSynced = false;
+    });
+  }
+
+  return {
+    get isOpen() {
+      return informer !== undefined;
+    },
+    open() {
+      if (informer === undefined) start();
+      return isSynced ? informer : undefined;
+    },
+    close: () => closing.abort(),
+  };
+}
