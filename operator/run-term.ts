@@ -33,7 +33,7 @@ import { memberState } from "./pool/pool-member.ts";
 import { reconcilePool } from "./pool/reconcile-pool.ts";
 import { createRefillPause } from "./pool/refill-pause.ts";
 import { refreshMembers } from "./pool/refresh-members.ts";
-import { writePoolStatus } from "./pool/write-pool-status.ts";
+import { writePoolStatus, writtenFailure } from "./pool/write-pool-status.ts";
 import { createQueue } from "./queue.ts";
 import { createBackgroundWork } from "./snapshots/background-work.ts";
 import { isHelperRunning } from "./snapshots/is-helper-running.ts";
@@ -235,6 +235,8 @@ export function runTerm(options: {
       }
       if (previous?.metadata.generation !== object.metadata.generation) {
         context.poolFailures.forget(name);
+        const failure = type === "added" ? writtenFailure(object) : undefined;
+        if (failure !== undefined) context.poolFailures.resume(name, failure);
         addPool(name);
       }
     },

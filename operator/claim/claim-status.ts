@@ -43,7 +43,7 @@ function conditionsWith({ metadata: { generation }, status: before }: Claim, cha
   const isReady = phase === "Active" && endpoint != null && reason == null;
   const [unnamed, unsaid] =
     phase !== "Active"
-      ? [phase ?? "Pending", ""]
+      ? [phase ?? "Pending", `the claim is ${phase ?? "Pending"}`]
       : isReady
         ? ["Active", "the instance runs and is its tenant's"]
         : ["NoEndpoint", "the instance has no address at this moment"];

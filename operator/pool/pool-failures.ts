@@ -24,6 +24,8 @@ export interface FailureRecord {
   get(pool: string): PoolFailures | undefined;
   isDegraded(pool: string): boolean;
   failed(pool: string, message: string): void;
+  /** Takes over from an operator that has found the pool degraded. */
+  resume(pool: string, message: string): void;
   /** A pod of the pool became ready, which it has to stay before the failures are forgotten. */
   started(pool: string, pod: Pod): void;
   /**
@@ -61,17 +63,16 @@ export function createFailureRecord({
     if (pools.delete(pool)) onChange(pool);
   }
 
+  function open(message: string) {
+    const backoff = createBackoff({ initialMs: FIRST_WAIT_MS, maxMs: LONGEST_WAIT_MS });
+    return { count: 0, message, nextTryAt: 0, backoff, starts: new Map<string, Start>() };
+  }
+
   return {
     get: (pool) => pools.get(pool),
     isDegraded: (pool) => (pools.get(pool)?.count ?? 0) >= FAILURES_UNTIL_DEGRADED,
     failed(pool, message) {
-      const record = pools.get(pool) ?? {
-        count: 0,
-        message,
-        nextTryAt: 0,
-        backoff: createBackoff({ initialMs: FIRST_WAIT_MS, maxMs: LONGEST_WAIT_MS }),
-        starts: new Map<string, Start>(),
-      };
+      const record = pools.get(pool) ?? open(message);
       // Pods that were started together fail together: one wait for all of them.
       if (clock.now() >= record.nextTryAt) record.nextTryAt = clock.now() + record.backoff.next();
       record.count += 1;
@@ -79,6 +80,9 @@ export function createFailureRecord({
       record.starts.clear();
       pools.set(pool, record);
       onChange(pool);
+    },
+    resume(pool, message) {
+      pools.set(pool, { ...open(message), count: FAILURES_UNTIL_DEGRADED });
     },
     started(pool, pod) {
       const record = pools.get(pool);

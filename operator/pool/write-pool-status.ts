@@ -9,6 +9,14 @@ import { podState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { isReadyToUse } from "../workload/is-ready-to-use.ts";
 
+const SLOWED = "; one pod at a time is tried, with growing pauses, until one starts and stays ready";
+
+/** What was wrong with a pool's last pod, as another operator has written it; undefined where its pods start. */
+export function writtenFailure({ metadata, status }: Pool): string | undefined {
+  if (status?.phase !== "Degraded" || status.observedGeneration !== metadata.generation) return undefined;
+  return status.message?.replace(SLOWED, "");
+}
+
 /** Writes what a pool has into its status, when that has changed, and an Event when it begins to fail. */
 export async function writePoolStatus(key: string, context: OperatorContext): Promise<ReconcileResult> {
   const { informers, poolFailures } = context;
@@ -90,7 +98,7 @@ function statusOf(pool: Pool, context: OperatorContext): Written & { ready: numb
   }
   const failures = poolFailures.get(name);
   if (failures !== undefined && poolFailures.isDegraded(name)) {
-    const message = `${failures.message}; one pod at a time is tried, with growing pauses, until one starts and stays ready`;
+    const message = failures.message + SLOWED;
     return { ...counts, phase: "Degraded", reason: "PodsFail", message };
   }
   if (ready >= size) return { ...counts, phase: "Ready", reason: null, message: null };

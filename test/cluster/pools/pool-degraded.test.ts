@@ -61,6 +61,13 @@ test("pods that are ready for a moment and then end again and again: Degraded, o
     (await failures("short")).map(({ type, count }) => [type, count]),
     [["Warning", 1]],
   );
+  // The next operator goes on from there.
+  await operator.stop();
+  operator = tenancy.startOperator({ identity: "next" });
+  await tenancy.until("pods of the next operator, of which one has failed", () => created() >= 2);
+  const later = await tenancy.client.get(pools, { namespace: NAMESPACE, name: "short" });
+  assert.equal(later.status?.conditions, degraded.status?.conditions);
+  assert.is((await failures("short")).length, 1);
   const body = { spec: { image: { ref: "simulated/hello:1" } } };
   await tenancy.client.patch(workloads, { namespace: NAMESPACE, name: "short" }, { type: "merge", body });
   const well = await untilPool("short", ({ status }) => status?.phase === "Ready");

@@ -82,6 +82,17 @@ test("FailureRecord: what started before the last failure shows nothing, and nei
   assert.is(record.isDegraded("p"), true);
 });
 
+test("FailureRecord: goes on from what another operator has found", () => {
+  const { record, put, review, pass } = stage();
+  record.resume("p", "found before");
+  assert.is(record.isDegraded("p"), true);
+  assert.is(record.get("p")?.message, "found before");
+  record.started("p", put("a"));
+  pass(10_000);
+  assert.is(review(), undefined);
+  assert.is(record.get("p"), undefined);
+});
+
 test("FailureRecord: a pool without failures remembers no pods", () => {
   const { record, put, review, changes } = stage();
   record.started("p", put("a"));
