@@ -54,7 +54,10 @@ export async function startEdge(options: {
   const waiters = createClaimWaiters();
   const events = createEventHub({ instance, clock: systemClock });
   const onFailure = createHandlerFailures({ log, count: ({ resource }) => metrics.handlerFailed(resource) });
-  const view = watchCluster({ client, namespace, waiters, events, onFailure, signal: watches.signal, log });
+  const view = watchCluster({
+    ...{ client, namespace, waiters, events, onFailure, signal: watches.signal, log },
+    onWorkload: (name) => gateway?.lookAtWorkload(name),
+  });
   let stopping = false;
   let gateway: Gateway | undefined;
   const isReady = () =>
@@ -99,6 +102,7 @@ export async function startEdge(options: {
     const { registry } = metrics;
     gateway = startGateway({
       claims: services,
+      workloadsSynced: view.synced,
       activity,
       limits,
       localOnly,

@@ -23,11 +23,13 @@ export function watchCluster(options: {
   namespace: string;
   waiters: ClaimWaiters;
   events: Pick<EventHub, "publish">;
+  /** Told of each workload that came, changed or went. */
+  onWorkload: (name: string) => void;
   onFailure: ReportHandlerFailure;
   signal: AbortSignal;
   log: Log;
 }): ClusterView & { readonly synced: Promise<unknown>; readonly done: Promise<unknown> } {
-  const { waiters, events, ...shared } = options;
+  const { waiters, events, onWorkload, ...shared } = options;
   // What is there when the edge starts is no event.
   const live = { claims: false, pods: false };
   const view = {
@@ -40,7 +42,12 @@ export function watchCluster(options: {
         if (live.claims) publishClaim(change, events);
       },
     }),
-    workloads: watchKind({ ...shared, resource: workloads, indexes: {} }),
+    workloads: watchKind({
+      ...shared,
+      resource: workloads,
+      indexes: {},
+      onChange: ({ object }) => onWorkload(object.metadata.name),
+    }),
     pods: watchKind({
       ...shared,
       resource: pods,

@@ -21,7 +21,7 @@ import { superviseTriggers } from "./supervise-triggers.ts";
 import { createTriggerEvents } from "./trigger-events.ts";
 import type { TriggerLimits } from "./trigger-limits.ts";
 import { triggerProblem } from "./trigger-problem.ts";
-import { createTriggerStatus } from "./trigger-status.ts";
+import { createTriggerStatus, type TriggerTrouble } from "./trigger-status.ts";
 import { createTurns } from "./turns.ts";
 import { createDeliveries } from "./webhook/deliveries.ts";
 import { createWebhookStart } from "./webhook/start-webhook.ts";
@@ -34,6 +34,8 @@ export interface Gateway {
   readonly webhooks: Pick<WebhookPaths, "find">;
   /** Resolves when every trigger that is there is served or shows why not. */
   readonly synced: Promise<void>;
+  /** Looks again at the triggers of a workload that came, changed or went. */
+  lookAtWorkload(name: string): void;
   /** Rejects where the view of the triggers can never be trusted again. */
   readonly done: Promise<void>;
   /** Whether it has looked at every trigger, and the watch is open. */
@@ -58,6 +60,8 @@ const COMPONENT = "tenancy-gateway";
 export function startGateway(options: {
   /** `waitLimitMs` is that of the API's claim calls, which the gateway does not use. */
   claims: EventServices["claims"];
+  /** Resolves when the workloads are all in view: before that none is taken for missing. */
+  workloadsSynced: Promise<unknown>;
   activity: Pick<Activity, "during">;
   limits: TriggerLimits;
   localOnly: boolean;
@@ -79,11 +83,11 @@ export function startGateway(options: {
     inAll: limits.inAll,
     maxWaiting: limits.perTrigger * WAITING_PER_PLACE,
   });
-  const view = watchKind<Trigger, "path">({
+  const view = watchKind<Trigger, "path" | "workload">({
     client,
     resource: triggers,
     namespace,
-    indexes: { path: pathOf },
+    indexes: { path: pathOf, workload: ({ spec }) => spec.workloadRef },
     onChange({ object, previous }) {
       supervisor.look(object.metadata.name);
       // Whoever wants a path that is taken or freed by this.
@@ -173,6 +177,7 @@ export function startGateway(options: {
         name,
         held: () => find(name),
         put: view.put,
+        obstacleOf: workloadTrouble,
         events,
         clock,
         log,
@@ -181,6 +186,31 @@ export function startGateway(options: {
     clock,
     log,
   });
+
+  let knowsWorkloads = false;
+  options.workloadsSynced.then(
+    () => {
+      knowsWorkloads = true;
+      for (const { metadata } of view.store.values()) supervisor.look(metadata.name);
+    },
+    // The edge fails with it.
+    () => undefined,
+  );
+
+  /** The trigger is served all the same: its events find the workload as soon as that is there. */
+  function workloadTrouble({ spec }: Trigger): TriggerTrouble | undefined {
+    const { workloadRef } = spec;
+    const workload = options.claims.view.workloads.store.get(`${namespace}/${workloadRef}`);
+    if (workload === undefined && knowsWorkloads) {
+      const message = `spec.workloadRef: workload "${workloadRef}" does not exist in namespace "${namespace}": create it, or name another`;
+      return { reason: "WorkloadNotFound", message };
+    }
+    if (workload?.metadata.deletionTimestamp === undefined) return undefined;
+    return {
+      reason: "WorkloadTerminating",
+      message: `spec.workloadRef: workload "${workloadRef}" is being deleted: name another`,
+    };
+  }
 
   let isSettled = false;
   const synced = view.synced.then(async () => {
@@ -193,6 +223,9 @@ export function startGateway(options: {
       find: (path) => paths.find(path) ?? (isSettled || pathProblem(path) !== undefined ? undefined : startingUp),
     },
     synced,
+    lookAtWorkload(name) {
+      for (const { metadata } of view.store.by("workload", name)) supervisor.look(metadata.name);
+    },
     done: view.done,
     isReady: () => isSettled && view.inContact(),
     async drain({ graceMs }) {

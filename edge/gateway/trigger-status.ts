@@ -14,8 +14,15 @@ import type { TriggerEvents } from "./trigger-events.ts";
 export interface TriggerStatusWriter {
   /** Shows the trigger as served, or the trouble with it; written in the background, and only where it is not shown already. */
   show(trigger: Trigger, trouble: string | undefined): void;
-  /** Looks at the trigger anew: shows trouble again that another process, which has none, took away. */
+  /** Looks at the trigger anew: shows what stands in its way by now, and trouble again that another process, which has none, took away. */
   recheck(): void;
+}
+
+/** Why a trigger does not do what it says. */
+export interface TriggerTrouble {
+  /** One word for programs. */
+  readonly reason: "TriggerError" | "WorkloadNotFound" | "WorkloadTerminating";
+  readonly message: string;
 }
 
 const MAX_DETAIL = 2048;
@@ -34,13 +41,16 @@ export function createTriggerStatus(options: {
   held: () => Trigger | undefined;
   /** Takes over what a write made. */
   put: (trigger: Trigger) => void;
+  /** What stands in the way of a trigger that is served, and may go by itself. */
+  obstacleOf: (trigger: Trigger) => TriggerTrouble | undefined;
   events: TriggerEvents;
   clock: Clock;
   log: Log;
   signal: AbortSignal;
 }): TriggerStatusWriter {
-  const { client, namespace, name, held, put, events, clock, log, signal } = options;
-  let shown: { uid: string | undefined; generation: number | undefined; trouble: string | undefined } | undefined;
+  const { client, namespace, name, held, put, obstacleOf, events, clock, log, signal } = options;
+  let given: { trigger: Trigger; trouble: string | undefined } | undefined;
+  let shown: Shown | undefined;
   let dirty = false;
   let writing = false;
 
@@ -78,17 +88,26 @@ export function createTriggerStatus(options: {
     }
   }
 
+  function found({ trigger, trouble }: NonNullable<typeof given>): TriggerTrouble | undefined {
+    if (trouble === undefined || trouble === "") return obstacleOf(trigger);
+    return { reason: "TriggerError", message: trouble.slice(0, MAX_DETAIL) };
+  }
+
+  function show(trigger: Trigger, trouble: string | undefined): void {
+    given = { trigger, trouble };
+    const { uid, generation } = trigger.metadata;
+    const now = found(given);
+    if (now !== undefined && now.message !== shown?.trouble?.message) {
+      events.record(trigger, { type: "Warning", ...now });
+    }
+    shown = { uid, generation, trouble: now };
+    write();
+  }
+
   return {
-    show(trigger, trouble) {
-      const { uid, generation } = trigger.metadata;
-      const detail = trouble === undefined || trouble === "" ? undefined : trouble.slice(0, MAX_DETAIL);
-      if (detail !== undefined && detail !== shown?.trouble) {
-        events.record(trigger, { type: "Warning", reason: "TriggerError", message: detail });
-      }
-      shown = { uid, generation, trouble: detail };
-      write();
-    },
+    show,
     recheck() {
+      if (given !== undefined && found(given)?.message !== shown?.trouble?.message) show(given.trigger, given.trouble);
       const status = held()?.status;
       const isHidden = status?.phase !== "Error" || (status.observedGeneration ?? 0) < (shown?.generation ?? 0);
       if (shown?.trouble !== undefined && isHidden) write();
@@ -96,17 +115,20 @@ export function createTriggerStatus(options: {
   };
 }
 
-function wanted(
-  { generation, trouble }: { generation: number | undefined; trouble: string | undefined },
-  before: TriggerStatus | undefined,
-): TriggerStatus {
+interface Shown {
+  readonly uid: string | undefined;
+  readonly generation: number | undefined;
+  readonly trouble: TriggerTrouble | undefined;
+}
+
+function wanted({ generation, trouble }: Shown, before: TriggerStatus | undefined): TriggerStatus {
   const ready =
     trouble === undefined
       ? ({ type: "Ready", status: "True", reason: "Served", message: "the gateway serves the trigger" } as const)
-      : ({ type: "Ready", status: "False", reason: "TriggerError", message: trouble } as const);
+      : ({ type: "Ready", status: "False", ...trouble } as const);
   return {
     phase: trouble === undefined ? "Active" : "Error",
-    ...(trouble !== undefined && { detail: trouble }),
+    ...(trouble !== undefined && { detail: trouble.message }),
     ...(generation !== undefined && { observedGeneration: generation }),
     conditions: nextConditions(before?.conditions, [ready], { generation }),
   };

@@ -1,7 +1,7 @@
 // @limit 900
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { triggers } from "../../../crds/kinds.ts";
+import { triggers, workloads } from "../../../crds/kinds.ts";
 import { type EdgeProcess, type runtimes, startEdgeProcess } from "../../unit/edge/edge-process.ts";
 import { NAMESPACE } from "../tenancy.ts";
 import { deliver, type GatewayStage, startGatewayStage } from "./gateway-stage.ts";
@@ -71,6 +71,40 @@ test("two triggers on one path: the older has it, and the younger when the older
     async () => (await deliver(`${edge.url}/hooks/shared`, {})).status === 404,
   );
   await stopEdge(edge);
+});
+
+test("a trigger on a workload that does not exist says so, and is Active and served when it comes", async () => {
+  const edge = await startEdge("bun");
+  await stage.createTrigger("early", { workloadRef: "later", config: { path: "/hooks/early" } });
+  const missing = await stage.untilTrigger("early", ({ phase }) => phase === "Error");
+  assert.is(
+    missing.detail,
+    'spec.workloadRef: workload "later" does not exist in namespace "tenancy": create it, or name another',
+  );
+  assert.equal(
+    missing.conditions?.map(({ type, status, reason }) => [type, status, reason]),
+    [["Ready", "False", "WorkloadNotFound"]],
+  );
+  await stage.tenancy.until("an Event that says so", async () =>
+    (await stage.eventsOf("early")).some(({ reason }) => reason === "WorkloadNotFound"),
+  );
+  await stage.tenancy.createWorkload("later");
+  const { detail } = await stage.untilActive("early");
+  assert.is(detail, undefined);
+  assert.is((await deliver(`${edge.url}/hooks/early`, {})).status, 200);
+
+  await stage.tenancy.client.delete(workloads, { namespace: NAMESPACE, name: "later" });
+  await stage.untilTrigger("early", ({ phase }) => phase === "Error");
+  await stopEdge(edge);
+  const second = await startEdge("bun");
+  await stage.tenancy.createWorkload("later");
+  await stage.untilActive("early");
+  await stage.editTrigger("early", { workloadRef: "never" });
+  await stage.untilTrigger("early", ({ phase }) => phase === "Error");
+  await stage.editTrigger("early", { workloadRef: "app" });
+  await stage.untilActive("early");
+  await stage.deleteTrigger("early");
+  await stopEdge(second);
 });
 
 test("a bad trigger says what to change, and harms no other", async () => {
