@@ -53,7 +53,8 @@ export function testEdge(
   let ids = 0;
   const logger = { debug: logAt("debug"), info: logAt("info"), warn: logAt("warn"), error: logAt("error") };
   const shared = { client: cluster.client, namespace: NAMESPACE, view: cluster.view, clock: options.clock ?? clock };
-  const activity = createActivity({ ...shared, log: logger });
+  // A write that is put off for a minute would keep the test's process for as long.
+  const activity = createActivity({ ...shared, clock, log: logger });
   const events = createEventHub({ instance: "test", clock });
   const handler = createHandler({
     routes: apiRoutes({
