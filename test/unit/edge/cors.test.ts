@@ -75,7 +75,7 @@ test("the setting is checked, and * needs a key", () => {
   assert.equal(origins(`${APP}, http://localhost:3000`), [APP, "http://localhost:3000"]);
   assert.equal(origins("*"), ["*"]);
   for (const bad of ["app.example.com", `${APP}/`, `${APP}/path`, "*,https://a.example", "ftp://a", "null", "a b"]) {
-    assert.throws(() => origins(bad), /^TENANCY_CORS_ORIGIN: must be origins|TENANCY_CORS_ORIGIN: must be origins/);
+    assert.throws(() => origins(bad), /^TENANCY_CORS_ORIGIN must be origins/);
   }
   assert.throws(() => origins("*", {}), /lets every page that anybody opens use the API/);
 });
