@@ -103,8 +103,10 @@ function textProblems(value: string, schema: JsonSchema, path: string): string[]
   if (schema.enum !== undefined && !schema.enum.includes(value)) {
     return [`${path}: must be one of ${schema.enum.join(", ")}`];
   }
-  if (schema.maxLength !== undefined && value.length > schema.maxLength) {
-    return [`${path}: must have at most ${schema.maxLength} characters, not ${value.length}`];
+  // As JSON Schema and the API server count: two of a string's units can be one character.
+  const length = value.length > (schema.maxLength ?? value.length) ? [...value].length : value.length;
+  if (schema.maxLength !== undefined && length > schema.maxLength) {
+    return [`${path}: must have at most ${schema.maxLength} characters, not ${length}`];
   }
   if (schema.minLength !== undefined && value.length < schema.minLength) return [`${path}: must not be empty`];
   if (schema.pattern !== undefined && !new RegExp(schema.pattern).test(value)) {

@@ -1,6 +1,7 @@
-import type { JsonSchema } from "../../crds/schema.ts";
+import { pattern } from "../../crds/patterns.ts";
 import type { Route } from "../route.ts";
 import { errorMeanings, type Operation, type SchemaUse } from "./operation.ts";
+import type { OpenApiSchema } from "./request-schemas.ts";
 import { schemas } from "./schemas.ts";
 
 /** The part of an OpenAPI 3.1 document that is written here (https://spec.openapis.org/oas/v3.1.1.html). */
@@ -11,7 +12,7 @@ export interface OpenApiDocument {
   /** Only where the server asks for a key. */
   security?: Record<string, string[]>[];
   paths: Record<string, Record<string, DocumentedOperation>>;
-  components: { schemas: Record<string, JsonSchema>; securitySchemes?: Record<string, object> };
+  components: { schemas: Record<string, OpenApiSchema>; securitySchemes?: Record<string, object> };
 }
 
 /** One operation of the document. */
@@ -20,7 +21,7 @@ export interface DocumentedOperation {
   summary: string;
   description?: string;
   security?: [];
-  parameters: { name: string; in: "path" | "query"; required: boolean; description?: string; schema: JsonSchema }[];
+  parameters: { name: string; in: "path" | "query"; required: boolean; description?: string; schema: OpenApiSchema }[];
   requestBody?: { required: true; content: Record<string, { schema: object }> };
   responses: Record<string, { description: string; content?: Record<string, { schema: object }> }>;
 }
@@ -28,10 +29,15 @@ export interface DocumentedOperation {
 /** What the document reads of a route. */
 type DescribedRoute = Pick<Route, "method" | "path" | "public" | "query">;
 
-const pathParameters: Readonly<Record<string, string>> = {
-  id: "Tenant id, or name of the object.",
-  name: "Name of the workload.",
-  workload: "Name of the workload.",
+const objectName: OpenApiSchema = { type: "string", pattern: pattern.subdomain, maxLength: 63 };
+const workloadName = { description: "Name of the workload.", schema: objectName };
+/** By the segment before them. */
+const pathParameters: Readonly<Record<string, { description: string; schema: OpenApiSchema }>> = {
+  tenants: { description: "Tenant id.", schema: { type: "string", pattern: pattern.tenantId, maxLength: 63 } },
+  instances: { description: "Name of the pod.", schema: { ...objectName, maxLength: 253 } },
+  triggers: { description: "Name of the trigger.", schema: objectName },
+  workloads: workloadName,
+  snapshots: workloadName,
 };
 const errorUse = { schema: ref("Error") };
 
@@ -97,19 +103,16 @@ function documented(
     ...errors,
     ...(route.public === true ? [] : [asksForKey ? (401 as const) : (403 as const)]),
   ];
-  const inPath = [...route.path.matchAll(/:(\w+)/g)].map(([, name = ""]) => name);
+  const inPath = [...route.path.matchAll(/(\w+)\/:(\w+)/g)].map(([, of = "", name = ""]) => ({ of, name }));
   return {
     operationId: operationId(route),
     summary,
     ...(description !== undefined && { description }),
     ...(asksForKey && route.public === true && { security: [] as [] }),
     parameters: [
-      ...inPath.map((name) => ({
-        name,
-        in: "path" as const,
-        required: true,
-        ...(pathParameters[name] !== undefined && { description: pathParameters[name] }),
-        schema: { type: "string" as const },
+      ...inPath.map(({ of, name }) => ({
+        ...{ name, in: "path" as const, required: true, schema: { type: "string" as const } },
+        ...pathParameters[of],
       })),
       ...Object.entries(query).map(([name, schema]) => ({ name, in: "query" as const, required: false, schema })),
     ],

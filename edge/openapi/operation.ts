@@ -1,15 +1,15 @@
-import type { JsonSchema } from "../../crds/schema.ts";
+import type { OpenApiSchema } from "./request-schemas.ts";
 import type { SchemaName } from "./schemas.ts";
 
 /** A schema in place, or the name of one that several operations share. */
-export type SchemaUse = JsonSchema | SchemaName | readonly [SchemaName];
+export type SchemaUse = OpenApiSchema | SchemaName | readonly [SchemaName];
 
 /** What the document says of a route beyond what the route table knows. */
 export interface Operation {
   readonly summary: string;
   readonly description?: string;
   /** Query parameters. */
-  readonly query?: Readonly<Record<string, JsonSchema>>;
+  readonly query?: Readonly<Record<string, OpenApiSchema>>;
   readonly body?: SchemaUse;
   /** The status of success. @default 200 */
   readonly status?: 101 | 200 | 201;

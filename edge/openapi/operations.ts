@@ -1,26 +1,39 @@
 import { pattern } from "../../crds/patterns.ts";
-import type { JsonSchema } from "../../crds/schema.ts";
 import { eventTypes } from "../events/event-type.ts";
 import type { Operation } from "./operation.ts";
+import type { OpenApiSchema } from "./request-schemas.ts";
 import { doneSchema, workloadDeleted } from "./schemas.ts";
 
-const flag = (description: string): JsonSchema => ({ type: "boolean", description, default: false });
-const word = (description: string): JsonSchema => ({ type: "string", description });
-const list: JsonSchema = { type: "array", items: { type: "object", additionalProperties: {} } };
+const flag = (description: string): OpenApiSchema => ({ type: "boolean", description, default: false });
+const list: OpenApiSchema = { type: "array", items: { type: "object", additionalProperties: {} } };
+const tenantId: OpenApiSchema = { type: "string", pattern: pattern.tenantId, maxLength: 63 };
+const name: OpenApiSchema = { type: "string", pattern: pattern.subdomain, maxLength: 63 };
+const eventWord = `(?:instance|claim|${eventTypes.join("|").replaceAll(".", "\\.")})`;
 
-const named = (specName: string): JsonSchema => ({
+const named = (specName: string) =>
+  closed({
+    type: "object",
+    required: ["name", "spec"],
+    properties: {
+      name: { ...name, description: "A DNS-1123 name of at most 63 characters." },
+      spec: { $ref: `#/components/schemas/${specName}` },
+      status: { description: "Passed over, so that what was read can be sent back." },
+      createdAt: { description: "Passed over, so that what was read can be sent back." },
+    },
+  });
+const workloadRef = {
   type: "object",
-  required: ["name", "spec"],
+  anyOf: [{ required: ["workload"] }, { required: ["workloadRef"] }],
   properties: {
-    name: { type: "string", description: "A DNS-1123 name of at most 63 characters." },
-    spec: { $ref: `#/components/schemas/${specName}` } as JsonSchema,
+    workload: { ...name, description: "The workload." },
+    workloadRef: { ...name, description: "An alias of `workload`; where both are there, they have to be the same." },
   },
-});
-const workloadRef: JsonSchema = {
-  type: "object",
-  required: ["workload"],
-  properties: { workload: { type: "string", description: "The workload; `workloadRef` is accepted as an alias." } },
-};
+} satisfies OpenApiSchema;
+
+/** A body whose unknown fields are refused. */
+function closed(schema: OpenApiSchema): OpenApiSchema {
+  return { ...schema, additionalProperties: false };
+}
 
 /** Every documented route, by `METHOD path` as the route table has it. */
 export const operations: Readonly<Record<string, Operation>> = {
@@ -31,25 +44,25 @@ export const operations: Readonly<Record<string, Operation>> = {
     summary: "Claim a workload for a tenant",
     description:
       "Creates the claim, or takes the one that is there, and waits until it is Active, for at most 30 seconds. After a 504 the claim goes on: call again to keep waiting. A release of the claim meanwhile is a 409; one that was under way before is waited out.",
-    body: {
+    body: closed({
       ...workloadRef,
       properties: {
         ...workloadRef.properties,
         resume: {
           oneOf: [
             { type: "boolean" },
-            {
+            closed({
               type: "object",
               properties: { version: { type: "string", pattern: pattern.archiveVersion } },
               required: ["version"],
-            },
+            }),
           ],
           default: false,
           description:
             "Whether to restore what was saved at the last release, or which version: the SHA-256 of a snapshot or its first 16 digits. On a claim that is Active without those files the answer is 409.",
         },
       },
-    },
+    }),
     status: 201,
     answer: "Claim",
     errors: [404, 408, 409, 413, 503, 504],
@@ -58,7 +71,7 @@ export const operations: Readonly<Record<string, Operation>> = {
     summary: "Release a tenant's claim",
     description: "Deletes the claim; the tenant's files are saved, and the pod goes.",
     query: { wait: flag("Whether to wait until the claim is gone.") },
-    body: workloadRef,
+    body: closed(workloadRef),
     answer: doneSchema("released", "tenantId"),
     errors: [404, 408, 413, 503, 504],
   },
@@ -80,7 +93,7 @@ export const operations: Readonly<Record<string, Operation>> = {
   "POST /api/v1/instances/:id/exec": {
     summary: "Run a command in the workload's container",
     description: "409 until a claim is Active with the instance, and in a warm pod that nobody has claimed.",
-    body: {
+    body: closed({
       type: "object",
       required: ["command"],
       properties: {
@@ -88,12 +101,13 @@ export const operations: Readonly<Record<string, Operation>> = {
           type: "array",
           minItems: 1,
           maxItems: 1024,
-          items: { type: "string" },
-          description: "Program and arguments; no shell.",
+          not: { prefixItems: [{ const: "" }] },
+          items: { type: "string", pattern: pattern.noNull },
+          description: "Program and arguments, at most 100000 bytes in all; no shell.",
         },
         timeoutSeconds: { type: "integer", minimum: 1, maximum: 3600, default: 60, description: "After this, 504." },
       },
-    },
+    }),
     answer: "ExecOutcome",
     errors: [404, 408, 409, 413, 503, 504],
   },
@@ -194,10 +208,14 @@ export const operations: Readonly<Record<string, Operation>> = {
     description:
       "A WebSocket of JSON messages `{id, type, time, object}`; `object` is an Instance with the service's own labels, or a Claim without its `message`. It may be set to ask for the key, which then comes as the header or as the subprotocol `tenancy.bearer.<base64url of the key>` beside `tenancy.events`. A client that connects again with `since` gets what it missed, or one message of type `resync` where that is not kept: read the lists anew then.",
     query: {
-      tenant: word("Only this tenant's."),
-      workload: word("Only this workload's."),
-      type: word(`Only these, by commas: instance, claim, ${eventTypes.join(", ")}.`),
-      since: word("The id of the last message that was seen."),
+      tenant: { ...tenantId, description: "Only this tenant's." },
+      workload: { ...name, description: "Only this workload's." },
+      type: {
+        type: "string",
+        pattern: `^${eventWord}(?:,${eventWord})*$`,
+        description: `Only these, by commas: instance, claim, ${eventTypes.join(", ")}.`,
+      },
+      since: { type: "string", minLength: 1, description: "The id of the last message that was seen." },
     },
     status: 101,
     answer: "websocket",

@@ -3,6 +3,7 @@ import { claimStatusSchema } from "../../crds/claim.ts";
 import { type JsonSchema, plainSchema, stringEnum, stringMap } from "../../crds/schema.ts";
 import { triggerSpecSchema } from "../../crds/trigger.ts";
 import { workloadSpecSchema, workloadStatusSchema } from "../../crds/workload.ts";
+import { type OpenApiSchema, requestSchema } from "./request-schemas.ts";
 
 const { phase: workloadPhase } = workloadStatusSchema.properties;
 const { phase: claimPhase, source, endpoint } = claimStatusSchema.properties;
@@ -136,8 +137,11 @@ export type SchemaName = keyof typeof shared;
 
 /** The shared schemas as plain JSON Schema, without the words that only the API server knows. */
 export const schemas = Object.fromEntries(
-  Object.entries(shared).map(([name, schema]) => [name, portable(plainSchema(schema))]),
-) as Readonly<Record<SchemaName, JsonSchema>>;
+  Object.entries(shared).map(([name, schema]) => {
+    const plain = plainSchema(schema);
+    return [name, name.endsWith("Spec") ? requestSchema(plain, name) : portable(plain)];
+  }),
+) as Readonly<Record<SchemaName, OpenApiSchema>>;
 
 const doneTo = { tenantId: "The tenant.", workload: "The workload.", instance: "Name of the pod." };
 
