@@ -2,6 +2,7 @@
 // --runtime=node|bun|deno leaves out the runs on other runtimes; --at-once=N runs that many files beside each other.
 import { availableParallelism } from "node:os";
 import { findBinaries } from "./cluster/binaries.ts";
+import { installedDebianPackages } from "./cluster/debian-packages.ts";
 import { findPolicyEngine } from "./cluster/policies/find-engine.ts";
 import { findTestFiles } from "./test/find-test-files.ts";
 import { lastSeconds } from "./test/last-seconds.ts";
@@ -34,6 +35,7 @@ const stop = new AbortController();
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => stop.abort());
 
 const started = Date.now();
+const packagesBefore = installedDebianPackages();
 const last = lastSeconds();
 const line = createProgressLine();
 const runs: TestRun[] = [];
@@ -85,7 +87,13 @@ function finish(): void {
   }
   if (stop.signal.aborted) failed = Math.max(failed, 1);
   const skipped = total("skipped") > 0 ? `, ${total("skipped")} skipped` : "";
-  console.log(`\n${runs.length} runs in ${((Date.now() - started) / 1000).toFixed(0)} s`);
+  console.log(`\n${newPackages()}\n${runs.length} runs in ${((Date.now() - started) / 1000).toFixed(0)} s`);
   console.log(`${total("passed")} passed, ${failed} failed${skipped}`);
   process.exitCode = failed > 0 ? 1 : 0;
+}
+
+/** What the runs needed that the machine did not have. */
+function newPackages(): string {
+  const added = [...(installedDebianPackages() ?? [])].filter((name) => !packagesBefore?.has(name));
+  return `Debian packages installed meanwhile: ${added.sort().join(" ") || "none"}`;
 }

@@ -1,6 +1,7 @@
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync } from "node:fs";
 import { withDebianLock } from "./debian-lock.ts";
 import type { Log } from "./log.ts";
+import { readIfThere } from "./process/read-if-there.ts";
 import { runCommand } from "./process/run-command.ts";
 
 const APT_LIMIT_MS = 600_000;
@@ -71,20 +72,22 @@ export async function isDebianPackage(name: string, log: Log): Promise<boolean> 
 }
 
 /** Returns those of the named packages that dpkg does not list as installed. */
-export function missingDebianPackages(packages: readonly string[], statusPath = "/var/lib/dpkg/status"): string[] {
-  let status: string;
-  try {
-    status = readFileSync(statusPath, "utf8");
-  } catch (cause) {
-    throw new Error(
-      `Cannot read ${statusPath}, so this is no Debian; install by hand what provides: ${packages.join(" ")}`,
-      { cause },
-    );
-  }
+export function missingDebianPackages(packages: readonly string[], statusPath?: string): string[] {
+  const installed = installedDebianPackages(statusPath);
+  if (installed !== undefined) return packages.filter((name) => !installed.has(name));
+  throw new Error(
+    `Cannot tell what is installed, so this is no Debian; install by hand what provides: ${packages.join(" ")}`,
+  );
+}
+
+/** Returns the names of what dpkg lists as installed; undefined where there is no dpkg. */
+export function installedDebianPackages(statusPath = "/var/lib/dpkg/status"): ReadonlySet<string> | undefined {
+  const status = readIfThere(statusPath);
+  if (status === undefined) return undefined;
   const installed = new Set<string>();
   for (const paragraph of status.split("\n\n")) {
     const name = /^Package: (.+)$/m.exec(paragraph)?.[1];
     if (name !== undefined && /^Status: \S+ \S+ installed$/m.test(paragraph)) installed.add(name);
   }
-  return packages.filter((name) => !installed.has(name));
+  return installed;
 }

@@ -6,10 +6,15 @@ import { type Log, silent } from "./log.ts";
 import { findOnPath } from "./sources/find-on-path.ts";
 import { isProgram } from "./sources/is-program.ts";
 
-/** Returns the path of kubectl: the user's own, else one that came with a cluster's programs, else Debian's, installed now. */
+/**
+ * Returns the path of kubectl: the user's own, else the one in the folder that TENANCY_K8S_BIN names, or that came with a cluster's
+ * programs, else Debian's, installed now.
+ */
 export async function findKubectl(log: Log = silent): Promise<string> {
   const own = findOnPath("kubectl");
   if (own !== undefined) return own;
+  const named = join(process.env.TENANCY_K8S_BIN || "/nowhere", "kubectl");
+  if (isProgram(named)) return named;
   const sets = binariesFolder();
   const cached = existsSync(sets)
     ? readdirSync(sets)

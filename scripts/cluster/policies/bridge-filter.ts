@@ -1,8 +1,12 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { installDebianPackages } from "../debian-packages.ts";
+import type { Log } from "../log.ts";
 import { runCommand } from "../process/run-command.ts";
+import { findOnPath } from "../sources/find-on-path.ts";
 
 const SETTINGS = "/proc/sys/net/bridge";
 const MODULE = "br_netfilter";
+const LOADER = "modprobe";
 
 /** Tells whether the kernel can bring what goes from port to port of a bridge before iptables. */
 export function hasBridgeFilter(): boolean {
@@ -14,9 +18,10 @@ export function hasBridgeFilter(): boolean {
  *
  * @throws Error when the kernel has no such module
  */
-export async function loadBridgeFilter(): Promise<void> {
+export async function loadBridgeFilter(log: Log): Promise<void> {
   if (hasBridgeFilter()) return;
-  await runCommand("modprobe", [MODULE]);
+  if (findOnPath(LOADER) === undefined) await installDebianPackages(["kmod"], log);
+  await runCommand(LOADER, [MODULE]);
   for (const family of ["arp", "ip", "ip6"]) writeFileSync(`${SETTINGS}/bridge-nf-call-${family}tables`, "0");
 }
 
@@ -24,5 +29,5 @@ export async function loadBridgeFilter(): Promise<void> {
 export async function unloadBridgeFilter(): Promise<void> {
   if (!hasBridgeFilter()) return;
   if (readFileSync(`${SETTINGS}/bridge-nf-call-iptables`, "utf8").trim() === "0")
-    await runCommand("modprobe", ["-r", MODULE]);
+    await runCommand(LOADER, ["-r", MODULE]);
 }

@@ -21,7 +21,7 @@ const FAMILIES = [
  */
 export async function addHostRules(slot: Slot, { folder, log }: { folder: string; log: Log }): Promise<void> {
   if (findOnPath("iptables-restore") === undefined) await installDebianPackages(["iptables"], log);
-  await loadBridgeFilter();
+  await loadBridgeFilter(log);
   const rules = renderRules(slot);
   for (const family of FAMILIES) {
     // Without IPv6 in the kernel neither rules nor pods have it.

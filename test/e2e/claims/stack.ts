@@ -1,7 +1,9 @@
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { findKubectl } from "../../../scripts/cluster/kubectl.ts";
 import { freePort } from "../../../scripts/cluster/process/free-port.ts";
+import { listProcesses } from "../processes.ts";
 import { patiently, untilReleased } from "./patiently.ts";
 
 const root = join(import.meta.dirname, "..", "..", "..");
@@ -27,7 +29,7 @@ export interface Stack {
   /** Releases, and waits for its end in the same way. */
   release(tenant: string, workload: string): Promise<Answer>;
   /** The process of it whose command line holds these words. */
-  pidOf(words: string): Promise<number>;
+  pidOf(words: string): number;
   /** As Ctrl-C does. Resolves with the exit code. */
   interrupt(): Promise<number | null>;
 }
@@ -66,7 +68,7 @@ export async function startStack(name: string, env: Record<string, string> = {},
     kubeconfigPath,
     output: () => output,
     async kubectl(...commandArguments) {
-      const { stdout } = await promisify(execFile)("kubectl", [
+      const { stdout } = await promisify(execFile)(await findKubectl(), [
         "--kubeconfig",
         kubeconfigPath,
         "-n",
@@ -75,16 +77,13 @@ export async function startStack(name: string, env: Record<string, string> = {},
       ]);
       return stdout;
     },
-    async pidOf(words) {
-      const { stdout } = await promisify(execFile)("ps", ["-eo", "pid=,ppid=,args="]);
-      const processes = stdout.split("\n").map((line) => /^ *(\d+) +(\d+) (.*)$/.exec(line) ?? []);
-      const parents = new Map(processes.map(([, pid, parent]) => [Number(pid), Number(parent)]));
+    pidOf(words) {
+      const processes = listProcesses();
+      const parents = new Map(processes.map(({ pid, parent }) => [pid, parent]));
       const isOwn = (pid: number): boolean => pid === child.pid || (pid > 1 && isOwn(parents.get(pid) ?? 0));
-      const found = processes.find(
-        ([, pid, , command]) => Number(pid) !== child.pid && command?.includes(words) && isOwn(Number(pid)),
-      );
-      if (found !== undefined) return Number(found[1]);
-      throw new Error(`no process of npm start runs ${words}:\n${stdout}`);
+      const found = processes.find(({ pid, command }) => pid !== child.pid && command.includes(words) && isOwn(pid));
+      if (found !== undefined) return found.pid;
+      throw new Error(`no process of npm start runs ${words}:\n${processes.map(({ command }) => command).join("\n")}`);
     },
     interrupt() {
       if (child.exitCode !== null || child.signalCode !== null) return Promise.resolve(child.exitCode);

@@ -1,17 +1,19 @@
 // @limit 2400
 import { exec, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { withClusterLock } from "../../../scripts/cluster/cluster-lock.ts";
+import { installDebianPackages } from "../../../scripts/cluster/debian-packages.ts";
 import { clusterFolder } from "../../../scripts/cluster/folders.ts";
 import { findStaticBusybox } from "../../../scripts/cluster/images/busybox.ts";
 import { pause } from "../../../scripts/cluster/process/pause.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
+import { listProcesses } from "../processes.ts";
 import { dockerArchive, ociLayout } from "./image-files.ts";
 import { type Stack, startStack } from "./stack.ts";
 
@@ -22,6 +24,7 @@ const test = suite("npm start");
 let stack: Stack;
 
 test.before(async () => {
+  await installDebianPackages(["curl"], console.log);
   stack = await startStack(NAME).catch((error: Error) => {
     // The test library says nothing of what fails before the first test.
     console.log(error.message);
@@ -176,7 +179,7 @@ test("an edge and an operator that are killed are started again, and the cluster
     ["edge", "edge/main.ts"],
     ["operator", "operator.mjs"],
   ] as const) {
-    process.kill(await stack.pidOf(command), "SIGKILL");
+    process.kill(stack.pidOf(command), "SIGKILL");
     const again = new RegExp(
       `^${program} ended: signal SIGKILL; it is started again in 0.5 s$[^]*^${program} is started again$`,
       "m",
@@ -206,9 +209,9 @@ const anyPort = { TENANCY_OPERATOR_LISTEN: "127.0.0.1:0", TENANCY_EDGE_METRICS_L
 test("a second npm start is refused: on the same port before it does anything, on another since the cluster is the first one's", async () => {
   const listen = new URL(stack.url).host;
   const onPort = await second({ ...anyPort, TENANCY_LISTEN: listen });
-  const edge = await stack.pidOf("edge/main.ts");
+  const edge = stack.pidOf("edge/main.ts");
   assert.ok(onPort.includes(`${listen} (TENANCY_LISTEN) by process ${edge}: `), onPort);
-  const start = await stack.pidOf("scripts/start.ts");
+  const start = stack.pidOf("scripts/start.ts");
   assert.ok(onPort.includes(`Ctrl-C in its terminal, or kill ${start};`), onPort);
   assert.not.match(onPort, /-> cluster/);
 
@@ -221,8 +224,8 @@ test("a second npm start is refused: on the same port before it does anything, o
 });
 
 test("operator and edge of an npm start that is killed stop, and the next one takes the cluster down in its place", async () => {
-  const start = await stack.pidOf("scripts/start.ts");
-  const pids = [start, await stack.pidOf("edge/main.ts"), await stack.pidOf("operator.mjs")];
+  const start = stack.pidOf("scripts/start.ts");
+  const pids = [start, stack.pidOf("edge/main.ts"), stack.pidOf("operator.mjs")];
   process.kill(start, "SIGKILL");
   await waitUntil(() => pids.every((pid) => !existsSync(`/proc/${pid}`)), { what: "their end", limitMs: 60_000 });
   const folder = mkdtempSync(join(tmpdir(), "tenancy-own-image-"));
@@ -252,10 +255,11 @@ test("Ctrl-C stops all of it, a second one says what is still being done, and no
     );
   });
   assert.is(await ended, 0, stack.output());
-  const { stdout } = await promisify(exec)("ps -eo args");
-  assert.not.match(stdout, /e2e-start/);
-  const mounts = (await promisify(exec)("findmnt -rno TARGET")).stdout;
-  assert.not.match(mounts, /e2e-start/);
+  assert.equal(
+    listProcesses().filter(({ command }) => command.includes(NAME)),
+    [],
+  );
+  assert.not.match(readFileSync("/proc/self/mounts", "utf8"), /e2e-start/);
 });
 
 test("a third Ctrl-C ends it at once, and says what may be left", async () => {

@@ -1,4 +1,4 @@
-import { type ChildProcess, spawnSync } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -15,6 +15,7 @@ import { supervisorScript } from "../../../operator/egress/supervisor-script.ts"
 import { findStaticBusybox } from "../../../scripts/cluster/images/busybox.ts";
 import { readProcessIdentity } from "../../../scripts/cluster/process/process-identity.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
+import { listProcesses } from "../processes.ts";
 import type { Answer, Call, HttpAnswer, HttpCall, SeenRequest, UpstreamSettings } from "./messages.ts";
 import { address, createNamespaces, type Namespaces } from "./namespaces.ts";
 import { reply, testProgram } from "./reply.ts";
@@ -218,12 +219,8 @@ async function untilListening(namespaces: Namespaces, log: () => string): Promis
 }
 
 function haproxyProcesses(supervisor: number): number[] {
-  const { stdout } = spawnSync("ps", ["-o", "pid=,stat=,comm=", "--ppid", String(supervisor)], { encoding: "utf8" });
-  return stdout
-    .split("\n")
-    .map((line) => line.trim().split(/\s+/))
-    .filter(([, state = "", name]) => name === "haproxy" && !state.startsWith("Z"))
-    .map(([pid]) => Number(pid));
+  const own = listProcesses().filter(({ parent, name }) => parent === supervisor && name === "haproxy");
+  return own.map(({ pid }) => pid);
 }
 
 /** The processes that take connections. */
