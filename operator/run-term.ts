@@ -106,6 +106,9 @@ export function runTerm(options: {
       namespace: config.namespace,
       onFailure: options.onFailure,
       log,
+      onSynced() {
+        for (const claim of informers.claims.store.values()) queue.add("claim", keyOf(claim));
+      },
       onChange({ type, object }) {
         if (type === "added") return;
         for (const { kind, name } of object.metadata.ownerReferences ?? [])

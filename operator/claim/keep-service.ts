@@ -27,7 +27,8 @@ export async function keepService(claim: Claim, pod: Pod, context: OperatorConte
   // Without a workload that asks for Services there is nothing to look into.
   if (workload === undefined || (!isWanted && !serviceWatch.isOpen)) return undefined;
   const known = serviceWatch.open();
-  if (known === undefined) return LOOK_AGAIN;
+  // Each claim is looked at when the list is there.
+  if (known === undefined) return TRY_AGAIN;
   const name = serviceName(claim.metadata.name);
   const present = known.store.get(`${namespace}/${name}`);
   try {

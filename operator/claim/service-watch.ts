@@ -20,10 +20,12 @@ export function createServiceWatch(options: {
   client: ClusterClient;
   namespace: string;
   onChange: (change: Change<Service>) => void;
+  /** Called when all that there are have been listed. */
+  onSynced: () => void;
   onFailure: ReportHandlerFailure;
   log: Log;
 }): ServiceWatch {
-  const { log, ...shared } = options;
+  const { log, onSynced, ...shared } = options;
   const closing = new AbortController();
   let informer: Informer<Service, never> | undefined;
   let isSynced = false;
@@ -41,6 +43,7 @@ export function createServiceWatch(options: {
     started.synced.then(
       () => {
         isSynced = true;
+        onSynced();
       },
       // The end of the watch tells of it.
       () => undefined,
