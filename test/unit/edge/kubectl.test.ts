@@ -16,7 +16,11 @@ test.before.each(() => {
   edge = testEdge({ kubectl: kubectl.command, clock: systemClock });
   edge.cluster.addInstance("inst-a");
 });
-test.after.each(() => kubectl.remove());
+test.after.each(async () => {
+  // The use of a pod would be written a minute later, by the system's clock.
+  await edge.activity.close();
+  kubectl.remove();
+});
 
 const exec = (
   command: unknown,
