@@ -1,5 +1,6 @@
 import type { Claim } from "../crds/claim.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
+import type { Exec } from "../crds/client/exec.ts";
 import type { Informer } from "../crds/client/informer.ts";
 import type { KubernetesObject, NetworkPolicy, Pod } from "../crds/kubernetes.ts";
 import type { Log } from "../crds/log.ts";
@@ -8,6 +9,7 @@ import type { SnapshotMetadata } from "../crds/snapshots/snapshot-metadata.ts";
 import type { Workload } from "../crds/workload.ts";
 import type { ArchiveNotice } from "./claim/archive-notice.ts";
 import type { ServiceWatch } from "./claim/service-watch.ts";
+import type { StartLooks } from "./claim/tell-start.ts";
 import type { OperatorConfig } from "./config.ts";
 import type { SettledEgress } from "./egress/settle-egress.ts";
 import type { EventRecorder } from "./events.ts";
@@ -32,6 +34,9 @@ export interface OperatorContext {
   poolFailures: FailureRecord;
   refillPause: RefillPause;
   snapshots: Snapshots;
+  /** Undefined: nothing is asked in pods but for their files. */
+  exec: Exec | undefined;
+  startLooks: StartLooks;
   /** What was found of archives, by claim uid. */
   archiveLooks: BackgroundWork<SnapshotMetadata | undefined>;
   /** By claim uid, until the claim is Active. */

@@ -29,16 +29,18 @@ async function main(): Promise<void> {
   const stopping = new AbortController();
   const client = createClusterClient({ transport });
   const { namespace } = config;
+  const exec = createExec({ config: cluster, log });
   const operator = startOperator({
     client,
     snapshots: createSnapshots({
-      exec: createExec({ config: cluster, log }),
+      exec,
       namespace,
       timeoutMs: config.snapshots.timeoutMs,
       room: { maxArchiveBytes: config.snapshots.maxArchiveBytes, volumeBytes: config.snapshots.sizeBytes },
       mark: createVolumeMark({ client, namespace }),
       log,
     }),
+    exec,
     config,
     metrics,
     log,

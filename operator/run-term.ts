@@ -1,6 +1,7 @@
 import type { Claim } from "../crds/claim.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
 import { createDeferred } from "../crds/client/deferred.ts";
+import type { Exec } from "../crds/client/exec.ts";
 import type { ReportHandlerFailure } from "../crds/client/handler-failures.ts";
 import type { Change } from "../crds/client/informer.ts";
 import { keyOf } from "../crds/client/key-of.ts";
@@ -16,6 +17,7 @@ import { pairKey } from "./claim/find-rival.ts";
 import { reconcileClaim } from "./claim/reconcile-claim.ts";
 import { needsFiles } from "./claim/restore-files.ts";
 import { createServiceWatch } from "./claim/service-watch.ts";
+import { createStartLooks } from "./claim/tell-start.ts";
 import type { OperatorConfig } from "./config.ts";
 import type { Informers, OperatorContext } from "./context.ts";
 import { namesSecret } from "./egress/egress-rules.ts";
@@ -71,6 +73,7 @@ function isUnschedulable(pod: Pod | undefined): boolean {
 export function runTerm(options: {
   client: ClusterClient;
   snapshots: Snapshots;
+  exec?: Exec | undefined;
   config: OperatorConfig;
   informers: Informers;
   metrics: Metrics;
@@ -94,6 +97,8 @@ export function runTerm(options: {
     poolFailures: createFailureRecord({ onChange: (name) => addPool(name) }),
     refillPause: createRefillPause(),
     snapshots: options.snapshots,
+    exec: options.exec,
+    startLooks: createStartLooks(),
     archiveLooks: createBackgroundWork({ concurrency: LOOKS_AT_ONCE, maximumBackoffMs: 10_000 }),
     restores: createBackgroundWork({ concurrency: config.snapshots.concurrency }),
     saves: createBackgroundWork({ concurrency: config.snapshots.concurrency }),
@@ -263,6 +268,7 @@ export function runTerm(options: {
         context.restores.forget(uid);
         context.snapshots.dismiss(object);
         context.saves.forget(uid);
+        context.startLooks.forget(uid);
         context.nodeSilence.forget(uid);
         addIfHeld(workload);
       }
@@ -307,7 +313,13 @@ export function runTerm(options: {
   };
 
   async function stop(): Promise<void> {
-    await Promise.all([queue.stop(), context.archiveLooks.stop(), context.restores.stop(), context.saves.stop()]);
+    await Promise.all([
+      queue.stop(),
+      context.archiveLooks.stop(),
+      context.restores.stop(),
+      context.saves.stop(),
+      context.startLooks.work.stop(),
+    ]);
     context.snapshots.close();
     context.serviceWatch.close();
     await events.flush();

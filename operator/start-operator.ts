@@ -1,5 +1,6 @@
 import { configMaps, networkPolicies, pods, secrets } from "../crds/client/built-in-resources.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
+import type { Exec } from "../crds/client/exec.ts";
 import { createHandlerFailures, type ReportHandlerFailure } from "../crds/client/handler-failures.ts";
 import { startInformer } from "../crds/client/informer.ts";
 import type { ListWatchState } from "../crds/client/list-watch-state.ts";
@@ -27,6 +28,8 @@ const LEASE_NAME = "tenancy-operator";
 export interface OperatorOptions {
   client: ClusterClient;
   snapshots: Snapshots;
+  /** Asks pods that do not become ready where they listen. @default they are not asked */
+  exec?: Exec | undefined;
   config: OperatorConfig;
   metrics: Metrics;
   log: Log;

@@ -230,10 +230,20 @@ function tooLate(pair: ClaimPair, { view, waitLimitMs }: ClaimServices): HttpErr
   const { tenantId, workloadRef } = pair;
   const seconds = waitLimitMs / 1000;
   const [claim] = view.claims.store.by("pair", pairKey(pair));
-  const why = claim?.status?.message === undefined ? "" : ` (${claim.status.message})`;
+  const why = claim === undefined ? undefined : waitsFor(claim);
   return new HttpError(
     504,
-    `workload "${workloadRef}" is not ready for tenant "${tenantId}" after ${seconds} s${why}; the claim goes on, call again to keep waiting`,
+    `workload "${workloadRef}" is not ready for tenant "${tenantId}" after ${seconds} s${why === undefined ? "" : ` (${why})`}; the claim goes on, call again to keep waiting`,
     { expected: true },
   );
+}
+
+/** What a claim waits for, as far as it says. */
+function waitsFor({ metadata, status }: Claim): string | undefined {
+  if (metadata.deletionTimestamp !== undefined) {
+    const more = status?.message === undefined ? "" : `: ${status.message}`;
+    return `its last session is still being released${more}`;
+  }
+  const isLookedAt = status?.observedGeneration !== undefined;
+  return status?.message ?? (isLookedAt ? undefined : "no operator has said anything of the claim: see that one runs");
 }

@@ -4,7 +4,7 @@ import { pods } from "../../crds/client/built-in-resources.ts";
 import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import type { OperatorContext } from "../context.ts";
-import type { PodState } from "../pod/pod-state.ts";
+import { failureMessage, type PodState } from "../pod/pod-state.ts";
 import { type ClaimStatusPatch, hasCurrentConditions, patchClaimStatus } from "./claim-status.ts";
 
 /**
@@ -21,7 +21,10 @@ export async function followPod(
   context: OperatorContext,
 ): Promise<Claim> {
   const moved = await movedEndpoint(claim, pod, context);
-  const trouble = state.state === "failed" ? { reason: state.reason, message: state.message } : undefined;
+  const trouble =
+    state.state === "failed"
+      ? { reason: state.reason, message: `${failureMessage(state, context.config)}, then release and claim again` }
+      : undefined;
   const isNews = trouble?.reason !== claim.status?.reason && (state.state === "failed" || state.state === "ready");
   if (moved === undefined && !isNews && hasCurrentConditions(claim)) return claim;
   const told = await patchClaimStatus(

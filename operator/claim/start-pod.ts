@@ -18,6 +18,7 @@ import { type ClaimErrorReason, failClaim } from "./fail-claim.ts";
 import { asksForFiles, findArchive } from "./find-archive.ts";
 import { replacePod } from "./replace-pod.ts";
 import { takeWarmPod } from "./take-warm-pod.ts";
+import { tellLater } from "./tell-start.ts";
 
 /** Gives a claim that has no pod a cold one, once its workload is Ready; an Active claim has lost its pod and starts over. */
 export async function startPod(claim: Claim, context: OperatorContext): Promise<ReconcileResult> {
@@ -37,14 +38,16 @@ export async function startPod(claim: Claim, context: OperatorContext): Promise<
     return failClaim(claim, context, { reason: "WorkloadTerminating", message });
   }
   // The status of an older spec says nothing. The workload's next event starts the next run.
-  if (status === undefined || status.observedGeneration !== metadata.generation) return undefined;
+  if (status === undefined || status.observedGeneration !== metadata.generation)
+    return awaitWorkload(claim, `workload "${metadata.name}" has not been checked yet`, context);
   if (status.phase === "Error") {
     const message = `workload "${metadata.name}" is not ready (${status.reason}): ${status.message}`;
     return failClaim(claim, context, { reason: "WorkloadNotReady", message });
   }
-  if (status.phase !== "Ready") return undefined;
+  const because = status.message === undefined ? "" : `: ${status.message}`;
   // What keeps its pods from being rendered is about to stand in its status.
-  if (templateHash(workload, context.config) === undefined) return undefined;
+  if (status.phase !== "Ready" || templateHash(workload, context.config) === undefined)
+    return awaitWorkload(claim, `workload "${metadata.name}" is not ready yet (${status.phase})${because}`, context);
   const answer = await findArchive(claim, workload, context);
   if (!answer.known) return answer.result;
   const { archive } = answer;
@@ -57,6 +60,11 @@ export async function startPod(claim: Claim, context: OperatorContext): Promise<
   // The event of the binding starts the next run, which brings the files.
   if (archive === undefined) await activateClaim(claim, warm, context);
   return undefined;
+}
+
+function awaitWorkload(claim: Claim, message: string, context: OperatorContext): Promise<ReconcileResult> {
+  const since = Date.parse(claim.metadata.creationTimestamp ?? "");
+  return tellLater(claim, { reason: "WorkloadNotReady", message, since }, context);
 }
 
 /** Counts how often a pool had a pod to give, and says on a pool when it had none. */

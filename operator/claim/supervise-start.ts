@@ -11,6 +11,7 @@ import { rememberRoot } from "./remember-root.ts";
 import { replacePod } from "./replace-pod.ts";
 import { needsFiles, restoreFiles, startOver, waitsForFiles } from "./restore-files.ts";
 import { switchToWarmPod } from "./switch-to-warm-pod.ts";
+import { tellStart } from "./tell-start.ts";
 
 /** Follows a claim's pod from its creation until it is Ready or cannot become so. */
 export async function superviseStart(
@@ -20,6 +21,7 @@ export async function superviseStart(
   switch (state.state) {
     case "ready": {
       // The source says `cold+data`: the workload could not start before its files were there.
+      context.startLooks.forget(pod.metadata.uid ?? "");
       const isOpen = pod.metadata.annotations?.[annotation.source] === "pool+data";
       const answer = isOpen ? await restoreFiles({ claim, pod, into: "running" }, context) : undefined;
       if (answer?.restored === false) return answer.result;
@@ -29,7 +31,7 @@ export async function superviseStart(
     case "failed":
       return failClaim(claim, context, {
         reason: state.reason,
-        message: `${failureMessage(state, context.config)}: mend the workload, then claim again`,
+        message: `${failureMessage(state, context.config)}, then claim again`,
       });
     case "needs-root":
       await rememberRoot(claim.spec.workloadRef, context);
@@ -55,19 +57,28 @@ export async function superviseStart(
   }
 }
 
+/** Where nothing has said more. */
+const UNKNOWN = "the workload's spec.health, or the program in its image";
+
 async function awaitStart(
   claim: Claim,
   { since, message, pod }: { since: string | undefined; message: string; pod: Pod },
   context: OperatorContext,
 ): Promise<ReconcileResult> {
-  if (since === undefined) return undefined;
-  const { startTimeoutMs } = context.config;
+  const { creationTimestamp = "", annotations, uid = "" } = pod.metadata;
+  const taken = since ?? creationTimestamp;
   // A warm pod may have been there for days before it was bound.
-  const boundAt = Date.parse(pod.metadata.annotations?.[annotation.claimedAt] ?? since);
-  const leftMs = Math.max(Date.parse(since), boundAt) + startTimeoutMs - Date.now();
-  if (leftMs > 0) return { requeueAfterMs: leftMs };
+  const startedAt = Math.max(Date.parse(taken), Date.parse(annotations?.[annotation.claimedAt] ?? taken));
+  const { startTimeoutMs } = context.config;
+  const leftMs = since === undefined ? Number.POSITIVE_INFINITY : startedAt + startTimeoutMs - Date.now();
+  if (leftMs > 0) {
+    const told = await tellStart(claim, { pod, message, startedAt }, context);
+    const nextMs = Math.min(leftMs, told?.requeueAfterMs ?? leftMs);
+    return Number.isFinite(nextMs) ? { requeueAfterMs: nextMs } : undefined;
+  }
+  const { message: why, mend } = context.startLooks.last.get(uid)?.explanation ?? { message, mend: UNKNOWN };
   return failClaim(claim, context, {
     reason: "StartTimeout",
-    message: `the pod was not ready ${startTimeoutMs / 1000} s after a node took it (${message}): mend the workload, then claim again`,
+    message: `the pod was not ready ${startTimeoutMs / 1000} s after a node took it (${why}): mend ${mend}, then claim again`,
   });
 }

@@ -1,6 +1,7 @@
 import { podAddress } from "../../crds/claim-pod.ts";
-import type { ContainerStatus, Pod } from "../../crds/kubernetes.ts";
+import type { ContainerStatus, Pod, PodStatus } from "../../crds/kubernetes.ts";
 import { WORKLOAD_CONTAINER } from "../../crds/workload-container.ts";
+import { endFailure, programFailure, pullFailure } from "./start-failure.ts";
 
 /** Where a pod stands on its way to its tenant. */
 export type PodState =
@@ -9,8 +10,8 @@ export type PodState =
   | { state: "starting"; since: string | undefined; message: string }
   /** No node can take it yet, however long that lasts (spec.md, section 3.2). */
   | { state: "unschedulable"; message: string }
-  /** It will not become ready by itself. */
-  | { state: "failed"; reason: "ImagePullFailed" | "CrashLooping"; message: string }
+  /** It will not become ready by itself; `mend` says which field or setting to change, as the object of that verb. */
+  | { state: "failed"; reason: "ImagePullFailed" | "CrashLooping"; message: string; mend: string }
   /** The kubelet refused to start an image that runs as root under `runAsNonRoot`. */
   | { state: "needs-root" }
   /** It is going, or has ended: evicted, its node shut down, or deleted. */
@@ -24,71 +25,107 @@ export function podState(pod: Pod): PodState {
   const { metadata, status } = pod;
   if (metadata.deletionTimestamp !== undefined) return { state: "lost", message: `pod ${metadata.name} was deleted` };
   if (status?.phase === "Failed" || status?.phase === "Succeeded") {
-    const why = [status.reason, status.message].filter(Boolean).join(": ") || status.phase;
-    return { state: "lost", message: `pod ${metadata.name} ended (${why})` };
+    return { state: "lost", message: `pod ${metadata.name} ended (${endOf(status)})` };
   }
   const condition = (type: string) => status?.conditions?.find((candidate) => candidate.type === type);
   if (condition("Ready")?.status === "True" && podAddress(pod) !== undefined) return { state: "ready" };
 
   const scheduled = condition("PodScheduled");
   if (scheduled?.status === "False") {
-    return {
-      state: "unschedulable",
-      message: `no node can take the pod yet: ${scheduled.message ?? "no reason given"}`,
-    };
+    return { state: "unschedulable", message: `no node can take the pod yet: ${shortage(pod, scheduled.message)}` };
   }
   for (const container of [...(status?.initContainerStatuses ?? []), ...(status?.containerStatuses ?? [])]) {
-    const problem = containerProblem(container);
+    const problem = containerProblem(pod, container);
     if (problem !== undefined) return problem;
   }
-  const own = status?.containerStatuses?.find((container) => container.name === WORKLOAD_CONTAINER);
-  return { state: "starting", since: scheduled?.lastTransitionTime, message: waitingMessage(own) };
+  return { state: "starting", since: scheduled?.lastTransitionTime, message: waitingMessage(pod) };
 }
 
-/** What is wrong with a pod that has failed, with what whoever runs the operator has to say of images that cannot be pulled. */
+/** What is wrong with a pod that has failed and what to mend, with what whoever runs the operator has to say of images that cannot be pulled. */
 export function failureMessage(
-  { reason, message }: Extract<PodState, { state: "failed" }>,
+  { reason, message, mend }: Extract<PodState, { state: "failed" }>,
   { imagePullHint }: { imagePullHint: string | undefined },
 ): string {
-  return reason === "ImagePullFailed" && imagePullHint !== undefined ? `${message} (${imagePullHint})` : message;
+  const hint = reason === "ImagePullFailed" && imagePullHint !== undefined ? ` (${imagePullHint})` : "";
+  return `${message}${hint}: mend ${mend}`;
 }
 
-function containerProblem(container: ContainerStatus): PodState | undefined {
+function containerProblem(pod: Pod, container: ContainerStatus): PodState | undefined {
   const waiting = container.state?.waiting;
   const detail = waiting?.message ?? "";
+  const notStarted = programFailure(pod, container);
+  if (notStarted !== undefined) return { state: "failed", reason: "CrashLooping", ...notStarted };
   switch (waiting?.reason) {
     case "ImagePullBackOff":
     case "ErrImageNeverPull":
     case "InvalidImageName":
-      return {
-        state: "failed",
-        reason: "ImagePullFailed",
-        message: `image ${container.image} cannot be pulled: ${detail || waiting.reason}`,
-      };
+      return { state: "failed", reason: "ImagePullFailed", ...pullFailure(container, detail || waiting.reason) };
     case "CreateContainerConfigError":
       return detail.includes("runAsNonRoot") ? { state: "needs-root" } : undefined;
-    case "CrashLoopBackOff":
+    case "CrashLoopBackOff": {
       if ((container.restartCount ?? 0) < CRASHES_UNTIL_LOOPING) return undefined;
-      return {
-        state: "failed",
-        reason: "CrashLooping",
-        message: `the container ends again and again${lastEnd(container)}`,
-      };
+      const end = endFailure(pod, container);
+      const message = `the ${nameOf(container)} ends again and again${end === undefined ? "" : `; last: ${end.message}`}`;
+      return { state: "failed", reason: "CrashLooping", message, mend: end?.mend ?? "the workload's spec.entrypoint" };
+    }
     default:
       return undefined;
   }
 }
 
-function lastEnd(container: ContainerStatus): string {
-  const end = container.lastState?.terminated;
-  if (end === undefined) return "";
-  return `: last with exit code ${end.exitCode}${end.message ? ` (${end.message.trim()})` : end.reason ? ` (${end.reason})` : ""}`;
+function nameOf({ name }: ContainerStatus): string {
+  return name === WORKLOAD_CONTAINER ? "container" : `operator's own container "${name}"`;
 }
 
-function waitingMessage(container: ContainerStatus | undefined): string {
-  const waiting = container?.state?.waiting;
-  if (waiting !== undefined)
-    return `the container waits: ${[waiting.reason, waiting.message].filter(Boolean).join(": ")}`;
-  if (container?.state?.running !== undefined) return "the container runs, and its health check has not passed yet";
+/** Why a pod has ended for good. */
+function endOf({ phase, reason, message }: PodStatus): string {
+  const why = [reason, message?.trim()].filter(Boolean).join(": ") || phase;
+  return reason === "Evicted" && /exceed(s|ed) [^.]*limit/.test(message ?? "")
+    ? `${why}: its files take more than the workload's spec.resources.diskGb`
+    : `${why}`;
+}
+
+/** The scheduler's words, without those on preemption, and what the pod asks for of what is short. */
+function shortage(pod: Pod, said = "no reason given"): string {
+  const why = said.replace(/,? *(no new claims to deallocate, *)?preemption: .*$/s, "").replace(/[. ]+$/, "");
+  const own = pod.spec.containers.find(({ name }) => name === WORKLOAD_CONTAINER);
+  const { cpu, memory, "ephemeral-storage": disk } = own?.resources?.requests ?? {};
+  const asked = [
+    /Insufficient cpu/.test(why) && cpu !== undefined && `${cpu} CPU by spec.resources.vcpus`,
+    /Insufficient memory/.test(why) && memory !== undefined && `${megabytes(memory)} memory by spec.resources.memoryMb`,
+    /Insufficient ephemeral-storage/.test(why) && disk !== undefined && `${disk} disk by spec.resources.diskGb`,
+  ].filter(Boolean);
+  return asked.length === 0 ? why : `${why}; the pod asks for ${asked.join(", ")} of its workload`;
+}
+
+/** A pod's memory request, which is in Ki, as workloads give theirs. */
+function megabytes(quantity: string): string {
+  const kibibytes = /^(\d+)Ki$/.exec(quantity)?.[1];
+  return kibibytes === undefined ? quantity : `${Math.ceil(Number(kibibytes) / 1024)} MB`;
+}
+
+/** What its status alone says of a pod that starts. */
+function waitingMessage(pod: Pod): string {
+  const { status } = pod;
+  const init = status?.initContainerStatuses?.find(({ state }) => state?.terminated?.exitCode !== 0);
+  const own =
+    status?.containerStatuses?.find(({ name }) => name === WORKLOAD_CONTAINER) ?? status?.containerStatuses?.[0];
+  const held = [init, own].find((container) => hasTrouble(container));
+  if (held !== undefined) {
+    const waiting = held.state?.waiting;
+    if (waiting?.reason === "ErrImagePull")
+      return `${pullFailure(held, waiting.message ?? waiting.reason).message}; it is tried again`;
+    const end = (held.restartCount > 0 || held.state?.terminated !== undefined) && endFailure(pod, held);
+    if (end) return `the ${nameOf(held)} has ended and is started again; last: ${end.message}`;
+    return `the ${nameOf(held)} waits: ${[waiting?.reason, waiting?.message].filter(Boolean).join(": ")}`;
+  }
+  if (own?.state?.running !== undefined) return "the container runs, and its health check has not passed yet";
   return "the pod is being set up";
+}
+
+/** Whether a container has ended, or waits for something else than its turn. */
+function hasTrouble(container: ContainerStatus | undefined): container is ContainerStatus {
+  const { waiting, terminated } = container?.state ?? {};
+  if (terminated !== undefined) return true;
+  return waiting !== undefined && waiting.reason !== "ContainerCreating" && waiting.reason !== "PodInitializing";
 }

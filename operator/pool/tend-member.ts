@@ -6,6 +6,7 @@ import type { Pod } from "../../crds/kubernetes.ts";
 import { label } from "../../crds/labels.ts";
 import { rememberRoot } from "../claim/remember-root.ts";
 import type { OperatorContext } from "../context.ts";
+import { explainStart } from "../pod/explain-start.ts";
 import { failureMessage, podState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { deleteUnclaimed } from "./delete-unclaimed.ts";
@@ -44,7 +45,8 @@ export async function tendMember(pod: Pod, pool: string, context: OperatorContex
   if (since === undefined) return undefined;
   const leftMs = Date.parse(since) + (wasReady ? UNREADY_LIMIT_MS : context.config.startTimeoutMs) - Date.now();
   if (leftMs > 0) return { requeueAfterMs: leftMs };
-  return replace(pod, pool, `pod ${pod.metadata.name} is not ready in time (${state.message})`, context);
+  const { message, mend } = await explainStart({ pod, message: state.message }, context);
+  return replace(pod, pool, `pod ${pod.metadata.name} is not ready in time (${message}): mend ${mend}`, context);
 }
 
 async function welcome(pod: Pod, context: OperatorContext): Promise<undefined> {

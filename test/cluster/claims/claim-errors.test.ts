@@ -5,14 +5,15 @@ import { events, pods } from "../../../crds/client/built-in-resources.ts";
 import type { KubernetesObject } from "../../../crds/kubernetes.ts";
 import { defineResource } from "../../../crds/resource.ts";
 import type { WorkloadSpec } from "../../../crds/workload.ts";
-import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
+import { NAMESPACE, type RunningOperator, startTenancy, type Tenancy } from "../tenancy.ts";
 
 const test = suite("claim errors");
 let tenancy: Tenancy;
+let operator: RunningOperator;
 
 test.before(async () => {
   tenancy = await startTenancy("test-claim-errors");
-  tenancy.startOperator({ config: { startTimeoutMs: 20_000 } });
+  operator = tenancy.startOperator({ config: { startTimeoutMs: 20_000 } });
 });
 test.after(() => tenancy?.stop());
 
@@ -27,19 +28,19 @@ const table: { name: string; spec?: Partial<WorkloadSpec>; reason: string; says:
     name: "missing-image",
     spec: { image: { ref: "simulated/missing:1" } },
     reason: "ImagePullFailed",
-    says: /simulated\/missing:1.*mend the workload/,
+    says: /simulated\/missing:1.*mend the workload's spec\.image\.ref, then claim again/,
   },
   {
     name: "crashing",
     spec: { image: { ref: "simulated/crash:1" } },
     reason: "CrashLooping",
-    says: /ends again and again.*exit code 1/,
+    says: /ends again and again.*exit code 1.*mend the workload's spec\.entrypoint/,
   },
   {
     name: "never-ready",
     spec: { image: { ref: "simulated/never-ready:1" } },
     reason: "StartTimeout",
-    says: /not ready 20 s after/,
+    says: /not ready 20 s after.*mend the workload's spec\.health/,
   },
   {
     name: "bad-image-name",
@@ -74,6 +75,44 @@ for (const { name, spec, reason, says } of table) {
     });
   });
 }
+
+test("a claim that waits for its health check says so, and with the kubelet's Event why; its end names the field", async () => {
+  await tenancy.createWorkload("refusing", {
+    ...{ image: { ref: "simulated/never-ready:1" }, network: { ports: [8080] } },
+    health: { httpGet: { path: "/", port: 8081 } },
+  });
+  const lists = () => operator.requests.filter(({ verb, resource }) => verb === "list" && resource === "events").length;
+  const before = lists();
+  const { metadata } = await tenancy.createClaim("alice", "refusing");
+  const first = await tenancy.untilClaim(metadata.name, (claim) => claim?.status?.message !== undefined);
+  assert.is(first.status?.phase, "Pending");
+  assert.match(first.status?.message ?? "", /the container runs, and its health check has not passed yet/);
+  assert.is(lists(), before + 1);
+  const [pod] = await tenancy.podsOf(first);
+  const now = new Date(Date.now() + 1000).toISOString().replace(/\.\d+/, "");
+  await tenancy.client.create(events, {
+    metadata: { name: "refused", namespace: NAMESPACE },
+    involvedObject: { kind: "Pod", namespace: NAMESPACE, name: pod?.metadata.name ?? "", uid: pod?.metadata.uid ?? "" },
+    ...{ type: "Warning", reason: "Unhealthy", firstTimestamp: now, lastTimestamp: now },
+    message: 'Startup probe failed: Get "http://10.0.0.1:8081/": dial tcp 10.0.0.1:8081: connect: connection refused',
+  });
+  const told = await tenancy.untilClaim(metadata.name, { reason: "Unhealthy" });
+  const refused = /connection refused on port 8081 \(spec\.health\.httpGet\.port\); the workload declares 8080/;
+  assert.match(told.status?.message ?? "", refused);
+  const failed = await tenancy.untilClaim(metadata.name, { phase: "Error" });
+  assert.is(failed.status?.reason, "StartTimeout");
+  assert.match(failed.status?.message ?? "", refused);
+  assert.match(failed.status?.message ?? "", /mend the workload's spec\.health\.httpGet\.port, .*, then claim again$/);
+});
+
+test("a start that takes no time is not looked into", async () => {
+  const before = operator.requests.length;
+  await tenancy.createWorkload("quick");
+  const { metadata } = await tenancy.createClaim("alice", "quick");
+  await tenancy.untilClaim(metadata.name, { phase: "Active" });
+  const own = operator.requests.slice(before);
+  assert.not.ok(own.some(({ verb, resource }) => verb === "list" && resource === "events"));
+});
 
 test("a full quota: Error QuotaExceeded, and Active when claimed again after room was made", async () => {
   await tenancy.createWorkload("small");

@@ -207,6 +207,10 @@ test("exec over SPDY, as an older kubectl does it", async () => {
 });
 
 test("claims that fail, fail again, lose their pods, end idle and are released", async () => {
+  // Why a start takes long is asked of the pod's Events.
+  await tenancy.createWorkload("waiting", { image: { ref: "simulated/never-ready:1" } });
+  const { metadata } = await tenancy.createClaim("waits", "waiting");
+  await tenancy.untilClaim(metadata.name, { reason: "Starting" });
   assert.is((await claim("a", "broken")).status, 500);
   assert.is((await claim("a", "broken")).status, 500);
   for (const tenant of ["m1", "m2", "m3"]) assert.is((await claim(tenant, "app")).status, 201);

@@ -106,13 +106,70 @@ test("an image that does not exist, and one that crashes: an error that says wha
     ["missing", "crashing"].map((workload) => stack.claim("erin", { workload })),
   );
   assert.is(missing?.status, 500);
-  assert.match(missing?.body.error ?? "", /localhost\/does-not-exist:1 cannot be pulled.*mend the workload/s);
+  assert.match(
+    missing?.body.error ?? "",
+    /localhost\/does-not-exist:1 cannot be pulled.*mend the workload's spec\.image\.ref/s,
+  );
   assert.match(missing?.body.error ?? "", /"npm run cluster -- load FILE\.tar --name e2e-start" loads one/);
   assert.is(crashing?.status, 500);
   const described = await stack.kubectl("describe", "tenancyclaim", "claim-erin-crashing");
   assert.match(described, /CrashLooping/);
   assert.match(described, /ends again and again.*exit code 1/s);
-  assert.match(described, /mend the workload, then claim again/);
+  assert.match(described, /mend the workload's spec\.entrypoint, or the program in its image, then claim again/);
+});
+
+test("a program that takes too much memory, one that is not there and one that an overlay hides: each names the field to change", async () => {
+  const health = { httpGet: { path: "/" } };
+  const shell = (script: string) => ({ cmd: "/bin/busybox", args: ["sh", "-c", script] });
+  const cases: [name: string, spec: object, says: RegExp][] = [
+    [
+      "greedy",
+      { health, resources: { memoryMb: 16 }, entrypoint: shell("sleep 1; exec busybox tail /dev/zero") },
+      /out of memory, its limit is 16 MB .*mend the workload's spec\.resources\.memoryMb/,
+    ],
+    [
+      "nameless",
+      { health, entrypoint: { cmd: "no-such-program" } },
+      /there is no program "no-such-program" in the container: mend the workload's spec\.entrypoint\.cmd/,
+    ],
+    [
+      "hidden",
+      { health, filesystem: { overlayDirs: ["/bin"] } },
+      /there is no program "\/bin\/serve-hello" in the container: overlay directory "\/bin" hides .*spec\.filesystem\.overlayDirs/,
+    ],
+  ];
+  await Promise.all(
+    cases.map(async ([name, spec, says]) => {
+      await createWorkload(name, "localhost/tenancy-hello:1", spec);
+      const { status, body } = await stack.claim("erin", { workload: name });
+      assert.is(status, 500, name);
+      assert.match(body.error ?? "", says);
+    }),
+  );
+});
+
+test("a health check of the wrong port: the 504 says what is refused, what is declared and where the pod listens", async () => {
+  // With the operator's tools in the pod, and by the image's own cat.
+  for (const [name, filesystem] of [
+    ["deaf", { overlayDirs: ["/data"] }],
+    ["deaf-alone", { overlayDirs: [] }],
+  ] as const) {
+    const health = { httpGet: { path: "/", port: 8081 } };
+    await createWorkload(name, "localhost/tenancy-hello:1", { filesystem, health, network: { ports: [8080] } });
+    const says =
+      /connection refused on port 8081 \(spec\.health\.httpGet\.port\); the workload declares 8080; the pod listens on port 8080/;
+    let said = "";
+    await waitUntil(
+      async () => {
+        const { status, body } = await stack.call("POST", "/tenants/erin/claim", { workload: name });
+        said = `${status} ${body.error}`;
+        return says.test(said);
+      },
+      { what: "the reason", limitMs: 240_000, explain: () => said },
+    );
+    assert.match(said, /^504 /);
+    assert.is((await stack.release("erin", name)).status, 200);
+  }
 });
 
 async function load(image: string): Promise<string> {

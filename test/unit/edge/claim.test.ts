@@ -498,7 +498,7 @@ test("after the limit it is a 504, and the claim stays", async () => {
   assert.is(answer.status, 504);
   assert.is(
     answer.error,
-    'workload "app" is not ready for tenant "a" after 30 s; the claim goes on, call again to keep waiting',
+    'workload "app" is not ready for tenant "a" after 30 s (no operator has said anything of the claim: see that one runs); the claim goes on, call again to keep waiting',
   );
   assert.equal(edge.cluster.verbs(), ["create"]);
   assert.ok(edge.cluster.claim(NAME));
@@ -537,6 +537,29 @@ test("a claim that becomes active in the moment of the limit is answered", async
   edge.cluster.setStatus(NAME, active);
   await moment;
   assert.is((await pending).status, 201);
+});
+
+test("the 504 says what the claim waits for, or that its release is not over", async () => {
+  const waits = async (edge: TestEdge) => {
+    const pending = claim(edge);
+    await waiting(edge);
+    await edge.clock.runNext();
+    return (await pending).error ?? "";
+  };
+  const starts = edgeWithWorkload();
+  const message = "the health check failed: connection refused on port 8081";
+  starts.cluster.addClaim({
+    ...pair,
+    status: { phase: "Pending", reason: "Unhealthy", message, observedGeneration: 1 },
+  });
+  assert.match(await waits(starts), `after 30 s (${message}); the claim goes on`);
+  const silent = edgeWithWorkload();
+  silent.cluster.addClaim({ ...pair, status: { phase: "Pending", observedGeneration: 1 } });
+  assert.match(await waits(silent), "after 30 s; the claim goes on");
+  const releases = edgeWithWorkload();
+  const { metadata } = releases.cluster.addClaim({ ...pair, status: { phase: "Releasing", observedGeneration: 1 } });
+  metadata.deletionTimestamp = "2026-01-01T00:00:00Z";
+  assert.match(await waits(releases), "after 30 s (its last session is still being released); the claim goes on");
 });
 
 test("contact lost during the wait is a 503 at the limit, not a 504", async () => {

@@ -56,7 +56,7 @@ const table: { name: string; pod: Pod; is: PodState["state"]; says?: RegExp }[] 
     name: "the first failed pull",
     pod: pod(container({ waiting: { reason: "ErrImagePull", message: "no" } })),
     is: "starting",
-    says: /ErrImagePull: no/,
+    says: /image i cannot be pulled: no; it is tried again/,
   },
   {
     name: "pull given up for now",
@@ -135,13 +135,13 @@ test("a start is timed from when a node took the pod", () => {
   assert.is(state.state === "starting" && state.since, scheduled.lastTransitionTime);
 });
 
-test("failureMessage adds the hint to an image that cannot be pulled, and to nothing else", () => {
+test("failureMessage says what to mend, and adds the hint to an image that cannot be pulled and to nothing else", () => {
   const message = "image i cannot be pulled: not found";
-  const failed = { state: "failed", reason: "ImagePullFailed", message } as const;
-  assert.is(failureMessage(failed, { imagePullHint: "load it" }), `${message} (load it)`);
-  assert.is(failureMessage(failed, { imagePullHint: undefined }), message);
+  const failed = { state: "failed", reason: "ImagePullFailed", message, mend: "it" } as const;
+  assert.is(failureMessage(failed, { imagePullHint: "load it" }), `${message} (load it): mend it`);
+  assert.is(failureMessage(failed, { imagePullHint: undefined }), `${message}: mend it`);
   const crash = { ...failed, reason: "CrashLooping" } as const;
-  assert.is(failureMessage(crash, { imagePullHint: "load it" }), message);
+  assert.is(failureMessage(crash, { imagePullHint: "load it" }), `${message}: mend it`);
 });
 
 test.run();

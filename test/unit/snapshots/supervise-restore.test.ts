@@ -4,6 +4,7 @@ import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { annotation, label } from "../../../crds/labels.ts";
 import { superviseStart } from "../../../operator/claim/supervise-start.ts";
+import { createStartLooks } from "../../../operator/claim/tell-start.ts";
 import type { OperatorContext } from "../../../operator/context.ts";
 import type { PodState } from "../../../operator/pod/pod-state.ts";
 import { createRefillPause } from "../../../operator/pool/refill-pause.ts";
@@ -38,6 +39,7 @@ function waitingClaim() {
   const context = {
     ownPods: new Set<string>(),
     restores: createBackgroundWork({ concurrency: 1 }),
+    startLooks: createStartLooks(),
     refillPause: createRefillPause(),
     restoreFailures: new Map<string, number>(),
     snapshots: {

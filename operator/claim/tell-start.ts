@@ -1,0 +1,102 @@
+import type { Claim } from "../../crds/claim.ts";
+import type { Pod } from "../../crds/kubernetes.ts";
+import type { OperatorContext } from "../context.ts";
+import { type Explanation, explainStart } from "../pod/explain-start.ts";
+import type { ReconcileResult } from "../queue.ts";
+import { type BackgroundWork, createBackgroundWork } from "../snapshots/background-work.ts";
+import { patchClaimStatus } from "./claim-status.ts";
+
+/** What claims are told of while they wait, beside what their pods' statuses say. */
+export interface StartLooks {
+  /** By pod uid. */
+  readonly work: BackgroundWork<Explanation>;
+  /** What the last look at a pod found, by pod uid. */
+  readonly last: Map<string, LastLook>;
+  /** To be called when the pod is there or gone. */
+  forget(podUid: string): void;
+}
+
+interface LastLook {
+  readonly explanation: Explanation;
+  /** What the pod's status said then. */
+  readonly message: string;
+  readonly at: number;
+  /** Until the next one. */
+  readonly pauseMs: number;
+}
+
+/** A start that takes no longer is not looked into: most are over by then. */
+const FIRST_LOOK_MS = 5000;
+const LONGEST_PAUSE_MS = 60_000;
+/** Where the pod's status has come to say something else. */
+const SHORTEST_PAUSE_MS = 2000;
+const LOOKS_AT_ONCE = 4;
+
+export function createStartLooks(): StartLooks {
+  const work = createBackgroundWork<Explanation>({ concurrency: LOOKS_AT_ONCE });
+  const last: StartLooks["last"] = new Map();
+  return {
+    work,
+    last,
+    forget(podUid) {
+      work.forget(podUid);
+      last.delete(podUid);
+    },
+  };
+}
+
+/**
+ * Says on a claim what its pod's start waits for, once that takes some seconds, and again in growing intervals while it changes. The look runs
+ * in the background: the pod may become ready meanwhile.
+ *
+ * @param message what the pod's status says
+ * @param startedAt milliseconds since the epoch
+ */
+export async function tellStart(
+  claim: Claim,
+  { pod, message, startedAt }: { pod: Pod; message: string; startedAt: number },
+  context: OperatorContext,
+): Promise<ReconcileResult> {
+  const { work, last } = context.startLooks;
+  const { uid = "" } = pod.metadata;
+  // What was said before a node took the pod holds no longer.
+  if (claim.status?.reason === "Unschedulable") await tell(claim, { reason: "Starting", message }, context);
+  const before = last.get(uid);
+  const pauseMs =
+    before === undefined ? FIRST_LOOK_MS : before.message === message ? before.pauseMs : SHORTEST_PAUSE_MS;
+  const leftMs = (before?.at ?? startedAt) + pauseMs - Date.now();
+  if (leftMs > 0) return { requeueAfterMs: leftMs };
+  const look = work.run(
+    uid,
+    (signal) => explainStart({ pod, message, signal }, context),
+    () => context.wakeClaim(claim),
+  );
+  if (look.state === "running") return undefined;
+  if (look.state === "failed") return { requeueAfterMs: look.retryInMs };
+  const { reason, message: told } = look.value;
+  if (claim.status?.message !== told) await tell(claim, { reason, message: told }, context);
+  work.forget(uid);
+  const nextMs = Math.min((before?.pauseMs ?? FIRST_LOOK_MS / 2) * 2, LONGEST_PAUSE_MS);
+  last.set(uid, { explanation: look.value, message, at: Date.now(), pauseMs: nextMs });
+  return { requeueAfterMs: nextMs };
+}
+
+/**
+ * Says on a claim what it waits for, once that takes some seconds; the event that ends the wait starts the next run.
+ *
+ * @param since milliseconds since the epoch
+ */
+export async function tellLater(
+  claim: Claim,
+  { since, ...said }: { since: number; reason: string; message: string },
+  context: OperatorContext,
+): Promise<ReconcileResult> {
+  const leftMs = since + FIRST_LOOK_MS - Date.now();
+  if (leftMs > 0) return { requeueAfterMs: leftMs };
+  if (claim.status?.message !== said.message) await tell(claim, said, context);
+  return undefined;
+}
+
+function tell(claim: Claim, said: { reason: string; message: string }, context: OperatorContext): Promise<Claim> {
+  return patchClaimStatus(claim, { phase: "Pending", ...said }, context);
+}

@@ -1,0 +1,212 @@
+import { events } from "../../crds/client/built-in-resources.ts";
+import type { CoreEvent, Pod, Probe } from "../../crds/kubernetes.ts";
+import { WORKLOAD_CONTAINER } from "../../crds/workload-container.ts";
+import type { OperatorContext } from "../context.ts";
+import { HEALTH_PORT, PROXY_CONTAINER, REDIRECT_PORT } from "../egress/layout.ts";
+import { collectOutput } from "../snapshots/collect-output.ts";
+import { podFiles } from "../snapshots/pod-files.ts";
+import { TOOLS_BUSYBOX } from "../snapshots/pod-tools.ts";
+
+/** What a pod that starts waits for, and what to change where it waits in vain; the latter as the object of "mend". */
+export interface Explanation {
+  readonly reason: "Pulling" | "Unhealthy" | "Starting";
+  readonly message: string;
+  readonly mend: string;
+}
+
+/** Where something listens in a pod: a port, and whether others than the pod itself reach it. */
+export interface Listening {
+  readonly port: number;
+  readonly isOpen: boolean;
+}
+
+const PROXY_PORTS = [REDIRECT_PORT, HEALTH_PORT];
+const LOOK_LIMIT_MS = 5000;
+const MOST_EVENTS = 500;
+
+/**
+ * Says what a start waits for, with what the pod's status does not have: the kubelet tells of probes, pulls and volumes by Events alone, and
+ * which ports a container listens on only its own `/proc/net/tcp` does. One list and at most one exec: for starts that take long. What cannot be
+ * asked for is left out.
+ *
+ * @param message what the pod's status says
+ */
+export async function explainStart(
+  { pod, message, signal }: { pod: Pod; message: string; signal?: AbortSignal | undefined },
+  context: OperatorContext,
+): Promise<Explanation> {
+  const limit = AbortSignal.timeout(LOOK_LIMIT_MS);
+  const ends = signal === undefined ? limit : AbortSignal.any([signal, limit]);
+  const found = await podEvents(pod, ends, context);
+  const trouble = explanation({ pod, message, events: found });
+  if (!/connection refused/.test(trouble.message)) return trouble;
+  return explanation({ pod, message, events: found, listening: await listeningPorts(pod, ends, context) });
+}
+
+/** The explanation that follows from a pod's status and its Events, and from where it listens, where that is known. */
+export function explanation({
+  pod,
+  message,
+  events: told,
+  listening,
+}: {
+  pod: Pod;
+  message: string;
+  events: readonly CoreEvent[];
+  listening?: readonly Listening[] | undefined;
+}): Explanation {
+  const own = pod.status?.containerStatuses?.find(({ name }) => name === WORKLOAD_CONTAINER);
+  const startedAt = own?.state?.running?.startedAt;
+  const newestFirst = told
+    .filter(({ involvedObject }) => involvedObject.uid === pod.metadata.uid)
+    .sort((a, b) => timeOf(b) - timeOf(a));
+  const unknown = { message, mend: "the workload's spec.health, or the program in its image" };
+  if (startedAt !== undefined) {
+    // A probe of an earlier run of the program says nothing of this one.
+    const probed = newestFirst.find((event) => event.reason === "Unhealthy" && timeOf(event) >= Date.parse(startedAt));
+    return probed === undefined
+      ? { reason: "Starting", ...unknown }
+      : { reason: "Unhealthy", ...probeFailure(pod, { said: probed.message ?? "", listening, at: timeOf(probed) }) };
+  }
+  const newest = newestFirst.find(({ reason }) => reason !== "Scheduled");
+  const said = newest?.message ?? "";
+  switch (newest?.reason) {
+    case "Pulling":
+      return {
+        reason: "Pulling",
+        message: `image ${quotedIn(said)} is being pulled`,
+        mend: "spec.image.ref for a smaller image or a nearer registry, or the operator's TENANCY_START_TIMEOUT",
+      };
+    case "FailedMount":
+    case "FailedAttachVolume":
+      return {
+        reason: "Starting",
+        message: `a volume of the pod is not there yet: ${said}`,
+        mend: "the volume that it names",
+      };
+    case "FailedCreatePodSandBox":
+      return { reason: "Starting", message: `the node cannot set the pod up: ${said}`, mend: "the node" };
+    default:
+      return { reason: "Starting", ...unknown };
+  }
+}
+
+/** What the kubelet says of a probe, https://kubernetes.io/docs/concepts/workloads/pods/probes/, with the field that it comes from. */
+function probeFailure(
+  pod: Pod,
+  { said, listening, at }: { said: string; listening: readonly Listening[] | undefined; at: number },
+): Pick<Explanation, "message" | "mend"> {
+  const container = pod.spec.containers.find(({ name }) => name === WORKLOAD_CONTAINER);
+  const probe = container?.readinessProbe ?? container?.startupProbe;
+  const port = portOf(probe);
+  const field = probe?.httpGet === undefined ? "spec.network.ports" : "spec.health.httpGet.port";
+  // The kubelet tells of the first 25 or so, then of one in five minutes.
+  const when = `the health check failed at ${new Date(at).toISOString().slice(0, 19)}Z`;
+  const why = said.replace(/^(Startup|Readiness) probe failed: /, "").trim();
+  if (/connection refused/.test(why)) {
+    const declared = (container?.ports ?? []).map(({ containerPort }) => containerPort);
+    const declares =
+      port === undefined || declared.includes(port) ? "" : `; the workload declares ${declared.join(", ")}`;
+    const message = `${when}: connection refused on port ${port} (${field})${declares}`;
+    return {
+      message: `${message}${listeningHint(listening, port)}`,
+      mend: `the workload's ${field}, or the program that should listen there`,
+    };
+  }
+  const status = /statuscode: (\d+)/.exec(why)?.[1];
+  if (status !== undefined) {
+    const path = probe?.httpGet?.path ?? "/";
+    return {
+      message: `${when}: GET ${path} (spec.health.httpGet.path) on port ${port} is answered with ${status}`,
+      mend: "the workload's spec.health.httpGet.path, or what the program answers there",
+    };
+  }
+  if (/deadline exceeded|Client\.Timeout|i\/o timeout/.test(why)) {
+    return {
+      message: `${when}: no answer on port ${port} within ${probe?.timeoutSeconds ?? 1} s`,
+      mend: "the program, or the workload's spec.health",
+    };
+  }
+  return {
+    message: `${when}: on port ${port}, ${why}`,
+    mend: "the workload's spec.health, or its program",
+  };
+}
+
+function listeningHint(listening: readonly Listening[] | undefined, port: number | undefined): string {
+  if (listening === undefined) return "";
+  if (listening.length === 0) return "; nothing in the pod listens yet";
+  if (listening.some((one) => one.port === port && !one.isOpen))
+    return "; the program listens there on the loopback address alone: have it listen on 0.0.0.0";
+  const open = [...new Set(listening.filter(({ isOpen }) => isOpen).map((one) => one.port))].sort((a, b) => a - b);
+  return open.length === 0 ? "" : `; the pod listens on port ${open.join(", ")}`;
+}
+
+function portOf(probe: Probe | undefined): number | undefined {
+  const port = probe?.httpGet?.port ?? probe?.tcpSocket?.port;
+  return port === undefined ? undefined : Number(port);
+}
+
+function quotedIn(text: string): string {
+  return /"[^"]+"/.exec(text)?.[0] ?? "of the pod";
+}
+
+function timeOf({ lastTimestamp, series, eventTime, firstTimestamp, metadata }: CoreEvent): number {
+  const time = lastTimestamp ?? series?.lastObservedTime ?? eventTime ?? firstTimestamp ?? metadata.creationTimestamp;
+  // Whole seconds here, and the microseconds of events.k8s.io there.
+  return Math.floor(Date.parse(time ?? "") / 1000) * 1000 || 0;
+}
+
+async function podEvents(
+  pod: Pod,
+  signal: AbortSignal,
+  { client, config, log }: OperatorContext,
+): Promise<CoreEvent[]> {
+  const { name, uid = "" } = pod.metadata;
+  const fieldSelector = `involvedObject.uid=${uid}`;
+  try {
+    const options = { namespace: config.namespace, fieldSelector, limit: MOST_EVENTS, signal };
+    return (await client.list(events, options)).items;
+  } catch (error) {
+    log.info({ pod: name, error }, "the Events of a pod that starts cannot be read");
+    return [];
+  }
+}
+
+/** Asked of the container itself: by the operator's tools where it has them, else by the image's own `cat`. */
+async function listeningPorts(
+  pod: Pod,
+  signal: AbortSignal,
+  { exec, config, log }: OperatorContext,
+): Promise<Listening[] | undefined> {
+  if (exec === undefined) return undefined;
+  const cat = podFiles(pod).overlayDirs.length > 0 ? [TOOLS_BUSYBOX, "cat"] : ["cat"];
+  const { name } = pod.metadata;
+  const command = [...cat, "/proc/net/tcp", "/proc/net/tcp6"];
+  const target = { namespace: config.namespace, pod: name, container: WORKLOAD_CONTAINER, command };
+  try {
+    const { stdout } = await collectOutput(exec, { target, signal, timeoutMs: LOOK_LIMIT_MS });
+    const isProxied = pod.spec.containers.some((container) => container.name === PROXY_CONTAINER);
+    return parseListening(stdout)?.filter(({ port }) => !isProxied || !PROXY_PORTS.includes(port));
+  } catch (error) {
+    log.debug({ pod: name, error }, "where a pod listens cannot be asked");
+    return undefined;
+  }
+}
+
+/**
+ * Reads the ports that are listened on from `/proc/net/tcp` and `tcp6`, https://docs.kernel.org/networking/proc_net_tcp.html; undefined where
+ * it is nothing of that kind.
+ */
+export function parseListening(text: string): Listening[] | undefined {
+  if (!/^ *sl +local_address/m.test(text)) return undefined;
+  const found: Listening[] = [];
+  for (const [, address = "", port = ""] of text.matchAll(
+    /^ *\d+: ([0-9A-F]{8,32}):([0-9A-F]{4}) [0-9A-F]+:[0-9A-F]{4} 0A /gm,
+  )) {
+    // In the byte order of the machine, a word at a time: 127.0.0.1, ::1 and ::ffff:127.0.0.1.
+    const isLoopback = /^(0{16}FFFF0000)?[0-9A-F]{6}7F$|^0{24}01000000$/.test(address);
+    found.push({ port: Number.parseInt(port, 16), isOpen: !isLoopback });
+  }
+  return found;
+}
