@@ -52,7 +52,7 @@ test("a pool whose program ends at once is Degraded with an Event, and Ready whe
   });
   await wait("Degraded");
   const message = await stack.kubectl("get", "tp/brief", "-o", "jsonpath={.status.phase} {.status.message}");
-  assert.match(message, /^Degraded the container ends again and again: last with exit code 3/);
+  assert.match(message, /^Degraded the container ends again and again; last: exit code 3/);
   const events = await stack.kubectl(
     "get",
     "events",
