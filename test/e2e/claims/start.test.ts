@@ -243,10 +243,11 @@ test("an edge and an operator that are killed are started again, and the cluster
     );
     await untilPrinted(stack.output, again);
   }
-  await waitUntil(async () => (await stack.call("GET", "/workloads/hello").catch(() => undefined))?.status === 200, {
-    ...{ what: "the edge to answer", limitMs: 120_000 },
-  });
-  await claim("ivan", "hello");
+  // Until it has the whole cluster in view, the edge answers some calls and refuses others.
+  await waitUntil(
+    async () => (await stack.claim("ivan", { workload: "hello" }).catch(() => undefined))?.status === 201,
+    { what: "the edge to answer a claim", limitMs: 120_000 },
+  );
   assert.is((await stack.release("ivan", "hello")).status, 200);
   assert.is(await stack.kubectl("get", "namespace", "tenancy", "-o", "jsonpath={.metadata.uid}"), cluster);
 });
