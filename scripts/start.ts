@@ -182,7 +182,10 @@ async function findCluster(): Promise<{ KUBECONFIG: string; PATH?: string; volum
     ownCluster = "none";
   });
   if (cluster.isOwned) ownCluster = "up";
-  else progress.detail(`it was up before and stays up at the end; npm run cluster -- down --name ${values.name}`);
+  else
+    progress.detail(
+      `it was up before and stays up at the end; npm run cluster -- down --name ${values.name} takes it down`,
+    );
   progress.detail(`Kubernetes ${cluster.version}, KUBECONFIG=${cluster.kubeconfigPath}`);
   progress.detail(
     cluster.policies.enforced

@@ -39,7 +39,7 @@ export async function loadImage(cluster: string, source: string): Promise<string
   try {
     const { archive, names } = await prepare(source, work);
     if (names.length === 0) throw new Error(`Cannot load ${source}: there is no image in it`);
-    await ctr(cluster, "import", "--digests", "--skip-digest-for-named", archive).catch((error: Error) => {
+    await ctr(cluster, "import", archive).catch((error: Error) => {
       throw new Error(`Cannot load ${source}: ${error.message}`, { cause: error });
     });
     const there = await listImages(cluster);
