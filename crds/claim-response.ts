@@ -1,7 +1,7 @@
 import type { Claim, ClaimPhase, ClaimSource } from "./claim.ts";
 import { isDestroyed } from "./claim-pod.ts";
 
-/** The claim response object (spec.md, section 2.3), then `workloadRef`, `reason` and `message`; absent until known. */
+/** The claim response object, then `workloadRef`, `reason` and `message`; absent until known. */
 export interface ClaimResponse {
   tenantId: string;
   phase: ClaimPhase;
@@ -17,7 +17,7 @@ export interface ClaimResponse {
   message?: string;
 }
 
-/** Shows a claim as the REST API and the event stream do (spec.md, section 2.3). */
+/** Shows a claim as the REST API and the event stream do. */
 export function claimResponse(claim: Claim): ClaimResponse {
   const { spec, status } = claim;
   const endpoint = status?.phase === "Active" && !isDestroyed(claim) ? status.endpoint : undefined;

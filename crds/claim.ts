@@ -4,7 +4,7 @@ import type { KubernetesObject } from "./kubernetes.ts";
 import { pattern } from "./patterns.ts";
 import { rules, stringEnum } from "./schema.ts";
 
-/** `spec` of a claim (spec.md, section 2.3). */
+/** `spec` of a claim. */
 export const claimSpecSchema = Type.Object(
   {
     tenantId: Type.String({
@@ -34,7 +34,7 @@ export const claimSpecSchema = Type.Object(
   { description: "A tenant's lease on an instance of a workload." },
 );
 
-/** `status` of a claim (spec.md, sections 2.3 and 3.1; design.md, section 4). */
+/** `status` of a claim. */
 export const claimStatusSchema = Type.Object(
   {
     phase: stringEnum(["Pending", "Active", "Releasing", "Released", "ReleaseFailed", "Error"], {
@@ -97,13 +97,13 @@ export type ClaimSpec = Static<typeof claimSpecSchema>;
 /** Static type of {@link claimStatusSchema}. */
 export type ClaimStatus = Static<typeof claimStatusSchema>;
 
-/** Phases of a claim (spec.md, section 3.1). */
+/** Phases of a claim. */
 export type ClaimPhase = ClaimStatus["phase"];
 
-/** How a claim's instance was found (spec.md, section 2.3). */
+/** How a claim's instance was found. */
 export type ClaimSource = NonNullable<ClaimStatus["source"]>;
 
-/** A TenancyClaim (spec.md, section 2.3). */
+/** A TenancyClaim. */
 export interface Claim extends KubernetesObject {
   spec: ClaimSpec;
   status?: ClaimStatus;

@@ -8,7 +8,7 @@ export interface PreSave {
   readonly onError: "Fail" | "Continue";
 }
 
-/** A workload's spec with every default applied (design.md, section 4). */
+/** A workload's spec with every default applied. */
 export interface ResolvedWorkloadSpec {
   version?: string;
   image: WorkloadSpec["image"];
@@ -24,7 +24,7 @@ export interface ResolvedWorkloadSpec {
   runtimeClassName?: string;
 }
 
-/** Applies the defaults of the CRD, and what follows from them, to a workload's spec (design.md, section 4). */
+/** Applies the defaults of the CRD, and what follows from them, to a workload's spec. */
 export function withDefaults(spec: WorkloadSpec): ResolvedWorkloadSpec {
   const { resources, network, idle, filesystem, health, entrypoint } = spec;
   return {
@@ -71,7 +71,7 @@ function withPreSaveDefaults({
   return { command, timeoutSeconds, onError };
 }
 
-/** The port of a claim's endpoint: the first of `network.ports`, else the health port, else 8080 (design.md, section 4). */
+/** The port of a claim's endpoint: the first of `network.ports`, else the health port, else 8080. */
 export function endpointPort(spec: WorkloadSpec): number {
   return spec.network?.ports?.[0] ?? spec.health?.httpGet?.port ?? 8080;
 }

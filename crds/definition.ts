@@ -65,7 +65,7 @@ const age: PrinterColumn = {
   description: "Time since creation.",
 };
 
-/** The definitions of the four kinds (spec.md, section 2; design.md, section 1). */
+/** The definitions of the four kinds. */
 export const definitions: readonly CustomResourceDefinition[] = [
   definition({
     resource: workloads,

@@ -7,14 +7,14 @@ import type { Workload } from "./workload.ts";
 
 const ours = { group: API_GROUP, version: API_VERSION, namespaced: true } as const;
 
-/** TenancyWorkload (spec.md, section 2.1). */
+/** TenancyWorkload. */
 export const workloads = defineResource<Workload>({ ...ours, plural: "tenancyworkloads", kind: "TenancyWorkload" });
 
-/** TenancyPool (spec.md, section 2.2). */
+/** TenancyPool. */
 export const pools = defineResource<Pool>({ ...ours, plural: "tenancypools", kind: "TenancyPool" });
 
-/** TenancyClaim (spec.md, section 2.3). */
+/** TenancyClaim. */
 export const claims = defineResource<Claim>({ ...ours, plural: "tenancyclaims", kind: "TenancyClaim" });
 
-/** TenancyTrigger (spec.md, section 2.6). */
+/** TenancyTrigger. */
 export const triggers = defineResource<Trigger>({ ...ours, plural: "tenancytriggers", kind: "TenancyTrigger" });

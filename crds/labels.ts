@@ -1,10 +1,10 @@
-/** API group of the four kinds (design.md, section 1). */
+/** API group of the four kinds. */
 export const API_GROUP = "tenancy.dev";
 
-/** Version of the four kinds (spec.md, section 9). */
+/** Version of the four kinds. */
 export const API_VERSION = "v1alpha1";
 
-/** Label keys on pods and claims (spec.md, section 2.4). */
+/** Label keys on pods and claims. */
 export const label = {
   /** Always `true` on managed pods. */
   managed: "tenancy.dev/managed",
@@ -20,7 +20,7 @@ export const label = {
   binding: "tenancy.dev/binding",
 } as const;
 
-/** Annotation keys: what a later step needs is stamped on the object that it touches (design.md, section 4). */
+/** Annotation keys: what a later step needs is stamped on the object that it touches. */
 export const annotation = {
   /** On a claimed pod: the uid of the claim that it is bound to. */
   claimUid: "tenancy.dev/claim-uid",
@@ -28,7 +28,7 @@ export const annotation = {
   claim: "tenancy.dev/claim",
   /** On a claimed pod: which of the claim's pods it is, the claim's `status.podIncarnation` at the binding. */
   incarnation: "tenancy.dev/incarnation",
-  /** On a claimed pod: how it was found, one of the claim sources of spec.md, section 2.3. */
+  /** On a claimed pod: how it was found, one of the claim sources. */
   source: "tenancy.dev/source",
   /**
    * On a claimed pod: SHA-256 of the archive whose files it was bound to be given; `none` where the claim asked for files and there were
@@ -72,7 +72,7 @@ export const annotation = {
   workloadUid: "tenancy.dev/workload-uid",
 } as const;
 
-/** Finalizers, one for each kind that something outside it depends on (design.md, section 4). */
+/** Finalizers, one for each kind that something outside it depends on. */
 export const finalizer = {
   /** On claims: held until the tenant's data is archived and the pod is gone. */
   release: "tenancy.dev/release",

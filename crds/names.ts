@@ -4,7 +4,7 @@ import { pattern } from "./patterns.ts";
 const TENANT_ID = new RegExp(pattern.tenantId);
 const SUBDOMAIN = new RegExp(pattern.subdomain);
 
-/** Whether the value can be a tenant id: a non-empty legal label value (spec.md, section 2.7). */
+/** Whether the value can be a tenant id: a non-empty legal label value. */
 export function isTenantId(value: unknown): value is string {
   return typeof value === "string" && value.length <= 63 && TENANT_ID.test(value);
 }
@@ -15,10 +15,10 @@ export function isObjectName(value: unknown): value is string {
 }
 
 /**
- * The name of a tenant's claim on a workload: `claim-<tenantId>-<workloadRef>` where that is legal (spec.md, section 2.3).
+ * The name of a tenant's claim on a workload: `claim-<tenantId>-<workloadRef>` where that is legal.
  *
  * Two pairs can share it (`claim-a-b-c`), so whoever finds a claim by this name compares its `spec.tenantId` and
- * `spec.workloadRef`, and on a mismatch uses {@link hashedClaimName} (design.md, section 1).
+ * `spec.workloadRef`, and on a mismatch uses {@link hashedClaimName}.
  */
 export function claimName(claim: { tenantId: string; workloadRef: string }): string {
   return objectName({ prefix: "claim", parts: [claim.tenantId, claim.workloadRef], form: "subdomain" });
@@ -29,7 +29,7 @@ export function hashedClaimName(claim: { tenantId: string; workloadRef: string }
   return objectName({ prefix: "claim", parts: [claim.tenantId, claim.workloadRef], hashed: true });
 }
 
-/** The name of a pod that is born for a tenant: `inst-<tenantId>-<workload>-<suffix>` (spec.md, section 2.3). */
+/** The name of a pod that is born for a tenant: `inst-<tenantId>-<workload>-<suffix>`. */
 export function instanceName(pod: { tenantId: string; workload: string; suffix: string }): string {
   return objectName({ prefix: "inst", parts: [pod.tenantId, pod.workload], suffix: pod.suffix });
 }

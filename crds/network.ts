@@ -24,7 +24,7 @@ const credentialSchema = Type.Object(
   { description: "Headers for one domain." },
 );
 
-/** `spec.network` of a workload (spec.md, section 2.1). */
+/** `spec.network` of a workload. */
 export const networkSchema = Type.Object(
   {
     access: Type.Optional(

@@ -33,7 +33,7 @@ export interface ObjectNameParts {
 }
 
 /**
- * Derives a legal DNS-1123 name of at most 63 characters (design.md, section 1).
+ * Derives a legal DNS-1123 name of at most 63 characters.
  *
  * Readable, `<prefix>-<parts joined by ->-<suffix>`, where that is legal; else
  * `<prefix>-<slug>--<8 hex digits of SHA-256 over the parts, or 24>-<suffix>`. A readable name that would look hashed is hashed

@@ -3,7 +3,7 @@
  * back-references, no flags.
  */
 export const pattern = {
-  /** A tenant id: a non-empty label value (spec.md, section 2.7). */
+  /** A tenant id: a non-empty label value. */
   tenantId: "^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$",
   /** The start of a tenant id. */
   tenantIdPrefix: "^[A-Za-z0-9][-A-Za-z0-9_.]*$",

@@ -4,7 +4,7 @@ import type { KubernetesObject } from "./kubernetes.ts";
 import { pattern } from "./patterns.ts";
 import { stringEnum } from "./schema.ts";
 
-/** `spec` of a pool (spec.md, section 2.2). */
+/** `spec` of a pool. */
 export const poolSpecSchema = Type.Object(
   {
     workloadRef: Type.String({
@@ -25,7 +25,7 @@ export const poolSpecSchema = Type.Object(
   { description: "A fixed number of pre-warmed pods of one workload." },
 );
 
-/** `status` of a pool (spec.md, section 3.4; design.md, section 4). */
+/** `status` of a pool. */
 export const poolStatusSchema = Type.Object(
   {
     phase: stringEnum(["Filling", "Ready", "Degraded", "Error"], {
@@ -52,7 +52,7 @@ export type PoolSpec = Static<typeof poolSpecSchema>;
 /** Static type of {@link poolStatusSchema}. */
 export type PoolStatus = Static<typeof poolStatusSchema>;
 
-/** A TenancyPool (spec.md, section 2.2). */
+/** A TenancyPool. */
 export interface Pool extends KubernetesObject {
   spec: PoolSpec;
   status?: PoolStatus;

@@ -1,7 +1,7 @@
 import { type Static, Type } from "@sinclair/typebox";
 import { pattern } from "./patterns.ts";
 
-/** A key of a Secret in the service's own namespace: `{name, key}` (spec.md, sections 2.1 and 4.7). */
+/** A key of a Secret in the service's own namespace: `{name, key}`. */
 export function secretReference(description: string) {
   return Type.Object(
     {

@@ -3,7 +3,7 @@ import { pattern } from "./patterns.ts";
 import { freeObject, setList } from "./schema.ts";
 import { secretReference } from "./secret-reference.ts";
 
-/** `spec.config` of a trigger: the fields of all adapters (spec.md, section 4.7; design.md, section 5). */
+/** `spec.config` of a trigger: the fields of all adapters. */
 export const triggerConfigSchema = Type.Object(
   {
     path: Type.Optional(

@@ -29,7 +29,7 @@ const guardConfigSchema = Type.Object(
   { description: "Settings of the guard; each field says which type it is for." },
 );
 
-/** One of `spec.guards` of a trigger (spec.md, section 4.7). */
+/** One of `spec.guards` of a trigger. */
 export const triggerGuardSchema = Type.Object(
   {
     type: stringEnum(["allowlist", "api"], { description: "Kind of guard." }),

@@ -47,7 +47,7 @@ const driverOptionsSchema = Type.Object(
   { description: "Settings of the driver." },
 );
 
-/** `spec` of a trigger (spec.md, section 2.6). */
+/** `spec` of a trigger. */
 export const triggerSpecSchema = Type.Object(
   {
     type: stringEnum(["webhook", "messenger", "cron"], { description: "Adapter that receives the events." }),
@@ -93,7 +93,7 @@ export const triggerSpecSchema = Type.Object(
   },
 );
 
-/** `status` of a trigger (design.md, section 5). */
+/** `status` of a trigger. */
 export const triggerStatusSchema = Type.Object(
   {
     phase: Type.Optional(
@@ -115,7 +115,7 @@ export type TriggerSpec = Static<typeof triggerSpecSchema>;
 /** Static type of {@link triggerStatusSchema}. */
 export type TriggerStatus = Static<typeof triggerStatusSchema>;
 
-/** A TenancyTrigger (spec.md, section 2.6). */
+/** A TenancyTrigger. */
 export interface Trigger extends KubernetesObject {
   spec: TriggerSpec;
   status?: TriggerStatus;

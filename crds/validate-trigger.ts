@@ -9,7 +9,7 @@ const MESSENGER_FIELDS = ["chatId", "userId", "usernameOrId"];
 /**
  * What is wrong with a trigger's spec: sentences that name the field and say what to change; empty when it is valid.
  *
- * The same rules as the CRD's schema and CEL, and those that neither can say (spec.md, sections 2.6 and 4.7).
+ * The same rules as the CRD's schema and CEL, and those that neither can say.
  */
 export function triggerProblems(spec: unknown, options: ProblemOptions = {}): string[] {
   const problems = schemaProblems({ value: spec, schema, path: "spec" }, options);

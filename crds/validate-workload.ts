@@ -12,7 +12,7 @@ const ADDRESS = /^[0-9.]+$/;
 /**
  * What is wrong with a workload's spec: sentences that name the field and say what to change; empty when it is valid.
  *
- * The same rules as the CRD's schema and CEL, and those that neither can say, on any API server (spec.md, section 2.1).
+ * The same rules as the CRD's schema and CEL, and those that neither can say, on any API server.
  */
 export function workloadProblems(spec: unknown, options: ProblemOptions = {}): string[] {
   const problems = schemaProblems({ value: spec, schema, path: "spec" }, options);

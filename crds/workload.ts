@@ -167,7 +167,7 @@ const entrypointSchema = Type.Object(
   { description: "What the container runs." },
 );
 
-/** `spec` of a workload (spec.md, section 2.1; design.md, section 4). */
+/** `spec` of a workload. */
 export const workloadSpecSchema = Type.Object(
   {
     version: Type.Optional(
@@ -198,7 +198,7 @@ export const workloadSpecSchema = Type.Object(
   { description: "A declarative description of a container." },
 );
 
-/** `status` of a workload (spec.md, section 3.3; design.md, section 4). */
+/** `status` of a workload. */
 export const workloadStatusSchema = Type.Object(
   {
     phase: stringEnum(["Creating", "Building", "Ready", "Error", "Terminating"], {
@@ -226,7 +226,7 @@ export type WorkloadSpec = Static<typeof workloadSpecSchema>;
 /** Static type of {@link workloadStatusSchema}. */
 export type WorkloadStatus = Static<typeof workloadStatusSchema>;
 
-/** A TenancyWorkload (spec.md, section 2.1). */
+/** A TenancyWorkload. */
 export interface Workload extends KubernetesObject {
   spec: WorkloadSpec;
   status?: WorkloadStatus;

@@ -10,7 +10,7 @@ import type { Log } from "../crds/log.ts";
 import type { ClusterView } from "./cluster-view.ts";
 import { isClaimed } from "./instances/is-claimed.ts";
 
-/** Tells the operator which pods are in use, so that it releases only idle ones (design.md, section 4, "Idle"). */
+/** Tells the operator which pods are in use, so that it releases only idle ones. */
 export interface Activity {
   /** Takes note of a use of the pod; what has to be written is written in the background. */
   touch(podName: string): void;

@@ -9,7 +9,7 @@ const challenge = { headers: { "www-authenticate": 'Bearer realm="tenancy"' } };
 export const KEY_PROTOCOL = "tenancy.bearer.";
 
 /**
- * Returns a check that throws 401 unless the request carries `Authorization: Bearer <apiKey>` (spec.md, section 5), or is a WebSocket's
+ * Returns a check that throws 401 unless the request carries `Authorization: Bearer <apiKey>`, or is a WebSocket's
  * handshake that offers the subprotocol `tenancy.bearer.<base64url of the key>`.
  *
  * Digests are compared, so neither the place of the first difference nor the key's length shows in the time it takes.

@@ -29,7 +29,7 @@ export type ApiServices = ClaimServices &
     readonly asksForKey?: boolean;
   };
 
-/** The REST API's route table, the most called first (spec.md, section 4). */
+/** The REST API's route table, the most called first. */
 export function apiRoutes(services: ApiServices): Route[] {
   const routes = [
     healthRoute,

@@ -79,7 +79,7 @@ const environment = v.object({
 /**
  * Reads the edge's configuration from environment variables; an empty one is a mistake, not an unset one.
  *
- * @throws Error that lists every problem, and where an unset key would leave the API open to others (design.md, section 5)
+ * @throws Error that lists every problem, and where an unset key would leave the API open to others
  */
 export function loadConfig(env: Readonly<Record<string, string | undefined>>): EdgeConfig {
   const empty = Object.keys(environment.entries).filter((name) => env[name] === "");

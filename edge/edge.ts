@@ -33,7 +33,7 @@ export interface Edge {
   stop(options: { graceMs: number }): Promise<boolean>;
 }
 
-/** A claim call waits this long (spec.md, section 8). */
+/** A claim call waits this long. */
 const CLAIM_WAIT_MS = 30_000;
 /** For the last writes of activity, which nothing else waits for. */
 const FLUSH_MS = 2000;

@@ -7,7 +7,7 @@ import { jsonResponse } from "./json-response.ts";
 const UNREACHABLE = "the cluster cannot be reached at the moment; try again shortly";
 
 /**
- * Answers a failed request with `{error: string}`: the one place where errors become statuses (design.md, section 5).
+ * Answers a failed request with `{error: string}`: the one place where errors become statuses.
  *
  * What the caller can mend is said in full; anything else is logged under the request id, and the caller gets that id. A wait that is over
  * and a claim that failed, which its own status and Events tell of, are for the debug log.

@@ -25,7 +25,7 @@ export interface Exchange {
   readonly requestId: string;
 }
 
-/** Makes the edge's fetch handler of a route table (design.md, section 2). */
+/** Makes the edge's fetch handler of a route table. */
 export function createHandler(options: {
   routes: readonly Route[];
   /** Without it, every route answers everyone whom `checkPage` lets pass. */

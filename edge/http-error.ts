@@ -1,4 +1,4 @@
-/** A refusal with a status and a message for the caller; the error mapper answers it as `{error: message}` (spec.md, section 7). */
+/** A refusal with a status and a message for the caller; the error mapper answers it as `{error: message}`. */
 export class HttpError extends Error {
   override readonly name = "HttpError";
   readonly status: number;

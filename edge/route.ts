@@ -14,7 +14,7 @@ export interface Route {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   /** An itty-router pattern, such as `/api/v1/tenants/:id`. */
   readonly path: string;
-  /** Answers without an API key (spec.md, section 5). */
+  /** Answers without an API key. */
   readonly public?: boolean;
   /** The query parameters that it knows; any other is a 400. @default none */
   readonly query?: readonly string[] | "any";

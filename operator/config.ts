@@ -102,7 +102,7 @@ export interface OperatorConfig {
   logLevel: string;
 }
 
-/** What `restricted` workloads with an allowlist or credentials reach, and by which proxy (design.md, section 6). */
+/** What `restricted` workloads with an allowlist or credentials reach, and by which proxy. */
 export interface EgressConfig {
   /** An image with haproxy, nft, ca-certificates and a busybox at `/bin/busybox`; undefined: such workloads are refused. */
   image: string | undefined;
@@ -112,7 +112,7 @@ export interface EgressConfig {
   extraAuthorities: string;
 }
 
-/** How tenants' files are archived (design.md, section 4, "Release, snapshots, idle"). */
+/** How tenants' files are archived. */
 export interface SnapshotConfig {
   /** Of the volume: a Kubernetes quantity. */
   size: string;

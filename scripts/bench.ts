@@ -1,4 +1,4 @@
-// npm run bench: how fast claims are, against the bare API calls that they cannot do without (design.md, section 7).
+// npm run bench: how fast claims are, against the bare API calls that they cannot do without.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type BenchOptions, parseOptions, usage } from "./bench/options.ts";

@@ -1,7 +1,7 @@
 import type { Claim } from "../../crds/claim.ts";
 import { HttpError } from "../http-error.ts";
 
-/** The answer to a claim that ended in `Error` or `ReleaseFailed`: the claim's own message (design.md, section 5). */
+/** The answer to a claim that ended in `Error` or `ReleaseFailed`: the claim's own message. */
 export function claimError({ spec, status }: Claim): HttpError {
   const { phase, reason, message } = status ?? {};
   const fallback =

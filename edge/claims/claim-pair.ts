@@ -1,4 +1,4 @@
-/** What identifies a claim; its name never does (design.md, section 1). */
+/** What identifies a claim; its name never does. */
 export interface ClaimPair {
   readonly tenantId: string;
   readonly workloadRef: string;

@@ -40,7 +40,7 @@ const claimBody = v.strictObject({
 });
 const releaseBody = v.strictObject({ workload: workloadName, workloadRef: workloadName });
 
-/** `POST /api/v1/tenants/{id}/claim` and `…/release` (spec.md, section 4.4). */
+/** `POST /api/v1/tenants/{id}/claim` and `…/release`. */
 export function claimRoutes(services: ClaimServices & { readonly activity: Activity }): Route[] {
   return [
     {
@@ -74,7 +74,7 @@ export function claimRoutes(services: ClaimServices & { readonly activity: Activ
   ];
 }
 
-/** `workloadRef` is accepted as an alias of `workload` (spec.md, section 4.4). */
+/** `workloadRef` is accepted as an alias of `workload`. */
 function workloadOf({
   workload,
   workloadRef,

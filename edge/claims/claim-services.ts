@@ -21,6 +21,6 @@ export interface ClaimServices {
   readonly hasArchive?: ((pair: ClaimPair, clientGone: AbortSignal | undefined) => Promise<boolean>) | undefined;
   /** A fresh unguessable word, for attempts. */
   readonly randomId: () => string;
-  /** Milliseconds that a call waits for a claim or a release; 30 000 in production (spec.md, section 8). */
+  /** Milliseconds that a call waits for a claim or a release; 30 000 in production. */
   readonly waitLimitMs: number;
 }

@@ -33,7 +33,7 @@ export class ReleasedMeanwhile extends HttpError {
 }
 
 /**
- * Claims a workload for a tenant and waits until the claim is Active (spec.md, section 4.4; design.md, section 5).
+ * Claims a workload for a tenant and waits until the claim is Active.
  *
  * The state of the world is looked at, one step taken, and the next change awaited on the shared watch, until the step is an
  * answer. The endpoint that is answered is its pod's own, asked of the API server; a pod that has none at this moment is waited for, and one

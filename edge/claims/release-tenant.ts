@@ -11,8 +11,7 @@ import type { ClaimServices } from "./claim-services.ts";
 import { findClaims } from "./find-claims.ts";
 
 /**
- * Releases a tenant's claim on a workload: deletes it, and the operator archives the data and removes the pod (spec.md, section
- * 3.5). Duplicates go with it. A release that is under way already counts.
+ * Releases a tenant's claim on a workload: deletes it, and the operator archives the data and removes the pod. Duplicates go with it. A release that is under way already counts.
  *
  * @param options.wait whether to wait until the claim is gone
  * @throws HttpError 404 without a claim; when waiting, 500 where the data could not be saved, and 504 after the limit

@@ -26,7 +26,7 @@ const dumped: Readonly<Record<string, Resource<KubernetesObject>>> = {
   triggers,
 };
 
-/** `GET /api/v1/debug/resources`: everything in the namespace as the cluster holds it now (spec.md, section 4.6). */
+/** `GET /api/v1/debug/resources`: everything in the namespace as the cluster holds it now. */
 export function debugRoute(options: { client: ClusterClient; namespace: string }): Route {
   return {
     method: "GET",

@@ -4,7 +4,7 @@ import { createEventRing, type StoredEvent } from "./event-ring.ts";
 import { type EventSocket, MAX_WAITING_BYTES, type SocketListener } from "./event-socket.ts";
 import type { EventType } from "./event-type.ts";
 
-/** Carries what happens in the cluster to whoever listens on `/ws` (spec.md, section 6; design.md, section 5). */
+/** Carries what happens in the cluster to whoever listens on `/ws`. */
 export interface EventHub {
   /** Tells everyone who wants to know. */
   publish(event: { type: EventType; tenant: string | undefined; workload: string | undefined; object: object }): void;

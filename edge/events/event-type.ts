@@ -1,6 +1,6 @@
 import type { ClaimPhase } from "../../crds/claim.ts";
 
-/** What an event tells (design.md, section 5). */
+/** What an event tells. */
 export type EventType = `instance.${"added" | "modified" | "deleted"}` | `claim.${Lowercase<ClaimPhase> | "deleted"}`;
 
 /** Every type that a filter can name. */

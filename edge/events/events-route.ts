@@ -8,7 +8,7 @@ import { EVENTS_PROTOCOL, offeredProtocols } from "./event-socket.ts";
 const KEY = /^[+/0-9A-Za-z]{22}==$/;
 
 /**
- * `GET /ws`: the stream of events (spec.md, sections 4.6 and 6).
+ * `GET /ws`: the stream of events.
  *
  * @param options.checkPage throws where the request is one that a page of another site made
  * @param options.requireKey whether it asks for the key as other routes do (TENANCY_WS_REQUIRE_KEY) @default false

@@ -33,7 +33,7 @@ export interface AdapterContext {
   /** Aborted when the trigger is edited or deleted, or the edge stops. */
   readonly signal: AbortSignal;
   /**
-   * Takes an event through tenant, guards, claim and driver (spec.md, section 4.7). Waits for its turn while too many are in flight.
+   * Takes an event through tenant, guards, claim and driver. Waits for its turn while too many are in flight.
    *
    * @param options.onColdStart called once when the tenant has no pod yet and one is being started
    * @throws the signal's reason when it is aborted

@@ -8,7 +8,7 @@ import { claimTenant, ReleasedMeanwhile } from "../claims/claim-tenant.ts";
 import { HttpError } from "../http-error.ts";
 
 /**
- * Claims a pod for an event, with the tenant's data of last time, and waits for it (spec.md, section 4.7).
+ * Claims a pod for an event, with the tenant's data of last time, and waits for it.
  *
  * Unlike a caller of the REST API, an event's source often cannot ask again: what may pass by itself, such as a restart of the API server
  * or a used-up quota, is waited out within the same limit. An event whose claim is released while it waits claims anew once, so that it is not

@@ -12,7 +12,7 @@ export interface EventFailure {
   readonly detail: string;
 }
 
-/** Tells what a failed claim or exchange comes to (design.md, section 5). */
+/** Tells what a failed claim or exchange comes to. */
 export function eventFailure(error: unknown): EventFailure {
   if (error instanceof DriverError) {
     const isLate = error.cause instanceof Error && error.cause.name === "TimeoutError";

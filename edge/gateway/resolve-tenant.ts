@@ -6,7 +6,7 @@ import { tenantIdRule } from "../tenant-id-rule.ts";
 export type ResolvedTenant = { readonly tenantId: string } | { readonly problem: string };
 
 /**
- * Finds an event's tenant (spec.md, section 4.7): `static`, or `prefix` and the value of the dotted path `from`, such as
+ * Finds an event's tenant: `static`, or `prefix` and the value of the dotted path `from`, such as
  * `repository.owner.login` or `items.0.id`.
  *
  * Only an object's own properties are looked into; a number becomes its decimal text.

@@ -46,7 +46,7 @@ export interface EventPath {
   readonly readToken: (() => Promise<string>) | undefined;
 }
 
-/** Returns what takes a trigger's events through tenant, turn, guards, claim and driver (spec.md, section 4.7). */
+/** Returns what takes a trigger's events through tenant, turn, guards, claim and driver. */
 export function createEventRunner(path: EventPath, services: EventServices): AdapterContext["run"] {
   const { trigger, guards, driver, readToken } = path;
   const { spec } = trigger;

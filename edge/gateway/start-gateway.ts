@@ -56,7 +56,7 @@ const TENANTS_PER_TRIGGER = 4;
 const CUT_MS = 2000;
 const COMPONENT = "tenancy-gateway";
 
-/** Watches the triggers, and runs one adapter for each that can be served (spec.md, section 4.7). */
+/** Watches the triggers, and runs one adapter for each that can be served. */
 export function startGateway(options: {
   /** `waitLimitMs` is that of the API's claim calls, which the gateway does not use. */
   claims: EventServices["claims"];

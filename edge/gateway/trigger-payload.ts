@@ -1,4 +1,4 @@
-/** What an adapter makes of an event, and a driver brings to the container (design.md, section 5, "Trigger gateway"). */
+/** What an adapter makes of an event, and a driver brings to the container. */
 export interface TriggerPayload {
   /** Names the event for good: the same however often its source delivers it. */
   readonly id: string;

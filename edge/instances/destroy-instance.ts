@@ -9,10 +9,9 @@ import type { InstanceServices } from "./instance-services.ts";
 const MAX_TRIES = 5;
 
 /**
- * Force-deletes a pod and saves nothing (spec.md, section 4.5).
+ * Force-deletes a pod and saves nothing.
  *
- * Its claim is marked first, so that the operator leaves the claim in the phase it had instead of giving it another pod (design.md,
- * section 4, "Pod lost").
+ * Its claim is marked first, so that the operator leaves the claim in the phase it had instead of giving it another pod.
  *
  * @throws HttpError 404 where the pod went meanwhile
  */

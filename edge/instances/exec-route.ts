@@ -50,7 +50,7 @@ const execBody = v.strictObject({
 });
 
 /**
- * `POST /api/v1/instances/{id}/exec`: runs a command in the workload's container (spec.md, section 4.5), once the instance is its tenant's:
+ * `POST /api/v1/instances/{id}/exec`: runs a command in the workload's container, once the instance is its tenant's:
  * what runs in a warm pod would stay there for whoever gets it, and what runs before a restore would be lost.
  */
 export function execRoute(services: InstanceServices): Route {

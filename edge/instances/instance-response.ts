@@ -1,7 +1,7 @@
 import type { Pod, PodPhase } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
 
-/** The instance record (spec.md, section 2.4); what is not known yet, or does not apply to an unclaimed pod, is absent. */
+/** The instance record; what is not known yet, or does not apply to an unclaimed pod, is absent. */
 export interface InstanceResponse {
   name: string;
   phase: PodPhase;

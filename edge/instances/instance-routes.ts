@@ -16,7 +16,7 @@ import { logsRoute } from "./logs-route.ts";
 const ALL = "/api/v1/instances";
 const ONE = "/api/v1/instances/:id";
 
-/** The routes of spec.md, section 4.5, and `POST …/activity` (design.md, section 4, "Idle"). */
+/** The routes of instances. */
 export function instanceRoutes(services: InstanceServices): Route[] {
   const { view, activity } = services;
   return [

@@ -11,7 +11,7 @@ import type { InstanceServices } from "./instance-services.ts";
 const DEFAULT_TAIL = 200;
 const MAX_TAIL = 100_000;
 
-/** `GET /api/v1/instances/{id}/logs`: what the workload's container printed, as plain text (spec.md, section 4.5). */
+/** `GET /api/v1/instances/{id}/logs`: what the workload's container printed, as plain text. */
 export function logsRoute(services: InstanceServices): Route {
   return {
     method: "GET",

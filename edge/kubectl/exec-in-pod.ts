@@ -5,7 +5,7 @@ import type { Kubectl } from "./kubectl.ts";
 import { kubectlFailure } from "./kubectl-failure.ts";
 import { runInContainer } from "./run-in-container.ts";
 
-/** What a command did (spec.md, section 4.5); `truncated` where more was printed than is shown. */
+/** What a command did; `truncated` where more was printed than is shown. */
 export interface ExecOutcome {
   stdout: string;
   stderr: string;

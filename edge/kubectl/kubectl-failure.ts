@@ -7,7 +7,7 @@ import { sharedFailure } from "./shared-failure.ts";
 const RETRY = { "retry-after": "1" };
 
 /**
- * What a failure of kubectl itself comes to where it was about an instance, by what it printed (spec.md, section 7).
+ * What a failure of kubectl itself comes to where it was about an instance, by what it printed.
  *
  * @returns an HttpError for what is foreseen, with kubectl's own words as its cause; an Error for the rest, which is answered as
  *   internal and logged

@@ -3,7 +3,7 @@ import type { Readable } from "node:stream";
 import { HttpError } from "../http-error.ts";
 import { kubectlProblem } from "./kubectl-problem.ts";
 
-/** kubectl as child processes, with the edge's own access to the cluster (spec.md, section 4.5, rule 1). */
+/** kubectl as child processes, with the edge's own access to the cluster. */
 export interface Kubectl {
   /**
    * Starts it in the edge's namespace.

@@ -19,7 +19,7 @@ export interface Operation {
   readonly errors?: readonly (keyof typeof errorMeanings)[];
 }
 
-/** What each status of an error means (spec.md, section 7; design.md, section 5). */
+/** What each status of an error means. */
 export const errorMeanings = {
   400: "The input is not valid; the message names the place.",
   401: "The API key is missing or wrong.",

@@ -1,7 +1,7 @@
 import type { ListedSnapshot, UnrecordedArchive } from "../../crds/snapshots/parse-snapshot-list.ts";
 import { snapshotPath } from "../../crds/snapshots/snapshot-path.ts";
 
-/** The snapshot record (spec.md, section 2.5), with what is known of the archive. */
+/** The snapshot record, with what is known of the archive. */
 export interface SnapshotRecord {
   tenantId: string;
   workloadRef: string;

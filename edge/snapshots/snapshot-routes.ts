@@ -14,7 +14,7 @@ import type { SnapshotRecord } from "./snapshot-record.ts";
 import type { SnapshotServices } from "./snapshot-services.ts";
 
 /**
- * `GET /api/v1/snapshots` and `GET /api/v1/workloads/{name}/snapshots` (spec.md, sections 4.2 and 4.3), which share one listing at a
+ * `GET /api/v1/snapshots` and `GET /api/v1/workloads/{name}/snapshots`, which share one listing at a
  * time (`?versions=true` another), and `DELETE /api/v1/tenants/{id}/snapshots/{workload}`, which also erases what a deleted workload left.
  */
 export function snapshotRoutes(services: SnapshotServices): Route[] {

@@ -1,7 +1,7 @@
 import { jsonResponse } from "../json-response.ts";
 import type { Route } from "../route.ts";
 
-/** `GET /api/v1/health`: the process is alive, whatever the cluster does (spec.md, section 4.1). */
+/** `GET /api/v1/health`: the process is alive, whatever the cluster does. */
 export const healthRoute: Route = {
   method: "GET",
   path: "/api/v1/health",

@@ -9,7 +9,7 @@ import { countByPhase } from "./count-by-phase.ts";
 const podPhases: readonly PodPhase[] = ["Pending", "Running", "Succeeded", "Failed", "Unknown"];
 const claimPhases: readonly ClaimPhase[] = ["Pending", "Active", "Releasing", "Released", "ReleaseFailed", "Error"];
 
-/** `GET /api/v1/stats`: instances and claims by phase (spec.md, section 4.1). */
+/** `GET /api/v1/stats`: instances and claims by phase. */
 export function statsRoute({ claims, pods }: Pick<ClusterView, "claims" | "pods">): Route {
   return {
     method: "GET",

@@ -4,7 +4,7 @@ import { type ClaimResponse, claimResponse } from "../../crds/claim-response.ts"
 import type { ClusterView } from "../cluster-view.ts";
 import { isClaimed } from "../instances/is-claimed.ts";
 
-/** A tenant as the REST API shows it, claims by workload (spec.md, section 4.4). */
+/** A tenant as the REST API shows it, claims by workload. */
 export function tenantResponse(
   tenantId: string,
   claims: Iterable<Claim>,

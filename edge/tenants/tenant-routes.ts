@@ -7,7 +7,7 @@ import type { Route } from "../route.ts";
 import { tenantIdRule } from "../tenant-id-rule.ts";
 import { tenantResponse } from "./tenant-response.ts";
 
-/** `GET /api/v1/tenants` and `GET /api/v1/tenants/{id}`, derived from the claims and pods that the watches show (spec.md, section 4.4). */
+/** `GET /api/v1/tenants` and `GET /api/v1/tenants/{id}`, derived from the claims and pods that the watches show. */
 export function tenantRoutes({ claims, pods }: Pick<ClusterView, "claims" | "pods">): Route[] {
   return [
     {

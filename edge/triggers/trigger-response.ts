@@ -1,6 +1,6 @@
 import type { Trigger, TriggerSpec, TriggerStatus } from "../../crds/trigger.ts";
 
-/** A trigger as the REST API shows it (spec.md, section 4.6); `phase` is absent until the gateway has looked at it. */
+/** A trigger as the REST API shows it; `phase` is absent until the gateway has looked at it. */
 export interface TriggerResponse {
   name: string;
   spec: TriggerSpec;

@@ -16,7 +16,7 @@ import { triggerResponse } from "./trigger-response.ts";
 const ALL = "/api/v1/triggers";
 const ONE = "/api/v1/triggers/:id";
 
-/** The trigger routes of spec.md, section 4.6: each is a live call. */
+/** The routes of triggers: each is a live call. */
 export function triggerRoutes(options: { client: ClusterClient; namespace: string }): Route[] {
   const { client, namespace } = options;
   return [

@@ -1,6 +1,6 @@
 import type { Workload, WorkloadSpec, WorkloadStatus } from "../../crds/workload.ts";
 
-/** A workload as the REST API shows it (spec.md, section 4.2); `reason` and `message` say what is wrong. */
+/** A workload as the REST API shows it; `reason` and `message` say what is wrong. */
 export interface WorkloadResponse {
   name: string;
   spec: WorkloadSpec;

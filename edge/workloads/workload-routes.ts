@@ -22,7 +22,7 @@ import { workloadTerminating } from "./workload-terminating.ts";
 const ALL = "/api/v1/workloads";
 const ONE = "/api/v1/workloads/:name";
 
-/** The routes of spec.md, section 4.2: each is a live call, so that what was written elsewhere a moment ago shows. */
+/** The routes of workloads: each is a live call, so that what was written elsewhere a moment ago shows. */
 export function workloadRoutes(options: { client: ClusterClient; namespace: string; view: ClusterView }): Route[] {
   const { client, namespace, view } = options;
 

@@ -5,7 +5,7 @@ import type { OperatorContext } from "../context.ts";
 import { podIncarnation } from "./claim-pods.ts";
 import { patchClaimStatus } from "./claim-status.ts";
 
-/** Why a claim could not be fulfilled (design.md, section 4, "Claim"). */
+/** Why a claim could not be fulfilled. */
 export type ClaimErrorReason =
   | "WorkloadNotFound"
   | "WorkloadNotReady"

@@ -19,7 +19,7 @@ export type ArchiveAnswer =
 
 /**
  * Finds the archive that a claim is to be given back. A volume that cannot be looked at never counts as one without the archive: the
- * claim waits (design.md, section 4, "Invariants").
+ * claim waits.
  */
 export async function findArchive(claim: Claim, workload: Workload, context: OperatorContext): Promise<ArchiveAnswer> {
   const { overlayDirs } = withDefaults(workload.spec).filesystem;

@@ -7,7 +7,7 @@ export function pairKey(claim: Claim): string {
 }
 
 /**
- * The claim object that holds this claim's place, if another does: a tenant has at most one claim a workload (spec.md, section 2.3).
+ * The claim object that holds this claim's place, if another does: a tenant has at most one claim a workload.
  *
  * One that is being released comes first, since its files are; then the one that is Active; then the oldest.
  */

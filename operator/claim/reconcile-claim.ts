@@ -26,7 +26,7 @@ import { superviseStart } from "./supervise-start.ts";
 const LOOK_AGAIN = { requeueAfterMs: 1000 };
 
 /**
- * Brings one claim towards a running pod of its own, or towards its end (spec.md, section 3.1; design.md, section 4).
+ * Brings one claim towards a running pod of its own, or towards its end.
  *
  * Level-triggered: each run looks only at the claim and its pods as they are now, makes at most the writes that are missing, and
  * leaves the rest to the run that those writes' events start. Killed between any two writes, the next run goes on from there.
@@ -140,7 +140,7 @@ async function prepare(claim: Claim, context: OperatorContext): Promise<Reconcil
   return undefined;
 }
 
-/** Whether the status answers the latest attempt: claiming again changes the annotation (design.md, section 4). */
+/** Whether the status answers the latest attempt: claiming again changes the annotation. */
 function isAnswered(claim: Claim): boolean {
   return (claim.status?.attempt ?? "") === (claim.metadata.annotations?.[annotation.attempt] ?? "");
 }

@@ -13,7 +13,7 @@ import { podToSave, saveFiles } from "./save-files.ts";
 const NOTE_LIMIT_MS = 20_000;
 
 /**
- * Takes a deleted claim through its release (spec.md, section 3.5): `Releasing`, its files saved, its pods deleted and gone,
+ * Takes a deleted claim through its release: `Releasing`, its files saved, its pods deleted and gone,
  * `Released`, then the finalizer removed, with which the claim is gone. It needs the claim and the pods alone, never the workload.
  */
 export async function releaseClaim(claim: Claim, context: OperatorContext): Promise<ReconcileResult> {

@@ -5,8 +5,7 @@ import { podIncarnation } from "./claim-pods.ts";
 import { patchClaimStatus } from "./claim-status.ts";
 
 /**
- * Sends a claim back to `Pending` with a new incarnation: its pod is stale from then on, and the next run starts another
- * (design.md, section 4, "Pod lost").
+ * Sends a claim back to `Pending` with a new incarnation: its pod is stale from then on, and the next run starts another.
  *
  * @param why what happened, for an Event; without it none is written
  */

@@ -75,7 +75,7 @@ async function isLeftIdle(claim: Claim, pod: Pod, context: OperatorContext): Pro
  * Saves the files of a claim that is being released, in the background; says what the reconcile ends with until they are safe.
  *
  * The archive of before stays until the new one is whole. A save that fails leaves the claim in `ReleaseFailed` with its pod, and is
- * tried again for as long as nobody gives the files up (design.md, section 4, "Invariants").
+ * tried again for as long as nobody gives the files up.
  */
 export async function saveFiles(
   claim: Claim,

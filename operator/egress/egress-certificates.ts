@@ -27,7 +27,7 @@ export interface EgressCertificatesOptions {
 
 /**
  * Keeps, renews and makes the certificates of a workload's proxy: an authority that is constrained to the domains, valid for five years
- * and renewed after four, and a leaf a domain, valid for thirty days and renewed after twenty (design.md, section 6).
+ * and renewed after four, and a leaf a domain, valid for thirty days and renewed after twenty.
  */
 export async function egressCertificates(options: EgressCertificatesOptions): Promise<EgressCertificates> {
   const { workload, domains, now, present } = options;

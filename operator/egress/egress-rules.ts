@@ -18,7 +18,7 @@ export interface Credential {
   readonly headers: readonly InjectedHeader[];
 }
 
-/** What the proxy enforces, of checked parts only (spec.md, section 2.1). */
+/** What the proxy enforces, of checked parts only. */
 export interface EgressRules {
   /** Names that may be reached; undefined: every name, as `restricted` without an allowlist says. */
   readonly allowed: readonly DomainPattern[] | undefined;

@@ -49,7 +49,7 @@ const TRUST_VOLUME = "tenancy-trust";
 const POD_VOLUME = "tenancy-pod";
 
 /**
- * Renders the proxy's part of a pod (design.md, section 6).
+ * Renders the proxy's part of a pod.
  *
  * It changes with the credentials' domains and Secrets, which it mounts, and neither with the allowlist nor with what the Secrets
  * hold: pods that run follow those by their volumes. The proxy's user is in it too, so a hash of it needs a fixed one.

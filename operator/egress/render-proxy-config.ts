@@ -19,7 +19,7 @@ export interface ProxyConfigOptions {
 }
 
 /**
- * Renders the proxy's configuration, https://docs.haproxy.org/2.6/configuration.html (design.md, section 6).
+ * Renders the proxy's configuration, https://docs.haproxy.org/2.6/configuration.html.
  *
  * What comes from a workload are names of letters, digits, `-`, `_` and `.` alone, so it holds no character that means something to
  * HAProxy; values of headers are not in it, only names of environment variables.

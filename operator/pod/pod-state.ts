@@ -8,7 +8,7 @@ export type PodState =
   | { state: "ready" }
   /** It may still become ready; `since` is when it was given to a node, from which its start is timed. */
   | { state: "starting"; since: string | undefined; message: string }
-  /** No node can take it yet, however long that lasts (spec.md, section 3.2). */
+  /** No node can take it yet, however long that lasts. */
   | { state: "unschedulable"; message: string }
   /** It will not become ready by itself; `mend` says which field or setting to change, as the object of that verb. */
   | { state: "failed"; reason: "ImagePullFailed" | "CrashLooping"; message: string; mend: string }

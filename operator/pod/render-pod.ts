@@ -28,7 +28,7 @@ export interface FileOwner {
 }
 
 /**
- * Renders the hardened pod of a workload (spec.md, section 2.1; design.md, sections 4 and 6).
+ * Renders the hardened pod of a workload.
  *
  * @param restoreAs has the pod wait, before the workload starts, for files to be restored
  */

@@ -17,7 +17,7 @@ import { isolationOf } from "./pool-member.ts";
 const DEFAULT_FILL_CONCURRENCY = 5;
 
 /**
- * Keeps a pool at its size (spec.md, section 2.2; design.md, section 4, "Pool").
+ * Keeps a pool at its size.
  *
  * What it has created stands in the store before the next run, so a store whose watch lags never makes it create twice. Pods of an
  * old template go as pods of the new one become ready, so a roll never takes the pool below its size, unless their isolation is another

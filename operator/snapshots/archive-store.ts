@@ -53,7 +53,7 @@ export interface WriteCall extends StoreCall {
   readonly keeps?: boolean | undefined;
 }
 
-/** The archives on the snapshots volume (spec.md, section 2.5). Every call fails as `Exec` does, or with an `ExecFailure`. */
+/** The archives on the snapshots volume. Every call fails as `Exec` does, or with an `ExecFailure`. */
 export interface ArchiveStore {
   /**
    * Stores an archive in the place of the one before, which stays as it is when anything fails.

@@ -17,8 +17,8 @@ import { renderPolicy } from "./render-policy.ts";
 import { workloadProblem } from "./workload-problem.ts";
 
 /**
- * Brings one workload to `Ready` or `Error` (spec.md, section 3.3). Its network policy is in place before it is `Ready`, and no pod
- * is made before that, so no pod is ever without its policy (design.md, section 4, "Workload").
+ * Brings one workload to `Ready` or `Error`. Its network policy is in place before it is `Ready`, and no pod
+ * is made before that, so no pod is ever without its policy.
  */
 export async function reconcileWorkload(key: string, context: OperatorContext): Promise<ReconcileResult> {
   const workload = context.informers.workloads.store.get(key);

@@ -31,7 +31,7 @@ const egressRules: Record<"none" | "restricted" | "unrestricted", NetworkPolicyE
 };
 
 /**
- * Renders the network policy of a workload's pods, warm and claimed alike (spec.md, section 2.1; design.md, section 6): egress as
+ * Renders the network policy of a workload's pods, warm and claimed alike: egress as
  * `network.access` says, and ingress from every pod but the managed ones, so that no tenant reaches another.
  *
  * Written as the API server stores it, so that what is stored can be compared with it.

@@ -26,8 +26,7 @@ const IN_TIME_MS = 5000;
 const MOST_CAUGHT_UP = 16;
 
 /**
- * Returns what serves cron triggers: five fields in a time zone, once an occurrence whatever the number of replicas (spec.md, section 4.7;
- * design.md, section 5).
+ * Returns what serves cron triggers: five fields in a time zone, once an occurrence whatever the number of replicas.
  */
 export function createCronStart(services: CronServices): StartAdapter {
   const open = createSchedules();

@@ -17,7 +17,7 @@ const messageSchema = v.variant("type", [
 type AgentMessage = v.InferOutput<typeof messageSchema>;
 const TYPES = ["ready", "output", "idle", "exit", "error"];
 
-/** Speaks `driver-a`, the agent bridge protocol (design.md, section 5; docs/drivers.md). */
+/** Speaks `driver-a`, the agent bridge protocol (docs/drivers.md). */
 export function createAgentBridgeDriver(deps: { clock: Clock }): Driver {
   return createSocketDriver({ path: "/ws", greet, ask }, deps);
 }

@@ -10,7 +10,7 @@ import { createSocketDriver } from "./socket-driver.ts";
  */
 const PROXY_HEADERS = { "x-forwarded-user": "tenancy", "x-forwarded-for": "203.0.113.1", "x-forwarded-proto": "http" };
 
-/** Speaks `driver-b`, the Gateway protocol of OpenClaw (design.md, section 5; docs/drivers.md). */
+/** Speaks `driver-b`, the Gateway protocol of OpenClaw (docs/drivers.md). */
 export function createAgentControlDriver(deps: { clock: Clock }): Driver {
   return createSocketDriver({ path: "/", headers, greet: greetAgent, ask: askAgent }, deps);
 }

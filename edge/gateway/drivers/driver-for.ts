@@ -6,7 +6,7 @@ import type { Driver } from "./driver.ts";
 import { createHttpDriver } from "./http-driver.ts";
 
 /**
- * Makes the driver that `spec.driver` names (spec.md, sections 2.6 and 4.7); without one it is plain HTTP. Made once a trigger: it keeps
+ * Makes the driver that `spec.driver` names; without one it is plain HTTP. Made once a trigger: it keeps
  * connections for the next event for a moment, and nothing that has to be closed.
  */
 export function driverFor(spec: Pick<TriggerSpec, "driver">, options: { clock?: Clock } = {}): Driver {

@@ -16,7 +16,7 @@ const KEEP_ALIVE_MS = 1000;
 const utf8 = new TextDecoder();
 
 /**
- * Posts the payload as JSON to the container (spec.md, section 4.7). Whatever status it answers with is its reply, but for redirects: a pod
+ * Posts the payload as JSON to the container. Whatever status it answers with is its reply, but for redirects: a pod
  * must not send the gateway elsewhere.
  *
  * @throws the signal's reason when it is aborted, by the driver that is returned

@@ -3,7 +3,7 @@ import { denied } from "./denied.ts";
 import type { Guard } from "./guard.ts";
 import type { GuardDeps } from "./guard-deps.ts";
 
-/** Allows the tenants of `tenantIds` and no others; case makes no difference (spec.md, section 4.7). */
+/** Allows the tenants of `tenantIds` and no others; case makes no difference. */
 export function createAllowlistGuard(config: TriggerGuard["config"], { log }: Pick<GuardDeps, "log">): Guard {
   const tenantIds: unknown = config?.tenantIds;
   if (!Array.isArray(tenantIds) || !tenantIds.every((id) => typeof id === "string")) {

@@ -7,7 +7,7 @@ import { denied } from "./denied.ts";
 import type { Guard } from "./guard.ts";
 import type { GuardDeps } from "./guard-deps.ts";
 
-/** For the whole question, from the name look-up to the last byte of the answer (design.md, section 5). */
+/** For the whole question, from the name look-up to the last byte of the answer. */
 const TIMEOUT_MS = 2000;
 const MAX_ANSWER_BYTES = 64 * 1024;
 
@@ -22,7 +22,7 @@ const answerSchema = v.variant("ok", [
 
 /**
  * Asks `config.url` with a POST of `{tenantId, source}` and allows on a 2xx of `{"ok":true}` alone: whatever else comes back, or does not
- * come back within 2 s, denies (spec.md, section 4.7). Redirects are not followed.
+ * come back within 2 s, denies. Redirects are not followed.
  */
 export function createApiGuard(config: TriggerGuard["config"], { clock, log }: GuardDeps): Guard {
   const problem = configProblem(config);

@@ -7,7 +7,7 @@ import type { Guard } from "./guard.ts";
 import type { GuardDeps } from "./guard-deps.ts";
 
 /**
- * Makes the guard that `spec.guards[…]` asks for (spec.md, section 4.7). One of an unknown type, or whose config does not do, is a guard
+ * Makes the guard that `spec.guards[…]` asks for. One of an unknown type, or whose config does not do, is a guard
  * that denies everything.
  */
 export function guardFor(guard: TriggerGuard, deps: GuardDeps): Guard {

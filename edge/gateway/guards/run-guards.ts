@@ -3,7 +3,7 @@ import { denied } from "./denied.ts";
 import type { Guard, Verdict } from "./guard.ts";
 
 /**
- * Asks the guards in order; the first that denies ends it, and the verdict is its (spec.md, section 4.7). An aborted signal denies. With no
+ * Asks the guards in order; the first that denies ends it, and the verdict is its. An aborted signal denies. With no
  * guard at all everything is allowed.
  */
 export async function runGuards(

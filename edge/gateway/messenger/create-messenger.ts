@@ -15,7 +15,7 @@ const DEFAULT_SERVER = "https://api.telegram.org";
 const SECRET_PAUSE_MS = 30_000;
 
 /**
- * The messenger adapter of one gateway process, for all of its triggers (design.md, section 5, "Trigger gateway").
+ * The messenger adapter of one gateway process, for all of its triggers.
  *
  * @param options.fetch sends the calls of the bot API
  */

@@ -4,7 +4,7 @@ import type { WebhookAnswer } from "./deliveries.ts";
 const MEDIA_TYPE = /^[\w!#$&^.+*-]+\/[\w!#$&^.+*-]+ *(?:;[\t\x20-\x7e]*)?$/;
 const encoder = new TextEncoder();
 
-/** What a webhook's sender is answered to what became of its delivery (design.md, section 5). */
+/** What a webhook's sender is answered to what became of its delivery. */
 export function answerOf(outcome: Outcome): WebhookAnswer {
   switch (outcome.kind) {
     case "answered": {

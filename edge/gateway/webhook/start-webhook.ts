@@ -31,7 +31,7 @@ export interface WebhookServices {
 }
 
 /**
- * Returns what serves webhook triggers: POST on the configured path, on every replica (spec.md, section 4.7; design.md, section 5).
+ * Returns what serves webhook triggers: POST on the configured path, on every replica.
  *
  * A delivery that was taken is run to its end, also when its sender hangs up or the trigger is edited meanwhile.
  */

@@ -4,7 +4,7 @@ import { HttpError } from "../../http-error.ts";
 const SIGNATURE = /^sha256=([0-9a-f]{64})$/i;
 
 /**
- * Checks `X-Hub-Signature-256: sha256=<hex>`, the HMAC-SHA256 of the body as it was sent (spec.md, section 4.7), in a time that does not
+ * Checks `X-Hub-Signature-256: sha256=<hex>`, the HMAC-SHA256 of the body as it was sent, in a time that does not
  * depend on where the first difference is.
  *
  * https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries

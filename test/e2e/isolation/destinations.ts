@@ -24,7 +24,7 @@ export interface Places {
 /** Far more than any answer takes. */
 const LIMIT_S = 8;
 
-/** Every place that the table asks for, with who answers whom (spec.md, section 2.1; design.md, section 6). */
+/** Every place that the table asks for, with who answers whom. */
 export function destinations(places: Places): Destination[] {
   const { hostAddress } = places;
   const closed = { none: "-", restricted: "-", "restricted, allowlist": "-", unrestricted: "-" } as const;

@@ -6,7 +6,7 @@ import { claimResponse } from "../../../crds/claim-response.ts";
 const metadata = { name: "claim-alice-desktop" };
 const spec = { tenantId: "alice", workloadRef: "desktop" };
 
-test("claimResponse: has the fields of spec.md, section 2.3, and the workload", () => {
+test("claimResponse: has its fields and the workload", () => {
   const status = {
     phase: "Active" as const,
     instanceId: "inst-alice-desktop-x",

@@ -5,7 +5,7 @@ import { endpointPort, withDefaults } from "../../../crds/defaults.ts";
 
 const image = { ref: "a/b:1" };
 
-test("withDefaults: gives the defaults of design.md, section 4, to the smallest workload", () => {
+test("withDefaults: gives the defaults to the smallest workload", () => {
   assert.equal(withDefaults({ image }), {
     image,
     resources: { vcpus: 1, memoryMb: 512, diskGb: 1 },

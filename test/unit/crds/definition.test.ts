@@ -81,7 +81,7 @@ test("definitions: the default of an object has all its required fields, which A
   }
 });
 
-test("definitions: names, short names and category of design.md, section 1", () => {
+test("definitions: names, short names and category", () => {
   assert.equal(
     definitions.map(({ metadata, spec: { group, scope, names, versions } }) => [
       metadata.name,

@@ -7,7 +7,7 @@ import { isObjectName, isTenantId } from "../../../crds/names.ts";
 
 const LABEL_VALUE = /^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
 
-test("label: the keys of spec.md, section 2.4, and that of a binding", () => {
+test("label: its keys, and that of a binding", () => {
   assert.equal(
     { ...label },
     {

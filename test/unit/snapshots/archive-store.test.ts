@@ -104,7 +104,7 @@ test("keeps an archive and what is beside it, and replaces both", async ({ store
   const [{ usedAt, ...listed } = { usedAt: "" }, ...others] = await store.list(call);
   assert.equal([listed, others], [second, []]);
   assert.ok(Math.abs(Date.parse(usedAt) - Date.now()) < 3_600_000);
-  assert.ok(existsSync(join(root, "a.b/c.tar.gz.tar.gz")), "spec.md, section 2.5");
+  assert.ok(existsSync(join(root, "a.b/c.tar.gz.tar.gz")), "where users find it");
 });
 
 test("tells archives of the same size apart", async ({ store }) => {
