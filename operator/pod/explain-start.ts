@@ -23,6 +23,8 @@ export interface Listening {
 const PROXY_PORTS = [REDIRECT_PORT, HEALTH_PORT];
 const LOOK_LIMIT_MS = 5000;
 const MOST_EVENTS = 500;
+/** The program that writes them is the image's, and so may be anything. */
+const MOST_SOCKETS_BYTES = 1024 * 1024;
 
 /**
  * Says what a start waits for, with what the pod's status does not have: the kubelet tells of probes, pulls and volumes by Events alone, and
@@ -185,7 +187,9 @@ async function listeningPorts(
   const command = [...cat, "/proc/net/tcp", "/proc/net/tcp6"];
   const target = { namespace: config.namespace, pod: name, container: WORKLOAD_CONTAINER, command };
   try {
-    const { stdout } = await collectOutput(exec, { target, signal, timeoutMs: LOOK_LIMIT_MS });
+    const { stdout } = await collectOutput(exec, {
+      ...{ target, signal, timeoutMs: LOOK_LIMIT_MS, maxBytes: MOST_SOCKETS_BYTES },
+    });
     const isProxied = pod.spec.containers.some((container) => container.name === PROXY_CONTAINER);
     return parseListening(stdout)?.filter(({ port }) => !isProxied || !PROXY_PORTS.includes(port));
   } catch (error) {

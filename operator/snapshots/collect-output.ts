@@ -2,17 +2,17 @@ import { Writable } from "node:stream";
 import type { Exec } from "../../crds/client/exec.ts";
 import type { ExecTarget } from "../../crds/client/exec-target.ts";
 
-const maxBytes = 64 * 1024 * 1024;
-
 /**
- * Runs a command and gives what it wrote, when that is not the archive itself: at most 64 MiB.
+ * Runs a command and gives what it wrote, when that is not the archive itself.
  *
+ * @param options.maxBytes of its output. @default 64 MiB
  * @throws as `Exec` does, and Error when it writes more
  */
 export async function collectOutput(
   exec: Exec,
-  options: { target: ExecTarget; signal: AbortSignal; timeoutMs: number },
+  options: { target: ExecTarget; signal: AbortSignal; timeoutMs: number; maxBytes?: number },
 ): Promise<{ exitCode: number; stdout: string; stderr: string }> {
+  const { target, signal, timeoutMs, maxBytes = 64 * 1024 * 1024 } = options;
   const chunks: Buffer[] = [];
   let bytes = 0;
   const stdout = new Writable({
@@ -22,7 +22,6 @@ export async function collectOutput(
       callback(bytes > maxBytes ? new Error(`Cannot read the output: it is longer than ${maxBytes} bytes`) : null);
     },
   });
-  const { target, signal, timeoutMs } = options;
   const { exitCode, stderr } = await exec({ ...target, stdout, signal, timeoutMs });
   return { exitCode, stdout: Buffer.concat(chunks).toString("utf8"), stderr };
 }

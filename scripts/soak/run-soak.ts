@@ -121,6 +121,7 @@ export async function runSoak(options: SoakOptions & { log: Log; signal: AbortSi
     const rest = await settle({ api, checker, mustRestMs, signal });
     if (rest.isLate) log(`${seconds()} s note: at rest only ${(rest.ms / 1000).toFixed(0)} s after the last fault`);
     counts.add("seconds to rest", rest.ms / 1000);
+    await guard(world.untilServing());
     await Promise.all(tenants.map((tenant) => guard(tenant.comeBack(signal))));
     if (!signal.aborted) await settle({ api, checker, mustRestMs, signal });
   }

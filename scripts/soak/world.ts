@@ -25,6 +25,8 @@ import type { Trace } from "./trace.ts";
 export interface World extends FaultTargets {
   readonly cluster: SoakCluster;
   readonly edgeUrl: string;
+  /** Waits until the edge serves, as it does some time after its start. @throws Error after two minutes */
+  untilServing(): Promise<void>;
   readonly history: History;
   stop(): Promise<void>;
 }
@@ -102,11 +104,14 @@ export async function startWorld(options: {
     });
     undo.push(() => edge.kill());
     await makeWorkloads(cluster);
-    await waitUntil(() => isServing(edge.url), {
-      ...{ what: "the edge to answer", limitMs: START_LIMIT_MS, intervalMs: 200, explain: edge.logTail },
-    });
+    const untilServing = async (): Promise<void> => {
+      await waitUntil(() => isServing(edge.url), {
+        ...{ what: "the edge to answer", limitMs: START_LIMIT_MS, intervalMs: 200, explain: edge.logTail },
+      });
+    };
+    await untilServing();
     const targets = { operators, edge: { program: edge, proxy: edgeProxy }, pods, checker, api, trace, counts };
-    return { ...targets, cluster, edgeUrl: edge.url, history, stop: () => undoAll(undo) };
+    return { ...targets, cluster, edgeUrl: edge.url, untilServing, history, stop: () => undoAll(undo) };
   }
 }
 
