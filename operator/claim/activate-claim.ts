@@ -4,7 +4,7 @@ import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation } from "../../crds/labels.ts";
 import type { OperatorContext } from "../context.ts";
 import { podState } from "../pod/pod-state.ts";
-import { takeNotice } from "./archive-notice.ts";
+import { noticeOf, tellMissed } from "./archive-notice.ts";
 import { incarnationOf, podIncarnation } from "./claim-pods.ts";
 import { patchClaimStatus } from "./claim-status.ts";
 
@@ -17,12 +17,13 @@ export async function activateClaim(claim: Claim, pod: Pod, context: OperatorCon
   const { annotations = {}, name, uid } = pod.metadata;
   const source = annotations[annotation.source] as ClaimSource;
   const claimedAt = new Date();
+  const notice = noticeOf(claim, context);
   const active = await patchClaimStatus(
     claim,
     {
       phase: "Active",
       reason: null,
-      message: takeNotice(claim, context) ?? null,
+      message: notice ?? null,
       instanceId: name,
       instanceUid: uid ?? null,
       endpoint: podEndpoint(pod) ?? null,
@@ -38,5 +39,6 @@ export async function activateClaim(claim: Claim, pod: Pod, context: OperatorCon
   context.restoreFailures.delete(claim.metadata.uid ?? "");
   const boundAt = Date.parse(annotations[annotation.claimedAt] ?? "");
   if (!Number.isNaN(boundAt)) context.metrics.claimSeconds.observe({ source }, (claimedAt.getTime() - boundAt) / 1000);
+  await tellMissed(active, notice, context);
   return active;
 }

@@ -1,10 +1,14 @@
 import type { Claim } from "../../crds/claim.ts";
+import { isConflict } from "../../crds/client/api-error.ts";
 import { withDefaults } from "../../crds/defaults.ts";
+import { claims } from "../../crds/kinds.ts";
 import { archiveDigits } from "../../crds/snapshots/store-scripts.ts";
 import type { Workload } from "../../crds/workload.ts";
 import type { OperatorContext } from "../context.ts";
 import { patchClaimStatus } from "./claim-status.ts";
 import { asksForFiles } from "./find-archive.ts";
+
+const MOST_TRIES = 3;
 
 /** What is said on a claim whose tenant has files that the session is not given. */
 export interface ArchiveNotice {
@@ -44,18 +48,39 @@ export function lookForNotice(claim: Claim, workload: Workload, context: Operato
   );
 }
 
-/** What to say on a claim that becomes Active now. */
-export function takeNotice({ metadata: { uid = "" } }: Claim, { notices }: OperatorContext): string | undefined {
-  const notice = notices.get(uid);
-  notices.delete(uid);
-  if (notice !== undefined) notice.isLate = true;
-  return notice?.message;
+/** What to say with the write that makes a claim Active. */
+export function noticeOf({ metadata: { uid = "" } }: Claim, { notices }: OperatorContext): string | undefined {
+  return notices.get(uid)?.message;
+}
+
+/**
+ * To be called when a claim has become Active: what was found while that was written is told now, and what is found later when it is.
+ *
+ * @param told what was said with that write
+ */
+export async function tellMissed(active: Claim, told: string | undefined, context: OperatorContext): Promise<void> {
+  const { uid = "" } = active.metadata;
+  const notice = context.notices.get(uid);
+  context.notices.delete(uid);
+  if (notice === undefined) return;
+  notice.isLate = true;
+  if (notice.message !== undefined && notice.message !== told) await tellLate(active, notice.message, context);
 }
 
 async function tellLate({ metadata }: Claim, message: string, context: OperatorContext): Promise<void> {
-  const present = context.informers.claims.store.get(`${metadata.namespace}/${metadata.name}`);
-  if (present === undefined || present.metadata.uid !== metadata.uid) return;
-  const { phase, message: said } = present.status ?? {};
-  if (present.metadata.deletionTimestamp !== undefined || phase !== "Active" || said !== undefined) return;
-  await patchClaimStatus(present, { phase, message }, context);
+  const { client, informers } = context;
+  const { name, namespace = "", uid } = metadata;
+  for (let tries = 1; ; tries += 1) {
+    const present = informers.claims.store.get(`${namespace}/${name}`);
+    if (present === undefined || present.metadata.uid !== uid) return;
+    const { phase, message: said } = present.status ?? {};
+    if (present.metadata.deletionTimestamp !== undefined || phase !== "Active" || said !== undefined) return;
+    try {
+      await patchClaimStatus(present, { phase, message }, context);
+      return;
+    } catch (error) {
+      if (!isConflict(error) || tries === MOST_TRIES) throw error;
+    }
+    informers.claims.put(await client.get(claims, { namespace, name }));
+  }
 }

@@ -1,0 +1,105 @@
+import { test } from "uvu";
+import * as assert from "uvu/assert";
+import type { Claim } from "../../../crds/claim.ts";
+import { ApiError } from "../../../crds/client/api-error.ts";
+import { createDeferred } from "../../../crds/client/deferred.ts";
+import type { Pod } from "../../../crds/kubernetes.ts";
+import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
+import type { Workload } from "../../../crds/workload.ts";
+import { activateClaim } from "../../../operator/claim/activate-claim.ts";
+import { lookForNotice } from "../../../operator/claim/archive-notice.ts";
+import type { OperatorContext } from "../../../operator/context.ts";
+import { createBackgroundWork } from "../../../operator/snapshots/background-work.ts";
+import { silentLog } from "../silent-log.ts";
+
+const archive: SnapshotMetadata = {
+  ...{ tenantId: "t", workloadRef: "w", uid: 1, gid: 2, entries: 0, contentBytes: 0, sizeBytes: 1 },
+  ...{ sha256: "0123456789abcdef".repeat(4), createdAt: "2026-11-21T12:00:00.000Z", overlayDirs: ["/data"] },
+};
+const workload: Workload = {
+  metadata: { name: "w", namespace: "n" },
+  spec: { image: { ref: "i" }, filesystem: { overlayDirs: ["/data"] } },
+};
+const pod: Pod = {
+  metadata: { name: "p", namespace: "n", uid: "pod", annotations: { "tenancy.dev/source": "pool" } },
+  spec: { containers: [{ name: "workload", image: "i", ports: [{ containerPort: 8080 }] }] },
+  status: {
+    phase: "Running",
+    podIP: "10.0.0.1",
+    conditions: [{ type: "Ready", status: "True" }],
+    containerStatuses: [{ name: "workload", ready: true, restartCount: 0, image: "i", state: { running: {} } }],
+  },
+};
+
+/** Runs a claim to Active, with a look at the archives that ends when it is told to. */
+function start({ conflicts = 0 } = {}) {
+  let claim: Claim = {
+    metadata: { name: "c", namespace: "n", uid: "claim", resourceVersion: "1" },
+    spec: { tenantId: "t", workloadRef: "w" },
+    status: { phase: "Pending" },
+  };
+  const look = createDeferred<SnapshotMetadata | undefined>();
+  const answer = createDeferred<void>();
+  const context = {
+    archiveLooks: createBackgroundWork<SnapshotMetadata | undefined>({ concurrency: 1 }),
+    snapshots: { find: () => look.promise },
+    client: {
+      async patch(_resource: unknown, _reference: unknown, { body }: { body: Partial<Claim> }) {
+        if (body.status?.phase !== undefined && claim.status?.phase === "Pending") await answer.promise;
+        else if (conflicts-- > 0) throw new ApiError("somebody else wrote it", { status: 409, reason: "Conflict" });
+        const status = { ...claim.status, ...body.status } as NonNullable<Claim["status"]>;
+        for (const [field, value] of Object.entries(status))
+          if (value === null) delete (status as Record<string, unknown>)[field];
+        claim = { ...claim, status };
+        return claim;
+      },
+      get: async () => claim,
+    },
+    informers: {
+      helperPods: { store: { size: 1 } },
+      claims: { put: () => true, store: { get: () => claim } },
+    },
+    notices: new Map(),
+    restores: { forget: () => undefined },
+    restoreFailures: new Map(),
+    metrics: { claimSeconds: { observe: () => undefined } },
+    log: silentLog,
+  } as unknown as OperatorContext;
+  lookForNotice(claim, workload, context);
+  return { look, answer, active: () => activateClaim(claim, pod, context), message: () => claim.status?.message };
+}
+
+const tick = () => new Promise((resolve) => setImmediate(resolve));
+
+test("files found before the claim is Active are told with that", async () => {
+  const run = start();
+  run.look.resolve(archive);
+  await tick();
+  run.answer.resolve();
+  await run.active();
+  assert.match(run.message() ?? "", "version 0123456789abcdef");
+});
+
+test("files found while the write that makes it Active is under way are told after it", async () => {
+  const run = start();
+  const active = run.active();
+  await tick();
+  run.look.resolve(archive);
+  await tick();
+  run.answer.resolve();
+  await active;
+  assert.match(run.message() ?? "", "version 0123456789abcdef");
+});
+
+test("files found later are told then, also when somebody else writes the claim meanwhile", async () => {
+  const run = start({ conflicts: 2 });
+  run.answer.resolve();
+  await run.active();
+  assert.is(run.message(), undefined);
+  run.look.resolve(archive);
+  await tick();
+  await tick();
+  assert.match(run.message() ?? "", "version 0123456789abcdef");
+});
+
+test.run();
