@@ -1,9 +1,10 @@
 import { spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { stringify } from "yaml";
 import type { ControlPlane } from "../../../scripts/cluster/control-plane.ts";
+import { findKubectl } from "../../../scripts/cluster/kubectl.ts";
 import type { RunKubectl } from "./kubectl.ts";
 
 /** How a program runs as a ServiceAccount. */
@@ -63,7 +64,8 @@ export async function accountAccess(options: {
   );
   const { hostname, port } = new URL(cluster.server);
   const remove = (): void => rmSync(folder, { recursive: true });
-  const env = { PATH: process.env.PATH ?? "", HOME: home };
+  // The edge's image has kubectl on its path.
+  const env = { PATH: `${process.env.PATH}:${dirname(await findKubectl())}`, HOME: home };
   if (!canEnterPods()) return { prefix: [], env: { ...env, KUBECONFIG: kubeconfigPath }, kubeconfigPath, remove };
   return {
     prefix: enterPod,
