@@ -2,12 +2,15 @@
 import { spawnSync } from "node:child_process";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { findKubectl } from "../../../scripts/cluster/kubectl.ts";
 import { type Stack, startStack } from "./stack.ts";
 
 const test = suite("pools of real containers that fail");
 let stack: Stack;
+let kubectlPath: string;
 
 test.before(async () => {
+  kubectlPath = await findKubectl();
   stack = await startStack("e2e-failing-pool").catch((error: Error) => {
     // The test library says nothing of what fails before the first test.
     console.log(error.message);
@@ -19,7 +22,7 @@ test.after(async () => {
 });
 
 function apply(object: object): void {
-  const { status, stderr } = spawnSync("kubectl", ["--kubeconfig", stack.kubeconfigPath, "apply", "-f", "-"], {
+  const { status, stderr } = spawnSync(kubectlPath, ["--kubeconfig", stack.kubeconfigPath, "apply", "-f", "-"], {
     input: JSON.stringify({ apiVersion: "tenancy.dev/v1alpha1", ...object }),
     encoding: "utf8",
   });
