@@ -128,12 +128,12 @@ function namesIn(folder: string): string[] {
   }
 }
 
-/** In bytes; 0 of a file that is gone by now. */
 /** The archive that is being written to a tenant's folder, once some of it is there. */
 export function partialIn(folder: string): string | undefined {
   return namesIn(folder).find((name) => name.endsWith(".partial") && sizeOf(join(folder, name)) > 0);
 }
 
+/** In bytes; 0 of a file that is gone by now. */
 function sizeOf(path: string): number {
   return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 }
