@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import type { Readable } from "node:stream";
 import { HttpError } from "../http-error.ts";
-import { kubectlProblem } from "./kubectl-problem.ts";
+import { type KubectlVersion, kubectlVersion } from "./kubectl-version.ts";
 
 /** kubectl as child processes, with the edge's own access to the cluster. */
 export interface Kubectl {
@@ -32,6 +32,9 @@ export interface KubectlProcess {
   kill(): void;
 }
 
+/** kubectl's own switch between WebSockets and SPDY; releases without WebSockets do not read it. */
+const OVER_WEBSOCKETS = "KUBECTL_REMOTE_COMMAND_WEBSOCKETS";
+
 /** How many may run at once. Each takes some 50 MB, for which the edge's memory limit in `manifests` has room. */
 interface Bound {
   readonly inAll: number;
@@ -56,26 +59,29 @@ export function createKubectl(options: {
   /** With the pod that each is about. */
   const running = new Map<KubectlProcess, string>();
   const endless: typeof running = new Map();
-  let usable: Promise<string | undefined> | undefined;
+  let known: Promise<KubectlVersion> | undefined;
 
-  function problem(): Promise<string | undefined> {
-    usable ??= kubectlProblem({ command, env: ownEnv }).then((found) => {
+  function version(): Promise<KubectlVersion> {
+    known ??= kubectlVersion({ command, env: ownEnv }).then((found) => {
       // It may be mended while the edge runs.
-      if (found !== undefined) usable = undefined;
+      if (found.kind === "unusable") known = undefined;
       return found;
     });
-    return usable;
+    return known;
   }
 
   return {
-    problem,
+    async problem() {
+      const found = await version();
+      return found.kind === "unusable" ? found.problem : undefined;
+    },
     async start(parameters, { pod, isEndless = false }) {
-      const found = await problem();
-      if (found !== undefined) throw new HttpError(503, found);
+      const found = await version();
+      if (found.kind === "unusable") throw new HttpError(503, found.problem);
       const alike = isEndless ? endless : running;
       refuseTooMany(alike, { pod, bound: isEndless ? FOLLOWERS : COMMANDS });
       const child = spawn(command, ["--namespace", namespace, ...parameters], {
-        env: ownEnv,
+        env: found.dropsFirstOutput ? { [OVER_WEBSOCKETS]: "false", ...ownEnv } : ownEnv,
         stdio: ["ignore", "pipe", "pipe"],
       });
       const started: KubectlProcess = {
@@ -83,7 +89,7 @@ export function createKubectl(options: {
         stderr: child.stderr,
         ended: new Promise((resolve, reject) => {
           child.once("error", (cause) => {
-            usable = undefined;
+            known = undefined;
             reject(new Error(`Cannot run ${command}: ${cause.message}`, { cause }));
           });
           child.once("close", (code) => resolve(code ?? undefined));

@@ -231,6 +231,20 @@ test("without kubectl, or with an old one, both are a 503 that says what to inst
   old.remove();
 });
 
+test("a kubectl that may drop the first output over WebSockets runs commands over SPDY", async () => {
+  for (const [version, expected] of [
+    ["v1.33.6", "false"],
+    ["v1.34.0", ""],
+    ["v2.0.0", ""],
+  ] as const) {
+    const other = fakeKubectl({ version });
+    edge = testEdge({ kubectl: other.command, clock: systemClock });
+    const { json } = await exec(["bash", "-c", 'printf %s "$KUBECTL_REMOTE_COMMAND_WEBSOCKETS"']);
+    assert.equal(json, { stdout: expected, stderr: "", exitCode: 0 }, version);
+    other.remove();
+  }
+});
+
 test("more than 32 commands at once, or 16 in one instance, are a 503, and there is room again afterwards", async () => {
   const clients = Array.from({ length: 32 }, () => new AbortController());
   const running = clients.map(({ signal }, index) => exec(["sleep", "60"], { pod: `inst-${index % 2}`, signal }));
