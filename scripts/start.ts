@@ -194,7 +194,7 @@ async function findCluster(): Promise<{ KUBECONFIG: string; PATH?: string; volum
   );
   return {
     KUBECONFIG: cluster.kubeconfigPath,
-    PATH: `${process.env.PATH}:${dirname(cluster.kubectlPath)}`,
+    PATH: `${dirname(cluster.kubectlPath)}:${process.env.PATH}`,
     volumesFolder: cluster.volumesFolder,
   };
 }

@@ -7,12 +7,10 @@ import { findOnPath } from "./sources/find-on-path.ts";
 import { isProgram } from "./sources/is-program.ts";
 
 /**
- * Returns the path of kubectl: the user's own, else the one in the folder that TENANCY_K8S_BIN names, or that came with a cluster's
- * programs, else Debian's, installed now.
+ * Returns the path of kubectl: the one in the folder that TENANCY_K8S_BIN names, or that came with a cluster's programs and so has the
+ * server's version (before 1.34 `exec` may lose output), else the user's own, else Debian's, installed now.
  */
 export async function findKubectl(log: Log = silent): Promise<string> {
-  const own = findOnPath("kubectl");
-  if (own !== undefined) return own;
   const named = join(process.env.TENANCY_K8S_BIN || "/nowhere", "kubectl");
   if (isProgram(named)) return named;
   const sets = binariesFolder();
@@ -22,6 +20,8 @@ export async function findKubectl(log: Log = silent): Promise<string> {
         .find(isProgram)
     : undefined;
   if (cached !== undefined) return cached;
+  const own = findOnPath("kubectl");
+  if (own !== undefined) return own;
   await installDebianPackages(["kubernetes-client"], log);
   const installed = findOnPath("kubectl");
   if (installed === undefined) throw new Error("Cannot find kubectl, although kubernetes-client is installed");

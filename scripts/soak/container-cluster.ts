@@ -25,7 +25,7 @@ export async function startContainerCluster({ log, onTrouble, onStop }: SoakClus
   onStop(() => downLocalCluster({ name }));
   const { kubeconfigPath, kubectlPath, volumesFolder } = await upLocalCluster({ name, log });
   // The edge execs by kubectl.
-  process.env.PATH = `${process.env.PATH}:${dirname(kubectlPath)}`;
+  process.env.PATH = `${dirname(kubectlPath)}:${process.env.PATH}`;
   await importProxyImage(name, log);
   await makeVolume(kubeconfigPath, volumesFolder);
   const api = createApiClient(kubeconfigPath);

@@ -65,7 +65,7 @@ export async function accountAccess(options: {
   const { hostname, port } = new URL(cluster.server);
   const remove = (): void => rmSync(folder, { recursive: true });
   // The edge's image has kubectl on its path.
-  const env = { PATH: `${process.env.PATH}:${dirname(await findKubectl())}`, HOME: home };
+  const env = { PATH: `${dirname(await findKubectl())}:${process.env.PATH}`, HOME: home };
   if (!canEnterPods()) return { prefix: [], env: { ...env, KUBECONFIG: kubeconfigPath }, kubeconfigPath, remove };
   return {
     prefix: enterPod,
