@@ -7,8 +7,8 @@ import { describeError } from "../crds/describe-error.ts";
 import type { Pod } from "../crds/kubernetes.ts";
 import { annotation } from "../crds/labels.ts";
 import type { Log } from "../crds/log.ts";
-import type { ClusterView } from "./cluster-view.ts";
-import { isClaimed } from "./instances/is-claimed.ts";
+import type { ClusterView } from "./cluster/cluster-cache.ts";
+import { isClaimed } from "./cluster/is-claimed.ts";
 
 /** Tells the operator which pods are in use, so that it releases only idle ones. */
 export interface Activity {

@@ -2,10 +2,10 @@ import { createClusterClient } from "../crds/client/cluster-client.ts";
 import { loadClusterConfig } from "../crds/client/load-cluster-config.ts";
 import { createTransport } from "../crds/client/transport.ts";
 import { createLog } from "../crds/create-log.ts";
-import { chooseServe } from "./choose-serve.ts";
 import { loadConfig } from "./config.ts";
 import { startEdge } from "./edge.ts";
-import { stopSignal } from "./stop-signal.ts";
+import { chooseServe } from "./serve/choose-serve.ts";
+import { stopSignal } from "./serve/stop-signal.ts";
 
 /** Longer than a claim call waits, so that none is cut. */
 const GRACE_MS = 35_000;

@@ -1,5 +1,5 @@
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
-import type { Exchange } from "./handler.ts";
+import type { Exchange } from "./http/handler.ts";
 
 /** What the edge measures of itself. */
 export interface Metrics {

@@ -1,6 +1,6 @@
-import { jsonResponse } from "./json-response.ts";
+import { jsonResponse } from "./http/json-response.ts";
+import type { Route } from "./http/route.ts";
 import type { Metrics } from "./metrics.ts";
-import type { Route } from "./route.ts";
 
 /** The routes of the metrics listener: `/metrics`, `/healthz` (alive), `/readyz` (has a current view of the cluster). */
 export function probeRoutes(options: { metrics: Metrics; isReady: () => boolean }): Route[] {

@@ -1,4 +1,4 @@
-import { isObjectName, isTenantId } from "../../crds/names.ts";
+import { isObjectName, isTenantId } from "../names.ts";
 
 /** Whose files of which workload. */
 export interface SnapshotKey {

@@ -2,10 +2,10 @@ import type { ClaimResponse } from "../../crds/claim-response.ts";
 import { ApiError, NetworkError } from "../../crds/client/api-error.ts";
 import { createBackoff } from "../../crds/client/backoff.ts";
 import { sleep } from "../../crds/client/sleep.ts";
-import type { ClaimPair } from "../claims/claim-pair.ts";
-import type { ClaimServices } from "../claims/claim-services.ts";
-import { claimTenant, ReleasedMeanwhile } from "../claims/claim-tenant.ts";
-import { HttpError } from "../http-error.ts";
+import type { ClaimServices } from "../api/claims/claim-services.ts";
+import { claimTenant, ReleasedMeanwhile } from "../api/claims/claim-tenant.ts";
+import type { ClaimPair } from "../cluster/claim-key.ts";
+import { HttpError } from "../http/http-error.ts";
 
 /**
  * Claims a pod for an event, with the tenant's data of last time, and waits for it.

@@ -1,5 +1,5 @@
-import { ReleasedMeanwhile } from "../claims/claim-tenant.ts";
-import { HttpError } from "../http-error.ts";
+import { ReleasedMeanwhile } from "../api/claims/claim-tenant.ts";
+import { HttpError } from "../http/http-error.ts";
 import { DriverError } from "./drivers/driver.ts";
 
 /** How a failure is told to an event's source, without internals, and to the trigger's owner. */

@@ -1,7 +1,7 @@
 import type { ClaimResponse } from "../../crds/claim-response.ts";
-import { type ClaimPair, pairKey } from "../claims/claim-pair.ts";
-import type { ClaimServices } from "../claims/claim-services.ts";
-import type { ClusterView } from "../cluster-view.ts";
+import type { ClaimServices } from "../api/claims/claim-services.ts";
+import { type ClaimPair, pairKey } from "../cluster/claim-key.ts";
+import type { ClusterView } from "../cluster/cluster-cache.ts";
 import { startDeadline } from "../deadline.ts";
 
 /** What the kubelet and the operator take to notice a pod that is lost. */

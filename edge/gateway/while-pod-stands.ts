@@ -1,8 +1,8 @@
 import type { Claim } from "../../crds/claim.ts";
 import type { ClaimResponse } from "../../crds/claim-response.ts";
-import { type ClaimPair, pairKey } from "../claims/claim-pair.ts";
-import type { ClaimServices } from "../claims/claim-services.ts";
-import type { ClusterView } from "../cluster-view.ts";
+import type { ClaimServices } from "../api/claims/claim-services.ts";
+import { type ClaimPair, pairKey } from "../cluster/claim-key.ts";
+import type { ClusterView } from "../cluster/cluster-cache.ts";
 import { type DriverCall, PodGoneError } from "./drivers/driver.ts";
 import { linkSignals } from "./link-signals.ts";
 

@@ -1,6 +1,6 @@
 import type { Clock } from "../../crds/client/clock.ts";
 import { WORKLOAD_CONTAINER } from "../../crds/workload-container.ts";
-import { HttpError } from "../http-error.ts";
+import { HttpError } from "../http/http-error.ts";
 import type { Kubectl } from "./kubectl.ts";
 import { kubectlFailure } from "./kubectl-failure.ts";
 import { runInContainer } from "./run-in-container.ts";

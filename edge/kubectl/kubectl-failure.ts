@@ -1,6 +1,6 @@
-import { HttpError } from "../http-error.ts";
-import { instanceNotFound } from "../instances/instance-not-found.ts";
-import { quote } from "../quote.ts";
+import { instanceNotFound } from "../api/instances/instance-not-found.ts";
+import { HttpError } from "../http/http-error.ts";
+import { quote } from "../http/quote.ts";
 import { type KubectlTrouble, kubectlTrouble } from "./kubectl-trouble.ts";
 import { sharedFailure } from "./shared-failure.ts";
 

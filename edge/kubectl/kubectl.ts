@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import type { Readable } from "node:stream";
-import { HttpError } from "../http-error.ts";
+import { HttpError } from "../http/http-error.ts";
 import { type KubectlVersion, kubectlVersion } from "./kubectl-version.ts";
 
 /** kubectl as child processes, with the edge's own access to the cluster. */

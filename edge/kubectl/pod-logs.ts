@@ -1,7 +1,7 @@
 import type { Clock } from "../../crds/client/clock.ts";
 import { WORKLOAD_CONTAINER } from "../../crds/workload-container.ts";
 import { type Deadline, startDeadline } from "../deadline.ts";
-import { HttpError } from "../http-error.ts";
+import { HttpError } from "../http/http-error.ts";
 import { createBoundedText } from "./bounded-text.ts";
 import type { Kubectl, KubectlProcess } from "./kubectl.ts";
 import { kubectlFailure } from "./kubectl-failure.ts";

@@ -1,4 +1,4 @@
-import { HttpError } from "../http-error.ts";
+import { HttpError } from "../http/http-error.ts";
 import type { KubectlTrouble } from "./kubectl-trouble.ts";
 
 /** What a failure of kubectl comes to that has nothing to do with the pod it was about; an Error that is answered as internal for the rest. */

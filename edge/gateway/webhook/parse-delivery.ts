@@ -1,6 +1,6 @@
-import { HttpError } from "../../http-error.ts";
-import { jsonSyntaxError } from "../../json-syntax-error.ts";
-import { quote } from "../../quote.ts";
+import { HttpError } from "../../http/http-error.ts";
+import { jsonSyntaxError } from "../../http/json-syntax-error.ts";
+import { quote } from "../../http/quote.ts";
 
 const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json *(?:;|$)/i;
 const FORM_TYPE = /^application\/x-www-form-urlencoded *(?:;|$)/i;

@@ -1,7 +1,7 @@
 import { createHash, randomUUID } from "node:crypto";
 import { onAbort } from "../../../crds/client/on-abort.ts";
-import { HttpError } from "../../http-error.ts";
-import type { RequestContext } from "../../request-context.ts";
+import { HttpError } from "../../http/http-error.ts";
+import type { RequestContext } from "../../http/request-context.ts";
 import type { AdapterContext, StartAdapter } from "../adapter.ts";
 import type { GatewayMetrics } from "../gateway-metrics.ts";
 import { answerOf, errorAnswer } from "./answer-of.ts";

@@ -1,6 +1,6 @@
 import type { Clock } from "../../../crds/client/clock.ts";
-import { HttpError } from "../../http-error.ts";
-import { readBytes } from "../../read-bytes.ts";
+import { HttpError } from "../../http/http-error.ts";
+import { readBytes } from "../../http/read-bytes.ts";
 
 /** Bodies of deliveries whose senders nobody knows yet: any stranger can send them, and as slowly as it likes. */
 export interface UnverifiedBodies {

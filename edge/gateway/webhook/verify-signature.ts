@@ -1,5 +1,5 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
-import { HttpError } from "../../http-error.ts";
+import { HttpError } from "../../http/http-error.ts";
 
 const SIGNATURE = /^sha256=([0-9a-f]{64})$/i;
 

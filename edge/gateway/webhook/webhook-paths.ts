@@ -1,4 +1,4 @@
-import type { RequestContext } from "../../request-context.ts";
+import type { RequestContext } from "../../http/request-context.ts";
 
 /** Answers one webhook's requests, of any method. @throws HttpError */
 export type AnswerWebhook = (request: Request, context: RequestContext) => Promise<Response>;

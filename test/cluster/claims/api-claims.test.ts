@@ -7,7 +7,7 @@ import { createTransport, type Transport } from "../../../crds/client/transport.
 import { claims } from "../../../crds/kinds.ts";
 import { loadConfig } from "../../../edge/config.ts";
 import { type Edge, startEdge } from "../../../edge/edge.ts";
-import { serveNode } from "../../../edge/serve-node.ts";
+import { serveNode } from "../../../edge/serve/node.ts";
 import { silentLog } from "../../unit/silent-log.ts";
 import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
 

@@ -1,4 +1,4 @@
-import type { OpenApiDocument } from "../../../edge/openapi/document.ts";
+import type { OpenApiDocument } from "../../../edge/api/openapi/document.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { answerProblems } from "../../unit/edge/answer-problems.ts";
 import { type EdgeProcess, type runtimes, startEdgeProcess } from "../../unit/edge/edge-process.ts";

@@ -77,7 +77,7 @@ async function startServers(namespace: string): Promise<() => void> {
     records: worldRecords,
     ...(upstreamCertificates([]).certificates["*"] as { certificate: string; key: string }),
   };
-  const server = testProgram("../isolation/answering-program.ts");
+  const server = testProgram("./answering-program.ts");
   const words = [
     "netns",
     "exec",

@@ -1,6 +1,6 @@
 import type { JsonSchema } from "../../../crds/schema.ts";
 import { schemaProblems } from "../../../crds/schema-problems.ts";
-import type { OpenApiDocument } from "../../../edge/openapi/document.ts";
+import type { OpenApiDocument } from "../../../edge/api/openapi/document.ts";
 
 /** What was answered to a request on a route. */
 export interface Answered {

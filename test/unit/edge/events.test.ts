@@ -4,10 +4,10 @@ import * as assert from "uvu/assert";
 import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { label } from "../../../crds/labels.ts";
-import { createEventHub } from "../../../edge/events/event-hub.ts";
-import { createEventRing } from "../../../edge/events/event-ring.ts";
-import type { EventSocket } from "../../../edge/events/event-socket.ts";
-import { publishClaim, publishPod } from "../../../edge/events/publish-change.ts";
+import { createEventHub } from "../../../edge/api/events/event-hub.ts";
+import { createEventRing } from "../../../edge/api/events/event-ring.ts";
+import { publishClaim, publishPod } from "../../../edge/api/events/publish-change.ts";
+import type { EventSocket } from "../../../edge/serve/event-socket.ts";
 import { manualClock } from "../manual-clock.ts";
 
 const test = suite("events");

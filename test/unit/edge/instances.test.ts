@@ -3,7 +3,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { ApiError } from "../../../crds/client/api-error.ts";
 import { annotation, label } from "../../../crds/labels.ts";
-import { slimPod } from "../../../edge/instances/slim-pod.ts";
+import { slimPod } from "../../../edge/cluster/slim-pod.ts";
 import { operatorConfig } from "../../../operator/config.ts";
 import { renderPod } from "../../../operator/pod/render-pod.ts";
 import { testEdge } from "./test-edge.ts";

@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { jsonSyntaxError } from "../../../edge/json-syntax-error.ts";
+import { jsonSyntaxError } from "../../../edge/http/json-syntax-error.ts";
 
 const test = suite("jsonSyntaxError");
 

@@ -1,7 +1,7 @@
 // @runtimes node bun deno
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { createHandler } from "../../../edge/handler.ts";
+import { createHandler } from "../../../edge/http/handler.ts";
 import { createMetrics } from "../../../edge/metrics.ts";
 import { probeRoutes } from "../../../edge/probe-routes.ts";
 import { silentLog } from "../silent-log.ts";

@@ -1,8 +1,8 @@
 // @runtimes node bun deno
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import type { HttpError } from "../../../edge/http-error.ts";
-import { readBytes } from "../../../edge/read-bytes.ts";
+import type { HttpError } from "../../../edge/http/http-error.ts";
+import { readBytes } from "../../../edge/http/read-bytes.ts";
 import { manualClock } from "../manual-clock.ts";
 import { testEdge } from "./test-edge.ts";
 

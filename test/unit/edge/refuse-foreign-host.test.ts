@@ -1,9 +1,9 @@
 // @runtimes node bun deno
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { createHandler } from "../../../edge/handler.ts";
-import { createPageCheck } from "../../../edge/page-check.ts";
-import { healthRoute } from "../../../edge/system/health-route.ts";
+import { healthRoute } from "../../../edge/api/health-route.ts";
+import { createHandler } from "../../../edge/http/handler.ts";
+import { createPageCheck } from "../../../edge/http/page-check.ts";
 import { silentLog } from "../silent-log.ts";
 
 const test = suite("refuseForeignHost");

@@ -1,7 +1,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { HttpError } from "../../../edge/http-error.ts";
-import { requireContact } from "../../../edge/require-contact.ts";
+import { requireContact } from "../../../edge/cluster/require-contact.ts";
+import { HttpError } from "../../../edge/http/http-error.ts";
 
 const test = suite("requireContact");
 const kind = (contact: boolean) => ({ inContact: () => contact });

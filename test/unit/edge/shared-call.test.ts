@@ -1,6 +1,6 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { createSharedCall } from "../../../edge/shared-call.ts";
+import { createSharedCall } from "../../../edge/cluster/shared-call.ts";
 
 const test = suite("createSharedCall");
 

@@ -9,11 +9,11 @@ import type { Resource } from "../../../crds/resource.ts";
 import { SNAPSHOTS_CONTAINER, SNAPSHOTS_LABELS, SNAPSHOTS_NAME } from "../../../crds/snapshots/snapshots-names.ts";
 import type { Workload, WorkloadSpec } from "../../../crds/workload.ts";
 import { WORKLOAD_CONTAINER } from "../../../crds/workload-container.ts";
-import { pairKey } from "../../../edge/claims/claim-pair.ts";
-import { type ClaimWaiters, createClaimWaiters } from "../../../edge/claims/claim-waiters.ts";
-import type { ClusterView, WatchedKind } from "../../../edge/cluster-view.ts";
-import { slimPod } from "../../../edge/instances/slim-pod.ts";
-import { phaseOf } from "../../../edge/system/phase-of.ts";
+import { pairKey } from "../../../edge/cluster/claim-key.ts";
+import { type ClaimWaiters, createClaimWaiters } from "../../../edge/cluster/claim-waiters.ts";
+import type { ClusterView, WatchedKind } from "../../../edge/cluster/cluster-cache.ts";
+import { phaseOf } from "../../../edge/cluster/phase-of.ts";
+import { slimPod } from "../../../edge/cluster/slim-pod.ts";
 
 export const NAMESPACE = "tenancy";
 

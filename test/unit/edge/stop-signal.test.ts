@@ -1,7 +1,7 @@
 import { EventEmitter } from "node:events";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { stopSignal } from "../../../edge/stop-signal.ts";
+import { stopSignal } from "../../../edge/serve/stop-signal.ts";
 
 const test = suite("stopSignal");
 

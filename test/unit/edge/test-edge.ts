@@ -1,11 +1,11 @@
 import type { Clock } from "../../../crds/client/clock.ts";
 import { type Activity, createActivity } from "../../../edge/activity.ts";
-import { apiRoutes } from "../../../edge/api-routes.ts";
-import { createFindLivePod } from "../../../edge/claims/live-pod.ts";
-import { createEventHub } from "../../../edge/events/event-hub.ts";
-import { createHandler, type Exchange, type Handler } from "../../../edge/handler.ts";
+import { createEventHub } from "../../../edge/api/events/event-hub.ts";
+import { apiRoutes } from "../../../edge/api/routes.ts";
+import { createFindLivePod } from "../../../edge/cluster/live-pod.ts";
+import { createHandler, type Exchange, type Handler } from "../../../edge/http/handler.ts";
+import { createPageCheck } from "../../../edge/http/page-check.ts";
 import { createKubectl } from "../../../edge/kubectl/kubectl.ts";
-import { createPageCheck } from "../../../edge/page-check.ts";
 import { type ManualClock, manualClock } from "../manual-clock.ts";
 import { NAMESPACE, StandInCluster } from "./stand-in-cluster.ts";
 

@@ -1,11 +1,11 @@
 // @runtimes node bun deno
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { createCors } from "../../../edge/cors.ts";
 import { createWebhookPaths } from "../../../edge/gateway/webhook/webhook-paths.ts";
-import { createHandler, type Exchange } from "../../../edge/handler.ts";
-import { HttpError } from "../../../edge/http-error.ts";
-import { jsonResponse } from "../../../edge/json-response.ts";
+import { createCors } from "../../../edge/http/cors.ts";
+import { createHandler, type Exchange } from "../../../edge/http/handler.ts";
+import { HttpError } from "../../../edge/http/http-error.ts";
+import { jsonResponse } from "../../../edge/http/json-response.ts";
 import { silentLog } from "../silent-log.ts";
 
 const test = suite("webhooks in the handler");

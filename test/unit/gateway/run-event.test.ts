@@ -4,7 +4,7 @@ import * as assert from "uvu/assert";
 import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
 import { systemClock } from "../../../crds/client/clock.ts";
 import type { Trigger, TriggerSpec } from "../../../crds/trigger.ts";
-import { createFindLivePod } from "../../../edge/claims/live-pod.ts";
+import { createFindLivePod } from "../../../edge/cluster/live-pod.ts";
 import type { IncomingEvent } from "../../../edge/gateway/adapter.ts";
 import { type Driver, type DriverCall, DriverError, PodGoneError } from "../../../edge/gateway/drivers/driver.ts";
 import type { Guard } from "../../../edge/gateway/guards/guard.ts";

@@ -1,0 +1,64 @@
+import type { Claim } from "../../../crds/claim.ts";
+import { isDestroyed } from "../../../crds/claim-pod.ts";
+import { annotation } from "../../../crds/labels.ts";
+import { attemptKey } from "./attempt-key.ts";
+
+/** What a claim call does next. */
+export type ClaimStep =
+  | { readonly kind: "create" }
+  /** The claim is Active, and its pod has yet to be looked at. */
+  | { readonly kind: "answer"; readonly claim: Claim }
+  /** The operator is at work on the claim, or a release of it is under way. */
+  | { readonly kind: "wait"; readonly claim: Claim }
+  /** An attempt that this call had no part in has failed, or its pod was destroyed: try anew. */
+  | { readonly kind: "revive"; readonly claim: Claim }
+  | { readonly kind: "fail"; readonly claim: Claim };
+
+/**
+ * Decides what a claim call does next, from the pair's claims and the attempts that the call made or waited for.
+ *
+ * @param claims every claim object of the pair; more than one where kubectl made duplicates
+ * @param shared {@link attemptKey} of each attempt that this call created, revived or waited for
+ */
+export function claimStep(claims: Iterable<Claim>, shared: ReadonlySet<string>): ClaimStep {
+  const claim = principal(claims);
+  if (claim === undefined) return { kind: "create" };
+  const phase = claim.status?.phase;
+  if (phase === "ReleaseFailed") return { kind: "fail", claim };
+  if (claim.metadata.deletionTimestamp !== undefined) return { kind: "wait", claim };
+  switch (phase) {
+    case "Active":
+      return { kind: isDestroyed(claim) && !isAnswered(claim) ? "wait" : "answer", claim };
+    case "Error":
+      if (!isAnswered(claim)) return { kind: "wait", claim };
+      return { kind: shared.has(attemptKey(claim)) ? "fail" : "revive", claim };
+    case "Pending":
+    case "Releasing":
+    case "Released":
+    case undefined:
+      return { kind: "wait", claim };
+    default:
+      return phase satisfies never;
+  }
+}
+
+function isAnswered({ metadata, status }: Claim): boolean {
+  return status?.attempt === metadata.annotations?.[annotation.attempt];
+}
+
+/** The object that speaks for the pair: the oldest that is no duplicate, else the oldest. */
+function principal(claims: Iterable<Claim>): Claim | undefined {
+  let found: Claim | undefined;
+  for (const claim of claims) if (found === undefined || precedes(claim, found)) found = claim;
+  return found;
+}
+
+function precedes(a: Claim, b: Claim): boolean {
+  if (isDuplicate(a) !== isDuplicate(b)) return isDuplicate(b);
+  const [created, other] = [a.metadata.creationTimestamp ?? "", b.metadata.creationTimestamp ?? ""];
+  return created === other ? a.metadata.name < b.metadata.name : created < other;
+}
+
+function isDuplicate(claim: Claim): boolean {
+  return claim.status?.phase === "Error" && claim.status.reason === "Duplicate";
+}

@@ -1,0 +1,249 @@
+import type { Claim } from "../../../crds/claim.ts";
+import { isDestroyed } from "../../../crds/claim-pod.ts";
+import { type ClaimResponse, claimResponse } from "../../../crds/claim-response.ts";
+import { isConflict, isNotFound } from "../../../crds/client/api-error.ts";
+import { withDefaults } from "../../../crds/defaults.ts";
+import { claims } from "../../../crds/kinds.ts";
+import { annotation } from "../../../crds/labels.ts";
+import { type ClaimPair, pairKey } from "../../cluster/claim-key.ts";
+import { requireContact } from "../../cluster/require-contact.ts";
+import { startDeadline } from "../../deadline.ts";
+import { HttpError } from "../../http/http-error.ts";
+import { quote } from "../../http/quote.ts";
+import { attemptKey } from "./attempt-key.ts";
+import { claimError } from "./claim-error.ts";
+import type { ClaimServices } from "./claim-services.ts";
+import { claimStep } from "./claim-step.ts";
+import { createClaim } from "./create-claim.ts";
+
+/** A claim call: who wants what, and whether with the data of last time. */
+export interface ClaimWish extends ClaimPair {
+  readonly resume: boolean;
+  /** An older version of the data: its SHA-256 or the first 16 digits of that. */
+  readonly version?: string | undefined;
+  /** Whether a session that is there is joined, also one that was started without the data. @default false */
+  readonly joins?: boolean | undefined;
+}
+
+/** The claim that a call waited on was released, whoever did it: answered 409. */
+export class ReleasedMeanwhile extends HttpError {
+  constructor() {
+    super(409, "the claim was released while this call waited; claim again to start anew");
+  }
+}
+
+/**
+ * Claims a workload for a tenant and waits until the claim is Active.
+ *
+ * The state of the world is looked at, one step taken, and the next change awaited on the shared watch, until the step is an
+ * answer. The endpoint that is answered is its pod's own, asked of the API server; a pod that has none at this moment is waited for, and one
+ * that was destroyed is replaced. The claim stays when the limit passes or the client goes.
+ *
+ * @param options.clientGone ends the wait, not the claim
+ * @param options.asksAlways whether the pod is asked for also where this very call has just been given a warm one, whose binding showed it
+ *   ready. @default false
+ * @throws HttpError 404 without the workload; 409 where the claim is Active without the files that are asked for;
+ *   {@link ReleasedMeanwhile}; as {@link claimError} says where the claim fails; 503
+ *   without a view of the cluster, or where the pod cannot be asked for; 504 after the limit
+ */
+export async function claimTenant(
+  wish: ClaimWish,
+  services: ClaimServices,
+  options: { clientGone: () => AbortSignal | undefined; asksAlways?: boolean },
+): Promise<ClaimResponse> {
+  requireContact(services.view.claims);
+  const { asksAlways = false } = options;
+  const clientGone = options.clientGone();
+  const deadline = startDeadline(services.waitLimitMs, services.clock);
+  try {
+    return await waitForClaim(wish, services, { limit: deadline.signal, clientGone, asksAlways });
+  } catch (error) {
+    // A call that the limit cut off fails with the limit's abort.
+    if (deadline.signal.aborted && !(error instanceof HttpError)) throw tooLate(wish, services);
+    throw error;
+  } finally {
+    deadline.close();
+  }
+}
+
+/** For a change of the pod that the watches show before its state of before that has arrived. */
+const LOOK_AGAIN_MS = 1000;
+/** For so long after it was made an attempt's warm pod cannot have gone and its address be another's. */
+const FRESH_MS = 2000;
+
+/**
+ * Whether an Active claim has the files that a call asks for; undefined where only the snapshots volume knows whether there are any.
+ *
+ * A session that asked for them has what there was. One that did not ask may have nothing to ask for.
+ */
+function isAsAsked({ status }: Claim, wish: ClaimWish, { view, namespace }: ClaimServices): boolean | undefined {
+  if (!wish.resume || wish.joins === true) return true;
+  const { source, resumedFrom } = status ?? {};
+  if (wish.version !== undefined) return resumedFrom?.startsWith(wish.version) === true;
+  if (resumedFrom !== undefined || source?.endsWith("+data") === true) return true;
+  const workload = view.workloads.store.get(`${namespace}/${wish.workloadRef}`);
+  const keepsNothing = workload !== undefined && withDefaults(workload.spec).filesystem.overlayDirs.length === 0;
+  return keepsNothing ? true : undefined;
+}
+
+/** Throws 409 where the tenant has files that the Active claim was not given: nobody may take it for one that has them. */
+async function refuseWithoutFiles(
+  claim: Claim,
+  wish: ClaimWish,
+  services: ClaimServices,
+  clientGone: AbortSignal | undefined,
+): Promise<void> {
+  const { tenantId, workloadRef, version } = wish;
+  if (version === undefined) {
+    if (services.hasArchive === undefined) throw new Error("Cannot tell whether there are files: nobody can look");
+    if (!(await services.hasArchive(wish, clientGone))) return;
+  }
+  const what = version === undefined ? "the files that are saved" : `version ${version} of the files`;
+  const message = `tenant ${quote(tenantId)} is using workload ${quote(workloadRef)} without ${what}: release it with POST /api/v1/tenants/${tenantId}/release?wait=true and claim again, or go on without them by claiming without resume; what is saved now stays as a version when ${claim.metadata.name} is released`;
+  throw new HttpError(409, message);
+}
+
+async function waitForClaim(
+  wish: ClaimWish,
+  services: ClaimServices,
+  ends: { limit: AbortSignal; clientGone: AbortSignal | undefined; asksAlways: boolean },
+): Promise<ClaimResponse> {
+  const { view, waiters, findLivePod } = services;
+  const { limit, clientGone, asksAlways } = ends;
+  const shared = new Set<string>();
+  /** When this call itself made an attempt: what the watch shows of it, however late, has come about since then. */
+  const madeAt = new Map<string, number>();
+  // The uid of the claim that this call waits on. A release of it ends the call; one that was under way before is waited out.
+  let awaited: string | undefined;
+  // Writes since the last wait. Somebody else's writes can overtake ours again and again, which is no reason to spin.
+  let writes = 0;
+
+  for (;;) {
+    const found = view.claims.store.by("pair", pairKey(wish));
+    if (awaited !== undefined && isReleased(awaited, found)) throw new ReleasedMeanwhile();
+    const step = claimStep(found, shared);
+    if (step.kind === "answer" && !asksAlways && isJustBound(step.claim) && isAsAsked(step.claim, wish, services))
+      return claimResponse(step.claim);
+    if (step.kind === "fail") throw claimError(step.claim);
+    if (clientGone?.aborted) throw new HttpError(499, "the client went away");
+    // A claim that becomes Active in the moment of the limit is looked at once.
+    if (limit.aborted && step.kind !== "answer") throw tooLate(wish, services);
+
+    switch (step.kind) {
+      case "answer": {
+        const { claim } = step;
+        const pod = await findLivePod(claim, limit.aborted ? AbortSignal.timeout(LOOK_AGAIN_MS) : limit);
+        if (pod.state === "reachable") {
+          if (isAsAsked(claim, wish, services) !== true) await refuseWithoutFiles(claim, wish, services, clientGone);
+          const answer: ClaimResponse = { ...claimResponse(claim), endpoint: pod.endpoint };
+          return shared.has(attemptKey(claim)) ? answer : { ...answer, source: "existing" };
+        }
+        if (limit.aborted) throw tooLate(wish, services);
+        if (pod.state === "gone" && isDestroyed(claim)) {
+          await tryAnew(claim);
+          break;
+        }
+        awaited = claim.metadata.uid;
+        writes = 0;
+        await pause(LOOK_AGAIN_MS, [limit, clientGone]);
+        break;
+      }
+      case "wait":
+        join(step.claim);
+        writes = 0;
+        await waiters.next(wish, [limit, clientGone]);
+        break;
+      case "create": {
+        const made = await createClaim(wish, services, { signal: limit });
+        if (made?.created) begin(made.claim);
+        await take(made?.claim);
+        break;
+      }
+      case "revive":
+        await tryAnew(step.claim);
+        break;
+      default:
+        return step satisfies never;
+    }
+  }
+
+  function join(claim: Claim): void {
+    shared.add(attemptKey(claim));
+    if (claim.metadata.deletionTimestamp === undefined) awaited = claim.metadata.uid;
+  }
+
+  function begin(claim: Claim): void {
+    join(claim);
+    madeAt.set(attemptKey(claim), services.clock.now());
+  }
+
+  /** Stores what a write answered; undefined where it was overtaken, and what overtook it has yet to show on the watch. */
+  async function take(claim: Claim | undefined): Promise<void> {
+    if (claim !== undefined) view.claims.put(claim);
+    writes += 1;
+    if (claim === undefined || writes > 2) await pause(Math.min(20 * 2 ** writes, 1000), [limit, clientGone]);
+  }
+
+  function pause(ms: number, signals: readonly (AbortSignal | undefined)[]): Promise<void> {
+    const woken = new AbortController();
+    const cancel = services.clock.after(ms, () => woken.abort());
+    return waiters.next(wish, [...signals, woken.signal]).finally(cancel);
+  }
+
+  /** Whether the operator has bound a warm pod for this very call a moment ago, with which it wrote the pod's address. */
+  function isJustBound(claim: Claim): boolean {
+    const { source, endpoint } = claim.status ?? {};
+    const ageMs = services.clock.now() - (madeAt.get(attemptKey(claim)) ?? Number.NEGATIVE_INFINITY);
+    return source === "pool" && endpoint !== undefined && !isDestroyed(claim) && ageMs >= 0 && ageMs < FRESH_MS;
+  }
+
+  async function tryAnew(claim: Claim): Promise<void> {
+    const revived = await revive(claim);
+    if (revived !== undefined) begin(revived);
+    await take(revived);
+  }
+
+  async function revive(claim: Claim): Promise<Claim | undefined> {
+    const { name, resourceVersion } = claim.metadata;
+    const annotations = { [annotation.attempt]: services.randomId() };
+    const { resume, version = null } = wish;
+    const isNamed = version !== null || claim.spec.resumeVersion !== undefined;
+    const spec = { resume, ...(isNamed && { resumeVersion: version }) };
+    const body = { metadata: { resourceVersion, annotations }, spec };
+    try {
+      const ref = { namespace: services.namespace, name };
+      return await services.client.patch(claims, ref, { type: "merge", body, signal: limit });
+    } catch (error) {
+      if (isConflict(error) || isNotFound(error)) return undefined;
+      throw error;
+    }
+  }
+}
+
+function isReleased(uid: string, claims: Iterable<Claim>): boolean {
+  for (const { metadata } of claims) if (metadata.uid === uid) return metadata.deletionTimestamp !== undefined;
+  return true;
+}
+
+function tooLate(pair: ClaimPair, { view, waitLimitMs }: ClaimServices): HttpError {
+  requireContact(view.claims);
+  const { tenantId, workloadRef } = pair;
+  const seconds = waitLimitMs / 1000;
+  const [claim] = view.claims.store.by("pair", pairKey(pair));
+  const why = claim === undefined ? undefined : waitsFor(claim);
+  return new HttpError(
+    504,
+    `workload "${workloadRef}" is not ready for tenant "${tenantId}" after ${seconds} s${why === undefined ? "" : ` (${why})`}; the claim goes on, call again to keep waiting`,
+    { expected: true },
+  );
+}
+
+/** What a claim waits for, as far as it says. */
+function waitsFor({ metadata, status }: Claim): string | undefined {
+  if (metadata.deletionTimestamp !== undefined) {
+    const more = status?.message === undefined ? "" : `: ${status.message}`;
+    return `its last session is still being released${more}`;
+  }
+  const isLookedAt = status?.observedGeneration !== undefined;
+  return status?.message ?? (isLookedAt ? undefined : "no operator has said anything of the claim: see that one runs");
+}

@@ -1,0 +1,77 @@
+import type { Claim } from "../../../crds/claim.ts";
+import { isConflict, isNotFound } from "../../../crds/client/api-error.ts";
+import { claims } from "../../../crds/kinds.ts";
+import { type ClaimPair, pairKey } from "../../cluster/claim-key.ts";
+import { requireContact } from "../../cluster/require-contact.ts";
+import { startDeadline } from "../../deadline.ts";
+import { HttpError } from "../../http/http-error.ts";
+import { quote } from "../../http/quote.ts";
+import { claimError } from "./claim-error.ts";
+import type { ClaimServices } from "./claim-services.ts";
+import { findClaims } from "./find-claims.ts";
+
+/**
+ * Releases a tenant's claim on a workload: deletes it, and the operator archives the data and removes the pod. Duplicates go with it. A release that is under way already counts.
+ *
+ * @param options.wait whether to wait until the claim is gone
+ * @throws HttpError 404 without a claim; when waiting, 500 where the data could not be saved, and 504 after the limit
+ */
+export async function releaseTenant(
+  pair: ClaimPair,
+  services: ClaimServices,
+  options: { wait: boolean; clientGone: () => AbortSignal | undefined },
+): Promise<void> {
+  const { client, namespace, view } = services;
+  requireContact(view.claims);
+  const found = await findClaims(pair, services);
+  const existed = await Promise.all(found.map(release));
+  if (!existed.includes(true)) {
+    throw new HttpError(404, `tenant ${quote(pair.tenantId)} has no claim on workload ${quote(pair.workloadRef)}`);
+  }
+  if (options.wait) await waitUntilGone(found, { pair, services, clientGone: options.clientGone() });
+
+  async function release(claim: Claim): Promise<boolean> {
+    const { name, uid, deletionTimestamp } = claim.metadata;
+    if (deletionTimestamp !== undefined) return true;
+    try {
+      const left = await client.delete(claims, { namespace, name }, { uid });
+      // A claim call right after this one must not meet the Active claim that the watch still shows.
+      if (left !== undefined) view.claims.put(left);
+      return true;
+    } catch (error) {
+      // Gone, or another object has its name by now: the one that was to be released does not exist.
+      if (isNotFound(error) || isConflict(error)) return false;
+      throw error;
+    }
+  }
+}
+
+async function waitUntilGone(
+  released: readonly Claim[],
+  { pair, services, clientGone }: { pair: ClaimPair; services: ClaimServices; clientGone: AbortSignal | undefined },
+): Promise<void> {
+  const { view, waiters } = services;
+  const uids = new Set(released.map((claim) => claim.metadata.uid));
+  const deadline = startDeadline(services.waitLimitMs, services.clock);
+  try {
+    for (;;) {
+      const left = [...view.claims.store.by("pair", pairKey(pair))].filter((claim) => uids.has(claim.metadata.uid));
+      const failed = left.find((claim) => claim.status?.phase === "ReleaseFailed");
+      if (failed !== undefined) throw claimError(failed);
+      if (left.length === 0) return;
+      if (clientGone?.aborted) throw new HttpError(499, "the client went away");
+      if (deadline.signal.aborted) {
+        requireContact(view.claims);
+        const seconds = services.waitLimitMs / 1000;
+        throw new HttpError(
+          504,
+          `the release of workload ${quote(pair.workloadRef)} is not finished after ${seconds} s; it goes on`,
+          { expected: true },
+        );
+      }
+      await waiters.next(pair, [deadline.signal, clientGone]);
+    }
+  } finally {
+    deadline.close();
+  }
+}

@@ -1,0 +1,41 @@
+import {
+  configMaps,
+  networkPolicies,
+  persistentVolumeClaims,
+  pods,
+  services,
+} from "../../crds/client/built-in-resources.ts";
+import type { ClusterClient } from "../../crds/client/cluster-client.ts";
+import { listAll } from "../../crds/client/list-all.ts";
+import { claims, pools, triggers, workloads } from "../../crds/kinds.ts";
+import type { KubernetesObject } from "../../crds/kubernetes.ts";
+import type { Resource } from "../../crds/resource.ts";
+import { jsonResponse } from "../http/json-response.ts";
+import type { Route } from "../http/route.ts";
+
+/** What the dump lists, by its key. Secrets are not among it, and never may be. */
+const dumped: Readonly<Record<string, Resource<KubernetesObject>>> = {
+  pods,
+  services,
+  configMaps,
+  persistentVolumeClaims,
+  networkPolicies,
+  workloads,
+  pools,
+  claims,
+  triggers,
+};
+
+/** `GET /api/v1/debug/resources`: everything in the namespace as the cluster holds it now. */
+export function debugRoute(options: { client: ClusterClient; namespace: string }): Route {
+  return {
+    method: "GET",
+    path: "/api/v1/debug/resources",
+    async handle() {
+      const dump: Record<string, KubernetesObject[]> = {};
+      // One after the other: the dump of a large namespace may take its time, the claims beside it may not.
+      for (const [key, resource] of Object.entries(dumped)) dump[key] = await listAll(resource, options);
+      return jsonResponse(dump);
+    },
+  };
+}

@@ -1,0 +1,68 @@
+import { HttpError } from "../../http/http-error.ts";
+import { quote } from "../../http/quote.ts";
+import type { RoutedRequest } from "../../http/route.ts";
+import { tenantIdRule } from "../name-rules.ts";
+import { workloadNameRule } from "../workload-name-rule.ts";
+import type { StoredEvent } from "./event-ring.ts";
+import { type EventType, eventTypes } from "./event-type.ts";
+
+/** Which events a client wants; what is undefined does not matter. */
+export interface EventFilter {
+  readonly tenant: string | undefined;
+  readonly workload: string | undefined;
+  /** In the order of {@link eventTypes}. */
+  readonly types: readonly EventType[] | undefined;
+}
+
+/**
+ * Reads `tenant`, `workload` and `type` of a query; `type` is a list of types, or of their families `instance` and `claim`, by commas
+ * or repetition.
+ *
+ * @throws HttpError 400 for a value that no event can have
+ */
+export function readEventFilter(request: RoutedRequest): EventFilter {
+  return {
+    tenant: one(request, "tenant", tenantIdRule),
+    workload: one(request, "workload", workloadNameRule),
+    types: typesOf(request),
+  };
+}
+
+/** Whether a client with the filter gets the event. */
+export function matches({ tenant, workload, types }: EventFilter, event: StoredEvent): boolean {
+  return (
+    (tenant === undefined || tenant === event.tenant) &&
+    (workload === undefined || workload === event.workload) &&
+    (types === undefined || types.includes(event.type))
+  );
+}
+
+function one(
+  { query }: RoutedRequest,
+  name: string,
+  rule: { accepts: (value: string) => boolean; says: string },
+): string | undefined {
+  const value = query[name];
+  if (value === undefined) return undefined;
+  if (typeof value !== "string" || !rule.accepts(value)) {
+    throw new HttpError(400, `query.${name}: ${rule.says}, got ${quote(String(value))}`);
+  }
+  return value;
+}
+
+function typesOf({ query }: RoutedRequest): readonly EventType[] | undefined {
+  if (query.type === undefined) return undefined;
+  const words = [query.type].flat().flatMap((text) => text.split(","));
+  const unknown = words.find((word) => !eventTypes.some((type) => isNamed(type, word)));
+  if (unknown !== undefined) {
+    throw new HttpError(
+      400,
+      `query.type: ${quote(unknown)} is no type of event; known are instance, claim, ${eventTypes.join(", ")}`,
+    );
+  }
+  return eventTypes.filter((type) => words.some((word) => isNamed(type, word)));
+}
+
+function isNamed(type: EventType, word: string): boolean {
+  return type === word || type.slice(0, type.indexOf(".")) === word;
+}

@@ -1,0 +1,180 @@
+import type { Clock } from "../../../crds/client/clock.ts";
+import { type EventSocket, MAX_WAITING_BYTES, type SocketListener } from "../../serve/event-socket.ts";
+import { type EventFilter, matches } from "./event-filter.ts";
+import { createEventRing, type StoredEvent } from "./event-ring.ts";
+import type { EventType } from "./event-type.ts";
+
+/** Carries what happens in the cluster to whoever listens on `/ws`. */
+export interface EventHub {
+  /** Tells everyone who wants to know. */
+  publish(event: { type: EventType; tenant: string | undefined; workload: string | undefined; object: object }): void;
+  /** A new client's listener. `since` is the id of the last message that it has seen. */
+  client(wish: { filter: EventFilter; since: string | undefined }): SocketListener;
+  /** Closes every socket, with the code for a server that goes away. */
+  close(): void;
+  /** How many clients listen. */
+  readonly size: number;
+  /** Whether there is no room for another client: connections that were cut and are not gone yet count too. */
+  readonly isFull: boolean;
+}
+
+/** A connection. */
+interface Client {
+  readonly socket: EventSocket;
+  /** Undefined while it does not listen: at first, and once it was cut. */
+  group: Group | undefined;
+  isCut: boolean;
+}
+
+/** Clients of one filter. */
+interface Group {
+  readonly filter: EventFilter;
+  readonly topic: string;
+  readonly clients: Set<Client>;
+}
+
+/** Each takes some 20 KB, whether it reads or not. */
+export const MAX_CLIENTS = 4096;
+const MAX_EVENTS = 4096;
+const MAX_CHARACTERS = 1024 * 1024;
+const GOING_AWAY = 1001;
+
+/**
+ * Makes a hub. Clients of the same filter share a group, found by its tenant, so that an event costs what its own listeners cost,
+ * and a message is made into text once.
+ *
+ * @param options.instance a word for this process: ids of another one cannot be replayed here
+ * @param options.maxWaitingBytes what all clients together may leave unread @default 64 MiB
+ */
+export function createEventHub(options: { instance: string; clock: Clock; maxWaitingBytes?: number }): EventHub {
+  const { instance, clock, maxWaitingBytes = 64 * 1024 * 1024 } = options;
+  const ring = createEventRing({ events: MAX_EVENTS, characters: MAX_CHARACTERS });
+  /** By the tenant of their filter, and there by topic. */
+  const groups = new Map<string | undefined, Map<string, Group>>();
+  /** Also those that were cut and are not gone yet. */
+  const clients = new Set<Client>();
+  /** What waited for clients when that was last summed up, and what was sent since; together never less than what waits. */
+  let waitingBytes = 0;
+  let sentBytes = 0;
+  let count = 0;
+  let size = 0;
+  let closed = false;
+  const idOf = (number: number): string => `${instance}-${number}`;
+  const now = (): string => new Date(clock.now()).toISOString();
+
+  function send(group: Group, text: string): void {
+    makeRoom(text.length * group.clients.size);
+    for (const { socket } of group.clients) {
+      if (socket.fanOut === undefined) break;
+      socket.fanOut.publish(group.topic, text);
+      return;
+    }
+    for (const client of group.clients) {
+      if (client.socket.waitingBytes > MAX_WAITING_BYTES) cut(client);
+      else client.socket.send(text);
+    }
+  }
+
+  /** Cuts the slowest clients where this many bytes more could be too many: down to half, so that all are seldom looked at. */
+  function makeRoom(bytes: number): void {
+    sentBytes += bytes;
+    if (waitingBytes + sentBytes <= maxWaitingBytes) return;
+    sentBytes = bytes;
+    const slowest = [...clients].map((client) => ({ client, waiting: client.socket.waitingBytes }));
+    slowest.sort((a, b) => b.waiting - a.waiting);
+    waitingBytes = slowest.reduce((sum, { waiting }) => sum + waiting, 0);
+    for (const { client, waiting } of slowest) {
+      if (waitingBytes <= maxWaitingBytes / 2 || waiting === 0) return;
+      if (client.isCut) continue;
+      cut(client);
+      waitingBytes -= waiting - client.socket.waitingBytes;
+    }
+  }
+
+  function cut(client: Client): void {
+    client.isCut = true;
+    leave(client);
+    client.socket.cut();
+  }
+
+  function leave(client: Client): void {
+    const { group } = client;
+    if (group === undefined) return;
+    client.group = undefined;
+    size -= 1;
+    group.clients.delete(client);
+    if (group.clients.size > 0) return;
+    const { tenant } = group.filter;
+    const ofTenant = groups.get(tenant);
+    if (ofTenant?.get(group.topic) === group) ofTenant.delete(group.topic);
+    if (ofTenant?.size === 0) groups.delete(tenant);
+  }
+
+  function groupOf(filter: EventFilter): Group {
+    const topic = JSON.stringify([filter.tenant, filter.workload, filter.types]);
+    const ofTenant = groups.get(filter.tenant) ?? new Map<string, Group>();
+    groups.set(filter.tenant, ofTenant);
+    const group = ofTenant.get(topic) ?? { filter, topic, clients: new Set() };
+    ofTenant.set(topic, group);
+    return group;
+  }
+
+  function replay(socket: EventSocket, filter: EventFilter, since: string): void {
+    const [word, number] = [since.slice(0, since.lastIndexOf("-")), since.slice(since.lastIndexOf("-") + 1)];
+    const missed = word === instance && /^\d{1,15}$/.test(number) ? ring.after(Number(number)) : undefined;
+    if (missed === undefined) socket.send(JSON.stringify({ id: idOf(count), type: "resync", time: now() }));
+    for (const event of missed ?? []) {
+      if (!matches(filter, event)) continue;
+      makeRoom(event.text.length);
+      socket.send(event.text);
+    }
+  }
+
+  return {
+    publish({ type, tenant, workload, object }) {
+      count += 1;
+      const text = JSON.stringify({ id: idOf(count), type, time: now(), object });
+      const event: StoredEvent = { type, tenant, workload, text };
+      ring.add(event);
+      for (const key of tenant === undefined ? [undefined] : [undefined, tenant]) {
+        for (const group of groups.get(key)?.values() ?? []) if (matches(group.filter, event)) send(group, text);
+      }
+    },
+    client({ filter, since }) {
+      let client: Client | undefined;
+      return {
+        onOpen(socket) {
+          if (closed) {
+            socket.close(GOING_AWAY, "the server stops");
+            return;
+          }
+          client = { socket, group: undefined, isCut: false };
+          clients.add(client);
+          // Before it listens, so that nothing newer overtakes what it missed.
+          if (since !== undefined) replay(socket, filter, since);
+          if (client.isCut) return;
+          client.group = groupOf(filter);
+          client.group.clients.add(client);
+          socket.fanOut?.subscribe(client.group.topic);
+          size += 1;
+        },
+        onClose() {
+          if (client === undefined) return;
+          leave(client);
+          clients.delete(client);
+          client = undefined;
+        },
+      };
+    },
+    close() {
+      closed = true;
+      for (const { socket, isCut } of [...clients]) if (!isCut) socket.close(GOING_AWAY, "the server stops");
+    },
+    get size() {
+      return size;
+    },
+    get isFull() {
+      return clients.size >= MAX_CLIENTS;
+    },
+  };
+}

@@ -1,0 +1,113 @@
+import * as v from "valibot";
+import type { Claim } from "../../../crds/claim.ts";
+import { isShown } from "../../../crds/claim-pod.ts";
+import { isNotFound } from "../../../crds/client/api-error.ts";
+import { pods } from "../../../crds/client/built-in-resources.ts";
+import { claims } from "../../../crds/kinds.ts";
+import type { Pod } from "../../../crds/kubernetes.ts";
+import { annotation } from "../../../crds/labels.ts";
+import { HttpError } from "../../http/http-error.ts";
+import { jsonResponse } from "../../http/json-response.ts";
+import { pathParam } from "../../http/path-param.ts";
+import { quote } from "../../http/quote.ts";
+import { readJson } from "../../http/read-json.ts";
+import type { Route } from "../../http/route.ts";
+import { execInPod } from "../../kubectl/exec-in-pod.ts";
+import { instanceNameRule } from "../instance-name-rule.ts";
+import { findInstance } from "./find-instance.ts";
+import { instanceNotFound } from "./instance-not-found.ts";
+import type { InstanceServices } from "./instance-services.ts";
+
+const MAX_SECONDS = 3600;
+/** One argument of a process can have 128 KiB on Linux, and kubectl sends them all in an address. */
+const MAX_COMMAND_BYTES = 100_000;
+
+// A process's argument cannot hold a NUL.
+const argument = v.pipe(
+  v.string(),
+  v.check((text) => !text.includes("\0"), "must not hold a NUL character"),
+);
+const execBody = v.strictObject({
+  command: v.pipe(
+    v.array(argument),
+    v.minLength(1, 'must name a program, as in ["ls", "-l"]; it has no entry'),
+    v.check(([program]) => program !== "", "must start with the name of a program, not with an empty string"),
+    v.maxLength(1024, "must have at most 1024 entries"),
+    v.check(
+      (command) => Buffer.byteLength(command.join("")) <= MAX_COMMAND_BYTES,
+      `must have at most ${MAX_COMMAND_BYTES} bytes in all; write more into the instance in pieces`,
+    ),
+  ),
+  timeoutSeconds: v.optional(
+    v.pipe(
+      v.number(),
+      v.integer("must be a whole number"),
+      v.minValue(1, "must be at least 1"),
+      v.maxValue(MAX_SECONDS, `must be at most ${MAX_SECONDS}`),
+    ),
+    60,
+  ),
+});
+
+/**
+ * `POST /api/v1/instances/{id}/exec`: runs a command in the workload's container, once the instance is its tenant's:
+ * what runs in a warm pod would stay there for whoever gets it, and what runs before a restore would be lost.
+ */
+export function execRoute(services: InstanceServices): Route {
+  return {
+    method: "POST",
+    path: "/api/v1/instances/:id/exec",
+    async handle(request, { clientGone, mayBeSilent }) {
+      const name = pathParam(request, "id", instanceNameRule);
+      const { command, timeoutSeconds } = await readJson(request, execBody);
+      await requireGiven(await findInstance(name, services), services);
+      mayBeSilent?.();
+      const wish = { name, command, timeoutMs: timeoutSeconds * 1000 };
+      const { kubectl, clock } = services;
+      const signal = clientGone ?? request.signal;
+      return jsonResponse(
+        await services.activity.during(name, () => execInPod(wish, { kubectl, clock, clientGone: signal })),
+      );
+    },
+  };
+}
+
+/**
+ * The caches answer only that the claim has the instance; before a refusal the cluster is asked, since either watch may be behind.
+ *
+ * @throws HttpError 409 where no claim has the instance yet, 404 where it went meanwhile
+ */
+async function requireGiven(known: Pod, { client, namespace, view }: InstanceServices): Promise<void> {
+  const { name } = known.metadata;
+  const knownClaim = view.claims.store.get(`${namespace}/${known.metadata.annotations?.[annotation.claim]}`);
+  if (knownClaim !== undefined && isGiven(known, knownClaim)) return;
+  const pod = await orAbsent(client.get(pods, { namespace, name }));
+  if (pod === undefined) throw instanceNotFound(name);
+  const claimName = pod.metadata.annotations?.[annotation.claim];
+  if (claimName === undefined) {
+    throw new HttpError(409, `instance ${quote(name)} is a warm pod that nobody has claimed: claim its workload first`);
+  }
+  const claim = await orAbsent(client.get(claims, { namespace, name: claimName }));
+  if (claim !== undefined && isGiven(pod, claim)) return;
+  const phase = claim?.status?.phase ?? "Pending";
+  const stands = claim === undefined ? "is gone" : phase === "Active" ? "has another instance" : `is ${phase}`;
+  throw new HttpError(
+    409,
+    `instance ${quote(name)} is not its tenant's: its claim ${quote(claimName)} ${stands}; exec in the instance that an Active claim names`,
+  );
+}
+
+/** Whether the claim is Active with this pod, or was until its release began, which a person may want to look into. */
+function isGiven(pod: Pod, claim: Claim): boolean {
+  if (claim.metadata.uid !== pod.metadata.annotations?.[annotation.claimUid] || !isShown(pod, claim)) return false;
+  return claim.status?.phase !== "Pending" && claim.status?.phase !== "Error";
+}
+
+async function orAbsent<T>(found: Promise<T>): Promise<T | undefined> {
+  try {
+    return await found;
+  } catch (error) {
+    if (isNotFound(error)) return undefined;
+    throw error;
+  }
+}

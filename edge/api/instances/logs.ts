@@ -1,0 +1,47 @@
+import { HttpError } from "../../http/http-error.ts";
+import { pathParam } from "../../http/path-param.ts";
+import { queryFlag } from "../../http/query-flag.ts";
+import { quote } from "../../http/quote.ts";
+import type { Route, RoutedRequest } from "../../http/route.ts";
+import { podLogs } from "../../kubectl/pod-logs.ts";
+import { instanceNameRule } from "../instance-name-rule.ts";
+import { findInstance } from "./find-instance.ts";
+import type { InstanceServices } from "./instance-services.ts";
+
+const DEFAULT_TAIL = 200;
+const MAX_TAIL = 100_000;
+
+/** `GET /api/v1/instances/{id}/logs`: what the workload's container printed, as plain text. */
+export function logsRoute(services: InstanceServices): Route {
+  return {
+    method: "GET",
+    path: "/api/v1/instances/:id/logs",
+    query: ["tail", "follow", "previous"],
+    async handle(request, { clientGone, mayBeSilent }) {
+      const name = pathParam(request, "id", instanceNameRule);
+      const wish = {
+        name,
+        tail: tailOf(request),
+        follow: queryFlag(request, "follow"),
+        previous: queryFlag(request, "previous"),
+      };
+      await findInstance(name, services);
+      mayBeSilent?.();
+      const { kubectl, clock } = services;
+      const body = await podLogs(wish, { kubectl, clock, clientGone: clientGone ?? request.signal });
+      return new Response(body, {
+        headers: { "content-type": "text/plain; charset=utf-8", "x-content-type-options": "nosniff" },
+      });
+    },
+  };
+}
+
+function tailOf({ query }: RoutedRequest): number {
+  const { tail } = query;
+  if (tail === undefined) return DEFAULT_TAIL;
+  const count = typeof tail === "string" && /^\d{1,6}$/.test(tail) ? Number(tail) : Number.NaN;
+  if (!(count <= MAX_TAIL)) {
+    throw new HttpError(400, `query.tail: must be a whole number from 0 to ${MAX_TAIL}, got ${quote(String(tail))}`);
+  }
+  return count;
+}

@@ -1,0 +1,100 @@
+import { imageReferencePattern } from "../../../crds/image-reference.ts";
+import type { JsonSchema } from "../../../crds/schema.ts";
+
+/** Words of JSON Schema 2020-12 that a structural schema of Kubernetes does not have. */
+interface MoreWords {
+  readonly $ref?: string;
+  readonly const?: string;
+  readonly not?: OpenApiSchema;
+  readonly items?: OpenApiSchema;
+  readonly oneOf?: readonly OpenApiSchema[];
+  readonly allOf?: readonly OpenApiSchema[];
+  readonly anyOf?: readonly OpenApiSchema[];
+  readonly prefixItems?: readonly OpenApiSchema[];
+  readonly propertyNames?: OpenApiSchema;
+  readonly uniqueItems?: boolean;
+  readonly additionalProperties?: OpenApiSchema | false;
+  readonly properties?: Readonly<Record<string, OpenApiSchema>>;
+  readonly required?: readonly string[];
+}
+
+/** A schema of the document (https://spec.openapis.org/oas/v3.1.1.html#schema-object). */
+export type OpenApiSchema = Omit<JsonSchema, keyof MoreWords> & MoreWords;
+
+const notAnAddress = { not: { pattern: "^[0-9.]+$|[^.]{64}" } };
+const ofType = (type: string, then: OpenApiSchema): OpenApiSchema => ({
+  anyOf: [{ properties: { type: { not: { const: type } } } }, then],
+});
+const needs = (...required: string[]): OpenApiSchema => ({ required });
+
+/**
+ * What `crds/validate-*.ts` refuse beyond the kinds' schemas, in the words of JSON Schema, by the place in the spec; a test holds the two
+ * against each other. What no schema can say is in the descriptions.
+ */
+const beyond: Readonly<Record<string, OpenApiSchema>> = {
+  "WorkloadSpec.image.ref": { pattern: imageReferencePattern },
+  "WorkloadSpec.image.dockerfile": { not: { pattern: "(^|/)\\.\\.(/|$)" } },
+  "WorkloadSpec.network": {
+    anyOf: [
+      { required: ["access"], properties: { access: { const: "restricted" } } },
+      { properties: { allowlist: { maxItems: 0 }, credentials: { maxItems: 0 } } },
+    ],
+  },
+  "WorkloadSpec.network.allowlist[]": notAnAddress,
+  "WorkloadSpec.network.credentials[].domain": notAnAddress,
+  "WorkloadSpec.filesystem": {
+    anyOf: [
+      { not: { required: ["preSave"] } },
+      { required: ["overlayDirs"], properties: { overlayDirs: { minItems: 1 } } },
+    ],
+  },
+  "WorkloadSpec.filesystem.overlayDirs[]": { not: { pattern: "^/(proc|sys|dev|\\.tenancy)(/|$)" } },
+  "WorkloadSpec.filesystem.preSave.command": { not: { prefixItems: [{ const: "" }] } },
+  "WorkloadSpec.entrypoint.env": { propertyNames: { pattern: "^[-._a-zA-Z][-._a-zA-Z0-9]*$" } },
+  TriggerSpec: {
+    allOf: [
+      ofType("webhook", { properties: { config: needs("path") } }),
+      ofType("messenger", {
+        properties: {
+          config: needs("botTokenSecretRef"),
+          tenant: { properties: { from: { enum: ["chatId", "userId", "usernameOrId"] } } },
+        },
+      }),
+      ofType("cron", {
+        properties: {
+          config: { required: ["schedule"], properties: { schedule: { pattern: "^\\s*\\S+(\\s+\\S+){4}\\s*$" } } },
+          tenant: { required: ["static"] },
+        },
+      }),
+    ],
+  },
+  "TriggerSpec.guards[]": {
+    allOf: [
+      ofType("allowlist", { properties: { config: needs("tenantIds") } }),
+      ofType("api", { properties: { config: needs("url") } }),
+    ],
+  },
+};
+/** The schema of what a request may hold: the kind's own, what is refused beyond it, and no field that it does not know. */
+export function requestSchema(schema: JsonSchema, path: string): OpenApiSchema {
+  const { properties, items, additionalProperties, ...words } = schema;
+  const isFree = words["x-kubernetes-preserve-unknown-fields"] === true;
+  const plain = Object.fromEntries(Object.entries(words).filter(([word]) => !word.startsWith("x-kubernetes-")));
+  const listType = words["x-kubernetes-list-type"];
+  return {
+    ...plain,
+    ...(properties !== undefined && {
+      additionalProperties: false as const,
+      properties: Object.fromEntries(
+        Object.entries(properties).map(([name, field]) => [name, requestSchema(field, `${path}.${name}`)]),
+      ),
+    }),
+    ...(additionalProperties !== undefined && {
+      additionalProperties: requestSchema(additionalProperties, `${path}{}`),
+    }),
+    ...(isFree && { additionalProperties: {} }),
+    ...(items !== undefined && { items: requestSchema(items, `${path}[]`) }),
+    ...((listType === "set" || listType === "map") && { uniqueItems: true }),
+    ...beyond[path],
+  };
+}

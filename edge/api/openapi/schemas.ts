@@ -1,0 +1,179 @@
+import { Type } from "@sinclair/typebox";
+import { claimStatusSchema } from "../../../crds/claim.ts";
+import { type JsonSchema, plainSchema, stringEnum, stringMap } from "../../../crds/schema.ts";
+import { triggerSpecSchema } from "../../../crds/trigger.ts";
+import { workloadSpecSchema, workloadStatusSchema } from "../../../crds/workload.ts";
+import { type OpenApiSchema, requestSchema } from "./request-schemas.ts";
+
+const { phase: workloadPhase } = workloadStatusSchema.properties;
+const { phase: claimPhase, source, endpoint } = claimStatusSchema.properties;
+const time = (description: string) => Type.String({ description, format: "date-time" });
+const text = (description: string) => Type.String({ description });
+const podPhase = stringEnum(["Pending", "Running", "Succeeded", "Failed", "Unknown"], {
+  description: "Phase of the pod.",
+});
+const counts = (what: string) =>
+  Type.Object(
+    {
+      total: Type.Integer({ description: `Number of ${what}.` }),
+      byPhase: Type.Unsafe<Record<string, number>>({
+        type: "object",
+        additionalProperties: { type: "integer" },
+        description: "Number in each phase that has any.",
+      }),
+    },
+    { description: `How many ${what} there are.` },
+  );
+const done = (word: string) => stringEnum([word], { description: "What was done." });
+const createdAt = time("When it was created.");
+
+const claim = Type.Object(
+  {
+    tenantId: text("The tenant."),
+    phase: claimPhase,
+    instanceId: Type.Optional(text("Name of the pod, once there is one.")),
+    endpoint,
+    source,
+    claimedAt: Type.Optional(time("When the pod was bound.")),
+    workloadRef: text("The workload."),
+    reason: Type.Optional(text("One word for programs, where something is wrong.")),
+    message: Type.Optional(text("A sentence for people.")),
+  },
+  { description: "The claim response object: a tenant's lease on an instance of a workload." },
+);
+
+const shared = {
+  Error: Type.Object({ error: text("What was wrong, and what to do.") }, { description: "Every error's body." }),
+  Health: Type.Object({ status: done("ok") }, { description: "The process is alive." }),
+  Stats: Type.Object(
+    { instances: counts("instances"), claims: counts("claims") },
+    { description: "Instances and claims by phase." },
+  ),
+  WorkloadSpec: workloadSpecSchema,
+  Workload: Type.Object(
+    {
+      name: text("Name of the workload."),
+      spec: workloadSpecSchema,
+      status: Type.Object(
+        {
+          phase: workloadPhase,
+          reason: Type.Optional(text("One word for programs, where something is wrong.")),
+          message: Type.Optional(text("What to change.")),
+        },
+        { description: "What the operator found." },
+      ),
+      createdAt,
+    },
+    { description: "A declarative description of a container." },
+  ),
+  Snapshot: Type.Object(
+    {
+      tenantId: text("The tenant."),
+      workloadRef: text("The workload."),
+      path: text("Path on the snapshots volume."),
+      version: Type.Optional(text("Of one that is not the newest: what `resume.version` of a claim names it by.")),
+      sizeBytes: Type.Integer({ description: "Bytes of the archive.", minimum: 0 }),
+      sha256: Type.Optional(
+        text(
+          "SHA-256 of the archive in hexadecimal digits; absent where what was recorded beside the archive is lost, which cannot be restored then.",
+        ),
+      ),
+      createdAt: time("When it was saved."),
+    },
+    { description: "What was saved of a tenant's overlay directories." },
+  ),
+  Claim: claim,
+  Tenant: Type.Object(
+    { tenantId: text("The tenant."), claims: Type.Array(claim, { description: "Its claims, by workload." }) },
+    { description: "A tenant and what it holds; one that holds nothing has no claims." },
+  ),
+  Instance: Type.Object(
+    {
+      name: text("Name of the pod, the {id} of instance paths."),
+      phase: podPhase,
+      tenantId: Type.Optional(text("The tenant; absent while it is warm in a pool.")),
+      workloadRef: Type.Optional(text("The workload.")),
+      ip: Type.Optional(text("Address of the pod, once it has one.")),
+      labels: stringMap({ maxLength: 63 }, { description: "All labels of the pod." }),
+      createdAt,
+      lastActivity: Type.Optional(
+        time("When it was last used; written at most once in a tenth of the idle time, or once a minute without one."),
+      ),
+      claimedAt: Type.Optional(time("When it was bound to its claim.")),
+    },
+    { description: "A managed pod." },
+  ),
+  ExecOutcome: Type.Object(
+    {
+      stdout: text("What the command printed, at most 1 MiB."),
+      stderr: text("What it printed as errors, at most 1 MiB."),
+      exitCode: Type.Integer({ description: "The command's own exit code." }),
+      truncated: Type.Optional(Type.Boolean({ description: "True where more was printed than is shown." })),
+    },
+    { description: "What a command did." },
+  ),
+  TriggerSpec: triggerSpecSchema,
+  Trigger: Type.Object(
+    {
+      name: text("Name of the trigger."),
+      spec: triggerSpecSchema,
+      status: Type.Object(
+        {
+          phase: Type.Optional(
+            stringEnum(["Active", "Error"], { description: "Absent until the gateway has looked at it." }),
+          ),
+          detail: Type.Optional(text("What the gateway says.")),
+        },
+        { description: "What the gateway found." },
+      ),
+      createdAt,
+    },
+    { description: "Connects an event from outside to a claim." },
+  ),
+};
+
+/** Names of the schemas that operations share. */
+export type SchemaName = keyof typeof shared;
+
+/** The shared schemas as plain JSON Schema, without the words that only the API server knows. */
+export const schemas = Object.fromEntries(
+  Object.entries(shared).map(([name, schema]) => {
+    const plain = plainSchema(schema);
+    return [name, name.endsWith("Spec") ? requestSchema(plain, name) : portable(plain)];
+  }),
+) as Readonly<Record<SchemaName, OpenApiSchema>>;
+
+const doneTo = { tenantId: "The tenant.", workload: "The workload.", instance: "Name of the pod." };
+
+/** A body that says what was done, and to what. */
+export function doneSchema(word: string, ...about: (keyof typeof doneTo)[]): JsonSchema {
+  return plainSchema(
+    Type.Object(
+      { status: done(word), ...Object.fromEntries(about.map((name) => [name, text(doneTo[name])])) },
+      { description: "What was done." },
+    ),
+  );
+}
+
+const { properties: deletion, ...deleted } = doneSchema("deleted");
+
+/** A deletion's answer, with what holds the workload. */
+export const workloadDeleted: JsonSchema = {
+  ...deleted,
+  properties: {
+    ...deletion,
+    phase: { type: "string", enum: ["Terminating"], description: "Present while something uses the workload." },
+    message: { type: "string", description: "What uses it, and what to do." },
+  },
+};
+
+function portable(schema: JsonSchema): JsonSchema {
+  return JSON.parse(
+    JSON.stringify(schema, (key, value: unknown) => {
+      if (key.startsWith("x-kubernetes-")) return undefined;
+      if (typeof value !== "object" || value === null || !("x-kubernetes-preserve-unknown-fields" in value))
+        return value;
+      return { ...value, additionalProperties: {} };
+    }),
+  ) as JsonSchema;
+}

@@ -1,0 +1,47 @@
+import type { ClusterView } from "../cluster/cluster-cache.ts";
+import type { Route } from "../http/route.ts";
+import type { ClaimServices } from "./claims/claim-services.ts";
+import { claimRoutes } from "./claims/routes.ts";
+import { debugRoute } from "./debug.ts";
+import type { EventHub } from "./events/event-hub.ts";
+import { eventsRoute } from "./events/routes.ts";
+import { healthRoute } from "./health-route.ts";
+import type { InstanceServices } from "./instances/instance-services.ts";
+import { instanceRoutes } from "./instances/routes.ts";
+import { openApiRoutes } from "./openapi/routes.ts";
+import { hasArchive } from "./snapshots/has-archive.ts";
+import { snapshotRoutes } from "./snapshots/routes.ts";
+import { statsRoute } from "./system.ts";
+import { tenantRoutes } from "./tenants.ts";
+import { triggerRoutes } from "./triggers.ts";
+import { workloadRoutes } from "./workloads.ts";
+
+/** What all routes of the REST API work with. */
+export type ApiServices = ClaimServices &
+  InstanceServices & {
+    readonly view: ClusterView;
+    readonly events: EventHub;
+    /** Throws where a page of another site, which `/ws` is not for, made the request. */
+    readonly checkPage: (request: Request) => void;
+    /** Whether `/ws` asks for the key too. @default false */
+    readonly requireKey?: boolean;
+    /** Whether TENANCY_API_KEY is set. @default false */
+    readonly asksForKey?: boolean;
+  };
+
+/** The REST API's route table, the most called first. */
+export function apiRoutes(services: ApiServices): Route[] {
+  const routes = [
+    healthRoute,
+    ...claimRoutes({ ...services, hasArchive: (pair, clientGone) => hasArchive(pair, services, clientGone) }),
+    ...instanceRoutes(services),
+    ...tenantRoutes(services.view),
+    statsRoute(services.view),
+    ...workloadRoutes(services),
+    ...snapshotRoutes(services),
+    ...triggerRoutes(services),
+    debugRoute(services),
+    eventsRoute(services),
+  ];
+  return [...routes, ...openApiRoutes(routes, { asksForKey: services.asksForKey === true })];
+}

@@ -1,0 +1,89 @@
+import { isAlreadyExists, isNotFound } from "../../crds/client/api-error.ts";
+import type { ClusterClient } from "../../crds/client/cluster-client.ts";
+import { listAll } from "../../crds/client/list-all.ts";
+import { triggers } from "../../crds/kinds.ts";
+import type { TriggerSpec } from "../../crds/trigger.ts";
+import { triggerProblems } from "../../crds/validate-trigger.ts";
+import { HttpError } from "../http/http-error.ts";
+import { jsonResponse } from "../http/json-response.ts";
+import { pathParam } from "../http/path-param.ts";
+import { quote } from "../http/quote.ts";
+import { readSpecBody } from "../http/read-spec-body.ts";
+import type { Route } from "../http/route.ts";
+import { triggerNameRule } from "./trigger-name-rule.ts";
+import { triggerResponse } from "./trigger-response.ts";
+
+const ALL = "/api/v1/triggers";
+const ONE = "/api/v1/triggers/:id";
+
+/** The routes of triggers: each is a live call. */
+export function triggerRoutes(options: { client: ClusterClient; namespace: string }): Route[] {
+  const { client, namespace } = options;
+  return [
+    {
+      method: "GET",
+      path: ALL,
+      async handle() {
+        const items = await listAll(triggers, options);
+        return jsonResponse(items.map(triggerResponse).sort(byName));
+      },
+    },
+    {
+      method: "GET",
+      path: ONE,
+      async handle(request) {
+        const name = pathParam(request, "id", triggerNameRule);
+        try {
+          return jsonResponse(triggerResponse(await client.get(triggers, { namespace, name })));
+        } catch (error) {
+          throw isNotFound(error) ? triggerNotFound(name) : error;
+        }
+      },
+    },
+    {
+      method: "POST",
+      path: ALL,
+      async handle(request) {
+        const { name, spec } = await readSpecBody<TriggerSpec>(request, triggerProblems);
+        if (name === undefined) throw new HttpError(400, "body.name: is required");
+        if (!triggerNameRule.accepts(name)) {
+          throw new HttpError(400, `body.name: ${triggerNameRule.says}, got ${quote(name)}`);
+        }
+        try {
+          const created = await client.create(triggers, { metadata: { name, namespace }, spec });
+          return jsonResponse(triggerResponse(created), { status: 201 });
+        } catch (error) {
+          if (!isAlreadyExists(error)) throw error;
+          throw new HttpError(
+            409,
+            `trigger ${quote(name)} exists already; delete it first with DELETE ${ALL}/${name}, or change it with kubectl`,
+          );
+        }
+      },
+    },
+    {
+      method: "DELETE",
+      path: ONE,
+      async handle(request) {
+        const name = pathParam(request, "id", triggerNameRule);
+        try {
+          await client.delete(triggers, { namespace, name });
+        } catch (error) {
+          throw isNotFound(error) ? triggerNotFound(name) : error;
+        }
+        return jsonResponse({ status: "deleted" });
+      },
+    },
+  ];
+}
+
+function triggerNotFound(name: string): HttpError {
+  return new HttpError(
+    404,
+    `trigger ${quote(name)} does not exist; create it with POST ${ALL}, or apply a TenancyTrigger with kubectl`,
+  );
+}
+
+function byName(a: { name: string }, b: { name: string }): number {
+  return a.name < b.name ? -1 : 1;
+}

@@ -1,0 +1,114 @@
+import { isAlreadyExists, isNotFound } from "../../crds/client/api-error.ts";
+import type { ClusterClient } from "../../crds/client/cluster-client.ts";
+import { listAll } from "../../crds/client/list-all.ts";
+import { pools, workloads } from "../../crds/kinds.ts";
+import { finalizer } from "../../crds/labels.ts";
+import type { Workload } from "../../crds/workload.ts";
+import { describeUsers, workloadUsers } from "../../crds/workload-users.ts";
+import type { ClusterView } from "../cluster/cluster-cache.ts";
+import { HttpError } from "../http/http-error.ts";
+import { jsonResponse } from "../http/json-response.ts";
+import { pathParam } from "../http/path-param.ts";
+import { quote } from "../http/quote.ts";
+import type { Route } from "../http/route.ts";
+import { readWorkload } from "./read-workload.ts";
+import { readWorkloadBody } from "./read-workload-body.ts";
+import { replaceWorkload } from "./replace-workload.ts";
+import { workloadNameRule } from "./workload-name-rule.ts";
+import { workloadNotFound } from "./workload-not-found.ts";
+import { workloadResponse } from "./workload-response.ts";
+import { workloadTerminating } from "./workload-terminating.ts";
+
+const ALL = "/api/v1/workloads";
+const ONE = "/api/v1/workloads/:name";
+
+/** The routes of workloads: each is a live call, so that what was written elsewhere a moment ago shows. */
+export function workloadRoutes(options: { client: ClusterClient; namespace: string; view: ClusterView }): Route[] {
+  const { client, namespace, view } = options;
+
+  return [
+    {
+      method: "GET",
+      path: ALL,
+      async handle() {
+        const items = await listAll(workloads, options);
+        return jsonResponse(items.map(workloadResponse).sort(byName));
+      },
+    },
+    {
+      method: "GET",
+      path: ONE,
+      async handle(request) {
+        return jsonResponse(
+          workloadResponse(await readWorkload(pathParam(request, "name", workloadNameRule), options)),
+        );
+      },
+    },
+    {
+      method: "POST",
+      path: ALL,
+      async handle(request) {
+        const { name, spec } = await readWorkloadBody(request);
+        if (name === undefined) throw new HttpError(400, "body.name: is required");
+        if (!workloadNameRule.accepts(name)) {
+          throw new HttpError(400, `body.name: ${workloadNameRule.says}, got ${quote(name)}`);
+        }
+        const created = await create({ metadata: { name, namespace, finalizers: [finalizer.inUse] }, spec });
+        return jsonResponse(workloadResponse(created), { status: 201 });
+      },
+    },
+    {
+      method: "PUT",
+      path: ONE,
+      async handle(request) {
+        const name = pathParam(request, "name", workloadNameRule);
+        const body = await readWorkloadBody(request);
+        if (body.name !== undefined && body.name !== name) {
+          throw new HttpError(
+            400,
+            `body.name: must be ${quote(name)} as in the path, got ${quote(body.name)}; names cannot change`,
+          );
+        }
+        const replaced = await replaceWorkload({ name, spec: body.spec }, options);
+        view.workloads.put(replaced);
+        return jsonResponse(workloadResponse(replaced));
+      },
+    },
+    {
+      method: "DELETE",
+      path: ONE,
+      async handle(request) {
+        const name = pathParam(request, "name", workloadNameRule);
+        const pooled = await listAll(pools, options);
+        try {
+          const left = await client.delete(workloads, { namespace, name });
+          if (left === undefined) return jsonResponse({ status: "deleted" });
+          view.workloads.put(left);
+        } catch (error) {
+          throw isNotFound(error) ? workloadNotFound(name) : error;
+        }
+        const [claims, pods] = [view.claims.store.values(), view.pods.store.values()];
+        const message = describeUsers(workloadUsers(name, { claims, pools: pooled, pods }));
+        return jsonResponse({ status: "deleted", ...(message !== undefined && { phase: "Terminating", message }) });
+      },
+    },
+  ];
+
+  async function create(workload: Workload): Promise<Workload> {
+    try {
+      const created = await client.create(workloads, workload);
+      view.workloads.put(created);
+      return created;
+    } catch (error) {
+      if (!isAlreadyExists(error)) throw error;
+      const { name } = workload.metadata;
+      const { metadata } = await readWorkload(name, options);
+      if (metadata.deletionTimestamp !== undefined) throw workloadTerminating(name);
+      throw new HttpError(409, `workload ${quote(name)} exists already; change it with PUT ${ALL}/${name}`);
+    }
+  }
+}
+
+function byName(a: { name: string }, b: { name: string }): number {
+  return a.name < b.name ? -1 : 1;
+}

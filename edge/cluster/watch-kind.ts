@@ -1,0 +1,42 @@
+import { type Clock, systemClock } from "../../crds/client/clock.ts";
+import type { ClusterClient } from "../../crds/client/cluster-client.ts";
+import type { ReportHandlerFailure } from "../../crds/client/handler-failures.ts";
+import { type Change, startInformer } from "../../crds/client/informer.ts";
+import type { IndexFunction } from "../../crds/client/store.ts";
+import type { KubernetesObject } from "../../crds/kubernetes.ts";
+import type { Log } from "../../crds/log.ts";
+import type { Resource } from "../../crds/resource.ts";
+import type { WatchedKind } from "./cluster-cache.ts";
+import { createWatchContact } from "./watch-contact.ts";
+
+/** Follows one kind of the namespace for as long as the signal lets it. */
+export function watchKind<T extends KubernetesObject, Index extends string = never>(options: {
+  client: ClusterClient;
+  resource: Resource<T>;
+  namespace: string;
+  labelSelector?: string;
+  indexes: Readonly<Record<Index, IndexFunction<T>>>;
+  onChange?: (change: Change<T>) => void;
+  /** Makes of an object what is stored. */
+  transform?: (object: T) => T;
+  /** Told of what the functions above throw over one object. */
+  onFailure?: ReportHandlerFailure;
+  signal: AbortSignal;
+  log: Log;
+  clock?: Clock;
+}): WatchedKind<T, Index> & { readonly synced: Promise<void>; readonly done: Promise<void> } {
+  const clock = options.clock ?? systemClock;
+  const contact = createWatchContact(clock);
+  const informer = startInformer<T, Index>({
+    ...options,
+    clock,
+    onState: contact.onState,
+  });
+  return {
+    store: informer.store,
+    synced: informer.synced,
+    done: informer.done,
+    put: informer.put,
+    inContact: contact.inContact,
+  };
+}

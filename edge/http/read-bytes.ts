@@ -1,0 +1,91 @@
+import { type Clock, systemClock } from "../../crds/client/clock.ts";
+import { createDeferred } from "../../crds/client/deferred.ts";
+import { onAbort } from "../../crds/client/on-abort.ts";
+import { HttpError } from "./http-error.ts";
+
+/** The most bytes that a request's body may have. */
+export const MAX_BODY_BYTES = 1024 * 1024;
+/** How long a body may take from the first look at it to its last byte. */
+const LIMIT_MS = 10_000;
+
+/**
+ * Reads a request's body as it was sent.
+ *
+ * @param options.limit bytes, judged by `content-length` before anything is read and by what arrives while it is read; @default 1 MiB
+ * @param options.signal ends the reading
+ * @param options.onBytes is told how many bytes arrived, as they do
+ * @throws HttpError 413 over the limit, 400 where the body breaks off, 408 where it is not whole after 10 s; the signal's reason
+ */
+export async function readBytes(
+  request: Request,
+  options: { limit?: number; signal?: AbortSignal; onBytes?: (count: number) => void; clock?: Clock } = {},
+): Promise<Uint8Array> {
+  const { limit = MAX_BODY_BYTES, signal, onBytes, clock = systemClock } = options;
+  signal?.throwIfAborted();
+  const declared = request.headers.get("content-length");
+  if (declared !== null && Number(declared) > limit) throw tooLarge(limit);
+  const end = createDeferred<never>();
+  const cancel = clock.after(LIMIT_MS, () => end.reject(tooSlow()));
+  const ignoreAbort = onAbort(signal, () => end.reject(signal?.reason));
+  try {
+    const bytes =
+      declared === null || onBytes !== undefined
+        ? await readCounted(request, { limit, onBytes, end: end.promise })
+        : await readWhole(request, end.promise);
+    if (bytes.byteLength > limit) throw tooLarge(limit);
+    return bytes;
+  } finally {
+    cancel();
+    ignoreAbort();
+  }
+}
+
+/** The server has framed the body by its declared length, so it can be taken in one piece, which is the fast way. */
+async function readWhole(request: Request, end: Promise<never>): Promise<Uint8Array> {
+  const whole = request.arrayBuffer().catch((cause: unknown) => {
+    throw brokenOff(cause);
+  });
+  return new Uint8Array(await Promise.race([whole, end]));
+}
+
+async function readCounted(
+  request: Request,
+  options: { limit: number; onBytes: ((count: number) => void) | undefined; end: Promise<never> },
+): Promise<Uint8Array> {
+  const { limit, onBytes, end } = options;
+  const reader = request.body?.getReader();
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  try {
+    while (reader !== undefined) {
+      const read = reader.read().catch((cause: unknown) => {
+        throw brokenOff(cause);
+      });
+      const { done, value } = await Promise.race([read, end]);
+      if (done) break;
+      size += value.byteLength;
+      if (size > limit) throw tooLarge(limit);
+      onBytes?.(value.byteLength);
+      chunks.push(value);
+    }
+  } catch (error) {
+    // The rest is not wanted; a reader that fails to cancel has nothing left to give back.
+    void reader?.cancel().catch(() => undefined);
+    throw error;
+  }
+  return chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks, size);
+}
+
+function tooLarge(limit: number): HttpError {
+  return new HttpError(413, `body: is larger than ${limit} bytes`);
+}
+
+function tooSlow(): HttpError {
+  return new HttpError(408, `body: has not arrived whole within ${LIMIT_MS / 1000} s`, {
+    headers: { connection: "close" },
+  });
+}
+
+function brokenOff(cause: unknown): HttpError {
+  return new HttpError(400, "body: broke off before its end", { cause });
+}

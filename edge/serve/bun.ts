@@ -1,0 +1,127 @@
+import { HttpError } from "../http/http-error.ts";
+import { jsonResponse } from "../http/json-response.ts";
+import { within } from "../within.ts";
+import {
+  EVENTS_PROTOCOL,
+  type EventSocket,
+  IDLE_SECONDS,
+  MAX_INCOMING_BYTES,
+  MAX_WAITING_BYTES,
+  offeredProtocols,
+  type SocketListener,
+} from "./event-socket.ts";
+import type { Serve } from "./serve.ts";
+import { serverUrl } from "./server-url.ts";
+import { switchingProtocols } from "./switching-protocols.ts";
+
+interface BunSocket {
+  readonly data: SocketListener;
+  send(text: string): number;
+  subscribe(topic: string): void;
+  getBufferedAmount(): number;
+  terminate(): void;
+  close(code: number, reason: string): void;
+}
+
+interface BunServer {
+  readonly port: number;
+  stop(closeActiveConnections: boolean): Promise<void>;
+  /** Seconds without a byte until the request's connection is cut; 0: never. */
+  timeout(request: Request, seconds: number): void;
+  /** False where the handshake is not right. */
+  upgrade(request: Request, options: { data: SocketListener; headers: Record<string, string> }): boolean;
+  publish(topic: string, text: string): number;
+}
+
+declare const Bun: {
+  serve(options: {
+    hostname: string;
+    port: number;
+    /** Seconds without a byte until a connection is cut. */
+    idleTimeout: number;
+    maxRequestBodySize: number;
+    development: boolean;
+    reusePort: boolean;
+    fetch(request: Request, server: BunServer): Promise<Response | undefined>;
+    error(error: Error): Response;
+    websocket: {
+      idleTimeout: number;
+      maxPayloadLength: number;
+      backpressureLimit: number;
+      closeOnBackpressureLimit: boolean;
+      open(socket: BunSocket): void;
+      message(): void;
+      close(socket: BunSocket): void;
+    };
+  }): BunServer;
+};
+
+/** A claim call is silent for 30 s, and a stream's keep-alive must fit in between. */
+const SILENT_SECONDS = 120;
+
+/** Serves a handler with `Bun.serve`; `request.signal` tells when the client has gone. WebSockets fan out natively. */
+export const serveBun: Serve = async ({ handler, listen, log }) => {
+  const server = Bun.serve({
+    hostname: listen.hostname,
+    port: listen.port,
+    idleTimeout: SILENT_SECONDS,
+    // The handler refuses large bodies itself, with a message; Bun's own 413 has no body.
+    maxRequestBodySize: Number.MAX_SAFE_INTEGER,
+    development: false,
+    // Without development mode, two servers would share a port and nobody be told.
+    reusePort: false,
+    async fetch(request, bun) {
+      let isSocket = false;
+      const response = await handler(request, {
+        mayBeSilent: () => bun.timeout(request, 0),
+        upgrade(listener) {
+          // Bun would choose the first that is offered, which may hold the key.
+          const isOffered = offeredProtocols(request).includes(EVENTS_PROTOCOL);
+          const headers: Record<string, string> = isOffered ? { "sec-websocket-protocol": EVENTS_PROTOCOL } : {};
+          if (!bun.upgrade(request, { data: listener, headers }))
+            throw new HttpError(400, "the WebSocket handshake is not valid");
+          isSocket = true;
+          return switchingProtocols();
+        },
+      });
+      return isSocket ? undefined : response;
+    },
+    error(error) {
+      log.error({ error: error.message }, "answer could not be sent");
+      return jsonResponse({ error: "internal error" }, { status: 500 });
+    },
+    websocket: {
+      idleTimeout: IDLE_SECONDS,
+      maxPayloadLength: MAX_INCOMING_BYTES,
+      backpressureLimit: MAX_WAITING_BYTES,
+      closeOnBackpressureLimit: true,
+      open: (socket) => socket.data.onOpen(eventSocket(socket)),
+      message: () => undefined,
+      close: (socket) => socket.data.onClose(),
+    },
+  });
+
+  function eventSocket(socket: BunSocket): EventSocket {
+    return {
+      send: (text) => void socket.send(text),
+      get waitingBytes() {
+        return socket.getBufferedAmount();
+      },
+      cut: () => socket.terminate(),
+      fanOut: {
+        subscribe: (topic) => socket.subscribe(topic),
+        publish: (topic, text) => void server.publish(topic, text),
+      },
+      close: (code, reason) => socket.close(code, reason),
+    };
+  }
+
+  return {
+    url: serverUrl(listen.hostname, server.port),
+    async stop({ graceMs }) {
+      const finished = await within(server.stop(false), graceMs);
+      if (!finished) await server.stop(true);
+      return finished;
+    },
+  };
+};

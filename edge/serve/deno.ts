@@ -1,0 +1,181 @@
+import { HttpError } from "../http/http-error.ts";
+import { jsonResponse } from "../http/json-response.ts";
+import { within } from "../within.ts";
+import {
+  EVENTS_PROTOCOL,
+  type EventSocket,
+  IDLE_SECONDS,
+  MAX_INCOMING_BYTES,
+  offeredProtocols,
+  type SocketListener,
+} from "./event-socket.ts";
+import type { Serve } from "./serve.ts";
+import { serverUrl } from "./server-url.ts";
+import { switchingProtocols } from "./switching-protocols.ts";
+
+interface DenoServer {
+  readonly addr: { readonly port: number };
+  shutdown(): Promise<void>;
+}
+
+interface DenoSocket extends EventTarget {
+  readonly bufferedAmount: number;
+  readonly readyState: number;
+  send(text: string): void;
+  close(code: number, reason: string): void;
+}
+
+declare const Deno: {
+  upgradeWebSocket(
+    request: Request,
+    options: { idleTimeout: number; protocol?: string },
+  ): { socket: DenoSocket; response: Response };
+  serve(
+    options: {
+      hostname: string;
+      port: number;
+      onListen(): void;
+      onError(error: unknown): Response;
+    },
+    handler: (request: Request) => Promise<Response>,
+  ): DenoServer;
+};
+
+/**
+ * Serves a handler with `Deno.serve`; `request.signal` tells when the client has gone.
+ *
+ * Run Deno with `--unstable-no-legacy-abort`, else it warns once that it aborts the signal of answered requests too, which does no harm.
+ */
+export const serveDeno: Serve = async ({ handler, listen, log }) => {
+  // Deno cannot cut what a shutdown waits for, so what outlives the grace is answered instead.
+  const giveUps = new Set<() => void>();
+  const answer = (request: Request): Promise<Response> =>
+    new Promise((resolve, reject) => {
+      const giveUp = (): void => resolve(jsonResponse({ error: "the server stops; try again" }, { status: 503 }));
+      giveUps.add(giveUp);
+      let upgraded: Response | undefined;
+      const upgrade = (listener: SocketListener): Response => {
+        upgraded = accept(request, listener);
+        return switchingProtocols();
+      };
+      handler(request, { upgrade })
+        .then((response) => resolve(upgraded ?? response), reject)
+        .finally(() => giveUps.delete(giveUp));
+    });
+  const server = Deno.serve(
+    {
+      hostname: listen.hostname,
+      port: listen.port,
+      // Deno prints the address unless told otherwise; the log has it.
+      onListen: () => undefined,
+      onError(error) {
+        log.error({ error: String(error) }, "answer could not be sent");
+        return jsonResponse({ error: "internal error" }, { status: 500 });
+      },
+    },
+    answer,
+  );
+  return {
+    url: serverUrl(listen.hostname, server.addr.port),
+    async stop({ graceMs }) {
+      const finished = await within(server.shutdown(), graceMs);
+      for (const giveUp of giveUps) giveUp();
+      return finished;
+    },
+  };
+};
+
+const OPEN = 1;
+
+/** Answers a WebSocket's handshake. @throws HttpError 400 where Deno finds it not right */
+function accept(request: Request, listener: SocketListener): Response {
+  const { socket, response } = upgraded(request);
+  const event = eventSocket(socket);
+  let isOpen = false;
+  socket.addEventListener("open", () => {
+    isOpen = true;
+    listener.onOpen(event);
+  });
+  socket.addEventListener("message", ({ data }: Event & { data?: unknown }) => {
+    if (typeof data !== "string" || data.length > MAX_INCOMING_BYTES) event.close(1009, "nothing is read here");
+  });
+  socket.addEventListener("close", () => {
+    if (isOpen) listener.onClose();
+  });
+  // What is wrong with a connection closes it.
+  socket.addEventListener("error", (failed) => failed.preventDefault());
+  return response;
+}
+
+function upgraded(request: Request): { socket: DenoSocket; response: Response } {
+  try {
+    if (!offeredProtocols(request).includes(EVENTS_PROTOCOL)) {
+      return Deno.upgradeWebSocket(request, { idleTimeout: IDLE_SECONDS });
+    }
+    // Deno does not find it in a list without spaces.
+    const headers = new Headers(request.headers);
+    headers.set("sec-websocket-protocol", EVENTS_PROTOCOL);
+    Object.defineProperty(request, "headers", { value: headers });
+    return Deno.upgradeWebSocket(request, { idleTimeout: IDLE_SECONDS, protocol: EVENTS_PROTOCOL });
+  } catch (cause) {
+    throw new HttpError(400, "the WebSocket handshake is not valid", { cause });
+  }
+}
+
+/** What Deno is given of a client's messages before the client takes them. */
+const WINDOW_BYTES = 16 * 1024;
+/** Deno does not tell when a client has taken something, so it is asked again: soon where it did last time. */
+const ASK_AGAIN_MS = { first: 10, last: 1000 };
+
+/**
+ * Keeps what a client has not read here, and gives Deno little of it at a time: Deno cannot cut a connection, and holds what it was
+ * given until the client goes by itself.
+ */
+function eventSocket(socket: DenoSocket): EventSocket {
+  let waiting: string[] = [];
+  let characters = 0;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let delayMs = ASK_AGAIN_MS.first;
+  /** Deno tells nothing any more of a socket that it was told to close. */
+  let heldAtEnd = 0;
+
+  function pass(): void {
+    timer = undefined;
+    const before = waiting.length;
+    while (waiting.length > 0 && socket.readyState === OPEN && socket.bufferedAmount < WINDOW_BYTES) {
+      const text = waiting.shift() ?? "";
+      characters -= text.length;
+      socket.send(text);
+    }
+    if (socket.readyState !== OPEN) forget();
+    if (waiting.length === 0) return;
+    delayMs = waiting.length < before ? ASK_AGAIN_MS.first : Math.min(delayMs * 2, ASK_AGAIN_MS.last);
+    timer = setTimeout(pass, delayMs);
+  }
+
+  function forget(): void {
+    clearTimeout(timer);
+    waiting = [];
+    characters = 0;
+  }
+
+  function end(code: number, reason: string): void {
+    forget();
+    if (socket.readyState !== OPEN) return;
+    heldAtEnd = socket.bufferedAmount;
+    socket.close(code, reason);
+  }
+
+  return {
+    send(text) {
+      waiting.push(text);
+      characters += text.length;
+      if (timer === undefined) pass();
+    },
+    get waitingBytes() {
+      return characters + (socket.readyState === OPEN ? socket.bufferedAmount : heldAtEnd);
+    },
+    cut: () => end(1013, "too slow"),
+    close: end,
+  };
+}

@@ -1,0 +1,87 @@
+import { type IncomingMessage, ServerResponse } from "node:http";
+import type { Duplex } from "node:stream";
+import { type WebSocket, WebSocketServer } from "ws";
+import {
+  EVENTS_PROTOCOL,
+  type EventSocket,
+  IDLE_SECONDS,
+  MAX_INCOMING_BYTES,
+  type SocketListener,
+} from "./event-socket.ts";
+import { switchingProtocols } from "./switching-protocols.ts";
+
+/** WebSockets of a node:http server. */
+export interface NodeSockets {
+  /**
+   * Takes an upgrade request over.
+   *
+   * @param answer answers it as any other request, or calls `upgrade` with its listener
+   */
+  take(
+    wire: { incoming: IncomingMessage; socket: Duplex; head: Buffer },
+    answer: (outgoing: ServerResponse, upgrade: (listener: SocketListener) => Response) => void,
+  ): void;
+  /** Cuts every socket, and ends the pings. */
+  close(): void;
+}
+
+/** Makes the server side of `ws`: without compression, and with a ping that finds clients that are gone. */
+export function createNodeSockets(): NodeSockets {
+  const server = new WebSocketServer({
+    noServer: true,
+    perMessageDeflate: false,
+    maxPayload: MAX_INCOMING_BYTES,
+    handleProtocols: (offered) => offered.has(EVENTS_PROTOCOL) && EVENTS_PROTOCOL,
+  });
+  const silent = new WeakSet<WebSocket>();
+  const pings = setInterval(
+    () => {
+      for (const socket of server.clients) {
+        if (silent.has(socket)) socket.terminate();
+        silent.add(socket);
+        socket.ping();
+      }
+    },
+    (IDLE_SECONDS * 1000) / 2,
+  );
+  pings.unref();
+
+  function accept(socket: WebSocket, listener: SocketListener): void {
+    socket.on("pong", () => silent.delete(socket));
+    // What is wrong with a connection ends it, which `close` tells.
+    socket.on("error", () => socket.terminate());
+    socket.on("close", () => listener.onClose());
+    listener.onOpen(eventSocket(socket));
+  }
+
+  return {
+    take({ incoming, socket, head }, answer) {
+      const outgoing = new ServerResponse(incoming);
+      outgoing.shouldKeepAlive = false;
+      // What breaks here breaks for the client alone.
+      socket.on("error", () => socket.destroy());
+      outgoing.assignSocket(socket as Parameters<ServerResponse["assignSocket"]>[0]);
+      outgoing.once("finish", () => socket.end());
+      answer(outgoing, (listener) => {
+        outgoing.detachSocket(socket as Parameters<ServerResponse["detachSocket"]>[0]);
+        server.handleUpgrade(incoming, socket, head, (accepted) => accept(accepted, listener));
+        return switchingProtocols();
+      });
+    },
+    close() {
+      clearInterval(pings);
+      for (const socket of server.clients) socket.terminate();
+    },
+  };
+}
+
+function eventSocket(socket: WebSocket): EventSocket {
+  return {
+    send: (text) => socket.send(text),
+    get waitingBytes() {
+      return socket.bufferedAmount;
+    },
+    cut: () => socket.terminate(),
+    close: (code, reason) => socket.close(code, reason),
+  };
+}

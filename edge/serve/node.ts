@@ -1,0 +1,138 @@
+import { once } from "node:events";
+import { createServer, type ServerResponse, STATUS_CODES } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { Duplex } from "node:stream";
+import type { Log } from "../../crds/log.ts";
+import type { Handler } from "../http/handler.ts";
+import { isJson } from "../http/is-json.ts";
+import type { RequestContext } from "../http/request-context.ts";
+import { within } from "../within.ts";
+import { NodeRequest } from "./node-request.ts";
+import { createNodeSockets } from "./node-sockets.ts";
+import type { Serve } from "./serve.ts";
+import { serverUrl } from "./server-url.ts";
+
+/** The answer of a WebSocket's handshake, which is sent already. */
+const SWITCHING_PROTOCOLS = 101;
+
+/** Serves a handler with node:http; the request's `signal` tells when the client has gone. */
+export const serveNode: Serve = async ({ handler, listen, log }) => {
+  const inFlight = new Set<ServerResponse>();
+  const sockets = createNodeSockets();
+  let stopping = false;
+  const server = createServer((incoming, outgoing) => {
+    // Else a client that keeps its connection busy would hold the stop up.
+    if (stopping) outgoing.shouldKeepAlive = false;
+    inFlight.add(outgoing);
+    outgoing.once("close", () => inFlight.delete(outgoing));
+    const request = new NodeRequest(incoming, outgoing) as unknown as Request;
+    void answer(request, { handler, outgoing, log });
+  });
+  server.on("upgrade", (incoming, socket, head) => {
+    sockets.take({ incoming, socket, head }, (outgoing, upgrade) => {
+      inFlight.add(outgoing);
+      socket.once("close", () => inFlight.delete(outgoing));
+      const request = new NodeRequest(incoming, outgoing) as unknown as Request;
+      void answer(request, { handler, outgoing, log, upgrade });
+    });
+  });
+  server.on("connect", ({ method }, socket) => refuse(socket, 405, `${method} is not supported here`));
+  server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
+    const [status, message] = unreadable[error.code ?? ""] ?? [400, "request: is not valid HTTP/1.1"];
+    refuse(socket, status, message);
+  });
+  server.listen(listen.port, listen.hostname);
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: serverUrl(listen.hostname, port),
+    async stop({ graceMs }) {
+      stopping = true;
+      for (const outgoing of inFlight) outgoing.shouldKeepAlive = false;
+      const closed = new Promise((resolve) => server.close(resolve));
+      server.closeIdleConnections();
+      const finished = await within(closed, graceMs);
+      sockets.close();
+      if (!finished) {
+        server.closeAllConnections();
+        await closed;
+      }
+      return finished;
+    },
+  };
+};
+
+/** What Node's parser refuses, by its code; the rest is a 400 (https://nodejs.org/api/http.html#event-clienterror). */
+const unreadable: Readonly<Record<string, readonly [status: number, message: string]>> = {
+  HPE_INVALID_METHOD: [501, "the request's method is none that this server knows"],
+  HPE_HEADER_OVERFLOW: [431, "the request's headers are too large"],
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: [413, "the body's chunk extensions are too large"],
+  ERR_HTTP_REQUEST_TIMEOUT: [408, "the request has not arrived in time"],
+};
+
+/** Answers what never became a request, unless an answer is on its way already. */
+function refuse(socket: Duplex & { readonly _httpMessage?: unknown }, status: number, message: string): void {
+  socket.on("error", () => socket.destroy());
+  if (!socket.writable || socket._httpMessage) {
+    socket.destroy();
+    return;
+  }
+  const body = JSON.stringify({ error: message });
+  const allow = status === 405 ? "allow: GET, HEAD, POST, PUT, DELETE\r\n" : "";
+  socket.end(
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${allow}connection: close\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+  );
+}
+
+async function answer(
+  request: Request,
+  {
+    handler,
+    outgoing,
+    log,
+    upgrade,
+  }: { handler: Handler; outgoing: ServerResponse; log: Log; upgrade?: RequestContext["upgrade"] },
+): Promise<void> {
+  try {
+    const response = await handler(request, upgrade === undefined ? {} : { upgrade });
+    if (response.status !== SWITCHING_PROTOCOLS) await send(response, outgoing);
+  } catch (error) {
+    // Most often the client left in the middle of a stream. What was sent stays; the rest must not look complete.
+    log.debug({ error: String(error) }, "answer could not be sent");
+    outgoing.destroy();
+  }
+}
+
+async function send(response: Response, outgoing: ServerResponse): Promise<void> {
+  const headers: Record<string, string | string[]> = {};
+  for (const [name, value] of response.headers) {
+    if (name !== "set-cookie") headers[name] = value;
+  }
+  const cookies = response.headers.getSetCookie();
+  if (cookies.length > 0) headers["set-cookie"] = cookies;
+  if (response.body === null) {
+    outgoing.writeHead(response.status, headers).end();
+  } else if (isJson(response.headers)) {
+    const body = Buffer.from(await response.arrayBuffer());
+    outgoing.writeHead(response.status, { ...headers, "content-length": body.byteLength }).end(body);
+  } else {
+    await stream(response.body, outgoing.writeHead(response.status, headers));
+  }
+}
+
+/** Copies at the client's pace, and cancels the source when the client leaves. */
+async function stream(body: ReadableStream<Uint8Array>, outgoing: ServerResponse): Promise<void> {
+  const reader = body.getReader();
+  const left = new AbortController();
+  outgoing.once("close", () => {
+    left.abort();
+    void reader.cancel().catch(() => undefined);
+  });
+  outgoing.flushHeaders();
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    if (!outgoing.write(value)) await once(outgoing, "drain", { signal: left.signal });
+  }
+  outgoing.end();
+}

@@ -1,0 +1,18 @@
+import type { ListenAddress } from "../../crds/listen-address.ts";
+import type { Log } from "../../crds/log.ts";
+import type { Handler } from "../http/handler.ts";
+
+/** A handler that listens. */
+export interface Server {
+  /** Where it listens, with the port that it got. */
+  readonly url: string;
+  /**
+   * Stops accepting and lets requests in flight finish, for at most `graceMs` milliseconds; what is left then is cut.
+   *
+   * @returns whether every request finished
+   */
+  stop(options: { graceMs: number }): Promise<boolean>;
+}
+
+/** Serves a handler; one adapter a runtime implements it. @throws where the address is taken or is not this machine's */
+export type Serve = (options: { handler: Handler; listen: ListenAddress; log: Log }) => Promise<Server>;
