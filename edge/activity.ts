@@ -8,7 +8,7 @@ import type { Pod } from "../crds/kubernetes.ts";
 import { annotation } from "../crds/labels.ts";
 import type { Log } from "../crds/log.ts";
 import type { ClusterView } from "./cluster/cluster-cache.ts";
-import { isClaimed } from "./cluster/is-claimed.ts";
+import { isClaimed } from "./cluster/slim-pod.ts";
 
 /** Tells the operator which pods are in use, so that it releases only idle ones. */
 export interface Activity {

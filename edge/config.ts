@@ -10,7 +10,7 @@ import {
 import type { ListenAddress } from "../crds/listen-address.ts";
 import { type SecretPolicy, secretPolicies } from "../crds/secret-refusal.ts";
 import type { TriggerLimits } from "./gateway/trigger-limits.ts";
-import { isLoopback } from "./http/is-loopback.ts";
+import { isLoopback } from "./http/page-check.ts";
 
 /** What the edge is told by its environment. */
 export interface EdgeConfig {

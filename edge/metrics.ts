@@ -1,5 +1,7 @@
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { Exchange } from "./http/handler.ts";
+import { jsonResponse } from "./http/json-response.ts";
+import type { Route } from "./http/router.ts";
 
 /** What the edge measures of itself. */
 export interface Metrics {
@@ -98,4 +100,29 @@ export function createMetrics(gauges: {
       known.observe(ms / 1000);
     },
   };
+}
+
+/** The routes of the metrics listener: `/metrics`, `/healthz` (alive), `/readyz` (has a current view of the cluster). */
+export function probeRoutes(options: { metrics: Metrics; isReady: () => boolean }): Route[] {
+  const { metrics, isReady } = options;
+  return [
+    {
+      method: "GET",
+      path: "/metrics",
+      query: "any",
+      async handle() {
+        return new Response(await metrics.render(), { headers: { "content-type": metrics.contentType } });
+      },
+    },
+    { method: "GET", path: "/healthz", query: "any", handle: () => jsonResponse({ status: "ok" }) },
+    {
+      method: "GET",
+      path: "/readyz",
+      query: "any",
+      handle: () =>
+        isReady()
+          ? jsonResponse({ status: "ok" })
+          : jsonResponse({ error: "no current view of the cluster" }, { status: 503 }),
+    },
+  ];
 }

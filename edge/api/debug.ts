@@ -11,7 +11,7 @@ import { claims, pools, triggers, workloads } from "../../crds/kinds.ts";
 import type { KubernetesObject } from "../../crds/kubernetes.ts";
 import type { Resource } from "../../crds/resource.ts";
 import { jsonResponse } from "../http/json-response.ts";
-import type { Route } from "../http/route.ts";
+import type { Route } from "../http/router.ts";
 
 /** What the dump lists, by its key. Secrets are not among it, and never may be. */
 const dumped: Readonly<Record<string, Resource<KubernetesObject>>> = {

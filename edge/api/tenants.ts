@@ -1,11 +1,13 @@
 import type { Claim } from "../../crds/claim.ts";
+import { isPodOf } from "../../crds/claim-pod.ts";
+import { type ClaimResponse, claimResponse } from "../../crds/claim-response.ts";
 import type { ClusterView } from "../cluster/cluster-cache.ts";
 import { requireContact } from "../cluster/require-contact.ts";
+import { isClaimed } from "../cluster/slim-pod.ts";
 import { jsonResponse } from "../http/json-response.ts";
 import { pathParam } from "../http/path-param.ts";
-import type { Route } from "../http/route.ts";
+import type { Route } from "../http/router.ts";
 import { tenantIdRule } from "./name-rules.ts";
-import { tenantResponse } from "./tenant-response.ts";
 
 /** `GET /api/v1/tenants` and `GET /api/v1/tenants/{id}`, derived from the claims and pods that the watches show. */
 export function tenantRoutes({ claims, pods }: Pick<ClusterView, "claims" | "pods">): Route[] {
@@ -34,4 +36,27 @@ export function tenantRoutes({ claims, pods }: Pick<ClusterView, "claims" | "pod
       },
     },
   ];
+}
+
+/** A tenant as the REST API shows it, claims by workload. */
+function tenantResponse(
+  tenantId: string,
+  claims: Iterable<Claim>,
+  pods: ClusterView["pods"],
+): { tenantId: string; claims: ClaimResponse[] } {
+  return { tenantId, claims: [...claims].sort(byWorkload).map((claim) => withoutOldEndpoint(claim, pods)) };
+}
+
+/** The operator may not have taken an endpoint from the claim yet that its pod has lost. A pod that shows no claim yet is as it was warm. */
+function withoutOldEndpoint(claim: Claim, { store }: ClusterView["pods"]): ClaimResponse {
+  const { endpoint, ...rest } = claimResponse(claim);
+  if (endpoint === undefined) return rest;
+  const pod = store.get(`${claim.metadata.namespace}/${rest.instanceId}`);
+  const isOurs = pod !== undefined && (!isClaimed(pod) || isPodOf(pod, claim));
+  return isOurs && pod.status?.podIP === endpoint.host ? { ...rest, endpoint } : rest;
+}
+
+function byWorkload(a: Claim, b: Claim): number {
+  if (a.spec.workloadRef !== b.spec.workloadRef) return a.spec.workloadRef < b.spec.workloadRef ? -1 : 1;
+  return a.metadata.name < b.metadata.name ? -1 : 1;
 }

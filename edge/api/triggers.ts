@@ -2,16 +2,15 @@ import { isAlreadyExists, isNotFound } from "../../crds/client/api-error.ts";
 import type { ClusterClient } from "../../crds/client/cluster-client.ts";
 import { listAll } from "../../crds/client/list-all.ts";
 import { triggers } from "../../crds/kinds.ts";
-import type { TriggerSpec } from "../../crds/trigger.ts";
+import type { Trigger, TriggerSpec, TriggerStatus } from "../../crds/trigger.ts";
 import { triggerProblems } from "../../crds/validate-trigger.ts";
 import { HttpError } from "../http/http-error.ts";
 import { jsonResponse } from "../http/json-response.ts";
 import { pathParam } from "../http/path-param.ts";
 import { quote } from "../http/quote.ts";
-import { readSpecBody } from "../http/read-spec-body.ts";
-import type { Route } from "../http/route.ts";
-import { triggerNameRule } from "./trigger-name-rule.ts";
-import { triggerResponse } from "./trigger-response.ts";
+import { readSpecBody } from "../http/read-json.ts";
+import type { Route } from "../http/router.ts";
+import { triggerNameRule } from "./name-rules.ts";
 
 const ALL = "/api/v1/triggers";
 const ONE = "/api/v1/triggers/:id";
@@ -86,4 +85,26 @@ function triggerNotFound(name: string): HttpError {
 
 function byName(a: { name: string }, b: { name: string }): number {
   return a.name < b.name ? -1 : 1;
+}
+
+/** A trigger as the REST API shows it; `phase` is absent until the gateway has looked at it. */
+interface TriggerResponse {
+  name: string;
+  spec: TriggerSpec;
+  status: Pick<TriggerStatus, "phase" | "detail">;
+  /** ISO 8601. */
+  createdAt: string;
+}
+
+/** Shows a trigger as the REST API does; what its adapter remembers is not for callers. */
+function triggerResponse({ metadata, spec, status }: Trigger): TriggerResponse {
+  return {
+    name: metadata.name,
+    spec,
+    status: {
+      ...(status?.phase !== undefined && { phase: status.phase }),
+      ...(status?.detail !== undefined && { detail: status.detail }),
+    },
+    createdAt: metadata.creationTimestamp ?? "",
+  };
 }

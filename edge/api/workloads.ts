@@ -1,23 +1,20 @@
-import { isAlreadyExists, isNotFound } from "../../crds/client/api-error.ts";
+import { isAlreadyExists, isConflict, isNotFound } from "../../crds/client/api-error.ts";
 import type { ClusterClient } from "../../crds/client/cluster-client.ts";
 import { listAll } from "../../crds/client/list-all.ts";
 import { pools, workloads } from "../../crds/kinds.ts";
 import { finalizer } from "../../crds/labels.ts";
-import type { Workload } from "../../crds/workload.ts";
+import { workloadProblems } from "../../crds/validate-workload.ts";
+import type { Workload, WorkloadSpec, WorkloadStatus } from "../../crds/workload.ts";
 import { describeUsers, workloadUsers } from "../../crds/workload-users.ts";
 import type { ClusterView } from "../cluster/cluster-cache.ts";
 import { HttpError } from "../http/http-error.ts";
 import { jsonResponse } from "../http/json-response.ts";
 import { pathParam } from "../http/path-param.ts";
 import { quote } from "../http/quote.ts";
-import type { Route } from "../http/route.ts";
-import { readWorkload } from "./read-workload.ts";
-import { readWorkloadBody } from "./read-workload-body.ts";
-import { replaceWorkload } from "./replace-workload.ts";
-import { workloadNameRule } from "./workload-name-rule.ts";
-import { workloadNotFound } from "./workload-not-found.ts";
-import { workloadResponse } from "./workload-response.ts";
-import { workloadTerminating } from "./workload-terminating.ts";
+import { readSpecBody } from "../http/read-json.ts";
+import type { Route } from "../http/router.ts";
+import { workloadNameRule } from "./name-rules.ts";
+import { readWorkload, workloadNotFound, workloadTerminating } from "./read-workload.ts";
 
 const ALL = "/api/v1/workloads";
 const ONE = "/api/v1/workloads/:name";
@@ -111,4 +108,57 @@ export function workloadRoutes(options: { client: ClusterClient; namespace: stri
 
 function byName(a: { name: string }, b: { name: string }): number {
   return a.name < b.name ? -1 : 1;
+}
+
+const MAX_TRIES = 5;
+
+/**
+ * Replaces a workload's spec and keeps its metadata and status; tries again where somebody else wrote in between.
+ *
+ * @throws HttpError 404 where there is no such workload; ApiError 409 where others never stop writing
+ */
+async function replaceWorkload(
+  change: { name: string; spec: WorkloadSpec },
+  options: { client: ClusterClient; namespace: string },
+): Promise<Workload> {
+  for (let tries = 1; ; tries += 1) {
+    const current = await readWorkload(change.name, options);
+    try {
+      return await options.client.replace(workloads, { ...current, spec: change.spec });
+    } catch (error) {
+      if (isNotFound(error)) throw workloadNotFound(change.name);
+      if (!isConflict(error) || tries === MAX_TRIES) throw error;
+    }
+  }
+}
+
+/** A workload as the REST API shows it; `reason` and `message` say what is wrong. */
+interface WorkloadResponse {
+  name: string;
+  spec: WorkloadSpec;
+  status: { phase: WorkloadStatus["phase"]; reason?: string; message?: string };
+  /** ISO 8601. */
+  createdAt: string;
+}
+
+/** Shows a workload as the REST API does. */
+function workloadResponse({ metadata, spec, status: stored }: Workload): WorkloadResponse {
+  // Until the operator has looked at the deletion, the status is of before it.
+  const isLeaving = metadata.deletionTimestamp !== undefined && stored?.phase !== "Terminating";
+  const status: Partial<WorkloadStatus> | undefined = isLeaving ? { phase: "Terminating" } : stored;
+  return {
+    name: metadata.name,
+    spec,
+    status: {
+      phase: status?.phase ?? "Creating",
+      ...(status?.reason !== undefined && { reason: status.reason }),
+      ...(status?.message !== undefined && { message: status.message }),
+    },
+    createdAt: metadata.creationTimestamp ?? "",
+  };
+}
+
+/** Reads `{name, spec}` of a workload. @throws HttpError 400 that lists every problem of the spec */
+function readWorkloadBody(request: Request): Promise<{ name: string | undefined; spec: WorkloadSpec }> {
+  return readSpecBody<WorkloadSpec>(request, workloadProblems);
 }

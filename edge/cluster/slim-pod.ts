@@ -42,3 +42,8 @@ export function slimPod(pod: Pod): Pod {
     },
   };
 }
+
+/** Whether a pod is bound to a claim, rather than warm in a pool. */
+export function isClaimed({ metadata }: Pod): boolean {
+  return metadata.annotations?.[annotation.claimUid] !== undefined;
+}

@@ -9,7 +9,6 @@ import { publishClaim, publishPod } from "../api/events/publish-change.ts";
 import { pairKey } from "./claim-key.ts";
 import type { ClaimWaiters } from "./claim-waiters.ts";
 import type { ClusterView } from "./cluster-cache.ts";
-import { phaseOf } from "./phase-of.ts";
 import { slimPod } from "./slim-pod.ts";
 import { watchKind } from "./watch-kind.ts";
 
@@ -77,4 +76,9 @@ export function watchCluster(options: {
     synced: Promise.all(kinds.map(({ synced }) => synced)),
     done: Promise.all(kinds.map(({ done }) => done)),
   };
+}
+
+/** The phase of an object; one that has no status yet is `Pending`, as pods and claims are born. */
+export function phaseOf({ status }: { status?: { phase?: string } | undefined }): string {
+  return status?.phase ?? "Pending";
 }

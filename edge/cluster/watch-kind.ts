@@ -7,7 +7,7 @@ import type { KubernetesObject } from "../../crds/kubernetes.ts";
 import type { Log } from "../../crds/log.ts";
 import type { Resource } from "../../crds/resource.ts";
 import type { WatchedKind } from "./cluster-cache.ts";
-import { createWatchContact } from "./watch-contact.ts";
+import { createWatchContact } from "./require-contact.ts";
 
 /** Follows one kind of the namespace for as long as the signal lets it. */
 export function watchKind<T extends KubernetesObject, Index extends string = never>(options: {

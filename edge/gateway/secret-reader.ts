@@ -7,7 +7,7 @@ import type { Secret } from "../../crds/kubernetes.ts";
 import type { Log } from "../../crds/log.ts";
 import type { SecretReference } from "../../crds/secret-reference.ts";
 import { type SecretPolicy, secretRefusal } from "../../crds/secret-refusal.ts";
-import { createWatchContact, type WatchContact } from "../cluster/watch-contact.ts";
+import { createWatchContact, type WatchContact } from "../cluster/require-contact.ts";
 
 /** A Secret's value is missing, or not for triggers; the message says what to change, and never holds a value. */
 export class SecretError extends Error {

@@ -1,5 +1,5 @@
+import { BlockList, isIP } from "node:net";
 import { HttpError } from "./http-error.ts";
-import { refuseForeignHost } from "./refuse-foreign-host.ts";
 
 const reading = new Set(["GET", "HEAD", "OPTIONS"]);
 
@@ -37,4 +37,31 @@ export function createPageCheck(options: {
 
 function hostOf(origin: string): string | undefined {
   return URL.canParse(origin) ? new URL(origin).host : undefined;
+}
+
+const loopback = new BlockList();
+loopback.addSubnet("127.0.0.0", 8, "ipv4");
+loopback.addAddress("::1", "ipv6");
+
+/** Whether only this machine can reach the host. */
+export function isLoopback(hostname: string): boolean {
+  const family = isIP(hostname);
+  if (family === 0) return hostname.toLowerCase() === "localhost";
+  return loopback.check(hostname, family === 4 ? "ipv4" : "ipv6");
+}
+
+/**
+ * Refuses a request that was sent to another name than this machine's own, where neither a key nor the operator lets others in: a page
+ * whose name was made to point here (DNS rebinding) is the same site to its browser, and its name is all that gives it away.
+ *
+ * @throws HttpError 403
+ */
+export function refuseForeignHost(request: Request): void {
+  const host = request.headers.get("host");
+  // HTTP/1.0 programs send none; browsers always do.
+  if (host === null || isLoopback(host.replace(/:\d*$/, "").replace(/^\[|\]$/g, ""))) return;
+  throw new HttpError(
+    403,
+    "the Host header names another machine than this one; set TENANCY_API_KEY, or TENANCY_ALLOW_ANONYMOUS=true to serve everyone",
+  );
 }

@@ -1,6 +1,6 @@
 import { HttpError } from "./http-error.ts";
 import { quote } from "./quote.ts";
-import type { RoutedRequest } from "./route.ts";
+import type { RoutedRequest } from "./router.ts";
 
 /**
  * A path parameter, percent-decoded once and checked.
@@ -23,4 +23,12 @@ export function pathParam(
   }
   if (!rule.accepts(value)) throw new HttpError(400, `path: ${rule.says}, got ${quote(value)}`);
   return value;
+}
+
+/** A query parameter that is `true` or `false`, false without it. @throws HttpError 400 for anything else */
+export function queryFlag({ query }: RoutedRequest, name: string): boolean {
+  const value = query[name];
+  if (value === undefined || value === "false") return false;
+  if (value === "true") return true;
+  throw new HttpError(400, `query.${name}: must be true or false`);
 }

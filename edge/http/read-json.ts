@@ -2,8 +2,7 @@ import * as v from "valibot";
 import { HttpError } from "./http-error.ts";
 import { jsonSyntaxError } from "./json-syntax-error.ts";
 import { quote } from "./quote.ts";
-import { readBody } from "./read-body.ts";
-import { typeName } from "./type-name.ts";
+import { readBytes } from "./read-bytes.ts";
 
 const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json *(?:;|$)/i;
 
@@ -55,4 +54,58 @@ function problem(issue: v.BaseIssue<unknown>): string {
   if (issue.kind !== "schema") return `${place}: ${issue.message}`;
   if (issue.input === undefined) return `${place}: is required`;
   return `${place}: must be ${issue.expected === "Object" ? "an object" : `a ${issue.expected}`}, got ${typeName(issue.input)}`;
+}
+
+const utf8 = new TextDecoder("utf-8", { fatal: true });
+
+/**
+ * Reads a request's body as UTF-8 text.
+ *
+ * @throws HttpError as {@link readBytes} does, and 400 where the body is not UTF-8
+ */
+async function readBody(request: Request): Promise<string> {
+  const bytes = await readBytes(request);
+  try {
+    return utf8.decode(bytes);
+  } catch (cause) {
+    throw new HttpError(400, "body: is not UTF-8 text", { cause });
+  }
+}
+
+/** What JSON calls the type of a value: `null`, `array`, `object`, `string`, `number` or `boolean`. */
+function typeName(value: unknown): string {
+  if (value === null) return "null";
+  return Array.isArray(value) ? "array" : typeof value;
+}
+
+const MAX_SHOWN = 20;
+
+// `status` and `createdAt` are what GET shows beside the spec: whoever sends back what was read may leave them in.
+const schema = v.strictObject({
+  name: v.optional(v.string()),
+  spec: v.custom<object>((value) => value !== undefined, "is required"),
+  status: v.optional(v.unknown()),
+  createdAt: v.optional(v.unknown()),
+});
+
+/**
+ * Reads `{name, spec}` and checks the spec.
+ *
+ * @param problemsOf what is wrong with a spec, in words; nothing where it fits `Spec`
+ * @throws HttpError 400 that lists every problem of the spec
+ */
+export async function readSpecBody<Spec>(
+  request: Request,
+  problemsOf: (spec: unknown) => readonly string[],
+): Promise<{ name: string | undefined; spec: Spec }> {
+  const { name, spec } = await readJson(request, schema);
+  const problems = problemsOf(spec);
+  if (problems.length > 0) throw new HttpError(400, listed(problems));
+  return { name, spec: spec as Spec };
+}
+
+function listed(problems: readonly string[]): string {
+  const shown = problems.slice(0, MAX_SHOWN).map((problem) => `body.${problem}`);
+  const hidden = problems.length - shown.length;
+  return [...shown, ...(hidden > 0 ? [`and ${hidden} more`] : [])].join("; ");
 }

@@ -1,8 +1,6 @@
-import { instanceNotFound } from "../api/instances/instance-not-found.ts";
+import { instanceNotFound } from "../api/instances/find-instance.ts";
 import { HttpError } from "../http/http-error.ts";
 import { quote } from "../http/quote.ts";
-import { type KubectlTrouble, kubectlTrouble } from "./kubectl-trouble.ts";
-import { sharedFailure } from "./shared-failure.ts";
 
 const RETRY = { "retry-after": "1" };
 
@@ -40,5 +38,94 @@ function failureOf(trouble: KubectlTrouble, name: string): Error {
       });
     default:
       return sharedFailure(trouble);
+  }
+}
+
+/** Why kubectl itself failed, as far as it is foreseen. */
+type KubectlTroubleKind =
+  | "no previous run"
+  | "no pod"
+  | "no program"
+  | "not running"
+  | "no node"
+  | "no cluster"
+  | "cut"
+  | "forbidden"
+  | "unknown";
+
+/** A failure of kubectl itself, by what it printed. */
+export interface KubectlTrouble {
+  readonly kind: KubectlTroubleKind;
+  /** Its verdict, for a log. */
+  readonly line: string;
+  /** The part of the verdict that tells a caller something: without kubectl's frame and the runtime's identifiers. */
+  readonly reason: string;
+}
+
+/** A container that ends while an exec comes to it. */
+const ENDED =
+  /no running task found|cannot exec in a (?:stopped|deleted)|CONTAINER_EXITED|process already finished|process does not exist|not in running state|procReady not received|task \S+ not found/;
+
+/** The first that fits counts. */
+const patterns: readonly [RegExp, KubectlTroubleKind][] = [
+  [/previous terminated container .* not found/, "no previous run"],
+  [/pods? "[^"]*" not found/, "no pod"],
+  [ENDED, "not running"],
+  [/OCI runtime exec failed|executable file not found|failed to start exec|exec format error/, "no program"],
+  [
+    /waiting to start|pod does not exist|ContainerCreating|PodInitializing|container not found|container .* is not (?:running|valid|available)|completed pod|does not have a host assigned|is not running|is terminated/,
+    "not running",
+  ],
+  [
+    /error dialing backend|Get "https:\/\/[^"]*containerLogs|could not find the requested resource \( pods\/log/,
+    "no node",
+  ],
+  [
+    /Unable to connect to the server|The connection to the server|currently unable to handle|i\/o timeout|TLS handshake|ServiceUnavailable/,
+    "no cluster",
+  ],
+  [
+    /error stream protocol|error reading from error stream|unable to upgrade connection|connection reset|unexpected EOF|lost connection/,
+    "cut",
+  ],
+  [/\(Forbidden\)|\(Unauthorized\)|must be logged in/, "forbidden"],
+];
+
+/** Sorts a failure of kubectl itself by its standard error. */
+export function kubectlTrouble(stderr: string): KubectlTrouble {
+  const line = lastLine(stderr);
+  const kind = patterns.find(([pattern]) => pattern.test(stderr))?.[1] ?? "unknown";
+  return { kind, line, reason: reasonOf(line) };
+}
+
+/** kubectl's verdict comes last, after what its libraries log. */
+function lastLine(stderr: string): string {
+  return stderr.trimEnd().split("\n").at(-1)?.trim() ?? "";
+}
+
+function reasonOf(line: string): string {
+  if (ENDED.test(line)) return "its container has ended";
+  const program = /exec: ("(?:[^"\\]|\\.)*": [^:]+)/.exec(line)?.[1];
+  if (program !== undefined) return program;
+  return line
+    .replace(/^error: /i, "")
+    .replace(/^Error from server(?: \(\w+\))?: /, "")
+    .replace(/^unable to upgrade connection: /, "");
+}
+
+/** What a failure of kubectl comes to that has nothing to do with the pod it was about; an Error that is answered as internal for the rest. */
+export function sharedFailure({ kind, line }: KubectlTrouble): Error {
+  switch (kind) {
+    case "no cluster":
+      return new HttpError(503, "the cluster cannot be reached at the moment; try again shortly", {
+        headers: { "retry-after": "1" },
+      });
+    case "forbidden":
+      return new HttpError(
+        500,
+        "the cluster does not let this server do that; allow its account to create pods/exec and to get pods/log",
+      );
+    default:
+      return new Error(`kubectl failed: ${line === "" ? "it said nothing" : line}`);
   }
 }

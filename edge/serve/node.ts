@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import type { Duplex } from "node:stream";
 import type { Log } from "../../crds/log.ts";
 import type { Handler } from "../http/handler.ts";
-import { isJson } from "../http/is-json.ts";
+import { isJson } from "../http/json-response.ts";
 import type { RequestContext } from "../http/request-context.ts";
 import { within } from "../within.ts";
 import { NodeRequest } from "./node-request.ts";

@@ -1,7 +1,6 @@
 import type { Claim } from "../../../crds/claim.ts";
 import { isDestroyed } from "../../../crds/claim-pod.ts";
 import { annotation } from "../../../crds/labels.ts";
-import { attemptKey } from "./attempt-key.ts";
 
 /** What a claim call does next. */
 export type ClaimStep =
@@ -61,4 +60,9 @@ function precedes(a: Claim, b: Claim): boolean {
 
 function isDuplicate(claim: Claim): boolean {
   return claim.status?.phase === "Error" && claim.status.reason === "Duplicate";
+}
+
+/** Names the attempt that a claim's annotations ask for; another object or another attempt has another key. */
+export function attemptKey({ metadata }: Claim): string {
+  return `${metadata.uid ?? ""}/${metadata.annotations?.[annotation.attempt] ?? ""}`;
 }

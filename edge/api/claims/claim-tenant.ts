@@ -10,10 +10,9 @@ import { requireContact } from "../../cluster/require-contact.ts";
 import { startDeadline } from "../../deadline.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { quote } from "../../http/quote.ts";
-import { attemptKey } from "./attempt-key.ts";
 import { claimError } from "./claim-error.ts";
 import type { ClaimServices } from "./claim-services.ts";
-import { claimStep } from "./claim-step.ts";
+import { attemptKey, claimStep } from "./claim-step.ts";
 import { createClaim } from "./create-claim.ts";
 
 /** A claim call: who wants what, and whether with the data of last time. */

@@ -4,9 +4,8 @@ import { claims } from "../../../crds/kinds.ts";
 import { annotation, claimLabels, finalizer } from "../../../crds/labels.ts";
 import { claimName, hashedClaimName } from "../../../crds/names.ts";
 import type { ClaimPair } from "../../cluster/claim-key.ts";
-import { samePair } from "../../cluster/same-pair.ts";
-import { readWorkload } from "../read-workload.ts";
-import { workloadTerminating } from "../workload-terminating.ts";
+import { samePair } from "../../cluster/claim-key.ts";
+import { readWorkload, workloadTerminating } from "../read-workload.ts";
 import type { ClaimServices } from "./claim-services.ts";
 
 /**

@@ -1,14 +1,14 @@
 import type { Claim } from "../../../crds/claim.ts";
 import { isConflict, isNotFound } from "../../../crds/client/api-error.ts";
 import { claims } from "../../../crds/kinds.ts";
-import { type ClaimPair, pairKey } from "../../cluster/claim-key.ts";
+import { claimName, hashedClaimName } from "../../../crds/names.ts";
+import { type ClaimPair, pairKey, samePair } from "../../cluster/claim-key.ts";
 import { requireContact } from "../../cluster/require-contact.ts";
 import { startDeadline } from "../../deadline.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { quote } from "../../http/quote.ts";
 import { claimError } from "./claim-error.ts";
 import type { ClaimServices } from "./claim-services.ts";
-import { findClaims } from "./find-claims.ts";
 
 /**
  * Releases a tenant's claim on a workload: deletes it, and the operator archives the data and removes the pod. Duplicates go with it. A release that is under way already counts.
@@ -73,5 +73,28 @@ async function waitUntilGone(
     }
   } finally {
     deadline.close();
+  }
+}
+
+/**
+ * Every claim object of a pair: from the store, else by either name from the cluster, since another process may have created
+ * it a moment ago.
+ */
+async function findClaims(
+  pair: ClaimPair,
+  { client, namespace, view }: Pick<ClaimServices, "client" | "namespace" | "view">,
+): Promise<Claim[]> {
+  const known = [...view.claims.store.by("pair", pairKey(pair))];
+  if (known.length > 0) return known;
+  const found = await Promise.all([claimName(pair), hashedClaimName(pair)].map(get));
+  return found.filter((claim) => claim !== undefined && samePair(claim, pair)) as Claim[];
+
+  async function get(name: string): Promise<Claim | undefined> {
+    try {
+      return await client.get(claims, { namespace, name });
+    } catch (error) {
+      if (isNotFound(error)) return undefined;
+      throw error;
+    }
   }
 }

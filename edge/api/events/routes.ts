@@ -1,6 +1,6 @@
 import { KEY_PROTOCOL } from "../../http/api-key.ts";
 import { HttpError } from "../../http/http-error.ts";
-import type { Route } from "../../http/route.ts";
+import type { Route } from "../../http/router.ts";
 import { EVENTS_PROTOCOL, offeredProtocols } from "../../serve/event-socket.ts";
 import { readEventFilter } from "./event-filter.ts";
 import { type EventHub, MAX_CLIENTS } from "./event-hub.ts";

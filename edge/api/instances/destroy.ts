@@ -3,8 +3,8 @@ import { pods } from "../../../crds/client/built-in-resources.ts";
 import { claims } from "../../../crds/kinds.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { annotation } from "../../../crds/labels.ts";
-import { instanceNotFound } from "./instance-not-found.ts";
-import type { InstanceServices } from "./instance-services.ts";
+import type { InstanceServices } from "./find-instance.ts";
+import { instanceNotFound } from "./find-instance.ts";
 
 const MAX_TRIES = 5;
 

@@ -11,12 +11,11 @@ import { jsonResponse } from "../../http/json-response.ts";
 import { pathParam } from "../../http/path-param.ts";
 import { quote } from "../../http/quote.ts";
 import { readJson } from "../../http/read-json.ts";
-import type { Route } from "../../http/route.ts";
+import type { Route } from "../../http/router.ts";
 import { execInPod } from "../../kubectl/exec-in-pod.ts";
-import { instanceNameRule } from "../instance-name-rule.ts";
-import { findInstance } from "./find-instance.ts";
-import { instanceNotFound } from "./instance-not-found.ts";
-import type { InstanceServices } from "./instance-services.ts";
+import { instanceNameRule } from "../name-rules.ts";
+import type { InstanceServices } from "./find-instance.ts";
+import { findInstance, instanceNotFound } from "./find-instance.ts";
 
 const MAX_SECONDS = 3600;
 /** One argument of a process can have 128 KiB on Linux, and kubectl sends them all in an address. */

@@ -1,12 +1,16 @@
 import { isNotFound } from "../../../crds/client/api-error.ts";
 import { pods } from "../../../crds/client/built-in-resources.ts";
+import type { Clock } from "../../../crds/client/clock.ts";
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { label } from "../../../crds/labels.ts";
+import type { Activity } from "../../activity.ts";
 import type { ClusterView } from "../../cluster/cluster-cache.ts";
 import { requireContact } from "../../cluster/require-contact.ts";
 import { slimPod } from "../../cluster/slim-pod.ts";
-import { instanceNotFound } from "./instance-not-found.ts";
+import { HttpError } from "../../http/http-error.ts";
+import { quote } from "../../http/quote.ts";
+import type { Kubectl } from "../../kubectl/kubectl.ts";
 
 /**
  * A managed pod by its name: from the store, else from the cluster, since the watch may be a moment behind the claim that named it.
@@ -27,4 +31,19 @@ export async function findInstance(
     if (!isNotFound(error)) throw error;
   }
   throw instanceNotFound(name);
+}
+
+/** The 404 of an instance that does not exist, or of a pod that is not ours. */
+export function instanceNotFound(name: string): HttpError {
+  return new HttpError(404, `instance ${quote(name)} does not exist; GET /api/v1/instances lists those that do`);
+}
+
+/** What the instance routes work with. */
+export interface InstanceServices {
+  readonly client: ClusterClient;
+  readonly namespace: string;
+  readonly view: Pick<ClusterView, "pods" | "claims">;
+  readonly kubectl: Kubectl;
+  readonly activity: Activity;
+  readonly clock: Clock;
 }

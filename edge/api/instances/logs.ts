@@ -1,12 +1,11 @@
 import { HttpError } from "../../http/http-error.ts";
-import { pathParam } from "../../http/path-param.ts";
-import { queryFlag } from "../../http/query-flag.ts";
+import { pathParam, queryFlag } from "../../http/path-param.ts";
 import { quote } from "../../http/quote.ts";
-import type { Route, RoutedRequest } from "../../http/route.ts";
+import type { Route, RoutedRequest } from "../../http/router.ts";
 import { podLogs } from "../../kubectl/pod-logs.ts";
-import { instanceNameRule } from "../instance-name-rule.ts";
+import { instanceNameRule } from "../name-rules.ts";
+import type { InstanceServices } from "./find-instance.ts";
 import { findInstance } from "./find-instance.ts";
-import type { InstanceServices } from "./instance-services.ts";
 
 const DEFAULT_TAIL = 200;
 const MAX_TAIL = 100_000;

@@ -1,16 +1,16 @@
-import { isClaimed } from "../../cluster/is-claimed.ts";
 import { requireContact } from "../../cluster/require-contact.ts";
+import { isClaimed } from "../../cluster/slim-pod.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { jsonResponse } from "../../http/json-response.ts";
 import { pathParam } from "../../http/path-param.ts";
 import { quote } from "../../http/quote.ts";
-import type { Route, RoutedRequest } from "../../http/route.ts";
-import { instanceNameRule } from "../instance-name-rule.ts";
+import type { Route, RoutedRequest } from "../../http/router.ts";
+import { instanceNameRule } from "../name-rules.ts";
 import { destroyInstance } from "./destroy.ts";
 import { execRoute } from "./exec.ts";
+import type { InstanceServices } from "./find-instance.ts";
 import { findInstance } from "./find-instance.ts";
 import { instanceResponse } from "./instance-response.ts";
-import type { InstanceServices } from "./instance-services.ts";
 import { logsRoute } from "./logs.ts";
 
 const ALL = "/api/v1/instances";

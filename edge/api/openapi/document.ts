@@ -1,6 +1,6 @@
 import { pattern } from "../../../crds/patterns.ts";
-import type { Route } from "../../http/route.ts";
-import { errorMeanings, type Operation, type SchemaUse } from "./operation.ts";
+import type { Route } from "../../http/router.ts";
+import { errorMeanings, type Operation, type SchemaUse } from "./operations.ts";
 import type { OpenApiSchema } from "./request-schemas.ts";
 import { schemas } from "./schemas.ts";
 

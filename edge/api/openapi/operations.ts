@@ -1,8 +1,7 @@
 import { pattern } from "../../../crds/patterns.ts";
-import { eventTypes } from "../events/event-type.ts";
-import type { Operation } from "./operation.ts";
+import { eventTypes } from "../events/event-hub.ts";
 import type { OpenApiSchema } from "./request-schemas.ts";
-import { doneSchema, workloadDeleted } from "./schemas.ts";
+import { doneSchema, type SchemaName, workloadDeleted } from "./schemas.ts";
 
 const flag = (description: string): OpenApiSchema => ({ type: "boolean", description, default: false });
 const list: OpenApiSchema = { type: "array", items: { type: "object", additionalProperties: {} } };
@@ -227,3 +226,37 @@ export const operations: Readonly<Record<string, Operation>> = {
   },
   "GET /docs": { summary: "This document as a page", answer: "text/html" },
 };
+
+/** A schema in place, or the name of one that several operations share. */
+export type SchemaUse = OpenApiSchema | SchemaName | readonly [SchemaName];
+
+/** What the document says of a route beyond what the route table knows. */
+export interface Operation {
+  readonly summary: string;
+  readonly description?: string;
+  /** Query parameters. */
+  readonly query?: Readonly<Record<string, OpenApiSchema>>;
+  readonly body?: SchemaUse;
+  /** The status of success. @default 200 */
+  readonly status?: 101 | 200 | 201;
+  /** What success answers; text where it is no JSON. `[name]` is a list. */
+  readonly answer: SchemaUse | "text/plain" | "text/html" | "websocket";
+  /** Statuses of errors that this route can answer, beyond 400, 401, 403, 405 and 500. */
+  readonly errors?: readonly (keyof typeof errorMeanings)[];
+}
+
+/** What each status of an error means. */
+export const errorMeanings = {
+  400: "The input is not valid; the message names the place.",
+  401: "The API key is missing or wrong.",
+  403: "A page of another site sent the request, or it names another host than this machine.",
+  404: "There is no such object.",
+  405: "The route does not have this method; `Allow` lists those that it has.",
+  408: "The body has not arrived whole within 10 seconds.",
+  409: "The object exists already, or its state does not allow this.",
+  413: "The body is over 1 MiB.",
+  426: "The request is no WebSocket handshake.",
+  500: "Internal error; the server's log tells more under the request id.",
+  503: "The cluster cannot be reached, or has no room; try again later.",
+  504: "The time is up; what was asked for may still go on.",
+} as const;

@@ -1,11 +1,19 @@
+import { isNotFound } from "../../../crds/client/api-error.ts";
+import { persistentVolumeClaims, pods } from "../../../crds/client/built-in-resources.ts";
 import type { Clock } from "../../../crds/client/clock.ts";
+import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
+import type { KubernetesObject, Pod } from "../../../crds/kubernetes.ts";
+import { annotation } from "../../../crds/labels.ts";
+import type { Resource } from "../../../crds/resource.ts";
+import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
 import { SNAPSHOTS_CONTAINER, SNAPSHOTS_NAME } from "../../../crds/snapshots/snapshots-names.ts";
 import { storeCommand } from "../../../crds/snapshots/store-folder.ts";
+import { NO_ARCHIVE, storeScripts, UNMARKED } from "../../../crds/snapshots/store-scripts.ts";
+import type { ClusterView } from "../../cluster/cluster-cache.ts";
 import { HttpError } from "../../http/http-error.ts";
 import type { Kubectl } from "../../kubectl/kubectl.ts";
-import { type KubectlTrouble, kubectlTrouble } from "../../kubectl/kubectl-trouble.ts";
+import { type KubectlTrouble, kubectlTrouble, sharedFailure } from "../../kubectl/kubectl-failure.ts";
 import { runInContainer } from "../../kubectl/run-in-container.ts";
-import { sharedFailure } from "../../kubectl/shared-failure.ts";
 
 const LIMIT_MS = 60_000;
 const MAX_BYTES = 64 * 1024 * 1024;
@@ -71,5 +79,102 @@ function failureOf(trouble: KubectlTrouble): Error {
       });
     default:
       return sharedFailure(trouble);
+  }
+}
+
+/**
+ * Whether the snapshots volume can be read: `none` where there never was one, so that there are no snapshots.
+ *
+ * @throws HttpError 503 that says what is missing, where the volume is there and its helper pod does not run
+ */
+export async function storeState(options: { client: ClusterClient; namespace: string }): Promise<"none" | "ready"> {
+  const [claim, pod] = await Promise.all([find(persistentVolumeClaims, options), find(pods, options)]);
+  if (claim === undefined) return "none";
+  const missing = whatIsMissing(pod);
+  if (missing === undefined) return "ready";
+  const { phase = "Pending" } = claim.status ?? {};
+  const volume = phase === "Bound" ? "" : `, and its volume claim ${SNAPSHOTS_NAME} is ${phase}`;
+  throw new HttpError(
+    503,
+    `the snapshots volume cannot be reached: its helper pod ${SNAPSHOTS_NAME} ${missing}${volume}; ` +
+      `see kubectl -n ${options.namespace} describe pod,pvc ${SNAPSHOTS_NAME}`,
+    { headers: { "retry-after": "1" } },
+  );
+}
+
+/** In words, after the pod's name; undefined where its container runs. */
+function whatIsMissing(pod: Pod | undefined): string | undefined {
+  if (pod === undefined) return "does not exist (the operator makes it, so see that one runs)";
+  if (pod.metadata.deletionTimestamp !== undefined) return "is being deleted";
+  const { phase = "Pending", conditions = [], containerStatuses = [] } = pod.status ?? {};
+  const state = containerStatuses.find(({ name }) => name === SNAPSHOTS_CONTAINER)?.state;
+  if (phase === "Running" && state?.running !== undefined) return undefined;
+  const scheduled = conditions.find(({ type }) => type === "PodScheduled");
+  const why =
+    state?.waiting?.message ??
+    state?.waiting?.reason ??
+    state?.terminated?.reason ??
+    (scheduled?.status === "False" ? scheduled.message : undefined);
+  return `is ${phase} and does not run${why === undefined ? "" : ` (${why})`}`;
+}
+
+async function find<T extends KubernetesObject>(
+  resource: Resource<T>,
+  { client, namespace }: { client: ClusterClient; namespace: string },
+): Promise<T | undefined> {
+  try {
+    return await client.get(resource, { namespace, name: SNAPSHOTS_NAME });
+  } catch (error) {
+    if (isNotFound(error)) return undefined;
+    throw error;
+  }
+}
+
+/** The 503 of a script that failed on the volume itself; what it said is for the log. */
+export function volumeFailure({ exitCode, stderr }: StoreAnswer): HttpError {
+  return new HttpError(
+    503,
+    `the snapshots volume fails; see this server's log, and the volume of the helper pod ${SNAPSHOTS_NAME}`,
+    { cause: new Error(`exit code ${exitCode}: ${stderr.trim().slice(-1000)}`) },
+  );
+}
+
+/** What the snapshot routes work with. */
+export interface SnapshotServices {
+  readonly client: ClusterClient;
+  readonly namespace: string;
+  readonly view: Pick<ClusterView, "claims">;
+  readonly kubectl: Kubectl;
+  readonly clock: Clock;
+}
+
+/**
+ * Whether a tenant has an archive. Only a volume that says itself that there is none counts as one without, and not one that has lost its
+ * mark (docs/decisions/624).
+ *
+ * @throws HttpError 503 where the volume cannot be looked at; as {@link runInStore} does
+ */
+export async function hasArchive(
+  { tenantId, workloadRef }: SnapshotKey,
+  services: SnapshotServices,
+  clientGone: AbortSignal | undefined,
+): Promise<boolean> {
+  if ((await storeState(services)) === "none") return false;
+  const { kubectl, clock, namespace } = services;
+  const wish = { script: storeScripts.stat, words: [tenantId, workloadRef, ""], namespace };
+  const answer = await runInStore(wish, { kubectl, clock, clientGone });
+  if (/^\d+\n/.test(answer.stdout)) return true;
+  if (answer.exitCode === NO_ARCHIVE) return false;
+  if (answer.exitCode === UNMARKED && !(await wasMarked(services))) return false;
+  throw volumeFailure(answer);
+}
+
+async function wasMarked({ client, namespace }: SnapshotServices): Promise<boolean> {
+  try {
+    const { metadata } = await client.get(persistentVolumeClaims, { namespace, name: SNAPSHOTS_NAME });
+    return metadata.annotations?.[annotation.volumeMarked] === "true";
+  } catch (error) {
+    if (isNotFound(error)) return false;
+    throw error;
   }
 }

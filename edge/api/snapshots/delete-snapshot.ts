@@ -1,13 +1,15 @@
+import type { Claim } from "../../../crds/claim.ts";
+import { isNotFound } from "../../../crds/client/api-error.ts";
+import { claims } from "../../../crds/kinds.ts";
+import { annotation } from "../../../crds/labels.ts";
+import { claimName, hashedClaimName } from "../../../crds/names.ts";
 import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
 import { snapshotPath } from "../../../crds/snapshots/snapshot-path.ts";
 import { NO_ARCHIVE, storeScripts } from "../../../crds/snapshots/store-scripts.ts";
+import { pairKey, samePair } from "../../cluster/claim-key.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { quote } from "../../http/quote.ts";
-import { runInStore } from "./archive-store.ts";
-import { refuseWhileSaved } from "./refuse-while-saved.ts";
-import type { SnapshotServices } from "./snapshot-services.ts";
-import { storeState } from "./store-state.ts";
-import { volumeFailure } from "./volume-failure.ts";
+import { runInStore, type SnapshotServices, storeState, volumeFailure } from "./archive-store.ts";
 
 /**
  * Erases a tenant's archive, and what an interrupted save left of it.
@@ -32,4 +34,50 @@ export async function deleteSnapshot(
   const answer = await runInStore(wish, { kubectl, clock, clientGone });
   if (answer.exitCode === NO_ARCHIVE) throw none;
   if (answer.exitCode !== 0 || answer.stdout !== "deleted\n") throw volumeFailure(answer);
+}
+
+/**
+ * Refuses while a release of the pair writes its archive, or will, since what is deleted now would be there again. Claims are read from
+ * the cluster: the watch may not have seen yet that one is released.
+ *
+ * @throws HttpError 409 that says what to do
+ */
+async function refuseWhileSaved(
+  key: SnapshotKey,
+  services: Pick<SnapshotServices, "client" | "namespace" | "view">,
+): Promise<void> {
+  const { client, namespace, view } = services;
+  const known = [...view.claims.store.by("pair", pairKey(key))].map(({ metadata }) => metadata.name);
+  const names = new Set([claimName(key), hashedClaimName(key), ...known]);
+  const found = await Promise.all([...names].map(get));
+  for (const claim of found) {
+    if (claim === undefined || !samePair(claim, key)) continue;
+    const { tenantId, workloadRef } = key;
+    const release = `the release of workload ${quote(workloadRef)} by tenant ${quote(tenantId)}`;
+    const { name, deletionTimestamp } = claim.metadata;
+    const phase = claim.status?.phase;
+    if (phase === "ReleaseFailed") {
+      const command = `kubectl -n ${namespace} annotate tenancyclaim ${name} ${annotation.discard}=true`;
+      throw new HttpError(
+        409,
+        `${release} failed and is tried again, which would write this snapshot anew; give its files up with ${command}, then delete again`,
+      );
+    }
+    if (phase === "Releasing" || (deletionTimestamp !== undefined && phase !== "Released")) {
+      const wait = `POST /api/v1/tenants/${tenantId}/release?wait=true`;
+      throw new HttpError(
+        409,
+        `${release} is under way and may write this snapshot anew; delete again when it has ended, which ${wait} waits for`,
+      );
+    }
+  }
+
+  async function get(name: string): Promise<Claim | undefined> {
+    try {
+      return await client.get(claims, { namespace, name });
+    } catch (error) {
+      if (isNotFound(error)) return undefined;
+      throw error;
+    }
+  }
 }

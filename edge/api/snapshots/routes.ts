@@ -1,17 +1,16 @@
+import { parseSnapshotList } from "../../../crds/snapshots/parse-snapshot-list.ts";
+import { storeScripts } from "../../../crds/snapshots/store-scripts.ts";
 import { createSharedCall } from "../../cluster/shared-call.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { jsonResponse } from "../../http/json-response.ts";
-import { pathParam } from "../../http/path-param.ts";
-import { queryFlag } from "../../http/query-flag.ts";
-import type { Route } from "../../http/route.ts";
+import { pathParam, queryFlag } from "../../http/path-param.ts";
+import type { Route } from "../../http/router.ts";
 import { whenAborted } from "../../kubectl/when-aborted.ts";
-import { tenantIdRule } from "../name-rules.ts";
+import { tenantIdRule, workloadNameRule } from "../name-rules.ts";
 import { readWorkload } from "../read-workload.ts";
-import { workloadNameRule } from "../workload-name-rule.ts";
+import { runInStore, type SnapshotServices, storeState, volumeFailure } from "./archive-store.ts";
 import { deleteSnapshot } from "./delete-snapshot.ts";
-import { listSnapshots } from "./list-snapshots.ts";
-import type { SnapshotRecord } from "./snapshot-record.ts";
-import type { SnapshotServices } from "./snapshot-services.ts";
+import { bySnapshotKey, type SnapshotRecord, snapshotRecord } from "./snapshot-record.ts";
 
 /**
  * `GET /api/v1/snapshots` and `GET /api/v1/workloads/{name}/snapshots`, which share one listing at a
@@ -70,4 +69,33 @@ async function unlessGone(listing: Promise<SnapshotRecord[]>, clientGone: AbortS
   } finally {
     gone.close();
   }
+}
+
+const MAX_TRIES = 3;
+
+/**
+ * Every archive on the snapshots volume, by tenant, then workload: one command in the helper pod, however many there are. A list that
+ * comes without its end is asked for again, and never passed on.
+ *
+ * @param options.versions whether older versions are listed too, after the newest
+ * @param options.looks called before the volume is looked at
+ * @throws HttpError 503 where the volume cannot be read or the list never comes whole; as {@link runInStore} does
+ */
+async function listSnapshots(
+  services: SnapshotServices,
+  { looks, versions }: { looks: () => void; versions: boolean },
+): Promise<SnapshotRecord[]> {
+  if ((await storeState(services)) === "none") return [];
+  looks();
+  const { kubectl, clock, namespace } = services;
+  const wish = { script: storeScripts.list, words: [".", versions ? "4" : "2"], namespace };
+  for (let tries = 1; tries <= MAX_TRIES; tries += 1) {
+    const answer = await runInStore(wish, { kubectl, clock, clientGone: undefined });
+    if (answer.exitCode !== 0) throw volumeFailure(answer);
+    const list = parseSnapshotList(answer.stdout);
+    if (list !== undefined) return [...list.snapshots, ...list.unrecorded].map(snapshotRecord).sort(bySnapshotKey);
+  }
+  throw new HttpError(503, `the list of snapshots came without its end, ${MAX_TRIES} times; try again`, {
+    headers: { "retry-after": "1" },
+  });
 }

@@ -1,5 +1,5 @@
 import { HttpError } from "../../http/http-error.ts";
-import { refuseForeignHost } from "../../http/refuse-foreign-host.ts";
+import { refuseForeignHost } from "../../http/page-check.ts";
 
 /**
  * Refuses what a page of another site makes a browser send to a webhook that has no secret: a form's post needs nobody's leave, and would

@@ -2,8 +2,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
 import { annotation } from "../../../crds/labels.ts";
-import { attemptKey } from "../../../edge/api/claims/attempt-key.ts";
-import { claimStep } from "../../../edge/api/claims/claim-step.ts";
+import { attemptKey, claimStep } from "../../../edge/api/claims/claim-step.ts";
 
 const test = suite("claimStep");
 

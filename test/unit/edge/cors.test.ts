@@ -1,7 +1,7 @@
 // @runtimes node bun deno
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { healthRoute } from "../../../edge/api/health-route.ts";
+import { healthRoute } from "../../../edge/api/system.ts";
 import { loadConfig } from "../../../edge/config.ts";
 import { createCors } from "../../../edge/http/cors.ts";
 import { createHandler } from "../../../edge/http/handler.ts";

@@ -2,8 +2,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { createHandler } from "../../../edge/http/handler.ts";
-import { createMetrics } from "../../../edge/metrics.ts";
-import { probeRoutes } from "../../../edge/probe-routes.ts";
+import { createMetrics, probeRoutes } from "../../../edge/metrics.ts";
 import { silentLog } from "../silent-log.ts";
 
 const test = suite("metrics and probes");

@@ -1,7 +1,7 @@
 // @runtimes node bun deno
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { healthRoute } from "../../../edge/api/health-route.ts";
+import { healthRoute } from "../../../edge/api/system.ts";
 import { createHandler } from "../../../edge/http/handler.ts";
 import { createPageCheck } from "../../../edge/http/page-check.ts";
 import { silentLog } from "../silent-log.ts";

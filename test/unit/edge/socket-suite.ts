@@ -4,7 +4,7 @@ import WebSocket from "ws";
 import { systemClock } from "../../../crds/client/clock.ts";
 import { createEventHub, type EventHub } from "../../../edge/api/events/event-hub.ts";
 import { eventsRoute } from "../../../edge/api/events/routes.ts";
-import { healthRoute } from "../../../edge/api/health-route.ts";
+import { healthRoute } from "../../../edge/api/system.ts";
 import { createHandler, type Handler } from "../../../edge/http/handler.ts";
 import { createPageCheck } from "../../../edge/http/page-check.ts";
 import type { EventSocket } from "../../../edge/serve/event-socket.ts";

@@ -12,8 +12,8 @@ import { WORKLOAD_CONTAINER } from "../../../crds/workload-container.ts";
 import { pairKey } from "../../../edge/cluster/claim-key.ts";
 import { type ClaimWaiters, createClaimWaiters } from "../../../edge/cluster/claim-waiters.ts";
 import type { ClusterView, WatchedKind } from "../../../edge/cluster/cluster-cache.ts";
-import { phaseOf } from "../../../edge/cluster/phase-of.ts";
 import { slimPod } from "../../../edge/cluster/slim-pod.ts";
+import { phaseOf } from "../../../edge/cluster/watch-cluster.ts";
 
 export const NAMESPACE = "tenancy";
 

@@ -1,6 +1,6 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { createWatchContact } from "../../../edge/cluster/watch-contact.ts";
+import { createWatchContact } from "../../../edge/cluster/require-contact.ts";
 import { manualClock } from "../manual-clock.ts";
 
 const test = suite("createWatchContact");

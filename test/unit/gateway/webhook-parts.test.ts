@@ -12,8 +12,8 @@ import { parseDelivery } from "../../../edge/gateway/webhook/parse-delivery.ts";
 import { refusePages } from "../../../edge/gateway/webhook/refuse-pages.ts";
 import { respond } from "../../../edge/gateway/webhook/respond.ts";
 import { verifySignature } from "../../../edge/gateway/webhook/verify-signature.ts";
+import { pathOf } from "../../../edge/http/handler.ts";
 import { HttpError } from "../../../edge/http/http-error.ts";
-import { pathOf } from "../../../edge/http/path-of.ts";
 import { movingClock } from "./moving-clock.ts";
 
 const test = suite("parts of the webhook adapter");
