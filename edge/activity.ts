@@ -7,8 +7,8 @@ import { describeError } from "../crds/describe-error.ts";
 import type { Pod } from "../crds/kubernetes.ts";
 import { annotation } from "../crds/labels.ts";
 import type { Log } from "../crds/log.ts";
-import type { ClusterView } from "./cluster/cluster-cache.ts";
 import { isClaimed } from "./cluster/slim-pod.ts";
+import type { ClusterCache } from "./cluster/watch-cluster.ts";
 
 /** Tells the operator which pods are in use, so that it releases only idle ones. */
 export interface Activity {
@@ -42,16 +42,16 @@ const UNTIMED_INTERVAL_MS = 60_000;
 export function createActivity(options: {
   client: ClusterClient;
   namespace: string;
-  view: Pick<ClusterView, "pods">;
+  cache: Pick<ClusterCache, "pods">;
   clock: Clock;
   log: Log;
 }): Activity {
-  const { client, namespace, view, clock, log } = options;
+  const { client, namespace, cache, clock, log } = options;
   const entries = new Map<string, Entry>();
   let closed = false;
 
   function touch(podName: string): void {
-    const pod = view.pods.store.get(`${namespace}/${podName}`);
+    const pod = cache.pods.store.get(`${namespace}/${podName}`);
     const interval = pod === undefined ? undefined : intervalMs(pod);
     if (pod === undefined || interval === undefined) return;
     const key = pod.metadata.uid ?? podName;
@@ -86,7 +86,7 @@ export function createActivity(options: {
     const annotations = { [annotation.lastActivity]: new Date(lastUsed).toISOString() };
     try {
       const body = { metadata: { ...untracked, uid, annotations } };
-      view.pods.put(await client.patch(pods, { namespace, name }, { type: "merge", body }));
+      cache.pods.put(await client.patch(pods, { namespace, name }, { type: "merge", body }));
     } catch (error) {
       // A pod that is gone, or that gave its name to another, needs no release.
       if (!isNotFound(error) && !isConflict(error)) {
@@ -107,7 +107,7 @@ export function createActivity(options: {
   }
 
   function isHeld(name: string, uid: string | undefined): boolean {
-    return view.pods.store.get(`${namespace}/${name}`)?.metadata.uid === uid;
+    return cache.pods.store.get(`${namespace}/${name}`)?.metadata.uid === uid;
   }
 
   return {
@@ -116,7 +116,7 @@ export function createActivity(options: {
       let cancel: () => void = () => undefined;
       const renew = (): void => {
         touch(podName);
-        const pod = view.pods.store.get(`${namespace}/${podName}`);
+        const pod = cache.pods.store.get(`${namespace}/${podName}`);
         cancel = clock.after((pod && intervalMs(pod)) ?? MAX_INTERVAL_MS, renew);
       };
       renew();

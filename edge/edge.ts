@@ -5,6 +5,7 @@ import { createHandlerFailures } from "../crds/client/handler-failures.ts";
 import type { Log } from "../crds/log.ts";
 import { createActivity } from "./activity.ts";
 import { createEventHub } from "./api/events/event-hub.ts";
+import { publishClaim, publishPod } from "./api/events/publish-change.ts";
 import { apiRoutes } from "./api/routes.ts";
 import { healthRoute } from "./api/system.ts";
 import { createClaimWaiters } from "./cluster/claim-waiters.ts";
@@ -37,7 +38,7 @@ const CLAIM_WAIT_MS = 30_000;
 /** For the last writes of activity, which nothing else waits for. */
 const FLUSH_MS = 2000;
 
-/** Starts the watches and the listeners; it serves at once, and answers 503 where it needs the cluster, until that is in view. */
+/** Starts the watches and the listeners; it serves at once, and answers 503 to what needs the caches until they are synced. */
 export async function startEdge(options: {
   config: EdgeConfig;
   client: ClusterClient;
@@ -53,26 +54,28 @@ export async function startEdge(options: {
   const waiters = createClaimWaiters();
   const events = createEventHub({ instance, clock: systemClock });
   const onFailure = createHandlerFailures({ log, count: ({ resource }) => metrics.handlerFailed(resource) });
-  const view = watchCluster({
-    ...{ client, namespace, waiters, events, onFailure, signal: watches.signal, log },
+  const cache = watchCluster({
+    ...{ client, namespace, waiters, onFailure, signal: watches.signal, log },
+    onClaim: (change) => publishClaim(change, events),
+    onPod: (change) => publishPod(change, events),
     onWorkload: (name) => gateway?.lookAtWorkload(name),
   });
   let stopping = false;
   let gateway: Gateway | undefined;
   const isReady = () =>
     !stopping &&
-    view.claims.inContact() &&
-    view.workloads.inContact() &&
-    view.pods.inContact() &&
+    cache.claims.isFresh() &&
+    cache.workloads.isFresh() &&
+    cache.pods.isFresh() &&
     (gateway?.isReady() ?? true);
   const metrics = createMetrics({
     waiting: () => waiters.size,
     listening: () => events.size,
-    inContact: isReady,
+    isFresh: isReady,
   });
 
   const kubectl = createKubectl({ namespace });
-  const activity = createActivity({ client, namespace, view, clock: systemClock, log });
+  const activity = createActivity({ client, namespace, cache, clock: systemClock, log });
   const isApi = config.roles.has("api");
   if (isApi) {
     void kubectl.problem().then((problem) => {
@@ -89,9 +92,9 @@ export async function startEdge(options: {
     activity,
     client,
     namespace,
-    view,
+    cache,
     waiters,
-    findLivePod: createFindLivePod({ client, namespace, view }),
+    findLivePod: createFindLivePod({ client, namespace, cache }),
     clock: systemClock,
     randomId: () => randomBytes(8).toString("hex"),
     waitLimitMs: options.claimWaitMs ?? CLAIM_WAIT_MS,
@@ -101,7 +104,7 @@ export async function startEdge(options: {
     const { registry } = metrics;
     gateway = startGateway({
       claims: services,
-      workloadsSynced: view.synced,
+      workloadsSynced: cache.synced,
       activity,
       limits,
       localOnly,
@@ -112,7 +115,7 @@ export async function startEdge(options: {
       log,
     });
   }
-  const synced = Promise.all([view.synced, gateway?.synced]);
+  const synced = Promise.all([cache.synced, gateway?.synced]);
   // Whoever waits for it hears of it; a view that never comes, because the edge stops first, is no error of its own.
   synced.catch(() => undefined);
   const handler = createHandler({
@@ -147,7 +150,7 @@ export async function startEdge(options: {
     url: server.url,
     metricsUrl: probeServer?.url,
     synced,
-    failed: Promise.all([view.done, gateway?.done]),
+    failed: Promise.all([cache.done, gateway?.done]),
     async stop({ graceMs }) {
       stopping = true;
       events.close();
@@ -158,7 +161,7 @@ export async function startEdge(options: {
       kubectl.close();
       await within(activity.close(), FLUSH_MS);
       watches.abort();
-      await view.done;
+      await cache.done;
       await probeServer?.stop({ graceMs: 1000 });
       return answered && drained;
     },

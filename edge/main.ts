@@ -29,7 +29,7 @@ async function main(): Promise<void> {
   // Whoever started this process and holds its channel, as `npm start` does, learns that the server which answers there is this one.
   process.send?.({ listening: edge.url });
   edge.synced.then(
-    () => log.info({}, "edge has the cluster in view"),
+    () => log.info({}, "the cluster cache is synced"),
     () => undefined,
   );
   await Promise.race([stop, edge.failed]);

@@ -22,7 +22,7 @@ const METHODS = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]);
 export function createMetrics(gauges: {
   waiting: () => number;
   listening: () => number;
-  inContact: () => boolean;
+  isFresh: () => boolean;
 }): Metrics {
   const registry = new Registry();
   const registers = [registry];
@@ -60,7 +60,7 @@ export function createMetrics(gauges: {
     help: "1 while every watch of the cluster is open",
     registers,
     collect() {
-      this.set(gauges.inContact() ? 1 : 0);
+      this.set(gauges.isFresh() ? 1 : 0);
     },
   });
   new Gauge({

@@ -1,4 +1,4 @@
-import type { ClusterView } from "../cluster/cluster-cache.ts";
+import type { ClusterCache } from "../cluster/watch-cluster.ts";
 import type { Route } from "../http/router.ts";
 import type { ClaimServices } from "./claims/claim-services.ts";
 import { claimRoutes } from "./claims/routes.ts";
@@ -18,7 +18,7 @@ import { workloadRoutes } from "./workloads.ts";
 /** What all routes of the REST API work with. */
 export type ApiServices = ClaimServices &
   InstanceServices & {
-    readonly view: ClusterView;
+    readonly cache: ClusterCache;
     readonly events: EventHub;
     /** Throws where a page of another site, which `/ws` is not for, made the request. */
     readonly checkPage: (request: Request) => void;
@@ -32,10 +32,10 @@ export type ApiServices = ClaimServices &
 export function apiRoutes(services: ApiServices): Route[] {
   const routes = [
     healthRoute,
-    ...claimRoutes({ ...services, hasArchive: (pair, clientGone) => hasArchive(pair, services, clientGone) }),
+    ...claimRoutes({ ...services, hasArchive: (key, clientGone) => hasArchive(key, services, clientGone) }),
     ...instanceRoutes(services),
-    ...tenantRoutes(services.view),
-    statsRoute(services.view),
+    ...tenantRoutes(services.cache),
+    statsRoute(services.cache),
     ...workloadRoutes(services),
     ...snapshotRoutes(services),
     ...triggerRoutes(services),

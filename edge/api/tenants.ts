@@ -1,23 +1,23 @@
 import type { Claim } from "../../crds/claim.ts";
 import { isPodOf } from "../../crds/claim-pod.ts";
 import { type ClaimResponse, claimResponse } from "../../crds/claim-response.ts";
-import type { ClusterView } from "../cluster/cluster-cache.ts";
-import { requireContact } from "../cluster/require-contact.ts";
+import { requireFresh } from "../cluster/freshness.ts";
 import { isClaimed } from "../cluster/slim-pod.ts";
+import type { ClusterCache } from "../cluster/watch-cluster.ts";
 import { jsonResponse } from "../http/json-response.ts";
 import { pathParam } from "../http/path-param.ts";
 import type { Route } from "../http/router.ts";
 import { tenantIdRule } from "./name-rules.ts";
 
 /** `GET /api/v1/tenants` and `GET /api/v1/tenants/{id}`, derived from the claims and pods that the watches show. */
-export function tenantRoutes({ claims, pods }: Pick<ClusterView, "claims" | "pods">): Route[] {
+export function tenantRoutes({ claims, pods }: Pick<ClusterCache, "claims" | "pods">): Route[] {
   return [
     {
       method: "GET",
       path: "/api/v1/tenants/:id",
       handle(request) {
         const tenantId = pathParam(request, "id", tenantIdRule);
-        requireContact(claims, pods);
+        requireFresh(claims, pods);
         return jsonResponse(tenantResponse(tenantId, claims.store.by("tenant", tenantId), pods));
       },
     },
@@ -25,7 +25,7 @@ export function tenantRoutes({ claims, pods }: Pick<ClusterView, "claims" | "pod
       method: "GET",
       path: "/api/v1/tenants",
       handle() {
-        requireContact(claims, pods);
+        requireFresh(claims, pods);
         const byTenant = new Map<string, Claim[]>();
         for (const claim of claims.store.values()) {
           const known = byTenant.get(claim.spec.tenantId);
@@ -42,13 +42,13 @@ export function tenantRoutes({ claims, pods }: Pick<ClusterView, "claims" | "pod
 function tenantResponse(
   tenantId: string,
   claims: Iterable<Claim>,
-  pods: ClusterView["pods"],
+  pods: ClusterCache["pods"],
 ): { tenantId: string; claims: ClaimResponse[] } {
   return { tenantId, claims: [...claims].sort(byWorkload).map((claim) => withoutOldEndpoint(claim, pods)) };
 }
 
 /** The operator may not have taken an endpoint from the claim yet that its pod has lost. A pod that shows no claim yet is as it was warm. */
-function withoutOldEndpoint(claim: Claim, { store }: ClusterView["pods"]): ClaimResponse {
+function withoutOldEndpoint(claim: Claim, { store }: ClusterCache["pods"]): ClaimResponse {
   const { endpoint, ...rest } = claimResponse(claim);
   if (endpoint === undefined) return rest;
   const pod = store.get(`${claim.metadata.namespace}/${rest.instanceId}`);

@@ -6,7 +6,7 @@ import { finalizer } from "../../crds/labels.ts";
 import { workloadProblems } from "../../crds/validate-workload.ts";
 import type { Workload, WorkloadSpec, WorkloadStatus } from "../../crds/workload.ts";
 import { describeUsers, workloadUsers } from "../../crds/workload-users.ts";
-import type { ClusterView } from "../cluster/cluster-cache.ts";
+import type { ClusterCache } from "../cluster/watch-cluster.ts";
 import { HttpError } from "../http/http-error.ts";
 import { jsonResponse } from "../http/json-response.ts";
 import { pathParam } from "../http/path-param.ts";
@@ -20,8 +20,8 @@ const ALL = "/api/v1/workloads";
 const ONE = "/api/v1/workloads/:name";
 
 /** The routes of workloads: each is a live call, so that what was written elsewhere a moment ago shows. */
-export function workloadRoutes(options: { client: ClusterClient; namespace: string; view: ClusterView }): Route[] {
-  const { client, namespace, view } = options;
+export function workloadRoutes(options: { client: ClusterClient; namespace: string; cache: ClusterCache }): Route[] {
+  const { client, namespace, cache } = options;
 
   return [
     {
@@ -67,7 +67,7 @@ export function workloadRoutes(options: { client: ClusterClient; namespace: stri
           );
         }
         const replaced = await replaceWorkload({ name, spec: body.spec }, options);
-        view.workloads.put(replaced);
+        cache.workloads.put(replaced);
         return jsonResponse(workloadResponse(replaced));
       },
     },
@@ -80,11 +80,11 @@ export function workloadRoutes(options: { client: ClusterClient; namespace: stri
         try {
           const left = await client.delete(workloads, { namespace, name });
           if (left === undefined) return jsonResponse({ status: "deleted" });
-          view.workloads.put(left);
+          cache.workloads.put(left);
         } catch (error) {
           throw isNotFound(error) ? workloadNotFound(name) : error;
         }
-        const [claims, pods] = [view.claims.store.values(), view.pods.store.values()];
+        const [claims, pods] = [cache.claims.store.values(), cache.pods.store.values()];
         const message = describeUsers(workloadUsers(name, { claims, pools: pooled, pods }));
         return jsonResponse({ status: "deleted", ...(message !== undefined && { phase: "Terminating", message }) });
       },
@@ -94,7 +94,7 @@ export function workloadRoutes(options: { client: ClusterClient; namespace: stri
   async function create(workload: Workload): Promise<Workload> {
     try {
       const created = await client.create(workloads, workload);
-      view.workloads.put(created);
+      cache.workloads.put(created);
       return created;
     } catch (error) {
       if (!isAlreadyExists(error)) throw error;

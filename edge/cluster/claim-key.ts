@@ -1,17 +1,17 @@
 import type { Claim } from "../../crds/claim.ts";
 
 /** What identifies a claim; its name never does. */
-export interface ClaimPair {
+export interface ClaimKey {
   readonly tenantId: string;
   readonly workloadRef: string;
 }
 
-/** The pair as one key; neither part can hold a slash. */
-export function pairKey(pair: ClaimPair): string {
-  return `${pair.tenantId}/${pair.workloadRef}`;
+/** The key as a string; neither part can hold a slash. */
+export function claimKey(key: ClaimKey): string {
+  return `${key.tenantId}/${key.workloadRef}`;
 }
 
-/** Whether a claim that was found by its name is the pair's; two pairs can share a name. */
-export function samePair({ spec }: Claim, pair: ClaimPair): boolean {
-  return spec.tenantId === pair.tenantId && spec.workloadRef === pair.workloadRef;
+/** Whether a claim that was found by its name has this key; two keys can share a name. */
+export function hasKey({ spec }: Claim, key: ClaimKey): boolean {
+  return spec.tenantId === key.tenantId && spec.workloadRef === key.workloadRef;
 }

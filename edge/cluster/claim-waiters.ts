@@ -1,12 +1,11 @@
-import type { ClaimPair } from "./claim-key.ts";
-import { pairKey } from "./claim-key.ts";
+import { type ClaimKey, claimKey } from "./claim-key.ts";
 
-/** Calls that wait for the next change of a (tenant, workload) pair's claims or pods, woken by the shared watches. */
+/** Calls that wait for the next change of a key's claims or pods, which the shared watches report. */
 export interface ClaimWaiters {
-  /** Wakes everyone who waits on the pair. */
-  wake(pair: ClaimPair): void;
-  /** Resolves at the pair's next change, or once one of the signals aborts; look again either way. */
-  next(pair: ClaimPair, signals: readonly (AbortSignal | undefined)[]): Promise<void>;
+  /** Resolves every call that waits on the key. */
+  changed(key: ClaimKey): void;
+  /** Resolves at the key's next change, or once one of the signals aborts; look again either way. */
+  next(key: ClaimKey, signals: readonly (AbortSignal | undefined)[]): Promise<void>;
   /** How many calls wait. */
   readonly size: number;
 }
@@ -16,15 +15,15 @@ export function createClaimWaiters(): ClaimWaiters {
   const waiting = new Map<string, Set<() => void>>();
   let size = 0;
   return {
-    wake(pair) {
-      for (const resolve of [...(waiting.get(pairKey(pair)) ?? [])]) resolve();
+    changed(key) {
+      for (const resolve of [...(waiting.get(claimKey(key)) ?? [])]) resolve();
     },
-    next(pair, signals) {
+    next(key, signals) {
       if (signals.some((signal) => signal?.aborted)) return Promise.resolve();
-      const key = pairKey(pair);
+      const id = claimKey(key);
       return new Promise((resolve) => {
-        const calls = waiting.get(key) ?? new Set();
-        waiting.set(key, calls);
+        const calls = waiting.get(id) ?? new Set();
+        waiting.set(id, calls);
         calls.add(done);
         size += 1;
         for (const signal of signals) signal?.addEventListener("abort", done);
@@ -32,7 +31,7 @@ export function createClaimWaiters(): ClaimWaiters {
         function done(): void {
           if (!calls.delete(done)) return;
           size -= 1;
-          if (calls.size === 0 && waiting.get(key) === calls) waiting.delete(key);
+          if (calls.size === 0 && waiting.get(id) === calls) waiting.delete(id);
           for (const signal of signals) signal?.removeEventListener("abort", done);
           resolve();
         }

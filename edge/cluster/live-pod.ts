@@ -5,8 +5,8 @@ import { pods } from "../../crds/client/built-in-resources.ts";
 import type { ClusterClient } from "../../crds/client/cluster-client.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { orAborted } from "../or-aborted.ts";
-import type { ClusterView } from "./cluster-cache.ts";
 import { createSharedCall } from "./shared-call.ts";
+import type { ClusterCache } from "./watch-cluster.ts";
 
 /** An Active claim's pod as it is at this moment. */
 export type LivePod =
@@ -30,9 +30,9 @@ const ASK_MS = 10_000;
 export function createFindLivePod(options: {
   client: ClusterClient;
   namespace: string;
-  view: Pick<ClusterView, "pods">;
+  cache: Pick<ClusterCache, "pods">;
 }): FindLivePod {
-  const { client, namespace, view } = options;
+  const { client, namespace, cache } = options;
   const questions = new Map<string, { readonly ask: () => Promise<Pod | undefined>; callers: number }>();
 
   return async (claim, signal) => {
@@ -58,7 +58,7 @@ export function createFindLivePod(options: {
     asks();
     try {
       const pod = await client.get(pods, { namespace, name }, { timeoutMs: ASK_MS });
-      view.pods.put(pod);
+      cache.pods.put(pod);
       return pod;
     } catch (error) {
       if (isNotFound(error)) return undefined;

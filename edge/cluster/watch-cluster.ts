@@ -1,44 +1,67 @@
+import type { Claim } from "../../crds/claim.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
 import type { ClusterClient } from "../../crds/client/cluster-client.ts";
 import type { ReportHandlerFailure } from "../../crds/client/handler-failures.ts";
+import type { Change } from "../../crds/client/informer.ts";
+import type { ReadonlyStore } from "../../crds/client/store.ts";
 import { claims, workloads } from "../../crds/kinds.ts";
+import type { KubernetesObject, Pod } from "../../crds/kubernetes.ts";
 import { label } from "../../crds/labels.ts";
 import type { Log } from "../../crds/log.ts";
-import type { EventHub } from "../api/events/event-hub.ts";
-import { publishClaim, publishPod } from "../api/events/publish-change.ts";
-import { pairKey } from "./claim-key.ts";
+import type { Workload } from "../../crds/workload.ts";
+import { claimKey } from "./claim-key.ts";
 import type { ClaimWaiters } from "./claim-waiters.ts";
-import type { ClusterView } from "./cluster-cache.ts";
 import { slimPod } from "./slim-pod.ts";
 import { watchKind } from "./watch-kind.ts";
 
+/** The objects of one kind, as the shared watch last saw them. */
+export interface CachedKind<T extends KubernetesObject, Index extends string = never> {
+  readonly store: ReadonlyStore<T, Index>;
+  /** Takes a write's answer over at once, so that what is read next knows of it. */
+  put(object: T): void;
+  /** False until the first list is there, and while the watch cannot reach the cluster. */
+  isFresh(): boolean;
+}
+
+/** What the edge knows of its namespace without a call: one watch a kind, shared by all requests. */
+export interface ClusterCache {
+  /** Indexes: `key` by {@link claimKey}, `tenant` by the tenant id, `phase` by the phase. */
+  readonly claims: CachedKind<Claim, "key" | "tenant" | "phase">;
+  readonly workloads: CachedKind<Workload>;
+  /** Managed pods only; index: `phase`. */
+  readonly pods: CachedKind<Pod, "phase">;
+}
+
 /**
- * Follows everything that the edge answers from memory, and wakes the calls that wait for a claim or its pod.
+ * Watches everything that the edge answers from memory, and resolves the calls that wait for a claim or its pod.
  *
- * @returns the view; `synced` resolves when all of it is there, `done` rejects where a watch can never be trusted again
+ * @returns the cache; `synced` resolves after the initial lists, `done` rejects where a watch cannot be resumed
  */
 export function watchCluster(options: {
   client: ClusterClient;
   namespace: string;
   waiters: ClaimWaiters;
-  events: Pick<EventHub, "publish">;
-  /** Told of each workload that came, changed or went. */
+  /** Called for each change after the initial list. */
+  onClaim: (change: Change<Claim>) => void;
+  /** Called for each change after the initial list. */
+  onPod: (change: Change<Pod>) => void;
+  /** Called for each workload of the initial list and each change after it. */
   onWorkload: (name: string) => void;
   onFailure: ReportHandlerFailure;
   signal: AbortSignal;
   log: Log;
-}): ClusterView & { readonly synced: Promise<unknown>; readonly done: Promise<unknown> } {
-  const { waiters, events, onWorkload, ...shared } = options;
-  // What is there when the edge starts is no event.
-  const live = { claims: false, pods: false };
-  const view = {
+}): ClusterCache & { readonly synced: Promise<unknown>; readonly done: Promise<unknown> } {
+  const { waiters, onClaim, onPod, onWorkload, ...shared } = options;
+  // The initial list is no change.
+  const synced = { claims: false, pods: false };
+  const cache = {
     claims: watchKind({
       ...shared,
       resource: claims,
-      indexes: { pair: (claim) => pairKey(claim.spec), tenant: (claim) => claim.spec.tenantId, phase: phaseOf },
+      indexes: { key: (claim) => claimKey(claim.spec), tenant: (claim) => claim.spec.tenantId, phase: phaseOf },
       onChange(change) {
-        waiters.wake(change.object.spec);
-        if (live.claims) publishClaim(change, events);
+        waiters.changed(change.object.spec);
+        if (synced.claims) onClaim(change);
       },
     }),
     workloads: watchKind({
@@ -56,23 +79,23 @@ export function watchCluster(options: {
       onChange(change) {
         const { labels = {} } = change.object.metadata;
         const [tenantId, workloadRef] = [labels[label.tenant], labels[label.workload]];
-        if (tenantId !== undefined && workloadRef !== undefined) waiters.wake({ tenantId, workloadRef });
-        if (live.pods) publishPod(change, events);
+        if (tenantId !== undefined && workloadRef !== undefined) waiters.changed({ tenantId, workloadRef });
+        if (synced.pods) onPod(change);
       },
     }),
   };
   for (const kind of ["claims", "pods"] as const) {
-    view[kind].synced.then(
+    cache[kind].synced.then(
       () => {
-        live[kind] = true;
+        synced[kind] = true;
       },
-      // The caller hears of it by the view's own `synced`.
+      // The caller sees the failure in the cache's own `synced`.
       () => undefined,
     );
   }
-  const kinds = Object.values(view);
+  const kinds = Object.values(cache);
   return {
-    ...view,
+    ...cache,
     synced: Promise.all(kinds.map(({ synced }) => synced)),
     done: Promise.all(kinds.map(({ done }) => done)),
   };

@@ -6,8 +6,8 @@ import type { IndexFunction } from "../../crds/client/store.ts";
 import type { KubernetesObject } from "../../crds/kubernetes.ts";
 import type { Log } from "../../crds/log.ts";
 import type { Resource } from "../../crds/resource.ts";
-import type { WatchedKind } from "./cluster-cache.ts";
-import { createWatchContact } from "./require-contact.ts";
+import { createFreshness } from "./freshness.ts";
+import type { CachedKind } from "./watch-cluster.ts";
 
 /** Follows one kind of the namespace for as long as the signal lets it. */
 export function watchKind<T extends KubernetesObject, Index extends string = never>(options: {
@@ -24,19 +24,19 @@ export function watchKind<T extends KubernetesObject, Index extends string = nev
   signal: AbortSignal;
   log: Log;
   clock?: Clock;
-}): WatchedKind<T, Index> & { readonly synced: Promise<void>; readonly done: Promise<void> } {
+}): CachedKind<T, Index> & { readonly synced: Promise<void>; readonly done: Promise<void> } {
   const clock = options.clock ?? systemClock;
-  const contact = createWatchContact(clock);
+  const freshness = createFreshness(clock);
   const informer = startInformer<T, Index>({
     ...options,
     clock,
-    onState: contact.onState,
+    onState: freshness.onState,
   });
   return {
     store: informer.store,
     synced: informer.synced,
     done: informer.done,
     put: informer.put,
-    inContact: contact.inContact,
+    isFresh: freshness.isFresh,
   };
 }

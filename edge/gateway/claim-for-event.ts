@@ -4,7 +4,7 @@ import { createBackoff } from "../../crds/client/backoff.ts";
 import { sleep } from "../../crds/client/sleep.ts";
 import type { ClaimServices } from "../api/claims/claim-services.ts";
 import { claimTenant, ReleasedMeanwhile } from "../api/claims/claim-tenant.ts";
-import type { ClaimPair } from "../cluster/claim-key.ts";
+import type { ClaimKey } from "../cluster/claim-key.ts";
 import { HttpError } from "../http/http-error.ts";
 
 /**
@@ -18,7 +18,7 @@ import { HttpError } from "../http/http-error.ts";
  * @throws HttpError as `claimTenant` does; the signal's reason when it is aborted
  */
 export async function claimForEvent(
-  pair: ClaimPair,
+  pair: ClaimKey,
   services: ClaimServices,
   signal: AbortSignal,
 ): Promise<ClaimResponse> {

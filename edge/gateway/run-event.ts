@@ -6,8 +6,8 @@ import type { Trigger } from "../../crds/trigger.ts";
 import type { Activity } from "../activity.ts";
 import type { ClaimServices } from "../api/claims/claim-services.ts";
 import { claimStep } from "../api/claims/claim-step.ts";
-import { pairKey } from "../cluster/claim-key.ts";
-import type { ClusterView } from "../cluster/cluster-cache.ts";
+import { claimKey } from "../cluster/claim-key.ts";
+import type { ClusterCache } from "../cluster/watch-cluster.ts";
 import { HttpError } from "../http/http-error.ts";
 import type { AdapterContext, IncomingEvent, Outcome } from "./adapter.ts";
 import { claimForEvent } from "./claim-for-event.ts";
@@ -27,7 +27,7 @@ import { whilePodStands } from "./while-pod-stands.ts";
 /** What every event is run with. */
 export interface EventServices {
   /** `waitLimitMs` is how long an event waits for its pod. */
-  readonly claims: ClaimServices & { readonly view: Pick<ClusterView, "pods"> };
+  readonly claims: ClaimServices & { readonly cache: Pick<ClusterCache, "pods"> };
   readonly activity: Pick<Activity, "during">;
   readonly turns: Turns;
   readonly metrics: GatewayMetrics;
@@ -51,7 +51,7 @@ export function createEventRunner(path: EventPath, services: EventServices): Ada
   const { trigger, guards, driver, readToken } = path;
   const { spec } = trigger;
   const { turns, metrics, events, log, claims } = services;
-  const { clock, view } = claims;
+  const { clock, cache } = claims;
   const name = trigger.metadata.name;
 
   return async (event, options) => {
@@ -126,7 +126,7 @@ export function createEventRunner(path: EventPath, services: EventServices): Ada
     { signal, onColdStart }: { signal: AbortSignal; onColdStart: (() => void) | undefined },
   ): Promise<DriverReply> {
     const pair = { tenantId: payload.tenantId, workloadRef: spec.workloadRef };
-    const step = claimStep(view.claims.store.by("pair", pairKey(pair)), new Set());
+    const step = claimStep(cache.claims.store.by("key", claimKey(pair)), new Set());
     if (step.kind !== "answer" || isDestroyed(step.claim)) onColdStart?.();
     const until = clock.now() + claims.waitLimitMs;
     for (let drives = 1; ; drives += 1) {

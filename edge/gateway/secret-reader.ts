@@ -7,7 +7,7 @@ import type { Secret } from "../../crds/kubernetes.ts";
 import type { Log } from "../../crds/log.ts";
 import type { SecretReference } from "../../crds/secret-reference.ts";
 import { type SecretPolicy, secretRefusal } from "../../crds/secret-refusal.ts";
-import { createWatchContact, type WatchContact } from "../cluster/require-contact.ts";
+import { createFreshness, type Freshness } from "../cluster/freshness.ts";
 
 /** A Secret's value is missing, or not for triggers; the message says what to change, and never holds a value. */
 export class SecretError extends Error {
@@ -29,7 +29,7 @@ export interface SecretReader {
 
 interface Followed {
   readonly informer: Informer<Secret, never>;
-  readonly contact: WatchContact;
+  readonly contact: Freshness;
   readonly stop: AbortController;
   readonly listeners: Set<() => void>;
   users: number;
@@ -64,7 +64,7 @@ export function createSecretReaders(options: {
     const known = followed.get(name);
     if (known !== undefined) return known;
     const stop = new AbortController();
-    const contact = createWatchContact(clock);
+    const contact = createFreshness(clock);
     const listeners = new Set<() => void>();
     const informer = startInformer<Secret>({
       client,
@@ -128,7 +128,7 @@ export function createSecretReaders(options: {
 
     async function current(name: string, signal: AbortSignal | undefined): Promise<Secret | undefined> {
       const { informer, contact } = enter(name);
-      if (contact.inContact()) return informer.store.get(`${namespace}/${name}`);
+      if (contact.isFresh()) return informer.store.get(`${namespace}/${name}`);
       try {
         return await client.get(secrets, { namespace, name }, { signal, timeoutMs: TIMEOUT_MS });
       } catch (error) {

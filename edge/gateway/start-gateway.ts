@@ -60,7 +60,7 @@ const COMPONENT = "tenancy-gateway";
 export function startGateway(options: {
   /** `waitLimitMs` is that of the API's claim calls, which the gateway does not use. */
   claims: EventServices["claims"];
-  /** Resolves when the workloads are all in view: before that none is taken for missing. */
+  /** Resolves when the cache of workloads is synced: before that none is taken for missing. */
   workloadsSynced: Promise<unknown>;
   activity: Pick<Activity, "during">;
   limits: TriggerLimits;
@@ -83,7 +83,7 @@ export function startGateway(options: {
     inAll: limits.inAll,
     maxWaiting: limits.perTrigger * WAITING_PER_PLACE,
   });
-  const view = watchKind<Trigger, "path" | "workload">({
+  const cache = watchKind<Trigger, "path" | "workload">({
     client,
     resource: triggers,
     namespace,
@@ -94,7 +94,7 @@ export function startGateway(options: {
       const paths = new Set([pathOf(object), previous && pathOf(previous)]);
       for (const path of paths) {
         if (path === undefined) continue;
-        for (const rival of view.store.by("path", path)) supervisor.look(rival.metadata.name);
+        for (const rival of cache.store.by("path", path)) supervisor.look(rival.metadata.name);
       }
     },
     onFailure: options.onFailure,
@@ -102,11 +102,11 @@ export function startGateway(options: {
     log,
     clock,
   });
-  const find = (name: string): Trigger | undefined => view.store.get(`${namespace}/${name}`);
+  const find = (name: string): Trigger | undefined => cache.store.get(`${namespace}/${name}`);
   const metrics = createGatewayMetrics(registry, {
     inFlight: () => turns.inFlight,
     waiting: () => turns.waiting,
-    triggers: () => countByPhase(view.store.values()),
+    triggers: () => countByPhase(cache.store.values()),
   });
   const recorder = createEventRecorder({ client, namespace, component: COMPONENT, log });
   const events = createTriggerEvents({ recorder, clock });
@@ -128,7 +128,7 @@ export function startGateway(options: {
 
   const supervisor = superviseTriggers({
     find,
-    problemOf: (trigger) => triggerProblem(trigger, view.store.by("path", pathOf(trigger) ?? "")),
+    problemOf: (trigger) => triggerProblem(trigger, cache.store.by("path", pathOf(trigger) ?? "")),
     types: {
       webhook: {
         start: createWebhookStart({
@@ -165,7 +165,7 @@ export function startGateway(options: {
         number: adapters,
         secrets,
         report,
-        put: view.put,
+        put: cache.put,
         signal,
       });
       return { context, close: secrets.close };
@@ -176,7 +176,7 @@ export function startGateway(options: {
         namespace,
         name,
         held: () => find(name),
-        put: view.put,
+        put: cache.put,
         obstacleOf: workloadTrouble,
         events,
         clock,
@@ -191,7 +191,7 @@ export function startGateway(options: {
   options.workloadsSynced.then(
     () => {
       knowsWorkloads = true;
-      for (const { metadata } of view.store.values()) supervisor.look(metadata.name);
+      for (const { metadata } of cache.store.values()) supervisor.look(metadata.name);
     },
     // The edge fails with it.
     () => undefined,
@@ -200,7 +200,7 @@ export function startGateway(options: {
   /** The trigger is served all the same: its events find the workload as soon as that is there. */
   function workloadTrouble({ spec }: Trigger): TriggerTrouble | undefined {
     const { workloadRef } = spec;
-    const workload = options.claims.view.workloads.store.get(`${namespace}/${workloadRef}`);
+    const workload = options.claims.cache.workloads.store.get(`${namespace}/${workloadRef}`);
     if (workload === undefined && knowsWorkloads) {
       const message = `spec.workloadRef: workload "${workloadRef}" does not exist in namespace "${namespace}": create it, or name another`;
       return { reason: "WorkloadNotFound", message };
@@ -213,7 +213,7 @@ export function startGateway(options: {
   }
 
   let isSettled = false;
-  const synced = view.synced.then(async () => {
+  const synced = cache.synced.then(async () => {
     await supervisor.settled();
     isSettled = true;
   });
@@ -224,10 +224,10 @@ export function startGateway(options: {
     },
     synced,
     lookAtWorkload(name) {
-      for (const { metadata } of view.store.by("workload", name)) supervisor.look(metadata.name);
+      for (const { metadata } of cache.store.by("workload", name)) supervisor.look(metadata.name);
     },
-    done: view.done,
-    isReady: () => isSettled && view.inContact(),
+    done: cache.done,
+    isReady: () => isSettled && cache.isFresh(),
     async drain({ graceMs }) {
       const ended = supervisor.stop(["cron", "messenger"]);
       const finished = await within(ended, graceMs);
@@ -242,14 +242,14 @@ export function startGateway(options: {
       timers.close();
       await within(recorder.flush(), CUT_MS);
       watching.abort();
-      await view.done;
+      await cache.done;
     },
   };
 }
 
 /** Until the first look is over, a path without a holder may get one in a moment. */
 async function startingUp(): Promise<never> {
-  throw new HttpError(503, "the triggers are not in view yet; try again shortly", { headers: { "retry-after": "1" } });
+  throw new HttpError(503, "the triggers are not in cache yet; try again shortly", { headers: { "retry-after": "1" } });
 }
 
 function pathOf({ spec }: Trigger): string | undefined {

@@ -1,7 +1,7 @@
 import type { ClaimResponse } from "../../crds/claim-response.ts";
 import type { ClaimServices } from "../api/claims/claim-services.ts";
-import { type ClaimPair, pairKey } from "../cluster/claim-key.ts";
-import type { ClusterView } from "../cluster/cluster-cache.ts";
+import { type ClaimKey, claimKey } from "../cluster/claim-key.ts";
+import type { ClusterCache } from "../cluster/watch-cluster.ts";
 import { startDeadline } from "../deadline.ts";
 
 /** What the kubelet and the operator take to notice a pod that is lost. */
@@ -12,11 +12,11 @@ const NOTICED_MS = 5000;
  * since a container may as well be there and refuse.
  */
 export async function untilPodChanges(
-  claimed: ClaimPair & Pick<ClaimResponse, "instanceId" | "endpoint">,
-  services: Pick<ClaimServices, "clock" | "waiters"> & { view: Pick<ClusterView, "claims"> },
+  claimed: ClaimKey & Pick<ClaimResponse, "instanceId" | "endpoint">,
+  services: Pick<ClaimServices, "clock" | "waiters"> & { cache: Pick<ClusterCache, "claims"> },
   signal: AbortSignal,
 ): Promise<void> {
-  const { view, waiters, clock } = services;
+  const { cache, waiters, clock } = services;
   const deadline = startDeadline(NOTICED_MS, clock);
   try {
     while (!deadline.signal.aborted && !signal.aborted && isStill()) {
@@ -27,7 +27,7 @@ export async function untilPodChanges(
   }
 
   function isStill(): boolean {
-    const found = [...view.claims.store.by("pair", pairKey(claimed))];
+    const found = [...cache.claims.store.by("key", claimKey(claimed))];
     return found.some(
       ({ metadata, status }) =>
         metadata.deletionTimestamp === undefined &&

@@ -1,13 +1,13 @@
 import type { Claim } from "../../crds/claim.ts";
 import type { ClaimResponse } from "../../crds/claim-response.ts";
 import type { ClaimServices } from "../api/claims/claim-services.ts";
-import { type ClaimPair, pairKey } from "../cluster/claim-key.ts";
-import type { ClusterView } from "../cluster/cluster-cache.ts";
+import { type ClaimKey, claimKey } from "../cluster/claim-key.ts";
+import type { ClusterCache } from "../cluster/watch-cluster.ts";
 import { type DriverCall, PodGoneError } from "./drivers/driver.ts";
 import { linkSignals } from "./link-signals.ts";
 
 /** A pod that was claimed, and looked at. */
-type ClaimedPod = ClaimPair & Required<Pick<ClaimResponse, "instanceId" | "endpoint">>;
+type ClaimedPod = ClaimKey & Required<Pick<ClaimResponse, "instanceId" | "endpoint">>;
 
 /**
  * Does the work for as long as the pod has the endpoint that was claimed: its signal is aborted with a `PodGoneError` as soon as the watch
@@ -16,12 +16,12 @@ type ClaimedPod = ClaimPair & Required<Pick<ClaimResponse, "instanceId" | "endpo
 export async function whilePodStands<T>(
   claimed: ClaimedPod,
   services: Pick<ClaimServices, "namespace" | "waiters" | "findLivePod"> & {
-    view: Pick<ClusterView, "claims" | "pods">;
+    cache: Pick<ClusterCache, "claims" | "pods">;
   },
   signal: AbortSignal,
   work: (pod: Pick<DriverCall, "signal" | "confirm">) => Promise<T>,
 ): Promise<T> {
-  const { view, namespace, waiters, findLivePod } = services;
+  const { cache, namespace, waiters, findLivePod } = services;
   const { instanceId, endpoint } = claimed;
   const gone = new AbortController();
   const ended = new AbortController();
@@ -36,14 +36,14 @@ export async function whilePodStands<T>(
 
   async function follow(): Promise<void> {
     while (!ended.signal.aborted && !gone.signal.aborted) {
-      const pod = view.pods.store.get(`${namespace}/${instanceId}`);
+      const pod = cache.pods.store.get(`${namespace}/${instanceId}`);
       if (pod?.status?.podIP === endpoint.host) await waiters.next(claimed, [ended.signal]);
       else gone.abort(podGone());
     }
   }
 
   async function confirm(): Promise<void> {
-    const claim = claimOf(view.claims.store.by("pair", pairKey(claimed)));
+    const claim = claimOf(cache.claims.store.by("key", claimKey(claimed)));
     const pod = claim && (await findLivePod(claim, linked.signal));
     if (pod?.state !== "reachable" || pod.endpoint.host !== endpoint.host) throw podGone();
   }

@@ -8,7 +8,7 @@ import { kubectlFailure } from "./kubectl-failure.ts";
 import { whenAborted } from "./when-aborted.ts";
 
 /** Which part of a log is wanted. */
-export interface LogsWish {
+export interface LogsRequest {
   readonly name: string;
   /** The last lines, at most this many. */
   readonly tail: number;
@@ -31,10 +31,10 @@ const FOLLOW_HEAD_MS = 3000;
  * @throws HttpError as {@link kubectlFailure} says where kubectl fails before its first byte; 504 when it is silent for 60 s
  */
 export async function podLogs(
-  wish: LogsWish,
+  request: LogsRequest,
   options: { kubectl: Kubectl; clock: Clock; clientGone: AbortSignal | undefined },
 ): Promise<ReadableStream<Uint8Array>> {
-  const { name, tail, follow, previous } = wish;
+  const { name, tail, follow, previous } = request;
   const { kubectl, clock, clientGone } = options;
   const flags = [...(follow ? ["--follow"] : []), ...(previous ? ["--previous"] : [])];
   const child = await kubectl.start(["logs", name, "--container", WORKLOAD_CONTAINER, `--tail=${tail}`, ...flags], {

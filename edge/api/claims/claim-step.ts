@@ -14,9 +14,9 @@ export type ClaimStep =
   | { readonly kind: "fail"; readonly claim: Claim };
 
 /**
- * Decides what a claim call does next, from the pair's claims and the attempts that the call made or waited for.
+ * Decides what a claim call does next, from the claims of its key and the attempts that the call made or waited for.
  *
- * @param claims every claim object of the pair; more than one where kubectl made duplicates
+ * @param claims every claim object of that key; more than one where kubectl made duplicates
  * @param shared {@link attemptKey} of each attempt that this call created, revived or waited for
  */
 export function claimStep(claims: Iterable<Claim>, shared: ReadonlySet<string>): ClaimStep {
@@ -45,7 +45,7 @@ function isAnswered({ metadata, status }: Claim): boolean {
   return status?.attempt === metadata.annotations?.[annotation.attempt];
 }
 
-/** The object that speaks for the pair: the oldest that is no duplicate, else the oldest. */
+/** The canonical claim of a key: the oldest that is no duplicate, else the oldest. */
 function principal(claims: Iterable<Claim>): Claim | undefined {
   let found: Claim | undefined;
   for (const claim of claims) if (found === undefined || precedes(claim, found)) found = claim;

@@ -5,8 +5,8 @@ import { isConflict, isNotFound } from "../../../crds/client/api-error.ts";
 import { withDefaults } from "../../../crds/defaults.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
-import { type ClaimPair, pairKey } from "../../cluster/claim-key.ts";
-import { requireContact } from "../../cluster/require-contact.ts";
+import { type ClaimKey, claimKey } from "../../cluster/claim-key.ts";
+import { requireFresh } from "../../cluster/freshness.ts";
 import { startDeadline } from "../../deadline.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { quote } from "../../http/quote.ts";
@@ -16,7 +16,7 @@ import { attemptKey, claimStep } from "./claim-step.ts";
 import { createClaim } from "./create-claim.ts";
 
 /** A claim call: who wants what, and whether with the data of last time. */
-export interface ClaimWish extends ClaimPair {
+export interface ClaimRequest extends ClaimKey {
   readonly resume: boolean;
   /** An older version of the data: its SHA-256 or the first 16 digits of that. */
   readonly version?: string | undefined;
@@ -46,19 +46,19 @@ export class ReleasedMeanwhile extends HttpError {
  *   without a view of the cluster, or where the pod cannot be asked for; 504 after the limit
  */
 export async function claimTenant(
-  wish: ClaimWish,
+  request: ClaimRequest,
   services: ClaimServices,
   options: { clientGone: () => AbortSignal | undefined; asksAlways?: boolean },
 ): Promise<ClaimResponse> {
-  requireContact(services.view.claims);
+  requireFresh(services.cache.claims);
   const { asksAlways = false } = options;
   const clientGone = options.clientGone();
   const deadline = startDeadline(services.waitLimitMs, services.clock);
   try {
-    return await waitForClaim(wish, services, { limit: deadline.signal, clientGone, asksAlways });
+    return await waitForClaim(request, services, { limit: deadline.signal, clientGone, asksAlways });
   } catch (error) {
     // A call that the limit cut off fails with the limit's abort.
-    if (deadline.signal.aborted && !(error instanceof HttpError)) throw tooLate(wish, services);
+    if (deadline.signal.aborted && !(error instanceof HttpError)) throw tooLate(request, services);
     throw error;
   } finally {
     deadline.close();
@@ -75,12 +75,12 @@ const FRESH_MS = 2000;
  *
  * A session that asked for them has what there was. One that did not ask may have nothing to ask for.
  */
-function isAsAsked({ status }: Claim, wish: ClaimWish, { view, namespace }: ClaimServices): boolean | undefined {
-  if (!wish.resume || wish.joins === true) return true;
+function isAsAsked({ status }: Claim, request: ClaimRequest, { cache, namespace }: ClaimServices): boolean | undefined {
+  if (!request.resume || request.joins === true) return true;
   const { source, resumedFrom } = status ?? {};
-  if (wish.version !== undefined) return resumedFrom?.startsWith(wish.version) === true;
+  if (request.version !== undefined) return resumedFrom?.startsWith(request.version) === true;
   if (resumedFrom !== undefined || source?.endsWith("+data") === true) return true;
-  const workload = view.workloads.store.get(`${namespace}/${wish.workloadRef}`);
+  const workload = cache.workloads.store.get(`${namespace}/${request.workloadRef}`);
   const keepsNothing = workload !== undefined && withDefaults(workload.spec).filesystem.overlayDirs.length === 0;
   return keepsNothing ? true : undefined;
 }
@@ -88,14 +88,14 @@ function isAsAsked({ status }: Claim, wish: ClaimWish, { view, namespace }: Clai
 /** Throws 409 where the tenant has files that the Active claim was not given: nobody may take it for one that has them. */
 async function refuseWithoutFiles(
   claim: Claim,
-  wish: ClaimWish,
+  request: ClaimRequest,
   services: ClaimServices,
   clientGone: AbortSignal | undefined,
 ): Promise<void> {
-  const { tenantId, workloadRef, version } = wish;
+  const { tenantId, workloadRef, version } = request;
   if (version === undefined) {
     if (services.hasArchive === undefined) throw new Error("Cannot tell whether there are files: nobody can look");
-    if (!(await services.hasArchive(wish, clientGone))) return;
+    if (!(await services.hasArchive(request, clientGone))) return;
   }
   const what = version === undefined ? "the files that are saved" : `version ${version} of the files`;
   const message = `tenant ${quote(tenantId)} is using workload ${quote(workloadRef)} without ${what}: release it with POST /api/v1/tenants/${tenantId}/release?wait=true and claim again, or go on without them by claiming without resume; what is saved now stays as a version when ${claim.metadata.name} is released`;
@@ -103,11 +103,11 @@ async function refuseWithoutFiles(
 }
 
 async function waitForClaim(
-  wish: ClaimWish,
+  request: ClaimRequest,
   services: ClaimServices,
   ends: { limit: AbortSignal; clientGone: AbortSignal | undefined; asksAlways: boolean },
 ): Promise<ClaimResponse> {
-  const { view, waiters, findLivePod } = services;
+  const { cache, waiters, findLivePod } = services;
   const { limit, clientGone, asksAlways } = ends;
   const shared = new Set<string>();
   /** When this call itself made an attempt: what the watch shows of it, however late, has come about since then. */
@@ -118,26 +118,27 @@ async function waitForClaim(
   let writes = 0;
 
   for (;;) {
-    const found = view.claims.store.by("pair", pairKey(wish));
+    const found = cache.claims.store.by("key", claimKey(request));
     if (awaited !== undefined && isReleased(awaited, found)) throw new ReleasedMeanwhile();
     const step = claimStep(found, shared);
-    if (step.kind === "answer" && !asksAlways && isJustBound(step.claim) && isAsAsked(step.claim, wish, services))
+    if (step.kind === "answer" && !asksAlways && isJustBound(step.claim) && isAsAsked(step.claim, request, services))
       return claimResponse(step.claim);
     if (step.kind === "fail") throw claimError(step.claim);
     if (clientGone?.aborted) throw new HttpError(499, "the client went away");
     // A claim that becomes Active in the moment of the limit is looked at once.
-    if (limit.aborted && step.kind !== "answer") throw tooLate(wish, services);
+    if (limit.aborted && step.kind !== "answer") throw tooLate(request, services);
 
     switch (step.kind) {
       case "answer": {
         const { claim } = step;
         const pod = await findLivePod(claim, limit.aborted ? AbortSignal.timeout(LOOK_AGAIN_MS) : limit);
         if (pod.state === "reachable") {
-          if (isAsAsked(claim, wish, services) !== true) await refuseWithoutFiles(claim, wish, services, clientGone);
+          if (isAsAsked(claim, request, services) !== true)
+            await refuseWithoutFiles(claim, request, services, clientGone);
           const answer: ClaimResponse = { ...claimResponse(claim), endpoint: pod.endpoint };
           return shared.has(attemptKey(claim)) ? answer : { ...answer, source: "existing" };
         }
-        if (limit.aborted) throw tooLate(wish, services);
+        if (limit.aborted) throw tooLate(request, services);
         if (pod.state === "gone" && isDestroyed(claim)) {
           await tryAnew(claim);
           break;
@@ -150,10 +151,10 @@ async function waitForClaim(
       case "wait":
         join(step.claim);
         writes = 0;
-        await waiters.next(wish, [limit, clientGone]);
+        await waiters.next(request, [limit, clientGone]);
         break;
       case "create": {
-        const made = await createClaim(wish, services, { signal: limit });
+        const made = await createClaim(request, services, { signal: limit });
         if (made?.created) begin(made.claim);
         await take(made?.claim);
         break;
@@ -178,7 +179,7 @@ async function waitForClaim(
 
   /** Stores what a write answered; undefined where it was overtaken, and what overtook it has yet to show on the watch. */
   async function take(claim: Claim | undefined): Promise<void> {
-    if (claim !== undefined) view.claims.put(claim);
+    if (claim !== undefined) cache.claims.put(claim);
     writes += 1;
     if (claim === undefined || writes > 2) await pause(Math.min(20 * 2 ** writes, 1000), [limit, clientGone]);
   }
@@ -186,7 +187,7 @@ async function waitForClaim(
   function pause(ms: number, signals: readonly (AbortSignal | undefined)[]): Promise<void> {
     const woken = new AbortController();
     const cancel = services.clock.after(ms, () => woken.abort());
-    return waiters.next(wish, [...signals, woken.signal]).finally(cancel);
+    return waiters.next(request, [...signals, woken.signal]).finally(cancel);
   }
 
   /** Whether the operator has bound a warm pod for this very call a moment ago, with which it wrote the pod's address. */
@@ -205,7 +206,7 @@ async function waitForClaim(
   async function revive(claim: Claim): Promise<Claim | undefined> {
     const { name, resourceVersion } = claim.metadata;
     const annotations = { [annotation.attempt]: services.randomId() };
-    const { resume, version = null } = wish;
+    const { resume, version = null } = request;
     const isNamed = version !== null || claim.spec.resumeVersion !== undefined;
     const spec = { resume, ...(isNamed && { resumeVersion: version }) };
     const body = { metadata: { resourceVersion, annotations }, spec };
@@ -224,11 +225,11 @@ function isReleased(uid: string, claims: Iterable<Claim>): boolean {
   return true;
 }
 
-function tooLate(pair: ClaimPair, { view, waitLimitMs }: ClaimServices): HttpError {
-  requireContact(view.claims);
-  const { tenantId, workloadRef } = pair;
+function tooLate(key: ClaimKey, { cache, waitLimitMs }: ClaimServices): HttpError {
+  requireFresh(cache.claims);
+  const { tenantId, workloadRef } = key;
   const seconds = waitLimitMs / 1000;
-  const [claim] = view.claims.store.by("pair", pairKey(pair));
+  const [claim] = cache.claims.store.by("key", claimKey(key));
   const why = claim === undefined ? undefined : waitsFor(claim);
   return new HttpError(
     504,

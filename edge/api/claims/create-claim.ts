@@ -3,41 +3,40 @@ import { isAlreadyExists, isNotFound } from "../../../crds/client/api-error.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { annotation, claimLabels, finalizer } from "../../../crds/labels.ts";
 import { claimName, hashedClaimName } from "../../../crds/names.ts";
-import type { ClaimPair } from "../../cluster/claim-key.ts";
-import { samePair } from "../../cluster/claim-key.ts";
+import { type ClaimKey, hasKey } from "../../cluster/claim-key.ts";
 import { readWorkload, workloadTerminating } from "../read-workload.ts";
 import type { ClaimServices } from "./claim-services.ts";
 
 /**
- * Creates the pair's claim, or finds the one that somebody else created meanwhile.
+ * Creates the claim of a key, or finds the one that somebody else created meanwhile.
  *
- * The finalizer is on it from the start, which saves the operator a write. Where another pair's claim has the readable name, the
- * hashed one is taken.
+ * The finalizer is on it from the start, which saves the operator a write. Where the claim of another key has the readable name,
+ * this one gets the hashed name.
  *
  * @returns the claim and whether this call created it; undefined where what was in the way has gone again: look anew
  * @throws HttpError 404 where there is no such workload, 409 where it is being deleted; nothing is created then
  */
 export async function createClaim(
-  wish: ClaimPair & { resume: boolean; version?: string | undefined },
-  services: Pick<ClaimServices, "client" | "namespace" | "view">,
+  request: ClaimKey & { resume: boolean; version?: string | undefined },
+  services: Pick<ClaimServices, "client" | "namespace" | "cache">,
   options: { signal: AbortSignal },
 ): Promise<{ claim: Claim; created: boolean } | undefined> {
-  const { client, namespace, view } = services;
-  const { tenantId, workloadRef, resume, version } = wish;
+  const { client, namespace, cache } = services;
+  const { tenantId, workloadRef, resume, version } = request;
   const { signal } = options;
-  const seen = view.workloads.store.get(`${namespace}/${workloadRef}`);
+  const seen = cache.workloads.store.get(`${namespace}/${workloadRef}`);
   // One that was on its way out may have been made anew since.
   const isStanding = seen !== undefined && seen.metadata.deletionTimestamp === undefined;
   const workload = isStanding ? seen : await readWorkload(workloadRef, { client, namespace, signal });
   if (workload.metadata.deletionTimestamp !== undefined) throw workloadTerminating(workloadRef);
   const { uid = "", generation = 0 } = workload.metadata;
-  for (const name of [claimName(wish), hashedClaimName(wish)]) {
+  for (const name of [claimName(request), hashedClaimName(request)]) {
     try {
       const claim: Claim = {
         metadata: {
           name,
           namespace,
-          labels: claimLabels(wish),
+          labels: claimLabels(request),
           // The operator's own watch may not have shown yet what this edge was just told of the workload.
           annotations: { [annotation.workloadSeen]: `${uid}/${generation}` },
           finalizers: [finalizer.release],
@@ -50,9 +49,9 @@ export async function createClaim(
     }
     const holder = await find(name);
     if (holder === undefined) return undefined;
-    if (samePair(holder, wish)) return { claim: holder, created: false };
+    if (hasKey(holder, request)) return { claim: holder, created: false };
   }
-  throw new Error(`Cannot name a claim: both names of ${tenantId} on ${workloadRef} belong to other pairs`);
+  throw new Error(`Cannot name a claim: both names of ${tenantId} on ${workloadRef} belong to other claim keys`);
 
   async function find(name: string): Promise<Claim | undefined> {
     try {

@@ -2,8 +2,8 @@ import type { Claim } from "../../../crds/claim.ts";
 import { isConflict, isNotFound } from "../../../crds/client/api-error.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { claimName, hashedClaimName } from "../../../crds/names.ts";
-import { type ClaimPair, pairKey, samePair } from "../../cluster/claim-key.ts";
-import { requireContact } from "../../cluster/require-contact.ts";
+import { type ClaimKey, claimKey, hasKey } from "../../cluster/claim-key.ts";
+import { requireFresh } from "../../cluster/freshness.ts";
 import { startDeadline } from "../../deadline.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { quote } from "../../http/quote.ts";
@@ -17,18 +17,18 @@ import type { ClaimServices } from "./claim-services.ts";
  * @throws HttpError 404 without a claim; when waiting, 500 where the data could not be saved, and 504 after the limit
  */
 export async function releaseTenant(
-  pair: ClaimPair,
+  key: ClaimKey,
   services: ClaimServices,
   options: { wait: boolean; clientGone: () => AbortSignal | undefined },
 ): Promise<void> {
-  const { client, namespace, view } = services;
-  requireContact(view.claims);
-  const found = await findClaims(pair, services);
+  const { client, namespace, cache } = services;
+  requireFresh(cache.claims);
+  const found = await findClaims(key, services);
   const existed = await Promise.all(found.map(release));
   if (!existed.includes(true)) {
-    throw new HttpError(404, `tenant ${quote(pair.tenantId)} has no claim on workload ${quote(pair.workloadRef)}`);
+    throw new HttpError(404, `tenant ${quote(key.tenantId)} has no claim on workload ${quote(key.workloadRef)}`);
   }
-  if (options.wait) await waitUntilGone(found, { pair, services, clientGone: options.clientGone() });
+  if (options.wait) await waitUntilGone(found, { key, services, clientGone: options.clientGone() });
 
   async function release(claim: Claim): Promise<boolean> {
     const { name, uid, deletionTimestamp } = claim.metadata;
@@ -36,7 +36,7 @@ export async function releaseTenant(
     try {
       const left = await client.delete(claims, { namespace, name }, { uid });
       // A claim call right after this one must not meet the Active claim that the watch still shows.
-      if (left !== undefined) view.claims.put(left);
+      if (left !== undefined) cache.claims.put(left);
       return true;
     } catch (error) {
       // Gone, or another object has its name by now: the one that was to be released does not exist.
@@ -48,28 +48,28 @@ export async function releaseTenant(
 
 async function waitUntilGone(
   released: readonly Claim[],
-  { pair, services, clientGone }: { pair: ClaimPair; services: ClaimServices; clientGone: AbortSignal | undefined },
+  { key, services, clientGone }: { key: ClaimKey; services: ClaimServices; clientGone: AbortSignal | undefined },
 ): Promise<void> {
-  const { view, waiters } = services;
+  const { cache, waiters } = services;
   const uids = new Set(released.map((claim) => claim.metadata.uid));
   const deadline = startDeadline(services.waitLimitMs, services.clock);
   try {
     for (;;) {
-      const left = [...view.claims.store.by("pair", pairKey(pair))].filter((claim) => uids.has(claim.metadata.uid));
+      const left = [...cache.claims.store.by("key", claimKey(key))].filter((claim) => uids.has(claim.metadata.uid));
       const failed = left.find((claim) => claim.status?.phase === "ReleaseFailed");
       if (failed !== undefined) throw claimError(failed);
       if (left.length === 0) return;
       if (clientGone?.aborted) throw new HttpError(499, "the client went away");
       if (deadline.signal.aborted) {
-        requireContact(view.claims);
+        requireFresh(cache.claims);
         const seconds = services.waitLimitMs / 1000;
         throw new HttpError(
           504,
-          `the release of workload ${quote(pair.workloadRef)} is not finished after ${seconds} s; it goes on`,
+          `the release of workload ${quote(key.workloadRef)} is not finished after ${seconds} s; it goes on`,
           { expected: true },
         );
       }
-      await waiters.next(pair, [deadline.signal, clientGone]);
+      await waiters.next(key, [deadline.signal, clientGone]);
     }
   } finally {
     deadline.close();
@@ -77,17 +77,17 @@ async function waitUntilGone(
 }
 
 /**
- * Every claim object of a pair: from the store, else by either name from the cluster, since another process may have created
+ * Every claim object of a key: from the store, else by either name from the cluster, since another process may have created
  * it a moment ago.
  */
 async function findClaims(
-  pair: ClaimPair,
-  { client, namespace, view }: Pick<ClaimServices, "client" | "namespace" | "view">,
+  key: ClaimKey,
+  { client, namespace, cache }: Pick<ClaimServices, "client" | "namespace" | "cache">,
 ): Promise<Claim[]> {
-  const known = [...view.claims.store.by("pair", pairKey(pair))];
+  const known = [...cache.claims.store.by("key", claimKey(key))];
   if (known.length > 0) return known;
-  const found = await Promise.all([claimName(pair), hashedClaimName(pair)].map(get));
-  return found.filter((claim) => claim !== undefined && samePair(claim, pair)) as Claim[];
+  const found = await Promise.all([claimName(key), hashedClaimName(key)].map(get));
+  return found.filter((claim) => claim !== undefined && hasKey(claim, key)) as Claim[];
 
   async function get(name: string): Promise<Claim | undefined> {
     try {

@@ -49,8 +49,13 @@ export function claimRoutes(services: ClaimServices & { readonly activity: Activ
         const body = await readJson(request, claimBody);
         const version = typeof body.resume === "object" ? body.resume.version : undefined;
         const resume = body.resume !== false;
-        const wish = { tenantId, workloadRef: workloadOf(body), resume, ...(version !== undefined && { version }) };
-        const claim = await claimTenant(wish, services, { clientGone: () => clientGone ?? request.signal });
+        const claimRequest = {
+          tenantId,
+          workloadRef: workloadOf(body),
+          resume,
+          ...(version !== undefined && { version }),
+        };
+        const claim = await claimTenant(claimRequest, services, { clientGone: () => clientGone ?? request.signal });
         // A claim that was just made counts by its own time.
         if (claim.source === "existing" && claim.instanceId !== undefined) services.activity.touch(claim.instanceId);
         return jsonResponse(claim, { status: 201 });
@@ -64,8 +69,8 @@ export function claimRoutes(services: ClaimServices & { readonly activity: Activ
         const tenantId = pathParam(request, "id", tenantIdRule);
         const wait = queryFlag(request, "wait");
         const workloadRef = workloadOf(await readJson(request, releaseBody));
-        const pair = { tenantId, workloadRef };
-        await releaseTenant(pair, services, { wait, clientGone: () => clientGone ?? request.signal });
+        const key = { tenantId, workloadRef };
+        await releaseTenant(key, services, { wait, clientGone: () => clientGone ?? request.signal });
         return jsonResponse({ status: "released", tenantId });
       },
     },

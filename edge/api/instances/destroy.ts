@@ -17,9 +17,9 @@ const MAX_TRIES = 5;
  */
 export async function destroyInstance(
   pod: Pod,
-  services: Pick<InstanceServices, "client" | "namespace" | "view">,
+  services: Pick<InstanceServices, "client" | "namespace" | "cache">,
 ): Promise<void> {
-  const { client, namespace, view } = services;
+  const { client, namespace, cache } = services;
   const { name, uid } = pod.metadata;
   await markClaim(pod, services);
   try {
@@ -28,7 +28,7 @@ export async function destroyInstance(
       { namespace, name },
       { gracePeriodSeconds: 0, ...(uid !== undefined && { uid }) },
     );
-    if (left !== undefined) view.pods.put(left);
+    if (left !== undefined) cache.pods.put(left);
   } catch (error) {
     throw isNotFound(error) || isConflict(error) ? instanceNotFound(name) : error;
   }
@@ -37,7 +37,7 @@ export async function destroyInstance(
 /** Marks the claim that the pod is bound to, where that is still the same object; other writers are waited out. */
 async function markClaim(
   { metadata }: Pod,
-  { client, namespace, view }: Pick<InstanceServices, "client" | "namespace" | "view">,
+  { client, namespace, cache }: Pick<InstanceServices, "client" | "namespace" | "cache">,
 ): Promise<void> {
   const name = metadata.annotations?.[annotation.claim];
   if (name === undefined) return;
@@ -47,7 +47,7 @@ async function markClaim(
       const { uid, resourceVersion } = claim.metadata;
       if (uid !== metadata.annotations?.[annotation.claimUid]) return;
       const body = { metadata: { resourceVersion, annotations: { [annotation.destroyed]: metadata.name } } };
-      view.claims.put(await client.patch(claims, { namespace, name }, { type: "merge", body }));
+      cache.claims.put(await client.patch(claims, { namespace, name }, { type: "merge", body }));
       return;
     } catch (error) {
       if (isNotFound(error)) return;

@@ -76,9 +76,9 @@ export function execRoute(services: InstanceServices): Route {
  *
  * @throws HttpError 409 where no claim has the instance yet, 404 where it went meanwhile
  */
-async function requireGiven(known: Pod, { client, namespace, view }: InstanceServices): Promise<void> {
+async function requireGiven(known: Pod, { client, namespace, cache }: InstanceServices): Promise<void> {
   const { name } = known.metadata;
-  const knownClaim = view.claims.store.get(`${namespace}/${known.metadata.annotations?.[annotation.claim]}`);
+  const knownClaim = cache.claims.store.get(`${namespace}/${known.metadata.annotations?.[annotation.claim]}`);
   if (knownClaim !== undefined && isGiven(known, knownClaim)) return;
   const pod = await orAbsent(client.get(pods, { namespace, name }));
   if (pod === undefined) throw instanceNotFound(name);

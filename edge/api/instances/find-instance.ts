@@ -5,9 +5,9 @@ import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { label } from "../../../crds/labels.ts";
 import type { Activity } from "../../activity.ts";
-import type { ClusterView } from "../../cluster/cluster-cache.ts";
-import { requireContact } from "../../cluster/require-contact.ts";
+import { requireFresh } from "../../cluster/freshness.ts";
 import { slimPod } from "../../cluster/slim-pod.ts";
+import type { ClusterCache } from "../../cluster/watch-cluster.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { quote } from "../../http/quote.ts";
 import type { Kubectl } from "../../kubectl/kubectl.ts";
@@ -19,10 +19,10 @@ import type { Kubectl } from "../../kubectl/kubectl.ts";
  */
 export async function findInstance(
   name: string,
-  { client, namespace, view }: { client: ClusterClient; namespace: string; view: Pick<ClusterView, "pods"> },
+  { client, namespace, cache }: { client: ClusterClient; namespace: string; cache: Pick<ClusterCache, "pods"> },
 ): Promise<Pod> {
-  requireContact(view.pods);
-  const known = view.pods.store.get(`${namespace}/${name}`);
+  requireFresh(cache.pods);
+  const known = cache.pods.store.get(`${namespace}/${name}`);
   if (known !== undefined) return known;
   try {
     const pod = await client.get(pods, { namespace, name });
@@ -42,7 +42,7 @@ export function instanceNotFound(name: string): HttpError {
 export interface InstanceServices {
   readonly client: ClusterClient;
   readonly namespace: string;
-  readonly view: Pick<ClusterView, "pods" | "claims">;
+  readonly cache: Pick<ClusterCache, "pods" | "claims">;
   readonly kubectl: Kubectl;
   readonly activity: Activity;
   readonly clock: Clock;

@@ -18,7 +18,7 @@ export function logsRoute(services: InstanceServices): Route {
     query: ["tail", "follow", "previous"],
     async handle(request, { clientGone, mayBeSilent }) {
       const name = pathParam(request, "id", instanceNameRule);
-      const wish = {
+      const logsRequest = {
         name,
         tail: tailOf(request),
         follow: queryFlag(request, "follow"),
@@ -27,7 +27,7 @@ export function logsRoute(services: InstanceServices): Route {
       await findInstance(name, services);
       mayBeSilent?.();
       const { kubectl, clock } = services;
-      const body = await podLogs(wish, { kubectl, clock, clientGone: clientGone ?? request.signal });
+      const body = await podLogs(logsRequest, { kubectl, clock, clientGone: clientGone ?? request.signal });
       return new Response(body, {
         headers: { "content-type": "text/plain; charset=utf-8", "x-content-type-options": "nosniff" },
       });

@@ -1,4 +1,4 @@
-import { requireContact } from "../../cluster/require-contact.ts";
+import { requireFresh } from "../../cluster/freshness.ts";
 import { isClaimed } from "../../cluster/slim-pod.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { jsonResponse } from "../../http/json-response.ts";
@@ -18,7 +18,7 @@ const ONE = "/api/v1/instances/:id";
 
 /** The routes of instances. */
 export function instanceRoutes(services: InstanceServices): Route[] {
-  const { view, activity } = services;
+  const { cache, activity } = services;
   return [
     {
       method: "GET",
@@ -55,8 +55,8 @@ export function instanceRoutes(services: InstanceServices): Route[] {
       method: "GET",
       path: ALL,
       handle() {
-        requireContact(view.pods);
-        return jsonResponse([...view.pods.store.values()].map(instanceResponse).sort(byName));
+        requireFresh(cache.pods);
+        return jsonResponse([...cache.pods.store.values()].map(instanceResponse).sort(byName));
       },
     },
   ];

@@ -9,7 +9,7 @@ import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
 import { SNAPSHOTS_CONTAINER, SNAPSHOTS_NAME } from "../../../crds/snapshots/snapshots-names.ts";
 import { storeCommand } from "../../../crds/snapshots/store-folder.ts";
 import { NO_ARCHIVE, storeScripts, UNMARKED } from "../../../crds/snapshots/store-scripts.ts";
-import type { ClusterView } from "../../cluster/cluster-cache.ts";
+import type { ClusterCache } from "../../cluster/watch-cluster.ts";
 import { HttpError } from "../../http/http-error.ts";
 import type { Kubectl } from "../../kubectl/kubectl.ts";
 import { type KubectlTrouble, kubectlTrouble, sharedFailure } from "../../kubectl/kubectl-failure.ts";
@@ -29,14 +29,14 @@ export interface StoreAnswer {
 /**
  * Runs one of the store's scripts in the helper pod, for at most 60 s.
  *
- * @param wish.words the script's own positional parameters
+ * @param action.words the script's own positional parameters
  * @throws HttpError 503 where the pod cannot be reached, and where more than 64 MiB come; 504 when the time is up; 499 when the client goes
  */
 export async function runInStore(
-  wish: { script: string; words: readonly string[]; namespace: string },
+  action: { script: string; words: readonly string[]; namespace: string },
   options: { kubectl: Kubectl; clock: Clock; clientGone: AbortSignal | undefined },
 ): Promise<StoreAnswer> {
-  const { script, words, namespace } = wish;
+  const { script, words, namespace } = action;
   const folder = { namespace, pod: SNAPSHOTS_NAME, container: SNAPSHOTS_CONTAINER };
   const { pod, container, command } = storeCommand(folder, { script, words, limitMs: LIMIT_MS });
   const run = await runInContainer({ pod, container, command, timeoutMs: LIMIT_MS, maxBytes: MAX_BYTES }, options);
@@ -143,7 +143,7 @@ export function volumeFailure({ exitCode, stderr }: StoreAnswer): HttpError {
 export interface SnapshotServices {
   readonly client: ClusterClient;
   readonly namespace: string;
-  readonly view: Pick<ClusterView, "claims">;
+  readonly cache: Pick<ClusterCache, "claims">;
   readonly kubectl: Kubectl;
   readonly clock: Clock;
 }
@@ -161,8 +161,8 @@ export async function hasArchive(
 ): Promise<boolean> {
   if ((await storeState(services)) === "none") return false;
   const { kubectl, clock, namespace } = services;
-  const wish = { script: storeScripts.stat, words: [tenantId, workloadRef, ""], namespace };
-  const answer = await runInStore(wish, { kubectl, clock, clientGone });
+  const command = { script: storeScripts.stat, words: [tenantId, workloadRef, ""], namespace };
+  const answer = await runInStore(command, { kubectl, clock, clientGone });
   if (/^\d+\n/.test(answer.stdout)) return true;
   if (answer.exitCode === NO_ARCHIVE) return false;
   if (answer.exitCode === UNMARKED && !(await wasMarked(services))) return false;

@@ -6,7 +6,7 @@ import { claimName, hashedClaimName } from "../../../crds/names.ts";
 import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
 import { snapshotPath } from "../../../crds/snapshots/snapshot-path.ts";
 import { NO_ARCHIVE, storeScripts } from "../../../crds/snapshots/store-scripts.ts";
-import { pairKey, samePair } from "../../cluster/claim-key.ts";
+import { claimKey, hasKey } from "../../cluster/claim-key.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { quote } from "../../http/quote.ts";
 import { runInStore, type SnapshotServices, storeState, volumeFailure } from "./archive-store.ts";
@@ -30,28 +30,28 @@ export async function deleteSnapshot(
   );
   if ((await storeState(services)) === "none") throw none;
   const { kubectl, clock, namespace } = services;
-  const wish = { script: storeScripts.delete, words: [tenantId, workloadRef, "", ""], namespace };
-  const answer = await runInStore(wish, { kubectl, clock, clientGone });
+  const command = { script: storeScripts.delete, words: [tenantId, workloadRef, "", ""], namespace };
+  const answer = await runInStore(command, { kubectl, clock, clientGone });
   if (answer.exitCode === NO_ARCHIVE) throw none;
   if (answer.exitCode !== 0 || answer.stdout !== "deleted\n") throw volumeFailure(answer);
 }
 
 /**
- * Refuses while a release of the pair writes its archive, or will, since what is deleted now would be there again. Claims are read from
+ * Refuses while a release of the key writes its archive, or will, since what is deleted now would be there again. Claims are read from
  * the cluster: the watch may not have seen yet that one is released.
  *
  * @throws HttpError 409 that says what to do
  */
 async function refuseWhileSaved(
   key: SnapshotKey,
-  services: Pick<SnapshotServices, "client" | "namespace" | "view">,
+  services: Pick<SnapshotServices, "client" | "namespace" | "cache">,
 ): Promise<void> {
-  const { client, namespace, view } = services;
-  const known = [...view.claims.store.by("pair", pairKey(key))].map(({ metadata }) => metadata.name);
+  const { client, namespace, cache } = services;
+  const known = [...cache.claims.store.by("key", claimKey(key))].map(({ metadata }) => metadata.name);
   const names = new Set([claimName(key), hashedClaimName(key), ...known]);
   const found = await Promise.all([...names].map(get));
   for (const claim of found) {
-    if (claim === undefined || !samePair(claim, key)) continue;
+    if (claim === undefined || !hasKey(claim, key)) continue;
     const { tenantId, workloadRef } = key;
     const release = `the release of workload ${quote(workloadRef)} by tenant ${quote(tenantId)}`;
     const { name, deletionTimestamp } = claim.metadata;

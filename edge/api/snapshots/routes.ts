@@ -88,9 +88,9 @@ async function listSnapshots(
   if ((await storeState(services)) === "none") return [];
   looks();
   const { kubectl, clock, namespace } = services;
-  const wish = { script: storeScripts.list, words: [".", versions ? "4" : "2"], namespace };
+  const command = { script: storeScripts.list, words: [".", versions ? "4" : "2"], namespace };
   for (let tries = 1; tries <= MAX_TRIES; tries += 1) {
-    const answer = await runInStore(wish, { kubectl, clock, clientGone: undefined });
+    const answer = await runInStore(command, { kubectl, clock, clientGone: undefined });
     if (answer.exitCode !== 0) throw volumeFailure(answer);
     const list = parseSnapshotList(answer.stdout);
     if (list !== undefined) return [...list.snapshots, ...list.unrecorded].map(snapshotRecord).sort(bySnapshotKey);

@@ -9,7 +9,7 @@ export type EdgeRuntime = "bun" | "deno" | "node";
 
 const root = join(import.meta.dirname, "..", "..", "..");
 
-/** Starts the edge; it is ready when it has the cluster in view. */
+/** Starts the edge; it is ready when its caches are synced. */
 export async function startEdge(options: {
   kubeconfigPath: string;
   folder: string;

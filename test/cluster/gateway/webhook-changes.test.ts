@@ -254,7 +254,7 @@ test("an edge that stops answers what it has taken, and its successor serves fro
   assert.equal(
     [...new Set(seen)].filter((status) => status !== 200 && status !== 503),
     [],
-    "before the triggers are in view it is a 503, which is sent again, and never a 404",
+    "before the triggers are synced it is a 503, which is sent again, and never a 404",
   );
   await stopEdge(second);
 });

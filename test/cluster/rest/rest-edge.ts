@@ -18,7 +18,7 @@ export interface RestEdge {
   stop(): Promise<number | string>;
 }
 
-/** Starts an edge, and waits until it has the cluster in view. */
+/** Starts an edge, and waits until its caches are synced. */
 export async function startRestEdge(runtime: keyof typeof runtimes, env: Record<string, string>): Promise<RestEdge> {
   const edge = await startEdgeProcess(runtime, { TENANCY_API_KEY: KEY, ...env });
   await eventually(async () => (await fetch(`${edge.metricsUrl}/readyz`)).status === 200);

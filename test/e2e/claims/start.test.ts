@@ -243,7 +243,7 @@ test("an edge and an operator that are killed are started again, and the cluster
     );
     await untilPrinted(stack.output, again);
   }
-  // Until it has the whole cluster in view, the edge answers some calls and refuses others.
+  // Until its caches are synced, the edge answers some calls and refuses others.
   await waitUntil(
     async () => (await stack.claim("ivan", { workload: "hello" }).catch(() => undefined))?.status === 201,
     { what: "the edge to answer a claim", limitMs: 120_000 },

@@ -566,7 +566,7 @@ test("contact lost during the wait is a 503 at the limit, not a 504", async () =
   const edge = edgeWithWorkload();
   const pending = claim(edge);
   await waiting(edge);
-  edge.cluster.inContact = false;
+  edge.cluster.isFresh = false;
   await edge.clock.runNext();
   assert.is((await pending).status, 503);
 });

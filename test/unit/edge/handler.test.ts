@@ -7,7 +7,7 @@ const test = suite("edge handler");
 
 test("health answers without the cluster", async () => {
   const edge = testEdge();
-  edge.cluster.inContact = false;
+  edge.cluster.isFresh = false;
   const answer = await edge.call("GET /api/v1/health");
   assert.is(answer.status, 200);
   assert.equal(answer.json, { status: "ok" });
@@ -201,7 +201,7 @@ test("snapshots are an empty list where nothing was saved, of a workload that ex
 test("without a view of the cluster, what needs it is a 503 that says so", async () => {
   const edge = testEdge();
   edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", status: { phase: "Active" } });
-  edge.cluster.inContact = false;
+  edge.cluster.isFresh = false;
   const body = { workload: "app" };
   for (const target of [
     "GET /api/v1/stats",

@@ -7,9 +7,9 @@ import { silentLog } from "../silent-log.ts";
 
 const test = suite("metrics and probes");
 
-function probes(gauges = { waiting: () => 3, listening: () => 2, inContact: () => true }) {
+function probes(gauges = { waiting: () => 3, listening: () => 2, isFresh: () => true }) {
   const metrics = createMetrics(gauges);
-  const routes = probeRoutes({ metrics, isReady: gauges.inContact });
+  const routes = probeRoutes({ metrics, isReady: gauges.isFresh });
   const handler = createHandler({ routes, log: silentLog, instance: "p" });
   return { metrics, get: (path: string) => handler(new Request(`http://edge.test${path}`)) };
 }
@@ -32,12 +32,12 @@ test("requests are counted by method, route and status, with a bounded set of me
 });
 
 test("gauges are read when they are asked for", async () => {
-  let inContact = true;
-  const { get } = probes({ waiting: () => 7, listening: () => 9, inContact: () => inContact });
+  let isFresh = true;
+  const { get } = probes({ waiting: () => 7, listening: () => 9, isFresh: () => isFresh });
   const first = await (await get("/metrics")).text();
   assert.match(first, "tenancy_edge_waiting_calls 7\n");
   assert.match(first, "tenancy_edge_event_clients 9\n");
-  inContact = false;
+  isFresh = false;
   const text = await (await get("/metrics")).text();
   assert.match(text, "tenancy_edge_cluster_contact 0\n");
   assert.match(text, /process_resident_memory_bytes [1-9]/);
@@ -46,7 +46,7 @@ test("gauges are read when they are asked for", async () => {
 
 test("readyz follows the view of the cluster, healthz does not", async () => {
   for (const ready of [true, false]) {
-    const { get } = probes({ waiting: () => 0, listening: () => 0, inContact: () => ready });
+    const { get } = probes({ waiting: () => 0, listening: () => 0, isFresh: () => ready });
     assert.is((await get("/readyz")).status, ready ? 200 : 503);
     assert.is((await get("/healthz")).status, 200);
   }

@@ -9,10 +9,10 @@ import type { Resource } from "../../../crds/resource.ts";
 import { SNAPSHOTS_CONTAINER, SNAPSHOTS_LABELS, SNAPSHOTS_NAME } from "../../../crds/snapshots/snapshots-names.ts";
 import type { Workload, WorkloadSpec } from "../../../crds/workload.ts";
 import { WORKLOAD_CONTAINER } from "../../../crds/workload-container.ts";
-import { pairKey } from "../../../edge/cluster/claim-key.ts";
+import { claimKey } from "../../../edge/cluster/claim-key.ts";
 import { type ClaimWaiters, createClaimWaiters } from "../../../edge/cluster/claim-waiters.ts";
-import type { ClusterView, WatchedKind } from "../../../edge/cluster/cluster-cache.ts";
 import { slimPod } from "../../../edge/cluster/slim-pod.ts";
+import type { CachedKind, ClusterCache } from "../../../edge/cluster/watch-cluster.ts";
 import { phaseOf } from "../../../edge/cluster/watch-cluster.ts";
 
 export const NAMESPACE = "tenancy";
@@ -49,27 +49,27 @@ export class StandInCluster {
   readonly calls: Call[] = [];
   readonly waiters: ClaimWaiters = createClaimWaiters();
   readonly objects = new Map<string, KubernetesObject>();
-  readonly view: ClusterView;
+  readonly cache: ClusterCache;
   readonly client: ClusterClient;
   /** The snapshots volume's, which the helper pod shares its name with. */
   volumeClaim: PersistentVolumeClaim | undefined;
-  inContact = true;
+  isFresh = true;
   /** While true, writes do not show on the watch. */
   lag = false;
   #version = 100;
   #faults: { verb: Call["verb"]; error: Error | (() => void) }[] = [];
 
   constructor() {
-    this.view = {
-      claims: this.#watched<Claim, "pair" | "tenant" | "phase">(
-        { pair: (claim) => pairKey(claim.spec), tenant: (claim) => claim.spec.tenantId, phase: phaseOf },
-        (claim) => this.waiters.wake(claim.spec),
+    this.cache = {
+      claims: this.#watched<Claim, "key" | "tenant" | "phase">(
+        { key: (claim) => claimKey(claim.spec), tenant: (claim) => claim.spec.tenantId, phase: phaseOf },
+        (claim) => this.waiters.changed(claim.spec),
       ),
       workloads: this.#watched<Workload, never>({}),
       pods: this.#watched<Pod, "phase">(
         { phase: phaseOf },
         ({ metadata: { labels = {} } }) =>
-          this.waiters.wake({ tenantId: labels[label.tenant] ?? "", workloadRef: labels[label.workload] ?? "" }),
+          this.waiters.changed({ tenantId: labels[label.tenant] ?? "", workloadRef: labels[label.workload] ?? "" }),
         slimPod,
       ),
     };
@@ -212,7 +212,7 @@ export class StandInCluster {
   remove(name: string): void {
     const object = this.#held(name);
     this.objects.delete(keyOf(object));
-    const store = this.view.claims as unknown as { drop(object: KubernetesObject): void };
+    const store = this.cache.claims as unknown as { drop(object: KubernetesObject): void };
     store.drop(object);
   }
 
@@ -252,7 +252,7 @@ export class StandInCluster {
 
   /** Undefined for a kind that nobody watches. */
   #kind(object: KubernetesObject): WatchedObjects | undefined {
-    const kinds = { TenancyClaim: this.view.claims, TenancyWorkload: this.view.workloads, Pod: this.view.pods };
+    const kinds = { TenancyClaim: this.cache.claims, TenancyWorkload: this.cache.workloads, Pod: this.cache.pods };
     return kinds[object.kind as keyof typeof kinds] as unknown as WatchedObjects | undefined;
   }
 
@@ -260,7 +260,7 @@ export class StandInCluster {
     indexes: Readonly<Record<Index, IndexFunction<T>>>,
     onChange: (object: T) => void = () => undefined,
     transform: (object: T) => T = (object) => object,
-  ): WatchedKind<T, Index> {
+  ): CachedKind<T, Index> {
     const store = createStore<T, Index>({ indexes });
     return Object.assign(
       {
@@ -268,7 +268,7 @@ export class StandInCluster {
         put: (object: T) => {
           if (store.put(transform(object))) onChange(object);
         },
-        inContact: () => this.inContact,
+        isFresh: () => this.isFresh,
       },
       {
         drop: (object: T) => {

@@ -52,7 +52,7 @@ export function testEdge(
   const logAt = (level: string) => (fields: object, message: string) => void log.push({ level, fields, message });
   let ids = 0;
   const logger = { debug: logAt("debug"), info: logAt("info"), warn: logAt("warn"), error: logAt("error") };
-  const shared = { client: cluster.client, namespace: NAMESPACE, view: cluster.view, clock: options.clock ?? clock };
+  const shared = { client: cluster.client, namespace: NAMESPACE, cache: cluster.cache, clock: options.clock ?? clock };
   // A write that is put off for a minute would keep the test's process for as long.
   const activity = createActivity({ ...shared, clock, log: logger });
   const events = createEventHub({ instance: "test", clock });

@@ -23,7 +23,7 @@ test("a workload that was just created can be claimed, also before the watch sho
   const edge = testEdge();
   edge.cluster.lag = true;
   await edge.call("POST /api/v1/workloads", { body: { name: "app", spec } });
-  assert.ok(edge.cluster.view.workloads.store.get("tenancy/app"));
+  assert.ok(edge.cluster.cache.workloads.store.get("tenancy/app"));
 });
 
 test("POST of a name that is taken is a 409 that says how to change it", async () => {

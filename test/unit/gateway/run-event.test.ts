@@ -58,9 +58,9 @@ function stage(options: {
       claims: {
         client: cluster.client,
         namespace: NAMESPACE,
-        view: cluster.view,
+        cache: cluster.cache,
         waiters: cluster.waiters,
-        findLivePod: createFindLivePod({ client: cluster.client, namespace: NAMESPACE, view: cluster.view }),
+        findLivePod: createFindLivePod({ client: cluster.client, namespace: NAMESPACE, cache: cluster.cache }),
         clock: systemClock,
         randomId: () => "attempt",
         waitLimitMs: options.claimWaitMs ?? 60_000,
@@ -198,15 +198,15 @@ test("a claim that fails tells the source nothing of the cluster, and the owner 
 
 test("a cluster that is away for a moment is waited for, within the limit", async () => {
   const { cluster, run, answer } = stage({});
-  cluster.inContact = false;
+  cluster.isFresh = false;
   setTimeout(() => {
-    cluster.inContact = true;
+    cluster.isFresh = true;
   }, 400);
   answer(active());
   assert.is((await run(event, { signal: never })).kind, "answered");
 
   const away = stage({ claimWaitMs: 600 });
-  away.cluster.inContact = false;
+  away.cluster.isFresh = false;
   const outcome = await away.run(event, { signal: never });
   assert.equal(outcome, {
     kind: "failed",
@@ -260,7 +260,7 @@ test("an event goes to the address that the pod has, not to the one that the cla
   const claim = cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active(1) });
   cluster.podOf(claim, { podIP: "10.0.0.99" });
   cluster.lag = false;
-  cluster.view.claims.put(claim);
+  cluster.cache.claims.put(claim);
   assert.is((await run(event, { signal: never })).kind, "answered");
   assert.is(calls[0]?.endpoint.host, "10.0.0.99");
 });
