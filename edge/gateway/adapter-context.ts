@@ -3,11 +3,11 @@ import type { Log } from "../../crds/log.ts";
 import type { Trigger } from "../../crds/trigger.ts";
 import type { AdapterContext } from "./adapter.ts";
 import { driverFor } from "./drivers/driver-for.ts";
+import { createEventRunner, type EventServices } from "./events/run-event.ts";
 import { guardFor } from "./guards/guard-for.ts";
 import { linkSignals } from "./link-signals.ts";
-import { createEventRunner, type EventServices } from "./run-event.ts";
-import type { SecretReader } from "./secret-reader.ts";
-import { createTriggerState } from "./trigger-state.ts";
+import type { SecretReader } from "./triggers/secret-reader.ts";
+import { createTriggerState } from "./triggers/trigger-state.ts";
 
 /** What the contexts of all triggers share. */
 export interface ContextServices extends EventServices {

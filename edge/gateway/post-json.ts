@@ -3,7 +3,6 @@ import { Agent as SecureAgent } from "node:https";
 import type { Socket } from "node:net";
 import type { Clock } from "../../crds/client/clock.ts";
 import { exchange } from "../../crds/client/exchange.ts";
-import { hostName } from "./host-name.ts";
 
 /** A question in JSON. */
 export interface JsonPost {
@@ -102,4 +101,9 @@ function readBounded(response: IncomingMessage, limit: number): Promise<Buffer> 
       if (!response.complete) reject(new Error("the connection ended in the middle of the answer"));
     });
   });
+}
+
+/** The host of an address as sockets want it, an IPv6 address without brackets. */
+export function hostName({ hostname }: URL): string {
+  return hostname.replace(/^\[(.*)\]$/, "$1");
 }

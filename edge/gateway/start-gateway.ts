@@ -12,21 +12,20 @@ import { within } from "../within.ts";
 import { createAdapterContext } from "./adapter-context.ts";
 import { createCronStart } from "./cron/start-cron.ts";
 import { createTimers } from "./cron/timers.ts";
+import { createTurns } from "./events/event-slots.ts";
+import type { EventServices } from "./events/run-event.ts";
 import { createGatewayMetrics } from "./gateway-metrics.ts";
 import { startMessenger } from "./messenger/start-messenger.ts";
-import { pathProblem } from "./reserved-paths.ts";
-import type { EventServices } from "./run-event.ts";
-import { createSecretReaders } from "./secret-reader.ts";
-import { superviseTriggers } from "./supervise-triggers.ts";
-import { createTriggerEvents } from "./trigger-events.ts";
 import type { TriggerLimits } from "./trigger-limits.ts";
-import { triggerProblem } from "./trigger-problem.ts";
-import { createTriggerStatus, type TriggerTrouble } from "./trigger-status.ts";
-import { createTurns } from "./turns.ts";
+import { superviseTriggers } from "./triggers/reconcile-triggers.ts";
+import { createSecretReaders } from "./triggers/secret-reader.ts";
+import { createTriggerEvents } from "./triggers/trigger-events.ts";
+import { triggerProblem } from "./triggers/trigger-problem.ts";
+import { createTriggerStatus, type TriggerTrouble } from "./triggers/trigger-status.ts";
 import { createDeliveries } from "./webhook/deliveries.ts";
 import { createWebhookStart } from "./webhook/start-webhook.ts";
 import { createUnverifiedBodies } from "./webhook/unverified-bodies.ts";
-import { createWebhookPaths, type WebhookPaths } from "./webhook/webhook-paths.ts";
+import { createWebhookPaths, pathProblem, type WebhookPaths } from "./webhook/webhook-paths.ts";
 
 /** A running trigger gateway. */
 export interface Gateway {

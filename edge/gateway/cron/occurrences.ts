@@ -5,9 +5,8 @@ import { sleep } from "../../../crds/client/sleep.ts";
 import { describeError } from "../../../crds/describe-error.ts";
 import type { AdapterContext } from "../adapter.ts";
 import type { GatewayMetrics } from "../gateway-metrics.ts";
-import type { TriggerEvents } from "../trigger-events.ts";
-import type { CronState, RunningOccurrence } from "./cron-state.ts";
-import type { SharedState } from "./shared-state.ts";
+import type { TriggerEvents } from "../triggers/trigger-events.ts";
+import type { CronState, RunningOccurrence, SharedState } from "./cron-state.ts";
 
 /** A cron trigger's occurrences: each is taken by one replica, and run. */
 export interface Occurrences {

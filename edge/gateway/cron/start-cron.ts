@@ -1,9 +1,9 @@
 import type { AdapterContext, StartAdapter } from "../adapter.ts";
 import type { GatewayMetrics } from "../gateway-metrics.ts";
-import type { TriggerEvents } from "../trigger-events.ts";
+import type { TriggerEvents } from "../triggers/trigger-events.ts";
+import { createSharedState } from "./cron-state.ts";
 import { createOccurrences } from "./occurrences.ts";
 import { createSchedules, type Schedule } from "./schedules.ts";
-import { createSharedState } from "./shared-state.ts";
 import type { Timers } from "./timers.ts";
 
 /** What all cron triggers work with. */

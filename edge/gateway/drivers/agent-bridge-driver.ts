@@ -1,11 +1,9 @@
 import * as v from "valibot";
 import type { Clock } from "../../../crds/client/clock.ts";
 import { oneLine } from "../one-line.ts";
-import { createBoundedText } from "./bounded-text.ts";
 import { type Driver, DriverError } from "./driver.ts";
 import type { JsonMessage } from "./json-socket.ts";
-import { promptText } from "./prompt-text.ts";
-import { type Conversation, createSocketDriver } from "./socket-driver.ts";
+import { type Conversation, createBoundedText, createSocketDriver, promptText } from "./socket-driver.ts";
 
 const messageSchema = v.variant("type", [
   v.object({ type: v.literal("ready") }),

@@ -1,3 +1,4 @@
+import { createHash, createPrivateKey, createPublicKey, hkdfSync, type KeyObject, sign } from "node:crypto";
 import * as v from "valibot";
 import { oneLine } from "../one-line.ts";
 import { DriverError } from "./driver.ts";
@@ -38,4 +39,81 @@ export function parseFrame(message: JsonMessage): AgentFrame | undefined {
 export function refusal(what: string, { error }: AgentResponse): DriverError {
   const { code = "no code", message = "no reason given" } = error ?? {};
   return new DriverError(`the agent refused ${what}: ${oneLine(message)} (${oneLine(code)})`, { nothingSent: false });
+}
+
+/** What the server opened with. */
+export interface ConnectChallenge {
+  readonly nonce: string;
+  /** Milliseconds since the epoch, by the server's clock. */
+  readonly ts: number;
+}
+
+/** Of OpenClaw's registry: the client that is a program of the operator's. */
+const CLIENT = { id: "gateway-client", version: "1", platform: "linux", mode: "backend" } as const;
+const ROLE = "operator";
+const SCOPES = ["operator.read", "operator.write"];
+
+/**
+ * The params of `connect`, as the page "Handshake and roles" of the OpenClaw Gateway protocol has them. With a token, a device signs the
+ * challenge: from another host, a connection without one is granted no scopes.
+ */
+export function connectParams(options: {
+  token: string | undefined;
+  challenge: ConnectChallenge | undefined;
+}): Record<string, unknown> {
+  const { token, challenge } = options;
+  return {
+    minProtocol: 3,
+    maxProtocol: 4,
+    client: { ...CLIENT, displayName: "tenancy" },
+    role: ROLE,
+    scopes: SCOPES,
+    caps: [],
+    ...(token !== undefined && { auth: { token } }),
+    ...(token !== undefined && challenge !== undefined && { device: deviceProof(token, challenge) }),
+  };
+}
+
+function deviceProof(token: string, { nonce, ts }: ConnectChallenge): Record<string, unknown> {
+  const device = deviceIdentityOf(token);
+  const { id, mode, platform } = CLIENT;
+  const deviceFamily = "";
+  const signed = ["v3", device.id, id, mode, ROLE, SCOPES.join(","), ts, token, nonce, platform, deviceFamily].join(
+    "|",
+  );
+  return { id: device.id, publicKey: device.publicKey, signature: device.sign(signed), signedAt: ts, nonce };
+}
+
+/** An Ed25519 key that OpenClaw knows a client by. */
+interface DeviceIdentity {
+  /** SHA-256 of the public key, in hexadecimal digits. */
+  readonly id: string;
+  /** The key's 32 bytes in base64url. */
+  readonly publicKey: string;
+  /** The signature of a text, in base64url. */
+  sign(text: string): string;
+}
+
+/** What stands before the seed of an Ed25519 key in PKCS #8. https://www.rfc-editor.org/rfc/rfc8410#section-7 */
+const PKCS8_HEAD = Buffer.from("302e020100300506032b657004220420", "hex");
+const PUBLIC_KEY_BYTES = 32;
+
+/**
+ * Derives a device from the Gateway's token, so that every edge and every start of it is the same device, which has to be approved once.
+ *
+ * Follows the page "Auth and device identity" of the OpenClaw Gateway protocol.
+ */
+export function deviceIdentityOf(token: string): DeviceIdentity {
+  const seed = Buffer.from(hkdfSync("sha256", token, "", "tenancy.dev/driver-b/device/1", 32));
+  const privateKey = createPrivateKey({ key: Buffer.concat([PKCS8_HEAD, seed]), format: "der", type: "pkcs8" });
+  const publicKey = rawPublicKey(privateKey);
+  return {
+    id: createHash("sha256").update(publicKey).digest("hex"),
+    publicKey: publicKey.toString("base64url"),
+    sign: (text) => sign(null, Buffer.from(text), privateKey).toString("base64url"),
+  };
+}
+
+function rawPublicKey(privateKey: KeyObject): Buffer {
+  return createPublicKey(privateKey).export({ type: "spki", format: "der" }).subarray(-PUBLIC_KEY_BYTES);
 }

@@ -2,12 +2,9 @@ import * as v from "valibot";
 import { oneLine } from "../one-line.ts";
 import { TimeLimitError, withTimeLimit } from "../time-limit.ts";
 import { type AgentFrame, type AgentResponse, parseFrame, refusal } from "./agent-frame.ts";
-import { type BoundedText, createBoundedText } from "./bounded-text.ts";
-import { chatMessageText } from "./chat-message.ts";
 import { DriverError } from "./driver.ts";
 import type { JsonMessage } from "./json-socket.ts";
-import { promptText } from "./prompt-text.ts";
-import type { Conversation } from "./socket-driver.ts";
+import { type BoundedText, type Conversation, createBoundedText, promptText } from "./socket-driver.ts";
 
 const chatSchema = v.object({
   runId: v.string(),
@@ -143,4 +140,16 @@ function pastAnswer(frame: AgentResponse, runs: ReadonlySet<string>): string {
   throw new DriverError("the agent has answered this event before, and its history does not show what", {
     nothingSent: false,
   });
+}
+
+const messageSchema = v.object({ content: v.union([v.string(), v.array(v.unknown())]) });
+const textBlockSchema = v.object({ type: v.literal("text"), text: v.string() });
+
+/** The text of a chat message of the Gateway protocol, whose content is a string or a list of blocks; undefined where it is neither. */
+function chatMessageText(message: unknown): string | undefined {
+  const parsed = v.safeParse(messageSchema, message);
+  if (!parsed.success) return undefined;
+  const { content } = parsed.output;
+  if (typeof content === "string") return content;
+  return content.flatMap((block) => (v.is(textBlockSchema, block) ? [block.text] : [])).join("");
 }

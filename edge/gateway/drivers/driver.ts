@@ -1,5 +1,4 @@
 import type { TriggerSpec } from "../../../crds/trigger.ts";
-import type { TriggerPayload } from "../trigger-payload.ts";
 
 /** Where and how a payload is exchanged. */
 export interface DriverCall {
@@ -53,4 +52,48 @@ export class DriverError extends Error {
     super(message, { cause: options.cause });
     this.nothingSent = options.nothingSent;
   }
+}
+
+/** What an adapter makes of an event, and a driver brings to the container. */
+export interface TriggerPayload {
+  /** Names the event for good: the same however often its source delivers it. */
+  readonly id: string;
+  /** The trigger's name. */
+  readonly trigger: string;
+  readonly source: "webhook" | "messenger" | "cron";
+  readonly tenantId: string;
+  /** What a person wrote, where the event is a message. */
+  readonly text?: string | undefined;
+  readonly data: unknown;
+  /** ISO 8601 time. */
+  readonly receivedAt: string;
+}
+
+/** What a container may answer in all, and in one message. */
+export const MAX_REPLY_BYTES = 1024 * 1024;
+
+/** How long a new connection to an agent may take until the agent can be asked. */
+export const HANDSHAKE_MS = 10_000;
+
+/** The pause before the one retry: a pod can be Ready while its program still opens its port. */
+export const RETRY_MS = 1000;
+
+const DEFAULT_TIMEOUT_SECONDS = 300;
+
+/** Milliseconds that a call may take in all. */
+export function timeoutMs({ options }: DriverCall): number {
+  return (options?.timeoutSeconds ?? DEFAULT_TIMEOUT_SECONDS) * 1000;
+}
+
+/**
+ * The address that a call goes to: the claim's endpoint, with `driverOptions.path` or the driver's own path, never another host.
+ *
+ * @throws Error when the host is none
+ */
+export function callUrl({ endpoint, options }: DriverCall, defaults: { scheme: "http" | "ws"; path: string }): URL {
+  const { host, port } = endpoint;
+  const path = options?.path ?? defaults.path;
+  return new URL(
+    `${defaults.scheme}://${host.includes(":") ? `[${host}]` : host}:${port}${path.startsWith("/") ? path : `/${path}`}`,
+  );
 }

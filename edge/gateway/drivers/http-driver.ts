@@ -3,9 +3,16 @@ import type { Clock } from "../../../crds/client/clock.ts";
 import { sleep } from "../../../crds/client/sleep.ts";
 import { createPoster, type JsonPostReply, type Post } from "../post-json.ts";
 import { withTimeLimit } from "../time-limit.ts";
-import { callUrl } from "./call-url.ts";
-import { type Driver, type DriverCall, DriverError, throwIfUnwanted } from "./driver.ts";
-import { MAX_REPLY_BYTES, RETRY_MS, timeoutMs } from "./limits.ts";
+import {
+  callUrl,
+  type Driver,
+  type DriverCall,
+  DriverError,
+  MAX_REPLY_BYTES,
+  RETRY_MS,
+  throwIfUnwanted,
+  timeoutMs,
+} from "./driver.ts";
 
 /**
  * How long a connection without a request on it is kept. Shorter than servers keep theirs (2 to 75 s), since what goes out on one that the

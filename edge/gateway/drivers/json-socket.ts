@@ -2,9 +2,8 @@ import type { IncomingMessage } from "node:http";
 import { connect } from "node:net";
 import { type RawData, WebSocket } from "ws";
 import { onAbort } from "../../../crds/client/on-abort.ts";
-import { hostName } from "../host-name.ts";
-import { DriverError } from "./driver.ts";
-import { MAX_REPLY_BYTES } from "./limits.ts";
+import { hostName } from "../post-json.ts";
+import { DriverError, MAX_REPLY_BYTES } from "./driver.ts";
 
 /** A message of an agent's protocol. */
 export type JsonMessage = Readonly<Record<string, unknown>>;

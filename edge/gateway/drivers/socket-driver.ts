@@ -1,10 +1,20 @@
 import type { Clock } from "../../../crds/client/clock.ts";
 import { sleep } from "../../../crds/client/sleep.ts";
 import { withTimeLimit } from "../time-limit.ts";
-import { callUrl } from "./call-url.ts";
-import { type Driver, type DriverCall, DriverError, type DriverReply, throwIfUnwanted } from "./driver.ts";
+import {
+  callUrl,
+  type Driver,
+  type DriverCall,
+  DriverError,
+  type DriverReply,
+  HANDSHAKE_MS,
+  MAX_REPLY_BYTES,
+  RETRY_MS,
+  type TriggerPayload,
+  throwIfUnwanted,
+  timeoutMs,
+} from "./driver.ts";
 import { type JsonSocket, openJsonSocket } from "./json-socket.ts";
-import { HANDSHAKE_MS, RETRY_MS, timeoutMs } from "./limits.ts";
 
 /** One end of a conversation with an agent. */
 export interface Conversation {
@@ -122,4 +132,41 @@ function replyOf(text: string): DriverReply {
 function driverError(cause: unknown, { nothingSent }: { nothingSent: boolean }): DriverError {
   if (cause instanceof DriverError) return cause;
   return new DriverError(cause instanceof Error ? cause.message : String(cause), { nothingSent, cause });
+}
+
+/** An agent's output as it grows. */
+export interface BoundedText {
+  /** @throws DriverError when the whole gets larger than 1 MiB */
+  append(piece: string): void;
+  /** Takes the place of what there was. @throws DriverError as `append` */
+  replace(text: string): void;
+  toString(): string;
+}
+
+export function createBoundedText(): BoundedText {
+  let pieces: string[] = [];
+  let size = 0;
+
+  function append(piece: string): void {
+    size += Buffer.byteLength(piece);
+    if (size > MAX_REPLY_BYTES) {
+      throw new DriverError(`the agent's answer is larger than ${MAX_REPLY_BYTES} bytes`, { nothingSent: false });
+    }
+    pieces.push(piece);
+  }
+
+  return {
+    append,
+    replace(text) {
+      pieces = [];
+      size = 0;
+      append(text);
+    },
+    toString: () => pieces.join(""),
+  };
+}
+
+/** What an agent is asked: what a person wrote, else the event's data as JSON. */
+export function promptText({ text, data }: TriggerPayload): string {
+  return text ?? JSON.stringify(data ?? null);
 }

@@ -3,9 +3,8 @@ import { describeError } from "../../../crds/describe-error.ts";
 import type { TriggerGuard } from "../../../crds/trigger-guard.ts";
 import { createPoster, type Post } from "../post-json.ts";
 import { withTimeLimit } from "../time-limit.ts";
-import { denied } from "./denied.ts";
-import type { Guard } from "./guard.ts";
-import type { GuardDeps } from "./guard-deps.ts";
+import type { Guard, GuardDeps } from "./guard.ts";
+import { denied } from "./guard.ts";
 
 /** For the whole question, from the name look-up to the last byte of the answer. */
 const TIMEOUT_MS = 2000;

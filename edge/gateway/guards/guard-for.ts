@@ -1,10 +1,8 @@
 import { describeError } from "../../../crds/describe-error.ts";
 import type { TriggerGuard } from "../../../crds/trigger-guard.ts";
-import { createAllowlistGuard } from "./allowlist-guard.ts";
+import type { TriggerPayload } from "../drivers/driver.ts";
 import { createApiGuard } from "./api-guard.ts";
-import { denied } from "./denied.ts";
-import type { Guard } from "./guard.ts";
-import type { GuardDeps } from "./guard-deps.ts";
+import { denied, type Guard, type GuardDeps, type Verdict } from "./guard.ts";
 
 /**
  * Makes the guard that `spec.guards[…]` asks for. One of an unknown type, or whose config does not do, is a guard
@@ -38,4 +36,34 @@ function refuseAll(type: string, { config, log }: GuardDeps & Pick<TriggerGuard,
     log.warn({ trigger, guard: type }, "guard of an unknown type denies");
     return denied(config);
   };
+}
+
+/**
+ * Asks the guards in order; the first that denies ends it, and the verdict is its. An aborted signal denies. With no
+ * guard at all everything is allowed.
+ */
+export async function runGuards(
+  guards: readonly Guard[],
+  payload: TriggerPayload,
+  options: { signal: AbortSignal },
+): Promise<Verdict> {
+  for (const guard of guards) {
+    if (options.signal.aborted) return denied(undefined);
+    const verdict = await guard(payload, options);
+    if (verdict.allowed !== true) return verdict;
+  }
+  return { allowed: true };
+}
+
+/** Allows the tenants of `tenantIds` and no others; case makes no difference. */
+function createAllowlistGuard(config: TriggerGuard["config"], { log }: Pick<GuardDeps, "log">): Guard {
+  const tenantIds: unknown = config?.tenantIds;
+  if (!Array.isArray(tenantIds) || !tenantIds.every((id) => typeof id === "string")) {
+    return async ({ trigger }) => {
+      log.warn({ trigger }, "allowlist guard without tenantIds denies");
+      return denied(config);
+    };
+  }
+  const allowed = new Set(tenantIds.map((id) => id.toLowerCase()));
+  return async ({ tenantId }) => (allowed.has(tenantId.toLowerCase()) ? { allowed: true } : denied(config));
 }

@@ -1,16 +1,17 @@
 import { createHash } from "node:crypto";
 import { createBackoff } from "../../../crds/client/backoff.ts";
+import type { Clock } from "../../../crds/client/clock.ts";
 import { sleep } from "../../../crds/client/sleep.ts";
+import type { Log } from "../../../crds/log.ts";
 import { deliverReply } from "./deliver-reply.ts";
-import { findSent } from "./find-sent.ts";
-import { incomingEvent } from "./incoming-event.ts";
+import { linkedStop } from "./linked-stop.ts";
+import type { MessengerClient } from "./messenger-client.ts";
 import { MessengerError } from "./messenger-error.ts";
-import type { BotUpdate } from "./read-update.ts";
-import { replyText, TOO_MANY, UNANSWERED } from "./reply-text.ts";
+import { type BotUpdate, incomingEvent } from "./read-update.ts";
+import { replyText, splitText, TOO_MANY, UNANSWERED } from "./reply-text.ts";
 import type { PendingReply } from "./saved-state.ts";
-import type { SessionParts } from "./session-parts.ts";
-import { showTyping } from "./show-typing.ts";
-import { splitText } from "./split-text.ts";
+import { findSent } from "./sent-messages.ts";
+import type { SessionParts } from "./session.ts";
 
 /** How long after a session's start a message of the one before may still be on its way. */
 const SETTLED_MS = 2_000;
@@ -103,4 +104,41 @@ async function firstUnsent(pending: PendingReply, update: BotUpdate, session: Se
 
 function digestOf(parts: readonly string[]): string {
   return createHash("sha256").update(JSON.stringify(parts)).digest("hex").slice(0, 16);
+}
+
+/** The messenger shows it for five seconds (https://core.telegram.org/bots/api#sendchataction). */
+const RENEWED_EVERY_MS = 4_000;
+
+/** Shows `typing` in the chat until the function that it returns is called; the reply does not wait for it, nor fail with it. */
+function showTyping(options: {
+  client: MessengerClient;
+  chat: { chatId: number; threadId?: number | undefined };
+  clock: Clock;
+  log: Log;
+  signal: AbortSignal;
+}): () => void {
+  const { client, chat, clock, log } = options;
+  const stop = linkedStop(options.signal);
+
+  async function show(): Promise<void> {
+    for (;;) {
+      let delayMs = RENEWED_EVERY_MS;
+      try {
+        await client.showTyping(chat, stop.signal);
+      } catch (error) {
+        stop.signal.throwIfAborted();
+        log.debug({ error, chat: chat.chatId }, "cannot show that a reply is being written");
+        if (error instanceof MessengerError) delayMs = Math.max(delayMs, error.retryAfterMs ?? 0);
+      }
+      await sleep(delayMs, { clock, signal: stop.signal });
+    }
+  }
+
+  show().catch((error: unknown) => {
+    if (!stop.signal.aborted) log.error({ error }, "cannot go on to show that a reply is being written");
+  });
+  return () => {
+    stop.abort();
+    stop.close();
+  };
 }

@@ -1,9 +1,9 @@
 import { createBackoff } from "../../../crds/client/backoff.ts";
 import { sleep } from "../../../crds/client/sleep.ts";
-import { findSent } from "./find-sent.ts";
 import { MessengerError } from "./messenger-error.ts";
 import type { BotUpdate } from "./read-update.ts";
-import type { SessionParts } from "./session-parts.ts";
+import { findSent } from "./sent-messages.ts";
+import type { SessionParts } from "./session.ts";
 
 /** How old the written intent may be when the message goes out; a process that slept longer may have been superseded. */
 const FRESH_MS = 5_000;

@@ -1,6 +1,6 @@
-import type { MessageIds } from "./message-ids.ts";
 import { type BotUpdate, readUpdate, toUpdate, type UnusableUpdate } from "./read-update.ts";
 import type { CarriedUpdate, PendingReply, SavedState } from "./saved-state.ts";
+import type { MessageIds } from "./sent-messages.ts";
 
 /** Room for the texts of replies, in bytes of JSON, of the 64 KiB that the state may have. */
 const MAX_PARTS_BYTES = 32 * 1024;

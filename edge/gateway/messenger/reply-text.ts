@@ -23,3 +23,47 @@ export function replyText(outcome: Outcome): string {
       return outcome satisfies never;
   }
 }
+
+/** How many UTF-16 code units one message holds (https://core.telegram.org/bots/api#sendmessage). */
+const MAX_UNITS = 4096;
+const MAX_PARTS = 16;
+const CUT = "\n[cut: the answer is longer than what one reply can hold]";
+
+/**
+ * A reply as messages of at most 4096 UTF-16 code units, at most 16 of them; none for a blank text.
+ *
+ * It is split after a paragraph, else a line, else a word, each where the second half of the message has one, and never within a
+ * surrogate pair. The parts hold every character of the text but the blank ones around a split.
+ */
+export function splitText(text: string): string[] {
+  const parts: string[] = [];
+  let rest = wellFormed(text).trim();
+  while (rest !== "") {
+    if (parts.length === MAX_PARTS - 1 && rest.length > MAX_UNITS) {
+      parts.push(rest.slice(0, wholeCharacters(rest, MAX_UNITS - CUT.length)) + CUT);
+      return parts;
+    }
+    const end = rest.length <= MAX_UNITS ? rest.length : splitAt(rest);
+    parts.push(rest.slice(0, end).trimEnd());
+    rest = rest.slice(end).trimStart();
+  }
+  return parts;
+}
+
+function splitAt(text: string): number {
+  for (const boundary of ["\n\n", "\n", " "]) {
+    const at = text.lastIndexOf(boundary, MAX_UNITS);
+    if (at >= MAX_UNITS / 2) return at;
+  }
+  return wholeCharacters(text, MAX_UNITS);
+}
+
+function wholeCharacters(text: string, end: number): number {
+  const last = text.charCodeAt(end - 1);
+  return last >= 0xd800 && last <= 0xdbff ? end - 1 : end;
+}
+
+/** Without lone surrogates, which JSON could not carry to the server. */
+function wellFormed(text: string): string {
+  return Buffer.from(text, "utf8").toString("utf8");
+}

@@ -1,19 +1,19 @@
 import { orAborted } from "../../or-aborted.ts";
 import type { AdapterContext } from "../adapter.ts";
 import { answerUpdate, refuseUpdates } from "./answer-update.ts";
-import type { BotIdentity } from "./bot-identity.ts";
+import type { BotIdentity } from "./bot-lease.ts";
 import { type ChatQueues, createChatQueues } from "./chat-queues.ts";
-import { confirmAnswered } from "./confirm-answered.ts";
 import { linkedStop } from "./linked-stop.ts";
-import { createMessageIds } from "./message-ids.ts";
 import type { MessengerClient } from "./messenger-client.ts";
+import { MessengerError } from "./messenger-error.ts";
 import { pollUpdates } from "./poll-updates.ts";
 import { createProgress } from "./progress.ts";
 import type { BotUpdate } from "./read-update.ts";
-import { parseSavedState } from "./saved-state.ts";
-import type { SessionParts } from "./session-parts.ts";
-import { createStateWriter } from "./state-writer.ts";
+import { createStateWriter, parseSavedState } from "./saved-state.ts";
+import { createMessageIds } from "./sent-messages.ts";
+import type { SessionParts } from "./session.ts";
 import { createWaker, type Waker } from "./waker.ts";
+import { withinLimit } from "./within-limit.ts";
 
 const CHATS_AT_ONCE = 16;
 /** How many of them may be one tenant's. */
@@ -186,4 +186,29 @@ function createTurnsOfChats(): SessionParts["inTurn"] {
       if (last.get(chatId) === end) last.delete(chatId);
     }
   };
+}
+
+const LIMIT_MS = 2_000;
+
+/**
+ * Tells the server at a session's end what is answered: another trigger of the same bot, which has a state of its own, would answer
+ * it once more. Where the server does not take it, the next session of this trigger still knows.
+ */
+async function confirmAnswered(session: SessionParts, allowedUpdates: readonly string[]): Promise<void> {
+  const { context, client, progress, writer, ended } = session;
+  const { clock, log } = context;
+  // What was answered after the trigger had gone can be kept nowhere else.
+  const offset = writer.gone ? progress.offset : writer.written;
+  if (offset === undefined) return;
+  try {
+    await withinLimit((signal) => client.getUpdates({ offset, limit: 1, timeoutSeconds: 0, allowedUpdates }, signal), {
+      limitMs: LIMIT_MS,
+      clock,
+      signal: ended,
+    });
+  } catch (error) {
+    if (!(error instanceof MessengerError) && !ended.aborted)
+      log.debug({ error }, "no time to confirm what is answered");
+    else log.debug({ error }, "cannot confirm what is answered");
+  }
 }

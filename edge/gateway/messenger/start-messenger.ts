@@ -1,4 +1,126 @@
-import { createMessenger } from "./create-messenger.ts";
+import { createBackoff } from "../../../crds/client/backoff.ts";
+import { systemClock } from "../../../crds/client/clock.ts";
+import { sleep } from "../../../crds/client/sleep.ts";
+import type { AdapterContext, StartAdapter } from "../adapter.ts";
+import { type BotTurns, botIdentity, createBotTurns, createLeases, type Leases } from "./bot-lease.ts";
+import type { Fetch } from "./fetch-answer.ts";
+import { type LinkedStop, linkedStop } from "./linked-stop.ts";
+import { createMessengerClient } from "./messenger-client.ts";
+import { createPostFetch } from "./post-fetch.ts";
+import { runSession } from "./run-session.ts";
+
+const DEFAULT_SERVER = "https://api.telegram.org";
+const SECRET_PAUSE_MS = 30_000;
+
+/**
+ * The messenger adapter of one gateway process, for all of its triggers.
+ *
+ * @param options.fetch sends the calls of the bot API
+ */
+export function createMessenger(options: { fetch?: Fetch; random?: () => number } = {}): StartAdapter {
+  const { fetch = createPostFetch({ clock: systemClock }), random = Math.random } = options;
+  const turns = createBotTurns();
+  return (context) => {
+    if (context.trigger.spec.config.botTokenSecretRef === undefined) {
+      throw new Error("spec.config.botTokenSecretRef: a messenger trigger needs the Secret of its bot's token");
+    }
+    return { done: serve(context, { fetch, random, turns }) };
+  };
+}
+
+interface Process {
+  readonly fetch: Fetch;
+  readonly random: () => number;
+  readonly turns: BotTurns;
+}
+
+/** Serves the trigger, with one token after the other, until it is stopped; never rejects. */
+async function serve(context: AdapterContext, process: Process): Promise<void> {
+  const { clock, log, signal } = context;
+  const backoff = createBackoff({ initialMs: 800, maxMs: 30_000, random: process.random });
+  const leases = createLeases(context);
+  let pauseMs = 0;
+  while (!signal.aborted) {
+    const changed = linkedStop(signal);
+    try {
+      await sleep(pauseMs, { clock, signal });
+      pauseMs = 0;
+      const token = await readToken(context, changed);
+      await serveToken(token, context, { ...process, leases, stop: changed.signal });
+      backoff.reset();
+    } catch (error) {
+      if (changed.signal.aborted) continue;
+      pauseMs = backoff.next();
+      log.warn({ error, pauseMs }, "cannot go on serving the messenger, trying again");
+    } finally {
+      changed.close();
+    }
+  }
+  await leases.closed();
+}
+
+async function readToken(context: AdapterContext, changed: LinkedStop): Promise<string> {
+  const { clock, trigger } = context;
+  const ref = trigger.spec.config.botTokenSecretRef ?? { name: "", key: "" };
+  const onChange = () => changed.abort(new Error("the bot's token has changed"));
+  for (;;) {
+    let problem: string;
+    try {
+      const token = (await context.readSecret(ref, { onChange })).trim();
+      if (/^[-\w:]+$/.test(token)) return token;
+      problem = `${secretName(context)} holds no bot's token`;
+    } catch (error) {
+      changed.signal.throwIfAborted();
+      problem = error instanceof Error ? error.message : String(error);
+    }
+    context.report(problem);
+    await sleep(SECRET_PAUSE_MS, { clock, signal: changed.signal });
+  }
+}
+
+/** Polls with the token whenever it is this trigger's turn and this process holds the Lease, until told to stop. */
+async function serveToken(
+  token: string,
+  context: AdapterContext,
+  options: Process & { leases: Leases; stop: AbortSignal },
+): Promise<void> {
+  const { fetch, random, turns, leases, stop } = options;
+  const { clock, trigger } = context;
+  const { name = "", creationTimestamp } = trigger.metadata;
+  const apiBaseUrl = (trigger.spec.config.apiBaseUrl ?? DEFAULT_SERVER).replace(/\/+$/, "");
+  const bot = botIdentity(token, apiBaseUrl);
+  const client = createMessengerClient({ token, apiBaseUrl, clock, fetch });
+  const createdAt = creationTimestamp === undefined ? "" : new Date(creationTimestamp).toISOString();
+  const turn = turns.enter(bot.lease, { name, createdAt });
+  const onWait = (servedBy: string) =>
+    context.report(`trigger "${servedBy}" already serves this bot: give this trigger a bot of its own, or delete one`);
+  try {
+    while (!stop.aborted) {
+      await turn.first({ signal: stop, onWait });
+      const overtaken = linkedStop(stop);
+      const stay = turn.onOvertaken((servedBy) => {
+        onWait(servedBy);
+        overtaken.abort(new Error("an earlier trigger of this bot has come"));
+      });
+      try {
+        await leases.whileHolding(bot.lease, stop, async (held) => {
+          const session = { context, bot, client, random, secret: secretName(context), held, stop: overtaken.signal };
+          if (!overtaken.signal.aborted) await runSession(session);
+        });
+      } finally {
+        stay();
+        overtaken.close();
+      }
+    }
+  } finally {
+    turn.leave();
+  }
+}
+
+function secretName({ trigger }: AdapterContext): string {
+  const { name, key } = trigger.spec.config.botTokenSecretRef ?? { name: "", key: "" };
+  return `Secret "${name}", key "${key}"`;
+}
 
 /** Serves a trigger of type `messenger`; all of this process's know of each other. */
 export const startMessenger = createMessenger();

@@ -4,14 +4,11 @@ import { HttpError } from "../../http/http-error.ts";
 import type { RequestContext } from "../../http/request-context.ts";
 import type { AdapterContext, StartAdapter } from "../adapter.ts";
 import type { GatewayMetrics } from "../gateway-metrics.ts";
-import { answerOf, errorAnswer } from "./answer-of.ts";
+import { answerOf, errorAnswer, respond } from "./answer.ts";
 import type { Deliveries, WebhookAnswer } from "./deliveries.ts";
-import { deliveryId } from "./delivery-id.ts";
-import { parseDelivery } from "./parse-delivery.ts";
-import { refusePages } from "./refuse-pages.ts";
-import { respond } from "./respond.ts";
+import { deliveryId } from "./deliveries.ts";
+import { parseDelivery, parseSignature, refusePages, verifySignature } from "./receive-delivery.ts";
 import type { UnverifiedBodies } from "./unverified-bodies.ts";
-import { parseSignature, verifySignature } from "./verify-signature.ts";
 import type { WebhookPaths } from "./webhook-paths.ts";
 
 /** What all webhooks work with. */

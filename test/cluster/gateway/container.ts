@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import type { TriggerPayload } from "../../../edge/gateway/trigger-payload.ts";
+import type { TriggerPayload } from "../../../edge/gateway/drivers/driver.ts";
 
 /** Every tenant's container, each at a loopback address of its own; it speaks HTTP, and refuses what is another tenant's. */
 export interface Container {

@@ -5,7 +5,7 @@ import { systemClock } from "../../../crds/client/clock.ts";
 import { workloads } from "../../../crds/kinds.ts";
 import type { ConfigMap, Secret } from "../../../crds/kubernetes.ts";
 import type { WorkloadStatus } from "../../../crds/workload.ts";
-import { createSecretReaders } from "../../../edge/gateway/secret-reader.ts";
+import { createSecretReaders } from "../../../edge/gateway/triggers/secret-reader.ts";
 import { operatorConfig } from "../../../operator/config.ts";
 import { silentLog } from "../../unit/silent-log.ts";
 import { NAMESPACE, type RunningOperator, startTenancy, type Tenancy } from "../tenancy.ts";

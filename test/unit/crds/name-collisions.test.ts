@@ -6,7 +6,7 @@ import { test } from "uvu";
 import * as assert from "uvu/assert";
 import { isObjectName, policyName, serviceName } from "../../../crds/names.ts";
 import { SNAPSHOTS_NAME } from "../../../crds/snapshots/snapshots-names.ts";
-import { botIdentity } from "../../../edge/gateway/messenger/bot-identity.ts";
+import { botIdentity } from "../../../edge/gateway/messenger/bot-lease.ts";
 import { operatorConfig } from "../../../operator/config.ts";
 import { egressNames } from "../../../operator/egress/egress-names.ts";
 import { renderPod } from "../../../operator/pod/render-pod.ts";

@@ -2,7 +2,7 @@
 // @limit 240
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { deviceIdentityOf } from "../../../edge/gateway/drivers/device-identity.ts";
+import { deviceIdentityOf } from "../../../edge/gateway/drivers/agent-frame.ts";
 import type { DriverCall } from "../../../edge/gateway/drivers/driver.ts";
 import { driverFor } from "../../../edge/gateway/drivers/driver-for.ts";
 import { eventually } from "./eventually.ts";

@@ -1,4 +1,4 @@
-import type { TriggerPayload } from "../../../edge/gateway/trigger-payload.ts";
+import type { TriggerPayload } from "../../../edge/gateway/drivers/driver.ts";
 
 export const payload: TriggerPayload = {
   id: "evt-1",

@@ -1,6 +1,6 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { createMessageIds } from "../../../edge/gateway/messenger/message-ids.ts";
+import { createMessageIds } from "../../../edge/gateway/messenger/sent-messages.ts";
 
 const test = suite("createMessageIds");
 

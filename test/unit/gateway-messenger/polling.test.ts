@@ -1,7 +1,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { sleep } from "../../../crds/client/sleep.ts";
-import { createMessenger } from "../../../edge/gateway/messenger/create-messenger.ts";
+import { createMessenger } from "../../../edge/gateway/messenger/start-messenger.ts";
 import { errorAnswer, tooMany } from "../../messenger/fault.ts";
 import { answered } from "./answered.ts";
 import { pass } from "./simulate.ts";

@@ -3,8 +3,8 @@ import { onAbort } from "../../../crds/client/on-abort.ts";
 import type { Log } from "../../../crds/log.ts";
 import type { Trigger } from "../../../crds/trigger.ts";
 import type { AdapterContext, IncomingEvent, Outcome, StartAdapter } from "../../../edge/gateway/adapter.ts";
-import { createMessenger } from "../../../edge/gateway/messenger/create-messenger.ts";
 import type { Fetch } from "../../../edge/gateway/messenger/fetch-answer.ts";
+import { createMessenger } from "../../../edge/gateway/messenger/start-messenger.ts";
 import { holdLease, type MemoryCluster } from "./cluster.ts";
 
 /** What the pipeline makes of an event in a test. */

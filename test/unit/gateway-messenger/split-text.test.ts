@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { splitText } from "../../../edge/gateway/messenger/split-text.ts";
+import { splitText } from "../../../edge/gateway/messenger/reply-text.ts";
 
 const test = suite("splitText");
 

@@ -2,7 +2,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { TriggerSpec } from "../../../crds/trigger.ts";
-import { resolveTenant } from "../../../edge/gateway/resolve-tenant.ts";
+import { resolveTenant } from "../../../edge/gateway/events/resolve-tenant.ts";
 
 const test = suite("resolveTenant");
 

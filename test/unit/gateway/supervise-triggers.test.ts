@@ -3,7 +3,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Trigger } from "../../../crds/trigger.ts";
 import type { AdapterContext } from "../../../edge/gateway/adapter.ts";
-import { type ServedType, superviseTriggers } from "../../../edge/gateway/supervise-triggers.ts";
+import { type ServedType, superviseTriggers } from "../../../edge/gateway/triggers/reconcile-triggers.ts";
 import { silentLog } from "../silent-log.ts";
 import { movingClock, turns } from "./moving-clock.ts";
 

@@ -2,7 +2,7 @@
 import * as fc from "fast-check";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { createTurns, TooManyWaiting } from "../../../edge/gateway/turns.ts";
+import { createTurns, TooManyWaiting } from "../../../edge/gateway/events/event-slots.ts";
 import { turns as go } from "./moving-clock.ts";
 
 const test = suite("turns");

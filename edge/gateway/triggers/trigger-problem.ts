@@ -1,6 +1,6 @@
-import type { Trigger } from "../../crds/trigger.ts";
-import { triggerProblems } from "../../crds/validate-trigger.ts";
-import { pathProblem } from "./reserved-paths.ts";
+import type { Trigger } from "../../../crds/trigger.ts";
+import { triggerProblems } from "../../../crds/validate-trigger.ts";
+import { pathProblem } from "../webhook/webhook-paths.ts";
 
 /**
  * Why a trigger cannot be served, as far as the triggers themselves tell, so that every process comes to the same; undefined where it can.

@@ -1,28 +1,25 @@
-import { isDestroyed } from "../../crds/claim-pod.ts";
-import type { ClaimResponse } from "../../crds/claim-response.ts";
-import { describeError } from "../../crds/describe-error.ts";
-import type { Log } from "../../crds/log.ts";
-import type { Trigger } from "../../crds/trigger.ts";
-import type { Activity } from "../activity.ts";
-import type { ClaimServices } from "../api/claims/claim-services.ts";
-import { claimStep } from "../api/claims/claim-step.ts";
-import { claimKey } from "../cluster/claim-key.ts";
-import type { ClusterCache } from "../cluster/watch-cluster.ts";
-import { HttpError } from "../http/http-error.ts";
-import type { AdapterContext, IncomingEvent, Outcome } from "./adapter.ts";
-import { claimForEvent } from "./claim-for-event.ts";
-import { type Driver, DriverError, type DriverReply } from "./drivers/driver.ts";
-import { eventFailure } from "./event-failure.ts";
-import type { GatewayMetrics } from "./gateway-metrics.ts";
-import type { Guard } from "./guards/guard.ts";
-import { runGuards } from "./guards/run-guards.ts";
-import { linkSignals } from "./link-signals.ts";
+import { isDestroyed } from "../../../crds/claim-pod.ts";
+import type { ClaimResponse } from "../../../crds/claim-response.ts";
+import { describeError } from "../../../crds/describe-error.ts";
+import type { Log } from "../../../crds/log.ts";
+import type { Trigger } from "../../../crds/trigger.ts";
+import type { Activity } from "../../activity.ts";
+import type { ClaimServices } from "../../api/claims/claim-services.ts";
+import { claimStep } from "../../api/claims/claim-step.ts";
+import { ReleasedMeanwhile } from "../../api/claims/claim-tenant.ts";
+import { claimKey } from "../../cluster/claim-key.ts";
+import type { ClusterCache } from "../../cluster/watch-cluster.ts";
+import { HttpError } from "../../http/http-error.ts";
+import type { AdapterContext, IncomingEvent, Outcome } from "../adapter.ts";
+import { type Driver, DriverError, type DriverReply, type TriggerPayload } from "../drivers/driver.ts";
+import type { GatewayMetrics } from "../gateway-metrics.ts";
+import type { Guard } from "../guards/guard.ts";
+import { runGuards } from "../guards/guard-for.ts";
+import { linkSignals } from "../link-signals.ts";
+import type { TriggerEvents } from "../triggers/trigger-events.ts";
+import { claimForEvent, untilPodChanges, whilePodStands } from "./claimed-pod.ts";
+import { TooManyWaiting, type Turns } from "./event-slots.ts";
 import { resolveTenant } from "./resolve-tenant.ts";
-import type { TriggerEvents } from "./trigger-events.ts";
-import type { TriggerPayload } from "./trigger-payload.ts";
-import { TooManyWaiting, type Turns } from "./turns.ts";
-import { untilPodChanges } from "./until-pod-changes.ts";
-import { whilePodStands } from "./while-pod-stands.ts";
 
 /** What every event is run with. */
 export interface EventServices {
@@ -159,3 +156,33 @@ export function createEventRunner(path: EventPath, services: EventServices): Ada
     });
   }
 }
+
+/** How a failure is told to an event's source, without internals, and to the trigger's owner. */
+interface EventFailure {
+  /** The status that fits it where the source speaks HTTP. */
+  readonly status: 502 | 503 | 504;
+  /** For the source. */
+  readonly message: string;
+  /** For the owner: what failed and, where it is known, why. */
+  readonly detail: string;
+}
+
+/** Tells what a failed claim or exchange comes to. */
+function eventFailure(error: unknown): EventFailure {
+  if (error instanceof DriverError) {
+    const isLate = error.cause instanceof Error && error.cause.name === "TimeoutError";
+    return isLate
+      ? { status: 504, message: "the container did not answer in time", detail: error.message }
+      : { status: 502, message: "the container did not answer", detail: error.message };
+  }
+  if (error instanceof HttpError) {
+    if (error.status === 504) {
+      return { status: 504, message: "the container was not ready in time; try again later", detail: error.message };
+    }
+    if (error.status === 503 || error instanceof ReleasedMeanwhile) return { ...unavailable, detail: error.message };
+    return { status: 502, message: "the container could not be started", detail: error.message };
+  }
+  return { ...unavailable, detail: error instanceof Error ? error.message : String(error) };
+}
+
+const unavailable = { status: 503, message: "this cannot be served at the moment; try again later" } as const;

@@ -1,7 +1,7 @@
-import type { Clock } from "../../crds/client/clock.ts";
-import type { EventRecorder } from "../../crds/client/event-recorder.ts";
-import { triggers } from "../../crds/kinds.ts";
-import type { Trigger } from "../../crds/trigger.ts";
+import type { Clock } from "../../../crds/client/clock.ts";
+import type { EventRecorder } from "../../../crds/client/event-recorder.ts";
+import { triggers } from "../../../crds/kinds.ts";
+import type { Trigger } from "../../../crds/trigger.ts";
 
 /** Tells people of a trigger's troubles by Kubernetes Events. */
 export interface TriggerEvents {

@@ -1,7 +1,7 @@
-import { ApiError, isConflict } from "../../crds/client/api-error.ts";
-import type { ClusterClient } from "../../crds/client/cluster-client.ts";
-import { triggers } from "../../crds/kinds.ts";
-import type { Trigger } from "../../crds/trigger.ts";
+import { ApiError, isConflict } from "../../../crds/client/api-error.ts";
+import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
+import { triggers } from "../../../crds/kinds.ts";
+import type { Trigger } from "../../../crds/trigger.ts";
 
 /** What a trigger's status holds for its adapter. */
 export interface TriggerState {

@@ -1,9 +1,9 @@
 import type { AdapterContext } from "../adapter.ts";
-import type { BotIdentity } from "./bot-identity.ts";
-import type { MessageIds } from "./message-ids.ts";
+import type { BotIdentity } from "./bot-lease.ts";
 import type { MessengerClient } from "./messenger-client.ts";
 import type { Progress } from "./progress.ts";
-import type { StateWriter } from "./state-writer.ts";
+import type { StateWriter } from "./saved-state.ts";
+import type { MessageIds } from "./sent-messages.ts";
 
 /** What the steps of one session, the time for which a process is the bot's only poller, work with. */
 export interface SessionParts {

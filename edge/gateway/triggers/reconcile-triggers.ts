@@ -1,9 +1,9 @@
-import { createBackoff } from "../../crds/client/backoff.ts";
-import type { Clock } from "../../crds/client/clock.ts";
-import { describeError } from "../../crds/describe-error.ts";
-import type { Log } from "../../crds/log.ts";
-import type { Trigger, TriggerSpec } from "../../crds/trigger.ts";
-import type { Adapter, AdapterContext, StartAdapter } from "./adapter.ts";
+import { createBackoff } from "../../../crds/client/backoff.ts";
+import type { Clock } from "../../../crds/client/clock.ts";
+import { describeError } from "../../../crds/describe-error.ts";
+import type { Log } from "../../../crds/log.ts";
+import type { Trigger, TriggerSpec } from "../../../crds/trigger.ts";
+import type { Adapter, AdapterContext, StartAdapter } from "../adapter.ts";
 import type { TriggerStatusWriter } from "./trigger-status.ts";
 
 /** How a type of trigger is served. */

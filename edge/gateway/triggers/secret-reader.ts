@@ -1,13 +1,13 @@
-import { isNotFound } from "../../crds/client/api-error.ts";
-import { secrets } from "../../crds/client/built-in-resources.ts";
-import type { Clock } from "../../crds/client/clock.ts";
-import type { ClusterClient } from "../../crds/client/cluster-client.ts";
-import { type Informer, startInformer } from "../../crds/client/informer.ts";
-import type { Secret } from "../../crds/kubernetes.ts";
-import type { Log } from "../../crds/log.ts";
-import type { SecretReference } from "../../crds/secret-reference.ts";
-import { type SecretPolicy, secretRefusal } from "../../crds/secret-refusal.ts";
-import { createFreshness, type Freshness } from "../cluster/freshness.ts";
+import { isNotFound } from "../../../crds/client/api-error.ts";
+import { secrets } from "../../../crds/client/built-in-resources.ts";
+import type { Clock } from "../../../crds/client/clock.ts";
+import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
+import { type Informer, startInformer } from "../../../crds/client/informer.ts";
+import type { Secret } from "../../../crds/kubernetes.ts";
+import type { Log } from "../../../crds/log.ts";
+import type { SecretReference } from "../../../crds/secret-reference.ts";
+import { type SecretPolicy, secretRefusal } from "../../../crds/secret-refusal.ts";
+import { createFreshness, type Freshness } from "../../cluster/freshness.ts";
 
 /** A Secret's value is missing, or not for triggers; the message says what to change, and never holds a value. */
 export class SecretError extends Error {

@@ -1,0 +1,145 @@
+import type { Claim } from "../../../crds/claim.ts";
+import type { ClaimResponse } from "../../../crds/claim-response.ts";
+import { ApiError, NetworkError } from "../../../crds/client/api-error.ts";
+import { createBackoff } from "../../../crds/client/backoff.ts";
+import { sleep } from "../../../crds/client/sleep.ts";
+import type { ClaimServices } from "../../api/claims/claim-services.ts";
+import { claimTenant, ReleasedMeanwhile } from "../../api/claims/claim-tenant.ts";
+import { type ClaimKey, claimKey } from "../../cluster/claim-key.ts";
+import type { ClusterCache } from "../../cluster/watch-cluster.ts";
+import { startDeadline } from "../../deadline.ts";
+import { HttpError } from "../../http/http-error.ts";
+import { type DriverCall, PodGoneError } from "../drivers/driver.ts";
+import { linkSignals } from "../link-signals.ts";
+
+/**
+ * Claims a pod for an event, with the tenant's data of last time, and waits for it.
+ *
+ * Unlike a caller of the REST API, an event's source often cannot ask again: what may pass by itself, such as a restart of the API server
+ * or a used-up quota, is waited out within the same limit. An event whose claim is released while it waits claims anew once, so that it is not
+ * lost; whoever releases again means it.
+ *
+ * @param services `waitLimitMs` bounds all of it
+ * @throws HttpError as `claimTenant` does; the signal's reason when it is aborted
+ */
+export async function claimForEvent(
+  key: ClaimKey,
+  services: ClaimServices,
+  signal: AbortSignal,
+): Promise<ClaimResponse> {
+  const { clock } = services;
+  const until = clock.now() + services.waitLimitMs;
+  const backoff = createBackoff({ initialMs: 250, maxMs: 5000 });
+  // An event belongs to the session that is there, whatever that began with: its release loses no files.
+  const wish = { ...key, resume: true, joins: true };
+  let wasReleased = false;
+  for (;;) {
+    signal.throwIfAborted();
+    const waitLimitMs = Math.max(1, until - clock.now());
+    try {
+      const options = { clientGone: () => signal, asksAlways: true };
+      return await claimTenant(wish, { ...services, waitLimitMs }, options);
+    } catch (error) {
+      signal.throwIfAborted();
+      if (error instanceof ReleasedMeanwhile && !wasReleased) {
+        wasReleased = true;
+        continue;
+      }
+      const pauseMs = backoff.next();
+      if (!mayPass(error) || clock.now() + pauseMs >= until) throw error;
+      await sleep(pauseMs, { clock, signal });
+    }
+  }
+}
+
+function mayPass(error: unknown): boolean {
+  if (error instanceof NetworkError) return true;
+  if (error instanceof HttpError) return error.status === 503;
+  return error instanceof ApiError && (error.status === 429 || error.status >= 500);
+}
+
+/** What the kubelet and the operator take to notice a pod that is lost. */
+const NOTICED_MS = 5000;
+
+/**
+ * Waits until a claim shows another pod than the one that could not be reached, another address of it, or that it has none; for at most 5 s,
+ * since a container may as well be there and refuse.
+ */
+export async function untilPodChanges(
+  claimed: ClaimKey & Pick<ClaimResponse, "instanceId" | "endpoint">,
+  services: Pick<ClaimServices, "clock" | "waiters"> & { cache: Pick<ClusterCache, "claims"> },
+  signal: AbortSignal,
+): Promise<void> {
+  const { cache, waiters, clock } = services;
+  const deadline = startDeadline(NOTICED_MS, clock);
+  try {
+    while (!deadline.signal.aborted && !signal.aborted && isStill()) {
+      await waiters.next(claimed, [deadline.signal, signal]);
+    }
+  } finally {
+    deadline.close();
+  }
+
+  function isStill(): boolean {
+    const found = [...cache.claims.store.by("key", claimKey(claimed))];
+    return found.some(
+      ({ metadata, status }) =>
+        metadata.deletionTimestamp === undefined &&
+        status?.phase === "Active" &&
+        status.instanceId === claimed.instanceId &&
+        status.endpoint?.host === claimed.endpoint?.host,
+    );
+  }
+}
+
+/** A pod that was claimed, and looked at. */
+type ClaimedPod = ClaimKey & Required<Pick<ClaimResponse, "instanceId" | "endpoint">>;
+
+/**
+ * Does the work for as long as the pod has the endpoint that was claimed: its signal is aborted with a `PodGoneError` as soon as the watch
+ * shows the pod without it, and with the given signal's reason.
+ */
+export async function whilePodStands<T>(
+  claimed: ClaimedPod,
+  services: Pick<ClaimServices, "namespace" | "waiters" | "findLivePod"> & {
+    cache: Pick<ClusterCache, "claims" | "pods">;
+  },
+  signal: AbortSignal,
+  work: (pod: Pick<DriverCall, "signal" | "confirm">) => Promise<T>,
+): Promise<T> {
+  const { cache, namespace, waiters, findLivePod } = services;
+  const { instanceId, endpoint } = claimed;
+  const gone = new AbortController();
+  const ended = new AbortController();
+  const linked = linkSignals(signal, gone.signal);
+  void follow();
+  try {
+    return await work({ signal: linked.signal, confirm });
+  } finally {
+    ended.abort();
+    linked.close();
+  }
+
+  async function follow(): Promise<void> {
+    while (!ended.signal.aborted && !gone.signal.aborted) {
+      const pod = cache.pods.store.get(`${namespace}/${instanceId}`);
+      if (pod?.status?.podIP === endpoint.host) await waiters.next(claimed, [ended.signal]);
+      else gone.abort(podGone());
+    }
+  }
+
+  async function confirm(): Promise<void> {
+    const claim = claimOf(cache.claims.store.by("key", claimKey(claimed)));
+    const pod = claim && (await findLivePod(claim, linked.signal));
+    if (pod?.state !== "reachable" || pod.endpoint.host !== endpoint.host) throw podGone();
+  }
+
+  function claimOf(claims: Iterable<Claim>): Claim | undefined {
+    for (const claim of claims) if (claim.status?.instanceId === instanceId) return claim;
+    return undefined;
+  }
+
+  function podGone(): PodGoneError {
+    return new PodGoneError(`pod ${instanceId} is gone, or is no longer at ${endpoint.host}`);
+  }
+}

@@ -1,0 +1,149 @@
+import { createHash } from "node:crypto";
+import { createDeferred, type Deferred } from "../../../crds/client/deferred.ts";
+import { orAborted } from "../../or-aborted.ts";
+import type { AdapterContext } from "../adapter.ts";
+
+/** A trigger's place among those with the same token. */
+export interface BotTurn {
+  /** Waits until no earlier trigger has the token; says whose turn it is meanwhile. @throws the signal's reason */
+  first(options: { signal: AbortSignal; onWait: (servedBy: string) => void }): Promise<void>;
+  /** Calls back once when an earlier trigger comes; the function it returns ends that. */
+  onOvertaken(callback: (servedBy: string) => void): () => void;
+  leave(): void;
+}
+
+/**
+ * Which of several triggers with one token polls: the one that was made first, by its creation time and then its name, so that
+ * all replicas choose the same and its status keeps the place.
+ */
+export interface BotTurns {
+  enter(lease: string, trigger: { name: string; createdAt: string }): BotTurn;
+}
+
+interface Entry {
+  readonly order: string;
+  readonly name: string;
+  changed: Deferred<void>;
+  onOvertaken: ((servedBy: string) => void) | undefined;
+}
+
+export function createBotTurns(): BotTurns {
+  const entries = new Map<string, Set<Entry>>();
+
+  function earliest(lease: string): Entry | undefined {
+    return [...(entries.get(lease) ?? [])].sort((a, b) => (a.order < b.order ? -1 : 1))[0];
+  }
+
+  function change(lease: string): void {
+    const first = earliest(lease);
+    for (const entry of entries.get(lease) ?? []) {
+      entry.changed.resolve();
+      entry.changed = createDeferred();
+      if (first !== undefined && entry !== first) entry.onOvertaken?.(first.name);
+    }
+  }
+
+  return {
+    enter(lease, { name, createdAt }) {
+      const entry: Entry = { order: `${createdAt} ${name}`, name, changed: createDeferred(), onOvertaken: undefined };
+      const others = entries.get(lease) ?? new Set();
+      entries.set(lease, others.add(entry));
+      change(lease);
+      return {
+        async first({ signal, onWait }) {
+          for (let before = earliest(lease); before !== entry; before = earliest(lease)) {
+            if (before !== undefined) onWait(before.name);
+            await orAborted(entry.changed.promise, signal);
+          }
+        },
+        onOvertaken(callback) {
+          entry.onOvertaken = callback;
+          const first = earliest(lease);
+          if (first !== undefined && first !== entry) callback(first.name);
+          return () => {
+            entry.onOvertaken = undefined;
+          };
+        },
+        leave() {
+          others.delete(entry);
+          if (others.size === 0) entries.delete(lease);
+          change(lease);
+        },
+      };
+    },
+  };
+}
+
+/** Which bot a token is for, in words that do not tell the token. */
+export interface BotIdentity {
+  /** The bot's own id, as events carry it. */
+  readonly id: string;
+  /** Whose updates the offset in the trigger's status counts: this bot's at this server. */
+  readonly key: string;
+  /** Name of the Lease that one poller of the token holds. */
+  readonly lease: string;
+}
+
+/**
+ * A token reads `<bot id>:<secret>`; a renewed token keeps the bot's id and its updates
+ * (https://core.telegram.org/bots/api#authorizing-your-bot).
+ */
+export function botIdentity(token: string, apiBaseUrl: string): BotIdentity {
+  const id = /^(\d{1,20}):/.exec(token)?.[1] ?? digest(token, 12);
+  return { id, key: digest(`${apiBaseUrl}\n${id}`, 16), lease: `tenancy-messenger-${digest(token, 16)}` };
+}
+
+function digest(text: string, digits: number): string {
+  return createHash("sha256").update(text).digest("hex").slice(0, digits);
+}
+
+/** The Leases of one trigger's tokens. */
+export interface Leases {
+  /**
+   * Does the work while this process holds the Lease. Where `stop` is aborted before the work begins, it waits no longer; the work
+   * is not done then.
+   *
+   * @throws what the work throws, or the reason of `stop`
+   */
+  whileHolding(lease: string, stop: AbortSignal, work: (held: AbortSignal) => Promise<void>): Promise<void>;
+  /** Resolves when no Lease is waited for any longer. */
+  closed(): Promise<void>;
+}
+
+export function createLeases(context: Pick<AdapterContext, "whileHolding" | "log">): Leases {
+  /** Waits that nobody needs any longer: a Lease is waited for once at a time. */
+  const leftover = new Map<string, Promise<void>>();
+  return {
+    async whileHolding(lease, stop, work) {
+      const earlier = leftover.get(lease);
+      if (earlier !== undefined) await orAborted(earlier, stop);
+      let working: Promise<void> | undefined;
+      let failure: unknown;
+      const holding = context.whileHolding(lease, async (held) => {
+        if (stop.aborted) return;
+        working = work(held).catch((error: unknown) => {
+          failure = error;
+        });
+        await working;
+        if (failure !== undefined) throw failure;
+      });
+      try {
+        await orAborted(holding, stop);
+      } catch (error) {
+        if (working === undefined && stop.aborted) {
+          const waiting = holding
+            .catch((reason: unknown) => context.log.debug({ reason, lease }, "a Lease is no longer waited for"))
+            .finally(() => leftover.delete(lease));
+          leftover.set(lease, waiting);
+          throw error;
+        }
+        await working;
+        await holding;
+      }
+      if (failure !== undefined) throw failure;
+    },
+    async closed() {
+      await Promise.all(leftover.values());
+    },
+  };
+}

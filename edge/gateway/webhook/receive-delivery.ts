@@ -1,0 +1,100 @@
+import { createHmac, timingSafeEqual } from "node:crypto";
+import { HttpError } from "../../http/http-error.ts";
+import { jsonSyntaxError } from "../../http/json-syntax-error.ts";
+import { refuseForeignHost } from "../../http/page-check.ts";
+import { quote } from "../../http/quote.ts";
+
+const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json *(?:;|$)/i;
+const FORM_TYPE = /^application\/x-www-form-urlencoded *(?:;|$)/i;
+const utf8 = new TextDecoder("utf-8", { fatal: true });
+
+/**
+ * Reads a delivery's JSON: the body itself, or the field `payload` of a form, as GitHub sends either.
+ *
+ * @throws HttpError 400 where it is of another type or no JSON
+ */
+export function parseDelivery(body: Uint8Array, contentType: string | null): unknown {
+  const isForm = contentType !== null && FORM_TYPE.test(contentType);
+  if (!isForm && (contentType === null || !JSON_TYPE.test(contentType))) {
+    const got = contentType === null ? "none" : quote(contentType);
+    throw new HttpError(400, `content-type: must be application/json, or a form with a field payload, got ${got}`);
+  }
+  const text = isForm ? payloadOf(decode(body)) : decode(body);
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    const place = isForm ? "body.payload" : "body";
+    if (text.trim() === "") throw new HttpError(400, `${place}: must be JSON, got nothing`);
+    throw new HttpError(400, `${place}: is not JSON: ${jsonSyntaxError(text) ?? "nested too deeply"}`, { cause });
+  }
+}
+
+function decode(body: Uint8Array): string {
+  try {
+    return utf8.decode(body);
+  } catch (cause) {
+    throw new HttpError(400, "body: is not UTF-8 text", { cause });
+  }
+}
+
+function payloadOf(form: string): string {
+  const payload = new URLSearchParams(form).get("payload");
+  if (payload === null) throw new HttpError(400, "body: is a form without a field payload");
+  return payload;
+}
+
+/**
+ * Refuses what a page of another site makes a browser send to a webhook that has no secret: a form's post needs nobody's leave, and would
+ * reach webhooks that only the browser's machine can. Senders of webhooks are programs, which send none of these headers.
+ *
+ * https://www.w3.org/TR/fetch-metadata/
+ *
+ * @param options.localOnly whether only this machine's own names may be asked for
+ * @throws HttpError 403
+ */
+export function refusePages(request: Request, options: { localOnly: boolean }): void {
+  if (options.localOnly) refuseForeignHost(request);
+  const { headers } = request;
+  const site = headers.get("sec-fetch-site");
+  const origin = headers.get("origin");
+  const isForeign =
+    site === null
+      ? origin !== null && hostOf(origin) !== headers.get("host")
+      : site !== "same-origin" && site !== "none";
+  if (isForeign)
+    throw new HttpError(
+      403,
+      "a page of another site sent this request; give the trigger a secret (config.secretRef) and sign it",
+    );
+}
+
+function hostOf(origin: string): string | undefined {
+  return URL.canParse(origin) ? new URL(origin).host : undefined;
+}
+
+const SIGNATURE = /^sha256=([0-9a-f]{64})$/i;
+
+/**
+ * Checks `X-Hub-Signature-256: sha256=<hex>`, the HMAC-SHA256 of the body as it was sent, in a time that does not
+ * depend on where the first difference is.
+ *
+ * https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries
+ *
+ * @throws HttpError 401 where it is missing, malformed or wrong
+ */
+export function verifySignature(request: { signature: string | null; body: Uint8Array; secret: string }): void {
+  const { signature, body, secret } = request;
+  const given = parseSignature(signature);
+  const expected = createHmac("sha256", secret).update(body).digest();
+  if (!timingSafeEqual(given, expected))
+    throw new HttpError(401, "X-Hub-Signature-256: does not fit the body and the secret");
+}
+
+/** @returns the 32 bytes of a signature header @throws HttpError 401 where it is missing or malformed */
+export function parseSignature(signature: string | null): Buffer {
+  if (signature === null)
+    throw new HttpError(401, "X-Hub-Signature-256: is missing; sign the delivery with the webhook's secret");
+  const hex = SIGNATURE.exec(signature)?.[1];
+  if (hex === undefined) throw new HttpError(401, "X-Hub-Signature-256: must be sha256= and 64 hexadecimal digits");
+  return Buffer.from(hex, "hex");
+}
