@@ -1,18 +1,68 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { dirname, join, relative } from "node:path";
-import { test } from "uvu";
+import { dirname, join } from "node:path";
+import { suite } from "uvu";
 import * as assert from "uvu/assert";
 
+const test = suite("links into docs/");
+
 const root = join(import.meta.dirname, "../../..");
-const pages = ["README.md", "CONTRIBUTING.md"].concat(
-  readdirSync(join(root, "docs"), { recursive: true, encoding: "utf8" })
-    .filter((name) => name.endsWith(".md"))
-    .map((name) => join("docs", name)),
-);
+const pages = ["README.md", "CONTRIBUTING.md", ...filesBelow("docs").filter((path) => path.endsWith(".md"))];
+const programs = ["crds", "edge", "manifests", "operator", "scripts", "test"]
+  .flatMap(filesBelow)
+  .filter((path) => /(?:\.(?:ts|mjs|go|ya?ml|sh)|Dockerfile)$/.test(path));
+
+test("every link of a page leads somewhere", () => {
+  const lost: string[] = [];
+  let links = 0;
+  for (const page of pages) {
+    for (const [, target = ""] of withoutCode(read(page)).matchAll(/\]\(([^)\s]+)\)/g)) {
+      if (/^https?:/.test(target)) continue;
+      links += 1;
+      const isInPage = target.startsWith("#");
+      if (!isThere(isInPage ? page + target : join(dirname(page), target))) lost.push(`${page}: ${target}`);
+    }
+  }
+  assert.ok(links > 0);
+  assert.equal(lost, []);
+});
+
+test("every page that a comment or a message cites is there, with the heading", () => {
+  const lost: string[] = [];
+  let citations = 0;
+  for (const path of programs) {
+    // Not the path of somebody else's address.
+    for (const [target] of read(path).matchAll(/(?<![\w./-])docs\/[\w/-]+\.md(?:#[\w-]+)?/g)) {
+      citations += 1;
+      if (!isThere(target)) lost.push(`${path}: ${target}`);
+    }
+  }
+  assert.ok(citations > 0);
+  assert.equal(lost, []);
+});
+
+function filesBelow(folder: string): string[] {
+  const entries = readdirSync(join(root, folder), { recursive: true, withFileTypes: true });
+  return entries
+    .filter((entry) => entry.isFile())
+    .map(({ parentPath, name }) => join(parentPath, name).slice(root.length + 1));
+}
+
+function read(path: string): string {
+  return readFileSync(join(root, path), "utf8");
+}
+
+function withoutCode(text: string): string {
+  return text.replace(/^```[\s\S]*?^```/gm, "");
+}
+
+function isThere(target: string): boolean {
+  const [path = "", anchor] = target.split("#");
+  return existsSync(join(root, path)) && (anchor === undefined || anchors(path).has(anchor));
+}
 
 /** The anchors of a page, as GitHub makes them of headings. */
 function anchors(path: string): Set<string> {
-  const text = readFileSync(path, "utf8").replace(/^```[\s\S]*?^```/gm, "");
+  const text = withoutCode(read(path));
   const headings = [...text.matchAll(/^#+ (.+)$/gm)].map(([, heading = ""]) =>
     heading
       .toLowerCase()
@@ -21,23 +71,5 @@ function anchors(path: string): Set<string> {
   );
   return new Set([...headings, ...[...text.matchAll(/<a name="([^"]+)">/g)].map(([, name = ""]) => name)]);
 }
-
-test("every link of a page leads somewhere", () => {
-  const lost: string[] = [];
-  let links = 0;
-  for (const page of pages) {
-    const text = readFileSync(join(root, page), "utf8").replace(/^```[\s\S]*?^```/gm, "");
-    for (const [, target = ""] of text.matchAll(/\]\(([^)\s]+)\)/g)) {
-      if (/^https?:/.test(target)) continue;
-      links += 1;
-      const [file = "", anchor] = target.split("#");
-      const path = file === "" ? join(root, page) : join(root, dirname(page), file);
-      const isThere = existsSync(path) && (anchor === undefined || anchors(path).has(anchor));
-      if (!isThere) lost.push(`${relative(root, join(root, page))}: ${target}`);
-    }
-  }
-  assert.ok(links > 0);
-  assert.equal(lost, []);
-});
 
 test.run();
