@@ -1,8 +1,8 @@
 import { type Static, Type } from "@sinclair/typebox";
-import { conditionsSchema } from "./condition.ts";
 import type { KubernetesObject } from "./kubernetes.ts";
-import { pattern } from "./patterns.ts";
-import { rules, stringEnum } from "./schema.ts";
+import { conditionsSchema } from "./schema/condition.ts";
+import { pattern } from "./schema/patterns.ts";
+import { rules, stringEnum } from "./schema/schema.ts";
 
 /** `spec` of a claim. */
 export const claimSpecSchema = Type.Object(

@@ -1,5 +1,5 @@
 import { NetworkError } from "./client/api-error.ts";
-import { ExecError } from "./client/exec-error.ts";
+import { ExecError } from "./client/exec/exec-outcome.ts";
 
 /**
  * What the log says of an error: its name, message, causes and own fields; the stack too where nobody foresaw it.

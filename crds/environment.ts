@@ -1,5 +1,5 @@
+import { isIP } from "node:net";
 import * as v from "valibot";
-import { type ListenAddress, parseListenAddress } from "./listen-address.ts";
 
 // What a value must be is said by each rule, as the end of "TENANCY_LEASE_SECONDS must be …"; `environmentProblems` adds the rest.
 
@@ -61,4 +61,27 @@ export function environmentProblems(
     if (!problems.has(name)) problems.set(name, `${name} ${message}${is}`);
   }
   return [...problems.values()];
+}
+
+/** Where a server listens. */
+export interface ListenAddress {
+  /** A name or an IP address, without brackets. */
+  readonly hostname: string;
+  /** 0 takes any free port. */
+  readonly port: number;
+}
+
+const FORM = /^(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9.-]+)):(\d{1,5})$/;
+
+/** Reads `host:port`, with IPv6 addresses in brackets; undefined where the text is neither. */
+function parseListenAddress(text: string): ListenAddress | undefined {
+  const match = FORM.exec(text);
+  const [, v6, name, digits] = match ?? [];
+  const hostname = v6 ?? name;
+  const port = Number(digits);
+  if (hostname === undefined || port > 65_535) return undefined;
+  if (v6 !== undefined && isIP(v6) !== 6) return undefined;
+  // Four numbers that are no address would be looked up as a name, and fail with a message about DNS.
+  if (/^[\d.]+$/.test(hostname) && isIP(hostname) !== 4) return undefined;
+  return { hostname, port };
 }

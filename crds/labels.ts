@@ -86,3 +86,6 @@ export const finalizer = {
 export function claimLabels({ tenantId, workloadRef }: { tenantId: string; workloadRef: string }) {
   return { [label.tenant]: tenantId, [label.workload]: workloadRef };
 }
+
+/** Name of the workload's own container in each of its pods; the operator gives it. */
+export const WORKLOAD_CONTAINER = "workload";

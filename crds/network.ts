@@ -1,7 +1,6 @@
 import { type Static, Type } from "@sinclair/typebox";
-import { pattern } from "./patterns.ts";
-import { mapList, rules, setList, stringEnum } from "./schema.ts";
-import { secretReference } from "./secret-reference.ts";
+import { pattern } from "./schema/patterns.ts";
+import { mapList, rules, secretReference, setList, stringEnum } from "./schema/schema.ts";
 
 const domain = (description: string) => Type.String({ description, pattern: pattern.domain, maxLength: 253 });
 

@@ -1,8 +1,8 @@
 import { type Static, Type } from "@sinclair/typebox";
-import { conditionsSchema } from "./condition.ts";
 import type { KubernetesObject } from "./kubernetes.ts";
-import { pattern } from "./patterns.ts";
-import { stringEnum } from "./schema.ts";
+import { conditionsSchema } from "./schema/condition.ts";
+import { pattern } from "./schema/patterns.ts";
+import { stringEnum } from "./schema/schema.ts";
 
 /** `spec` of a pool. */
 export const poolSpecSchema = Type.Object(

@@ -1,11 +1,105 @@
 import { type Static, Type } from "@sinclair/typebox";
-import { conditionsSchema } from "./condition.ts";
 import type { KubernetesObject } from "./kubernetes.ts";
-import { pattern } from "./patterns.ts";
-import { freeObject, rules, stringEnum } from "./schema.ts";
-import { secretReference } from "./secret-reference.ts";
-import { triggerConfigSchema } from "./trigger-config.ts";
-import { triggerGuardSchema } from "./trigger-guard.ts";
+import { conditionsSchema } from "./schema/condition.ts";
+import { pattern } from "./schema/patterns.ts";
+import { freeObject, rules, secretReference, setList, stringEnum, stringMap } from "./schema/schema.ts";
+
+/** `spec.config` of a trigger: the fields of all adapters. */
+const triggerConfigSchema = Type.Object(
+  {
+    path: Type.Optional(
+      Type.String({ description: "webhook: path that the gateway serves.", pattern: pattern.urlPath, maxLength: 1024 }),
+    ),
+    secretRef: Type.Optional(secretReference("webhook: Secret that signs the deliveries, X-Hub-Signature-256.")),
+    botTokenSecretRef: Type.Optional(secretReference("messenger: Secret that holds the bot's token.")),
+    updateTypes: Type.Optional(
+      Type.Array(
+        Type.String({ description: "Kind of update, such as message.", pattern: pattern.word, maxLength: 64 }),
+        {
+          description: "messenger: kinds of updates to ask for.",
+          maxItems: 64,
+          ...setList,
+        },
+      ),
+    ),
+    pollTimeoutSeconds: Type.Optional(
+      Type.Integer({ description: "messenger: how long one poll waits, in seconds.", minimum: 0, maximum: 600 }),
+    ),
+    apiBaseUrl: Type.Optional(
+      Type.String({ description: "messenger: another server of the bot API.", pattern: pattern.url, maxLength: 2048 }),
+    ),
+    schedule: Type.Optional(
+      Type.String({ description: "cron: five fields, such as 0 9 * * 1-5.", pattern: pattern.oneLine, maxLength: 256 }),
+    ),
+    timezone: Type.Optional(
+      Type.String({
+        description: "cron: IANA name, such as Europe/Berlin; UTC when absent.",
+        pattern: pattern.word,
+        maxLength: 64,
+      }),
+    ),
+    catchUpSeconds: Type.Optional(
+      Type.Integer({
+        description: "cron: how late a missed occurrence may still fire, in seconds; 60 when absent.",
+        minimum: 0,
+        maximum: 31536000,
+      }),
+    ),
+    payload: Type.Optional(freeObject({ description: "cron: what the container gets." })),
+  },
+  { description: "Settings of the adapter; each field says which type it is for." },
+);
+
+/** Static type of {@link triggerConfigSchema}. */
+export type TriggerConfig = Static<typeof triggerConfigSchema>;
+
+const guardConfigSchema = Type.Object(
+  {
+    tenantIds: Type.Optional(
+      Type.Array(Type.String({ description: "Tenant id, in any case.", minLength: 1, maxLength: 253 }), {
+        description: "allowlist: tenants that may pass.",
+        maxItems: 10000,
+        ...setList,
+      }),
+    ),
+    url: Type.Optional(
+      Type.String({
+        description: "api: where to ask, with a POST of {tenantId, source}.",
+        pattern: pattern.url,
+        maxLength: 2048,
+      }),
+    ),
+    headers: Type.Optional(
+      stringMap(
+        { pattern: pattern.headerValue, maxLength: 8192 },
+        { description: "api: headers of the question.", maxProperties: 64 },
+      ),
+    ),
+    denyMessage: Type.Optional(Type.String({ description: "What a denied caller reads.", maxLength: 4096 })),
+  },
+  { description: "Settings of the guard; each field says which type it is for." },
+);
+
+/** One of `spec.guards` of a trigger. */
+const triggerGuardSchema = Type.Object(
+  {
+    type: stringEnum(["allowlist", "api"], { description: "Kind of guard." }),
+    config: guardConfigSchema,
+  },
+  {
+    description: "One question that every event must pass.",
+    ...rules(
+      {
+        rule: "self.type != 'allowlist' || has(self.config.tenantIds)",
+        message: "an allowlist guard needs config.tenantIds",
+      },
+      { rule: "self.type != 'api' || has(self.config.url)", message: "an api guard needs config.url" },
+    ),
+  },
+);
+
+/** Static type of {@link triggerGuardSchema}. */
+export type TriggerGuard = Static<typeof triggerGuardSchema>;
 
 const tenantSchema = Type.Object(
   {

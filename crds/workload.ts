@@ -1,9 +1,9 @@
 import { type Static, Type } from "@sinclair/typebox";
-import { conditionsSchema } from "./condition.ts";
 import type { KubernetesObject } from "./kubernetes.ts";
 import { networkSchema } from "./network.ts";
-import { pattern } from "./patterns.ts";
-import { rules, setList, stringEnum, stringMap } from "./schema.ts";
+import { conditionsSchema } from "./schema/condition.ts";
+import { pattern } from "./schema/patterns.ts";
+import { rules, setList, stringEnum, stringMap } from "./schema/schema.ts";
 
 const imageSchema = Type.Object(
   {

@@ -2,7 +2,7 @@ import { isConflict, isNotFound } from "../crds/client/api-error.ts";
 import { pods } from "../crds/client/built-in-resources.ts";
 import type { Clock } from "../crds/client/clock.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
-import { untracked } from "../crds/client/untracked.ts";
+import { clearManagedFields } from "../crds/client/managed-fields.ts";
 import { describeError } from "../crds/describe-error.ts";
 import type { Pod } from "../crds/kubernetes.ts";
 import { annotation } from "../crds/labels.ts";
@@ -85,7 +85,7 @@ export function createActivity(options: {
     entry.told = lastUsed;
     const annotations = { [annotation.lastActivity]: new Date(lastUsed).toISOString() };
     try {
-      const body = { metadata: { ...untracked, uid, annotations } };
+      const body = { metadata: { ...clearManagedFields, uid, annotations } };
       cache.pods.put(await client.patch(pods, { namespace, name }, { type: "merge", body }));
     } catch (error) {
       // A pod that is gone, or that gave its name to another, needs no release.

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import type { ListenAddress } from "../crds/environment.ts";
 import {
   environmentProblems,
   leaseSeconds,
@@ -7,7 +8,6 @@ import {
   namespaceName,
   wholeNumber,
 } from "../crds/environment.ts";
-import type { ListenAddress } from "../crds/listen-address.ts";
 import { type SecretPolicy, secretPolicies } from "../crds/secret-refusal.ts";
 import type { TriggerLimits } from "./gateway/trigger-limits.ts";
 import { isLoopback } from "./http/page-check.ts";

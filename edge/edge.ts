@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { systemClock } from "../crds/client/clock.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
-import { createHandlerFailures } from "../crds/client/handler-failures.ts";
+import { createHandlerFailures } from "../crds/client/watch/handler-failures.ts";
 import type { Log } from "../crds/log.ts";
 import { createActivity } from "./activity.ts";
 import { createEventHub } from "./api/events/event-hub.ts";

@@ -1,7 +1,7 @@
 import { createClusterClient } from "../crds/client/cluster-client.ts";
-import { loadClusterConfig } from "../crds/client/load-cluster-config.ts";
+import { loadClusterConfig } from "../crds/client/config/load-cluster-config.ts";
 import { createTransport } from "../crds/client/transport.ts";
-import { createLog } from "../crds/create-log.ts";
+import { createLog } from "../crds/log.ts";
 import { loadConfig } from "./config.ts";
 import { startEdge } from "./edge.ts";
 import { chooseServe } from "./serve/serve.ts";

@@ -1,4 +1,4 @@
-import { onAbort } from "../crds/client/on-abort.ts";
+import { onAbort } from "../crds/waits.ts";
 
 /** What the promise gives, or the signal's reason as soon as it is aborted; the promise itself goes on. */
 export function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import type { ListenAddress } from "../crds/environment.ts";
 import {
   environmentProblems,
   leaseSeconds,
@@ -6,8 +7,7 @@ import {
   namespaceName,
   wholeNumber,
 } from "../crds/environment.ts";
-import { isImageReference } from "../crds/image-reference.ts";
-import type { ListenAddress } from "../crds/listen-address.ts";
+import { isImageReference } from "../crds/schema/image-reference.ts";
 import { type SecretPolicy, secretPolicies } from "../crds/secret-refusal.ts";
 import { isAddressRange } from "./egress/address-ranges.ts";
 

@@ -1,7 +1,7 @@
 import type { Claim } from "../crds/claim.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
-import type { Exec } from "../crds/client/exec.ts";
-import type { Informer } from "../crds/client/informer.ts";
+import type { Exec } from "../crds/client/exec/exec.ts";
+import type { Informer } from "../crds/client/watch/informer.ts";
 import type { KubernetesObject, NetworkPolicy, Pod } from "../crds/kubernetes.ts";
 import type { Log } from "../crds/log.ts";
 import type { Pool } from "../crds/pool.ts";

@@ -1,7 +1,7 @@
 import { createBackoff } from "../crds/client/backoff.ts";
 import { systemClock } from "../crds/client/clock.ts";
 import { type HoldLeaseOptions, holdLease, type LeaseTerm } from "../crds/client/hold-lease.ts";
-import { sleep } from "../crds/client/sleep.ts";
+import { sleep } from "../crds/waits.ts";
 
 /** The time during which this process is the leader. */
 export type Term = LeaseTerm;

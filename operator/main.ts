@@ -2,10 +2,10 @@
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
 import { createClusterClient } from "../crds/client/cluster-client.ts";
-import { createExec } from "../crds/client/exec.ts";
-import { loadClusterConfig } from "../crds/client/load-cluster-config.ts";
+import { loadClusterConfig } from "../crds/client/config/load-cluster-config.ts";
+import { createExec } from "../crds/client/exec/exec.ts";
 import { createTransport } from "../crds/client/transport.ts";
-import { createLog } from "../crds/create-log.ts";
+import { createLog } from "../crds/log.ts";
 import { operatorConfig } from "./config.ts";
 import { createMetrics } from "./metrics.ts";
 import { serveHealth } from "./serve-health.ts";

@@ -1,5 +1,5 @@
 import { createServer, type Server } from "node:http";
-import type { ListenAddress } from "../crds/listen-address.ts";
+import type { ListenAddress } from "../crds/environment.ts";
 import type { Metrics } from "./metrics.ts";
 
 /** Serves `/metrics` (Prometheus), `/healthz` (the process lives) and `/readyz` (its watches are in contact with the cluster). */

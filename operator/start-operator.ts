@@ -1,10 +1,10 @@
 import { configMaps, networkPolicies, pods, secrets } from "../crds/client/built-in-resources.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
-import type { Exec } from "../crds/client/exec.ts";
-import { createHandlerFailures, type ReportHandlerFailure } from "../crds/client/handler-failures.ts";
-import { startInformer } from "../crds/client/informer.ts";
-import type { ListWatchState } from "../crds/client/list-watch-state.ts";
-import { shareEqualParts } from "../crds/client/share-equal-parts.ts";
+import type { Exec } from "../crds/client/exec/exec.ts";
+import { createHandlerFailures, type ReportHandlerFailure } from "../crds/client/watch/handler-failures.ts";
+import { startInformer } from "../crds/client/watch/informer.ts";
+import type { ListWatchState } from "../crds/client/watch/list-watch-state.ts";
+import { shareEqualParts } from "../crds/client/watch/share-equal-parts.ts";
 import { claims, pools, workloads } from "../crds/kinds.ts";
 import type { KubernetesObject, NetworkPolicy, Pod } from "../crds/kubernetes.ts";
 import { annotation, label } from "../crds/labels.ts";

@@ -2,7 +2,7 @@
 import { dirname, join } from "node:path";
 import { parseArgs } from "node:util";
 import { createClusterClient } from "../crds/client/cluster-client.ts";
-import { loadClusterConfig } from "../crds/client/load-cluster-config.ts";
+import { loadClusterConfig } from "../crds/client/config/load-cluster-config.ts";
 import { createTransport } from "../crds/client/transport.ts";
 import { downLocalCluster } from "./cluster/down-local-cluster.ts";
 import { DEFAULT_CLUSTER } from "./cluster/folders.ts";

@@ -1,11 +1,8 @@
 import type { KubernetesList, KubernetesObject } from "../kubernetes.ts";
-import type { Resource } from "../resource.ts";
-import { acceptedType } from "./accepted-type.ts";
-import { dropManagedFields } from "./drop-managed-fields.ts";
-import { isGone } from "./is-gone.ts";
-import { objectPath } from "./object-path.ts";
+import { acceptedType, objectPath, type Resource, resourcePath } from "../resource.ts";
+import { isExpired } from "./api-error.ts";
+import { dropManagedFields } from "./managed-fields.ts";
 import { parseAnswer } from "./parse-answer.ts";
-import { resourcePath } from "./resource-path.ts";
 import type { Transport, TransportRequest, TransportResponse } from "./transport.ts";
 
 export interface ObjectRef {
@@ -193,4 +190,43 @@ function withType<T extends KubernetesObject>(resource: Resource<T>, object: T):
   if (object.apiVersion !== undefined && object.kind !== undefined) return object;
   const { group, version, kind } = resource;
   return { apiVersion: group === "" ? version : `${group}/${version}`, kind, ...object };
+}
+
+/**
+ * Whether the answer to a deletion says that the object is gone: a `Status`, or the last state of an object that nothing keeps.
+ *
+ * Some kinds, pods among them, are answered with the object in both cases.
+ */
+function isGone(answer: KubernetesObject): boolean {
+  if (answer.kind === "Status") return true;
+  const { deletionTimestamp, deletionGracePeriodSeconds, finalizers } = answer.metadata;
+  if (finalizers !== undefined && finalizers.length > 0) return false;
+  return deletionTimestamp === undefined || !deletionGracePeriodSeconds;
+}
+
+const PAGE_SIZE = 500;
+const MAX_TRIES = 3;
+
+/**
+ * Every object of a kind in the namespace as the API server has it now, read in pages; starts anew where the server drops the list while it
+ * is read.
+ */
+export async function listAll<T extends KubernetesObject>(
+  resource: Resource<T>,
+  { client, namespace, labelSelector }: { client: ClusterClient; namespace: string; labelSelector?: string },
+): Promise<T[]> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      const items: T[] = [];
+      let next: string | undefined;
+      do {
+        const page = await client.list(resource, { namespace, labelSelector, limit: PAGE_SIZE, continue: next });
+        items.push(...page.items);
+        next = page.metadata.continue || undefined;
+      } while (next !== undefined);
+      return items;
+    } catch (error) {
+      if (!isExpired(error) || tries === MAX_TRIES) throw error;
+    }
+  }
 }

@@ -1,7 +1,6 @@
 import { Agent, type AgentOptions } from "node:http";
 import { Agent as SecureAgent, type AgentOptions as SecureAgentOptions } from "node:https";
-import type { ClusterConfig } from "./cluster-config.ts";
-import type { Credential } from "./credential.ts";
+import type { ClusterConfig, Credential } from "./config/cluster-config.ts";
 
 export interface Agents {
   readonly calls: Agent;

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { KubernetesObject } from "../kubernetes.ts";
 import type { Log } from "../log.ts";
-import { objectName } from "../object-name.ts";
+import { objectName } from "../names.ts";
 import type { Resource } from "../resource.ts";
 import { isAlreadyExists } from "./api-error.ts";
 import { events } from "./built-in-resources.ts";

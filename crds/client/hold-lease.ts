@@ -1,11 +1,11 @@
 import type { Lease } from "../kubernetes.ts";
 import type { Log } from "../log.ts";
+import { onAbort } from "../waits.ts";
 import { isAlreadyExists, isConflict, isNotFound } from "./api-error.ts";
 import { createBackoff } from "./backoff.ts";
 import { leases } from "./built-in-resources.ts";
 import type { ClusterClient } from "./cluster-client.ts";
-import { startInformer } from "./informer.ts";
-import { onAbort } from "./on-abort.ts";
+import { startInformer } from "./watch/informer.ts";
 
 /** The time during which a Lease is held. */
 export interface LeaseTerm {

@@ -1,6 +1,6 @@
 import type { Status } from "../kubernetes.ts";
 import { ApiError } from "./api-error.ts";
-import { cutManagedFields } from "./cut-managed-fields.ts";
+import { cutManagedFields } from "./managed-fields.ts";
 
 const maxQuotedLength = 300;
 

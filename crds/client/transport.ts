@@ -1,17 +1,14 @@
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import type { Log } from "../log.ts";
+import { sleep } from "../waits.ts";
 import { NetworkError } from "./api-error.ts";
 import { leases } from "./built-in-resources.ts";
 import { type Clock, systemClock } from "./clock.ts";
-import type { ClusterConfig } from "./cluster-config.ts";
+import type { ClusterConfig, Credential } from "./config/cluster-config.ts";
+import { createCredentials } from "./config/credentials.ts";
 import { type Agents, createConnections } from "./connections.ts";
-import type { Credential } from "./credential.ts";
-import { createCredentials } from "./credentials.ts";
-import { exchange } from "./exchange.ts";
-import { readBody } from "./read-body.ts";
-import { retryAfter } from "./retry-after.ts";
-import { sleep } from "./sleep.ts";
+import { readBody, roundTrip } from "./round-trip.ts";
 
 export interface TransportRequest {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
@@ -127,7 +124,7 @@ export function createTransport(options: TransportOptions): Transport {
     const startedAt = performance.now();
     try {
       const sent = { secure, host, port, agent, method, path, headers, body, timeoutMs, signal, clock, usedSockets };
-      const answer = await exchange(sent, async (head) => ({ head, content: await read(head) }));
+      const answer = await roundTrip(sent, async (head) => ({ head, content: await read(head) }));
       const bytes = Buffer.isBuffer(answer.content) ? answer.content.length : 0;
       record(request, startedAt, { status: answer.head.statusCode ?? 0, bytes });
       return answer;
@@ -219,4 +216,13 @@ function parseServer(server: string): { secure: boolean; host: string; port: num
     port: url.port === "" ? (secure ? 443 : 80) : Number(url.port),
     basePath: url.pathname.replace(/\/+$/, ""),
   };
+}
+
+/** The milliseconds that a `retry-after` header asks to wait, given as seconds or as a date; undefined when it asks for nothing. */
+export function retryAfter(header: string | undefined, options: { now: number }): number | undefined {
+  if (header === undefined || header === "") return undefined;
+  const seconds = Number(header);
+  if (Number.isFinite(seconds)) return Math.max(0, seconds * 1000);
+  const date = Date.parse(header);
+  return Number.isNaN(date) ? undefined : Math.max(0, date - options.now);
 }

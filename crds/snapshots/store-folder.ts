@@ -1,4 +1,4 @@
-import type { ExecTarget } from "../client/exec-target.ts";
+import type { ExecTarget } from "../client/exec/exec-outcome.ts";
 
 /** Where archives are kept: a container with busybox, and the folder in it that the snapshots volume is mounted at. */
 export interface StoreFolder extends Omit<ExecTarget, "command"> {

@@ -1,5 +1,5 @@
 import { isObjectName, isTenantId } from "../../crds/names.ts";
-import { pattern } from "../../crds/patterns.ts";
+import { pattern } from "../../crds/schema/patterns.ts";
 
 /** What a tenant id must be, as a check and in words. */
 export const tenantIdRule = {

@@ -1,6 +1,6 @@
 import type { Claim } from "../../crds/claim.ts";
-import { isPodOf } from "../../crds/claim-pod.ts";
-import { type ClaimResponse, claimResponse } from "../../crds/claim-response.ts";
+import { isPodOf } from "../../crds/claims/claim-pod.ts";
+import { type ClaimResponse, claimResponse } from "../../crds/claims/claim-response.ts";
 import { requireFresh } from "../cluster/freshness.ts";
 import { isClaimed } from "../cluster/slim-pod.ts";
 import type { ClusterCache } from "../cluster/watch-cluster.ts";

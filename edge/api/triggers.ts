@@ -1,9 +1,9 @@
 import { isAlreadyExists, isNotFound } from "../../crds/client/api-error.ts";
 import type { ClusterClient } from "../../crds/client/cluster-client.ts";
-import { listAll } from "../../crds/client/list-all.ts";
+import { listAll } from "../../crds/client/cluster-client.ts";
 import { triggers } from "../../crds/kinds.ts";
+import { triggerProblems } from "../../crds/schema/validate-trigger.ts";
 import type { Trigger, TriggerSpec, TriggerStatus } from "../../crds/trigger.ts";
-import { triggerProblems } from "../../crds/validate-trigger.ts";
 import { HttpError } from "../http/http-error.ts";
 import { jsonResponse } from "../http/json-response.ts";
 import { pathParam } from "../http/path-param.ts";

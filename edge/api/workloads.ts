@@ -1,9 +1,9 @@
 import { isAlreadyExists, isConflict, isNotFound } from "../../crds/client/api-error.ts";
 import type { ClusterClient } from "../../crds/client/cluster-client.ts";
-import { listAll } from "../../crds/client/list-all.ts";
+import { listAll } from "../../crds/client/cluster-client.ts";
 import { pools, workloads } from "../../crds/kinds.ts";
 import { finalizer } from "../../crds/labels.ts";
-import { workloadProblems } from "../../crds/validate-workload.ts";
+import { workloadProblems } from "../../crds/schema/validate-workload.ts";
 import type { Workload, WorkloadSpec, WorkloadStatus } from "../../crds/workload.ts";
 import { describeUsers, workloadUsers } from "../../crds/workload-users.ts";
 import type { ClusterCache } from "../cluster/watch-cluster.ts";

@@ -1,5 +1,5 @@
 import type { Clock } from "../../crds/client/clock.ts";
-import type { ListWatchState } from "../../crds/client/list-watch-state.ts";
+import type { ListWatchState } from "../../crds/client/watch/list-watch-state.ts";
 import { HttpError } from "../http/http-error.ts";
 
 /** @throws HttpError 503 where a cache may be stale: at the start, and while the cluster cannot be reached */

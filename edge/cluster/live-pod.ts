@@ -1,5 +1,5 @@
 import type { Claim } from "../../crds/claim.ts";
-import { isPodOf, podEndpoint } from "../../crds/claim-pod.ts";
+import { isPodOf, podEndpoint } from "../../crds/claims/claim-pod.ts";
 import { isNotFound } from "../../crds/client/api-error.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
 import type { ClusterClient } from "../../crds/client/cluster-client.ts";

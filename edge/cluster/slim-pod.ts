@@ -1,4 +1,4 @@
-import { podAddress } from "../../crds/claim-pod.ts";
+import { podAddress } from "../../crds/claims/claim-pod.ts";
 import type { Pod, PodSpec } from "../../crds/kubernetes.ts";
 import { annotation } from "../../crds/labels.ts";
 

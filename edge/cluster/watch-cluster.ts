@@ -1,9 +1,9 @@
 import type { Claim } from "../../crds/claim.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
 import type { ClusterClient } from "../../crds/client/cluster-client.ts";
-import type { ReportHandlerFailure } from "../../crds/client/handler-failures.ts";
-import type { Change } from "../../crds/client/informer.ts";
-import type { ReadonlyStore } from "../../crds/client/store.ts";
+import type { ReportHandlerFailure } from "../../crds/client/watch/handler-failures.ts";
+import type { Change } from "../../crds/client/watch/informer.ts";
+import type { ReadonlyStore } from "../../crds/client/watch/store.ts";
 import { claims, workloads } from "../../crds/kinds.ts";
 import type { KubernetesObject, Pod } from "../../crds/kubernetes.ts";
 import { label } from "../../crds/labels.ts";

@@ -1,8 +1,8 @@
 import { type Clock, systemClock } from "../../crds/client/clock.ts";
 import type { ClusterClient } from "../../crds/client/cluster-client.ts";
-import type { ReportHandlerFailure } from "../../crds/client/handler-failures.ts";
-import { type Change, startInformer } from "../../crds/client/informer.ts";
-import type { IndexFunction } from "../../crds/client/store.ts";
+import type { ReportHandlerFailure } from "../../crds/client/watch/handler-failures.ts";
+import { type Change, startInformer } from "../../crds/client/watch/informer.ts";
+import type { IndexFunction } from "../../crds/client/watch/store.ts";
 import type { KubernetesObject } from "../../crds/kubernetes.ts";
 import type { Log } from "../../crds/log.ts";
 import type { Resource } from "../../crds/resource.ts";

@@ -1,4 +1,4 @@
-import { onAbort } from "../../crds/client/on-abort.ts";
+import { onAbort } from "../../crds/waits.ts";
 
 /** A signal that follows several others. */
 export interface LinkedSignal {

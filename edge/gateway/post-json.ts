@@ -2,7 +2,7 @@ import { Agent, type IncomingHttpHeaders, type IncomingMessage } from "node:http
 import { Agent as SecureAgent } from "node:https";
 import type { Socket } from "node:net";
 import type { Clock } from "../../crds/client/clock.ts";
-import { exchange } from "../../crds/client/exchange.ts";
+import { roundTrip } from "../../crds/client/round-trip.ts";
 
 /** A question in JSON. */
 export interface JsonPost {
@@ -49,7 +49,7 @@ export function createPoster(options: { clock: Clock; keepAliveMs?: number }): P
 
   return ({ url, headers, body, maxReplyBytes, checkStatus, signal }) => {
     const secure = url.protocol === "https:";
-    return exchange(
+    return roundTrip(
       {
         secure,
         host: hostName(url),

@@ -1,6 +1,6 @@
 import type { Registry } from "prom-client";
 import { createEventRecorder } from "../../crds/client/event-recorder.ts";
-import type { ReportHandlerFailure } from "../../crds/client/handler-failures.ts";
+import type { ReportHandlerFailure } from "../../crds/client/watch/handler-failures.ts";
 import { triggers } from "../../crds/kinds.ts";
 import type { Log } from "../../crds/log.ts";
 import type { SecretPolicy } from "../../crds/secret-refusal.ts";

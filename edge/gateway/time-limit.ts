@@ -1,5 +1,5 @@
 import type { Clock } from "../../crds/client/clock.ts";
-import { onAbort } from "../../crds/client/on-abort.ts";
+import { onAbort } from "../../crds/waits.ts";
 
 /** Something that took longer than it may. */
 export class TimeLimitError extends Error {

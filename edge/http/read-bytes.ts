@@ -1,6 +1,5 @@
 import { type Clock, systemClock } from "../../crds/client/clock.ts";
-import { createDeferred } from "../../crds/client/deferred.ts";
-import { onAbort } from "../../crds/client/on-abort.ts";
+import { createDeferred, onAbort } from "../../crds/waits.ts";
 import { HttpError } from "./http-error.ts";
 
 /** The most bytes that a request's body may have. */

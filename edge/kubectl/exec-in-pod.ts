@@ -1,5 +1,5 @@
 import type { Clock } from "../../crds/client/clock.ts";
-import { WORKLOAD_CONTAINER } from "../../crds/workload-container.ts";
+import { WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 import { HttpError } from "../http/http-error.ts";
 import type { Kubectl } from "./kubectl.ts";
 import { kubectlFailure } from "./kubectl-failure.ts";

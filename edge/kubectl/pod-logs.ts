@@ -1,5 +1,5 @@
 import type { Clock } from "../../crds/client/clock.ts";
-import { WORKLOAD_CONTAINER } from "../../crds/workload-container.ts";
+import { WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 import { type Deadline, startDeadline } from "../deadline.ts";
 import { HttpError } from "../http/http-error.ts";
 import { createBoundedText } from "./bounded-text.ts";

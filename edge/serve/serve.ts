@@ -1,4 +1,4 @@
-import type { ListenAddress } from "../../crds/listen-address.ts";
+import type { ListenAddress } from "../../crds/environment.ts";
 import type { Log } from "../../crds/log.ts";
 import type { Handler } from "../http/handler.ts";
 

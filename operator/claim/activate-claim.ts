@@ -1,5 +1,5 @@
 import type { Claim, ClaimSource } from "../../crds/claim.ts";
-import { podEndpoint } from "../../crds/claim-pod.ts";
+import { podEndpoint } from "../../crds/claims/claim-pod.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation } from "../../crds/labels.ts";
 import type { OperatorContext } from "../context.ts";

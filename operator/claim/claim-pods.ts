@@ -1,8 +1,8 @@
 import type { Claim } from "../../crds/claim.ts";
-import { isShown } from "../../crds/claim-pod.ts";
+import { isShown } from "../../crds/claims/claim-pod.ts";
 import { isNotFound } from "../../crds/client/api-error.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
-import { listAll } from "../../crds/client/list-all.ts";
+import { listAll } from "../../crds/client/cluster-client.ts";
 import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Claim, ClaimStatus } from "../../crds/claim.ts";
-import { type Condition, type ConditionNow, nextConditions } from "../../crds/condition.ts";
 import { claims } from "../../crds/kinds.ts";
+import { type Condition, type ConditionNow, nextConditions } from "../../crds/schema/condition.ts";
 import type { OperatorContext } from "../context.ts";
 
 /** The fields of a status to change; `null` removes one. */

@@ -1,5 +1,5 @@
 import type { Claim } from "../../crds/claim.ts";
-import { isPodOf, podEndpoint } from "../../crds/claim-pod.ts";
+import { isPodOf, podEndpoint } from "../../crds/claims/claim-pod.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
 import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";

@@ -3,9 +3,8 @@ import { ApiError, isAlreadyExists, isConflict, isNotFound } from "../../crds/cl
 import { services } from "../../crds/client/built-in-resources.ts";
 import { claims } from "../../crds/kinds.ts";
 import type { Pod, Service } from "../../crds/kubernetes.ts";
-import { API_GROUP, API_VERSION, label } from "../../crds/labels.ts";
+import { API_GROUP, API_VERSION, label, WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 import { serviceName } from "../../crds/names.ts";
-import { WORKLOAD_CONTAINER } from "../../crds/workload-container.ts";
 import type { OperatorContext } from "../context.ts";
 import type { ReconcileResult } from "../queue.ts";
 

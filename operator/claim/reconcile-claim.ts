@@ -1,5 +1,5 @@
 import type { Claim } from "../../crds/claim.ts";
-import { isDestroyed, isShown } from "../../crds/claim-pod.ts";
+import { isDestroyed, isShown } from "../../crds/claims/claim-pod.ts";
 import { isConflict, isNotFound } from "../../crds/client/api-error.ts";
 import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";

@@ -1,7 +1,7 @@
 import { services } from "../../crds/client/built-in-resources.ts";
 import type { ClusterClient } from "../../crds/client/cluster-client.ts";
-import type { ReportHandlerFailure } from "../../crds/client/handler-failures.ts";
-import { type Change, type Informer, startInformer } from "../../crds/client/informer.ts";
+import type { ReportHandlerFailure } from "../../crds/client/watch/handler-failures.ts";
+import { type Change, type Informer, startInformer } from "../../crds/client/watch/informer.ts";
 import type { Service } from "../../crds/kubernetes.ts";
 import { label } from "../../crds/labels.ts";
 import type { Log } from "../../crds/log.ts";

@@ -1,7 +1,7 @@
 import type { Claim } from "../../crds/claim.ts";
 import { isConflict, isNotFound } from "../../crds/client/api-error.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
-import { untracked } from "../../crds/client/untracked.ts";
+import { clearManagedFields } from "../../crds/client/managed-fields.ts";
 import { withDefaults } from "../../crds/defaults.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
@@ -46,7 +46,7 @@ export async function takeWarmPod(
     const { name, namespace = "", uid = "", resourceVersion } = pod.metadata;
     const body = {
       metadata: {
-        ...untracked,
+        ...clearManagedFields,
         resourceVersion,
         labels: {
           [label.tenant]: claim.spec.tenantId,

@@ -1,4 +1,4 @@
-import { objectName } from "../../crds/object-name.ts";
+import { objectName } from "../../crds/names.ts";
 
 /** Starts the name of every Secret and ConfigMap that the operator makes for a proxy. */
 export const EGRESS_PREFIX = "tenancy-egress";

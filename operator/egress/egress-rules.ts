@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { withDefaults } from "../../crds/defaults.ts";
-import type { SecretReference } from "../../crds/secret-reference.ts";
+import type { SecretReference } from "../../crds/schema/schema.ts";
 import type { WorkloadSpec } from "../../crds/workload.ts";
 import { type DomainPattern, parseDomainPattern } from "./domain-pattern.ts";
 import { headerNameProblem } from "./header-name-problem.ts";

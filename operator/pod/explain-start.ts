@@ -1,6 +1,6 @@
 import { events } from "../../crds/client/built-in-resources.ts";
 import type { CoreEvent, Pod, Probe } from "../../crds/kubernetes.ts";
-import { WORKLOAD_CONTAINER } from "../../crds/workload-container.ts";
+import { WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 import type { OperatorContext } from "../context.ts";
 import { HEALTH_PORT, PROXY_CONTAINER, REDIRECT_PORT } from "../egress/layout.ts";
 import { collectOutput } from "../snapshots/collect-output.ts";

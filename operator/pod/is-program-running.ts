@@ -1,5 +1,5 @@
 import type { Pod } from "../../crds/kubernetes.ts";
-import { WORKLOAD_CONTAINER } from "../../crds/workload-container.ts";
+import { WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 
 /** Whether the workload's own program runs at this moment, ready or not. */
 export function isProgramRunning({ status }: Pod): boolean {

@@ -1,6 +1,6 @@
-import { podAddress } from "../../crds/claim-pod.ts";
+import { podAddress } from "../../crds/claims/claim-pod.ts";
 import type { ContainerStatus, Pod, PodStatus } from "../../crds/kubernetes.ts";
-import { WORKLOAD_CONTAINER } from "../../crds/workload-container.ts";
+import { WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 import { endFailure, programFailure, pullFailure } from "./start-failure.ts";
 
 /** Where a pod stands on its way to its tenant. */

@@ -1,5 +1,5 @@
 import { isNotFound } from "../../crds/client/api-error.ts";
-import { listAll } from "../../crds/client/list-all.ts";
+import { listAll } from "../../crds/client/cluster-client.ts";
 import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";

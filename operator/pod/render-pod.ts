@@ -1,9 +1,8 @@
 import { createHash } from "node:crypto";
 import { endpointPort, type ResolvedWorkloadSpec, withDefaults } from "../../crds/defaults.ts";
 import type { Pod, PodSpec, Probe } from "../../crds/kubernetes.ts";
-import { annotation, label } from "../../crds/labels.ts";
+import { annotation, label, WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 import type { Workload } from "../../crds/workload.ts";
-import { WORKLOAD_CONTAINER } from "../../crds/workload-container.ts";
 import type { OperatorConfig } from "../config.ts";
 import { egressRules } from "../egress/egress-rules.ts";
 import { type EgressSidecar, egressSidecar } from "../egress/egress-sidecar.ts";

@@ -1,5 +1,5 @@
 import type { Container, ContainerStatus, Pod } from "../../crds/kubernetes.ts";
-import { WORKLOAD_CONTAINER } from "../../crds/workload-container.ts";
+import { WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 import { podFiles } from "../snapshots/pod-files.ts";
 import { TOOLS_CONTAINER } from "../snapshots/pod-tools.ts";
 

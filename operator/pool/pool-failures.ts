@@ -1,6 +1,6 @@
 import { type Backoff, createBackoff } from "../../crds/client/backoff.ts";
 import { type Clock, systemClock } from "../../crds/client/clock.ts";
-import { keyOf } from "../../crds/client/key-of.ts";
+import { keyOf } from "../../crds/client/watch/store.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { podState } from "../pod/pod-state.ts";
 

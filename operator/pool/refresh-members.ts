@@ -1,5 +1,5 @@
 import { pods } from "../../crds/client/built-in-resources.ts";
-import { listAll } from "../../crds/client/list-all.ts";
+import { listAll } from "../../crds/client/cluster-client.ts";
 import { label } from "../../crds/labels.ts";
 import type { OperatorContext } from "../context.ts";
 

@@ -1,6 +1,6 @@
 import { isConflict, isNotFound } from "../../crds/client/api-error.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
-import { untracked } from "../../crds/client/untracked.ts";
+import { clearManagedFields } from "../../crds/client/managed-fields.ts";
 import { pools } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { label } from "../../crds/labels.ts";
@@ -87,7 +87,7 @@ async function writeStatusLabel(
 ): Promise<undefined> {
   const { name, namespace = "", uid = "", resourceVersion } = pod.metadata;
   if (reservedPods.has(uid)) return undefined;
-  const body = { metadata: { ...untracked, resourceVersion, labels: { [label.poolStatus]: status } } };
+  const body = { metadata: { ...clearManagedFields, resourceVersion, labels: { [label.poolStatus]: status } } };
   try {
     informers.pods.put(await client.patch(pods, { namespace, name }, { type: "merge", body }));
   } catch (error) {

@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from "node:util";
 import { isConflict, isNotFound } from "../../crds/client/api-error.ts";
-import { type ConditionNow, nextConditions } from "../../crds/condition.ts";
 import { pools } from "../../crds/kinds.ts";
 import { label } from "../../crds/labels.ts";
 import type { Pool, PoolStatus } from "../../crds/pool.ts";
+import { type ConditionNow, nextConditions } from "../../crds/schema/condition.ts";
 import type { OperatorContext } from "../context.ts";
 import { podState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";

@@ -1,12 +1,12 @@
 import { randomBytes } from "node:crypto";
 import { Readable, type Writable } from "node:stream";
 import { type Clock, systemClock } from "../../crds/client/clock.ts";
-import { createDeferred, type Deferred } from "../../crds/client/deferred.ts";
-import type { Exec } from "../../crds/client/exec.ts";
+import type { Exec } from "../../crds/client/exec/exec.ts";
 import type { Log } from "../../crds/log.ts";
 import { checkSnapshotKey, type SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
 import { type StoreFolder, storeCommand } from "../../crds/snapshots/store-folder.ts";
 import { storeScripts } from "../../crds/snapshots/store-scripts.ts";
+import { createDeferred, type Deferred } from "../../crds/waits.ts";
 import { createDeskReader, type DeskAnswer } from "./desk-reader.ts";
 
 /** That there is none; `unmarked` on a volume that no save has marked. */

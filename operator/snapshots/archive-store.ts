@@ -2,9 +2,7 @@ import { createHash, randomBytes } from "node:crypto";
 import type { Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { type Clock, systemClock } from "../../crds/client/clock.ts";
-import { createDeferred, type Deferred } from "../../crds/client/deferred.ts";
-import type { Exec } from "../../crds/client/exec.ts";
-import { onAbort } from "../../crds/client/on-abort.ts";
+import type { Exec } from "../../crds/client/exec/exec.ts";
 import { annotation } from "../../crds/labels.ts";
 import type { Log } from "../../crds/log.ts";
 import { type ListedSnapshot, parseSnapshotList } from "../../crds/snapshots/parse-snapshot-list.ts";
@@ -13,6 +11,7 @@ import { parseSnapshotMetadata, type SnapshotMetadata } from "../../crds/snapsho
 import { snapshotPath } from "../../crds/snapshots/snapshot-path.ts";
 import { type StoreFolder, storeCommand } from "../../crds/snapshots/store-folder.ts";
 import { archiveDigits, NO_ARCHIVE, storeScripts, UNMARKED } from "../../crds/snapshots/store-scripts.ts";
+import { createDeferred, type Deferred, onAbort } from "../../crds/waits.ts";
 import type { ArchiveDesk, FoundArchive, NoneFound } from "./archive-desk.ts";
 import { ArchiveError } from "./archive-error.ts";
 import { createArchiveSource } from "./archive-source.ts";

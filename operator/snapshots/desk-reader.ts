@@ -1,5 +1,5 @@
 import { Writable } from "node:stream";
-import { createDeferred, type Deferred } from "../../crds/client/deferred.ts";
+import { createDeferred, type Deferred } from "../../crds/waits.ts";
 
 /** What the store's script `desk` answers to one question. */
 export type DeskAnswer =

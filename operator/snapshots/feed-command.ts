@@ -1,7 +1,7 @@
 import { Readable, Writable } from "node:stream";
-import type { Exec } from "../../crds/client/exec.ts";
-import type { ExecTarget } from "../../crds/client/exec-target.ts";
-import type { Pace } from "../../crds/client/pace-meter.ts";
+import type { Exec } from "../../crds/client/exec/exec.ts";
+import type { ExecTarget } from "../../crds/client/exec/exec-outcome.ts";
+import type { Pace } from "../../crds/client/exec/pace-meter.ts";
 import { ExecFailure } from "./exec-failure.ts";
 
 export interface FeedCommandOptions {

@@ -1,5 +1,5 @@
-import type { ExecTarget } from "../../crds/client/exec-target.ts";
-import type { Pace } from "../../crds/client/pace-meter.ts";
+import type { ExecTarget } from "../../crds/client/exec/exec-outcome.ts";
+import type { Pace } from "../../crds/client/exec/pace-meter.ts";
 import { TOOLS_BUSYBOX } from "./pod-tools.ts";
 
 /** A container with the tools and the overlay directories, as `podTools` renders them. */

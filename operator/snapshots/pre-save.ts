@@ -1,4 +1,4 @@
-import type { Exec, ExecResult } from "../../crds/client/exec.ts";
+import type { Exec, ExecResult } from "../../crds/client/exec/exec.ts";
 import type { PreSave } from "../../crds/defaults.ts";
 import { ExecFailure } from "./exec-failure.ts";
 import type { OverlayPod } from "./overlay-pod.ts";

@@ -1,4 +1,4 @@
-import type { ExecTarget } from "../../crds/client/exec-target.ts";
+import type { ExecTarget } from "../../crds/client/exec/exec-outcome.ts";
 import { fedScript } from "./fed-script.ts";
 import { type OverlayPod, overlayCommand } from "./overlay-pod.ts";
 import { RESTORE_GATE, TOOLS_IMAGE_BUSYBOX } from "./pod-tools.ts";

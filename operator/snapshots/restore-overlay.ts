@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { pipeline, Transform } from "node:stream";
-import type { Exec } from "../../crds/client/exec.ts";
+import type { Exec } from "../../crds/client/exec/exec.ts";
 import type { SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
 import { createArchiveCheck } from "./archive-check.ts";

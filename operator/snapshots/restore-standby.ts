@@ -1,7 +1,7 @@
 import { type Clock, systemClock } from "../../crds/client/clock.ts";
-import { createDeferred } from "../../crds/client/deferred.ts";
-import type { Exec } from "../../crds/client/exec.ts";
-import type { ExecTarget } from "../../crds/client/exec-target.ts";
+import type { Exec } from "../../crds/client/exec/exec.ts";
+import type { ExecTarget } from "../../crds/client/exec/exec-outcome.ts";
+import { createDeferred } from "../../crds/waits.ts";
 import { type FeedCommandOptions, feedCommand } from "./feed-command.ts";
 import { POD_PACE } from "./overlay-pod.ts";
 import { RESTORE_ANSWER, RESTORE_ASK } from "./restore-command.ts";

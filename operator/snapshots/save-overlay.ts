@@ -1,5 +1,5 @@
 import { pipeline } from "node:stream";
-import type { Exec } from "../../crds/client/exec.ts";
+import type { Exec } from "../../crds/client/exec/exec.ts";
 import { awaitReceipt, createReceipt } from "../../crds/snapshots/receipt.ts";
 import type { SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";

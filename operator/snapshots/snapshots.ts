@@ -1,12 +1,11 @@
-import type { Exec } from "../../crds/client/exec.ts";
+import type { Exec } from "../../crds/client/exec/exec.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
-import { annotation } from "../../crds/labels.ts";
+import { annotation, WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 import type { Log } from "../../crds/log.ts";
 import type { ListedSnapshot } from "../../crds/snapshots/parse-snapshot-list.ts";
 import type { SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
 import { SNAPSHOTS_CONTAINER, SNAPSHOTS_NAME } from "../../crds/snapshots/snapshots-names.ts";
-import { WORKLOAD_CONTAINER } from "../../crds/workload-container.ts";
 import { createArchiveDesk } from "./archive-desk.ts";
 import { archiveLimits } from "./archive-limits.ts";
 import type { ArchiveRoom } from "./archive-room.ts";

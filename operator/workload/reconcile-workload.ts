@@ -1,11 +1,11 @@
 import { isDeepStrictEqual } from "node:util";
 import { isConflict, isNotFound } from "../../crds/client/api-error.ts";
 import { networkPolicies, pods } from "../../crds/client/built-in-resources.ts";
-import { listAll } from "../../crds/client/list-all.ts";
-import { nextConditions } from "../../crds/condition.ts";
+import { listAll } from "../../crds/client/cluster-client.ts";
 import { claims, pools, workloads } from "../../crds/kinds.ts";
 import { finalizer, label } from "../../crds/labels.ts";
 import { formerPolicyName, policyName } from "../../crds/names.ts";
+import { nextConditions } from "../../crds/schema/condition.ts";
 import type { Workload, WorkloadStatus } from "../../crds/workload.ts";
 import { describeUsers, type WorkloadUsers, workloadUsers } from "../../crds/workload-users.ts";
 import type { OperatorContext } from "../context.ts";

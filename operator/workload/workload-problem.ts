@@ -1,4 +1,4 @@
-import { workloadProblems } from "../../crds/validate-workload.ts";
+import { workloadProblems } from "../../crds/schema/validate-workload.ts";
 import type { WorkloadSpec } from "../../crds/workload.ts";
 import type { OperatorConfig } from "../config.ts";
 import { egressProblems } from "../egress/egress-problems.ts";

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "yaml";
-import { definitions } from "../../crds/definition.ts";
+import { definitions } from "../../crds/definitions/definition.ts";
 import { workloadPage } from "./workload-page.ts";
 
 const HEADER = "# Generated from the TypeBox schemas in crds/ by `npm run crds`: change those, not this file.\n";

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { parse } from "yaml";
 import { endpointPort } from "../../crds/defaults.ts";
-import { type JsonSchema, plainSchema } from "../../crds/schema.ts";
+import { type JsonSchema, plainSchema } from "../../crds/schema/schema.ts";
 import { workloadSpecSchema } from "../../crds/workload.ts";
 
 const EXAMPLE = "manifests/examples/every-field-workload.yaml";

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { createClusterClient } from "../../crds/client/cluster-client.ts";
-import { loadClusterConfig } from "../../crds/client/load-cluster-config.ts";
+import { loadClusterConfig } from "../../crds/client/config/load-cluster-config.ts";
 import { createTransport } from "../../crds/client/transport.ts";
 import { readClusterState } from "../cluster/cluster-state.ts";
 import { downLocalCluster } from "../cluster/down-local-cluster.ts";

@@ -1,6 +1,6 @@
 import { lookup } from "node:dns/promises";
 import { readdirSync, readlinkSync } from "node:fs";
-import type { ListenAddress } from "../../crds/listen-address.ts";
+import type { ListenAddress } from "../../crds/environment.ts";
 import { loadConfig } from "../../edge/config.ts";
 import { operatorConfig } from "../../operator/config.ts";
 import { isPortFree } from "../cluster/process/free-port.ts";

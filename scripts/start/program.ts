@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { createBackoff } from "../../crds/client/backoff.ts";
 import { type Clock, systemClock } from "../../crds/client/clock.ts";
-import { sleep } from "../../crds/client/sleep.ts";
+import { sleep } from "../../crds/waits.ts";
 import { findOnPath } from "../cluster/sources/find-on-path.ts";
 
 export interface Program {

@@ -1,8 +1,8 @@
 // An operator that kills itself with SIGKILL right after its n-th write to claims, pods and workloads.
 //   node --import tsx operator-that-dies.ts N      (KUBECONFIG names the cluster)
 import { type ClusterClient, createClusterClient } from "../../crds/client/cluster-client.ts";
-import { createExec } from "../../crds/client/exec.ts";
-import { loadClusterConfig } from "../../crds/client/load-cluster-config.ts";
+import { loadClusterConfig } from "../../crds/client/config/load-cluster-config.ts";
+import { createExec } from "../../crds/client/exec/exec.ts";
 import { createTransport } from "../../crds/client/transport.ts";
 import type { KubernetesObject } from "../../crds/kubernetes.ts";
 import type { Resource } from "../../crds/resource.ts";

@@ -1,10 +1,10 @@
 import type { Claim, ClaimStatus } from "../../crds/claim.ts";
 import { leases, pods } from "../../crds/client/built-in-resources.ts";
 import { type ClusterClient, createClusterClient } from "../../crds/client/cluster-client.ts";
-import { createExec } from "../../crds/client/exec.ts";
-import { type Informer, startInformer } from "../../crds/client/informer.ts";
-import { loadClusterConfig } from "../../crds/client/load-cluster-config.ts";
+import { loadClusterConfig } from "../../crds/client/config/load-cluster-config.ts";
+import { createExec } from "../../crds/client/exec/exec.ts";
 import { createTransport, type RequestRecord } from "../../crds/client/transport.ts";
+import { type Informer, startInformer } from "../../crds/client/watch/informer.ts";
 import { claims, pools, workloads } from "../../crds/kinds.ts";
 import type { KubernetesObject, Pod } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";

@@ -1,5 +1,5 @@
 import type { Claim } from "../../../crds/claim.ts";
-import { isDestroyed } from "../../../crds/claim-pod.ts";
+import { isDestroyed } from "../../../crds/claims/claim-pod.ts";
 import { annotation } from "../../../crds/labels.ts";
 
 /** What a claim call does next. */

@@ -1,6 +1,6 @@
 import type { Claim } from "../../../crds/claim.ts";
-import { isDestroyed } from "../../../crds/claim-pod.ts";
-import { type ClaimResponse, claimResponse } from "../../../crds/claim-response.ts";
+import { isDestroyed } from "../../../crds/claims/claim-pod.ts";
+import { type ClaimResponse, claimResponse } from "../../../crds/claims/claim-response.ts";
 import { isConflict, isNotFound } from "../../../crds/client/api-error.ts";
 import { withDefaults } from "../../../crds/defaults.ts";
 import { claims } from "../../../crds/kinds.ts";

@@ -1,6 +1,6 @@
 import * as v from "valibot";
-import { patternHints } from "../../../crds/pattern-hints.ts";
-import { pattern } from "../../../crds/patterns.ts";
+import { pattern } from "../../../crds/schema/patterns.ts";
+import { patternHints } from "../../../crds/schema/schema-problems.ts";
 import type { Activity } from "../../activity.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { jsonResponse } from "../../http/json-response.ts";

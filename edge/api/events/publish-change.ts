@@ -1,6 +1,6 @@
 import type { Claim } from "../../../crds/claim.ts";
-import { claimResponse } from "../../../crds/claim-response.ts";
-import type { Change } from "../../../crds/client/informer.ts";
+import { claimResponse } from "../../../crds/claims/claim-response.ts";
+import type { Change } from "../../../crds/client/watch/informer.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { label } from "../../../crds/labels.ts";
 import { instanceResponse } from "../instances/instance-response.ts";

@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import type { Claim } from "../../../crds/claim.ts";
-import { isShown } from "../../../crds/claim-pod.ts";
+import { isShown } from "../../../crds/claims/claim-pod.ts";
 import { isNotFound } from "../../../crds/client/api-error.ts";
 import { pods } from "../../../crds/client/built-in-resources.ts";
 import { claims } from "../../../crds/kinds.ts";

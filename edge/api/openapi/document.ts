@@ -1,4 +1,4 @@
-import { pattern } from "../../../crds/patterns.ts";
+import { pattern } from "../../../crds/schema/patterns.ts";
 import type { Route } from "../../http/router.ts";
 import { errorMeanings, type Operation, type SchemaUse } from "./operations.ts";
 import type { OpenApiSchema } from "./request-schemas.ts";

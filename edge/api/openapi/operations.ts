@@ -1,4 +1,4 @@
-import { pattern } from "../../../crds/patterns.ts";
+import { pattern } from "../../../crds/schema/patterns.ts";
 import { eventTypes } from "../events/event-hub.ts";
 import type { OpenApiSchema } from "./request-schemas.ts";
 import { doneSchema, type SchemaName, workloadDeleted } from "./schemas.ts";

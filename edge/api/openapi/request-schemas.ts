@@ -1,5 +1,5 @@
-import { imageReferencePattern } from "../../../crds/image-reference.ts";
-import type { JsonSchema } from "../../../crds/schema.ts";
+import { imageReferencePattern } from "../../../crds/schema/image-reference.ts";
+import type { JsonSchema } from "../../../crds/schema/schema.ts";
 
 /** Words of JSON Schema 2020-12 that a structural schema of Kubernetes does not have. */
 interface MoreWords {

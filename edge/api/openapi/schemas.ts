@@ -1,6 +1,6 @@
 import { Type } from "@sinclair/typebox";
 import { claimStatusSchema } from "../../../crds/claim.ts";
-import { type JsonSchema, plainSchema, stringEnum, stringMap } from "../../../crds/schema.ts";
+import { type JsonSchema, plainSchema, stringEnum, stringMap } from "../../../crds/schema/schema.ts";
 import { triggerSpecSchema } from "../../../crds/trigger.ts";
 import { workloadSpecSchema, workloadStatusSchema } from "../../../crds/workload.ts";
 import { type OpenApiSchema, requestSchema } from "./request-schemas.ts";

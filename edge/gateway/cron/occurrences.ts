@@ -1,8 +1,7 @@
 import { isNotFound } from "../../../crds/client/api-error.ts";
 import { createBackoff } from "../../../crds/client/backoff.ts";
-import { onAbort } from "../../../crds/client/on-abort.ts";
-import { sleep } from "../../../crds/client/sleep.ts";
 import { describeError } from "../../../crds/describe-error.ts";
+import { onAbort, sleep } from "../../../crds/waits.ts";
 import type { AdapterContext } from "../adapter.ts";
 import type { GatewayMetrics } from "../gateway-metrics.ts";
 import type { TriggerEvents } from "../triggers/trigger-events.ts";

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { connect } from "node:net";
 import { type RawData, WebSocket } from "ws";
-import { onAbort } from "../../../crds/client/on-abort.ts";
+import { onAbort } from "../../../crds/waits.ts";
 import { hostName } from "../post-json.ts";
 import { DriverError, MAX_REPLY_BYTES } from "./driver.ts";
 

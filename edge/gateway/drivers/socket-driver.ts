@@ -1,5 +1,5 @@
 import type { Clock } from "../../../crds/client/clock.ts";
-import { sleep } from "../../../crds/client/sleep.ts";
+import { sleep } from "../../../crds/waits.ts";
 import { withTimeLimit } from "../time-limit.ts";
 import {
   callUrl,

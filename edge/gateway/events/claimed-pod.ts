@@ -1,8 +1,8 @@
 import type { Claim } from "../../../crds/claim.ts";
-import type { ClaimResponse } from "../../../crds/claim-response.ts";
+import type { ClaimResponse } from "../../../crds/claims/claim-response.ts";
 import { ApiError, NetworkError } from "../../../crds/client/api-error.ts";
 import { createBackoff } from "../../../crds/client/backoff.ts";
-import { sleep } from "../../../crds/client/sleep.ts";
+import { sleep } from "../../../crds/waits.ts";
 import type { ClaimServices } from "../../api/claims/claim-services.ts";
 import { claimTenant, ReleasedMeanwhile } from "../../api/claims/claim-tenant.ts";
 import { type ClaimKey, claimKey } from "../../cluster/claim-key.ts";

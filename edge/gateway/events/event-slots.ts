@@ -1,4 +1,4 @@
-import { onAbort } from "../../../crds/client/on-abort.ts";
+import { onAbort } from "../../../crds/waits.ts";
 
 /** Too many events of a trigger wait already, and no tenant has more of them than this event's. */
 export class TooManyWaiting extends Error {

@@ -1,5 +1,5 @@
-import { isDestroyed } from "../../../crds/claim-pod.ts";
-import type { ClaimResponse } from "../../../crds/claim-response.ts";
+import { isDestroyed } from "../../../crds/claims/claim-pod.ts";
+import type { ClaimResponse } from "../../../crds/claims/claim-response.ts";
 import { describeError } from "../../../crds/describe-error.ts";
 import type { Log } from "../../../crds/log.ts";
 import type { Trigger } from "../../../crds/trigger.ts";

@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import { describeError } from "../../../crds/describe-error.ts";
-import type { TriggerGuard } from "../../../crds/trigger-guard.ts";
+import type { TriggerGuard } from "../../../crds/trigger.ts";
 import { createPoster, type Post } from "../post-json.ts";
 import { withTimeLimit } from "../time-limit.ts";
 import type { Guard, GuardDeps } from "./guard.ts";

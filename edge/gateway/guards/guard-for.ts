@@ -1,5 +1,5 @@
 import { describeError } from "../../../crds/describe-error.ts";
-import type { TriggerGuard } from "../../../crds/trigger-guard.ts";
+import type { TriggerGuard } from "../../../crds/trigger.ts";
 import type { TriggerPayload } from "../drivers/driver.ts";
 import { createApiGuard } from "./api-guard.ts";
 import { denied, type Guard, type GuardDeps, type Verdict } from "./guard.ts";

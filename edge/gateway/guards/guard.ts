@@ -1,6 +1,6 @@
 import type { Clock } from "../../../crds/client/clock.ts";
 import type { Log } from "../../../crds/log.ts";
-import type { TriggerGuard } from "../../../crds/trigger-guard.ts";
+import type { TriggerGuard } from "../../../crds/trigger.ts";
 import type { TriggerPayload } from "../drivers/driver.ts";
 import { oneLine } from "../one-line.ts";
 

@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import { createBackoff } from "../../../crds/client/backoff.ts";
 import type { Clock } from "../../../crds/client/clock.ts";
-import { sleep } from "../../../crds/client/sleep.ts";
 import type { Log } from "../../../crds/log.ts";
+import { sleep } from "../../../crds/waits.ts";
 import { deliverReply } from "./deliver-reply.ts";
 import { linkedStop } from "./linked-stop.ts";
 import type { MessengerClient } from "./messenger-client.ts";

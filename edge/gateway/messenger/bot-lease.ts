@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { createDeferred, type Deferred } from "../../../crds/client/deferred.ts";
+import { createDeferred, type Deferred } from "../../../crds/waits.ts";
 import { orAborted } from "../../or-aborted.ts";
 import type { AdapterContext } from "../adapter.ts";
 

@@ -1,5 +1,5 @@
 import { createBackoff } from "../../../crds/client/backoff.ts";
-import { sleep } from "../../../crds/client/sleep.ts";
+import { sleep } from "../../../crds/waits.ts";
 import { MessengerError } from "./messenger-error.ts";
 import type { BotUpdate } from "./read-update.ts";
 import { findSent } from "./sent-messages.ts";

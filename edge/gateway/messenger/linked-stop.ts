@@ -1,4 +1,4 @@
-import { onAbort } from "../../../crds/client/on-abort.ts";
+import { onAbort } from "../../../crds/waits.ts";
 
 /** A stop of its own that also follows others. */
 export interface LinkedStop {

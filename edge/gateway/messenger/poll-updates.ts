@@ -1,6 +1,6 @@
 import { createBackoff } from "../../../crds/client/backoff.ts";
 import type { Clock } from "../../../crds/client/clock.ts";
-import { sleep } from "../../../crds/client/sleep.ts";
+import { sleep } from "../../../crds/waits.ts";
 import { orAborted } from "../../or-aborted.ts";
 import type { ChatQueues } from "./chat-queues.ts";
 import { MessengerError } from "./messenger-error.ts";

@@ -1,8 +1,7 @@
 import * as v from "valibot";
 import { isConflict, isNotFound } from "../../../crds/client/api-error.ts";
 import { createBackoff } from "../../../crds/client/backoff.ts";
-import { createDeferred, type Deferred } from "../../../crds/client/deferred.ts";
-import { sleep } from "../../../crds/client/sleep.ts";
+import { createDeferred, type Deferred, sleep } from "../../../crds/waits.ts";
 import type { AdapterContext } from "../adapter.ts";
 import type { SavedMessageIds } from "./sent-messages.ts";
 

@@ -1,6 +1,6 @@
 import { createBackoff } from "../../../crds/client/backoff.ts";
 import type { Clock } from "../../../crds/client/clock.ts";
-import { sleep } from "../../../crds/client/sleep.ts";
+import { sleep } from "../../../crds/waits.ts";
 import type { MessengerClient } from "./messenger-client.ts";
 import { MessengerError } from "./messenger-error.ts";
 

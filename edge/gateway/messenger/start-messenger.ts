@@ -1,6 +1,6 @@
 import { createBackoff } from "../../../crds/client/backoff.ts";
 import { systemClock } from "../../../crds/client/clock.ts";
-import { sleep } from "../../../crds/client/sleep.ts";
+import { sleep } from "../../../crds/waits.ts";
 import type { AdapterContext, StartAdapter } from "../adapter.ts";
 import { type BotTurns, botIdentity, createBotTurns, createLeases, type Leases } from "./bot-lease.ts";
 import type { Fetch } from "./fetch-answer.ts";

@@ -1,5 +1,5 @@
 import type { Clock } from "../../../crds/client/clock.ts";
-import { onAbort } from "../../../crds/client/on-abort.ts";
+import { onAbort } from "../../../crds/waits.ts";
 
 /** A pause that can be ended early. */
 export interface Waker {

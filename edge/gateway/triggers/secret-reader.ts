@@ -2,10 +2,10 @@ import { isNotFound } from "../../../crds/client/api-error.ts";
 import { secrets } from "../../../crds/client/built-in-resources.ts";
 import type { Clock } from "../../../crds/client/clock.ts";
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
-import { type Informer, startInformer } from "../../../crds/client/informer.ts";
+import { type Informer, startInformer } from "../../../crds/client/watch/informer.ts";
 import type { Secret } from "../../../crds/kubernetes.ts";
 import type { Log } from "../../../crds/log.ts";
-import type { SecretReference } from "../../../crds/secret-reference.ts";
+import type { SecretReference } from "../../../crds/schema/schema.ts";
 import { type SecretPolicy, secretRefusal } from "../../../crds/secret-refusal.ts";
 import { createFreshness, type Freshness } from "../../cluster/freshness.ts";
 

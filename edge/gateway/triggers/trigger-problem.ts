@@ -1,5 +1,5 @@
+import { triggerProblems } from "../../../crds/schema/validate-trigger.ts";
 import type { Trigger } from "../../../crds/trigger.ts";
-import { triggerProblems } from "../../../crds/validate-trigger.ts";
 import { pathProblem } from "../webhook/webhook-paths.ts";
 
 /**

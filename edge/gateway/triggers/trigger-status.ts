@@ -3,11 +3,11 @@ import { isNotFound } from "../../../crds/client/api-error.ts";
 import { createBackoff } from "../../../crds/client/backoff.ts";
 import type { Clock } from "../../../crds/client/clock.ts";
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
-import { sleep } from "../../../crds/client/sleep.ts";
-import { nextConditions } from "../../../crds/condition.ts";
 import { triggers } from "../../../crds/kinds.ts";
 import type { Log } from "../../../crds/log.ts";
+import { nextConditions } from "../../../crds/schema/condition.ts";
 import type { Trigger, TriggerStatus } from "../../../crds/trigger.ts";
+import { sleep } from "../../../crds/waits.ts";
 import type { TriggerEvents } from "./trigger-events.ts";
 
 /** The status of one trigger, as this process sees the trigger. */

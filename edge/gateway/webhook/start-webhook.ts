@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from "node:crypto";
-import { onAbort } from "../../../crds/client/on-abort.ts";
+import { onAbort } from "../../../crds/waits.ts";
 import { HttpError } from "../../http/http-error.ts";
 import type { RequestContext } from "../../http/request-context.ts";
 import type { AdapterContext, StartAdapter } from "../adapter.ts";

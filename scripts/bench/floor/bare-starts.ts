@@ -1,7 +1,7 @@
 import { ApiError } from "../../../crds/client/api-error.ts";
 import { pods } from "../../../crds/client/built-in-resources.ts";
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
-import { startInformer } from "../../../crds/client/informer.ts";
+import { startInformer } from "../../../crds/client/watch/informer.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { pause } from "../../cluster/process/pause.ts";
 import { createChanges } from "../fixtures/changes.ts";

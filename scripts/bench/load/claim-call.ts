@@ -1,4 +1,4 @@
-import type { ClaimResponse } from "../../../crds/claim-response.ts";
+import type { ClaimResponse } from "../../../crds/claims/claim-response.ts";
 import type { LoadClient } from "./load-client.ts";
 
 /** How a claim call ended. */

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { isAlreadyExists } from "../../../crds/client/api-error.ts";
 import { namespaces } from "../../../crds/client/built-in-resources.ts";
 import { createClusterClient } from "../../../crds/client/cluster-client.ts";
-import { loadClusterConfig } from "../../../crds/client/load-cluster-config.ts";
+import { loadClusterConfig } from "../../../crds/client/config/load-cluster-config.ts";
 import { createTransport } from "../../../crds/client/transport.ts";
 import type { ProcessIdentity } from "../../cluster/process/process-identity.ts";
 import { undoAll } from "../../cluster/process/undo-all.ts";

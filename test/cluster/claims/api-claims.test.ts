@@ -1,8 +1,8 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import type { ClaimResponse } from "../../../crds/claim-response.ts";
+import type { ClaimResponse } from "../../../crds/claims/claim-response.ts";
 import { createClusterClient } from "../../../crds/client/cluster-client.ts";
-import { loadClusterConfig } from "../../../crds/client/load-cluster-config.ts";
+import { loadClusterConfig } from "../../../crds/client/config/load-cluster-config.ts";
 import { createTransport, type Transport } from "../../../crds/client/transport.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { loadConfig } from "../../../edge/config.ts";

@@ -1,7 +1,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { pods } from "../../../crds/client/built-in-resources.ts";
-import { customResourceDefinitions, installDefinitions } from "../../../crds/install-definitions.ts";
+import { customResourceDefinitions, installDefinitions } from "../../../crds/definitions/install-definitions.ts";
 import { workloads } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
 import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";

@@ -5,7 +5,7 @@ import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
 import { namespaces, pods } from "../../../crds/client/built-in-resources.ts";
 import { type ClusterClient, createClusterClient } from "../../../crds/client/cluster-client.ts";
 import { createTransport, type Transport } from "../../../crds/client/transport.ts";
-import { installDefinitions } from "../../../crds/install-definitions.ts";
+import { installDefinitions } from "../../../crds/definitions/install-definitions.ts";
 import { claims, workloads } from "../../../crds/kinds.ts";
 import { finalizer } from "../../../crds/labels.ts";
 import { hashedClaimName } from "../../../crds/names.ts";

@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { WebSocketServer } from "ws";
-import type { ClaimResponse } from "../../../crds/claim-response.ts";
+import type { ClaimResponse } from "../../../crds/claims/claim-response.ts";
 import { pods } from "../../../crds/client/built-in-resources.ts";
 import { triggers } from "../../../crds/kinds.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";

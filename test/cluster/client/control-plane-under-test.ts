@@ -1,7 +1,7 @@
 import { namespaces } from "../../../crds/client/built-in-resources.ts";
 import { type ClusterClient, createClusterClient } from "../../../crds/client/cluster-client.ts";
-import type { ClusterConfig } from "../../../crds/client/cluster-config.ts";
-import { loadClusterConfig } from "../../../crds/client/load-cluster-config.ts";
+import type { ClusterConfig } from "../../../crds/client/config/cluster-config.ts";
+import { loadClusterConfig } from "../../../crds/client/config/load-cluster-config.ts";
 import { createTransport, type Transport } from "../../../crds/client/transport.ts";
 import { findBinaries } from "../../../scripts/cluster/binaries.ts";
 import { type ControlPlane, startControlPlane } from "../../../scripts/cluster/control-plane.ts";

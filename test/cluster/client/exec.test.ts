@@ -7,7 +7,7 @@ import { Readable, Writable } from "node:stream";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { type WebSocket, WebSocketServer } from "ws";
-import { createExec, type Exec } from "../../../crds/client/exec.ts";
+import { createExec, type Exec } from "../../../crds/client/exec/exec.ts";
 
 type Behaviour = (socket: WebSocket, request: IncomingMessage) => void;
 

@@ -1,7 +1,12 @@
 import { configMaps } from "../../../crds/client/built-in-resources.ts";
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
-import { type Change, type Informer, type InformerOptions, startInformer } from "../../../crds/client/informer.ts";
-import type { ListWatchState } from "../../../crds/client/list-watch-state.ts";
+import {
+  type Change,
+  type Informer,
+  type InformerOptions,
+  startInformer,
+} from "../../../crds/client/watch/informer.ts";
+import type { ListWatchState } from "../../../crds/client/watch/list-watch-state.ts";
 import type { ConfigMap } from "../../../crds/kubernetes.ts";
 import { silentLog } from "../../unit/silent-log.ts";
 import { namespace, until } from "./control-plane-under-test.ts";

@@ -7,8 +7,8 @@ import * as assert from "uvu/assert";
 import { ApiError, NetworkError } from "../../../crds/client/api-error.ts";
 import { configMaps, serviceAccounts } from "../../../crds/client/built-in-resources.ts";
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
-import type { ClusterConfig } from "../../../crds/client/cluster-config.ts";
-import { loadClusterConfig } from "../../../crds/client/load-cluster-config.ts";
+import type { ClusterConfig } from "../../../crds/client/config/cluster-config.ts";
+import { loadClusterConfig } from "../../../crds/client/config/load-cluster-config.ts";
 import {
   type ControlPlaneUnderTest,
   namespace,

@@ -2,7 +2,7 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
 import { configMaps } from "../../../crds/client/built-in-resources.ts";
-import { compareResourceVersions } from "../../../crds/client/compare-resource-versions.ts";
+import { compareResourceVersions } from "../../../crds/client/watch/store.ts";
 import {
   type ControlPlaneUnderTest,
   namespace,

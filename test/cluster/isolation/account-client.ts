@@ -1,5 +1,5 @@
 import { type ClusterClient, createClusterClient } from "../../../crds/client/cluster-client.ts";
-import { loadClusterConfig } from "../../../crds/client/load-cluster-config.ts";
+import { loadClusterConfig } from "../../../crds/client/config/load-cluster-config.ts";
 import { createTransport } from "../../../crds/client/transport.ts";
 import { type AccountAccess, accountAccess } from "./account-access.ts";
 

@@ -2,7 +2,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { isNotFound } from "../../../crds/client/api-error.ts";
 import { configMaps, secrets } from "../../../crds/client/built-in-resources.ts";
-import { type Informer, startInformer } from "../../../crds/client/informer.ts";
+import { type Informer, startInformer } from "../../../crds/client/watch/informer.ts";
 import { workloads } from "../../../crds/kinds.ts";
 import type { ConfigMap, KubernetesObject, Secret } from "../../../crds/kubernetes.ts";
 import { label } from "../../../crds/labels.ts";

@@ -1,5 +1,5 @@
-import { createExec } from "../../../crds/client/exec.ts";
-import { loadClusterConfig } from "../../../crds/client/load-cluster-config.ts";
+import { loadClusterConfig } from "../../../crds/client/config/load-cluster-config.ts";
+import { createExec } from "../../../crds/client/exec/exec.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { createSnapshots, type Snapshots } from "../../../operator/snapshots/snapshots.ts";
 import { NAMESPACE, type Tenancy } from "../tenancy.ts";

@@ -5,7 +5,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { configMaps, namespaces as namespaceResource, pods, secrets } from "../../../crds/client/built-in-resources.ts";
 import { type ClusterClient, createClusterClient } from "../../../crds/client/cluster-client.ts";
-import { loadClusterConfig } from "../../../crds/client/load-cluster-config.ts";
+import { loadClusterConfig } from "../../../crds/client/config/load-cluster-config.ts";
 import { createTransport } from "../../../crds/client/transport.ts";
 import type { Container, Pod } from "../../../crds/kubernetes.ts";
 import { label } from "../../../crds/labels.ts";

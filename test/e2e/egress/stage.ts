@@ -4,7 +4,7 @@ import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { WorkloadNetwork } from "../../../crds/network.ts";
-import type { SecretReference } from "../../../crds/secret-reference.ts";
+import type { SecretReference } from "../../../crds/schema/schema.ts";
 import { type EgressCertificates, egressCertificates, leafFile } from "../../../operator/egress/egress-certificates.ts";
 import { egressObjects } from "../../../operator/egress/egress-objects.ts";
 import { egressRules, valueFile } from "../../../operator/egress/egress-rules.ts";

@@ -6,7 +6,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { stringify } from "yaml";
 import { createClusterClient } from "../../../crds/client/cluster-client.ts";
-import { loadClusterConfig } from "../../../crds/client/load-cluster-config.ts";
+import { loadClusterConfig } from "../../../crds/client/config/load-cluster-config.ts";
 import { createTransport } from "../../../crds/client/transport.ts";
 import type { KubernetesList, Pod } from "../../../crds/kubernetes.ts";
 import { downLocalCluster } from "../../../scripts/cluster/down-local-cluster.ts";

@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import { compareResourceVersions } from "../../../crds/client/compare-resource-versions.ts";
+import { compareResourceVersions } from "../../../crds/client/watch/store.ts";
 
 test("compareResourceVersions orders decimals of any length as numbers", () => {
   const property = fc.property(fc.bigInt({ min: 0n }), fc.bigInt({ min: 0n }), (a, b) => {

@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import { cutManagedFields } from "../../../crds/client/cut-managed-fields.ts";
+import { cutManagedFields } from "../../../crds/client/managed-fields.ts";
 
 function cut(object: unknown): unknown {
   return JSON.parse(cutManagedFields(Buffer.from(JSON.stringify(object))).toString());

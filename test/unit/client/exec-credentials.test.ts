@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import type { ExecPlugin } from "../../../crds/client/cluster-config.ts";
-import { createCredentials } from "../../../crds/client/credentials.ts";
+import type { ExecPlugin } from "../../../crds/client/config/cluster-config.ts";
+import { createCredentials } from "../../../crds/client/config/credentials.ts";
 import { manualClock } from "../manual-clock.ts";
 
 const apiVersion = "client.authentication.k8s.io/v1";

@@ -3,9 +3,14 @@ import { test } from "uvu";
 import * as assert from "uvu/assert";
 import { configMaps } from "../../../crds/client/built-in-resources.ts";
 import { createClusterClient } from "../../../crds/client/cluster-client.ts";
-import { createHandlerFailures } from "../../../crds/client/handler-failures.ts";
-import { type Change, type Informer, type InformerOptions, startInformer } from "../../../crds/client/informer.ts";
 import { createTransport, type Transport } from "../../../crds/client/transport.ts";
+import { createHandlerFailures } from "../../../crds/client/watch/handler-failures.ts";
+import {
+  type Change,
+  type Informer,
+  type InformerOptions,
+  startInformer,
+} from "../../../crds/client/watch/informer.ts";
 import type { ConfigMap } from "../../../crds/kubernetes.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { silentLog } from "../silent-log.ts";

@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import { createLineSplitter } from "../../../crds/client/line-splitter.ts";
+import { createLineSplitter } from "../../../crds/client/watch/watch-stream.ts";
 
 function split(chunks: readonly Buffer[]): string[] {
   const lines: string[] = [];

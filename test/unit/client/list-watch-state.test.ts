@@ -4,7 +4,7 @@ import {
   type ListWatchOutcome,
   type ListWatchState,
   nextListWatchState,
-} from "../../../crds/client/list-watch-state.ts";
+} from "../../../crds/client/watch/list-watch-state.ts";
 
 const pageSize = 500;
 const empty: ListWatchState = { kind: "empty", pageSize };

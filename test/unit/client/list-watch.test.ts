@@ -4,14 +4,14 @@ import { test } from "uvu";
 import * as assert from "uvu/assert";
 import { configMaps } from "../../../crds/client/built-in-resources.ts";
 import { createClusterClient } from "../../../crds/client/cluster-client.ts";
-import { HistoryError } from "../../../crds/client/history-error.ts";
+import { createTransport, type Transport } from "../../../crds/client/transport.ts";
 import {
   type ListWatch,
   type ListWatchEvent,
   type ListWatchOptions,
   listWatch,
-} from "../../../crds/client/list-watch.ts";
-import { createTransport, type Transport } from "../../../crds/client/transport.ts";
+} from "../../../crds/client/watch/list-watch.ts";
+import { HistoryError } from "../../../crds/client/watch/listing.ts";
 import type { ConfigMap } from "../../../crds/kubernetes.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { silentLog } from "../silent-log.ts";

@@ -1,6 +1,6 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import { createPaceMeter } from "../../../crds/client/pace-meter.ts";
+import { createPaceMeter } from "../../../crds/client/exec/pace-meter.ts";
 
 function metered() {
   let time = 0;

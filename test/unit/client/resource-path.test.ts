@@ -2,8 +2,7 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
 import { leases, nodes, pods } from "../../../crds/client/built-in-resources.ts";
-import { objectPath } from "../../../crds/client/object-path.ts";
-import { resourcePath } from "../../../crds/client/resource-path.ts";
+import { objectPath, resourcePath } from "../../../crds/resource.ts";
 
 test("resourcePath knows the core group, named groups, namespaces and what has none", () => {
   assert.is(resourcePath(pods, {}), "/api/v1/pods");

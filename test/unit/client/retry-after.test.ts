@@ -1,7 +1,7 @@
 // @runtimes node bun deno
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import { retryAfter } from "../../../crds/client/retry-after.ts";
+import { retryAfter } from "../../../crds/client/transport.ts";
 
 const now = Date.parse("2026-03-01T12:00:00Z");
 

@@ -1,7 +1,7 @@
 // @runtimes node bun deno
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import { shareEqualParts } from "../../../crds/client/share-equal-parts.ts";
+import { shareEqualParts } from "../../../crds/client/watch/share-equal-parts.ts";
 import type { KubernetesObject, Pod } from "../../../crds/kubernetes.ts";
 
 function pod(name: string, image: string): Pod {

@@ -2,8 +2,7 @@
 import fc from "fast-check";
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import { keyOf } from "../../../crds/client/key-of.ts";
-import { createStore } from "../../../crds/client/store.ts";
+import { createStore, keyOf } from "../../../crds/client/watch/store.ts";
 import type { KubernetesObject } from "../../../crds/kubernetes.ts";
 
 interface Thing extends KubernetesObject {

@@ -1,6 +1,6 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { isPodOf, podAddress, podEndpoint } from "../../../crds/claim-pod.ts";
+import { isPodOf, podAddress, podEndpoint } from "../../../crds/claims/claim-pod.ts";
 import type { ContainerState, Pod, PodCondition, PodStatus } from "../../../crds/kubernetes.ts";
 
 const test = suite("claim and pod");

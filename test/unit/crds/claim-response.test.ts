@@ -1,7 +1,7 @@
 // @runtimes node bun deno
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import { claimResponse } from "../../../crds/claim-response.ts";
+import { claimResponse } from "../../../crds/claims/claim-response.ts";
 
 const metadata = { name: "claim-alice-desktop" };
 const spec = { tenantId: "alice", workloadRef: "desktop" };

@@ -2,8 +2,8 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { ApiError, NetworkError } from "../../../crds/client/api-error.ts";
-import { ExecError } from "../../../crds/client/exec-error.ts";
-import { createLog } from "../../../crds/create-log.ts";
+import { ExecError } from "../../../crds/client/exec/exec-outcome.ts";
+import { createLog } from "../../../crds/log.ts";
 
 const test = suite("createLog");
 

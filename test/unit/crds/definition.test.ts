@@ -7,8 +7,8 @@ import { promisify } from "node:util";
 import { test } from "uvu";
 import * as assert from "uvu/assert";
 import { parseAllDocuments } from "yaml";
-import { definitions } from "../../../crds/definition.ts";
-import type { JsonSchema } from "../../../crds/schema.ts";
+import { definitions } from "../../../crds/definitions/definition.ts";
+import type { JsonSchema } from "../../../crds/schema/schema.ts";
 import { generatedFiles } from "../../../scripts/crds/files.ts";
 
 const root = fileURLToPath(new URL("../../..", import.meta.url));

@@ -1,7 +1,7 @@
 // @runtimes node bun deno
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import { isImageReference } from "../../../crds/image-reference.ts";
+import { isImageReference } from "../../../crds/schema/image-reference.ts";
 
 const digest = `sha256:${"ab".repeat(32)}`;
 

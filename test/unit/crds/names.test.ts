@@ -2,13 +2,13 @@
 import fc from "fast-check";
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import { nameSuffix } from "../../../crds/name-suffix.ts";
 import {
   claimName,
   hashedClaimName,
   instanceName,
   isObjectName,
   isTenantId,
+  nameSuffix,
   policyName,
   poolInstanceName,
 } from "../../../crds/names.ts";

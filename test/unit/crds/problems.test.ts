@@ -1,13 +1,16 @@
 // @runtimes node bun deno
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import { patternHints } from "../../../crds/pattern-hints.ts";
-import { pattern } from "../../../crds/patterns.ts";
-import { poolProblems } from "../../../crds/validate-pool.ts";
-import { triggerProblems } from "../../../crds/validate-trigger.ts";
-import { workloadProblems } from "../../../crds/validate-workload.ts";
+import { poolSpecSchema } from "../../../crds/pool.ts";
+import { pattern } from "../../../crds/schema/patterns.ts";
+import { plainSchema } from "../../../crds/schema/schema.ts";
+import { patternHints, schemaProblems } from "../../../crds/schema/schema-problems.ts";
+import { triggerProblems } from "../../../crds/schema/validate-trigger.ts";
+import { workloadProblems } from "../../../crds/schema/validate-workload.ts";
 import { badSpecs, goodSpecs } from "./specs.ts";
 
+const poolSchema = plainSchema(poolSpecSchema);
+const poolProblems = (value: unknown) => schemaProblems({ value, schema: poolSchema, path: "spec" });
 const problemsOf = { workload: workloadProblems, pool: poolProblems, trigger: triggerProblems };
 
 for (const { title, kind, spec } of goodSpecs) {

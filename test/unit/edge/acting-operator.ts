@@ -2,7 +2,7 @@ import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
 import { isAlreadyExists, isConflict, isNotFound } from "../../../crds/client/api-error.ts";
 import { pods } from "../../../crds/client/built-in-resources.ts";
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
-import { startInformer } from "../../../crds/client/informer.ts";
+import { startInformer } from "../../../crds/client/watch/informer.ts";
 import { claims } from "../../../crds/kinds.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { annotation, label } from "../../../crds/labels.ts";

@@ -1,5 +1,5 @@
-import type { JsonSchema } from "../../../crds/schema.ts";
-import { schemaProblems } from "../../../crds/schema-problems.ts";
+import type { JsonSchema } from "../../../crds/schema/schema.ts";
+import { schemaProblems } from "../../../crds/schema/schema-problems.ts";
 import type { OpenApiDocument } from "../../../edge/api/openapi/document.ts";
 
 /** What was answered to a request on a route. */

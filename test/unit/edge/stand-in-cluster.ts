@@ -1,14 +1,12 @@
 import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
 import { ApiError } from "../../../crds/client/api-error.ts";
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
-import { keyOf } from "../../../crds/client/key-of.ts";
-import { createStore, type IndexFunction } from "../../../crds/client/store.ts";
+import { createStore, type IndexFunction, keyOf } from "../../../crds/client/watch/store.ts";
 import type { KubernetesObject, PersistentVolumeClaim, Pod, PodStatus } from "../../../crds/kubernetes.ts";
-import { annotation, label } from "../../../crds/labels.ts";
+import { annotation, label, WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
 import type { Resource } from "../../../crds/resource.ts";
 import { SNAPSHOTS_CONTAINER, SNAPSHOTS_LABELS, SNAPSHOTS_NAME } from "../../../crds/snapshots/snapshots-names.ts";
 import type { Workload, WorkloadSpec } from "../../../crds/workload.ts";
-import { WORKLOAD_CONTAINER } from "../../../crds/workload-container.ts";
 import { claimKey } from "../../../edge/cluster/claim-key.ts";
 import { type ClaimWaiters, createClaimWaiters } from "../../../edge/cluster/claim-waiters.ts";
 import { slimPod } from "../../../edge/cluster/slim-pod.ts";

@@ -5,7 +5,7 @@ import fc from "fast-check";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { systemClock } from "../../../crds/client/clock.ts";
-import type { TriggerGuard } from "../../../crds/trigger-guard.ts";
+import type { TriggerGuard } from "../../../crds/trigger.ts";
 import type { Guard, Verdict } from "../../../edge/gateway/guards/guard.ts";
 import { guardFor, runGuards } from "../../../edge/gateway/guards/guard-for.ts";
 import { silentLog } from "../silent-log.ts";

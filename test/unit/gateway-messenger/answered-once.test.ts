@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { sleep } from "../../../crds/client/sleep.ts";
+import { sleep } from "../../../crds/waits.ts";
 import { tooMany } from "../../messenger/fault.ts";
 import { StandInMessenger } from "../../messenger/stand-in-messenger.ts";
 import { manualClock } from "../manual-clock.ts";

@@ -1,6 +1,6 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { sleep } from "../../../crds/client/sleep.ts";
+import { sleep } from "../../../crds/waits.ts";
 import type { Outcome } from "../../../edge/gateway/adapter.ts";
 import { errorAnswer } from "../../messenger/fault.ts";
 import { answered } from "./answered.ts";

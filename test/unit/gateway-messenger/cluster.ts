@@ -1,9 +1,7 @@
 import { ApiError } from "../../../crds/client/api-error.ts";
 import type { Clock } from "../../../crds/client/clock.ts";
-import { onAbort } from "../../../crds/client/on-abort.ts";
-import { sleep } from "../../../crds/client/sleep.ts";
-import type { Trigger, TriggerSpec } from "../../../crds/trigger.ts";
-import type { TriggerConfig } from "../../../crds/trigger-config.ts";
+import type { Trigger, TriggerConfig, TriggerSpec } from "../../../crds/trigger.ts";
+import { onAbort, sleep } from "../../../crds/waits.ts";
 
 const LEASE_MS = 15_000;
 

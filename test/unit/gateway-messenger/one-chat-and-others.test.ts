@@ -1,6 +1,6 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { sleep } from "../../../crds/client/sleep.ts";
+import { sleep } from "../../../crds/waits.ts";
 import { TOO_MANY, UNANSWERED } from "../../../edge/gateway/messenger/reply-text.ts";
 import { answered } from "./answered.ts";
 import type { Run } from "./replica.ts";

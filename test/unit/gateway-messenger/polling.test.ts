@@ -1,6 +1,6 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { sleep } from "../../../crds/client/sleep.ts";
+import { sleep } from "../../../crds/waits.ts";
 import { createMessenger } from "../../../edge/gateway/messenger/start-messenger.ts";
 import { errorAnswer, tooMany } from "../../messenger/fault.ts";
 import { answered } from "./answered.ts";

@@ -1,7 +1,7 @@
 import type { Clock } from "../../../crds/client/clock.ts";
-import { onAbort } from "../../../crds/client/on-abort.ts";
 import type { Log } from "../../../crds/log.ts";
 import type { Trigger } from "../../../crds/trigger.ts";
+import { onAbort } from "../../../crds/waits.ts";
 import type { AdapterContext, IncomingEvent, Outcome, StartAdapter } from "../../../edge/gateway/adapter.ts";
 import type { Fetch } from "../../../edge/gateway/messenger/fetch-answer.ts";
 import { createMessenger } from "../../../edge/gateway/messenger/start-messenger.ts";

@@ -3,7 +3,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { systemClock } from "../../../crds/client/clock.ts";
-import { sleep } from "../../../crds/client/sleep.ts";
+import { sleep } from "../../../crds/waits.ts";
 import { createPostFetch } from "../../../edge/gateway/messenger/post-fetch.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { StandInMessenger } from "../../messenger/stand-in-messenger.ts";

@@ -18,7 +18,7 @@ import { join } from "node:path";
 import { Writable } from "node:stream";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import type { Exec } from "../../../crds/client/exec.ts";
+import type { Exec } from "../../../crds/client/exec/exec.ts";
 import { ArchiveError } from "../../../operator/snapshots/archive-error.ts";
 import { type ArchiveStore, createArchiveStore } from "../../../operator/snapshots/archive-store.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";

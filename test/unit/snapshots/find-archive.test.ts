@@ -1,7 +1,7 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
 import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
-import { ExecError } from "../../../crds/client/exec-error.ts";
+import { ExecError } from "../../../crds/client/exec/exec-outcome.ts";
 import type { Pod, PodStatus } from "../../../crds/kubernetes.ts";
 import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
 import type { Workload } from "../../../crds/workload.ts";

@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { NetworkError } from "../../../crds/client/api-error.ts";
-import type { Exec } from "../../../crds/client/exec.ts";
+import type { Exec } from "../../../crds/client/exec/exec.ts";
 
 const running = new Set<Promise<unknown>>();
 

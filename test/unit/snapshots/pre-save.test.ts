@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import type { Exec } from "../../../crds/client/exec.ts";
+import type { Exec } from "../../../crds/client/exec/exec.ts";
 import type { PreSave } from "../../../crds/defaults.ts";
 import { runPreSave } from "../../../operator/snapshots/pre-save.ts";
 import { localExec } from "./local-exec.ts";

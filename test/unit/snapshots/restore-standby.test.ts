@@ -12,7 +12,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import type { Exec, ExecOptions, ExecResult } from "../../../crds/client/exec.ts";
+import type { Exec, ExecOptions, ExecResult } from "../../../crds/client/exec/exec.ts";
 import { archiveLimits } from "../../../operator/snapshots/archive-limits.ts";
 import { type ArchiveStore, createArchiveStore } from "../../../operator/snapshots/archive-store.ts";
 import { frames } from "../../../operator/snapshots/frames.ts";

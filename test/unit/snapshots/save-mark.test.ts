@@ -16,7 +16,7 @@ import { join } from "node:path";
 import { Readable, Transform, Writable } from "node:stream";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import type { Exec } from "../../../crds/client/exec.ts";
+import type { Exec } from "../../../crds/client/exec/exec.ts";
 import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
 import { archiveLimits } from "../../../operator/snapshots/archive-limits.ts";
 import { type ArchiveStore, createArchiveStore } from "../../../operator/snapshots/archive-store.ts";

@@ -1,0 +1,58 @@
+import type { Claim } from "../claim.ts";
+import type { Pod } from "../kubernetes.ts";
+import { annotation, label, WORKLOAD_CONTAINER } from "../labels.ts";
+
+/** Says that the pod's sandbox, which holds its address, is there; the second is its name before Kubernetes 1.28. */
+const SANDBOX_CONDITIONS = ["PodReadyToStartContainers", "PodHasNetwork"];
+
+/**
+ * The address that a pod has at this moment; undefined where it has none, or may have lost it.
+ *
+ * `status.podIP` alone does not say: the kubelet goes on showing the address of a sandbox that is gone until the next one is there, and that
+ * of a pod that has ended, while the network plugin gives it to other pods. A server that does not tell of sandboxes tells of containers,
+ * which end with theirs. https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-has-network
+ */
+export function podAddress({ metadata, status }: Pod): string | undefined {
+  if (metadata.deletionTimestamp !== undefined || status?.podIP === undefined || status.podIP === "") return undefined;
+  if (status.phase === "Succeeded" || status.phase === "Failed") return undefined;
+  const isTrue = (types: readonly string[]): boolean | undefined => {
+    const found = status.conditions?.find(({ type }) => types.includes(type));
+    return found && found.status === "True";
+  };
+  const program = status.containerStatuses?.find(({ name }) => name === WORKLOAD_CONTAINER);
+  const runs = program?.state?.running !== undefined || isTrue(["Ready"]) === true;
+  return (isTrue(SANDBOX_CONDITIONS) ?? runs) ? status.podIP : undefined;
+}
+
+/** Where a pod's program listens at this moment, if anywhere. */
+export function podEndpoint(pod: Pod): { host: string; port: number } | undefined {
+  const host = podAddress(pod);
+  const port = pod.spec.containers.find(({ name }) => name === WORKLOAD_CONTAINER)?.ports?.[0]?.containerPort;
+  return host === undefined || port === undefined ? undefined : { host, port };
+}
+
+/** Whether the claim's pod was destroyed on purpose, after which the claim keeps its phase and is given no other until it is claimed again. */
+export function isDestroyed({ metadata, status }: Claim): boolean {
+  return status?.instanceId !== undefined && metadata.annotations?.[annotation.destroyed] === status.instanceId;
+}
+
+/**
+ * Whether the pod is the very one that the claim shows. Names of cold pods follow from their claims, so a leader whose watch is behind can make
+ * one under the name of a pod that is gone: nothing of that one is the tenant's.
+ */
+export function isShown({ metadata }: Pod, { status }: Claim): boolean {
+  if (metadata.name !== status?.instanceId) return false;
+  // Claims that an older operator made Active do not say.
+  return status.instanceUid === undefined || status.instanceUid === metadata.uid;
+}
+
+/** Whether the pod is the one that the claim shows, bound to this very claim object and its tenant. */
+export function isPodOf(pod: Pod, claim: Claim): boolean {
+  const { metadata } = pod;
+  return (
+    isShown(pod, claim) &&
+    claim.metadata.uid !== undefined &&
+    metadata.annotations?.[annotation.claimUid] === claim.metadata.uid &&
+    metadata.labels?.[label.tenant] === claim.spec.tenantId
+  );
+}

@@ -1,0 +1,35 @@
+import type { Claim, ClaimPhase, ClaimSource } from "../claim.ts";
+import { isDestroyed } from "./claim-pod.ts";
+
+/** The claim response object, then `workloadRef`, `reason` and `message`; absent until known. */
+export interface ClaimResponse {
+  tenantId: string;
+  phase: ClaimPhase;
+  /** Name of the pod. */
+  instanceId?: string;
+  /** IP of the pod and port of the container; of an Active claim alone, and while its pod has an address. */
+  endpoint?: { host: string; port: number };
+  source?: ClaimSource;
+  /** ISO 8601. */
+  claimedAt?: string;
+  workloadRef: string;
+  reason?: string;
+  message?: string;
+}
+
+/** Shows a claim as the REST API and the event stream do. */
+export function claimResponse(claim: Claim): ClaimResponse {
+  const { spec, status } = claim;
+  const endpoint = status?.phase === "Active" && !isDestroyed(claim) ? status.endpoint : undefined;
+  return {
+    tenantId: spec.tenantId,
+    phase: status?.phase ?? "Pending",
+    ...(status?.instanceId !== undefined && { instanceId: status.instanceId }),
+    ...(endpoint !== undefined && { endpoint: { host: endpoint.host, port: endpoint.port } }),
+    ...(status?.source !== undefined && { source: status.source }),
+    ...(status?.claimedAt !== undefined && { claimedAt: status.claimedAt }),
+    workloadRef: spec.workloadRef,
+    ...(status?.reason !== undefined && { reason: status.reason }),
+    ...(status?.message !== undefined && { message: status.message }),
+  };
+}

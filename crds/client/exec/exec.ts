@@ -1,0 +1,133 @@
+import type { Readable, Writable } from "node:stream";
+import type { Log } from "../../log.ts";
+import { NetworkError } from "../api-error.ts";
+import { type Clock, systemClock } from "../clock.ts";
+import type { ClusterConfig } from "../config/cluster-config.ts";
+import { createCredentials } from "../config/credentials.ts";
+import { parseAnswer } from "../parse-answer.ts";
+import type { ExecTarget } from "./exec-outcome.ts";
+import { execError, execOutcome } from "./exec-outcome.ts";
+import { createExecSession, type ExecSession, sendInput } from "./exec-session.ts";
+import { type ExecSocket, openExecSocket } from "./exec-socket.ts";
+import type { Pace } from "./pace-meter.ts";
+
+export interface ExecOptions extends ExecTarget {
+  /**
+   * The command's input. Its end is not told (see `sendInput`), so a command must know it from what it reads. One that ends while there
+   * is more to send is not reported as ended by the server, so it has to say that by what it writes. The command must keep both
+   * its outputs open: containerd closes the input when one of them is closed. Destroyed when the exec ends.
+   */
+  readonly stdin?: Readable | undefined;
+  /** Gets the command's output, and is not ended by it: only the exit code tells whether the output is whole. */
+  readonly stdout?: Writable | undefined;
+  readonly signal?: AbortSignal | undefined;
+  /** Milliseconds without output after which the command, or its node, is taken for gone. @default no limit */
+  readonly maxSilenceMs?: number | undefined;
+  /** Output that comes more slowly fails, while `stdout` takes it. @default no limit */
+  readonly minOutput?: Pace | undefined;
+  /** Input that is taken more slowly fails, while there is some to send. @default no limit */
+  readonly minInput?: Pace | undefined;
+  /** Milliseconds for everything, from the connection to the command's end. */
+  readonly timeoutMs: number;
+}
+
+export interface ExecResult {
+  readonly exitCode: number;
+  /** The first 64 KiB of it. */
+  readonly stderr: string;
+}
+
+/**
+ * Runs a command in a container, with memory that does not depend on how much goes through.
+ *
+ * @throws ExecError when the command was not run
+ * @throws ApiError when the server refuses
+ * @throws NetworkError when the connection was cut, is too slow or the time is over; the command may still run
+ * @throws whatever `stdin` or `stdout` fails with
+ * @throws the signal's reason when it is aborted
+ */
+export type Exec = (options: ExecOptions) => Promise<ExecResult>;
+
+/**
+ * Makes the function that runs commands in containers, over WebSockets of their own.
+ *
+ * Follows https://kubernetes.io/docs/concepts/architecture/control-plane-node-communication/ and, for the protocol,
+ * https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/4006-transition-spdy-to-websockets. Needs the rights
+ * `get` and `create` on `pods/exec`.
+ */
+export function createExec(options: { config: ClusterConfig; clock?: Clock | undefined; log?: Log | undefined }): Exec {
+  const { config, clock = systemClock, log } = options;
+  const credentials = createCredentials({ config, clock, log });
+
+  async function open(asked: ExecOptions, connecting: Connecting): Promise<OpenExec> {
+    for (let tries = 1; ; tries += 1) {
+      const credential = await credentials.current();
+      let session: ExecSession | undefined;
+      const opened = await openExecSocket({
+        config,
+        credential,
+        target: asked,
+        hasInput: asked.stdin !== undefined,
+        timeoutMs: asked.timeoutMs,
+        signal: connecting.signal,
+        onSocket(socket) {
+          const { stdout, maxSilenceMs, minOutput, minInput } = asked;
+          session = createExecSession(socket, { stdout, maxSilenceMs, minOutput, minInput });
+        },
+      }).catch((error: unknown) => {
+        session?.close();
+        throw error;
+      });
+      if (opened.kind === "open" && session !== undefined) return { ...opened, session };
+      session?.close();
+      if (opened.kind !== "refusal") throw new Error("Cannot exec: the socket opened without a session");
+      if (opened.status !== 401 || tries > 1) throw refusal(opened, asked);
+      credentials.invalidate();
+    }
+  }
+
+  return async function exec(asked) {
+    const { stdin, signal, timeoutMs } = asked;
+    const stop = new AbortController();
+    const cancelTimeout = clock.after(timeoutMs, () => stop.abort(timeout(asked)));
+    const abort = (): void => stop.abort(signal?.reason);
+    if (signal?.aborted) abort();
+    signal?.addEventListener("abort", abort, { once: true });
+    let session: ExecSession | undefined;
+    try {
+      const opened = await open(asked, stop);
+      session = opened.session;
+      const { fail, input } = opened.session;
+      if (stop.signal.aborted) throw stop.signal.reason;
+      stop.signal.addEventListener("abort", () => fail(stop.signal.reason), { once: true });
+      if (stdin !== undefined) {
+        sendInput(opened.socket, stdin, input).catch(fail);
+      }
+      const exitCode = execOutcome(await opened.session.ended, asked);
+      return { exitCode, stderr: opened.session.stderr() };
+    } finally {
+      cancelTimeout();
+      signal?.removeEventListener("abort", abort);
+      session?.close();
+      stdin?.destroy();
+    }
+  };
+}
+
+type Connecting = Pick<AbortController, "signal">;
+type OpenExec = Extract<ExecSocket, { kind: "open" }> & { readonly session: ExecSession };
+
+function refusal({ status, body, path }: Extract<ExecSocket, { kind: "refusal" }>, target: ExecTarget): unknown {
+  try {
+    parseAnswer({ status, body }, { method: "GET", path: path.slice(0, path.indexOf("?")) });
+    return new Error(`Cannot exec: answered with ${status} where a WebSocket was asked for`);
+  } catch (error) {
+    const told = execError(error instanceof Error ? error.message : String(error), target, error);
+    return told.reason === "Failed" ? error : told;
+  }
+}
+
+function timeout({ namespace, pod, command, timeoutMs }: ExecOptions): NetworkError {
+  const message = `Cannot finish ${command[0]} in pod ${namespace}/${pod}: not done within ${timeoutMs} ms`;
+  return new NetworkError(message, { requestWasSent: true });
+}

@@ -1,0 +1,118 @@
+import { type Agent, type IncomingMessage, type RequestOptions, request as requestOverHttp } from "node:http";
+import { request as requestOverHttps } from "node:https";
+import type { Socket } from "node:net";
+import { onAbort } from "../waits.ts";
+import { NetworkError } from "./api-error.ts";
+import type { Clock } from "./clock.ts";
+
+export interface RoundTripOptions {
+  readonly secure: boolean;
+  readonly host: string;
+  readonly port: number;
+  readonly agent: Agent;
+  readonly method: string;
+  readonly path: string;
+  readonly headers: Record<string, string>;
+  readonly body?: string | undefined;
+  /** Milliseconds from the call until `read` is done. */
+  readonly timeoutMs: number;
+  readonly signal?: AbortSignal | undefined;
+  readonly clock: Clock;
+  /** The connections that have served a request, kept by whoever keeps the agent. */
+  readonly usedSockets: WeakSet<Socket>;
+}
+
+/**
+ * One HTTP round trip: sends the request, then hands the answer to `read` and stays in charge until that is done.
+ *
+ * @throws NetworkError when the server gave no whole answer
+ * @throws the signal's reason when it is aborted
+ */
+export function roundTrip<R>(options: RoundTripOptions, read: (response: IncomingMessage) => Promise<R>): Promise<R> {
+  const { secure, signal, clock, timeoutMs, usedSockets } = options;
+  return new Promise<R>((resolve, reject) => {
+    if (signal?.aborted) {
+      reject(signal.reason);
+      return;
+    }
+    let sent = false;
+    let reused = false;
+    let answered = false;
+    let timedOut = false;
+    let settled = false;
+    const { host, port, agent, method, path, headers } = options;
+    const parameters: RequestOptions = { host, port, agent, method, path, headers };
+    const request = secure ? requestOverHttps(parameters) : requestOverHttp(parameters);
+
+    function settle(): boolean {
+      if (settled) return false;
+      settled = true;
+      cancelTimeout();
+      ignoreAbort();
+      return true;
+    }
+    function abort(): void {
+      if (!settle()) return;
+      request.destroy();
+      reject(signal?.reason);
+    }
+    function fail(cause: unknown): void {
+      if (!settle()) return;
+      request.destroy();
+      const what = cause instanceof Error ? cause.message : String(cause);
+      const message = `Cannot ${method} ${secure ? "https" : "http"}://${host}:${port}${path}: ${what}`;
+      const connectionWasStale = reused && !answered && !timedOut;
+      reject(new NetworkError(message, { cause, requestWasSent: sent, connectionWasStale }));
+    }
+
+    const cancelTimeout = clock.after(timeoutMs, () => {
+      timedOut = true;
+      fail(new Error(`no answer within ${timeoutMs} ms`));
+    });
+    const ignoreAbort = onAbort(signal, abort);
+    request.on("socket", (socket) => {
+      // Node's own flag is not set where a request had to wait for its connection.
+      reused = usedSockets.has(socket);
+      usedSockets.add(socket);
+      // Where it is set, Deno 2.9 sends a request again that fails or is aborted, also one that is no GET.
+      request.reusedSocket = false;
+      sent = reused || !socket.connecting;
+      // Before this nothing leaves: on a secure connection not before the server's certificate was found to be good.
+      if (!sent) socket.once(secure ? "secureConnect" : "connect", () => (sent = true));
+    });
+    request.on("error", fail);
+    request.on("upgrade", (_response, socket) => {
+      // Without this Node closes the connection and says nothing.
+      socket.destroy();
+      fail(new Error("the server wants to speak another protocol"));
+    });
+    request.on("response", (response) => {
+      answered = true;
+      read(response).then((result) => {
+        if (settle()) resolve(result);
+      }, fail);
+    });
+    // A whole string at once, so that head and body leave in one packet.
+    if (options.body === undefined) request.end();
+    else request.end(options.body);
+  });
+}
+
+/**
+ * The whole body of an answer.
+ *
+ * @throws Error when the connection ends before the body does
+ */
+export function readBody(response: IncomingMessage): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    response.on("data", (chunk: Buffer) => chunks.push(chunk));
+    response.on("end", () =>
+      resolve(chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks)),
+    );
+    response.on("error", reject);
+    response.on("close", () => {
+      if (!response.complete) reject(new Error("the connection ended in the middle of the answer"));
+    });
+  });
+}

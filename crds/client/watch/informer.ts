@@ -1,0 +1,124 @@
+import type { KubernetesObject } from "../../kubernetes.ts";
+import type { Log } from "../../log.ts";
+import type { Resource } from "../../resource.ts";
+import { type Clock, systemClock } from "../clock.ts";
+import type { ClusterClient } from "../cluster-client.ts";
+import { createHandlerFailures, type ReportHandlerFailure } from "./handler-failures.ts";
+import type { ListWatchTimings } from "./list-watch.ts";
+import { type ListWatchEvent, listWatch } from "./list-watch.ts";
+import type { ListWatchState } from "./list-watch-state.ts";
+import { createStore, type IndexFunction, keyOf, type ReadonlyStore } from "./store.ts";
+
+/** What happened to an object. A new object of an old name is a `deleted` and an `added`. */
+export interface Change<T extends KubernetesObject> {
+  readonly type: "added" | "modified" | "deleted";
+  /** The object as it is now; of a deleted one, its last state. */
+  readonly object: T;
+  /** What the store held until now. */
+  readonly previous?: T;
+}
+
+export interface InformerOptions<T extends KubernetesObject, Index extends string> {
+  readonly client: ClusterClient;
+  readonly resource: Resource<T>;
+  readonly namespace?: string | undefined;
+  readonly labelSelector?: string | undefined;
+  readonly fieldSelector?: string | undefined;
+  readonly indexes: Readonly<Record<Index, IndexFunction<T>>>;
+  /** Called after the store took each change over, in order. */
+  readonly onChange?: ((change: Change<T>) => void) | undefined;
+  /** Calls `onChange` only when the first list is complete, so that nobody decides on half a store. @default false */
+  readonly holdBack?: boolean | undefined;
+  /** Makes of an object what is stored, in place or as a copy: leave out what nobody reads. One for which it throws is stored as it is. */
+  readonly transform?: ((object: T) => T) | undefined;
+  /** Told of what `onChange`, `transform` or an index throws over one object. @default it is logged */
+  readonly onFailure?: ReportHandlerFailure | undefined;
+  readonly onState?: ((state: ListWatchState) => void) | undefined;
+  readonly signal: AbortSignal;
+  readonly log?: Log | undefined;
+  readonly clock?: Clock | undefined;
+  readonly random?: (() => number) | undefined;
+  readonly pageSize?: number | undefined;
+  readonly timings?: Partial<ListWatchTimings> | undefined;
+}
+
+export interface Informer<T extends KubernetesObject, Index extends string> {
+  readonly store: ReadonlyStore<T, Index>;
+  /** Resolves when the store holds the whole first list and follows what comes after it; rejects when it never will. */
+  readonly synced: Promise<void>;
+  readonly done: Promise<void>;
+  /** When anything last arrived from the server, in milliseconds of the clock; negative infinity before that. */
+  lastContactAt(): number;
+  /** Stores the answer to a write at once, so that the next look at the store sees it. */
+  put(object: T): void;
+}
+
+/** A store that follows a collection of the cluster. */
+export function startInformer<T extends KubernetesObject, Index extends string = never>(
+  options: InformerOptions<T, Index>,
+): Informer<T, Index> {
+  const { onChange, clock = systemClock, transform = (object: T): T => object, holdBack = false } = options;
+  const { onFailure = createHandlerFailures({ log: options.log }) } = options;
+  const resource = options.resource.plural;
+  const store = createStore<T, Index>({
+    indexes: options.indexes,
+    onIndexError: (error, { object, index }) => onFailure(error, { object, resource, handler: `index ${index}` }),
+  });
+  let contactAt = Number.NEGATIVE_INFINITY;
+  let heldBack = holdBack;
+
+  function notify(change: Change<T>): void {
+    try {
+      onChange?.(change);
+    } catch (error) {
+      onFailure(error, { object: change.object, resource, handler: "onChange" });
+    }
+  }
+
+  function transformed(object: T): T {
+    try {
+      return transform(object);
+    } catch (error) {
+      onFailure(error, { object, resource, handler: "transform" });
+      return object;
+    }
+  }
+
+  function put(object: T): void {
+    const previous = store.get(keyOf(object));
+    const stored = transformed(object);
+    if (!store.put(stored) || heldBack) return;
+    if (previous === undefined) {
+      notify({ type: "added", object: stored });
+    } else if (previous.metadata.uid === stored.metadata.uid) {
+      notify({ type: "modified", object: stored, previous });
+    } else {
+      notify({ type: "deleted", object: previous, previous });
+      notify({ type: "added", object: stored });
+    }
+  }
+
+  function onEvent(event: ListWatchEvent<T>): void {
+    if (event.type === "synced") {
+      if (!heldBack) return;
+      heldBack = false;
+      for (const object of store.values()) notify({ type: "added", object });
+    } else if (event.type === "deleted") {
+      const previous = store.remove(event.object);
+      if (previous !== undefined && !heldBack) notify({ type: "deleted", object: event.object, previous });
+    } else {
+      put(event.object);
+    }
+  }
+
+  const { synced, done } = listWatch({
+    ...options,
+    clock,
+    onEvent,
+    held: () => store.values(),
+    onContact() {
+      contactAt = clock.now();
+    },
+  });
+  return { store, synced, done, lastContactAt: () => contactAt, put };
+}

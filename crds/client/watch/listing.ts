@@ -1,0 +1,93 @@
+import type { KubernetesList, KubernetesObject } from "../../kubernetes.ts";
+import type { Resource } from "../../resource.ts";
+import type { ClusterClient } from "../cluster-client.ts";
+import { compareResourceVersions, keyOf } from "./store.ts";
+
+export interface Listing {
+  /** Starts a list; what an unfinished one has seen is forgotten. */
+  start(): void;
+  /**
+   * Fetches a page, hands its objects on, and after the last one the objects that the list is missing.
+   *
+   * @throws HistoryError when the list is of a time before `reached`, the newest resourceVersion seen
+   */
+  page(options: {
+    limit: number;
+    continue: string | undefined;
+    reached: string | undefined;
+  }): Promise<KubernetesList<KubernetesObject>["metadata"]>;
+}
+
+/** A large page of large objects on a busy server takes longer than any other call. */
+const pageTimeoutMs = 60_000;
+
+/**
+ * Lists page by page, and tells what is gone by comparing with what is `held`.
+ *
+ * An object that is newer than the list is not missing from it: it was made after the list, and its write's answer came first.
+ */
+export function createListing<T extends KubernetesObject>(options: {
+  client: ClusterClient;
+  selection: Selection<T>;
+  signal: AbortSignal;
+  held: () => Iterable<T>;
+  onObject: (event: { type: "added" | "deleted"; object: T }) => void;
+}): Listing {
+  const { client, selection, signal, held, onObject } = options;
+  const { resource, ...where } = selection;
+  let seen = new Set<string>();
+
+  function deleteMissing(resourceVersion: string): void {
+    for (const object of [...held()]) {
+      if (seen.has(keyOf(object))) continue;
+      if (isBefore(resourceVersion, object.metadata.resourceVersion ?? "")) continue;
+      // As a watch would have said it: the last state, with the resourceVersion at which it was known to be gone.
+      onObject({ type: "deleted", object: { ...object, metadata: { ...object.metadata, resourceVersion } } });
+    }
+  }
+
+  return {
+    start() {
+      seen = new Set();
+    },
+    async page({ limit, continue: token, reached }) {
+      const query = { ...where, limit: limit || undefined, continue: token, signal, timeoutMs: pageTimeoutMs };
+      const { metadata, items } = await client.list(resource, query);
+      if (!metadata.resourceVersion) throw new Error(`Cannot list ${resource.plural}: the list has no resourceVersion`);
+      if (reached !== undefined && isBefore(metadata.resourceVersion, reached))
+        throw new HistoryError(
+          `Cannot go on: the list of ${resource.plural} is at ${metadata.resourceVersion}, after ${reached}`,
+        );
+      for (const object of items) {
+        seen.add(keyOf(object));
+        onObject({ type: "added", object });
+      }
+      if (!metadata.continue) {
+        deleteMissing(metadata.resourceVersion);
+        seen = new Set();
+      }
+      return metadata;
+    },
+  };
+}
+
+function isBefore(a: string, b: string): boolean {
+  const order = compareResourceVersions(a, b);
+  return order !== undefined && order < 0;
+}
+
+/** The part of a collection that a list-watch follows. */
+export interface Selection<T extends KubernetesObject> {
+  readonly resource: Resource<T>;
+  readonly namespace?: string | undefined;
+  readonly labelSelector?: string | undefined;
+  readonly fieldSelector?: string | undefined;
+}
+
+/**
+ * The cluster's history went back behind what was already seen: its store was restored from a backup. Nothing held in memory can be
+ * trusted, so the program has to start anew, as https://kubernetes.io/docs/tasks/administer-cluster/configure-upgrade-etcd/ asks.
+ */
+export class HistoryError extends Error {
+  override readonly name = "HistoryError";
+}

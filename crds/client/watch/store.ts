@@ -1,0 +1,211 @@
+import type { KubernetesObject } from "../../kubernetes.ts";
+
+/** The objects that share a value of an index, in the order in which they came to share it. */
+interface ReadonlyBucket<T> extends Iterable<T> {
+  readonly size: number;
+}
+
+/**
+ * A bucket that its store writes to. Most buckets of a unique index hold one object, so that one is held without a map: 48 bytes
+ * instead of 184.
+ */
+class Bucket<T> implements ReadonlyBucket<T> {
+  #key: string | undefined;
+  #only: T | undefined;
+  #many: Map<string, T> | undefined;
+
+  get size(): number {
+    if (this.#many !== undefined) return this.#many.size;
+    return this.#key === undefined ? 0 : 1;
+  }
+
+  /** Replaces the object under the key where it stands, or adds it at the end. */
+  set(key: string, object: T): void {
+    if (this.#many !== undefined) {
+      this.#many.set(key, object);
+    } else if (this.#key === undefined || this.#key === key) {
+      this.#key = key;
+      this.#only = object;
+    } else {
+      this.#many = new Map([
+        [this.#key, this.#only as T],
+        [key, object],
+      ]);
+      this.#key = undefined;
+      this.#only = undefined;
+    }
+  }
+
+  delete(key: string): void {
+    if (this.#many !== undefined) {
+      this.#many.delete(key);
+    } else if (this.#key === key) {
+      this.#key = undefined;
+      this.#only = undefined;
+    }
+  }
+
+  [Symbol.iterator](): Iterator<T> {
+    if (this.#many !== undefined) return this.#many.values();
+    return (this.#key === undefined ? [] : [this.#only as T]).values();
+  }
+}
+
+/** The values under which an index finds an object; of one object it must always give the same. */
+export type IndexFunction<T> = (object: T) => Iterable<string> | string | undefined;
+
+export interface ReadonlyStore<T extends KubernetesObject, Index extends string> {
+  readonly size: number;
+  /** The object of a key as `keyOf` makes it. Objects are shared: never change one. */
+  get(key: string): T | undefined;
+  /** The objects that an index finds under a value. What it returns is good until the store changes. */
+  by(index: Index, value: string): ReadonlyBucket<T>;
+  values(): IterableIterator<T>;
+}
+
+export interface Store<T extends KubernetesObject, Index extends string> extends ReadonlyStore<T, Index> {
+  /**
+   * Stores an object unless it is older than what the store knows of it, and says whether it did.
+   *
+   * So the answer to a write can be stored at once, and the watch events that lag behind it do not undo it.
+   */
+  put(object: T): boolean;
+  /**
+   * Removes what a deletion event names, and returns what was held; a successor of its name, or a state newer than the event, stays.
+   *
+   * The deletion is remembered, so that the late answer to a write cannot bring the object back.
+   */
+  remove(object: T): T | undefined;
+}
+
+/** Enough for any burst: a write's answer comes at most seconds after the event of the object's deletion. */
+const maxRememberedDeletions = 4096;
+
+const noObjects = new Bucket<never>();
+
+/** One object a key, and indexes over them that answer without a scan. */
+export function createStore<T extends KubernetesObject, Index extends string = never>(options: {
+  indexes: Readonly<Record<Index, IndexFunction<T>>>;
+  /** Told of an object for which an index function throws; that index then has it under no value. @default it is thrown */
+  onIndexError?: (error: unknown, failed: { object: T; index: string }) => void;
+}): Store<T, Index> {
+  const objects = new Map<string, T>();
+  /** By uid, the resourceVersion of the deletion: an object that left a selector is "deleted" too, and may come back later. */
+  const deletions = new Map<string, string | undefined>();
+  const indexes = Object.entries<IndexFunction<T>>(options.indexes).map(([name, valuesOf]) => ({
+    name,
+    valuesOf,
+    buckets: new Map<string, Bucket<T>>(),
+  }));
+  const bucketsByIndex = new Map(indexes.map(({ name, buckets }) => [name, buckets]));
+
+  function isOutdated(object: T, held: T | undefined): boolean {
+    const { uid, resourceVersion } = object.metadata;
+    if (uid !== undefined && deletions.has(uid) && !isNewer(resourceVersion, deletions.get(uid))) return true;
+    return held !== undefined && !isNewer(resourceVersion, held.metadata.resourceVersion);
+  }
+
+  function valuesUnder({ name, valuesOf }: (typeof indexes)[number], object: T | undefined): readonly string[] {
+    if (object === undefined) return [];
+    try {
+      return listOf(valuesOf(object));
+    } catch (error) {
+      if (options.onIndexError === undefined) throw error;
+      options.onIndexError(error, { object, index: name });
+      return [];
+    }
+  }
+
+  function reindex(key: string, held: T | undefined, object: T | undefined): void {
+    for (const index of indexes) {
+      const { buckets } = index;
+      const before = valuesUnder(index, held);
+      const after = valuesUnder(index, object);
+      for (const value of before) {
+        if (after.includes(value)) continue;
+        const bucket = buckets.get(value);
+        bucket?.delete(key);
+        if (bucket?.size === 0) buckets.delete(value);
+      }
+      if (object === undefined) continue;
+      for (const value of after) {
+        let bucket = buckets.get(value);
+        if (bucket === undefined) {
+          bucket = new Bucket();
+          buckets.set(value, bucket);
+        }
+        bucket.set(key, object);
+      }
+    }
+  }
+
+  function rememberDeletion({ uid, resourceVersion }: T["metadata"]): void {
+    if (uid === undefined) return;
+    deletions.set(uid, resourceVersion);
+    if (deletions.size <= maxRememberedDeletions) return;
+    for (const oldest of deletions.keys()) {
+      deletions.delete(oldest);
+      break;
+    }
+  }
+
+  return {
+    get size() {
+      return objects.size;
+    },
+    get: (key) => objects.get(key),
+    by: (index, value) => bucketsByIndex.get(index)?.get(value) ?? noObjects,
+    values: () => objects.values(),
+    put(object) {
+      const key = keyOf(object);
+      const held = objects.get(key);
+      if (isOutdated(object, held)) return false;
+      objects.set(key, object);
+      reindex(key, held, object);
+      return true;
+    },
+    remove(object) {
+      rememberDeletion(object.metadata);
+      const key = keyOf(object);
+      const held = objects.get(key);
+      if (held === undefined || held.metadata.uid !== object.metadata.uid) return undefined;
+      if (isNewer(held.metadata.resourceVersion, object.metadata.resourceVersion, { unknown: false })) return undefined;
+      objects.delete(key);
+      reindex(key, held, undefined);
+      return held;
+    },
+  };
+}
+
+/** Whether `a` is newer than `b`, and `unknown` where there is no telling. */
+function isNewer(a: string | undefined, b: string | undefined, { unknown } = { unknown: true }): boolean {
+  if (a === undefined || b === undefined) return unknown;
+  const order = compareResourceVersions(a, b);
+  return order === undefined ? unknown : order > 0;
+}
+
+function listOf(values: Iterable<string> | string | undefined): readonly string[] {
+  if (values === undefined) return [];
+  return typeof values === "string" ? [values] : [...values];
+}
+
+/** The key of an object in stores and queues: `namespace/name`, or the name alone for what has no namespace. */
+export function keyOf(object: KubernetesObject): string {
+  const { namespace, name } = object.metadata;
+  return namespace === undefined ? name : `${namespace}/${name}`;
+}
+
+const decimal = /^(0|[1-9][0-9]*)$/;
+
+/**
+ * Less than, equal to or greater than 0 as `a` is older than, the same as or newer than `b`; undefined when they have no order.
+ *
+ * Follows KEP-5504: a resourceVersion is a decimal of any length, comparable within one resource. What is not one (an aggregated
+ * API's, a test's) can only be the same or not.
+ */
+export function compareResourceVersions(a: string, b: string): number | undefined {
+  if (a === b) return 0;
+  if (!decimal.test(a) || !decimal.test(b)) return undefined;
+  if (a.length !== b.length) return a.length - b.length;
+  return a < b ? -1 : 1;
+}

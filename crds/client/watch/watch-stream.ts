@@ -1,0 +1,180 @@
+import type { IncomingMessage } from "node:http";
+import type { KubernetesObject, Status } from "../../kubernetes.ts";
+import { acceptedType, resourcePath } from "../../resource.ts";
+import { onAbort } from "../../waits.ts";
+import { type ApiError, NetworkError } from "../api-error.ts";
+import type { Clock } from "../clock.ts";
+import type { ClusterClient } from "../cluster-client.ts";
+import { cutManagedFields } from "../managed-fields.ts";
+import { apiErrorOf, parseAnswer } from "../parse-answer.ts";
+import type { Selection } from "./listing.ts";
+
+export interface ObjectEvent<T extends KubernetesObject> {
+  readonly type: "ADDED" | "MODIFIED" | "DELETED" | "BOOKMARK";
+  readonly object: T;
+}
+
+/** One line of a watch: https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes */
+type WatchEvent<T extends KubernetesObject> = ObjectEvent<T> | { readonly type: "ERROR"; readonly object: Status };
+
+/** Why a watch ended: by the server, by the network or its silence, by an ERROR event, or because it made no sense. */
+export type WatchEnd =
+  | { readonly kind: "closed" }
+  | { readonly kind: "aborted" }
+  | { readonly kind: "cut" | "garbled"; readonly error: Error }
+  | { readonly kind: "error-event"; readonly error: ApiError };
+
+export interface WatchStreamOptions<T extends KubernetesObject> {
+  /** Called in order, as the bytes arrive. What it throws ends the watch as garbled. */
+  readonly onEvent: (event: ObjectEvent<T>) => void;
+  readonly onBytes: () => void;
+  /** After so many milliseconds without a byte the stream counts as dead. */
+  readonly maxSilenceMs: number;
+  readonly path: string;
+  readonly signal: AbortSignal;
+  readonly clock: Clock;
+}
+
+/** The kernel finds a peer that is gone by itself, long before the silence does. */
+const keepAliveProbeMs = 15_000;
+
+/** Reads a watch until it ends, and says why it did. */
+export function readWatchStream<T extends KubernetesObject>(
+  response: IncomingMessage,
+  options: WatchStreamOptions<T>,
+): Promise<WatchEnd> {
+  const { onEvent, onBytes, maxSilenceMs, path, signal, clock } = options;
+  return new Promise((resolve) => {
+    let ended = false;
+    let lastBytesAt = clock.now();
+    let cancelGuard = clock.after(maxSilenceMs, guard);
+    const ignoreAbort = onAbort(signal, () => end({ kind: "aborted" }));
+
+    function end(reason: WatchEnd): void {
+      if (ended) return;
+      ended = true;
+      cancelGuard();
+      ignoreAbort();
+      // Ended by the server, the connection can serve the next watch.
+      if (reason.kind !== "closed") response.destroy();
+      resolve(reason);
+    }
+    function cut(what: string, cause?: unknown): void {
+      end({
+        kind: "cut",
+        error: new NetworkError(`Cannot go on with GET ${path}: ${what}`, { cause, requestWasSent: true }),
+      });
+    }
+    function guard(): void {
+      const silentMs = clock.now() - lastBytesAt;
+      if (silentMs >= maxSilenceMs) cut(`not a byte for ${silentMs} ms`);
+      else cancelGuard = clock.after(maxSilenceMs - silentMs, guard);
+    }
+    function read(line: Buffer): void {
+      if (ended) return;
+      const event = JSON.parse(cutManagedFields(line).toString("utf8")) as WatchEvent<T>;
+      if (event.type !== "ERROR") onEvent(event);
+      else
+        end({
+          kind: "error-event",
+          error: apiErrorOf(event.object, { status: event.object.code ?? 500, method: "GET", path }),
+        });
+    }
+
+    const splitter = createLineSplitter(read);
+    response.on("data", (chunk: Buffer) => {
+      if (ended) return;
+      lastBytesAt = clock.now();
+      onBytes();
+      try {
+        splitter.push(chunk);
+      } catch (error) {
+        end({ kind: "garbled", error: error instanceof Error ? error : new Error(String(error)) });
+      }
+    });
+    response.on("end", () => end({ kind: "closed" }));
+    response.on("error", (cause) => cut(cause.message, cause));
+    response.on("close", () => cut("the connection ended"));
+    response.socket?.setKeepAlive?.(true, keepAliveProbeMs);
+    if (signal.aborted) end({ kind: "aborted" });
+  });
+}
+
+export interface OpenedWatch {
+  readonly response: IncomingMessage;
+  readonly path: string;
+  readonly timeoutSeconds: number;
+}
+
+/**
+ * Asks for a watch of what comes after a resourceVersion, and resolves when the server has agreed to it.
+ *
+ * @throws ApiError when the server refuses, with the status 410 when it no longer knows what came after
+ * @throws NetworkError
+ */
+export async function openWatch<T extends KubernetesObject>(
+  client: ClusterClient,
+  options: { selection: Selection<T>; resourceVersion: string; timeoutSeconds: number; signal: AbortSignal },
+): Promise<OpenedWatch> {
+  const { selection, resourceVersion, timeoutSeconds, signal } = options;
+  const { resource, namespace, labelSelector, fieldSelector } = selection;
+  const query = {
+    watch: true,
+    allowWatchBookmarks: true,
+    resourceVersion,
+    timeoutSeconds,
+    labelSelector,
+    fieldSelector,
+  };
+  const path = resourcePath(resource, { namespace, query });
+  const accept = acceptedType(resource, "watch");
+  const request = { method: "GET", path, accept, verb: "watch", resource: resource.plural, signal } as const;
+  const opened = await client.transport.stream(request);
+  if (opened.kind === "stream") return { response: opened.response, path, timeoutSeconds };
+  parseAnswer(opened.answer, request);
+  throw new Error(`Cannot watch ${path}: answered with ${opened.answer.status}`);
+}
+
+/** Longer than any object: etcd takes 1.5 MiB, an event wraps one of them. */
+const maxLineBytes = 64 * 1024 * 1024;
+
+const newline = 0x0a;
+
+interface LineSplitter {
+  /** @throws Error when a line grows past 64 MiB */
+  push(chunk: Buffer): void;
+}
+
+/**
+ * Cuts a stream of bytes into the lines it holds, whatever the chunks; empty lines, and a last one without its newline, are left out.
+ *
+ * A line is good until `onLine` returns. It is searched for as bytes, to be decoded whole, so a character that two chunks share is
+ * safe, and a line of many chunks is copied once.
+ */
+export function createLineSplitter(onLine: (line: Buffer) => void): LineSplitter {
+  let pending: Buffer[] = [];
+  let pendingBytes = 0;
+
+  return {
+    push(chunk) {
+      let start = 0;
+      for (let end = chunk.indexOf(newline); end !== -1; end = chunk.indexOf(newline, start)) {
+        if (pending.length === 0) {
+          if (end > start) onLine(chunk.subarray(start, end));
+        } else {
+          pending.push(chunk.subarray(start, end));
+          const line = Buffer.concat(pending, pendingBytes + end - start);
+          pending = [];
+          pendingBytes = 0;
+          onLine(line);
+        }
+        start = end + 1;
+      }
+      if (start === chunk.length) return;
+      pending.push(start === 0 ? chunk : chunk.subarray(start));
+      pendingBytes += chunk.length - start;
+      if (pendingBytes > maxLineBytes)
+        throw new Error(`Cannot split the stream into lines: a line has ${pendingBytes} bytes`);
+    },
+  };
+}

@@ -1,0 +1,146 @@
+import { pattern } from "./patterns.ts";
+import type { JsonSchema } from "./schema.ts";
+
+/** How to look at a value. */
+export interface ProblemOptions {
+  /** Whether fields that the schema does not know are passed over, as the API server does. @default false */
+  allowUnknownFields?: boolean;
+}
+
+/**
+ * What is wrong with a value under a structural schema: sentences that start with the field's path.
+ *
+ * Does what the API server's own check does, with messages for people; `oneOf` and CEL rules are left to the caller.
+ *
+ * @param subject the value, its schema and the path that messages start with
+ */
+export function schemaProblems(
+  subject: { value: unknown; schema: JsonSchema; path: string },
+  options: ProblemOptions = {},
+): string[] {
+  const { value, schema, path } = subject;
+  switch (schema.type) {
+    case "object":
+      return isObject(value) ? objectProblems({ value, schema, path }, options) : wrongType(value, "an object", path);
+    case "array":
+      return Array.isArray(value) ? arrayProblems({ value, schema, path }, options) : wrongType(value, "a list", path);
+    case "string":
+      return typeof value === "string" ? textProblems(value, schema, path) : wrongType(value, "text", path);
+    case "integer":
+      return Number.isSafeInteger(value)
+        ? numberProblems(value as number, schema, path)
+        : wrongType(value, "a whole number", path);
+    case "boolean":
+      return typeof value === "boolean" ? [] : wrongType(value, "true or false", path);
+    default:
+      return [];
+  }
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function wrongType(value: unknown, wanted: string, path: string): string[] {
+  if (value === undefined) return [`${path}: is required`];
+  return [`${path}: must be ${wanted}${value === null ? ", not null: leave it out instead" : ""}`];
+}
+
+function objectProblems(
+  subject: { value: Record<string, unknown>; schema: JsonSchema; path: string },
+  options: ProblemOptions,
+): string[] {
+  const { value, schema, path } = subject;
+  const properties = schema.properties ?? {};
+  const problems: string[] = [];
+  for (const field of schema.required ?? []) {
+    if (value[field] === undefined) problems.push(`${path}.${field}: is required`);
+  }
+  const fields = Object.keys(value).filter((field) => value[field] !== undefined);
+  if (schema.maxProperties !== undefined && fields.length > schema.maxProperties) {
+    problems.push(`${path}: must have at most ${schema.maxProperties} entries, not ${fields.length}`);
+  }
+  for (const field of fields) {
+    const fieldSchema = Object.hasOwn(properties, field) ? properties[field] : schema.additionalProperties;
+    if (fieldSchema !== undefined) {
+      problems.push(...schemaProblems({ value: value[field], schema: fieldSchema, path: `${path}.${field}` }, options));
+    } else if (!options.allowUnknownFields && !schema["x-kubernetes-preserve-unknown-fields"]) {
+      problems.push(`${path}.${field}: is not a field; known are ${Object.keys(properties).join(", ")}`);
+    }
+  }
+  return problems;
+}
+
+function arrayProblems(
+  subject: { value: readonly unknown[]; schema: JsonSchema; path: string },
+  options: ProblemOptions,
+): string[] {
+  const { value, schema, path } = subject;
+  if (schema.maxItems !== undefined && value.length > schema.maxItems) {
+    return [`${path}: must have at most ${schema.maxItems} entries, not ${value.length}`];
+  }
+  if (schema.minItems !== undefined && value.length < schema.minItems) {
+    return [`${path}: must have at least ${schema.minItems} ${schema.minItems === 1 ? "entry" : "entries"}`];
+  }
+  const seen = new Set<string>();
+  return value.flatMap((item, index) => {
+    const itemPath = `${path}[${index}]`;
+    const problems = schemaProblems({ value: item, schema: schema.items ?? {}, path: itemPath }, options);
+    const identity = identityOf(item, schema);
+    if (identity !== undefined && seen.has(identity)) problems.push(`${itemPath}: occurs twice`);
+    if (identity !== undefined) seen.add(identity);
+    return problems;
+  });
+}
+
+function identityOf(item: unknown, schema: JsonSchema): string | undefined {
+  if (schema["x-kubernetes-list-type"] === "set") return JSON.stringify(item);
+  const keys = schema["x-kubernetes-list-map-keys"];
+  return keys !== undefined && isObject(item) ? JSON.stringify(keys.map((key) => item[key])) : undefined;
+}
+
+function textProblems(value: string, schema: JsonSchema, path: string): string[] {
+  if (schema.enum !== undefined && !schema.enum.includes(value)) {
+    return [`${path}: must be one of ${schema.enum.join(", ")}`];
+  }
+  // As JSON Schema and the API server count: two of a string's units can be one character.
+  const length = value.length > (schema.maxLength ?? value.length) ? [...value].length : value.length;
+  if (schema.maxLength !== undefined && length > schema.maxLength) {
+    return [`${path}: must have at most ${schema.maxLength} characters, not ${length}`];
+  }
+  if (schema.minLength !== undefined && value.length < schema.minLength) return [`${path}: must not be empty`];
+  if (schema.pattern !== undefined && !new RegExp(schema.pattern).test(value)) {
+    return [`${path}: must be ${patternHints[schema.pattern] ?? `text that matches ${schema.pattern}`}`];
+  }
+  return [];
+}
+
+function numberProblems(value: number, schema: JsonSchema, path: string): string[] {
+  if (schema.minimum !== undefined && value < schema.minimum) {
+    return [`${path}: must be at least ${schema.minimum}, not ${value}`];
+  }
+  if (schema.maximum !== undefined && value > schema.maximum) {
+    return [`${path}: must be at most ${schema.maximum}, not ${value}`];
+  }
+  return [];
+}
+
+/** What a value must be to match a pattern, as the end of a sentence that starts with "must be". */
+export const patternHints: Readonly<Record<string, string>> = {
+  [pattern.tenantId]: "a tenant id: letters, digits, '.', '_' and '-', with a letter or digit at both ends",
+  [pattern.tenantIdPrefix]: "the start of a tenant id: letters, digits, '.', '_' and '-', with a letter or digit first",
+  [pattern.label]: "a name of lower-case letters, digits and '-', with a letter or digit at both ends",
+  [pattern.subdomain]: "a name of lower-case letters, digits, '-' and '.', with a letter or digit at both ends",
+  [pattern.dataKey]: "a key of letters, digits, '.', '_' and '-'",
+  [pattern.domain]: "a domain name such as example.com or *.example.com, without scheme, port and path",
+  [pattern.headerName]: "the name of an HTTP header",
+  [pattern.directory]: "an absolute path below / without '.', '..' and empty segments, ':' and control characters",
+  [pattern.absolutePath]: "an absolute path without control characters",
+  [pattern.urlPath]: "a path that starts with / and has no query, fragment, space or control character",
+  [pattern.url]: "an address that starts with http:// or https:// and has no space or control character",
+  [pattern.oneLine]: "non-empty text on one line, without control characters",
+  [pattern.word]: "non-empty text without spaces and control characters",
+  [pattern.noNull]: "text without the NUL character",
+  [pattern.archiveVersion]: "the SHA-256 of a snapshot, or its first 16 digits, in lower case",
+  [pattern.headerValue]: "text on one line, without the NUL character",
+};

@@ -1,0 +1,96 @@
+import { type Static, type TSchema, type TUnsafe, Type } from "@sinclair/typebox";
+import { pattern } from "./patterns.ts";
+
+/** What a structural schema may say beside JSON Schema's own words (Kubernetes, "CustomResourceDefinition schema"). */
+export interface SchemaOptions {
+  description: string;
+  default?: unknown;
+  maxProperties?: number;
+}
+
+/** One of the given words; TypeBox's own union prints `anyOf`, which a structural schema forbids. */
+export function stringEnum<const Word extends string>(words: readonly Word[], options: SchemaOptions): TUnsafe<Word> {
+  return Type.Unsafe<Word>({ type: "string", enum: [...words], ...options });
+}
+
+/** An object of any keys with text values; TypeBox's own record prints `patternProperties`. */
+export function stringMap(value: { pattern?: string; maxLength: number }, options: SchemaOptions) {
+  return Type.Unsafe<Record<string, string>>({
+    type: "object",
+    additionalProperties: { type: "string", ...value },
+    ...options,
+  });
+}
+
+/** An object whose fields the API server keeps and does not look at. */
+export function freeObject(options: SchemaOptions): TUnsafe<Record<string, unknown>> {
+  return Type.Unsafe<Record<string, unknown>>({
+    type: "object",
+    "x-kubernetes-preserve-unknown-fields": true,
+    ...options,
+  });
+}
+
+/** A rule in CEL that newer API servers enforce and older ones drop; `message` says what to change. */
+export interface Rule {
+  rule: string;
+  message: string;
+}
+
+/** The words that carry rules in a CRD. Only `rule` and `message`: what came later breaks servers of 1.25 to 1.28. */
+export function rules(...list: readonly Rule[]): { "x-kubernetes-validations": readonly Rule[] } {
+  return { "x-kubernetes-validations": list };
+}
+
+/** A list in which no entry occurs twice. */
+export const setList = { "x-kubernetes-list-type": "set" } as const;
+
+/** A list in which no two entries have the same keys. */
+export function mapList(...keys: readonly string[]) {
+  return { "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": keys } as const;
+}
+
+/** A plain JSON Schema of a TypeBox schema, without TypeBox's own symbols. */
+export function plainSchema(schema: TSchema): JsonSchema {
+  return JSON.parse(JSON.stringify(schema)) as JsonSchema;
+}
+
+/** The part of JSON Schema that a structural schema of ours uses. */
+export interface JsonSchema {
+  type?: "object" | "array" | "string" | "integer" | "number" | "boolean";
+  description?: string;
+  default?: unknown;
+  enum?: readonly string[];
+  format?: string;
+  pattern?: string;
+  minLength?: number;
+  maxLength?: number;
+  minimum?: number;
+  maximum?: number;
+  minItems?: number;
+  maxItems?: number;
+  maxProperties?: number;
+  required?: readonly string[];
+  properties?: Readonly<Record<string, JsonSchema>>;
+  additionalProperties?: JsonSchema;
+  items?: JsonSchema;
+  oneOf?: readonly JsonSchema[];
+  "x-kubernetes-preserve-unknown-fields"?: boolean;
+  "x-kubernetes-list-type"?: "set" | "map" | "atomic";
+  "x-kubernetes-list-map-keys"?: readonly string[];
+  "x-kubernetes-validations"?: readonly Rule[];
+}
+
+/** A key of a Secret in the service's own namespace: `{name, key}`. */
+export function secretReference(description: string) {
+  return Type.Object(
+    {
+      name: Type.String({ description: "Name of the Secret.", pattern: pattern.subdomain, maxLength: 253 }),
+      key: Type.String({ description: "Key within the Secret.", pattern: pattern.dataKey, maxLength: 253 }),
+    },
+    { description },
+  );
+}
+
+/** Static type of {@link secretReference}. */
+export type SecretReference = Static<ReturnType<typeof secretReference>>;

@@ -1,0 +1,70 @@
+import type { TriggerGuard } from "../trigger.ts";
+import { type TriggerSpec, triggerSpecSchema } from "../trigger.ts";
+import { plainSchema } from "./schema.ts";
+import { type ProblemOptions, schemaProblems } from "./schema-problems.ts";
+
+const schema = plainSchema(triggerSpecSchema);
+const MESSENGER_FIELDS = ["chatId", "userId", "usernameOrId"];
+
+/**
+ * What is wrong with a trigger's spec: sentences that name the field and say what to change; empty when it is valid.
+ *
+ * The same rules as the CRD's schema and CEL, and those that neither can say.
+ */
+export function triggerProblems(spec: unknown, options: ProblemOptions = {}): string[] {
+  const problems = schemaProblems({ value: spec, schema, path: "spec" }, options);
+  if (problems.length > 0) return problems;
+  const trigger = spec as TriggerSpec;
+  return [...tenantProblems(trigger), ...configProblems(trigger), ...(trigger.guards ?? []).flatMap(guardProblems)];
+}
+
+function tenantProblems({ type, tenant }: TriggerSpec): string[] {
+  if ((tenant.from === undefined) === (tenant.static === undefined)) {
+    return ["spec.tenant: give exactly one of from and static"];
+  }
+  if (type === "cron" && tenant.static === undefined) return ["spec.tenant.static: a cron trigger needs it"];
+  if (type === "messenger" && tenant.from !== undefined && !MESSENGER_FIELDS.includes(tenant.from)) {
+    return [`spec.tenant.from: must be one of ${MESSENGER_FIELDS.join(", ")} for a messenger trigger`];
+  }
+  return [];
+}
+
+function configProblems({ type, config }: TriggerSpec): string[] {
+  switch (type) {
+    case "webhook":
+      return config.path === undefined ? ["spec.config.path: a webhook trigger needs the path that it serves"] : [];
+    case "messenger":
+      return config.botTokenSecretRef === undefined
+        ? ["spec.config.botTokenSecretRef: a messenger trigger needs the Secret of its bot's token"]
+        : [];
+    case "cron":
+      return [...scheduleProblems(config.schedule), ...timezoneProblems(config.timezone)];
+    default:
+      return type satisfies never;
+  }
+}
+
+function scheduleProblems(schedule: string | undefined): string[] {
+  if (schedule === undefined) return ["spec.config.schedule: a cron trigger needs it"];
+  const fields = schedule.trim().split(/\s+/).length;
+  return fields === 5 ? [] : [`spec.config.schedule: must have five fields, such as 0 9 * * 1-5, not ${fields}`];
+}
+
+function timezoneProblems(timezone: string | undefined): string[] {
+  if (timezone === undefined) return [];
+  try {
+    new Intl.DateTimeFormat("en", { timeZone: timezone });
+    return [];
+  } catch {
+    return ["spec.config.timezone: must be an IANA name such as Europe/Berlin"];
+  }
+}
+
+function guardProblems({ type, config }: TriggerGuard, index: number): string[] {
+  const path = `spec.guards[${index}].config`;
+  if (type === "allowlist" && config.tenantIds === undefined) {
+    return [`${path}.tenantIds: an allowlist guard needs the tenant ids that may pass`];
+  }
+  if (type === "api" && !URL.canParse(config.url ?? "")) return [`${path}.url: an api guard needs the address to ask`];
+  return [];
+}

@@ -1,0 +1,104 @@
+import { type WorkloadSpec, workloadSpecSchema } from "../workload.ts";
+import { isImageReference } from "./image-reference.ts";
+import { plainSchema } from "./schema.ts";
+import { type ProblemOptions, schemaProblems } from "./schema-problems.ts";
+
+const schema = plainSchema(workloadSpecSchema);
+const KERNEL_DIRECTORY = /^\/(proc|sys|dev)(\/|$)/;
+const TOOLS_DIRECTORY = /^\/\.tenancy(\/|$)/;
+const ENVIRONMENT_NAME = /^[-._a-zA-Z][-._a-zA-Z0-9]*$/;
+const ADDRESS = /^[0-9.]+$/;
+
+/**
+ * What is wrong with a workload's spec: sentences that name the field and say what to change; empty when it is valid.
+ *
+ * The same rules as the CRD's schema and CEL, and those that neither can say, on any API server.
+ */
+export function workloadProblems(spec: unknown, options: ProblemOptions = {}): string[] {
+  const problems = schemaProblems({ value: spec, schema, path: "spec" }, options);
+  return problems.length > 0 ? problems : ruleProblems(spec as WorkloadSpec);
+}
+
+function ruleProblems(spec: WorkloadSpec): string[] {
+  return [
+    ...imageProblems(spec.image),
+    ...domainProblems(spec),
+    ...unusedProblems(spec),
+    ...nestedProblems(spec.filesystem?.overlayDirs ?? []),
+    ...(spec.filesystem?.overlayDirs ?? []).flatMap((directory, index) => {
+      const path = `spec.filesystem.overlayDirs[${index}]`;
+      if (KERNEL_DIRECTORY.test(directory))
+        return [`${path}: /proc, /sys and /dev belong to the kernel: choose another directory`];
+      if (TOOLS_DIRECTORY.test(directory))
+        return [`${path}: /.tenancy holds what saves and restores files: choose another directory`];
+      return [];
+    }),
+    ...(spec.filesystem?.preSave !== undefined && (spec.filesystem.overlayDirs ?? []).length === 0
+      ? ["spec.filesystem.preSave: preSave needs overlayDirs: without them nothing is saved"]
+      : []),
+    ...(spec.filesystem?.preSave?.command[0] === ""
+      ? ["spec.filesystem.preSave.command[0]: must be the name of a program, not empty"]
+      : []),
+    ...Object.keys(spec.entrypoint?.env ?? {}).flatMap((name) =>
+      ENVIRONMENT_NAME.test(name)
+        ? []
+        : [`spec.entrypoint.env: ${JSON.stringify(name)} is not a name: use letters, digits, '_', '-' and '.'`],
+    ),
+  ];
+}
+
+/** A list that does nothing looks like one that holds. */
+function unusedProblems({ network }: WorkloadSpec): string[] {
+  const { access = "none", allowlist = [], credentials = [] } = network ?? {};
+  if (access === "restricted") return [];
+  return [
+    ...(allowlist.length > 0
+      ? [
+          `spec.network.allowlist: takes effect under access restricted alone, not ${access}: set that, or leave the list out`,
+        ]
+      : []),
+    ...(credentials.length > 0
+      ? [
+          `spec.network.credentials: take effect under access restricted alone, not ${access}: set that, or leave them out`,
+        ]
+      : []),
+  ];
+}
+
+function nestedProblems(directories: readonly string[]): string[] {
+  const folders = directories.map((directory) => (directory.endsWith("/") ? directory : `${directory}/`));
+  return folders.flatMap((inner, index) => {
+    const outer = folders.findIndex((folder, other) => other !== index && inner.startsWith(folder));
+    // Of two that are one and the same, the second is too much.
+    if (outer < 0 || (folders[outer] === inner && index < outer)) return [];
+    return [
+      `spec.filesystem.overlayDirs[${index}]: ${directories[index]} lies inside ${directories[outer]}, which saves it already: leave it out`,
+    ];
+  });
+}
+
+function imageProblems({ ref, dockerfile }: WorkloadSpec["image"]): string[] {
+  if ((ref === undefined) === (dockerfile === undefined)) {
+    return ["spec.image: give exactly one of ref and dockerfile"];
+  }
+  if (ref !== undefined && !isImageReference(ref)) {
+    return ["spec.image.ref: must be an image reference such as ghcr.io/acme/agent:1.2"];
+  }
+  if (dockerfile?.split("/").includes("..")) return ["spec.image.dockerfile: must not lead upwards with '..'"];
+  return [];
+}
+
+function domainProblems({ network }: WorkloadSpec): string[] {
+  const domains = [
+    ...(network?.allowlist ?? []).map((domain, index) => [`spec.network.allowlist[${index}]`, domain] as const),
+    ...(network?.credentials ?? []).map(
+      (entry, index) => [`spec.network.credentials[${index}].domain`, entry.domain] as const,
+    ),
+  ];
+  return domains.flatMap(([path, domain]) => {
+    if (ADDRESS.test(domain)) return [`${path}: must be a domain name, not an IP address: TLS names servers by domain`];
+    if (domain.split(".").some((part) => part.length > 63))
+      return [`${path}: a part between dots has over 63 characters`];
+    return [];
+  });
+}
