@@ -126,9 +126,9 @@ export async function startEdge(options: {
     cors: config.corsOrigins.size > 0 ? createCors(config.corsOrigins) : undefined,
     log,
     instance,
-    onExchange(exchange) {
-      metrics.exchange(exchange);
-      log.debug(exchange, "request");
+    onAnswered(answered) {
+      metrics.answered(answered);
+      log.debug(answered, "request");
     },
   });
   const probes = createHandler({ routes: probeRoutes({ metrics, isReady }), log, instance: `${instance}p` });

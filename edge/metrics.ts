@@ -1,12 +1,12 @@
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
-import type { Exchange } from "./http/handler.ts";
+import type { AnsweredRequest } from "./http/handler.ts";
 import { jsonResponse } from "./http/json-response.ts";
 import type { Route } from "./http/router.ts";
 
 /** What the edge measures of itself. */
 export interface Metrics {
   /** Counts an answered request. */
-  exchange(exchange: Exchange): void;
+  answered(answered: AnsweredRequest): void;
   /** Counts an object of the cluster that could not be handled. */
   handlerFailed(resource: string): void;
   /** The Prometheus text format. */
@@ -89,7 +89,7 @@ export function createMetrics(gauges: {
     registry,
     handlerFailed: (resource) => handlerFailures.inc({ resource }),
     render: () => registry.metrics(),
-    exchange({ method, route, status, ms }) {
+    answered({ method, route, status, ms }) {
       const name = METHODS.has(method) ? method : "other";
       const key = `${name} ${status} ${route}`;
       let known = series.get(key);

@@ -13,7 +13,7 @@ import { createRouter, type Route } from "./router.ts";
 export type Handler = (request: Request, context?: RequestContext) => Promise<Response>;
 
 /** A request that was answered. */
-export interface Exchange {
+export interface AnsweredRequest {
   readonly method: string;
   /** The pattern of the route, `webhook` for any of those, `*` for none: few enough for a metric's label. */
   readonly route: string;
@@ -39,9 +39,9 @@ export function createHandler(options: {
   /** Milliseconds, monotonic. @default performance.now */
   now?: () => number;
   /** Called once for each answer. */
-  onExchange?: (exchange: Exchange) => void;
+  onAnswered?: (answered: AnsweredRequest) => void;
 }): Handler {
-  const { log, onExchange, webhooks } = options;
+  const { log, onAnswered, webhooks } = options;
   const { checkPage = createPageCheck({ localOnly: false, origins: new Set() }) } = options;
   const now = options.now ?? performance.now.bind(performance);
   const requestIdOf = createRequestId(options.instance);
@@ -68,7 +68,7 @@ export function createHandler(options: {
     response.headers.set("x-request-id", requestId);
     if (answerWebhook !== undefined) response.headers.set("x-content-type-options", "nosniff");
     cors?.allow(request, response);
-    onExchange?.({
+    onAnswered?.({
       method,
       route: answerWebhook === undefined ? ((request as { route?: string }).route ?? "*") : "webhook",
       status: response.status,

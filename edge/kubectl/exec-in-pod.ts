@@ -2,7 +2,7 @@ import type { Clock } from "../../crds/client/clock.ts";
 import { WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 import { HttpError } from "../http/http-error.ts";
 import type { Kubectl } from "./kubectl.ts";
-import { kubectlFailure } from "./kubectl-failure.ts";
+import { instanceError } from "./kubectl-errors.ts";
 import { runInContainer } from "./run-in-container.ts";
 
 /** What a command did; `truncated` where more was printed than is shown. */
@@ -18,7 +18,7 @@ const MAX_OUTPUT_BYTES = 1024 * 1024;
 /**
  * Runs a command in the workload's container.
  *
- * @throws HttpError 504 when the time is up; 499 when the client goes; as {@link kubectlFailure} says where kubectl fails
+ * @throws HttpError 504 when the time is up; 499 when the client goes; as {@link instanceError} says where kubectl fails
  */
 export async function execInPod(
   wish: { name: string; command: readonly string[]; timeoutMs: number },
@@ -33,7 +33,7 @@ export async function execInPod(
       return { stdout, stderr, exitCode, ...(isCut && { truncated: true as const }) };
     }
     case "failed":
-      throw kubectlFailure(run.stderr, { name });
+      throw instanceError(run.stderr, { name });
     case "late":
       throw new HttpError(
         504,

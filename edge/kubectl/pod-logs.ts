@@ -4,7 +4,7 @@ import { type Deadline, startDeadline } from "../deadline.ts";
 import { HttpError } from "../http/http-error.ts";
 import { createBoundedText } from "./bounded-text.ts";
 import type { Kubectl, KubectlProcess } from "./kubectl.ts";
-import { kubectlFailure } from "./kubectl-failure.ts";
+import { instanceError } from "./kubectl-errors.ts";
 import { whenAborted } from "./when-aborted.ts";
 
 /** Which part of a log is wanted. */
@@ -28,7 +28,7 @@ const FOLLOW_HEAD_MS = 3000;
  * Reads the log of a workload's container by kubectl, at the reader's pace. A stream that breaks off fails, so that it never looks
  * complete; it ends with the container, and with the client. A log that is not followed has to be read within ten minutes.
  *
- * @throws HttpError as {@link kubectlFailure} says where kubectl fails before its first byte; 504 when it is silent for 60 s
+ * @throws HttpError as {@link instanceError} says where kubectl fails before its first byte; 504 when it is silent for 60 s
  */
 export async function podLogs(
   request: LogsRequest,
@@ -68,7 +68,7 @@ export async function podLogs(
   async function expectSuccess(): Promise<void> {
     const code = await child.ended;
     if (code === undefined) throw new HttpError(503, "the server stops");
-    if (code !== 0) throw kubectlFailure(stderr.end(), { name });
+    if (code !== 0) throw instanceError(stderr.end(), { name });
   }
 }
 

@@ -12,7 +12,7 @@ import { NO_ARCHIVE, storeScripts, UNMARKED } from "../../../crds/snapshots/stor
 import type { ClusterCache } from "../../cluster/watch-cluster.ts";
 import { HttpError } from "../../http/http-error.ts";
 import type { Kubectl } from "../../kubectl/kubectl.ts";
-import { type KubectlTrouble, kubectlTrouble, sharedFailure } from "../../kubectl/kubectl-failure.ts";
+import { clusterError, type KubectlError, parseKubectlError } from "../../kubectl/kubectl-errors.ts";
 import { runInContainer } from "../../kubectl/run-in-container.ts";
 
 const LIMIT_MS = 60_000;
@@ -45,10 +45,10 @@ export async function runInStore(
       if (run.isCut) throw new HttpError(503, `the snapshots volume says more than ${MAX_BYTES} bytes`);
       return run;
     case "failed": {
-      const trouble = kubectlTrouble(run.stderr);
-      const error = failureOf(trouble);
+      const failure = parseKubectlError(run.stderr);
+      const error = failureOf(failure);
       if (!(error instanceof HttpError)) throw error;
-      throw new HttpError(error.status, error.message, { headers: error.headers, cause: new Error(trouble.line) });
+      throw new HttpError(error.status, error.message, { headers: error.headers, cause: new Error(failure.line) });
     }
     case "late":
       throw new HttpError(504, `the snapshots volume has not answered after ${LIMIT_MS / 1000} s; try again later`);
@@ -61,8 +61,8 @@ export async function runInStore(
   }
 }
 
-function failureOf(trouble: KubectlTrouble): Error {
-  switch (trouble.kind) {
+function failureOf(failure: KubectlError): Error {
+  switch (failure.kind) {
     case "no pod":
     case "not running":
     case "no program":
@@ -78,7 +78,7 @@ function failureOf(trouble: KubectlTrouble): Error {
         headers: RETRY,
       });
     default:
-      return sharedFailure(trouble);
+      return clusterError(failure);
   }
 }
 

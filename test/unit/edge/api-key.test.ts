@@ -79,7 +79,7 @@ test("neither the answer nor the log shows a key", async () => {
   ];
   edge.cluster.onNext("list", new Error("boom"));
   answers.push(await edge.call("GET /api/v1/workloads", { headers: { authorization: `Bearer ${KEY}` } }));
-  const shown = JSON.stringify([answers.map(({ text }) => text), edge.log, edge.exchanges]);
+  const shown = JSON.stringify([answers.map(({ text }) => text), edge.log, edge.answers]);
   assert.not.ok(shown.includes(KEY));
   assert.not.ok(shown.includes("wrong-one"));
 });

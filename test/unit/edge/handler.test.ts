@@ -133,9 +133,7 @@ test("each answer is told once, with its route's pattern and never with the path
   await edge.call("GET /api/v1/tenants/secret-tenant?token=hunter2");
   await edge.call("GET /hunter2");
   await edge.call("POST /api/v1/tenants/a/claim", { body: {} });
-  const seen = edge.exchanges.map(
-    ({ method, route, status, requestId }) => `${method} ${route} ${status} ${requestId}`,
-  );
+  const seen = edge.answers.map(({ method, route, status, requestId }) => `${method} ${route} ${status} ${requestId}`);
   assert.equal(seen, [
     "GET /api/v1/tenants/:id 400 test-1",
     "GET * 404 test-2",

@@ -16,8 +16,8 @@ function probes(gauges = { waiting: () => 3, listening: () => 2, isFresh: () => 
 
 test("requests are counted by method, route and status, with a bounded set of methods", async () => {
   const { metrics, get } = probes();
-  const exchange = { route: "/api/v1/tenants/:id", status: 200, ms: 20, requestId: "r" };
-  for (const method of ["GET", "GET", "QUERY", "WHATEVER"]) metrics.exchange({ ...exchange, method });
+  const answered = { route: "/api/v1/tenants/:id", status: 200, ms: 20, requestId: "r" };
+  for (const method of ["GET", "GET", "QUERY", "WHATEVER"]) metrics.answered({ ...answered, method });
   const response = await get("/metrics");
   assert.match(response.headers.get("content-type") ?? "", /^text\/plain/);
   const text = await response.text();

@@ -3,7 +3,7 @@ import { type Activity, createActivity } from "../../../edge/activity.ts";
 import { createEventHub } from "../../../edge/api/events/event-hub.ts";
 import { apiRoutes } from "../../../edge/api/routes.ts";
 import { createFindLivePod } from "../../../edge/cluster/live-pod.ts";
-import { createHandler, type Exchange, type Handler } from "../../../edge/http/handler.ts";
+import { type AnsweredRequest, createHandler, type Handler } from "../../../edge/http/handler.ts";
 import { createPageCheck } from "../../../edge/http/page-check.ts";
 import { createKubectl } from "../../../edge/kubectl/kubectl.ts";
 import { type ManualClock, manualClock } from "../manual-clock.ts";
@@ -24,7 +24,7 @@ export interface TestEdge {
   clock: ManualClock;
   activity: Activity;
   log: LogLine[];
-  exchanges: Exchange[];
+  answers: AnsweredRequest[];
   /** Sends a request; a body that is no string goes as JSON. */
   call(
     target: string,
@@ -48,7 +48,7 @@ export function testEdge(
   const cluster = new StandInCluster();
   const clock = manualClock();
   const log: LogLine[] = [];
-  const exchanges: Exchange[] = [];
+  const answers: AnsweredRequest[] = [];
   const logAt = (level: string) => (fields: object, message: string) => void log.push({ level, fields, message });
   let ids = 0;
   const logger = { debug: logAt("debug"), info: logAt("info"), warn: logAt("warn"), error: logAt("error") };
@@ -72,7 +72,7 @@ export function testEdge(
     ...(options.apiKey !== undefined && { apiKey: options.apiKey }),
     log: logger,
     instance: "test",
-    onExchange: (exchange) => void exchanges.push(exchange),
+    onAnswered: (answered) => void answers.push(answered),
   });
 
   return {
@@ -81,7 +81,7 @@ export function testEdge(
     clock,
     activity,
     log,
-    exchanges,
+    answers,
     async call(target, { body, headers = {}, signal } = {}) {
       const [method = "GET", path = "/"] = target.split(" ");
       const init: RequestInit = { method, headers };

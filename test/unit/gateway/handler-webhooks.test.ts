@@ -3,7 +3,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { createWebhookPaths } from "../../../edge/gateway/webhook/webhook-paths.ts";
 import { createCors } from "../../../edge/http/cors.ts";
-import { createHandler, type Exchange } from "../../../edge/http/handler.ts";
+import { type AnsweredRequest, createHandler } from "../../../edge/http/handler.ts";
 import { HttpError } from "../../../edge/http/http-error.ts";
 import { jsonResponse } from "../../../edge/http/json-response.ts";
 import { silentLog } from "../silent-log.ts";
@@ -12,7 +12,7 @@ const test = suite("webhooks in the handler");
 
 function stage() {
   const webhooks = createWebhookPaths();
-  const exchanges: Exchange[] = [];
+  const answers: AnsweredRequest[] = [];
   const handler = createHandler({
     routes: [{ method: "GET", path: "/api/v1/secret", handle: () => jsonResponse({ ok: true }) }],
     apiKey: "key",
@@ -20,21 +20,21 @@ function stage() {
     webhooks,
     log: silentLog,
     instance: "test",
-    onExchange: (exchange) => void exchanges.push(exchange),
+    onAnswered: (answered) => void answers.push(answered),
   });
   const call = (target: string, headers: Record<string, string> = {}) => {
     const [method = "GET", path = "/"] = target.split(" ");
     return handler(new Request(`http://edge.test${path}`, { method, headers }));
   };
-  return { webhooks, exchanges, call };
+  return { webhooks, answers, call };
 }
 
 test("a webhook needs no API key; every other path still does", async () => {
-  const { webhooks, call, exchanges } = stage();
+  const { webhooks, call, answers } = stage();
   webhooks.hold("/hooks/a", async () => jsonResponse({ hook: true }));
   assert.is((await call("POST /hooks/a")).status, 200);
   assert.is((await call("POST /hooks/a?x=/y")).status, 200);
-  assert.is(exchanges.at(-1)?.route, "webhook");
+  assert.is(answers.at(-1)?.route, "webhook");
   for (const path of ["/hooks/a/", "/hooks", "/hooks/a/b", "/HOOKS/a", "/api/v1/secret"]) {
     assert.is((await call(`POST ${path}`)).status, 401, path);
   }

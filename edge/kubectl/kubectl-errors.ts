@@ -10,15 +10,15 @@ const RETRY = { "retry-after": "1" };
  * @returns an HttpError for what is foreseen, with kubectl's own words as its cause; an Error for the rest, which is answered as
  *   internal and logged
  */
-export function kubectlFailure(stderr: string, { name }: { name: string }): Error {
-  const trouble = kubectlTrouble(stderr);
-  const error = failureOf(trouble, name);
+export function instanceError(stderr: string, { name }: { name: string }): Error {
+  const failure = parseKubectlError(stderr);
+  const error = failureOf(failure, name);
   if (!(error instanceof HttpError)) return error;
-  return new HttpError(error.status, error.message, { headers: error.headers, cause: new Error(trouble.line) });
+  return new HttpError(error.status, error.message, { headers: error.headers, cause: new Error(failure.line) });
 }
 
-function failureOf(trouble: KubectlTrouble, name: string): Error {
-  switch (trouble.kind) {
+function failureOf(failure: KubectlError, name: string): Error {
+  switch (failure.kind) {
     case "no previous run":
       return new HttpError(404, `instance ${quote(name)} has no previous run: its container never restarted`);
     case "no pod":
@@ -26,10 +26,10 @@ function failureOf(trouble: KubectlTrouble, name: string): Error {
     case "no program":
       return new HttpError(
         400,
-        `body.command: cannot be started in the instance: ${trouble.reason}; check the program's name`,
+        `body.command: cannot be started in the instance: ${failure.reason}; check the program's name`,
       );
     case "not running":
-      return new HttpError(409, `instance ${quote(name)} does not run at the moment: ${trouble.reason}`);
+      return new HttpError(409, `instance ${quote(name)} does not run at the moment: ${failure.reason}`);
     case "no node":
       return new HttpError(503, `the node of instance ${quote(name)} cannot be reached`, { headers: RETRY });
     case "cut":
@@ -37,12 +37,12 @@ function failureOf(trouble: KubectlTrouble, name: string): Error {
         headers: RETRY,
       });
     default:
-      return sharedFailure(trouble);
+      return clusterError(failure);
   }
 }
 
 /** Why kubectl itself failed, as far as it is foreseen. */
-type KubectlTroubleKind =
+type KubectlErrorKind =
   | "no previous run"
   | "no pod"
   | "no program"
@@ -54,11 +54,11 @@ type KubectlTroubleKind =
   | "unknown";
 
 /** A failure of kubectl itself, by what it printed. */
-export interface KubectlTrouble {
-  readonly kind: KubectlTroubleKind;
-  /** Its verdict, for a log. */
+export interface KubectlError {
+  readonly kind: KubectlErrorKind;
+  /** Its last line, for a log. */
   readonly line: string;
-  /** The part of the verdict that tells a caller something: without kubectl's frame and the runtime's identifiers. */
+  /** What of that line tells a caller something: without kubectl's frame and the runtime's identifiers. */
   readonly reason: string;
 }
 
@@ -67,7 +67,7 @@ const ENDED =
   /no running task found|cannot exec in a (?:stopped|deleted)|CONTAINER_EXITED|process already finished|process does not exist|not in running state|procReady not received|task \S+ not found/;
 
 /** The first that fits counts. */
-const patterns: readonly [RegExp, KubectlTroubleKind][] = [
+const patterns: readonly [RegExp, KubectlErrorKind][] = [
   [/previous terminated container .* not found/, "no previous run"],
   [/pods? "[^"]*" not found/, "no pod"],
   [ENDED, "not running"],
@@ -92,13 +92,13 @@ const patterns: readonly [RegExp, KubectlTroubleKind][] = [
 ];
 
 /** Sorts a failure of kubectl itself by its standard error. */
-export function kubectlTrouble(stderr: string): KubectlTrouble {
+export function parseKubectlError(stderr: string): KubectlError {
   const line = lastLine(stderr);
   const kind = patterns.find(([pattern]) => pattern.test(stderr))?.[1] ?? "unknown";
   return { kind, line, reason: reasonOf(line) };
 }
 
-/** kubectl's verdict comes last, after what its libraries log. */
+/** kubectl prints its own error last, after what its libraries log. */
 function lastLine(stderr: string): string {
   return stderr.trimEnd().split("\n").at(-1)?.trim() ?? "";
 }
@@ -114,7 +114,7 @@ function reasonOf(line: string): string {
 }
 
 /** What a failure of kubectl comes to that has nothing to do with the pod it was about; an Error that is answered as internal for the rest. */
-export function sharedFailure({ kind, line }: KubectlTrouble): Error {
+export function clusterError({ kind, line }: KubectlError): Error {
   switch (kind) {
     case "no cluster":
       return new HttpError(503, "the cluster cannot be reached at the moment; try again shortly", {
