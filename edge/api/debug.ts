@@ -11,7 +11,7 @@ import { claims, pools, triggers, workloads } from "../../crds/kinds.ts";
 import type { KubernetesObject } from "../../crds/kubernetes.ts";
 import type { Resource } from "../../crds/resource.ts";
 import { jsonResponse } from "../http/json-response.ts";
-import type { Route } from "../http/router.ts";
+import type { ApiRoute } from "./api-route.ts";
 
 /** What the dump lists, by its key. Secrets are not among it, and never may be. */
 const dumped: Readonly<Record<string, Resource<KubernetesObject>>> = {
@@ -27,10 +27,29 @@ const dumped: Readonly<Record<string, Resource<KubernetesObject>>> = {
 };
 
 /** `GET /api/v1/debug/resources`: everything in the namespace as the cluster holds it now. */
-export function debugRoute(options: { client: ClusterClient; namespace: string }): Route {
+export function debugRoute(options: { client: ClusterClient; namespace: string }): ApiRoute {
   return {
     method: "GET",
     path: "/api/v1/debug/resources",
+    summary: "Everything in the namespace, as the cluster holds it",
+    description: "Never Secrets.",
+    answer: {
+      type: "object",
+      description: "Kubernetes objects, by kind.",
+      required: [
+        "pods",
+        "services",
+        "configMaps",
+        "persistentVolumeClaims",
+        "networkPolicies",
+        "workloads",
+        "pools",
+        "claims",
+        "triggers",
+      ],
+      additionalProperties: { type: "array", items: { type: "object", additionalProperties: {} } },
+    },
+    errors: [503],
     async handle() {
       const dump: Record<string, KubernetesObject[]> = {};
       // One after the other: the dump of a large namespace may take its time, the claims beside it may not.

@@ -1,5 +1,5 @@
 import type { ClusterCache } from "../cluster/watch-cluster.ts";
-import type { Route } from "../http/router.ts";
+import type { ApiRoute } from "./api-route.ts";
 import type { ClaimServices } from "./claims/claim-services.ts";
 import { claimRoutes } from "./claims/routes.ts";
 import { debugRoute } from "./debug.ts";
@@ -29,7 +29,7 @@ export type ApiServices = ClaimServices &
   };
 
 /** The REST API's route table, the most called first. */
-export function apiRoutes(services: ApiServices): Route[] {
+export function apiRoutes(services: ApiServices): ApiRoute[] {
   const routes = [
     healthRoute,
     ...claimRoutes({ ...services, hasArchive: (key, clientGone) => hasArchive(key, services, clientGone) }),

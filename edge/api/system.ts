@@ -3,16 +3,19 @@ import type { PodPhase } from "../../crds/kubernetes.ts";
 import { requireFresh } from "../cluster/freshness.ts";
 import type { ClusterCache } from "../cluster/watch-cluster.ts";
 import { jsonResponse } from "../http/json-response.ts";
-import type { Route } from "../http/router.ts";
+import type { ApiRoute } from "./api-route.ts";
 
 const podPhases: readonly PodPhase[] = ["Pending", "Running", "Succeeded", "Failed", "Unknown"];
 const claimPhases: readonly ClaimPhase[] = ["Pending", "Active", "Releasing", "Released", "ReleaseFailed", "Error"];
 
 /** `GET /api/v1/stats`: instances and claims by phase. */
-export function statsRoute({ claims, pods }: Pick<ClusterCache, "claims" | "pods">): Route {
+export function statsRoute({ claims, pods }: Pick<ClusterCache, "claims" | "pods">): ApiRoute {
   return {
     method: "GET",
     path: "/api/v1/stats",
+    summary: "Instances and claims by phase",
+    answer: "Stats",
+    errors: [503],
     public: true,
     handle() {
       requireFresh(claims, pods);
@@ -44,9 +47,11 @@ function countByPhase(store: Phased, phases: readonly string[]): { total: number
 }
 
 /** `GET /api/v1/health`: the process is alive, whatever the cluster does. */
-export const healthRoute: Route = {
+export const healthRoute: ApiRoute = {
   method: "GET",
   path: "/api/v1/health",
+  summary: "Whether the process is alive",
+  answer: "Health",
   public: true,
   handle: () => jsonResponse({ status: "ok" }),
 };

@@ -6,15 +6,18 @@ import { isClaimed } from "../cluster/slim-pod.ts";
 import type { ClusterCache } from "../cluster/watch-cluster.ts";
 import { jsonResponse } from "../http/json-response.ts";
 import { pathParam } from "../http/path-param.ts";
-import type { Route } from "../http/router.ts";
+import type { ApiRoute } from "./api-route.ts";
 import { tenantIdRule } from "./name-rules.ts";
 
 /** `GET /api/v1/tenants` and `GET /api/v1/tenants/{id}`, derived from the claims and pods that the watches show. */
-export function tenantRoutes({ claims, pods }: Pick<ClusterCache, "claims" | "pods">): Route[] {
+export function tenantRoutes({ claims, pods }: Pick<ClusterCache, "claims" | "pods">): ApiRoute[] {
   return [
     {
       method: "GET",
       path: "/api/v1/tenants/:id",
+      summary: "One tenant and its claims",
+      answer: "Tenant",
+      errors: [503],
       handle(request) {
         const tenantId = pathParam(request, "id", tenantIdRule);
         requireFresh(claims, pods);
@@ -24,6 +27,9 @@ export function tenantRoutes({ claims, pods }: Pick<ClusterCache, "claims" | "po
     {
       method: "GET",
       path: "/api/v1/tenants",
+      summary: "All tenants that hold a claim",
+      answer: ["Tenant"],
+      errors: [503],
       handle() {
         requireFresh(claims, pods);
         const byTenant = new Map<string, Claim[]>();

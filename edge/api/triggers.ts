@@ -9,19 +9,23 @@ import { jsonResponse } from "../http/json-response.ts";
 import { pathParam } from "../http/path-param.ts";
 import { quote } from "../http/quote.ts";
 import { readSpecBody } from "../http/read-json.ts";
-import type { Route } from "../http/router.ts";
+import type { ApiRoute } from "./api-route.ts";
 import { triggerNameRule } from "./name-rules.ts";
+import { doneSchema, specBodySchema } from "./openapi/schemas.ts";
 
 const ALL = "/api/v1/triggers";
 const ONE = "/api/v1/triggers/:id";
 
 /** The routes of triggers: each is a live call. */
-export function triggerRoutes(options: { client: ClusterClient; namespace: string }): Route[] {
+export function triggerRoutes(options: { client: ClusterClient; namespace: string }): ApiRoute[] {
   const { client, namespace } = options;
   return [
     {
       method: "GET",
       path: ALL,
+      summary: "All triggers",
+      answer: ["Trigger"],
+      errors: [503],
       async handle() {
         const items = await listAll(triggers, options);
         return jsonResponse(items.map(triggerResponse).sort(byName));
@@ -30,6 +34,9 @@ export function triggerRoutes(options: { client: ClusterClient; namespace: strin
     {
       method: "GET",
       path: ONE,
+      summary: "One trigger",
+      answer: "Trigger",
+      errors: [404, 503],
       async handle(request) {
         const name = pathParam(request, "id", triggerNameRule);
         try {
@@ -42,6 +49,11 @@ export function triggerRoutes(options: { client: ClusterClient; namespace: strin
     {
       method: "POST",
       path: ALL,
+      summary: "Create a trigger",
+      body: specBodySchema("TriggerSpec"),
+      status: 201,
+      answer: "Trigger",
+      errors: [408, 409, 413, 503],
       async handle(request) {
         const { name, spec } = await readSpecBody<TriggerSpec>(request, triggerProblems);
         if (name === undefined) throw new HttpError(400, "body.name: is required");
@@ -63,6 +75,9 @@ export function triggerRoutes(options: { client: ClusterClient; namespace: strin
     {
       method: "DELETE",
       path: ONE,
+      summary: "Delete a trigger",
+      answer: doneSchema("deleted"),
+      errors: [404, 503],
       async handle(request) {
         const name = pathParam(request, "id", triggerNameRule);
         try {

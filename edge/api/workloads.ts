@@ -12,21 +12,36 @@ import { jsonResponse } from "../http/json-response.ts";
 import { pathParam } from "../http/path-param.ts";
 import { quote } from "../http/quote.ts";
 import { readSpecBody } from "../http/read-json.ts";
-import type { Route } from "../http/router.ts";
+import type { ApiRoute } from "./api-route.ts";
 import { workloadNameRule } from "./name-rules.ts";
+import type { OpenApiSchema } from "./openapi/request-schemas.ts";
+import { doneSchema, specBodySchema } from "./openapi/schemas.ts";
 import { readWorkload, workloadNotFound, workloadTerminating } from "./read-workload.ts";
 
 const ALL = "/api/v1/workloads";
 const ONE = "/api/v1/workloads/:name";
+const { properties: deletion, ...deleted } = doneSchema("deleted");
+/** The answer of a deletion, with what still uses the workload. */
+const deletedSchema: OpenApiSchema = {
+  ...deleted,
+  properties: {
+    ...deletion,
+    phase: { type: "string", enum: ["Terminating"], description: "Present while something uses the workload." },
+    message: { type: "string", description: "What uses it, and what to do." },
+  },
+};
 
 /** The routes of workloads: each is a live call, so that what was written elsewhere a moment ago shows. */
-export function workloadRoutes(options: { client: ClusterClient; namespace: string; cache: ClusterCache }): Route[] {
+export function workloadRoutes(options: { client: ClusterClient; namespace: string; cache: ClusterCache }): ApiRoute[] {
   const { client, namespace, cache } = options;
 
   return [
     {
       method: "GET",
       path: ALL,
+      summary: "All workloads",
+      answer: ["Workload"],
+      errors: [503],
       async handle() {
         const items = await listAll(workloads, options);
         return jsonResponse(items.map(workloadResponse).sort(byName));
@@ -35,6 +50,9 @@ export function workloadRoutes(options: { client: ClusterClient; namespace: stri
     {
       method: "GET",
       path: ONE,
+      summary: "One workload",
+      answer: "Workload",
+      errors: [404, 503],
       async handle(request) {
         return jsonResponse(
           workloadResponse(await readWorkload(pathParam(request, "name", workloadNameRule), options)),
@@ -44,6 +62,11 @@ export function workloadRoutes(options: { client: ClusterClient; namespace: stri
     {
       method: "POST",
       path: ALL,
+      summary: "Create a workload",
+      body: specBodySchema("WorkloadSpec"),
+      status: 201,
+      answer: "Workload",
+      errors: [408, 409, 413, 503],
       async handle(request) {
         const { name, spec } = await readWorkloadBody(request);
         if (name === undefined) throw new HttpError(400, "body.name: is required");
@@ -57,6 +80,10 @@ export function workloadRoutes(options: { client: ClusterClient; namespace: stri
     {
       method: "PUT",
       path: ONE,
+      summary: "Replace a workload's spec",
+      body: { ...specBodySchema("WorkloadSpec"), required: ["spec"] },
+      answer: "Workload",
+      errors: [404, 408, 409, 413, 503],
       async handle(request) {
         const name = pathParam(request, "name", workloadNameRule);
         const body = await readWorkloadBody(request);
@@ -74,6 +101,10 @@ export function workloadRoutes(options: { client: ClusterClient; namespace: stri
     {
       method: "DELETE",
       path: ONE,
+      summary: "Delete a workload",
+      description: "It goes when no claim and no pool uses it any more; while some do, the answer names them.",
+      answer: deletedSchema,
+      errors: [404, 503],
       async handle(request) {
         const name = pathParam(request, "name", workloadNameRule);
         const pooled = await listAll(pools, options);

@@ -30,7 +30,7 @@ export async function readJson<const Entries extends v.ObjectEntries>(
     );
   }
   const checked = v.safeParse(schema, body);
-  if (!checked.success) throw new HttpError(400, checked.issues.map(problem).join("; "));
+  if (!checked.success) throw new HttpError(400, [...new Set(checked.issues.map(problem))].join("; "));
   return checked.output;
 }
 

@@ -19,8 +19,8 @@ export interface Route {
   readonly path: string;
   /** Answers without an API key. */
   readonly public?: boolean;
-  /** The query parameters that it knows; any other is a 400. @default none */
-  readonly query?: readonly string[] | "any";
+  /** By the names of the query parameters that it knows; any other is a 400. @default none */
+  readonly query?: Readonly<Record<string, object>> | "any";
   readonly handle: (request: RoutedRequest, context: RequestContext) => Response | Promise<Response>;
 }
 
@@ -40,9 +40,9 @@ export function createRouter(
   const { authenticate } = options;
   const guard: Step[] = [(request) => authenticate(request)];
   const guardOf = (isPublic: boolean | undefined): Step[] => (isPublic === true ? [] : guard);
-  const stepsOf = ({ public: isPublic, query = [], handle }: Route): Step[] => [
+  const stepsOf = ({ public: isPublic, query = {}, handle }: Route): Step[] => [
     ...guardOf(isPublic),
-    ...(query === "any" ? [] : [(request: RoutedRequest) => refuseUnknownQuery(request, query)]),
+    ...(query === "any" ? [] : [(request: RoutedRequest) => refuseUnknownQuery(request, Object.keys(query))]),
     handle,
   ];
 

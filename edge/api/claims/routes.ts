@@ -7,18 +7,22 @@ import { jsonResponse } from "../../http/json-response.ts";
 import { pathParam, queryFlag } from "../../http/path-param.ts";
 import { quote } from "../../http/quote.ts";
 import { readJson } from "../../http/read-json.ts";
-import type { Route } from "../../http/router.ts";
+import { type ApiRoute, bodySchema, flagSchema } from "../api-route.ts";
 import { tenantIdRule, workloadNameRule } from "../name-rules.ts";
+import { doneSchema } from "../openapi/schemas.ts";
 import type { ClaimServices } from "./claim-services.ts";
 import { claimTenant } from "./claim-tenant.ts";
 import { releaseTenant } from "./release-tenant.ts";
 
-const workloadName = v.optional(
-  v.pipe(
-    v.string(),
-    v.check(workloadNameRule.accepts, (issue) => `${workloadNameRule.says}, got ${quote(issue.input)}`),
+const says = (issue: v.RegexIssue<string> | v.MaxLengthIssue<string, number>) =>
+  `${workloadNameRule.says}, got ${quote(issue.input)}`;
+const workloadName = v.pipe(v.string(), v.regex(new RegExp(pattern.subdomain), says), v.maxLength(63, says));
+const names = {
+  workload: v.optional(v.pipe(workloadName, v.description("The workload."))),
+  workloadRef: v.optional(
+    v.pipe(workloadName, v.description("An alias of `workload`; where both are there, they have to be the same.")),
   ),
-);
+};
 const resumeVersion = v.pipe(
   v.looseObject({
     version: v.pipe(
@@ -29,21 +33,35 @@ const resumeVersion = v.pipe(
   v.check((given) => Object.keys(given).length === 1, "has one key, version"),
 );
 const claimBody = v.strictObject({
-  workload: workloadName,
-  workloadRef: workloadName,
+  ...names,
   resume: v.optional(
-    v.lazy((input) => (typeof input === "object" && input !== null ? resumeVersion : v.boolean())),
+    v.pipe(
+      v.lazy((input) => (typeof input === "object" && input !== null ? resumeVersion : v.boolean())),
+      v.metadata({
+        oneOf: [{ type: "boolean" }, { ...bodySchema(resumeVersion), additionalProperties: false }],
+        description:
+          "Whether to restore what was saved at the last release, or which version: the SHA-256 of a snapshot or its first 16 digits. On a claim that is Active without those files the answer is 409.",
+      }),
+    ),
     false,
   ),
 });
-const releaseBody = v.strictObject({ workload: workloadName, workloadRef: workloadName });
+const releaseBody = v.strictObject(names);
+const anyOf = [{ required: ["workload"] }, { required: ["workloadRef"] }];
 
 /** `POST /api/v1/tenants/{id}/claim` and `…/release`. */
-export function claimRoutes(services: ClaimServices & { readonly activity: Activity }): Route[] {
+export function claimRoutes(services: ClaimServices & { readonly activity: Activity }): ApiRoute[] {
   return [
     {
       method: "POST",
       path: "/api/v1/tenants/:id/claim",
+      summary: "Claim a workload for a tenant",
+      description:
+        "Creates the claim, or takes the one that is there, and waits until it is Active, for at most 30 seconds. After a 504 the claim goes on: call again to keep waiting. A release of the claim meanwhile is a 409; one that was under way before is waited out.",
+      body: { ...bodySchema(claimBody), anyOf },
+      status: 201,
+      answer: "Claim",
+      errors: [404, 408, 409, 413, 503, 504],
       async handle(request, { clientGone }) {
         const tenantId = pathParam(request, "id", tenantIdRule);
         const body = await readJson(request, claimBody);
@@ -64,7 +82,12 @@ export function claimRoutes(services: ClaimServices & { readonly activity: Activ
     {
       method: "POST",
       path: "/api/v1/tenants/:id/release",
-      query: ["wait"],
+      summary: "Release a tenant's claim",
+      description: "Deletes the claim; the tenant's files are saved, and the pod goes.",
+      query: { wait: flagSchema("Whether to wait until the claim is gone.") },
+      body: { ...bodySchema(releaseBody), anyOf },
+      answer: doneSchema("released", "tenantId"),
+      errors: [404, 408, 413, 503, 504],
       async handle(request, { clientGone }) {
         const tenantId = pathParam(request, "id", tenantIdRule);
         const wait = queryFlag(request, "wait");

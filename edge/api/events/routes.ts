@@ -1,10 +1,12 @@
 import { KEY_PROTOCOL } from "../../http/api-key.ts";
 import { HttpError } from "../../http/http-error.ts";
-import type { Route } from "../../http/router.ts";
 import { EVENTS_PROTOCOL, offeredProtocols } from "../../serve/event-socket.ts";
+import type { ApiRoute } from "../api-route.ts";
+import { nameSchema, tenantIdSchema } from "../openapi/schemas.ts";
 import { readEventFilter } from "./event-filter.ts";
-import { type EventHub, MAX_CLIENTS } from "./event-hub.ts";
+import { type EventHub, eventTypes, MAX_CLIENTS } from "./event-hub.ts";
 
+const eventWord = `(?:instance|claim|${eventTypes.join("|").replaceAll(".", "\\.")})`;
 const KEY = /^[+/0-9A-Za-z]{22}==$/;
 
 /**
@@ -17,12 +19,27 @@ export function eventsRoute(options: {
   events: EventHub;
   checkPage: (request: Request) => void;
   requireKey?: boolean;
-}): Route {
+}): ApiRoute {
   const { events, checkPage, requireKey = false } = options;
   return {
     method: "GET",
     path: "/ws",
-    query: ["tenant", "workload", "type", "since"],
+    summary: "Changes of instances and claims, as they happen",
+    description:
+      "A WebSocket of JSON messages `{id, type, time, object}`; `object` is an Instance with the service's own labels, or a Claim without its `message`. It may be set to ask for the key, which then comes as the header or as the subprotocol `tenancy.bearer.<base64url of the key>` beside `tenancy.events`. A client that connects again with `since` gets what it missed, or one message of type `resync` where that is not kept: read the lists anew then.",
+    query: {
+      tenant: { ...tenantIdSchema, description: "Only this tenant's." },
+      workload: { ...nameSchema, description: "Only this workload's." },
+      type: {
+        type: "string",
+        pattern: `^${eventWord}(?:,${eventWord})*$`,
+        description: `Only these, by commas: instance, claim, ${eventTypes.join(", ")}.`,
+      },
+      since: { type: "string", minLength: 1, description: "The id of the last message that was seen." },
+    },
+    status: 101,
+    answer: "websocket",
+    errors: [403, 426, 503],
     public: !requireKey,
     handle(request, { upgrade }) {
       checkPage(request);

@@ -6,13 +6,14 @@ import { pods } from "../../../crds/client/built-in-resources.ts";
 import { claims } from "../../../crds/kinds.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { annotation } from "../../../crds/labels.ts";
+import { pattern } from "../../../crds/patterns.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { jsonResponse } from "../../http/json-response.ts";
 import { pathParam } from "../../http/path-param.ts";
 import { quote } from "../../http/quote.ts";
 import { readJson } from "../../http/read-json.ts";
-import type { Route } from "../../http/router.ts";
 import { execInPod } from "../../kubectl/exec-in-pod.ts";
+import { type ApiRoute, bodySchema } from "../api-route.ts";
 import { instanceNameRule } from "../name-rules.ts";
 import type { InstanceServices } from "./find-instance.ts";
 import { findInstance, instanceNotFound } from "./find-instance.ts";
@@ -22,10 +23,7 @@ const MAX_SECONDS = 3600;
 const MAX_COMMAND_BYTES = 100_000;
 
 // A process's argument cannot hold a NUL.
-const argument = v.pipe(
-  v.string(),
-  v.check((text) => !text.includes("\0"), "must not hold a NUL character"),
-);
+const argument = v.pipe(v.string(), v.regex(new RegExp(pattern.noNull), "must not hold a NUL character"));
 const execBody = v.strictObject({
   command: v.pipe(
     v.array(argument),
@@ -36,6 +34,10 @@ const execBody = v.strictObject({
       (command) => Buffer.byteLength(command.join("")) <= MAX_COMMAND_BYTES,
       `must have at most ${MAX_COMMAND_BYTES} bytes in all; write more into the instance in pieces`,
     ),
+    v.metadata({
+      not: { prefixItems: [{ const: "" }] },
+      description: `Program and arguments, at most ${MAX_COMMAND_BYTES} bytes in all; no shell.`,
+    }),
   ),
   timeoutSeconds: v.optional(
     v.pipe(
@@ -43,6 +45,7 @@ const execBody = v.strictObject({
       v.integer("must be a whole number"),
       v.minValue(1, "must be at least 1"),
       v.maxValue(MAX_SECONDS, `must be at most ${MAX_SECONDS}`),
+      v.description("After this, 504."),
     ),
     60,
   ),
@@ -52,10 +55,15 @@ const execBody = v.strictObject({
  * `POST /api/v1/instances/{id}/exec`: runs a command in the workload's container, once the instance is its tenant's:
  * what runs in a warm pod would stay there for whoever gets it, and what runs before a restore would be lost.
  */
-export function execRoute(services: InstanceServices): Route {
+export function execRoute(services: InstanceServices): ApiRoute {
   return {
     method: "POST",
     path: "/api/v1/instances/:id/exec",
+    summary: "Run a command in the workload's container",
+    description: "409 until a claim is Active with the instance, and in a warm pod that nobody has claimed.",
+    body: bodySchema(execBody),
+    answer: "ExecOutcome",
+    errors: [404, 408, 409, 413, 503, 504],
     async handle(request, { clientGone, mayBeSilent }) {
       const name = pathParam(request, "id", instanceNameRule);
       const { command, timeoutSeconds } = await readJson(request, execBody);

@@ -1,8 +1,9 @@
 import { HttpError } from "../../http/http-error.ts";
 import { pathParam, queryFlag } from "../../http/path-param.ts";
 import { quote } from "../../http/quote.ts";
-import type { Route, RoutedRequest } from "../../http/router.ts";
+import type { RoutedRequest } from "../../http/router.ts";
 import { podLogs } from "../../kubectl/pod-logs.ts";
+import { type ApiRoute, flagSchema } from "../api-route.ts";
 import { instanceNameRule } from "../name-rules.ts";
 import type { InstanceServices } from "./find-instance.ts";
 import { findInstance } from "./find-instance.ts";
@@ -11,11 +12,18 @@ const DEFAULT_TAIL = 200;
 const MAX_TAIL = 100_000;
 
 /** `GET /api/v1/instances/{id}/logs`: what the workload's container printed, as plain text. */
-export function logsRoute(services: InstanceServices): Route {
+export function logsRoute(services: InstanceServices): ApiRoute {
   return {
     method: "GET",
     path: "/api/v1/instances/:id/logs",
-    query: ["tail", "follow", "previous"],
+    summary: "What the workload's container printed",
+    query: {
+      tail: { type: "integer", minimum: 0, maximum: 100000, default: 200, description: "The last lines, this many." },
+      follow: flagSchema("Whether to go on with what is printed from now on."),
+      previous: flagSchema("Whether it is about the run before the container's last restart."),
+    },
+    answer: "text/plain",
+    errors: [404, 409, 503, 504],
     async handle(request, { clientGone, mayBeSilent }) {
       const name = pathParam(request, "id", instanceNameRule);
       const logsRequest = {

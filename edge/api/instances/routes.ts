@@ -4,8 +4,10 @@ import { HttpError } from "../../http/http-error.ts";
 import { jsonResponse } from "../../http/json-response.ts";
 import { pathParam } from "../../http/path-param.ts";
 import { quote } from "../../http/quote.ts";
-import type { Route, RoutedRequest } from "../../http/router.ts";
+import type { RoutedRequest } from "../../http/router.ts";
+import type { ApiRoute } from "../api-route.ts";
 import { instanceNameRule } from "../name-rules.ts";
+import { doneSchema } from "../openapi/schemas.ts";
 import { destroyInstance } from "./destroy.ts";
 import { execRoute } from "./exec.ts";
 import type { InstanceServices } from "./find-instance.ts";
@@ -17,12 +19,15 @@ const ALL = "/api/v1/instances";
 const ONE = "/api/v1/instances/:id";
 
 /** The routes of instances. */
-export function instanceRoutes(services: InstanceServices): Route[] {
+export function instanceRoutes(services: InstanceServices): ApiRoute[] {
   const { cache, activity } = services;
   return [
     {
       method: "GET",
       path: ONE,
+      summary: "One managed pod",
+      answer: "Instance",
+      errors: [404, 503],
       async handle(request) {
         return jsonResponse(instanceResponse(await find(request)));
       },
@@ -30,6 +35,10 @@ export function instanceRoutes(services: InstanceServices): Route[] {
     {
       method: "POST",
       path: `${ONE}/activity`,
+      summary: "Report that a pod is in use",
+      description: "Puts its idle release off. Claim calls and exec count by themselves.",
+      answer: doneSchema("active", "instance"),
+      errors: [404, 409, 503],
       async handle(request) {
         const pod = await find(request);
         const instance = pod.metadata.name;
@@ -45,6 +54,10 @@ export function instanceRoutes(services: InstanceServices): Route[] {
     {
       method: "POST",
       path: `${ONE}/destroy`,
+      summary: "Delete a pod at once and save nothing",
+      description: "Its claim stays in the phase it had. Release is the graceful path.",
+      answer: doneSchema("destroyed", "instance"),
+      errors: [404, 503],
       async handle(request) {
         const pod = await find(request);
         await destroyInstance(pod, services);
@@ -54,6 +67,9 @@ export function instanceRoutes(services: InstanceServices): Route[] {
     {
       method: "GET",
       path: ALL,
+      summary: "All managed pods",
+      answer: ["Instance"],
+      errors: [503],
       handle() {
         requireFresh(cache.pods);
         return jsonResponse([...cache.pods.store.values()].map(instanceResponse).sort(byName));

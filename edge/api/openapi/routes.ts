@@ -1,7 +1,6 @@
 import { jsonResponse } from "../../http/json-response.ts";
-import type { Route } from "../../http/router.ts";
+import type { ApiRoute } from "../api-route.ts";
 import { type DocumentedOperation, type OpenApiDocument, openApiDocument } from "./document.ts";
-import { operations } from "./operations.ts";
 
 /** Nothing on the page comes from elsewhere or runs. */
 const CONTENT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'";
@@ -11,13 +10,21 @@ const CONTENT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 
  *
  * @param options.asksForKey whether TENANCY_API_KEY is set
  */
-export function openApiRoutes(described: readonly Route[], options: { asksForKey: boolean }): Route[] {
+export function openApiRoutes(described: readonly ApiRoute[], options: { asksForKey: boolean }): ApiRoute[] {
   let made: { document: OpenApiDocument; page: string } | undefined;
-  const routes: Route[] = [
-    { method: "GET", path: "/api/v1/openapi.json", handle: () => jsonResponse(all().document) },
+  const routes: ApiRoute[] = [
+    {
+      method: "GET",
+      path: "/api/v1/openapi.json",
+      summary: "This document",
+      answer: { type: "object", additionalProperties: {}, description: "An OpenAPI 3.1 document." },
+      handle: () => jsonResponse(all().document),
+    },
     {
       method: "GET",
       path: "/docs",
+      summary: "This document as a page",
+      answer: "text/html",
       handle: () =>
         new Response(all().page, {
           headers: { "content-type": "text/html; charset=utf-8", "content-security-policy": CONTENT_POLICY },
@@ -28,7 +35,7 @@ export function openApiRoutes(described: readonly Route[], options: { asksForKey
 
   function all(): { document: OpenApiDocument; page: string } {
     if (made === undefined) {
-      const document = openApiDocument([...described, ...routes], operations, options);
+      const document = openApiDocument([...described, ...routes], options);
       made = { document, page: docsPage(document) };
     }
     return made;

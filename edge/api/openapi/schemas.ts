@@ -1,9 +1,15 @@
 import { Type } from "@sinclair/typebox";
 import { claimStatusSchema } from "../../../crds/claim.ts";
+import { pattern } from "../../../crds/schema/patterns.ts";
 import { type JsonSchema, plainSchema, stringEnum, stringMap } from "../../../crds/schema/schema.ts";
 import { triggerSpecSchema } from "../../../crds/trigger.ts";
 import { workloadSpecSchema, workloadStatusSchema } from "../../../crds/workload.ts";
 import { type OpenApiSchema, requestSchema } from "./request-schemas.ts";
+
+/** The schema of a tenant's id. */
+export const tenantIdSchema: OpenApiSchema = { type: "string", pattern: pattern.tenantId, maxLength: 63 };
+/** The schema of the name of a workload or a trigger. */
+export const nameSchema: OpenApiSchema = { type: "string", pattern: pattern.subdomain, maxLength: 63 };
 
 const { phase: workloadPhase } = workloadStatusSchema.properties;
 const { phase: claimPhase, source, endpoint } = claimStatusSchema.properties;
@@ -155,17 +161,20 @@ export function doneSchema(word: string, ...about: (keyof typeof doneTo)[]): Jso
   );
 }
 
-const { properties: deletion, ...deleted } = doneSchema("deleted");
-
-/** A deletion's answer, with what holds the workload. */
-export const workloadDeleted: JsonSchema = {
-  ...deleted,
-  properties: {
-    ...deletion,
-    phase: { type: "string", enum: ["Terminating"], description: "Present while something uses the workload." },
-    message: { type: "string", description: "What uses it, and what to do." },
-  },
-};
+/** A body of `{name, spec}`, as `readSpecBody` takes it. */
+export function specBodySchema(spec: SchemaName): OpenApiSchema {
+  return {
+    type: "object",
+    additionalProperties: false,
+    required: ["name", "spec"],
+    properties: {
+      name: { ...nameSchema, description: "A DNS-1123 name of at most 63 characters." },
+      spec: { $ref: `#/components/schemas/${spec}` },
+      status: { description: "Passed over, so that what was read can be sent back." },
+      createdAt: { description: "Passed over, so that what was read can be sent back." },
+    },
+  };
+}
 
 function portable(schema: JsonSchema): JsonSchema {
   return JSON.parse(

@@ -4,9 +4,10 @@ import { createSharedCall } from "../../cluster/shared-call.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { jsonResponse } from "../../http/json-response.ts";
 import { pathParam, queryFlag } from "../../http/path-param.ts";
-import type { Route } from "../../http/router.ts";
 import { whenAborted } from "../../kubectl/when-aborted.ts";
+import { type ApiRoute, flagSchema } from "../api-route.ts";
 import { tenantIdRule, workloadNameRule } from "../name-rules.ts";
+import { doneSchema } from "../openapi/schemas.ts";
 import { readWorkload } from "../read-workload.ts";
 import { runInStore, type SnapshotServices, storeState, volumeFailure } from "./archive-store.ts";
 import { deleteSnapshot } from "./delete-snapshot.ts";
@@ -16,7 +17,7 @@ import { bySnapshotKey, type SnapshotRecord, snapshotRecord } from "./snapshot-r
  * `GET /api/v1/snapshots` and `GET /api/v1/workloads/{name}/snapshots`, which share one listing at a
  * time (`?versions=true` another), and `DELETE /api/v1/tenants/{id}/snapshots/{workload}`, which also erases what a deleted workload left.
  */
-export function snapshotRoutes(services: SnapshotServices): Route[] {
+export function snapshotRoutes(services: SnapshotServices): ApiRoute[] {
   const newest = createSharedCall((looks) => listSnapshots(services, { looks, versions: false }));
   const every = createSharedCall((looks) => listSnapshots(services, { looks, versions: true }));
 
@@ -24,7 +25,11 @@ export function snapshotRoutes(services: SnapshotServices): Route[] {
     {
       method: "GET",
       path: "/api/v1/snapshots",
-      query: ["versions"],
+      summary: "All that was saved of tenants' files",
+      description: "By tenant, then workload, also of workloads that are deleted.",
+      query: { versions: flagSchema("Whether older versions are listed too.") },
+      answer: ["Snapshot"],
+      errors: [503, 504],
       async handle(request, { clientGone, mayBeSilent }) {
         const list = queryFlag(request, "versions") ? every : newest;
         mayBeSilent?.();
@@ -34,7 +39,11 @@ export function snapshotRoutes(services: SnapshotServices): Route[] {
     {
       method: "GET",
       path: "/api/v1/workloads/:name/snapshots",
-      query: ["versions"],
+      summary: "What was saved of tenants' files under a workload",
+      description: "By tenant. What is left of a deleted workload is in the list of all.",
+      query: { versions: flagSchema("Whether older versions are listed too.") },
+      answer: ["Snapshot"],
+      errors: [404, 503, 504],
       async handle(request, { clientGone, mayBeSilent }) {
         const name = pathParam(request, "name", workloadNameRule);
         const list = queryFlag(request, "versions") ? every : newest;
@@ -47,6 +56,11 @@ export function snapshotRoutes(services: SnapshotServices): Route[] {
     {
       method: "DELETE",
       path: "/api/v1/tenants/:id/snapshots/:workload",
+      summary: "Erase what was saved of a tenant's files, with all versions",
+      description:
+        "A claim on the workload keeps its running files, and its next release saves them anew; a later claim with `resume` finds nothing. While a release is under way, or has failed and is tried again, the answer is 409, since that would write the snapshot anew. The workload need not exist any more.",
+      answer: doneSchema("deleted", "tenantId", "workload"),
+      errors: [404, 409, 503, 504],
       async handle(request, { clientGone, mayBeSilent }) {
         const tenantId = pathParam(request, "id", tenantIdRule);
         const workload = pathParam(request, "workload", workloadNameRule);

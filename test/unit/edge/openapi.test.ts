@@ -4,8 +4,7 @@ import * as assert from "uvu/assert";
 import type { ClaimStatus } from "../../../crds/claim.ts";
 import { systemClock } from "../../../crds/client/clock.ts";
 import { annotation, label } from "../../../crds/labels.ts";
-import { type OpenApiDocument, openApiDocument } from "../../../edge/api/openapi/document.ts";
-import { operations } from "../../../edge/api/openapi/operations.ts";
+import type { OpenApiDocument } from "../../../edge/api/openapi/document.ts";
 import { answerProblems } from "./answer-problems.ts";
 import { fakeKubectl } from "./fake-kubectl.ts";
 import { snapshotsFolder } from "./snapshots-folder.ts";
@@ -126,23 +125,6 @@ test("an answer that strays from the document is found", async () => {
   assert.ok(problems(201, { tenantId: "a", claims: [] }) > 0);
   assert.ok(problems(404, { error: "no" }) > 0);
   assert.ok(problems(200, { tenantId: "a", claims: [] }, "text/plain") > 0);
-});
-
-test("a route that nobody describes stops the document, and so does a description without a route", () => {
-  assert.throws(
-    () => openApiDocument([{ method: "GET", path: "/x" }], {}, { asksForKey: false }),
-    "Cannot document GET /x: nothing is said of it",
-  );
-  assert.throws(
-    () =>
-      openApiDocument(
-        [{ method: "GET", path: "/x", query: ["a"] }],
-        { "GET /x": { summary: "", answer: "text/plain" } },
-        { asksForKey: false },
-      ),
-    "Cannot document GET /x: it takes the query [a], and [] is described",
-  );
-  assert.throws(() => openApiDocument([], operations, { asksForKey: false }), "there is no such route");
 });
 
 test("the document stands alone: every reference resolves, ids differ, nothing of the API server's own words is left", async () => {

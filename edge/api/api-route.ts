@@ -1,0 +1,38 @@
+import { toJsonSchema } from "@valibot/to-json-schema";
+import type * as v from "valibot";
+import type { Route } from "../http/router.ts";
+import type { ErrorStatus } from "./openapi/document.ts";
+import type { OpenApiSchema } from "./openapi/request-schemas.ts";
+import type { SchemaName } from "./openapi/schemas.ts";
+
+/** A route of the REST API: what it serves and what the OpenAPI document says of it, in one place. */
+export interface ApiRoute extends Route {
+  readonly summary: string;
+  readonly description?: string;
+  readonly query?: Readonly<Record<string, OpenApiSchema>>;
+  /** The request's body; {@link bodySchema} makes it of the schema that the handler checks the body with. */
+  readonly body?: SchemaUse;
+  /** The status of success. @default 200 */
+  readonly status?: 101 | 200 | 201;
+  /** What success answers; text where it is no JSON. `[name]` is a list. */
+  readonly answer: SchemaUse | "text/plain" | "text/html" | "websocket";
+  /** Statuses of errors that this route can answer, beyond 400, 401, 403, 405 and 500. */
+  readonly errors?: readonly ErrorStatus[];
+}
+
+/** A schema in place, or the name of one that several routes share. */
+export type SchemaUse = OpenApiSchema | SchemaName | readonly [SchemaName];
+
+/** The schema of a query parameter that `queryFlag` reads. */
+export function flagSchema(description: string): OpenApiSchema {
+  return { type: "boolean", description, default: false };
+}
+
+/** The JSON Schema of what `readJson` accepts with a valibot schema. What only a `v.check` says is added by `v.metadata`. */
+export function bodySchema(schema: v.GenericSchema): OpenApiSchema {
+  const { $schema, $defs, ...body } = toJsonSchema(schema, {
+    errorMode: "ignore",
+    overrideSchema: ({ valibotSchema, jsonSchema }) => (valibotSchema.type === "lazy" ? {} : jsonSchema),
+  });
+  return body as OpenApiSchema;
+}
