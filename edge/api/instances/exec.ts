@@ -6,7 +6,7 @@ import { pods } from "../../../crds/client/built-in-resources.ts";
 import { claims } from "../../../crds/kinds.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { annotation } from "../../../crds/labels.ts";
-import { pattern } from "../../../crds/patterns.ts";
+import { pattern } from "../../../crds/schema/patterns.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { jsonResponse } from "../../http/json-response.ts";
 import { pathParam } from "../../http/path-param.ts";
