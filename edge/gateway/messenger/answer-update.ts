@@ -6,7 +6,7 @@ import { sleep } from "../../../crds/waits.ts";
 import { deliverReply } from "./deliver-reply.ts";
 import { linkedStop } from "./linked-stop.ts";
 import type { MessengerClient } from "./messenger-client.ts";
-import { MessengerError } from "./messenger-error.ts";
+import { MessengerError } from "./messenger-client.ts";
 import { type BotUpdate, incomingEvent } from "./read-update.ts";
 import { replyText, splitText, TOO_MANY, UNANSWERED } from "./reply-text.ts";
 import type { PendingReply } from "./saved-state.ts";

@@ -1,6 +1,6 @@
 import { createBackoff } from "../../../crds/client/backoff.ts";
 import { sleep } from "../../../crds/waits.ts";
-import { MessengerError } from "./messenger-error.ts";
+import { MessengerError } from "./messenger-client.ts";
 import type { BotUpdate } from "./read-update.ts";
 import { findSent } from "./sent-messages.ts";
 import type { SessionParts } from "./session.ts";

@@ -1,15 +1,25 @@
-import { Api } from "grammy/web";
+import * as v from "valibot";
+import { NetworkError } from "../../../crds/client/api-error.ts";
 import type { Clock } from "../../../crds/client/clock.ts";
-import { type Fetch, fetchAnswer } from "./fetch-answer.ts";
-import { MessengerError } from "./messenger-error.ts";
-import { toMessengerError } from "./to-messenger-error.ts";
-import { withinLimit } from "./within-limit.ts";
+import { createPoster } from "../post-json.ts";
+import { TimeLimitError, withTimeLimit } from "../time-limit.ts";
 
-const CALL_LIMIT_MS = 30_000;
-/** How much longer than its own time a long poll may be silent. */
-const POLL_GRACE_MS = 15_000;
-/** Longer than any call: the limits here are counted by our own clock, grammy's never comes into it. */
-const NEVER_SECONDS = 86_400;
+/** The calls of the bot API that the adapter makes (https://core.telegram.org/bots/api#available-methods). @throws MessengerError from each */
+export interface MessengerClient {
+  /** https://core.telegram.org/bots/api#deletewebhook; keeps the updates that wait on the server. */
+  deleteWebhook(signal: AbortSignal): Promise<void>;
+  /** https://core.telegram.org/bots/api#getupdates; confirms all updates below `offset`. */
+  getUpdates(
+    poll: { offset: number | undefined; limit: number; timeoutSeconds: number; allowedUpdates: readonly string[] },
+    signal: AbortSignal,
+  ): Promise<readonly unknown[]>;
+  /** https://core.telegram.org/bots/api#sendmessage; resolves with the message's id where the server returns one. */
+  sendMessage(message: OutgoingMessage, signal: AbortSignal): Promise<number | undefined>;
+  /** https://core.telegram.org/bots/api#sendchataction */
+  showTyping(chat: { chatId: number; threadId?: number | undefined }, signal: AbortSignal): Promise<void>;
+  /** https://core.telegram.org/bots/api#editmessagereplymarkup without a markup: changes nothing where there is none. */
+  clearMarkup(message: { chatId: number; messageId: number }, signal: AbortSignal): Promise<void>;
+}
 
 export interface OutgoingMessage {
   readonly chatId: number;
@@ -20,107 +30,186 @@ export interface OutgoingMessage {
   readonly replyTo?: number | undefined;
 }
 
-/** The calls of the bot API that the adapter makes (https://core.telegram.org/bots/api#available-methods). @throws MessengerError from each */
-export interface MessengerClient {
-  /** https://core.telegram.org/bots/api#deletewebhook; what waits on the server stays. */
-  deleteWebhook(signal: AbortSignal): Promise<void>;
-  /** https://core.telegram.org/bots/api#getupdates; confirms all updates below `offset`. */
-  getUpdates(
-    poll: { offset: number | undefined; limit: number; timeoutSeconds: number; allowedUpdates: readonly string[] },
-    signal: AbortSignal,
-  ): Promise<readonly unknown[]>;
-  /** https://core.telegram.org/bots/api#sendmessage; resolves with the message's id where the server tells it. */
-  sendMessage(message: OutgoingMessage, signal: AbortSignal): Promise<number | undefined>;
-  /** https://core.telegram.org/bots/api#sendchataction */
-  showTyping(chat: { chatId: number; threadId?: number | undefined }, signal: AbortSignal): Promise<void>;
-  /** https://core.telegram.org/bots/api#editmessagereplymarkup without a markup: changes nothing where there is none. */
-  clearMarkup(message: { chatId: number; messageId: number }, signal: AbortSignal): Promise<void>;
+/** A call of the bot API that did not succeed; it never holds the token. */
+export class MessengerError extends Error {
+  override readonly name = "MessengerError";
+  /** The server's `error_code`, or the HTTP status of an answer that is not JSON of the bot API; undefined without an answer. */
+  readonly code: number | undefined;
+  /** The server's own words. */
+  readonly description: string;
+  /** How long the server asks to wait, in milliseconds. */
+  readonly retryAfterMs: number | undefined;
+  /** The supergroup that the group has become. */
+  readonly migratedTo: number | undefined;
+  /** Whether the server may have carried the call out all the same. */
+  readonly uncertain: boolean;
+
+  constructor(
+    message: string,
+    fields: {
+      code?: number | undefined;
+      description?: string;
+      retryAfterMs?: number | undefined;
+      migratedTo?: number | undefined;
+      uncertain: boolean;
+    },
+  ) {
+    super(message);
+    this.code = fields.code;
+    this.description = fields.description ?? "";
+    this.retryAfterMs = fields.retryAfterMs;
+    this.migratedTo = fields.migratedTo;
+    this.uncertain = fields.uncertain;
+  }
 }
 
-type Raw = Api["raw"];
-/** grammy's declarations name the AbortSignal of a package for old versions of Node; what it takes is any. */
-type GrammySignal = Parameters<Raw["getMe"]>[0];
+/** The slice of `fetch` that the bot API needs: a POST of a JSON text, whose redirects are not followed. */
+export type Fetch = (
+  url: string,
+  init: { readonly body: string; readonly signal: AbortSignal },
+) => Promise<{ readonly status: number; text(): Promise<string> }>;
 
-/** A client over grammy's `Api` (docs/decisions/740-grammy-over-our-own-connections.md). */
+const CALL_LIMIT_MS = 30_000;
+/** How much longer than its own time a long poll may be silent. */
+const POLL_GRACE_MS = 15_000;
+const MAX_SHOWN = 300;
+
+/** https://core.telegram.org/bots/api#making-requests; an optional field that is malformed counts as absent. */
+const answerSchema = v.variant("ok", [
+  v.object({ ok: v.literal(true), result: v.optional(v.unknown()) }),
+  v.object({
+    ok: v.literal(false),
+    error_code: v.fallback(v.optional(v.number()), undefined),
+    description: v.fallback(v.string(), ""),
+    parameters: v.fallback(
+      v.object({
+        retry_after: v.fallback(v.optional(v.pipe(v.number(), v.finite(), v.minValue(0))), undefined),
+        migrate_to_chat_id: v.fallback(v.optional(v.pipe(v.number(), v.safeInteger())), undefined),
+      }),
+      {},
+    ),
+  }),
+]);
+const updatesSchema = v.array(v.unknown());
+const sentSchema = v.object({ message_id: v.pipe(v.number(), v.safeInteger(), v.minValue(1)) });
+
+/** @param options.apiBaseUrl without a slash at its end */
 export function createMessengerClient(options: {
   token: string;
-  /** Without a slash at its end. */
   apiBaseUrl: string;
   clock: Clock;
   fetch: Fetch;
 }): MessengerClient {
   const { token, apiBaseUrl, clock, fetch } = options;
-  const { raw } = new Api(token, {
-    apiRoot: apiBaseUrl,
-    timeoutSeconds: NEVER_SECONDS,
-    fetch: async (url: string, init: RequestInit) => {
-      const answer = await fetchAnswer(fetch, url, init);
-      return { json: async () => answer };
-    },
-  } as ConstructorParameters<typeof Api>[1]);
 
-  async function call<T>(
-    method: string,
-    signal: AbortSignal,
-    work: (signal: GrammySignal) => Promise<T>,
-    limitMs = CALL_LIMIT_MS,
-  ): Promise<T> {
+  async function call(method: string, parameters: object, signal: AbortSignal, ms = CALL_LIMIT_MS): Promise<unknown> {
     try {
-      return await withinLimit((limited) => work(limited as GrammySignal), { limitMs, clock, signal });
+      const { status, text } = await withTimeLimit({ what: method, ms, clock, signal }, async (limited) => {
+        const url = `${apiBaseUrl}/bot${token}/${method}`;
+        const response = await fetch(url, { body: JSON.stringify(parameters), signal: limited });
+        return { status: response.status, text: await response.text() };
+      });
+      return resultOf({ method, token, status, text });
     } catch (error) {
       signal.throwIfAborted();
-      throw toMessengerError(error, { method, token });
+      if (error instanceof MessengerError) throw error;
+      // Neither the cause nor its text as it is: both can hold the address, and with it the token.
+      const reason = error instanceof TimeLimitError ? `no answer within ${ms / 1000} s` : reasonOf(error);
+      const isUnsent = error instanceof NetworkError && !error.requestWasSent;
+      throw new MessengerError(`${method}: ${withoutToken(reason, token)}`, { uncertain: !isUnsent });
     }
   }
 
   return {
     async deleteWebhook(signal) {
-      await call("deleteWebhook", signal, (limited) => raw.deleteWebhook({}, limited));
+      await call("deleteWebhook", {}, signal);
     },
     async getUpdates({ offset, limit, timeoutSeconds, allowedUpdates }, signal) {
-      const parameters = { limit, timeout: timeoutSeconds, allowed_updates: [...allowedUpdates] };
-      const updates: unknown = await call(
-        "getUpdates",
-        signal,
-        (limited) =>
-          raw.getUpdates(
-            (offset === undefined ? parameters : { ...parameters, offset }) as Parameters<Raw["getUpdates"]>[0],
-            limited,
-          ),
-        timeoutSeconds * 1000 + POLL_GRACE_MS,
-      );
-      if (!Array.isArray(updates)) {
-        throw new MessengerError("getUpdates: the result is not an array", { uncertain: false });
-      }
-      return updates;
+      const parameters = { offset, limit, timeout: timeoutSeconds, allowed_updates: allowedUpdates };
+      const updates = await call("getUpdates", parameters, signal, timeoutSeconds * 1000 + POLL_GRACE_MS);
+      if (v.is(updatesSchema, updates)) return updates;
+      throw new MessengerError("getUpdates: the result is not an array", { uncertain: false });
     },
     async sendMessage({ chatId, text, threadId, replyTo }, signal) {
-      const sent: unknown = await call("sendMessage", signal, (limited) =>
-        raw.sendMessage(
-          {
-            chat_id: chatId,
-            text,
-            ...(threadId !== undefined && { message_thread_id: threadId }),
-            ...(replyTo !== undefined && {
-              reply_parameters: { message_id: replyTo, allow_sending_without_reply: true },
-            }),
-          },
-          limited,
-        ),
-      );
-      const id = typeof sent === "object" && sent !== null && "message_id" in sent ? sent.message_id : undefined;
-      return typeof id === "number" && Number.isSafeInteger(id) && id > 0 ? id : undefined;
+      const quoted = replyTo === undefined ? undefined : { message_id: replyTo, allow_sending_without_reply: true };
+      const parameters = { chat_id: chatId, text, message_thread_id: threadId, reply_parameters: quoted };
+      const sent = v.safeParse(sentSchema, await call("sendMessage", parameters, signal));
+      return sent.success ? sent.output.message_id : undefined;
     },
     async showTyping({ chatId, threadId }, signal) {
-      const topic = threadId === undefined ? {} : { message_thread_id: threadId };
-      await call("sendChatAction", signal, (limited) =>
-        raw.sendChatAction({ chat_id: chatId, action: "typing", ...topic }, limited),
-      );
+      await call("sendChatAction", { chat_id: chatId, action: "typing", message_thread_id: threadId }, signal);
     },
     async clearMarkup({ chatId, messageId }, signal) {
-      await call("editMessageReplyMarkup", signal, (limited) =>
-        raw.editMessageReplyMarkup({ chat_id: chatId, message_id: messageId }, limited),
-      );
+      await call("editMessageReplyMarkup", { chat_id: chatId, message_id: messageId }, signal);
     },
   };
+}
+
+/** A hundred updates are a few hundred kilobytes. */
+const MAX_REPLY_BYTES = 16 * 1024 * 1024;
+/** Less than the server's own patience with idle connections. */
+const KEEP_ALIVE_MS = 30_000;
+
+/**
+ * `fetch` for the bot API that sends a request once: Deno's own sends a POST a second time when the connection ends before the
+ * answer, which would be a second message in the chat (docs/decisions/740-the-bot-api-over-our-own-connections.md).
+ */
+export function createPostFetch(options: { clock: Clock }): Fetch {
+  const post = createPoster({ clock: options.clock, keepAliveMs: KEEP_ALIVE_MS });
+  return async (url, { body, signal }) => {
+    const reply = await post({
+      url: new URL(url),
+      body,
+      maxReplyBytes: MAX_REPLY_BYTES,
+      // Errors of the bot API have a body that says more than the status.
+      checkStatus: () => undefined,
+      signal,
+    });
+    return { status: reply.status, text: async () => Buffer.from(reply.body).toString("utf8") };
+  };
+}
+
+function resultOf(answer: { method: string; token: string; status: number; text: string }): unknown {
+  const { method, token, status, text } = answer;
+  const parsed = v.safeParse(answerSchema, parseJson(text));
+  if (!parsed.success) {
+    // What stands before the server, such as a gateway, may answer with a page; or the body was cut.
+    throw new MessengerError(`${method}: HTTP ${status}, and no JSON of the bot API`, {
+      code: status,
+      uncertain: true,
+    });
+  }
+  if (parsed.output.ok) return parsed.output.result;
+  const { error_code: code, parameters } = parsed.output;
+  const description = withoutToken(parsed.output.description, token);
+  throw new MessengerError(`${method}: ${description} (${code})`, {
+    code,
+    description,
+    retryAfterMs: parameters.retry_after === undefined ? undefined : parameters.retry_after * 1000,
+    migratedTo: parameters.migrate_to_chat_id,
+    uncertain: code === undefined || code < 400 || code >= 500,
+  });
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return "no answer";
+  const { cause } = error;
+  return cause instanceof Error && cause.message !== "" ? cause.message : error.message;
+}
+
+/** The start of the text, without the bot's token and without the secret half of it. */
+function withoutToken(text: string, token: string): string {
+  const secret = token.slice(token.indexOf(":") + 1);
+  return [token, encodeURIComponent(token), secret]
+    .filter((part) => part !== "")
+    .reduce((rest, part) => rest.replaceAll(part, "<token>"), text)
+    .slice(0, MAX_SHOWN);
 }

@@ -3,7 +3,7 @@ import type { Clock } from "../../../crds/client/clock.ts";
 import { sleep } from "../../../crds/waits.ts";
 import { orAborted } from "../../or-aborted.ts";
 import type { ChatQueues } from "./chat-queues.ts";
-import { MessengerError } from "./messenger-error.ts";
+import { MessengerError } from "./messenger-client.ts";
 import { type BotUpdate, readUpdate, tenantOf, type UnusableUpdate } from "./read-update.ts";
 import type { SessionParts } from "./session.ts";
 import type { Waker } from "./waker.ts";

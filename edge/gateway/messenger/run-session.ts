@@ -5,7 +5,7 @@ import type { BotIdentity } from "./bot-lease.ts";
 import { type ChatQueues, createChatQueues } from "./chat-queues.ts";
 import { linkedStop } from "./linked-stop.ts";
 import type { MessengerClient } from "./messenger-client.ts";
-import { MessengerError } from "./messenger-error.ts";
+import { MessengerError } from "./messenger-client.ts";
 import { pollUpdates } from "./poll-updates.ts";
 import { createProgress } from "./progress.ts";
 import type { BotUpdate } from "./read-update.ts";

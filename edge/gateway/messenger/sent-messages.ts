@@ -2,7 +2,7 @@ import { createBackoff } from "../../../crds/client/backoff.ts";
 import type { Clock } from "../../../crds/client/clock.ts";
 import { sleep } from "../../../crds/waits.ts";
 import type { MessengerClient } from "./messenger-client.ts";
-import { MessengerError } from "./messenger-error.ts";
+import { MessengerError } from "./messenger-client.ts";
 
 /** How many ids above the newest known one are asked for: messages that came between, of all chats that are numbered together. */
 const MAX_ASKED = { near: 100, far: 1_000 };

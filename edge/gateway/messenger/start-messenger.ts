@@ -3,10 +3,9 @@ import { systemClock } from "../../../crds/client/clock.ts";
 import { sleep } from "../../../crds/waits.ts";
 import type { AdapterContext, StartAdapter } from "../adapter.ts";
 import { type BotTurns, botIdentity, createBotTurns, createLeases, type Leases } from "./bot-lease.ts";
-import type { Fetch } from "./fetch-answer.ts";
 import { type LinkedStop, linkedStop } from "./linked-stop.ts";
-import { createMessengerClient } from "./messenger-client.ts";
-import { createPostFetch } from "./post-fetch.ts";
+import type { Fetch } from "./messenger-client.ts";
+import { createMessengerClient, createPostFetch } from "./messenger-client.ts";
 import { runSession } from "./run-session.ts";
 
 const DEFAULT_SERVER = "https://api.telegram.org";

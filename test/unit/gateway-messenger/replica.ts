@@ -3,7 +3,7 @@ import type { Log } from "../../../crds/log.ts";
 import type { Trigger } from "../../../crds/trigger.ts";
 import { onAbort } from "../../../crds/waits.ts";
 import type { AdapterContext, IncomingEvent, Outcome, StartAdapter } from "../../../edge/gateway/adapter.ts";
-import type { Fetch } from "../../../edge/gateway/messenger/fetch-answer.ts";
+import type { Fetch } from "../../../edge/gateway/messenger/messenger-client.ts";
 import { createMessenger } from "../../../edge/gateway/messenger/start-messenger.ts";
 import { holdLease, type MemoryCluster } from "./cluster.ts";
 

@@ -4,7 +4,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { systemClock } from "../../../crds/client/clock.ts";
 import { sleep } from "../../../crds/waits.ts";
-import { createPostFetch } from "../../../edge/gateway/messenger/post-fetch.ts";
+import { createPostFetch } from "../../../edge/gateway/messenger/messenger-client.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { StandInMessenger } from "../../messenger/stand-in-messenger.ts";
 import { answered } from "./answered.ts";

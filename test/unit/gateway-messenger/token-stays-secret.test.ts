@@ -3,9 +3,11 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { systemClock } from "../../../crds/client/clock.ts";
-import { createMessengerClient } from "../../../edge/gateway/messenger/messenger-client.ts";
-import { MessengerError } from "../../../edge/gateway/messenger/messenger-error.ts";
-import { createPostFetch } from "../../../edge/gateway/messenger/post-fetch.ts";
+import {
+  createMessengerClient,
+  createPostFetch,
+  MessengerError,
+} from "../../../edge/gateway/messenger/messenger-client.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { errorAnswer, type FaultKind, tooMany } from "../../messenger/fault.ts";
 import { StandInMessenger } from "../../messenger/stand-in-messenger.ts";
