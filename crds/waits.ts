@@ -51,6 +51,138 @@ export function createDeferred<T>(): Deferred<T> {
   return { promise, resolve, reject };
 }
 
+/** What the promise gives, or the signal's reason as soon as it is aborted; the promise itself goes on. */
+export function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const ignoreAbort = onAbort(signal, () => reject(signal.reason));
+    if (signal.aborted) reject(signal.reason);
+    promise.then(resolve, reject).finally(ignoreAbort);
+  });
+}
+
+/** A signal that follows others, and can be aborted by its owner. */
+export interface LinkedSignal {
+  readonly signal: AbortSignal;
+  abort(reason?: unknown): void;
+  /** Stops following the others; the owner calls it when the work is over. */
+  close(): void;
+}
+
+/**
+ * Makes a signal that is aborted, with the same reason, as soon as one of the signals is. Unlike `AbortSignal.any`, it leaves nothing behind on
+ * signals that live as long as the process.
+ */
+export function linkSignals(...signals: readonly (AbortSignal | undefined)[]): LinkedSignal {
+  const controller = new AbortController();
+  const unlink = signals.map((signal) => {
+    if (signal?.aborted) controller.abort(signal.reason);
+    return onAbort(signal, () => controller.abort(signal?.reason));
+  });
+  return {
+    signal: controller.signal,
+    abort: (reason) => controller.abort(reason),
+    close() {
+      for (const end of unlink) end();
+    },
+  };
+}
+
+/** The first abort of several signals: the promise resolves with undefined, at once where one is aborted, and stays open once closed. */
+export function whenAborted(signals: readonly (AbortSignal | undefined)[]): {
+  readonly promise: Promise<undefined>;
+  close(): void;
+} {
+  const linked = linkSignals(...signals);
+  const promise = new Promise<undefined>((resolve) => {
+    if (linked.signal.aborted) resolve(undefined);
+    onAbort(linked.signal, () => resolve(undefined));
+  });
+  return { promise, close: linked.close };
+}
+
+/** A limit on how long something takes. */
+export interface Deadline {
+  /** Aborted when the time is up. */
+  readonly signal: AbortSignal;
+  /** Ends the timer; the owner calls it when the wait is over. */
+  close(): void;
+}
+
+/** Starts a limit of `ms` milliseconds. */
+export function startDeadline(ms: number, clock: Clock): Deadline {
+  const controller = new AbortController();
+  const cancel = clock.after(ms, () => controller.abort());
+  return { signal: controller.signal, close: cancel };
+}
+
+/** Something that took longer than it may. */
+export class TimeLimitError extends Error {
+  override readonly name = "TimeoutError";
+}
+
+/**
+ * Does the work under a signal that is aborted when the time is up or `signal` is; the work has to end then, with the signal's reason.
+ *
+ * @param limit.what is limited, for the error's message
+ * @param limit.ms milliseconds
+ * @throws TimeLimitError when the time was up
+ */
+export async function withTimeLimit<T>(
+  limit: { what: string; ms: number; clock: Clock; signal: AbortSignal },
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const { what, ms, clock, signal } = limit;
+  signal.throwIfAborted();
+  const linked = linkSignals(signal);
+  const cancel = clock.after(ms, () => linked.abort(new TimeLimitError(`${what} took longer than ${ms / 1000} s`)));
+  try {
+    return await work(linked.signal);
+  } finally {
+    cancel();
+    linked.close();
+  }
+}
+
+/** Whether the promise settles within `ms` milliseconds. @throws what the promise rejects with in that time */
+export async function within(promise: Promise<unknown>, ms: number): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<boolean>((resolve) => {
+    timer = setTimeout(resolve, ms, false);
+  });
+  try {
+    return await Promise.race([promise.then(() => true), late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** A pause that can be ended early. */
+export interface Pause {
+  /** Waits `delayMs` milliseconds, or until the pause is ended. @throws the signal's reason as soon as it is aborted */
+  wait(delayMs: number, signal: AbortSignal): Promise<void>;
+  /** Ends the wait that is under way. */
+  end(): void;
+}
+
+export function createPause(clock: Clock): Pause {
+  let current: Deferred<void> | undefined;
+  return {
+    async wait(delayMs, signal) {
+      signal.throwIfAborted();
+      const ended = createDeferred<void>();
+      current = ended;
+      const cancel = clock.after(delayMs, ended.resolve);
+      try {
+        await orAborted(ended.promise, signal);
+      } finally {
+        cancel();
+        current = undefined;
+      }
+    },
+    end: () => current?.resolve(),
+  };
+}
+
 function ignore(): void {
   // Whoever waits for the promise still gets the rejection; this only says that nobody has to.
 }

@@ -3,6 +3,7 @@ import { systemClock } from "../crds/client/clock.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
 import { createHandlerFailures } from "../crds/client/watch/handler-failures.ts";
 import type { Log } from "../crds/log.ts";
+import { within } from "../crds/waits.ts";
 import { createActivity } from "./activity.ts";
 import { createEventHub } from "./api/events/event-hub.ts";
 import { publishClaim, publishPod } from "./api/events/publish-change.ts";
@@ -19,7 +20,6 @@ import { createPageCheck } from "./http/page-check.ts";
 import { createKubectl } from "./kubectl/kubectl.ts";
 import { createMetrics, probeRoutes } from "./metrics.ts";
 import type { Serve, Server } from "./serve/serve.ts";
-import { within } from "./within.ts";
 
 /** A running edge. */
 export interface Edge {

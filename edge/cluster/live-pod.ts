@@ -4,7 +4,7 @@ import { isNotFound } from "../../crds/client/api-error.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
 import type { ClusterClient } from "../../crds/client/cluster-client.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
-import { orAborted } from "../or-aborted.ts";
+import { orAborted } from "../../crds/waits.ts";
 import { createSharedCall } from "./shared-call.ts";
 import type { ClusterCache } from "./watch-cluster.ts";
 

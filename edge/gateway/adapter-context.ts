@@ -1,11 +1,11 @@
 import { holdLease } from "../../crds/client/hold-lease.ts";
 import type { Log } from "../../crds/log.ts";
 import type { Trigger } from "../../crds/trigger.ts";
+import { linkSignals } from "../../crds/waits.ts";
 import type { AdapterContext } from "./adapter.ts";
 import { driverFor } from "./drivers/driver-for.ts";
 import { createEventRunner, type EventServices } from "./events/run-event.ts";
 import { guardFor } from "./guards/guard-for.ts";
-import { linkSignals } from "./link-signals.ts";
 import type { SecretReader } from "./triggers/secret-reader.ts";
 import { createTriggerState } from "./triggers/trigger-state.ts";
 

@@ -1,11 +1,10 @@
 import type { Clock } from "../../crds/client/clock.ts";
 import { WORKLOAD_CONTAINER } from "../../crds/labels.ts";
-import { type Deadline, startDeadline } from "../deadline.ts";
+import { type Deadline, startDeadline, whenAborted } from "../../crds/waits.ts";
 import { HttpError } from "../http/http-error.ts";
 import { createBoundedText } from "./bounded-text.ts";
 import type { Kubectl, KubectlProcess } from "./kubectl.ts";
 import { instanceError } from "./kubectl-errors.ts";
-import { whenAborted } from "./when-aborted.ts";
 
 /** Which part of a log is wanted. */
 export interface LogsRequest {

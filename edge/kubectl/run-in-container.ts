@@ -1,8 +1,7 @@
 import type { Clock } from "../../crds/client/clock.ts";
-import { startDeadline } from "../deadline.ts";
+import { startDeadline, whenAborted } from "../../crds/waits.ts";
 import { createBoundedText } from "./bounded-text.ts";
 import type { Kubectl } from "./kubectl.ts";
-import { whenAborted } from "./when-aborted.ts";
 
 /** What came of a command in a container. */
 export type ContainerRun =

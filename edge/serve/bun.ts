@@ -1,6 +1,6 @@
+import { within } from "../../crds/waits.ts";
 import { HttpError } from "../http/http-error.ts";
 import { jsonResponse } from "../http/json-response.ts";
-import { within } from "../within.ts";
 import {
   EVENTS_PROTOCOL,
   type EventSocket,

@@ -1,4 +1,4 @@
-import { orAborted } from "../../edge/or-aborted.ts";
+import { orAborted } from "../../crds/waits.ts";
 import { pause } from "../cluster/process/pause.ts";
 import type { Program } from "./program.ts";
 

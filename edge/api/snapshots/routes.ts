@@ -1,10 +1,10 @@
 import { parseSnapshotList } from "../../../crds/snapshots/parse-snapshot-list.ts";
 import { storeScripts } from "../../../crds/snapshots/store-scripts.ts";
+import { whenAborted } from "../../../crds/waits.ts";
 import { createSharedCall } from "../../cluster/shared-call.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { jsonResponse } from "../../http/json-response.ts";
 import { pathParam, queryFlag } from "../../http/path-param.ts";
-import { whenAborted } from "../../kubectl/when-aborted.ts";
 import { type ApiRoute, flagSchema } from "../api-route.ts";
 import { tenantIdRule, workloadNameRule } from "../name-rules.ts";
 import { doneSchema } from "../openapi/schemas.ts";

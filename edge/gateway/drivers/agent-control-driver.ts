@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import type { Clock } from "../../../crds/client/clock.ts";
-import { TimeLimitError, withTimeLimit } from "../time-limit.ts";
+import { TimeLimitError, withTimeLimit } from "../../../crds/waits.ts";
 import { type AgentResponse, type ConnectChallenge, connectParams, parseFrame, refusal } from "./agent-frame.ts";
 import { askAgent } from "./ask-agent.ts";
 import { type Driver, type DriverCall, DriverError } from "./driver.ts";

@@ -1,6 +1,6 @@
 import * as v from "valibot";
+import { TimeLimitError, withTimeLimit } from "../../../crds/waits.ts";
 import { oneLine } from "../one-line.ts";
-import { TimeLimitError, withTimeLimit } from "../time-limit.ts";
 import { type AgentFrame, type AgentResponse, parseFrame, refusal } from "./agent-frame.ts";
 import { DriverError } from "./driver.ts";
 import type { JsonMessage } from "./json-socket.ts";

@@ -1,8 +1,7 @@
 import { NetworkError } from "../../../crds/client/api-error.ts";
 import type { Clock } from "../../../crds/client/clock.ts";
-import { sleep } from "../../../crds/waits.ts";
+import { sleep, withTimeLimit } from "../../../crds/waits.ts";
 import { createPoster, type JsonPostReply, type Post } from "../post-json.ts";
-import { withTimeLimit } from "../time-limit.ts";
 import {
   callUrl,
   type Driver,

@@ -1,6 +1,5 @@
 import type { Clock } from "../../../crds/client/clock.ts";
-import { sleep } from "../../../crds/waits.ts";
-import { withTimeLimit } from "../time-limit.ts";
+import { sleep, withTimeLimit } from "../../../crds/waits.ts";
 import {
   callUrl,
   type Driver,

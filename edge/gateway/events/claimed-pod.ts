@@ -2,15 +2,13 @@ import type { Claim } from "../../../crds/claim.ts";
 import type { ClaimResponse } from "../../../crds/claims/claim-response.ts";
 import { ApiError, NetworkError } from "../../../crds/client/api-error.ts";
 import { createBackoff } from "../../../crds/client/backoff.ts";
-import { sleep } from "../../../crds/waits.ts";
+import { linkSignals, sleep, startDeadline } from "../../../crds/waits.ts";
 import type { ClaimServices } from "../../api/claims/claim-services.ts";
 import { claimTenant, ReleasedMeanwhile } from "../../api/claims/claim-tenant.ts";
 import { type ClaimKey, claimKey } from "../../cluster/claim-key.ts";
 import type { ClusterCache } from "../../cluster/watch-cluster.ts";
-import { startDeadline } from "../../deadline.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { type DriverCall, PodGoneError } from "../drivers/driver.ts";
-import { linkSignals } from "../link-signals.ts";
 
 /**
  * Claims a pod for an event, with the tenant's data of last time, and waits for it.

@@ -3,6 +3,7 @@ import type { ClaimResponse } from "../../../crds/claims/claim-response.ts";
 import { describeError } from "../../../crds/describe-error.ts";
 import type { Log } from "../../../crds/log.ts";
 import type { Trigger } from "../../../crds/trigger.ts";
+import { linkSignals } from "../../../crds/waits.ts";
 import type { Activity } from "../../activity.ts";
 import type { ClaimServices } from "../../api/claims/claim-services.ts";
 import { claimStep } from "../../api/claims/claim-step.ts";
@@ -15,7 +16,6 @@ import { type Driver, DriverError, type DriverReply, type TriggerPayload } from 
 import type { GatewayMetrics } from "../gateway-metrics.ts";
 import type { Guard } from "../guards/guard.ts";
 import { runGuards } from "../guards/guard-for.ts";
-import { linkSignals } from "../link-signals.ts";
 import type { TriggerEvents } from "../triggers/trigger-events.ts";
 import { claimForEvent, untilPodChanges, whilePodStands } from "./claimed-pod.ts";
 import { TooManyWaiting, type Turns } from "./event-slots.ts";

@@ -1,8 +1,8 @@
 import * as v from "valibot";
 import { describeError } from "../../../crds/describe-error.ts";
 import type { TriggerGuard } from "../../../crds/trigger.ts";
+import { withTimeLimit } from "../../../crds/waits.ts";
 import { createPoster, type Post } from "../post-json.ts";
-import { withTimeLimit } from "../time-limit.ts";
 import type { Guard, GuardDeps } from "./guard.ts";
 import { denied } from "./guard.ts";
 

@@ -2,9 +2,8 @@ import { createHash } from "node:crypto";
 import { createBackoff } from "../../../crds/client/backoff.ts";
 import type { Clock } from "../../../crds/client/clock.ts";
 import type { Log } from "../../../crds/log.ts";
-import { sleep } from "../../../crds/waits.ts";
+import { linkSignals, sleep } from "../../../crds/waits.ts";
 import { deliverReply } from "./deliver-reply.ts";
-import { linkedStop } from "./linked-stop.ts";
 import type { MessengerClient } from "./messenger-client.ts";
 import { MessengerError } from "./messenger-client.ts";
 import { type BotUpdate, incomingEvent } from "./read-update.ts";
@@ -118,7 +117,7 @@ function showTyping(options: {
   signal: AbortSignal;
 }): () => void {
   const { client, chat, clock, log } = options;
-  const stop = linkedStop(options.signal);
+  const stop = linkSignals(options.signal);
 
   async function show(): Promise<void> {
     for (;;) {

@@ -1,6 +1,5 @@
 import { createHash } from "node:crypto";
-import { createDeferred, type Deferred } from "../../../crds/waits.ts";
-import { orAborted } from "../../or-aborted.ts";
+import { createDeferred, type Deferred, orAborted } from "../../../crds/waits.ts";
 import type { AdapterContext } from "../adapter.ts";
 
 /** A trigger's place among those with the same token. */

@@ -1,8 +1,8 @@
 import * as v from "valibot";
 import { NetworkError } from "../../../crds/client/api-error.ts";
 import type { Clock } from "../../../crds/client/clock.ts";
+import { TimeLimitError, withTimeLimit } from "../../../crds/waits.ts";
 import { createPoster } from "../post-json.ts";
-import { TimeLimitError, withTimeLimit } from "../time-limit.ts";
 
 /** The calls of the bot API that the adapter makes (https://core.telegram.org/bots/api#available-methods). @throws MessengerError from each */
 export interface MessengerClient {

@@ -1,12 +1,11 @@
 import { createBackoff } from "../../../crds/client/backoff.ts";
 import type { Clock } from "../../../crds/client/clock.ts";
-import { sleep } from "../../../crds/waits.ts";
-import { orAborted } from "../../or-aborted.ts";
+import type { Pause } from "../../../crds/waits.ts";
+import { orAborted, sleep } from "../../../crds/waits.ts";
 import type { ChatQueues } from "./chat-queues.ts";
 import { MessengerError } from "./messenger-client.ts";
 import { type BotUpdate, readUpdate, tenantOf, type UnusableUpdate } from "./read-update.ts";
 import type { SessionParts } from "./session.ts";
-import type { Waker } from "./waker.ts";
 
 /** What the server returns at most of what it was not confirmed (https://core.telegram.org/bots/api#getupdates). */
 const WINDOW = 100;
@@ -25,7 +24,7 @@ export interface PollOptions {
   /** Gives up what waits of whoever has the most, where nobody else finds room. */
   readonly makeRoom: () => void;
   /** Is woken when an update is answered. */
-  readonly waker: Waker;
+  readonly pause: Pause;
   readonly allowedUpdates: readonly string[];
   readonly pollTimeoutSeconds: number;
   /** How people call the Secret of the token. */
@@ -42,7 +41,7 @@ export interface PollOptions {
  */
 export async function pollUpdates(session: SessionParts, options: PollOptions): Promise<void> {
   const { context, client, progress, writer, stopping, random } = session;
-  const { queues, makeRoom, waker, allowedUpdates, pollTimeoutSeconds, secret } = options;
+  const { queues, makeRoom, pause, allowedUpdates, pollTimeoutSeconds, secret } = options;
   const { clock, log } = context;
   const troubles = createPollTroubles({ clock, random, secret });
   let pauseMs = SHORTEST_PAUSE_MS;
@@ -53,7 +52,7 @@ export async function pollUpdates(session: SessionParts, options: PollOptions): 
   for (;;) {
     stopping.throwIfAborted();
     if (progress.held >= WINDOW) {
-      await waker.pause(FULL_PAUSE_MS, stopping);
+      await pause.wait(FULL_PAUSE_MS, stopping);
       if (progress.held >= WINDOW && !progress.carry()) makeRoom();
       continue;
     }
@@ -85,7 +84,7 @@ export async function pollUpdates(session: SessionParts, options: PollOptions): 
     const oldNews = batch.length > 0 && !news && progress.open === 0;
     const quick = batch.length === 0 && clock.now() - askedAt < QUICK_MS;
     if (progress.open > 0 || oldNews || quick) {
-      await waker.pause(pauseMs, stopping);
+      await pause.wait(pauseMs, stopping);
       pauseMs = Math.min(oldNews ? LONGEST_PAUSE_OF_OLD_NEWS_MS : LONGEST_PAUSE_MS, pauseMs * 1.5);
     }
   }

@@ -1,9 +1,8 @@
-import { orAborted } from "../../or-aborted.ts";
+import { createPause, linkSignals, orAborted, type Pause, withTimeLimit } from "../../../crds/waits.ts";
 import type { AdapterContext } from "../adapter.ts";
 import { answerUpdate, refuseUpdates } from "./answer-update.ts";
 import type { BotIdentity } from "./bot-lease.ts";
 import { type ChatQueues, createChatQueues } from "./chat-queues.ts";
-import { linkedStop } from "./linked-stop.ts";
 import type { MessengerClient } from "./messenger-client.ts";
 import { MessengerError } from "./messenger-client.ts";
 import { pollUpdates } from "./poll-updates.ts";
@@ -12,8 +11,6 @@ import type { BotUpdate } from "./read-update.ts";
 import { createStateWriter, parseSavedState } from "./saved-state.ts";
 import { createMessageIds } from "./sent-messages.ts";
 import type { SessionParts } from "./session.ts";
-import { createWaker, type Waker } from "./waker.ts";
-import { withinLimit } from "./within-limit.ts";
 
 const CHATS_AT_ONCE = 16;
 /** How many of them may be one tenant's. */
@@ -22,6 +19,7 @@ const CHATS_OF_A_TENANT = 4;
 const WAITING_OF_ONE = 20;
 /** How long messages and writes that are under way may take when the session ends. */
 const GRACE_MS = 5_000;
+const CONFIRM_LIMIT_MS = 2_000;
 /** Held updates at which the poller fetches more at once instead of at its next turn. */
 const FEW = 50;
 
@@ -46,17 +44,17 @@ export interface SessionOptions {
  */
 export async function runSession(options: SessionOptions): Promise<void> {
   const { context, held, stop } = options;
-  const stopping = linkedStop(stop, held);
-  const ended = linkedStop();
+  const stopping = linkSignals(stop, held);
+  const ended = linkSignals();
   try {
     const session = await openSession(options, {
       stopping: stopping.signal,
       ended: ended.signal,
       fail: stopping.abort,
     });
-    const waker = createWaker(context.clock);
-    const queues = answeringQueues(session, { waker, fail: stopping.abort });
-    const refusals = refusingQueues(session, { waker, fail: stopping.abort });
+    const pause = createPause(context.clock);
+    const queues = answeringQueues(session, { pause, fail: stopping.abort });
+    const refusals = refusingQueues(session, { pause, fail: stopping.abort });
     const makeRoom = (): void => {
       if (refusals.size > 0) return;
       for (const [chatId, updates] of byChat(queues.shed(WAITING_OF_ONE))) {
@@ -69,7 +67,7 @@ export async function runSession(options: SessionOptions): Promise<void> {
       await pollUpdates(session, {
         queues,
         makeRoom,
-        waker,
+        pause,
         secret: options.secret,
         allowedUpdates,
         pollTimeoutSeconds,
@@ -125,7 +123,7 @@ async function openSession(
 
 function answeringQueues(
   session: SessionParts,
-  { waker, fail }: { waker: Waker; fail: (error: unknown) => void },
+  { pause, fail }: { pause: Pause; fail: (error: unknown) => void },
 ): ChatQueues<BotUpdate> {
   const { progress } = session;
   let many = false;
@@ -140,7 +138,7 @@ function answeringQueues(
         fail(error);
       }
       const fewNow = progress.held <= FEW;
-      if (progress.open === 0 || (many && fewNow)) waker.wake();
+      if (progress.open === 0 || (many && fewNow)) pause.end();
       if (fewNow) many = false;
     },
   });
@@ -148,7 +146,7 @@ function answeringQueues(
 
 function refusingQueues(
   session: SessionParts,
-  { waker, fail }: { waker: Waker; fail: (error: unknown) => void },
+  { pause, fail }: { pause: Pause; fail: (error: unknown) => void },
 ): ChatQueues<readonly BotUpdate[]> {
   return createChatQueues<readonly BotUpdate[]>({
     limit: CHATS_AT_ONCE,
@@ -159,7 +157,7 @@ function refusingQueues(
       } catch (error) {
         fail(error);
       }
-      waker.wake();
+      pause.end();
     },
   });
 }
@@ -188,8 +186,6 @@ function createTurnsOfChats(): SessionParts["inTurn"] {
   };
 }
 
-const LIMIT_MS = 2_000;
-
 /**
  * Tells the server at a session's end what is answered: another trigger of the same bot, which has a state of its own, would answer
  * it once more. Where the server does not take it, the next session of this trigger still knows.
@@ -201,11 +197,9 @@ async function confirmAnswered(session: SessionParts, allowedUpdates: readonly s
   const offset = writer.gone ? progress.offset : writer.written;
   if (offset === undefined) return;
   try {
-    await withinLimit((signal) => client.getUpdates({ offset, limit: 1, timeoutSeconds: 0, allowedUpdates }, signal), {
-      limitMs: LIMIT_MS,
-      clock,
-      signal: ended,
-    });
+    await withTimeLimit({ what: "the confirmation", ms: CONFIRM_LIMIT_MS, clock, signal: ended }, (signal) =>
+      client.getUpdates({ offset, limit: 1, timeoutSeconds: 0, allowedUpdates }, signal),
+    );
   } catch (error) {
     if (!(error instanceof MessengerError) && !ended.aborted)
       log.debug({ error }, "no time to confirm what is answered");

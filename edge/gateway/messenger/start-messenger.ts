@@ -1,9 +1,8 @@
 import { createBackoff } from "../../../crds/client/backoff.ts";
 import { systemClock } from "../../../crds/client/clock.ts";
-import { sleep } from "../../../crds/waits.ts";
+import { type LinkedSignal, linkSignals, sleep } from "../../../crds/waits.ts";
 import type { AdapterContext, StartAdapter } from "../adapter.ts";
 import { type BotTurns, botIdentity, createBotTurns, createLeases, type Leases } from "./bot-lease.ts";
-import { type LinkedStop, linkedStop } from "./linked-stop.ts";
 import type { Fetch } from "./messenger-client.ts";
 import { createMessengerClient, createPostFetch } from "./messenger-client.ts";
 import { runSession } from "./run-session.ts";
@@ -40,7 +39,7 @@ async function serve(context: AdapterContext, process: Process): Promise<void> {
   const leases = createLeases(context);
   let pauseMs = 0;
   while (!signal.aborted) {
-    const changed = linkedStop(signal);
+    const changed = linkSignals(signal);
     try {
       await sleep(pauseMs, { clock, signal });
       pauseMs = 0;
@@ -58,7 +57,7 @@ async function serve(context: AdapterContext, process: Process): Promise<void> {
   await leases.closed();
 }
 
-async function readToken(context: AdapterContext, changed: LinkedStop): Promise<string> {
+async function readToken(context: AdapterContext, changed: LinkedSignal): Promise<string> {
   const { clock, trigger } = context;
   const ref = trigger.spec.config.botTokenSecretRef ?? { name: "", key: "" };
   const onChange = () => changed.abort(new Error("the bot's token has changed"));
@@ -96,7 +95,7 @@ async function serveToken(
   try {
     while (!stop.aborted) {
       await turn.first({ signal: stop, onWait });
-      const overtaken = linkedStop(stop);
+      const overtaken = linkSignals(stop);
       const stay = turn.onOvertaken((servedBy) => {
         onWait(servedBy);
         overtaken.abort(new Error("an earlier trigger of this bot has come"));
