@@ -9,59 +9,16 @@ import {
   MAX_WAITING_BYTES,
   offeredProtocols,
   type SocketListener,
+  switchingProtocols,
 } from "./event-socket.ts";
-import type { Serve } from "./serve.ts";
-import { serverUrl } from "./server-url.ts";
-import { switchingProtocols } from "./switching-protocols.ts";
-
-interface BunSocket {
-  readonly data: SocketListener;
-  send(text: string): number;
-  subscribe(topic: string): void;
-  getBufferedAmount(): number;
-  terminate(): void;
-  close(code: number, reason: string): void;
-}
-
-interface BunServer {
-  readonly port: number;
-  stop(closeActiveConnections: boolean): Promise<void>;
-  /** Seconds without a byte until the request's connection is cut; 0: never. */
-  timeout(request: Request, seconds: number): void;
-  /** False where the handshake is not right. */
-  upgrade(request: Request, options: { data: SocketListener; headers: Record<string, string> }): boolean;
-  publish(topic: string, text: string): number;
-}
-
-declare const Bun: {
-  serve(options: {
-    hostname: string;
-    port: number;
-    /** Seconds without a byte until a connection is cut. */
-    idleTimeout: number;
-    maxRequestBodySize: number;
-    development: boolean;
-    reusePort: boolean;
-    fetch(request: Request, server: BunServer): Promise<Response | undefined>;
-    error(error: Error): Response;
-    websocket: {
-      idleTimeout: number;
-      maxPayloadLength: number;
-      backpressureLimit: number;
-      closeOnBackpressureLimit: boolean;
-      open(socket: BunSocket): void;
-      message(): void;
-      close(socket: BunSocket): void;
-    };
-  }): BunServer;
-};
+import { type Serve, serverUrl } from "./serve.ts";
 
 /** A claim call is silent for 30 s, and a stream's keep-alive must fit in between. */
 const SILENT_SECONDS = 120;
 
 /** Serves a handler with `Bun.serve`; `request.signal` tells when the client has gone. WebSockets fan out natively. */
 export const serveBun: Serve = async ({ handler, listen, log }) => {
-  const server = Bun.serve({
+  const server = Bun.serve<SocketListener>({
     hostname: listen.hostname,
     port: listen.port,
     idleTimeout: SILENT_SECONDS,
@@ -101,7 +58,7 @@ export const serveBun: Serve = async ({ handler, listen, log }) => {
     },
   });
 
-  function eventSocket(socket: BunSocket): EventSocket {
+  function eventSocket(socket: Bun.ServerWebSocket<SocketListener>): EventSocket {
     return {
       send: (text) => void socket.send(text),
       get waitingBytes() {
@@ -117,7 +74,7 @@ export const serveBun: Serve = async ({ handler, listen, log }) => {
   }
 
   return {
-    url: serverUrl(listen.hostname, server.port),
+    url: serverUrl(listen.hostname, server.port ?? listen.port),
     async stop({ graceMs }) {
       const finished = await within(server.stop(false), graceMs);
       if (!finished) await server.stop(true);

@@ -8,10 +8,9 @@ import {
   MAX_INCOMING_BYTES,
   offeredProtocols,
   type SocketListener,
+  switchingProtocols,
 } from "./event-socket.ts";
-import type { Serve } from "./serve.ts";
-import { serverUrl } from "./server-url.ts";
-import { switchingProtocols } from "./switching-protocols.ts";
+import { type Serve, serverUrl } from "./serve.ts";
 
 interface DenoServer {
   readonly addr: { readonly port: number };

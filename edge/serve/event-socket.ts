@@ -40,3 +40,8 @@ export const EVENTS_PROTOCOL = "tenancy.events";
 export function offeredProtocols({ headers }: Pick<Request, "headers">): string[] {
   return (headers.get("sec-websocket-protocol") ?? "").split(",").map((word) => word.trim());
 }
+
+/** Stands for the answer to a WebSocket's handshake, which the adapter sends itself: `Response` allows no status of the 100s. */
+export function switchingProtocols(): Response {
+  return { status: 101, headers: new Headers(), body: null } as unknown as Response;
+}

@@ -7,8 +7,8 @@ import {
   IDLE_SECONDS,
   MAX_INCOMING_BYTES,
   type SocketListener,
+  switchingProtocols,
 } from "./event-socket.ts";
-import { switchingProtocols } from "./switching-protocols.ts";
 
 /** WebSockets of a node:http server. */
 export interface NodeSockets {

@@ -9,8 +9,7 @@ import { isJson } from "../http/json-response.ts";
 import type { RequestContext } from "../http/request-context.ts";
 import { NodeRequest } from "./node-request.ts";
 import { createNodeSockets } from "./node-sockets.ts";
-import type { Serve } from "./serve.ts";
-import { serverUrl } from "./server-url.ts";
+import { type Serve, serverUrl } from "./serve.ts";
 
 /** The answer of a WebSocket's handshake, which is sent already. */
 const SWITCHING_PROTOCOLS = 101;

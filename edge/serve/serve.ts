@@ -23,3 +23,8 @@ export async function chooseServe(versions: NodeJS.ProcessVersions = process.ver
   if ("deno" in versions) return (await import("./deno.ts")).serveDeno;
   return (await import("./node.ts")).serveNode;
 }
+
+/** The address of a server as a URL, with brackets round an IPv6 host. */
+export function serverUrl(hostname: string, port: number): string {
+  return `http://${hostname.includes(":") ? `[${hostname}]` : hostname}:${port}`;
+}

@@ -1,4 +1,9 @@
-import { parseSnapshotList } from "../../../crds/snapshots/parse-snapshot-list.ts";
+import {
+  type ListedSnapshot,
+  parseSnapshotList,
+  type UnrecordedArchive,
+} from "../../../crds/snapshots/parse-snapshot-list.ts";
+import { snapshotPath } from "../../../crds/snapshots/snapshot-path.ts";
 import { storeScripts } from "../../../crds/snapshots/store-scripts.ts";
 import { whenAborted } from "../../../crds/waits.ts";
 import { createSharedCall } from "../../cluster/shared-call.ts";
@@ -11,7 +16,6 @@ import { doneSchema } from "../openapi/schemas.ts";
 import { readWorkload } from "../read-workload.ts";
 import { runInStore, type SnapshotServices, storeState, volumeFailure } from "./archive-store.ts";
 import { deleteSnapshot } from "./delete-snapshot.ts";
-import { bySnapshotKey, type SnapshotRecord, snapshotRecord } from "./snapshot-record.ts";
 
 /**
  * `GET /api/v1/snapshots` and `GET /api/v1/workloads/{name}/snapshots`, which share one listing at a
@@ -112,4 +116,42 @@ async function listSnapshots(
   throw new HttpError(503, `the list of snapshots came without its end, ${MAX_TRIES} times; try again`, {
     headers: { "retry-after": "1" },
   });
+}
+
+/** The snapshot record, with what is known of the archive. */
+interface SnapshotRecord {
+  tenantId: string;
+  workloadRef: string;
+  /** On the snapshots volume. */
+  path: string;
+  /** Of one that is not the newest: what a claim names it by. */
+  version?: string;
+  sizeBytes: number;
+  /** In hexadecimal digits; absent where what was recorded beside the archive is lost or does not fit it. */
+  sha256?: string;
+  /** ISO 8601. */
+  createdAt: string;
+}
+
+/** Shows an archive as the REST API does. */
+function snapshotRecord(archive: ListedSnapshot | UnrecordedArchive): SnapshotRecord {
+  const { tenantId, workloadRef, sizeBytes, version } = archive;
+  const place = { tenantId, workloadRef, ...(version !== undefined && { version }) };
+  return {
+    tenantId,
+    workloadRef,
+    path: snapshotPath(place),
+    ...(version !== undefined && { version }),
+    sizeBytes,
+    ...("sha256" in archive && { sha256: archive.sha256 }),
+    createdAt: "createdAt" in archive ? archive.createdAt : archive.usedAt,
+  };
+}
+
+/** The order of lists: by tenant, then by workload, the newest first. */
+function bySnapshotKey(a: SnapshotRecord, b: SnapshotRecord): number {
+  if (a.tenantId !== b.tenantId) return a.tenantId < b.tenantId ? -1 : 1;
+  if (a.workloadRef !== b.workloadRef) return a.workloadRef < b.workloadRef ? -1 : 1;
+  if ((a.version === undefined) !== (b.version === undefined)) return a.version === undefined ? -1 : 1;
+  return a.createdAt > b.createdAt ? -1 : 1;
 }
