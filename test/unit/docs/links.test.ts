@@ -40,6 +40,18 @@ test("every page that a comment or a message cites is there, with the heading", 
   assert.equal(lost, []);
 });
 
+test("every path that architecture.md and CONTRIBUTING.md name is there", () => {
+  const lost: string[] = [];
+  for (const page of ["docs/architecture.md", "CONTRIBUTING.md"]) {
+    for (const [, path = ""] of read(page).matchAll(
+      /`((?:crds|docs|edge|manifests|operator|scripts|test)\/[\w./-]*)`/g,
+    )) {
+      if (!existsSync(join(root, path))) lost.push(`${page}: ${path}`);
+    }
+  }
+  assert.equal(lost, []);
+});
+
 function filesBelow(folder: string): string[] {
   const entries = readdirSync(join(root, folder), { recursive: true, withFileTypes: true });
   return entries
