@@ -1,6 +1,10 @@
 // npm start: a cluster (unless one is named), the resource kinds, the operator, the edge, and a first claim. Ctrl-C stops what it started.
+
+import { execFile } from "node:child_process";
+import { chmodSync, mkdtempSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { parseArgs } from "node:util";
+import { parseArgs, promisify } from "node:util";
 import { createClusterClient } from "../crds/client/cluster-client.ts";
 import { loadClusterConfig } from "../crds/client/config/load-cluster-config.ts";
 import { createTransport } from "../crds/client/transport.ts";
@@ -12,13 +16,11 @@ import { importProxyImage, PROXY_IMAGE } from "./cluster/images/proxy-image.ts";
 import { readProcessIdentity } from "./cluster/process/process-identity.ts";
 import { upLocalCluster } from "./cluster/up-local-cluster.ts";
 import { bundleOperator } from "./start/bundle-operator.ts";
-import { contextKubeconfig } from "./start/context-kubeconfig.ts";
 import { firstClaim } from "./start/first-claim.ts";
 import { installKinds } from "./start/install-kinds.ts";
 import { requireFreeAddresses } from "./start/listen-addresses.ts";
 import { onInterrupt } from "./start/on-interrupt.ts";
 import { type Program, startProgram } from "./start/program.ts";
-import { createProgress } from "./start/progress.ts";
 import { makeSnapshotsVolume } from "./start/snapshots-volume.ts";
 
 const usage = `usage: npm start [-- [--context NAME] [--image REF] [--load IMAGE] [--name NAME]]
@@ -236,4 +238,58 @@ function aborted(): Promise<void> {
     if (stopping.signal.aborted) resolve();
     else stopping.signal.addEventListener("abort", () => resolve(), { once: true });
   });
+}
+
+/**
+ * Writes a kubeconfig of one context alone, readable to its owner only, so that nothing started with it can reach another cluster.
+ *
+ * @throws Error when the context does not exist
+ */
+async function contextKubeconfig(context: string): Promise<string> {
+  const view = ["config", "view", "--minify", "--flatten", "--context", context, "-o", "yaml"];
+  try {
+    const { stdout } = await promisify(execFile)("kubectl", view);
+    const path = join(mkdtempSync(join(tmpdir(), "tenancy-")), "kubeconfig");
+    writeFileSync(path, stdout.replace(/^current-context: .*$/m, `current-context: ${JSON.stringify(context)}`));
+    chmodSync(path, 0o600);
+    return path;
+  } catch (cause) {
+    const said = (cause as { stderr?: string }).stderr?.trim() || String(cause);
+    throw new Error(`Cannot use context "${context}": ${said}. See: kubectl config get-contexts`, { cause });
+  }
+}
+
+interface Progress {
+  /** Runs a named step, says when it begins, and how long it took. */
+  step<T>(name: string, work: () => Promise<T>): Promise<T>;
+  /** A line about what the present step does. */
+  detail(line: string): void;
+  /** Names of the steps that are under way. */
+  running(): string[];
+  /** How long all of it took. */
+  total(): void;
+}
+
+/** Tells a person what long work is doing, with elapsed times. */
+function createProgress(print: (line: string) => void = console.log): Progress {
+  const started = performance.now();
+  const seconds = (since: number) => `${((performance.now() - since) / 1000).toFixed(1)} s`;
+  const running = new Set<string>();
+  return {
+    async step(name, work) {
+      const began = performance.now();
+      print(`-> ${name}`);
+      running.add(name);
+      try {
+        const result = await work();
+        print(`ok ${name} (${seconds(began)})`);
+        return result;
+      } finally {
+        running.delete(name);
+      }
+    },
+    running: () => [...running],
+    detail: (line) => print(`   ${line}`),
+    total: () => print(`\nready in ${seconds(started)}; Ctrl-C stops it`),
+  };
 }

@@ -1,5 +1,21 @@
 import { parseArgs } from "node:util";
-import { PATHS, type PathName } from "./path-name.ts";
+
+/** What can be measured, in the order in which it is. */
+export const PATHS = [
+  "existing",
+  "cold-simulated",
+  "pool",
+  "pool-burst",
+  "refill",
+  "pool-rate",
+  "scale",
+  "cold",
+  "pool+data",
+  "cold+data",
+  "http",
+] as const;
+
+export type PathName = (typeof PATHS)[number];
 
 export const usage = `usage: npm run bench [-- [--only PATH[,PATH]] [--quick] [--json FILE] [--seed NUMBER] [--profile FOLDER]]
   --only PATH[,PATH]  measure these alone: ${PATHS.join(" ")}

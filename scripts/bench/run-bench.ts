@@ -1,15 +1,13 @@
 import type { Log } from "../cluster/log.ts";
 import { bundleOperator } from "../start/bundle-operator.ts";
-import { requestsPerClaim } from "./audit/requests-per-claim.ts";
+import { requestsPerClaim } from "./audit-log.ts";
 import type { BenchOptions } from "./options.ts";
 import type { CountablePath } from "./paths/count-paths.ts";
 import type { BenchReport } from "./report/bench-report.ts";
-import { currentCommit } from "./report/commit.ts";
-import { failedRow } from "./report/failed-row.ts";
-import { describeMachine } from "./report/machine.ts";
-import { renderReport } from "./report/render-report.ts";
-import type { Row } from "./report/row.ts";
-import { summarise } from "./report/summarise.ts";
+import { currentCommit, describeMachine } from "./report/machine.ts";
+import type { Row } from "./report/summarise.ts";
+import { failedRow, summarise } from "./report/summarise.ts";
+import { renderReport } from "./report/table.ts";
 import { isRealPath, runReal } from "./run-real.ts";
 import { runSimulated, type SimulatedResult } from "./run-simulated.ts";
 

@@ -1,14 +1,13 @@
 import type { WorkloadSpec } from "../../crds/workload.ts";
 import { HELLO_IMAGE } from "../cluster/images/local-images.ts";
 import type { Log } from "../cluster/log.ts";
-import type { BenchOptions } from "./options.ts";
-import type { PathName } from "./path-name.ts";
+import type { BenchEnvironment } from "./environment/environment.ts";
+import { startRealEnvironment } from "./environment/start-real-environment.ts";
+import type { BenchOptions, PathName } from "./options.ts";
 import { measureCold } from "./paths/cold.ts";
 import { measureWithData } from "./paths/with-data.ts";
 import type { Measurement } from "./report/measurement.ts";
 import { type PathResult, runPath } from "./run-path.ts";
-import type { Stage } from "./stage/stage.ts";
-import { startRealStage } from "./stage/start-real-stage.ts";
 
 const LIMIT_MS = 600_000;
 
@@ -35,37 +34,37 @@ export async function runReal(
   const { signal } = options;
   const log: Log = (line) => options.log(`   ${line}`);
   const results: PathResult[] = [];
-  let stage: Stage | undefined;
+  let environment: BenchEnvironment | undefined;
   try {
     for (const path of options.paths.filter(isRealPath)) {
       const result = await runPath({
         path,
         limitMs: LIMIT_MS,
         async run(limit) {
-          stage ??= await startRealStage({ ...options, log, signal });
-          return measure(path, stage, { quick: options.quick, log, signal: limit });
+          environment ??= await startRealEnvironment({ ...options, log, signal });
+          return measure(path, environment, { quick: options.quick, log, signal: limit });
         },
         log: options.log,
         signal,
       });
       results.push(result);
-      // Without a stage there is nothing for the others either.
-      if (stage === undefined) break;
+      // Without an environment there is nothing for the others either.
+      if (environment === undefined) break;
     }
-    return { kubernetes: stage?.version ?? "", results };
+    return { kubernetes: environment?.version ?? "", results };
   } finally {
-    await stage?.stop();
+    await environment?.stop();
   }
 }
 
 async function measure(
   path: RealPath,
-  stage: Stage,
+  environment: BenchEnvironment,
   { quick, log, signal }: { quick: boolean; log: Log; signal: AbortSignal },
 ): Promise<Measurement[]> {
   switch (path) {
     case "cold":
-      return measureCold(stage, {
+      return measureCold(environment, {
         path,
         n: quick ? 5 : 15,
         spec: HELLO,
@@ -75,13 +74,13 @@ async function measure(
       });
     case "pool+data":
       return [
-        ...(await measureWithData(stage, { path, mebibytes: 1, n: quick ? 10 : 30, log, signal })),
-        ...(await measureWithData(stage, { path, mebibytes: 64, n: quick ? 2 : 5, log, signal })),
+        ...(await measureWithData(environment, { path, mebibytes: 1, n: quick ? 10 : 30, log, signal })),
+        ...(await measureWithData(environment, { path, mebibytes: 64, n: quick ? 2 : 5, log, signal })),
       ];
     case "cold+data":
       return [
-        ...(await measureWithData(stage, { path, mebibytes: 1, n: quick ? 3 : 10, log, signal })),
-        ...(await measureWithData(stage, { path, mebibytes: 64, n: quick ? 2 : 5, log, signal })),
+        ...(await measureWithData(environment, { path, mebibytes: 1, n: quick ? 3 : 10, log, signal })),
+        ...(await measureWithData(environment, { path, mebibytes: 64, n: quick ? 2 : 5, log, signal })),
       ];
     default:
       return path satisfies never;

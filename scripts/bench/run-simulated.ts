@@ -1,23 +1,19 @@
 import type { Log } from "../cluster/log.ts";
-import type { CountedPath } from "./audit/counted-path.ts";
+import type { CountedPath } from "./audit-log.ts";
+import { startSimulatedEnvironment } from "./environment/start-simulated-environment.ts";
 import { SIMULATED_WORKLOAD } from "./fixtures/create-workload.ts";
-import type { BenchOptions } from "./options.ts";
-import type { PathName } from "./path-name.ts";
+import type { BenchOptions, PathName } from "./options.ts";
 import type { BenchContext } from "./paths/bench-context.ts";
 import { measureCold } from "./paths/cold.ts";
 import { type CountablePath, countPaths } from "./paths/count-paths.ts";
 import { createBenchContext } from "./paths/create-bench-context.ts";
-import { measureExisting } from "./paths/existing.ts";
 import { measureHttp } from "./paths/http.ts";
-import { measurePoolBurst } from "./paths/pool-burst.ts";
-import { measurePool } from "./paths/pool-one-at-a-time.ts";
-import { measurePoolRate } from "./paths/pool-rate.ts";
+import { measureExisting, measurePool, measurePoolBurst, measurePoolRate } from "./paths/pool.ts";
 import { measureRefill } from "./paths/refill.ts";
 import { measureScale } from "./paths/scale.ts";
+import type { ScaleResult } from "./report/bench-report.ts";
 import type { Measurement } from "./report/measurement.ts";
-import type { ScaleResult } from "./report/scale-result.ts";
 import { type PathResult, runPath } from "./run-path.ts";
-import { startSimulatedStage } from "./stage/start-simulated-stage.ts";
 
 /** What was found on simulated nodes. */
 export interface SimulatedResult {
@@ -44,8 +40,8 @@ export async function runSimulated(
 ): Promise<SimulatedResult> {
   const { paths, quick, seed, log, signal } = options;
   log("-> control plane with simulated nodes, operator, edge");
-  const stage = await startSimulatedStage(options);
-  const context = createBenchContext({ stage, quick, seed, log: (line) => log(`   ${line}`) });
+  const environment = await startSimulatedEnvironment(options);
+  const context = createBenchContext({ environment, quick, seed, log: (line) => log(`   ${line}`) });
   try {
     let scale: ScaleResult | undefined;
     const results: PathResult[] = [];
@@ -54,7 +50,7 @@ export async function runSimulated(
       results.push(await runPath({ path, limitMs, run: (limit) => measure(path, limit), log, signal }));
     }
     const counted = await count();
-    return { kubernetes: stage.version, results, scale, counted };
+    return { kubernetes: environment.version, results, scale, counted };
 
     async function measure(path: PathName, limit: AbortSignal): Promise<Measurement[]> {
       if (path !== "scale") return measurePath(path, context, limit);
@@ -76,7 +72,7 @@ export async function runSimulated(
     }
   } finally {
     await context.close();
-    await stage.stop();
+    await environment.stop();
   }
 }
 
@@ -85,7 +81,7 @@ function measurePath(path: PathName, context: BenchContext, signal: AbortSignal)
     case "existing":
       return measureExisting(context, signal);
     case "cold-simulated":
-      return measureCold(context.stage, {
+      return measureCold(context.environment, {
         path,
         n: context.quick ? 15 : 100,
         spec: SIMULATED_WORKLOAD,

@@ -7,9 +7,8 @@ import { PROGRAMS, type ProgramName } from "./programs.ts";
 import type { BinariesSource, SourceContext } from "./sources/binaries-source.ts";
 import { cacheSource } from "./sources/cache.ts";
 import { debianSource } from "./sources/debian-source.ts";
-import { findOnPath } from "./sources/find-on-path.ts";
+import { findOnPath, isProgram } from "./sources/find-on-path.ts";
 import { goModulesSource } from "./sources/go-modules.ts";
-import { isProgram } from "./sources/is-program.ts";
 import { namedFolderSource } from "./sources/named-folder.ts";
 import { officialReleaseSource } from "./sources/official-release.ts";
 

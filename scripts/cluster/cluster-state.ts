@@ -1,6 +1,8 @@
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Policies } from "./policies/policies.ts";
+import { clustersFolder } from "./folders.ts";
+import type { Policies } from "./policies/find-engine.ts";
+import { withFileLock } from "./process/file-lock.ts";
 import type { ProcessIdentity } from "./process/process-identity.ts";
 
 /** A process that a cluster has started. */
@@ -72,4 +74,12 @@ function changeState(folder: string, change: (state: ClusterState) => ClusterSta
   const state = readClusterState(folder);
   if (state === undefined) throw new Error(`Cannot write down what changes: ${folder} holds no cluster`);
   writeClusterState(folder, change(state));
+}
+
+const LIMIT_MS = 120_000;
+
+/** Runs `work` while no other command is at work on the cluster of that name. */
+export function withClusterLock<Result>(name: string, work: () => Promise<Result>): Promise<Result> {
+  const what = `another command on the cluster "${name}"`;
+  return withFileLock(join(clustersFolder(), `${name}.lock`), { what, limitMs: LIMIT_MS }, work);
 }

@@ -1,19 +1,18 @@
 import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { type ApiServerOptions, startApiServer } from "./api-server.ts";
 import { type Binaries, programPath } from "./binaries.ts";
-import { type ClientCertificate, type ClientCertificateOptions, clientCertificate } from "./client-certificate.ts";
-import { clusterKeys } from "./cluster-keys.ts";
 import { readClusterState, writeClusterState } from "./cluster-state.ts";
-import { type Etcd, startEtcd } from "./etcd.ts";
 import { clusterFolder, temporaryClusterFolder } from "./folders.ts";
+import { type ApiServerOptions, startApiServer } from "./kubernetes/api-server.ts";
+import { type Etcd, startEtcd } from "./kubernetes/etcd.ts";
 import { type Log, silent } from "./log.ts";
+import { clusterKeys } from "./pki/cluster-keys.ts";
+import { type ClientCertificate, type ClientCertificateOptions, clientCertificate } from "./pki/write-kubeconfig.ts";
 import { freePort } from "./process/free-port.ts";
 import { isRunning, type ProcessIdentity } from "./process/process-identity.ts";
-import { stopProcess } from "./process/stop-process.ts";
+import { stopProcess, stopRecorded } from "./process/stop-process.ts";
 import type { SimulatedNodesOptions } from "./simulated/options.ts";
 import { startSimulatedNodesProcess } from "./simulated/start-process.ts";
-import { stopRecorded } from "./stop-recorded.ts";
 
 export interface StartControlPlaneOptions {
   /** Names the folder that its state is in, a temporary one unless it is detached; two that run at once need two names. */

@@ -1,6 +1,8 @@
 import { existsSync, readdirSync } from "node:fs";
-import { withDebianLock } from "./debian-lock.ts";
+import { join } from "node:path";
+import { cacheFolder } from "./folders.ts";
 import type { Log } from "./log.ts";
+import { withFileLock } from "./process/file-lock.ts";
 import { readIfThere } from "./process/read-if-there.ts";
 import { runCommand } from "./process/run-command.ts";
 
@@ -90,4 +92,13 @@ export function installedDebianPackages(statusPath = "/var/lib/dpkg/status"): Re
     if (name !== undefined && /^Status: \S+ \S+ installed$/m.test(paragraph)) installed.add(name);
   }
   return installed;
+}
+
+/** Longer than the slowest installation takes. */
+const LIMIT_MS = 30 * 60_000;
+
+/** Runs `work` while no other command of this project is at work with apt, which lets one in at a time and turns others away. */
+export function withDebianLock<Result>(work: () => Promise<Result>): Promise<Result> {
+  const what = "Debian's packages";
+  return withFileLock(join(cacheFolder(), "debian.lock"), { what, limitMs: LIMIT_MS }, work);
 }

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { readClusterState } from "./cluster-state.ts";
 import { clusterFolder } from "./folders.ts";
 import { createApiClient } from "./kubernetes/api-client.ts";
-import type { Policies } from "./policies/policies.ts";
+import type { Policies } from "./policies/find-engine.ts";
 import { isRunning } from "./process/process-identity.ts";
 
 export interface LocalClusterStatus {

@@ -1,20 +1,19 @@
 import { join } from "node:path";
 import { type Binaries, findBinaries } from "./binaries.ts";
-import { withClusterLock } from "./cluster-lock.ts";
-import { readClusterState, recordOwner } from "./cluster-state.ts";
-import { createLocalCluster } from "./create-local-cluster.ts";
+import { readClusterState, recordOwner, withClusterLock } from "./cluster-state.ts";
 import { installDebianPackages } from "./debian-packages.ts";
+import { removeLocalCluster } from "./down-local-cluster.ts";
 import { clusterFolder, DEFAULT_CLUSTER } from "./folders.ts";
 import { busyboxFiles, findStaticBusybox } from "./images/busybox.ts";
 import { localImages } from "./images/local-images.ts";
 import { containerdSocket, importImages } from "./images.ts";
-import { findKubectl } from "./kubectl.ts";
+import { findKubectl } from "./kubernetes/kubectl.ts";
 import { type Log, silent } from "./log.ts";
+import { createLocalCluster } from "./node/create-local-cluster.ts";
 import { missingNodePackages } from "./node/required-packages.ts";
+import type { Policies } from "./policies/find-engine.ts";
 import { findPolicyEngine } from "./policies/find-engine.ts";
-import type { Policies } from "./policies/policies.ts";
 import { isRunning, type ProcessIdentity } from "./process/process-identity.ts";
-import { removeLocalCluster } from "./remove-local-cluster.ts";
 import { slotOf } from "./slot.ts";
 import { statusLocalCluster } from "./status-local-cluster.ts";
 

@@ -1,8 +1,10 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { stringify } from "yaml";
+import { parse, stringify } from "yaml";
+import { endpointPort } from "../../crds/defaults.ts";
 import { definitions } from "../../crds/definitions/definition.ts";
-import { workloadPage } from "./workload-page.ts";
+import { type JsonSchema, plainSchema } from "../../crds/schema/schema.ts";
+import { workloadSpecSchema } from "../../crds/workload.ts";
 
 const HEADER = "# Generated from the TypeBox schemas in crds/ by `npm run crds`: change those, not this file.\n";
 
@@ -28,4 +30,70 @@ export async function generatedFiles(root: string): Promise<GeneratedFile[]> {
       return { path, text, stale: present !== text };
     }),
   );
+}
+
+const EXAMPLE = "manifests/examples/every-field-workload.yaml";
+
+/** The page of a workload's fields, of which the example has each but `image.dockerfile`, the other of its pair. */
+async function workloadPage(): Promise<string> {
+  const example = await readFile(new URL(`../../${EXAMPLE}`, import.meta.url), "utf8");
+  const { spec } = parse(example) as { spec: unknown };
+  const rows = fieldRows(plainSchema(workloadSpecSchema), { path: "", example: spec });
+  return `<!-- Generated from crds/workload.ts and ${EXAMPLE} by \`npm run crds\`: change those, not this file. -->
+
+# The fields of a workload
+
+\`spec\` of a \`TenancyWorkload\`, in \`kubectl apply\` and as the body's \`spec\` of \`POST /workloads\` alike. Only \`image\` must be there;
+\`kubectl explain tenancyworkload.spec --recursive\` prints the same. A field that is not in this table is refused.
+
+| field | type and limits | default | example | |
+| --- | --- | --- | --- | --- |
+${rows.join("\n")}
+
+The first of \`network.ports\` is the port of a claim's \`endpoint\`; without it that is \`health.httpGet.port\`, and without both ${endpointPort({ image: {} })}.
+
+All of them together:
+
+\`\`\`yaml
+${example.trimEnd()}
+\`\`\`
+`;
+}
+
+function fieldRows(schema: JsonSchema, { path, example }: { path: string; example: unknown }): string[] {
+  const { items, properties } = schema;
+  if (items?.properties !== undefined)
+    return fieldRows(items, { path: `${path}[]`, example: Array.isArray(example) ? example[0] : undefined });
+  if (properties === undefined) return [row(schema, { path, example })];
+  return Object.entries(properties).flatMap(([name, field]) => {
+    const inner = (example as Record<string, unknown> | undefined)?.[name];
+    return fieldRows(field, { path: path === "" ? name : `${path}.${name}`, example: inner });
+  });
+}
+
+function row(schema: JsonSchema, { path, example }: { path: string; example: unknown }): string {
+  const fallback = schema.default === undefined ? "" : code(schema.default);
+  const shown = example === undefined ? "" : code(example);
+  return `| \`${path}\` | ${typeOf(schema)} | ${fallback} | ${shown} | ${schema.description ?? ""} |`;
+}
+
+function typeOf({ type, enum: words, items, additionalProperties, ...limits }: JsonSchema): string {
+  const { minimum, maximum, minLength, maxLength, minItems, maxItems, maxProperties } = limits;
+  if (words !== undefined) return words.map(code).join(", ");
+  const inner = items ?? additionalProperties;
+  const most = maxItems ?? maxProperties;
+  const several = type === "object" ? "texts by name" : inner?.type === "integer" ? "numbers" : "texts";
+  if (inner !== undefined) return `${range(minItems, most)} ${several}, each ${typeOf(inner)}`.trim();
+  if (type === "integer") return range(minimum, maximum);
+  if (type === "boolean") return "true, false";
+  return `text of ${range(minLength, maxLength)} characters`;
+}
+
+function range(least: number | undefined, most: number | undefined): string {
+  return least === undefined ? `at most ${most}` : `${least} to ${most}`;
+}
+
+/** As a value in YAML; a bar would end the table's cell. */
+function code(value: unknown): string {
+  return `\`${(typeof value === "string" ? value : JSON.stringify(value)).replaceAll("|", "\\|")}\``;
 }

@@ -1,6 +1,6 @@
+import { type Content, EMPTY } from "./cluster/pod-files.ts";
 import type { Change } from "./history.ts";
 import { type Claim, type Pair, type Pod, PROXY_IMAGE, pairName, pairOf } from "./objects.ts";
-import { type Content, EMPTY } from "./pod-files.ts";
 import type { Trace } from "./trace.ts";
 
 /** What must hold at every moment; `docs/soak.md` says each in full. */

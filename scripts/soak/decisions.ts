@@ -1,4 +1,4 @@
-import { seededRandom } from "../bench/stats/seeded-random.ts";
+import { seededRandom } from "../bench/load/open-loop.ts";
 
 /** A row of decisions that the same seed gives again. */
 export interface Decisions {

@@ -1,6 +1,5 @@
 import type { ApiClient } from "../cluster/kubernetes/api-client.ts";
-import { pause } from "../cluster/process/pause.ts";
-import { waitUntil } from "../cluster/process/wait-until.ts";
+import { pause, waitUntil } from "../cluster/process/wait-until.ts";
 import { type Claim, MARKS_NAMESPACE, type Pod } from "./objects.ts";
 
 /** One change of a pod or a claim, as etcd ordered it. */

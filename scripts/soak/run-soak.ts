@@ -2,16 +2,15 @@ import { setMaxListeners } from "node:events";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Log } from "../cluster/log.ts";
-import { pause } from "../cluster/process/pause.ts";
+import { pause } from "../cluster/process/wait-until.ts";
 import type { Violation } from "./checker.ts";
-import { type Counts, createCounts } from "./counts.ts";
 import { decisionsOf } from "./decisions.ts";
-import { endFaults, FAULT_PARTS, makeFaults } from "./faults.ts";
-import { moveFences } from "./fences.ts";
+import { endFaults, FAULT_PARTS, makeFaults } from "./faults/faults.ts";
+import { moveFences } from "./faults/fences.ts";
 import type { SoakOptions } from "./options.ts";
 import { settle } from "./settle.ts";
 import { createTenant, type Tenant } from "./tenants.ts";
-import { startTrace } from "./trace.ts";
+import { type Counts, createCounts, startTrace } from "./trace.ts";
 import { startWorld, type World } from "./world.ts";
 
 export interface SoakResult {

@@ -1,5 +1,5 @@
 import type { ApiClient } from "../cluster/kubernetes/api-client.ts";
-import { pause } from "../cluster/process/pause.ts";
+import { pause } from "../cluster/process/wait-until.ts";
 import type { Checker } from "./checker.ts";
 import { expect } from "./history.ts";
 import { CLAIMS_PATH, type Claim, PODS_PATH, type Pod } from "./objects.ts";

@@ -1,13 +1,12 @@
 import type { ApiClient } from "../cluster/kubernetes/api-client.ts";
-import { pause } from "../cluster/process/pause.ts";
+import { pause } from "../cluster/process/wait-until.ts";
 import type { Checker } from "./checker.ts";
-import type { Counts } from "./counts.ts";
+import { EMPTY } from "./cluster/pod-files.ts";
+import type { SoakPods } from "./cluster/soak-cluster.ts";
 import { type Decisions, decisionsOf } from "./decisions.ts";
 import { expect, type History } from "./history.ts";
 import { CLAIMS_PATH, type Claim, type Pair, pairName } from "./objects.ts";
-import { EMPTY } from "./pod-files.ts";
-import type { SoakPods } from "./soak-cluster.ts";
-import type { Trace } from "./trace.ts";
+import type { Counts, Trace } from "./trace.ts";
 
 /** Ids that are hard on whoever joins, cuts or compares them: names of claims that coincide, cases, dots, and the longest there is. */
 const TENANTS = { short: "a", joined: "a-b", upper: "Alice", lower: "alice", odd: "x_y", dotted: "A.b.C" };

@@ -7,19 +7,18 @@ import { undoAll } from "../cluster/process/undo-all.ts";
 import { waitUntil } from "../cluster/process/wait-until.ts";
 import { bundleOperator } from "../start/bundle-operator.ts";
 import { type Checker, createChecker, type Violation } from "./checker.ts";
-import { startContainerCluster } from "./container-cluster.ts";
-import type { Counts } from "./counts.ts";
+import { startContainerCluster } from "./cluster/container-cluster.ts";
+import { FILES_FOLDER } from "./cluster/pod-files.ts";
+import { startSimulatedCluster } from "./cluster/simulated-cluster.ts";
+import type { SoakCluster } from "./cluster/soak-cluster.ts";
 import { decisionsOf } from "./decisions.ts";
-import { type FaultProxy, startFaultProxy } from "./fault-proxy.ts";
-import type { FaultTargets } from "./faults.ts";
-import { GUARDED, guardedSpec, SMALL } from "./fences.ts";
+import { type FaultProxy, startFaultProxy } from "./faults/fault-proxy.ts";
+import type { FaultTargets } from "./faults/faults.ts";
+import { GUARDED, guardedSpec, SMALL } from "./faults/fences.ts";
 import { expect, followHistory, type History } from "./history.ts";
 import { APP_IMAGE, NAMESPACE, POOLS_PATH, WORKLOADS_PATH } from "./objects.ts";
-import { FILES_FOLDER } from "./pod-files.ts";
 import { startEdge, startOperator } from "./programs.ts";
-import { startSimulatedCluster } from "./simulated-cluster.ts";
-import type { SoakCluster } from "./soak-cluster.ts";
-import type { Trace } from "./trace.ts";
+import type { Counts, Trace } from "./trace.ts";
 
 /** A cluster with our programs on it, each behind a proxy of its own, and the checker that looks on. */
 export interface World extends FaultTargets {

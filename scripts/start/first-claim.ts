@@ -1,5 +1,5 @@
 import { orAborted } from "../../crds/waits.ts";
-import { pause } from "../cluster/process/pause.ts";
+import { pause } from "../cluster/process/wait-until.ts";
 import type { Program } from "./program.ts";
 
 const HEALTHY_LIMIT_MS = 60_000;

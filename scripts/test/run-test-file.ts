@@ -1,8 +1,9 @@
 import { type ChildProcess, spawn } from "node:child_process";
+import { readdirSync } from "node:fs";
 import { join } from "node:path";
+import { readIfThere } from "../cluster/process/read-if-there.ts";
 import { waitUntil } from "../cluster/process/wait-until.ts";
 import type { Runtime, TestFile } from "./find-test-files.ts";
-import { groupRuns } from "./group-runs.ts";
 
 export interface TestRun {
   label: string;
@@ -103,4 +104,15 @@ function killGroup(child: ChildProcess, signal: NodeJS.Signals): void {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
   }
+}
+
+/** Tells whether a process of a group still runs; one that has ended and that nobody has asked after does not count. */
+function groupRuns(group: number | undefined): boolean {
+  return readdirSync("/proc").some((pid) => {
+    if (!/^\d+$/.test(pid)) return false;
+    const stat = readIfThere(`/proc/${pid}/stat`) ?? "";
+    // The command in parentheses may hold blanks and parentheses itself: the fields begin after the last one.
+    const [state, , ofGroup] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+    return Number(ofGroup) === group && state !== "Z" && state !== "X";
+  });
 }

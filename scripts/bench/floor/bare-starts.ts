@@ -3,10 +3,9 @@ import { pods } from "../../../crds/client/built-in-resources.ts";
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import { startInformer } from "../../../crds/client/watch/informer.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
-import { pause } from "../../cluster/process/pause.ts";
+import { pause } from "../../cluster/process/wait-until.ts";
+import { FLOOR_NAMESPACE } from "../environment/environment.ts";
 import { createChanges } from "../fixtures/changes.ts";
-import { FLOOR_NAMESPACE } from "../stage/stage.ts";
-import { barePod } from "./bare-pod.ts";
 
 /** Starts pods without the operator: what a cold claim cannot do without. */
 export interface BareStarts {
@@ -79,4 +78,10 @@ export async function createBareStarts(options: {
 
 function isReady({ status }: Pod): boolean {
   return status?.conditions?.some(({ type, status: is }) => type === "Ready" && is === "True") === true;
+}
+
+/** A pod with the same containers as one that the operator made, to be created without the operator. */
+function barePod(template: Pod, name: string): Pod {
+  const { nodeName: _, ...spec } = template.spec;
+  return { apiVersion: "v1", kind: "Pod", metadata: { name, namespace: FLOOR_NAMESPACE }, spec };
 }

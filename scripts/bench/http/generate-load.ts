@@ -1,6 +1,4 @@
 import { connect, type Socket } from "node:net";
-import type { LoadOrder, LoadResult } from "./load-result.ts";
-import { readResponseHead } from "./response-head.ts";
 
 const MOST_SAMPLES = 10_000;
 
@@ -77,4 +75,49 @@ function requestText({ method, path, body = "" }: LoadOrder): string {
   const head = [`${method} ${path} HTTP/1.1`, "host: 127.0.0.1", "accept: application/json"];
   if (body !== "") head.push("content-type: application/json", `content-length: ${Buffer.byteLength(body)}`);
   return `${head.join("\r\n")}\r\n\r\n${body}`;
+}
+
+/** One route to load. */
+export interface LoadOrder {
+  readonly port: number;
+  readonly method: "GET" | "POST";
+  readonly path: string;
+  readonly body?: string;
+  readonly connections: number;
+  /** How long requests are sent before any is counted. */
+  readonly warmUpMs: number;
+  readonly measureMs: number;
+}
+
+/** What became of it. */
+export interface LoadResult {
+  readonly requests: number;
+  /** Answered with another status than 200 or 201. */
+  readonly failed: number;
+  readonly seconds: number;
+  /** Times of a part of the requests, evenly spread, in milliseconds. */
+  readonly samplesMs: readonly number[];
+}
+
+/** What the head of a response says about the whole of it. */
+interface ResponseHead {
+  readonly status: number;
+  /** Head and body, in bytes. */
+  readonly length: number;
+}
+
+const HEAD_END = Buffer.from("\r\n\r\n");
+
+/**
+ * Reads the head of an HTTP/1.1 response at the start of the bytes; undefined while it is not complete.
+ *
+ * @throws Error where the body's length is not told beforehand
+ */
+export function readResponseHead(bytes: Buffer): ResponseHead | undefined {
+  const end = bytes.indexOf(HEAD_END);
+  if (end === -1) return undefined;
+  const head = bytes.toString("latin1", 0, end);
+  const length = /\r\ncontent-length: *(\d+)/i.exec(head)?.[1];
+  if (length === undefined) throw new Error(`Cannot measure: a response has no content-length: ${head.slice(0, 200)}`);
+  return { status: Number(head.slice(9, 12)), length: end + HEAD_END.length + Number(length) };
 }

@@ -1,5 +1,6 @@
 import type { ClaimResponse } from "../../../crds/claims/claim-response.ts";
 import type { LoadClient } from "./load-client.ts";
+import type { Tally } from "./tally.ts";
 
 /** How a claim call ended. */
 export type ClaimOutcome =
@@ -25,4 +26,19 @@ export async function claimCall(
 /** Names in a reason would make each one a reason of its own. */
 function failed(why: string): ClaimOutcome {
   return { kind: "failed", why: why.replace(/"[^"]*"/g, '"…"').slice(0, 200) };
+}
+
+/**
+ * Claims once and adds what became of it to the tally; never throws.
+ *
+ * @param claim.intendedAt when it was to be sent, on the clock of `performance.now`. @default now
+ */
+export async function timedClaim(
+  edge: LoadClient,
+  claim: { tenantId: string; workload: string; resume?: boolean; intendedAt?: number },
+  tally: Tally,
+): Promise<void> {
+  const { intendedAt = performance.now() } = claim;
+  const outcome = await claimCall(edge, claim);
+  tally.add(outcome, performance.now() - intendedAt);
 }

@@ -30,3 +30,49 @@ async function until(at: number): Promise<void> {
     else await new Promise((resolve) => setImmediate(resolve));
   }
 }
+
+/**
+ * The times at which independent callers come at a mean rate: the gaps between them are exponential (a Poisson process).
+ *
+ * @param options.perSecond mean rate
+ * @param options.seconds length; the number of arrivals is itself random
+ * @param options.random numbers from 0 (inclusive) to 1
+ * @returns milliseconds from the start, ascending
+ */
+export function poissonArrivals(options: { perSecond: number; seconds: number; random: () => number }): number[] {
+  const { perSecond, seconds, random } = options;
+  if (!(perSecond > 0)) throw new RangeError(`Cannot plan arrivals: a rate of ${perSecond} a second is not above 0`);
+  const arrivals: number[] = [];
+  for (let at = gap(); at < seconds * 1000; at += gap()) arrivals.push(at);
+  return arrivals;
+
+  function gap(): number {
+    return (-Math.log(1 - random()) / perSecond) * 1000;
+  }
+}
+
+/** Returns a generator of numbers from 0 (inclusive) to 1 that gives the same row for the same seed (mulberry32). */
+export function seededRandom(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+/** Works on every item, so many at once. @throws the first error, when those under way have ended */
+export async function inParallel<Item>(
+  items: readonly Item[],
+  atOnce: number,
+  work: (item: Item, index: number) => Promise<void>,
+): Promise<void> {
+  let next = 0;
+  const workers = Array.from({ length: Math.min(atOnce, items.length) }, async () => {
+    for (let index = next++; index < items.length; index = next++) await work(items[index] as Item, index);
+  });
+  const ended = await Promise.allSettled(workers);
+  const failed = ended.find((one) => one.status === "rejected");
+  if (failed !== undefined) throw failed.reason;
+}

@@ -1,11 +1,11 @@
 import type { Log } from "../../cluster/log.ts";
+import type { SimulatedEnvironment } from "../environment/start-simulated-environment.ts";
 import type { BenchPool } from "../fixtures/pool.ts";
 import type { PoolFloor } from "../floor/pool-floor.ts";
-import type { SimulatedStage } from "../stage/start-simulated-stage.ts";
 
 /** What the paths on simulated nodes share. */
 export interface BenchContext {
-  readonly stage: SimulatedStage;
+  readonly environment: SimulatedEnvironment;
   readonly quick: boolean;
   /** Of the arrival times. */
   readonly seed: number;

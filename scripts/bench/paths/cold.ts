@@ -1,26 +1,24 @@
 import { pods } from "../../../crds/client/built-in-resources.ts";
 import type { WorkloadSpec } from "../../../crds/workload.ts";
 import type { Log } from "../../cluster/log.ts";
+import { type BenchEnvironment, NAMESPACE } from "../environment/environment.ts";
 import { createWorkload } from "../fixtures/create-workload.ts";
 import { releaseAll } from "../fixtures/release-all.ts";
 import { createBareStarts } from "../floor/bare-starts.ts";
-import { claimCall } from "../load/claim-call.ts";
+import { claimCall, timedClaim } from "../load/claim-call.ts";
 import { createTally } from "../load/tally.ts";
-import { timedClaim } from "../load/timed-claim.ts";
 import type { Measurement } from "../report/measurement.ts";
-import { NAMESPACE, type Stage } from "../stage/stage.ts";
-import { reportEvery } from "./report-every.ts";
-import { withUsage } from "./with-usage.ts";
+import { reportEvery, withUsage } from "./with-usage.ts";
 
 /** Claims without a pool, in turn with bare pods that have the same containers, each gone before the next is made. */
 export async function measureCold(
-  stage: Stage,
+  environment: BenchEnvironment,
   options: { path: string; n: number; spec: WorkloadSpec; note: string; log: Log; signal: AbortSignal },
 ): Promise<Measurement[]> {
   const { path, n, log, signal } = options;
-  const { edge, client } = stage;
+  const { edge, client } = environment;
   const workload = `bench-${path}`;
-  await createWorkload(stage, workload, options.spec);
+  await createWorkload(environment, workload, options.spec);
   const warmUp = await claimCall(edge, { tenantId: "warm-up", workload });
   if (warmUp.kind === "failed") throw new Error(`Cannot measure ${path}: the first claim failed: ${warmUp.why}`);
   const template = await client.get(pods, { namespace: NAMESPACE, name: warmUp.instanceId });
@@ -33,7 +31,7 @@ export async function measureCold(
     const { machine } = await reportEvery(
       log,
       () => `${tally.size} of ${n} claims`,
-      () => withUsage(stage, measure),
+      () => withUsage(environment, measure),
     );
     return [{ path, ...tally.outcome, floorMs, machine, note: options.note }];
   } finally {

@@ -1,11 +1,9 @@
-import { pause } from "../../cluster/process/pause.ts";
-import { countRequests } from "../audit/count-requests.ts";
-import type { CountedPath } from "../audit/counted-path.ts";
-import { createLogReader } from "../audit/log-reader.ts";
+import { pause } from "../../cluster/process/wait-until.ts";
+import type { CountedPath } from "../audit-log.ts";
+import { countRequests, createLogReader } from "../audit-log.ts";
 import { createWorkload } from "../fixtures/create-workload.ts";
-import { claimCall } from "../load/claim-call.ts";
+import { claimCall, timedClaim } from "../load/claim-call.ts";
 import { createTally } from "../load/tally.ts";
-import { timedClaim } from "../load/timed-claim.ts";
 import type { BenchContext } from "./bench-context.ts";
 
 /** The paths whose requests can be counted. */
@@ -23,11 +21,11 @@ export async function countPaths(
   context: BenchContext,
   { paths, signal }: { paths: readonly CountablePath[]; signal: AbortSignal },
 ): Promise<Partial<Record<CountablePath, CountedPath>>> {
-  const { stage } = context;
-  const { edge } = stage;
-  await createWorkload(stage, COLD);
+  const { environment } = context;
+  const { edge } = environment;
+  await createWorkload(environment, COLD);
   const workload = paths.includes("pool") ? (await context.pool(signal)).workload : COLD;
-  const log = createLogReader(await stage.startAudit());
+  const log = createLogReader(await environment.startAudit());
   await untilClaimable();
   const counted: Partial<Record<CountablePath, CountedPath>> = {};
   for (const path of paths) {

@@ -1,13 +1,13 @@
 import { pods } from "../../../crds/client/built-in-resources.ts";
 import type { Log } from "../../cluster/log.ts";
+import { NAMESPACE } from "../environment/environment.ts";
+import type { SimulatedEnvironment } from "../environment/start-simulated-environment.ts";
 import { createWorkload } from "../fixtures/create-workload.ts";
 import { type BenchPool, createPool } from "../fixtures/pool.ts";
 import { releaseAll } from "../fixtures/release-all.ts";
 import { createBareStarts } from "../floor/bare-starts.ts";
 import { createPoolFloor, type PoolFloor } from "../floor/pool-floor.ts";
 import { claimCall } from "../load/claim-call.ts";
-import { NAMESPACE } from "../stage/stage.ts";
-import type { SimulatedStage } from "../stage/start-simulated-stage.ts";
 import type { BenchContext } from "./bench-context.ts";
 import { MAX_FILL_CONCURRENCY } from "./refill.ts";
 
@@ -18,12 +18,12 @@ const FLOOR_SAMPLES = 70;
 
 /** Makes what the paths share, each thing when a path first asks for it. */
 export function createBenchContext(options: {
-  stage: SimulatedStage;
+  environment: SimulatedEnvironment;
   quick: boolean;
   seed: number;
   log: Log;
 }): BenchContext {
-  const { stage, log } = options;
+  const { environment, log } = options;
   let pool: Promise<BenchPool> | undefined;
   let floor: Promise<PoolFloor> | undefined;
   return {
@@ -43,7 +43,7 @@ export function createBenchContext(options: {
   };
 
   async function fillPool(signal: AbortSignal): Promise<BenchPool> {
-    const made = await createPool(stage, {
+    const made = await createPool(environment, {
       name: "bench",
       size: POOL_SIZE,
       maxFillConcurrency: MAX_FILL_CONCURRENCY,
@@ -54,9 +54,9 @@ export function createBenchContext(options: {
   }
 
   async function startFloor(signal: AbortSignal): Promise<PoolFloor> {
-    const { edge, client } = stage;
+    const { edge, client } = environment;
     const workload = "bench-floor";
-    await createWorkload(stage, workload);
+    await createWorkload(environment, workload);
     const outcome = await claimCall(edge, { tenantId: "floor", workload });
     if (outcome.kind === "failed") throw new Error(`Cannot make the floor: a claim failed: ${outcome.why}`);
     const template = await client.get(pods, { namespace: NAMESPACE, name: outcome.instanceId });

@@ -1,11 +1,11 @@
 import { join } from "node:path";
 import { runCommand } from "../../cluster/process/run-command.ts";
+import { type EdgeRuntime, startEdge } from "../environment/start-programs.ts";
+import { processUsage } from "../environment/usage.ts";
 import { createWorkload } from "../fixtures/create-workload.ts";
-import type { LoadOrder, LoadResult } from "../http/load-result.ts";
+import type { LoadOrder, LoadResult } from "../http/generate-load.ts";
 import { claimCall } from "../load/claim-call.ts";
 import type { Measurement } from "../report/measurement.ts";
-import { processUsage } from "../stage/process-usage.ts";
-import { type EdgeRuntime, startEdge } from "../stage/start-edge.ts";
 import type { BenchContext } from "./bench-context.ts";
 
 const RUNTIMES: readonly EdgeRuntime[] = ["bun", "deno", "node"];
@@ -25,10 +25,13 @@ const ROUTES: readonly (Pick<LoadOrder, "method" | "path" | "body"> & { name: st
 ];
 
 /** Loads an edge on each runtime, one after the other, from another process on the same machine. */
-export async function measureHttp({ stage, quick, log }: BenchContext, signal: AbortSignal): Promise<Measurement[]> {
-  const { kubeconfigPath, folder } = stage;
-  await createWorkload(stage, WORKLOAD);
-  const claimed = await claimCall(stage.edge, { tenantId: TENANT, workload: WORKLOAD });
+export async function measureHttp(
+  { environment, quick, log }: BenchContext,
+  signal: AbortSignal,
+): Promise<Measurement[]> {
+  const { kubeconfigPath, folder } = environment;
+  await createWorkload(environment, WORKLOAD);
+  const claimed = await claimCall(environment.edge, { tenantId: TENANT, workload: WORKLOAD });
   if (claimed.kind === "failed") throw new Error(`Cannot measure http: a claim failed: ${claimed.why}`);
   const measurements: Measurement[] = [];
   for (const runtime of RUNTIMES) {

@@ -7,15 +7,15 @@ import { withUsage } from "./with-usage.ts";
 export const MAX_FILL_CONCURRENCY = 20;
 
 /** Fills a new pool; a sample is one pod, from when the watch first showed it to when it could be claimed. */
-export async function measureRefill({ stage, quick }: BenchContext, signal: AbortSignal): Promise<Measurement[]> {
+export async function measureRefill({ environment, quick }: BenchContext, signal: AbortSignal): Promise<Measurement[]> {
   const size = quick ? 100 : 300;
   const seenAt = new Map<string, number>();
   const samplesMs: number[] = [];
   let perSecond = 0;
   let pool: BenchPool | undefined;
-  const used = await withUsage(stage, async () => {
+  const used = await withUsage(environment, async () => {
     const began = performance.now();
-    pool = await createPool(stage, {
+    pool = await createPool(environment, {
       name: "bench-refill",
       size,
       maxFillConcurrency: MAX_FILL_CONCURRENCY,

@@ -3,17 +3,17 @@ import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import { claims } from "../../../crds/kinds.ts";
 import type { KubernetesObject } from "../../../crds/kubernetes.ts";
 import type { Resource } from "../../../crds/resource.ts";
+import { NAMESPACE } from "../environment/environment.ts";
+import { programMetricsUsage } from "../environment/measured-program.ts";
 import { createWorkload } from "../fixtures/create-workload.ts";
-import { inParallel } from "../load/in-parallel.ts";
+import { timedClaim } from "../load/claim-call.ts";
+import { inParallel } from "../load/open-loop.ts";
 import { createTally } from "../load/tally.ts";
-import { timedClaim } from "../load/timed-claim.ts";
+import type { ScaleResult } from "../report/bench-report.ts";
 import type { Measurement } from "../report/measurement.ts";
-import type { ScaleResult } from "../report/scale-result.ts";
-import { programMetricsUsage } from "../stage/program-metrics-usage.ts";
-import { NAMESPACE } from "../stage/stage.ts";
 import type { BenchContext } from "./bench-context.ts";
-import { measurePool } from "./pool-one-at-a-time.ts";
-import { reportEvery } from "./report-every.ts";
+import { measurePool } from "./pool.ts";
+import { reportEvery } from "./with-usage.ts";
 
 const FULL = { pods: 10_000, claims: 5000 };
 const QUICK = { pods: 1000, claims: 500 };
@@ -24,20 +24,20 @@ export async function measureScale(
   context: BenchContext,
   signal: AbortSignal,
 ): Promise<{ measurements: Measurement[]; scale: ScaleResult }> {
-  const { stage, quick, log } = context;
-  const { client, edge } = stage;
+  const { environment, quick, log } = context;
+  const { client, edge } = environment;
   const wanted = quick ? QUICK : FULL;
   const pool = await context.pool(signal);
   await fill();
   const standing = { pods: await countOf(client, pods), claims: await countOf(client, claims) };
   log(`${standing.pods} pods and ${standing.claims} claims stand`);
 
-  const before = await stage.operator().metrics();
+  const before = await environment.operator().metrics();
   const measurements = await measurePool(context, { path: "pool-at-scale", signal });
-  const after = await stage.operator().metrics();
+  const after = await environment.operator().metrics();
   const difference = (name: string) => after.sum(name) - before.sum(name);
   const reconciles = difference("tenancy_operator_reconcile_seconds_count");
-  const { rssMb } = await programMetricsUsage(stage.operator());
+  const { rssMb } = await programMetricsUsage(environment.operator());
 
   const restartSamplesMs: number[] = [];
   const restartCpuSamplesMs: number[] = [];
@@ -52,7 +52,7 @@ export async function measureScale(
   const scale: ScaleResult = {
     ...standing,
     rssMb,
-    rssAfterRestartMb: (await programMetricsUsage(stage.operator())).rssMb,
+    rssAfterRestartMb: (await programMetricsUsage(environment.operator())).rssMb,
     restartMs: Math.max(...restartSamplesMs),
     restartSamplesMs,
     restartCpuMs: Math.max(...restartCpuSamplesMs),
@@ -62,7 +62,7 @@ export async function measureScale(
 
   /** Half of the pods warm, half of them claimed. */
   async function fill(): Promise<void> {
-    await createWorkload(stage, "bench-crowd");
+    await createWorkload(environment, "bench-crowd");
     const missing = Math.max(0, wanted.claims - (await countOf(client, claims)));
     const tenants = Array.from({ length: missing }, (_, index) => `crowd-${index}`);
     const tally = createTally("cold");
@@ -83,7 +83,7 @@ export async function measureScale(
   }
 
   async function restart(index: number): Promise<{ ms: number; cpuMs: number }> {
-    const operator = await stage.restartOperator();
+    const operator = await environment.restartOperator();
     const tally = createTally("pool");
     const claim = { tenantId: `restart-${index}`, workload: pool.workload, intendedAt: operator.startedAt };
     await timedClaim(edge, claim, tally);

@@ -1,17 +1,18 @@
+import { Writable } from "node:stream";
+import { loadClusterConfig } from "../../../crds/client/config/load-cluster-config.ts";
+import { createExec } from "../../../crds/client/exec/exec.ts";
+import { WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
 import type { WorkloadSpec } from "../../../crds/workload.ts";
 import { BUSYBOX_IMAGE } from "../../cluster/images/local-images.ts";
 import type { Log } from "../../cluster/log.ts";
+import { type BenchEnvironment, NAMESPACE } from "../environment/environment.ts";
 import { createWorkload } from "../fixtures/create-workload.ts";
-import { createInstanceShell } from "../fixtures/instance-shell.ts";
 import { createPool } from "../fixtures/pool.ts";
 import { releaseAll } from "../fixtures/release-all.ts";
-import { claimCall } from "../load/claim-call.ts";
+import { claimCall, timedClaim } from "../load/claim-call.ts";
 import { createTally } from "../load/tally.ts";
-import { timedClaim } from "../load/timed-claim.ts";
 import type { Measurement } from "../report/measurement.ts";
-import type { Stage } from "../stage/stage.ts";
-import { reportEvery } from "./report-every.ts";
-import { withUsage } from "./with-usage.ts";
+import { reportEvery, withUsage } from "./with-usage.ts";
 
 const MiB = 2 ** 20;
 const POOL_SIZE = 2;
@@ -35,18 +36,18 @@ const digest = "cd /data && $b find . -type f | $b sort | $b xargs $b sha256sum 
  * @throws Error when the files are not the same, which no figure could make good
  */
 export async function measureWithData(
-  stage: Stage,
+  environment: BenchEnvironment,
   options: { path: "pool+data" | "cold+data"; mebibytes: number; n: number; log: Log; signal: AbortSignal },
 ): Promise<Measurement[]> {
   const { path, mebibytes, n, log, signal } = options;
-  const { edge, kubeconfigPath } = stage;
+  const { edge, kubeconfigPath } = environment;
   const workload = `bench-${path.replace("+", "-")}`;
   const claim = { tenantId: `tenant-${mebibytes}`, workload, resume: true };
   const run = await createInstanceShell({ kubeconfigPath, signal });
-  await createWorkload(stage, workload, WORKLOAD);
+  await createWorkload(environment, workload, WORKLOAD);
   const pool =
     path === "pool+data"
-      ? await createPool(stage, { name: workload, size: POOL_SIZE, maxFillConcurrency: 2 })
+      ? await createPool(environment, { name: workload, size: POOL_SIZE, maxFillConcurrency: 2 })
       : undefined;
   const tally = createTally(path);
   try {
@@ -56,13 +57,13 @@ export async function measureWithData(
     await run(first.instanceId, fill(mebibytes));
     const expected = await run(first.instanceId, digest);
     await release();
-    const before = await stage.operator().metrics();
+    const before = await environment.operator().metrics();
     const { machine } = await reportEvery(
       log,
       () => `${tally.size} of ${n} claims`,
-      () => withUsage(stage, () => measure(expected)),
+      () => withUsage(environment, () => measure(expected)),
     );
-    const after = await stage.operator().metrics();
+    const after = await environment.operator().metrics();
     const speed = (operation: string): string => {
       const [seconds, times] = ["sum", "count"].map((part) => {
         const of = (metrics: typeof before) => metrics.sum(`tenancy_snapshot_seconds_${part}`, { operation });
@@ -92,4 +93,35 @@ export async function measureWithData(
   async function release(): Promise<void> {
     await releaseAll(edge, [claim.tenantId], { workload, signal });
   }
+}
+
+const LIMIT_MS = 120_000;
+
+/**
+ * Makes the function that runs a script in an instance, with the busybox that is brought there as `$b`, and resolves with what it wrote.
+ *
+ * @throws Error when the script fails
+ */
+async function createInstanceShell({
+  kubeconfigPath,
+  signal,
+}: {
+  kubeconfigPath: string;
+  signal: AbortSignal;
+}): Promise<(pod: string, script: string) => Promise<string>> {
+  const exec = createExec({ config: await loadClusterConfig({ kubeconfigPath }) });
+  return async (pod, script) => {
+    const chunks: Buffer[] = [];
+    const stdout = new Writable({
+      write(chunk: Buffer, _encoding, callback) {
+        chunks.push(chunk);
+        callback();
+      },
+    });
+    const command = ["/.tenancy/busybox", "sh", "-c", `b=/.tenancy/busybox; ${script}`];
+    const target = { namespace: NAMESPACE, pod, container: WORKLOAD_CONTAINER, command };
+    const { exitCode, stderr } = await exec({ ...target, stdout, signal, timeoutMs: LIMIT_MS });
+    if (exitCode !== 0) throw new Error(`Cannot run a script in ${pod}: ${stderr.trim() || `exit code ${exitCode}`}`);
+    return Buffer.concat(chunks).toString("utf8");
+  };
 }

@@ -1,7 +1,6 @@
-import type { CountedPath } from "../audit/counted-path.ts";
+import type { CountedPath } from "../audit-log.ts";
 import type { Machine } from "./machine.ts";
-import type { Row } from "./row.ts";
-import type { ScaleResult } from "./scale-result.ts";
+import type { Row } from "./summarise.ts";
 
 /** What `--json` writes. */
 export interface BenchReport {
@@ -16,4 +15,22 @@ export interface BenchReport {
   readonly scale: ScaleResult | null;
   /** Requests to the API server, by path. */
   readonly requests: Readonly<Record<string, CountedPath>>;
+}
+
+/** How the operator does in a crowded cluster. */
+export interface ScaleResult {
+  /** Objects that stood there. */
+  readonly pods: number;
+  readonly claims: number;
+  /** Resident memory of the operator that was there while all of it was made, in MiB. */
+  readonly rssMb: number;
+  /** The same of one that was started anew and has claimed since. */
+  readonly rssAfterRestartMb: number;
+  /** From the start of the operator's process to the answer to a claim that waited for it, the longest of several. */
+  readonly restartMs: number;
+  readonly restartSamplesMs: readonly number[];
+  /** CPU time of the operator until then, which moves less with what else the machine does. */
+  readonly restartCpuMs: number;
+  /** CPU time of the operator a reconcile, in milliseconds, while claims were made. */
+  readonly cpuMsPerReconcile: number;
 }

@@ -1,5 +1,4 @@
-import type { MachineShare } from "../stage/machine-share.ts";
-import type { ProgramUsage } from "../stage/program-usage.ts";
+import type { MachineShare, ProgramUsage } from "../environment/usage.ts";
 
 /** What was seen while one path was measured. */
 export interface Measurement {

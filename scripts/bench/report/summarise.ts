@@ -1,6 +1,4 @@
-import { percentile } from "../stats/percentile.ts";
 import type { Measurement } from "./measurement.ts";
-import type { Row } from "./row.ts";
 
 /** Requests to the API server that one claim costs. */
 export interface RequestsPerClaim {
@@ -51,4 +49,60 @@ export function summarise(measurement: Measurement, requests?: RequestsPerClaim)
 /** To a microsecond; null where JSON could not hold it. */
 function finite(value: number): number | null {
   return Number.isFinite(value) ? Math.round(value * 1000) / 1000 : null;
+}
+
+/**
+ * The value below which a share of the samples lies, by nearest rank: always one of the samples, never a mean of two.
+ *
+ * @param sorted samples in ascending order
+ * @param share from 0 (exclusive) to 1, such as 0.99
+ * @throws RangeError without samples, or where the share is out of range
+ */
+export function percentile(sorted: readonly number[], share: number): number {
+  if (sorted.length === 0) throw new RangeError("Cannot find a percentile: there are no samples");
+  if (!(share > 0 && share <= 1)) throw new RangeError(`Cannot find a percentile: share ${share} is not in (0, 1]`);
+  // 0.07 * 100 is 7.000000000000001: a rank is exact to within far less than one.
+  const rank = Math.ceil(share * sorted.length - 1e-9);
+  return sorted[Math.max(rank, 1) - 1] as number;
+}
+
+/** One path, as `--json` writes it; null where there is no such figure, or where so many claims failed. */
+export interface Row {
+  readonly path: string;
+  /** Claims sent. */
+  readonly n: number;
+  /** Of these, those that failed or were not answered in time. */
+  readonly failed: number;
+  readonly p50Ms: number | null;
+  readonly p95Ms: number | null;
+  readonly p99Ms: number | null;
+  readonly maxMs: number | null;
+  readonly floorP50Ms: number | null;
+  /** p50 as a multiple of the floor's. */
+  readonly ratioP50: number | null;
+  /** Requests to the API server by operator and edge, without what refills the pool, leases and watches. */
+  readonly writesPerClaim: number | null;
+  readonly readsPerClaim: number | null;
+  /** Claims that were answered by another way than the one measured. */
+  readonly missed: number;
+  readonly perSecond: number | null;
+  readonly operatorCpuMsPerClaim: number | null;
+  readonly edgeCpuMsPerClaim: number | null;
+  /** Share of the machine's CPU time that went to programs which are not measured: the higher, the less the times say. */
+  readonly othersCpuShare: number | null;
+  readonly idleCpuShare: number | null;
+  /** Why the path could not be measured. */
+  readonly error?: string;
+  readonly note?: string;
+  readonly failures?: Readonly<Record<string, number>>;
+  /** CPU time of each program a claim, in milliseconds, what refills the pool included. */
+  readonly cpuMsPerClaim?: Readonly<Record<string, number>>;
+  readonly samplesMs: readonly (number | null)[];
+  readonly floorSamplesMs?: readonly (number | null)[];
+}
+
+/** The row of a path that could not be measured at all. */
+export function failedRow(path: string, error: unknown): Row {
+  const row = summarise({ path, samplesMs: [], missed: 0, failures: {} });
+  return { ...row, error: error instanceof Error ? error.message : String(error) };
 }

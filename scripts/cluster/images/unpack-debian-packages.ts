@@ -1,10 +1,9 @@
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { withDebianLock } from "../debian-lock.ts";
+import { withDebianLock } from "../debian-packages.ts";
 import { cacheFolder } from "../folders.ts";
 import type { Log } from "../log.ts";
 import { runCommand } from "../process/run-command.ts";
-import { neededLibraries } from "./needed-libraries.ts";
 
 const APT_LIMIT_MS = 300_000;
 
@@ -61,4 +60,38 @@ async function fetchInto(folder: string, packages: readonly string[]): Promise<v
 async function withLibraries(packages: readonly string[]): Promise<string[]> {
   const others = ["recommends", "suggests", "conflicts", "breaks", "replaces", "enhances"].map((one) => `--no-${one}`);
   return neededLibraries(await runCommand("apt-cache", ["depends", "--recurse", ...others, ...packages]), packages);
+}
+
+/** Those of every Debian, which the programs that run here are linked with anyway. */
+const ALWAYS_THERE = /^(libc6|libgcc-s1)$/;
+const LIBRARY = /^(lib|zlib)/;
+
+/**
+ * Returns the named packages and, of what they depend on, all libraries; of alternatives, the first.
+ *
+ * @param listing what `apt-cache depends --recurse` writes of them
+ */
+export function neededLibraries(listing: string, packages: readonly string[]): string[] {
+  const needs = new Map<string, string[]>();
+  let needed: string[] = [];
+  let isAlternative = false;
+  for (const line of listing.split("\n")) {
+    const [, bar, dependency] = /^ ([ |])(?:Pre)?Depends: (\S+)$/.exec(line) ?? [];
+    if (/^\S/.test(line)) {
+      needed = [];
+      needs.set(line, needed);
+      isAlternative = false;
+    } else if (dependency !== undefined) {
+      if (!isAlternative) needed.push(dependency);
+      isAlternative = bar === "|";
+    }
+  }
+  // A set may grow while it is gone through.
+  const found = new Set(packages);
+  for (const one of found) {
+    for (const library of needs.get(one) ?? []) {
+      if (LIBRARY.test(library) && !ALWAYS_THERE.test(library)) found.add(library);
+    }
+  }
+  return [...found];
 }

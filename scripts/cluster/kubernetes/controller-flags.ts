@@ -1,5 +1,5 @@
 import type { Authority } from "../pki/authority.ts";
-import type { ServiceAccountKeys } from "../pki/service-account-keys.ts";
+import type { ServiceAccountKeys } from "../pki/cluster-keys.ts";
 import { versionAtLeast } from "./version-at-least.ts";
 
 export interface ControllerFlagsOptions {

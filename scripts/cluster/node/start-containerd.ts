@@ -1,14 +1,15 @@
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { recordProcess } from "../cluster-state.ts";
 import { PAUSE_IMAGE } from "../images/local-images.ts";
 import { containerdSocket } from "../images.ts";
-import { containerdConfig } from "../kubernetes/containerd-config.ts";
-import { networkConfig } from "../kubernetes/network-config.ts";
 import { logTail } from "../process/log-tail.ts";
+import { type ProcessIdentity, readProcessIdentity } from "../process/process-identity.ts";
+import { readIfThere } from "../process/read-if-there.ts";
 import { type Program, startProgram } from "../process/start-program.ts";
-import { waitUntil } from "../process/wait-until.ts";
+import { stopProcess } from "../process/stop-process.ts";
+import { pause, waitUntil } from "../process/wait-until.ts";
 import type { Slot } from "../slot.ts";
 import { inNewMountNamespace } from "./mount-namespace.ts";
 import { pluginFolder } from "./required-packages.ts";
@@ -77,4 +78,84 @@ function isListening(path: string): Promise<boolean> {
       else reject(error);
     });
   });
+}
+
+interface ContainerdConfigOptions {
+  folder: string;
+  socket: string;
+  pauseImage: string;
+  /** Folder of the CNI plugins' programs. */
+  pluginFolder: string;
+  /** Folder of the network's configuration. */
+  networkFolder: string;
+}
+
+/** Returns the configuration of a containerd that shares nothing with another one on the machine. */
+function containerdConfig(options: ContainerdConfigOptions): string {
+  return `version = 2
+root = "${options.folder}/root"
+state = "${options.folder}/state"
+disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.zfs", "io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.devmapper"]
+
+[grpc]
+  address = "${options.socket}"
+
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "${options.pauseImage}"
+  # A machine that withholds CAP_SYS_RESOURCE cannot start a sandbox otherwise.
+  restrict_oom_score_adj = true
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "${options.pluginFolder}"
+    conf_dir = "${options.networkFolder}"
+`;
+}
+
+/**
+ * Returns the CNI configuration of a cluster's pods: they reach each other and the bridge's address, and nothing beyond.
+ * The plugin is not told that the bridge is a gateway, since it would then switch on the machine's forwarding.
+ */
+function networkConfig(slot: Slot, folder: string): string {
+  return JSON.stringify({
+    cniVersion: "0.4.0",
+    name: "pods",
+    plugins: [
+      {
+        type: "bridge",
+        bridge: slot.bridge,
+        isGateway: false,
+        ipMasq: false,
+        ipam: {
+          type: "host-local",
+          dataDir: `${folder}/addresses`,
+          ranges: [[{ subnet: `${slot.podNetwork}.0/24`, rangeStart: `${slot.podNetwork}.2`, gateway: slot.address }]],
+          routes: [{ dst: "0.0.0.0/0" }],
+        },
+      },
+      { type: "loopback" },
+    ],
+  });
+}
+
+const GRACE_MS = 5000;
+
+/**
+ * Waits until the shims of a containerd have ended, as each does once its container has, and ends those that have not.
+ *
+ * @param socket path of the socket of their containerd, which is on the command line of each
+ */
+export async function stopShims(socket: string): Promise<void> {
+  const end = performance.now() + GRACE_MS;
+  while (findShims(socket).length > 0 && performance.now() < end) await pause(20);
+  for (const shim of findShims(socket)) await stopProcess(shim, { name: "containerd-shim", graceMs: 0 });
+}
+
+function findShims(socket: string): ProcessIdentity[] {
+  return readdirSync("/proc")
+    .filter((entry) => /^\d+$/.test(entry))
+    .flatMap((entry) => {
+      const identity = readProcessIdentity(Number(entry));
+      const words = readIfThere(`/proc/${entry}/cmdline`)?.split("\0") ?? [];
+      const isShim = words[0]?.includes("containerd-shim") && words.includes(socket);
+      return identity !== undefined && isShim ? [identity] : [];
+    });
 }

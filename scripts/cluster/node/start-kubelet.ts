@@ -1,14 +1,13 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { ClusterKeys } from "../cluster-keys.ts";
 import { recordProcess } from "../cluster-state.ts";
 import { containerdSocket } from "../images.ts";
-import { kubeletConfig } from "../kubernetes/kubelet-config.ts";
-import { kubeletFlags } from "../kubernetes/kubelet-flags.ts";
+import type { ClusterKeys } from "../pki/cluster-keys.ts";
 import { writeKubeconfig } from "../pki/write-kubeconfig.ts";
 import type { ProcessIdentity } from "../process/process-identity.ts";
 import { type Program, startProgram } from "../process/start-program.ts";
 import type { Slot } from "../slot.ts";
+import { kubeletConfig, kubeletFlags } from "./kubelet-config.ts";
 import { inMountNamespaceOf } from "./mount-namespace.ts";
 
 export interface StartKubeletOptions {

@@ -6,7 +6,7 @@ import { cacheFolder } from "../folders.ts";
 import { type Log, silent } from "../log.ts";
 import { withFileLock } from "../process/file-lock.ts";
 import { buildGo } from "../sources/build-go.ts";
-import { isProgram } from "../sources/is-program.ts";
+import { isProgram } from "../sources/find-on-path.ts";
 
 /** The program that enforces network policies, or why there is none. */
 export type PolicyEngine = { readonly path: string } | { readonly because: string };
@@ -65,3 +65,6 @@ function sourceDigest(): string {
   for (const file of ["go.mod", "go.sum", "main.go"]) hash.update(readFileSync(join(MODULE_FOLDER, file)));
   return hash.digest("hex").slice(0, 12);
 }
+
+/** Whether a cluster's network policies close anything. */
+export type Policies = { readonly enforced: true } | { readonly enforced: false; readonly because: string };

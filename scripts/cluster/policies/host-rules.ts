@@ -1,11 +1,10 @@
-import { existsSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { installDebianPackages } from "../debian-packages.ts";
 import type { Log } from "../log.ts";
 import { runCommand } from "../process/run-command.ts";
 import type { Slot } from "../slot.ts";
 import { findOnPath } from "../sources/find-on-path.ts";
-import { loadBridgeFilter } from "./bridge-filter.ts";
 import { policyChain, renderRules } from "./render-rules.ts";
 
 const FAMILIES = [
@@ -62,4 +61,32 @@ function rulesPath(folder: string, rules: string): string {
 async function tablesWith(chain: string, tables: string): Promise<string[]> {
   const sections = (await runCommand(`${tables}-save`, [])).split(/^\*/m);
   return sections.filter((text) => text.includes(`\n:${chain} `)).map((text) => text.split("\n", 1)[0] as string);
+}
+
+const SETTINGS = "/proc/sys/net/bridge";
+const MODULE = "br_netfilter";
+const LOADER = "modprobe";
+
+/** Tells whether the kernel can bring what goes from port to port of a bridge before iptables. */
+export function hasBridgeFilter(): boolean {
+  return existsSync(SETTINGS);
+}
+
+/**
+ * Loads what can, and leaves all bridges as they are, though the module means to change them.
+ *
+ * @throws Error when the kernel has no such module
+ */
+async function loadBridgeFilter(log: Log): Promise<void> {
+  if (hasBridgeFilter()) return;
+  if (findOnPath(LOADER) === undefined) await installDebianPackages(["kmod"], log);
+  await runCommand(LOADER, [MODULE]);
+  for (const family of ["arp", "ip", "ip6"]) writeFileSync(`${SETTINGS}/bridge-nf-call-${family}tables`, "0");
+}
+
+/** Undoes that, unless somebody else has begun to use it. */
+export async function unloadBridgeFilter(): Promise<void> {
+  if (!hasBridgeFilter()) return;
+  if (readFileSync(`${SETTINGS}/bridge-nf-call-iptables`, "utf8").trim() === "0")
+    await runCommand(LOADER, ["-r", MODULE]);
 }

@@ -3,7 +3,7 @@ import { closeSync, mkdirSync, openSync } from "node:fs";
 import { dirname } from "node:path";
 import { logTail } from "./log-tail.ts";
 import { type ProcessIdentity, readProcessIdentity } from "./process-identity.ts";
-import { systemEnvironment } from "./system-environment.ts";
+import { systemEnvironment } from "./run-command.ts";
 
 export interface StartProgramOptions {
   /** What the program is called in messages. */

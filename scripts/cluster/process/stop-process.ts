@@ -1,3 +1,4 @@
+import { readClusterState } from "../cluster-state.ts";
 import { isRunning, type ProcessIdentity } from "./process-identity.ts";
 import { waitUntil } from "./wait-until.ts";
 
@@ -36,5 +37,16 @@ export function signalProcess(identity: ProcessIdentity, signal: NodeJS.Signals)
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "ESRCH") return false;
     throw error;
+  }
+}
+
+/**
+ * Ends every process that is written down in a cluster's folder, the last started first.
+ *
+ * @param graceMs how long each may take to end by itself; 0 kills it at once
+ */
+export async function stopRecorded(folder: string, graceMs: number): Promise<void> {
+  for (const { name, identity } of readClusterState(folder)?.processes.toReversed() ?? []) {
+    await stopProcess(identity, { name, graceMs });
   }
 }

@@ -1,5 +1,5 @@
 import type { ApiClient } from "../kubernetes/api-client.ts";
-import { pause } from "../process/pause.ts";
+import { pause } from "../process/wait-until.ts";
 import type { Pod } from "./pod.ts";
 
 export interface PodWatchOptions {

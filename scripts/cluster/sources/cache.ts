@@ -2,7 +2,7 @@ import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { PROGRAMS } from "../programs.ts";
 import type { BinariesSource } from "./binaries-source.ts";
-import { isProgram } from "./is-program.ts";
+import { isProgram } from "./find-on-path.ts";
 
 const SET = /^(official-release|go-modules|debian-source)-(v\d+\.\d+\.\d+)$/;
 

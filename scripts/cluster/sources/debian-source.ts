@@ -1,12 +1,19 @@
-import { cpSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { installDebianPackages, isDebianPackage } from "../debian-packages.ts";
 import type { Log } from "../log.ts";
-import { runCommand } from "../process/run-command.ts";
-import { runWithLines } from "../process/run-with-lines.ts";
-import type { BinariesSource } from "./binaries-source.ts";
-import { debianArchive } from "./debian-archive.ts";
-import { withProgress } from "./progress.ts";
+import { runCommand, runWithLines } from "../process/run-command.ts";
+import { type BinariesSource, withProgress } from "./binaries-source.ts";
 
 const VERSION = "v1.20.2";
 const GO = "/usr/lib/go-1.19/bin";
@@ -145,4 +152,22 @@ async function compile(
   );
   rmSync(folder, { recursive: true, force: true });
   renameSync(unfinished, folder);
+}
+
+/** Returns the address of the Debian archive that this machine's apt uses, or undefined when it has none. */
+export function debianArchive(folder = "/etc/apt"): string | undefined {
+  const parts = join(folder, "sources.list.d");
+  const files = [
+    join(folder, "sources.list"),
+    ...(existsSync(parts) ? readdirSync(parts).map((file) => join(parts, file)) : []),
+  ];
+  for (const file of files) {
+    if (!existsSync(file)) continue;
+    const lines = readFileSync(file, "utf8").split("\n");
+    for (const line of lines) {
+      const address = line.startsWith("#") ? undefined : /https?:\/\/\S+\/debian\/?(?=\s|$)/.exec(line)?.[0];
+      if (address !== undefined) return address;
+    }
+  }
+  return undefined;
 }

@@ -1,7 +1,7 @@
 import { join } from "node:path";
+import { runCommand } from "../process/run-command.ts";
 import type { BinariesSource } from "./binaries-source.ts";
-import { isProgram } from "./is-program.ts";
-import { programVersion } from "./program-version.ts";
+import { isProgram } from "./find-on-path.ts";
 
 /** The folder that the environment variable `TENANCY_K8S_BIN` names. etcd and kubectl may be missing from it. */
 export const namedFolderSource: BinariesSource = {
@@ -19,3 +19,11 @@ export const namedFolderSource: BinariesSource = {
     return { folder, version: await programVersion(join(folder, "kube-apiserver")) };
   },
 };
+
+/** Returns the version that a Kubernetes program says it is, such as `v1.34.10`. */
+async function programVersion(path: string): Promise<string> {
+  const output = await runCommand(path, ["--version"], { limitMs: 60_000 });
+  const version = /v\d+\.\d+\.\d+\S*/.exec(output)?.[0];
+  if (version === undefined) throw new Error(`Cannot tell the version of ${path}: it says "${output.trim()}"`);
+  return version;
+}

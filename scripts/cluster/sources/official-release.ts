@@ -2,10 +2,9 @@ import { chmodSync, mkdirSync, renameSync } from "node:fs";
 import { join } from "node:path";
 import { PROGRAMS } from "../programs.ts";
 import type { BinariesSource } from "./binaries-source.ts";
+import { KUBERNETES_VERSION, withProgress } from "./binaries-source.ts";
 import { download } from "./download.ts";
-import { isProgram } from "./is-program.ts";
-import { KUBERNETES_VERSION } from "./kubernetes-version.ts";
-import { withProgress } from "./progress.ts";
+import { isProgram } from "./find-on-path.ts";
 
 export interface OfficialReleaseOptions {
   /** Where the releases are. @default https://dl.k8s.io/release */

@@ -7,7 +7,7 @@ import { events, pods } from "../../../crds/client/built-in-resources.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { findBinaries, programPath } from "../../../scripts/cluster/binaries.ts";
 import { type Program, startProgram } from "../../../scripts/cluster/process/start-program.ts";
-import { type SimulatedNodes, startSimulatedNodes } from "../../../scripts/cluster/simulated-node.ts";
+import { type SimulatedNodes, startSimulatedNodes } from "../../../scripts/cluster/simulated/simulated-node.ts";
 import { recordSaves } from "../snapshots/recorded-saves.ts";
 import { exists, NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
 

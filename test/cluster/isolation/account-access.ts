@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { stringify } from "yaml";
 import type { ControlPlane } from "../../../scripts/cluster/control-plane.ts";
-import { findKubectl } from "../../../scripts/cluster/kubectl.ts";
+import { findKubectl } from "../../../scripts/cluster/kubernetes/kubectl.ts";
 import type { RunKubectl } from "./kubectl.ts";
 
 /** How a program runs as a ServiceAccount. */

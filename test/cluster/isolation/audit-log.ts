@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createLogReader } from "../../../scripts/bench/audit/log-reader.ts";
+import { createLogReader } from "../../../scripts/bench/audit-log.ts";
 
 /** A request as the API server saw it, https://kubernetes.io/docs/reference/config-api/apiserver-audit.v1/ */
 export interface AuditedRequest {

@@ -1,4 +1,4 @@
-import { findKubectl } from "../../../scripts/cluster/kubectl.ts";
+import { findKubectl } from "../../../scripts/cluster/kubernetes/kubectl.ts";
 import { versionAtLeast } from "../../../scripts/cluster/kubernetes/version-at-least.ts";
 import { runCommand } from "../../../scripts/cluster/process/run-command.ts";
 

@@ -7,7 +7,7 @@ import { findBinaries } from "../../../scripts/cluster/binaries.ts";
 import { type ControlPlane, startControlPlane } from "../../../scripts/cluster/control-plane.ts";
 import { versionAtLeast } from "../../../scripts/cluster/kubernetes/version-at-least.ts";
 import { CONTROL_PLANE_PROGRAMS } from "../../../scripts/cluster/programs.ts";
-import { KUBERNETES_VERSION } from "../../../scripts/cluster/sources/kubernetes-version.ts";
+import { KUBERNETES_VERSION } from "../../../scripts/cluster/sources/binaries-source.ts";
 import { kubectlFor, type RunKubectl, validation } from "./kubectl.ts";
 import { writeOverlay } from "./write-overlay.ts";
 

@@ -5,7 +5,7 @@ import { type ControlPlane, startControlPlane } from "../../../scripts/cluster/c
 import { type ApiClient, createApiClient } from "../../../scripts/cluster/kubernetes/api-client.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { CONTROL_PLANE_PROGRAMS } from "../../../scripts/cluster/programs.ts";
-import { type SimulatedNodes, startSimulatedNodes } from "../../../scripts/cluster/simulated-node.ts";
+import { type SimulatedNodes, startSimulatedNodes } from "../../../scripts/cluster/simulated/simulated-node.ts";
 
 interface Pod {
   metadata: { name: string; uid: string; deletionTimestamp?: string };

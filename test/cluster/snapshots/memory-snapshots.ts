@@ -5,7 +5,7 @@ import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata
 import { ArchiveError } from "../../../operator/snapshots/archive-error.ts";
 import { podFiles } from "../../../operator/snapshots/pod-files.ts";
 import type { Snapshots } from "../../../operator/snapshots/snapshots.ts";
-import { pause } from "../../../scripts/cluster/process/pause.ts";
+import { pause } from "../../../scripts/cluster/process/wait-until.ts";
 import type { PretendKubelet } from "./pretend-kubelet.ts";
 
 /** Where something can be made to happen. */

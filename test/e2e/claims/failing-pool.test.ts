@@ -2,7 +2,7 @@
 import { spawnSync } from "node:child_process";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { findKubectl } from "../../../scripts/cluster/kubectl.ts";
+import { findKubectl } from "../../../scripts/cluster/kubernetes/kubectl.ts";
 import { type Stack, startStack } from "./stack.ts";
 
 const test = suite("pools of real containers that fail");

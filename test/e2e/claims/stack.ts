@@ -1,7 +1,7 @@
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { findKubectl } from "../../../scripts/cluster/kubectl.ts";
+import { findKubectl } from "../../../scripts/cluster/kubernetes/kubectl.ts";
 import { freePort } from "../../../scripts/cluster/process/free-port.ts";
 import { listProcesses } from "../processes.ts";
 import { patiently, untilReleased } from "./patiently.ts";

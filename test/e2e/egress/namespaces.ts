@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { installDebianPackages } from "../../../scripts/cluster/debian-packages.ts";
 import { clustersFolder } from "../../../scripts/cluster/folders.ts";
-import { withHostLock } from "../../../scripts/cluster/host-changes.ts";
+import { withHostLock } from "../../../scripts/cluster/node/host-changes.ts";
 import { runCommand } from "../../../scripts/cluster/process/run-command.ts";
 
 /** Addresses of documentation (RFC 5737, RFC 3849) and the metadata address, all inside the two namespaces. */

@@ -3,7 +3,7 @@ import { dirname } from "node:path";
 import { busyboxFiles, findStaticBusybox } from "../../../scripts/cluster/images/busybox.ts";
 import type { Image } from "../../../scripts/cluster/images/image-archive.ts";
 import type { TarEntry } from "../../../scripts/cluster/images/tar-archive.ts";
-import { findKubectl } from "../../../scripts/cluster/kubectl.ts";
+import { findKubectl } from "../../../scripts/cluster/kubernetes/kubectl.ts";
 import { silent } from "../../../scripts/cluster/log.ts";
 import { runCommand } from "../../../scripts/cluster/process/run-command.ts";
 import type { Bundles } from "../../cluster/isolation/bundle-programs.ts";

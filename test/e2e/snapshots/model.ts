@@ -2,7 +2,7 @@ import fc from "fast-check";
 import * as assert from "uvu/assert";
 import type { Claim } from "../../../crds/claim.ts";
 import { pods } from "../../../crds/client/built-in-resources.ts";
-import { pause } from "../../../scripts/cluster/process/pause.ts";
+import { pause } from "../../../scripts/cluster/process/wait-until.ts";
 import type { Faults } from "./faults.ts";
 import { type Lifecycle, NAMESPACE } from "./lifecycle.ts";
 

@@ -1,7 +1,6 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import { countRequests } from "../../../scripts/bench/audit/count-requests.ts";
-import { requestsPerClaim } from "../../../scripts/bench/audit/requests-per-claim.ts";
+import { countRequests, requestsPerClaim } from "../../../scripts/bench/audit-log.ts";
 
 const operator = "tenancy-operator/dev";
 const edge = "tenancy-edge/dev";

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { createLogReader } from "../../../scripts/bench/audit/log-reader.ts";
+import { createLogReader } from "../../../scripts/bench/audit-log.ts";
 
 const test = suite("createLogReader");
 const folder = mkdtempSync(join(tmpdir(), "tenancy-log-reader-"));

@@ -1,7 +1,6 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import { machineShare } from "../../../scripts/bench/stage/machine-share.ts";
-import { machineTime } from "../../../scripts/bench/stage/machine-time.ts";
+import { machineShare, machineTime } from "../../../scripts/bench/environment/usage.ts";
 
 test("machineTime: all cores together; time given to guests is not counted twice", () => {
   const stat = "cpu  100 10 50 800 20 5 15 0 40 4\ncpu0 50 5 25 400 10 2 8 0 20 2\nintr 1\n";

@@ -1,6 +1,6 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import { parseMetrics } from "../../../scripts/bench/stage/metrics-text.ts";
+import { parseMetrics } from "../../../scripts/bench/environment/usage.ts";
 
 const metrics = parseMetrics(`# HELP requests_total Requests
 # TYPE requests_total counter

@@ -1,7 +1,6 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import { parseOptions } from "../../../scripts/bench/options.ts";
-import { PATHS } from "../../../scripts/bench/path-name.ts";
+import { PATHS, parseOptions } from "../../../scripts/bench/options.ts";
 
 test("parseOptions: everything, unless told otherwise", () => {
   assert.equal(parseOptions([]), {

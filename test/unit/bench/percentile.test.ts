@@ -1,6 +1,6 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import { percentile } from "../../../scripts/bench/stats/percentile.ts";
+import { percentile } from "../../../scripts/bench/report/summarise.ts";
 
 const hundred = Array.from({ length: 100 }, (_, index) => index + 1);
 

@@ -1,7 +1,6 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import { poissonArrivals } from "../../../scripts/bench/stats/poisson-arrivals.ts";
-import { seededRandom } from "../../../scripts/bench/stats/seeded-random.ts";
+import { poissonArrivals, seededRandom } from "../../../scripts/bench/load/open-loop.ts";
 
 const plan = (seed: number, perSecond = 45, seconds = 60) =>
   poissonArrivals({ perSecond, seconds, random: seededRandom(seed) });

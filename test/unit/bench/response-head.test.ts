@@ -1,6 +1,6 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import { readResponseHead } from "../../../scripts/bench/http/response-head.ts";
+import { readResponseHead } from "../../../scripts/bench/http/generate-load.ts";
 
 test("readResponseHead: status and length of head and body together", () => {
   const head = "HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nContent-Length: 12\r\n\r\n";

@@ -1,8 +1,7 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import { failedRow } from "../../../scripts/bench/report/failed-row.ts";
 import type { Measurement } from "../../../scripts/bench/report/measurement.ts";
-import { summarise } from "../../../scripts/bench/report/summarise.ts";
+import { failedRow, summarise } from "../../../scripts/bench/report/summarise.ts";
 
 const never = Number.POSITIVE_INFINITY;
 const of = (measurement: Partial<Measurement>): Measurement => ({

@@ -1,7 +1,6 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import { failedRow } from "../../../scripts/bench/report/failed-row.ts";
-import { summarise } from "../../../scripts/bench/report/summarise.ts";
+import { failedRow, summarise } from "../../../scripts/bench/report/summarise.ts";
 import { renderTable } from "../../../scripts/bench/report/table.ts";
 
 const pool = summarise(

@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { missingDebianPackages } from "../../../scripts/cluster/debian-packages.ts";
-import { neededLibraries } from "../../../scripts/cluster/images/needed-libraries.ts";
-import { debianArchive } from "../../../scripts/cluster/sources/debian-archive.ts";
+import { neededLibraries } from "../../../scripts/cluster/images/unpack-debian-packages.ts";
+import { debianArchive } from "../../../scripts/cluster/sources/debian-source.ts";
 
 const test = suite<{ folder: string }>("debian");
 test.before.each((context) => {

@@ -1,6 +1,6 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import { overlaps } from "../../../scripts/cluster/network.ts";
+import { overlaps } from "../../../scripts/cluster/node/network.ts";
 
 for (const [destination, expected] of [
   ["default", false],

@@ -2,9 +2,8 @@ import { test } from "uvu";
 import * as assert from "uvu/assert";
 import { parse } from "yaml";
 import { schedulerFlags } from "../../../scripts/cluster/kubernetes/controller-flags.ts";
-import { kubeletConfig } from "../../../scripts/cluster/kubernetes/kubelet-config.ts";
-import { kubeletFlags } from "../../../scripts/cluster/kubernetes/kubelet-flags.ts";
 import { versionAtLeast } from "../../../scripts/cluster/kubernetes/version-at-least.ts";
+import { kubeletConfig, kubeletFlags } from "../../../scripts/cluster/node/kubelet-config.ts";
 import { slotOf } from "../../../scripts/cluster/slot.ts";
 
 const certificate = { certificate: "", key: "", certificatePath: "/pki/kubelet.crt", keyPath: "/pki/kubelet.key" };

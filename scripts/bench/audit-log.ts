@@ -1,0 +1,108 @@
+import { closeSync, existsSync, fstatSync, openSync, readSync } from "node:fs";
+import type { RequestsPerClaim } from "./report/summarise.ts";
+
+/** Requests of one kind that one of our programs made. */
+export interface RequestCount {
+  /** `operator` or `edge`. */
+  readonly client: string;
+  readonly verb: string;
+  /** With its subresource, as in `tenancyclaims/status`. */
+  readonly resource: string;
+  /** Whether it filled a pool up, so that it is no claim's. */
+  readonly refill: boolean;
+  readonly count: number;
+}
+
+// A leader's heartbeat and a watch are there whether anybody claims or not.
+const NEVER_A_CLAIMS = new Set(["leases"]);
+
+/**
+ * Counts what an audit log says that operator and edge asked of the API server.
+ *
+ * What concerns a pod that no claim was given, and a pool's own status, is counted as refill: the caller begins to count when the
+ * pool is full, so whatever is written of a pod that was given out, was written to give it out.
+ *
+ * @param log lines of JSON, one an event
+ * @param given names of the pods that the counted claims were given
+ */
+export function countRequests(log: string, given: ReadonlySet<string>): RequestCount[] {
+  const counts = new Map<string, RequestCount>();
+  for (const line of log.split("\n")) {
+    if (line === "") continue;
+    const { stage, verb, userAgent, objectRef } = JSON.parse(line) as AuditEvent;
+    const client = /^tenancy-(operator|edge)\//.exec(userAgent ?? "")?.[1];
+    if (stage !== "ResponseComplete" || client === undefined || objectRef === undefined) continue;
+    if (verb === "watch" || NEVER_A_CLAIMS.has(objectRef.resource)) continue;
+    const { subresource, name } = objectRef;
+    const resource = subresource === undefined ? objectRef.resource : `${objectRef.resource}/${subresource}`;
+    const isOtherPod = objectRef.resource === "pods" && name !== undefined && !given.has(name);
+    const refill = isOtherPod || objectRef.resource === "tenancypools";
+    const key = JSON.stringify([client, verb, resource, refill]);
+    counts.set(key, { client, verb, resource, refill, count: (counts.get(key)?.count ?? 0) + 1 });
+  }
+  return [...counts.values()].sort((a, b) => Number(a.refill) - Number(b.refill) || b.count - a.count);
+}
+
+/** The slice of an audit event that is counted, https://kubernetes.io/docs/reference/config-api/apiserver-audit.v1/ */
+interface AuditEvent {
+  readonly stage: string;
+  readonly verb: string;
+  readonly userAgent?: string;
+  readonly objectRef?: {
+    readonly resource: string;
+    readonly subresource?: string;
+    readonly name?: string;
+  };
+}
+
+/** What an API server writes down of each request: one line when it has ended, with no bodies. */
+export const AUDIT_POLICY = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived, ResponseStarted]
+rules:
+  - level: Metadata
+`;
+
+/** What claims of one path asked of the API server. */
+export interface CountedPath {
+  /** How many claims were counted. */
+  readonly claims: number;
+  readonly requests: readonly RequestCount[];
+}
+
+const READS = new Set(["get", "list"]);
+
+/** What one of `claims` claims cost the API server, without what refilled the pool. */
+export function requestsPerClaim(counts: readonly RequestCount[], claims: number): RequestsPerClaim {
+  const total = (isRead: boolean) =>
+    counts
+      .filter(({ refill, verb }) => !refill && READS.has(verb) === isRead)
+      .reduce((sum, { count }) => sum + count, 0);
+  return { writes: total(false) / claims, reads: total(true) / claims };
+}
+
+/** Reads a log that grows. */
+interface LogReader {
+  /** The whole lines that came since the last call. */
+  next(): string;
+}
+
+/** Begins at the file's start; a file that is not there yet has no lines. */
+export function createLogReader(path: string): LogReader {
+  let position = 0;
+  return {
+    next() {
+      if (!existsSync(path)) return "";
+      const file = openSync(path, "r");
+      try {
+        const buffer = Buffer.alloc(Math.max(0, fstatSync(file).size - position));
+        const read = readSync(file, buffer, 0, buffer.length, position);
+        const end = buffer.subarray(0, read).lastIndexOf("\n") + 1;
+        position += end;
+        return buffer.toString("utf8", 0, end);
+      } finally {
+        closeSync(file);
+      }
+    },
+  };
+}

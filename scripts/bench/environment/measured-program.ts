@@ -1,0 +1,95 @@
+import { logTail } from "../../cluster/process/log-tail.ts";
+import type { ProcessIdentity } from "../../cluster/process/process-identity.ts";
+import { startProgram } from "../../cluster/process/start-program.ts";
+import { stopProcess } from "../../cluster/process/stop-process.ts";
+import { waitUntil } from "../../cluster/process/wait-until.ts";
+import { type MetricsText, type ProgramUsage, parseMetrics } from "./usage.ts";
+
+/** One of our own programs, as a process of its own. */
+export interface MeasuredProgram {
+  readonly identity: ProcessIdentity;
+  /** Milliseconds on the clock of `performance.now` at which it was started. */
+  readonly startedAt: number;
+  /** Asks the program itself. */
+  metrics(): Promise<MetricsText>;
+  /** Resolves when it does its work; rejects with the end of its log when it ends or does not get there. */
+  readonly ready: Promise<void>;
+  /** Asks it to stop, and insists after 10 s. */
+  stop(): Promise<void>;
+}
+
+/** This process's environment without the settings of the caller's own `tenancy`, which would change what is measured. */
+export function programEnvironment(settings: Record<string, string>): NodeJS.ProcessEnv {
+  const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith("TENANCY_"));
+  return { ...Object.fromEntries(inherited), ...settings };
+}
+
+const START_LIMIT_MS = 30_000;
+const STOP_GRACE_MS = 10_000;
+
+/** Starts one of our programs so that the kernel ends it with this process, and asks until it says that it is ready. */
+export async function startMeasuredProgram(options: {
+  name: string;
+  command: readonly [string, ...string[]];
+  environment: NodeJS.ProcessEnv;
+  folder: string;
+  logPath: string;
+  /** Where its `/metrics` and `/readyz` are, such as `http://127.0.0.1:9090`. */
+  metricsUrl: string;
+  isReady(probe: { readyz: boolean; metrics: MetricsText }): boolean;
+  signal: AbortSignal;
+}): Promise<MeasuredProgram> {
+  const { name, metricsUrl, signal, logPath } = options;
+  const [command, ...programArguments] = options.command;
+  const startedAt = performance.now();
+  const program = await startProgram({
+    name,
+    command,
+    arguments: programArguments,
+    environment: options.environment,
+    folder: options.folder,
+    logPath,
+    lifetime: "parent",
+  });
+  const ready = waitUntil(
+    async () => {
+      const ending = program.ending();
+      if (ending !== undefined) throw new Error(`Cannot measure: ${name} ended (${ending})\n${logTail(logPath)}`);
+      return isReady();
+    },
+    { what: `${name} to be ready`, limitMs: START_LIMIT_MS, intervalMs: 20, signal, explain: () => logTail(logPath) },
+  ).then(() => undefined);
+  // Whoever started it waits for it, perhaps not at once.
+  ready.catch(() => undefined);
+  return {
+    identity: program.identity,
+    startedAt,
+    metrics,
+    ready,
+    stop: () => stopProcess(program.identity, { name, graceMs: STOP_GRACE_MS }),
+  };
+
+  async function metrics(): Promise<MetricsText> {
+    const response = await fetch(`${metricsUrl}/metrics`, { signal: AbortSignal.timeout(5000) });
+    return parseMetrics(await response.text());
+  }
+
+  async function isReady(): Promise<boolean> {
+    try {
+      const { ok } = await fetch(`${metricsUrl}/readyz`, { signal: AbortSignal.timeout(2000) });
+      return options.isReady({ readyz: ok, metrics: await metrics() });
+    } catch {
+      // It does not listen yet; the limit of the wait tells when that has gone on for too long.
+      return false;
+    }
+  }
+}
+
+/** What one of our programs says that it has used since its start, finer than the ticks of /proc. */
+export async function programMetricsUsage(program: MeasuredProgram): Promise<ProgramUsage> {
+  const metrics = await program.metrics();
+  return {
+    cpuMs: metrics.sum("process_cpu_seconds_total") * 1000,
+    rssMb: metrics.sum("process_resident_memory_bytes") / 2 ** 20,
+  };
+}

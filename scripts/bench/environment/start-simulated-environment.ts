@@ -1,0 +1,71 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { findBinaries } from "../../cluster/binaries.ts";
+import { readClusterState } from "../../cluster/cluster-state.ts";
+import { type ControlPlane, startControlPlane } from "../../cluster/control-plane.ts";
+import type { Log } from "../../cluster/log.ts";
+import { isPortFree } from "../../cluster/process/free-port.ts";
+import { waitUntil } from "../../cluster/process/wait-until.ts";
+import { CONTROL_PLANE_PROGRAMS } from "../../cluster/programs.ts";
+import { AUDIT_POLICY } from "../audit-log.ts";
+import type { BenchEnvironment } from "./environment.ts";
+import { startEnvironment } from "./start-environment.ts";
+
+/** An environment whose pods exist in name only, on an API server and an etcd that are real. */
+export interface SimulatedEnvironment extends BenchEnvironment {
+  /** Starts the API server anew so that it writes every request down, and returns the path of that log. */
+  startAudit(): Promise<string>;
+}
+
+const NODES = { nodes: 12, podsPerNode: 1100, readyAfterMs: 50 };
+
+/** Starts a control plane with simulated nodes, and operator and edge on it. */
+export async function startSimulatedEnvironment(options: {
+  bundle: string;
+  profileFolder?: string | undefined;
+  log: Log;
+  signal: AbortSignal;
+}): Promise<SimulatedEnvironment> {
+  const { bundle, profileFolder, log, signal } = options;
+  const binaries = await findBinaries({ need: CONTROL_PLANE_PROGRAMS, log });
+  const cluster = await startControlPlane({ name: "bench", binaries, simulatedNodes: NODES, log });
+  try {
+    const { version, kubeconfigPath } = cluster;
+    const clusterProcesses = () => processesOf(cluster);
+    const environment = await startEnvironment({
+      version,
+      kubeconfigPath,
+      clusterProcesses,
+      bundle,
+      profileFolder,
+      signal,
+    });
+    return {
+      ...environment,
+      startAudit: () => startAudit(cluster),
+      stop: () => environment.stop().finally(() => cluster.stop()),
+    };
+  } catch (error) {
+    await cluster.stop();
+    throw error;
+  }
+}
+
+function processesOf(cluster: ControlPlane) {
+  const recorded = readClusterState(cluster.folder)?.processes ?? [];
+  return Object.fromEntries(recorded.map(({ name, identity }) => [name, identity]));
+}
+
+async function startAudit(cluster: ControlPlane): Promise<string> {
+  const policyPath = join(cluster.folder, "audit-policy.yaml");
+  const logPath = join(cluster.folder, "audit.log");
+  writeFileSync(policyPath, AUDIT_POLICY);
+  // At once: asked to stop, it waits seconds for watches to end that nobody ends.
+  await cluster.apiServer.kill();
+  const port = Number(new URL(cluster.server).port);
+  // A process of many threads shows as ended before the last of them has let go of the port.
+  await waitUntil(() => isPortFree(port), { what: `port ${port} to be free`, limitMs: 10_000, intervalMs: 10 });
+  const flags = [`--audit-policy-file=${policyPath}`, `--audit-log-path=${logPath}`, "--audit-log-mode=blocking"];
+  await cluster.apiServer.start({ extraFlags: flags });
+  return logPath;
+}

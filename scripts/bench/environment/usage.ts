@@ -1,0 +1,97 @@
+import { readFileSync } from "node:fs";
+
+/** Where the machine's CPU time went while something was measured, as shares of all of it. */
+export interface MachineShare {
+  readonly idle: number;
+  /** To programs that are not part of what is measured: they make every time longer. */
+  readonly others: number;
+}
+
+/** @param oursMs CPU time of all measured programs between the two looks, in milliseconds */
+export function machineShare(before: MachineTime, after: MachineTime, oursMs: number): MachineShare {
+  const totalMs = after.totalMs - before.totalMs;
+  if (totalMs <= 0) return { idle: 0, others: 0 };
+  const idleMs = after.idleMs - before.idleMs;
+  return { idle: idleMs / totalMs, others: Math.max(0, totalMs - idleMs - oursMs) / totalMs };
+}
+
+/** Time of all cores together since the machine's start, in milliseconds. */
+interface MachineTime {
+  readonly totalMs: number;
+  readonly idleMs: number;
+}
+
+// USER_HZ, which the kernel shows times to programs in, is 100 on every architecture that Linux has in use.
+const TICK_MS = 10;
+
+/** Reads it from /proc/stat, https://docs.kernel.org/filesystems/proc.html#miscellaneous-kernel-statistics-in-proc-stat */
+export function machineTime(stat: string = readFileSync("/proc/stat", "utf8")): MachineTime {
+  // user nice system idle iowait irq softirq steal; the guests' times that follow are part of user and nice.
+  const ticks = stat.slice(0, stat.indexOf("\n")).trim().split(/\s+/).slice(1, 9).map(Number);
+  const [, , , idle = 0, iowait = 0] = ticks;
+  return { totalMs: ticks.reduce((sum, count) => sum + count, 0) * TICK_MS, idleMs: (idle + iowait) * TICK_MS };
+}
+
+/** What a program has used. */
+export interface ProgramUsage {
+  /** CPU time, user and system, in milliseconds: since its start, or as a difference of two such. */
+  readonly cpuMs: number;
+  /** Resident memory, in MiB. */
+  readonly rssMb: number;
+}
+
+/** What a process has used since its start, from /proc. @throws Error when there is no such process */
+export function processUsage(pid: number): ProgramUsage {
+  const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+  // The command in parentheses may hold blanks and parentheses itself: the fields begin after the last one.
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  const [userTicks, systemTicks] = [Number(fields[11]), Number(fields[12])];
+  const rssKb = Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]);
+  return { cpuMs: (userTicks + systemTicks) * TICK_MS, rssMb: rssKb / 1024 };
+}
+
+/** What each program used between two looks: the CPU time as a difference, the memory as it is now. */
+export function usageDifference(
+  before: Readonly<Record<string, ProgramUsage>>,
+  after: Readonly<Record<string, ProgramUsage>>,
+): Record<string, ProgramUsage> {
+  return Object.fromEntries(
+    Object.entries(after).map(([name, { cpuMs, rssMb }]) => [
+      name,
+      { cpuMs: cpuMs - (before[name]?.cpuMs ?? 0), rssMb },
+    ]),
+  );
+}
+
+interface Series {
+  readonly name: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly value: number;
+}
+
+/** Metrics as a program showed them at one moment. */
+export interface MetricsText {
+  /** Sum of all series of that name whose labels are as told; 0 without any. */
+  sum(name: string, labels?: Readonly<Record<string, string>>): number;
+}
+
+/** Reads the Prometheus text format, https://prometheus.io/docs/instrumenting/exposition_formats/ */
+export function parseMetrics(text: string): MetricsText {
+  const series: Series[] = [];
+  for (const line of text.split("\n")) {
+    const [, name, labels = "", value] = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)/.exec(line) ?? [];
+    if (name !== undefined) series.push({ name, labels: parseLabels(labels), value: Number(value) });
+  }
+  return {
+    sum(name, labels = {}) {
+      const wanted = Object.entries(labels);
+      return series
+        .filter((one) => one.name === name && wanted.every(([key, value]) => one.labels[key] === value))
+        .reduce((total, { value }) => total + value, 0);
+    },
+  };
+}
+
+function parseLabels(text: string): Record<string, string> {
+  return Object.fromEntries([...text.matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g)].map(([, key, value]) => [key, value]));
+}

@@ -1,0 +1,138 @@
+import { pause } from "../../cluster/process/wait-until.ts";
+import { createWorkload } from "../fixtures/create-workload.ts";
+import { claimCall, timedClaim } from "../load/claim-call.ts";
+import { openLoop, poissonArrivals, seededRandom } from "../load/open-loop.ts";
+import { createTally } from "../load/tally.ts";
+import type { Measurement } from "../report/measurement.ts";
+import type { BenchContext } from "./bench-context.ts";
+import { reportEvery, withUsage } from "./with-usage.ts";
+
+const WARM_UP = 5;
+
+// For the watches of everyone to have seen the last refilled pod.
+const SETTLE_MS = 10;
+
+/**
+ * Claims from the pool, one when the pool is full again after the other, in turn with the bare writes; the claims stay.
+ *
+ * @param path what to call it, since it is measured in an empty cluster and in a crowded one
+ */
+export async function measurePool(
+  { environment, quick, log, pool: poolOf, floor: floorOf }: BenchContext,
+  { path, signal }: { path: string; signal: AbortSignal },
+): Promise<Measurement[]> {
+  const { edge } = environment;
+  const pool = await poolOf(signal);
+  const floor = await floorOf(signal);
+  let sent = 0;
+  const tally = createTally("pool");
+  const n = quick ? 30 : 200;
+
+  await measure(WARM_UP, createTally("pool"));
+  const floorFrom = floor.samplesMs.length;
+  const { machine } = await reportEvery(
+    log,
+    () => `${tally.size} of ${n} claims`,
+    () => withUsage(environment, () => measure(n, tally)),
+  );
+  const floorMs = floor.samplesMs.slice(floorFrom);
+  return [{ path, ...tally.outcome, floorMs, machine, note: "floor: the three bare writes in sequence" }];
+
+  async function measure(count: number, into: typeof tally): Promise<void> {
+    for (let index = 0; index < count; index++) {
+      const tenantId = `${path}-${sent++}`;
+      const steps = [() => floor.sample(), () => timedClaim(edge, { tenantId, workload: pool.workload }, into)];
+      // In turns, so that neither is always the one that comes after a pause.
+      for (const step of index % 2 === 0 ? steps : steps.reverse()) {
+        await pool.untilFull(signal);
+        await pause(SETTLE_MS, signal);
+        await step();
+      }
+    }
+  }
+}
+
+const CLAIMS = 300;
+
+/** Claims a whole pool at one moment, a few times; the claims stay. */
+export async function measurePoolBurst(
+  { environment, quick, log, pool: poolOf, floor: floorOf }: BenchContext,
+  signal: AbortSignal,
+): Promise<Measurement[]> {
+  const { edge } = environment;
+  const pool = await poolOf(signal);
+  const floor = await floorOf(signal);
+  const tally = createTally("pool");
+  const bursts = quick ? 1 : 3;
+  await pool.untilFull(signal);
+  const used = await withUsage(environment, async () => {
+    for (let burst = 1; burst <= bursts; burst++) {
+      // So that no claim has to open a connection.
+      await edge.open(CLAIMS);
+      const names = Array.from({ length: CLAIMS }, (_, index) => `burst-${burst}-${index}`);
+      const began = performance.now();
+      await Promise.all(names.map((tenantId) => timedClaim(edge, { tenantId, workload: pool.workload }, tally)));
+      log(`burst ${burst} of ${bursts}: the last of ${CLAIMS} after ${Math.round(performance.now() - began)} ms`);
+      await pool.untilFull(signal);
+    }
+  });
+  const note = `${bursts} x ${CLAIMS} claims at one moment; max is when the last was answered`;
+  return [{ path: "pool-burst", ...tally.outcome, floorMs: floor.samplesMs, ...used, note }];
+}
+
+const PER_SECOND = 45;
+
+/** Claims from the pool at random moments at a fixed mean rate, each timed from its intended moment; the claims stay. */
+export async function measurePoolRate(
+  { environment, quick, seed, log, pool: poolOf, floor: floorOf }: BenchContext,
+  signal: AbortSignal,
+): Promise<Measurement[]> {
+  const pool = await poolOf(signal);
+  const floor = await floorOf(signal);
+  await pool.untilFull(signal);
+  const seconds = quick ? 8 : 60;
+  const arrivalsMs = poissonArrivals({ perSecond: PER_SECOND, seconds, random: seededRandom(seed) });
+  const tally = createTally("pool");
+  const used = await reportEvery(
+    log,
+    () => `${tally.size} of ${arrivalsMs.length} claims, ${pool.warm.readyCount()} pods ready`,
+    () =>
+      withUsage(environment, () =>
+        openLoop(arrivalsMs, {
+          send: (index, intendedAt) =>
+            timedClaim(environment.edge, { tenantId: `rate-${index}`, workload: pool.workload, intendedAt }, tally),
+          signal,
+        }),
+      ),
+  );
+  const note = `${PER_SECOND} claims a second at random (Poisson, seed ${seed}) for ${seconds} s, timed from the intended moment, with the pool being refilled`;
+  return [{ path: "pool-rate", ...tally.outcome, floorMs: floor.samplesMs, ...used, note }];
+}
+
+const EXISTING_WARM_UP = 200;
+
+/** Claims again what is Active, one call after the other; the floor is a bare call of the same server, in turn with them. */
+export async function measureExisting(
+  { environment, quick }: BenchContext,
+  signal: AbortSignal,
+): Promise<Measurement[]> {
+  const { edge } = environment;
+  const claim = { tenantId: "existing", workload: "bench-existing" };
+  await createWorkload(environment, claim.workload);
+  const first = await claimCall(edge, claim);
+  if (first.kind === "failed") throw new Error(`Cannot measure existing: the first claim failed: ${first.why}`);
+  for (let count = 0; count < EXISTING_WARM_UP; count++) await claimCall(edge, claim);
+
+  const tally = createTally("existing");
+  const floorMs: number[] = [];
+  const used = await withUsage(environment, async () => {
+    while (tally.size < (quick ? 1000 : 5000)) {
+      signal.throwIfAborted();
+      await timedClaim(edge, claim, tally);
+      const began = performance.now();
+      await edge.call("GET", "/api/v1/health");
+      floorMs.push(performance.now() - began);
+    }
+  });
+  return [{ path: "existing", ...tally.outcome, floorMs, ...used, note: "floor: GET /api/v1/health" }];
+}

@@ -1,0 +1,189 @@
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { type Binaries, programPath } from "../binaries.ts";
+import { forgetProcess, readClusterState, recordPolicies, recordProcess, writeClusterState } from "../cluster-state.ts";
+import { clusterFolder, clustersFolder } from "../folders.ts";
+import { busyboxFiles, findStaticBusybox } from "../images/busybox.ts";
+import { localImages } from "../images/local-images.ts";
+import { importImages } from "../images.ts";
+import { startApiServer } from "../kubernetes/api-server.ts";
+import { controllerManagerFlags, schedulerFlags } from "../kubernetes/controller-flags.ts";
+import { startEtcd } from "../kubernetes/etcd.ts";
+import type { Log } from "../log.ts";
+import { type ClusterKeys, clusterKeys } from "../pki/cluster-keys.ts";
+import type { Policies, PolicyEngine } from "../policies/find-engine.ts";
+import { addHostRules, removeHostRules } from "../policies/host-rules.ts";
+import { ENGINE, startEngine } from "../policies/start-engine.ts";
+import { type Program, startProgram } from "../process/start-program.ts";
+import { stopProcess } from "../process/stop-process.ts";
+import { chooseSlot, type Slot } from "../slot.ts";
+import { createControlGroup } from "./control-groups.ts";
+import { noteHost, withHostLock } from "./host-changes.ts";
+import { PRIVATE_FOLDERS } from "./mount-namespace.ts";
+import { createBridge, isSlotFree } from "./network.ts";
+import { startContainerd } from "./start-containerd.ts";
+import { clusterControlGroup, startKubelet } from "./start-kubelet.ts";
+import { waitForNode } from "./wait-for-node.ts";
+
+export interface CreateLocalClusterOptions {
+  name: string;
+  binaries: Binaries;
+  /** Being looked for or built while the rest starts. */
+  policyEngine: Promise<PolicyEngine>;
+  log: Log;
+}
+
+const REASON_LENGTH = 400;
+
+interface Making extends CreateLocalClusterOptions {
+  readonly folder: string;
+  readonly slot: Slot;
+  readonly server: string;
+  readonly keys: ClusterKeys;
+}
+
+/**
+ * Starts a complete cluster that is not there yet, its control plane and its node side by side.
+ *
+ * @throws Error with the end of the log of what does not start
+ */
+export async function createLocalCluster(options: CreateLocalClusterOptions): Promise<void> {
+  const { name, binaries, log } = options;
+  const folder = clusterFolder(name);
+  const { version } = binaries;
+  for (const path of ["log", "volumes"]) mkdirSync(join(folder, path), { recursive: true, mode: 0o700 });
+  const slot = await withHostLock(clustersFolder(), async () => {
+    const free = await chooseSlot(name, isSlotFree);
+    writeClusterState(folder, {
+      name,
+      kind: "complete",
+      version,
+      server: serverOf(free),
+      slot: free.number,
+      processes: [],
+    });
+    await noteHost(clustersFolder(), PRIVATE_FOLDERS);
+    createControlGroup(clusterControlGroup(name));
+    await createBridge(free);
+    return free;
+  });
+  const server = serverOf(slot);
+  const making: Making = { ...options, folder, slot, server, keys: clusterKeys({ folder, name, server }) };
+  const [controlPlane, containerd] = await Promise.all([startControlPlane(making), startRuntime(making)]);
+  log("starting kubelet, kube-controller-manager and kube-scheduler");
+  // Before the first pod: from here on an engine that is not there yet lets nothing through.
+  const engine = await preparePolicies(making);
+  const [policies, ...others] = await Promise.all([
+    enforcePolicies(making, engine),
+    startKubelet({
+      ...{ folder, version, nodeName: name, slot, keys: making.keys, server },
+      command: programPath(binaries, "kubelet"),
+      containerd: containerd.identity,
+    }),
+    ...startControllers(making),
+  ]);
+  await waitForNode({
+    kubeconfigPath: making.keys.kubeconfigPath,
+    nodeName: name,
+    programs: [...controlPlane, containerd, ...others],
+  });
+  recordPolicies(folder, policies);
+}
+
+async function preparePolicies({ policyEngine, slot, folder, log }: Making): Promise<PolicyEngine> {
+  const engine = await policyEngine;
+  if ("because" in engine) return engine;
+  return withHostLock(clustersFolder(), async () => {
+    try {
+      await addHostRules(slot, { folder, log });
+      return engine;
+    } catch (error) {
+      await removeHostRules(slot, { folder });
+      return { because: (error as Error).message };
+    }
+  });
+}
+
+/** A cluster whose policies cannot be enforced is up all the same, and says so. */
+async function enforcePolicies({ name, folder, slot, keys, log }: Making, engine: PolicyEngine): Promise<Policies> {
+  let because = "because" in engine ? engine.because : "";
+  if ("path" in engine) {
+    try {
+      const { kubeconfigPath } = keys;
+      await startEngine({ folder, command: engine.path, nodeName: name, slot, kubeconfigPath });
+      return { enforced: true };
+    } catch (error) {
+      because = (error as Error).message;
+      const failed = readClusterState(folder)?.processes.find((recorded) => recorded.name === ENGINE);
+      if (failed !== undefined) await stopProcess(failed.identity, { name: ENGINE, graceMs: 0 });
+      forgetProcess(folder, ENGINE);
+      await withHostLock(clustersFolder(), () => removeHostRules(slot, { folder }));
+    }
+  }
+  const inOneLine = because.replaceAll(/\s+/g, " ").slice(0, REASON_LENGTH);
+  log(`network policies are not enforced: ${inOneLine}`);
+  return { enforced: false, because: inOneLine };
+}
+
+function serverOf({ ports }: Slot): string {
+  return `https://127.0.0.1:${ports.apiServer}`;
+}
+
+async function startControlPlane({ binaries, folder, slot, keys, log }: Making): Promise<Program[]> {
+  log("starting etcd and kube-apiserver");
+  const etcd = await startEtcd({
+    folder,
+    command: programPath(binaries, "etcd"),
+    clientPort: slot.ports.etcdClient,
+    peerPort: slot.ports.etcdPeer,
+    lifetime: "detached",
+  });
+  const apiServer = await startApiServer({
+    folder,
+    command: programPath(binaries, "kube-apiserver"),
+    kubeconfigPath: keys.kubeconfigPath,
+    lifetime: "detached",
+    flags: {
+      ...keys,
+      version: binaries.version,
+      port: slot.ports.apiServer,
+      etcdUrl: etcd.url,
+      serviceNetwork: "10.96",
+      complete: true,
+    },
+    // The rest of the cluster needs neither of these, and they take another second; the wait for the node waits for them.
+    readyPath:
+      "/readyz?exclude=poststarthook/rbac/bootstrap-roles&exclude=poststarthook/scheduling/bootstrap-system-priority-classes",
+  });
+  return [etcd.program, apiServer];
+}
+
+async function startRuntime({ name, folder, slot, log }: Making): Promise<Program> {
+  log("starting containerd and importing the images of the examples");
+  const [containerd, busybox] = await Promise.all([startContainerd(folder, slot), findStaticBusybox(log)]);
+  await importImages(name, localImages(await busyboxFiles(busybox)));
+  return containerd;
+}
+
+function startControllers({ binaries, folder, slot, keys }: Making): Promise<Program>[] {
+  const { version } = binaries;
+  const common = { version, folder: join(folder, "pki"), kubeconfigPath: keys.kubeconfigPath };
+  const start = async (name: "kube-controller-manager" | "kube-scheduler", flags: string[]): Promise<Program> => {
+    const program = await startProgram({
+      name,
+      command: programPath(binaries, name),
+      arguments: flags,
+      logPath: join(folder, "log", `${name}.log`),
+      lifetime: "detached",
+    });
+    recordProcess(folder, program);
+    return program;
+  };
+  return [
+    start(
+      "kube-controller-manager",
+      controllerManagerFlags({ ...common, ...keys, port: slot.ports.controllerManager }),
+    ),
+    start("kube-scheduler", schedulerFlags({ ...common, port: slot.ports.scheduler })),
+  ];
+}

@@ -1,2 +1,0 @@
-/** Whether a cluster's network policies close anything. */
-export type Policies = { readonly enforced: true } | { readonly enforced: false; readonly because: string };

@@ -1,0 +1,58 @@
+import { createApiClient } from "../kubernetes/api-client.ts";
+import { pause } from "../process/wait-until.ts";
+import { createSimulatedKubelet } from "./kubelet.ts";
+import { registerNode, renewLease, type SimulatedNode } from "./nodes.ts";
+import { type SimulatedNodesOptions, simulatedNodesDefaults } from "./options.ts";
+import { watchPods } from "./pod-watch.ts";
+
+export interface StartSimulatedNodesOptions extends SimulatedNodesOptions {
+  kubeconfigPath: string;
+  /** Called with what goes wrong; the simulation goes on. @default writes it to the standard error */
+  onTrouble?: (error: unknown) => void;
+}
+
+export interface SimulatedNodes {
+  podCount(): number;
+  /** Stops playing kubelet; nodes and pods stay as they are. */
+  stop(): Promise<void>;
+}
+
+const HEARTBEAT_MS = 10_000;
+
+/**
+ * Registers nodes that exist in name only, and plays scheduler and kubelet for every pod of the cluster, so that thousands
+ * of pods can be had without a container. See `simulated/behaviour.ts` for how a pod is made to fail.
+ *
+ * @throws Error when the nodes cannot be registered
+ */
+export async function startSimulatedNodes(options: StartSimulatedNodesOptions): Promise<SimulatedNodes> {
+  const settings = simulatedNodesDefaults(options);
+  const onTrouble = options.onTrouble ?? ((error: unknown) => console.error("simulated node:", error));
+  const client = createApiClient(options.kubeconfigPath);
+  const nodes: SimulatedNode[] = Array.from({ length: settings.nodes }, (_, index) => ({
+    name: `${settings.nodePrefix}-${index + 1}`,
+    address: `10.63.${index >> 8}.${index & 255}`,
+    pods: 0,
+  }));
+  await Promise.all(nodes.map((node) => registerNode(client, node, settings.podsPerNode)));
+  const abort = new AbortController();
+  const kubelet = createSimulatedKubelet({ ...settings, client, nodeList: nodes, onTrouble });
+  const watching = watchPods({ ...kubelet, client, onTrouble, signal: abort.signal });
+  const beating = heartbeat();
+  return {
+    podCount: kubelet.podCount,
+    async stop() {
+      abort.abort();
+      kubelet.stop();
+      await Promise.all([watching, beating]);
+      client.close();
+    },
+  };
+
+  async function heartbeat(): Promise<void> {
+    while (!abort.signal.aborted) {
+      await Promise.all(nodes.map((node) => renewLease(client, node))).catch(onTrouble);
+      await pause(HEARTBEAT_MS, abort.signal);
+    }
+  }
+}

@@ -1,0 +1,48 @@
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { findBinaries } from "../../cluster/binaries.ts";
+import { startControlPlane } from "../../cluster/control-plane.ts";
+import { findStaticBusybox } from "../../cluster/images/busybox.ts";
+import { createApiClient } from "../../cluster/kubernetes/api-client.ts";
+import { CONTROL_PLANE_PROGRAMS } from "../../cluster/programs.ts";
+import { decisionsOf } from "../decisions.ts";
+import { PAIRS } from "../tenants.ts";
+import { createExecEndpoint } from "./exec-endpoint.ts";
+import { startKubelet } from "./kubelet.ts";
+import { makePodBase } from "./pod-files.ts";
+import type { SoakCluster, SoakClusterOptions } from "./soak-cluster.ts";
+
+/** Starts an API server with nodes that exist in name only, whose pods are folders. */
+export async function startSimulatedCluster({
+  seed,
+  log,
+  onTrouble,
+  onStop,
+}: SoakClusterOptions): Promise<SoakCluster> {
+  const folder = mkdtempSync(join(tmpdir(), "tenancy-soak-"));
+  onStop(() => rmSync(folder, { recursive: true, force: true, maxRetries: 3 }));
+  const binaries = await findBinaries({ need: CONTROL_PLANE_PROGRAMS, log });
+  const controlPlane = await startControlPlane({ name: `soak-${process.pid}`, binaries, log });
+  onStop(() => controlPlane.stop());
+  const { kubeconfigPath } = controlPlane;
+  const api = createApiClient(kubeconfigPath);
+  onStop(() => api.close());
+
+  const podsFolder = join(folder, "pods");
+  mkdirSync(join(podsFolder, "volume"), { recursive: true });
+  const base = await makePodBase(folder, await findStaticBusybox(log));
+  const kubelet = await startKubelet({
+    ...{ api, folder: podsFolder, base, onTrouble },
+    decisions: decisionsOf(seed, "kubelet"),
+  });
+  onStop(() => kubelet.stop());
+  const answerExec = createExecEndpoint(kubelet);
+  return {
+    ...{ api, kubeconfigPath, pods: kubelet },
+    onExec: (pod, request, connection) => void answerExec(pod, request, connection).catch(onTrouble),
+    poolSizes: { c: 2, "b-c": 1, guarded: 2 },
+    pairs: PAIRS,
+    mustRestMs: 120_000,
+  };
+}

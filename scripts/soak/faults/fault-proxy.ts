@@ -1,0 +1,329 @@
+import { writeFileSync } from "node:fs";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { Agent, request } from "node:https";
+import type { AddressInfo, Socket } from "node:net";
+import type { Duplex } from "node:stream";
+import { stringify } from "yaml";
+import { readKubeconfig } from "../../cluster/kubernetes/api-client.ts";
+import type { SoakCluster } from "../cluster/soak-cluster.ts";
+import type { Decisions } from "../decisions.ts";
+
+/** What goes wrong between one program and the API server, at this moment. */
+export interface ActiveFaults {
+  /** Calls that are refused before the API server hears of them. */
+  refuse: { readonly probability: number; readonly statuses: readonly number[] } | undefined;
+  /** Calls that wait; one whose caller goes away meanwhile is never sent. */
+  stall: { readonly probability: number; readonly mostMs: number } | undefined;
+  /** Probability that a write is done and its answer never comes. */
+  loseAnswer: number;
+  /** Probability that an answer ends in its middle. */
+  cutAnswer: number;
+}
+
+/** Stands between one program and the API server. */
+export interface FaultProxy {
+  readonly name: string;
+  readonly kubeconfigPath: string;
+  readonly faults: ActiveFaults;
+  /** From now on every line of that kind's watches comes so many milliseconds late; with 0, those that are late come at once. */
+  delayWatches(plural: string, ms: number): void;
+  /** Ends every connection. */
+  cut(): void;
+  /** Tells every watch of the kind that its resource version is too old; of all kinds without one. */
+  expireWatches(plural?: string): void;
+  /** Ends all faults; late lines of watches come at once. */
+  heal(): void;
+  /** How many requests each fault has hit. */
+  readonly hits: Map<string, number>;
+  close(): Promise<void>;
+}
+
+export interface FaultProxyOptions {
+  name: string;
+  /** Of an administrator; its copy with the proxy's address is written beside it. */
+  kubeconfigPath: string;
+  decisions: Decisions;
+  /** Answers `pods/<name>/exec` where there is no kubelet behind the API server; without it, the API server does. */
+  onExec?: SoakCluster["onExec"];
+}
+
+interface Watch {
+  readonly plural: string;
+  flush(): void;
+  expire(): void;
+}
+
+const HOP_BY_HOP = new Set(["connection", "keep-alive", "transfer-encoding", "upgrade", "accept-encoding"]);
+
+/** Starts a proxy on loopback, which speaks HTTP to its program and HTTPS to the API server. */
+export async function startFaultProxy(options: FaultProxyOptions): Promise<FaultProxy> {
+  const { name, decisions } = options;
+  const { server: apiServer, ...credentials } = readKubeconfig(options.kubeconfigPath);
+  const calls = new Agent({ keepAlive: true, ...credentials });
+  const streams = new Agent({ keepAlive: false, ...credentials });
+  const sockets = new Set<Socket>();
+  const watches = new Set<Watch>();
+  const hits = new Map<string, number>();
+  const watchDelayMs = new Map<string, number>();
+  const faults: ActiveFaults = {
+    refuse: undefined,
+    stall: undefined,
+    loseAnswer: 0,
+    cutAnswer: 0,
+  };
+
+  const server = createServer((incoming, outgoing) => {
+    handle(incoming, outgoing).catch(() => outgoing.destroy());
+  });
+  server.keepAliveTimeout = 120_000;
+  server.requestTimeout = 0;
+  server.on("connection", (socket) => {
+    sockets.add(socket);
+    socket.on("close", () => sockets.delete(socket));
+    socket.on("error", () => socket.destroy());
+  });
+  server.on("upgrade", (incoming: IncomingMessage, socket: Duplex, head: Buffer) => {
+    socket.on("error", () => socket.destroy());
+    const pod = /\/pods\/([^/]+)\/exec$/.exec(pathOf(incoming))?.[1];
+    const refused = pod === undefined ? 404 : refusal(incoming);
+    if (pod !== undefined && refused === undefined) {
+      if (options.onExec === undefined) forwardUpgrade(incoming, { socket, head });
+      else options.onExec(pod, incoming, { socket, head });
+    } else socket.end(`HTTP/1.1 ${refused} Refused\r\nconnection: close\r\ncontent-length: 0\r\n\r\n`);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const kubeconfigPath = `${options.kubeconfigPath}.${name}`;
+  writeFileSync(kubeconfigPath, proxyKubeconfig(name, `http://127.0.0.1:${(server.address() as AddressInfo).port}`), {
+    mode: 0o600,
+  });
+
+  function hit(fault: string): void {
+    hits.set(fault, (hits.get(fault) ?? 0) + 1);
+  }
+
+  function refusal(incoming: IncomingMessage): number | undefined {
+    const { refuse } = faults;
+    if (refuse === undefined || !decisions.chance(refuse.probability)) return undefined;
+    const status = decisions.pick(refuse.statuses);
+    // An API server says that a write conflicts only of an object that is there, and that a list has expired only of its next page.
+    const isUpdate = ["PUT", "PATCH", "DELETE"].includes(incoming.method ?? "");
+    const isNextPage = /[?&]continue=./.test(incoming.url ?? "");
+    if ((status === 409 && !isUpdate) || (status === 410 && !isNextPage)) return 500;
+    return status;
+  }
+
+  async function handle(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+    const body = await readWhole(incoming);
+    const isWatch = /[?&]watch=(1|true)/.test(incoming.url ?? "");
+    const { stall } = faults;
+    if (stall !== undefined && decisions.chance(stall.probability)) {
+      hit("stalled");
+      await new Promise((resolve) => setTimeout(resolve, decisions.number() * stall.mostMs));
+      if (outgoing.destroyed) return;
+    }
+    const status = refusal(incoming);
+    if (status !== undefined) {
+      hit(`answered ${status}`);
+      refuse(outgoing, status);
+      return;
+    }
+    const isLost = incoming.method !== "GET" && decisions.chance(faults.loseAnswer);
+    const isCut = !isWatch && decisions.chance(faults.cutAnswer);
+    const headers = Object.fromEntries(Object.entries(incoming.headers).filter(([key]) => !HOP_BY_HOP.has(key)));
+    delete headers.host;
+    delete headers.authorization;
+    const forwarded = request(new URL(incoming.url ?? "/", apiServer), {
+      method: incoming.method ?? "GET",
+      headers,
+      agent: isWatch ? streams : calls,
+    });
+    forwarded.on("error", () => outgoing.destroy());
+    forwarded.on("response", (answer) => {
+      answer.on("error", () => outgoing.destroy());
+      if (isLost) {
+        hit("answer lost");
+        answer.resume();
+        answer.on("end", () => outgoing.destroy());
+        return;
+      }
+      const answerHeaders = Object.fromEntries(Object.entries(answer.headers).filter(([key]) => !HOP_BY_HOP.has(key)));
+      outgoing.writeHead(answer.statusCode ?? 502, answerHeaders);
+      if (isWatch && answer.statusCode === 200) relayWatch(pluralOf(incoming), answer, outgoing);
+      else if (isCut) {
+        hit("answer cut");
+        answer.once("data", (chunk: Buffer) => {
+          outgoing.write(chunk.subarray(0, Math.floor(chunk.length / 2)), () => outgoing.destroy());
+          answer.resume();
+        });
+        answer.once("end", () => outgoing.destroy());
+      } else answer.pipe(outgoing);
+    });
+    // A watch ends with its reader; a call that was sent is done, whoever waits for it.
+    if (isWatch) outgoing.on("close", () => forwarded.destroy());
+    forwarded.end(body);
+  }
+
+  function forwardUpgrade(incoming: IncomingMessage, { socket, head }: { socket: Duplex; head: Buffer }): void {
+    const { host: _, authorization: __, ...headers } = incoming.headers;
+    const { method = "GET", url = "/" } = incoming;
+    const forwarded = request(new URL(url, apiServer), { method, headers, agent: streams });
+    forwarded.on("error", () => socket.destroy());
+    forwarded.on("upgrade", (answer, upstream, first) => {
+      socket.write(headOf(answer));
+      socket.write(first);
+      upstream.write(head);
+      upstream.on("error", () => socket.destroy());
+      upstream.on("close", () => socket.end());
+      socket.on("close", () => upstream.destroy());
+      upstream.pipe(socket);
+      socket.pipe(upstream);
+    });
+    forwarded.on("response", (answer) => {
+      answer.on("error", () => socket.destroy());
+      readWhole(answer).then(
+        (body) => {
+          delete answer.headers["transfer-encoding"];
+          answer.headers["content-length"] = String(body.length);
+          answer.headers.connection = "close";
+          socket.end(Buffer.concat([Buffer.from(headOf(answer)), body]));
+        },
+        () => socket.destroy(),
+      );
+    });
+    socket.on("close", () => forwarded.destroy());
+    forwarded.end();
+  }
+
+  /** Relays line by line, in order, each as late as its kind's watches are at that moment. */
+  function relayWatch(plural: string, answer: IncomingMessage, outgoing: ServerResponse): void {
+    let late: { line: Buffer; dueAt: number }[] = [];
+    let timer: NodeJS.Timeout | undefined;
+    let rest: Buffer = Buffer.alloc(0);
+    outgoing.flushHeaders();
+    const release = (isAll: boolean): void => {
+      clearTimeout(timer);
+      timer = undefined;
+      const now = performance.now();
+      const due = isAll ? late.length : late.findIndex(({ dueAt }) => dueAt > now);
+      const sent = due === -1 ? late : late.slice(0, due);
+      late = due === -1 ? [] : late.slice(due);
+      if (sent.length > 0 && !outgoing.destroyed) outgoing.write(Buffer.concat(sent.map(({ line }) => line)));
+      const next = late[0];
+      if (next !== undefined) timer = setTimeout(() => release(false), Math.max(1, next.dueAt - performance.now()));
+    };
+    const watch: Watch = {
+      plural,
+      flush: () => release(true),
+      expire() {
+        const status = { kind: "Status", apiVersion: "v1", metadata: {}, status: "Failure", ...EXPIRED };
+        outgoing.end(`${JSON.stringify({ type: "ERROR", object: status })}\n`);
+      },
+    };
+    watches.add(watch);
+    answer.on("data", (chunk: Buffer) => {
+      rest = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
+      const end = rest.lastIndexOf(10) + 1;
+      if (end === 0) return;
+      const delayMs = watchDelayMs.get(plural) ?? 0;
+      if (delayMs > 0) hit(`watch of ${plural} delayed`);
+      const dueAt = Math.max(performance.now() + delayMs, late.at(-1)?.dueAt ?? 0);
+      late.push({ line: rest.subarray(0, end), dueAt });
+      rest = rest.subarray(end);
+      if (timer === undefined) release(false);
+    });
+    answer.on("end", () => {
+      release(true);
+      outgoing.end();
+    });
+    outgoing.on("close", () => {
+      clearTimeout(timer);
+      watches.delete(watch);
+    });
+  }
+
+  return {
+    name,
+    kubeconfigPath,
+    faults,
+    hits,
+    delayWatches(plural, ms) {
+      if (ms > 0) {
+        watchDelayMs.set(plural, ms);
+        return;
+      }
+      watchDelayMs.delete(plural);
+      for (const watch of watches) if (watch.plural === plural) watch.flush();
+    },
+    cut() {
+      hit("connections cut");
+      for (const socket of sockets) socket.destroy();
+    },
+    expireWatches(plural) {
+      hit("watches expired");
+      for (const watch of watches) if (plural === undefined || watch.plural === plural) watch.expire();
+    },
+    heal() {
+      watchDelayMs.clear();
+      faults.refuse = undefined;
+      faults.stall = undefined;
+      faults.loseAnswer = 0;
+      faults.cutAnswer = 0;
+      for (const watch of watches) watch.flush();
+    },
+    close() {
+      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      for (const socket of sockets) socket.destroy();
+      calls.destroy();
+      streams.destroy();
+      return closed;
+    },
+  };
+}
+
+const EXPIRED = { message: "too old resource version", reason: "Expired", code: 410 };
+const REASONS: Readonly<Record<number, string>> = {
+  409: "Conflict",
+  410: "Expired",
+  429: "TooManyRequests",
+  500: "InternalError",
+  503: "ServiceUnavailable",
+};
+
+function refuse(outgoing: ServerResponse, status: number): void {
+  const message = "refused by the soak's proxy";
+  const body = { kind: "Status", apiVersion: "v1", metadata: {}, status: "Failure", message, code: status };
+  outgoing.writeHead(status, { "content-type": "application/json", ...(status === 429 && { "retry-after": "1" }) });
+  outgoing.end(JSON.stringify({ ...body, reason: REASONS[status] ?? "Unknown" }));
+}
+
+function headOf({ statusCode, statusMessage, headers }: IncomingMessage): string {
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  return `HTTP/1.1 ${statusCode} ${statusMessage}\r\n${lines.join("")}\r\n`;
+}
+
+function pathOf({ url = "" }: IncomingMessage): string {
+  return url.split("?", 1)[0] ?? "";
+}
+
+/** The plural in a path such as `/apis/tenancy.dev/v1alpha1/namespaces/tenancy/tenancyclaims`. */
+function pluralOf(incoming: IncomingMessage): string {
+  return pathOf(incoming).split("/").at(-1) ?? "";
+}
+
+async function readWhole(incoming: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of incoming as AsyncIterable<Buffer>) chunks.push(chunk);
+  return Buffer.concat(chunks);
+}
+
+function proxyKubeconfig(name: string, server: string): string {
+  return stringify({
+    apiVersion: "v1",
+    kind: "Config",
+    // kubernetes-fluent-client speaks plain HTTP to nobody else.
+    clusters: [{ name, cluster: { server, "insecure-skip-tls-verify": true } }],
+    users: [{ name, user: {} }],
+    contexts: [{ name, context: { cluster: name, user: name } }],
+    "current-context": name,
+  });
+}
