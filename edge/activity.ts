@@ -10,34 +10,34 @@ import type { Log } from "../crds/log.ts";
 import { isClaimed } from "./cluster/slim-pod.ts";
 import type { ClusterCache } from "./cluster/watch-cluster.ts";
 
-/** Tells the operator which pods are in use, so that it releases only idle ones. */
+/** Records which pods are in use, so that the operator releases only idle ones. */
 export interface Activity {
-  /** Takes note of a use of the pod; what has to be written is written in the background. */
+  /** Records a use of the pod, which is written in the background. */
   touch(podName: string): void;
   /** Counts the work as use of the pod for as long as it lasts. */
   during<T>(podName: string, work: () => Promise<T>): Promise<T>;
-  /** Writes what is not written yet, and ends the timers. */
+  /** Writes the uses that are not written yet, and ends the timers. */
   close(): Promise<void>;
 }
 
-/** A pod whose use is not all written. */
+/** A pod with uses that are not written yet. */
 interface Entry {
   readonly name: string;
   readonly uid: string | undefined;
   lastUsed: number;
-  /** The use that the cluster knows of, or that it was last tried to tell. */
-  told: number;
+  /** The use that was last written, or that a write was last tried for. */
+  written: number;
   cancel: (() => void) | undefined;
   writing: Promise<void> | undefined;
 }
 
 const MAX_INTERVAL_MS = 30_000;
-/** Of pods that no idle time is counted for: their last use is told to people alone. */
+/** For pods without an idle timeout, whose last use is only shown to people. */
 const UNTIMED_INTERVAL_MS = 60_000;
 
 /**
  * Writes the time of a pod's last use as an annotation: the first use at once, later ones together, once an interval of a tenth of
- * the pod's idle time, at most 30 s, and of a minute where it has none. So the last use always arrives, and a busy pod costs few writes.
+ * the pod's idle time, at most 30 s, and of a minute where it has none. The last use is always written, and a busy pod costs few writes.
  */
 export function createActivity(options: {
   client: ClusterClient;
@@ -59,7 +59,7 @@ export function createActivity(options: {
       name: podName,
       uid: pod.metadata.uid,
       lastUsed: 0,
-      told: toldOf(pod),
+      written: lastWritten(pod),
       cancel: undefined,
       writing: undefined,
     };
@@ -69,7 +69,7 @@ export function createActivity(options: {
   }
 
   function schedule(key: string, entry: Entry, interval: number): void {
-    const delay = entry.told + interval - clock.now();
+    const delay = entry.written + interval - clock.now();
     if (delay <= 0 || closed) {
       entry.writing = write(key, entry, interval);
       return;
@@ -82,22 +82,22 @@ export function createActivity(options: {
 
   async function write(key: string, entry: Entry, interval: number): Promise<void> {
     const { name, uid, lastUsed } = entry;
-    entry.told = lastUsed;
+    entry.written = lastUsed;
     const annotations = { [annotation.lastActivity]: new Date(lastUsed).toISOString() };
     try {
       const body = { metadata: { ...clearManagedFields, uid, annotations } };
       cache.pods.put(await client.patch(pods, { namespace, name }, { type: "merge", body }));
     } catch (error) {
-      // A pod that is gone, or that gave its name to another, needs no release.
+      // The pod is gone, or another has its name: there is nothing to record.
       if (!isNotFound(error) && !isConflict(error)) {
         log.warn({ pod: name, error: describeError(error) }, "activity could not be written, it is tried again");
-        // The use is still to be told, and the pause until then is an interval.
-        if (!closed && isHeld(name, uid)) entry.cancel = clock.after(interval, () => retry(key, entry, interval));
+        // Written again after an interval.
+        if (!closed && isCached(name, uid)) entry.cancel = clock.after(interval, () => retry(key, entry, interval));
       }
     }
     entry.writing = undefined;
     if (entry.cancel !== undefined) return;
-    if (entry.lastUsed > lastUsed && isHeld(name, uid)) schedule(key, entry, interval);
+    if (entry.lastUsed > lastUsed && isCached(name, uid)) schedule(key, entry, interval);
     else entries.delete(key);
   }
 
@@ -106,7 +106,7 @@ export function createActivity(options: {
     entry.writing = write(key, entry, interval);
   }
 
-  function isHeld(name: string, uid: string | undefined): boolean {
+  function isCached(name: string, uid: string | undefined): boolean {
     return cache.pods.store.get(`${namespace}/${name}`)?.metadata.uid === uid;
   }
 
@@ -140,7 +140,7 @@ export function createActivity(options: {
   };
 }
 
-/** How far apart the writes of a pod are at least; undefined where the pod is nobody's. */
+/** The least time between two writes of a pod; undefined for a pod without a claim. */
 function intervalMs(pod: Pod): number | undefined {
   if (!isClaimed(pod)) return undefined;
   const timeoutSeconds = Number(pod.metadata.annotations?.[annotation.idleTimeoutSeconds]);
@@ -148,7 +148,7 @@ function intervalMs(pod: Pod): number | undefined {
 }
 
 /** The last use that the operator knows of. */
-function toldOf({ metadata }: Pod): number {
+function lastWritten({ metadata }: Pod): number {
   const times = [annotation.lastActivity, annotation.claimedAt].map((key) =>
     Date.parse(metadata.annotations?.[key] ?? ""),
   );

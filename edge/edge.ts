@@ -25,9 +25,9 @@ import type { Serve, Server } from "./serve/serve.ts";
 export interface Edge {
   readonly url: string;
   readonly metricsUrl: string | undefined;
-  /** Resolves when the whole view of the cluster is there. */
+  /** Resolves when all caches are synced. */
   readonly synced: Promise<unknown>;
-  /** Rejects where the view of the cluster can never be trusted again: let the process end and start anew. */
+  /** Rejects where a watch cannot be resumed: end the process and start a new one. */
   readonly failed: Promise<unknown>;
   /** Stops accepting, lets what is in flight finish for at most `graceMs`, then ends the watches. @returns whether all finished */
   stop(options: { graceMs: number }): Promise<boolean>;
@@ -116,7 +116,7 @@ export async function startEdge(options: {
     });
   }
   const synced = Promise.all([cache.synced, gateway?.synced]);
-  // Whoever waits for it hears of it; a view that never comes, because the edge stops first, is no error of its own.
+  // An edge that stops before its caches are synced has not failed; whoever awaits `synced` sees the rejection.
   synced.catch(() => undefined);
   const handler = createHandler({
     webhooks: gateway?.webhooks,

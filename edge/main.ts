@@ -24,7 +24,7 @@ async function main(): Promise<void> {
       namespace: config.namespace,
       authentication: config.apiKey !== undefined,
     },
-    "edge listens",
+    "edge listening",
   );
   // Whoever started this process and holds its channel, as `npm start` does, learns that the server which answers there is this one.
   process.send?.({ listening: edge.url });
@@ -33,7 +33,7 @@ async function main(): Promise<void> {
     () => undefined,
   );
   await Promise.race([stop, edge.failed]);
-  log.info({ graceMs: GRACE_MS }, "edge stops");
+  log.info({ graceMs: GRACE_MS }, "edge stopping");
   const finished = await edge.stop({ graceMs: GRACE_MS });
   transport.close();
   log.info({ finished }, "edge stopped");

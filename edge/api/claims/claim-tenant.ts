@@ -24,7 +24,7 @@ export interface ClaimRequest extends ClaimKey {
   readonly joins?: boolean | undefined;
 }
 
-/** The claim that a call waited on was released, whoever did it: answered 409. */
+/** Answered 409: the claim that the call waited on was released, by whomever. */
 export class ReleasedMeanwhile extends HttpError {
   constructor() {
     super(409, "the claim was released while this call waited; claim again to start anew");
@@ -34,16 +34,16 @@ export class ReleasedMeanwhile extends HttpError {
 /**
  * Claims a workload for a tenant and waits until the claim is Active.
  *
- * The state of the world is looked at, one step taken, and the next change awaited on the shared watch, until the step is an
- * answer. The endpoint that is answered is its pod's own, asked of the API server; a pod that has none at this moment is waited for, and one
- * that was destroyed is replaced. The claim stays when the limit passes or the client goes.
+ * A loop: read the cached claims, take one step ({@link claimStep}), wait for the next change, until the step is an answer. The endpoint in the
+ * answer is read from the API server ({@link FindLivePod}); a pod without an address is waited for, and a destroyed pod is replaced. The claim
+ * stays when the limit passes or the client goes.
  *
  * @param options.clientGone ends the wait, not the claim
- * @param options.asksAlways whether the pod is asked for also where this very call has just been given a warm one, whose binding showed it
- *   ready. @default false
+ * @param options.asksAlways whether the pod is read also where this call was just given a warm pod, which was ready when it was bound.
+ *   @default false
  * @throws HttpError 404 without the workload; 409 where the claim is Active without the files that are asked for;
  *   {@link ReleasedMeanwhile}; as {@link claimError} says where the claim fails; 503
- *   without a view of the cluster, or where the pod cannot be asked for; 504 after the limit
+ *   while the cache is stale, or where the pod cannot be read; 504 after the limit
  */
 export async function claimTenant(
   request: ClaimRequest,
@@ -57,7 +57,7 @@ export async function claimTenant(
   try {
     return await waitForClaim(request, services, { limit: deadline.signal, clientGone, asksAlways });
   } catch (error) {
-    // A call that the limit cut off fails with the limit's abort.
+    // The limit aborts the request that is under way.
     if (deadline.signal.aborted && !(error instanceof HttpError)) throw tooLate(request, services);
     throw error;
   } finally {
@@ -65,15 +65,15 @@ export async function claimTenant(
   }
 }
 
-/** For a change of the pod that the watches show before its state of before that has arrived. */
+/** The watch of claims may be ahead of the watch of pods. */
 const LOOK_AGAIN_MS = 1000;
-/** For so long after it was made an attempt's warm pod cannot have gone and its address be another's. */
+/** Within this time after an attempt, the address of its warm pod cannot have passed to another pod. */
 const FRESH_MS = 2000;
 
 /**
  * Whether an Active claim has the files that a call asks for; undefined where only the snapshots volume knows whether there are any.
  *
- * A session that asked for them has what there was. One that did not ask may have nothing to ask for.
+ * A session that asked for its files has them. One that did not ask may have none.
  */
 function isAsAsked({ status }: Claim, request: ClaimRequest, { cache, namespace }: ClaimServices): boolean | undefined {
   if (!request.resume || request.joins === true) return true;
@@ -85,7 +85,7 @@ function isAsAsked({ status }: Claim, request: ClaimRequest, { cache, namespace 
   return keepsNothing ? true : undefined;
 }
 
-/** Throws 409 where the tenant has files that the Active claim was not given: nobody may take it for one that has them. */
+/** @throws HttpError 409 where the tenant has saved files that the Active claim was not given */
 async function refuseWithoutFiles(
   claim: Claim,
   request: ClaimRequest,
@@ -94,7 +94,8 @@ async function refuseWithoutFiles(
 ): Promise<void> {
   const { tenantId, workloadRef, version } = request;
   if (version === undefined) {
-    if (services.hasArchive === undefined) throw new Error("Cannot tell whether there are files: nobody can look");
+    if (services.hasArchive === undefined)
+      throw new Error("Cannot tell whether the tenant has an archive: no hasArchive was given");
     if (!(await services.hasArchive(request, clientGone))) return;
   }
   const what = version === undefined ? "the files that are saved" : `version ${version} of the files`;
@@ -110,11 +111,11 @@ async function waitForClaim(
   const { cache, waiters, findLivePod } = services;
   const { limit, clientGone, asksAlways } = ends;
   const shared = new Set<string>();
-  /** When this call itself made an attempt: what the watch shows of it, however late, has come about since then. */
+  /** When this call made each of its attempts: whatever the watch shows of an attempt happened after that. */
   const madeAt = new Map<string, number>();
-  // The uid of the claim that this call waits on. A release of it ends the call; one that was under way before is waited out.
+  // The uid of the claim that this call waits on. Its release ends the call; a release that was under way before is waited for.
   let awaited: string | undefined;
-  // Writes since the last wait. Somebody else's writes can overtake ours again and again, which is no reason to spin.
+  // Writes since the last wait: conflicts with other writers must not make this loop spin.
   let writes = 0;
 
   for (;;) {
@@ -125,7 +126,7 @@ async function waitForClaim(
       return claimResponse(step.claim);
     if (step.kind === "fail") throw claimError(step.claim);
     if (clientGone?.aborted) throw new HttpError(499, "the client went away");
-    // A claim that becomes Active in the moment of the limit is looked at once.
+    // A claim that becomes Active at the limit is still answered.
     if (limit.aborted && step.kind !== "answer") throw tooLate(request, services);
 
     switch (step.kind) {

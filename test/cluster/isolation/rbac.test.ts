@@ -116,7 +116,7 @@ function start(account: Account, env: Record<string, string> = {}): AccountProgr
 
 async function startEdge(account: "tenancy-api" | "tenancy-gateway", env: Record<string, string> = {}) {
   const program = start(account, env);
-  const { url, metricsUrl } = await program.logged("edge listens");
+  const { url, metricsUrl } = await program.logged("edge listening");
   await eventually(async () => (await fetch(`${metricsUrl}/readyz`)).status === 200);
   return { program, url: String(url) };
 }

@@ -47,7 +47,7 @@ export async function startEdgeProcess(
     for (const stream of [child.stdout, child.stderr]) {
       createInterface({ input: stream }).on("line", (line) => {
         lines.push(line);
-        if (line.includes('"edge listens"')) resolve(JSON.parse(line));
+        if (line.includes('"edge listening"')) resolve(JSON.parse(line));
       });
     }
   });
