@@ -21,10 +21,10 @@ const MAX_OUTPUT_BYTES = 1024 * 1024;
  * @throws HttpError 504 when the time is up; 499 when the client goes; as {@link instanceError} says where kubectl fails
  */
 export async function execInPod(
-  wish: { name: string; command: readonly string[]; timeoutMs: number },
+  request: { name: string; command: readonly string[]; timeoutMs: number },
   options: { kubectl: Kubectl; clock: Clock; clientGone: AbortSignal | undefined },
 ): Promise<ExecOutcome> {
-  const { name, command, timeoutMs } = wish;
+  const { name, command, timeoutMs } = request;
   const place = { pod: name, container: WORKLOAD_CONTAINER, maxBytes: MAX_OUTPUT_BYTES };
   const run = await runInContainer({ ...place, command, timeoutMs }, options);
   switch (run.kind) {

@@ -33,14 +33,14 @@ const COMMAND_ENDED = /command terminated with exit code (\d+)\s*$/;
  *
  * Output can be missing though the exit code is 0 (docs/decisions/620): where that matters, the command says how much there is.
  *
- * @param wish.maxBytes of standard output, and of standard error; what comes after them is dropped
+ * @param request.maxBytes of standard output, and of standard error; what comes after them is dropped
  * @throws HttpError 503 as {@link Kubectl.start} does
  */
 export async function runInContainer(
-  wish: { pod: string; container: string; command: readonly string[]; timeoutMs: number; maxBytes: number },
+  request: { pod: string; container: string; command: readonly string[]; timeoutMs: number; maxBytes: number },
   options: { kubectl: Kubectl; clock: Clock; clientGone: AbortSignal | undefined },
 ): Promise<ContainerRun> {
-  const { pod, container, command, timeoutMs, maxBytes } = wish;
+  const { pod, container, command, timeoutMs, maxBytes } = request;
   const { kubectl, clock, clientGone } = options;
   const child = await kubectl.start(["exec", pod, "--container", container, "--", ...command], { pod });
   const stdout = createBoundedText(maxBytes);
@@ -62,8 +62,8 @@ export async function runInContainer(
 
   function outcomeOf(code: number | undefined): ContainerRun {
     if (code === undefined) return { kind: "stopped" };
-    const verdict = COMMAND_ENDED.exec(stderr.end());
-    if (code !== 0 && Number(verdict?.[1]) !== code) return { kind: "failed", stderr: stderr.end() };
+    const ending = COMMAND_ENDED.exec(stderr.end());
+    if (code !== 0 && Number(ending?.[1]) !== code) return { kind: "failed", stderr: stderr.end() };
     const printed = stderr.text();
     return {
       kind: "ended",

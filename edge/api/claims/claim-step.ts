@@ -20,7 +20,7 @@ export type ClaimStep =
  * @param shared {@link attemptKey} of each attempt that this call created, revived or waited for
  */
 export function claimStep(claims: Iterable<Claim>, shared: ReadonlySet<string>): ClaimStep {
-  const claim = principal(claims);
+  const claim = canonicalClaim(claims);
   if (claim === undefined) return { kind: "create" };
   const phase = claim.status?.phase;
   if (phase === "ReleaseFailed") return { kind: "fail", claim };
@@ -46,7 +46,7 @@ function isAnswered({ metadata, status }: Claim): boolean {
 }
 
 /** The canonical claim of a key: the oldest that is no duplicate, else the oldest. */
-function principal(claims: Iterable<Claim>): Claim | undefined {
+function canonicalClaim(claims: Iterable<Claim>): Claim | undefined {
   let found: Claim | undefined;
   for (const claim of claims) if (found === undefined || precedes(claim, found)) found = claim;
   return found;

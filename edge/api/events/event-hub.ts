@@ -8,7 +8,7 @@ export interface EventHub {
   /** Tells everyone who wants to know. */
   publish(event: { type: EventType; tenant: string | undefined; workload: string | undefined; object: object }): void;
   /** A new client's listener. `since` is the id of the last message that it has seen. */
-  client(wish: { filter: EventFilter; since: string | undefined }): SocketListener;
+  client(options: { filter: EventFilter; since: string | undefined }): SocketListener;
   /** Closes every socket, with the code for a server that goes away. */
   close(): void;
   /** How many clients listen. */

@@ -69,11 +69,11 @@ export function execRoute(services: InstanceServices): ApiRoute {
       const { command, timeoutSeconds } = await readJson(request, execBody);
       await requireGiven(await findInstance(name, services), services);
       mayBeSilent?.();
-      const wish = { name, command, timeoutMs: timeoutSeconds * 1000 };
+      const execRequest = { name, command, timeoutMs: timeoutSeconds * 1000 };
       const { kubectl, clock } = services;
       const signal = clientGone ?? request.signal;
       return jsonResponse(
-        await services.activity.during(name, () => execInPod(wish, { kubectl, clock, clientGone: signal })),
+        await services.activity.during(name, () => execInPod(execRequest, { kubectl, clock, clientGone: signal })),
       );
     },
   };
