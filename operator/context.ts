@@ -1,18 +1,17 @@
 import type { Claim } from "../crds/claim.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
 import type { Exec } from "../crds/client/exec/exec.ts";
-import type { Informer } from "../crds/client/watch/informer.ts";
-import type { KubernetesObject, NetworkPolicy, Pod } from "../crds/kubernetes.ts";
+import type { ReportHandlerFailure } from "../crds/client/watch/handler-failures.ts";
+import type { NetworkPolicy } from "../crds/kubernetes.ts";
 import type { Log } from "../crds/log.ts";
-import type { Pool } from "../crds/pool.ts";
 import type { SnapshotMetadata } from "../crds/snapshots/snapshot-metadata.ts";
-import type { Workload } from "../crds/workload.ts";
 import type { ArchiveNotice } from "./claim/archive-notice.ts";
 import type { ServiceWatch } from "./claim/service-watch.ts";
 import type { StartLooks } from "./claim/tell-start.ts";
 import type { OperatorConfig } from "./config.ts";
 import type { SettledEgress } from "./egress/settle-egress.ts";
 import type { EventRecorder } from "./events.ts";
+import type { Informers } from "./informers.ts";
 import type { Metrics } from "./metrics.ts";
 import type { NodeSilence } from "./pod/node-silence.ts";
 import type { FailureRecord } from "./pool/pool-failures.ts";
@@ -53,34 +52,20 @@ export interface OperatorContext {
   restoreFailures: Map<string, number>;
   /** By workload uid: what the proxy of its pods lives by. */
   settledEgress: Map<string, SettledEgress>;
-  /** Resolves when the helper pod next begins to run. */
-  helperStart(): Promise<void>;
-  /** Asks for a run of the claim's reconcile. */
-  wakeClaim(claim: Claim): void;
+  helperStart: HelperStart;
+  /** Takes what an object's handler threw. */
+  onFailure: ReportHandlerFailure;
+  /** Asks for a reconcile of the claim. */
+  enqueueClaim(claim: Claim): void;
   /** Whether no other operator can have taken over. */
   isLeading(): boolean;
   /** Applies a child object by server-side apply. */
   applyNetworkPolicy(policy: NetworkPolicy): Promise<void>;
 }
 
-/** Metadata only: that one changed is all that it takes to look at it. */
-export interface EgressInformers {
-  /** Managed ones. */
-  configMaps: Informer<KubernetesObject, never>;
-  /** All, since workloads name others. */
-  secrets: Informer<KubernetesObject, never>;
-}
-
-export interface Informers {
-  claims: Informer<Claim, "uid" | "pair" | "using" | "waitingFor" | "needsHelper">;
-  workloads: Informer<Workload, never>;
-  pools: Informer<Pool, "workload">;
-  /** Managed pods only. */
-  pods: Informer<Pod, "claimUid" | "workload" | "pool" | "warm">;
-  /** The one pod that mounts the snapshots volume. */
-  helperPods: Informer<Pod, never>;
-  /** Managed policies only. */
-  networkPolicies: Informer<NetworkPolicy, never>;
-  /** What the proxies of workloads live by; undefined where there is no image for them, and no right to look either. */
-  egress: EgressInformers | undefined;
+/** When the helper pod begins to run. */
+export interface HelperStart {
+  /** Resolves when it next does. */
+  next(): Promise<void>;
+  announce(): void;
 }

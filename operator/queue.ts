@@ -5,26 +5,33 @@ import type { Log } from "../crds/log.ts";
 /** What a reconcile asks for: nothing, or to be run again after a delay although no event came. */
 export type ReconcileResult = { requeueAfterMs: number } | undefined;
 
-export interface Lane {
+export interface Reconciler<Name extends string> {
+  readonly name: Name;
   /** Lower numbers go first. */
-  priority: number;
-  /** Reconciles of this lane at once, so that slow work of one lane leaves room for the others. */
-  concurrency: number;
-  /** Brings one object's actual state towards its desired state. Throws to be tried again with back-off. */
-  reconcile(key: string): Promise<ReconcileResult>;
+  readonly priority: number;
+  /** Its reconciles at once, so that slow work of one controller leaves room for the others. */
+  readonly concurrency: number;
+  /** For how long an ask waits for more where it does not say itself, in milliseconds. @default 0 */
+  readonly batchMs?: number;
+  /**
+   * Brings one object's actual state towards its desired state. Throws to be tried again with back-off.
+   *
+   * @param options.signal aborted when the queue stops, for what takes long and may end in the middle
+   */
+  reconcile(key: string, options: { signal: AbortSignal }): Promise<ReconcileResult>;
 }
 
-export interface Queue<LaneName extends string> {
+export interface Queue<Name extends string> {
   /** Asks for a reconcile now, or after a delay; the earliest of several asks counts. */
-  add(lane: LaneName, key: string, options?: { afterMs: number }): void;
-  /** Keys that wait or run, by lane. */
-  depth(lane: LaneName): number;
-  /** Takes no more work and waits for the reconciles under way, which are not aborted. */
+  add(controller: Name, key: string, options?: { afterMs?: number }): void;
+  /** Keys that wait or run, by controller. */
+  depth(controller: Name): number;
+  /** Takes no more work, aborts the signal of the reconciles under way, and waits for their end. */
   stop(): Promise<void>;
 }
 
-interface Entry {
-  lane: string;
+interface Entry<Name extends string> {
+  controller: Work<Name>;
   key: string;
   state: "idle" | "waiting" | "running" | "running-dirty";
   /** Set from its first failure to its next success. */
@@ -32,6 +39,12 @@ interface Entry {
   cancelTimer: () => void;
   /** When its timer is due, in the clock's milliseconds; infinite without one. */
   dueAt: number;
+}
+
+/** One controller's part of the queue. */
+interface Work<Name extends string> extends Reconciler<Name> {
+  readonly waiting: Set<Entry<Name>>;
+  readonly running: Set<Promise<void>>;
 }
 
 const nothing = (): void => undefined;
@@ -43,10 +56,10 @@ const LONGEST_TIMER_MS = 2 ** 31 - 1;
  * A queue of keys to reconcile, as in controller-runtime: a key stands in it once, is never reconciled twice at the same time, runs
  * again when it was added meanwhile, and backs off on its own when its reconcile throws. An event ends a back-off early.
  */
-export function createQueue<LaneName extends string>(options: {
-  lanes: Record<LaneName, Lane>;
+export function createQueue<Name extends string>(options: {
+  controllers: readonly Reconciler<Name>[];
   log: Log;
-  onReconciled?: (result: { lane: LaneName; outcome: "done" | "failed"; seconds: number }) => void;
+  onReconciled?: (result: { controller: Name; outcome: "done" | "failed"; seconds: number }) => void;
   /** The wait after a key's first failure, in milliseconds. @default 200 */
   firstBackoffMs?: number;
   /** The longest wait after a failure, in milliseconds. @default 60000 */
@@ -54,35 +67,39 @@ export function createQueue<LaneName extends string>(options: {
   /** Whether an error is worth a log line; errors that only say "look again" are not. @default every error is */
   isWorthLogging?: (error: unknown) => boolean;
   clock?: Clock;
-}): Queue<LaneName> {
+}): Queue<Name> {
   const {
-    lanes,
+    controllers,
     log,
     firstBackoffMs = 200,
     maximumBackoffMs = 60_000,
     isWorthLogging = () => true,
     clock = systemClock,
   } = options;
-  const byPriority = (Object.keys(lanes) as LaneName[]).sort((a, b) => lanes[a].priority - lanes[b].priority);
-  const entries = new Map<string, Entry>();
-  const waiting = new Map<LaneName, Set<Entry>>(byPriority.map((lane) => [lane, new Set()]));
-  const running = new Map<LaneName, Set<Promise<void>>>(byPriority.map((lane) => [lane, new Set()]));
-  let stopped = false;
+  const byPriority: readonly Work<Name>[] = [...controllers]
+    .sort((a, b) => a.priority - b.priority)
+    .map((controller) => ({ ...controller, waiting: new Set(), running: new Set() }));
+  const byName = new Map(byPriority.map((controller) => [controller.name, controller]));
+  const entries = new Map<string, Entry<Name>>();
+  const stopping = new AbortController();
   let pumpIsDue = false;
 
-  function add(lane: LaneName, key: string, { afterMs = 0 }: { afterMs?: number } = {}): void {
-    if (stopped) return;
-    const id = `${lane} ${key}`;
+  function add(name: Name, key: string, options: { afterMs?: number } = {}): void {
+    const controller = byName.get(name);
+    if (controller === undefined || stopping.signal.aborted) return;
+    const { afterMs = controller.batchMs ?? 0 } = options;
+    const id = `${name} ${key}`;
     let entry = entries.get(id);
     if (entry === undefined) {
-      entry = { lane, key, state: "idle", backoff: undefined, cancelTimer: nothing, dueAt: Number.POSITIVE_INFINITY };
+      const dueAt = Number.POSITIVE_INFINITY;
+      entry = { controller, key, state: "idle", backoff: undefined, cancelTimer: nothing, dueAt };
       entries.set(id, entry);
     }
     if (afterMs > 0) schedule(entry, afterMs);
     else makeReady(entry);
   }
 
-  function schedule(entry: Entry, afterMs: number): void {
+  function schedule(entry: Entry<Name>, afterMs: number): void {
     const dueAt = clock.now() + afterMs;
     if (entry.state === "waiting" || dueAt >= entry.dueAt) return;
     entry.cancelTimer();
@@ -95,7 +112,7 @@ export function createQueue<LaneName extends string>(options: {
     });
   }
 
-  function makeReady(entry: Entry): void {
+  function makeReady(entry: Entry<Name>): void {
     entry.cancelTimer();
     entry.dueAt = Number.POSITIVE_INFINITY;
     if (entry.state === "running" || entry.state === "running-dirty") {
@@ -103,7 +120,7 @@ export function createQueue<LaneName extends string>(options: {
       return;
     }
     entry.state = "waiting";
-    waiting.get(entry.lane as LaneName)?.add(entry);
+    entry.controller.waiting.add(entry);
     if (pumpIsDue) return;
     pumpIsDue = true;
     queueMicrotask(pump);
@@ -111,53 +128,59 @@ export function createQueue<LaneName extends string>(options: {
 
   function pump(): void {
     pumpIsDue = false;
-    if (stopped) return;
-    for (const lane of byPriority) {
-      const ready = waiting.get(lane) as Set<Entry>;
-      const active = running.get(lane) as Set<Promise<void>>;
-      for (const entry of ready) {
-        if (active.size >= lanes[lane].concurrency) break;
-        ready.delete(entry);
+    if (stopping.signal.aborted) return;
+    for (const { concurrency, waiting, running } of byPriority) {
+      for (const entry of waiting) {
+        if (running.size >= concurrency) break;
+        waiting.delete(entry);
         entry.state = "running";
-        const work: Promise<void> = run(lane, entry).finally(() => {
-          active.delete(work);
+        const work: Promise<void> = run(entry).finally(() => {
+          running.delete(work);
           pump();
         });
-        active.add(work);
+        running.add(work);
       }
     }
   }
 
-  async function run(lane: LaneName, entry: Entry): Promise<void> {
+  async function run(entry: Entry<Name>): Promise<void> {
+    const { key, controller } = entry;
+    const { name } = controller;
+    const { signal } = stopping;
     const started = performance.now();
     let retryAfterMs: number | undefined;
     try {
-      retryAfterMs = (await lanes[lane].reconcile(entry.key))?.requeueAfterMs;
+      retryAfterMs = (await controller.reconcile(key, { signal }))?.requeueAfterMs;
       entry.backoff = undefined;
-      options.onReconciled?.({ lane, outcome: "done", seconds: (performance.now() - started) / 1000 });
+      options.onReconciled?.({ controller: name, outcome: "done", seconds: (performance.now() - started) / 1000 });
     } catch (error) {
       entry.backoff ??= createBackoff({ initialMs: firstBackoffMs, maxMs: maximumBackoffMs });
       retryAfterMs = entry.backoff.next();
-      options.onReconciled?.({ lane, outcome: "failed", seconds: (performance.now() - started) / 1000 });
-      if (!stopped && isWorthLogging(error)) {
-        log.warn({ lane, key: entry.key, retryAfterMs: Math.round(retryAfterMs), error }, "reconcile failed");
+      options.onReconciled?.({ controller: name, outcome: "failed", seconds: (performance.now() - started) / 1000 });
+      if (!signal.aborted && isWorthLogging(error)) {
+        log.warn({ controller: name, key, retryAfterMs: Math.round(retryAfterMs), error }, "reconcile failed");
       }
     }
     const wasAddedMeanwhile = entry.state === "running-dirty";
     entry.state = "idle";
-    if (stopped) return;
+    if (signal.aborted) return;
     // A key that changed while its reconcile failed still waits out its back-off: the change is mostly the echo of its own writes.
     if (wasAddedMeanwhile && entry.backoff === undefined) makeReady(entry);
     else if (retryAfterMs !== undefined) schedule(entry, retryAfterMs);
-    else if (entry.dueAt === Number.POSITIVE_INFINITY) entries.delete(`${lane} ${entry.key}`);
+    else if (entry.dueAt === Number.POSITIVE_INFINITY) entries.delete(`${name} ${key}`);
   }
 
   async function stop(): Promise<void> {
-    stopped = true;
+    stopping.abort(new Error("the operator stops"));
     for (const entry of entries.values()) entry.cancelTimer();
-    await Promise.all([...running.values()].flatMap((active) => [...active]));
+    await Promise.all(byPriority.flatMap(({ running }) => [...running]));
     entries.clear();
   }
 
-  return { add, stop, depth: (lane) => (waiting.get(lane)?.size ?? 0) + (running.get(lane)?.size ?? 0) };
+  function depth(name: Name): number {
+    const { waiting, running } = byName.get(name) ?? {};
+    return (waiting?.size ?? 0) + (running?.size ?? 0);
+  }
+
+  return { add, stop, depth };
 }

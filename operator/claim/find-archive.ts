@@ -32,7 +32,7 @@ export async function findArchive(claim: Claim, workload: Workload, context: Ope
   const look = context.archiveLooks.run(
     uid,
     (signal) => context.snapshots.find({ tenantId, workloadRef }, { version, signal }),
-    () => context.wakeClaim(claim),
+    () => context.enqueueClaim(claim),
   );
   if (look.state === "running") return { known: false, result: undefined };
   if (look.state === "done") {

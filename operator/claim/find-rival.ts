@@ -1,10 +1,6 @@
 import type { Claim } from "../../crds/claim.ts";
 import type { OperatorContext } from "../context.ts";
-
-/** The index value under which claims of the same tenant on the same workload stand. */
-export function pairKey(claim: Claim): string {
-  return `${claim.spec.tenantId}/${claim.spec.workloadRef}`;
-}
+import { pairKey } from "./claim-indexes.ts";
 
 /**
  * The claim object that holds this claim's place, if another does: a tenant has at most one claim a workload.

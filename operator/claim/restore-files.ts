@@ -63,7 +63,7 @@ export async function restoreFiles(
         ended();
       }
     },
-    () => context.wakeClaim(claim),
+    () => context.enqueueClaim(claim),
     tenantId,
   );
   if (work.state === "running") {

@@ -98,7 +98,7 @@ export async function saveFiles(
         throw error;
       }
     },
-    () => context.wakeClaim(claim),
+    () => context.enqueueClaim(claim),
     tenantId,
   );
   if (work.state === "running") return { saved: undefined, result: undefined };
@@ -158,7 +158,7 @@ async function untilHelperRuns(context: OperatorContext, signal: AbortSignal): P
   const stop = new AbortController();
   const limit = { clock: systemClock, signal: AbortSignal.any([signal, stop.signal]) };
   // One that does not come is the save's own error to tell.
-  await Promise.race([helperStart(), sleep(HELPER_START_LIMIT_MS, limit)]).finally(() => stop.abort());
+  await Promise.race([helperStart.next(), sleep(HELPER_START_LIMIT_MS, limit)]).finally(() => stop.abort());
 }
 
 function reasonOf(error: unknown): "archive" | "command" | "connection" | "other" {

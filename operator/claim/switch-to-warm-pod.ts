@@ -2,7 +2,7 @@ import type { Claim } from "../../crds/claim.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation } from "../../crds/labels.ts";
 import type { OperatorContext } from "../context.ts";
-import { isReadyToUse } from "../workload/is-ready-to-use.ts";
+import { isReadyToUse } from "../workload/readiness.ts";
 import { activateClaim } from "./activate-claim.ts";
 import { podIncarnation } from "./claim-pods.ts";
 import { needsFiles } from "./restore-files.ts";

@@ -69,7 +69,7 @@ export async function tellStart(
   const look = work.run(
     uid,
     (signal) => explainStart({ pod, message, signal }, context),
-    () => context.wakeClaim(claim),
+    () => context.enqueueClaim(claim),
   );
   if (look.state === "running") return undefined;
   if (look.state === "failed") return { requeueAfterMs: look.retryInMs };

@@ -41,6 +41,12 @@ export function podState(pod: Pod): PodState {
   return { state: "starting", since: scheduled?.lastTransitionTime, message: waitingMessage(pod) };
 }
 
+/** Whether the workload's own program runs at this moment, ready or not. */
+export function isProgramRunning({ status }: Pod): boolean {
+  const own = status?.containerStatuses?.find(({ name }) => name === WORKLOAD_CONTAINER);
+  return own?.state?.running !== undefined;
+}
+
 /** What is wrong with a pod that has failed and what to mend, with what whoever runs the operator has to say of images that cannot be pulled. */
 export function failureMessage(
   { reason, message, mend }: Extract<PodState, { state: "failed" }>,

@@ -1,3 +1,4 @@
+import type { Change } from "../../crds/client/watch/informer.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
 import { poolInstanceName } from "../../crds/names.ts";
@@ -27,11 +28,32 @@ export function isNobodys({ metadata: { name, labels, annotations } }: Pod): boo
   return labels?.[label.tenant] === undefined && TRACES.every((key) => annotations?.[key] === undefined);
 }
 
+/** Indexes and controllers ask several times about a pod, and one that is stored never changes. */
+const states = new WeakMap<Pod, { readonly state: MemberState | undefined }>();
+
 /**
  * How an unclaimed pod of a pool stands; undefined for a claimed pod and for one that is going. One that carries the pool's label and was
  * a tenant's once has failed: it is never counted as ready, and goes.
  */
 export function memberState(pod: Pod): MemberState | undefined {
+  let known = states.get(pod);
+  if (known === undefined) {
+    known = { state: findMemberState(pod) };
+    states.set(pod, known);
+  }
+  return known.state;
+}
+
+/** How the pod of a change stands now, and how it stood before. */
+export function memberStates({
+  type,
+  object,
+  previous,
+}: Change<Pod>): [now: MemberState | undefined, before: MemberState | undefined] {
+  return [type === "deleted" ? undefined : memberState(object), previous && memberState(previous)];
+}
+
+function findMemberState(pod: Pod): MemberState | undefined {
   const { labels, annotations, deletionTimestamp } = pod.metadata;
   if (labels?.[label.pool] === undefined || annotations?.[annotation.claimUid] !== undefined) return undefined;
   if (deletionTimestamp !== undefined) return undefined;

@@ -7,7 +7,7 @@ import { type ConditionNow, nextConditions } from "../../crds/schema/condition.t
 import type { OperatorContext } from "../context.ts";
 import { podState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";
-import { isReadyToUse } from "../workload/is-ready-to-use.ts";
+import { isReadyToUse } from "../workload/readiness.ts";
 
 const SLOWED = "; one pod at a time is tried, with growing pauses, until one starts and stays ready";
 

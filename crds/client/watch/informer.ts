@@ -51,6 +51,12 @@ export interface Informer<T extends KubernetesObject, Index extends string> {
   lastContactAt(): number;
   /** Stores the answer to a write at once, so that the next look at the store sees it. */
   put(object: T): void;
+  /**
+   * Calls the handler with every object that the store holds, as `added`, and then as `onChange` is called. As `AddEventHandler` of client-go.
+   *
+   * @returns ends it
+   */
+  subscribe(handler: (change: Change<T>) => void): () => void;
 }
 
 /** A store that follows a collection of the cluster. */
@@ -66,13 +72,24 @@ export function startInformer<T extends KubernetesObject, Index extends string =
   });
   let contactAt = Number.NEGATIVE_INFINITY;
   let heldBack = holdBack;
+  const handlers = new Set(onChange === undefined ? [] : [onChange]);
 
   function notify(change: Change<T>): void {
+    for (const handler of handlers) call(handler, change);
+  }
+
+  function call(handler: (change: Change<T>) => void, change: Change<T>): void {
     try {
-      onChange?.(change);
+      handler(change);
     } catch (error) {
       onFailure(error, { object: change.object, resource, handler: "onChange" });
     }
+  }
+
+  function subscribe(handler: (change: Change<T>) => void): () => void {
+    for (const object of store.values()) call(handler, { type: "added", object });
+    handlers.add(handler);
+    return () => handlers.delete(handler);
   }
 
   function transformed(object: T): T {
@@ -120,5 +137,5 @@ export function startInformer<T extends KubernetesObject, Index extends string =
       contactAt = clock.now();
     },
   });
-  return { store, synced, done, lastContactAt: () => contactAt, put };
+  return { store, synced, done, lastContactAt: () => contactAt, put, subscribe };
 }

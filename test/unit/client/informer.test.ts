@@ -75,6 +75,23 @@ test("startInformer keeps a store and tells of each change with what was there b
   assert.is(informer.store.by("color", "blue").size, 0);
 });
 
+test("Informer.subscribe gives what is there, then each change, until it is ended; one handler that throws keeps none from the others", async () => {
+  const { informer, watches, changes } = await inform({ onList: oneList });
+  await until("the watch", () => watches.length === 1);
+  const seen: string[] = [];
+  const endThrowing = informer.subscribe(() => {
+    throw new Error("no use");
+  });
+  const end = informer.subscribe((change) => seen.push(describe(change)));
+  watches[0]?.send("MODIFIED", object("x", 11));
+  await until("the change", () => changes.length === 2);
+  end();
+  endThrowing();
+  watches[0]?.send("DELETED", object("x", 12));
+  await until("the deletion", () => changes.length === 3);
+  assert.equal(seen, ["added x 5", "modified x 11 was 5"]);
+});
+
 test("Informer.put shows a write at once, and its own watch event later is no second change", async () => {
   const { informer, watches, changes } = await inform({ onList: oneList });
   await until("the watch", () => watches.length === 1);

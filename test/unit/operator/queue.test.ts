@@ -1,15 +1,15 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { createQueue, type Lane } from "../../../operator/queue.ts";
+import { createQueue, type Reconciler } from "../../../operator/queue.ts";
 import { manualClock } from "../manual-clock.ts";
 import { silentLog } from "../silent-log.ts";
 
 const test = suite("createQueue");
 
-function queueOf(reconcile: Lane["reconcile"], options: { concurrency?: number } = {}) {
+function queueOf(reconcile: Reconciler<"only">["reconcile"], options: { concurrency?: number } = {}) {
   const clock = manualClock();
-  const lane = { priority: 0, concurrency: options.concurrency ?? 8, reconcile };
-  return { clock, queue: createQueue({ lanes: { only: lane }, log: silentLog, clock }) };
+  const only = { name: "only", priority: 0, concurrency: options.concurrency ?? 8, reconcile } as const;
+  return { clock, queue: createQueue({ controllers: [only], log: silentLog, clock }) };
 }
 
 test("runs a key that was added many times once", async () => {
@@ -45,7 +45,7 @@ test("never runs a key twice at once, and runs it again when it was added meanwh
   assert.is(most, 1);
 });
 
-test("keeps to the concurrency of a lane", async () => {
+test("keeps to the concurrency of a controller", async () => {
   const gates: (() => void)[] = [];
   const { queue } = queueOf(() => new Promise((resolve) => gates.push(() => resolve(undefined))), { concurrency: 3 });
   for (const key of ["a", "b", "c", "d", "e"]) queue.add("only", key);
@@ -57,12 +57,13 @@ test("keeps to the concurrency of a lane", async () => {
   assert.is(queue.depth("only"), 4);
 });
 
-test("starts a lane of higher priority first, and lets no full lane hold up another", async () => {
+test("starts a controller of higher priority first, and lets no full one hold up another", async () => {
   const order: string[] = [];
   const never = new Promise<undefined>(() => undefined);
   const queue = createQueue({
-    lanes: {
-      low: {
+    controllers: [
+      {
+        name: "low",
         priority: 2,
         concurrency: 1,
         reconcile: async (key) => {
@@ -70,8 +71,8 @@ test("starts a lane of higher priority first, and lets no full lane hold up anot
           return never;
         },
       },
-      high: { priority: 1, concurrency: 2, reconcile: async (key) => void order.push(key) },
-    },
+      { name: "high", priority: 1, concurrency: 2, reconcile: async (key) => void order.push(key) },
+    ],
     log: silentLog,
     clock: manualClock(),
   });
@@ -184,5 +185,35 @@ test("stop waits for what runs and takes no more", async () => {
 async function settled(): Promise<void> {
   for (let turn = 0; turn < 5; turn++) await new Promise<void>((resolve) => setImmediate(resolve));
 }
+
+test("gathers what is asked for during a controller's batchMs into one reconcile", async () => {
+  const clock = manualClock();
+  const runs: string[] = [];
+  const only = {
+    name: "only",
+    priority: 0,
+    concurrency: 1,
+    batchMs: 200,
+    reconcile: async (key: string) => void runs.push(key),
+  };
+  const queue = createQueue({ controllers: [only], log: silentLog, clock });
+  queue.add("only", "a");
+  queue.add("only", "a");
+  await settled();
+  assert.equal(runs, []);
+  assert.is(await clock.runNext(), 200);
+  await settled();
+  assert.equal(runs, ["a"]);
+});
+
+test("aborts the signal of a reconcile under way when it stops, and waits for its end", async () => {
+  const { queue } = queueOf(
+    (_key, { signal }) => new Promise((resolve) => signal.addEventListener("abort", () => resolve(undefined))),
+  );
+  queue.add("only", "a");
+  await settled();
+  await queue.stop();
+  assert.is(queue.depth("only"), 0);
+});
 
 test.run();

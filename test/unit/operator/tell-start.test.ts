@@ -74,7 +74,7 @@ function waitingClaim({
     },
     informers: { claims: { put: () => undefined } },
     log: silentLog,
-    wakeClaim: () => woken(),
+    enqueueClaim: () => woken(),
   } as unknown as OperatorContext;
   const tell = (startedAt: number, message = STATUS_SAYS) => tellStart(claim, { pod, message, startedAt }, context);
   return {

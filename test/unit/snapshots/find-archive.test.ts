@@ -67,7 +67,7 @@ async function ask({ resume = true, keeps = ["/data"], has, hasHelper = true, he
     metrics: { claimErrors: { inc: () => undefined } },
     events: { record: () => undefined },
     log: { ...silentLog, info: say("info"), warn: say("warn") },
-    wakeClaim: () => wake(),
+    enqueueClaim: () => wake(),
   } as unknown as OperatorContext;
   const claim: Claim = {
     metadata: { name: "claim-t-w", namespace: "n", uid: "u" },

@@ -60,7 +60,7 @@ function waitingClaim() {
     events: { record: () => undefined },
     config: { startTimeoutMs: 300_000 },
     log: silentLog,
-    wakeClaim: () => undefined,
+    enqueueClaim: () => undefined,
   };
   const supervise = (state: PodState, of = pod()) =>
     superviseStart({ claim, pod: of, state }, context as unknown as OperatorContext);

@@ -1,29 +1,144 @@
 import type { Claim } from "../../crds/claim.ts";
 import { isDestroyed, isShown } from "../../crds/claims/claim-pod.ts";
 import { isConflict, isNotFound } from "../../crds/client/api-error.ts";
+import type { Change } from "../../crds/client/watch/informer.ts";
+import { keyOf } from "../../crds/client/watch/store.ts";
+import { withDefaults } from "../../crds/defaults.ts";
 import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
-import { annotation, claimLabels, finalizer } from "../../crds/labels.ts";
+import { annotation, claimLabels, finalizer, label } from "../../crds/labels.ts";
+import type { Workload } from "../../crds/workload.ts";
 import type { OperatorContext } from "../context.ts";
-import { podState } from "../pod/pod-state.ts";
+import { type Controller, watch } from "../controller.ts";
+import { isProgramRunning, podState } from "../pod/pod-state.ts";
+import { templateHash } from "../pod/render-pod.ts";
+import { memberStates } from "../pool/pool-member.ts";
 import type { ReconcileResult } from "../queue.ts";
-import { isReadyToUse } from "../workload/is-ready-to-use.ts";
+import { isHelperRunning } from "../snapshots/is-helper-running.ts";
+import { hasNewPhase, isReadyToUse } from "../workload/readiness.ts";
+import { isWaiting, pairKey } from "./claim-indexes.ts";
 import { claimPods, isCurrent, readClaimPods } from "./claim-pods.ts";
 import { patchClaimStatus } from "./claim-status.ts";
 import { deletePod } from "./delete-pod.ts";
 import { failClaim } from "./fail-claim.ts";
 import { findRival } from "./find-rival.ts";
 import { followPod } from "./follow-pod.ts";
-import { isWaiting } from "./is-waiting.ts";
 import { keepService } from "./keep-service.ts";
 import { releaseClaim } from "./release-claim.ts";
 import { releaseWhenIdle } from "./release-when-idle.ts";
 import { replacePod } from "./replace-pod.ts";
+import { needsFiles } from "./restore-files.ts";
 import { startPod } from "./start-pod.ts";
 import { superviseStart } from "./supervise-start.ts";
 
+// A burst of claims takes more than these; each costs a connection.
+const PREPARED_PODS = 2;
 /** Where what was read is not as it was taken to be: its event starts the next run, and should it be lost, this does. */
 const LOOK_AGAIN = { requeueAfterMs: 1000 };
+
+/** Gives claims their pods, and takes them through their release. */
+export function createClaimController(context: OperatorContext): Controller<"claim"> {
+  const { informers } = context;
+  return {
+    name: "claim",
+    priority: 0,
+    concurrency: 64,
+    watches: [
+      watch(informers.claims, (change) => changedClaims(change, context)),
+      watch(informers.workloads, (change) => claimsOfWorkload(change, context)),
+      watch(informers.pods, (change) => claimsOfPod(change, context)),
+      watch(informers.helperPods, (change) => claimsOfHelper(change, context)),
+    ],
+    reconcile: (key) => reconcileClaim(key, context),
+  };
+}
+
+function changedClaims({ type, object }: Change<Claim>, context: OperatorContext): string[] {
+  if (type !== "deleted") return [keyOf(object)];
+  const { uid = "" } = object.metadata;
+  context.archiveLooks.forget(uid);
+  context.restoreFailures.delete(uid);
+  context.notices.delete(uid);
+  return [...context.informers.claims.store.by("pair", pairKey(object))].map(keyOf);
+}
+
+function* claimsOfWorkload(change: Change<Workload>, { informers }: OperatorContext): Iterable<string> {
+  const { object, previous } = change;
+  const { name } = object.metadata;
+  if (previous !== undefined && previous.spec.service !== object.spec.service)
+    for (const claim of informers.claims.store.by("using", name)) yield keyOf(claim);
+  if (hasNewPhase(change)) for (const claim of informers.claims.store.by("waitingFor", name)) yield keyOf(claim);
+}
+
+function* claimsOfPod(change: Change<Pod>, context: OperatorContext): Iterable<string> {
+  const { type, object, previous } = change;
+  const { uid = "", labels, annotations } = object.metadata;
+  const workload = labels?.[label.workload];
+  const claimUid = annotations?.[annotation.claimUid];
+  const [now, before] = memberStates(change);
+  if (now !== "ready" && before === "ready" && !needsFiles(object)) context.snapshots.dismiss(object);
+  if (type === "deleted") forgetPod(object, context);
+  if (workload !== undefined && (now === "ready") !== (before === "ready")) {
+    if (now === "ready") yield* claimsToOffer(workload, context);
+    prepareRestores(workload, context);
+  }
+  if (claimUid === undefined) return;
+  if (type !== "deleted") context.nodeSilence.leftMs(object);
+  // Files are saved through the program's container, and one that keeps ending does not run for long.
+  if (previous !== undefined && isProgramRunning(object) && !isProgramRunning(previous)) context.saves.hurry(uid);
+  for (const claim of context.informers.claims.store.by("uid", claimUid)) yield keyOf(claim);
+}
+
+/** Warm pods are offered to the claims that have waited longest, as many as there are pods. */
+function* claimsToOffer(workload: string, { informers }: OperatorContext): Iterable<string> {
+  let left = informers.pods.store.by("warm", workload).size;
+  for (const claim of informers.claims.store.by("waitingFor", workload)) {
+    if (left-- <= 0) return;
+    yield keyOf(claim);
+  }
+}
+
+/** The pods that claims take next have their restores wait in them. */
+function prepareRestores(name: string, { config, informers, onFailure, snapshots }: OperatorContext): void {
+  const workload = informers.workloads.store.get(`${config.namespace}/${name}`);
+  const template = workload && templateHash(workload, config);
+  if (workload === undefined || template === undefined) return;
+  if (withDefaults(workload.spec).filesystem.overlayDirs.length === 0) return;
+  let left = PREPARED_PODS;
+  for (const pod of informers.pods.store.by("warm", `${name}/${template}`)) {
+    if (left-- <= 0) return;
+    try {
+      snapshots.prepare(pod);
+    } catch (error) {
+      // The event that led here may be another pod's.
+      onFailure(error, { object: pod, resource: "pods", handler: "prepare" });
+    }
+  }
+}
+
+function forgetPod(pod: Pod, context: OperatorContext): void {
+  const { uid = "" } = pod.metadata;
+  context.reservedPods.delete(uid);
+  context.ownPods.delete(uid);
+  context.restores.forget(uid);
+  context.saves.forget(uid);
+  context.startLooks.forget(uid);
+  context.nodeSilence.forget(uid);
+  context.snapshots.dismiss(pod);
+}
+
+/** What failed or waits for want of the helper pod goes on when it runs. */
+function* claimsOfHelper({ type, object, previous }: Change<Pod>, context: OperatorContext): Iterable<string> {
+  if (type === "deleted" || !isHelperRunning(object)) {
+    context.snapshots.leaveHelper();
+    return;
+  }
+  if (previous !== undefined && isHelperRunning(previous)) return;
+  context.helperStart.announce();
+  context.archiveLooks.hurry();
+  context.saves.hurry();
+  for (const claim of context.informers.claims.store.by("needsHelper", "")) yield keyOf(claim);
+}
 
 /**
  * Brings one claim towards a running pod of its own, or towards its end.
@@ -31,7 +146,7 @@ const LOOK_AGAIN = { requeueAfterMs: 1000 };
  * Level-triggered: each run looks only at the claim and its pods as they are now, makes at most the writes that are missing, and
  * leaves the rest to the run that those writes' events start. Killed between any two writes, the next run goes on from there.
  */
-export async function reconcileClaim(key: string, context: OperatorContext): Promise<ReconcileResult> {
+async function reconcileClaim(key: string, context: OperatorContext): Promise<ReconcileResult> {
   const claim = context.informers.claims.store.get(key);
   if (claim === undefined) return undefined;
   try {

@@ -4,15 +4,53 @@ import { persistentVolumeClaims, pods } from "../../crds/client/built-in-resourc
 import { withDefaults } from "../../crds/defaults.ts";
 import { SNAPSHOTS_NAME } from "../../crds/snapshots/snapshots-names.ts";
 import type { OperatorContext } from "../context.ts";
+import { type Controller, watch } from "../controller.ts";
+import { hasNewPhase } from "../workload/readiness.ts";
 import { renderSnapshotsClaim } from "./snapshots-claim.ts";
 import { renderSnapshotsPod } from "./snapshots-pod.ts";
 import { renderSnapshotsPolicy } from "./snapshots-policy.ts";
+import { tendArchives } from "./tend-archives.ts";
+
+// A new leader has better to do first.
+const FIRST_SWEEP_MS = 60_000;
+
+/** Keeps the helper pod with the snapshots volume. */
+export function createHelperController(context: OperatorContext): Controller<"helper"> {
+  const { informers } = context;
+  return {
+    name: "helper",
+    priority: 3,
+    concurrency: 1,
+    // Also where no workload keeps files any longer: the volume may be there.
+    initial: [{ key: SNAPSHOTS_NAME }],
+    watches: [
+      watch(informers.helperPods, () => [SNAPSHOTS_NAME]),
+      watch(informers.workloads, (change) => (hasNewPhase(change) ? [SNAPSHOTS_NAME] : [])),
+      watch(informers.networkPolicies, ({ object }) =>
+        object.metadata.name === SNAPSHOTS_NAME ? [SNAPSHOTS_NAME] : [],
+      ),
+    ],
+    reconcile: () => reconcileHelper(context),
+  };
+}
+
+/** Sweeps the snapshots volume now and then. */
+export function createArchivesController(context: OperatorContext): Controller<"archives"> {
+  return {
+    name: "archives",
+    priority: 3,
+    concurrency: 1,
+    initial: [{ key: "all", afterMs: FIRST_SWEEP_MS }],
+    watches: [],
+    reconcile: (_key, { signal }) => tendArchives(context, signal),
+  };
+}
 
 /**
  * Keeps the helper pod running, with its volume and its policy, from the first workload on that keeps files. The volume is never
  * deleted here, and while it is there so is the pod, since archives outlive their workloads.
  */
-export async function reconcileHelper(context: OperatorContext): Promise<undefined> {
+async function reconcileHelper(context: OperatorContext): Promise<undefined> {
   const { informers, config, client, applyNetworkPolicy } = context;
   const { namespace } = config;
   const isThere = await hasVolume(context);

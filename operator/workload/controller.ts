@@ -2,25 +2,81 @@ import { isDeepStrictEqual } from "node:util";
 import { isConflict, isNotFound } from "../../crds/client/api-error.ts";
 import { networkPolicies, pods } from "../../crds/client/built-in-resources.ts";
 import { listAll } from "../../crds/client/cluster-client.ts";
+import type { Change } from "../../crds/client/watch/informer.ts";
+import { keyOf } from "../../crds/client/watch/store.ts";
 import { claims, pools, workloads } from "../../crds/kinds.ts";
+import type { KubernetesObject, NetworkPolicy } from "../../crds/kubernetes.ts";
 import { finalizer, label } from "../../crds/labels.ts";
 import { formerPolicyName, policyName } from "../../crds/names.ts";
 import { nextConditions } from "../../crds/schema/condition.ts";
 import type { Workload, WorkloadStatus } from "../../crds/workload.ts";
 import { describeUsers, type WorkloadUsers, workloadUsers } from "../../crds/workload-users.ts";
 import type { OperatorContext } from "../context.ts";
-import { needsProxy } from "../egress/egress-rules.ts";
+import { type Controller, watch } from "../controller.ts";
+import { namesSecret, needsProxy } from "../egress/egress-rules.ts";
 import { deleteEgress, settleEgress } from "../egress/settle-egress.ts";
 import { templateProblem } from "../pod/render-pod.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { renderPolicy } from "./render-policy.ts";
 import { workloadProblem } from "./workload-problem.ts";
 
+/** Brings workloads to `Ready` or `Error`. */
+export function createWorkloadController(context: OperatorContext): Controller<"workload"> {
+  const { informers } = context;
+  const egress = informers.egress === undefined ? [] : [informers.egress.configMaps, informers.egress.secrets];
+  return {
+    name: "workload",
+    priority: 1,
+    concurrency: 4,
+    watches: [
+      watch(informers.workloads, ({ type, object }) => (type === "deleted" ? [] : [keyOf(object)])),
+      watch(informers.claims, ({ type, object }) =>
+        type === "deleted" || object.status?.phase === "Error" ? ifDeleted(object.spec.workloadRef, context) : [],
+      ),
+      watch(informers.pools, ({ type, object }) =>
+        type === "deleted" ? ifDeleted(object.spec.workloadRef, context) : [],
+      ),
+      watch(informers.pods, ({ type, object }) =>
+        type === "deleted" ? ifDeleted(object.metadata.labels?.[label.workload], context) : [],
+      ),
+      watch(informers.networkPolicies, (change) => workloadOfPolicy(change, context)),
+      ...egress.map((informer) => watch(informer, (change) => workloadsOfEgress(change, context))),
+    ],
+    reconcile: (key) => reconcileWorkload(key, context),
+  };
+}
+
+/** A workload that is being deleted goes when nothing uses it any longer. */
+function ifDeleted(workload: string | undefined, { config, informers }: OperatorContext): string[] {
+  const held = informers.workloads.store.get(`${config.namespace}/${workload}`);
+  return held?.metadata.deletionTimestamp === undefined ? [] : [keyOf(held)];
+}
+
+/** What we write ourselves is no reason to look again. */
+function workloadOfPolicy({ type, object, previous }: Change<NetworkPolicy>, { config }: OperatorContext): string[] {
+  const workload = object.metadata.labels?.[label.workload];
+  const isEdited = type === "modified" && previous?.metadata.generation !== object.metadata.generation;
+  return workload !== undefined && (type === "deleted" || isEdited) ? [`${config.namespace}/${workload}`] : [];
+}
+
+/** Of what the proxy of a workload lives by, and of Secrets that workloads name. */
+function* workloadsOfEgress(
+  { type, object, previous }: Change<KubernetesObject>,
+  { config, informers }: OperatorContext,
+): Iterable<string> {
+  for (const workload of informers.workloads.store.values())
+    if (namesSecret(workload.spec, object.metadata.name)) yield keyOf(workload);
+  if (type === "added") return;
+  // Of one whose label was changed, the workload that it belonged to.
+  const workload = (previous ?? object).metadata.labels?.[label.workload];
+  if (workload !== undefined) yield `${config.namespace}/${workload}`;
+}
+
 /**
  * Brings one workload to `Ready` or `Error`. Its network policy is in place before it is `Ready`, and no pod
  * is made before that, so no pod is ever without its policy.
  */
-export async function reconcileWorkload(key: string, context: OperatorContext): Promise<ReconcileResult> {
+async function reconcileWorkload(key: string, context: OperatorContext): Promise<ReconcileResult> {
   const workload = context.informers.workloads.store.get(key);
   if (workload === undefined) return undefined;
   try {

@@ -1,18 +1,59 @@
+import type { Claim } from "../../crds/claim.ts";
 import { isNotFound } from "../../crds/client/api-error.ts";
 import { listAll } from "../../crds/client/cluster-client.ts";
+import type { Change } from "../../crds/client/watch/informer.ts";
+import { keyOf } from "../../crds/client/watch/store.ts";
 import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
+import type { Pool } from "../../crds/pool.ts";
 import { deletePod } from "../claim/delete-pod.ts";
 import type { OperatorContext } from "../context.ts";
+import { type Controller, watch } from "../controller.ts";
+import { memberState } from "../pool/pool-member.ts";
 import { tendMember } from "../pool/tend-member.ts";
 import type { ReconcileResult } from "../queue.ts";
+
+/** Looks after pods that no claim looks after. */
+export function createPodController(context: OperatorContext): Controller<"pod"> {
+  const { informers } = context;
+  return {
+    name: "pod",
+    priority: 3,
+    concurrency: 4,
+    watches: [
+      watch(informers.pods, (change) => changedPod(change, context)),
+      watch(informers.claims, (change) => podsOfDeletedClaim(change, context)),
+      watch(informers.pools, (change) => podsOfDeletedPool(change, context)),
+    ],
+    reconcile: (key) => reconcilePod(key, context),
+  };
+}
+
+function* changedPod({ type, object }: Change<Pod>, { informers }: OperatorContext): Iterable<string> {
+  if (type === "deleted") return;
+  const claimUid = object.metadata.annotations?.[annotation.claimUid];
+  const isOrphan = claimUid !== undefined && informers.claims.store.by("uid", claimUid).size === 0;
+  if (isOrphan || memberState(object) !== undefined) yield keyOf(object);
+}
+
+function* podsOfDeletedClaim({ type, object }: Change<Claim>, { informers }: OperatorContext): Iterable<string> {
+  if (type !== "deleted") return;
+  for (const pod of informers.pods.store.by("claimUid", object.metadata.uid ?? "")) yield keyOf(pod);
+}
+
+function* podsOfDeletedPool({ type, object }: Change<Pool>, { informers }: OperatorContext): Iterable<string> {
+  if (type !== "deleted") return;
+  for (const state of ["ready", "warming", "failed"]) {
+    for (const pod of informers.pods.store.by("pool", `${object.metadata.name}/${state}`)) yield keyOf(pod);
+  }
+}
 
 /**
  * Looks after what no claim looks after: a pool's warm pods, and claimed pods whose claim is gone, which a crash or a forced deletion
  * can leave behind.
  */
-export async function reconcilePod(key: string, context: OperatorContext): Promise<ReconcileResult> {
+async function reconcilePod(key: string, context: OperatorContext): Promise<ReconcileResult> {
   const pod = context.informers.pods.store.get(key);
   if (pod === undefined || pod.metadata.deletionTimestamp !== undefined) return undefined;
   const claimUid = pod.metadata.annotations?.[annotation.claimUid];

@@ -1,19 +1,134 @@
 import { randomUUID } from "node:crypto";
 import { ApiError } from "../../crds/client/api-error.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
+import { listAll } from "../../crds/client/cluster-client.ts";
+import type { Change } from "../../crds/client/watch/informer.ts";
+import { keyOf } from "../../crds/client/watch/store.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
 import { nameSuffix, poolInstanceName } from "../../crds/names.ts";
 import type { Pool } from "../../crds/pool.ts";
 import type { Workload } from "../../crds/workload.ts";
 import type { OperatorContext } from "../context.ts";
+import { type Controller, type Watch, watch } from "../controller.ts";
+import { podState } from "../pod/pod-state.ts";
 import { isolationHash, renderPod, templateHash } from "../pod/render-pod.ts";
 import type { ReconcileResult } from "../queue.ts";
-import { isReadyToUse } from "../workload/is-ready-to-use.ts";
+import { hasNewPhase, isReadyToUse } from "../workload/readiness.ts";
 import { deleteUnclaimed } from "./delete-unclaimed.ts";
-import { isolationOf } from "./pool-member.ts";
+import { isolationOf, memberStates } from "./pool-member.ts";
+import { writePoolStatus, writtenFailure } from "./write-pool-status.ts";
 
 const DEFAULT_FILL_CONCURRENCY = 5;
+const POOL_STATUS_DELAY_MS = 200;
+
+/** Keeps pools at their size. */
+export function createPoolController(context: OperatorContext): Controller<"pool"> {
+  const { informers } = context;
+  let membersAreFresh: Promise<void> | undefined;
+
+  function askAgain(error: unknown): never {
+    membersAreFresh = undefined;
+    throw error;
+  }
+
+  return {
+    name: "pool",
+    priority: 2,
+    concurrency: 8,
+    watches: [
+      watch(informers.workloads, (change) => forgetFailures(change, context)),
+      watch(informers.pools, (change) => resumeFailures(change, context)),
+      watch(informers.pods, (change) => noteStart(change, context)),
+      ...poolWatches(context),
+    ],
+    async reconcile(key) {
+      membersAreFresh ??= refreshMembers(context).catch(askAgain);
+      await membersAreFresh;
+      return reconcilePool(key, context);
+    },
+  };
+}
+
+/** Says on pools what they have. A controller of its own, so that a status is not late where pods are created slowly. */
+export function createPoolStatusController(context: OperatorContext): Controller<"poolStatus"> {
+  return {
+    name: "poolStatus",
+    priority: 3,
+    concurrency: 2,
+    // A burst of changes is one write.
+    batchMs: POOL_STATUS_DELAY_MS,
+    watches: poolWatches(context),
+    reconcile: (key) => writePoolStatus(key, context),
+  };
+}
+
+/** What changes what a pool has or lacks. */
+function poolWatches(context: OperatorContext): Watch[] {
+  const { config, informers } = context;
+  return [
+    watch(informers.workloads, (change) => {
+      if (!hasNewPhase(change)) return [];
+      return [...informers.pools.store.by("workload", change.object.metadata.name)].map(keyOf);
+    }),
+    watch(informers.pools, ({ type, object, previous }) => {
+      const isEdited = previous?.metadata.generation !== object.metadata.generation;
+      return type !== "deleted" && isEdited ? [keyOf(object)] : [];
+    }),
+    watch(informers.pods, (change) => {
+      const pool = poolOf(change);
+      const [now, before] = memberStates(change);
+      const isChanged =
+        now !== before || (now === "warming" && isUnschedulable(change.object) !== isUnschedulable(change.previous));
+      return pool !== undefined && isChanged ? [`${config.namespace}/${pool}`] : [];
+    }),
+  ];
+}
+
+/** What failed may be mended. */
+function forgetFailures(change: Change<Workload>, { informers, poolFailures }: OperatorContext): [] {
+  if (!hasNewPhase(change)) return [];
+  for (const { metadata } of informers.pools.store.by("workload", change.object.metadata.name))
+    poolFailures.forget(metadata.name);
+  return [];
+}
+
+/** A pool that was edited is tried anew; what the operator before has written about it holds on. */
+function resumeFailures({ type, object, previous }: Change<Pool>, { metrics, poolFailures }: OperatorContext): [] {
+  const { name, generation } = object.metadata;
+  if (type === "deleted") metrics.poolReady.remove({ pool: name });
+  else if (previous?.metadata.generation !== generation) {
+    poolFailures.forget(name);
+    const failure = type === "added" ? writtenFailure(object) : undefined;
+    if (failure !== undefined) poolFailures.resume(name, failure);
+  }
+  return [];
+}
+
+function noteStart(change: Change<Pod>, { poolFailures }: OperatorContext): [] {
+  const pool = poolOf(change);
+  const [now, before] = memberStates(change);
+  if (pool !== undefined && now === "ready" && before !== "ready") poolFailures.started(pool, change.object);
+  return [];
+}
+
+function poolOf({ object, previous }: Change<Pod>): string | undefined {
+  return object.metadata.labels?.[label.pool] ?? previous?.metadata.labels?.[label.pool];
+}
+
+function isUnschedulable(pod: Pod | undefined): boolean {
+  return pod !== undefined && podState(pod).state === "unschedulable";
+}
+
+/**
+ * Reads every unclaimed pod of every pool from the API server into the store. A new leader does this before it fills a pool: what its
+ * predecessor created last may not have come by the watch yet, and would be created again.
+ */
+async function refreshMembers({ client, config, informers }: OperatorContext): Promise<void> {
+  const labelSelector = `${label.managed}=true,${label.pool}`;
+  for (const pod of await listAll(pods, { client, namespace: config.namespace, labelSelector }))
+    informers.pods.put(pod);
+}
 
 /**
  * Keeps a pool at its size.
@@ -23,7 +138,7 @@ const DEFAULT_FILL_CONCURRENCY = 5;
  * than the workload asks for now: those no claim may have, and they go at once. A pool that is too large loses pods that are still warming
  * first.
  */
-export async function reconcilePool(key: string, context: OperatorContext): Promise<ReconcileResult> {
+async function reconcilePool(key: string, context: OperatorContext): Promise<ReconcileResult> {
   const { informers, config } = context;
   const pool = informers.pools.store.get(key);
   if (pool === undefined || pool.metadata.deletionTimestamp !== undefined) return undefined;

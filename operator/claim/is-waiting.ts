@@ -1,7 +1,0 @@
-import type { Claim } from "../../crds/claim.ts";
-
-/** Whether the claim waits for something of its workload: for a pod, or for the workload itself. */
-export function isWaiting({ status }: Claim): boolean {
-  if (status?.phase === "Error") return status.reason === "WorkloadNotFound" || status.reason === "WorkloadTerminating";
-  return (status?.phase ?? "Pending") === "Pending";
-}

@@ -1,0 +1,181 @@
+import type { Claim } from "../crds/claim.ts";
+import { configMaps, networkPolicies, pods, secrets } from "../crds/client/built-in-resources.ts";
+import type { ClusterClient } from "../crds/client/cluster-client.ts";
+import type { ReportHandlerFailure } from "../crds/client/watch/handler-failures.ts";
+import { type Informer, startInformer } from "../crds/client/watch/informer.ts";
+import type { ListWatchState } from "../crds/client/watch/list-watch-state.ts";
+import { shareEqualParts } from "../crds/client/watch/share-equal-parts.ts";
+import { claims, pools, workloads } from "../crds/kinds.ts";
+import type { KubernetesObject, NetworkPolicy, Pod } from "../crds/kubernetes.ts";
+import { annotation, label } from "../crds/labels.ts";
+import type { Log } from "../crds/log.ts";
+import type { Pool } from "../crds/pool.ts";
+import { metadataOf, type Resource } from "../crds/resource.ts";
+import { SNAPSHOTS_LABELS } from "../crds/snapshots/snapshots-names.ts";
+import { createDeferred, onAbort } from "../crds/waits.ts";
+import type { Workload } from "../crds/workload.ts";
+import { isWaiting, needsHelper, pairKey } from "./claim/claim-indexes.ts";
+import type { OperatorConfig } from "./config.ts";
+import { poolIndex, warmIndex } from "./pool/pool-member.ts";
+
+/** The caches that reconciles work with. */
+export interface Informers {
+  claims: Informer<Claim, "uid" | "pair" | "using" | "waitingFor" | "needsHelper">;
+  workloads: Informer<Workload, never>;
+  pools: Informer<Pool, "workload">;
+  /** Managed pods only. */
+  pods: Informer<Pod, "claimUid" | "workload" | "pool" | "warm">;
+  /** The one pod that mounts the snapshots volume. */
+  helperPods: Informer<Pod, never>;
+  /** Managed policies only. */
+  networkPolicies: Informer<NetworkPolicy, never>;
+  /** What the proxies of workloads live by; undefined where there is no image for them, and no right to look either. */
+  egress: EgressInformers | undefined;
+}
+
+/** Metadata only: that one changed is all that it takes to look at it. */
+export interface EgressInformers {
+  /** Managed ones. */
+  configMaps: Informer<KubernetesObject, never>;
+  /** All, since workloads name others. */
+  secrets: Informer<KubernetesObject, never>;
+}
+
+/** The informers, and whether they show the cluster as it is. */
+export interface StartedInformers {
+  readonly informers: Informers;
+  /** Resolves when every store holds what the cluster has, and follows it. */
+  readonly synced: Promise<void>;
+  /** Rejects when one of them cannot go on; resolves after `signal` is aborted. */
+  readonly done: Promise<void>;
+  /** Whether every watch is in contact with the API server. */
+  isReady(): boolean;
+  /** Resolves when every watch is, or the signal is aborted. */
+  untilReady(signal: AbortSignal): Promise<void>;
+}
+
+/** Watches the cluster until the signal is aborted. */
+export function startInformers(options: {
+  client: ClusterClient;
+  config: OperatorConfig;
+  onFailure: ReportHandlerFailure;
+  log: Log;
+  signal: AbortSignal;
+}): StartedInformers {
+  const { client, config, onFailure, log, signal } = options;
+  const { namespace } = config;
+  const watching = new Set<string>();
+  const waiters = new Set<() => void>();
+  const follow = (name: string) => ({
+    onState({ kind }: ListWatchState) {
+      if (kind !== "watching") watching.delete(name);
+      else if (watching.add(name).size === all.length) for (const resolve of waiters) resolve();
+    },
+  });
+  const isReady = () => watching.size === all.length;
+
+  const managed = `${label.managed}=true`;
+  const helperSelector = Object.entries(SNAPSHOTS_LABELS)
+    .map(([key, value]) => `${key}=${value}`)
+    .join(",");
+  const shared = { client, namespace, signal, log, onFailure };
+  const followEgress = (
+    name: keyof EgressInformers,
+    { resource, labelSelector }: { resource: Resource<KubernetesObject>; labelSelector?: string },
+  ) =>
+    startInformer({
+      ...shared,
+      ...follow(`egress ${name}`),
+      resource: metadataOf(resource),
+      labelSelector,
+      transform: withoutAnnotations,
+      indexes: {},
+    });
+  const egress =
+    config.egress.image === undefined
+      ? undefined
+      : {
+          configMaps: followEgress("configMaps", { resource: configMaps, labelSelector: managed }),
+          // Workloads name Secrets that are not managed.
+          secrets: followEgress("secrets", { resource: secrets }),
+        };
+  const informers: Informers = {
+    egress,
+    claims: startInformer({
+      ...shared,
+      ...follow("claims"),
+      resource: claims,
+      indexes: {
+        uid: (claim) => claim.metadata.uid,
+        pair: pairKey,
+        // A claim in Error has no pod, and a workload may go although its name stands in one.
+        using: (claim) => (claim.status?.phase === "Error" ? undefined : claim.spec.workloadRef),
+        needsHelper: (claim) => (needsHelper(claim) ? "" : undefined),
+        waitingFor: (claim) => (isWaiting(claim) ? claim.spec.workloadRef : undefined),
+      },
+    }),
+    workloads: startInformer({
+      ...shared,
+      ...follow("workloads"),
+      resource: workloads,
+      indexes: {},
+    }),
+    pools: startInformer({
+      ...shared,
+      ...follow("pools"),
+      resource: pools,
+      indexes: { workload: (pool) => pool.spec.workloadRef },
+    }),
+    pods: startInformer({
+      ...shared,
+      ...follow("pods"),
+      resource: pods,
+      labelSelector: managed,
+      transform: shareEqualParts<Pod>(),
+      pageSize: 250,
+      indexes: {
+        claimUid: (pod) => pod.metadata.annotations?.[annotation.claimUid],
+        workload: (pod) => pod.metadata.labels?.[label.workload],
+        pool: poolIndex,
+        warm: warmIndex,
+      },
+    }),
+    helperPods: startInformer({
+      ...shared,
+      ...follow("helperPods"),
+      resource: pods,
+      labelSelector: helperSelector,
+      indexes: {},
+    }),
+    networkPolicies: startInformer({
+      ...shared,
+      ...follow("networkPolicies"),
+      resource: networkPolicies,
+      labelSelector: managed,
+      indexes: {},
+    }),
+  };
+  const { egress: _, ...always } = informers;
+  const all = [...Object.values(always), ...Object.values(egress ?? {})];
+  const synced = Promise.all(all.map((informer) => informer.synced)).then(() => undefined);
+  // An informer that can never sync says so by its `done` too.
+  synced.catch(() => log.debug({}, "stopped before the stores were complete"));
+
+  async function untilReady(given: AbortSignal): Promise<void> {
+    if (isReady() || given.aborted) return;
+    const ready = createDeferred<void>();
+    waiters.add(ready.resolve);
+    const ignoreAbort = onAbort(given, ready.resolve);
+    await ready.promise;
+    ignoreAbort();
+    waiters.delete(ready.resolve);
+  }
+
+  const done = Promise.all(all.map((informer) => informer.done)).then(() => undefined);
+  return { informers, synced, done, isReady, untilReady };
+}
+
+/** `kubectl apply` keeps a copy of a Secret's values in one. */
+function withoutAnnotations({ metadata: { annotations: _, ...metadata } }: KubernetesObject): KubernetesObject {
+  return { metadata };
+}

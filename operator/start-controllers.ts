@@ -1,0 +1,148 @@
+import type { Claim } from "../crds/claim.ts";
+import type { ClusterClient } from "../crds/client/cluster-client.ts";
+import type { Exec } from "../crds/client/exec/exec.ts";
+import type { ReportHandlerFailure } from "../crds/client/watch/handler-failures.ts";
+import { keyOf } from "../crds/client/watch/store.ts";
+import { claims } from "../crds/kinds.ts";
+import type { NetworkPolicy } from "../crds/kubernetes.ts";
+import type { Log } from "../crds/log.ts";
+import { createDeferred } from "../crds/waits.ts";
+import { createClaimController } from "./claim/controller.ts";
+import { createServiceWatch } from "./claim/service-watch.ts";
+import { createStartLooks } from "./claim/tell-start.ts";
+import type { OperatorConfig } from "./config.ts";
+import type { OperatorContext } from "./context.ts";
+import { startWatches } from "./controller.ts";
+import { createEventRecorder } from "./events.ts";
+import { fencedClient, NotLeadingError } from "./fenced-client.ts";
+import type { Informers } from "./informers.ts";
+import type { Term } from "./leader.ts";
+import type { Metrics } from "./metrics.ts";
+import { createPodController } from "./pod/controller.ts";
+import { createNodeSilence } from "./pod/node-silence.ts";
+import { createPoolController, createPoolStatusController } from "./pool/controller.ts";
+import { createFailureRecord } from "./pool/pool-failures.ts";
+import { createRefillPause } from "./pool/refill-pause.ts";
+import { createQueue } from "./queue.ts";
+import { createBackgroundWork } from "./snapshots/background-work.ts";
+import { createArchivesController, createHelperController } from "./snapshots/controller.ts";
+import type { Snapshots } from "./snapshots/snapshots.ts";
+import { createWorkloadController } from "./workload/controller.ts";
+
+// Each is a command in the helper pod that takes some 50 ms.
+const LOOKS_AT_ONCE = 16;
+
+/** Starts the controllers for one term as leader: their queue, what they remember, and their watches. */
+export function startControllers(options: {
+  client: ClusterClient;
+  snapshots: Snapshots;
+  exec?: Exec | undefined;
+  config: OperatorConfig;
+  informers: Informers;
+  metrics: Metrics;
+  log: Log;
+  term: Term;
+  onFailure: ReportHandlerFailure;
+  applyNetworkPolicy(policy: NetworkPolicy): Promise<void>;
+}): { stop(): Promise<void> } {
+  const { config, informers, metrics, log, term, onFailure } = options;
+  const client = fencedClient(options.client, term);
+  const events = createEventRecorder({ client, namespace: config.namespace, log });
+  const context: OperatorContext = {
+    client,
+    config,
+    informers,
+    events,
+    metrics,
+    log,
+    reservedPods: new Set(),
+    poolFailures: createFailureRecord({ onChange: enqueuePool }),
+    refillPause: createRefillPause(),
+    snapshots: options.snapshots,
+    exec: options.exec,
+    startLooks: createStartLooks(),
+    archiveLooks: createBackgroundWork({ concurrency: LOOKS_AT_ONCE, maximumBackoffMs: 10_000 }),
+    restores: createBackgroundWork({ concurrency: config.snapshots.concurrency }),
+    saves: createBackgroundWork({ concurrency: config.snapshots.concurrency }),
+    ownPods: new Set(),
+    nodeSilence: createNodeSilence({ limitMs: config.nodeTimeoutMs }),
+    restoreFailures: new Map(),
+    notices: new Map(),
+    serviceWatch: createServiceWatch({
+      client: options.client,
+      namespace: config.namespace,
+      onFailure,
+      log,
+      onSynced() {
+        for (const claim of informers.claims.store.values()) enqueueClaim(claim);
+      },
+      onChange({ type, object }) {
+        if (type === "added") return;
+        for (const { kind, name } of object.metadata.ownerReferences ?? [])
+          if (kind === claims.kind) queue.add("claim", `${config.namespace}/${name}`);
+      },
+    }),
+    settledEgress: new Map(),
+    helperStart: createHelperStart(),
+    onFailure,
+    enqueueClaim,
+    isLeading: () => term.writeTimeLeftMs() > 0,
+    async applyNetworkPolicy(policy) {
+      if (term.writeTimeLeftMs() === 0) throw new NotLeadingError("Cannot write: this operator does not lead");
+      await options.applyNetworkPolicy(policy);
+    },
+  };
+  const controllers = [
+    createClaimController(context),
+    createWorkloadController(context),
+    createPoolController(context),
+    createPodController(context),
+    createHelperController(context),
+    createArchivesController(context),
+    createPoolStatusController(context),
+  ];
+  const queue = createQueue({
+    controllers,
+    log,
+    onReconciled: ({ controller, outcome, seconds }) =>
+      metrics.reconcileSeconds.observe({ lane: controller, outcome }, seconds),
+    isWorthLogging: (error) => !(error instanceof NotLeadingError),
+  });
+  const stopWatches = startWatches(controllers, queue);
+
+  function enqueueClaim(claim: Claim): void {
+    queue.add("claim", keyOf(claim));
+  }
+
+  function enqueuePool(name: string): void {
+    queue.add("pool", `${config.namespace}/${name}`);
+    queue.add("poolStatus", `${config.namespace}/${name}`);
+  }
+
+  async function stop(): Promise<void> {
+    stopWatches();
+    await Promise.all([
+      queue.stop(),
+      context.archiveLooks.stop(),
+      context.restores.stop(),
+      context.saves.stop(),
+      context.startLooks.work.stop(),
+    ]);
+    context.snapshots.close();
+    context.serviceWatch.close();
+    await events.flush();
+  }
+
+  return { stop };
+}
+
+function createHelperStart(): OperatorContext["helperStart"] {
+  let start = createDeferred<void>();
+  return {
+    next: () => start.promise,
+    announce() {
+      start.resolve();
+      start = createDeferred();
+    },
+  };
+}
