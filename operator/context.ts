@@ -5,14 +5,13 @@ import type { ReportHandlerFailure } from "../crds/client/watch/handler-failures
 import type { NetworkPolicy } from "../crds/kubernetes.ts";
 import type { Log } from "../crds/log.ts";
 import type { SnapshotMetadata } from "../crds/snapshots/snapshot-metadata.ts";
-import type { ArchiveNotice } from "./claim/archive-notice.ts";
 import type { ServiceWatch } from "./claim/service-watch.ts";
-import type { StartLooks } from "./claim/tell-start.ts";
 import type { OperatorConfig } from "./config.ts";
-import type { SettledEgress } from "./egress/settle-egress.ts";
+import type { SettledEgress } from "./egress/egress-objects.ts";
 import type { EventRecorder } from "./events.ts";
 import type { Informers } from "./informers.ts";
 import type { Metrics } from "./metrics.ts";
+import type { StartLooks } from "./pod/explain-start.ts";
 import type { NodeSilence } from "./pod/node-silence.ts";
 import type { FailureRecord } from "./pool/pool-failures.ts";
 import type { RefillPause } from "./pool/refill-pause.ts";
@@ -61,6 +60,13 @@ export interface OperatorContext {
   isLeading(): boolean;
   /** Applies a child object by server-side apply. */
   applyNetworkPolicy(policy: NetworkPolicy): Promise<void>;
+}
+
+/** What is said on a claim whose tenant has files that the session is not given. */
+export interface ArchiveNotice {
+  message: string | undefined;
+  /** Whether the claim is Active by now, so that it takes a write of its own. */
+  isLate: boolean;
 }
 
 /** When the helper pod begins to run. */

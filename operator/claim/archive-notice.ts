@@ -4,18 +4,11 @@ import { withDefaults } from "../../crds/defaults.ts";
 import { claims } from "../../crds/kinds.ts";
 import { archiveDigits } from "../../crds/snapshots/store-scripts.ts";
 import type { Workload } from "../../crds/workload.ts";
-import type { OperatorContext } from "../context.ts";
+import type { ArchiveNotice, OperatorContext } from "../context.ts";
 import { patchClaimStatus } from "./claim-status.ts";
 import { asksForFiles } from "./find-archive.ts";
 
 const MOST_TRIES = 3;
-
-/** What is said on a claim whose tenant has files that the session is not given. */
-export interface ArchiveNotice {
-  message: string | undefined;
-  /** Whether the claim is Active by now, so that it takes a write of its own. */
-  isLate: boolean;
-}
 
 /**
  * Looks, while a pod is being bound, whether a tenant who does not ask for files has some. Nothing waits for it: what is found before the

@@ -44,8 +44,9 @@ export function createClaimController(context: OperatorContext): Controller<"cla
     priority: 0,
     concurrency: 64,
     watches: [
-      watch(informers.claims, (change) => changedClaims(change, context)),
+      // A new leader begins with the claims that wait.
       watch(informers.workloads, (change) => claimsOfWorkload(change, context)),
+      watch(informers.claims, (change) => changedClaims(change, context)),
       watch(informers.pods, (change) => claimsOfPod(change, context)),
       watch(informers.helperPods, (change) => claimsOfHelper(change, context)),
     ],

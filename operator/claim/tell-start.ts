@@ -1,49 +1,15 @@
 import type { Claim } from "../../crds/claim.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import type { OperatorContext } from "../context.ts";
-import { type Explanation, explainStart } from "../pod/explain-start.ts";
+import { explainStart } from "../pod/explain-start.ts";
 import type { ReconcileResult } from "../queue.ts";
-import { type BackgroundWork, createBackgroundWork } from "../snapshots/background-work.ts";
 import { patchClaimStatus } from "./claim-status.ts";
-
-/** What claims are told of while they wait, beside what their pods' statuses say. */
-export interface StartLooks {
-  /** By pod uid. */
-  readonly work: BackgroundWork<Explanation>;
-  /** What the last look at a pod found, by pod uid. */
-  readonly last: Map<string, LastLook>;
-  /** To be called when the pod is there or gone. */
-  forget(podUid: string): void;
-}
-
-interface LastLook {
-  readonly explanation: Explanation;
-  /** What the pod's status said then. */
-  readonly message: string;
-  readonly at: number;
-  /** Until the next one. */
-  readonly pauseMs: number;
-}
 
 /** A start that takes no longer is not looked into: most are over by then. */
 const FIRST_LOOK_MS = 5000;
 const LONGEST_PAUSE_MS = 60_000;
 /** Where the pod's status has come to say something else. */
 const SHORTEST_PAUSE_MS = 2000;
-const LOOKS_AT_ONCE = 4;
-
-export function createStartLooks(): StartLooks {
-  const work = createBackgroundWork<Explanation>({ concurrency: LOOKS_AT_ONCE });
-  const last: StartLooks["last"] = new Map();
-  return {
-    work,
-    last,
-    forget(podUid) {
-      work.forget(podUid);
-      last.delete(podUid);
-    },
-  };
-}
 
 /**
  * Says on a claim what its pod's start waits for, once that takes some seconds, and again in growing intervals while it changes. The look runs

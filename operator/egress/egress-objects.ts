@@ -9,6 +9,22 @@ import { renderProxyConfig } from "./render-proxy-config.ts";
 /** Stands in the folder of leaves, so that it is there in pods that were made before the workload had credentials. */
 export const EMPTY_FILE = "empty";
 
+/** When a workload's objects were last found right, and until when nothing needs to be looked at. */
+export interface SettledEgress {
+  readonly generation: number;
+  readonly untilMs: number;
+  readonly versions: EgressVersions;
+}
+
+/** The resourceVersion of each object as it was found right; undefined for those that the workload has no need of. */
+export interface EgressVersions {
+  readonly settings: string | undefined;
+  readonly leaves: string | undefined;
+  readonly authority: string | undefined;
+  /** Of each Secret that a credential names. */
+  readonly named: ReadonlyMap<string, string | undefined>;
+}
+
 export interface EgressObjectsOptions {
   readonly workload: string;
   readonly namespace: string;

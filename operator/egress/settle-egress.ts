@@ -11,24 +11,8 @@ import type { EgressInformers } from "../informers.ts";
 import { renderPod } from "../pod/render-pod.ts";
 import { egressCertificates } from "./egress-certificates.ts";
 import { egressNames, formerEgressNames } from "./egress-names.ts";
-import { type EgressObjects, egressObjects, presentCertificates } from "./egress-objects.ts";
+import { type EgressObjects, type EgressVersions, egressObjects, presentCertificates } from "./egress-objects.ts";
 import { type EgressRules, egressRules } from "./egress-rules.ts";
-
-/** When a workload's objects were last found right, and until when nothing needs to be looked at. */
-export interface SettledEgress {
-  readonly generation: number;
-  readonly untilMs: number;
-  readonly versions: EgressVersions;
-}
-
-/** The resourceVersion of each object as it was found right; undefined for those that the workload has no need of. */
-interface EgressVersions {
-  readonly settings: string | undefined;
-  readonly leaves: string | undefined;
-  readonly authority: string | undefined;
-  /** Of each Secret that a credential names. */
-  readonly named: ReadonlyMap<string, string | undefined>;
-}
 
 export interface EgressOutcome {
   /** Why no pod can be made with the proxy. */

@@ -1,8 +1,11 @@
 import { events } from "../../crds/client/built-in-resources.ts";
+import type { ClusterClient } from "../../crds/client/cluster-client.ts";
+import type { Exec } from "../../crds/client/exec/exec.ts";
 import type { CoreEvent, Pod, Probe } from "../../crds/kubernetes.ts";
 import { WORKLOAD_CONTAINER } from "../../crds/labels.ts";
-import type { OperatorContext } from "../context.ts";
+import type { Log } from "../../crds/log.ts";
 import { HEALTH_PORT, PROXY_CONTAINER, REDIRECT_PORT } from "../egress/layout.ts";
+import { type BackgroundWork, createBackgroundWork } from "../snapshots/background-work.ts";
 import { collectOutput } from "../snapshots/collect-output.ts";
 import { podFiles } from "../snapshots/pod-files.ts";
 import { TOOLS_BUSYBOX } from "../snapshots/pod-tools.ts";
@@ -23,8 +26,50 @@ export interface Listening {
 const PROXY_PORTS = [REDIRECT_PORT, HEALTH_PORT];
 const LOOK_LIMIT_MS = 5000;
 const MOST_EVENTS = 500;
+const LOOKS_AT_ONCE = 4;
 /** The program that writes them is the image's, and so may be anything. */
 const MOST_SOCKETS_BYTES = 1024 * 1024;
+
+/** Whom to ask. */
+interface StartSources {
+  readonly client: ClusterClient;
+  readonly config: { readonly namespace: string };
+  /** Undefined: nothing is asked in pods. */
+  readonly exec: Exec | undefined;
+  readonly log: Log;
+}
+
+/** What claims are told of while they wait, beside what their pods' statuses say. */
+export interface StartLooks {
+  /** By pod uid. */
+  readonly work: BackgroundWork<Explanation>;
+  /** What the last look at a pod found, by pod uid. */
+  readonly last: Map<string, LastLook>;
+  /** To be called when the pod is there or gone. */
+  forget(podUid: string): void;
+}
+
+interface LastLook {
+  readonly explanation: Explanation;
+  /** What the pod's status said then. */
+  readonly message: string;
+  readonly at: number;
+  /** Until the next one. */
+  readonly pauseMs: number;
+}
+
+export function createStartLooks(): StartLooks {
+  const work = createBackgroundWork<Explanation>({ concurrency: LOOKS_AT_ONCE });
+  const last: StartLooks["last"] = new Map();
+  return {
+    work,
+    last,
+    forget(podUid) {
+      work.forget(podUid);
+      last.delete(podUid);
+    },
+  };
+}
 
 /**
  * Says what a start waits for, with what the pod's status does not have: the kubelet tells of probes, pulls and volumes by Events alone, and
@@ -35,7 +80,7 @@ const MOST_SOCKETS_BYTES = 1024 * 1024;
  */
 export async function explainStart(
   { pod, message, signal }: { pod: Pod; message: string; signal?: AbortSignal | undefined },
-  context: OperatorContext,
+  context: StartSources,
 ): Promise<Explanation> {
   const limit = AbortSignal.timeout(LOOK_LIMIT_MS);
   const ends = signal === undefined ? limit : AbortSignal.any([signal, limit]);
@@ -159,11 +204,7 @@ function timeOf({ lastTimestamp, series, eventTime, firstTimestamp, metadata }: 
   return Math.floor(Date.parse(time ?? "") / 1000) * 1000 || 0;
 }
 
-async function podEvents(
-  pod: Pod,
-  signal: AbortSignal,
-  { client, config, log }: OperatorContext,
-): Promise<CoreEvent[]> {
+async function podEvents(pod: Pod, signal: AbortSignal, { client, config, log }: StartSources): Promise<CoreEvent[]> {
   const { name, uid = "" } = pod.metadata;
   const fieldSelector = `involvedObject.uid=${uid}`;
   try {
@@ -179,7 +220,7 @@ async function podEvents(
 async function listeningPorts(
   pod: Pod,
   signal: AbortSignal,
-  { exec, config, log }: OperatorContext,
+  { exec, config, log }: StartSources,
 ): Promise<Listening[] | undefined> {
   if (exec === undefined) return undefined;
   const cat = podFiles(pod).overlayDirs.length > 0 ? [TOOLS_BUSYBOX, "cat"] : ["cat"];

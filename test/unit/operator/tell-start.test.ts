@@ -3,8 +3,9 @@ import * as assert from "uvu/assert";
 import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
 import { ApiError } from "../../../crds/client/api-error.ts";
 import type { CoreEvent, Pod } from "../../../crds/kubernetes.ts";
-import { createStartLooks, tellLater, tellStart } from "../../../operator/claim/tell-start.ts";
+import { tellLater, tellStart } from "../../../operator/claim/tell-start.ts";
 import type { OperatorContext } from "../../../operator/context.ts";
+import { createStartLooks } from "../../../operator/pod/explain-start.ts";
 import { silentLog } from "../silent-log.ts";
 
 const test = suite("tellStart");
