@@ -1,21 +1,21 @@
 import type { Claim } from "../crds/claim.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
+import type { EventRecorder } from "../crds/client/event-recorder.ts";
 import type { Exec } from "../crds/client/exec/exec.ts";
 import type { ReportHandlerFailure } from "../crds/client/watch/handler-failures.ts";
 import type { NetworkPolicy } from "../crds/kubernetes.ts";
 import type { Log } from "../crds/log.ts";
 import type { SnapshotMetadata } from "../crds/snapshots/snapshot-metadata.ts";
+import type { BackgroundWork } from "./background-work.ts";
 import type { ServiceWatch } from "./claim/service-watch.ts";
 import type { OperatorConfig } from "./config.ts";
 import type { SettledEgress } from "./egress/egress-objects.ts";
-import type { EventRecorder } from "./events.ts";
 import type { Informers } from "./informers.ts";
 import type { Metrics } from "./metrics.ts";
 import type { StartLooks } from "./pod/explain-start.ts";
 import type { NodeSilence } from "./pod/node-silence.ts";
 import type { FailureRecord } from "./pool/pool-failures.ts";
 import type { RefillPause } from "./pool/refill-pause.ts";
-import type { BackgroundWork } from "./snapshots/background-work.ts";
 import type { SavedSnapshot, Snapshots } from "./snapshots/snapshots.ts";
 
 /** What every reconciler works with. */

@@ -1,5 +1,6 @@
 import type { Claim } from "../crds/claim.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
+import { createEventRecorder } from "../crds/client/event-recorder.ts";
 import type { Exec } from "../crds/client/exec/exec.ts";
 import type { ReportHandlerFailure } from "../crds/client/watch/handler-failures.ts";
 import { keyOf } from "../crds/client/watch/store.ts";
@@ -7,15 +8,15 @@ import { claims } from "../crds/kinds.ts";
 import type { NetworkPolicy } from "../crds/kubernetes.ts";
 import type { Log } from "../crds/log.ts";
 import { createDeferred } from "../crds/waits.ts";
+import { createBackgroundWork } from "./background-work.ts";
 import { createClaimController } from "./claim/controller.ts";
 import { createServiceWatch } from "./claim/service-watch.ts";
 import type { OperatorConfig } from "./config.ts";
 import type { OperatorContext } from "./context.ts";
 import { startWatches } from "./controller.ts";
-import { createEventRecorder } from "./events.ts";
-import { fencedClient, NotLeadingError } from "./fenced-client.ts";
 import type { Informers } from "./informers.ts";
 import type { Term } from "./leader.ts";
+import { fencedClient, NotLeadingError } from "./leader.ts";
 import type { Metrics } from "./metrics.ts";
 import { createPodController } from "./pod/controller.ts";
 import { createStartLooks } from "./pod/explain-start.ts";
@@ -24,7 +25,6 @@ import { createPoolController, createPoolStatusController } from "./pool/control
 import { createFailureRecord } from "./pool/pool-failures.ts";
 import { createRefillPause } from "./pool/refill-pause.ts";
 import { createQueue } from "./queue.ts";
-import { createBackgroundWork } from "./snapshots/background-work.ts";
 import { createArchivesController, createHelperController } from "./snapshots/controller.ts";
 import type { Snapshots } from "./snapshots/snapshots.ts";
 import { createWorkloadController } from "./workload/controller.ts";
@@ -47,7 +47,7 @@ export function startControllers(options: {
 }): { stop(): Promise<void> } {
   const { config, informers, metrics, log, term, onFailure } = options;
   const client = fencedClient(options.client, term);
-  const events = createEventRecorder({ client, namespace: config.namespace, log });
+  const events = createEventRecorder({ client, namespace: config.namespace, component: "tenancy-operator", log });
   const context: OperatorContext = {
     client,
     config,

@@ -15,3 +15,28 @@ export function isWaiting({ status }: Claim): boolean {
 export function needsHelper({ status }: Claim): boolean {
   return status?.phase === "ReleaseFailed" || status?.reason === "SnapshotsUnavailable";
 }
+
+/**
+ * The claim that holds this one's place, if another of the same tenant and workload does: a tenant has at most one claim a workload.
+ *
+ * One that is being released comes first, since its files are; then the one that is Active; then the oldest.
+ *
+ * @param claims all of that tenant on that workload
+ */
+export function canonicalClaim(claim: Claim, claims: Iterable<Claim>): Claim | undefined {
+  let canonical: Claim | undefined;
+  for (const other of claims) {
+    if (other.metadata.uid === claim.metadata.uid || isDuplicate(other)) continue;
+    if (place(other) < place(canonical ?? claim)) canonical = other;
+  }
+  return canonical;
+}
+
+function isDuplicate({ status }: Claim): boolean {
+  return status?.phase === "Error" && status.reason === "Duplicate";
+}
+
+function place({ metadata, status }: Claim): string {
+  const rank = metadata.deletionTimestamp !== undefined ? 0 : status?.phase === "Active" ? 1 : 2;
+  return `${rank} ${metadata.creationTimestamp} ${metadata.uid}`;
+}

@@ -10,18 +10,17 @@ import { annotation, claimLabels, finalizer, label } from "../../crds/labels.ts"
 import type { Workload } from "../../crds/workload.ts";
 import type { OperatorContext } from "../context.ts";
 import { type Controller, watch } from "../controller.ts";
+import { deletePod } from "../pod/delete-pod.ts";
 import { isProgramRunning, podState } from "../pod/pod-state.ts";
 import { templateHash } from "../pod/render-pod.ts";
 import { memberStates } from "../pool/pool-member.ts";
 import type { ReconcileResult } from "../queue.ts";
-import { isHelperRunning } from "../snapshots/is-helper-running.ts";
+import { isHelperRunning } from "../snapshots/helper-pod.ts";
 import { hasNewPhase, isReadyToUse } from "../workload/readiness.ts";
-import { isWaiting, pairKey } from "./claim-indexes.ts";
+import { canonicalClaim, isWaiting, pairKey } from "./claim-indexes.ts";
 import { claimPods, isCurrent, readClaimPods } from "./claim-pods.ts";
 import { patchClaimStatus } from "./claim-status.ts";
-import { deletePod } from "./delete-pod.ts";
 import { failClaim } from "./fail-claim.ts";
-import { findRival } from "./find-rival.ts";
 import { followPod } from "./follow-pod.ts";
 import { keepService } from "./keep-service.ts";
 import { releaseClaim } from "./release-claim.ts";
@@ -175,12 +174,12 @@ async function fulfilClaim(claim: Claim, context: OperatorContext): Promise<Reco
     return undefined;
   }
 
-  const rival = findRival(claim, context);
-  if (rival !== undefined) {
+  const canonical = canonicalClaim(claim, context.informers.claims.store.by("pair", pairKey(claim)));
+  if (canonical !== undefined) {
     // Its files are on their way to the archive: this claim may not start before they are there. Its deletion starts the next run.
-    if (rival.metadata.deletionTimestamp !== undefined) return undefined;
-    if (!(await isCurrent(rival, context))) return LOOK_AGAIN;
-    const message = `tenant "${claim.spec.tenantId}" already holds claim "${rival.metadata.name}" on workload "${claim.spec.workloadRef}": use that one, or delete it first`;
+    if (canonical.metadata.deletionTimestamp !== undefined) return undefined;
+    if (!(await isCurrent(canonical, context))) return LOOK_AGAIN;
+    const message = `tenant "${claim.spec.tenantId}" already holds claim "${canonical.metadata.name}" on workload "${claim.spec.workloadRef}": use that one, or delete it first`;
     return failClaim(claim, context, { reason: "Duplicate", message });
   }
 

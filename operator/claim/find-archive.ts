@@ -8,7 +8,7 @@ import type { OperatorContext } from "../context.ts";
 import { podState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { ArchiveError } from "../snapshots/archive-error.ts";
-import { isHelperRunning } from "../snapshots/is-helper-running.ts";
+import { isHelperRunning } from "../snapshots/helper-pod.ts";
 import { patchClaimStatus } from "./claim-status.ts";
 import { failClaim } from "./fail-claim.ts";
 

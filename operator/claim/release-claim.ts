@@ -4,10 +4,10 @@ import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { finalizer } from "../../crds/labels.ts";
 import type { OperatorContext } from "../context.ts";
+import { deletePod } from "../pod/delete-pod.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { readClaimPods } from "./claim-pods.ts";
 import { patchClaimStatus } from "./claim-status.ts";
-import { deletePod } from "./delete-pod.ts";
 import { podToSave, saveFiles } from "./save-files.ts";
 
 const NOTE_LIMIT_MS = 20_000;

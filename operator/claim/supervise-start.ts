@@ -4,13 +4,14 @@ import { annotation } from "../../crds/labels.ts";
 import type { OperatorContext } from "../context.ts";
 import { failureMessage, type PodState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";
+import { isReadyToUse, rememberRoot } from "../workload/readiness.ts";
 import { activateClaim } from "./activate-claim.ts";
+import { podIncarnation } from "./claim-pods.ts";
 import { patchClaimStatus } from "./claim-status.ts";
 import { failClaim } from "./fail-claim.ts";
-import { rememberRoot } from "./remember-root.ts";
 import { replacePod } from "./replace-pod.ts";
 import { needsFiles, restoreFiles, startOver, waitsForFiles } from "./restore-files.ts";
-import { switchToWarmPod } from "./switch-to-warm-pod.ts";
+import { takeWarmPod } from "./take-warm-pod.ts";
 import { tellStart } from "./tell-start.ts";
 
 /** Follows a claim's pod from its creation until it is Ready or cannot become so. */
@@ -81,4 +82,25 @@ async function awaitStart(
     reason: "StartTimeout",
     message: `the pod was not ready ${startTimeoutMs / 1000} s after a node took it (${why}): mend ${mend}, then claim again`,
   });
+}
+
+/**
+ * Gives a claim whose cold pod is still starting a warm pod, if one has become ready meanwhile. The cold pod is stale then, and the claim's
+ * next run deletes it: it was its tenant's, so nobody else may get it (docs/decisions/006). Says whether it did.
+ */
+async function switchToWarmPod(
+  { claim, pod: cold }: { claim: Claim; pod: Pod },
+  context: OperatorContext,
+): Promise<boolean> {
+  const { informers, config } = context;
+  const workload = informers.workloads.store.get(`${config.namespace}/${claim.spec.workloadRef}`);
+  if (workload === undefined || !isReadyToUse(workload)) return false;
+  const incarnation = podIncarnation(claim) + 1;
+  const source = needsFiles(cold) ? "pool+data" : "pool";
+  const resumedFrom = cold.metadata.annotations?.[annotation.resumedFrom];
+  const warm = await takeWarmPod({ claim, workload, incarnation, source, resumedFrom }, context);
+  if (warm === undefined) return false;
+  // Its files come before it is Active.
+  if (source === "pool") await activateClaim(claim, warm, context);
+  return true;
 }

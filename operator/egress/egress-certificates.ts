@@ -1,7 +1,14 @@
 import { createHash, createPrivateKey, X509Certificate } from "node:crypto";
-import { authorityDays, type CertifiedKey, DAY_MS, issueAuthority, issueLeaf, leafDays } from "./certificates.ts";
+import {
+  authorityDays,
+  type CertifiedKey,
+  DAY_MS,
+  issueAuthority,
+  issueLeaf,
+  leafDays,
+  nameConstraints,
+} from "./certificates.ts";
 import type { DomainPattern } from "./domain-pattern.ts";
-import { nameConstraints } from "./name-constraints.ts";
 
 /** All certificates of one workload's proxy. */
 export interface EgressCertificates {

@@ -1,8 +1,7 @@
 import { withDefaults } from "../../crds/defaults.ts";
 import type { WorkloadSpec } from "../../crds/workload.ts";
 import { EGRESS_PREFIX } from "./egress-names.ts";
-import { egressRules, needsProxy } from "./egress-rules.ts";
-import { headerNameProblem } from "./header-name-problem.ts";
+import { egressRules, headerNameProblem, needsProxy } from "./egress-rules.ts";
 import { HEALTH_PORT, REDIRECT_PORT, TRUST_FOLDER } from "./layout.ts";
 
 /**

@@ -3,7 +3,6 @@ import { withDefaults } from "../../crds/defaults.ts";
 import type { SecretReference } from "../../crds/schema/schema.ts";
 import type { WorkloadSpec } from "../../crds/workload.ts";
 import { type DomainPattern, parseDomainPattern } from "./domain-pattern.ts";
-import { headerNameProblem } from "./header-name-problem.ts";
 
 /** A header whose value comes from a Secret. */
 export interface InjectedHeader {
@@ -90,4 +89,30 @@ function checkedReference({ name, key }: SecretReference): SecretReference {
 
 function sorted(domains: readonly DomainPattern[]): DomainPattern[] {
   return [...domains].sort((a, b) => (a.text < b.text ? -1 : 1));
+}
+
+const NAME = /^[A-Za-z0-9]([-_.A-Za-z0-9]*[A-Za-z0-9])?$/;
+
+/** Headers that say how a message is framed or where it goes, which are the proxy's alone (RFC 9110, sections 7.2 and 7.6.1). */
+const FRAMING: ReadonlySet<string> = new Set([
+  "connection",
+  "content-length",
+  "expect",
+  "host",
+  "http2-settings",
+  "keep-alive",
+  "proxy-connection",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+]);
+
+/** Why the proxy cannot set a header of that name, as the end of a sentence; undefined when it can. */
+export function headerNameProblem(name: string): string | undefined {
+  if (!NAME.test(name) || name.length > 128) {
+    return "must be letters, digits, '-', '_' and '.', at most 128, with a letter or digit at both ends";
+  }
+  if (FRAMING.has(name.toLowerCase())) return "belongs to the connection, which the proxy makes itself: choose another";
+  return undefined;
 }

@@ -1,3 +1,4 @@
+import { randomInt } from "node:crypto";
 import { basename } from "node:path";
 import type { Container, EnvVar, ProjectedSource, Volume, VolumeMount } from "../../crds/kubernetes.ts";
 import { label } from "../../crds/labels.ts";
@@ -19,7 +20,6 @@ import {
 } from "./layout.ts";
 import { redirectScript } from "./redirect-script.ts";
 import { supervisorScript } from "./supervisor-script.ts";
-import { trustEnvironment } from "./trust-environment.ts";
 
 export interface EgressSidecarOptions {
   /** Name of the workload. */
@@ -173,3 +173,72 @@ until [ -S ${proxyFolders.run}/haproxy.sock ] || [ $tries -ge 300 ]; do
   tries=$((tries + 1))
   sleep 0.05
 done`;
+
+/** Which programs read which: OpenSSL, Go, Ruby and Rust's native roots; Node; requests and pip; curl; git; the AWS SDKs; Deno. */
+const VARIABLES = [
+  "SSL_CERT_FILE",
+  "NODE_EXTRA_CA_CERTS",
+  "REQUESTS_CA_BUNDLE",
+  "CURL_CA_BUNDLE",
+  "GIT_SSL_CAINFO",
+  "AWS_CA_BUNDLE",
+  "DENO_CERT",
+] as const;
+
+/** The variables by which programs find a bundle of trusted authorities. */
+function trustEnvironment(bundle: string): EnvVar[] {
+  return VARIABLES.map((name) => ({ name, value: bundle }));
+}
+
+interface ShareInitContainerOptions {
+  /** What closes the network. */
+  readonly redirect: Container;
+  /** Those of the snapshot tools: one, or none. */
+  readonly tools: readonly Container[];
+  /** Whether files are restored into the tools' container. */
+  readonly isRestored: boolean;
+}
+
+/**
+ * Puts the redirect and the snapshot tools into one init container where that can be, since each costs up to a second of the
+ * kubelet's time.
+ *
+ * Where files are restored it cannot: that container runs as their owner, and the redirect needs root; and what a tenant saved is not
+ * unpacked by a process with NET_ADMIN.
+ */
+export function shareInitContainer({ redirect, tools, isRestored }: ShareInitContainerOptions): Container[] {
+  const [tool, ...others] = tools;
+  if (tool === undefined) return [redirect];
+  if (isRestored || others.length > 0) return [redirect, ...tools];
+  return [
+    {
+      ...redirect,
+      command: [...(redirect.command ?? []).slice(0, -1), `${scriptOf(redirect)}\n${scriptOf(tool)}`],
+      ...(tool.resources !== undefined && { resources: tool.resources }),
+      volumeMounts: [...(redirect.volumeMounts ?? []), ...(tool.volumeMounts ?? [])],
+    },
+  ];
+}
+
+function scriptOf({ name, command = [] }: Container): string {
+  const script = command.at(-1);
+  if (command.at(-2) !== "-c" || script === undefined) {
+    throw new TypeError(`Cannot share an init container with ${name}: it runs no shell script`);
+  }
+  return script;
+}
+
+// Far above what images and distributions use, and below 2^31, which some tools take as signed.
+const FIRST = 1_000_000_000;
+const LAST = 2_000_000_000;
+
+/** Stands for whatever user a pod's proxy has where templates are compared. */
+export const TEMPLATE_PROXY_UID = FIRST;
+
+/**
+ * Picks the user of a pod's proxy, whose connections are not redirected. An image that ran as that user would go round the proxy, and
+ * only the node learns an image's user; so each pod has another, which no image can name beforehand.
+ */
+export function pickProxyUid(): number {
+  return randomInt(FIRST + 1, LAST);
+}

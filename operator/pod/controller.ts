@@ -7,12 +7,12 @@ import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
 import type { Pool } from "../../crds/pool.ts";
-import { deletePod } from "../claim/delete-pod.ts";
 import type { OperatorContext } from "../context.ts";
 import { type Controller, watch } from "../controller.ts";
 import { memberState } from "../pool/pool-member.ts";
 import { tendMember } from "../pool/tend-member.ts";
 import type { ReconcileResult } from "../queue.ts";
+import { deletePod } from "./delete-pod.ts";
 
 /** Looks after pods that no claim looks after. */
 export function createPodController(context: OperatorContext): Controller<"pod"> {

@@ -4,9 +4,9 @@ import type { Exec } from "../../crds/client/exec/exec.ts";
 import type { CoreEvent, Pod, Probe } from "../../crds/kubernetes.ts";
 import { WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 import type { Log } from "../../crds/log.ts";
+import { type BackgroundWork, createBackgroundWork } from "../background-work.ts";
 import { HEALTH_PORT, PROXY_CONTAINER, REDIRECT_PORT } from "../egress/layout.ts";
-import { type BackgroundWork, createBackgroundWork } from "../snapshots/background-work.ts";
-import { collectOutput } from "../snapshots/collect-output.ts";
+import { collectOutput } from "../snapshots/exec-output.ts";
 import { podFiles } from "../snapshots/pod-files.ts";
 import { TOOLS_BUSYBOX } from "../snapshots/pod-tools.ts";
 

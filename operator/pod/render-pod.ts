@@ -5,9 +5,13 @@ import { annotation, label, WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 import type { Workload } from "../../crds/workload.ts";
 import type { OperatorConfig } from "../config.ts";
 import { egressRules } from "../egress/egress-rules.ts";
-import { type EgressSidecar, egressSidecar } from "../egress/egress-sidecar.ts";
-import { pickProxyUid, TEMPLATE_PROXY_UID } from "../egress/proxy-uid.ts";
-import { shareInitContainer } from "../egress/share-init-container.ts";
+import {
+  type EgressSidecar,
+  egressSidecar,
+  pickProxyUid,
+  shareInitContainer,
+  TEMPLATE_PROXY_UID,
+} from "../egress/egress-sidecar.ts";
 import { podTools } from "../snapshots/pod-tools.ts";
 
 /** Who a pod is for: the labels and annotations that tell it from others of the same workload. */

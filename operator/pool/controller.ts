@@ -11,11 +11,11 @@ import type { Pool } from "../../crds/pool.ts";
 import type { Workload } from "../../crds/workload.ts";
 import type { OperatorContext } from "../context.ts";
 import { type Controller, type Watch, watch } from "../controller.ts";
+import { deleteUnclaimed } from "../pod/delete-pod.ts";
 import { podState } from "../pod/pod-state.ts";
 import { isolationHash, renderPod, templateHash } from "../pod/render-pod.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { hasNewPhase, isReadyToUse } from "../workload/readiness.ts";
-import { deleteUnclaimed } from "./delete-unclaimed.ts";
 import { isolationOf, memberStates } from "./pool-member.ts";
 import { writePoolStatus, writtenFailure } from "./write-pool-status.ts";
 

@@ -4,12 +4,12 @@ import { clearManagedFields } from "../../crds/client/managed-fields.ts";
 import { pools } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { label } from "../../crds/labels.ts";
-import { rememberRoot } from "../claim/remember-root.ts";
 import type { OperatorContext } from "../context.ts";
+import { deleteUnclaimed } from "../pod/delete-pod.ts";
 import { explainStart } from "../pod/explain-start.ts";
 import { failureMessage, podState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";
-import { deleteUnclaimed } from "./delete-unclaimed.ts";
+import { rememberRoot } from "../workload/readiness.ts";
 import { isNobodys } from "./pool-member.ts";
 
 // A readiness probe that failed for a moment is no reason to throw a warm pod away.

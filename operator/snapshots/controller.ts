@@ -6,9 +6,7 @@ import { SNAPSHOTS_NAME } from "../../crds/snapshots/snapshots-names.ts";
 import type { OperatorContext } from "../context.ts";
 import { type Controller, watch } from "../controller.ts";
 import { hasNewPhase } from "../workload/readiness.ts";
-import { renderSnapshotsClaim } from "./snapshots-claim.ts";
-import { renderSnapshotsPod } from "./snapshots-pod.ts";
-import { renderSnapshotsPolicy } from "./snapshots-policy.ts";
+import { renderSnapshotsClaim, renderSnapshotsPod, renderSnapshotsPolicy } from "./helper-pod.ts";
 import { tendArchives } from "./tend-archives.ts";
 
 // A new leader has better to do first.

@@ -1,7 +1,6 @@
 import { ArchiveError } from "./archive-error.ts";
 import type { ArchiveLimits } from "./archive-limits.ts";
-import type { TarHeader } from "./read-tar-header.ts";
-import type { TarEntry, TarEntryType } from "./tar-entry.ts";
+import type { TarEntry, TarEntryType, TarHeader } from "./tar-header.ts";
 
 export interface EntryReader {
   /**

@@ -1,6 +1,6 @@
 import type { Exec, ExecResult } from "../../crds/client/exec/exec.ts";
 import type { PreSave } from "../../crds/defaults.ts";
-import { ExecFailure } from "./exec-failure.ts";
+import { ExecFailure } from "./exec-output.ts";
 import type { OverlayPod } from "./overlay-pod.ts";
 import { TOOLS_BUSYBOX } from "./pod-tools.ts";
 

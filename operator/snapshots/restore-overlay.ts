@@ -7,11 +7,9 @@ import { createArchiveCheck } from "./archive-check.ts";
 import { ArchiveError } from "./archive-error.ts";
 import type { ArchiveLimits } from "./archive-limits.ts";
 import type { ArchiveStore } from "./archive-store.ts";
-import { decompress } from "./compression.ts";
 import { feedCommand } from "./feed-command.ts";
 import { END, frames } from "./frames.ts";
-import { type OverlayPod, POD_PACE } from "./overlay-pod.ts";
-import { overlayRoots } from "./overlay-roots.ts";
+import { decompress, type OverlayPod, overlayRoots, POD_PACE } from "./overlay-pod.ts";
 import {
   RESTORE_ASK,
   RESTORE_BEGIN,

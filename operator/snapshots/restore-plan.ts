@@ -1,7 +1,6 @@
 import { ArchiveError } from "./archive-error.ts";
-import { BLOCK } from "./read-tar-header.ts";
-import type { TarEntry } from "./tar-entry.ts";
-import { writeTarHeader } from "./write-tar-header.ts";
+import type { TarEntry } from "./tar-header.ts";
+import { BLOCK, writeTarHeader } from "./tar-header.ts";
 
 /** What is left to do when everything is unpacked. */
 export interface RestorePlan {

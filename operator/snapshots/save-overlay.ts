@@ -8,10 +8,8 @@ import { ArchiveError } from "./archive-error.ts";
 import type { ArchiveLimits } from "./archive-limits.ts";
 import { type ArchiveRoom, createRoomCheck } from "./archive-room.ts";
 import type { ArchiveStore } from "./archive-store.ts";
-import { compress } from "./compression.ts";
-import { ExecFailure } from "./exec-failure.ts";
-import { type OverlayPod, overlayCommand, POD_PACE } from "./overlay-pod.ts";
-import { overlayRoots } from "./overlay-roots.ts";
+import { ExecFailure } from "./exec-output.ts";
+import { compress, type OverlayPod, overlayCommand, overlayRoots, POD_PACE } from "./overlay-pod.ts";
 import { createLineTaker } from "./take-lines.ts";
 
 export interface SaveOverlayOptions {

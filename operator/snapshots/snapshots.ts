@@ -10,7 +10,7 @@ import { createArchiveDesk } from "./archive-desk.ts";
 import { archiveLimits } from "./archive-limits.ts";
 import type { ArchiveRoom } from "./archive-room.ts";
 import { createArchiveStore, type IdentifiedArchive } from "./archive-store.ts";
-import { overlayRoots } from "./overlay-roots.ts";
+import { overlayRoots } from "./overlay-pod.ts";
 import { podFiles } from "./pod-files.ts";
 import { TOOLS_CONTAINER } from "./pod-tools.ts";
 import { runPreSave } from "./pre-save.ts";

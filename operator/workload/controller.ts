@@ -9,16 +9,18 @@ import type { KubernetesObject, NetworkPolicy } from "../../crds/kubernetes.ts";
 import { finalizer, label } from "../../crds/labels.ts";
 import { formerPolicyName, policyName } from "../../crds/names.ts";
 import { nextConditions } from "../../crds/schema/condition.ts";
-import type { Workload, WorkloadStatus } from "../../crds/workload.ts";
+import { workloadProblems } from "../../crds/schema/validate-workload.ts";
+import type { Workload, WorkloadSpec, WorkloadStatus } from "../../crds/workload.ts";
 import { describeUsers, type WorkloadUsers, workloadUsers } from "../../crds/workload-users.ts";
+import type { OperatorConfig } from "../config.ts";
 import type { OperatorContext } from "../context.ts";
 import { type Controller, watch } from "../controller.ts";
+import { egressProblems } from "../egress/egress-problems.ts";
 import { namesSecret, needsProxy } from "../egress/egress-rules.ts";
 import { deleteEgress, settleEgress } from "../egress/settle-egress.ts";
 import { templateProblem } from "../pod/render-pod.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { renderPolicy } from "./render-policy.ts";
-import { workloadProblem } from "./workload-problem.ts";
 
 /** Brings workloads to `Ready` or `Error`. */
 export function createWorkloadController(context: OperatorContext): Controller<"workload"> {
@@ -227,5 +229,32 @@ async function patchFinalizers(
   const metadata = { resourceVersion, finalizers: [...finalizers.filter((held) => held !== finalizer.inUse), ...ours] };
   const written = await client.patch(workloads, { namespace, name }, { type: "merge", body: { metadata } });
   if (metadata.finalizers.length > 0) informers.workloads.put(written);
+  return undefined;
+}
+
+/** Why a workload cannot be Ready, and what to change; undefined when it can. */
+function workloadProblem(
+  spec: WorkloadSpec,
+  config: Pick<OperatorConfig, "egress">,
+): { reason: string; message: string } | undefined {
+  const problems = workloadProblems(spec, { allowUnknownFields: true });
+  if (problems.length > 0) return { reason: "Invalid", message: problems.join("; ") };
+  if (spec.image.dockerfile !== undefined) {
+    return {
+      reason: "BuildUnavailable",
+      message:
+        "images are not built yet: build spec.image.dockerfile elsewhere and give the result's name as spec.image.ref",
+    };
+  }
+  const egress = egressProblems(spec);
+  if (egress.length > 0) return { reason: "Invalid", message: egress.join("; ") };
+  // Accepting these without doing what they say would let a tenant out.
+  if (config.egress.image === undefined && needsProxy(spec)) {
+    return {
+      reason: "EgressProxyUnavailable",
+      message:
+        "the operator has no image for the egress proxy: set TENANCY_PROXY_IMAGE, or leave spec.network.allowlist and spec.network.credentials empty",
+    };
+  }
   return undefined;
 }

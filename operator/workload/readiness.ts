@@ -1,5 +1,7 @@
 import type { Change } from "../../crds/client/watch/informer.ts";
+import { workloads } from "../../crds/kinds.ts";
 import type { Workload } from "../../crds/workload.ts";
+import type { OperatorContext } from "../context.ts";
 
 /** Whether pods may be made of a workload: its present spec was found good, its policy is in place, and it is not going. */
 export function isReadyToUse({ metadata, status }: Workload): boolean {
@@ -16,5 +18,15 @@ export function hasNewPhase({ type, object, previous }: Change<Workload>): boole
     type !== "modified" ||
     object.status?.phase !== previous?.status?.phase ||
     object.status?.observedGeneration !== previous?.status?.observedGeneration
+  );
+}
+
+/** Remembers on the workload that its image runs as root, so that its next pods are made without `runAsNonRoot`. */
+export async function rememberRoot(workload: string, { client, config, informers }: OperatorContext): Promise<void> {
+  const { namespace } = config;
+  if (informers.workloads.store.get(`${namespace}/${workload}`)?.status?.runsAsRoot === true) return;
+  const body = { status: { runsAsRoot: true } };
+  informers.workloads.put(
+    await client.patch(workloads, { namespace, name: workload }, { type: "merge", subresource: "status", body }),
   );
 }

@@ -3,7 +3,7 @@ import { annotation, label } from "../../../crds/labels.ts";
 import type { Workload } from "../../../crds/workload.ts";
 import { operatorConfig } from "../../../operator/config.ts";
 import { type FileOwner, renderPod } from "../../../operator/pod/render-pod.ts";
-import { renderSnapshotsPod } from "../../../operator/snapshots/snapshots-pod.ts";
+import { renderSnapshotsPod } from "../../../operator/snapshots/helper-pod.ts";
 
 const config = operatorConfig({ TENANCY_PROXY_IMAGE: "simulated/proxy:1" });
 const image = { ref: "simulated/hello:1" };

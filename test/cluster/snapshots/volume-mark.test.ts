@@ -1,7 +1,7 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
 import { persistentVolumeClaims } from "../../../crds/client/built-in-resources.ts";
-import { renderSnapshotsClaim } from "../../../operator/snapshots/snapshots-claim.ts";
+import { renderSnapshotsClaim } from "../../../operator/snapshots/helper-pod.ts";
 import { createVolumeMark } from "../../../operator/snapshots/volume-mark.ts";
 import {
   type ControlPlaneUnderTest,

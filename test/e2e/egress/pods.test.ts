@@ -14,10 +14,8 @@ import { egressCertificates } from "../../../operator/egress/egress-certificates
 import { egressNames } from "../../../operator/egress/egress-names.ts";
 import { egressObjects } from "../../../operator/egress/egress-objects.ts";
 import { egressRules } from "../../../operator/egress/egress-rules.ts";
-import { egressSidecar } from "../../../operator/egress/egress-sidecar.ts";
+import { egressSidecar, pickProxyUid, shareInitContainer } from "../../../operator/egress/egress-sidecar.ts";
 import { HEALTH_PORT, PROXY_CONTAINER, TENANT_FILE } from "../../../operator/egress/layout.ts";
-import { pickProxyUid } from "../../../operator/egress/proxy-uid.ts";
-import { shareInitContainer } from "../../../operator/egress/share-init-container.ts";
 import { podTools } from "../../../operator/snapshots/pod-tools.ts";
 import { installDebianPackages } from "../../../scripts/cluster/debian-packages.ts";
 import { downLocalCluster } from "../../../scripts/cluster/down-local-cluster.ts";

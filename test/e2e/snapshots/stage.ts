@@ -11,12 +11,11 @@ import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata
 import { SNAPSHOTS_CONTAINER, SNAPSHOTS_NAME } from "../../../crds/snapshots/snapshots-names.ts";
 import { archiveLimits } from "../../../operator/snapshots/archive-limits.ts";
 import { type ArchiveStore, createArchiveStore } from "../../../operator/snapshots/archive-store.ts";
+import { renderSnapshotsClaim, renderSnapshotsPod } from "../../../operator/snapshots/helper-pod.ts";
 import type { OverlayPod } from "../../../operator/snapshots/overlay-pod.ts";
 import { podTools, TOOLS_CONTAINER } from "../../../operator/snapshots/pod-tools.ts";
 import { restoreOverlay } from "../../../operator/snapshots/restore-overlay.ts";
 import { saveOverlay } from "../../../operator/snapshots/save-overlay.ts";
-import { renderSnapshotsClaim } from "../../../operator/snapshots/snapshots-claim.ts";
-import { renderSnapshotsPod } from "../../../operator/snapshots/snapshots-pod.ts";
 import { downLocalCluster } from "../../../scripts/cluster/down-local-cluster.ts";
 import { BUSYBOX_IMAGE } from "../../../scripts/cluster/images/local-images.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";

@@ -2,10 +2,8 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { WorkloadNetwork } from "../../../crds/network.ts";
 import { egressRules } from "../../../operator/egress/egress-rules.ts";
-import { egressSidecar } from "../../../operator/egress/egress-sidecar.ts";
-import { pickProxyUid } from "../../../operator/egress/proxy-uid.ts";
+import { egressSidecar, pickProxyUid, shareInitContainer } from "../../../operator/egress/egress-sidecar.ts";
 import { redirectScript } from "../../../operator/egress/redirect-script.ts";
-import { shareInitContainer } from "../../../operator/egress/share-init-container.ts";
 import { podTools, TOOLS_FOLDER } from "../../../operator/snapshots/pod-tools.ts";
 
 const test = suite("egressSidecar");

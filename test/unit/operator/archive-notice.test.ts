@@ -6,10 +6,10 @@ import type { Pod } from "../../../crds/kubernetes.ts";
 import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
 import { createDeferred } from "../../../crds/waits.ts";
 import type { Workload } from "../../../crds/workload.ts";
+import { createBackgroundWork } from "../../../operator/background-work.ts";
 import { activateClaim } from "../../../operator/claim/activate-claim.ts";
 import { lookForNotice } from "../../../operator/claim/archive-notice.ts";
 import type { OperatorContext } from "../../../operator/context.ts";
-import { createBackgroundWork } from "../../../operator/snapshots/background-work.ts";
 import { silentLog } from "../silent-log.ts";
 
 const archive: SnapshotMetadata = {

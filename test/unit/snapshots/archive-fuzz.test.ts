@@ -4,9 +4,8 @@ import { gunzipSync, gzipSync } from "node:zlib";
 import fc from "fast-check";
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import { readTarHeader } from "../../../operator/snapshots/read-tar-header.ts";
-import type { TarEntry } from "../../../operator/snapshots/tar-entry.ts";
-import { tarPadding, writeTarHeader } from "../../../operator/snapshots/write-tar-header.ts";
+import type { TarEntry } from "../../../operator/snapshots/tar-header.ts";
+import { readTarHeader, tarPadding, writeTarHeader } from "../../../operator/snapshots/tar-header.ts";
 import { checkArchive, refusal } from "./check-archive.ts";
 import { type RawEntry, rawEntry, tarEnd } from "./raw-tar.ts";
 

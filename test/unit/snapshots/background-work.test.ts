@@ -1,6 +1,6 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import { createBackgroundWork } from "../../../operator/snapshots/background-work.ts";
+import { createBackgroundWork } from "../../../operator/background-work.ts";
 import { manualClock } from "../manual-clock.ts";
 
 interface Piece {

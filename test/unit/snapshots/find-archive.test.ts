@@ -5,10 +5,10 @@ import { ExecError } from "../../../crds/client/exec/exec-outcome.ts";
 import type { Pod, PodStatus } from "../../../crds/kubernetes.ts";
 import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
 import type { Workload } from "../../../crds/workload.ts";
+import { createBackgroundWork } from "../../../operator/background-work.ts";
 import { type ArchiveAnswer, findArchive } from "../../../operator/claim/find-archive.ts";
 import type { OperatorContext } from "../../../operator/context.ts";
 import { ArchiveError } from "../../../operator/snapshots/archive-error.ts";
-import { createBackgroundWork } from "../../../operator/snapshots/background-work.ts";
 import { silentLog } from "../silent-log.ts";
 
 const archive: SnapshotMetadata = {

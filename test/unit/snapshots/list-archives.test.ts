@@ -7,7 +7,7 @@ import * as assert from "uvu/assert";
 import { parseSnapshotList } from "../../../crds/snapshots/parse-snapshot-list.ts";
 import { storeCommand } from "../../../crds/snapshots/store-folder.ts";
 import { storeScripts } from "../../../crds/snapshots/store-scripts.ts";
-import { collectOutput } from "../../../operator/snapshots/collect-output.ts";
+import { collectOutput } from "../../../operator/snapshots/exec-output.ts";
 import { localExec } from "./local-exec.ts";
 import { staticBusybox } from "./static-busybox.ts";
 

@@ -1,10 +1,12 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import { overlayRoots } from "../../../operator/snapshots/overlay-roots.ts";
+import {
+  renderSnapshotsClaim,
+  renderSnapshotsPod,
+  renderSnapshotsPolicy,
+} from "../../../operator/snapshots/helper-pod.ts";
+import { overlayRoots } from "../../../operator/snapshots/overlay-pod.ts";
 import { podTools, RESTORE_GATE, TOOLS_FOLDER } from "../../../operator/snapshots/pod-tools.ts";
-import { renderSnapshotsClaim } from "../../../operator/snapshots/snapshots-claim.ts";
-import { renderSnapshotsPod } from "../../../operator/snapshots/snapshots-pod.ts";
-import { renderSnapshotsPolicy } from "../../../operator/snapshots/snapshots-policy.ts";
 
 const image = "tools:1";
 

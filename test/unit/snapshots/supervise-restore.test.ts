@@ -3,12 +3,12 @@ import * as assert from "uvu/assert";
 import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { annotation, label } from "../../../crds/labels.ts";
+import { createBackgroundWork } from "../../../operator/background-work.ts";
 import { superviseStart } from "../../../operator/claim/supervise-start.ts";
 import type { OperatorContext } from "../../../operator/context.ts";
 import { createStartLooks } from "../../../operator/pod/explain-start.ts";
 import type { PodState } from "../../../operator/pod/pod-state.ts";
 import { createRefillPause } from "../../../operator/pool/refill-pause.ts";
-import { createBackgroundWork } from "../../../operator/snapshots/background-work.ts";
 import { silentLog } from "../silent-log.ts";
 
 const LONG_AGO = "2020-01-01T00:00:00Z";

@@ -1,5 +1,5 @@
-import { createBackoff } from "../../crds/client/backoff.ts";
-import { type Clock, systemClock } from "../../crds/client/clock.ts";
+import { createBackoff } from "../crds/client/backoff.ts";
+import { type Clock, systemClock } from "../crds/client/clock.ts";
 
 /** Where one piece of work stands. */
 export type WorkState<T> =
