@@ -23,19 +23,21 @@ const noneWaits = `for try in $($b seq 1 600); do $b ps | $b grep -q "answer [t]
 
 /** Each tenant with files gets its own, and one without them gets none; what they release is there the next time. */
 async function checkAll(life: Lifecycle, begun: readonly Claim[]): Promise<void> {
-  for (const claim of begun) {
-    const active = await life.untilClaim(claim, "to be Active", isActive);
-    const { tenantId } = claim.spec;
-    if (TENANTS.includes(tenantId)) {
-      assert.match(active.status?.source ?? "", /\+data$/);
-      assert.is(await life.kept(active), `of-${tenantId}\n`);
-    } else {
-      assert.not.match(active.status?.source ?? "", /data/);
-      assert.is(await life.run(active.status?.instanceId, "$b ls -A /data"), "");
-    }
-    await life.run(active.status?.instanceId, noneWaits);
-    await life.release(active);
-  }
+  await Promise.all(
+    begun.map(async (claim) => {
+      const active = await life.untilClaim(claim, "to be Active", isActive);
+      const { tenantId } = claim.spec;
+      if (TENANTS.includes(tenantId)) {
+        assert.match(active.status?.source ?? "", /\+data$/);
+        assert.is(await life.kept(active), `of-${tenantId}\n`);
+      } else {
+        assert.not.match(active.status?.source ?? "", /data/);
+        assert.is(await life.run(active.status?.instanceId, "$b ls -A /data"), "");
+      }
+      await life.run(active.status?.instanceId, noneWaits);
+      await life.release(active);
+    }),
+  );
 }
 
 function begin(life: Lifecycle, newcomer: string): Promise<Claim[]> {

@@ -1,27 +1,25 @@
 // @limit 900
-import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { pods } from "../../../crds/client/built-in-resources.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
+import { testAtOnce } from "../../at-once.ts";
 import { archiveOf } from "./faults.ts";
-import { type Lifecycle, NAMESPACE, startLifecycle } from "./lifecycle.ts";
-import { isActive } from "./many-bytes.ts";
+import { type LifeContext, lifeSuite } from "./life-suite.ts";
+import { type Lifecycle, NAMESPACE } from "./lifecycle.ts";
 
-const test = suite<{ life: Lifecycle }>("idle release and the files");
 /** Long enough for a busy machine to do between two uses what a test does there. */
 const IDLE_S = 10;
-const PAUSE_MS = 300;
 
-test.before(async (context) => {
-  const { life } = Object.assign(context, { life: await startLifecycle(`e2e-idle-${process.pid}`) });
-  await life.startOperator();
-  for (const action of ["hibernate", "destroy"] as const) {
-    await life.createWorkload(action, { idle: { timeoutSeconds: IDLE_S, action } });
-    await life.createPool(action, action, 1);
-  }
+const test = lifeSuite("idle release and the files", {
+  name: "idle",
+  async prepare(life) {
+    for (const action of ["hibernate", "destroy"] as const) {
+      await life.createWorkload(action, { idle: { timeoutSeconds: IDLE_S, action } });
+      await life.createPool(action, action, 1);
+    }
+  },
 });
-test.after(({ life }) => life.down());
 
 /** Notes an activity now, as the edge does. */
 async function use(life: Lifecycle, pod = ""): Promise<void> {
@@ -29,7 +27,7 @@ async function use(life: Lifecycle, pod = ""): Promise<void> {
   await life.client.patch(pods, { namespace: NAMESPACE, name: pod }, { type: "merge", body });
 }
 
-test("hibernate: an idle claim is released by itself, its files saved", async ({ life }) => {
+async function hibernate({ life }: LifeContext): Promise<void> {
   const first = await life.claim("ann", "hibernate", true);
   await life.run(first.status?.instanceId, "echo slept > /data/file");
   await life.untilGone(first);
@@ -37,22 +35,9 @@ test("hibernate: an idle claim is released by itself, its files saved", async ({
   assert.match(second.status?.source ?? "", /\+data$/);
   assert.is(await life.kept(second), "slept\n");
   await life.release(second);
-});
+}
 
-test("activity puts the release off", async ({ life }) => {
-  const claim = await life.claim("busy", "hibernate", true);
-  const { instanceId } = claim.status ?? {};
-  let uses = 0;
-  for (const end = Date.now() + 1500 * IDLE_S; Date.now() < end; uses += 1) {
-    await use(life, instanceId);
-    assert.is((await life.find(claim))?.metadata.deletionTimestamp, undefined, `after ${uses} uses`);
-    await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
-  }
-  assert.ok(isActive((await life.find(claim))?.status));
-  await life.untilGone(claim);
-});
-
-test("destroy: an idle claim keeps nothing of its session, the older archive stays byte for byte", async ({ life }) => {
+async function destroy({ life }: LifeContext): Promise<void> {
   const first = await life.claim("bob", "destroy", true);
   await life.run(first.status?.instanceId, "echo old > /data/file");
   await life.release(first);
@@ -67,7 +52,12 @@ test("destroy: an idle claim keeps nothing of its session, the older archive sta
   assert.is(await life.kept(third), "old\n");
   await life.untilGone(third);
   assert.equal(archiveOf(life, third), before);
-});
+}
+
+testAtOnce(test, [
+  ["hibernate: an idle claim is released by itself, its files saved", hibernate],
+  ["destroy: an idle claim keeps nothing of its session, the older archive stays byte for byte", destroy],
+]);
 
 test("destroy: a claim that was used again after it was marked is saved when it is released", async ({ life }) => {
   const claim = await life.claim("carol", "destroy", true);

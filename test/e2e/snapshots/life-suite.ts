@@ -38,19 +38,3 @@ export async function coldAndWarm(life: Lifecycle): Promise<void> {
   await life.createWorkload("warm", { resources });
   await life.createPool("warm", "warm", 2);
 }
-
-/** Tests that share nothing but the cluster: the first one starts them all, so that what they wait for overlaps. */
-export function testAtOnce(
-  test: Test<LifeContext>,
-  cases: readonly (readonly [name: string, run: (context: LifeContext) => Promise<void>])[],
-): void {
-  let running: Promise<void>[] | undefined;
-  for (const [index, [name]] of cases.entries()) {
-    test(name, async (context) => {
-      running ??= cases.map(([, run]) => run(context));
-      // Each is waited for by its own test, and fails that; this only keeps it from ending the process before.
-      void Promise.allSettled(running);
-      await running[index];
-    });
-  }
-}

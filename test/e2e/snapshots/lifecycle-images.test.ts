@@ -1,14 +1,22 @@
 // @limit 900
 import { readFileSync } from "node:fs";
+import { Writable } from "node:stream";
 import * as assert from "uvu/assert";
+import { awaitReceipt, createReceipt } from "../../../crds/snapshots/receipt.ts";
 import type { WorkloadSpec } from "../../../crds/workload.ts";
+import { WORKLOAD_CONTAINER } from "../../../crds/workload-container.ts";
 import { findStaticBusybox } from "../../../scripts/cluster/images/busybox.ts";
 import { BUSYBOX_IMAGE, HELLO_IMAGE } from "../../../scripts/cluster/images/local-images.ts";
 import { importImages } from "../../../scripts/cluster/images.ts";
-import { lifeSuite, testAtOnce } from "./life-suite.ts";
-import { idleProgram } from "./lifecycle.ts";
-import { digestScript, fillScript, overlayDirs } from "./stage.ts";
+import { testAtOnce } from "../../at-once.ts";
+import { archiveOf } from "./faults.ts";
+import { type LifeContext, lifeSuite } from "./life-suite.ts";
+import { idleProgram, NAMESPACE } from "./lifecycle.ts";
+import { digestScript, fillScript, overlayDirs } from "./tree-scripts.ts";
 
+const MiB = 1024 ** 2;
+/** More than the helper pod and the growth that is allowed together may hold. */
+const LARGE_MIB = 320;
 const ONE_BINARY_IMAGE = "localhost/of-one-binary:1";
 const SLEEP: NonNullable<WorkloadSpec["entrypoint"]> = { cmd: "/sleep", args: ["36000"] };
 
@@ -28,29 +36,87 @@ const images = [
   ["with nothing but one static binary", ONE_BINARY_IMAGE, SLEEP],
 ] as const;
 
-testAtOnce(
-  test,
-  images.map(([what, image, entrypoint]) => [
-    `an image ${what} gets the same tree back, cold and from a pool`,
-    async ({ life }) => {
-      const workload = `rich-${what.length}`;
-      const filesystem = { overlayDirs: [...overlayDirs] };
-      await life.createWorkload(workload, { image: { ref: image }, entrypoint, filesystem });
-      const first = await life.claim("rich", workload, true);
-      await life.run(first.status?.instanceId, fillScript);
-      const digest = await life.run(first.status?.instanceId, digestScript);
-      await life.release(first);
-      const cold = await life.claim("rich", workload, true);
-      assert.is(cold.status?.source, "cold+data");
-      assert.is(await life.run(cold.status?.instanceId, digestScript), digest);
-      await life.release(cold);
-      await life.createPool(workload, workload, 1);
-      const warm = await life.claim("rich", workload, true);
-      assert.is(warm.status?.source, "pool+data");
-      assert.is(await life.run(warm.status?.instanceId, digestScript), digest);
-      await life.deleteClaim(warm);
-    },
-  ]),
-);
+async function getSlowly({ life }: LifeContext): Promise<void> {
+  const total = 40 * MiB;
+  await life.createWorkload("slow");
+  const { status, spec } = await life.claim("reader", "slow", false);
+  const read = async (pauseBefore: number): Promise<number> => {
+    const receipt = createReceipt();
+    let taken = 0;
+    let paused = false;
+    const stdout = new Writable({
+      write(chunk: Buffer, _encoding, callback) {
+        taken += chunk.length;
+        if (taken === total) receipt.give();
+        if (paused || taken < total - pauseBefore) return callback();
+        paused = true;
+        setTimeout(callback, 12_000);
+      },
+    });
+    const script = `/.tenancy/busybox head -c ${total} /dev/zero; ${awaitReceipt}`;
+    const command = ["/.tenancy/busybox", "sh", "-c", script];
+    const target = { namespace: NAMESPACE, pod: status?.instanceId ?? "", container: WORKLOAD_CONTAINER, command };
+    await life.exec({ ...target, stdin: receipt.stdin, stdout, timeoutMs: 120_000 });
+    return taken;
+  };
+  const pauses = [1, 4, 10, 12].map((megabytes) => read(megabytes * MiB));
+  assert.equal(await Promise.all(pauses), [total, total, total, total], spec.tenantId);
+}
+
+testAtOnce(test, [
+  ...images.map(
+    ([what, image, entrypoint]) =>
+      [
+        `an image ${what} gets the same tree back, cold and from a pool`,
+        async ({ life }: LifeContext) => {
+          const workload = `rich-${what.length}`;
+          const filesystem = { overlayDirs: [...overlayDirs] };
+          await life.createWorkload(workload, { image: { ref: image }, entrypoint, filesystem });
+          const first = await life.claim("rich", workload, true);
+          await life.run(first.status?.instanceId, fillScript);
+          const digest = await life.run(first.status?.instanceId, digestScript);
+          await life.release(first);
+          const cold = await life.claim("rich", workload, true);
+          assert.is(cold.status?.source, "cold+data");
+          assert.is(await life.run(cold.status?.instanceId, digestScript), digest);
+          await life.release(cold);
+          await life.createPool(workload, workload, 1);
+          const warm = await life.claim("rich", workload, true);
+          assert.is(warm.status?.source, "pool+data");
+          assert.is(await life.run(warm.status?.instanceId, digestScript), digest);
+          await life.deleteClaim(warm);
+        },
+      ] as const,
+  ),
+  ["all of an output arrives from a command that waits for its receipt, however slowly it is taken", getSlowly],
+]);
+
+test("an overlay that is larger than the memory for it goes there and back in bounded memory", async ({ life }) => {
+  await life.killOperator();
+  const { pid } = await life.startOperator();
+  await life.createWorkload("large");
+  const first = await life.claim("large", "large", true);
+  await life.run(
+    first.status?.instanceId,
+    `$b dd if=/dev/urandom of=/data/half bs=1M count=${LARGE_MIB / 2} 2>/dev/null; $b cp /data/half /data/other`,
+  );
+  const digest = await life.run(first.status?.instanceId, digestScript.replaceAll("/home/somebody", ""));
+  const before = mostMemory(pid);
+  await life.release(first);
+  assert.ok((archiveOf(life, first)?.length ?? 0) >= LARGE_MIB * MiB, "none of it can be compressed");
+  const next = await life.claim("large", "large", true);
+  assert.is(await life.run(next.status?.instanceId, digestScript.replaceAll("/home/somebody", "")), digest);
+  const grown = mostMemory(pid) - before;
+  console.log(`note: operator at most ${grown.toFixed(0)} MiB larger for ${LARGE_MIB} MiB saved and restored`);
+  assert.ok(grown < 150, `${grown} MiB more than before`);
+  await life.release(next);
+});
+
+/** The most resident memory that a process has had, in MiB. */
+function mostMemory(pid: number): number {
+  const [, kib] = /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8")) ?? [];
+  assert.ok(kib);
+  return Number(kib) / 1024;
+}
 
 test.run();

@@ -1,17 +1,20 @@
 // @limit 900
 import * as assert from "uvu/assert";
+import { pods } from "../../../crds/client/built-in-resources.ts";
+import { workloads } from "../../../crds/kinds.ts";
+import type { WorkloadSpec } from "../../../crds/workload.ts";
+import { HELLO_IMAGE } from "../../../scripts/cluster/images/local-images.ts";
+import { testAtOnce } from "../../at-once.ts";
 import { archiveOf } from "./faults.ts";
-import { lifeSuite } from "./life-suite.ts";
-import { idleProgram } from "./lifecycle.ts";
-
-const digestOfData = "$b sha256sum /data/*";
+import { type LifeContext, lifeSuite } from "./life-suite.ts";
+import { idleProgram, type Lifecycle, NAMESPACE } from "./lifecycle.ts";
 
 const test = lifeSuite("files over a release and the next claim", { name: "lifecycle" });
 
 /** Waits for what the program has written, which counts as ready before. */
 const firstAct = "until [ -s /data/.seen ]; do $b usleep 50000; done; cat /data/.seen";
 
-test("files come back into a cold pod before its program starts", async ({ life }) => {
+async function restoreCold({ life }: LifeContext): Promise<void> {
   await life.createWorkload("lists", {
     entrypoint: idleProgram("ls -A /data > /data/.seen"),
   });
@@ -26,11 +29,11 @@ test("files come back into a cold pod before its program starts", async ({ life 
   assert.is(await life.run(second.status?.instanceId, firstAct), ".seen\ndeep\ntop\n");
   assert.is(await life.run(second.status?.instanceId, "cat /data/deep/file"), "hello\n");
   await life.release(second);
-});
+}
 
-test("files come back into a warm pod before the claim is Active", async ({ life }) => {
+async function restoreWarm({ life }: LifeContext): Promise<void> {
   await life.createWorkload("warm");
-  await life.createPool("warm", "warm", 2);
+  await life.createPool("warm", "warm", 1);
   const first = await life.claim("bob", "warm", true);
   assert.is(first.status?.source, "pool");
   await life.run(first.status?.instanceId, "echo kept > /data/file");
@@ -38,31 +41,33 @@ test("files come back into a warm pod before the claim is Active", async ({ life
   await life.untilPool("warm", 1);
   const second = await life.claim("bob", "warm", true);
   assert.is(second.status?.source, "pool+data");
-  assert.is(await life.run(second.status?.instanceId, "cat /data/file"), "kept\n");
+  assert.is(await life.kept(second), "kept\n");
   await life.release(second);
-});
+}
 
-test("without resume the directories are empty, and the archive stays until a release replaces it", async ({
-  life,
-}) => {
-  await life.keep("fresh", "warm", "old");
-  await life.untilPool("warm", 1);
-  const claim = await life.claim("fresh", "warm", false);
+async function claimWithoutResume({ life }: LifeContext): Promise<void> {
+  await life.createWorkload("fresh");
+  await life.createPool("fresh", "fresh", 1);
+  await life.keep("fresh", "fresh", "old");
+  await life.untilPool("fresh", 1);
+  const claim = await life.claim("fresh", "fresh", false);
   assert.is(claim.status?.source, "pool");
   const before = archiveOf(life, claim);
   assert.is(await life.run(claim.status?.instanceId, "$b ls -A /data"), "");
   await life.run(claim.status?.instanceId, "echo new > /data/other");
   assert.equal(archiveOf(life, claim), before);
   await life.release(claim);
-  const next = await life.claim("fresh", "warm", true);
+  const next = await life.claim("fresh", "fresh", true);
   assert.is(await life.run(next.status?.instanceId, "$b ls -A /data; $b cat /data/other"), "other\nnew\n");
   await life.release(next);
-});
+}
 
-test("tenants of one workload never see each other's files", async ({ life }) => {
+async function keepTenantsApart({ life }: LifeContext): Promise<void> {
+  await life.createWorkload("shared");
+  await life.createPool("shared", "shared", 2);
   const tenants = ["t", "t.t", "T", "t_t", "t-t", "x".repeat(63)];
   for (let round = 0; round < 2; round += 1) {
-    const held = await Promise.all(tenants.map((tenant) => life.claim(tenant, "warm", true)));
+    const held = await Promise.all(tenants.map((tenant) => life.claim(tenant, "shared", true)));
     for (const claim of held) {
       const { tenantId } = claim.spec;
       const seen = await life.run(claim.status?.instanceId, "$b ls -A /data; $b cat /data/* 2>/dev/null || :");
@@ -71,29 +76,9 @@ test("tenants of one workload never see each other's files", async ({ life }) =>
     }
     await Promise.all(held.map(life.release));
   }
-});
+}
 
-test("one MiB comes back into a warm pod", async ({ life }) => {
-  const first = await life.claim("mib", "warm", false);
-  await life.run(first.status?.instanceId, "$b dd if=/dev/urandom of=/data/file bs=1M count=1 2>/dev/null");
-  const digest = await life.run(first.status?.instanceId, digestOfData);
-  await life.release(first);
-  const times: number[] = [];
-  for (let count = 0; count < 5; count += 1) {
-    await life.untilPool("warm", 2);
-    const started = performance.now();
-    const claim = await life.claim("mib", "warm", true);
-    times.push(Math.round(performance.now() - started));
-    assert.is(claim.status?.source, "pool+data");
-    assert.is(await life.run(claim.status?.instanceId, digestOfData), digest);
-    await life.release(claim);
-  }
-  console.log(
-    `note: pool+data of 1 MiB, from the claim's creation to Active: ${times.sort((a, b) => a - b).join(", ")} ms`,
-  );
-});
-
-test("a program that ends again and again: its files are saved while it runs", async ({ life }) => {
+async function saveWhileItLoops({ life }: LifeContext): Promise<void> {
   const script = "while [ ! -e /data/end ]; do /bin/busybox sleep 0.2; done; /bin/busybox sleep 10; exit 1";
   await life.createWorkload("ends", { entrypoint: { cmd: "/bin/busybox", args: ["sh", "-c", script] } });
   const claim = await life.claim("dora", "ends", true);
@@ -104,6 +89,106 @@ test("a program that ends again and again: its files are saved while it runs", a
   await life.untilClaim(claim, "to fail", (status) => status?.phase === "ReleaseFailed");
   await life.untilGone(claim);
   assert.ok(archiveOf(life, claim));
-});
+}
+
+async function edit({ client }: Lifecycle, name: string, spec: Partial<WorkloadSpec>): Promise<void> {
+  await client.patch(workloads, { namespace: NAMESPACE, name }, { type: "merge", body: { spec } });
+}
+
+async function deleteWorkload({ life }: LifeContext): Promise<void> {
+  await life.createWorkload("deleted");
+  const claim = await life.claim("ann", "deleted", true);
+  await life.run(claim.status?.instanceId, "echo kept > /data/file");
+  await life.client.delete(workloads, { namespace: NAMESPACE, name: "deleted" });
+  await life.release(claim);
+  await life.untilWorkloadGone("deleted");
+  await life.createWorkload("deleted");
+  const next = await life.claim("ann", "deleted", true);
+  assert.is(await life.kept(next), "kept\n");
+  await life.release(next);
+}
+
+async function changeWorkload({ life }: LifeContext, what: string, spec: Partial<WorkloadSpec>): Promise<void> {
+  const workload = `edited-${what.length}`;
+  await life.createWorkload(workload);
+  const claim = await life.claim("bob", workload, true);
+  await life.run(claim.status?.instanceId, "echo kept > /data/file");
+  await edit(life, workload, structuredClone(spec));
+  await life.release(claim);
+  const before = archiveOf(life, claim);
+  assert.ok(before);
+  const refused = await life.createClaim("bob", workload, true);
+  const failed = await life.untilClaim(refused, "to end", (status) =>
+    ["Active", "Error"].includes(status?.phase ?? ""),
+  );
+  assert.equal([failed.status?.phase, failed.status?.reason], ["Error", "RestoreFailed"]);
+  assert.match(failed.status?.message ?? "", /holds files of \/data, .*add it to spec\.filesystem\.overlayDirs/);
+  await life.release(refused);
+  const without = await life.claim("bob", workload, false);
+  assert.equal(archiveOf(life, claim), before);
+  await edit(life, workload, { filesystem: { overlayDirs: ["/data", "/other"] } });
+  if (what === "keeps none any more") {
+    await life.release(without);
+    const next = await life.claim("bob", workload, true);
+    assert.is(await life.kept(next), "kept\n");
+    await life.release(next);
+  } else await life.release(without);
+}
+
+async function losePod({ life, faults }: LifeContext, how: "deleted" | "evicted"): Promise<void> {
+  const workload = `lost-${how}`;
+  await life.createWorkload(workload);
+  await life.keep("carol", workload, "saved");
+  const claim = await life.claim("carol", workload, true);
+  const { instanceId = "" } = claim.status ?? {};
+  await life.run(instanceId, "echo unsaved > /data/file");
+  const path = `/api/v1/namespaces/${NAMESPACE}/pods/${instanceId}`;
+  if (how === "deleted") await life.client.delete(pods, { namespace: NAMESPACE, name: instanceId });
+  else {
+    const metadata = { name: instanceId, namespace: NAMESPACE };
+    const body = JSON.stringify({ apiVersion: "policy/v1", kind: "Eviction", metadata });
+    await life.client.request({ method: "POST", path: `${path}/eviction`, body });
+  }
+  const active = await life.untilClaim(
+    claim,
+    "to have another pod",
+    (status) => status?.phase === "Active" && status.instanceId !== instanceId,
+  );
+  await faults.untilEvent(claim, "PodLost");
+  assert.is(active.status?.source, "cold+data");
+  assert.is(await life.kept(active), "saved\n");
+  await life.release(active);
+}
+
+const changes: [string, Partial<WorkloadSpec>][] = [
+  [
+    "keeps other directories and has another image",
+    { image: { ref: HELLO_IMAGE }, filesystem: { overlayDirs: ["/other"] } },
+  ],
+  ["keeps none any more", { filesystem: { overlayDirs: [] } }],
+];
+
+testAtOnce(test, [
+  ["files come back into a cold pod before its program starts", restoreCold],
+  ["files come back into a warm pod before the claim is Active", restoreWarm],
+  ["without resume the directories are empty, and the archive stays until a release replaces it", claimWithoutResume],
+  ["tenants of one workload never see each other's files", keepTenantsApart],
+  ["a program that ends again and again: its files are saved while it runs", saveWhileItLoops],
+  ["a workload that is deleted while a claim lives: the release saves the files, and they come back", deleteWorkload],
+  ...changes.map(
+    ([what, spec]) =>
+      [
+        `a workload that ${what}: the release saves what the pod was made with, a resume says what to do`,
+        (context: LifeContext) => changeWorkload(context, what, spec),
+      ] as const,
+  ),
+  ...(["deleted", "evicted"] as const).map(
+    (how) =>
+      [
+        `a pod that is ${how} under an Active claim: another comes with the last archive, and an Event says so`,
+        (context: LifeContext) => losePod(context, how),
+      ] as const,
+  ),
+]);
 
 test.run();

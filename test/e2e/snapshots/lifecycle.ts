@@ -41,6 +41,8 @@ export interface Lifecycle {
   readonly volumeFolder: string;
   /** The same folder of the node, which is there as long as the cluster is. */
   inNode(path: string): string;
+  /** Makes a volume in memory read-only for everybody, or writable again. */
+  remountVolume(mode: "ro" | "rw"): Promise<void>;
   /** Starts an operator beside those that run already. */
   startOperator(env?: Record<string, string>): Promise<OperatorProcess>;
   /** Ends the operators as a crash does. */
@@ -77,6 +79,7 @@ export interface Lifecycle {
 
 /** A process that `pause` stops as a node that is suspended does. */
 export interface OperatorProcess {
+  readonly pid: number;
   pause(): void;
   resume(): void;
   kill(): Promise<void>;
@@ -122,10 +125,12 @@ async function prepareLifecycle(cluster: LocalCluster, { volumeMiB }: LifecycleO
   const bundle = await bundleOperator(root);
   const operators = new Set<OperatorProcess>();
 
+  // In the mount namespace of the cluster, with whose last process it goes.
+  const mountInNode = async (...words: string[]) =>
+    void (await runCommand("nsenter", [`--mount=/proc/${nodePid}/ns/mnt`, "--", "mount", ...words]));
+
   if (volumeMiB !== undefined) {
-    // In the mount namespace of the cluster, with whose last process it goes.
-    const mount = ["mount", "-t", "tmpfs", "-o", `size=${volumeMiB}m`, "tmpfs", cluster.volumesFolder];
-    await runCommand("nsenter", [`--mount=/proc/${nodePid}/ns/mnt`, "--", ...mount]);
+    await mountInNode("-t", "tmpfs", "-o", `size=${volumeMiB}m`, "tmpfs", cluster.volumesFolder);
     mkdirSync(volumeFolder, { mode: 0o700 });
     chownSync(volumeFolder, 65532, 65532);
   }
@@ -153,6 +158,7 @@ async function prepareLifecycle(cluster: LocalCluster, { volumeMiB }: LifecycleO
 
   const life: Lifecycle = {
     ...{ cluster, client, exec, store, volumeFolder, inNode },
+    remountVolume: (mode) => mountInNode("-o", `remount,${mode}`, cluster.volumesFolder),
     async startOperator(env = {}) {
       const child = spawn(process.execPath, [bundle], {
         env: {
@@ -171,6 +177,7 @@ async function prepareLifecycle(cluster: LocalCluster, { volumeMiB }: LifecycleO
         stdio: ["ignore", "inherit", "inherit"],
       });
       const operator: OperatorProcess = {
+        pid: child.pid ?? 0,
         pause: () => void child.kill("SIGSTOP"),
         resume: () => void child.kill("SIGCONT"),
         async kill() {

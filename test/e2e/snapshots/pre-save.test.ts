@@ -3,7 +3,8 @@ import * as assert from "uvu/assert";
 import { events } from "../../../crds/client/built-in-resources.ts";
 import type { WorkloadSpec } from "../../../crds/workload.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
-import { lifeSuite } from "./life-suite.ts";
+import { testAtOnce } from "../../at-once.ts";
+import { type LifeContext, lifeSuite } from "./life-suite.ts";
 import { idleProgram, NAMESPACE } from "./lifecycle.ts";
 
 /** Holds a line in memory, which is in no file until the program is asked for it. */
@@ -32,7 +33,7 @@ const test = lifeSuite("what a program does before its files are saved", {
   },
 });
 
-test("a program writes out what it holds in memory when it is asked, and finds it after a resume", async ({ life }) => {
+async function writeOut({ life }: LifeContext): Promise<void> {
   const claim = await life.claim("holds", "asked", true);
   assert.is(await life.run(claim.status?.instanceId, "$b ls /data"), "", "it is in no file");
   await life.release(claim);
@@ -41,9 +42,9 @@ test("a program writes out what it holds in memory when it is asked, and finds i
   const held = await life.run(next.status?.instanceId, "$b cat /data/held");
   assert.is(held, `memory of ${claim.status?.instanceId}\n`);
   await life.release(next);
-});
+}
 
-test("a release waits for a preSave that fails, says why, and ends when it works", async ({ life }) => {
+async function waitForIt({ life }: LifeContext): Promise<void> {
   const claim = await life.claim("waits", "strict", false);
   await life.run(claim.status?.instanceId, "echo kept > /data/file");
   await life.deleteClaim(claim);
@@ -54,9 +55,9 @@ test("a release waits for a preSave that fails, says why, and ends when it works
   const next = await life.claim("waits", "strict", true);
   assert.is(await life.kept(next), "kept\n");
   await life.release(next);
-});
+}
 
-test("with onError Continue a release goes on, and an Event says that preSave failed", async ({ life }) => {
+async function goOn({ life }: LifeContext): Promise<void> {
   const claim = await life.claim("goes-on", "lenient", false);
   await life.run(claim.status?.instanceId, "echo kept > /data/file");
   await life.release(claim);
@@ -73,6 +74,12 @@ test("with onError Continue a release goes on, and an Event says that preSave fa
   const next = await life.claim("goes-on", "lenient", true);
   assert.is(await life.kept(next), "kept\n");
   await life.release(next);
-});
+}
+
+testAtOnce(test, [
+  ["a program writes out what it holds in memory when it is asked, and finds it after a resume", writeOut],
+  ["a release waits for a preSave that fails, says why, and ends when it works", waitForIt],
+  ["with onError Continue a release goes on, and an Event says that preSave failed", goOn],
+]);
 
 test.run();
