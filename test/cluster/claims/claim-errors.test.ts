@@ -5,6 +5,7 @@ import { events, pods } from "../../../crds/client/built-in-resources.ts";
 import type { KubernetesObject } from "../../../crds/kubernetes.ts";
 import { defineResource } from "../../../crds/resource.ts";
 import type { WorkloadSpec } from "../../../crds/workload.ts";
+import { testAtOnce } from "../../at-once.ts";
 import { NAMESPACE, type RunningOperator, startTenancy, type Tenancy } from "../tenancy.ts";
 
 const test = suite("claim errors");
@@ -57,24 +58,28 @@ const table: { name: string; spec?: Partial<WorkloadSpec>; reason: string; says:
   { name: "unknown", reason: "WorkloadNotFound", says: /"unknown" does not exist in namespace "tenancy": create it/ },
 ];
 
-for (const { name, spec, reason, says } of table) {
-  test(`${name}: Error ${reason} with a message that says what to do, an Event, and no pod left`, async () => {
-    if (spec !== undefined) await tenancy.createWorkload(name, spec);
-    const { metadata } = await tenancy.createClaim("alice", name);
-    const claim = await tenancy.untilClaim(metadata.name, { phase: "Error" });
-    assert.is(claim.status?.reason, reason);
-    assert.match(claim.status?.message ?? "", says);
-    assert.is(claim.status?.instanceId, undefined);
-    await tenancy.until("no pod", async () => (await tenancy.podsOf(claim)).length === 0);
-    await tenancy.until("an Event on the claim", async () => {
-      const { items } = await tenancy.client.list(events, { namespace: NAMESPACE });
-      return items.some(
-        (event) =>
-          event.involvedObject.uid === claim.metadata.uid && event.reason === reason && event.type === "Warning",
-      );
-    });
-  });
-}
+testAtOnce(
+  test,
+  table.map(({ name, spec, reason, says }) => [
+    `${name}: Error ${reason} with a message that says what to do, an Event, and no pod left`,
+    async () => {
+      if (spec !== undefined) await tenancy.createWorkload(name, spec);
+      const { metadata } = await tenancy.createClaim("alice", name);
+      const claim = await tenancy.untilClaim(metadata.name, { phase: "Error" });
+      assert.is(claim.status?.reason, reason);
+      assert.match(claim.status?.message ?? "", says);
+      assert.is(claim.status?.instanceId, undefined);
+      await tenancy.until("no pod", async () => (await tenancy.podsOf(claim)).length === 0);
+      await tenancy.until("an Event on the claim", async () => {
+        const { items } = await tenancy.client.list(events, { namespace: NAMESPACE });
+        return items.some(
+          (event) =>
+            event.involvedObject.uid === claim.metadata.uid && event.reason === reason && event.type === "Warning",
+        );
+      });
+    },
+  ]),
+);
 
 test("a claim that waits for its health check says so, and with the kubelet's Event why; its end names the field", async () => {
   await tenancy.createWorkload("refusing", {

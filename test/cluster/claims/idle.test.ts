@@ -1,10 +1,8 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { pods } from "../../../crds/client/built-in-resources.ts";
-import { claims } from "../../../crds/kinds.ts";
-import { annotation } from "../../../crds/labels.ts";
 import { NAMESPACE, type RunningOperator, startTenancy, type Tenancy } from "../tenancy.ts";
 
+// What puts a release off: `rest/destroy-activity.test.ts`.
 const test = suite("idle release");
 let tenancy: Tenancy;
 let operator: RunningOperator;
@@ -13,7 +11,6 @@ test.before(async () => {
   tenancy = await startTenancy("test-idle");
   operator = tenancy.startOperator();
   await tenancy.createWorkload("brief", { idle: { timeoutSeconds: 2 } });
-  await tenancy.createWorkload("used", { idle: { timeoutSeconds: 8 } });
   await tenancy.createWorkload("patient", { idle: { timeoutSeconds: 3_000_000 } });
   await tenancy.createWorkload("endless");
 });
@@ -33,28 +30,6 @@ test("a claim that nobody uses is released after its time, not before", async ()
   assert.ok(heldMs > 1000, `released after ${heldMs} ms`);
   await tenancy.untilClaim("claim-alice-brief", isGone);
   assert.equal(tenancy.phases.get("claim-alice-brief")?.slice(-3), ["Releasing", "Released", "(gone)"]);
-});
-
-test("activity puts the release off, each time anew", async () => {
-  // Each use leaves five seconds to the next one, and all of them take longer than the claim may be idle.
-  await tenancy.createClaim("busy", "used");
-  const active = await tenancy.untilClaim("claim-busy-used", { phase: "Active" });
-  const reference = { namespace: NAMESPACE, name: active.status?.instanceId ?? "" };
-  let lastActivity = "";
-  for (let count = 0; count < 3; count++) {
-    await new Promise((resolve) => setTimeout(resolve, 3000));
-    lastActivity = new Date().toISOString();
-    const body = { metadata: { annotations: { [annotation.lastActivity]: lastActivity } } };
-    await tenancy.client.patch(pods, reference, { type: "merge", body });
-  }
-  const claim = await tenancy.client.get(claims, { namespace: NAMESPACE, name: "claim-busy-used" });
-  assert.is(claim.metadata.deletionTimestamp, undefined);
-  const deleted = await tenancy.untilClaim(
-    "claim-busy-used",
-    (claim) => claim?.metadata.deletionTimestamp !== undefined,
-  );
-  assert.ok(Date.parse(deleted.metadata.deletionTimestamp ?? "") - Date.parse(lastActivity) > 7000);
-  await tenancy.untilClaim("claim-busy-used", isGone);
 });
 
 test("a successor keeps to the time as well, and claims without a timeout or with one of weeks stay", async () => {

@@ -1,4 +1,4 @@
-// @runtimes node bun deno
+// @runtimes node bun
 import { test } from "uvu";
 import * as assert from "uvu/assert";
 import { ApiError, isAlreadyExists, isConflict, isNotFound } from "../../../crds/client/api-error.ts";

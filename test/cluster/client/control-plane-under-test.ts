@@ -30,7 +30,7 @@ export async function startControlPlaneUnderTest(
   options: { apiServerFlags?: readonly string[] } = {},
 ): Promise<ControlPlaneUnderTest> {
   const binaries = await findBinaries({ need: CONTROL_PLANE_PROGRAMS });
-  // Runs on the three runtimes may come at the same time.
+  // Runs on two runtimes may come at the same time.
   const cluster = await startControlPlane({ name: `${name}-${process.pid}`, binaries, ...options });
   console.log(`note: ${name} against Kubernetes ${cluster.version}`);
   const config = await loadClusterConfig({ kubeconfigPath: cluster.kubeconfigPath });

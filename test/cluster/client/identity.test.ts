@@ -1,4 +1,4 @@
-// @runtimes node bun deno
+// @runtimes node bun
 import { chmod, mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -25,7 +25,7 @@ async function claim(tenant: string, workload = "app"): Promise<string> {
   return (json as { instanceId: string }).instanceId;
 }
 
-test("destroy removes the pod, and the claim stays Active without another", async () => {
+test("destroy removes the pod, and the claim stays Active without another and without an address", async () => {
   const instance = await claim("dora", "calm");
   const path = `/api/v1/instances/${instance}/destroy`;
   const { status, json } = await edge.call("POST /api/v1/instances/{id}/destroy", { path });
@@ -40,6 +40,11 @@ test("destroy removes the pod, and the claim stays Active without another", asyn
   // What the operator does for another claim after that shows that it is done with this one.
   await claim("after", "calm");
   assert.is((await tenancy.podsOf(marked)).length, 0);
+  const shown = (await edge.call("GET /api/v1/tenants/{id}", { path: "/api/v1/tenants/dora" })).json;
+  assert.equal(
+    (shown as { claims: { phase: string; endpoint?: object }[] }).claims.map((claim) => [claim.phase, claim.endpoint]),
+    [["Active", undefined]],
+  );
   assert.equal(tenancy.phases.get("claim-dora-calm")?.at(-1), "Active");
   assert.is((await edge.call("POST /api/v1/instances/{id}/destroy", { path })).status, 404);
   const release = { path: "/api/v1/tenants/dora/release?wait=true", body: { workload: "calm" } };

@@ -35,7 +35,9 @@ async function listen(edge: RestEdge, query: string) {
 }
 
 for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
-  test(`${runtime}: claims, pods and releases are told, also after the API server was away`, async () => {
+  // What each runtime makes of an API server that is away: `every-route.test.ts`.
+  const isAway = runtime === "bun";
+  test(`${runtime}: claims, pods and releases are told${isAway ? ", also after the API server was away" : ""}`, async () => {
     edge = await startRestEdge(runtime, { KUBECONFIG: tenancy.cluster.kubeconfigPath });
     const claim = (tenant: string) =>
       edge.call("POST /api/v1/tenants/{id}/claim", {
@@ -70,9 +72,11 @@ for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
     }
 
     const last = all.messages.at(-1)?.id ?? "";
-    await tenancy.cluster.apiServer.stop();
-    await eventually(async () => (await edge.call("GET /api/v1/stats")).status === 503);
-    await tenancy.cluster.apiServer.start();
+    if (isAway) {
+      await tenancy.cluster.apiServer.stop();
+      await eventually(async () => (await edge.call("GET /api/v1/stats")).status === 503);
+      await tenancy.cluster.apiServer.start();
+    }
     await eventually(async () => (await claim(later)).status === 201);
     await eventually(() =>
       all.messages.some(({ type, object }) => type === "claim.active" && object?.tenantId === later),
