@@ -3,11 +3,13 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { secrets } from "../../../crds/client/built-in-resources.ts";
-import { triggers } from "../../../crds/kinds.ts";
+import { claims, triggers } from "../../../crds/kinds.ts";
+import { ECHO_AGENT_BRIDGE_IMAGE } from "../../../scripts/cluster/images/example-images.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { StandInMessenger } from "../../messenger/stand-in-messenger.ts";
 import { type EdgeProcess, startEdgeProcess } from "../../unit/edge/edge-process.ts";
 import { type Lifecycle, NAMESPACE, startLifecycle } from "../snapshots/lifecycle.ts";
+import { namedAgentBridge } from "./named-programs.ts";
 
 const TOKEN = "110201543:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw";
 const CHATS = 40;
@@ -34,8 +36,8 @@ test("400 messages of 40 chats are each answered once, in order within their cha
   const bot = messenger.bot(TOKEN);
   await life.startOperator();
   await life.createWorkload("echo", {
-    image: { ref: "localhost/tenancy-echo-agent-bridge:1" },
-    entrypoint: {},
+    image: { ref: ECHO_AGENT_BRIDGE_IMAGE },
+    entrypoint: namedAgentBridge,
     resources: { vcpus: 1, memoryMb: 64, diskGb: 1 },
     filesystem: { overlayDirs: [] },
     network: { access: "none", ports: [8080] },
@@ -93,10 +95,13 @@ test("400 messages of 40 chats are each answered once, in order within their cha
   console.log(
     `note: ${answers} answers to ${MESSAGES} messages of ${CHATS} chats, ${kills.edges} edges and ${kills.operator} operators killed`,
   );
+  const { items } = await life.client.list(claims, { namespace: NAMESPACE });
   for (let chat = 1; chat <= CHATS; chat++) {
+    const own = items.find(({ spec }) => spec.tenantId === `chat-${chat}`)?.status?.instanceId;
+    assert.ok(own);
     const seen = bot.sent.filter(({ chatId }) => chatId === chat).map(({ text }) => text);
-    const expected = Array.from({ length: MESSAGES / CHATS }, (_, index) => `echo: ${chat}.${index}`);
-    assert.equal(seen, expected, `the answers to chat ${chat}`);
+    const expected = Array.from({ length: MESSAGES / CHATS }, (_, index) => `${own}: ${chat}.${index}`);
+    assert.equal(seen, expected, `the answers to chat ${chat}, by its own container`);
   }
 
   function answered(): Set<string> {
