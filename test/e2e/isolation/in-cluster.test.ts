@@ -10,6 +10,7 @@ import { loadClusterConfig } from "../../../crds/client/config/load-cluster-conf
 import { createTransport } from "../../../crds/client/transport.ts";
 import type { KubernetesList, Pod } from "../../../crds/kubernetes.ts";
 import { downLocalCluster } from "../../../scripts/cluster/down-local-cluster.ts";
+import { ECHO_HTTP_IMAGE } from "../../../scripts/cluster/images/example-images.ts";
 import { BUSYBOX_IMAGE } from "../../../scripts/cluster/images/local-images.ts";
 import { importImages } from "../../../scripts/cluster/images.ts";
 import { versionAtLeast } from "../../../scripts/cluster/kubernetes/version-at-least.ts";
@@ -19,6 +20,7 @@ import { makeSnapshotsVolume } from "../../../scripts/start/snapshots-volume.ts"
 import { type Bundles, bundlePrograms } from "../../cluster/isolation/bundle-programs.ts";
 import { kubectlFor, type RunKubectl, validation } from "../../cluster/isolation/kubectl.ts";
 import { patiently, untilReleased } from "../claims/patiently.ts";
+import { namedHttp } from "../gateway/named-programs.ts";
 import { type ApiForPods, apiForPods } from "./api-for-pods.ts";
 import { EDGE_IMAGE, OPERATOR_IMAGE, programImages } from "./program-images.ts";
 
@@ -211,35 +213,43 @@ test("a tenant's files come back, and kubectl in the edge's pod execs and reads 
   await inNamespace("wait", "persistentvolumeclaim/tenancy-snapshots", marked, "--timeout=240s");
 });
 
-test("an event reaches a tenant's container through the gateway's pod", async () => {
-  await kubectl(
-    "apply",
-    "-f",
-    "manifests/examples/echo-http-workload.yaml",
-    "-f",
-    "manifests/examples/echo-http-trigger.yaml",
-  );
-  await inNamespace("wait", "tenancytrigger/echo-http", "--for=jsonpath={.status.phase}=Active", "--timeout=240s");
-  let text = "";
-  const deliver = async () => {
-    const response = await fetch(`${gateway}/hooks/echo`, {
-      method: "POST",
-      headers: { "content-type": "application/json" },
-      body: JSON.stringify({ user: { name: "dave" } }),
-    });
-    text = await response.text();
-    return response.status;
+test("an event reaches its own tenant's container through the gateway's pod", async () => {
+  const spec = {
+    image: { ref: ECHO_HTTP_IMAGE },
+    entrypoint: namedHttp,
+    resources: { vcpus: 1, memoryMb: 64, diskGb: 1 },
+    health: { httpGet: { path: "/", port: 8080 } },
+    network: { ports: [8080] },
   };
-  // The other replica may have said that it is active; this one serves it when its own watch shows it.
-  const status = await waitUntil(
-    async () => {
-      const answered = await deliver();
-      return answered !== 404 && answered;
-    },
-    { what: "the trigger to be served", limitMs: 60_000, explain: () => text },
-  );
-  assert.is(status, 200, text);
-  assert.is((JSON.parse(text) as { tenantId: string }).tenantId, "dave");
+  assert.is((await call("POST", "/workloads", { name: "named", spec })).status, 201);
+  const trigger = { type: "webhook", workloadRef: "named", tenant: { from: "who" }, config: { path: "/hooks/named" } };
+  assert.is((await call("POST", "/triggers", { name: "named", spec: trigger })).status, 201);
+  await inNamespace("wait", "tenancytrigger/named", "--for=jsonpath={.status.phase}=Active", "--timeout=240s");
+  const instances = new Set<string>();
+  for (const who of ["dave", "erin"]) {
+    let text = "";
+    const deliver = async () => {
+      const headers = { "content-type": "application/json" };
+      const body = JSON.stringify({ who });
+      const response = await fetch(`${gateway}/hooks/named`, { method: "POST", headers, body });
+      text = await response.text();
+      return response.status;
+    };
+    // The other replica may have said that it is active; this one serves it when its own watch shows it.
+    const status = await waitUntil(
+      async () => {
+        const answered = await deliver();
+        return answered !== 404 && answered;
+      },
+      { what: "the trigger to be served", limitMs: 60_000, explain: () => text },
+    );
+    assert.is(status, 200, text);
+    const [claim] = (await call("GET", `/tenants/${who}`)).json.claims as { instanceId: string }[];
+    assert.ok(text.startsWith(`${claim?.instanceId} `), text);
+    assert.match(text, `"tenantId":"${who}"`);
+    instances.add(claim?.instanceId ?? "");
+  }
+  assert.is(instances.size, 2);
 });
 
 test("the API's pod cannot read Secrets, and no tenant's pod holds a token", async () => {

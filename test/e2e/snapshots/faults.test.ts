@@ -11,18 +11,22 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
+import { gzipSync } from "node:zlib";
 import * as assert from "uvu/assert";
 import { claims } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
+import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
+import { rawTar } from "../../unit/snapshots/raw-tar.ts";
 import { archiveOf, type Faults } from "./faults.ts";
 import { lifeSuite } from "./life-suite.ts";
 import { type Lifecycle, NAMESPACE } from "./lifecycle.ts";
 
-const test = lifeSuite("a snapshots volume that fails", {
+const test = lifeSuite("a snapshots volume that fails, and archives that must not be restored", {
   name: "faults",
   volumeMiB: 128,
   async prepare(life) {
     await life.createWorkload("warm");
+    await life.createWorkload("cold");
     await life.createPool("warm", "warm", 2);
   },
 });
@@ -31,16 +35,16 @@ interface Fault {
   readonly what: string;
   /** What the claim's message says of it. */
   readonly says: RegExp;
-  begin(life: Lifecycle, faults: Faults, tenantId: string): Promise<void> | void;
-  end(life: Lifecycle, tenantId: string): void;
+  begin(life: Lifecycle, faults: Faults): Promise<void> | void;
+  end(life: Lifecycle): Promise<void> | void;
 }
 
 const volumeFaults: Fault[] = [
   {
     what: "read-only",
-    says: /Permission denied/,
-    begin: ({ volumeFolder }, _faults, tenantId) => chownSync(join(volumeFolder, tenantId), 0, 0),
-    end: ({ volumeFolder }, tenantId) => chownSync(join(volumeFolder, tenantId), 65532, 65532),
+    says: /Read-only file system/,
+    begin: (life) => life.remountVolume("ro"),
+    end: (life) => life.remountVolume("rw"),
   },
   {
     what: "full",
@@ -71,7 +75,7 @@ for (const { what, says, begin, end } of volumeFaults) {
       "echo new > /data/file; $b dd if=/dev/urandom of=/data/more bs=1M count=8",
     );
     const before = archiveOf(life, claim);
-    await begin(life, faults, tenant);
+    await begin(life, faults);
     await life.deleteClaim(claim);
     const failed = await life.untilClaim(claim, "to fail", (status) => status?.phase === "ReleaseFailed");
     assert.match(failed.status?.message ?? "", says);
@@ -80,7 +84,7 @@ for (const { what, says, begin, end } of volumeFaults) {
     assert.is(await life.kept(claim), "new\n", "its pod is kept");
     const volumeFolder = what === "gone" ? `${life.volumeFolder}.away` : life.volumeFolder;
     assert.equal(archiveOf({ volumeFolder }, claim), before);
-    end(life, tenant);
+    await end(life);
     await life.untilGone(claim);
     assert.not.equal(archiveOf(life, claim), before);
     assert.equal(leftovers(life, tenant), []);
@@ -156,6 +160,57 @@ test("an empty folder in the volume's place: nobody with files starts without th
   assert.ok(archiveOf(life, open));
   await life.release(active);
 });
+
+const archives: [what: string, workload: string, put: typeof changeArchive, says: RegExp][] = [
+  ["with one bit changed that no decompression sees", "warm", changeArchive, /its SHA-256 is not the one/],
+  // Whole, with what a save records beside it; what else is refused: `archive-check.test.ts`.
+  ["with a path upward", "cold", writeHostile, /has no plain path/],
+];
+
+for (const [what, workload, put, says] of archives) {
+  test(`an archive ${what}: the claim ends in RestoreFailed (${workload}), the archive stays, no pod does`, async (context) => {
+    const { life, faults } = context;
+    const key = { tenantId: `archive-${workload}`, workloadRef: workload };
+    await life.untilHelperRuns();
+    await put(life, key);
+    const claim = await life.createClaim(key.tenantId, workload, true);
+    const before = archiveOf(life, claim);
+    const ended = await life.untilClaim(claim, "to end", (status) => ["Active", "Error"].includes(status?.phase ?? ""));
+    assert.equal([ended.status?.phase, ended.status?.reason], ["Error", "RestoreFailed"]);
+    assert.match(ended.status?.message ?? "", says);
+    assert.equal(archiveOf(life, claim), before);
+    await faults.untilEvent(claim, "RestoreFailed");
+    await life.untilClaim(claim, "to have no pod", async () => (await faults.podsOf(claim)).length === 0);
+    await life.release(claim);
+    assert.equal(archiveOf(life, claim), before, "its release saves nothing");
+  });
+}
+
+/** Of the header of gzip (RFC 1952), the byte that names the operating system. */
+async function changeArchive(life: Lifecycle, { tenantId, workloadRef }: SnapshotKey): Promise<void> {
+  await life.keep(tenantId, workloadRef, "good");
+  const archive = archiveOf(life, { spec: { tenantId, workloadRef } }) ?? Buffer.alloc(0);
+  archive[9] = (archive[9] ?? 0) ^ 1;
+  writeFileSync(join(life.volumeFolder, tenantId, `${workloadRef}.tar.gz`), archive);
+}
+
+async function writeHostile(life: Lifecycle, key: SnapshotKey): Promise<void> {
+  const archive = gzipSync(rawTar([{ name: "data/../etc/passwd", content: Buffer.from("content") }]));
+  const write = { signal: AbortSignal.timeout(60_000), timeoutMs: 60_000 };
+  await life.store.write(
+    key,
+    (async function* () {
+      yield archive;
+    })(),
+    {
+      ...write,
+      describe: () => ({
+        ...{ uid: 0, gid: 0, entries: 1, contentBytes: 1024, overlayDirs: ["/data"] },
+        createdAt: new Date().toISOString(),
+      }),
+    },
+  );
+}
 
 function leftovers(life: Lifecycle, tenantId: string): string[] {
   return readdirSync(join(life.volumeFolder, tenantId)).filter((name) => name.endsWith(".partial"));
