@@ -3,8 +3,11 @@ import { join } from "node:path";
 
 const EXIT_LIMIT_MS = 120_000;
 
-/** Starts an operator in a process of its own, which kills itself with SIGKILL right after its n-th write. */
-export function startDyingOperator(kubeconfigPath: string, writes: number): { exited: Promise<string> } {
+/** Kinds whose writes count. */
+export const countedKinds = ["pods", "tenancyclaims", "tenancyworkloads"];
+
+/** Starts an operator in a process of its own, which kills itself with SIGKILL right after its n-th write to these kinds. */
+export function startDyingOperator(kubeconfigPath: string, writes: number): { exited: Promise<string>; kill(): void } {
   const script = join(import.meta.dirname, "operator-that-dies.ts");
   const env = { ...process.env, KUBECONFIG: kubeconfigPath };
   const child: ChildProcess = spawn(process.execPath, ["--import", "tsx", script, String(writes)], {
@@ -18,5 +21,5 @@ export function startDyingOperator(kubeconfigPath: string, writes: number): { ex
       resolve(signal ?? `exit code ${code}`);
     });
   });
-  return { exited };
+  return { exited, kill: () => void child.kill("SIGKILL") };
 }

@@ -1,4 +1,4 @@
-// An operator that kills itself with SIGKILL right after its n-th write to claims, pods and workloads.
+// An operator that kills itself with SIGKILL right after its n-th write to `countedKinds`.
 //   node --import tsx operator-that-dies.ts N      (KUBECONFIG names the cluster)
 import { type ClusterClient, createClusterClient } from "../../crds/client/cluster-client.ts";
 import { loadClusterConfig } from "../../crds/client/config/load-cluster-config.ts";
@@ -11,15 +11,15 @@ import { createMetrics } from "../../operator/metrics.ts";
 import { createSnapshots } from "../../operator/snapshots/snapshots.ts";
 import { startOperator } from "../../operator/start-operator.ts";
 import { silentLog } from "../unit/silent-log.ts";
+import { countedKinds } from "./dying-operator.ts";
 
 /** A shorter one can be lost on a busy machine, and a write of a term that ends is not counted. */
 const LEASE_MS = 6000;
 let writesLeft = Number(process.argv[2]);
-const counted = ["pods", "tenancyclaims", "tenancyworkloads"];
 
 async function thenCount<T>(resource: Resource<KubernetesObject>, write: Promise<T>): Promise<T> {
   const result = await write;
-  if (counted.includes(resource.plural) && --writesLeft === 0) {
+  if (countedKinds.includes(resource.plural) && --writesLeft === 0) {
     process.kill(process.pid, "SIGKILL");
     await new Promise(() => undefined);
   }
