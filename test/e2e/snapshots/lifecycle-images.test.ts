@@ -2,9 +2,9 @@
 import { readFileSync } from "node:fs";
 import { Writable } from "node:stream";
 import * as assert from "uvu/assert";
+import { WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
 import { awaitReceipt, createReceipt } from "../../../crds/snapshots/receipt.ts";
 import type { WorkloadSpec } from "../../../crds/workload.ts";
-import { WORKLOAD_CONTAINER } from "../../../crds/workload-container.ts";
 import { findStaticBusybox } from "../../../scripts/cluster/images/busybox.ts";
 import { BUSYBOX_IMAGE, HELLO_IMAGE } from "../../../scripts/cluster/images/local-images.ts";
 import { importImages } from "../../../scripts/cluster/images.ts";
