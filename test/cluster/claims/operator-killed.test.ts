@@ -4,8 +4,7 @@ import * as assert from "uvu/assert";
 import type { Claim } from "../../../crds/claim.ts";
 import { leases } from "../../../crds/client/built-in-resources.ts";
 import { claims, workloads } from "../../../crds/kinds.ts";
-import { pause } from "../../../scripts/cluster/process/pause.ts";
-import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
+import { pause, waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { countedKinds, startDyingOperator } from "../dying-operator.ts";
 import { NAMESPACE, type RunningOperator, startTenancy, type Tenancy } from "../tenancy.ts";
 
