@@ -1,7 +1,7 @@
 import * as v from "valibot";
-import type { ListenAddress } from "../crds/environment.ts";
 import {
   environmentProblems,
+  type ListenAddress,
   leaseSeconds,
   listenAddress,
   listenAddressOrOff,
@@ -9,7 +9,6 @@ import {
   wholeNumber,
 } from "../crds/environment.ts";
 import { type SecretPolicy, secretPolicies } from "../crds/secret-refusal.ts";
-import type { TriggerLimits } from "./gateway/trigger-limits.ts";
 import { isLoopback } from "./http/page-check.ts";
 
 /** What the edge is told by its environment. */
@@ -130,4 +129,16 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): E
 
 function isOrigin(text: string): boolean {
   return /^https?:/.test(text) && URL.canParse(text) && new URL(text).origin === text;
+}
+
+/** The gateway's bounds, which the environment can change. */
+export interface TriggerLimits {
+  /** Milliseconds that an event waits for its tenant's pod. */
+  readonly claimWaitMs: number;
+  /** Events in flight for each trigger. */
+  readonly perTrigger: number;
+  /** Events in flight in all. */
+  readonly inAll: number;
+  /** How long a Lease holds without a renewal, in milliseconds. */
+  readonly leaseMs: number;
 }

@@ -58,7 +58,7 @@ export async function startEdge(options: {
     ...{ client, namespace, waiters, onFailure, signal: watches.signal, log },
     onClaim: (change) => publishClaim(change, events),
     onPod: (change) => publishPod(change, events),
-    onWorkload: (name) => gateway?.lookAtWorkload(name),
+    onWorkload: (name) => gateway?.enqueueWorkload(name),
   });
   let stopping = false;
   let gateway: Gateway | undefined;

@@ -33,7 +33,7 @@ export interface AdapterContext {
   /** Aborted when the trigger is edited or deleted, or the edge stops. */
   readonly signal: AbortSignal;
   /**
-   * Takes an event through tenant, guards, claim and driver. Waits for its turn while too many are in flight.
+   * Takes an event through tenant, guards, claim and driver. Waits for a slot while too many are in flight.
    *
    * @param options.onColdStart called once when the tenant has no pod yet and one is being started
    * @throws the signal's reason when it is aborted
@@ -50,8 +50,8 @@ export interface AdapterContext {
    * Lease cannot be renewed. Tries again until the adapter is stopped.
    */
   whileHolding(lease: string, work: (signal: AbortSignal) => Promise<void>): Promise<void>;
-  /** Shows on the trigger's status what a person should know; `undefined`: all is well. */
-  report(trouble: string | undefined): void;
+  /** Sets the trigger's status to Error with the problem, or to Active where it is undefined. */
+  report(problem: string | undefined): void;
 }
 
 /** A trigger being served. */

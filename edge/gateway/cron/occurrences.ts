@@ -43,9 +43,9 @@ export function createOccurrences(options: {
   metrics: Pick<GatewayMetrics, "count">;
   events: TriggerEvents;
   /** Aborted when what is still in flight must end. */
-  cut: AbortSignal;
+  hardStop: AbortSignal;
 }): Occurrences {
-  const { context, state, me, schedule, catchUpMs, lateLimitMs, leaseMs, metrics, events, cut } = options;
+  const { context, state, me, schedule, catchUpMs, lateLimitMs, leaseMs, metrics, events, hardStop } = options;
   const { clock, log, signal, trigger } = context;
   const name = trigger.metadata.name;
   /** What runs here, by its time. */
@@ -58,7 +58,7 @@ export function createOccurrences(options: {
   function background(task: Promise<void>): void {
     const tracked = task
       .catch((error: unknown) => {
-        if (!signal.aborted && !cut.aborted) log.error({ error: describeError(error) }, "cron trigger failed");
+        if (!signal.aborted && !hardStop.aborted) log.error({ error: describeError(error) }, "cron trigger failed");
       })
       .finally(() => work.delete(tracked));
     work.add(tracked);
@@ -122,7 +122,7 @@ export function createOccurrences(options: {
       await context.run({ id: `${name}-${key}`, fields: {}, data: payload, receivedAt }, { signal: stop.signal });
     } catch (error) {
       // Ended by the edge's stop, for another to run, or because another runs it.
-      isDone = !cut.aborted && !stop.signal.aborted;
+      isDone = !hardStop.aborted && !stop.signal.aborted;
       if (isDone) log.error({ occurrence: key, error: describeError(error) }, "occurrence failed");
     } finally {
       mine.delete(key);
@@ -141,13 +141,13 @@ export function createOccurrences(options: {
         });
         return;
       } catch (error) {
-        if (isNotFound(error) || cut.aborted) return;
+        if (isNotFound(error) || hardStop.aborted) return;
         log.warn(
           { occurrence: key, error: describeError(error) },
           "end of an occurrence not written, it is tried again",
         );
       }
-      await sleep(backoff.next(), { clock, signal: cut });
+      await sleep(backoff.next(), { clock, signal: hardStop });
     }
   }
 
@@ -156,7 +156,7 @@ export function createOccurrences(options: {
     if (cancelBeat !== undefined) return;
     cancelBeat = clock.after(leaseMs / 4, () => {
       cancelBeat = undefined;
-      if (mine.size === 0 || cut.aborted) return;
+      if (mine.size === 0 || hardStop.aborted) return;
       background(writeBeat().finally(beat));
     });
   }
@@ -209,7 +209,7 @@ export function createOccurrences(options: {
         }
       } catch (error) {
         if (isNotFound(error)) return;
-        // Others may have been cut off as well, and must get the time to show their life again.
+        // Others may have been hardStop off as well, and must get the time to show their life again.
         sightings.clear();
         log.warn({ error: describeError(error) }, "occurrences of others not seen");
       }

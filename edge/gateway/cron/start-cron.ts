@@ -16,7 +16,7 @@ export interface CronServices {
   /** An occurrence whose process shows no sign of life for so long may be run by another. */
   readonly leaseMs: number;
   /** Aborted when what is still in flight must end. */
-  readonly cut: AbortSignal;
+  readonly hardStop: AbortSignal;
 }
 
 const CATCH_UP_SECONDS = 60;

@@ -29,14 +29,14 @@ export async function claimForEvent(
   const until = clock.now() + services.waitLimitMs;
   const backoff = createBackoff({ initialMs: 250, maxMs: 5000 });
   // An event belongs to the session that is there, whatever that began with: its release loses no files.
-  const wish = { ...key, resume: true, joins: true };
+  const request = { ...key, resume: true, joins: true };
   let wasReleased = false;
   for (;;) {
     signal.throwIfAborted();
     const waitLimitMs = Math.max(1, until - clock.now());
     try {
       const options = { clientGone: () => signal, asksAlways: true };
-      return await claimTenant(wish, { ...services, waitLimitMs }, options);
+      return await claimTenant(request, { ...services, waitLimitMs }, options);
     } catch (error) {
       signal.throwIfAborted();
       if (error instanceof ReleasedMeanwhile && !wasReleased) {
@@ -71,14 +71,14 @@ export async function untilPodChanges(
   const { cache, waiters, clock } = services;
   const deadline = startDeadline(NOTICED_MS, clock);
   try {
-    while (!deadline.signal.aborted && !signal.aborted && isStill()) {
+    while (!deadline.signal.aborted && !signal.aborted && isUnchanged()) {
       await waiters.next(claimed, [deadline.signal, signal]);
     }
   } finally {
     deadline.close();
   }
 
-  function isStill(): boolean {
+  function isUnchanged(): boolean {
     const found = [...cache.claims.store.by("key", claimKey(claimed))];
     return found.some(
       ({ metadata, status }) =>
@@ -90,14 +90,14 @@ export async function untilPodChanges(
   }
 }
 
-/** A pod that was claimed, and looked at. */
+/** A claimed pod whose address is known. */
 type ClaimedPod = ClaimKey & Required<Pick<ClaimResponse, "instanceId" | "endpoint">>;
 
 /**
  * Does the work for as long as the pod has the endpoint that was claimed: its signal is aborted with a `PodGoneError` as soon as the watch
  * shows the pod without it, and with the given signal's reason.
  */
-export async function whilePodStands<T>(
+export async function whilePodIsCurrent<T>(
   claimed: ClaimedPod,
   services: Pick<ClaimServices, "namespace" | "waiters" | "findLivePod"> & {
     cache: Pick<ClusterCache, "claims" | "pods">;

@@ -9,38 +9,38 @@ export class TooManyWaiting extends Error {
   }
 }
 
-/** Bounds how many events are in flight. */
-export interface Turns {
+/** Limits how many events are in flight. */
+export interface EventSlots {
   /**
-   * Waits for a place among a tenant's events, a trigger's and all; the function it returns gives the place back.
+   * Waits for a slot among those of a tenant, of a trigger and of all; the function it returns releases the slot.
    *
    * @param event.tenant left out where all events of the trigger are one tenant's
    * @throws TooManyWaiting, also later on, for another tenant's event; the signal's reason when it is aborted first
    */
-  take(event: { trigger: string; tenant?: string | undefined }, signal: AbortSignal): Promise<() => void>;
+  acquire(event: { trigger: string; tenant?: string | undefined }, signal: AbortSignal): Promise<() => void>;
   readonly inFlight: number;
   readonly waiting: number;
 }
 
 interface Waiting {
-  enter(): void;
+  start(): void;
   drop(): void;
 }
 
-interface TenantLine {
+interface TenantQueue {
   readonly trigger: string;
   readonly tenant: string;
   /** How many may be in flight. */
-  readonly most: number;
+  readonly limit: number;
   inFlight: number;
   readonly waiting: Set<Waiting>;
 }
 
-interface Line {
+interface TriggerQueue {
   inFlight: number;
   waiting: number;
   /** In the order in which the tenants were last served: the one that waited longest comes first. */
-  readonly tenants: Map<string, TenantLine>;
+  readonly tenants: Map<string, TenantQueue>;
 }
 
 /**
@@ -50,114 +50,114 @@ interface Line {
  *
  * Of each trigger's events `maxWaiting` may wait. Beyond that the tenant with the most of them gives up its newest for another tenant's.
  */
-export function createTurns(options: {
+export function createEventSlots(options: {
   perTenant: number;
   perTrigger: number;
   inAll: number;
   maxWaiting: number;
-}): Turns {
+}): EventSlots {
   const { perTenant, perTrigger, inAll, maxWaiting } = options;
   // In the order in which the triggers were last served.
-  const lines = new Map<string, Line>();
+  const queues = new Map<string, TriggerQueue>();
   let inFlight = 0;
   let waiting = 0;
 
-  function find(trigger: string, tenant: string | undefined): { line: Line; own: TenantLine } {
-    const line = lines.get(trigger) ?? { inFlight: 0, waiting: 0, tenants: new Map<string, TenantLine>() };
-    lines.set(trigger, line);
+  function find(trigger: string, tenant: string | undefined): { queue: TriggerQueue; own: TenantQueue } {
+    const queue = queues.get(trigger) ?? { inFlight: 0, waiting: 0, tenants: new Map<string, TenantQueue>() };
+    queues.set(trigger, queue);
     const key = tenant ?? "";
-    const most = tenant === undefined ? perTrigger : perTenant;
-    const own = line.tenants.get(key) ?? { trigger, tenant: key, most, inFlight: 0, waiting: new Set() };
-    line.tenants.set(key, own);
-    return { line, own };
+    const limit = tenant === undefined ? perTrigger : perTenant;
+    const own = queue.tenants.get(key) ?? { trigger, tenant: key, limit, inFlight: 0, waiting: new Set() };
+    queue.tenants.set(key, own);
+    return { queue, own };
   }
 
-  function forget(line: Line, { trigger, tenant, inFlight, waiting }: TenantLine): void {
-    if (inFlight === 0 && waiting.size === 0) line.tenants.delete(tenant);
-    if (line.tenants.size === 0) lines.delete(trigger);
+  function removeIfIdle(queue: TriggerQueue, { trigger, tenant, inFlight, waiting }: TenantQueue): void {
+    if (inFlight === 0 && waiting.size === 0) queue.tenants.delete(tenant);
+    if (queue.tenants.size === 0) queues.delete(trigger);
   }
 
-  function enter(line: Line, own: TenantLine): () => void {
+  function start(queue: TriggerQueue, own: TenantQueue): () => void {
     own.inFlight += 1;
-    line.inFlight += 1;
+    queue.inFlight += 1;
     inFlight += 1;
-    line.tenants.delete(own.tenant);
-    line.tenants.set(own.tenant, own);
-    lines.delete(own.trigger);
-    lines.set(own.trigger, line);
-    let left = false;
+    queue.tenants.delete(own.tenant);
+    queue.tenants.set(own.tenant, own);
+    queues.delete(own.trigger);
+    queues.set(own.trigger, queue);
+    let released = false;
     return () => {
-      if (left) return;
-      left = true;
+      if (released) return;
+      released = true;
       own.inFlight -= 1;
-      line.inFlight -= 1;
+      queue.inFlight -= 1;
       inFlight -= 1;
-      forget(line, own);
-      serve();
+      removeIfIdle(queue, own);
+      startNext();
     };
   }
 
-  function serve(): void {
-    for (const line of lines.values()) {
+  function startNext(): void {
+    for (const queue of queues.values()) {
       if (inFlight >= inAll) return;
-      if (line.inFlight >= perTrigger) continue;
-      for (const own of line.tenants.values()) {
+      if (queue.inFlight >= perTrigger) continue;
+      for (const own of queue.tenants.values()) {
         const [next] = own.waiting;
-        if (next === undefined || own.inFlight >= own.most) continue;
-        next.enter();
-        serve();
+        if (next === undefined || own.inFlight >= own.limit) continue;
+        next.start();
+        startNext();
         return;
       }
     }
   }
 
-  function makeRoom(line: Line, own: TenantLine): void {
-    const [longest] = [...line.tenants.values()].sort((a, b) => b.waiting.size - a.waiting.size);
+  function evict(queue: TriggerQueue, own: TenantQueue): void {
+    const [longest] = [...queue.tenants.values()].sort((a, b) => b.waiting.size - a.waiting.size);
     if (longest === undefined || longest.waiting.size <= own.waiting.size + 1) throw new TooManyWaiting();
     [...longest.waiting].at(-1)?.drop();
   }
 
-  function wait(line: Line, own: TenantLine, signal: AbortSignal): Promise<() => void> {
+  function enqueue(queue: TriggerQueue, own: TenantQueue, signal: AbortSignal): Promise<() => void> {
     return new Promise((resolve, reject) => {
       const entry: Waiting = {
-        enter() {
+        start() {
           end();
-          resolve(enter(line, own));
+          resolve(start(queue, own));
         },
-        drop: () => giveUp(new TooManyWaiting()),
+        drop: () => fail(new TooManyWaiting()),
       };
-      const ignoreAbort = onAbort(signal, () => giveUp(signal.reason));
+      const ignoreAbort = onAbort(signal, () => fail(signal.reason));
       own.waiting.add(entry);
-      line.waiting += 1;
+      queue.waiting += 1;
       waiting += 1;
 
       function end(): void {
         own.waiting.delete(entry);
-        line.waiting -= 1;
+        queue.waiting -= 1;
         waiting -= 1;
         ignoreAbort();
       }
 
-      function giveUp(reason: unknown): void {
+      function fail(reason: unknown): void {
         end();
-        forget(line, own);
+        removeIfIdle(queue, own);
         reject(reason);
       }
     });
   }
 
   return {
-    async take({ trigger, tenant }, signal) {
+    async acquire({ trigger, tenant }, signal) {
       signal.throwIfAborted();
-      const { line, own } = find(trigger, tenant);
-      if (inFlight < inAll && line.inFlight < perTrigger && own.inFlight < own.most) return enter(line, own);
+      const { queue, own } = find(trigger, tenant);
+      if (inFlight < inAll && queue.inFlight < perTrigger && own.inFlight < own.limit) return start(queue, own);
       try {
-        if (line.waiting >= maxWaiting) makeRoom(line, own);
+        if (queue.waiting >= maxWaiting) evict(queue, own);
       } catch (error) {
-        forget(line, own);
+        removeIfIdle(queue, own);
         throw error;
       }
-      return wait(line, own, signal);
+      return enqueue(queue, own, signal);
     },
     get inFlight() {
       return inFlight;

@@ -17,8 +17,8 @@ import type { GatewayMetrics } from "../gateway-metrics.ts";
 import type { Guard } from "../guards/guard.ts";
 import { runGuards } from "../guards/guard-for.ts";
 import type { TriggerEvents } from "../triggers/trigger-events.ts";
-import { claimForEvent, untilPodChanges, whilePodStands } from "./claimed-pod.ts";
-import { TooManyWaiting, type Turns } from "./event-slots.ts";
+import { claimForEvent, untilPodChanges, whilePodIsCurrent } from "./claimed-pod.ts";
+import { type EventSlots, TooManyWaiting } from "./event-slots.ts";
 import { resolveTenant } from "./resolve-tenant.ts";
 
 /** What every event is run with. */
@@ -26,16 +26,16 @@ export interface EventServices {
   /** `waitLimitMs` is how long an event waits for its pod. */
   readonly claims: ClaimServices & { readonly cache: Pick<ClusterCache, "pods"> };
   readonly activity: Pick<Activity, "during">;
-  readonly turns: Turns;
+  readonly slots: EventSlots;
   readonly metrics: GatewayMetrics;
   readonly events: TriggerEvents;
   readonly log: Log;
   /** Aborted when what is still in flight must end. */
-  readonly cut: AbortSignal;
+  readonly hardStop: AbortSignal;
 }
 
-/** What one trigger's events go through. */
-export interface EventPath {
+/** What the events of one trigger pass through. */
+export interface EventPipeline {
   readonly trigger: Trigger;
   readonly guards: readonly Guard[];
   readonly driver: Driver;
@@ -43,18 +43,18 @@ export interface EventPath {
   readonly readToken: (() => Promise<string>) | undefined;
 }
 
-/** Returns what takes a trigger's events through tenant, turn, guards, claim and driver. */
-export function createEventRunner(path: EventPath, services: EventServices): AdapterContext["run"] {
-  const { trigger, guards, driver, readToken } = path;
+/** Makes the runner of a trigger's events: tenant, slot, guards, claim, driver. */
+export function createEventRunner(pipeline: EventPipeline, services: EventServices): AdapterContext["run"] {
+  const { trigger, guards, driver, readToken } = pipeline;
   const { spec } = trigger;
-  const { turns, metrics, events, log, claims } = services;
+  const { slots, metrics, events, log, claims } = services;
   const { clock, cache } = claims;
   const name = trigger.metadata.name;
 
   return async (event, options) => {
     const arrivedAt = clock.now();
     const seconds = (): number => Math.max(0, clock.now() - arrivedAt) / 1000;
-    const linked = linkSignals(options.signal, services.cut);
+    const linked = linkSignals(options.signal, services.hardStop);
     try {
       const outcome = await run(event, { signal: linked.signal, onColdStart: options.onColdStart });
       metrics.observe(spec.type, outcome.kind, seconds());
@@ -103,7 +103,7 @@ export function createEventRunner(path: EventPath, services: EventServices): Ada
       receivedAt: event.receivedAt,
     };
     const tenant = spec.tenant.static === undefined ? tenantId : undefined;
-    const leave = await turns.take({ trigger: trigger.metadata.uid ?? name, tenant }, signal);
+    const releaseSlot = await slots.acquire({ trigger: trigger.metadata.uid ?? name, tenant }, signal);
     try {
       const verdict = await runGuards(guards, payload, { signal });
       signal.throwIfAborted();
@@ -111,35 +111,32 @@ export function createEventRunner(path: EventPath, services: EventServices): Ada
         events.record(trigger, { type: "Normal", reason: "EventDenied", message: "a guard denied an event" });
         return { kind: "denied", message: verdict.message };
       }
-      const reply = await exchange(payload, options);
+      const reply = await roundTrip(payload, options);
       return { kind: "answered", reply };
     } finally {
-      leave();
+      releaseSlot();
     }
   }
 
-  async function exchange(
+  async function roundTrip(
     payload: TriggerPayload,
     { signal, onColdStart }: { signal: AbortSignal; onColdStart: (() => void) | undefined },
   ): Promise<DriverReply> {
-    const pair = { tenantId: payload.tenantId, workloadRef: spec.workloadRef };
-    const step = claimStep(cache.claims.store.by("key", claimKey(pair)), new Set());
+    const key = { tenantId: payload.tenantId, workloadRef: spec.workloadRef };
+    const step = claimStep(cache.claims.store.by("key", claimKey(key)), new Set());
     if (step.kind !== "answer" || isDestroyed(step.claim)) onColdStart?.();
     const until = clock.now() + claims.waitLimitMs;
-    for (let drives = 1; ; drives += 1) {
-      const claimed = await claimForEvent(pair, { ...claims, waitLimitMs: Math.max(1, until - clock.now()) }, signal);
+    for (let tries = 1; ; tries += 1) {
+      const claimed = await claimForEvent(key, { ...claims, waitLimitMs: Math.max(1, until - clock.now()) }, signal);
       try {
         return await drive(payload, claimed, signal);
       } catch (error) {
         // The pod may have been lost between the claim and the driver.
-        const isWorthATry = error instanceof DriverError && error.nothingSent && drives === 1;
-        if (signal.aborted || !isWorthATry) throw error;
+        const isRetryable = error instanceof DriverError && error.nothingSent && tries === 1;
+        if (signal.aborted || !isRetryable) throw error;
       }
-      log.info(
-        { trigger: name, event: payload.id, instance: claimed.instanceId },
-        "pod not reached, claiming once more",
-      );
-      await untilPodChanges({ ...pair, ...claimed }, claims, signal);
+      log.info({ trigger: name, event: payload.id, instance: claimed.instanceId }, "pod not reached, claiming again");
+      await untilPodChanges({ ...key, ...claimed }, claims, signal);
     }
   }
 
@@ -150,14 +147,14 @@ export function createEventRunner(path: EventPath, services: EventServices): Ada
     }
     return services.activity.during(instanceId, async () => {
       const token = await readToken?.();
-      return whilePodStands({ ...claimed, instanceId, endpoint }, claims, signal, (pod) =>
+      return whilePodIsCurrent({ ...claimed, instanceId, endpoint }, claims, signal, (pod) =>
         driver({ payload, endpoint, options: spec.driverOptions, ...(token !== undefined && { token }), ...pod }),
       );
     });
   }
 }
 
-/** How a failure is told to an event's source, without internals, and to the trigger's owner. */
+/** What an event's source, which sees no internals, and the trigger's owner are told of a failure. */
 interface EventFailure {
   /** The status that fits it where the source speaks HTTP. */
   readonly status: 502 | 503 | 504;
@@ -167,7 +164,7 @@ interface EventFailure {
   readonly detail: string;
 }
 
-/** Tells what a failed claim or exchange comes to. */
+/** Maps the error of a claim or a driver. */
 function eventFailure(error: unknown): EventFailure {
   if (error instanceof DriverError) {
     const isLate = error.cause instanceof Error && error.cause.name === "TimeoutError";

@@ -7,56 +7,59 @@ import type { Adapter, AdapterContext, StartAdapter } from "../adapter.ts";
 import type { TriggerStatusWriter } from "./trigger-status.ts";
 
 /** How a type of trigger is served. */
-export interface ServedType {
+export interface AdapterType {
   readonly start: StartAdapter;
   /**
-   * How an edited trigger's adapter follows the one before: `overlap`, the new one serves before the old one stops, so that nothing comes
-   * in between; `succession`, only when nothing of the old one runs any longer.
+   * How the adapter of an edited trigger is replaced: `overlap` starts the new one before it stops the old one, so that no event is missed;
+   * `succession` waits until the old one has ended.
    */
   readonly replacement: "overlap" | "succession";
+  /** Whether it fetches its events itself, so that it is stopped before those that others send. */
+  readonly pulls: boolean;
 }
 
 /** Keeps one adapter running for every trigger that can be served. */
-export interface Supervisor {
-  /** Looks at a trigger anew, by its name: starts, replaces or stops its adapter. */
-  look(name: string): void;
-  /** Resolves when every trigger that was looked at so far is served or shows why not. */
-  settled(): Promise<void>;
-  /** Stops the adapters of those types, and resolves when nothing of them runs any longer. */
-  stop(types: readonly TriggerSpec["type"][]): Promise<void>;
+export interface TriggerReconciler {
+  /** Reconciles a trigger, by its name: starts, replaces or stops its adapter. */
+  enqueue(name: string): void;
+  /** Resolves when every trigger that was enqueued so far is served or shows why not. */
+  idle(): Promise<void>;
+  /** Stops the adapters that pull, or all, and starts none of them any more; resolves when they have ended. */
+  stop(which: "pulling" | "all"): Promise<void>;
 }
 
 interface Running {
   readonly trigger: Trigger;
   readonly stop: AbortController;
-  /** Resolves when nothing of it runs any longer. */
+  /** Resolves when the adapter has ended. */
   readonly ended: Promise<void>;
 }
 
-interface Seat {
-  /** What the adapter or the trouble shown is for; undefined: nothing yet, or it is to be tried again. */
-  servedAs: string | undefined;
+/** What is known of one trigger. */
+interface Runner {
+  /** Uid, spec and problem that were reconciled last; undefined: none yet, or they are to be tried again. */
+  reconciled: string | undefined;
   running: Running | undefined;
-  looking: Promise<void> | undefined;
+  reconciling: Promise<void> | undefined;
   dirty: boolean;
   readonly status: TriggerStatusWriter;
   readonly backoff: ReturnType<typeof createBackoff>;
   cancelRetry: () => void;
-  /** Closes what a failed start left open to be told when to try again. */
+  /** Closes the context of a failed start, which is kept open to hear of changed Secrets. */
   closeFailed: () => void;
 }
 
 /** An adapter that ran so long was well. */
 const HEALTHY_MS = 60_000;
 
-/** Makes a supervisor; triggers do not wait for each other, and what one throws harms no other. */
-export function superviseTriggers(options: {
+/** Makes a reconciler; triggers do not wait for each other, and what one throws harms no other. */
+export function reconcileTriggers(options: {
   /** The trigger as it is now; undefined when it is gone. */
   find: (name: string) => Trigger | undefined;
   /** Why a trigger cannot be served. */
   problemOf: (trigger: Trigger) => string | undefined;
-  types: Readonly<Record<TriggerSpec["type"], ServedType>>;
-  /** Makes a context for an adapter that is about to be started; `close` when nothing of it runs any longer. */
+  types: Readonly<Record<TriggerSpec["type"], AdapterType>>;
+  /** Makes the context of an adapter that is about to be started; `close` is called when the adapter has ended. */
   open: (options: {
     trigger: Trigger;
     signal: AbortSignal;
@@ -66,40 +69,44 @@ export function superviseTriggers(options: {
   statusOf: (name: string) => TriggerStatusWriter;
   clock: Clock;
   log: Log;
-}): Supervisor {
+}): TriggerReconciler {
   const { find, problemOf, types, open, statusOf, clock, log } = options;
-  const seats = new Map<string, Seat>();
-  /** Everything that is not quite over yet. */
+  const runners = new Map<string, Runner>();
+  /** Adapters that have not ended yet, replaced ones included. */
   const alive = new Set<Running>();
-  const stopped = new Set<TriggerSpec["type"]>();
+  let stopped: "none" | "pulling" | "all" = "none";
 
-  function look(name: string): void {
-    const seat = seats.get(name) ?? createSeat(name);
-    seats.set(name, seat);
-    seat.dirty = true;
-    seat.looking ??= settle(name, seat)
-      .catch((error: unknown) => retryLater(seat, name, error))
+  function isStopped({ spec }: Trigger): boolean {
+    return stopped === "all" || (stopped === "pulling" && types[spec.type].pulls);
+  }
+
+  function enqueue(name: string): void {
+    const runner = runners.get(name) ?? createRunner(name);
+    runners.set(name, runner);
+    runner.dirty = true;
+    runner.reconciling ??= reconcile(name, runner)
+      .catch((error: unknown) => retryLater(runner, name, error))
       .finally(() => {
-        seat.looking = undefined;
-        if (seat.dirty) look(name);
+        runner.reconciling = undefined;
+        if (runner.dirty) enqueue(name);
       });
   }
 
-  /** Tries a trigger again for which even finding out what to do has failed. */
-  function retryLater(seat: Seat, name: string, error: unknown): void {
-    log.error({ trigger: name, error: describeError(error) }, "trigger cannot be looked at, the others go on");
+  /** Retries a trigger whose reconcile itself has thrown. */
+  function retryLater(runner: Runner, name: string, error: unknown): void {
+    log.error({ trigger: name, error: describeError(error) }, "trigger reconcile failed");
     const trigger = find(name);
-    if (trigger !== undefined) seat.status.show(trigger, error instanceof Error ? error.message : String(error));
-    seat.servedAs = undefined;
-    seat.cancelRetry();
-    seat.cancelRetry = clock.after(seat.backoff.next(), () => again(seat, name));
+    if (trigger !== undefined) runner.status.write(trigger, error instanceof Error ? error.message : String(error));
+    runner.reconciled = undefined;
+    runner.cancelRetry();
+    runner.cancelRetry = clock.after(runner.backoff.next(), () => retry(runner, name));
   }
 
-  function createSeat(name: string): Seat {
+  function createRunner(name: string): Runner {
     return {
-      servedAs: undefined,
+      reconciled: undefined,
       running: undefined,
-      looking: undefined,
+      reconciling: undefined,
       dirty: false,
       status: statusOf(name),
       backoff: createBackoff({ initialMs: 1000, maxMs: 60_000 }),
@@ -108,94 +115,93 @@ export function superviseTriggers(options: {
     };
   }
 
-  async function settle(name: string, seat: Seat): Promise<void> {
-    while (seat.dirty) {
-      seat.dirty = false;
+  async function reconcile(name: string, runner: Runner): Promise<void> {
+    while (runner.dirty) {
+      runner.dirty = false;
       const found = find(name);
       const trigger = found?.metadata.deletionTimestamp === undefined ? found : undefined;
       if (trigger === undefined) {
-        quit(seat);
-        endRunning(seat);
-        if (!seat.dirty) seats.delete(name);
+        cancelRetry(runner);
+        stopAdapter(runner);
+        if (!runner.dirty) runners.delete(name);
         continue;
       }
       const problem = problemOf(trigger);
       const wanted = JSON.stringify([trigger.metadata.uid, trigger.spec, problem]);
-      if (seat.servedAs !== wanted && !stopped.has(trigger.spec.type)) {
-        quit(seat);
-        if (seat.servedAs !== undefined) seat.backoff.reset();
-        seat.servedAs = wanted;
+      if (runner.reconciled !== wanted && !isStopped(trigger)) {
+        cancelRetry(runner);
+        if (runner.reconciled !== undefined) runner.backoff.reset();
+        runner.reconciled = wanted;
         if (problem === undefined) {
-          await replace(seat, trigger);
+          await replaceAdapter(runner, trigger);
         } else {
-          endRunning(seat);
-          seat.status.show(trigger, problem);
+          stopAdapter(runner);
+          runner.status.write(trigger, problem);
         }
       }
-      seat.status.recheck();
+      runner.status.recheck();
     }
   }
 
-  /** Ends the waiting for another try. */
-  function quit(seat: Seat): void {
-    seat.cancelRetry();
-    seat.closeFailed();
-    seat.cancelRetry = nothing;
-    seat.closeFailed = nothing;
+  function cancelRetry(runner: Runner): void {
+    runner.cancelRetry();
+    runner.closeFailed();
+    runner.cancelRetry = nothing;
+    runner.closeFailed = nothing;
   }
 
-  function endRunning(seat: Seat): Promise<void> {
-    const { running } = seat;
-    seat.running = undefined;
+  function stopAdapter(runner: Runner): Promise<void> {
+    const { running } = runner;
+    runner.running = undefined;
     running?.stop.abort(new Error("the trigger was edited or deleted"));
     return running?.ended ?? Promise.resolve();
   }
 
-  async function replace(seat: Seat, trigger: Trigger): Promise<void> {
+  async function replaceAdapter(runner: Runner, trigger: Trigger): Promise<void> {
     const { name } = trigger.metadata;
     const type = types[trigger.spec.type];
     const isSuccession =
       type.replacement === "succession" ||
-      (seat.running !== undefined && types[seat.running.trigger.spec.type].replacement === "succession");
-    if (isSuccession) await endRunning(seat);
+      (runner.running !== undefined && types[runner.running.trigger.spec.type].replacement === "succession");
+    if (isSuccession) await stopAdapter(runner);
     const stop = new AbortController();
     let running: Running | undefined;
-    let trouble: string | undefined;
+    let problem: string | undefined;
     const { context, close } = open({
       trigger,
       signal: stop.signal,
       onSecretChange() {
-        if (running === undefined) again(seat, name);
+        if (running === undefined) retry(runner, name);
       },
       report(reported) {
         if (stop.signal.aborted) return;
-        trouble = reported;
-        // What is reported while the adapter starts is shown when it has.
-        if (running !== undefined) seat.status.show(trigger, reported);
+        problem = reported;
+        // A problem that is reported during the start is written after it.
+        if (running !== undefined) runner.status.write(trigger, reported);
       },
     });
     try {
       const adapter = await type.start(context);
-      running = follow(adapter, { seat, trigger, stop, close });
+      running = watchAdapter(adapter, { runner, trigger, stop, close });
     } catch (error) {
       stop.abort();
-      log.warn({ trigger: name, error: describeError(error) }, "trigger cannot be served");
-      endRunning(seat);
-      seat.status.show(trigger, error instanceof Error ? error.message : String(error));
-      seat.closeFailed = close;
-      seat.cancelRetry = clock.after(seat.backoff.next(), () => again(seat, name));
+      log.warn({ trigger: name, error: describeError(error) }, "trigger adapter not started");
+      stopAdapter(runner);
+      runner.status.write(trigger, error instanceof Error ? error.message : String(error));
+      runner.closeFailed = close;
+      runner.cancelRetry = clock.after(runner.backoff.next(), () => retry(runner, name));
       return;
     }
-    endRunning(seat);
-    seat.running = running;
-    seat.status.show(trigger, trouble);
-    log.info({ trigger: name, type: trigger.spec.type }, "trigger is served");
+    stopAdapter(runner);
+    runner.running = running;
+    runner.status.write(trigger, problem);
+    log.info({ trigger: name, type: trigger.spec.type }, "trigger adapter started");
   }
 
-  /** Sees to the end of an adapter; one that ends by itself is started anew. */
-  function follow(
+  /** Cleans up after an adapter; one that ends by itself is started again. */
+  function watchAdapter(
     adapter: Adapter,
-    { seat, trigger, stop, close }: { seat: Seat; trigger: Trigger; stop: AbortController; close: () => void },
+    { runner, trigger, stop, close }: { runner: Runner; trigger: Trigger; stop: AbortController; close: () => void },
   ): Running {
     const { name } = trigger.metadata;
     const startedAt = clock.now();
@@ -207,38 +213,41 @@ export function superviseTriggers(options: {
       .then(() => {
         close();
         alive.delete(running);
-        if (failure !== undefined) log.error({ trigger: name, error: describeError(failure) }, "adapter failed");
-        if (stop.signal.aborted || seat.running !== running) return;
+        if (failure !== undefined)
+          log.error({ trigger: name, error: describeError(failure) }, "trigger adapter failed");
+        if (stop.signal.aborted || runner.running !== running) return;
         stop.abort();
-        seat.running = undefined;
+        runner.running = undefined;
         const why = failure instanceof Error ? failure.message : "it ended by itself";
-        seat.status.show(trigger, `the adapter stopped and is started again: ${why}`);
-        if (clock.now() - startedAt > HEALTHY_MS) seat.backoff.reset();
-        seat.cancelRetry = clock.after(seat.backoff.next(), () => again(seat, name));
+        runner.status.write(trigger, `the adapter stopped and is started again: ${why}`);
+        if (clock.now() - startedAt > HEALTHY_MS) runner.backoff.reset();
+        runner.cancelRetry = clock.after(runner.backoff.next(), () => retry(runner, name));
       });
     const running: Running = { trigger, stop, ended };
     alive.add(running);
     return running;
   }
 
-  function again(seat: Seat, name: string): void {
-    if (seats.get(name) !== seat) return;
-    seat.servedAs = undefined;
-    look(name);
+  function retry(runner: Runner, name: string): void {
+    if (runners.get(name) !== runner) return;
+    runner.reconciled = undefined;
+    enqueue(name);
+  }
+
+  async function idle(): Promise<void> {
+    await Promise.all([...runners.values()].map(({ reconciling }) => reconciling));
   }
 
   return {
-    look,
-    async settled() {
-      await Promise.all([...seats.values()].map(({ looking }) => looking));
-    },
-    async stop(all) {
-      for (const type of all) stopped.add(type);
-      await Promise.all([...seats.values()].map(({ looking }) => looking));
-      for (const seat of seats.values()) {
-        if (seat.running !== undefined && !stopped.has(seat.running.trigger.spec.type)) continue;
-        quit(seat);
-        void endRunning(seat);
+    enqueue,
+    idle,
+    async stop(which) {
+      if (stopped !== "all") stopped = which;
+      await idle();
+      for (const runner of runners.values()) {
+        if (runner.running !== undefined && !isStopped(runner.running.trigger)) continue;
+        cancelRetry(runner);
+        void stopAdapter(runner);
       }
       await Promise.all([...alive].filter(({ stop }) => stop.signal.aborted).map(({ ended }) => ended));
     },
@@ -246,5 +255,5 @@ export function superviseTriggers(options: {
 }
 
 function nothing(): void {
-  // There is nothing to end.
+  // There is nothing to cancel.
 }

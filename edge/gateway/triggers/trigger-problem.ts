@@ -1,23 +1,62 @@
+import type { Store } from "../../../crds/client/watch/store.ts";
 import { triggerProblems } from "../../../crds/schema/validate-trigger.ts";
 import type { Trigger } from "../../../crds/trigger.ts";
+import type { Workload } from "../../../crds/workload.ts";
 import { pathProblem } from "../webhook/webhook-paths.ts";
 
 /**
- * Why a trigger cannot be served, as far as the triggers themselves tell, so that every process comes to the same; undefined where it can.
+ * Why a trigger cannot be served, decided from the triggers alone, so that every process decides alike; undefined where it can.
  *
- * @param rivals all webhook triggers of the path
+ * @param others all webhook triggers of the path
  */
-export function triggerProblem(trigger: Trigger, rivals: Iterable<Trigger>): string | undefined {
+export function triggerProblem(trigger: Trigger, others: Iterable<Trigger>): string | undefined {
   const own = ownProblem(trigger);
   if (own !== undefined) return own;
   const path = trigger.spec.type === "webhook" ? trigger.spec.config.path : undefined;
   if (path === undefined) return undefined;
-  for (const rival of rivals) {
-    if (rival.metadata.uid === trigger.metadata.uid || rival.metadata.deletionTimestamp !== undefined) continue;
-    if (!precedes(rival, trigger) || ownProblem(rival) !== undefined) continue;
-    return `spec.config.path: ${path} belongs to the older trigger ${rival.metadata.name}; choose another path, or delete that trigger`;
+  for (const other of others) {
+    if (other.metadata.uid === trigger.metadata.uid || other.metadata.deletionTimestamp !== undefined) continue;
+    if (!precedes(other, trigger) || ownProblem(other) !== undefined) continue;
+    return `spec.config.path: ${path} belongs to the older trigger ${other.metadata.name}; choose another path, or delete that trigger`;
   }
   return undefined;
+}
+
+/** Why the status of a trigger is not Active. */
+export interface TriggerProblem {
+  /** One word for programs. */
+  readonly reason: "TriggerError" | "WorkloadNotFound" | "WorkloadTerminating";
+  readonly message: string;
+}
+
+/**
+ * Finds what is wrong with the workload of a trigger. The trigger is served all the same: its events find the workload as soon as it exists.
+ *
+ * @returns `onSynced`, to be called when the cache of workloads is synced: before that no workload counts as missing
+ */
+export function createWorkloadProblems(options: {
+  namespace: string;
+  workloads: Pick<Store<Workload, never>, "get">;
+}): { find(trigger: Trigger): TriggerProblem | undefined; onSynced(): void } {
+  const { namespace, workloads } = options;
+  let isSynced = false;
+  return {
+    onSynced() {
+      isSynced = true;
+    },
+    find({ spec: { workloadRef } }) {
+      const workload = workloads.get(`${namespace}/${workloadRef}`);
+      if (workload === undefined && isSynced) {
+        const message = `spec.workloadRef: workload "${workloadRef}" does not exist in namespace "${namespace}": create it, or name another`;
+        return { reason: "WorkloadNotFound", message };
+      }
+      if (workload?.metadata.deletionTimestamp === undefined) return undefined;
+      return {
+        reason: "WorkloadTerminating",
+        message: `spec.workloadRef: workload "${workloadRef}" is being deleted: name another`,
+      };
+    },
+  };
 }
 
 function ownProblem({ spec }: Trigger): string | undefined {

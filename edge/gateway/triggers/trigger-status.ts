@@ -9,20 +9,14 @@ import { nextConditions } from "../../../crds/schema/condition.ts";
 import type { Trigger, TriggerStatus } from "../../../crds/trigger.ts";
 import { sleep } from "../../../crds/waits.ts";
 import type { TriggerEvents } from "./trigger-events.ts";
+import type { TriggerProblem } from "./trigger-problem.ts";
 
 /** The status of one trigger, as this process sees the trigger. */
 export interface TriggerStatusWriter {
-  /** Shows the trigger as served, or the trouble with it; written in the background, and only where it is not shown already. */
-  show(trigger: Trigger, trouble: string | undefined): void;
-  /** Looks at the trigger anew: shows what stands in its way by now, and trouble again that another process, which has none, took away. */
+  /** Sets the status to served, or to the problem; it is written in the background, and only where it differs. */
+  write(trigger: Trigger, problem: string | undefined): void;
+  /** Checks the workload again, and writes a problem again that another process, which has none, has overwritten. */
   recheck(): void;
-}
-
-/** Why a trigger does not do what it says. */
-export interface TriggerTrouble {
-  /** One word for programs. */
-  readonly reason: "TriggerError" | "WorkloadNotFound" | "WorkloadTerminating";
-  readonly message: string;
 }
 
 const MAX_DETAIL = 2048;
@@ -30,41 +24,41 @@ const MAX_DETAIL = 2048;
 /**
  * Makes the writer of a trigger's `phase`, `detail`, `observedGeneration` and `conditions`.
  *
- * Where several processes serve a trigger and differ, trouble wins: a process that has none writes so once, when it starts or its trouble
- * ends, and one that has trouble writes it again.
+ * Where several processes serve a trigger and differ, a problem wins: a process that has none writes so once, when it starts or its
+ * problem ends, and one that has a problem writes it again.
  */
 export function createTriggerStatus(options: {
   client: ClusterClient;
   namespace: string;
   name: string;
-  /** The trigger as last seen. */
-  held: () => Trigger | undefined;
-  /** Takes over what a write made. */
+  /** The trigger as it is in the cache. */
+  current: () => Trigger | undefined;
+  /** Gets the trigger that a write returned. */
   put: (trigger: Trigger) => void;
-  /** What stands in the way of a trigger that is served, and may go by itself. */
-  obstacleOf: (trigger: Trigger) => TriggerTrouble | undefined;
+  /** What is wrong with the workload of a trigger that is served. */
+  workloadProblemOf: (trigger: Trigger) => TriggerProblem | undefined;
   events: TriggerEvents;
   clock: Clock;
   log: Log;
   signal: AbortSignal;
 }): TriggerStatusWriter {
-  const { client, namespace, name, held, put, obstacleOf, events, clock, log, signal } = options;
-  let given: { trigger: Trigger; trouble: string | undefined } | undefined;
-  let shown: Shown | undefined;
+  const { client, namespace, name, current, put, workloadProblemOf, events, clock, log, signal } = options;
+  let reported: { trigger: Trigger; problem: string | undefined } | undefined;
+  let desired: Desired | undefined;
   let dirty = false;
   let writing = false;
 
-  function write(): void {
+  function flush(): void {
     dirty = true;
     if (writing) return;
     writing = true;
     run()
       .catch((error: unknown) => {
-        if (!signal.aborted) log.error({ trigger: name, error }, "status of a trigger not written");
+        if (!signal.aborted) log.error({ trigger: name, error }, "trigger status not written");
       })
       .finally(() => {
         writing = false;
-        if (dirty && !signal.aborted) write();
+        if (dirty && !signal.aborted) flush();
       });
   }
 
@@ -72,70 +66,71 @@ export function createTriggerStatus(options: {
     const backoff = createBackoff({ initialMs: 500, maxMs: 30_000 });
     while (dirty) {
       dirty = false;
-      const trigger = held();
-      if (shown === undefined || trigger === undefined || trigger.metadata.uid !== shown.uid) return;
-      const status = changes(trigger.status, wanted(shown, trigger.status));
+      const trigger = current();
+      if (desired === undefined || trigger === undefined || trigger.metadata.uid !== desired.uid) return;
+      const status = statusPatch(trigger.status, desiredStatus(desired, trigger.status));
       if (status === undefined) continue;
       try {
         const body = { metadata: { uid: trigger.metadata.uid }, status };
         put(await client.patch(triggers, { namespace, name }, { type: "merge", subresource: "status", body, signal }));
       } catch (error) {
         if (isNotFound(error)) return;
-        log.warn({ trigger: name, error }, "status of a trigger not written, it is tried again");
+        log.warn({ trigger: name, error }, "trigger status not written, retrying");
         dirty = true;
         await sleep(backoff.next(), { clock, signal });
       }
     }
   }
 
-  function found({ trigger, trouble }: NonNullable<typeof given>): TriggerTrouble | undefined {
-    if (trouble === undefined || trouble === "") return obstacleOf(trigger);
-    return { reason: "TriggerError", message: trouble.slice(0, MAX_DETAIL) };
+  function problemOf({ trigger, problem }: NonNullable<typeof reported>): TriggerProblem | undefined {
+    if (problem === undefined || problem === "") return workloadProblemOf(trigger);
+    return { reason: "TriggerError", message: problem.slice(0, MAX_DETAIL) };
   }
 
-  function show(trigger: Trigger, trouble: string | undefined): void {
-    given = { trigger, trouble };
+  function write(trigger: Trigger, problem: string | undefined): void {
+    reported = { trigger, problem };
     const { uid, generation } = trigger.metadata;
-    const now = found(given);
-    if (now !== undefined && now.message !== shown?.trouble?.message) {
+    const now = problemOf(reported);
+    if (now !== undefined && now.message !== desired?.problem?.message) {
       events.record(trigger, { type: "Warning", ...now });
     }
-    shown = { uid, generation, trouble: now };
-    write();
+    desired = { uid, generation, problem: now };
+    flush();
   }
 
   return {
-    show,
+    write,
     recheck() {
-      if (given !== undefined && found(given)?.message !== shown?.trouble?.message) show(given.trigger, given.trouble);
-      const status = held()?.status;
-      const isHidden = status?.phase !== "Error" || (status.observedGeneration ?? 0) < (shown?.generation ?? 0);
-      if (shown?.trouble !== undefined && isHidden) write();
+      if (reported !== undefined && problemOf(reported)?.message !== desired?.problem?.message)
+        write(reported.trigger, reported.problem);
+      const status = current()?.status;
+      const isHidden = status?.phase !== "Error" || (status.observedGeneration ?? 0) < (desired?.generation ?? 0);
+      if (desired?.problem !== undefined && isHidden) flush();
     },
   };
 }
 
-interface Shown {
+interface Desired {
   readonly uid: string | undefined;
   readonly generation: number | undefined;
-  readonly trouble: TriggerTrouble | undefined;
+  readonly problem: TriggerProblem | undefined;
 }
 
-function wanted({ generation, trouble }: Shown, before: TriggerStatus | undefined): TriggerStatus {
+function desiredStatus({ generation, problem }: Desired, before: TriggerStatus | undefined): TriggerStatus {
   const ready =
-    trouble === undefined
+    problem === undefined
       ? ({ type: "Ready", status: "True", reason: "Served", message: "the gateway serves the trigger" } as const)
-      : ({ type: "Ready", status: "False", ...trouble } as const);
+      : ({ type: "Ready", status: "False", ...problem } as const);
   return {
-    phase: trouble === undefined ? "Active" : "Error",
-    ...(trouble !== undefined && { detail: trouble.message }),
+    phase: problem === undefined ? "Active" : "Error",
+    ...(problem !== undefined && { detail: problem.message }),
     ...(generation !== undefined && { observedGeneration: generation }),
     conditions: nextConditions(before?.conditions, [ready], { generation }),
   };
 }
 
 /** The smallest merge patch; undefined where nothing differs. */
-function changes(status: TriggerStatus = {}, target: TriggerStatus): Record<string, unknown> | undefined {
+function statusPatch(status: TriggerStatus = {}, target: TriggerStatus): Record<string, unknown> | undefined {
   const patch: Record<string, unknown> = {};
   for (const field of ["phase", "detail", "observedGeneration", "conditions"] as const) {
     if (!isDeepStrictEqual(status[field], target[field])) patch[field] = target[field] ?? null;

@@ -24,7 +24,7 @@ export interface WebhookServices {
   /** Such deliveries that all webhooks may have open. */
   readonly maxOpenInAll: number;
   /** Aborted when what is still in flight must end. */
-  readonly cut: AbortSignal;
+  readonly hardStop: AbortSignal;
 }
 
 /**
@@ -158,13 +158,13 @@ async function secretOf({ readSecret, log }: AdapterContext, ref: { name: string
 async function runDelivery(
   { id, data }: { id: string; data: unknown },
   { clock, run }: AdapterContext,
-  { cut }: WebhookServices,
+  { hardStop }: WebhookServices,
 ): Promise<WebhookAnswer> {
   const receivedAt = new Date(clock.now()).toISOString();
   try {
-    return answerOf(await run({ id, fields: data, data, receivedAt }, { signal: cut }));
+    return answerOf(await run({ id, fields: data, data, receivedAt }, { signal: hardStop }));
   } catch (error) {
-    if (!cut.aborted) throw error;
+    if (!hardStop.aborted) throw error;
     return { ...errorAnswer(503, "the server stops; try again"), headers: { "retry-after": "1" } };
   }
 }

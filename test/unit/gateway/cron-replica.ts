@@ -61,7 +61,7 @@ export async function startReplica(options: {
     events: { record: () => undefined },
     instance: `process-${processes}`,
     leaseMs: options.leaseMs ?? 10_000,
-    cut: cutting.signal,
+    hardStop: cutting.signal,
   });
   const answered: Outcome = {
     kind: "answered",

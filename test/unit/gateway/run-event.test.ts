@@ -7,7 +7,7 @@ import type { Trigger, TriggerSpec } from "../../../crds/trigger.ts";
 import { createFindLivePod } from "../../../edge/cluster/live-pod.ts";
 import type { IncomingEvent } from "../../../edge/gateway/adapter.ts";
 import { type Driver, type DriverCall, DriverError, PodGoneError } from "../../../edge/gateway/drivers/driver.ts";
-import { createTurns } from "../../../edge/gateway/events/event-slots.ts";
+import { createEventSlots } from "../../../edge/gateway/events/event-slots.ts";
 import { createEventRunner } from "../../../edge/gateway/events/run-event.ts";
 import type { Guard } from "../../../edge/gateway/guards/guard.ts";
 import { NAMESPACE, StandInCluster } from "../edge/stand-in-cluster.ts";
@@ -38,12 +38,12 @@ function stage(options: {
   const results: string[] = [];
   const events: string[] = [];
   const busy: string[] = [];
-  const cut = new AbortController();
+  const hardStop = new AbortController();
   const trigger: Trigger = {
     metadata: { name: "t", uid: "u", namespace: NAMESPACE },
     spec: { type: "webhook", workloadRef: "app", tenant: { from: "who" }, config: {}, ...options.spec },
   };
-  const turns = createTurns({ perTenant: 2, perTrigger: 3, inAll: 4, maxWaiting: 18 });
+  const slots = createEventSlots({ perTenant: 2, perTrigger: 3, inAll: 4, maxWaiting: 18 });
   const run = createEventRunner(
     {
       trigger,
@@ -75,16 +75,16 @@ function stage(options: {
           }
         },
       },
-      turns,
+      slots,
       metrics: { count: () => undefined, observe: (source, result) => void results.push(`${source} ${result}`) },
       events: { record: (_, { reason, message }) => void events.push(`${reason}: ${message}`) },
       log: silentLog,
-      cut: cut.signal,
+      hardStop: hardStop.signal,
     },
   );
   const answer = (status: ClaimStatus) =>
     cluster.onNext("create", () => setImmediate(() => cluster.setStatus("claim-a-app", status)));
-  return { cluster, run, calls, results, events, busy, cut, turns, answer };
+  return { cluster, run, calls, results, events, busy, hardStop, slots, answer };
 }
 
 test("an event goes through tenant, guards, claim and driver, and its answer comes back", async () => {
@@ -159,12 +159,12 @@ test("the first guard that denies ends it, and nothing is claimed", async () => 
       asked.push(name);
       return allowed ? { allowed } : { allowed, message: `${name} says no` };
     };
-  const { run, cluster, events, turns } = stage({ guards: [guard("a", true), guard("b", false), guard("c", false)] });
+  const { run, cluster, events, slots } = stage({ guards: [guard("a", true), guard("b", false), guard("c", false)] });
   assert.equal(await run(event, { signal: never }), { kind: "denied", message: "b says no" });
   assert.equal(asked, ["a", "b"]);
   assert.equal(cluster.calls, []);
   assert.equal(events, ["EventDenied: a guard denied an event"]);
-  assert.is(turns.inFlight, 0);
+  assert.is(slots.inFlight, 0);
 });
 
 test("a claim that fails tells the source nothing of the cluster, and the owner what it was", async () => {
@@ -364,24 +364,24 @@ test("the driver's token that is missing fails the event, and its name reaches t
 });
 
 test("an abort ends it wherever it is, with its reason", async () => {
-  for (const where of ["turn", "guard", "claim", "driver", "cut"]) {
+  for (const where of ["slot", "guard", "claim", "driver", "hard stop"]) {
     const untilAborted = (signal: AbortSignal) =>
       new Promise<never>((_, reject) => signal.addEventListener("abort", () => reject(new Error("ended"))));
-    const { cluster, run, cut, turns, results } = stage({
+    const { cluster, run, hardStop, slots, results } = stage({
       ...(where === "guard" && { guards: [(_, { signal }) => untilAborted(signal)] }),
       driver: ({ signal }) => untilAborted(signal),
     });
     if (where !== "claim") cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active() });
     const own = { trigger: "u", tenant: "a" };
-    const leaves = where === "turn" ? [await turns.take(own, never), await turns.take(own, never)] : [];
+    const leaves = where === "slot" ? [await slots.acquire(own, never), await slots.acquire(own, never)] : [];
     const abort = new AbortController();
     const reason = new Error(`aborted in ${where}`);
-    setTimeout(() => (where === "cut" ? cut : abort).abort(reason), 30);
+    setTimeout(() => (where === "hard stop" ? hardStop : abort).abort(reason), 30);
     const thrown = await run(event, { signal: abort.signal }).catch((error: unknown) => error);
     assert.is(thrown, reason);
     assert.equal(results, ["webhook aborted"]);
     for (const leave of leaves) leave();
-    assert.is(turns.inFlight + turns.waiting, 0);
+    assert.is(slots.inFlight + slots.waiting, 0);
     assert.is(cluster.waiters.size, 0);
   }
 });

@@ -37,7 +37,7 @@ async function stage() {
     localOnly: false,
     maxOpen: 4,
     maxOpenInAll: 8,
-    cut: new AbortController().signal,
+    hardStop: new AbortController().signal,
   });
   const held: (() => void)[] = [];
   const on = { clock, bodies, counts, held, slow: false };

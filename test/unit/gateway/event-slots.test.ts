@@ -2,32 +2,32 @@
 import * as fc from "fast-check";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { createTurns, TooManyWaiting } from "../../../edge/gateway/events/event-slots.ts";
+import { createEventSlots, TooManyWaiting } from "../../../edge/gateway/events/event-slots.ts";
 import { turns as go } from "./moving-clock.ts";
 
-const test = suite("turns");
+const test = suite("event slots");
 const never = new AbortController().signal;
 
 function stage(perTrigger: number, inAll: number, { perTenant = perTrigger, maxWaiting = 1000 } = {}) {
-  const turns = createTurns({ perTenant, perTrigger, inAll, maxWaiting });
+  const slots = createEventSlots({ perTenant, perTrigger, inAll, maxWaiting });
   const entered: string[] = [];
   const leaves = new Map<string, () => void>();
   /** Of `x/y` the tenant is y. */
   const enter = async (of: string, name = of, signal = never) => {
     const [trigger = "", tenant] = of.split("/");
-    const leave = await turns.take({ trigger, tenant }, signal);
+    const leave = await slots.acquire({ trigger, tenant }, signal);
     entered.push(name);
     leaves.set(name, leave);
   };
-  return { turns, entered, enter, leave: (name: string) => leaves.get(name)?.() };
+  return { slots, entered, enter, leave: (name: string) => leaves.get(name)?.() };
 }
 
 test("a trigger has no more in flight than it may, first come first served", async () => {
-  const { turns, entered, enter, leave } = stage(2, 10);
+  const { slots, entered, enter, leave } = stage(2, 10);
   for (const name of ["a1", "a2", "a3", "a4"]) void enter("a", name);
   await go();
   assert.equal(entered, ["a1", "a2"]);
-  assert.is(turns.waiting, 2);
+  assert.is(slots.waiting, 2);
   leave("a2");
   await go();
   leave("a2");
@@ -37,8 +37,8 @@ test("a trigger has no more in flight than it may, first come first served", asy
   leave("a3");
   await go();
   leave("a4");
-  assert.is(turns.inFlight, 0);
-  assert.is(turns.waiting, 0);
+  assert.is(slots.inFlight, 0);
+  assert.is(slots.waiting, 0);
 });
 
 test("the triggers that wait take turns, however many events one of them has", async () => {
@@ -55,7 +55,7 @@ test("the triggers that wait take turns, however many events one of them has", a
 });
 
 test("a tenant has a share of its trigger, and the others find room, however slow its events are", async () => {
-  const { turns, entered, enter, leave } = stage(4, 10, { perTenant: 2 });
+  const { slots, entered, enter, leave } = stage(4, 10, { perTenant: 2 });
   for (let count = 0; count < 9; count += 1) void enter("t/slow", `slow${count}`);
   void enter("t/other", "other0");
   void enter("t/third", "third0");
@@ -71,7 +71,7 @@ test("a tenant has a share of its trigger, and the others find room, however slo
   await go();
   // A tenant at its share is passed over; of the others, the one served longest ago is next.
   assert.equal(entered.slice(4), ["other1", "slow2", "third1"]);
-  assert.is(turns.inFlight, 4);
+  assert.is(slots.inFlight, 4);
 });
 
 test("a trigger whose events are one tenant's has all of its places", async () => {
@@ -82,7 +82,7 @@ test("a trigger whose events are one tenant's has all of its places", async () =
 });
 
 test("where too many wait, the tenant with the most gives up its newest, and nobody else anything", async () => {
-  const { turns, enter, entered, leave } = stage(1, 10, { maxWaiting: 6 });
+  const { slots, enter, entered, leave } = stage(1, 10, { maxWaiting: 6 });
   const failed: string[] = [];
   const ask = (tenant: string, name: string) =>
     void enter(`t/${tenant}`, name).catch((error: unknown) => {
@@ -101,17 +101,17 @@ test("where too many wait, the tenant with the most gives up its newest, and nob
   ask("one", "one2");
   await go();
   assert.equal(failed.slice(5), ["many9", "one2"], "none has more than another");
-  assert.is(turns.waiting, 6);
+  assert.is(slots.waiting, 6);
   for (const name of entered) {
     leave(name);
     await go();
   }
   assert.equal(entered, ["many0", "many1", "one0", "two0", "many2", "one1", "many3"]);
-  assert.is(turns.inFlight + turns.waiting, 0);
+  assert.is(slots.inFlight + slots.waiting, 0);
 });
 
 test("an abort ends the wait with its reason and takes no place", async () => {
-  const { turns, entered, enter, leave } = stage(1, 1);
+  const { slots, entered, enter, leave } = stage(1, 1);
   await enter("a", "first");
   const abort = new AbortController();
   const waiting = enter("a", "second", abort.signal).catch((error: unknown) => error);
@@ -123,7 +123,7 @@ test("an abort ends the wait with its reason and takes no place", async () => {
   await go();
   assert.equal(entered, ["first", "third"]);
   leave("third");
-  assert.is(turns.inFlight + turns.waiting, 0);
+  assert.is(slots.inFlight + slots.waiting, 0);
   assert.is(await enter("a", "late", abort.signal).catch((error: unknown) => error), reason);
 });
 
@@ -146,7 +146,7 @@ test("whatever comes and goes, the bounds hold and nobody is forgotten", async (
       fc.integer({ min: 1, max: 20 }),
       async (perTrigger, inAll, events, maxWaiting) => {
         const perTenant = Math.ceil(perTrigger / 2);
-        const turns = createTurns({ perTenant, perTrigger, inAll, maxWaiting });
+        const slots = createEventSlots({ perTenant, perTrigger, inAll, maxWaiting });
         const inFlight = new Map<string, number>();
         const ofTenant = new Map<string, number>();
         let done = 0;
@@ -157,7 +157,7 @@ test("whatever comes and goes, the bounds hold and nobody is forgotten", async (
             if (gone) setImmediate(() => abort.abort(new Error("gone")));
             let leave: () => void;
             try {
-              leave = await turns.take({ trigger, tenant }, abort.signal);
+              leave = await slots.acquire({ trigger, tenant }, abort.signal);
             } catch {
               done += 1;
               return;
@@ -166,7 +166,7 @@ test("whatever comes and goes, the bounds hold and nobody is forgotten", async (
             ofTenant.set(key, (ofTenant.get(key) ?? 0) + 1);
             assert.ok((inFlight.get(trigger) ?? 0) <= perTrigger);
             assert.ok(tenant === undefined || (ofTenant.get(key) ?? 0) <= perTenant);
-            assert.ok(turns.waiting <= 3 * maxWaiting);
+            assert.ok(slots.waiting <= 3 * maxWaiting);
             assert.ok([...inFlight.values()].reduce((sum, one) => sum + one) <= inAll);
             for (let turn = 0; turn < ms; turn += 1) await new Promise((resolve) => setImmediate(resolve));
             inFlight.set(trigger, (inFlight.get(trigger) ?? 0) - 1);
@@ -176,7 +176,7 @@ test("whatever comes and goes, the bounds hold and nobody is forgotten", async (
           }),
         );
         assert.is(done, events.length);
-        assert.is(turns.inFlight + turns.waiting, 0);
+        assert.is(slots.inFlight + slots.waiting, 0);
       },
     ),
     { numRuns: 100 },

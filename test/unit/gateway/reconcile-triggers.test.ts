@@ -3,11 +3,11 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Trigger } from "../../../crds/trigger.ts";
 import type { AdapterContext } from "../../../edge/gateway/adapter.ts";
-import { type ServedType, superviseTriggers } from "../../../edge/gateway/triggers/reconcile-triggers.ts";
+import { type AdapterType, reconcileTriggers } from "../../../edge/gateway/triggers/reconcile-triggers.ts";
 import { silentLog } from "../silent-log.ts";
 import { movingClock, turns } from "./moving-clock.ts";
 
-const test = suite("superviseTriggers");
+const test = suite("reconcileTriggers");
 
 interface Started {
   name: string;
@@ -18,7 +18,7 @@ interface Started {
   isClosed: boolean;
 }
 
-/** Supervises triggers whose adapters a test ends by hand: webhooks overlap, messengers follow each other. */
+/** Reconciles triggers whose adapters a test ends by hand: webhooks overlap, messengers follow each other. */
 function stage() {
   const clock = movingClock("2026-01-01T00:00:00Z");
   const triggers = new Map<string, Trigger>();
@@ -27,8 +27,9 @@ function stage() {
   const failures = new Map<string, Error>();
   const extras = new Map<AdapterContext, { changeSecret: () => void; close: () => void }>();
   const closed = new Set<AdapterContext>();
-  const type = (replacement: ServedType["replacement"]): ServedType => ({
+  const type = (replacement: AdapterType["replacement"]): AdapterType => ({
     replacement,
+    pulls: replacement === "succession",
     async start(context) {
       const { name } = context.trigger.metadata;
       await turns();
@@ -52,7 +53,7 @@ function stage() {
     },
   });
   const secretChanges: (() => void)[] = [];
-  const supervisor = superviseTriggers({
+  const reconciler = reconcileTriggers({
     find: (name) => triggers.get(name),
     problemOf({ spec }) {
       if (spec.config.path === "/throws") throw new TypeError("cannot read the path");
@@ -66,7 +67,7 @@ function stage() {
       return { context, close: () => void closed.add(context) };
     },
     statusOf: (name) => ({
-      show: (_, trouble) => void shown.push(`${name}: ${trouble ?? "Active"}`),
+      write: (_, problem) => void shown.push(`${name}: ${problem ?? "Active"}`),
       recheck: () => undefined,
     }),
     clock,
@@ -77,70 +78,70 @@ function stage() {
       metadata: { name, uid, namespace: "tenancy" },
       spec: { type: kind, workloadRef: "app", tenant: { static: "a" }, config: { path } },
     });
-    supervisor.look(name);
+    reconciler.enqueue(name);
   };
   const remove = (name: string) => {
     triggers.delete(name);
-    supervisor.look(name);
+    reconciler.enqueue(name);
   };
   const served = () =>
     started.filter(({ context }) => !context.signal.aborted).map(({ name, path }) => `${name}${path}`);
-  return { clock, supervisor, started, shown, failures, secretChanges, put, remove, served };
+  return { clock, reconciler, started, shown, failures, secretChanges, put, remove, served };
 }
 
 test("a trigger that cannot even be judged shows why, and stops no other", async () => {
-  const { supervisor, put, served, shown } = stage();
+  const { reconciler, put, served, shown } = stage();
   put("broken", "/throws");
   put("b", "/2");
-  await supervisor.settled();
+  await reconciler.idle();
   assert.equal(served(), ["b/2"]);
   assert.equal(shown, ["broken: cannot read the path", "b: Active"]);
   put("broken", "/1");
-  await supervisor.settled();
+  await reconciler.idle();
   assert.equal(served(), ["b/2", "broken/1"]);
 });
 
 test("triggers are served, edited and stopped without touching the others", async () => {
-  const { supervisor, put, remove, served, started, shown } = stage();
+  const { reconciler, put, remove, served, started, shown } = stage();
   put("a", "/1");
   put("b", "/1");
-  await supervisor.settled();
+  await reconciler.idle();
   assert.equal(served(), ["a/1", "b/1"]);
   put("a", "/2");
-  await supervisor.settled();
+  await reconciler.idle();
   assert.equal(served(), ["b/1", "a/2"]);
   remove("b");
-  await supervisor.settled();
+  await reconciler.idle();
   assert.equal(served(), ["a/2"]);
   assert.is(started.length, 3);
   assert.equal(shown, ["a: Active", "b: Active", "a: Active"]);
 });
 
 test("a look without a change does nothing, and many at once come to the last state", async () => {
-  const { supervisor, put, served, started } = stage();
+  const { reconciler, put, served, started } = stage();
   put("a", "/1");
-  await supervisor.settled();
-  supervisor.look("a");
-  supervisor.look("a");
-  await supervisor.settled();
+  await reconciler.idle();
+  reconciler.enqueue("a");
+  reconciler.enqueue("a");
+  await reconciler.idle();
   assert.is(started.length, 1);
   for (let count = 2; count < 20; count += 1) put("a", `/${count}`);
-  await supervisor.settled();
+  await reconciler.idle();
   assert.equal(served(), ["a/19"]);
   assert.ok(started.length <= 3, String(started.length));
 });
 
 test("an edited webhook's new adapter serves before the old one stops", async () => {
-  const { supervisor, put, started } = stage();
+  const { reconciler, put, started } = stage();
   put("a", "/1");
-  await supervisor.settled();
+  await reconciler.idle();
   const [old] = started;
   let startedBefore = 0;
   old?.context.signal.addEventListener("abort", () => {
     startedBefore = started.length;
   });
   put("a", "/2");
-  await supervisor.settled();
+  await reconciler.idle();
   assert.is(startedBefore, 2);
   assert.not(old?.isClosed, "what it reads stays until it has ended");
   old?.finish();
@@ -149,50 +150,50 @@ test("an edited webhook's new adapter serves before the old one stops", async ()
 });
 
 test("an edited messenger's new adapter starts only when nothing of the old one runs", async () => {
-  const { supervisor, put, started } = stage();
+  const { reconciler, put, started } = stage();
   put("a", "/1", "messenger");
-  await supervisor.settled();
+  await reconciler.idle();
   put("a", "/2", "messenger");
   await turns();
   await turns();
   assert.ok(started[0]?.context.signal.aborted);
   assert.is(started.length, 1);
   started[0]?.finish();
-  await supervisor.settled();
+  await reconciler.idle();
   assert.is(started.length, 2);
 });
 
 test("another trigger of the same name is another trigger", async () => {
-  const { supervisor, put, served, started } = stage();
+  const { reconciler, put, served, started } = stage();
   put("a", "/1", "webhook", "first");
-  await supervisor.settled();
+  await reconciler.idle();
   put("a", "/1", "webhook", "second");
-  await supervisor.settled();
+  await reconciler.idle();
   assert.is(started.length, 2);
   assert.equal(served(), ["a/1"]);
 });
 
 test("a trigger with a problem shows it, is not served, and harms no other", async () => {
-  const { supervisor, put, served, shown } = stage();
+  const { reconciler, put, served, shown } = stage();
   put("a", "/1");
   put("b", "/bad");
-  await supervisor.settled();
+  await reconciler.idle();
   assert.equal(served(), ["a/1"]);
   put("a", "/bad");
-  await supervisor.settled();
+  await reconciler.idle();
   assert.equal(served(), []);
   put("b", "/2");
-  await supervisor.settled();
+  await reconciler.idle();
   assert.equal(served(), ["b/2"]);
   assert.equal(shown, ["b: the path is bad", "a: Active", "a: the path is bad", "b: Active"]);
 });
 
 test("what cannot be started is tried again, later and later, and at once when its Secret changes", async () => {
-  const { clock, supervisor, put, served, shown, failures, secretChanges, started } = stage();
+  const { clock, reconciler, put, served, shown, failures, secretChanges, started } = stage();
   failures.set("a", new Error("Secret s does not exist"));
   put("a", "/1");
   put("b", "/1");
-  await supervisor.settled();
+  await reconciler.idle();
   assert.equal(served(), ["b/1"]);
   assert.equal(shown, ["a: Secret s does not exist", "b: Active"]);
   const before = secretChanges.length;
@@ -201,56 +202,56 @@ test("what cannot be started is tried again, later and later, and at once when i
   assert.ok(tries >= 5 && tries <= 30, String(tries));
   failures.clear();
   secretChanges.at(-1)?.();
-  await supervisor.settled();
+  await reconciler.idle();
   assert.equal(served(), ["b/1", "a/1"]);
   assert.is(clock.pending(), 0);
   assert.is(started.length, 2);
 });
 
 test("an edit whose new adapter cannot be started ends the old one, which nobody wants any longer", async () => {
-  const { supervisor, put, served, failures, shown } = stage();
+  const { reconciler, put, served, failures, shown } = stage();
   put("a", "/1");
-  await supervisor.settled();
+  await reconciler.idle();
   failures.set("a", new Error("no"));
   put("a", "/2");
-  await supervisor.settled();
+  await reconciler.idle();
   assert.equal(served(), []);
   assert.is(shown.at(-1), "a: no");
 });
 
 test("an adapter that ends by itself is started again, and says so meanwhile", async () => {
-  const { clock, supervisor, put, served, started, shown } = stage();
+  const { clock, reconciler, put, served, started, shown } = stage();
   put("a", "/1");
-  await supervisor.settled();
+  await reconciler.idle();
   started[0]?.finish(new Error("it broke"));
   await turns();
   assert.equal(served(), []);
   assert.is(shown.at(-1), "a: the adapter stopped and is started again: it broke");
   await clock.pass(2000);
-  await supervisor.settled();
+  await reconciler.idle();
   assert.equal(served(), ["a/1"]);
   assert.is(shown.at(-1), "a: Active");
 });
 
 test("what an adapter reports is shown, until it is stopped", async () => {
-  const { supervisor, put, remove, started, shown } = stage();
+  const { reconciler, put, remove, started, shown } = stage();
   put("a", "/1");
-  await supervisor.settled();
+  await reconciler.idle();
   started[0]?.context.report("the bot is blocked");
   started[0]?.context.report(undefined);
   remove("a");
-  await supervisor.settled();
+  await reconciler.idle();
   started[0]?.context.report("too late");
   assert.equal(shown, ["a: Active", "a: the bot is blocked", "a: Active"]);
 });
 
 test("a stop waits for what it stops, and for nothing else", async () => {
-  const { supervisor, put, served, started } = stage();
+  const { reconciler, put, served, started } = stage();
   put("hook", "/1");
   put("bot", "/1", "messenger");
-  await supervisor.settled();
+  await reconciler.idle();
   let stopped = false;
-  const stopping = supervisor.stop(["messenger", "cron"]).then(() => {
+  const stopping = reconciler.stop("pulling").then(() => {
     stopped = true;
   });
   await turns();
@@ -260,7 +261,7 @@ test("a stop waits for what it stops, and for nothing else", async () => {
   await stopping;
   put("later", "/1", "messenger");
   put("hook", "/2");
-  await supervisor.settled();
+  await reconciler.idle();
   assert.equal(served(), ["hook/2"]);
 });
 

@@ -1,0 +1,59 @@
+import type { Clock } from "../../crds/client/clock.ts";
+import type { TriggerSpec } from "../../crds/trigger.ts";
+import type { TriggerLimits } from "../config.ts";
+import { createCronStart } from "./cron/start-cron.ts";
+import { createTimers } from "./cron/timers.ts";
+import type { GatewayMetrics } from "./gateway-metrics.ts";
+import { startMessenger } from "./messenger/start-messenger.ts";
+import type { AdapterType } from "./triggers/reconcile-triggers.ts";
+import type { TriggerEvents } from "./triggers/trigger-events.ts";
+import { createDeliveries } from "./webhook/deliveries.ts";
+import { createWebhookStart } from "./webhook/start-webhook.ts";
+import { createUnverifiedBodies } from "./webhook/unverified-bodies.ts";
+import { createWebhookPaths, type WebhookPaths } from "./webhook/webhook-paths.ts";
+
+/** The adapters of all types of triggers, and what they share. */
+export interface AdapterTypes {
+  readonly types: Readonly<Record<TriggerSpec["type"], AdapterType>>;
+  readonly webhookPaths: WebhookPaths;
+  /** Ends what the adapters share, once they have ended. */
+  close(): void;
+}
+
+/** Deliveries that may be open for each that may be in flight: more than may wait, so that the slots decide whose are too many. */
+const OPEN_PER_SLOT = 8;
+
+/** Makes the adapters: the one table of trigger types. */
+export function createAdapterTypes(services: {
+  clock: Clock;
+  limits: TriggerLimits;
+  metrics: GatewayMetrics;
+  events: TriggerEvents;
+  localOnly: boolean;
+  /** Unique to this process. */
+  instance: string;
+  /** Aborted when what is still in flight must end. */
+  hardStop: AbortSignal;
+}): AdapterTypes {
+  const { clock, limits } = services;
+  const paths = createWebhookPaths();
+  const timers = createTimers(clock);
+  const startWebhook = createWebhookStart({
+    ...services,
+    paths,
+    deliveries: createDeliveries({ clock }),
+    bodies: createUnverifiedBodies({ clock }),
+    maxOpen: limits.perTrigger * OPEN_PER_SLOT,
+    maxOpenInAll: limits.inAll * OPEN_PER_SLOT,
+  });
+  const startCron = createCronStart({ ...services, timers, leaseMs: limits.leaseMs });
+  return {
+    types: {
+      webhook: { start: startWebhook, replacement: "overlap", pulls: false },
+      cron: { start: startCron, replacement: "overlap", pulls: true },
+      messenger: { start: startMessenger, replacement: "succession", pulls: true },
+    },
+    webhookPaths: paths,
+    close: timers.close,
+  };
+}
