@@ -22,7 +22,7 @@ export interface BackgroundWork<T> {
    *
    * @param id @default everything
    */
-  hurry(id?: string): void;
+  retryNow(id?: string): void;
   /** Forgets how the work ended, and aborts it where it has not. */
   forget(id: string): void;
   /** Aborts everything and waits for its end. */
@@ -140,7 +140,7 @@ export function createBackgroundWork<T>(options: {
       }
       return entry.result ?? { state: "running" };
     },
-    hurry(id) {
+    retryNow(id) {
       for (const [own, entry] of entries) {
         if (id !== undefined && own !== id) continue;
         entry.retryAt = 0;

@@ -9,10 +9,10 @@ import type { SnapshotMetadata } from "../crds/snapshots/snapshot-metadata.ts";
 import type { BackgroundWork } from "./background-work.ts";
 import type { ServiceWatch } from "./claim/service-watch.ts";
 import type { OperatorConfig } from "./config.ts";
-import type { SettledEgress } from "./egress/egress-objects.ts";
+import type { EnsuredEgress } from "./egress/egress-objects.ts";
 import type { Informers } from "./informers.ts";
 import type { Metrics } from "./metrics.ts";
-import type { StartLooks } from "./pod/explain-start.ts";
+import type { StartExplanations } from "./pod/explain-start.ts";
 import type { NodeSilence } from "./pod/node-silence.ts";
 import type { FailureRecord } from "./pool/pool-failures.ts";
 import type { RefillPause } from "./pool/refill-pause.ts";
@@ -34,9 +34,9 @@ export interface OperatorContext {
   snapshots: Snapshots;
   /** Undefined: nothing is asked in pods but for their files. */
   exec: Exec | undefined;
-  startLooks: StartLooks;
+  startExplanations: StartExplanations;
   /** What was found of archives, by claim uid. */
-  archiveLooks: BackgroundWork<SnapshotMetadata | undefined>;
+  archiveLookups: BackgroundWork<SnapshotMetadata | undefined>;
   /** By claim uid, until the claim is Active. */
   notices: Map<string, ArchiveNotice>;
   serviceWatch: ServiceWatch;
@@ -50,7 +50,7 @@ export interface OperatorContext {
   /** How often in a row files could not be restored, by claim uid. */
   restoreFailures: Map<string, number>;
   /** By workload uid: what the proxy of its pods lives by. */
-  settledEgress: Map<string, SettledEgress>;
+  ensuredEgress: Map<string, EnsuredEgress>;
   helperStart: HelperStart;
   /** Takes what an object's handler threw. */
   onFailure: ReportHandlerFailure;

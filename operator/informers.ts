@@ -159,7 +159,7 @@ export function startInformers(options: {
   const all = [...Object.values(always), ...Object.values(egress ?? {})];
   const synced = Promise.all(all.map((informer) => informer.synced)).then(() => undefined);
   // An informer that can never sync says so by its `done` too.
-  synced.catch(() => log.debug({}, "stopped before the stores were complete"));
+  synced.catch(() => log.debug({}, "stopped before the caches were synced"));
 
   async function untilReady(given: AbortSignal): Promise<void> {
     if (isReady() || given.aborted) return;

@@ -19,7 +19,7 @@ import type { Term } from "./leader.ts";
 import { fencedClient, NotLeadingError } from "./leader.ts";
 import type { Metrics } from "./metrics.ts";
 import { createPodController } from "./pod/controller.ts";
-import { createStartLooks } from "./pod/explain-start.ts";
+import { createStartExplanations } from "./pod/explain-start.ts";
 import { createNodeSilence } from "./pod/node-silence.ts";
 import { createPoolController, createPoolStatusController } from "./pool/controller.ts";
 import { createFailureRecord } from "./pool/pool-failures.ts";
@@ -30,7 +30,7 @@ import type { Snapshots } from "./snapshots/snapshots.ts";
 import { createWorkloadController } from "./workload/controller.ts";
 
 // Each is a command in the helper pod that takes some 50 ms.
-const LOOKS_AT_ONCE = 16;
+const LOOKUPS_AT_ONCE = 16;
 
 /** Starts the controllers for one term as leader: their queue, what they remember, and their watches. */
 export function startControllers(options: {
@@ -60,8 +60,8 @@ export function startControllers(options: {
     refillPause: createRefillPause(),
     snapshots: options.snapshots,
     exec: options.exec,
-    startLooks: createStartLooks(),
-    archiveLooks: createBackgroundWork({ concurrency: LOOKS_AT_ONCE, maximumBackoffMs: 10_000 }),
+    startExplanations: createStartExplanations(),
+    archiveLookups: createBackgroundWork({ concurrency: LOOKUPS_AT_ONCE, maximumBackoffMs: 10_000 }),
     restores: createBackgroundWork({ concurrency: config.snapshots.concurrency }),
     saves: createBackgroundWork({ concurrency: config.snapshots.concurrency }),
     ownPods: new Set(),
@@ -82,7 +82,7 @@ export function startControllers(options: {
           if (kind === claims.kind) queue.add("claim", `${config.namespace}/${name}`);
       },
     }),
-    settledEgress: new Map(),
+    ensuredEgress: new Map(),
     helperStart: createHelperStart(),
     onFailure,
     enqueueClaim,
@@ -123,10 +123,10 @@ export function startControllers(options: {
     stopWatches();
     await Promise.all([
       queue.stop(),
-      context.archiveLooks.stop(),
+      context.archiveLookups.stop(),
       context.restores.stop(),
       context.saves.stop(),
-      context.startLooks.work.stop(),
+      context.startExplanations.work.stop(),
     ]);
     context.snapshots.close();
     context.serviceWatch.close();

@@ -223,7 +223,7 @@ exec "$b" cat "$archive".${digits}.json`),
    * `<id> unmarked` where there is no mark either, `<id> failed <why>`, or `<id> found <size> <sent>`, the lines of metadata, an empty
    * line, the archive where it has no more than those bytes, and `<id> end`.
    */
-  desk: script(`
+  session: script(`
 look() {
   size="$("$b" stat -L -c %s /proc/self/fd/3)" || return 1
   sent=0

@@ -4,8 +4,8 @@ import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation } from "../../crds/labels.ts";
 import type { OperatorContext } from "../context.ts";
 import { podState } from "../pod/pod-state.ts";
-import { noticeOf, tellMissed } from "./archive-notice.ts";
-import { incarnationOf, podIncarnation } from "./claim-pods.ts";
+import { noticeOf, reportMissed } from "./archive-notice.ts";
+import { currentRevision, podRevisionOf } from "./claim-pods.ts";
 import { patchClaimStatus } from "./claim-status.ts";
 
 /**
@@ -30,7 +30,7 @@ export async function activateClaim(claim: Claim, pod: Pod, context: OperatorCon
       source,
       resumedFrom: annotations[annotation.resumedFrom] ?? null,
       claimedAt: claimedAt.toISOString(),
-      ...(incarnationOf(pod) !== podIncarnation(claim) && { podIncarnation: incarnationOf(pod) }),
+      ...(podRevisionOf(pod) !== currentRevision(claim) && { podIncarnation: podRevisionOf(pod) }),
       attempt: claim.metadata.annotations?.[annotation.attempt] ?? null,
     },
     context,
@@ -39,6 +39,6 @@ export async function activateClaim(claim: Claim, pod: Pod, context: OperatorCon
   context.restoreFailures.delete(claim.metadata.uid ?? "");
   const boundAt = Date.parse(annotations[annotation.claimedAt] ?? "");
   if (!Number.isNaN(boundAt)) context.metrics.claimSeconds.observe({ source }, (claimedAt.getTime() - boundAt) / 1000);
-  await tellMissed(active, notice, context);
+  await reportMissed(active, notice, context);
   return active;
 }

@@ -14,8 +14,8 @@ const MOST_TRIES = 3;
  * Looks, while a pod is being bound, whether a tenant who does not ask for files has some. Nothing waits for it: what is found before the
  * claim is Active is told with that, and what is found later by a write after it.
  */
-export function lookForNotice(claim: Claim, workload: Workload, context: OperatorContext): void {
-  const { archiveLooks, informers, log, notices, snapshots } = context;
+export function findNotice(claim: Claim, workload: Workload, context: OperatorContext): void {
+  const { archiveLookups, informers, log, notices, snapshots } = context;
   const { uid = "" } = claim.metadata;
   const { tenantId, workloadRef } = claim.spec;
   const keepsFiles = withDefaults(workload.spec).filesystem.overlayDirs.length > 0;
@@ -23,21 +23,21 @@ export function lookForNotice(claim: Claim, workload: Workload, context: Operato
   const notice: ArchiveNotice = { message: undefined, isLate: false };
   notices.set(uid, notice);
   const id = `notice ${uid}`;
-  archiveLooks.run(
+  archiveLookups.run(
     id,
     async (signal) => {
       try {
         const found = await snapshots.find({ tenantId, workloadRef }, { brings: false, signal });
         if (found === undefined) return undefined;
         notice.message = `the tenant has files of ${found.createdAt}: this session starts without them, and its release keeps them as version ${archiveDigits(found.sha256)}`;
-        if (notice.isLate) await tellLate(claim, notice.message, context);
+        if (notice.isLate) await reportLate(claim, notice.message, context);
       } catch (error) {
         // The release says it again, in an Event.
-        log.info({ tenantId, workloadRef, error }, "whether a tenant has files that it did not ask for is not known");
+        log.info({ tenantId, workloadRef, error }, "cannot look up whether the tenant has an archive");
       }
       return undefined;
     },
-    () => archiveLooks.forget(id),
+    () => archiveLookups.forget(id),
   );
 }
 
@@ -49,18 +49,22 @@ export function noticeOf({ metadata: { uid = "" } }: Claim, { notices }: Operato
 /**
  * To be called when a claim has become Active: what was found while that was written is told now, and what is found later when it is.
  *
- * @param told what was said with that write
+ * @param written what that write said
  */
-export async function tellMissed(active: Claim, told: string | undefined, context: OperatorContext): Promise<void> {
+export async function reportMissed(
+  active: Claim,
+  written: string | undefined,
+  context: OperatorContext,
+): Promise<void> {
   const { uid = "" } = active.metadata;
   const notice = context.notices.get(uid);
   context.notices.delete(uid);
   if (notice === undefined) return;
   notice.isLate = true;
-  if (notice.message !== undefined && notice.message !== told) await tellLate(active, notice.message, context);
+  if (notice.message !== undefined && notice.message !== written) await reportLate(active, notice.message, context);
 }
 
-async function tellLate({ metadata }: Claim, message: string, context: OperatorContext): Promise<void> {
+async function reportLate({ metadata }: Claim, message: string, context: OperatorContext): Promise<void> {
   const { client, informers } = context;
   const { name, namespace = "", uid } = metadata;
   for (let tries = 1; ; tries += 1) {

@@ -11,7 +11,7 @@ import type { OperatorContext } from "../context.ts";
 /**
  * The pods bound to a claim: the one that it has now, and the others that are not being deleted yet.
  *
- * A claim has one pod an incarnation, because the pod's name follows from it or the binding was written to the pod itself. An Active
+ * A claim has one pod an revision, because the pod's name follows from it or the binding was written to the pod itself. An Active
  * claim has the pod that its status names, whose files its tenant is writing; one that is still Pending has the newest, since the
  * binding of a warm pod counts from the moment that it stands on the pod.
  */
@@ -20,7 +20,7 @@ export function claimPods(claim: Claim, { informers }: OperatorContext): { curre
   const current =
     claim.status?.phase === "Active"
       ? bound.find((pod) => isShown(pod, claim))
-      : bound.filter((pod) => incarnationOf(pod) >= podIncarnation(claim)).sort(newestFirst)[0];
+      : bound.filter((pod) => podRevisionOf(pod) >= currentRevision(claim)).sort(newestFirst)[0];
   return { current, stale: bound.filter((pod) => pod !== current && pod.metadata.deletionTimestamp === undefined) };
 }
 
@@ -61,20 +61,20 @@ function none(error: unknown): never[] {
 
 /** By name where two operators bound a pod each, both believing that they lead: so that they agree on one. */
 function newestFirst(a: Pod, b: Pod): number {
-  return incarnationOf(b) - incarnationOf(a) || (a.metadata.name < b.metadata.name ? -1 : 1);
+  return podRevisionOf(b) - podRevisionOf(a) || (a.metadata.name < b.metadata.name ? -1 : 1);
 }
 
 /** What a claimed pod is labelled with, to tell it from every other pod, also of the same claim. */
-export function bindingOf(claim: Claim, incarnation: number): string {
-  return `${claim.metadata.uid}.${incarnation}`;
+export function bindingOf(claim: Claim, revision: number): string {
+  return `${claim.metadata.uid}.${revision}`;
 }
 
 /** Which of its claim's pods this one is. */
-export function incarnationOf(pod: Pod): number {
+export function podRevisionOf(pod: Pod): number {
   return Number(pod.metadata.annotations?.[annotation.incarnation] ?? 0);
 }
 
 /** Which of its pods the claim has now, counted from 0. */
-export function podIncarnation(claim: Claim): number {
+export function currentRevision(claim: Claim): number {
   return claim.status?.podIncarnation ?? 0;
 }

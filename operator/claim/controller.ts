@@ -20,20 +20,20 @@ import { hasNewPhase, isReadyToUse } from "../workload/readiness.ts";
 import { canonicalClaim, isWaiting, pairKey } from "./claim-indexes.ts";
 import { claimPods, isCurrent, readClaimPods } from "./claim-pods.ts";
 import { patchClaimStatus } from "./claim-status.ts";
+import { ensureService } from "./ensure-service.ts";
 import { failClaim } from "./fail-claim.ts";
 import { followPod } from "./follow-pod.ts";
-import { keepService } from "./keep-service.ts";
+import { reconcileStarting } from "./reconcile-starting.ts";
 import { releaseClaim } from "./release-claim.ts";
 import { releaseWhenIdle } from "./release-when-idle.ts";
 import { replacePod } from "./replace-pod.ts";
 import { needsFiles } from "./restore-files.ts";
 import { startPod } from "./start-pod.ts";
-import { superviseStart } from "./supervise-start.ts";
 
 // A burst of claims takes more than these; each costs a connection.
 const PREPARED_PODS = 2;
 /** Where what was read is not as it was taken to be: its event starts the next run, and should it be lost, this does. */
-const LOOK_AGAIN = { requeueAfterMs: 1000 };
+const RECHECK = { requeueAfterMs: 1000 };
 
 /** Gives claims their pods, and takes them through their release. */
 export function createClaimController(context: OperatorContext): Controller<"claim"> {
@@ -56,7 +56,7 @@ export function createClaimController(context: OperatorContext): Controller<"cla
 function changedClaims({ type, object }: Change<Claim>, context: OperatorContext): string[] {
   if (type !== "deleted") return [keyOf(object)];
   const { uid = "" } = object.metadata;
-  context.archiveLooks.forget(uid);
+  context.archiveLookups.forget(uid);
   context.restoreFailures.delete(uid);
   context.notices.delete(uid);
   return [...context.informers.claims.store.by("pair", pairKey(object))].map(keyOf);
@@ -76,7 +76,7 @@ function* claimsOfPod(change: Change<Pod>, context: OperatorContext): Iterable<s
   const workload = labels?.[label.workload];
   const claimUid = annotations?.[annotation.claimUid];
   const [now, before] = memberStates(change);
-  if (now !== "ready" && before === "ready" && !needsFiles(object)) context.snapshots.dismiss(object);
+  if (now !== "ready" && before === "ready" && !needsFiles(object)) context.snapshots.cancelPrestarted(object);
   if (type === "deleted") forgetPod(object, context);
   if (workload !== undefined && (now === "ready") !== (before === "ready")) {
     if (now === "ready") yield* claimsToOffer(workload, context);
@@ -85,7 +85,7 @@ function* claimsOfPod(change: Change<Pod>, context: OperatorContext): Iterable<s
   if (claimUid === undefined) return;
   if (type !== "deleted") context.nodeSilence.leftMs(object);
   // Files are saved through the program's container, and one that keeps ending does not run for long.
-  if (previous !== undefined && isProgramRunning(object) && !isProgramRunning(previous)) context.saves.hurry(uid);
+  if (previous !== undefined && isProgramRunning(object) && !isProgramRunning(previous)) context.saves.retryNow(uid);
   for (const claim of context.informers.claims.store.by("uid", claimUid)) yield keyOf(claim);
 }
 
@@ -122,9 +122,9 @@ function forgetPod(pod: Pod, context: OperatorContext): void {
   context.ownPods.delete(uid);
   context.restores.forget(uid);
   context.saves.forget(uid);
-  context.startLooks.forget(uid);
+  context.startExplanations.forget(uid);
   context.nodeSilence.forget(uid);
-  context.snapshots.dismiss(pod);
+  context.snapshots.cancelPrestarted(pod);
 }
 
 /** What failed or waits for want of the helper pod goes on when it runs. */
@@ -135,8 +135,8 @@ function* claimsOfHelper({ type, object, previous }: Change<Pod>, context: Opera
   }
   if (previous !== undefined && isHelperRunning(previous)) return;
   context.helperStart.announce();
-  context.archiveLooks.hurry();
-  context.saves.hurry();
+  context.archiveLookups.retryNow();
+  context.saves.retryNow();
   for (const claim of context.informers.claims.store.by("needsHelper", "")) yield keyOf(claim);
 }
 
@@ -154,7 +154,7 @@ async function reconcileClaim(key: string, context: OperatorContext): Promise<Re
     return await fulfilClaim(claim, context);
   } catch (error) {
     // Somebody else wrote the claim, or it is gone.
-    if (isConflict(error) || isNotFound(error)) return LOOK_AGAIN;
+    if (isConflict(error) || isNotFound(error)) return RECHECK;
     throw error;
   }
 }
@@ -163,7 +163,7 @@ async function fulfilClaim(claim: Claim, context: OperatorContext): Promise<Reco
   if (!isPrepared(claim)) return prepare(claim, context);
   const { current, stale } = claimPods(claim, context);
   if (stale.length > 0) {
-    if (!(await isCurrent(claim, context))) return LOOK_AGAIN;
+    if (!(await isCurrent(claim, context))) return RECHECK;
     await Promise.all(stale.map((pod) => deletePod(pod, context)));
   }
 
@@ -178,7 +178,7 @@ async function fulfilClaim(claim: Claim, context: OperatorContext): Promise<Reco
   if (canonical !== undefined) {
     // Its files are on their way to the archive: this claim may not start before they are there. Its deletion starts the next run.
     if (canonical.metadata.deletionTimestamp !== undefined) return undefined;
-    if (!(await isCurrent(canonical, context))) return LOOK_AGAIN;
+    if (!(await isCurrent(canonical, context))) return RECHECK;
     const message = `tenant "${claim.spec.tenantId}" already holds claim "${canonical.metadata.name}" on workload "${claim.spec.workloadRef}": use that one, or delete it first`;
     return failClaim(claim, context, { reason: "Duplicate", message });
   }
@@ -192,11 +192,11 @@ async function fulfilClaim(claim: Claim, context: OperatorContext): Promise<Reco
   if (silentForMs === 0) return leaveNode(claim, current, context);
   if (phase === "Active" && state.state !== "lost") {
     const followed = await followPod(claim, { pod: current, state }, context);
-    const served = await keepService(followed, current, context);
+    const served = await ensureService(followed, current, context);
     const idle = await releaseWhenIdle(followed, current, context);
     return soonest(soonest(idle, served?.requeueAfterMs), silentForMs);
   }
-  return soonest(await superviseStart({ claim, pod: current, state }, context), silentForMs);
+  return soonest(await reconcileStarting({ claim, pod: current, state }, context), silentForMs);
 }
 
 /**
@@ -206,7 +206,7 @@ async function fulfilClaim(claim: Claim, context: OperatorContext): Promise<Reco
 async function leaveNode(claim: Claim, pod: Pod, context: OperatorContext): Promise<ReconcileResult> {
   const { uid = "", name } = pod.metadata;
   const present = (await readClaimPods(claim, context)).find(({ metadata }) => metadata.uid === uid);
-  if (present === undefined || context.nodeSilence.leftMs(present) !== 0) return LOOK_AGAIN;
+  if (present === undefined || context.nodeSilence.leftMs(present) !== 0) return RECHECK;
   context.restores.forget(uid);
   const seconds = context.config.nodeTimeoutMs / 1000;
   const message = `node "${pod.spec.nodeName}" has not answered for pod "${name}" for ${seconds} s`;
@@ -236,7 +236,7 @@ function hasFoundWorkload(claim: Claim, { informers, config }: OperatorContext):
 async function awaitAnotherAttempt(claim: Claim, context: OperatorContext): Promise<ReconcileResult> {
   if (!isAnswered(claim)) {
     const isThere = (pod: Pod) => isShown(pod, claim) && pod.metadata.deletionTimestamp === undefined;
-    return (await readClaimPods(claim, context)).some(isThere) ? LOOK_AGAIN : replacePod(claim, context);
+    return (await readClaimPods(claim, context)).some(isThere) ? RECHECK : replacePod(claim, context);
   }
   if (claim.status?.endpoint !== undefined) await patchClaimStatus(claim, { phase: "Active", endpoint: null }, context);
   return undefined;

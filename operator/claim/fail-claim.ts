@@ -2,7 +2,7 @@ import type { Claim } from "../../crds/claim.ts";
 import { claims } from "../../crds/kinds.ts";
 import { annotation } from "../../crds/labels.ts";
 import type { OperatorContext } from "../context.ts";
-import { podIncarnation } from "./claim-pods.ts";
+import { currentRevision } from "./claim-pods.ts";
 import { patchClaimStatus } from "./claim-status.ts";
 
 /** Why a claim could not be fulfilled. */
@@ -18,7 +18,7 @@ export type ClaimErrorReason =
   | "Duplicate";
 
 /**
- * Puts a claim into `Error`. The incarnation moves on with the same write, so that a pod which the claim still has is stale from then
+ * Puts a claim into `Error`. The revision moves on with the same write, so that a pod which the claim still has is stale from then
  * on and the next run deletes it, and a caller who claims again at once gets a new one.
  */
 export async function failClaim(
@@ -33,7 +33,7 @@ export async function failClaim(
       reason,
       message,
       attempt: claim.metadata.annotations?.[annotation.attempt] ?? null,
-      podIncarnation: podIncarnation(claim) + 1,
+      podIncarnation: currentRevision(claim) + 1,
       instanceId: null,
       instanceUid: null,
       endpoint: null,

@@ -29,7 +29,7 @@ export async function findArchive(claim: Claim, workload: Workload, context: Ope
   if (overlayDirs.length === 0 && version === undefined && context.informers.helperPods.store.size === 0)
     return { known: true, archive: undefined };
   const uid = claim.metadata.uid ?? "";
-  const look = context.archiveLooks.run(
+  const look = context.archiveLookups.run(
     uid,
     (signal) => context.snapshots.find({ tenantId, workloadRef }, { version, signal }),
     () => context.enqueueClaim(claim),
@@ -37,7 +37,7 @@ export async function findArchive(claim: Claim, workload: Workload, context: Ope
   if (look.state === "running") return { known: false, result: undefined };
   if (look.state === "done") {
     // What is true now may not be true for the claim's next pod.
-    context.archiveLooks.forget(uid);
+    context.archiveLookups.forget(uid);
     const lost = look.value?.overlayDirs.find((directory) => !isWithin(directory, overlayDirs));
     if (lost === undefined) return { known: true, archive: look.value };
     const message = `the tenant's archive holds files of ${lost}, which workload "${workloadRef}" does not keep: add it to spec.filesystem.overlayDirs, claim without resume, or delete the snapshot`;
@@ -45,11 +45,11 @@ export async function findArchive(claim: Claim, workload: Workload, context: Ope
   }
   if (look.error instanceof ArchiveError)
     return failed(`the tenant's archive cannot be restored: ${look.error.message}`);
-  await tellWaiting(claim, look.error, context);
+  await reportWaiting(claim, look.error, context);
   return { known: false, result: { requeueAfterMs: look.retryInMs } };
 
   async function failed(message: string): Promise<ArchiveAnswer> {
-    context.archiveLooks.forget(uid);
+    context.archiveLookups.forget(uid);
     return { known: false, result: await failClaim(claim, context, { reason: "RestoreFailed", message }) };
   }
 }
@@ -72,7 +72,7 @@ function helperState(helper: Pod | undefined): string {
   return `helper pod ${SNAPSHOTS_NAME}, which holds the snapshots volume, is not running yet${why}`;
 }
 
-async function tellWaiting(claim: Claim, error: unknown, context: OperatorContext): Promise<void> {
+async function reportWaiting(claim: Claim, error: unknown, context: OperatorContext): Promise<void> {
   const { log, informers } = context;
   const [helper] = informers.helperPods.store.values();
   const isRunning = helper !== undefined && isHelperRunning(helper);
@@ -80,7 +80,7 @@ async function tellWaiting(claim: Claim, error: unknown, context: OperatorContex
   const message = `whether the tenant has files to bring back cannot be found out yet: ${why}`;
   if (claim.status?.message === message) return;
   const fields = { claim: claim.metadata.name, error };
-  if (isRunning) log.warn(fields, "the snapshots volume cannot be looked at");
-  else log.info(fields, "the claim waits for the helper pod of the snapshots volume");
+  if (isRunning) log.warn(fields, "cannot read the snapshots volume");
+  else log.info(fields, "claim waits for the snapshots helper pod");
   await patchClaimStatus(claim, { phase: "Pending", reason: "SnapshotsUnavailable", message }, context);
 }

@@ -21,20 +21,20 @@ export async function followPod(
   context: OperatorContext,
 ): Promise<Claim> {
   const moved = await movedEndpoint(claim, pod, context);
-  const trouble =
+  const failure =
     state.state === "failed"
       ? { reason: state.reason, message: `${failureMessage(state, context.config)}, then release and claim again` }
       : undefined;
-  const isNews = trouble?.reason !== claim.status?.reason && (state.state === "failed" || state.state === "ready");
+  const isNews = failure?.reason !== claim.status?.reason && (state.state === "failed" || state.state === "ready");
   if (moved === undefined && !isNews && hasCurrentConditions(claim)) return claim;
-  const told = await patchClaimStatus(
+  const written = await patchClaimStatus(
     claim,
-    { phase: "Active", ...moved, ...(isNews && { reason: null, message: null, ...trouble }) },
+    { phase: "Active", ...moved, ...(isNews && { reason: null, message: null, ...failure }) },
     context,
   );
-  if (isNews && trouble !== undefined)
-    context.events.record({ resource: claims, object: told, type: "Warning", ...trouble });
-  return told;
+  if (isNews && failure !== undefined)
+    context.events.record({ resource: claims, object: written, type: "Warning", ...failure });
+  return written;
 }
 
 /**

@@ -54,7 +54,7 @@ export async function releaseClaim(claim: Claim, context: OperatorContext): Prom
       ? claim
       : await patchClaimStatus(claim, { phase: "Released", reason: null, message: null, endpoint: null }, context);
   noteUse(released, context);
-  await letGo(released, context);
+  await removeFinalizer(released, context);
   return undefined;
 }
 
@@ -68,10 +68,10 @@ function noteUse({ spec, status }: Claim, { config, informers, log, snapshots }:
   const { tenantId, workloadRef } = spec;
   snapshots
     .touch([{ tenantId, workloadRef }], AbortSignal.timeout(NOTE_LIMIT_MS))
-    .catch((error: unknown) => log.warn({ tenantId, workloadRef, error }, "the last use of an archive was not noted"));
+    .catch((error: unknown) => log.warn({ tenantId, workloadRef, error }, "cannot record the last use of an archive"));
 }
 
-async function letGo(claim: Claim, { client, informers }: OperatorContext): Promise<void> {
+async function removeFinalizer(claim: Claim, { client, informers }: OperatorContext): Promise<void> {
   const { name, namespace = "", resourceVersion, finalizers = [] } = claim.metadata;
   const metadata = { resourceVersion, finalizers: finalizers.filter((held) => held !== finalizer.release) };
   try {

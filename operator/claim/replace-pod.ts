@@ -1,11 +1,11 @@
 import type { Claim } from "../../crds/claim.ts";
 import { claims } from "../../crds/kinds.ts";
 import type { OperatorContext } from "../context.ts";
-import { podIncarnation } from "./claim-pods.ts";
+import { currentRevision } from "./claim-pods.ts";
 import { patchClaimStatus } from "./claim-status.ts";
 
 /**
- * Sends a claim back to `Pending` with a new incarnation: its pod is stale from then on, and the next run starts another.
+ * Sends a claim back to `Pending` with a new revision: its pod is stale from then on, and the next run starts another.
  *
  * @param why what happened, for an Event; without it none is written
  */
@@ -20,7 +20,7 @@ export async function replacePod(
       phase: "Pending",
       reason: why?.reason ?? null,
       message: why?.message ?? null,
-      podIncarnation: podIncarnation(claim) + 1,
+      podIncarnation: currentRevision(claim) + 1,
       instanceId: null,
       instanceUid: null,
       endpoint: null,

@@ -7,7 +7,7 @@ import { ArchiveError } from "../snapshots/archive-error.ts";
 import { TOOLS_CONTAINER } from "../snapshots/pod-tools.ts";
 import { failClaim } from "./fail-claim.ts";
 import { replacePod } from "./replace-pod.ts";
-import { tellLater } from "./tell-start.ts";
+import { reportWait } from "./report-start.ts";
 
 /** How many pods a claim is given until what keeps its files from being restored counts as lasting. */
 const MOST_FAILURES = 3;
@@ -68,8 +68,8 @@ export async function restoreFiles(
   );
   if (work.state === "running") {
     const since = Date.parse(pod.metadata.annotations?.[annotation.claimedAt] ?? "");
-    const told = { reason: "Restoring", message: "the tenant's files are being restored", since };
-    return { restored: false, result: await tellLater(claim, told, context) };
+    const status = { reason: "Restoring", message: "the tenant's files are being restored", since };
+    return { restored: false, result: await reportWait(claim, status, context) };
   }
   if (work.state === "done" && work.value !== undefined) return { restored: true };
   restores.forget(id);

@@ -116,7 +116,7 @@ export async function saveFiles(
     return { saved };
   }
   const { error, retryInMs } = work;
-  return { saved: undefined, result: await tellFailure({ claim, pod, error, retryInMs }, context) };
+  return { saved: undefined, result: await reportFailure({ claim, pod, error, retryInMs }, context) };
 }
 
 /** Has the program write out what it holds; a failure ends the save, unless the workload says that it goes on. */
@@ -175,7 +175,7 @@ function otherConditions({ status }: Claim): Condition[] {
  * Says on the claim what failed and what to do. The condition `FilesSaved` keeps since when: past `TENANCY_RELEASE_RETRY_LIMIT` it is a
  * person's, and is tried again once an hour.
  */
-async function tellFailure(
+async function reportFailure(
   { claim, pod, error, retryInMs }: { claim: Claim; pod: Pod; error: unknown; retryInMs: number },
   context: OperatorContext,
 ): Promise<ReconcileResult> {

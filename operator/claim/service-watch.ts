@@ -49,7 +49,7 @@ export function createServiceWatch(options: {
       () => undefined,
     );
     started.done.catch((error: unknown) => {
-      log.error({ error }, "watch of services ended, it starts anew");
+      log.error({ error }, "watch of services failed, it is started again when it is needed");
       informer = undefined;
       isSynced = false;
     });

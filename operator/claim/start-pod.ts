@@ -11,13 +11,13 @@ import type { OperatorContext } from "../context.ts";
 import { renderPod, templateHash } from "../pod/render-pod.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { activateClaim } from "./activate-claim.ts";
-import { lookForNotice } from "./archive-notice.ts";
-import { bindingOf, podIncarnation, readClaimPods } from "./claim-pods.ts";
+import { findNotice } from "./archive-notice.ts";
+import { bindingOf, currentRevision, readClaimPods } from "./claim-pods.ts";
 import { type ClaimErrorReason, failClaim } from "./fail-claim.ts";
 import { asksForFiles, findArchive } from "./find-archive.ts";
 import { replacePod } from "./replace-pod.ts";
+import { reportWait } from "./report-start.ts";
 import { takeWarmPod } from "./take-warm-pod.ts";
-import { tellLater } from "./tell-start.ts";
 
 /** Gives a claim that has no pod a cold one, once its workload is Ready; an Active claim has lost its pod and starts over. */
 export async function startPod(claim: Claim, context: OperatorContext): Promise<ReconcileResult> {
@@ -50,10 +50,10 @@ export async function startPod(claim: Claim, context: OperatorContext): Promise<
   const answer = await findArchive(claim, workload, context);
   if (!answer.known) return answer.result;
   const { archive } = answer;
-  lookForNotice(claim, workload, context);
+  findNotice(claim, workload, context);
   const source = archive === undefined ? "pool" : "pool+data";
   const resumedFrom = archive?.sha256 ?? (asksForFiles(claim) ? "none" : undefined);
-  const warm = await takeWarmPod({ claim, workload, incarnation: podIncarnation(claim), source, resumedFrom }, context);
+  const warm = await takeWarmPod({ claim, workload, revision: currentRevision(claim), source, resumedFrom }, context);
   noteHit({ claim, isHit: warm !== undefined }, context);
   if (warm === undefined) return createPod({ claim, workload, archive, resumedFrom }, context);
   // The event of the binding starts the next run, which brings the files.
@@ -63,7 +63,7 @@ export async function startPod(claim: Claim, context: OperatorContext): Promise<
 
 function awaitWorkload(claim: Claim, message: string, context: OperatorContext): Promise<ReconcileResult> {
   const since = Date.parse(claim.metadata.creationTimestamp ?? "");
-  return tellLater(claim, { reason: "WorkloadNotReady", message, since }, context);
+  return reportWait(claim, { reason: "WorkloadNotReady", message, since }, context);
 }
 
 /** Counts how often a pool had a pod to give, and says on a pool when it had none. */
@@ -127,19 +127,19 @@ async function createPod(
   const { client, config, informers } = context;
   const { tenantId, workloadRef } = claim.spec;
   const uid = claim.metadata.uid ?? "";
-  const incarnation = podIncarnation(claim);
-  // The name follows from the claim and its incarnation, so whoever tries this again, this process or its successor, cannot make a
+  const revision = currentRevision(claim);
+  // The name follows from the claim and its revision, so whoever tries this again, this process or its successor, cannot make a
   // second pod.
-  const name = instanceName({ tenantId, workload: workloadRef, suffix: nameSuffix(uid, incarnation) });
+  const name = instanceName({ tenantId, workload: workloadRef, suffix: nameSuffix(uid, revision) });
   const pod = renderPod(
     workload,
     {
       name,
-      labels: { [label.tenant]: tenantId, [label.binding]: bindingOf(claim, incarnation) },
+      labels: { [label.tenant]: tenantId, [label.binding]: bindingOf(claim, revision) },
       annotations: {
         [annotation.claimUid]: uid,
         [annotation.claim]: claim.metadata.name,
-        [annotation.incarnation]: String(incarnation),
+        [annotation.incarnation]: String(revision),
         [annotation.source]: archive === undefined ? "cold" : "cold+data",
         ...(resumedFrom !== undefined && { [annotation.resumedFrom]: resumedFrom }),
         [annotation.claimedAt]: new Date().toISOString(),

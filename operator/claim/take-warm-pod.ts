@@ -20,19 +20,19 @@ import { bindingOf } from "./claim-pods.ts";
  *
  * @param source `pool+data` for a pod of the newest template alone, whose overlay directories are the workload's
  * @param resumedFrom as the annotation says it
- * @param incarnation what the pod is to the claim, one more than that of a pod that the claim already has
+ * @param revision what the pod is to the claim, one more than that of a pod that the claim already has
  */
 export async function takeWarmPod(
   {
     claim,
     workload,
-    incarnation,
+    revision,
     source,
     resumedFrom,
   }: {
     claim: Claim;
     workload: Workload;
-    incarnation: number;
+    revision: number;
     source: "pool" | "pool+data";
     resumedFrom: string | undefined;
   },
@@ -50,14 +50,14 @@ export async function takeWarmPod(
         resourceVersion,
         labels: {
           [label.tenant]: claim.spec.tenantId,
-          [label.binding]: bindingOf(claim, incarnation),
+          [label.binding]: bindingOf(claim, revision),
           [label.pool]: null,
           [label.poolStatus]: null,
         },
         annotations: {
           [annotation.claimUid]: claim.metadata.uid,
           [annotation.claim]: claim.metadata.name,
-          [annotation.incarnation]: String(incarnation),
+          [annotation.incarnation]: String(revision),
           [annotation.source]: source,
           [annotation.resumedFrom]: resumedFrom,
           [annotation.claimedAt]: new Date().toISOString(),
@@ -69,7 +69,7 @@ export async function takeWarmPod(
     };
     reservedPods.add(uid);
     context.refillPause.taken(workload.metadata.name);
-    if (source === "pool+data") snapshots.rouse(pod);
+    if (source === "pool+data") snapshots.warm(pod);
     try {
       const bound = await client.patch(pods, { namespace, name }, { type: "merge", body });
       informers.pods.put(bound);
@@ -77,7 +77,7 @@ export async function takeWarmPod(
       reservedPods.delete(uid);
       return bound;
     } catch (error) {
-      if (source === "pool+data") snapshots.dismiss(pod);
+      if (source === "pool+data") snapshots.cancelPrestarted(pod);
       const isThere = isConflict(error) && (await refresh(pod, context));
       // A pod that is gone stays reserved until the watch shows its end.
       if (isThere || !(isConflict(error) || isNotFound(error))) reservedPods.delete(uid);

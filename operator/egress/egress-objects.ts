@@ -10,7 +10,7 @@ import { renderProxyConfig } from "./render-proxy-config.ts";
 export const EMPTY_FILE = "empty";
 
 /** When a workload's objects were last found right, and until when nothing needs to be looked at. */
-export interface SettledEgress {
+export interface EnsuredEgress {
   readonly generation: number;
   readonly untilMs: number;
   readonly versions: EgressVersions;

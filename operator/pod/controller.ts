@@ -10,7 +10,7 @@ import type { Pool } from "../../crds/pool.ts";
 import type { OperatorContext } from "../context.ts";
 import { type Controller, watch } from "../controller.ts";
 import { memberState } from "../pool/pool-member.ts";
-import { tendMember } from "../pool/tend-member.ts";
+import { reconcileMember } from "../pool/reconcile-member.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { deletePod } from "./delete-pod.ts";
 
@@ -58,7 +58,7 @@ async function reconcilePod(key: string, context: OperatorContext): Promise<Reco
   if (pod === undefined || pod.metadata.deletionTimestamp !== undefined) return undefined;
   const claimUid = pod.metadata.annotations?.[annotation.claimUid];
   const pool = pod.metadata.labels?.[label.pool];
-  if (claimUid === undefined) return pool === undefined ? undefined : tendMember(pod, pool, context);
+  if (claimUid === undefined) return pool === undefined ? undefined : reconcileMember(pod, pool, context);
   if (context.informers.claims.store.by("uid", claimUid).size > 0) return undefined;
   if (await claimExists(pod, claimUid, context)) return undefined;
   await deletePod(pod, context);

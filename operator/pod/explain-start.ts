@@ -26,7 +26,7 @@ export interface Listening {
 const PROXY_PORTS = [REDIRECT_PORT, HEALTH_PORT];
 const LOOK_LIMIT_MS = 5000;
 const MOST_EVENTS = 500;
-const LOOKS_AT_ONCE = 4;
+const LOOKUPS_AT_ONCE = 4;
 /** The program that writes them is the image's, and so may be anything. */
 const MOST_SOCKETS_BYTES = 1024 * 1024;
 
@@ -40,16 +40,16 @@ interface StartSources {
 }
 
 /** What claims are told of while they wait, beside what their pods' statuses say. */
-export interface StartLooks {
+export interface StartExplanations {
   /** By pod uid. */
   readonly work: BackgroundWork<Explanation>;
   /** What the last look at a pod found, by pod uid. */
-  readonly last: Map<string, LastLook>;
+  readonly last: Map<string, LastExplanation>;
   /** To be called when the pod is there or gone. */
   forget(podUid: string): void;
 }
 
-interface LastLook {
+interface LastExplanation {
   readonly explanation: Explanation;
   /** What the pod's status said then. */
   readonly message: string;
@@ -58,9 +58,9 @@ interface LastLook {
   readonly pauseMs: number;
 }
 
-export function createStartLooks(): StartLooks {
-  const work = createBackgroundWork<Explanation>({ concurrency: LOOKS_AT_ONCE });
-  const last: StartLooks["last"] = new Map();
+export function createStartExplanations(): StartExplanations {
+  const work = createBackgroundWork<Explanation>({ concurrency: LOOKUPS_AT_ONCE });
+  const last: StartExplanations["last"] = new Map();
   return {
     work,
     last,
@@ -85,8 +85,8 @@ export async function explainStart(
   const limit = AbortSignal.timeout(LOOK_LIMIT_MS);
   const ends = signal === undefined ? limit : AbortSignal.any([signal, limit]);
   const found = await podEvents(pod, ends, context);
-  const trouble = explanation({ pod, message, events: found });
-  if (!/connection refused/.test(trouble.message)) return trouble;
+  const first = explanation({ pod, message, events: found });
+  if (!/connection refused/.test(first.message)) return first;
   return explanation({ pod, message, events: found, listening: await listeningPorts(pod, ends, context) });
 }
 
@@ -94,7 +94,7 @@ export async function explainStart(
 export function explanation({
   pod,
   message,
-  events: told,
+  events,
   listening,
 }: {
   pod: Pod;
@@ -104,7 +104,7 @@ export function explanation({
 }): Explanation {
   const own = pod.status?.containerStatuses?.find(({ name }) => name === WORKLOAD_CONTAINER);
   const startedAt = own?.state?.running?.startedAt;
-  const newestFirst = told
+  const newestFirst = events
     .filter(({ involvedObject }) => involvedObject.uid === pod.metadata.uid)
     .sort((a, b) => timeOf(b) - timeOf(a));
   const unknown = { message, mend: "the workload's spec.health, or the program in its image" };
@@ -211,7 +211,7 @@ async function podEvents(pod: Pod, signal: AbortSignal, { client, config, log }:
     const options = { namespace: config.namespace, fieldSelector, limit: MOST_EVENTS, signal };
     return (await client.list(events, options)).items;
   } catch (error) {
-    log.info({ pod: name, error }, "the Events of a pod that starts cannot be read");
+    log.info({ pod: name, error }, "cannot read the Events of a starting pod");
     return [];
   }
 }
@@ -234,7 +234,7 @@ async function listeningPorts(
     const isProxied = pod.spec.containers.some((container) => container.name === PROXY_CONTAINER);
     return parseListening(stdout)?.filter(({ port }) => !isProxied || !PROXY_PORTS.includes(port));
   } catch (error) {
-    log.debug({ pod: name, error }, "where a pod listens cannot be asked");
+    log.debug({ pod: name, error }, "cannot read the listening ports of a pod");
     return undefined;
   }
 }

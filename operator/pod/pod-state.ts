@@ -116,7 +116,7 @@ function waitingMessage(pod: Pod): string {
   const init = status?.initContainerStatuses?.find(({ state }) => state?.terminated?.exitCode !== 0);
   const own =
     status?.containerStatuses?.find(({ name }) => name === WORKLOAD_CONTAINER) ?? status?.containerStatuses?.[0];
-  const held = [init, own].find((container) => hasTrouble(container));
+  const held = [init, own].find((container) => isBlocked(container));
   if (held !== undefined) {
     const waiting = held.state?.waiting;
     if (waiting?.reason === "ErrImagePull")
@@ -130,7 +130,7 @@ function waitingMessage(pod: Pod): string {
 }
 
 /** Whether a container has ended, or waits for something else than its turn. */
-function hasTrouble(container: ContainerStatus | undefined): container is ContainerStatus {
+function isBlocked(container: ContainerStatus | undefined): container is ContainerStatus {
   const { waiting, terminated } = container?.state ?? {};
   if (terminated !== undefined) return true;
   return waiting !== undefined && waiting.reason !== "ContainerCreating" && waiting.reason !== "PodInitializing";

@@ -12,8 +12,8 @@ import { snapshotPath } from "../../crds/snapshots/snapshot-path.ts";
 import { type StoreFolder, storeCommand } from "../../crds/snapshots/store-folder.ts";
 import { archiveDigits, NO_ARCHIVE, storeScripts, UNMARKED } from "../../crds/snapshots/store-scripts.ts";
 import { createDeferred, type Deferred, onAbort } from "../../crds/waits.ts";
-import type { ArchiveDesk, FoundArchive, NoneFound } from "./archive-desk.ts";
 import { ArchiveError } from "./archive-error.ts";
+import type { ArchiveSession, FoundArchive, NoneFound } from "./archive-session.ts";
 import { createArchiveSource } from "./archive-source.ts";
 import { collectOutput, ExecFailure } from "./exec-output.ts";
 import { fedScript, feedCommand } from "./feed-command.ts";
@@ -23,8 +23,8 @@ import type { VolumeMark } from "./volume-mark.ts";
 
 const maxSilenceMs = 60_000;
 
-/** A desk that has not answered by then is not waited for. */
-const DESK_LIMIT_MS = 5000;
+/** A session that has not answered by then is not waited for. */
+const SESSION_LIMIT_MS = 5000;
 
 /** What a save knows of its archive; the store adds the rest. */
 export type SnapshotDescription = Omit<SnapshotMetadata, "sha256" | "sizeBytes" | "tenantId" | "workloadRef">;
@@ -108,7 +108,7 @@ export interface ArchiveStore {
   tidy(options: StoreCall): Promise<void>;
   /** To be called when the volume is made anew: it may be empty. */
   forgetVolume(): void;
-  /** Forgets what looks have brought along, and ends the desk. */
+  /** Forgets what looks have brought along, and ends the session. */
   close(): void;
 }
 
@@ -117,13 +117,13 @@ export function createArchiveStore(options: {
   exec: Exec;
   folder: StoreFolder;
   /** Spares a look a command of its own, and the read of a small archive after it another. @default without */
-  desk?: ArchiveDesk | undefined;
+  session?: ArchiveSession | undefined;
   /** What operators before this one have seen, and those after it will ask. @default it is not known */
   mark?: VolumeMark | undefined;
   clock?: Clock | undefined;
   log?: Log | undefined;
 }): ArchiveStore {
-  const { exec, folder, desk, mark, clock = systemClock, log } = options;
+  const { exec, folder, session, mark, clock = systemClock, log } = options;
   // Whether the volume has been seen with its mark (docs/decisions/624), and whether that is written down.
   let isMarked = false;
   let isRemembered = false;
@@ -134,16 +134,16 @@ export function createArchiveStore(options: {
     return await collectOutput(exec, { target, signal, timeoutMs });
   }
 
-  /** The desk's answer, or, where it has none, that of a command of its own: what the desk fails with is never taken for an answer. */
+  /** The session's answer, or, where it has none, that of a command of its own: what the session fails with is never taken for an answer. */
   async function look(
     key: SnapshotKey,
     { version, brings, signal, timeoutMs }: Look,
   ): Promise<FoundArchive | NoneFound> {
     const began = clock.now();
-    if (desk !== undefined) {
-      const limitMs = Math.min(DESK_LIMIT_MS, timeoutMs / 2);
+    if (session !== undefined) {
+      const limitMs = Math.min(SESSION_LIMIT_MS, timeoutMs / 2);
       try {
-        const answer = await desk.look(key, { version, brings, signal, timeoutMs: limitMs });
+        const answer = await session.look(key, { version, brings, signal, timeoutMs: limitMs });
         if (answer.kind !== "found" || candidates(answer).length > 0) return answer;
       } catch {
         // What it failed with, the command finds too, and has the words for.
@@ -170,7 +170,7 @@ export function createArchiveStore(options: {
     isRemembered = true;
     mark?.remember().catch((error: unknown) => {
       isRemembered = false;
-      log?.warn({ error }, "that the snapshots volume has its mark could not be written to its claim");
+      log?.warn({ error }, "cannot record the volume mark on the snapshots volume claim");
     });
   }
 
@@ -362,7 +362,7 @@ export function createArchiveStore(options: {
 
     close() {
       held.clear();
-      desk?.close();
+      session?.close();
     },
   };
 }

@@ -7,7 +7,7 @@ import type { OperatorContext } from "../context.ts";
 import { type Controller, watch } from "../controller.ts";
 import { hasNewPhase } from "../workload/readiness.ts";
 import { renderSnapshotsClaim, renderSnapshotsPod, renderSnapshotsPolicy } from "./helper-pod.ts";
-import { tendArchives } from "./tend-archives.ts";
+import { reconcileArchives } from "./reconcile-archives.ts";
 
 // A new leader has better to do first.
 const FIRST_SWEEP_MS = 60_000;
@@ -40,7 +40,7 @@ export function createArchivesController(context: OperatorContext): Controller<"
     concurrency: 1,
     initial: [{ key: "all", afterMs: FIRST_SWEEP_MS }],
     watches: [],
-    reconcile: (_key, { signal }) => tendArchives(context, signal),
+    reconcile: (_key, { signal }) => reconcileArchives(context, signal),
   };
 }
 

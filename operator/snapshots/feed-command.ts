@@ -18,25 +18,25 @@ export interface FeedCommandOptions {
   readonly onOutput?: ((output: string) => void) | undefined;
 }
 
-const verdictLine = /^verdict (\d+)$/m;
+const exitStatusLine = /^exit-status (\d+)$/m;
 /** What a script says on its way, which is in no message. */
 const answerLines = /^answer .*$/gm;
 const maxOutputBytes = 16 * 1024;
 
 /**
- * Runs a shell script that reads an input (see `fedScript`), until it writes `verdict <exit code>` as a line of its own.
+ * Runs a shell script that reads an input (see `fedScript`), until it writes `exit-status <exit code>` as a line of its own.
  *
  * The end of a command that leaves input unread is never reported by a server that still has some to send (tried: 1.34; kubectl hangs
  * there too), so the script says itself how it ended.
  *
- * @throws ExecFailure when the verdict is not 0
+ * @throws ExecFailure when the exit status is not 0
  * @throws what the input fails with, and as `Exec` does
  */
 export async function feedCommand(options: FeedCommandOptions): Promise<void> {
   const { exec, target, what, input, signal, timeoutMs, minInput, onOutput } = options;
   const stop = new AbortController();
   let output = "";
-  let verdict: number | undefined;
+  let exitStatus: number | undefined;
   let inputError: unknown;
 
   const stdout = new Writable({
@@ -44,9 +44,9 @@ export async function feedCommand(options: FeedCommandOptions): Promise<void> {
       // What a script writes is short; of one that does not stop, the end is what counts.
       output = (output + chunk.toString("utf8")).slice(-maxOutputBytes);
       onOutput?.(output);
-      const found = verdictLine.exec(output)?.[1];
+      const found = exitStatusLine.exec(output)?.[1];
       if (found !== undefined) {
-        verdict = Number(found);
+        exitStatus = Number(found);
         stop.abort(new Error("the command has ended"));
       }
       callback();
@@ -57,7 +57,7 @@ export async function feedCommand(options: FeedCommandOptions): Promise<void> {
       yield* input;
     } catch (error) {
       // One that ends because the command has ended is not why it failed.
-      if (verdict === undefined) inputError = error;
+      if (exitStatus === undefined) inputError = error;
       throw error;
     }
   }
@@ -66,15 +66,15 @@ export async function feedCommand(options: FeedCommandOptions): Promise<void> {
     const stdin = Readable.from(watched(), { objectMode: false, highWaterMark: 64 * 1024 });
     const both = AbortSignal.any([signal, stop.signal]);
     const result = await exec({ ...target, stdin, stdout, signal: both, timeoutMs, minInput });
-    verdict ??= result.exitCode === 0 ? 1 : result.exitCode;
+    exitStatus ??= result.exitCode === 0 ? 1 : result.exitCode;
     output += result.stderr;
   } catch (error) {
     if (inputError !== undefined) throw inputError;
-    if (verdict === undefined) throw error;
+    if (exitStatus === undefined) throw error;
   }
-  if (verdict === 0) return;
-  const said = output.replace(verdictLine, "").replace(answerLines, "").trim() || `exit code ${verdict}`;
-  throw new ExecFailure(`Cannot ${what}: ${said}`, { exitCode: verdict });
+  if (exitStatus === 0) return;
+  const said = output.replace(exitStatusLine, "").replace(answerLines, "").trim() || `exit code ${exitStatus}`;
+  throw new ExecFailure(`Cannot ${what}: ${said}`, { exitCode: exitStatus });
 }
 
 /**
@@ -93,10 +93,10 @@ const receive = `receive() {
 }`;
 
 /**
- * The whole of a script for `feedCommand`, with the function `receive`: all that it says goes to its standard output, its verdict last.
+ * The whole of a script for `feedCommand`, with the function `receive`: all that it says goes to its standard output, its exit status last.
  *
  * The shell itself keeps both its outputs open: containerd closes the input of an exec as soon as one of the two is closed.
  */
 export function fedScript(text: string): string {
-  return `${receive}\n{\n${text}\n} 2>&1\necho "verdict $?"`;
+  return `${receive}\n{\n${text}\n} 2>&1\necho "exit-status $?"`;
 }

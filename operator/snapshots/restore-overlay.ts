@@ -10,6 +10,7 @@ import type { ArchiveStore } from "./archive-store.ts";
 import { feedCommand } from "./feed-command.ts";
 import { END, frames } from "./frames.ts";
 import { decompress, type OverlayPod, overlayRoots, POD_PACE } from "./overlay-pod.ts";
+import type { PrestartedRestore } from "./prestarted-restores.ts";
 import {
   RESTORE_ASK,
   RESTORE_BEGIN,
@@ -19,7 +20,6 @@ import {
   restoreCommand,
 } from "./restore-command.ts";
 import { createRestorePlan } from "./restore-plan.ts";
-import type { StandingCommand } from "./restore-standby.ts";
 
 export interface RestoreOverlayOptions {
   readonly exec: Exec;
@@ -34,7 +34,7 @@ export interface RestoreOverlayOptions {
   /** Whether the init container waits: it then lets the workload start when all is restored, and never else. */
   readonly opensGate: boolean;
   /** Tried first: the pod's command that waits already. @default one is started */
-  readonly standing?: ((signal: AbortSignal) => Promise<StandingCommand | undefined>) | undefined;
+  readonly standing?: ((signal: AbortSignal) => Promise<PrestartedRestore | undefined>) | undefined;
   readonly signal: AbortSignal;
   /** Milliseconds for the whole of it. */
   readonly timeoutMs: number;

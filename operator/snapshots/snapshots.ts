@@ -6,17 +6,17 @@ import type { ListedSnapshot } from "../../crds/snapshots/parse-snapshot-list.ts
 import type { SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
 import { SNAPSHOTS_CONTAINER, SNAPSHOTS_NAME } from "../../crds/snapshots/snapshots-names.ts";
-import { createArchiveDesk } from "./archive-desk.ts";
 import { archiveLimits } from "./archive-limits.ts";
 import type { ArchiveRoom } from "./archive-room.ts";
+import { createArchiveSession } from "./archive-session.ts";
 import { createArchiveStore, type IdentifiedArchive } from "./archive-store.ts";
 import { overlayRoots } from "./overlay-pod.ts";
 import { podFiles } from "./pod-files.ts";
 import { TOOLS_CONTAINER } from "./pod-tools.ts";
 import { runPreSave } from "./pre-save.ts";
+import { createPrestartedRestores } from "./prestarted-restores.ts";
 import { restoreCommand } from "./restore-command.ts";
 import { restoreOverlay } from "./restore-overlay.ts";
-import { createRestoreStandby } from "./restore-standby.ts";
 import { saveOverlay } from "./save-overlay.ts";
 import type { VolumeMark } from "./volume-mark.ts";
 
@@ -68,9 +68,9 @@ export interface Snapshots {
   /** Has a restore into a running pod wait there for its beginning; it changes nothing until then. */
   prepare(pod: Pod): void;
   /** To be called when the pod is about to be bound for a restore: has what waits there answer meanwhile. */
-  rouse(pod: Pod): void;
+  warm(pod: Pod): void;
   /** Ends what waits there. */
-  dismiss(pod: Pod): void;
+  cancelPrestarted(pod: Pod): void;
   list(signal: AbortSignal): Promise<ListedSnapshot[]>;
   /** Deletes the archive where it is that one, with its older versions, when nothing has written or touched it for so long. */
   delete(snapshot: SnapshotMetadata, options: { unusedForMs: number; signal: AbortSignal }): Promise<boolean>;
@@ -99,9 +99,9 @@ export function createSnapshots(options: {
 }): Snapshots {
   const { exec, namespace, timeoutMs, room, mark, log } = options;
   const folder = { namespace, pod: SNAPSHOTS_NAME, container: SNAPSHOTS_CONTAINER };
-  const desk = createArchiveDesk({ exec, folder, log });
-  const store = createArchiveStore({ exec, folder, desk, mark, log });
-  const standby = createRestoreStandby({ exec, timeoutMs });
+  const session = createArchiveSession({ exec, folder, log });
+  const store = createArchiveStore({ exec, folder, session, mark, log });
+  const prestarted = createPrestartedRestores({ exec, timeoutMs });
 
   function overlay(pod: Pod, container: string) {
     const { overlayDirs, diskGb } = podFiles(pod);
@@ -144,16 +144,16 @@ export function createSnapshots(options: {
       return restoreOverlay({
         ...overlay(pod, opensGate ? TOOLS_CONTAINER : WORKLOAD_CONTAINER),
         ...{ store, key, sha256, opensGate, signal },
-        standing: opensGate ? undefined : (given) => standby.take(idOf(pod), given),
+        standing: opensGate ? undefined : (given) => prestarted.take(idOf(pod), given),
       });
     },
     prepare(pod) {
       const { overlayDirs, pod: target } = overlay(pod, WORKLOAD_CONTAINER);
       if (overlayDirs.length === 0) return;
-      standby.prepare(idOf(pod), restoreCommand(target, { roots: overlayRoots(overlayDirs), opensGate: false }));
+      prestarted.prepare(idOf(pod), restoreCommand(target, { roots: overlayRoots(overlayDirs), opensGate: false }));
     },
-    rouse: (pod) => standby.rouse(idOf(pod)),
-    dismiss: (pod) => standby.dismiss(idOf(pod)),
+    warm: (pod) => prestarted.warm(idOf(pod)),
+    cancelPrestarted: (pod) => prestarted.cancel(idOf(pod)),
     list: (signal) => store.list({ signal, timeoutMs: LIST_LIMIT_MS }),
     delete({ tenantId, workloadRef, sha256 }, { unusedForMs, signal }) {
       const only = { sha256, unusedForSeconds: unusedForMs / 1000 };
@@ -165,7 +165,7 @@ export function createSnapshots(options: {
     leaveHelper: store.close,
     close() {
       store.close();
-      standby.close();
+      prestarted.close();
     },
   };
 }

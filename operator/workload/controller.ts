@@ -17,7 +17,7 @@ import type { OperatorContext } from "../context.ts";
 import { type Controller, watch } from "../controller.ts";
 import { egressProblems } from "../egress/egress-problems.ts";
 import { namesSecret, needsProxy } from "../egress/egress-rules.ts";
-import { deleteEgress, settleEgress } from "../egress/settle-egress.ts";
+import { deleteEgress, ensureEgress } from "../egress/ensure-egress.ts";
 import { templateProblem } from "../pod/render-pod.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { renderPolicy } from "./render-policy.ts";
@@ -82,12 +82,12 @@ async function reconcileWorkload(key: string, context: OperatorContext): Promise
   const workload = context.informers.workloads.store.get(key);
   if (workload === undefined) return undefined;
   try {
-    if (workload.metadata.deletionTimestamp !== undefined) return await letGoWhenUnused(workload, context);
+    if (workload.metadata.deletionTimestamp !== undefined) return await finalizeWhenUnused(workload, context);
     if (!workload.metadata.finalizers?.includes(finalizer.inUse))
       return await patchFinalizers(workload, [finalizer.inUse], context);
-    await healPolicy(workload, context);
+    await ensurePolicy(workload, context);
     const problem = workloadProblem(workload.spec, context.config) ?? renderingProblem(workload, context);
-    const egress = problem === undefined ? await settleEgress(workload, context) : {};
+    const egress = problem === undefined ? await ensureEgress(workload, context) : {};
     const refused = problem ?? egress.problem;
     const isNews = await writeStatus(workload, { phase: refused ? "Error" : "Ready", ...refused }, context);
     if (refused !== undefined && isNews)
@@ -106,7 +106,7 @@ function renderingProblem(workload: Workload, { config }: OperatorContext) {
 }
 
 /** Applies the policy unless it stands as rendered; one that a person deleted or edited comes back. */
-async function healPolicy(workload: Workload, context: OperatorContext): Promise<void> {
+async function ensurePolicy(workload: Workload, context: OperatorContext): Promise<void> {
   const { informers, config, applyNetworkPolicy } = context;
   const wanted = renderPolicy(workload, config.namespace);
   const present = informers.networkPolicies.store.get(`${config.namespace}/${wanted.metadata.name}`);
@@ -169,7 +169,7 @@ async function writeStatus(
 }
 
 /** Holds a deleted workload while claims, pools or pods use it; the last one's end starts the next run. */
-async function letGoWhenUnused(workload: Workload, context: OperatorContext): Promise<undefined> {
+async function finalizeWhenUnused(workload: Workload, context: OperatorContext): Promise<undefined> {
   const { client } = context;
   const { name, namespace = "" } = workload.metadata;
   if (!workload.metadata.finalizers?.includes(finalizer.inUse)) return undefined;
@@ -193,7 +193,7 @@ async function letGoWhenUnused(workload: Workload, context: OperatorContext): Pr
     if (!isNotFound(error)) throw error;
   }
   if (needsProxy(workload.spec)) await deleteEgress(workload, context);
-  context.settledEgress.delete(workload.metadata.uid ?? "");
+  context.ensuredEgress.delete(workload.metadata.uid ?? "");
   return patchFinalizers(workload, [], context);
 }
 

@@ -105,8 +105,8 @@ export function createMemorySnapshots(options: {
       await needHelper();
     },
     prepare: () => undefined,
-    rouse: () => undefined,
-    dismiss: () => undefined,
+    warm: () => undefined,
+    cancelPrestarted: () => undefined,
     forgetVolume: () => undefined,
     leaveHelper: () => undefined,
     close: () => undefined,

@@ -51,7 +51,7 @@ test("killed between looks: the next ones find what is there", async ({ life, fa
 });
 
 test("killed while looks are under way: no tenant with files is taken for one without", async ({ life, faults }) => {
-  // The desk is open, and is frozen before it can answer.
+  // The session is open, and is frozen before it can answer.
   await checkAll(life, await begin(life, "new-2"));
   await faults.freezeHelper();
   const begun = await begin(life, "new-3");
@@ -84,7 +84,7 @@ test("hanging for longer than a look waits: the claims wait, and get their files
   await checkAll(life, begun);
 });
 
-test("deleted, as for a new image: the desk goes with it, and another is opened", async ({ life }) => {
+test("deleted, as for a new image: the session goes with it, and another is opened", async ({ life }) => {
   await checkAll(life, await begin(life, "new-6"));
   const { metadata } = await life.untilHelperRuns();
   await life.client.delete(pods, { namespace: NAMESPACE, name: SNAPSHOTS_NAME });

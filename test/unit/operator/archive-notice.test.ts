@@ -8,7 +8,7 @@ import { createDeferred } from "../../../crds/waits.ts";
 import type { Workload } from "../../../crds/workload.ts";
 import { createBackgroundWork } from "../../../operator/background-work.ts";
 import { activateClaim } from "../../../operator/claim/activate-claim.ts";
-import { lookForNotice } from "../../../operator/claim/archive-notice.ts";
+import { findNotice } from "../../../operator/claim/archive-notice.ts";
 import type { OperatorContext } from "../../../operator/context.ts";
 import { silentLog } from "../silent-log.ts";
 
@@ -41,7 +41,7 @@ function start({ conflicts = 0 } = {}) {
   const look = createDeferred<SnapshotMetadata | undefined>();
   const answer = createDeferred<void>();
   const context = {
-    archiveLooks: createBackgroundWork<SnapshotMetadata | undefined>({ concurrency: 1 }),
+    archiveLookups: createBackgroundWork<SnapshotMetadata | undefined>({ concurrency: 1 }),
     snapshots: { find: () => look.promise },
     client: {
       async patch(_resource: unknown, _reference: unknown, { body }: { body: Partial<Claim> }) {
@@ -65,7 +65,7 @@ function start({ conflicts = 0 } = {}) {
     metrics: { claimSeconds: { observe: () => undefined } },
     log: silentLog,
   } as unknown as OperatorContext;
-  lookForNotice(claim, workload, context);
+  findNotice(claim, workload, context);
   return { look, answer, active: () => activateClaim(claim, pod, context), message: () => claim.status?.message };
 }
 

@@ -86,12 +86,12 @@ test("createBackgroundWork tries what failed again after its back-off, which gro
   assert.ok((waits[0] ?? 0) <= 1000 && (waits.at(-1) ?? 0) > (waits[0] ?? 0), waits.join(" "));
 });
 
-test("createBackgroundWork forgets a back-off when it is told to hurry", async () => {
+test("createBackgroundWork forgets a back-off when it is told to retryNow", async () => {
   const { begun, ask, work } = workshop();
   ask("a");
   await begun[0]?.fail(new Error("no"));
   assert.is(ask("a").state, "failed");
-  work.hurry();
+  work.retryNow();
   assert.is(ask("a").state, "running");
   assert.is(begun.length, 2);
 });
@@ -100,7 +100,7 @@ test("createBackgroundWork forgets the back-off of one piece alone when it is to
   const { begun, ask, work } = workshop();
   for (const id of ["a", "b"]) ask(id);
   for (const piece of [...begun]) await piece.fail(new Error("no"));
-  work.hurry("b");
+  work.retryNow("b");
   assert.equal([ask("a").state, ask("b").state], ["failed", "running"]);
 });
 
@@ -186,7 +186,7 @@ test("createBackgroundWork with one slot runs a tenant's work, and what has fail
   const { begun, ask, ids, work } = workshop(1);
   ask("a", "a");
   await begun[0]?.fail(new Error("no"));
-  work.hurry();
+  work.retryNow();
   ask("a", "a");
   assert.equal(ids(), ["a", "a"]);
 });

@@ -46,7 +46,7 @@ async function ask({ resume = true, keeps = ["/data"], has, hasHelper = true, he
   const said: string[] = [];
   const say = (level: string) => (_fields: object, message: string) => void said.push(`${level}: ${message}`);
   const context = {
-    archiveLooks: createBackgroundWork<SnapshotMetadata | undefined>({ concurrency: 1 }),
+    archiveLookups: createBackgroundWork<SnapshotMetadata | undefined>({ concurrency: 1 }),
     snapshots: {
       async find() {
         looks += 1;
@@ -137,7 +137,7 @@ test("findArchive has the claim wait, and says why, when the volume cannot be lo
   assert.ok(!answer.known && (answer.result?.requeueAfterMs ?? 0) > 0);
   assert.equal([written?.phase, written?.reason], ["Pending", "SnapshotsUnavailable"]);
   assert.match(written?.message ?? "", /cannot be found out yet: the disk does not answer/);
-  assert.equal(said, ["warn: the snapshots volume cannot be looked at"]);
+  assert.equal(said, ["warn: cannot read the snapshots volume"]);
 });
 
 test("findArchive takes a helper pod that still starts for what it is, and says what it waits for", async () => {
@@ -163,7 +163,7 @@ test("findArchive takes a helper pod that still starts for what it is, and says 
     written?.message ?? "",
     /cannot be found out yet: helper pod tenancy-snapshots, which holds the snapshots volume, is not running yet: .*unbound immediate PersistentVolumeClaims/,
   );
-  assert.equal(said, ["info: the claim waits for the helper pod of the snapshots volume"]);
+  assert.equal(said, ["info: claim waits for the snapshots helper pod"]);
 });
 
 test.run();

@@ -7,7 +7,7 @@ import { POD_PACE } from "./overlay-pod.ts";
 import { RESTORE_ANSWER, RESTORE_ASK } from "./restore-command.ts";
 
 /** A command for a restore that waits in a pod, and has just said that it is there. */
-export interface StandingCommand {
+export interface PrestartedRestore {
   /** Goes on as `feedCommand` does, after the question that is answered. */
   feed(options: Pick<FeedCommandOptions, "input" | "signal" | "timeoutMs">): Promise<void>;
 }
@@ -16,22 +16,22 @@ export interface StandingCommand {
  * Commands for restores that wait in warm pods, since starting one takes longer than restoring a small archive. One that waits has changed
  * nothing in its pod, and changes nothing there unless it is fed (docs/decisions/609).
  */
-export interface RestoreStandby {
+export interface PrestartedRestores {
   /** Starts a pod's command, unless it waits already or enough others do. */
   prepare(id: string, target: ExecTarget): void;
-  /** Asks the pod's command whether it is there, since it is about to be taken. One that is not taken then is to be dismissed. */
-  rouse(id: string): void;
+  /** Asks the pod's command whether it is there, since it is about to be taken. One that is not taken then is to be cancelled. */
+  warm(id: string): void;
   /** The pod's command; undefined where none waits that answers at once. Nobody gets it a second time. */
-  take(id: string, signal: AbortSignal): Promise<StandingCommand | undefined>;
+  take(id: string, signal: AbortSignal): Promise<PrestartedRestore | undefined>;
   /** Ends the pod's command, where it was not taken. */
-  dismiss(id: string): void;
+  cancel(id: string): void;
   close(): void;
 }
 
 /** Each is a connection of this process and of the node, and a shell of half a megabyte in the pod. */
-const MOST_STANDING = 32;
+const MOST_PRESTARTED = 32;
 const ANSWER_LIMIT_MS = 3000;
-/** Until one that has ended is started anew, unless its pod is dismissed: what it ended with may have ended all the others too. */
+/** Until one that has ended is started anew, unless its pod is cancelled: what it ended with may have ended all the others too. */
 const RETRY_MS = 60_000;
 const LONGEST_MS = 24 * 3_600_000;
 
@@ -46,12 +46,12 @@ interface Command {
   readonly give: (input: AsyncIterable<Uint8Array>) => void;
 }
 
-export function createRestoreStandby(options: {
+export function createPrestartedRestores(options: {
   exec: Exec;
   clock?: Clock | undefined;
   /** Milliseconds that a restore may take after it was begun. */
   timeoutMs: number;
-}): RestoreStandby {
+}): PrestartedRestores {
   const { exec, clock = systemClock, timeoutMs } = options;
   /** Each with its command, or with the wait for its next. */
   const waiting = new Map<string, Command | { readonly cancelRetry: () => void }>();
@@ -110,9 +110,9 @@ export function createRestoreStandby(options: {
 
   return {
     prepare(id, target) {
-      if (!waiting.has(id) && waiting.size < MOST_STANDING) open(id, target);
+      if (!waiting.has(id) && waiting.size < MOST_PRESTARTED) open(id, target);
     },
-    rouse(id) {
+    warm(id) {
       const entry = waiting.get(id);
       if (entry !== undefined && "stop" in entry) entry.question();
     },
@@ -157,7 +157,7 @@ export function createRestoreStandby(options: {
         },
       };
     },
-    dismiss: (id) => end(id, "its pod is taken for something else"),
+    cancel: (id) => end(id, "its pod is taken for something else"),
     close() {
       for (const id of [...waiting.keys()]) end(id, "this operator leads no more");
     },

@@ -1,8 +1,8 @@
 import { Writable } from "node:stream";
 import { createDeferred, type Deferred } from "../../crds/waits.ts";
 
-/** What the store's script `desk` answers to one question. */
-export type DeskAnswer =
+/** What the store's script `session` answers to one question. */
+export type SessionAnswer =
   /** No archive; `unmarked` on a volume that no save has marked. */
   | { readonly id: string; readonly kind: "none" | "unmarked" }
   | { readonly id: string; readonly kind: "failed"; readonly why: string }
@@ -30,12 +30,15 @@ interface Found {
 }
 
 /**
- * Takes the output of the script `desk` apart; fails the stream where that is none. An answer is given when its lines are there, so one
+ * Takes the output of the script `session` apart; fails the stream where that is none. An answer is given when its lines are there, so one
  * that is cut in the middle is none; its archive comes later, and counts when the line after it is there.
  *
  * @param options.mostBytes of an archive that is sent along
  */
-export function createDeskReader(options: { mostBytes: number; onAnswer: (answer: DeskAnswer) => void }): Writable {
+export function createSessionReader(options: {
+  mostBytes: number;
+  onAnswer: (answer: SessionAnswer) => void;
+}): Writable {
   const { mostBytes, onAnswer } = options;
   let rest: Buffer = Buffer.alloc(0);
   let found: Found | undefined;

@@ -6,44 +6,44 @@ import type { ReconcileResult } from "../queue.ts";
 import { patchClaimStatus } from "./claim-status.ts";
 
 /** A start that takes no longer is not looked into: most are over by then. */
-const FIRST_LOOK_MS = 5000;
+const FIRST_REPORT_MS = 5000;
 const LONGEST_PAUSE_MS = 60_000;
 /** Where the pod's status has come to say something else. */
 const SHORTEST_PAUSE_MS = 2000;
 
 /**
- * Says on a claim what its pod's start waits for, once that takes some seconds, and again in growing intervals while it changes. The look runs
+ * Says on a claim what its pod's start waits for, once that takes some seconds, and again in growing intervals while it changes. The lookup runs
  * in the background: the pod may become ready meanwhile.
  *
  * @param message what the pod's status says
  * @param startedAt milliseconds since the epoch
  */
-export async function tellStart(
+export async function reportStart(
   claim: Claim,
   { pod, message, startedAt }: { pod: Pod; message: string; startedAt: number },
   context: OperatorContext,
 ): Promise<ReconcileResult> {
-  const { work, last } = context.startLooks;
+  const { work, last } = context.startExplanations;
   const { uid = "" } = pod.metadata;
   // What was said before a node took the pod holds no longer.
-  if (claim.status?.reason === "Unschedulable") await tell(claim, { reason: "Starting", message }, context);
+  if (claim.status?.reason === "Unschedulable") await report(claim, { reason: "Starting", message }, context);
   const before = last.get(uid);
   const pauseMs =
-    before === undefined ? FIRST_LOOK_MS : before.message === message ? before.pauseMs : SHORTEST_PAUSE_MS;
+    before === undefined ? FIRST_REPORT_MS : before.message === message ? before.pauseMs : SHORTEST_PAUSE_MS;
   const leftMs = (before?.at ?? startedAt) + pauseMs - Date.now();
   if (leftMs > 0) return { requeueAfterMs: leftMs };
-  const look = work.run(
+  const lookup = work.run(
     uid,
     (signal) => explainStart({ pod, message, signal }, context),
     () => context.enqueueClaim(claim),
   );
-  if (look.state === "running") return undefined;
-  if (look.state === "failed") return { requeueAfterMs: look.retryInMs };
-  const { reason, message: told } = look.value;
-  if (claim.status?.message !== told) await tell(claim, { reason, message: told }, context);
+  if (lookup.state === "running") return undefined;
+  if (lookup.state === "failed") return { requeueAfterMs: lookup.retryInMs };
+  const { reason, message: explained } = lookup.value;
+  if (claim.status?.message !== explained) await report(claim, { reason, message: explained }, context);
   work.forget(uid);
-  const nextMs = Math.min((before?.pauseMs ?? FIRST_LOOK_MS / 2) * 2, LONGEST_PAUSE_MS);
-  last.set(uid, { explanation: look.value, message, at: Date.now(), pauseMs: nextMs });
+  const nextMs = Math.min((before?.pauseMs ?? FIRST_REPORT_MS / 2) * 2, LONGEST_PAUSE_MS);
+  last.set(uid, { explanation: lookup.value, message, at: Date.now(), pauseMs: nextMs });
   return { requeueAfterMs: nextMs };
 }
 
@@ -52,17 +52,17 @@ export async function tellStart(
  *
  * @param since milliseconds since the epoch
  */
-export async function tellLater(
+export async function reportWait(
   claim: Claim,
   { since, ...said }: { since: number; reason: string; message: string },
   context: OperatorContext,
 ): Promise<ReconcileResult> {
-  const leftMs = since + FIRST_LOOK_MS - Date.now();
+  const leftMs = since + FIRST_REPORT_MS - Date.now();
   if (leftMs > 0) return { requeueAfterMs: leftMs };
-  if (claim.status?.message !== said.message) await tell(claim, said, context);
+  if (claim.status?.message !== said.message) await report(claim, said, context);
   return undefined;
 }
 
-function tell(claim: Claim, said: { reason: string; message: string }, context: OperatorContext): Promise<Claim> {
+function report(claim: Claim, said: { reason: string; message: string }, context: OperatorContext): Promise<Claim> {
   return patchClaimStatus(claim, { phase: "Pending", ...said }, context);
 }

@@ -6,23 +6,23 @@ import { failureMessage, type PodState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { isReadyToUse, rememberRoot } from "../workload/readiness.ts";
 import { activateClaim } from "./activate-claim.ts";
-import { podIncarnation } from "./claim-pods.ts";
+import { currentRevision } from "./claim-pods.ts";
 import { patchClaimStatus } from "./claim-status.ts";
 import { failClaim } from "./fail-claim.ts";
 import { replacePod } from "./replace-pod.ts";
+import { reportStart } from "./report-start.ts";
 import { needsFiles, restoreFiles, startOver, waitsForFiles } from "./restore-files.ts";
 import { takeWarmPod } from "./take-warm-pod.ts";
-import { tellStart } from "./tell-start.ts";
 
 /** Follows a claim's pod from its creation until it is Ready or cannot become so. */
-export async function superviseStart(
+export async function reconcileStarting(
   { claim, pod, state }: { claim: Claim; pod: Pod; state: PodState },
   context: OperatorContext,
 ): Promise<ReconcileResult> {
   switch (state.state) {
     case "ready": {
       // The source says `cold+data`: the workload could not start before its files were there.
-      context.startLooks.forget(pod.metadata.uid ?? "");
+      context.startExplanations.forget(pod.metadata.uid ?? "");
       const isOpen = pod.metadata.annotations?.[annotation.source] === "pool+data";
       const answer = isOpen ? await restoreFiles({ claim, pod, into: "running" }, context) : undefined;
       if (answer?.restored === false) return answer.result;
@@ -73,11 +73,11 @@ async function awaitStart(
   const { startTimeoutMs } = context.config;
   const leftMs = since === undefined ? Number.POSITIVE_INFINITY : startedAt + startTimeoutMs - Date.now();
   if (leftMs > 0) {
-    const told = await tellStart(claim, { pod, message, startedAt }, context);
-    const nextMs = Math.min(leftMs, told?.requeueAfterMs ?? leftMs);
+    const reported = await reportStart(claim, { pod, message, startedAt }, context);
+    const nextMs = Math.min(leftMs, reported?.requeueAfterMs ?? leftMs);
     return Number.isFinite(nextMs) ? { requeueAfterMs: nextMs } : undefined;
   }
-  const { message: why, mend } = context.startLooks.last.get(uid)?.explanation ?? { message, mend: UNKNOWN };
+  const { message: why, mend } = context.startExplanations.last.get(uid)?.explanation ?? { message, mend: UNKNOWN };
   return failClaim(claim, context, {
     reason: "StartTimeout",
     message: `the pod was not ready ${startTimeoutMs / 1000} s after a node took it (${why}): mend ${mend}, then claim again`,
@@ -95,10 +95,10 @@ async function switchToWarmPod(
   const { informers, config } = context;
   const workload = informers.workloads.store.get(`${config.namespace}/${claim.spec.workloadRef}`);
   if (workload === undefined || !isReadyToUse(workload)) return false;
-  const incarnation = podIncarnation(claim) + 1;
+  const revision = currentRevision(claim) + 1;
   const source = needsFiles(cold) ? "pool+data" : "pool";
   const resumedFrom = cold.metadata.annotations?.[annotation.resumedFrom];
-  const warm = await takeWarmPod({ claim, workload, incarnation, source, resumedFrom }, context);
+  const warm = await takeWarmPod({ claim, workload, revision, source, resumedFrom }, context);
   if (warm === undefined) return false;
   // Its files come before it is Active.
   if (source === "pool") await activateClaim(claim, warm, context);

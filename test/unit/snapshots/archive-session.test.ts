@@ -15,10 +15,10 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Exec, ExecOptions, ExecResult } from "../../../crds/client/exec/exec.ts";
 import type { ExecTarget } from "../../../crds/client/exec/exec-outcome.ts";
-import { type ArchiveDesk, createArchiveDesk } from "../../../operator/snapshots/archive-desk.ts";
+import { type ArchiveSession, createArchiveSession } from "../../../operator/snapshots/archive-session.ts";
 import { type ArchiveStore, createArchiveStore } from "../../../operator/snapshots/archive-store.ts";
-import { createDeskReader, type DeskAnswer } from "../../../operator/snapshots/desk-reader.ts";
 import { createHeldArchives } from "../../../operator/snapshots/held-archives.ts";
+import { createSessionReader, type SessionAnswer } from "../../../operator/snapshots/session-reader.ts";
 import { localExec } from "./local-exec.ts";
 import { staticBusybox } from "./static-busybox.ts";
 
@@ -33,34 +33,34 @@ interface Context {
   root: string;
   /** Commands that were started in the helper. */
   started: string[][];
-  /** Whether the command of the desk is not to be had. */
-  deskFails: boolean;
-  desk: ArchiveDesk;
+  /** Whether the command of the session is not to be had. */
+  sessionFails: boolean;
+  session: ArchiveSession;
   store: ArchiveStore;
 }
-const test = suite<Context>("createArchiveDesk");
+const test = suite<Context>("createArchiveSession");
 
 test.before.each((context) => {
-  context.root = join(mkdtempSync(join(tmpdir(), "tenancy-desk-")), "volume");
+  context.root = join(mkdtempSync(join(tmpdir(), "tenancy-session-")), "volume");
   mkdirSync(context.root);
   context.started = [];
-  context.deskFails = false;
+  context.sessionFails = false;
   const { root, started } = context;
   const exec: Exec = async (asked) => {
     started.push([...asked.command]);
-    if (context.deskFails && isDesk(asked)) throw new Error("no connection");
+    if (context.sessionFails && isSession(asked)) throw new Error("no connection");
     return await localExec(asked);
   };
   const folder = { namespace: "n", pod: "p", container: "c", root, busybox: staticBusybox };
-  context.desk = createArchiveDesk({ exec, folder });
-  context.store = createArchiveStore({ exec, folder, desk: context.desk });
+  context.session = createArchiveSession({ exec, folder });
+  context.store = createArchiveStore({ exec, folder, session: context.session });
 });
-test.after.each(({ desk, root }) => {
-  desk.close();
+test.after.each(({ session, root }) => {
+  session.close();
   rmSync(join(root, ".."), { recursive: true, maxRetries: 20 });
 });
 
-function isDesk({ command }: ExecTarget): boolean {
+function isSession({ command }: ExecTarget): boolean {
   return command.some((word) => word.includes("while read -r id"));
 }
 
@@ -104,7 +104,7 @@ test("which of several records of one size is the archive's is told by what was 
   const before = started.length;
   assert.equal(await store.stat({ tenantId: "a", workloadRef: "w" }, call), written);
   assert.equal(await read(store, "a"), Buffer.from("two"));
-  assert.is(started.length - before, 1, "the desk alone");
+  assert.is(started.length - before, 1, "the session alone");
 });
 
 test("what was brought along is not given out when the archive was erased or replaced meanwhile", async (context) => {
@@ -142,17 +142,17 @@ test("what was brought along is given out once, and never after a write, a delet
   await store.delete(key, call);
   assert.is(await read(store, "a"), undefined);
 
-  // Another operator writes, and this one's next look has to do without the desk.
+  // Another operator writes, and this one's next look has to do without the session.
   await write(store, "a", Buffer.from("old"));
   await store.stat(key, call);
   const folder = { namespace: "n", pod: "p", container: "c", root, busybox: staticBusybox };
   const other = createArchiveStore({ exec: localExec, folder });
   await write(other, "a", Buffer.from("newest"));
-  context.desk.close();
-  context.deskFails = true;
+  context.session.close();
+  context.sessionFails = true;
   before = commands();
   await store.stat(key, call);
-  assert.is(commands(), before + 2, "the desk was tried, and a command has answered");
+  assert.is(commands(), before + 2, "the session was tried, and a command has answered");
   assert.equal(await read(store, "a"), Buffer.from("newest"));
 });
 
@@ -190,10 +190,10 @@ test("what was brought along is forgotten after ten seconds, and all of it when 
   assert.is(held.take({ ...key, tenantId: "t4" }), "many");
 });
 
-test("a large archive is found and not brought along", async ({ store, desk }) => {
+test("a large archive is found and not brought along", async ({ store, session }) => {
   const content = Buffer.alloc(2 * MiB + 1, 7);
   await write(store, "a", content);
-  const found = await desk.look({ tenantId: "a", workloadRef: "w" }, call);
+  const found = await session.look({ tenantId: "a", workloadRef: "w" }, call);
   assert.equal({ ...found, lines: [] }, { kind: "found", sizeBytes: content.length, lines: [], archive: undefined });
   assert.equal(await read(store, "a"), content);
 });
@@ -210,28 +210,28 @@ test("many at once are each answered with their own", async ({ store }) => {
 
 test("a volume that is not there, or cannot be looked at, is not one without the archive", async ({
   root,
-  desk,
+  session,
   store,
 }) => {
   const key = { tenantId: "a", workloadRef: "w" };
   const messageOf = (look: Promise<unknown>) => look.then(String, (error: Error) => error.message);
-  assert.is(await messageOf(desk.look(key, call).then(({ kind }) => kind)), "unmarked");
+  assert.is(await messageOf(session.look(key, call).then(({ kind }) => kind)), "unmarked");
   renameSync(root, `${root}-away`);
-  assert.match(await messageOf(desk.look(key, call)), "is not there");
+  assert.match(await messageOf(session.look(key, call)), "is not there");
   assert.match(await messageOf(store.stat(key, call)), "is not there");
   renameSync(`${root}-away`, root);
   writeFileSync(join(root, "a"), "where a folder should be");
-  assert.match(await messageOf(desk.look(key, call)), "Not a directory");
+  assert.match(await messageOf(session.look(key, call)), "Not a directory");
   assert.match(await messageOf(store.stat(key, call)), "Not a directory");
   rmSync(join(root, "a"));
   mkdirSync(join(root, "a", "w.tar.gz"), { recursive: true });
   assert.match(await messageOf(store.stat(key, call)), "Cannot");
 });
 
-for (const way of ["the desk", "commands of their own"]) {
+for (const way of ["the session", "commands of their own"]) {
   test(`once the mark of a volume was seen, an empty folder in its place is neither looked at nor written to, by ${way}`, async (context) => {
     const { root, store } = context;
-    context.deskFails = way !== "the desk";
+    context.sessionFails = way !== "the session";
     const newcomer = { tenantId: "new", workloadRef: "w" };
     assert.is(await store.stat(newcomer, call), undefined, "a new volume has no mark");
     const written = await write(store, "a", awkward);
@@ -307,7 +307,7 @@ test("a volume with archives from before there were marks is as it was, until a 
 });
 
 test("an archive beside which nothing is recorded is found as that, and one with odd lines beside it too", async (context) => {
-  const { root, desk, store } = context;
+  const { root, session, store } = context;
   const key = { tenantId: "a", workloadRef: "w" };
   mkdirSync(join(root, "a"));
   writeFileSync(join(root, "a", "w.tar.gz"), awkward);
@@ -321,7 +321,7 @@ test("an archive beside which nothing is recorded is found as that, and one with
   assert.equal(await arrived(), found(["odd", "{}", "more"]));
 
   async function arrived() {
-    const answer = await desk.look(key, call);
+    const answer = await session.look(key, call);
     return answer.kind === "found" ? { ...answer, archive: await answer.archive } : answer;
   }
   function found(lines: string[]) {
@@ -329,7 +329,7 @@ test("an archive beside which nothing is recorded is found as that, and one with
   }
 });
 
-/** What can be between a desk and the helper pod, at the first desk; the next is as it should be. */
+/** What can be between a session and the helper pod, at the first session; the next is as it should be. */
 const faults: [string, (asked: ExecOptions) => Promise<ExecResult>][] = [
   ["cannot be started", () => Promise.reject(new Error("cut"))],
   ["ends at once, as one without this busybox does", () => Promise.resolve({ exitCode: 127, stderr: "not found" })],
@@ -371,18 +371,18 @@ function says(answer: (id: string, lines: string) => string): typeof localExec {
 }
 
 for (const [what, fault] of faults) {
-  test(`of a desk that ${what} nothing is believed: commands of their own look, and another desk is opened`, async (context) => {
+  test(`of a session that ${what} nothing is believed: commands of their own look, and another session is opened`, async (context) => {
     const { root } = context;
     const written = await write(context.store, "a", awkward);
     let opened = 0;
     const failing: Exec = (asked) => {
-      if (!isDesk(asked)) return localExec(asked);
+      if (!isSession(asked)) return localExec(asked);
       opened += 1;
       return opened === 1 ? fault(asked) : localExec(asked);
     };
     const folder = { namespace: "n", pod: "p", container: "c", root, busybox: staticBusybox };
-    const desk = createArchiveDesk({ exec: failing, folder });
-    const store = createArchiveStore({ exec: failing, folder, desk });
+    const session = createArchiveSession({ exec: failing, folder });
+    const store = createArchiveStore({ exec: failing, folder, session });
     const looks = ["a", "none"].map((tenantId) =>
       store.stat({ tenantId, workloadRef: "w" }, { ...call, timeoutMs: 2000 }),
     );
@@ -394,13 +394,13 @@ for (const [what, fault] of faults) {
   });
 }
 
-test("an aborted look ends at once, and its late answer disturbs nobody", async ({ store, desk }) => {
+test("an aborted look ends at once, and its late answer disturbs nobody", async ({ store, session }) => {
   await write(store, "a", awkward);
   const stop = new AbortController();
-  const looking = desk.look({ tenantId: "a", workloadRef: "w" }, { ...call, signal: stop.signal });
+  const looking = session.look({ tenantId: "a", workloadRef: "w" }, { ...call, signal: stop.signal });
   stop.abort(new Error("no longer"));
   assert.is(await looking.catch((error: Error) => error.message), "no longer");
-  const found = await desk.look({ tenantId: "a", workloadRef: "w" }, call);
+  const found = await session.look({ tenantId: "a", workloadRef: "w" }, call);
   assert.equal(found.kind === "found" && (await found.archive), awkward);
 });
 
@@ -411,14 +411,14 @@ test("answers are taken apart wherever they are cut into pieces", async () => {
     Buffer.from("02 end\n03 failed it is gone\n04 found 9 0\n\n04 end\n05 none\n"),
   ]);
   for (const size of [1, 2, 3, 7, output.length]) {
-    const answers: DeskAnswer[] = [];
-    const reader = createDeskReader({ mostBytes: 1000, onAnswer: (answer) => answers.push(answer) });
+    const answers: SessionAnswer[] = [];
+    const reader = createSessionReader({ mostBytes: 1000, onAnswer: (answer) => answers.push(answer) });
     for (let at = 0; at < output.length; at += size) reader.write(output.subarray(at, at + size));
     assert.equal(
       answers.map(({ id, kind }) => `${id} ${kind}`),
       ["01 none", "02 found", "03 failed", "04 found", "05 none"],
     );
-    const [, found, , large] = answers as Extract<DeskAnswer, { kind: "found" }>[];
+    const [, found, , large] = answers as Extract<SessionAnswer, { kind: "found" }>[];
     assert.equal(found?.lines, ['{"å":1}', "{}"]);
     assert.equal(await found?.archive, awkward);
     assert.is(large?.archive, undefined);

@@ -9,7 +9,7 @@ import type { OperatorContext } from "../context.ts";
 import type { ReconcileResult } from "../queue.ts";
 
 const TRY_AGAIN = { requeueAfterMs: 30_000 };
-const LOOK_AGAIN = { requeueAfterMs: 1000 };
+const RECHECK = { requeueAfterMs: 1000 };
 
 /**
  * Keeps the Service of an Active claim whose workload asks for one. It selects the very binding that made the claim Active, a label that no
@@ -18,7 +18,7 @@ const LOOK_AGAIN = { requeueAfterMs: 1000 };
  *
  * A claim does not fail for its Service: an Event says why there is none.
  */
-export async function keepService(claim: Claim, pod: Pod, context: OperatorContext): Promise<ReconcileResult> {
+export async function ensureService(claim: Claim, pod: Pod, context: OperatorContext): Promise<ReconcileResult> {
   const { client, config, informers, serviceWatch } = context;
   const { namespace } = config;
   const workload = informers.workloads.store.get(`${namespace}/${claim.spec.workloadRef}`);
@@ -42,7 +42,7 @@ export async function keepService(claim: Claim, pod: Pod, context: OperatorConte
       !isOwn && ownerReferences.some(({ kind, name }) => kind === claims.kind && name === claim.metadata.name);
     if (isFormer || (isOwn && !isWanted)) {
       await client.delete(services, { namespace, name }, { uid });
-      return isWanted ? LOOK_AGAIN : undefined;
+      return isWanted ? RECHECK : undefined;
     }
     if (!isWanted) return undefined;
     if (!isOwn) return refused(claim, `a Service of the name "${name}" is there already`, context);
@@ -55,7 +55,7 @@ export async function keepService(claim: Claim, pod: Pod, context: OperatorConte
     return undefined;
   } catch (error) {
     if (isAlreadyExists(error)) return refused(claim, `a Service of the name "${name}" is there already`, context);
-    if (isConflict(error) || isNotFound(error)) return LOOK_AGAIN;
+    if (isConflict(error) || isNotFound(error)) return RECHECK;
     if (error instanceof ApiError && error.status !== 429) return refused(claim, error.message, context);
     throw error;
   }

@@ -16,7 +16,7 @@ import { isNobodys } from "./pool-member.ts";
 const UNREADY_LIMIT_MS = 30_000;
 
 /** Looks after one unclaimed pod of a pool: its `pool-status` label, its start-up limit, and its end when it fails. */
-export async function tendMember(pod: Pod, pool: string, context: OperatorContext): Promise<ReconcileResult> {
+export async function reconcileMember(pod: Pod, pool: string, context: OperatorContext): Promise<ReconcileResult> {
   if (!isNobodys(pod) || !(await poolExists(pool, context))) {
     await deleteUnclaimed(pod, context);
     return undefined;
@@ -24,7 +24,7 @@ export async function tendMember(pod: Pod, pool: string, context: OperatorContex
   const state = podState(pod);
   switch (state.state) {
     case "ready":
-      return welcome(pod, context);
+      return markReady(pod, context);
     case "needs-root":
       await rememberRoot(pod.metadata.labels?.[label.workload] ?? "", context);
       return deleteUnclaimed(pod, context).then(() => undefined);
@@ -49,7 +49,7 @@ export async function tendMember(pod: Pod, pool: string, context: OperatorContex
   return replace(pod, pool, `pod ${pod.metadata.name} is not ready in time (${message}): mend ${mend}`, context);
 }
 
-async function welcome(pod: Pod, context: OperatorContext): Promise<undefined> {
+async function markReady(pod: Pod, context: OperatorContext): Promise<undefined> {
   const { creationTimestamp = "", labels } = pod.metadata;
   if (labels?.[label.poolStatus] === "ready") return undefined;
   context.metrics.warmUpSeconds.observe((Date.now() - Date.parse(creationTimestamp)) / 1000);

@@ -4,9 +4,9 @@ import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { annotation, label } from "../../../crds/labels.ts";
 import { createBackgroundWork } from "../../../operator/background-work.ts";
-import { superviseStart } from "../../../operator/claim/supervise-start.ts";
+import { reconcileStarting } from "../../../operator/claim/reconcile-starting.ts";
 import type { OperatorContext } from "../../../operator/context.ts";
-import { createStartLooks } from "../../../operator/pod/explain-start.ts";
+import { createStartExplanations } from "../../../operator/pod/explain-start.ts";
 import type { PodState } from "../../../operator/pod/pod-state.ts";
 import { createRefillPause } from "../../../operator/pool/refill-pause.ts";
 import { silentLog } from "../silent-log.ts";
@@ -39,7 +39,7 @@ function waitingClaim() {
   const context = {
     ownPods: new Set<string>(),
     restores: createBackgroundWork({ concurrency: 1 }),
-    startLooks: createStartLooks(),
+    startExplanations: createStartExplanations(),
     refillPause: createRefillPause(),
     restoreFailures: new Map<string, number>(),
     snapshots: {
@@ -63,11 +63,11 @@ function waitingClaim() {
     enqueueClaim: () => undefined,
   };
   const supervise = (state: PodState, of = pod()) =>
-    superviseStart({ claim, pod: of, state }, context as unknown as OperatorContext);
+    reconcileStarting({ claim, pod: of, state }, context as unknown as OperatorContext);
   return { supervise, written, context, restored: () => restores };
 }
 
-test("superviseStart times a warm pod that waits for files from its binding, however long it had been there", async () => {
+test("reconcileStarting times a warm pod that waits for files from its binding, however long it had been there", async () => {
   const { supervise, written } = waitingClaim();
   const result = await supervise({ state: "starting", since: LONG_AGO, message: "its health check fails" });
   assert.ok((result?.requeueAfterMs ?? 0) > 0);
@@ -79,7 +79,7 @@ test("superviseStart times a warm pod that waits for files from its binding, how
   assert.is(written[0]?.reason, "StartTimeout");
 });
 
-test("superviseStart gives up a claim's files when the third pod is lost that they are restored into", async () => {
+test("reconcileStarting gives up a claim's files when the third pod is lost that they are restored into", async () => {
   const { supervise, written } = waitingClaim();
   for (let count = 0; count < 3; count += 1) await supervise({ state: "lost", message: "pod p ended (Evicted)" });
   assert.equal(
@@ -93,7 +93,7 @@ test("superviseStart gives up a claim's files when the third pod is lost that th
   assert.match(written[2]?.message ?? "", /Evicted.*The archive is kept/);
 });
 
-test("superviseStart restores into a pod that this term has bound, and replaces one that another has", async () => {
+test("reconcileStarting restores into a pod that this term has bound, and replaces one that another has", async () => {
   const foreign = waitingClaim();
   await foreign.supervise({ state: "ready" });
   assert.equal([foreign.restored(), foreign.written[0]?.podIncarnation], [0, 1]);
@@ -103,7 +103,7 @@ test("superviseStart restores into a pod that this term has bound, and replaces 
   assert.equal([own.restored(), own.written], [1, []]);
 });
 
-test("superviseStart restores nothing into a pod that carries another tenant", async () => {
+test("reconcileStarting restores nothing into a pod that carries another tenant", async () => {
   const { context, restored, supervise, written } = waitingClaim();
   context.ownPods.add("pod-uid");
   await supervise({ state: "ready" }, pod({}, "T"));

@@ -7,7 +7,7 @@ import { checkSnapshotKey, type SnapshotKey } from "../../crds/snapshots/snapsho
 import { type StoreFolder, storeCommand } from "../../crds/snapshots/store-folder.ts";
 import { storeScripts } from "../../crds/snapshots/store-scripts.ts";
 import { createDeferred, type Deferred } from "../../crds/waits.ts";
-import { createDeskReader, type DeskAnswer } from "./desk-reader.ts";
+import { createSessionReader, type SessionAnswer } from "./session-reader.ts";
 
 /** That there is none; `unmarked` on a volume that no save has marked. */
 export interface NoneFound {
@@ -24,7 +24,7 @@ export interface FoundArchive {
   readonly archive: Promise<Buffer> | undefined;
 }
 
-interface DeskLook {
+interface SessionLookup {
   readonly version?: string | undefined;
   readonly brings?: boolean | undefined;
   readonly signal: AbortSignal;
@@ -35,7 +35,7 @@ interface DeskLook {
  * Looks at archives through one command that stays in the helper pod and answers question after question, since starting a command there
  * takes longer than the look. It is started at the first question, and ended when nobody has asked for a while.
  */
-export interface ArchiveDesk {
+export interface ArchiveSession {
   /**
    * Says that there is no archive only where the volume itself has said so.
    *
@@ -44,7 +44,7 @@ export interface ArchiveDesk {
    * @param options.timeoutMs for the answer and the archive together
    * @throws Error when there is no answer: a command of its own can still find out
    */
-  look(key: SnapshotKey, options: DeskLook): Promise<FoundArchive | NoneFound>;
+  look(key: SnapshotKey, options: SessionLookup): Promise<FoundArchive | NoneFound>;
   /** Ends the command; the next look starts another. */
   close(): void;
 }
@@ -56,37 +56,37 @@ const IDLE_MS = 15 * 60_000;
 /** Whatever a shell gathers over days goes with it. */
 const LONGEST_MS = 24 * 3_600_000;
 
-interface Session {
+interface Command {
   readonly questions: Readable;
   readonly stdout: Writable;
-  readonly waiting: Map<string, Deferred<DeskAnswer>>;
+  readonly waiting: Map<string, Deferred<SessionAnswer>>;
   readonly stop: AbortController;
 }
 
-/** Makes a desk for the archives in a folder of a container. */
-export function createArchiveDesk(options: {
+/** Makes a session for the archives in a folder of a container. */
+export function createArchiveSession(options: {
   exec: Exec;
   folder: StoreFolder;
   clock?: Clock | undefined;
   log?: Log | undefined;
-}): ArchiveDesk {
+}): ArchiveSession {
   const { exec, folder, clock = systemClock, log } = options;
-  let session: Session | undefined;
+  let command: Command | undefined;
   let cancelIdle = (): void => undefined;
 
-  function open(): Session {
+  function open(): Command {
     const questions = new Readable({
       read() {
         // Questions come when they are asked.
       },
     });
-    const waiting: Session["waiting"] = new Map();
-    const stdout = createDeskReader({
+    const waiting: Command["waiting"] = new Map();
+    const stdout = createSessionReader({
       mostBytes: SMALL_BYTES,
       onAnswer: (answer) => waiting.get(answer.id)?.resolve(answer),
     });
-    const opened: Session = { questions, stdout, waiting, stop: new AbortController() };
-    const target = storeCommand(folder, { script: storeScripts.desk, words: [], limitMs: LONGEST_MS });
+    const opened: Command = { questions, stdout, waiting, stop: new AbortController() };
+    const target = storeCommand(folder, { script: storeScripts.session, words: [], limitMs: LONGEST_MS });
     const { signal } = opened.stop;
     exec({ ...target, stdin: questions, stdout, signal, timeoutMs: LONGEST_MS }).then(
       ({ exitCode, stderr }) => end(opened, new Error(`it ended with ${exitCode}: ${stderr}`)),
@@ -95,24 +95,24 @@ export function createArchiveDesk(options: {
     return opened;
   }
 
-  function end(ended: Session, cause: unknown): void {
-    if (session === ended) session = undefined;
+  function end(ended: Command, cause: unknown): void {
+    if (command === ended) command = undefined;
     ended.stdout.destroy();
     const why = cause instanceof Error ? cause.message : String(cause);
-    if (ended.waiting.size > 0)
-      log?.info({ why }, "the helper pod's desk has ended, a command of its own looks instead");
-    for (const { reject } of ended.waiting.values()) reject(new Error("Cannot ask the helper pod's desk", { cause }));
+    if (ended.waiting.size > 0) log?.info({ why }, "archive session ended, looking up with a command instead");
+    for (const { reject } of ended.waiting.values())
+      reject(new Error("Cannot ask the helper pod's command", { cause }));
   }
 
   /** One that is asked no longer answers nobody else either. */
-  function abandon(given: Session, why: string): void {
-    if (session === given) session = undefined;
+  function abandon(given: Command, why: string): void {
+    if (command === given) command = undefined;
     given.stop.abort(new Error(why));
   }
 
   function close(): void {
     cancelIdle();
-    if (session !== undefined) abandon(session, "the desk is closed");
+    if (command !== undefined) abandon(command, "the session is closed");
   }
 
   return {
@@ -120,10 +120,10 @@ export function createArchiveDesk(options: {
       checkSnapshotKey(key);
       signal.throwIfAborted();
       cancelIdle();
-      session ??= open();
-      const asked = session;
+      command ??= open();
+      const asked = command;
       const id = randomBytes(6).toString("hex");
-      const question: Deferred<DeskAnswer> = createDeferred();
+      const question: Deferred<SessionAnswer> = createDeferred();
       asked.waiting.set(id, question);
       const abort = (): void => question.reject(signal.reason);
       signal.addEventListener("abort", abort, { once: true });
@@ -141,7 +141,7 @@ export function createArchiveDesk(options: {
         arrived.then(cancelLimit, cancelLimit);
         signal.removeEventListener("abort", abort);
         asked.waiting.delete(id);
-        if (session === asked && asked.waiting.size === 0) {
+        if (command === asked && asked.waiting.size === 0) {
           cancelIdle();
           cancelIdle = clock.after(IDLE_MS, close);
         }

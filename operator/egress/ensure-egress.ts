@@ -32,19 +32,19 @@ const ASK_AGAIN_MS = 60_000;
  * Brings the objects that a workload's proxy lives by to what its spec says, renews its certificates, and asks the API server once
  * whether it would take a pod with NET_ADMIN. For a workload without a proxy, those of an older spec go.
  */
-export async function settleEgress(workload: Workload, context: OperatorContext): Promise<EgressOutcome> {
+export async function ensureEgress(workload: Workload, context: OperatorContext): Promise<EgressOutcome> {
   const { uid = "", generation = 0 } = workload.metadata;
-  const { settledEgress } = context;
+  const { ensuredEgress } = context;
   const rules = egressRules(workload.spec);
   if (rules === undefined) {
     const { observedGeneration } = workload.status ?? {};
     if (observedGeneration !== undefined && observedGeneration !== generation) await deleteEgress(workload, context);
-    settledEgress.delete(uid);
+    ensuredEgress.delete(uid);
     return {};
   }
-  const settled = settledEgress.get(uid);
+  const settled = ensuredEgress.get(uid);
   const now = Date.now();
-  if (settled?.generation === generation && now < settled.untilMs && isStanding(workload, settled.versions, context)) {
+  if (settled?.generation === generation && now < settled.untilMs && isCurrent(workload, settled.versions, context)) {
     return { requeueAfterMs: settled.untilMs - now };
   }
   const named = await readNamedSecrets(rules, context);
@@ -59,7 +59,7 @@ export async function settleEgress(workload: Workload, context: OperatorContext)
     return { problem: { reason: "RedirectForbidden", message }, requeueAfterMs: ASK_AGAIN_MS };
   }
   const untilMs = Math.min(now + LOOK_AGAIN_MS, renewAtMs);
-  settledEgress.set(uid, { generation, untilMs, versions });
+  ensuredEgress.set(uid, { generation, untilMs, versions });
   return { requeueAfterMs: Math.max(0, untilMs - now) };
 }
 
@@ -99,7 +99,7 @@ function formerObjects(workload: string, { config, informers: { egress } }: Oper
 }
 
 /** Keeps what pods of an earlier version mount as it should be until they are gone, and deletes the rest. */
-async function settleFormer(workload: string, objects: EgressObjects, context: OperatorContext): Promise<void> {
+async function ensureFormer(workload: string, objects: EgressObjects, context: OperatorContext): Promise<void> {
   const { client, config, informers } = context;
   const { namespace } = config;
   for (const { resource, part, name, uid } of formerObjects(workload, context)) {
@@ -126,7 +126,7 @@ function mounts({ spec }: Pod, name: string): boolean {
 }
 
 /** Whether the objects are the very ones that were found right. */
-function isStanding({ metadata }: Workload, versions: EgressVersions, { config, informers }: OperatorContext): boolean {
+function isCurrent({ metadata }: Workload, versions: EgressVersions, { config, informers }: OperatorContext): boolean {
   const names = egressNames(metadata.name);
   const standing = (informer: EgressInformers["secrets"] | undefined, name: string) =>
     informer?.store.get(`${config.namespace}/${name}`)?.metadata.resourceVersion;
@@ -215,7 +215,7 @@ async function applyObjects(
   for (const secret of Object.values(found)) {
     if (secret !== undefined) informers.egress?.secrets.put(metadataAlone(secret));
   }
-  await settleFormer(metadata.name, objects, context);
+  await ensureFormer(metadata.name, objects, context);
   return {
     renewAtMs: certificates?.renewAt.getTime() ?? Number.POSITIVE_INFINITY,
     versions: {

@@ -3,7 +3,7 @@ import * as assert from "uvu/assert";
 import type { ListedSnapshot } from "../../../crds/snapshots/parse-snapshot-list.ts";
 import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
 import type { OperatorContext } from "../../../operator/context.ts";
-import { tendArchives } from "../../../operator/snapshots/tend-archives.ts";
+import { reconcileArchives } from "../../../operator/snapshots/reconcile-archives.ts";
 import { silentLog } from "../silent-log.ts";
 
 const MINUTE_MS = 60_000;
@@ -20,7 +20,7 @@ function archive(tenantId: string, unusedMs: number): ListedSnapshot {
   };
 }
 
-/** What `tendArchives` looks at, with archives in memory. */
+/** What `reconcileArchives` looks at, with archives in memory. */
 function volume(options: {
   archives: ListedSnapshot[];
   ttlMs?: number;
@@ -61,16 +61,16 @@ function volume(options: {
     config: { namespace: "n", snapshots: { ttlMs } },
     log: silentLog,
   };
-  return { called, tend: () => tendArchives(context as unknown as OperatorContext, signal) };
+  return { called, tend: () => reconcileArchives(context as unknown as OperatorContext, signal) };
 }
 
-test("tendArchives tidies, and deletes nothing without TENANCY_SNAPSHOT_TTL", async () => {
+test("reconcileArchives tidies, and deletes nothing without TENANCY_SNAPSHOT_TTL", async () => {
   const { called, tend } = volume({ archives: [archive("old", 1000 * HOUR_MS)] });
   assert.equal(await tend(), { requeueAfterMs: HOUR_MS });
   assert.equal(called, ["tidy"]);
 });
 
-test("tendArchives deletes what nobody has used for so long, however long ago it was made", async () => {
+test("reconcileArchives deletes what nobody has used for so long, however long ago it was made", async () => {
   const { called, tend } = volume({
     archives: [archive("unused", 2 * MINUTE_MS), archive("used", MINUTE_MS / 2)],
     ttlMs: MINUTE_MS,
@@ -80,7 +80,7 @@ test("tendArchives deletes what nobody has used for so long, however long ago it
   assert.equal(called, ["tidy", "delete unused"]);
 });
 
-test("tendArchives notes that an archive is in use while its tenant has a claim, so that the time begins at its end", async () => {
+test("reconcileArchives notes that an archive is in use while its tenant has a claim, so that the time begins at its end", async () => {
   const archives = [archive("held", 100 * HOUR_MS), archive("noted", MINUTE_MS / 100)];
   const { called, tend } = volume({ archives, ttlMs: MINUTE_MS, claims: ["held/w", "noted/w"] });
   const { requeueAfterMs = 0 } = (await tend()) ?? {};
@@ -88,7 +88,7 @@ test("tendArchives notes that an archive is in use while its tenant has a claim,
   assert.ok(requeueAfterMs <= MINUTE_MS / 20, `${requeueAfterMs}: the note must be anew before the time is over`);
 });
 
-test("tendArchives asks the API server for claims that the cache does not show", async () => {
+test("reconcileArchives asks the API server for claims that the cache does not show", async () => {
   const { called, tend } = volume({
     archives: [archive("new", 2 * MINUTE_MS), archive("cached", 2 * MINUTE_MS)],
     ttlMs: MINUTE_MS,
@@ -100,21 +100,21 @@ test("tendArchives asks the API server for claims that the cache does not show",
 });
 
 for (const behind of ["serverBehindMs", "volumeBehindMs"] as const) {
-  test(`tendArchives deletes nothing on the word of a clock that is ahead (${behind})`, async () => {
+  test(`reconcileArchives deletes nothing on the word of a clock that is ahead (${behind})`, async () => {
     const { called, tend } = volume({ archives: [archive("a", 2 * MINUTE_MS)], ttlMs: MINUTE_MS, [behind]: HOUR_MS });
     await tend();
     assert.equal(called, ["tidy"]);
   });
 }
 
-test("tendArchives comes again when the next archive is due, within the hour at the latest", async () => {
+test("reconcileArchives comes again when the next archive is due, within the hour at the latest", async () => {
   const soon = await volume({ archives: [archive("young", MINUTE_MS / 2)], ttlMs: MINUTE_MS }).tend();
   assert.ok(soon && soon.requeueAfterMs <= MINUTE_MS && soon.requeueAfterMs > 1000, JSON.stringify(soon));
   const later = await volume({ archives: [archive("young", 0)], ttlMs: 100 * HOUR_MS }).tend();
   assert.equal(later, { requeueAfterMs: HOUR_MS });
 });
 
-test("tendArchives asks nothing of a helper pod that is not there", async () => {
+test("reconcileArchives asks nothing of a helper pod that is not there", async () => {
   const { called, tend } = volume({ archives: [archive("old", HOUR_MS)], ttlMs: 1000, hasHelper: false });
   assert.equal(await tend(), { requeueAfterMs: HOUR_MS });
   assert.equal(called, []);

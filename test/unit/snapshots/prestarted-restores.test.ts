@@ -16,9 +16,9 @@ import type { Exec, ExecOptions, ExecResult } from "../../../crds/client/exec/ex
 import { archiveLimits } from "../../../operator/snapshots/archive-limits.ts";
 import { type ArchiveStore, createArchiveStore } from "../../../operator/snapshots/archive-store.ts";
 import { frames } from "../../../operator/snapshots/frames.ts";
+import { createPrestartedRestores, type PrestartedRestores } from "../../../operator/snapshots/prestarted-restores.ts";
 import { RESTORE_ANSWER, restoreCommand } from "../../../operator/snapshots/restore-command.ts";
 import { restoreOverlay } from "../../../operator/snapshots/restore-overlay.ts";
-import { createRestoreStandby, type RestoreStandby } from "../../../operator/snapshots/restore-standby.ts";
 import { saveOverlay } from "../../../operator/snapshots/save-overlay.ts";
 import { localExec } from "./local-exec.ts";
 import { staticBusybox } from "./static-busybox.ts";
@@ -39,18 +39,18 @@ interface Context {
   started: Promise<ExecResult>[];
   /** How the next is run. */
   exec: Exec;
-  standby: RestoreStandby;
+  prestarted: PrestartedRestores;
 }
-const test = suite<Context>("createRestoreStandby");
+const test = suite<Context>("createPrestartedRestores");
 
 test.before.each(async (context) => {
-  context.folder = mkdtempSync(join(tmpdir(), "tenancy-standby-"));
+  context.folder = mkdtempSync(join(tmpdir(), "tenancy-prestarted-"));
   chmodSync(context.folder, 0o755);
   for (const name of ["from/data", "to/data", "volume"]) mkdirSync(join(context.folder, name), { recursive: true });
   context.store = createArchiveStore({ exec: localExec, folder: { ...where, root: join(context.folder, "volume") } });
   context.started = [];
   context.exec = localExec;
-  context.standby = createRestoreStandby({ exec: counted(context), timeoutMs: 30_000 });
+  context.prestarted = createPrestartedRestores({ exec: counted(context), timeoutMs: 30_000 });
   mkdirSync(join(context.folder, "from/data/folder"), { mode: 0o555 });
   writeFileSync(join(context.folder, "from/data/file"), "content");
   const { store, folder } = context;
@@ -64,8 +64,8 @@ test.before.each(async (context) => {
     ...call,
   });
 });
-test.after.each(async ({ folder, standby, started }) => {
-  standby.close();
+test.after.each(async ({ folder, prestarted, started }) => {
+  prestarted.close();
   await Promise.allSettled(started);
   rmSync(folder, { recursive: true, maxRetries: 20 });
 });
@@ -78,15 +78,15 @@ function counted(context: Context): Exec {
   };
 }
 
-function prepare({ standby, folder }: Context, id = "pod"): void {
-  standby.prepare(id, restoreCommand({ ...where, root: join(folder, "to") }, { roots: ["data"], opensGate: false }));
+function prepare({ prestarted, folder }: Context, id = "pod"): void {
+  prestarted.prepare(id, restoreCommand({ ...where, root: join(folder, "to") }, { roots: ["data"], opensGate: false }));
 }
 
 function restore(context: Context, given = signal): Promise<unknown> {
-  const { store, folder, standby } = context;
+  const { store, folder, prestarted } = context;
   return restoreOverlay({
     ...{ exec: counted(context), store, key, pod: { ...where, root: join(folder, "to") }, overlayDirs, limits },
-    ...{ opensGate: false, timeoutMs: 30_000, signal: given, standing: (waits) => standby.take("pod", waits) },
+    ...{ opensGate: false, timeoutMs: 30_000, signal: given, standing: (waits) => prestarted.take("pod", waits) },
   });
 }
 
@@ -103,10 +103,10 @@ test("a command that waits restores, and no other is started", async (context) =
 });
 
 test("one that is asked ahead restores as any other", async (context) => {
-  context.standby.rouse("pod");
+  context.prestarted.warm("pod");
   prepare(context);
-  context.standby.rouse("pod");
-  context.standby.rouse("pod");
+  context.prestarted.warm("pod");
+  context.prestarted.warm("pod");
   await restore(context);
   assert.is(context.started.length, 1);
   assert.ok(isRestored(context));
@@ -123,18 +123,18 @@ test("one that has answered long ago is not given out: it may have gone since", 
       });
       stdin?.once("data", () => stdout?.write(`${RESTORE_ANSWER}\n`));
     });
-  const standby = createRestoreStandby({
+  const prestarted = createPrestartedRestores({
     exec,
     clock: { now: () => now, after: () => () => undefined },
     timeoutMs: 1000,
   });
   const target = restoreCommand(where, { roots: ["data"], opensGate: false });
   for (const age of [3000, 3001]) {
-    standby.prepare("pod", target);
-    standby.rouse("pod");
+    prestarted.prepare("pod", target);
+    prestarted.warm("pod");
     await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
     now += age;
-    assert.is((await standby.take("pod", signal)) !== undefined, age === 3000, `${age} ms`);
+    assert.is((await prestarted.take("pod", signal)) !== undefined, age === 3000, `${age} ms`);
   }
   assert.is(ended, 1);
 });
@@ -151,16 +151,16 @@ test("one that waits has changed nothing, whatever ends it", async (context) => 
   const file = join(context.folder, "to/data/of-the-image");
   writeFileSync(file, "stays");
   prepare(context);
-  context.standby.dismiss("pod");
+  context.prestarted.cancel("pod");
   prepare(context);
-  context.standby.rouse("pod");
-  context.standby.dismiss("pod");
+  context.prestarted.warm("pod");
+  context.prestarted.cancel("pod");
   prepare(context);
-  context.standby.close();
+  context.prestarted.close();
   prepare(context);
   prepare(context);
   // Asked whether it is there, and then aborted.
-  const taken = await context.standby.take("pod", signal);
+  const taken = await context.prestarted.take("pod", signal);
   const aborted = AbortSignal.abort(new Error("no longer"));
   const input = frames([]);
   assert.match(String(await taken?.feed({ input, signal: aborted, timeoutMs: 1000 }).catch(String)), "no longer");
@@ -232,12 +232,12 @@ test("one that ended is started anew after a while, until its pod is dismissed, 
     for (const timer of [...timers]) if (timer.at <= now && timers.delete(timer)) timer.callback();
     await settled();
   }
-  const standby = createRestoreStandby({ exec, clock, timeoutMs: 1000 });
+  const prestarted = createPrestartedRestores({ exec, clock, timeoutMs: 1000 });
   const target = restoreCommand(where, { roots: ["data"], opensGate: false });
-  standby.prepare("pod", target);
+  prestarted.prepare("pod", target);
   ends[0]?.(new Error("the connection was cut"));
   await settled();
-  standby.prepare("pod", target);
+  prestarted.prepare("pod", target);
   assert.is(ends.length, 1, "not at once");
   await pass(60_000);
   assert.is(ends.length, 2);
@@ -246,13 +246,13 @@ test("one that ended is started anew after a while, until its pod is dismissed, 
   assert.is(ends.length, 3, "after a day too");
   ends[2]?.(new Error("the pod is gone"));
   await settled();
-  standby.dismiss("pod");
+  prestarted.cancel("pod");
   await pass(60_000);
   assert.is(ends.length, 3);
-  assert.is(await standby.take("pod", signal), undefined);
-  for (let index = 0; index < 100; index += 1) standby.prepare(`pod-${index}`, target);
+  assert.is(await prestarted.take("pod", signal), undefined);
+  for (let index = 0; index < 100; index += 1) prestarted.prepare(`pod-${index}`, target);
   assert.is(ends.length, 3 + 32);
-  standby.close();
+  prestarted.close();
   await settled();
   assert.is(timers.size, 0);
 });

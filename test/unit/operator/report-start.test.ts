@@ -3,12 +3,12 @@ import * as assert from "uvu/assert";
 import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
 import { ApiError } from "../../../crds/client/api-error.ts";
 import type { CoreEvent, Pod } from "../../../crds/kubernetes.ts";
-import { tellLater, tellStart } from "../../../operator/claim/tell-start.ts";
+import { reportStart, reportWait } from "../../../operator/claim/report-start.ts";
 import type { OperatorContext } from "../../../operator/context.ts";
-import { createStartLooks } from "../../../operator/pod/explain-start.ts";
+import { createStartExplanations } from "../../../operator/pod/explain-start.ts";
 import { silentLog } from "../silent-log.ts";
 
-const test = suite("tellStart");
+const test = suite("reportStart");
 
 const LONG_AGO = Date.parse("2026-01-01T00:00:00Z");
 const STATUS_SAYS = "the container runs, and its health check has not passed yet";
@@ -57,7 +57,7 @@ function waitingClaim({
   };
   let woken: () => void = () => undefined;
   const context = {
-    startLooks: createStartLooks(),
+    startExplanations: createStartExplanations(),
     exec: undefined,
     config: { namespace: "n" },
     client: {
@@ -77,7 +77,7 @@ function waitingClaim({
     log: silentLog,
     enqueueClaim: () => woken(),
   } as unknown as OperatorContext;
-  const tell = (startedAt: number, message = STATUS_SAYS) => tellStart(claim, { pod, message, startedAt }, context);
+  const tell = (startedAt: number, message = STATUS_SAYS) => reportStart(claim, { pod, message, startedAt }, context);
   return {
     ...{ written, asked, context, tell, claim: () => claim },
     /** Starts a look and waits for its end. */
@@ -132,11 +132,11 @@ test("a claim that no node could take is told at once when one has", async () =>
 test("what else a claim waits for is said after five seconds, once", async () => {
   const { context, written, claim } = waitingClaim({});
   const told = { reason: "WorkloadNotReady", message: "workload w has not been checked yet" };
-  const soon = await tellLater(claim(), { ...told, since: Date.now() }, context);
+  const soon = await reportWait(claim(), { ...told, since: Date.now() }, context);
   assert.ok((soon?.requeueAfterMs ?? 0) > 3000);
   assert.equal(written, []);
   for (let count = 0; count < 2; count += 1)
-    assert.is(await tellLater(claim(), { ...told, since: LONG_AGO }, context), undefined);
+    assert.is(await reportWait(claim(), { ...told, since: LONG_AGO }, context), undefined);
   assert.equal(written, [{ phase: "Pending", ...told }]);
 });
 

@@ -15,7 +15,7 @@ const MOST_AT_ONCE = 500;
  * from the end of the last claim. Since the last note may be missing, a tenth of the time, at most an hour, is added. The clocks of the
  * operator, of the API server and of the volume all have to agree that the time is over.
  */
-export async function tendArchives(context: OperatorContext, signal: AbortSignal): Promise<ReconcileResult> {
+export async function reconcileArchives(context: OperatorContext, signal: AbortSignal): Promise<ReconcileResult> {
   const { informers, snapshots, config, log } = context;
   if (informers.helperPods.store.size === 0) return { requeueAfterMs: HOUR_MS };
   await snapshots.tidy(signal);
