@@ -23,33 +23,23 @@ export interface ListOptions extends CallOptions {
   readonly fieldSelector?: string | undefined;
   readonly limit?: number | undefined;
   readonly continue?: string | undefined;
-  readonly resourceVersion?: string | undefined;
-  readonly resourceVersionMatch?: "Exact" | "NotOlderThan" | undefined;
 }
 
 export interface CreateOptions extends CallOptions {
-  readonly fieldManager?: string | undefined;
   readonly dryRun?: boolean | undefined;
 }
 
-export interface ReplaceOptions extends CallOptions {
-  readonly subresource?: "status" | undefined;
-  readonly fieldManager?: string | undefined;
-}
-
 export interface PatchOptions extends CallOptions {
-  readonly type: "merge" | "json" | "strategic";
+  readonly type: "merge" | "json";
   /** A `resourceVersion` in the metadata of a merge patch is a precondition. */
   readonly body: unknown;
   readonly subresource?: "status" | "scale" | undefined;
-  readonly fieldManager?: string | undefined;
 }
 
 export interface ApplyOptions extends CallOptions {
   readonly fieldManager: string;
   /** Takes fields over that other managers own, instead of failing with a conflict. */
   readonly force?: boolean | undefined;
-  readonly subresource?: "status" | undefined;
 }
 
 export interface DeleteOptions extends CallOptions {
@@ -58,7 +48,6 @@ export interface DeleteOptions extends CallOptions {
   /** Precondition: an object that changed since is left alone. */
   readonly resourceVersion?: string | undefined;
   readonly gracePeriodSeconds?: number | undefined;
-  readonly propagationPolicy?: "Background" | "Foreground" | "Orphan" | undefined;
 }
 
 /**
@@ -72,7 +61,7 @@ export interface ClusterClient {
   list<T extends KubernetesObject>(resource: Resource<T>, options?: ListOptions): Promise<KubernetesList<T>>;
   create<T extends KubernetesObject>(resource: Resource<T>, object: T, options?: CreateOptions): Promise<T>;
   /** Writes the whole object; a `resourceVersion` in it is the precondition. */
-  replace<T extends KubernetesObject>(resource: Resource<T>, object: T, options?: ReplaceOptions): Promise<T>;
+  replace<T extends KubernetesObject>(resource: Resource<T>, object: T, options?: CallOptions): Promise<T>;
   patch<T extends KubernetesObject>(resource: Resource<T>, ref: ObjectRef, options: PatchOptions): Promise<T>;
   /** Server-side apply: https://kubernetes.io/docs/reference/using-api/server-side-apply/ */
   apply<T extends KubernetesObject>(resource: Resource<T>, object: T, options: ApplyOptions): Promise<T>;
@@ -90,7 +79,6 @@ export interface ClusterClient {
 const patchTypes = {
   merge: "application/merge-patch+json",
   json: "application/json-patch+json",
-  strategic: "application/strategic-merge-patch+json",
 } as const;
 
 export function createClusterClient(options: { transport: Transport }): ClusterClient {
@@ -130,32 +118,32 @@ export function createClusterClient(options: { transport: Transport }): ClusterC
       return list;
     },
 
-    async create(resource, object, { fieldManager, dryRun, signal, timeoutMs } = {}) {
+    async create(resource, object, { dryRun, signal, timeoutMs } = {}) {
       const { namespace } = object.metadata;
       if (resource.namespaced && !namespace)
         throw new TypeError(`Cannot create a ${resource.kind}: it has no namespace`);
-      const path = resourcePath(resource, { namespace, query: { fieldManager, dryRun: dryRun ? "All" : undefined } });
+      const path = resourcePath(resource, { namespace, query: { dryRun: dryRun ? "All" : undefined } });
       const body = JSON.stringify(withType(resource, object));
       return callForObject(resource, { method: "POST", path, body, verb: "create", signal, timeoutMs });
     },
 
-    async replace(resource, object, { subresource, fieldManager, signal, timeoutMs } = {}) {
+    async replace(resource, object, { signal, timeoutMs } = {}) {
       const { namespace, name } = object.metadata;
-      const path = objectPath(resource, { namespace, name, subresource, query: { fieldManager } });
+      const path = objectPath(resource, { namespace, name });
       const body = JSON.stringify(withType(resource, object));
       return callForObject(resource, { method: "PUT", path, body, verb: "update", signal, timeoutMs });
     },
 
-    async patch(resource, ref, { type, body: patch, subresource, fieldManager, signal, timeoutMs }) {
-      const path = objectPath(resource, { ...ref, subresource, query: { fieldManager } });
+    async patch(resource, ref, { type, body: patch, subresource, signal, timeoutMs }) {
+      const path = objectPath(resource, { ...ref, subresource });
       const body = JSON.stringify(patch);
       const contentType = patchTypes[type];
       return callForObject(resource, { method: "PATCH", path, body, contentType, verb: "patch", signal, timeoutMs });
     },
 
-    async apply(resource, object, { fieldManager, force, subresource, signal, timeoutMs }) {
+    async apply(resource, object, { fieldManager, force, signal, timeoutMs }) {
       const { namespace, name } = object.metadata;
-      const path = objectPath(resource, { namespace, name, subresource, query: { fieldManager, force } });
+      const path = objectPath(resource, { namespace, name, query: { fieldManager, force } });
       const body = JSON.stringify(withType(resource, object));
       // JSON is YAML, and the only type that servers before 1.32 know for this.
       const contentType = "application/apply-patch+yaml";
@@ -163,7 +151,7 @@ export function createClusterClient(options: { transport: Transport }): ClusterC
     },
 
     async delete<T extends KubernetesObject>(resource: Resource<T>, ref: ObjectRef, options: DeleteOptions = {}) {
-      const { uid, resourceVersion, gracePeriodSeconds, propagationPolicy, signal, timeoutMs } = options;
+      const { uid, resourceVersion, gracePeriodSeconds, signal, timeoutMs } = options;
       const path = objectPath(resource, ref);
       const preconditions = uid === undefined && resourceVersion === undefined ? undefined : { uid, resourceVersion };
       const deletion = {
@@ -171,7 +159,6 @@ export function createClusterClient(options: { transport: Transport }): ClusterC
         kind: "DeleteOptions",
         preconditions,
         gracePeriodSeconds,
-        propagationPolicy,
       };
       const body = JSON.stringify(deletion);
       const left = await callForObject(resource, { method: "DELETE", path, body, verb: "delete", signal, timeoutMs });

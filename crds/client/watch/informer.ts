@@ -27,8 +27,6 @@ export interface InformerOptions<T extends KubernetesObject, Index extends strin
   readonly indexes: Readonly<Record<Index, IndexFunction<T>>>;
   /** Called after the store took each change over, in order. */
   readonly onChange?: ((change: Change<T>) => void) | undefined;
-  /** Calls `onChange` only when the first list is complete, so that nobody decides on half a store. @default false */
-  readonly holdBack?: boolean | undefined;
   /** Makes of an object what is stored, in place or as a copy: leave out what nobody reads. One for which it throws is stored as it is. */
   readonly transform?: ((object: T) => T) | undefined;
   /** Told of what `onChange`, `transform` or an index throws over one object. @default it is logged */
@@ -47,8 +45,6 @@ export interface Informer<T extends KubernetesObject, Index extends string> {
   /** Resolves when the store holds the whole first list and follows what comes after it; rejects when it never will. */
   readonly synced: Promise<void>;
   readonly done: Promise<void>;
-  /** When anything last arrived from the server, in milliseconds of the clock; negative infinity before that. */
-  lastContactAt(): number;
   /** Stores the answer to a write at once, so that the next look at the store sees it. */
   put(object: T): void;
   /**
@@ -63,15 +59,13 @@ export interface Informer<T extends KubernetesObject, Index extends string> {
 export function startInformer<T extends KubernetesObject, Index extends string = never>(
   options: InformerOptions<T, Index>,
 ): Informer<T, Index> {
-  const { onChange, clock = systemClock, transform = (object: T): T => object, holdBack = false } = options;
+  const { onChange, clock = systemClock, transform = (object: T): T => object } = options;
   const { onFailure = createHandlerFailures({ log: options.log }) } = options;
   const resource = options.resource.plural;
   const store = createStore<T, Index>({
     indexes: options.indexes,
     onIndexError: (error, { object, index }) => onFailure(error, { object, resource, handler: `index ${index}` }),
   });
-  let contactAt = Number.NEGATIVE_INFINITY;
-  let heldBack = holdBack;
   const handlers = new Set(onChange === undefined ? [] : [onChange]);
 
   function notify(change: Change<T>): void {
@@ -104,7 +98,7 @@ export function startInformer<T extends KubernetesObject, Index extends string =
   function put(object: T): void {
     const previous = store.get(keyOf(object));
     const stored = transformed(object);
-    if (!store.put(stored) || heldBack) return;
+    if (!store.put(stored)) return;
     if (previous === undefined) {
       notify({ type: "added", object: stored });
     } else if (previous.metadata.uid === stored.metadata.uid) {
@@ -116,13 +110,10 @@ export function startInformer<T extends KubernetesObject, Index extends string =
   }
 
   function onEvent(event: ListWatchEvent<T>): void {
-    if (event.type === "synced") {
-      if (!heldBack) return;
-      heldBack = false;
-      for (const object of store.values()) notify({ type: "added", object });
-    } else if (event.type === "deleted") {
+    if (event.type === "synced") return;
+    if (event.type === "deleted") {
       const previous = store.remove(event.object);
-      if (previous !== undefined && !heldBack) notify({ type: "deleted", object: event.object, previous });
+      if (previous !== undefined) notify({ type: "deleted", object: event.object, previous });
     } else {
       put(event.object);
     }
@@ -132,10 +123,7 @@ export function startInformer<T extends KubernetesObject, Index extends string =
     ...options,
     clock,
     onEvent,
-    held: () => store.values(),
-    onContact() {
-      contactAt = clock.now();
-    },
+    knownObjects: () => store.values(),
   });
-  return { store, synced, done, lastContactAt: () => contactAt, put, subscribe };
+  return { store, synced, done, put, subscribe };
 }

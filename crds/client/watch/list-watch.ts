@@ -33,10 +33,8 @@ export interface ListWatchOptions<T extends KubernetesObject> {
    */
   readonly onEvent: (event: ListWatchEvent<T>) => void;
   /** The objects that the consumer holds, to tell what a new list is missing; without it they are kept here a second time. */
-  readonly held?: (() => Iterable<T>) | undefined;
+  readonly knownObjects?: (() => Iterable<T>) | undefined;
   readonly onState?: ((state: ListWatchState) => void) | undefined;
-  /** Called when anything arrives from the server. */
-  readonly onContact?: (() => void) | undefined;
   /** Ends the list-watch: `done` resolves. */
   readonly signal: AbortSignal;
   readonly log?: Log | undefined;
@@ -66,11 +64,11 @@ export function listWatch<T extends KubernetesObject>(options: ListWatchOptions<
   const fields = { resource: resource.plural };
   const backoff = createBackoff({ initialMs: timings.backoffMs, maxMs: timings.maxBackoffMs, random });
   const synced = createDeferred<void>();
-  const kept = options.held === undefined ? new Map<string, T>() : undefined;
-  const held = options.held ?? (() => kept?.values() ?? []);
-  const listing = createListing({ client, selection, signal, held, onObject: emit });
+  const kept = options.knownObjects === undefined ? new Map<string, T>() : undefined;
+  const knownObjects = options.knownObjects ?? (() => kept?.values() ?? []);
+  const listing = createListing({ client, selection, signal, knownObjects, onObject: emit });
   /** The newest resourceVersion that the server has shown. */
-  let reached: string | undefined;
+  let lastResourceVersion: string | undefined;
   let opened: OpenedWatch | undefined;
 
   function emit(event: ListWatchEvent<T>): void {
@@ -92,11 +90,10 @@ export function listWatch<T extends KubernetesObject>(options: ListWatchOptions<
     const token = state.kind === "init-page" ? state.continue : undefined;
     if (token === undefined) listing.start();
     try {
-      const page = await listing.page({ limit: state.pageSize, continue: token, reached });
-      options.onContact?.();
+      const page = await listing.page({ limit: state.pageSize, continue: token, lastResourceVersion });
       const { resourceVersion } = page;
       if (page.continue) return { kind: "page", resourceVersion, continue: page.continue };
-      reached = resourceVersion;
+      lastResourceVersion = resourceVersion;
       emit({ type: "synced" });
       return { kind: "page", resourceVersion, continue: undefined };
     } catch (error) {
@@ -110,7 +107,6 @@ export function listWatch<T extends KubernetesObject>(options: ListWatchOptions<
     const timeoutSeconds = Math.ceil(timings.watchTimeoutSeconds * (0.75 + random() / 2));
     try {
       opened = await openWatch(client, { selection, resourceVersion, timeoutSeconds, signal });
-      options.onContact?.();
       synced.resolve();
       return { kind: "watch-opened" };
     } catch (error) {
@@ -138,24 +134,23 @@ export function listWatch<T extends KubernetesObject>(options: ListWatchOptions<
       resourceVersion = version;
     }
 
-    const onBytes = (): void => options.onContact?.();
-    const end = await readWatchStream<T>(response, { onEvent, onBytes, maxSilenceMs, path, signal, clock });
-    reached = resourceVersion;
+    const end = await readWatchStream<T>(response, { onEvent, maxSilenceMs, path, signal, clock });
+    lastResourceVersion = resourceVersion;
     const healthy = clock.now() - startedAt >= timings.healthyAfterMs;
     switch (end.kind) {
       case "aborted":
         throw signal.reason;
       case "closed":
         return { kind: "watch-ended", resourceVersion, healthy };
-      case "cut":
-        log?.warn({ ...fields, error: end.error, resourceVersion }, "a watch was cut");
+      case "disconnected":
+        log?.warn({ ...fields, error: end.error, resourceVersion }, "watch disconnected");
         client.transport.dropIdle();
         return { kind: "watch-ended", resourceVersion, healthy };
       case "error-event":
-        log?.warn({ ...fields, error: end.error, resourceVersion }, "a watch was ended with an error");
+        log?.warn({ ...fields, error: end.error, resourceVersion }, "watch ended with an error");
         return isExpired(end.error) ? { kind: "watch-expired", healthy } : { kind: "watch-broken" };
-      case "garbled":
-        log?.error({ ...fields, error: end.error, resourceVersion }, "a watch made no sense");
+      case "decode-error":
+        log?.error({ ...fields, error: end.error, resourceVersion }, "watch decode failed");
         return { kind: "watch-broken" };
       default:
         return end satisfies never;

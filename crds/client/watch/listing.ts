@@ -9,12 +9,12 @@ export interface Listing {
   /**
    * Fetches a page, hands its objects on, and after the last one the objects that the list is missing.
    *
-   * @throws HistoryError when the list is of a time before `reached`, the newest resourceVersion seen
+   * @throws HistoryError when the list is of a time before `lastResourceVersion`, the newest resourceVersion seen
    */
   page(options: {
     limit: number;
     continue: string | undefined;
-    reached: string | undefined;
+    lastResourceVersion: string | undefined;
   }): Promise<KubernetesList<KubernetesObject>["metadata"]>;
 }
 
@@ -22,7 +22,7 @@ export interface Listing {
 const pageTimeoutMs = 60_000;
 
 /**
- * Lists page by page, and tells what is gone by comparing with what is `held`.
+ * Lists page by page, and tells what is gone by comparing with the `knownObjects`.
  *
  * An object that is newer than the list is not missing from it: it was made after the list, and its write's answer came first.
  */
@@ -30,15 +30,15 @@ export function createListing<T extends KubernetesObject>(options: {
   client: ClusterClient;
   selection: Selection<T>;
   signal: AbortSignal;
-  held: () => Iterable<T>;
+  knownObjects: () => Iterable<T>;
   onObject: (event: { type: "added" | "deleted"; object: T }) => void;
 }): Listing {
-  const { client, selection, signal, held, onObject } = options;
+  const { client, selection, signal, knownObjects, onObject } = options;
   const { resource, ...where } = selection;
   let seen = new Set<string>();
 
   function deleteMissing(resourceVersion: string): void {
-    for (const object of [...held()]) {
+    for (const object of [...knownObjects()]) {
       if (seen.has(keyOf(object))) continue;
       if (isBefore(resourceVersion, object.metadata.resourceVersion ?? "")) continue;
       // As a watch would have said it: the last state, with the resourceVersion at which it was known to be gone.
@@ -50,13 +50,13 @@ export function createListing<T extends KubernetesObject>(options: {
     start() {
       seen = new Set();
     },
-    async page({ limit, continue: token, reached }) {
+    async page({ limit, continue: token, lastResourceVersion }) {
       const query = { ...where, limit: limit || undefined, continue: token, signal, timeoutMs: pageTimeoutMs };
       const { metadata, items } = await client.list(resource, query);
       if (!metadata.resourceVersion) throw new Error(`Cannot list ${resource.plural}: the list has no resourceVersion`);
-      if (reached !== undefined && isBefore(metadata.resourceVersion, reached))
+      if (lastResourceVersion !== undefined && isBefore(metadata.resourceVersion, lastResourceVersion))
         throw new HistoryError(
-          `Cannot go on: the list of ${resource.plural} is at ${metadata.resourceVersion}, after ${reached}`,
+          `Cannot go on: the list of ${resource.plural} is at ${metadata.resourceVersion}, after ${lastResourceVersion}`,
         );
       for (const object of items) {
         seen.add(keyOf(object));

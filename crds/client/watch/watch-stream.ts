@@ -17,17 +17,16 @@ export interface ObjectEvent<T extends KubernetesObject> {
 /** One line of a watch: https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes */
 type WatchEvent<T extends KubernetesObject> = ObjectEvent<T> | { readonly type: "ERROR"; readonly object: Status };
 
-/** Why a watch ended: by the server, by the network or its silence, by an ERROR event, or because it made no sense. */
+/** Why a watch ended: by the server, by the network or its silence, by an ERROR event, or because it could not be decoded. */
 export type WatchEnd =
   | { readonly kind: "closed" }
   | { readonly kind: "aborted" }
-  | { readonly kind: "cut" | "garbled"; readonly error: Error }
+  | { readonly kind: "disconnected" | "decode-error"; readonly error: Error }
   | { readonly kind: "error-event"; readonly error: ApiError };
 
 export interface WatchStreamOptions<T extends KubernetesObject> {
-  /** Called in order, as the bytes arrive. What it throws ends the watch as garbled. */
+  /** Called in order, as the bytes arrive. What it throws ends the watch as a decode error. */
   readonly onEvent: (event: ObjectEvent<T>) => void;
-  readonly onBytes: () => void;
   /** After so many milliseconds without a byte the stream counts as dead. */
   readonly maxSilenceMs: number;
   readonly path: string;
@@ -43,7 +42,7 @@ export function readWatchStream<T extends KubernetesObject>(
   response: IncomingMessage,
   options: WatchStreamOptions<T>,
 ): Promise<WatchEnd> {
-  const { onEvent, onBytes, maxSilenceMs, path, signal, clock } = options;
+  const { onEvent, maxSilenceMs, path, signal, clock } = options;
   return new Promise((resolve) => {
     let ended = false;
     let lastBytesAt = clock.now();
@@ -59,15 +58,15 @@ export function readWatchStream<T extends KubernetesObject>(
       if (reason.kind !== "closed") response.destroy();
       resolve(reason);
     }
-    function cut(what: string, cause?: unknown): void {
+    function disconnect(what: string, cause?: unknown): void {
       end({
-        kind: "cut",
+        kind: "disconnected",
         error: new NetworkError(`Cannot go on with GET ${path}: ${what}`, { cause, requestWasSent: true }),
       });
     }
     function guard(): void {
       const silentMs = clock.now() - lastBytesAt;
-      if (silentMs >= maxSilenceMs) cut(`not a byte for ${silentMs} ms`);
+      if (silentMs >= maxSilenceMs) disconnect(`not a byte for ${silentMs} ms`);
       else cancelGuard = clock.after(maxSilenceMs - silentMs, guard);
     }
     function read(line: Buffer): void {
@@ -85,16 +84,15 @@ export function readWatchStream<T extends KubernetesObject>(
     response.on("data", (chunk: Buffer) => {
       if (ended) return;
       lastBytesAt = clock.now();
-      onBytes();
       try {
         splitter.push(chunk);
       } catch (error) {
-        end({ kind: "garbled", error: error instanceof Error ? error : new Error(String(error)) });
+        end({ kind: "decode-error", error: error instanceof Error ? error : new Error(String(error)) });
       }
     });
     response.on("end", () => end({ kind: "closed" }));
-    response.on("error", (cause) => cut(cause.message, cause));
-    response.on("close", () => cut("the connection ended"));
+    response.on("error", (cause) => disconnect(cause.message, cause));
+    response.on("close", () => disconnect("the connection ended"));
     response.socket?.setKeepAlive?.(true, keepAliveProbeMs);
     if (signal.aborted) end({ kind: "aborted" });
   });

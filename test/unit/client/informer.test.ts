@@ -144,25 +144,6 @@ test("startInformer tells only what differs when it had to list again", async ()
   assert.ok(informer.store.get("a/mine"), "newer than the list");
 });
 
-test("startInformer with holdBack tells nothing before the whole list is there, then everything once", async () => {
-  let release: (() => void) | undefined;
-  const released = new Promise<void>((resolve) => (release = resolve));
-  const { informer, changes } = await inform(
-    {
-      onList: (query) =>
-        query.has("continue")
-          ? { resourceVersion: "10", items: [object("y", 6)] }
-          : { resourceVersion: "10", continue: "next", items: [object("x", 5)] },
-    },
-    { holdBack: true, onState: ({ kind }) => kind === "init-page" && release?.() },
-  );
-  await released;
-  informer.put(object("mine", 12));
-  assert.equal(changes, []);
-  await informer.synced;
-  assert.equal(changes, ["added x 5", "added mine 12", "added y 6"]);
-});
-
 test("startInformer stores what transform makes of an object", async () => {
   const transform = ({ data: _, ...rest }: ConfigMap): ConfigMap => rest;
   const items = [{ ...object("x", 5), data: { large: "x" } }];
@@ -171,12 +152,11 @@ test("startInformer stores what transform makes of an object", async () => {
   assert.equal(informer.store.get("a/x"), object("x", 5));
 });
 
-test("startInformer goes on when onChange throws, for each object of a list that was held back too", async () => {
+test("startInformer goes on when onChange throws, for each object of a list too", async () => {
   const errors: object[] = [];
   const { informer, watches } = await inform(
     { onList: () => ({ resourceVersion: "10", items: [object("x", 5), object("y", 6)] }) },
     {
-      holdBack: true,
       log: { ...silentLog, error: (fields) => errors.push(fields) },
       onChange: () => {
         throw new Error("cannot take it");
@@ -236,17 +216,6 @@ test("startInformer handles the other objects when an index, transform and onCha
   assert.ok(count > before + 3, "each time is counted, also those that are not logged again");
   watches[0]?.send("DELETED", object("bad", 13));
   await until("the deletion", () => informer.store.size === 1);
-});
-
-test("Informer.lastContactAt tells when anything last arrived", async () => {
-  const clock = patientClock();
-  const { informer, watches } = await inform({ onList: oneList }, { clock });
-  assert.is(informer.lastContactAt(), Number.NEGATIVE_INFINITY);
-  await until("the watch", () => watches.length === 1 && clock.pending() === 1);
-  assert.is(informer.lastContactAt(), clock.now());
-  clock.advance(5000);
-  watches[0]?.send("BOOKMARK", object("", 20));
-  await until("the contact", () => informer.lastContactAt() === clock.now());
 });
 
 test.run();
