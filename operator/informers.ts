@@ -1,4 +1,5 @@
 import type { Claim } from "../crds/claim.ts";
+import { claimKey } from "../crds/claims/claim-key.ts";
 import { configMaps, networkPolicies, pods, secrets } from "../crds/client/built-in-resources.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
 import type { ReportHandlerFailure } from "../crds/client/watch/handler-failures.ts";
@@ -14,13 +15,13 @@ import { metadataOf, type Resource } from "../crds/resource.ts";
 import { SNAPSHOTS_LABELS } from "../crds/snapshots/snapshots-names.ts";
 import { createDeferred, onAbort } from "../crds/waits.ts";
 import type { Workload } from "../crds/workload.ts";
-import { isWaiting, needsHelper, pairKey } from "./claim/claim-indexes.ts";
+import { isWaiting, needsHelper } from "./claim/claim-indexes.ts";
 import type { OperatorConfig } from "./config.ts";
 import { poolIndex, warmIndex } from "./pool/pool-member.ts";
 
 /** The caches that reconciles work with. */
 export interface Informers {
-  claims: Informer<Claim, "uid" | "pair" | "using" | "waitingFor" | "needsHelper">;
+  claims: Informer<Claim, "uid" | "key" | "using" | "waitingFor" | "needsHelper">;
   workloads: Informer<Workload, never>;
   pools: Informer<Pool, "workload">;
   /** Managed pods only. */
@@ -107,7 +108,7 @@ export function startInformers(options: {
       resource: claims,
       indexes: {
         uid: (claim) => claim.metadata.uid,
-        pair: pairKey,
+        key: ({ spec }) => claimKey(spec),
         // A claim in Error has no pod, and a workload may go although its name stands in one.
         using: (claim) => (claim.status?.phase === "Error" ? undefined : claim.spec.workloadRef),
         needsHelper: (claim) => (needsHelper(claim) ? "" : undefined),

@@ -1,4 +1,4 @@
-import { type ClaimKey, claimKey } from "./claim-key.ts";
+import { type ClaimKey, claimKey } from "../../crds/claims/claim-key.ts";
 
 /** Calls that wait for the next change of a key's claims or pods, which the shared watches report. */
 export interface ClaimWaiters {

@@ -1,4 +1,5 @@
 import type { Claim } from "../../crds/claim.ts";
+import { claimKey } from "../../crds/claims/claim-key.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
 import type { ClusterClient } from "../../crds/client/cluster-client.ts";
 import type { ReportHandlerFailure } from "../../crds/client/watch/handler-failures.ts";
@@ -9,7 +10,6 @@ import type { KubernetesObject, Pod } from "../../crds/kubernetes.ts";
 import { label } from "../../crds/labels.ts";
 import type { Log } from "../../crds/log.ts";
 import type { Workload } from "../../crds/workload.ts";
-import { claimKey } from "./claim-key.ts";
 import type { ClaimWaiters } from "./claim-waiters.ts";
 import { slimPod } from "./slim-pod.ts";
 import { watchKind } from "./watch-kind.ts";

@@ -1,4 +1,5 @@
 import type { Claim } from "../../crds/claim.ts";
+import { canonicalClaim, claimKey } from "../../crds/claims/claim-key.ts";
 import { isDestroyed, isShown } from "../../crds/claims/claim-pod.ts";
 import { isConflict, isNotFound } from "../../crds/client/api-error.ts";
 import type { Change } from "../../crds/client/watch/informer.ts";
@@ -17,7 +18,7 @@ import { memberStates } from "../pool/pool-member.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { isHelperRunning } from "../snapshots/helper-pod.ts";
 import { hasNewPhase, isReadyToUse } from "../workload/readiness.ts";
-import { canonicalClaim, isWaiting, pairKey } from "./claim-indexes.ts";
+import { isWaiting } from "./claim-indexes.ts";
 import { claimPods, isCurrent, readClaimPods } from "./claim-pods.ts";
 import { patchClaimStatus } from "./claim-status.ts";
 import { ensureService } from "./ensure-service.ts";
@@ -59,7 +60,7 @@ function changedClaims({ type, object }: Change<Claim>, context: OperatorContext
   context.archiveLookups.forget(uid);
   context.restoreFailures.delete(uid);
   context.notices.delete(uid);
-  return [...context.informers.claims.store.by("pair", pairKey(object))].map(keyOf);
+  return [...context.informers.claims.store.by("key", claimKey(object.spec))].map(keyOf);
 }
 
 function* claimsOfWorkload(change: Change<Workload>, { informers }: OperatorContext): Iterable<string> {
@@ -174,8 +175,10 @@ async function fulfilClaim(claim: Claim, context: OperatorContext): Promise<Reco
     return undefined;
   }
 
-  const canonical = canonicalClaim(claim, context.informers.claims.store.by("pair", pairKey(claim)));
-  if (canonical !== undefined) {
+  const known = [...context.informers.claims.store.by("key", claimKey(claim.spec))];
+  const others = known.filter(({ metadata }) => metadata.uid !== claim.metadata.uid);
+  const canonical = canonicalClaim([claim, ...others]);
+  if (canonical !== undefined && canonical !== claim) {
     // Its files are on their way to the archive: this claim may not start before they are there. Its deletion starts the next run.
     if (canonical.metadata.deletionTimestamp !== undefined) return undefined;
     if (!(await isCurrent(canonical, context))) return RECHECK;

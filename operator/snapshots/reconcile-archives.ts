@@ -1,3 +1,4 @@
+import { claimKey } from "../../crds/claims/claim-key.ts";
 import { claims } from "../../crds/kinds.ts";
 import { label } from "../../crds/labels.ts";
 import type { ListedSnapshot } from "../../crds/snapshots/parse-snapshot-list.ts";
@@ -47,8 +48,8 @@ export async function reconcileArchives(context: OperatorContext, signal: AbortS
   return { requeueAfterMs: Math.max(1000, Math.min(HOUR_MS, inUse.length > 0 ? graceMs / 2 : HOUR_MS, nextMs)) };
 }
 
-function isInUse({ tenantId, workloadRef }: ListedSnapshot, { informers }: OperatorContext): boolean {
-  return informers.claims.store.by("pair", `${tenantId}/${workloadRef}`).size > 0;
+function isInUse(key: ListedSnapshot, { informers }: OperatorContext): boolean {
+  return informers.claims.store.by("key", claimKey(key)).size > 0;
 }
 
 /** By the API server's word and the cache's: one that was made with kubectl a moment ago has no label yet. */

@@ -1,6 +1,6 @@
+import type { ClaimKey } from "../../../crds/claims/claim-key.ts";
 import type { Clock } from "../../../crds/client/clock.ts";
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
-import type { ClaimKey } from "../../cluster/claim-key.ts";
 import type { ClaimWaiters } from "../../cluster/claim-waiters.ts";
 import type { FindLivePod } from "../../cluster/live-pod.ts";
 import type { ClusterCache } from "../../cluster/watch-cluster.ts";

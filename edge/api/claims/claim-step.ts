@@ -1,4 +1,5 @@
 import type { Claim } from "../../../crds/claim.ts";
+import { canonicalClaim } from "../../../crds/claims/claim-key.ts";
 import { isDestroyed } from "../../../crds/claims/claim-pod.ts";
 import { annotation } from "../../../crds/labels.ts";
 
@@ -43,23 +44,6 @@ export function claimStep(claims: Iterable<Claim>, shared: ReadonlySet<string>):
 
 function isAnswered({ metadata, status }: Claim): boolean {
   return status?.attempt === metadata.annotations?.[annotation.attempt];
-}
-
-/** The canonical claim of a key: the oldest that is no duplicate, else the oldest. */
-function canonicalClaim(claims: Iterable<Claim>): Claim | undefined {
-  let found: Claim | undefined;
-  for (const claim of claims) if (found === undefined || precedes(claim, found)) found = claim;
-  return found;
-}
-
-function precedes(a: Claim, b: Claim): boolean {
-  if (isDuplicate(a) !== isDuplicate(b)) return isDuplicate(b);
-  const [created, other] = [a.metadata.creationTimestamp ?? "", b.metadata.creationTimestamp ?? ""];
-  return created === other ? a.metadata.name < b.metadata.name : created < other;
-}
-
-function isDuplicate(claim: Claim): boolean {
-  return claim.status?.phase === "Error" && claim.status.reason === "Duplicate";
 }
 
 /** Names the attempt that a claim's annotations ask for; another object or another attempt has another key. */

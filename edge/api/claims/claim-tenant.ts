@@ -1,4 +1,5 @@
 import type { Claim } from "../../../crds/claim.ts";
+import { type ClaimKey, claimKey } from "../../../crds/claims/claim-key.ts";
 import { isDestroyed } from "../../../crds/claims/claim-pod.ts";
 import { type ClaimResponse, claimResponse } from "../../../crds/claims/claim-response.ts";
 import { isConflict, isNotFound } from "../../../crds/client/api-error.ts";
@@ -6,7 +7,6 @@ import { withDefaults } from "../../../crds/defaults.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
 import { startDeadline } from "../../../crds/waits.ts";
-import { type ClaimKey, claimKey } from "../../cluster/claim-key.ts";
 import { requireFresh } from "../../cluster/freshness.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { quote } from "../../http/quote.ts";

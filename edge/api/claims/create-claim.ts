@@ -1,9 +1,9 @@
 import type { Claim } from "../../../crds/claim.ts";
+import { type ClaimKey, hasKey } from "../../../crds/claims/claim-key.ts";
 import { isAlreadyExists, isNotFound } from "../../../crds/client/api-error.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { annotation, claimLabels, finalizer } from "../../../crds/labels.ts";
 import { claimName, hashedClaimName } from "../../../crds/names.ts";
-import { type ClaimKey, hasKey } from "../../cluster/claim-key.ts";
 import { readWorkload, workloadTerminating } from "../read-workload.ts";
 import type { ClaimServices } from "./claim-services.ts";
 

@@ -1,9 +1,9 @@
 import type { Claim } from "../../../crds/claim.ts";
+import { type ClaimKey, claimKey, hasKey } from "../../../crds/claims/claim-key.ts";
 import { isConflict, isNotFound } from "../../../crds/client/api-error.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { claimName, hashedClaimName } from "../../../crds/names.ts";
 import { startDeadline } from "../../../crds/waits.ts";
-import { type ClaimKey, claimKey, hasKey } from "../../cluster/claim-key.ts";
 import { requireFresh } from "../../cluster/freshness.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { quote } from "../../http/quote.ts";

@@ -1,4 +1,5 @@
 import type { Claim } from "../../../crds/claim.ts";
+import { claimKey, hasKey } from "../../../crds/claims/claim-key.ts";
 import { isNotFound } from "../../../crds/client/api-error.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
@@ -6,7 +7,6 @@ import { claimName, hashedClaimName } from "../../../crds/names.ts";
 import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
 import { snapshotPath } from "../../../crds/snapshots/snapshot-path.ts";
 import { NO_ARCHIVE, storeScripts } from "../../../crds/snapshots/store-scripts.ts";
-import { claimKey, hasKey } from "../../cluster/claim-key.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { quote } from "../../http/quote.ts";
 import { runInStore, type SnapshotServices, storeState, volumeFailure } from "./archive-store.ts";

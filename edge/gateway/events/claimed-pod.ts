@@ -1,11 +1,11 @@
 import type { Claim } from "../../../crds/claim.ts";
+import { type ClaimKey, claimKey } from "../../../crds/claims/claim-key.ts";
 import type { ClaimResponse } from "../../../crds/claims/claim-response.ts";
 import { ApiError, NetworkError } from "../../../crds/client/api-error.ts";
 import { createBackoff } from "../../../crds/client/backoff.ts";
 import { linkSignals, sleep, startDeadline } from "../../../crds/waits.ts";
 import type { ClaimServices } from "../../api/claims/claim-services.ts";
 import { claimTenant, ReleasedMeanwhile } from "../../api/claims/claim-tenant.ts";
-import { type ClaimKey, claimKey } from "../../cluster/claim-key.ts";
 import type { ClusterCache } from "../../cluster/watch-cluster.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { type DriverCall, PodGoneError } from "../drivers/driver.ts";

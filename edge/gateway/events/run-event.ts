@@ -1,3 +1,4 @@
+import { claimKey } from "../../../crds/claims/claim-key.ts";
 import { isDestroyed } from "../../../crds/claims/claim-pod.ts";
 import type { ClaimResponse } from "../../../crds/claims/claim-response.ts";
 import { describeError } from "../../../crds/describe-error.ts";
@@ -8,7 +9,6 @@ import type { Activity } from "../../activity.ts";
 import type { ClaimServices } from "../../api/claims/claim-services.ts";
 import { claimStep } from "../../api/claims/claim-step.ts";
 import { ReleasedMeanwhile } from "../../api/claims/claim-tenant.ts";
-import { claimKey } from "../../cluster/claim-key.ts";
 import type { ClusterCache } from "../../cluster/watch-cluster.ts";
 import { HttpError } from "../../http/http-error.ts";
 import type { AdapterContext, IncomingEvent, Outcome } from "../adapter.ts";

@@ -1,4 +1,5 @@
 import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
+import { claimKey } from "../../../crds/claims/claim-key.ts";
 import { ApiError } from "../../../crds/client/api-error.ts";
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import { createStore, type IndexFunction, keyOf } from "../../../crds/client/watch/store.ts";
@@ -7,7 +8,6 @@ import { annotation, label, WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
 import type { Resource } from "../../../crds/resource.ts";
 import { SNAPSHOTS_CONTAINER, SNAPSHOTS_LABELS, SNAPSHOTS_NAME } from "../../../crds/snapshots/snapshots-names.ts";
 import type { Workload, WorkloadSpec } from "../../../crds/workload.ts";
-import { claimKey } from "../../../edge/cluster/claim-key.ts";
 import { type ClaimWaiters, createClaimWaiters } from "../../../edge/cluster/claim-waiters.ts";
 import { slimPod } from "../../../edge/cluster/slim-pod.ts";
 import type { CachedKind, ClusterCache } from "../../../edge/cluster/watch-cluster.ts";

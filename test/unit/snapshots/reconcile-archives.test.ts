@@ -39,7 +39,7 @@ function volume(options: {
   const context = {
     informers: {
       helperPods: { store: { size: hasHelper ? 1 : 0 } },
-      claims: { store: { by: (_index: "pair", pair: string) => new Set(claims.filter((claim) => claim === pair)) } },
+      claims: { store: { by: (_index: "key", key: string) => new Set(claims.filter((claim) => claim === key)) } },
     },
     client: {
       async list(_resource: unknown, { labelSelector = "" }) {

@@ -1,0 +1,35 @@
+import type { Claim } from "../claim.ts";
+
+/** What identifies a claim; the name of its object never does. */
+export interface ClaimKey {
+  readonly tenantId: string;
+  readonly workloadRef: string;
+}
+
+/** The key as a string; neither part can hold a slash. */
+export function claimKey(key: ClaimKey): string {
+  return `${key.tenantId}/${key.workloadRef}`;
+}
+
+/** Whether a claim that was found by its name has this key; two keys can share a name. */
+export function hasKey({ spec }: Claim, key: ClaimKey): boolean {
+  return spec.tenantId === key.tenantId && spec.workloadRef === key.workloadRef;
+}
+
+/**
+ * The claim that counts of those of one key: a tenant has at most one claim a workload, and the operator refuses the others as duplicates.
+ *
+ * One that was refused comes last. Of the others one that is being released comes first, since its files are; then the one that is Active;
+ * then the oldest.
+ */
+export function canonicalClaim(claims: Iterable<Claim>): Claim | undefined {
+  let canonical: Claim | undefined;
+  for (const claim of claims) if (canonical === undefined || place(claim) < place(canonical)) canonical = claim;
+  return canonical;
+}
+
+function place({ metadata, status }: Claim): string {
+  const isDuplicate = status?.phase === "Error" && status.reason === "Duplicate";
+  const rank = isDuplicate ? 3 : metadata.deletionTimestamp !== undefined ? 0 : status?.phase === "Active" ? 1 : 2;
+  return `${rank} ${metadata.creationTimestamp} ${metadata.uid}`;
+}
