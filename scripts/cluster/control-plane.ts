@@ -53,7 +53,7 @@ export interface ControlPlane {
     kill(): Promise<void>;
     identity(): ProcessIdentity;
   };
-  clientCertificate(options: ClientCertificateOptions): ClientCertificate;
+  clientCertificate(options: ClientCertificateOptions): Promise<ClientCertificate>;
   /** Stops everything and removes the folder. */
   stop(): Promise<void>;
 }
@@ -78,7 +78,7 @@ export async function startControlPlane(options: StartControlPlaneOptions): Prom
   }
 
   async function start(): Promise<ControlPlane> {
-    const keys = clusterKeys({ folder, name, server });
+    const keys = await clusterKeys({ folder, name, server });
     log("starting etcd");
     const etcd = await startEtcd({
       folder,

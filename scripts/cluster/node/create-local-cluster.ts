@@ -68,7 +68,7 @@ export async function createLocalCluster(options: CreateLocalClusterOptions): Pr
     return free;
   });
   const server = serverOf(slot);
-  const making: Making = { ...options, folder, slot, server, keys: clusterKeys({ folder, name, server }) };
+  const making: Making = { ...options, folder, slot, server, keys: await clusterKeys({ folder, name, server }) };
   const [controlPlane, containerd] = await Promise.all([startControlPlane(making), startRuntime(making)]);
   log("starting kubelet, kube-controller-manager and kube-scheduler");
   // Before the first pod: from here on an engine that is not there yet lets nothing through.

@@ -32,7 +32,7 @@ export async function startKubelet(options: StartKubeletOptions): Promise<Progra
   const { folder, version, nodeName, slot, keys } = options;
   const home = join(folder, "kubelet");
   mkdirSync(home, { recursive: true });
-  const certificate = keys.authority.issue({
+  const certificate = await keys.authority.issue({
     fileName: "kubelet",
     commonName: `system:node:${nodeName}`,
     organizations: ["system:nodes"],

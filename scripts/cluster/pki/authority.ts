@@ -22,29 +22,23 @@ export interface Authority {
   readonly certificate: string;
   readonly certificatePath: string;
   /** Returns the certificate and key of that file name, issued now unless they are there. */
-  issue(options: IssueOptions): IssuedCertificate;
+  issue(options: IssueOptions): Promise<IssuedCertificate>;
 }
 
 const COMMON_NAME = "local-cluster";
 
 /** Opens the certificate authority of a cluster in a folder, made now unless it is there; keys are readable by the user only. */
-export function openAuthority(folder: string): Authority {
+export async function openAuthority(folder: string): Promise<Authority> {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const privateKeyPath = join(folder, "ca.key");
   const certificatePath = join(folder, "ca.crt");
-  let privateKey: KeyObject;
-  if (existsSync(certificatePath)) {
-    privateKey = createPrivateKey(readFileSync(privateKeyPath));
-  } else {
-    const pair = generateKeyPairSync("ec", { namedCurve: "P-256" });
-    privateKey = pair.privateKey;
+  if (!existsSync(certificatePath)) {
+    const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
     const issuer = { commonName: COMMON_NAME, privateKey };
-    writeKey(privateKeyPath, privateKey);
-    writeFileSync(
-      certificatePath,
-      certificate({ commonName: COMMON_NAME, purpose: "authority", publicKey: pair.publicKey, issuer }),
-    );
+    const made = await certificate({ commonName: COMMON_NAME, purpose: "authority", publicKey, issuer });
+    writeUnlessThere({ certificatePath, keyPath: privateKeyPath, certificate: made, privateKey });
   }
+  const privateKey = createPrivateKey(readFileSync(privateKeyPath));
   return {
     certificate: readFileSync(certificatePath, "utf8"),
     certificatePath,
@@ -52,13 +46,16 @@ export function openAuthority(folder: string): Authority {
   };
 }
 
-function issue(folder: string, options: IssueOptions & Pick<CertificateOptions, "issuer">): IssuedCertificate {
+async function issue(
+  folder: string,
+  options: IssueOptions & Pick<CertificateOptions, "issuer">,
+): Promise<IssuedCertificate> {
   const certificatePath = join(folder, `${options.fileName}.crt`);
   const keyPath = join(folder, `${options.fileName}.key`);
   if (!existsSync(certificatePath)) {
-    const pair = generateKeyPairSync("ec", { namedCurve: "P-256" });
-    writeKey(keyPath, pair.privateKey);
-    writeFileSync(certificatePath, certificate({ ...options, publicKey: pair.publicKey }));
+    const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
+    const made = await certificate({ ...options, publicKey });
+    writeUnlessThere({ certificatePath, keyPath, certificate: made, privateKey });
   }
   return {
     certificate: readFileSync(certificatePath, "utf8"),
@@ -68,6 +65,14 @@ function issue(folder: string, options: IssueOptions & Pick<CertificateOptions, 
   };
 }
 
-function writeKey(path: string, key: KeyObject): void {
-  writeFileSync(path, key.export({ type: "pkcs8", format: "pem" }), { mode: 0o600 });
+/** Writes both files, which belong together, unless another call has done so meanwhile. */
+function writeUnlessThere(files: {
+  certificatePath: string;
+  keyPath: string;
+  certificate: string;
+  privateKey: KeyObject;
+}): void {
+  if (existsSync(files.certificatePath)) return;
+  writeFileSync(files.keyPath, files.privateKey.export({ type: "pkcs8", format: "pem" }), { mode: 0o600 });
+  writeFileSync(files.certificatePath, files.certificate);
 }

@@ -1,6 +1,5 @@
-import { createHash, createPublicKey, type KeyObject, randomBytes, sign } from "node:crypto";
+import { createHash, createPublicKey, type KeyObject, randomBytes } from "node:crypto";
 import { isIPv4 } from "node:net";
-import { der } from "./der.ts";
 
 export interface CertificateOptions {
   commonName: string;
@@ -15,79 +14,59 @@ export interface CertificateOptions {
   days?: number;
 }
 
-const ECDSA_WITH_SHA256 = der.sequence(der.objectIdentifier("1.2.840.10045.4.3.2"));
-const SERVER_AUTHENTICATION = der.objectIdentifier("1.3.6.1.5.5.7.3.1");
-const CLIENT_AUTHENTICATION = der.objectIdentifier("1.3.6.1.5.5.7.3.2");
+const ALGORITHM = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" } as const;
 const DAY_MS = 86_400_000;
 
-/** Returns an X.509 v3 certificate in PEM, signed with the issuer's ECDSA key (RFC 5280). */
-export function certificate(options: CertificateOptions): string {
-  const now = Date.now();
-  const end = now + (options.days ?? 3650) * DAY_MS;
-  const body = der.sequence(
-    der.context(0, der.integer(Buffer.of(2)), true),
-    der.integer(Buffer.concat([Buffer.of(1), randomBytes(15)])),
-    ECDSA_WITH_SHA256,
-    distinguishedName(options.issuer.commonName, []),
-    // An hour back, so that a clock that is a little behind accepts it; further when it is to have expired.
-    der.sequence(der.time(new Date(Math.min(now, end) - DAY_MS / 24)), der.time(new Date(end))),
-    distinguishedName(options.commonName, options.organizations ?? []),
-    options.publicKey.export({ type: "spki", format: "der" }),
-    der.context(3, der.sequence(...extensions(options)), true),
-  );
-  const signature = sign("sha256", body, options.issuer.privateKey);
-  const encoded = der.sequence(body, ECDSA_WITH_SHA256, der.bitString(signature)).toString("base64");
-  return `-----BEGIN CERTIFICATE-----\n${(encoded.match(/.{1,64}/g) ?? []).join("\n")}\n-----END CERTIFICATE-----\n`;
-}
-
-function distinguishedName(commonName: string, organizations: readonly string[]): Buffer {
-  const attribute = (identifier: string, value: string): Buffer =>
-    der.set(der.sequence(der.objectIdentifier(identifier), der.utf8String(value)));
-  return der.sequence(
-    ...organizations.map((organization) => attribute("2.5.4.10", organization)),
-    attribute("2.5.4.3", commonName),
-  );
-}
-
-function extensions(options: CertificateOptions): Buffer[] {
-  const { purpose } = options;
-  const authority = purpose === "authority";
-  const usages = authority
-    ? []
-    : [
-        ...(purpose === "client" ? [] : [SERVER_AUTHENTICATION]),
-        ...(purpose === "server" ? [] : [CLIENT_AUTHENTICATION]),
-      ];
-  const names = (options.alternativeNames ?? []).map((name) =>
-    isIPv4(name)
-      ? der.context(7, Buffer.from(name.split(".").map(Number)), false)
-      : der.context(2, Buffer.from(name), false),
-  );
-  return [
-    extension("2.5.29.19", true, der.sequence(...(authority ? [der.boolean(true)] : []))),
-    // keyCertSign and cRLSign for an authority, digitalSignature for everybody else.
-    extension("2.5.29.15", true, authority ? der.bitString(Buffer.of(0x06), 1) : der.bitString(Buffer.of(0x80), 7)),
-    extension("2.5.29.14", false, der.octetString(keyIdentifier(options.publicKey))),
-    extension(
-      "2.5.29.35",
-      false,
-      der.sequence(der.context(0, keyIdentifier(createPublicKey(options.issuer.privateKey)), false)),
-    ),
-    ...(usages.length > 0 ? [extension("2.5.29.37", false, der.sequence(...usages))] : []),
-    ...(names.length > 0 ? [extension("2.5.29.17", false, der.sequence(...names))] : []),
+/** Makes an X.509 v3 certificate, PEM, signed with the issuer's ECDSA key on P-256 (RFC 5280). */
+export async function certificate(options: CertificateOptions): Promise<string> {
+  const { commonName, organizations = [], alternativeNames = [], purpose, publicKey, issuer, days = 3650 } = options;
+  // Loaded at the first certificate, since that takes a tenth of a second, and most runs find their certificates made.
+  const x509 = await import("@peculiar/x509");
+  x509.cryptoProvider.set(globalThis.crypto);
+  const { ExtendedKeyUsage, KeyUsageFlags } = x509;
+  const isAuthority = purpose === "authority";
+  const usages = [
+    ...(purpose === "server" || purpose === "both" ? [ExtendedKeyUsage.serverAuth] : []),
+    ...(purpose === "client" || purpose === "both" ? [ExtendedKeyUsage.clientAuth] : []),
   ];
+  const names = alternativeNames.map((value) => ({ type: isIPv4(value) ? "ip" : "dns", value }) as const);
+  const now = Date.now();
+  const end = now + days * DAY_MS;
+  const { subtle } = globalThis.crypto;
+  const made = await x509.X509CertificateGenerator.create({
+    // Positive, and never zero.
+    serialNumber: `01${randomBytes(15).toString("hex")}`,
+    // An hour back, so that a clock that is a little behind accepts it; further when it is to have expired.
+    notBefore: new Date(Math.min(now, end) - DAY_MS / 24),
+    notAfter: new Date(end),
+    subject: new x509.Name([
+      ...organizations.map((name) => ({ O: [{ utf8String: name }] })),
+      { CN: [{ utf8String: commonName }] },
+    ]),
+    issuer: new x509.Name([{ CN: [{ utf8String: issuer.commonName }] }]),
+    publicKey: await subtle.importKey("spki", bytesOf(publicKey, "spki"), ALGORITHM, true, ["verify"]),
+    signingKey: await subtle.importKey("pkcs8", bytesOf(issuer.privateKey, "pkcs8"), ALGORITHM, true, ["sign"]),
+    signingAlgorithm: ALGORITHM,
+    extensions: [
+      new x509.BasicConstraintsExtension(isAuthority, undefined, true),
+      new x509.KeyUsagesExtension(
+        isAuthority ? KeyUsageFlags.keyCertSign | KeyUsageFlags.cRLSign : KeyUsageFlags.digitalSignature,
+        true,
+      ),
+      new x509.SubjectKeyIdentifierExtension(keyIdentifier(publicKey)),
+      new x509.AuthorityKeyIdentifierExtension(keyIdentifier(createPublicKey(issuer.privateKey))),
+      ...(usages.length > 0 ? [new x509.ExtendedKeyUsageExtension(usages)] : []),
+      ...(names.length > 0 ? [new x509.SubjectAlternativeNameExtension(names)] : []),
+    ],
+  });
+  return `${made.toString("pem").trimEnd()}\n`;
 }
 
-function keyIdentifier(publicKey: KeyObject): Buffer {
-  return createHash("sha1")
-    .update(publicKey.export({ type: "spki", format: "der" }))
-    .digest();
+/** The same for as long as a cluster's authority is kept, whatever a library takes it from. */
+function keyIdentifier(publicKey: KeyObject): string {
+  return createHash("sha1").update(bytesOf(publicKey, "spki")).digest("hex");
 }
 
-function extension(identifier: string, critical: boolean, value: Buffer): Buffer {
-  return der.sequence(
-    der.objectIdentifier(identifier),
-    ...(critical ? [der.boolean(true)] : []),
-    der.octetString(value),
-  );
+function bytesOf(key: KeyObject, type: "spki" | "pkcs8"): Uint8Array<ArrayBuffer> {
+  return new Uint8Array(key.export({ type, format: "der" } as { type: "spki"; format: "der" }));
 }

@@ -23,16 +23,16 @@ export interface ClusterKeys {
 }
 
 /** Returns the keys of a cluster and the administrator's kubeconfig, made now unless they are there. */
-export function clusterKeys(options: ClusterKeysOptions): ClusterKeys {
+export async function clusterKeys(options: ClusterKeysOptions): Promise<ClusterKeys> {
   const pki = join(options.folder, "pki");
-  const authority = openAuthority(pki);
-  const admin = authority.issue({
+  const authority = await openAuthority(pki);
+  const admin = await authority.issue({
     fileName: "admin",
     commonName: "admin",
     organizations: ["system:masters"],
     purpose: "client",
   });
-  const server = authority.issue({
+  const server = await authority.issue({
     fileName: "kube-apiserver",
     commonName: "kube-apiserver",
     alternativeNames: ["localhost", "kubernetes.default.svc", "127.0.0.1", ...(options.alternativeNames ?? [])],

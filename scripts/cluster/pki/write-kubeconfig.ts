@@ -61,17 +61,17 @@ export interface ClientCertificate extends IssuedCertificate {
  *
  * @param folder the cluster's folder
  */
-export function clientCertificate(
+export async function clientCertificate(
   cluster: { folder: string; server: string },
   options: ClientCertificateOptions,
-): ClientCertificate {
+): Promise<ClientCertificate> {
   const pki = join(cluster.folder, "pki");
-  const authority = openAuthority(pki);
+  const authority = await openAuthority(pki);
   const fileName = `client-${[options.user, ...(options.groups ?? []), options.days ?? ""].join("-")}`.replaceAll(
     /[^a-z0-9.-]/gi,
     "_",
   );
-  const client = authority.issue({
+  const client = await authority.issue({
     fileName,
     commonName: options.user,
     organizations: options.groups ?? [],

@@ -70,7 +70,7 @@ async function replace(path: string, content: string): Promise<void> {
 
 test("a client certificate is who the client is, from files and from data", async () => {
   const { server } = plane.cluster;
-  const jane = plane.cluster.clientCertificate({ user: "jane", groups: ["system:masters"] });
+  const jane = await plane.cluster.clientCertificate({ user: "jane", groups: ["system:masters"] });
   const files = { clientCertificateFile: jane.certificatePath, clientKeyFile: jane.keyPath };
   await list(plane.connect({ server, caFile, ...files }));
   const caData = await readFile(caFile, "utf8");
@@ -83,13 +83,13 @@ test("a client certificate is who the client is, from files and from data", asyn
 test("without a certificate, with an expired one and with one that may not, the API server refuses", async () => {
   const { server } = plane.cluster;
   assert.is(await statusOf({ server, caFile }), 403, "anonymous");
-  const joe = plane.cluster.clientCertificate({ user: "joe", groups: ["nobody"] });
+  const joe = await plane.cluster.clientCertificate({ user: "joe", groups: ["nobody"] });
   const error = await failure(
     list(plane.connect({ server, caFile, clientCertificateFile: joe.certificatePath, clientKeyFile: joe.keyPath })),
   );
   assert.instance(error, ApiError);
   assert.match((error as ApiError).message, /User "joe" cannot list resource "configmaps"/);
-  const past = plane.cluster.clientCertificate({ user: "jane", groups: ["system:masters"], days: -1 });
+  const past = await plane.cluster.clientCertificate({ user: "jane", groups: ["system:masters"], days: -1 });
   assert.is(
     await statusOf({ server, caFile, clientCertificateFile: past.certificatePath, clientKeyFile: past.keyPath }),
     401,
@@ -99,7 +99,7 @@ test("without a certificate, with an expired one and with one that may not, the 
 
 test("a server that the authority does not vouch for is not spoken to", async () => {
   const { server } = plane.cluster;
-  const other = plane.cluster.clientCertificate({ user: "not-an-authority", groups: [] });
+  const other = await plane.cluster.clientCertificate({ user: "not-an-authority", groups: [] });
   for (const trust of [{}, { caFile: other.certificatePath }, { caFile, tlsServerName: "other.example.com" }]) {
     const error = await failure(list(plane.connect({ server, token: "secret", ...trust })));
     assert.instance(error, NetworkError);
@@ -136,8 +136,8 @@ test("a service account's token that rotates in its file is followed, by calls a
 });
 
 test("an authority and a client certificate that rotate in their files are followed", async () => {
-  const jane = plane.cluster.clientCertificate({ user: "jane", groups: ["system:masters"] });
-  const past = plane.cluster.clientCertificate({ user: "jane", groups: ["system:masters"], days: -1 });
+  const jane = await plane.cluster.clientCertificate({ user: "jane", groups: ["system:masters"] });
+  const past = await plane.cluster.clientCertificate({ user: "jane", groups: ["system:masters"], days: -1 });
   const certificate = join(folder, "jane.crt");
   const key = join(folder, "jane.key");
   await writeFile(certificate, await readFile(past.certificatePath));
@@ -183,7 +183,7 @@ test("an exec plugin's token and certificate are used, and asked for again after
   assert.is(((await failure(list(byPlugin))) as ApiError).status, 401);
   await answer({ token: await newToken("plugin") });
   await list(byPlugin);
-  const jane = cluster.clientCertificate({ user: "jane", groups: ["system:masters"] });
+  const jane = await cluster.clientCertificate({ user: "jane", groups: ["system:masters"] });
   const clientCertificateData = await readFile(jane.certificatePath, "utf8");
   const clientKeyData = await readFile(jane.keyPath, "utf8");
   await answer({ clientCertificateData, clientKeyData });

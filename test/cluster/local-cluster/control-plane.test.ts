@@ -66,8 +66,8 @@ test("refuses a name that is in use, and leaves the one that uses it alone", asy
 });
 
 test("lets a client certificate do what RBAC lets its user do", async ({ one }) => {
-  const jane = one.clientCertificate({ user: "jane", groups: ["developers"] });
-  const master = one.clientCertificate({ user: "root", groups: ["system:masters"] });
+  const jane = await one.clientCertificate({ user: "jane", groups: ["developers"] });
+  const master = await one.clientCertificate({ user: "root", groups: ["system:masters"] });
   const statusOf = async (kubeconfigPath: string): Promise<number> => {
     const client = createApiClient(kubeconfigPath);
     const { status } = await client.call({ method: "GET", path: "/api/v1/namespaces/default/pods" });
@@ -76,7 +76,7 @@ test("lets a client certificate do what RBAC lets its user do", async ({ one }) 
   };
   assert.is(await statusOf(jane.kubeconfigPath), 403);
   assert.is(await statusOf(master.kubeconfigPath), 200);
-  const expired = one.clientCertificate({ user: "jane", days: -1 });
+  const expired = await one.clientCertificate({ user: "jane", days: -1 });
   assert.is(await statusOf(expired.kubeconfigPath), 401);
 });
 

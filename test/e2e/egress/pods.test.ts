@@ -63,7 +63,7 @@ test.before(async (context) => {
     ]),
   ]);
   const names = ["allowed.example", "api.example", "unlisted.example"];
-  const world = upstreamCertificates(names);
+  const world = await upstreamCertificates(names);
   const [command = "", ...rest] = testProgram("upstream-program.ts");
   const upstream = spawn(command, rest, { stdio: ["ignore", "inherit", "inherit", "ipc"] });
   upstream.send({

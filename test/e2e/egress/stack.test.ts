@@ -41,7 +41,7 @@ test.before(async (context) => {
   const command = ["sh", "-c", "trap 'exit 0' TERM; sleep 36000 & wait $!"];
   await importImages(cluster, [{ name: image.ref, files, user: "65532:65532", command }]);
   const names = ["allowed.example", "api.example", "later.example"];
-  const world = upstreamCertificates(names);
+  const world = await upstreamCertificates(names);
   const records = Object.fromEntries(names.map((one) => [one, [hostAddress]]));
   // Where policies are enforced they allow the cluster's own DNS alone, which is a pod.
   if (local.policies.enforced) await startClusterDns(local, records);

@@ -82,7 +82,7 @@ export async function startStage(options: {
     rmSync(folder, { recursive: true });
   }
   try {
-    const world = upstreamCertificates(Object.keys(options.records));
+    const world = await upstreamCertificates(Object.keys(options.records));
     const upstream = namespaces.start("world", testProgram("upstream-program.ts"), { stdio: "ipc" });
     children.push(upstream);
     upstream.send({

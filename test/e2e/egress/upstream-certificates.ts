@@ -3,21 +3,21 @@ import { certificate } from "../../../scripts/cluster/pki/certificate.ts";
 import type { UpstreamSettings } from "./messages.ts";
 
 /** Certificates for names, of an authority that only this test knows, and some that a proxy must refuse. */
-export function upstreamCertificates(names: readonly string[]): {
+export async function upstreamCertificates(names: readonly string[]): Promise<{
   authority: string;
   certificates: UpstreamSettings["certificates"];
-} {
+}> {
   const pair = () => generateKeyPairSync("ec", { namedCurve: "P-256" });
   const [known, unknown] = [pair(), pair()];
   const issuer = { commonName: "tenancy test upstream", privateKey: known.privateKey };
-  const authority = certificate({
+  const authority = await certificate({
     ...{ commonName: issuer.commonName, purpose: "authority", publicKey: known.publicKey, issuer },
   });
-  const make = (name: string, own: { privateKey: typeof known.privateKey } = known, days = 30) => {
+  const make = async (name: string, own: { privateKey: typeof known.privateKey } = known, days = 30) => {
     const keys = pair();
     return {
       key: keys.privateKey.export({ type: "pkcs8", format: "pem" }) as string,
-      certificate: certificate({
+      certificate: await certificate({
         ...{ commonName: name, alternativeNames: [name], purpose: "server", publicKey: keys.publicKey, days },
         issuer: { commonName: issuer.commonName, privateKey: own.privateKey },
       }),
@@ -26,11 +26,11 @@ export function upstreamCertificates(names: readonly string[]): {
   return {
     authority,
     certificates: {
-      ...Object.fromEntries(names.map((name) => [name, make(name)])),
-      "unknown-authority.example": make("unknown-authority.example", unknown),
-      "other-name.example": make("somebody-else.example"),
-      "expired.example": make("expired.example", known, -1),
-      "*": make("nobody.example"),
+      ...Object.fromEntries(await Promise.all(names.map(async (name) => [name, await make(name)] as const))),
+      "unknown-authority.example": await make("unknown-authority.example", unknown),
+      "other-name.example": await make("somebody-else.example"),
+      "expired.example": await make("expired.example", known, -1),
+      "*": await make("nobody.example"),
     },
   };
 }

@@ -104,7 +104,7 @@ test.before(async () => {
   const files = [...echo.files, ...curl, { path: "data", uid: 65532, gid: 65532 }];
   await importImages(cluster, [{ ...echo, name: image, files }]);
   const names = ["allowed.example", "api.example", "lines.example", "missing.example", "closed.example"];
-  const world = upstreamCertificates(names);
+  const world = await upstreamCertificates(names);
   const [command = "", ...rest] = testProgram("upstream-program.ts");
   upstream = spawn(command, rest, { stdio: ["ignore", "inherit", "inherit", "ipc"] });
   const records = {

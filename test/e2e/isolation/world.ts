@@ -75,7 +75,7 @@ async function startServers(namespace: string): Promise<() => void> {
       { kind: "names", address: world.otherResolver, port: 53, says: "" },
     ],
     records: worldRecords,
-    ...(upstreamCertificates([]).certificates["*"] as { certificate: string; key: string }),
+    ...((await upstreamCertificates([])).certificates["*"] as { certificate: string; key: string }),
   };
   const server = testProgram("./answering-program.ts");
   const words = [

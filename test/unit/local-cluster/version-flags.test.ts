@@ -7,7 +7,7 @@ import { kubeletConfig, kubeletFlags } from "../../../scripts/cluster/node/kubel
 import { slotOf } from "../../../scripts/cluster/slot.ts";
 
 const certificate = { certificate: "", key: "", certificatePath: "/pki/kubelet.crt", keyPath: "/pki/kubelet.key" };
-const authority = { certificate: "", certificatePath: "/pki/ca.crt", issue: () => certificate };
+const authority = { certificate: "", certificatePath: "/pki/ca.crt", issue: async () => certificate };
 
 function config(version: string): Record<string, unknown> {
   const options = { slot: slotOf(3), authority, certificate, containerdSocket: "/run/c.sock", controlGroup: "group" };
