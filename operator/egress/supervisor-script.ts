@@ -68,7 +68,7 @@ bundle() { # file, certificates…
 start() {
   seen=$now
   bundle ${upstreamAuthorities(folders)} ${publicAuthorities} "$settings/extra-ca.pem" || return 1
-${trustBundle === undefined ? "" : `  bundle ${trustBundle} ${publicAuthorities} "$settings/extra-ca.pem" "$settings/ca.pem" || return 1\n`}  if ! why=$(${program} -c -q -f "$settings/haproxy.cfg" 2>&1); then
+${trustBundle === undefined ? "" : `  bundle ${trustBundle} ${publicAuthorities} "$settings/extra-ca.pem" "$settings/ca.pem" || return 1\n`}  if ! why=$(${program} -c -f "$settings/haproxy.cfg" 2>&1); then
     echo "$why" >&2
     log error "the settings cannot be used, what ran goes on"
     return 1

@@ -1,6 +1,6 @@
 // @limit 900
 import { randomBytes } from "node:crypto";
-import { rmSync, writeFileSync } from "node:fs";
+import { appendFileSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
@@ -351,6 +351,17 @@ test("a change of the allowlist is followed", async ({ stage }) => {
   const gone = await stage.call({ kind: "http", version: 1, url: "https://allowed.example/" });
   assert.ok("error" in gone, JSON.stringify(gone));
   await stage.apply({ network: { access: "restricted", credentials: network.credentials ?? [] } });
+  assert.is((await stage.seen({ version: 1, url: "https://allowed.example/" })).status, 200);
+  await stage.apply({ network });
+});
+
+test("settings that cannot be used are told with the reason, and leave what runs", async ({ stage }) => {
+  const settings = join(stage.folder, "settings");
+  appendFileSync(join(settings, "haproxy.cfg"), "    no-such-word\n");
+  mkdirSync(join(settings, "..2_changed"));
+  const told = "the settings cannot be used, what ran goes on";
+  await waitUntil(() => stage.log().includes(told), { what: "the refusal", limitMs: 60_000, explain: stage.log });
+  assert.match(stage.log(), /unknown keyword 'no-such-word'/);
   assert.is((await stage.seen({ version: 1, url: "https://allowed.example/" })).status, 200);
   await stage.apply({ network });
 });
