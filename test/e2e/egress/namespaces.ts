@@ -43,10 +43,12 @@ export async function createNamespaces(resolvConf: string): Promise<Namespaces> 
     const present = await ip("netns", "list");
     for (const name of Object.values(names)) if (present.includes(name)) await ip("netns", "delete", name);
   };
+  // HAProxy refuses to start in a folder that its user may not enter, as one below a home.
   const script = `set -e
 mount --bind ${resolvConf} /etc/resolv.conf
 uid=$1; shift
 [ "$uid" = 0 ] && exec setpriv --pdeathsig KILL -- "$@"
+cd /
 exec setpriv --pdeathsig KILL --reuid="$uid" --regid="$uid" --clear-groups --no-new-privs --bounding-set=-all --inh-caps=-all -- "$@"`;
   const words = (where: "pod" | "world", command: readonly string[], uid = 0) => [
     ...["netns", "exec", names[where], "sh", "-c", script, "sh", String(uid)],

@@ -45,12 +45,22 @@ export interface Stage {
   stop(): Promise<void>;
 }
 
-export async function startStage(options: {
+interface StageOptions {
   network: WorkloadNetwork;
   values?: ReadonlyMap<SecretReference, string>;
   records: Record<string, string[]>;
   openedRanges?: string[];
-}): Promise<Stage> {
+}
+
+export function startStage(options: StageOptions): Promise<Stage> {
+  return start(options).catch((error: unknown) => {
+    // The test library says nothing of what fails before the first test.
+    console.log(error);
+    throw error;
+  });
+}
+
+async function start(options: StageOptions): Promise<Stage> {
   const folder = mkdtempSync(join(tmpdir(), "tenancy-egress-"));
   chmodSync(folder, 0o755);
   const folders = { settings: join(folder, "settings"), run: join(folder, "run") };
