@@ -1,10 +1,15 @@
 // @limit 900
 import * as assert from "uvu/assert";
+import { pods } from "../../../crds/client/built-in-resources.ts";
 import { archiveOf } from "./faults.ts";
 import { coldAndWarm, lifeSuite } from "./life-suite.ts";
+import { NAMESPACE } from "./lifecycle.ts";
 import { digestOfMany, fillClaim, isActive, keepMany } from "./many-bytes.ts";
 
-const test = lifeSuite("a crash in the middle of a save or a restore", { name: "crashes", prepare: coldAndWarm });
+const test = lifeSuite("a crash or a long pause in the middle of a save or a restore", {
+  name: "crashes",
+  prepare: coldAndWarm,
+});
 
 test("the helper pod is killed during a save: it comes back, and the release ends well", async ({ life, faults }) => {
   const [claim, digest] = await fillClaim(life, "save-helper", "warm");
@@ -64,6 +69,67 @@ test("the operator is killed during a save: its successor finishes", async ({ li
   const next = await life.claim("save-operator", "warm", true);
   assert.is(await digestOfMany(life, next), digest);
   await life.release(next);
+});
+
+test("a pod is lost during the save of its files: the archive of before stays, and the release ends", async (context) => {
+  const { life, faults } = context;
+  await life.keep("save-lost", "warm", "old");
+  const [claim] = await fillClaim(life, "save-lost", "warm");
+  const before = archiveOf(life, claim);
+  await life.deleteClaim(claim);
+  await faults.untilSaving("save-lost");
+  const { instanceId = "" } = claim.status ?? {};
+  await life.client.delete(pods, { namespace: NAMESPACE, name: instanceId }, { gracePeriodSeconds: 0 });
+  await life.untilGone(claim);
+  assert.equal(archiveOf(life, claim), before);
+  const next = await life.claim("save-lost", "warm", true);
+  assert.is(await life.kept(next), "old\n");
+  await life.release(next);
+});
+
+test("an operator that was suspended during a save never replaces what came after it", async ({ life, faults }) => {
+  await life.killOperator();
+  const suspended = await life.startOperator();
+  const [claim] = await fillClaim(life, "save-suspended", "warm");
+  await life.deleteClaim(claim);
+  await faults.untilSaving("save-suspended");
+  suspended.pause();
+  assert.is(archiveOf(life, claim), undefined, "it was in the middle");
+  const successor = await life.startOperator();
+  await life.untilGone(claim);
+  await life.keep("save-suspended", "warm", "newer");
+  const newer = archiveOf(life, claim);
+  suspended.resume();
+  await life.keep("another", "warm", "works on");
+  await successor.kill();
+  // It leads again, and was therefore done with what it did before.
+  const next = await life.claim("save-suspended", "warm", true);
+  assert.equal(archiveOf(life, claim), newer);
+  assert.is(await life.kept(next), "newer\n");
+  await life.release(next);
+});
+
+test("an operator that was suspended during a restore never writes over what its tenant wrote since", async (context) => {
+  const { life, faults } = context;
+  // Into a cold pod it writes as an init container, which is over before the tenant writes.
+  const [tenant, workload] = ["restore-suspended", "warm"];
+  await life.killOperator();
+  const suspended = await life.startOperator();
+  const digest = await keepMany(life, tenant, workload);
+  const claim = await life.createClaim(tenant, workload, true);
+  await faults.untilRestoring(claim);
+  suspended.pause();
+  assert.is((await life.find(claim))?.status?.phase, "Pending", "it was in the middle");
+  const successor = await life.startOperator();
+  const active = await life.untilClaim(claim, "to be Active", isActive);
+  assert.is(await digestOfMany(life, active), digest);
+  await life.run(active.status?.instanceId, "echo mine > /data/large; echo mine > /data/small");
+  suspended.resume();
+  await successor.kill();
+  const other = await life.claim("another", workload, true);
+  assert.is(await life.run(active.status?.instanceId, "$b cat /data/large /data/small"), "mine\nmine\n");
+  await life.release(other);
+  await life.release(active);
 });
 
 test.run();
