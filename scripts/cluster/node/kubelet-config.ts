@@ -44,6 +44,8 @@ export function kubeletConfig(options: KubeletConfigOptions): string {
     serializeImagePulls: false,
     registryPullQPS: 0,
     eventRecordQPS: 0,
+    // How late a running pod sees a change of its Secrets, ConfigMaps and labels; a minute would be the default.
+    syncFrequency: "10s",
     kubeAPIQPS: 200,
     kubeAPIBurst: 400,
     // Nothing answers there, so a lookup fails at once; without an address the kubelet reports an event for every pod.

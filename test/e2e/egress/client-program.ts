@@ -7,7 +7,7 @@ import { connect as connectPlain } from "node:net";
 import { Readable } from "node:stream";
 import { connect as connectTls, type TLSSocket } from "node:tls";
 import { WebSocket } from "ws";
-import type { Answer, Call, HttpAnswer, HttpCall, MeasureCall, Measured } from "./messages.ts";
+import type { Answer, Call, HttpAnswer, HttpCall } from "./messages.ts";
 
 const LIMIT_MS = 50_000;
 
@@ -26,8 +26,6 @@ function perform(call: Call): Promise<unknown> {
       return http(call);
     case "stream":
       return arrivals(call);
-    case "measure":
-      return measure(call);
     case "websocket":
       return webSocket(call.url, call.messages);
     case "hold":
@@ -151,32 +149,6 @@ async function arrivals({ version, url }: { version: 1 | 2; url: string }): Prom
       },
     });
     return { text, pieces };
-  } finally {
-    connection.close();
-  }
-}
-
-async function measure({ version, url, requests, downloadBytes }: MeasureCall): Promise<Measured> {
-  const connection = connect(version, url);
-  const get = (path: string, onData: (chunk: Buffer) => void) =>
-    connection.send(path, { method: "GET", headers: {}, body: undefined, onData });
-  try {
-    const times: number[] = [];
-    for (let index = 0; index < requests + 50; index++) {
-      const started = performance.now();
-      const status = await get("/small", () => undefined);
-      if (status !== 200) throw new Error(`status ${status}`);
-      if (index >= 50) times.push(performance.now() - started);
-    }
-    times.sort((a, b) => a - b);
-    const at = (share: number) => times[Math.min(times.length - 1, Math.floor(times.length * share))] ?? 0;
-    let bytes = 0;
-    const started = performance.now();
-    await get(`/download?bytes=${downloadBytes}`, (chunk) => {
-      bytes += chunk.length;
-    });
-    const seconds = (performance.now() - started) / 1000;
-    return { p50Ms: at(0.5), p99Ms: at(0.99), mebibytesPerSecond: bytes / 2 ** 20 / seconds };
   } finally {
     connection.close();
   }

@@ -76,28 +76,13 @@ export interface StreamCall {
   url: string;
 }
 
-/** One request after another on one connection, and then downloads. */
-export interface MeasureCall {
-  kind: "measure";
-  version: 1 | 2;
-  url: string;
-  requests: number;
-  downloadBytes: number;
-}
-
-export type Call = HttpCall | TlsCall | PlainCall | DatagramCall | WebSocketCall | HoldCall | StreamCall | MeasureCall;
+export type Call = HttpCall | TlsCall | PlainCall | DatagramCall | WebSocketCall | HoldCall | StreamCall;
 
 export interface HttpAnswer {
   status: number;
   body: string;
   /** Of what was sent. */
   sha256: string;
-}
-
-export interface Measured {
-  p50Ms: number;
-  p99Ms: number;
-  mebibytesPerSecond: number;
 }
 
 /** `error` is the code of a failure, else its message. */

@@ -5,6 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
+import { HEALTH_PORT, PROXY_CONTAINER, TENANT_FILE } from "../../../operator/egress/layout.ts";
 import { installDebianPackages } from "../../../scripts/cluster/debian-packages.ts";
 import { downLocalCluster } from "../../../scripts/cluster/down-local-cluster.ts";
 import { busyboxFiles, findStaticBusybox } from "../../../scripts/cluster/images/busybox.ts";
@@ -85,8 +87,8 @@ async function run(stack: Stack, instance: string, script: string): Promise<stri
   return String(answer.body.stdout);
 }
 
-const curl = (stack: Stack, instance: string, url: string) =>
-  run(stack, instance, `curl -sS -m 60 -w ' %{http_code}' ${url} 2>&1; echo " exit $?"`);
+const curlScript = (url: string) => `curl -sS -m 60 -w ' %{http_code}' ${url} 2>&1; echo " exit $?"`;
+const curl = (stack: Stack, instance: string, url: string) => run(stack, instance, curlScript(url));
 
 test("a claimed instance reaches what its workload lists, with credentials that it never sees", async ({ stack }) => {
   const started = performance.now();
@@ -104,7 +106,7 @@ test("a claimed instance reaches what its workload lists, with credentials that 
   assert.not.match(debug, /PRIVATE KEY/);
 });
 
-test("the allowlist changes under a claim and under warm pods, which stay", async ({ stack }) => {
+test("the allowlist and a Secret change under a claim and under warm pods, which stay", async ({ stack }) => {
   const pool = {
     apiVersion: "tenancy.dev/v1alpha1",
     kind: "TenancyPool",
@@ -127,7 +129,68 @@ test("the allowlist changes under a claim and under warm pods, which stay", asyn
     ...{ what: "the new allowlist", limitMs: 180_000, intervalMs: 500 },
   });
   assert.match(await curl(stack, instance, "https://allowed.example/"), /000 exit 35/);
+  await stack.kubectl("patch", "secret", "github", "-p", '{"stringData":{"token":"rotated-secret"}}');
+  await waitUntil(async () => (await curl(stack, instance, "https://api.example/")).includes("rotated-secret"), {
+    ...{ what: "the new value", limitMs: 180_000, intervalMs: 500 },
+  });
   assert.is((await warm()).trim(), first);
+  const restarts = "jsonpath={.items[*].status.containerStatuses[*].restartCount}";
+  const counts = await stack.kubectl("get", "pods", "-l", "tenancy.dev/workload=agent", "-o", restarts);
+  assert.equal(new Set(counts.split(" ")), new Set(["0"]));
+});
+
+test("each refusal is counted, and a line of the sidecar's log that names the tenant, from the claim of a warm pod on", async ({
+  stack,
+}) => {
+  const ready = await stack.kubectl("get", "pods", "-l", "tenancy.dev/pool-status=ready", "-o", "name");
+  const warm = ready.trim().replace("pod/", "");
+  const lines = async () =>
+    (await stack.kubectl("logs", warm, "-c", PROXY_CONTAINER))
+      .split("\n")
+      .filter((line) => line.includes('"msg":"egress refused or failed"'))
+      .map((line) => JSON.parse(line) as { tenant: string; name: string; reason: string })
+      .filter(({ name: refused }) => refused === "allowed.example");
+  // The client hears of a refusal before the log does.
+  const untilLogged = (count: number) =>
+    waitUntil(
+      async () => {
+        const found = await lines();
+        return found.length >= count && found;
+      },
+      { what: `${count} refusals in the log`, limitMs: 60_000, intervalMs: 200 },
+    );
+  // The allowlist that has changed may have reached the other pod first.
+  const script = curlScript("https://allowed.example/");
+  const unclaimedCurl = () => stack.kubectl("exec", warm, "-c", WORKLOAD_CONTAINER, "--", "sh", "-c", script);
+  await waitUntil(async () => /000 exit 35/.test(await unclaimedCurl()), {
+    ...{ what: "the new allowlist", limitMs: 180_000, intervalMs: 500 },
+  });
+  const unclaimed = await untilLogged(1);
+  assert.equal(
+    unclaimed.map(({ tenant, reason }) => ({ tenant, reason })),
+    [{ tenant: "", reason: "not-listed" }],
+  );
+  const ip = await stack.kubectl("get", "pod", warm, "-o", "jsonpath={.status.podIP}");
+  const denied = async () => {
+    const text = await (await fetch(`http://${ip}:${HEALTH_PORT}/metrics`)).text();
+    return ["redirect", "inject"].map((proxy) => {
+      const line = `^haproxy_frontend_requests_denied_total\\{proxy="${proxy}"\\} ([0-9]+)$`;
+      return Number(new RegExp(line, "m").exec(text)?.[1]);
+    });
+  };
+  const [redirect = 0, inject = 0] = await denied();
+  assert.is(await claim(stack, "erin", "agent"), warm);
+  await waitUntil(
+    async () => (await stack.kubectl("exec", warm, "-c", PROXY_CONTAINER, "--", "cat", TENANT_FILE)) === "erin",
+    { what: "the tenant in the pod", limitMs: 180_000, intervalMs: 200 },
+  );
+  assert.match(await curl(stack, warm, "https://allowed.example/"), /000 exit 35/);
+  assert.match(await curl(stack, warm, "-X TRACE https://api.example/"), /405 exit 0/);
+  assert.equal(
+    (await untilLogged(2)).map(({ tenant }) => tenant),
+    ["", "erin"],
+  );
+  assert.equal(await denied(), [redirect + 1, inject + 1]);
 });
 
 test("files come back into a pod with a proxy, before and after its start", async ({ stack }) => {
@@ -147,14 +210,14 @@ test("files come back into a pod with a proxy, before and after its start", asyn
     const { body } = await stack.call("GET", "/tenants/dora");
     assert.is((body.claims as { source: string }[])[0]?.source, source);
     assert.is((await run(stack, instance, "cat /data/kept")).trim(), source);
-    assert.match(await curl(stack, instance, "https://api.example/"), /"authorization":"planted-secret".* 200 exit 0/);
+    assert.match(await curl(stack, instance, "https://api.example/"), /"authorization":"rotated-secret".* 200 exit 0/);
   }
 });
 
 test("a deleted workload takes its Secrets and its ConfigMap along", async ({ stack }) => {
   const objects = () => stack.kubectl("get", "configmaps,secrets", "-l", "tenancy.dev/workload=agent", "-o", "name");
   assert.is((await objects()).trim().split("\n").length, 3);
-  await stack.call("POST", "/tenants/dora/release", { workload: "agent" });
+  for (const tenant of ["dora", "erin"]) await stack.call("POST", `/tenants/${tenant}/release`, { workload: "agent" });
   assert.is((await stack.call("DELETE", "/workloads/agent")).status, 200);
   await waitUntil(async () => (await objects()).trim() === "", { what: "its objects to go", limitMs: 60_000 });
 });

@@ -29,13 +29,9 @@ export interface Stage {
   readonly folder: string;
   /** All that the sidecar has written. */
   log(): string;
-  /** The sidecar's process 1. */
-  readonly supervisor: number;
   /** Process ids of HAProxy, the newest last. */
   proxies(): number[];
   call<T = unknown>(call: Call): Promise<Answer<T>>;
-  /** The same, with the redirect and the rest of the rules taken away meanwhile. */
-  callDirectly<T = unknown>(call: Call): Promise<Answer<T>>;
   /** Calls with success, and reads what the upstream saw. */
   seen(call: Omit<HttpCall, "kind">): Promise<SeenRequest & { status: number; sent: string }>;
   /** Changes the world's names. */
@@ -148,8 +144,7 @@ async function start(options: StageOptions): Promise<Stage> {
     await writeSettings();
 
     const proxyUid = pickProxyUid();
-    const redirect = () => namespaces.run("pod", [busybox, "sh", "-c", redirectScript({ proxyUid })]);
-    await redirect();
+    await namespaces.run("pod", [busybox, "sh", "-c", redirectScript({ proxyUid })]);
     const tenantFile = join(folder, "tenant");
     const script = supervisorScript({ folders, trustBundle, tenantFile });
     const sidecar = namespaces.start("pod", [busybox, "sh", "-c", script], { uid: proxyUid });
@@ -183,16 +178,7 @@ async function start(options: StageOptions): Promise<Stage> {
     }
     return {
       ...{ namespaces, folder, stop, proxies, call },
-      supervisor: sidecar.pid ?? 0,
       log: () => log,
-      async callDirectly(what) {
-        await namespaces.run("pod", ["nft", "delete", "table", "inet", "tenancy_egress"]);
-        try {
-          return await call(what);
-        } finally {
-          await redirect();
-        }
-      },
       async seen(what) {
         const answer = await call<HttpAnswer>({ kind: "http", ...what });
         if ("error" in answer) throw new Error(`Cannot call ${what.url}: ${answer.error}\n${log}`);

@@ -1,5 +1,5 @@
 // All servers of the world: DNS on the resolver's address, and HTTPS, WebSocket and plain HTTP on every address.
-import { createHash, randomBytes } from "node:crypto";
+import { createHash } from "node:crypto";
 import { createSocket } from "node:dgram";
 import { createServer as createHttpServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { createSecureServer, type Http2ServerRequest, type Http2ServerResponse } from "node:http2";
@@ -79,23 +79,9 @@ async function answer(
     response.end();
     return;
   }
-  if (url.pathname === "/download") {
-    const block = randomBytes(1 << 20);
-    for (let left = Number(url.searchParams.get("bytes")); left > 0; left -= block.length) {
-      if (!write(block.subarray(0, Math.min(left, block.length)))) {
-        await new Promise((resolve) => response.once("drain", resolve));
-      }
-    }
-    response.end();
-    return;
-  }
   if (url.pathname === "/authorization-hash") {
     // Tells that the header came without sending it back.
     response.end(createHash("sha256").update(String(request.headers.authorization)).digest("hex"));
-    return;
-  }
-  if (url.pathname === "/small") {
-    response.end("ok");
     return;
   }
   const hash = createHash("sha256");
