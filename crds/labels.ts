@@ -66,7 +66,10 @@ export const annotation = {
    * gives the files up while that is still the last.
    */
   discardIdleSince: "tenancy.dev/discard-idle-since",
-  /** On the claim of the snapshots volume: `true` once the volume was seen with its mark (docs/decisions/624). */
+  /**
+   * On the claim of the snapshots volume: `true` once the volume was seen with its mark
+   * (docs/decisions/snapshots.md#a-volume-without-its-mark-is-not-believed).
+   */
   volumeMarked: "tenancy.dev/volume-marked",
   /** On a pod: the uid of its workload. */
   workloadUid: "tenancy.dev/workload-uid",

@@ -10,7 +10,7 @@ import { createProgressLine } from "./test/progress-line.ts";
 import { runTestFile, type TestRun } from "./test/run-test-file.ts";
 import { runTestFiles } from "./test/run-test-files.ts";
 
-// Why so many at once: docs/decisions/840.
+// Why so many at once: docs/decisions/tests-and-bench.md#how-many-test-files-run-at-once.
 const kinds = {
   unit: { limitSeconds: 60, atOnce: availableParallelism() },
   cluster: { limitSeconds: 300, atOnce: 3 },

@@ -69,7 +69,7 @@ export function dropManagedFields<T extends KubernetesObject>(object: T): T {
 
 /**
  * In the metadata of a patch: has the API server forget who set which field of the object, and not keep track of it from then on
- * (docs/decisions/206). Not for objects that are applied.
+ * (docs/decisions/watch-and-caches.md#the-hot-path-clears-managed-fields). Not for objects that are applied.
  *
  * Follows https://kubernetes.io/docs/reference/using-api/server-side-apply/#clearing-managedfields
  */

@@ -57,7 +57,7 @@ is_exact() {
  *
  * Its holder is a process of the helper pod, and one that was killed holds nothing any more: who finds that takes the lock over, by making
  * the link that is named for it, which only one can. A symbolic link is made with its target in one step, also where no block is free.
- * busybox has no `flock` everywhere (docs/decisions/625).
+ * busybox has no `flock` everywhere (docs/decisions/snapshots.md#archives-change-under-a-lock).
  */
 const lockTenant = `started() {
   start=; state=
@@ -114,8 +114,9 @@ unlock() {
  * workload's name begins with a dot. One is there before the archive that it was is replaced.
  *
  * A write begins with deleting what other writes of the same files have sent so far, so that a write whose operator is no longer the
- * leader, and goes on after a pause, can never replace what came after it (docs/decisions/606). It replaces only the archive that its save
- * found at its begin, so neither can one whose command starts late.
+ * leader, and goes on after a pause, can never replace what came after it
+ * (docs/decisions/snapshots.md#a-write-ends-the-older-writes-of-its-archive). It replaces only the archive that its
+ * save found at its begin, so neither can one whose command starts late.
  */
 export const storeScripts = {
   /**

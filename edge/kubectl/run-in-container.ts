@@ -31,7 +31,8 @@ const COMMAND_ENDED = /command terminated with exit code (\d+)\s*$/;
 /**
  * Runs a command in a container of a pod, by kubectl; no shell is involved here or there.
  *
- * Output can be missing though the exit code is 0 (docs/decisions/620): where that matters, the command says how much there is.
+ * Output can be missing though the exit code is 0 (docs/decisions/snapshots.md#a-list-says-its-length): where that
+ * matters, the command says how much there is.
  *
  * @param request.maxBytes of standard output, and of standard error; what comes after them is dropped
  * @throws HttpError 503 as {@link Kubectl.start} does

@@ -86,7 +86,8 @@ async function awaitStart(
 
 /**
  * Gives a claim whose cold pod is still starting a warm pod, if one has become ready meanwhile. The cold pod is stale then, and the claim's
- * next run deletes it: it was its tenant's, so nobody else may get it (docs/decisions/006). Says whether it did.
+ * next run deletes it: it was its tenant's, so nobody else may get it
+ * (docs/decisions/claims.md#a-pod-that-was-bound-to-a-tenant-is-never-reused). Says whether it did.
  */
 async function switchToWarmPod(
   { claim, pod: cold }: { claim: Claim; pod: Pod },

@@ -32,7 +32,8 @@ export function waitsForFiles(pod: Pod): boolean {
  * Restores a tenant's files into a pod that nobody uses yet.
  *
  * A pod is restored into once. One for which that fails is never given to its tenant, and neither is one that another operator bound:
- * what that one has sent may still arrive, also after the tenant has written files of its own (docs/decisions/605).
+ * what that one has sent may still arrive, also after the tenant has written files of its own
+ * (docs/decisions/snapshots.md#a-pod-is-restored-into-once).
  */
 export async function restoreFiles(
   { claim, pod, into }: { claim: Claim; pod: Pod; into: "running" | "waiting" },

@@ -124,7 +124,8 @@ export function createArchiveStore(options: {
   log?: Log | undefined;
 }): ArchiveStore {
   const { exec, folder, session, mark, clock = systemClock, log } = options;
-  // Whether the volume has been seen with its mark (docs/decisions/624), and whether that is written down.
+  // Whether the volume has been seen with its mark
+  // (docs/decisions/snapshots.md#a-volume-without-its-mark-is-not-believed), and whether that is written down.
   let isMarked = false;
   let isRemembered = false;
   const held = createHeldArchives<IdentifiedArchive & { readonly found: FoundArchive }>({ clock });

@@ -14,7 +14,8 @@ export interface PrestartedRestore {
 
 /**
  * Commands for restores that wait in warm pods, since starting one takes longer than restoring a small archive. One that waits has changed
- * nothing in its pod, and changes nothing there unless it is fed (docs/decisions/609).
+ * nothing in its pod, and changes nothing there unless it is fed
+ * (docs/decisions/snapshots.md#restores-wait-in-the-next-warm-pods).
  */
 export interface PrestartedRestores {
   /** Starts a pod's command, unless it waits already or enough others do. */

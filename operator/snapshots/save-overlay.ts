@@ -76,8 +76,9 @@ esac`;
 /**
  * Saves the overlay directories of a running pod, as one archive in the place of the one before.
  *
- * tar runs as the workload's own user. Its archive is checked and compressed on its way to the store (docs/decisions/601), and what is
- * stored is whole or nothing. Sockets and named pipes are left out: nothing is in them.
+ * tar runs as the workload's own user. Its archive is checked and compressed on its way to the store
+ * (docs/decisions/snapshots.md#archives-pass-through-the-operator), and what is stored is whole or nothing. Sockets and
+ * named pipes are left out: nothing is in them.
  *
  * The archive is good when the pod says so behind it, with the number of bytes that it has sent: a failure is never taken for a success
  * because the words for it are missing.

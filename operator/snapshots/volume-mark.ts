@@ -3,7 +3,10 @@ import type { ClusterClient } from "../../crds/client/cluster-client.ts";
 import { annotation } from "../../crds/labels.ts";
 import { SNAPSHOTS_NAME } from "../../crds/snapshots/snapshots-names.ts";
 
-/** Whether any operator has seen the snapshots volume with its mark, written on the volume's claim (docs/decisions/624). Fails as the client does. */
+/**
+ * Whether any operator has seen the snapshots volume with its mark, written on the volume's claim
+ * (docs/decisions/snapshots.md#a-volume-without-its-mark-is-not-believed). Fails as the client does.
+ */
 export interface VolumeMark {
   wasSeen(signal: AbortSignal): Promise<boolean>;
   /** Writes that it was. */

@@ -38,7 +38,8 @@ export function startProgram(options: {
   clock?: Clock;
 }): Program {
   const { name, print = console.error, clock = systemClock } = options;
-  // The signal survives exec, so the process keeps its pid (docs/decisions/103).
+  // The signal survives exec, so the process keeps its pid
+  // (docs/decisions/local-cluster.md#test-control-planes-end-with-their-parent).
   const [file = "", ...commandArguments] = findOnPath("setpriv", options.env)
     ? ["setpriv", "--pdeathsig", "TERM", "--", ...options.command]
     : options.command;

@@ -150,7 +150,7 @@ export interface SnapshotServices {
 
 /**
  * Whether a tenant has an archive. Only a volume that says itself that there is none counts as one without, and not one that has lost its
- * mark (docs/decisions/624).
+ * mark (docs/decisions/snapshots.md#a-volume-without-its-mark-is-not-believed).
  *
  * @throws HttpError 503 where the volume cannot be looked at; as {@link runInStore} does
  */

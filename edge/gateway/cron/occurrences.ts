@@ -26,7 +26,7 @@ const SIGHTINGS = 3;
  *
  * An occurrence is written into the trigger's state before it runs, on the condition that nobody else wrote there, and taken out when it is
  * done; in between, its process writes signs of life. One whose process died is run again by another, with the same payload id, if it
- * showed life less than `catchUpSeconds` ago (docs/decisions/705).
+ * showed life less than `catchUpSeconds` ago (docs/decisions/cron.md#an-occurrence-whose-process-died-is-run-again).
  */
 export function createOccurrences(options: {
   context: AdapterContext;

@@ -152,7 +152,8 @@ const KEEP_ALIVE_MS = 30_000;
 
 /**
  * `fetch` for the bot API that sends a request once: Deno's own sends a POST a second time when the connection ends before the
- * answer, which would be a second message in the chat (docs/decisions/740-the-bot-api-over-our-own-connections.md).
+ * answer, which would be a second message in the chat
+ * (docs/decisions/messenger.md#requests-go-over-our-own-connections).
  */
 export function createPostFetch(options: { clock: Clock }): Fetch {
   const post = createPoster({ clock: options.clock, keepAliveMs: KEEP_ALIVE_MS });

@@ -20,7 +20,10 @@ export interface Admitted {
   readonly unusable: readonly UnusableUpdate[];
 }
 
-/** Which updates are answered, and how far others are (docs/decisions/741-answered-once.md). */
+/**
+ * Which updates are answered, and how far others are
+ * (docs/decisions/messenger.md#a-reply-is-announced-before-it-is-sent).
+ */
 export interface Progress {
   /** All updates below it are answered or carried, so that it may be confirmed to the server once it is written. */
   readonly offset: number | undefined;
@@ -37,7 +40,7 @@ export interface Progress {
   ): Admitted;
   /**
    * Takes the oldest unanswered updates into the state, so that the offset moves past them and others find room
-   * (docs/decisions/742-a-window-of-a-hundred.md).
+   * (docs/decisions/messenger.md#unanswered-updates-stay-on-the-server).
    *
    * @returns whether there was room for one
    */

@@ -97,7 +97,8 @@ export function toUpdate(update: BotUpdate, { cut = false } = {}): Record<string
  * What the pipeline gets of an update.
  *
  * Names are compared without case by the messenger, so they come in lower case: one person is one tenant however the name is
- * written. A name can be given up and taken by another person, an id cannot (docs/decisions/745-tenant-of-a-message.md).
+ * written. A name can be given up and taken by another person, an id cannot
+ * (docs/decisions/messenger.md#the-tenant-of-a-message-is-an-id-not-a-name).
  */
 export function incomingEvent(update: BotUpdate, options: { botId: string; receivedAt: string }): IncomingEvent {
   const { text, data, updateId } = update;

@@ -37,7 +37,7 @@ const savedStateSchema = v.object({
 
 /**
  * A reply on its way: written before its first message is sent, and anew after each, so that whoever comes after a crash knows
- * which message may or may not have been sent (docs/decisions/741-answered-once.md).
+ * which message may or may not have been sent (docs/decisions/messenger.md#a-reply-is-announced-before-it-is-sent).
  */
 export interface PendingReply {
   /** Id of the update that it answers. */

@@ -15,7 +15,7 @@ const MAX_FAULTS = 4;
  *
  * No method of the bot API reads a chat. Taking the markup away from a message that has none changes nothing and tells whose it is:
  * one of the bot's own "is not modified", another's "can't be edited", and what is not there is "not found"
- * (docs/decisions/741-answered-once.md).
+ * (docs/decisions/messenger.md#a-reply-is-announced-before-it-is-sent).
  *
  * @throws MessengerError where the server cannot be reached or refuses the token, or the signal's reason
  */

@@ -1,5 +1,6 @@
 // The network policies of one local cluster: judges the packets that the machine's rules queue, by the engine of
-// sigs.k8s.io/kube-network-policies. Why it is a program of ours: docs/decisions/830-policies-on-the-local-cluster.md.
+// sigs.k8s.io/kube-network-policies. Why it is a program of ours:
+// docs/decisions/local-cluster.md#a-program-of-ours-enforces-network-policies.
 package main
 
 import (

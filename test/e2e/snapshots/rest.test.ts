@@ -39,7 +39,7 @@ const spec = {
 };
 const FILL = `set -e; cd /data; mkdir -p notes/empty; echo 'buy milk' > notes/list; chmod 640 notes/list
 head -c 300000 /dev/urandom > random; ln -s notes/list link; ln notes/list hard; touch -d @1000000001 notes/list`;
-// Times of symlinks are not kept (docs/decisions/602).
+// Times of symlinks are not kept (docs/decisions/snapshots.md#busybox-tar-has-gaps).
 const DIGEST = `cd /data; { find . ! -name first-act ! -type l | sort | xargs stat -c '%n %a %Y %F' | grep -v '^\\. '
 find . -type f ! -name first-act | sort | xargs sha256sum; readlink link; } | sha256sum`;
 
