@@ -40,14 +40,13 @@ test("every page that a comment or a message cites is there, with the heading", 
   assert.equal(lost, []);
 });
 
-test("every path that architecture.md and CONTRIBUTING.md name is there", () => {
+test("every file that a page names is there", () => {
   const lost: string[] = [];
-  for (const page of ["docs/architecture.md", "CONTRIBUTING.md"]) {
-    for (const [, path = ""] of read(page).matchAll(
-      /`((?:crds|docs|edge|manifests|operator|scripts|test)\/[\w./-]*)`/g,
-    )) {
+  for (const page of pages) {
+    for (const [path] of read(page).matchAll(/(?<![\w./-])(?:crds|edge|manifests|operator|scripts|test)\/[\w./-]*\w/g))
       if (!existsSync(join(root, path))) lost.push(`${page}: ${path}`);
-    }
+    for (const [, name = ""] of read(page).matchAll(/`([\w-]+\.test\.ts)`/g))
+      if (!programs.some((path) => path.endsWith(`/${name}`))) lost.push(`${page}: ${name}`);
   }
   assert.equal(lost, []);
 });
