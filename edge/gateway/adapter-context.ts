@@ -17,7 +17,7 @@ export interface ContextServices extends EventServices {
   readonly leaseMs: number;
 }
 
-/** Makes what an adapter of the trigger works with. */
+/** Makes the context of a trigger's adapter. */
 export function createAdapterContext(options: {
   trigger: Trigger;
   services: ContextServices;
@@ -25,7 +25,7 @@ export function createAdapterContext(options: {
   number: number;
   secrets: SecretReader;
   report: AdapterContext["report"];
-  /** Takes over what a write of the state made. */
+  /** Gets the trigger that a write of its state returned. */
   put: (trigger: Trigger) => void;
   signal: AbortSignal;
 }): AdapterContext {
@@ -61,7 +61,7 @@ export function createAdapterContext(options: {
           client,
           namespace,
           leaseName,
-          // Another trigger of this process may want the same Lease, and must not take it for its own.
+          // Differs from that of another trigger of this process, which may want the same Lease.
           identity: `${services.instance}-${number}-${leases}`,
           leaseMs: services.leaseMs,
           log,
@@ -77,7 +77,7 @@ export function createAdapterContext(options: {
         });
       } catch (error) {
         if (!signal.aborted) throw error;
-        log.debug({ lease: leaseName, error }, "work ended with its adapter");
+        log.debug({ lease: leaseName, error }, "lease work ended with its adapter");
       }
     },
     report,

@@ -81,6 +81,11 @@ export function createPoster(options: { clock: Clock; keepAliveMs?: number }): P
   };
 }
 
+/** The host of an address as sockets want it, an IPv6 address without brackets. */
+export function hostName({ hostname }: URL): string {
+  return hostname.replace(/^\[(.*)\]$/, "$1");
+}
+
 function lowerCaseNames(headers: Readonly<Record<string, string>>): Record<string, string> {
   return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
 }
@@ -101,9 +106,4 @@ function readBounded(response: IncomingMessage, limit: number): Promise<Buffer> 
       if (!response.complete) reject(new Error("the connection ended in the middle of the answer"));
     });
   });
-}
-
-/** The host of an address as sockets want it, an IPv6 address without brackets. */
-export function hostName({ hostname }: URL): string {
-  return hostname.replace(/^\[(.*)\]$/, "$1");
 }

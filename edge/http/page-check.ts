@@ -35,7 +35,7 @@ export function createPageCheck(options: {
   };
 }
 
-function hostOf(origin: string): string | undefined {
+export function hostOf(origin: string): string | undefined {
   return URL.canParse(origin) ? new URL(origin).host : undefined;
 }
 

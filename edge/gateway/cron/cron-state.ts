@@ -2,11 +2,11 @@ import * as v from "valibot";
 import { isConflict } from "../../../crds/client/api-error.ts";
 import type { AdapterContext } from "../adapter.ts";
 
-/** An occurrence that somebody runs. */
+/** An occurrence that is run. */
 export interface RunningOccurrence {
   /** The adapter that runs it; empty: it was given up, for another to run. */
   readonly by: string;
-  /** ISO 8601 time of its last sign of life. */
+  /** ISO 8601 time of its last heartbeat. */
   readonly beat: string;
 }
 
@@ -16,7 +16,7 @@ export interface CronState {
   readonly schedule: string;
   /** Occurrences up to this time are not this schedule's. */
   readonly since: string;
-  /** The last occurrence that somebody took. */
+  /** The last occurrence that was taken. */
   readonly last?: string | undefined;
   /** Occurrences that were taken and are not done, by their times. */
   readonly running: Readonly<Record<string, RunningOccurrence>>;
@@ -63,10 +63,10 @@ export function createSharedState({
   let known: { readonly state: CronState | undefined } | undefined;
   let last: Promise<unknown> = Promise.resolve();
 
-  function inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const turn = last.then(work, work);
-    last = turn;
-    return turn;
+  function serially<T>(work: () => Promise<T>): Promise<T> {
+    const next = last.then(work, work);
+    last = next;
+    return next;
   }
 
   async function read(): Promise<CronState | undefined> {
@@ -78,7 +78,7 @@ export function createSharedState({
 
   async function update(change: Parameters<SharedState["update"]>[0]): Promise<boolean> {
     for (let tries = 1; ; tries += 1) {
-      // What is known may be old; the write says so then.
+      // What is known may be stale; the write then fails with a conflict.
       const state = known === undefined ? await read() : known.state;
       const changed = change(state);
       if (changed === undefined) return false;
@@ -93,5 +93,5 @@ export function createSharedState({
     }
   }
 
-  return { read: () => inTurn(read), update: (change) => inTurn(() => update(change)) };
+  return { read: () => serially(read), update: (change) => serially(() => update(change)) };
 }

@@ -9,7 +9,7 @@ import type { CronState, RunningOccurrence, SharedState } from "./cron-state.ts"
 
 /** A cron trigger's occurrences: each is taken by one replica, and run. */
 export interface Occurrences {
-  /** An occurrence has come; somebody else may have it already. */
+  /** An occurrence is due; another replica may have taken it already. */
   fire(time: number): void;
   untilStopped(signal: AbortSignal): Promise<void>;
   /** Resolves when nothing of it runs any longer. */
@@ -18,15 +18,15 @@ export interface Occurrences {
 
 /** Occurrences of one trigger that may run at once; a further one waits, within the time that it may be late. */
 const MOST_RUNNING = 16;
-/** Times that an occurrence of another is seen without a new sign of life, half a lease apart, until it is taken over. */
-const SIGHTINGS = 3;
+/** Checks, half a lease apart, that find no new heartbeat of another's occurrence until it is taken over. */
+const MISSED_HEARTBEATS = 3;
 
 /**
  * Makes the runner of a trigger's occurrences.
  *
  * An occurrence is written into the trigger's state before it runs, on the condition that nobody else wrote there, and taken out when it is
- * done; in between, its process writes signs of life. One whose process died is run again by another, with the same payload id, if it
- * showed life less than `catchUpSeconds` ago (docs/decisions/cron.md#an-occurrence-whose-process-died-is-run-again).
+ * done; in between, its process writes heartbeats. One whose process died is run again by another, with the same payload id, if its
+ * last heartbeat is less than `catchUpSeconds` old (docs/decisions/cron.md#an-occurrence-whose-process-died-is-run-again).
  */
 export function createOccurrences(options: {
   context: AdapterContext;
@@ -48,12 +48,12 @@ export function createOccurrences(options: {
   const { context, state, me, schedule, catchUpMs, lateLimitMs, leaseMs, metrics, events, hardStop } = options;
   const { clock, log, signal, trigger } = context;
   const name = trigger.metadata.name;
-  /** What runs here, by its time. */
+  /** Occurrences that run in this process, by their times. */
   const mine = new Map<string, AbortController>();
   const work = new Set<Promise<void>>();
   let taking: Promise<void> = Promise.resolve();
-  let cancelBeat: (() => void) | undefined;
-  let tending = false;
+  let cancelHeartbeat: (() => void) | undefined;
+  let watching = false;
 
   function background(task: Promise<void>): void {
     const tracked = task
@@ -64,7 +64,7 @@ export function createOccurrences(options: {
     work.add(tracked);
   }
 
-  /** One after the other, so that none overtakes an earlier one. */
+  /** Takes one after the other, so that none overtakes an earlier one. */
   function fire(time: number): void {
     if (signal.aborted) return;
     const next = (): Promise<void> => take(time);
@@ -82,17 +82,17 @@ export function createOccurrences(options: {
           const present = found ?? { schedule, since: new Date(time - 1).toISOString(), running: {} };
           isTaken = present.schedule !== schedule || Date.parse(present.last ?? present.since) >= time;
           if (isTaken || Object.keys(present.running).length >= MOST_RUNNING) return undefined;
-          return { ...present, last: key, running: { ...present.running, [key]: alive() } };
+          return { ...present, last: key, running: { ...present.running, [key]: heartbeat() } };
         });
         if (isMine) {
           background(run(key));
           return;
         }
-        // Whoever has it may die with it.
-        if (isTaken) return tend();
+        // The process that has taken it may die.
+        if (isTaken) return watch();
       } catch (error) {
         if (isNotFound(error)) return;
-        log.warn({ occurrence: key, error: describeError(error) }, "occurrence not taken, it is tried again");
+        log.warn({ occurrence: key, error: describeError(error) }, "occurrence not taken, retrying");
       }
       const pauseMs = backoff.next();
       if (clock.now() + pauseMs - time >= lateLimitMs) return miss(key);
@@ -114,54 +114,51 @@ export function createOccurrences(options: {
   async function run(key: string): Promise<void> {
     const stop = new AbortController();
     mine.set(key, stop);
-    beat();
+    scheduleHeartbeat();
     let isDone = true;
     try {
       const { payload = {} } = trigger.spec.config;
       const receivedAt = new Date(clock.now()).toISOString();
       await context.run({ id: `${name}-${key}`, fields: {}, data: payload, receivedAt }, { signal: stop.signal });
     } catch (error) {
-      // Ended by the edge's stop, for another to run, or because another runs it.
+      // Aborted by the edge's stop, for another process to run it, or because another has taken it over.
       isDone = !hardStop.aborted && !stop.signal.aborted;
       if (isDone) log.error({ occurrence: key, error: describeError(error) }, "occurrence failed");
     } finally {
       mine.delete(key);
     }
-    if (!stop.signal.aborted) await leave(key, isDone);
+    if (!stop.signal.aborted) await finish(key, isDone);
   }
 
   /** Takes an occurrence out of the state, or leaves it there for another. */
-  async function leave(key: string, isDone: boolean): Promise<void> {
+  async function finish(key: string, isDone: boolean): Promise<void> {
     const backoff = createBackoff({ initialMs: 200, maxMs: leaseMs / 4 });
     for (;;) {
       try {
         await state.update((found) => {
           if (found?.running[key]?.by !== me) return undefined;
-          return isDone ? without(found, key) : withRunning(found, key, { ...alive(), by: "" });
+          return isDone ? without(found, key) : withRunning(found, key, { ...heartbeat(), by: "" });
         });
         return;
       } catch (error) {
         if (isNotFound(error) || hardStop.aborted) return;
-        log.warn(
-          { occurrence: key, error: describeError(error) },
-          "end of an occurrence not written, it is tried again",
-        );
+        log.warn({ occurrence: key, error: describeError(error) }, "end of occurrence not written, retrying");
       }
       await sleep(backoff.next(), { clock, signal: hardStop });
     }
   }
 
-  /** Writes signs of life for as long as anything runs here. */
-  function beat(): void {
-    if (cancelBeat !== undefined) return;
-    cancelBeat = clock.after(leaseMs / 4, () => {
-      cancelBeat = undefined;
+  /** Writes heartbeats for as long as anything runs here. */
+  function scheduleHeartbeat(): void {
+    if (cancelHeartbeat !== undefined) return;
+    cancelHeartbeat = clock.after(leaseMs / 4, () => {
+      cancelHeartbeat = undefined;
       if (mine.size === 0 || hardStop.aborted) return;
-      background(writeBeat().finally(beat));
+      background(writeHeartbeats().finally(scheduleHeartbeat));
     });
   }
 
-  async function writeBeat(): Promise<void> {
+  async function writeHeartbeats(): Promise<void> {
     try {
       await state.update((found) => {
         if (found === undefined) return undefined;
@@ -169,49 +166,49 @@ export function createOccurrences(options: {
         let isAny = false;
         for (const [key, stop] of mine) {
           if (running[key]?.by === me) {
-            running[key] = alive();
+            running[key] = heartbeat();
             isAny = true;
           } else {
-            log.warn({ occurrence: key }, "another took an occurrence over, it ends here");
+            log.warn({ occurrence: key }, "occurrence taken over by another process");
             stop.abort(new Error("another process runs the occurrence"));
           }
         }
         return isAny ? { ...found, running } : undefined;
       });
     } catch (error) {
-      log.warn({ error: describeError(error) }, "sign of life of an occurrence not written");
+      log.warn({ error: describeError(error) }, "occurrence heartbeat not written");
     }
   }
 
-  /** Looks after the occurrences of others until none is left. */
-  function tend(): void {
-    if (tending || signal.aborted) return;
-    tending = true;
+  /** Watches the occurrences of other processes until none is left. */
+  function watch(): void {
+    if (watching || signal.aborted) return;
+    watching = true;
     background(
-      tendOthers().finally(() => {
-        tending = false;
+      watchOthers().finally(() => {
+        watching = false;
       }),
     );
   }
 
-  async function tendOthers(): Promise<void> {
-    const sightings = new Map<string, { by: string; beat: string; count: number }>();
+  async function watchOthers(): Promise<void> {
+    const seen = new Map<string, { by: string; beat: string; count: number }>();
     while (!signal.aborted) {
       try {
         const found = await state.read();
         const others = Object.entries(found?.running ?? {}).filter(([key, { by }]) => by !== me || !mine.has(key));
         if (others.length === 0) return;
         for (const [key, { by, beat: beatAt }] of others) {
-          const seen = sightings.get(key);
-          const count = seen?.by === by && seen.beat === beatAt ? seen.count + 1 : 1;
-          sightings.set(key, { by, beat: beatAt, count });
-          if (by === "" || count >= SIGHTINGS) await takeOver(key, { by, beat: beatAt });
+          const before = seen.get(key);
+          const count = before?.by === by && before.beat === beatAt ? before.count + 1 : 1;
+          seen.set(key, { by, beat: beatAt, count });
+          if (by === "" || count >= MISSED_HEARTBEATS) await takeOver(key, { by, beat: beatAt });
         }
       } catch (error) {
         if (isNotFound(error)) return;
-        // Others may have been hardStop off as well, and must get the time to show their life again.
-        sightings.clear();
-        log.warn({ error: describeError(error) }, "occurrences of others not seen");
+        // Others may have been disconnected as well, and must get the time for new heartbeats.
+        seen.clear();
+        log.warn({ error: describeError(error) }, "cron state not read");
       }
       if (!(await paused(leaseMs / 2))) return;
     }
@@ -222,11 +219,11 @@ export function createOccurrences(options: {
     const isMine = await state.update((found) => {
       const present = found?.running[key];
       if (found === undefined || present?.by !== dead.by || present.beat !== dead.beat) return undefined;
-      return isInTime ? withRunning(found, key, alive()) : without(found, key);
+      return isInTime ? withRunning(found, key, heartbeat()) : without(found, key);
     });
     if (!isMine) return;
     if (!isInTime) return miss(key);
-    log.warn({ occurrence: key, from: dead.by }, "occurrence of a process that is gone is run again");
+    log.warn({ occurrence: key, from: dead.by }, "occurrence taken over");
     background(run(key));
   }
 
@@ -240,17 +237,17 @@ export function createOccurrences(options: {
     });
   }
 
-  function alive(): RunningOccurrence {
+  function heartbeat(): RunningOccurrence {
     return { by: me, beat: new Date(clock.now()).toISOString() };
   }
 
-  tend();
+  watch();
   return {
     fire,
     untilStopped: () => new Promise((resolve) => void (signal.aborted ? resolve() : onAbort(signal, resolve))),
     async finished() {
       while (work.size > 0) await Promise.all(work);
-      cancelBeat?.();
+      cancelHeartbeat?.();
     },
   };
 }

@@ -6,14 +6,14 @@ import { createOccurrences } from "./occurrences.ts";
 import { createSchedules, type Schedule } from "./schedules.ts";
 import type { Timers } from "./timers.ts";
 
-/** What all cron triggers work with. */
+/** What all cron triggers share. */
 export interface CronServices {
   readonly timers: Timers;
   readonly metrics: Pick<GatewayMetrics, "count">;
   readonly events: TriggerEvents;
   /** Unique to this process. */
   readonly instance: string;
-  /** An occurrence whose process shows no sign of life for so long may be run by another. */
+  /** An occurrence whose process shows no heartbeat for so long may be run by another. */
   readonly leaseMs: number;
   /** Aborted when what is still in flight must end. */
   readonly hardStop: AbortSignal;
@@ -26,7 +26,7 @@ const IN_TIME_MS = 5000;
 const MOST_CAUGHT_UP = 16;
 
 /**
- * Returns what serves cron triggers: five fields in a time zone, once an occurrence whatever the number of replicas.
+ * Makes the adapter of cron triggers: five fields in a time zone, once an occurrence whatever the number of replicas.
  */
 export function createCronStart(services: CronServices): StartAdapter {
   const open = createSchedules();
@@ -50,7 +50,7 @@ export function createCronStart(services: CronServices): StartAdapter {
         catchUpMs: catchUpSeconds * 1000,
         lateLimitMs,
       });
-      const since = await settleOn(key, state, context);
+      const since = await ensureSchedule(key, state, context);
       return { done: follow({ schedule, since, occurrences, context, services, lateLimitMs }).finally(schedule.close) };
     } catch (error) {
       schedule.close();
@@ -60,11 +60,11 @@ export function createCronStart(services: CronServices): StartAdapter {
 }
 
 /**
- * Makes the state that of this schedule: what another schedule missed is nothing that this one missed.
+ * Writes this schedule into the state: occurrences that an earlier schedule missed do not count.
  *
  * @returns the time after which occurrences are still to be run
  */
-async function settleOn(
+async function ensureSchedule(
   schedule: string,
   state: ReturnType<typeof createSharedState>,
   { clock, trigger }: AdapterContext,
@@ -83,7 +83,7 @@ async function settleOn(
   return from;
 }
 
-/** Hands occurrences over as they come, until the adapter is stopped. */
+/** Fires occurrences as they are due, until the adapter is stopped. */
 async function follow(options: {
   schedule: Schedule;
   since: number;
@@ -94,20 +94,20 @@ async function follow(options: {
 }): Promise<void> {
   const { schedule, occurrences, context, services, lateLimitMs } = options;
   const { clock, signal } = context;
-  // A clock that is set back makes nothing come twice: what was looked at stays behind.
-  let lookedAt = options.since;
+  // Never goes back, so that no occurrence fires twice where the clock is set back.
+  let checkedUntil = options.since;
   let cancel: () => void = () => undefined;
 
-  function look(): void {
+  function fireDue(): void {
     const now = clock.now();
-    const after = Math.max(lookedAt, now - lateLimitMs);
+    const after = Math.max(checkedUntil, now - lateLimitMs);
     for (const time of schedule.between({ after, until: now, most: MOST_CAUGHT_UP })) occurrences.fire(time);
-    lookedAt = Math.max(lookedAt, now);
-    const next = schedule.next(lookedAt);
-    if (next !== undefined) cancel = services.timers.at(next, look);
+    checkedUntil = Math.max(checkedUntil, now);
+    const next = schedule.next(checkedUntil);
+    if (next !== undefined) cancel = services.timers.at(next, fireDue);
   }
 
-  look();
+  fireDue();
   await occurrences.untilStopped(signal);
   cancel();
   await occurrences.finished();

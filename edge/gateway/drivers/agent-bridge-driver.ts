@@ -17,11 +17,11 @@ const TYPES = ["ready", "output", "idle", "exit", "error"];
 
 /** Speaks `driver-a`, the agent bridge protocol (docs/drivers.md). */
 export function createAgentBridgeDriver(deps: { clock: Clock }): Driver {
-  return createSocketDriver({ path: "/ws", greet, ask }, deps);
+  return createSocketDriver({ path: "/ws", handshake, ask }, deps);
 }
 
 /** What an agent says of its start, such as a banner, is no part of an answer. */
-async function greet({ socket, call, signal }: Conversation): Promise<void> {
+async function handshake({ socket, call, signal }: Conversation): Promise<void> {
   socket.send({ type: "init", tenantId: call.payload.tenantId });
   for (;;) {
     const message = parse(await socket.receive(signal));

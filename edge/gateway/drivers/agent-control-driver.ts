@@ -15,14 +15,14 @@ const PROXY_HEADERS = { "x-forwarded-user": "tenancy", "x-forwarded-for": "203.0
 
 /** Speaks `driver-b`, the Gateway protocol of OpenClaw (docs/drivers.md). */
 export function createAgentControlDriver(deps: { clock: Clock }): Driver {
-  return createSocketDriver({ path: "/", headers, greet: greetAgent, ask: askAgent }, deps);
+  return createSocketDriver({ path: "/", headers, handshake, ask: askAgent }, deps);
 }
 
 function headers({ token }: DriverCall): Record<string, string> {
   return token === undefined ? PROXY_HEADERS : {};
 }
 
-/** How long a server that knows no challenges is waited for. */
+/** How long to wait for the challenge: older servers send none. */
 const CHALLENGE_MS = 2000;
 
 /** Bounds and default of the pause that a starting server asks for, as OpenClaw's own client keeps them. */
@@ -40,7 +40,7 @@ const challengeSchema = v.object({
  * @throws NotReadyError while the server is starting
  * @throws DriverError when it refuses
  */
-async function greetAgent(conversation: Conversation): Promise<void> {
+async function handshake(conversation: Conversation): Promise<void> {
   try {
     const challenge = await awaitChallenge(conversation);
     await connect(conversation, challenge);

@@ -74,16 +74,6 @@ export function connectParams(options: {
   };
 }
 
-function deviceProof(token: string, { nonce, ts }: ConnectChallenge): Record<string, unknown> {
-  const device = deviceIdentityOf(token);
-  const { id, mode, platform } = CLIENT;
-  const deviceFamily = "";
-  const signed = ["v3", device.id, id, mode, ROLE, SCOPES.join(","), ts, token, nonce, platform, deviceFamily].join(
-    "|",
-  );
-  return { id: device.id, publicKey: device.publicKey, signature: device.sign(signed), signedAt: ts, nonce };
-}
-
 /** An Ed25519 key that OpenClaw knows a client by. */
 interface DeviceIdentity {
   /** SHA-256 of the public key, in hexadecimal digits. */
@@ -112,6 +102,16 @@ export function deviceIdentityOf(token: string): DeviceIdentity {
     publicKey: publicKey.toString("base64url"),
     sign: (text) => sign(null, Buffer.from(text), privateKey).toString("base64url"),
   };
+}
+
+function deviceProof(token: string, { nonce, ts }: ConnectChallenge): Record<string, unknown> {
+  const device = deviceIdentityOf(token);
+  const { id, mode, platform } = CLIENT;
+  const deviceFamily = "";
+  const signed = ["v3", device.id, id, mode, ROLE, SCOPES.join(","), ts, token, nonce, platform, deviceFamily].join(
+    "|",
+  );
+  return { id: device.id, publicKey: device.publicKey, signature: device.sign(signed), signedAt: ts, nonce };
 }
 
 function rawPublicKey(privateKey: KeyObject): Buffer {

@@ -1,6 +1,6 @@
 import type { TriggerSpec } from "../../../crds/trigger.ts";
 
-/** Where and how a payload is exchanged. */
+/** A round trip to the container. */
 export interface DriverCall {
   readonly payload: TriggerPayload;
   /** Of the claim that the payload is for. */
@@ -8,7 +8,7 @@ export interface DriverCall {
   readonly options: TriggerSpec["driverOptions"];
   /** Value of `options.tokenSecretRef`, read just now. */
   readonly token?: string | undefined;
-  /** Ends the exchange at once; with a {@link PodGoneError} where the pod no longer has the endpoint. */
+  /** Ends the call at once; with a {@link PodGoneError} where the pod no longer has the endpoint. */
   readonly signal: AbortSignal;
   /** To be called before a connection is tried again. @throws PodGoneError where the pod no longer has the endpoint */
   confirm(): Promise<void>;
@@ -37,8 +37,8 @@ export interface DriverReply {
  */
 export type Driver = (call: DriverCall) => Promise<DriverReply>;
 
-/** @throws the signal's reason where the call is no longer wanted; that its pod is gone is a failure of the call instead */
-export function throwIfUnwanted({ signal }: DriverCall): void {
+/** @throws the signal's reason where the call was aborted; a pod that is gone is a failure of the call instead */
+export function throwIfAborted({ signal }: DriverCall): void {
   if (!(signal.reason instanceof PodGoneError)) signal.throwIfAborted();
 }
 
@@ -60,7 +60,7 @@ export interface TriggerPayload {
   readonly id: string;
   /** The trigger's name. */
   readonly trigger: string;
-  readonly source: "webhook" | "messenger" | "cron";
+  readonly source: TriggerSpec["type"];
   readonly tenantId: string;
   /** What a person wrote, where the event is a message. */
   readonly text?: string | undefined;

@@ -9,7 +9,7 @@ import {
   DriverError,
   MAX_REPLY_BYTES,
   RETRY_MS,
-  throwIfUnwanted,
+  throwIfAborted,
   timeoutMs,
 } from "./driver.ts";
 
@@ -34,7 +34,7 @@ export function createHttpDriver({ clock }: { clock: Clock }): Driver {
     try {
       return await withTimeLimit(limit, (signal) => postOnceMore(post, { call, clock, signal }));
     } catch (error) {
-      throwIfUnwanted(call);
+      throwIfAborted(call);
       throw driverError(error);
     }
   };

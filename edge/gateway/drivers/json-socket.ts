@@ -18,7 +18,7 @@ export interface JsonSocket {
    * @throws the signal's reason when it is aborted
    */
   receive(signal: AbortSignal): Promise<JsonMessage>;
-  /** Says goodbye and lets go of the connection at once. */
+  /** Sends the close frame and ends the connection at once. */
   close(): void;
 }
 
@@ -74,7 +74,7 @@ export function openJsonSocket(options: {
         connect({ host: hostName(url), port: Number(url.port) || 80 }).setKeepAlive(true, KEEP_ALIVE_MS),
     });
     // Listens from the start: the first message can come with the answer to the upgrade.
-    const conversation = converse(socket);
+    const opened = readMessages(socket);
     const ignoreAbort = onAbort(signal, () => fail(signal.reason));
 
     function fail(reason: unknown): void {
@@ -91,15 +91,15 @@ export function openJsonSocket(options: {
     });
     socket.on("open", () => {
       ignoreAbort();
-      resolve(conversation);
+      resolve(opened);
     });
   });
 }
 
-function converse(socket: WebSocket): JsonSocket {
+function readMessages(socket: WebSocket): JsonSocket {
   const messages: JsonMessage[] = [];
   let end: SocketEndError | undefined;
-  let wake: (() => void) | undefined;
+  let notify: (() => void) | undefined;
   let received = 0;
 
   function count(bytes: number): void {
@@ -109,7 +109,7 @@ function converse(socket: WebSocket): JsonSocket {
   function finish(reason: SocketEndError): void {
     end ??= reason;
     socket.terminate();
-    wake?.();
+    notify?.();
   }
   socket.on("message", (data: RawData, isBinary: boolean) => {
     const text = String(data);
@@ -121,7 +121,7 @@ function converse(socket: WebSocket): JsonSocket {
       return;
     }
     messages.push(message);
-    wake?.();
+    notify?.();
   });
   socket.on("ping", () => count(0));
   socket.on("error", (cause) => finish(new SocketEndError(`the connection broke: ${cause.message}`, { cause })));
@@ -135,13 +135,13 @@ function converse(socket: WebSocket): JsonSocket {
     receive(signal) {
       return new Promise((resolve, reject) => {
         const ignoreAbort = onAbort(signal, take);
-        wake = take;
+        notify = take;
         take();
 
         function take(): void {
           const message = messages[0];
           if (message === undefined && end === undefined && !signal.aborted) return;
-          wake = undefined;
+          notify = undefined;
           ignoreAbort();
           if (signal.aborted) reject(signal.reason);
           else if (message === undefined) reject(end);

@@ -10,7 +10,7 @@ import {
   MAX_REPLY_BYTES,
   RETRY_MS,
   type TriggerPayload,
-  throwIfUnwanted,
+  throwIfAborted,
   timeoutMs,
 } from "./driver.ts";
 import { type JsonSocket, openJsonSocket } from "./json-socket.ts";
@@ -30,8 +30,8 @@ export interface AgentProtocol {
   readonly path: string;
   /** Headers of the upgrade. */
   headers?(call: DriverCall): Record<string, string>;
-  /** Takes a new connection to where the agent can be asked; nothing of the event leaves before. @throws NotReadyError, DriverError */
-  greet(conversation: Conversation): Promise<void>;
+  /** Makes a new connection ready for a prompt; sends nothing of the event. @throws NotReadyError, DriverError */
+  handshake(conversation: Conversation): Promise<void>;
   /** Asks, and resolves with the answer when it is whole. @throws DriverError */
   ask(conversation: Conversation): Promise<string>;
 }
@@ -72,66 +72,14 @@ export function createSocketDriver(protocol: AgentProtocol, { clock }: { clock: 
         }
       });
     } catch (error) {
-      throwIfUnwanted(call);
+      throwIfAborted(call);
       throw driverError(error, { nothingSent: !asked });
     }
   };
 }
 
-/** @throws as `greet` does, after the retries that its errors allow */
-async function connect(protocol: AgentProtocol, settings: Omit<Conversation, "socket">): Promise<JsonSocket> {
-  const { call, clock, signal } = settings;
-  let reconnected = false;
-  for (let starting = 0; ; ) {
-    try {
-      return await connectOnce(protocol, settings);
-    } catch (error) {
-      if (signal.aborted) throw signal.reason;
-      if (error instanceof NotReadyError && starting < MAX_STARTING_RETRIES) {
-        starting += 1;
-        await sleep(error.retryAfterMs, { clock, signal });
-      } else if (error instanceof UnopenedError && error.nothingSent && !reconnected) {
-        reconnected = true;
-        await sleep(RETRY_MS, { clock, signal });
-      } else throw error;
-      await call.confirm();
-    }
-  }
-}
-
 /** A connection that did not open. */
 class UnopenedError extends DriverError {}
-
-function connectOnce(protocol: AgentProtocol, settings: Omit<Conversation, "socket">): Promise<JsonSocket> {
-  const { call, clock, signal } = settings;
-  const limit = { what: "the handshake with the agent", ms: HANDSHAKE_MS, clock, signal };
-  return withTimeLimit(limit, async (limited) => {
-    const socket = await openJsonSocket({
-      url: callUrl(call, { scheme: "ws", path: protocol.path }),
-      headers: protocol.headers?.(call) ?? {},
-      signal: limited,
-    }).catch((cause: unknown) => {
-      const { message, nothingSent } = driverError(cause, { nothingSent: true });
-      throw new UnopenedError(message, { nothingSent, cause: cause instanceof DriverError ? cause.cause : cause });
-    });
-    try {
-      await protocol.greet({ socket, call, clock, signal: limited });
-      return socket;
-    } catch (error) {
-      socket.close();
-      throw error;
-    }
-  });
-}
-
-function replyOf(text: string): DriverReply {
-  return { status: 200, contentType: "text/plain; charset=utf-8", body: new TextEncoder().encode(text), text };
-}
-
-function driverError(cause: unknown, { nothingSent }: { nothingSent: boolean }): DriverError {
-  if (cause instanceof DriverError) return cause;
-  return new DriverError(cause instanceof Error ? cause.message : String(cause), { nothingSent, cause });
-}
 
 /** An agent's output as it grows. */
 export interface BoundedText {
@@ -168,4 +116,56 @@ export function createBoundedText(): BoundedText {
 /** What an agent is asked: what a person wrote, else the event's data as JSON. */
 export function promptText({ text, data }: TriggerPayload): string {
   return text ?? JSON.stringify(data ?? null);
+}
+
+/** @throws as `handshake` does, after the retries that its errors allow */
+async function connect(protocol: AgentProtocol, settings: Omit<Conversation, "socket">): Promise<JsonSocket> {
+  const { call, clock, signal } = settings;
+  let reconnected = false;
+  for (let starting = 0; ; ) {
+    try {
+      return await connectOnce(protocol, settings);
+    } catch (error) {
+      if (signal.aborted) throw signal.reason;
+      if (error instanceof NotReadyError && starting < MAX_STARTING_RETRIES) {
+        starting += 1;
+        await sleep(error.retryAfterMs, { clock, signal });
+      } else if (error instanceof UnopenedError && error.nothingSent && !reconnected) {
+        reconnected = true;
+        await sleep(RETRY_MS, { clock, signal });
+      } else throw error;
+      await call.confirm();
+    }
+  }
+}
+
+function connectOnce(protocol: AgentProtocol, settings: Omit<Conversation, "socket">): Promise<JsonSocket> {
+  const { call, clock, signal } = settings;
+  const limit = { what: "the handshake with the agent", ms: HANDSHAKE_MS, clock, signal };
+  return withTimeLimit(limit, async (limited) => {
+    const socket = await openJsonSocket({
+      url: callUrl(call, { scheme: "ws", path: protocol.path }),
+      headers: protocol.headers?.(call) ?? {},
+      signal: limited,
+    }).catch((cause: unknown) => {
+      const { message, nothingSent } = driverError(cause, { nothingSent: true });
+      throw new UnopenedError(message, { nothingSent, cause: cause instanceof DriverError ? cause.cause : cause });
+    });
+    try {
+      await protocol.handshake({ socket, call, clock, signal: limited });
+      return socket;
+    } catch (error) {
+      socket.close();
+      throw error;
+    }
+  });
+}
+
+function replyOf(text: string): DriverReply {
+  return { status: 200, contentType: "text/plain; charset=utf-8", body: new TextEncoder().encode(text), text };
+}
+
+function driverError(cause: unknown, { nothingSent }: { nothingSent: boolean }): DriverError {
+  if (cause instanceof DriverError) return cause;
+  return new DriverError(cause instanceof Error ? cause.message : String(cause), { nothingSent, cause });
 }

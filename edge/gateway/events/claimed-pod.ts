@@ -50,12 +50,6 @@ export async function claimForEvent(
   }
 }
 
-function mayPass(error: unknown): boolean {
-  if (error instanceof NetworkError) return true;
-  if (error instanceof HttpError) return error.status === 503;
-  return error instanceof ApiError && (error.status === 429 || error.status >= 500);
-}
-
 /** What the kubelet and the operator take to notice a pod that is lost. */
 const NOTICED_MS = 5000;
 
@@ -140,4 +134,10 @@ export async function whilePodIsCurrent<T>(
   function podGone(): PodGoneError {
     return new PodGoneError(`pod ${instanceId} is gone, or is no longer at ${endpoint.host}`);
   }
+}
+
+function mayPass(error: unknown): boolean {
+  if (error instanceof NetworkError) return true;
+  if (error instanceof HttpError) return error.status === 503;
+  return error instanceof ApiError && (error.status === 429 || error.status >= 500);
 }

@@ -27,7 +27,7 @@ export function createApiGuard(config: TriggerGuard["config"], { clock, log }: G
   const problem = configProblem(config);
   if (problem !== undefined) {
     return async ({ trigger }) => {
-      log.warn({ trigger, problem }, "api guard with a bad config denies");
+      log.warn({ trigger, problem }, "api guard config invalid, denied");
       return denied(config);
     };
   }
@@ -41,7 +41,7 @@ export function createApiGuard(config: TriggerGuard["config"], { clock, log }: G
         ask(post, { url, headers: config.headers ?? {}, body, signal: limited }),
       );
     } catch (error) {
-      if (!signal.aborted) log.warn({ trigger, error: describeError(error) }, "api guard gave no verdict and denies");
+      if (!signal.aborted) log.warn({ trigger, error: describeError(error) }, "api guard failed, denied");
       return denied(config);
     }
     return answer.ok ? { allowed: true } : denied(config, answer.message);

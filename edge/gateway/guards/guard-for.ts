@@ -5,8 +5,8 @@ import { createApiGuard } from "./api-guard.ts";
 import { denied, type Guard, type GuardDeps, type Verdict } from "./guard.ts";
 
 /**
- * Makes the guard that `spec.guards[…]` asks for. One of an unknown type, or whose config does not do, is a guard
- * that denies everything.
+ * Makes the guard that `spec.guards[…]` asks for. A guard of an unknown type or with an invalid config
+ * denies everything.
  */
 export function guardFor(guard: TriggerGuard, deps: GuardDeps): Guard {
   const ask = create(guard, deps);
@@ -17,24 +17,6 @@ export function guardFor(guard: TriggerGuard, deps: GuardDeps): Guard {
       deps.log.error({ trigger: payload.trigger, guard: guard.type, error: describeError(error) }, "guard failed");
       return denied(guard.config);
     }
-  };
-}
-
-function create({ type, config }: TriggerGuard, deps: GuardDeps): Guard {
-  switch (type) {
-    case "allowlist":
-      return createAllowlistGuard(config, deps);
-    case "api":
-      return createApiGuard(config, deps);
-    default:
-      return refuseAll(type satisfies never, { config, ...deps });
-  }
-}
-
-function refuseAll(type: string, { config, log }: GuardDeps & Pick<TriggerGuard, "config">): Guard {
-  return async ({ trigger }) => {
-    log.warn({ trigger, guard: type }, "guard of an unknown type denies");
-    return denied(config);
   };
 }
 
@@ -55,12 +37,30 @@ export async function runGuards(
   return { allowed: true };
 }
 
+function create({ type, config }: TriggerGuard, deps: GuardDeps): Guard {
+  switch (type) {
+    case "allowlist":
+      return createAllowlistGuard(config, deps);
+    case "api":
+      return createApiGuard(config, deps);
+    default:
+      return refuseAll(type satisfies never, { config, ...deps });
+  }
+}
+
+function refuseAll(type: string, { config, log }: GuardDeps & Pick<TriggerGuard, "config">): Guard {
+  return async ({ trigger }) => {
+    log.warn({ trigger, guard: type }, "guard type unknown, denied");
+    return denied(config);
+  };
+}
+
 /** Allows the tenants of `tenantIds` and no others; case makes no difference. */
 function createAllowlistGuard(config: TriggerGuard["config"], { log }: Pick<GuardDeps, "log">): Guard {
   const tenantIds: unknown = config?.tenantIds;
   if (!Array.isArray(tenantIds) || !tenantIds.every((id) => typeof id === "string")) {
     return async ({ trigger }) => {
-      log.warn({ trigger }, "allowlist guard without tenantIds denies");
+      log.warn({ trigger }, "allowlist guard config invalid, denied");
       return denied(config);
     };
   }

@@ -10,7 +10,7 @@ import { type BotUpdate, incomingEvent } from "./read-update.ts";
 import { replyText, splitText, TOO_MANY, UNANSWERED } from "./reply-text.ts";
 import type { PendingReply } from "./saved-state.ts";
 import { findSent } from "./sent-messages.ts";
-import type { SessionParts } from "./session.ts";
+import type { Session } from "./session.ts";
 
 /** How long after a session's start a message of the one before may still be on its way. */
 const SETTLED_MS = 2_000;
@@ -20,7 +20,7 @@ const SETTLED_MS = 2_000;
  *
  * @throws the reason of `stopping` or `ended`, or SupersededError
  */
-export async function answerUpdate(update: BotUpdate, session: SessionParts): Promise<void> {
+export async function answerUpdate(update: BotUpdate, session: Session): Promise<void> {
   const { progress, writer } = session;
   const pending = progress.reply(update.updateId);
   const index = pending === undefined ? 0 : await firstUnsent(pending, update, session);
@@ -48,7 +48,7 @@ export async function answerUpdate(update: BotUpdate, session: SessionParts): Pr
  * @param updates of one chat, the oldest first
  * @throws as {@link answerUpdate} does
  */
-export async function refuseUpdates(updates: readonly BotUpdate[], session: SessionParts): Promise<void> {
+export async function refuseUpdates(updates: readonly BotUpdate[], session: Session): Promise<void> {
   const [first, ...others] = updates;
   if (first === undefined) return;
   const parts = [TOO_MANY];
@@ -58,7 +58,7 @@ export async function refuseUpdates(updates: readonly BotUpdate[], session: Sess
   if (others.length > 0) await session.writer.commit();
 }
 
-async function answerOf(update: BotUpdate, session: SessionParts): Promise<string> {
+async function answerOf(update: BotUpdate, session: Session): Promise<string> {
   const { context, client, bot, stopping } = session;
   const { clock, log } = context;
   if (update.cut) return UNANSWERED;
@@ -71,7 +71,7 @@ async function answerOf(update: BotUpdate, session: SessionParts): Promise<strin
     return replyText(await context.run(event, { signal: stopping, onColdStart }));
   } catch (error) {
     stopping.throwIfAborted();
-    log.error({ error, event: event.id }, "cannot take a message through the pipeline");
+    log.error({ error, event: event.id }, "message failed");
     return UNANSWERED;
   } finally {
     hideTyping?.();
@@ -79,7 +79,7 @@ async function answerOf(update: BotUpdate, session: SessionParts): Promise<strin
 }
 
 /** Index of the first message of the reply that was not sent, as far as the server tells. */
-async function firstUnsent(pending: PendingReply, update: BotUpdate, session: SessionParts): Promise<number> {
+async function firstUnsent(pending: PendingReply, update: BotUpdate, session: Session): Promise<number> {
   const { context, client, messageIds, stopping, beganAt, random } = session;
   const { clock, log } = context;
   const { chat: chatId, after, far } = pending;
@@ -91,11 +91,11 @@ async function firstUnsent(pending: PendingReply, update: BotUpdate, session: Se
       const messageId = await findSent({ client, chatId, after, far, clock, random, signal: stopping });
       messageIds.saw({ chatId, chatType: chatId === update.chatId ? update.chatType : "supergroup", messageId });
       const found = messageId !== undefined;
-      log.info({ chat: chatId, update: update.updateId, found }, "looked for a reply that may have been sent before");
+      log.info({ chat: chatId, update: update.updateId, found }, "checked whether a reply was sent before");
       return found ? pending.index + 1 : pending.index;
     } catch (error) {
       if (!(error instanceof MessengerError)) throw error;
-      log.warn({ error, chat: chatId }, "cannot find out whether a reply was sent, trying again");
+      log.warn({ error, chat: chatId }, "check for a sent reply failed, retrying");
       await sleep(backoff.next(), { clock, signal: stopping });
     }
   }
@@ -126,7 +126,7 @@ function showTyping(options: {
         await client.showTyping(chat, stop.signal);
       } catch (error) {
         stop.signal.throwIfAborted();
-        log.debug({ error, chat: chat.chatId }, "cannot show that a reply is being written");
+        log.debug({ error, chat: chat.chatId }, "typing not shown");
         if (error instanceof MessengerError) delayMs = Math.max(delayMs, error.retryAfterMs ?? 0);
       }
       await sleep(delayMs, { clock, signal: stop.signal });
@@ -134,7 +134,7 @@ function showTyping(options: {
   }
 
   show().catch((error: unknown) => {
-    if (!stop.signal.aborted) log.error({ error }, "cannot go on to show that a reply is being written");
+    if (!stop.signal.aborted) log.error({ error }, "typing failed");
   });
   return () => {
     stop.abort();

@@ -2,12 +2,12 @@ import { createHash } from "node:crypto";
 import { createDeferred, type Deferred, orAborted } from "../../../crds/waits.ts";
 import type { AdapterContext } from "../adapter.ts";
 
-/** A trigger's place among those with the same token. */
-export interface BotTurn {
-  /** Waits until no earlier trigger has the token; says whose turn it is meanwhile. @throws the signal's reason */
-  first(options: { signal: AbortSignal; onWait: (servedBy: string) => void }): Promise<void>;
-  /** Calls back once when an earlier trigger comes; the function it returns ends that. */
-  onOvertaken(callback: (servedBy: string) => void): () => void;
+/** A trigger's place in the queue of those with the same token. */
+export interface QueuedTrigger {
+  /** Waits until no earlier trigger has the token, and calls back with the one that polls meanwhile. @throws the signal's reason */
+  untilFirst(options: { signal: AbortSignal; onWait: (servedBy: string) => void }): Promise<void>;
+  /** Calls back when an earlier trigger enters the queue; the function it returns ends that. */
+  onPreempted(callback: (servedBy: string) => void): () => void;
   leave(): void;
 }
 
@@ -15,18 +15,18 @@ export interface BotTurn {
  * Which of several triggers with one token polls: the one that was made first, by its creation time and then its name, so that
  * all replicas choose the same and its status keeps the place.
  */
-export interface BotTurns {
-  enter(lease: string, trigger: { name: string; createdAt: string }): BotTurn;
+export interface BotQueue {
+  enter(lease: string, trigger: { name: string; createdAt: string }): QueuedTrigger;
 }
 
 interface Entry {
   readonly order: string;
   readonly name: string;
   changed: Deferred<void>;
-  onOvertaken: ((servedBy: string) => void) | undefined;
+  onPreempted: ((servedBy: string) => void) | undefined;
 }
 
-export function createBotTurns(): BotTurns {
+export function createBotQueue(): BotQueue {
   const entries = new Map<string, Set<Entry>>();
 
   function earliest(lease: string): Entry | undefined {
@@ -38,29 +38,29 @@ export function createBotTurns(): BotTurns {
     for (const entry of entries.get(lease) ?? []) {
       entry.changed.resolve();
       entry.changed = createDeferred();
-      if (first !== undefined && entry !== first) entry.onOvertaken?.(first.name);
+      if (first !== undefined && entry !== first) entry.onPreempted?.(first.name);
     }
   }
 
   return {
     enter(lease, { name, createdAt }) {
-      const entry: Entry = { order: `${createdAt} ${name}`, name, changed: createDeferred(), onOvertaken: undefined };
+      const entry: Entry = { order: `${createdAt} ${name}`, name, changed: createDeferred(), onPreempted: undefined };
       const others = entries.get(lease) ?? new Set();
       entries.set(lease, others.add(entry));
       change(lease);
       return {
-        async first({ signal, onWait }) {
+        async untilFirst({ signal, onWait }) {
           for (let before = earliest(lease); before !== entry; before = earliest(lease)) {
             if (before !== undefined) onWait(before.name);
             await orAborted(entry.changed.promise, signal);
           }
         },
-        onOvertaken(callback) {
-          entry.onOvertaken = callback;
+        onPreempted(callback) {
+          entry.onPreempted = callback;
           const first = earliest(lease);
           if (first !== undefined && first !== entry) callback(first.name);
           return () => {
-            entry.onOvertaken = undefined;
+            entry.onPreempted = undefined;
           };
         },
         leave() {
@@ -73,7 +73,7 @@ export function createBotTurns(): BotTurns {
   };
 }
 
-/** Which bot a token is for, in words that do not tell the token. */
+/** Which bot a token is for, without revealing the token. */
 export interface BotIdentity {
   /** The bot's own id, as events carry it. */
   readonly id: string;
@@ -92,10 +92,6 @@ export function botIdentity(token: string, apiBaseUrl: string): BotIdentity {
   return { id, key: digest(`${apiBaseUrl}\n${id}`, 16), lease: `tenancy-messenger-${digest(token, 16)}` };
 }
 
-function digest(text: string, digits: number): string {
-  return createHash("sha256").update(text).digest("hex").slice(0, digits);
-}
-
 /** The Leases of one trigger's tokens. */
 export interface Leases {
   /**
@@ -105,12 +101,12 @@ export interface Leases {
    * @throws what the work throws, or the reason of `stop`
    */
   whileHolding(lease: string, stop: AbortSignal, work: (held: AbortSignal) => Promise<void>): Promise<void>;
-  /** Resolves when no Lease is waited for any longer. */
+  /** Resolves when every wait for a Lease has ended. */
   closed(): Promise<void>;
 }
 
 export function createLeases(context: Pick<AdapterContext, "whileHolding" | "log">): Leases {
-  /** Waits that nobody needs any longer: a Lease is waited for once at a time. */
+  /** Waits that were given up but have not ended yet: a Lease is waited for once at a time. */
   const leftover = new Map<string, Promise<void>>();
   return {
     async whileHolding(lease, stop, work) {
@@ -131,7 +127,7 @@ export function createLeases(context: Pick<AdapterContext, "whileHolding" | "log
       } catch (error) {
         if (working === undefined && stop.aborted) {
           const waiting = holding
-            .catch((reason: unknown) => context.log.debug({ reason, lease }, "a Lease is no longer waited for"))
+            .catch((reason: unknown) => context.log.debug({ reason, lease }, "lease wait ended"))
             .finally(() => leftover.delete(lease));
           leftover.set(lease, waiting);
           throw error;
@@ -145,4 +141,8 @@ export function createLeases(context: Pick<AdapterContext, "whileHolding" | "log
       await Promise.all(leftover.values());
     },
   };
+}
+
+function digest(text: string, digits: number): string {
+  return createHash("sha256").update(text).digest("hex").slice(0, digits);
 }

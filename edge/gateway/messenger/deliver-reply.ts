@@ -3,7 +3,7 @@ import { sleep } from "../../../crds/waits.ts";
 import { MessengerError } from "./messenger-client.ts";
 import type { BotUpdate } from "./read-update.ts";
 import { findSent } from "./sent-messages.ts";
-import type { SessionParts } from "./session.ts";
+import type { Session } from "./session.ts";
 
 /** How old the written intent may be when the message goes out; a process that slept longer may have been superseded. */
 const FRESH_MS = 5_000;
@@ -30,11 +30,11 @@ export interface ReplyToSend {
  *
  * @throws the reason of `stopping` or `ended`, or SupersededError, with the state as far as it is known
  */
-export function deliverReply(update: BotUpdate, reply: ReplyToSend, session: SessionParts): Promise<void> {
-  return session.inTurn(reply.chat, () => deliver(update, reply, session));
+export function deliverReply(update: BotUpdate, reply: ReplyToSend, session: Session): Promise<void> {
+  return session.inChatOrder(reply.chat, () => deliver(update, reply, session));
 }
 
-async function deliver(update: BotUpdate, reply: ReplyToSend, session: SessionParts): Promise<void> {
+async function deliver(update: BotUpdate, reply: ReplyToSend, session: Session): Promise<void> {
   const { context, client, progress, writer, messageIds, stopping, ended, random } = session;
   const { clock, log } = context;
   const { digest, count, quotes = false } = reply;
@@ -107,13 +107,13 @@ async function deliver(update: BotUpdate, reply: ReplyToSend, session: SessionPa
         } else if (threadId !== undefined && /thread not found/i.test(description)) {
           threadId = undefined;
         } else if (code !== undefined && code >= 400 && code < 500) {
-          log.warn({ ...fields, error }, "the messenger takes no reply for this chat");
+          log.warn({ ...fields, error }, "reply refused");
           return false;
         } else if (code !== undefined && ++faults >= MAX_SERVER_FAULTS) {
-          log.error({ ...fields, error }, "the messenger cannot take this reply");
+          log.error({ ...fields, error }, "reply not sent, giving up");
           return false;
         } else {
-          log.warn({ ...fields, error }, "cannot send a reply, trying again");
+          log.warn({ ...fields, error }, "reply not sent, retrying");
           await pause(backoff.next(), { uncertain });
         }
       }

@@ -5,7 +5,7 @@ import { orAborted, sleep } from "../../../crds/waits.ts";
 import type { ChatQueues } from "./chat-queues.ts";
 import { MessengerError } from "./messenger-client.ts";
 import { type BotUpdate, readUpdate, tenantOf, type UnusableUpdate } from "./read-update.ts";
-import type { SessionParts } from "./session.ts";
+import type { Session } from "./session.ts";
 
 /** What the server returns at most of what it was not confirmed (https://core.telegram.org/bots/api#getupdates). */
 const WINDOW = 100;
@@ -39,15 +39,15 @@ export interface PollOptions {
  *
  * @throws the reason of `stopping`, or SupersededError
  */
-export async function pollUpdates(session: SessionParts, options: PollOptions): Promise<void> {
+export async function pollUpdates(session: Session, options: PollOptions): Promise<void> {
   const { context, client, progress, writer, stopping, random } = session;
   const { queues, makeRoom, pause, allowedUpdates, pollTimeoutSeconds, secret } = options;
   const { clock, log } = context;
-  const troubles = createPollTroubles({ clock, random, secret });
+  const failures = createPollFailures({ clock, random, secret });
   let pauseMs = SHORTEST_PAUSE_MS;
-  let well = false;
+  let healthy = false;
   for (const update of progress.resumed) enqueue(update);
-  await tryOn(troubles, session, () => client.deleteWebhook(stopping));
+  await tryCall(failures, session, () => client.deleteWebhook(stopping));
 
   for (;;) {
     stopping.throwIfAborted();
@@ -60,16 +60,16 @@ export async function pollUpdates(session: SessionParts, options: PollOptions): 
     const asked = writer.written;
     const askedAt = clock.now();
     const timeoutSeconds = progress.open > 0 ? 0 : pollTimeoutSeconds;
-    const batch = await tryOn(troubles, session, () =>
+    const batch = await tryCall(failures, session, () =>
       client.getUpdates({ offset: asked, limit: WINDOW, timeoutSeconds, allowedUpdates }, stopping),
     );
     if (batch === undefined) {
-      well = false;
+      healthy = false;
       continue;
     }
-    const wellNow = troubles.succeeded();
-    if (wellNow && !well) context.report(undefined);
-    well = wellNow;
+    const healthyNow = failures.succeeded();
+    if (healthyNow && !healthy) context.report(undefined);
+    healthy = healthyNow;
     const complete = batch.length < WINDOW;
     session.messageIds.isBehind(!complete);
     const nowSeconds = clock.now() / 1000;
@@ -99,28 +99,28 @@ export async function pollUpdates(session: SessionParts, options: PollOptions): 
 }
 
 /** Undefined where the call failed; by then the time to wait has passed. */
-async function tryOn<T>(troubles: PollTroubles, session: SessionParts, call: () => Promise<T>): Promise<T | undefined> {
+async function tryCall<T>(failures: PollFailures, session: Session, call: () => Promise<T>): Promise<T | undefined> {
   const { context, stopping } = session;
   const { clock, log } = context;
   try {
     return await call();
   } catch (error) {
     if (!(error instanceof MessengerError)) throw error;
-    const { delayMs, removeWebhook, trouble } = troubles.failed(error);
-    log.warn({ error, delayMs }, "cannot poll for updates, trying again");
-    if (trouble !== undefined) context.report(trouble);
+    const { delayMs, removeWebhook, problem } = failures.failed(error);
+    log.warn({ error, delayMs }, "poll failed, retrying");
+    if (problem !== undefined) context.report(problem);
     await sleep(delayMs, { clock, signal: stopping });
     if (removeWebhook) await removeAnyWebhook(session);
     return undefined;
   }
 }
 
-async function removeAnyWebhook({ client, context, stopping }: SessionParts): Promise<void> {
+async function removeAnyWebhook({ client, context, stopping }: Session): Promise<void> {
   try {
     await client.deleteWebhook(stopping);
   } catch (error) {
     stopping.throwIfAborted();
-    context.log.warn({ error }, "cannot remove the bot's webhook");
+    context.log.warn({ error }, "webhook not removed");
   }
 }
 
@@ -131,31 +131,31 @@ const SLOW_MS = 60_000;
 const CALM_MS = 120_000;
 
 /** What to do after a call that failed. */
-interface Remedy {
+interface Retry {
   readonly delayMs: number;
   /** The webhook that keeps the updates away is to be removed first. */
   readonly removeWebhook: boolean;
   /** For the trigger's status. */
-  readonly trouble?: string;
+  readonly problem?: string;
 }
 
 /** Keeps count of the calls that fail, and says how to go on (https://core.telegram.org/bots/api#making-requests). */
-interface PollTroubles {
-  failed(error: MessengerError): Remedy;
+interface PollFailures {
+  failed(error: MessengerError): Retry;
   /** Whether all is well. */
   succeeded(): boolean;
 }
 
-function createPollTroubles(options: { clock: Clock; random: () => number; secret: string }): PollTroubles {
+function createPollFailures(options: { clock: Clock; random: () => number; secret: string }): PollFailures {
   const { clock, random, secret } = options;
   const backoff = createBackoff({ initialMs: 800, maxMs: 30_000, random });
   let failures = 0;
   let conflicts = 0;
   let conflictAt = 0;
 
-  function paced(count: number, trouble: string): Remedy {
+  function paced(count: number, problem: string): Retry {
     const delayMs = backoff.next();
-    return { delayMs, removeWebhook: false, ...(count >= PATIENCE && { trouble }) };
+    return { delayMs, removeWebhook: false, ...(count >= PATIENCE && { problem }) };
   }
 
   return {
@@ -163,8 +163,8 @@ function createPollTroubles(options: { clock: Clock; random: () => number; secre
       const { code, description, retryAfterMs } = error;
       if (retryAfterMs !== undefined) return { delayMs: retryAfterMs, removeWebhook: false };
       if (code === 401 || code === 404) {
-        const trouble = `the messenger refuses the bot's token: put the right one into ${secret}`;
-        return { delayMs: SLOW_MS, removeWebhook: false, trouble };
+        const problem = `the messenger refuses the bot's token: put the right one into ${secret}`;
+        return { delayMs: SLOW_MS, removeWebhook: false, problem };
       }
       if (code === 409) {
         conflictAt = clock.now();
@@ -172,15 +172,15 @@ function createPollTroubles(options: { clock: Clock; random: () => number; secre
         const delayMs = ++conflicts > PATIENCE ? SLOW_MS : backoff.next();
         if (conflicts <= PATIENCE) return { delayMs, removeWebhook };
         const other = removeWebhook ? "sets a webhook for" : "polls";
-        const trouble = `another program ${other} this bot: stop it, or give this trigger a bot of its own; trying again every minute`;
-        return { delayMs, removeWebhook, trouble };
+        const problem = `another program ${other} this bot: stop it, or give this trigger a bot of its own; trying again every minute`;
+        return { delayMs, removeWebhook, problem };
       }
       failures++;
       if (code !== undefined && code >= 400 && code < 500) {
         return {
           delayMs: SLOW_MS,
           removeWebhook: false,
-          trouble: `the messenger refuses to be polled: ${error.message}`,
+          problem: `the messenger refuses to be polled: ${error.message}`,
         };
       }
       return paced(failures, `the messenger cannot be reached, trying again: ${error.message}`);

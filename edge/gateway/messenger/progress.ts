@@ -83,7 +83,7 @@ export function createProgress(options: {
     return open.size - carried.size + answered.size;
   }
 
-  function settle(): void {
+  function prune(): void {
     const end = offset() ?? 0;
     for (const id of answered) if (id < end) answered.delete(id);
     for (const id of replies.keys()) if (id < end && !carried.has(id)) replies.delete(id);
@@ -144,7 +144,7 @@ export function createProgress(options: {
       if (complete && asked === start) {
         for (const id of replies.keys()) if (!open.has(id)) replies.delete(id);
       }
-      settle();
+      prune();
       return admitted;
     },
     carry() {
@@ -156,7 +156,7 @@ export function createProgress(options: {
         const whole = { update: toUpdate(update), cut: false };
         const fits = bytes + sizeOf(whole) <= MAX_CARRIED_BYTES;
         carried.set(update.updateId, fits ? whole : { update: toUpdate(update, { cut: true }), cut: true });
-        settle();
+        prune();
       }
       return carried.size > before;
     },
@@ -165,7 +165,7 @@ export function createProgress(options: {
       carried.delete(updateId);
       replies.delete(updateId);
       answered.add(updateId);
-      settle();
+      prune();
     },
     reply: (updateId) => replies.get(updateId),
     setReply(reply) {

@@ -10,7 +10,7 @@ import { createProgress } from "./progress.ts";
 import type { BotUpdate } from "./read-update.ts";
 import { createStateWriter, parseSavedState } from "./saved-state.ts";
 import { createMessageIds } from "./sent-messages.ts";
-import type { SessionParts } from "./session.ts";
+import type { Session } from "./session.ts";
 
 const CHATS_AT_ONCE = 16;
 /** How many of them may be one tenant's. */
@@ -20,7 +20,7 @@ const WAITING_OF_ONE = 20;
 /** How long messages and writes that are under way may take when the session ends. */
 const GRACE_MS = 5_000;
 const CONFIRM_LIMIT_MS = 2_000;
-/** Held updates at which the poller fetches more at once instead of at its next turn. */
+/** Held updates at which the poller fetches more at once instead of after its pause. */
 const FEW = 50;
 
 export interface SessionOptions {
@@ -58,7 +58,7 @@ export async function runSession(options: SessionOptions): Promise<void> {
     const makeRoom = (): void => {
       if (refusals.size > 0) return;
       for (const [chatId, updates] of byChat(queues.shed(WAITING_OF_ONE))) {
-        context.log.warn({ chat: chatId, messages: updates.length }, "too many messages of a chat, not read");
+        context.log.warn({ chat: chatId, messages: updates.length }, "too many messages of a chat, refused");
         refusals.add(updates, { chatId });
       }
     };
@@ -94,14 +94,14 @@ export async function runSession(options: SessionOptions): Promise<void> {
 async function openSession(
   { context, bot, client, random }: SessionOptions,
   { stopping, ended, fail }: { stopping: AbortSignal; ended: AbortSignal; fail: (error: unknown) => void },
-): Promise<SessionParts> {
+): Promise<Session> {
   const state = await context.readState();
   const saved = parseSavedState(state);
   if (saved === undefined && Object.keys(state).length > 0) {
-    context.log.warn({}, "the messenger's state is of another kind: what it says is answered may be answered again");
+    context.log.warn({}, "messenger state unreadable, messages may be answered again");
   }
   const ours = saved?.bot === bot.key ? saved : undefined;
-  if (saved !== undefined && ours === undefined) context.log.info({}, "the bot is another one: its updates count anew");
+  if (saved !== undefined && ours === undefined) context.log.info({}, "bot changed, state discarded");
   const messageIds = createMessageIds(ours?.messages);
   const progress = createProgress({ bot: bot.key, holder: crypto.randomUUID(), saved: ours, messageIds });
   const writer = createStateWriter({ context, save: progress.save, signal: ended, random, onLost: fail });
@@ -113,7 +113,7 @@ async function openSession(
     progress,
     writer,
     messageIds,
-    inTurn: createTurnsOfChats(),
+    inChatOrder: createChatOrder(),
     random,
     stopping,
     ended,
@@ -122,7 +122,7 @@ async function openSession(
 }
 
 function answeringQueues(
-  session: SessionParts,
+  session: Session,
   { pause, fail }: { pause: Pause; fail: (error: unknown) => void },
 ): ChatQueues<BotUpdate> {
   const { progress } = session;
@@ -145,7 +145,7 @@ function answeringQueues(
 }
 
 function refusingQueues(
-  session: SessionParts,
+  session: Session,
   { pause, fail }: { pause: Pause; fail: (error: unknown) => void },
 ): ChatQueues<readonly BotUpdate[]> {
   return createChatQueues<readonly BotUpdate[]>({
@@ -172,7 +172,7 @@ function byChat(updates: readonly BotUpdate[]): Map<number, BotUpdate[]> {
   return chats;
 }
 
-function createTurnsOfChats(): SessionParts["inTurn"] {
+function createChatOrder(): Session["inChatOrder"] {
   const last = new Map<number, Promise<void>>();
   return async (chatId, work) => {
     const mine = (last.get(chatId) ?? Promise.resolve()).then(work);
@@ -190,7 +190,7 @@ function createTurnsOfChats(): SessionParts["inTurn"] {
  * Tells the server at a session's end what is answered: another trigger of the same bot, which has a state of its own, would answer
  * it once more. Where the server does not take it, the next session of this trigger still knows.
  */
-async function confirmAnswered(session: SessionParts, allowedUpdates: readonly string[]): Promise<void> {
+async function confirmAnswered(session: Session, allowedUpdates: readonly string[]): Promise<void> {
   const { context, client, progress, writer, ended } = session;
   const { clock, log } = context;
   // What was answered after the trigger had gone can be kept nowhere else.
@@ -202,7 +202,7 @@ async function confirmAnswered(session: SessionParts, allowedUpdates: readonly s
     );
   } catch (error) {
     if (!(error instanceof MessengerError) && !ended.aborted)
-      log.debug({ error }, "no time to confirm what is answered");
-    else log.debug({ error }, "cannot confirm what is answered");
+      log.debug({ error }, "answered updates not confirmed in time");
+    else log.debug({ error }, "answered updates not confirmed");
   }
 }

@@ -167,7 +167,7 @@ export function createStateWriter(options: {
           gone = true;
           throw new SupersededError("the trigger was deleted, and its state with it");
         }
-        if (!isConflict(error)) context.log.warn({ error }, "cannot write the messenger's state, trying again");
+        if (!isConflict(error)) context.log.warn({ error }, "messenger state not written, retrying");
         else if ((await isMine(state.holder)) && tries <= AT_ONCE) continue;
         await sleep(backoff.next(), { clock: context.clock, signal });
       }
@@ -181,7 +181,7 @@ export function createStateWriter(options: {
       state = await context.readState();
     } catch (error) {
       signal.throwIfAborted();
-      context.log.warn({ error }, "cannot read the messenger's state, trying again");
+      context.log.warn({ error }, "messenger state not read, retrying");
       return false;
     }
     if (state.holder !== holder) throw new SupersededError("another poller of this bot has taken over");

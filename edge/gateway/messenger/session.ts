@@ -6,7 +6,7 @@ import type { StateWriter } from "./saved-state.ts";
 import type { MessageIds } from "./sent-messages.ts";
 
 /** What the steps of one session, the time for which a process is the bot's only poller, work with. */
-export interface SessionParts {
+export interface Session {
   readonly context: AdapterContext;
   readonly bot: BotIdentity;
   readonly client: MessengerClient;
@@ -14,7 +14,7 @@ export interface SessionParts {
   readonly writer: StateWriter;
   readonly messageIds: MessageIds;
   /** Does the work when all earlier work of the chat is done: of two messages under way nobody could tell which one arrived. */
-  readonly inTurn: (chatId: number, work: () => Promise<void>) => Promise<void>;
+  readonly inChatOrder: (chatId: number, work: () => Promise<void>) => Promise<void>;
   readonly random: () => number;
   /** Aborted when the session is to end: nothing new begins, runs and waits are given up. */
   readonly stopping: AbortSignal;

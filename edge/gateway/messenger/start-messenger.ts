@@ -2,7 +2,7 @@ import { createBackoff } from "../../../crds/client/backoff.ts";
 import { systemClock } from "../../../crds/client/clock.ts";
 import { type LinkedSignal, linkSignals, sleep } from "../../../crds/waits.ts";
 import type { AdapterContext, StartAdapter } from "../adapter.ts";
-import { type BotTurns, botIdentity, createBotTurns, createLeases, type Leases } from "./bot-lease.ts";
+import { type BotQueue, botIdentity, createBotQueue, createLeases, type Leases } from "./bot-lease.ts";
 import type { Fetch } from "./messenger-client.ts";
 import { createMessengerClient, createPostFetch } from "./messenger-client.ts";
 import { runSession } from "./run-session.ts";
@@ -17,20 +17,23 @@ const SECRET_PAUSE_MS = 30_000;
  */
 export function createMessenger(options: { fetch?: Fetch; random?: () => number } = {}): StartAdapter {
   const { fetch = createPostFetch({ clock: systemClock }), random = Math.random } = options;
-  const turns = createBotTurns();
+  const queue = createBotQueue();
   return (context) => {
     if (context.trigger.spec.config.botTokenSecretRef === undefined) {
       throw new Error("spec.config.botTokenSecretRef: a messenger trigger needs the Secret of its bot's token");
     }
-    return { done: serve(context, { fetch, random, turns }) };
+    return { done: serve(context, { fetch, random, queue }) };
   };
 }
 
 interface Process {
   readonly fetch: Fetch;
   readonly random: () => number;
-  readonly turns: BotTurns;
+  readonly queue: BotQueue;
 }
+
+/** Serves a trigger of type `messenger`; all of this process's know of each other. */
+export const startMessenger = createMessenger();
 
 /** Serves the trigger, with one token after the other, until it is stopped; never rejects. */
 async function serve(context: AdapterContext, process: Process): Promise<void> {
@@ -49,7 +52,7 @@ async function serve(context: AdapterContext, process: Process): Promise<void> {
     } catch (error) {
       if (changed.signal.aborted) continue;
       pauseMs = backoff.next();
-      log.warn({ error, pauseMs }, "cannot go on serving the messenger, trying again");
+      log.warn({ error, pauseMs }, "messenger session failed, retrying");
     } finally {
       changed.close();
     }
@@ -76,42 +79,42 @@ async function readToken(context: AdapterContext, changed: LinkedSignal): Promis
   }
 }
 
-/** Polls with the token whenever it is this trigger's turn and this process holds the Lease, until told to stop. */
+/** Polls with the token while this trigger is the first in the queue and this process holds the Lease, until it is stopped. */
 async function serveToken(
   token: string,
   context: AdapterContext,
   options: Process & { leases: Leases; stop: AbortSignal },
 ): Promise<void> {
-  const { fetch, random, turns, leases, stop } = options;
+  const { fetch, random, queue, leases, stop } = options;
   const { clock, trigger } = context;
   const { name = "", creationTimestamp } = trigger.metadata;
   const apiBaseUrl = (trigger.spec.config.apiBaseUrl ?? DEFAULT_SERVER).replace(/\/+$/, "");
   const bot = botIdentity(token, apiBaseUrl);
   const client = createMessengerClient({ token, apiBaseUrl, clock, fetch });
   const createdAt = creationTimestamp === undefined ? "" : new Date(creationTimestamp).toISOString();
-  const turn = turns.enter(bot.lease, { name, createdAt });
+  const queued = queue.enter(bot.lease, { name, createdAt });
   const onWait = (servedBy: string) =>
     context.report(`trigger "${servedBy}" already serves this bot: give this trigger a bot of its own, or delete one`);
   try {
     while (!stop.aborted) {
-      await turn.first({ signal: stop, onWait });
-      const overtaken = linkSignals(stop);
-      const stay = turn.onOvertaken((servedBy) => {
+      await queued.untilFirst({ signal: stop, onWait });
+      const preempted = linkSignals(stop);
+      const ignorePreemption = queued.onPreempted((servedBy) => {
         onWait(servedBy);
-        overtaken.abort(new Error("an earlier trigger of this bot has come"));
+        preempted.abort(new Error("an earlier trigger of this bot has come"));
       });
       try {
         await leases.whileHolding(bot.lease, stop, async (held) => {
-          const session = { context, bot, client, random, secret: secretName(context), held, stop: overtaken.signal };
-          if (!overtaken.signal.aborted) await runSession(session);
+          const session = { context, bot, client, random, secret: secretName(context), held, stop: preempted.signal };
+          if (!preempted.signal.aborted) await runSession(session);
         });
       } finally {
-        stay();
-        overtaken.close();
+        ignorePreemption();
+        preempted.close();
       }
     }
   } finally {
-    turn.leave();
+    queued.leave();
   }
 }
 
@@ -119,6 +122,3 @@ function secretName({ trigger }: AdapterContext): string {
   const { name, key } = trigger.spec.config.botTokenSecretRef ?? { name: "", key: "" };
   return `Secret "${name}", key "${key}"`;
 }
-
-/** Serves a trigger of type `messenger`; all of this process's know of each other. */
-export const startMessenger = createMessenger();

@@ -27,9 +27,9 @@ export interface SecretReader {
   close(): void;
 }
 
-interface Followed {
+interface Watched {
   readonly informer: Informer<Secret, never>;
-  readonly contact: Freshness;
+  readonly freshness: Freshness;
   readonly stop: AbortController;
   readonly listeners: Set<() => void>;
   users: number;
@@ -38,8 +38,8 @@ interface Followed {
 const TIMEOUT_MS = 10_000;
 
 /**
- * Returns what opens readers of Secrets, with a callback for any change of a value that was read: a Secret is read when it is needed, then followed by a watch of that one object, and answered
- * from memory while the watch is in contact. The last reader that closes ends the watch.
+ * Returns what opens readers of Secrets, with a callback for any change of a value that was read: a Secret is read when it is needed, then
+ * watched, and answered from the cache while that is fresh. The last reader that closes ends the watch.
  */
 export function createSecretReaders(options: {
   client: ClusterClient;
@@ -49,7 +49,7 @@ export function createSecretReaders(options: {
   log: Log;
 }): (onAnyChange: () => void) => SecretReader {
   const { client, namespace, policy, clock, log } = options;
-  const followed = new Map<string, Followed>();
+  const watched = new Map<string, Watched>();
 
   function refusalOf(name: string, secret: Secret | undefined): string | undefined {
     return secretRefusal({ name, secret, use: "trigger", policy });
@@ -60,11 +60,11 @@ export function createSecretReaders(options: {
     return refusalOf(name, secret) === undefined ? valueUnder(secret, key) : undefined;
   }
 
-  function follow(name: string): Followed {
-    const known = followed.get(name);
+  function watch(name: string): Watched {
+    const known = watched.get(name);
     if (known !== undefined) return known;
     const stop = new AbortController();
-    const contact = createFreshness(clock);
+    const freshness = createFreshness(clock);
     const listeners = new Set<() => void>();
     const informer = startInformer<Secret>({
       client,
@@ -77,36 +77,36 @@ export function createSecretReaders(options: {
           try {
             listener();
           } catch (error) {
-            log.error({ secret: name, error }, "a reader of a secret failed, the others go on");
+            log.error({ secret: name, error }, "secret change handler failed");
           }
         }
       },
-      onState: contact.onState,
+      onState: freshness.onState,
       signal: stop.signal,
       log,
     });
-    // The trigger that needs the Secret is told by the reads themselves.
+    // The reads report to the trigger that needs the Secret.
     for (const promise of [informer.synced, informer.done]) {
       promise.catch((error: unknown) => {
-        if (!stop.signal.aborted) log.warn({ secret: name, error }, "secret is not followed any longer");
+        if (!stop.signal.aborted) log.warn({ secret: name, error }, "secret watch ended");
       });
     }
-    const entry = { informer, contact, stop, listeners, users: 0 };
-    followed.set(name, entry);
+    const entry = { informer, freshness, stop, listeners, users: 0 };
+    watched.set(name, entry);
     return entry;
   }
 
   return (onAnyChange) => {
-    const mine = new Map<string, Followed>();
+    const mine = new Map<string, Watched>();
     const ends = new Map<string, () => void>();
     const callbacks = new Map<string, () => void>();
     const lastRead = new Map<string, string | undefined>();
     let closed = false;
 
-    function enter(name: string): Followed {
+    function use(name: string): Watched {
       const known = mine.get(name);
       if (known !== undefined) return known;
-      const entry = follow(name);
+      const entry = watch(name);
       entry.users += 1;
       mine.set(name, entry);
       return entry;
@@ -114,7 +114,7 @@ export function createSecretReaders(options: {
 
     function listen(ref: SecretReference, key: string): void {
       if (closed || ends.has(key)) return;
-      const { informer, listeners } = enter(ref.name);
+      const { informer, listeners } = use(ref.name);
       const listener = (): void => {
         const now = allowedValue(ref, informer.store.get(`${namespace}/${ref.name}`));
         if (now === lastRead.get(key)) return;
@@ -127,8 +127,8 @@ export function createSecretReaders(options: {
     }
 
     async function current(name: string, signal: AbortSignal | undefined): Promise<Secret | undefined> {
-      const { informer, contact } = enter(name);
-      if (contact.isFresh()) return informer.store.get(`${namespace}/${name}`);
+      const { informer, freshness } = use(name);
+      if (freshness.isFresh()) return informer.store.get(`${namespace}/${name}`);
       try {
         return await client.get(secrets, { namespace, name }, { signal, timeoutMs: TIMEOUT_MS });
       } catch (error) {
@@ -162,7 +162,7 @@ export function createSecretReaders(options: {
           entry.users -= 1;
           if (entry.users > 0) continue;
           entry.stop.abort();
-          followed.delete(name);
+          watched.delete(name);
         }
         mine.clear();
       },

@@ -3,7 +3,7 @@ import type { EventRecorder } from "../../../crds/client/event-recorder.ts";
 import { triggers } from "../../../crds/kinds.ts";
 import type { Trigger } from "../../../crds/trigger.ts";
 
-/** Tells people of a trigger's troubles by Kubernetes Events. */
+/** Records what happened to a trigger as Kubernetes Events. */
 export interface TriggerEvents {
   record(trigger: Trigger, event: { type: "Normal" | "Warning"; reason: string; message: string }): void;
 }

@@ -1,12 +1,54 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { HttpError } from "../../http/http-error.ts";
 import { jsonSyntaxError } from "../../http/json-syntax-error.ts";
-import { refuseForeignHost } from "../../http/page-check.ts";
+import { hostOf, refuseForeignHost } from "../../http/page-check.ts";
 import { quote } from "../../http/quote.ts";
+import type { AdapterContext } from "../adapter.ts";
+import { deliveryId } from "./deliveries.ts";
+import type { UnverifiedBodies } from "./unverified-bodies.ts";
 
 const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json *(?:;|$)/i;
 const FORM_TYPE = /^application\/x-www-form-urlencoded *(?:;|$)/i;
 const utf8 = new TextDecoder("utf-8", { fatal: true });
+
+/** A delivery that may be run. */
+export interface Delivery {
+  readonly data: unknown;
+  readonly body: Uint8Array;
+  /** The sender's id of the delivery. */
+  readonly sent: string | undefined;
+}
+
+/** Reads a delivery and checks its signature, or its origin where the trigger has no secret. @throws HttpError */
+export async function receiveDelivery(
+  request: Request,
+  context: AdapterContext,
+  { localOnly, bodies }: { localOnly: boolean; bodies: UnverifiedBodies },
+): Promise<Delivery> {
+  const { metadata, spec } = context.trigger;
+  const { secretRef } = spec.config;
+  const signature = request.headers.get("x-hub-signature-256");
+  if (secretRef === undefined) refusePages(request, { localOnly });
+  else parseSignature(signature);
+  const secret = secretRef === undefined ? undefined : await secretOf(context, secretRef);
+  const body = await bodies.read(request, { webhook: metadata.uid ?? metadata.name });
+  if (secret !== undefined) verifySignature({ signature, body, secret });
+  const data = parseDelivery(body, request.headers.get("content-type"));
+  return { data, body, sent: deliveryId(request.headers) };
+}
+
+/** Reports a secret that cannot be read, or that can be read again. */
+export async function checkSecret({ trigger, readSecret, report, log }: AdapterContext): Promise<void> {
+  const { secretRef } = trigger.spec.config;
+  if (secretRef === undefined) return;
+  try {
+    await readSecret(secretRef);
+    report(undefined);
+  } catch (error) {
+    log.warn({ error }, "webhook secret not read");
+    report(`spec.config.secretRef: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}
 
 /**
  * Reads a delivery's JSON: the body itself, or the field `payload` of a form, as GitHub sends either.
@@ -29,23 +71,9 @@ export function parseDelivery(body: Uint8Array, contentType: string | null): unk
   }
 }
 
-function decode(body: Uint8Array): string {
-  try {
-    return utf8.decode(body);
-  } catch (cause) {
-    throw new HttpError(400, "body: is not UTF-8 text", { cause });
-  }
-}
-
-function payloadOf(form: string): string {
-  const payload = new URLSearchParams(form).get("payload");
-  if (payload === null) throw new HttpError(400, "body: is a form without a field payload");
-  return payload;
-}
-
 /**
- * Refuses what a page of another site makes a browser send to a webhook that has no secret: a form's post needs nobody's leave, and would
- * reach webhooks that only the browser's machine can. Senders of webhooks are programs, which send none of these headers.
+ * Refuses what a page of another site makes a browser send to a webhook that has no secret: a form may be posted to any
+ * site, so also to webhooks that only the browser's machine can reach. Webhooks are sent by programs, which send none of these headers.
  *
  * https://www.w3.org/TR/fetch-metadata/
  *
@@ -68,10 +96,6 @@ export function refusePages(request: Request, options: { localOnly: boolean }): 
     );
 }
 
-function hostOf(origin: string): string | undefined {
-  return URL.canParse(origin) ? new URL(origin).host : undefined;
-}
-
 const SIGNATURE = /^sha256=([0-9a-f]{64})$/i;
 
 /**
@@ -91,10 +115,36 @@ export function verifySignature(request: { signature: string | null; body: Uint8
 }
 
 /** @returns the 32 bytes of a signature header @throws HttpError 401 where it is missing or malformed */
-export function parseSignature(signature: string | null): Buffer {
+function parseSignature(signature: string | null): Buffer {
   if (signature === null)
     throw new HttpError(401, "X-Hub-Signature-256: is missing; sign the delivery with the webhook's secret");
   const hex = SIGNATURE.exec(signature)?.[1];
   if (hex === undefined) throw new HttpError(401, "X-Hub-Signature-256: must be sha256= and 64 hexadecimal digits");
   return Buffer.from(hex, "hex");
+}
+
+/** @throws HttpError 503: without the secret no sender can be verified */
+async function secretOf({ readSecret, log }: AdapterContext, ref: { name: string; key: string }): Promise<string> {
+  try {
+    return await readSecret(ref);
+  } catch (error) {
+    log.warn({ error }, "webhook secret not read");
+    throw new HttpError(503, "deliveries cannot be verified at the moment; try again later", {
+      headers: { "retry-after": "5" },
+    });
+  }
+}
+
+function decode(body: Uint8Array): string {
+  try {
+    return utf8.decode(body);
+  } catch (cause) {
+    throw new HttpError(400, "body: is not UTF-8 text", { cause });
+  }
+}
+
+function payloadOf(form: string): string {
+  const payload = new URLSearchParams(form).get("payload");
+  if (payload === null) throw new HttpError(400, "body: is a form without a field payload");
+  return payload;
 }

@@ -6,12 +6,11 @@ import type { AdapterContext, StartAdapter } from "../adapter.ts";
 import type { GatewayMetrics } from "../gateway-metrics.ts";
 import { answerOf, errorAnswer, respond } from "./answer.ts";
 import type { Deliveries, WebhookAnswer } from "./deliveries.ts";
-import { deliveryId } from "./deliveries.ts";
-import { parseDelivery, parseSignature, refusePages, verifySignature } from "./receive-delivery.ts";
+import { checkSecret, type Delivery, receiveDelivery } from "./receive-delivery.ts";
 import type { UnverifiedBodies } from "./unverified-bodies.ts";
 import type { WebhookPaths } from "./webhook-paths.ts";
 
-/** What all webhooks work with. */
+/** What all webhooks share. */
 export interface WebhookServices {
   readonly paths: WebhookPaths;
   readonly deliveries: Deliveries;
@@ -28,9 +27,9 @@ export interface WebhookServices {
 }
 
 /**
- * Returns what serves webhook triggers: POST on the configured path, on every replica.
+ * Makes the adapter of webhook triggers: POST on the configured path, on every replica.
  *
- * A delivery that was taken is run to its end, also when its sender hangs up or the trigger is edited meanwhile.
+ * An accepted delivery is run to its end, also when its sender disconnects or the trigger is edited meanwhile.
  */
 export function createWebhookStart(services: WebhookServices): StartAdapter {
   let openInAll = 0;
@@ -42,7 +41,7 @@ export function createWebhookStart(services: WebhookServices): StartAdapter {
     const answering = new Set<Promise<Response>>();
     if (secretRef !== undefined) await context.readSecret(secretRef, { onChange: () => void checkSecret(context) });
     signal.throwIfAborted();
-    const release = services.paths.hold(path, async (request, requestContext) => {
+    const unregister = services.paths.register(path, async (request, requestContext) => {
       if (request.method !== "POST")
         throw new HttpError(405, "a webhook takes POST only", { headers: { allow: "POST" } });
       const answered = answer(request, requestContext);
@@ -56,7 +55,7 @@ export function createWebhookStart(services: WebhookServices): StartAdapter {
     return {
       done: new Promise((resolve) => {
         onAbort(signal, () => {
-          release();
+          unregister();
           void Promise.allSettled(answering).then(() => resolve());
         });
       }),
@@ -65,7 +64,7 @@ export function createWebhookStart(services: WebhookServices): StartAdapter {
     async function answer(request: Request, { mayBeSilent }: RequestContext): Promise<Response> {
       let delivery: Delivery;
       try {
-        delivery = await receive(request, context, services);
+        delivery = await receiveDelivery(request, context, services);
         if (open >= services.maxOpen || openInAll >= services.maxOpenInAll) throw tooMany();
       } catch (error) {
         services.metrics.count("webhook", error instanceof HttpError && error.status === 401 ? "unsigned" : "rejected");
@@ -84,29 +83,8 @@ export function createWebhookStart(services: WebhookServices): StartAdapter {
   };
 }
 
-/** A delivery that may be run. */
-interface Delivery {
-  readonly data: unknown;
-  readonly body: Uint8Array;
-  /** Its sender's own name of it. */
-  readonly sent: string | undefined;
-}
-
 function tooMany(): HttpError {
   return new HttpError(503, "too many deliveries at once; try again later", { headers: { "retry-after": "5" } });
-}
-
-/** Shows on the status that the secret is gone, or is there again. */
-async function checkSecret({ trigger, readSecret, report, log }: AdapterContext): Promise<void> {
-  const { secretRef } = trigger.spec.config;
-  if (secretRef === undefined) return;
-  try {
-    await readSecret(secretRef);
-    report(undefined);
-  } catch (error) {
-    log.warn({ error }, "secret of a webhook cannot be read");
-    report(`spec.config.secretRef: ${error instanceof Error ? error.message : String(error)}`);
-  }
 }
 
 async function answerDelivery(
@@ -123,36 +101,6 @@ async function answerDelivery(
   const { answer, repeated } = await deliveries.once(key, run);
   if (repeated) metrics.count("webhook", "repeated");
   return respond(answer);
-}
-
-/** Reads a delivery, and lets only those pass that may be run. @throws HttpError */
-async function receive(
-  request: Request,
-  context: AdapterContext,
-  { localOnly, bodies }: WebhookServices,
-): Promise<Delivery> {
-  const { metadata, spec } = context.trigger;
-  const { secretRef } = spec.config;
-  const signature = request.headers.get("x-hub-signature-256");
-  if (secretRef === undefined) refusePages(request, { localOnly });
-  else parseSignature(signature);
-  const secret = secretRef === undefined ? undefined : await secretOf(context, secretRef);
-  const body = await bodies.read(request, { webhook: metadata.uid ?? metadata.name });
-  if (secret !== undefined) verifySignature({ signature, body, secret });
-  const data = parseDelivery(body, request.headers.get("content-type"));
-  return { data, body, sent: deliveryId(request.headers) };
-}
-
-/** @throws HttpError 503: without the secret nobody can be told from a stranger */
-async function secretOf({ readSecret, log }: AdapterContext, ref: { name: string; key: string }): Promise<string> {
-  try {
-    return await readSecret(ref);
-  } catch (error) {
-    log.warn({ error }, "secret of a webhook cannot be read");
-    throw new HttpError(503, "deliveries cannot be verified at the moment; try again later", {
-      headers: { "retry-after": "5" },
-    });
-  }
 }
 
 async function runDelivery(

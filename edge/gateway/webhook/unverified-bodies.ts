@@ -2,7 +2,7 @@ import type { Clock } from "../../../crds/client/clock.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { readBytes } from "../../http/read-bytes.ts";
 
-/** Bodies of deliveries whose senders nobody knows yet: any stranger can send them, and as slowly as it likes. */
+/** Bodies of deliveries whose senders are not verified yet: any stranger can send them, and as slowly as it likes. */
 export interface UnverifiedBodies {
   /**
    * Reads a body.
@@ -20,7 +20,7 @@ interface Reader {
   readonly drop: () => void;
 }
 
-interface Line {
+interface Senders {
   bytes: number;
   /** In the order of their arrival. */
   readonly readers: Set<Reader>;
@@ -38,28 +38,28 @@ const OVERHEAD_BYTES = 64 * 1024;
  */
 export function createUnverifiedBodies(options: { clock: Clock; maxBytes?: number }): UnverifiedBodies {
   const { clock, maxBytes = 64 * 1024 * 1024 } = options;
-  const lines = new Map<string, Line>();
+  const webhooks = new Map<string, Senders>();
   let total = 0;
 
   function leave(webhook: string, reader: Reader): void {
-    const line = lines.get(webhook);
-    if (!line?.readers.delete(reader)) return;
-    line.bytes -= reader.bytes;
+    const senders = webhooks.get(webhook);
+    if (!senders?.readers.delete(reader)) return;
+    senders.bytes -= reader.bytes;
     total -= reader.bytes;
-    if (line.readers.size === 0) lines.delete(webhook);
+    if (senders.readers.size === 0) webhooks.delete(webhook);
   }
 
   function grow(webhook: string, reader: Reader, bytes: number): void {
-    const line = lines.get(webhook);
-    if (!line?.readers.has(reader)) return;
+    const senders = webhooks.get(webhook);
+    if (!senders?.readers.has(reader)) return;
     reader.bytes += bytes;
-    line.bytes += bytes;
+    senders.bytes += bytes;
     total += bytes;
     while (total > maxBytes) dropOne();
   }
 
   function dropOne(): void {
-    const [largest] = [...lines].sort(([, a], [, b]) => b.bytes - a.bytes);
+    const [largest] = [...webhooks].sort(([, a], [, b]) => b.bytes - a.bytes);
     if (largest === undefined) return;
     const [webhook, { readers }] = largest;
     const [oldest] = readers;
@@ -72,9 +72,9 @@ export function createUnverifiedBodies(options: { clock: Clock; maxBytes?: numbe
     async read(request, { webhook }) {
       const dropped = new AbortController();
       const reader: Reader = { bytes: 0, drop: () => dropped.abort(tooMany()) };
-      const line = lines.get(webhook) ?? { bytes: 0, readers: new Set() };
-      lines.set(webhook, line);
-      line.readers.add(reader);
+      const senders = webhooks.get(webhook) ?? { bytes: 0, readers: new Set() };
+      webhooks.set(webhook, senders);
+      senders.readers.add(reader);
       grow(webhook, reader, OVERHEAD_BYTES);
       try {
         const onBytes = (count: number): void => grow(webhook, reader, count);
@@ -85,7 +85,7 @@ export function createUnverifiedBodies(options: { clock: Clock; maxBytes?: numbe
     },
     get reading() {
       let count = 0;
-      for (const { readers } of lines.values()) count += readers.size;
+      for (const { readers } of webhooks.values()) count += readers.size;
       return count;
     },
   };

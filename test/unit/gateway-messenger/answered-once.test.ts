@@ -178,8 +178,8 @@ async function play({ messages, mishaps, faults, touches, cuts }: Plan): Promise
   seen.messages += messages.length;
   seen.mishaps += mishaps.length - queue.length;
   for (const { logs } of all) {
-    seen.uncertain += logs.filter((line) => /looked for a reply/.test(line)).length;
-    seen.found += logs.filter((line) => /looked for a reply.*"found":true/.test(line)).length;
+    seen.uncertain += logs.filter((line) => /checked whether a reply/.test(line)).length;
+    seen.found += logs.filter((line) => /checked whether a reply.*"found":true/.test(line)).length;
     seen.superseded += logs.filter((line) => /SupersededError/.test(line)).length;
   }
 }

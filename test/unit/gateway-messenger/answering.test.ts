@@ -183,7 +183,7 @@ for (const [what, refusal] of [
     await on.untilAnswered();
     assert.equal(on.said(2), ["re: b"]);
     assert.is(on.server.count("sendMessage"), 2);
-    assert.ok(replica.logs.some((line) => line.includes("the messenger takes no reply for this chat")));
+    assert.ok(replica.logs.some((line) => line.includes("reply refused")));
     on.bot.refuse(1, undefined);
     on.write(1, "c");
     await on.untilAnswered();

@@ -108,8 +108,8 @@ test("from 50 chats, with replicas killed and stopped at random: each is answere
   const got = new Map<number, string[]>();
   for (const { chatId, text } of bot.sent) got.set(chatId, [...(got.get(chatId) ?? []), text]);
   const lines = all.flatMap(({ logs }) => logs);
-  const found = lines.filter((line) => /looked for a reply.*"found":true/.test(line)).length;
-  const looked = lines.filter((line) => /looked for a reply/.test(line)).length;
+  const found = lines.filter((line) => /checked whether a reply.*"found":true/.test(line)).length;
+  const looked = lines.filter((line) => /checked whether a reply/.test(line)).length;
   console.log(
     `note: ${bot.sent.length} answers to ${MESSAGES} messages of ${wanted.size} chats, ${kills} kills, ${stops} stops, ` +
       `${looked} replies uncertain of which ${found} had been sent, ${runs} runs, ${cluster.written.length} writes of the state, ` +

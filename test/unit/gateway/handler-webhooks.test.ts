@@ -31,7 +31,7 @@ function stage() {
 
 test("a webhook needs no API key; every other path still does", async () => {
   const { webhooks, call, answers } = stage();
-  webhooks.hold("/hooks/a", async () => jsonResponse({ hook: true }));
+  webhooks.register("/hooks/a", async () => jsonResponse({ hook: true }));
   assert.is((await call("POST /hooks/a")).status, 200);
   assert.is((await call("POST /hooks/a?x=/y")).status, 200);
   assert.is(answers.at(-1)?.route, "webhook");
@@ -42,7 +42,7 @@ test("a webhook needs no API key; every other path still does", async () => {
 
 test("the API's leave for pages of other origins is none for webhooks", async () => {
   const { webhooks, call } = stage();
-  webhooks.hold("/hooks/a", async ({ method }) => {
+  webhooks.register("/hooks/a", async ({ method }) => {
     if (method !== "POST") throw new HttpError(405, "POST only", { headers: { allow: "POST" } });
     return jsonResponse({});
   });
@@ -58,7 +58,7 @@ test("the API's leave for pages of other origins is none for webhooks", async ()
 
 test("what a webhook throws is answered as everywhere, without internals", async () => {
   const { webhooks, call } = stage();
-  webhooks.hold("/hooks/a", () => Promise.reject(new Error("10.0.0.1 refused")));
+  webhooks.register("/hooks/a", () => Promise.reject(new Error("10.0.0.1 refused")));
   const response = await call("POST /hooks/a");
   assert.is(response.status, 500);
   assert.not.match(await response.text(), "10.0.0.1");
@@ -66,8 +66,8 @@ test("what a webhook throws is answered as everywhere, without internals", async
 
 test("who holds a path last has it, and only its holder gives it up", async () => {
   const { webhooks, call } = stage();
-  const releaseOld = webhooks.hold("/hooks/a", async () => new Response("old"));
-  const releaseNew = webhooks.hold("/hooks/a", async () => new Response("new"));
+  const releaseOld = webhooks.register("/hooks/a", async () => new Response("old"));
+  const releaseNew = webhooks.register("/hooks/a", async () => new Response("new"));
   releaseOld();
   assert.is(await (await call("POST /hooks/a")).text(), "new");
   releaseNew();
