@@ -22,7 +22,7 @@ const root = join(import.meta.dirname, "..", "..");
 const commands: Record<Runtime, string[]> = {
   node: [process.execPath, "--import", "tsx"],
   bun: ["bun"],
-  deno: ["deno", "run", "-A", "--quiet"],
+  deno: ["deno", "run", "-A", "--quiet", "--import-map", "test/import-map.json"],
 };
 
 /** How long what is asked to end may take, such as an `npm start` that takes a cluster down. */

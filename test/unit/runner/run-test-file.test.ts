@@ -4,6 +4,7 @@ import { join, relative } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
+import { runtimes } from "../../../scripts/test/find-test-files.ts";
 import { runTestFile } from "../../../scripts/test/run-test-file.ts";
 
 const root = join(import.meta.dirname, "..", "..", "..");
@@ -49,5 +50,17 @@ process.exit(0);`;
   assert.equal([failed, passed], [0, 1]);
   assert.ok(existsSync(join(folder, "made")));
 });
+
+for (const runtime of runtimes) {
+  test(`shows on ${runtime} what a hook has thrown`, async () => {
+    const path = "test/unit/runner/failing-hook.ts";
+    const file = { path, label: "failing hook", runtime, isAlone: false, limitSeconds: 60 };
+    const { failed, problem, output } = await runTestFile(file, new AbortController().signal);
+    assert.is(failed, 1);
+    assert.is(problem, "1 of 1 tests failed");
+    assert.match(output, "the before hook failed");
+    assert.match(output, "cannot start what the tests need");
+  });
+}
 
 test.run();
