@@ -57,3 +57,13 @@ export function isAlreadyExists(error: unknown): error is ApiError {
 export function isExpired(error: unknown): error is ApiError {
   return error instanceof ApiError && error.status === 410;
 }
+
+/** What a read gives, or undefined where there is no such object. */
+export async function ifFound<T>(read: Promise<T>): Promise<T | undefined> {
+  try {
+    return await read;
+  } catch (error) {
+    if (isNotFound(error)) return undefined;
+    throw error;
+  }
+}

@@ -1,7 +1,7 @@
 import type { Lease } from "../kubernetes.ts";
 import type { Log } from "../log.ts";
 import { onAbort } from "../waits.ts";
-import { isAlreadyExists, isConflict, isNotFound } from "./api-error.ts";
+import { ifFound, isAlreadyExists, isConflict } from "./api-error.ts";
 import { createBackoff } from "./backoff.ts";
 import { leases } from "./built-in-resources.ts";
 import type { ClusterClient } from "./cluster-client.ts";
@@ -108,13 +108,8 @@ export async function holdLease(options: HoldLeaseOptions): Promise<void> {
     return undefined;
   }
 
-  async function readLease(): Promise<Lease | undefined> {
-    try {
-      return await client.get(leases, reference, { signal });
-    } catch (error) {
-      if (isNotFound(error)) return undefined;
-      throw error;
-    }
+  function readLease(): Promise<Lease | undefined> {
+    return ifFound(client.get(leases, reference, { signal }));
   }
 
   function timeUntilFree(lease: Lease): number {

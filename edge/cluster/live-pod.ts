@@ -1,6 +1,6 @@
 import type { Claim } from "../../crds/claim.ts";
 import { isPodOf, podEndpoint } from "../../crds/claims/claim-pod.ts";
-import { isNotFound } from "../../crds/client/api-error.ts";
+import { ifFound } from "../../crds/client/api-error.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
 import type { ClusterClient } from "../../crds/client/cluster-client.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
@@ -56,13 +56,8 @@ export function createFindLivePod(options: {
 
   async function ask(name: string, asks: () => void): Promise<Pod | undefined> {
     asks();
-    try {
-      const pod = await client.get(pods, { namespace, name }, { timeoutMs: ASK_MS });
-      cache.pods.put(pod);
-      return pod;
-    } catch (error) {
-      if (isNotFound(error)) return undefined;
-      throw error;
-    }
+    const pod = await ifFound(client.get(pods, { namespace, name }, { timeoutMs: ASK_MS }));
+    if (pod !== undefined) cache.pods.put(pod);
+    return pod;
   }
 }

@@ -1,6 +1,6 @@
 import { chmodSync, chownSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { isNotFound } from "../../crds/client/api-error.ts";
+import { ifFound } from "../../crds/client/api-error.ts";
 import { persistentVolumeClaims } from "../../crds/client/built-in-resources.ts";
 import type { ClusterClient } from "../../crds/client/cluster-client.ts";
 import type { KubernetesObject } from "../../crds/kubernetes.ts";
@@ -66,11 +66,6 @@ export async function makeSnapshotsVolume(options: {
     resource: Resource<T>,
     ref: { namespace?: string; name: string },
   ): Promise<T | undefined> {
-    try {
-      return await client.get(resource, ref, { signal });
-    } catch (error) {
-      if (isNotFound(error)) return undefined;
-      throw error;
-    }
+    return ifFound(client.get(resource, ref, { signal }));
   }
 }

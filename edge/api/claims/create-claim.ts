@@ -1,6 +1,6 @@
 import type { Claim } from "../../../crds/claim.ts";
 import { type ClaimKey, hasKey } from "../../../crds/claims/claim-key.ts";
-import { isAlreadyExists, isNotFound } from "../../../crds/client/api-error.ts";
+import { ifFound, isAlreadyExists } from "../../../crds/client/api-error.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { annotation, claimLabels, finalizer } from "../../../crds/labels.ts";
 import { claimName, hashedClaimName } from "../../../crds/names.ts";
@@ -53,12 +53,7 @@ export async function createClaim(
   }
   throw new Error(`Cannot name a claim: both names of ${tenantId} on ${workloadRef} belong to other claim keys`);
 
-  async function find(name: string): Promise<Claim | undefined> {
-    try {
-      return await client.get(claims, { namespace, name }, { signal });
-    } catch (error) {
-      if (isNotFound(error)) return undefined;
-      throw error;
-    }
+  function find(name: string): Promise<Claim | undefined> {
+    return ifFound(client.get(claims, { namespace, name }, { signal }));
   }
 }

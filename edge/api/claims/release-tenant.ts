@@ -1,6 +1,6 @@
 import type { Claim } from "../../../crds/claim.ts";
 import { type ClaimKey, claimKey, hasKey } from "../../../crds/claims/claim-key.ts";
-import { isConflict, isNotFound } from "../../../crds/client/api-error.ts";
+import { ifFound, isConflict, isNotFound } from "../../../crds/client/api-error.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { claimName, hashedClaimName } from "../../../crds/names.ts";
 import { startDeadline } from "../../../crds/waits.ts";
@@ -89,12 +89,7 @@ async function findClaims(
   const found = await Promise.all([claimName(key), hashedClaimName(key)].map(get));
   return found.filter((claim) => claim !== undefined && hasKey(claim, key)) as Claim[];
 
-  async function get(name: string): Promise<Claim | undefined> {
-    try {
-      return await client.get(claims, { namespace, name });
-    } catch (error) {
-      if (isNotFound(error)) return undefined;
-      throw error;
-    }
+  function get(name: string): Promise<Claim | undefined> {
+    return ifFound(client.get(claims, { namespace, name }));
   }
 }

@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import type { Claim } from "../../../crds/claim.ts";
 import { isShown } from "../../../crds/claims/claim-pod.ts";
-import { isNotFound } from "../../../crds/client/api-error.ts";
+import { ifFound } from "../../../crds/client/api-error.ts";
 import { pods } from "../../../crds/client/built-in-resources.ts";
 import { claims } from "../../../crds/kinds.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
@@ -88,13 +88,13 @@ async function requireGiven(known: Pod, { client, namespace, cache }: InstanceSe
   const { name } = known.metadata;
   const knownClaim = cache.claims.store.get(`${namespace}/${known.metadata.annotations?.[annotation.claim]}`);
   if (knownClaim !== undefined && isGiven(known, knownClaim)) return;
-  const pod = await orAbsent(client.get(pods, { namespace, name }));
+  const pod = await ifFound(client.get(pods, { namespace, name }));
   if (pod === undefined) throw instanceNotFound(name);
   const claimName = pod.metadata.annotations?.[annotation.claim];
   if (claimName === undefined) {
     throw new HttpError(409, `instance ${quote(name)} is a warm pod that nobody has claimed: claim its workload first`);
   }
-  const claim = await orAbsent(client.get(claims, { namespace, name: claimName }));
+  const claim = await ifFound(client.get(claims, { namespace, name: claimName }));
   if (claim !== undefined && isGiven(pod, claim)) return;
   const phase = claim?.status?.phase ?? "Pending";
   const stands = claim === undefined ? "is gone" : phase === "Active" ? "has another instance" : `is ${phase}`;
@@ -108,13 +108,4 @@ async function requireGiven(known: Pod, { client, namespace, cache }: InstanceSe
 function isGiven(pod: Pod, claim: Claim): boolean {
   if (claim.metadata.uid !== pod.metadata.annotations?.[annotation.claimUid] || !isShown(pod, claim)) return false;
   return claim.status?.phase !== "Pending" && claim.status?.phase !== "Error";
-}
-
-async function orAbsent<T>(found: Promise<T>): Promise<T | undefined> {
-  try {
-    return await found;
-  } catch (error) {
-    if (isNotFound(error)) return undefined;
-    throw error;
-  }
 }

@@ -1,4 +1,4 @@
-import { isNotFound } from "../../../crds/client/api-error.ts";
+import { ifFound, isNotFound } from "../../../crds/client/api-error.ts";
 import { persistentVolumeClaims, pods } from "../../../crds/client/built-in-resources.ts";
 import type { Clock } from "../../../crds/client/clock.ts";
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
@@ -122,12 +122,7 @@ async function find<T extends KubernetesObject>(
   resource: Resource<T>,
   { client, namespace }: { client: ClusterClient; namespace: string },
 ): Promise<T | undefined> {
-  try {
-    return await client.get(resource, { namespace, name: SNAPSHOTS_NAME });
-  } catch (error) {
-    if (isNotFound(error)) return undefined;
-    throw error;
-  }
+  return ifFound(client.get(resource, { namespace, name: SNAPSHOTS_NAME }));
 }
 
 /** The 503 of a script that failed on the volume itself; what it said is for the log. */

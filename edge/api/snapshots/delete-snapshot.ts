@@ -1,6 +1,6 @@
 import type { Claim } from "../../../crds/claim.ts";
 import { claimKey, hasKey } from "../../../crds/claims/claim-key.ts";
-import { isNotFound } from "../../../crds/client/api-error.ts";
+import { ifFound } from "../../../crds/client/api-error.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
 import { claimName, hashedClaimName } from "../../../crds/names.ts";
@@ -72,12 +72,7 @@ async function refuseWhileSaved(
     }
   }
 
-  async function get(name: string): Promise<Claim | undefined> {
-    try {
-      return await client.get(claims, { namespace, name });
-    } catch (error) {
-      if (isNotFound(error)) return undefined;
-      throw error;
-    }
+  function get(name: string): Promise<Claim | undefined> {
+    return ifFound(client.get(claims, { namespace, name }));
   }
 }

@@ -1,4 +1,4 @@
-import { isNotFound } from "../../../crds/client/api-error.ts";
+import { ifFound } from "../../../crds/client/api-error.ts";
 import { secrets } from "../../../crds/client/built-in-resources.ts";
 import type { Clock } from "../../../crds/client/clock.ts";
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
@@ -129,12 +129,7 @@ export function createSecretReaders(options: {
     async function current(name: string, signal: AbortSignal | undefined): Promise<Secret | undefined> {
       const { informer, freshness } = use(name);
       if (freshness.isFresh()) return informer.store.get(`${namespace}/${name}`);
-      try {
-        return await client.get(secrets, { namespace, name }, { signal, timeoutMs: TIMEOUT_MS });
-      } catch (error) {
-        if (isNotFound(error)) return undefined;
-        throw error;
-      }
+      return ifFound(client.get(secrets, { namespace, name }, { signal, timeoutMs: TIMEOUT_MS }));
     }
 
     return {
