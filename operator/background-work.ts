@@ -8,15 +8,20 @@ export type WorkState<T> =
   /** It is run again when it is asked for after `retryInMs` milliseconds. */
   | { readonly state: "failed"; readonly error: unknown; readonly failures: number; readonly retryInMs: number };
 
-/** Work that takes too long for a reconcile: it is begun by one run of the reconciler, and a later run finds what came of it. */
+/**
+ * Work that takes too long for a reconcile: it is begun by one run of the reconciler, and a later run finds what came of it.
+ *
+ * Not a controller of the queue, which bounds each by one number: here no tenant, no failure and nothing slow may keep others waiting, and one
+ * piece can be aborted alone. And so a claim's own reconcile stays the only one that writes the claim, also while its files are saved.
+ */
 export interface BackgroundWork<T> {
   /**
    * Says where the work of that id stands; begins it where there is none, and again where it has failed and its back-off is over.
    *
-   * @param wake called when it has ended, either way
+   * @param onEnd called when it has ended, either way
    * @param tenant whose work it is, where nobody's may keep others waiting
    */
-  run(id: string, work: (signal: AbortSignal) => Promise<T>, wake: () => void, tenant?: string): WorkState<T>;
+  run(id: string, work: (signal: AbortSignal) => Promise<T>, onEnd: () => void, tenant?: string): WorkState<T>;
   /**
    * Lets what has failed be run again at once: what it failed for may be mended.
    *
@@ -102,7 +107,11 @@ export function createBackgroundWork<T>(options: {
 
   function begin(
     entry: Entry<T>,
-    { work, wake, tenant }: { work: (signal: AbortSignal) => Promise<T>; wake: () => void; tenant: string | undefined },
+    {
+      work,
+      onEnd,
+      tenant,
+    }: { work: (signal: AbortSignal) => Promise<T>; onEnd: () => void; tenant: string | undefined },
   ): void {
     entry.result = undefined;
     entry.abort = new AbortController();
@@ -119,24 +128,24 @@ export function createBackgroundWork<T>(options: {
         entry.retryAt = clock.now() + retryInMs;
         entry.result = { state: "failed", error, failures: entry.failures, retryInMs };
       }
-      wake();
+      onEnd();
     };
     waiting.push({ tenant, isRetry: entry.failures > 0, signal, begin: run, begunAt: 0 });
     pump();
   }
 
   return {
-    run(id, work, wake, tenant) {
+    run(id, work, onEnd, tenant) {
       let entry = entries.get(id);
       if (entry === undefined) {
         const backoff = createBackoff({ initialMs: firstBackoffMs, maxMs: maximumBackoffMs });
         entry = { result: undefined, retryAt: 0, failures: 0, backoff, abort: new AbortController() };
         entries.set(id, entry);
-        begin(entry, { work, wake, tenant });
+        begin(entry, { work, onEnd, tenant });
       } else if (entry.result?.state === "failed") {
         const retryInMs = entry.retryAt - clock.now();
         if (retryInMs > 0) return { ...entry.result, retryInMs };
-        begin(entry, { work, wake, tenant });
+        begin(entry, { work, onEnd, tenant });
       }
       return entry.result ?? { state: "running" };
     },

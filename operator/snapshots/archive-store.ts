@@ -1,45 +1,34 @@
 import { createHash, randomBytes } from "node:crypto";
 import type { Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { type Clock, systemClock } from "../../crds/client/clock.ts";
-import type { Exec } from "../../crds/client/exec/exec.ts";
-import { annotation } from "../../crds/labels.ts";
-import type { Log } from "../../crds/log.ts";
+import { systemClock } from "../../crds/client/clock.ts";
 import { type ListedSnapshot, parseSnapshotList } from "../../crds/snapshots/parse-snapshot-list.ts";
 import { checkSnapshotKey, type SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
-import { parseSnapshotMetadata, type SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
-import { snapshotPath } from "../../crds/snapshots/snapshot-path.ts";
-import { type StoreFolder, storeCommand } from "../../crds/snapshots/store-folder.ts";
-import { archiveDigits, NO_ARCHIVE, storeScripts, UNMARKED } from "../../crds/snapshots/store-scripts.ts";
-import { createDeferred, type Deferred, onAbort } from "../../crds/waits.ts";
+import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
+import { storeCommand } from "../../crds/snapshots/store-folder.ts";
+import { archiveDigits, NO_ARCHIVE, storeScripts } from "../../crds/snapshots/store-scripts.ts";
 import { ArchiveError } from "./archive-error.ts";
-import type { ArchiveSession, FoundArchive, NoneFound } from "./archive-session.ts";
+import {
+  type ArchiveLookupOptions,
+  candidates,
+  createArchiveLookup,
+  failure,
+  type IdentifiedArchive,
+  isOf,
+  type LookedUpArchive,
+  parseLines,
+  type StoreCall,
+  unlessCut,
+} from "./archive-lookup.ts";
 import { createArchiveSource } from "./archive-source.ts";
-import { collectOutput, ExecFailure } from "./exec-output.ts";
 import { fedScript, feedCommand } from "./feed-command.ts";
 import { END, frames } from "./frames.ts";
 import { createHeldArchives } from "./held-archives.ts";
-import type { VolumeMark } from "./volume-mark.ts";
 
 const maxSilenceMs = 60_000;
 
-/** A session that has not answered by then is not waited for. */
-const SESSION_LIMIT_MS = 5000;
-
 /** What a save knows of its archive; the store adds the rest. */
 export type SnapshotDescription = Omit<SnapshotMetadata, "sha256" | "sizeBytes" | "tenantId" | "workloadRef">;
-
-export interface StoreCall {
-  readonly signal: AbortSignal;
-  /** Milliseconds for the whole of it. */
-  readonly timeoutMs: number;
-}
-
-/** An archive as a save finds it. */
-export interface IdentifiedArchive {
-  readonly sha256: string;
-  readonly metadata: SnapshotMetadata | undefined;
-}
 
 export interface WriteCall extends StoreCall {
   /** Asked when the archive is at its end. */
@@ -113,102 +102,11 @@ export interface ArchiveStore {
 }
 
 /** Keeps archives in a folder of a container, by commands run in it. */
-export function createArchiveStore(options: {
-  exec: Exec;
-  folder: StoreFolder;
-  /** Spares a look a command of its own, and the read of a small archive after it another. @default without */
-  session?: ArchiveSession | undefined;
-  /** What operators before this one have seen, and those after it will ask. @default it is not known */
-  mark?: VolumeMark | undefined;
-  clock?: Clock | undefined;
-  log?: Log | undefined;
-}): ArchiveStore {
+export function createArchiveStore(options: ArchiveLookupOptions): ArchiveStore {
   const { exec, folder, session, mark, clock = systemClock, log } = options;
-  // Whether the volume has been seen with its mark
-  // (docs/decisions/snapshots.md#a-volume-without-its-mark-is-not-believed), and whether that is written down.
-  let isMarked = false;
-  let isRemembered = false;
-  const held = createHeldArchives<IdentifiedArchive & { readonly found: FoundArchive }>({ clock });
-
-  async function run(script: string, words: readonly string[], { signal, timeoutMs }: StoreCall): Promise<Answer> {
-    const target = storeCommand(folder, { script, words, limitMs: timeoutMs });
-    return await collectOutput(exec, { target, signal, timeoutMs });
-  }
-
-  /** The session's answer, or, where it has none, that of a command of its own: what the session fails with is never taken for an answer. */
-  async function look(
-    key: SnapshotKey,
-    { version, brings, signal, timeoutMs }: Look,
-  ): Promise<FoundArchive | NoneFound> {
-    const began = clock.now();
-    if (session !== undefined) {
-      const limitMs = Math.min(SESSION_LIMIT_MS, timeoutMs / 2);
-      try {
-        const answer = await session.look(key, { version, brings, signal, timeoutMs: limitMs });
-        if (answer.kind !== "found" || candidates(answer).length > 0) return answer;
-      } catch {
-        // What it failed with, the command finds too, and has the words for.
-        signal.throwIfAborted();
-      }
-    }
-    const call = { signal, timeoutMs: timeoutMs - (clock.now() - began) };
-    const answer = await run(storeScripts.stat, [key.tenantId, key.workloadRef, version ?? ""], call);
-    if (answer.exitCode === NO_ARCHIVE) return { kind: "none" };
-    if (answer.exitCode === UNMARKED) return { kind: "unmarked" };
-    const [size = "", ...lines] = answer.stdout.split("\n");
-    if (answer.exitCode !== 0 && lines.length === 0) throw failure("look at the archive", answer);
-    return { kind: "found", sizeBytes: Number(size), lines, archive: undefined };
-  }
-
-  async function wasMarked(signal: AbortSignal): Promise<boolean> {
-    return isMarked || (await mark?.wasSeen(signal)) === true;
-  }
-
-  /** Never waited for: what was saved or found is so without it, and the next time tries again. */
-  function noteMark(): void {
-    isMarked = true;
-    if (isRemembered) return;
-    isRemembered = true;
-    mark?.remember().catch((error: unknown) => {
-      isRemembered = false;
-      log?.warn({ error }, "cannot record the volume mark on the snapshots volume claim");
-    });
-  }
-
-  async function digestOf(key: SnapshotKey, brought: FoundArchive["archive"], call: Look): Promise<string> {
-    const archive = await unlessCut(brought, call.signal);
-    if (archive !== undefined) return createHash("sha256").update(archive).digest("hex");
-    const answer = await run(storeScripts.digest, [key.tenantId, key.workloadRef, call.version ?? ""], call);
-    if (answer.exitCode !== 0) throw failure("read the archive", answer);
-    return answer.stdout.slice(0, 64);
-  }
-
-  /** Which archive is there, and what the look at it has brought along. */
-  async function identify(key: SnapshotKey, call: Look) {
-    const found = await look(key, call);
-    if (found.kind === "unmarked" && (await wasMarked(call.signal))) {
-      const why = `the mark that was on the volume is gone, so it is another. Should that be meant, take the annotation ${annotation.volumeMarked} from its claim and restart the operator`;
-      throw new ExecFailure(`Cannot look at the archive: ${why}`, { exitCode: UNMARKED });
-    }
-    // An archive says nothing of the mark: it may be older than marks are.
-    if (found.kind === "none") noteMark();
-    if (found.kind !== "found") return undefined;
-    const recorded = candidates(found);
-    const [only] = recorded;
-    const sha256 = only !== undefined && recorded.length === 1 ? only.sha256 : await digestOf(key, found.archive, call);
-    const metadata = recorded.find((record) => record.sha256 === sha256);
-    if (metadata !== undefined && !isOf(key, metadata)) throw foreign(key, metadata);
-    return { found, sha256, metadata };
-  }
-
-  /** Where the archive is that has this SHA-256: the newest, or an older version. Undefined when it is not there any more. */
-  async function locate(key: SnapshotKey, sha256: string, call: Look): Promise<{ version: string } | undefined> {
-    for (const version of ["", archiveDigits(sha256)]) {
-      const found = await identify(key, { ...call, version });
-      if (found?.sha256 === sha256) return { version };
-    }
-    return undefined;
-  }
+  const lookup = createArchiveLookup({ exec, folder, session, mark, clock, log });
+  const { run, locate } = lookup;
+  const held = createHeldArchives<LookedUpArchive>({ clock });
 
   async function readLocated(
     key: SnapshotKey,
@@ -266,13 +164,13 @@ export function createArchiveStore(options: {
         metadata = { sha256: hash.digest("hex"), sizeBytes, tenantId, workloadRef, ...describe() };
         yield Buffer.concat([END, Buffer.from(`${metadata.sha256}\n${JSON.stringify(metadata)}\n`)]);
       }
-      const expected = (await wasMarked(signal)) ? "marked" : "";
+      const expected = (await lookup.wasMarked(signal)) ? "marked" : "";
       const over = [replaces === undefined ? "" : archiveDigits(replaces), keeps ? "keep" : ""];
       const words = [key.tenantId, key.workloadRef, randomBytes(4).toString("hex"), expected, ...over];
       const target = storeCommand(folder, { script: fedScript(storeScripts.write), words, limitMs: timeoutMs });
       await feedCommand({ exec, target, what: "store the archive", input: input(), signal, timeoutMs });
       if (metadata === undefined) throw new Error("Cannot store the archive: it was stored before it was sent");
-      noteMark();
+      lookup.noteMark();
       return metadata;
     },
 
@@ -310,9 +208,11 @@ export function createArchiveStore(options: {
       checkSnapshotKey(key);
       // What an earlier look has brought may be another archive.
       if (brings) held.take(key);
-      const newest = await identify(key, { ...call, brings });
+      const newest = await lookup.identify(key, { ...call, brings });
       const isNewest = version === undefined || newest?.sha256.startsWith(version) === true;
-      const found = isNewest ? newest : await identify(key, { ...call, brings, version: archiveDigits(version) });
+      const found = isNewest
+        ? newest
+        : await lookup.identify(key, { ...call, brings, version: archiveDigits(version) });
       if (version !== undefined && found?.sha256.startsWith(version) !== true)
         throw await noVersion(key, version, call);
       if (found === undefined) return undefined;
@@ -323,7 +223,7 @@ export function createArchiveStore(options: {
 
     async identify(key, call) {
       checkSnapshotKey(key);
-      return await identify(key, { ...call, brings: false });
+      return await lookup.identify(key, { ...call, brings: false });
     },
 
     list: (call) => list({ folder: ".", depth: "2" }, call),
@@ -356,10 +256,7 @@ export function createArchiveStore(options: {
       if (answer.exitCode !== 0) throw failure("tidy the snapshots volume", answer);
     },
 
-    forgetVolume() {
-      isMarked = false;
-      isRemembered = false;
-    },
+    forgetVolume: lookup.forgetVolume,
 
     close() {
       held.clear();
@@ -368,61 +265,10 @@ export function createArchiveStore(options: {
   };
 }
 
-/** A look at the newest archive, or at the older version of those digits. */
-interface Look extends StoreCall {
-  readonly version?: string | undefined;
-  readonly brings?: boolean | undefined;
-}
-
-/** A volume that ignores case has one place for the archives of two tenants. */
-function isOf(key: SnapshotKey, { tenantId, workloadRef }: SnapshotKey): boolean {
-  return tenantId === key.tenantId && workloadRef === key.workloadRef;
-}
-
-function foreign(key: SnapshotKey, { tenantId, workloadRef }: SnapshotKey): ArchiveError {
-  const whose = `of tenant "${tenantId}" and workload "${workloadRef}"`;
-  const message = `${snapshotPath(key)} is ${whose}, not of "${key.tenantId}" and "${key.workloadRef}": the volume may ignore case, so rename the tenant or use another volume`;
-  return new ArchiveError("Foreign", message);
-}
-
-/** What is recorded of archives of that size. */
-function candidates({ lines, sizeBytes }: FoundArchive): SnapshotMetadata[] {
-  return parseLines(lines).filter((recorded) => recorded.sizeBytes === sizeBytes);
-}
-
-/** The archive that a look has brought; undefined when it was cut off on its way, since it can still be read anew. */
-async function unlessCut(archive: Promise<Buffer> | undefined, signal: AbortSignal): Promise<Buffer | undefined> {
-  signal.throwIfAborted();
-  const aborted: Deferred<never> = createDeferred();
-  const ignoreAbort = onAbort(signal, () => aborted.reject(signal.reason));
-  try {
-    return await Promise.race([archive, aborted.promise]);
-  } catch {
-    signal.throwIfAborted();
-    return undefined;
-  } finally {
-    ignoreAbort();
-  }
-}
-
 function own(key: SnapshotKey, lines: readonly string[]): SnapshotMetadata[] {
   return parseLines(lines).filter((recorded) => isOf(key, recorded));
 }
 
-function parseLines(lines: readonly string[]): SnapshotMetadata[] {
-  return lines.map(parseSnapshotMetadata).filter((found) => found !== undefined);
-}
-
 function ignore(): void {
   // The failure is thrown where it is waited for.
-}
-
-interface Answer {
-  readonly exitCode: number;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
-function failure(what: string, { exitCode, stderr }: Omit<Answer, "stdout">): ExecFailure {
-  return new ExecFailure(`Cannot ${what}: ${stderr.trim() || `exit code ${exitCode}`}`, { exitCode });
 }
