@@ -28,20 +28,25 @@ export function isNobodys({ metadata: { name, labels, annotations } }: Pod): boo
   return labels?.[label.tenant] === undefined && TRACES.every((key) => annotations?.[key] === undefined);
 }
 
-/** Indexes and controllers ask several times about a pod, and one that is stored never changes. */
-const states = new WeakMap<Pod, { readonly state: MemberState | undefined }>();
+interface Known {
+  readonly pod: Pod;
+  readonly state: MemberState | undefined;
+}
+
+/** The last two that were asked about: indexes and controllers ask several times about the pod of a change, and the one before it. */
+let last: Known | undefined;
+let lastButOne: Known | undefined;
 
 /**
  * How an unclaimed pod of a pool stands; undefined for a claimed pod and for one that is going. One that carries the pool's label and was
  * a tenant's once has failed: it is never counted as ready, and goes.
  */
 export function memberState(pod: Pod): MemberState | undefined {
-  let known = states.get(pod);
-  if (known === undefined) {
-    known = { state: findMemberState(pod) };
-    states.set(pod, known);
-  }
-  return known.state;
+  if (last?.pod === pod) return last.state;
+  if (lastButOne?.pod === pod) return lastButOne.state;
+  lastButOne = last;
+  last = { pod, state: findMemberState(pod) };
+  return last.state;
 }
 
 /** How the pod of a change stands now, and how it stood before. */
