@@ -4,7 +4,7 @@ import type { ListenAddress } from "../../crds/environment.ts";
 import { loadConfig } from "../../edge/config.ts";
 import { operatorConfig } from "../../operator/config.ts";
 import { isPortFree } from "../cluster/process/free-port.ts";
-import { readIfThere } from "../cluster/process/read-if-there.ts";
+import { readIfThere, unlessGone } from "../cluster/process/read-if-there.ts";
 
 /** A process that listens on a port. */
 interface Holder {
@@ -98,17 +98,9 @@ function listeningSockets(table: string, port: number): string[] {
 /** What a process has open; nothing where it has ended, or is another user's. */
 function openFiles(pid: string): string[] {
   const folder = `/proc/${pid}/fd`;
-  const files = unlessGone(() => readdirSync(folder)) ?? [];
-  return files.flatMap((file) => unlessGone(() => readlinkSync(`${folder}/${file}`)) ?? []);
-}
-
-function unlessGone<T>(read: () => T): T | undefined {
-  try {
-    return read();
-  } catch (error) {
-    if (["ENOENT", "ESRCH", "EACCES", "EPERM"].includes((error as NodeJS.ErrnoException).code ?? "")) return undefined;
-    throw error;
-  }
+  const forbidden = ["EACCES", "EPERM"];
+  const files = unlessGone(() => readdirSync(folder), forbidden) ?? [];
+  return files.flatMap((file) => unlessGone(() => readlinkSync(`${folder}/${file}`), forbidden) ?? []);
 }
 
 function ancestors(pid: string): number[] {

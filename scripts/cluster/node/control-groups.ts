@@ -1,5 +1,6 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { readIfThere, unlessGone } from "../process/read-if-there.ts";
 import { waitUntil } from "../process/wait-until.ts";
 
 /**
@@ -78,32 +79,21 @@ function enableControllers(folder: string): void {
 }
 
 function processesIn(folder: string): number[] {
-  const own = unlessGone(() => readFileSync(join(folder, "cgroup.procs"), "utf8"), "");
+  const own = readIfThere(join(folder, "cgroup.procs")) ?? "";
   return [...own.split("\n").filter(Boolean).map(Number), ...childGroups(folder).flatMap(processesIn)];
 }
 
 /** A process that version 1 has frozen does not end before that is taken back. */
 function thaw(folder: string): void {
   const state = join(folder, "freezer.state");
-  if (existsSync(state)) unlessGone(() => writeFileSync(state, "THAWED"), undefined);
+  if (existsSync(state)) unlessGone(() => writeFileSync(state, "THAWED"));
   for (const child of childGroups(folder)) thaw(child);
 }
 
 function childGroups(folder: string): string[] {
-  return unlessGone(() => readdirSync(folder, { withFileTypes: true }), [])
+  return (unlessGone(() => readdirSync(folder, { withFileTypes: true })) ?? [])
     .filter((entry) => entry.isDirectory())
     .map(({ name }) => join(folder, name));
-}
-
-/** What was read of a group, or `otherwise` when the kubelet or the runtime removed the group at any moment before. */
-function unlessGone<T>(read: () => T, otherwise: T): T {
-  try {
-    return read();
-  } catch (error) {
-    // ENODEV is what a file of a removed group answers that was opened before.
-    if (["ENOENT", "ENODEV"].includes((error as NodeJS.ErrnoException).code ?? "")) return otherwise;
-    throw error;
-  }
 }
 
 /** Tells whether the group is gone; one whose last process is just ending can be removed a little later. */
