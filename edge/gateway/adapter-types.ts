@@ -6,7 +6,7 @@ import { createTimers } from "./cron/timers.ts";
 import type { GatewayMetrics } from "./gateway-metrics.ts";
 import { startMessenger } from "./messenger/start-messenger.ts";
 import type { AdapterType } from "./triggers/reconcile-triggers.ts";
-import type { TriggerEvents } from "./triggers/trigger-events.ts";
+import type { TriggerEvents } from "./triggers/trigger-status.ts";
 import { createDeliveries } from "./webhook/deliveries.ts";
 import { createWebhookStart } from "./webhook/start-webhook.ts";
 import { createUnverifiedBodies } from "./webhook/unverified-bodies.ts";
@@ -20,7 +20,7 @@ export interface AdapterTypes {
   close(): void;
 }
 
-/** Deliveries that may be open for each that may be in flight: more than may wait, so that the slots decide whose are too many. */
+/** How many deliveries may be open for each slot: more than may wait, so that the slots decide whose are too many. */
 const OPEN_PER_SLOT = 8;
 
 /** Makes the adapters: the one table of trigger types. */

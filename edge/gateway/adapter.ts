@@ -5,9 +5,9 @@ import type { DriverReply } from "./drivers/driver.ts";
 
 /** An event as an adapter received it, before it has a tenant. */
 export interface IncomingEvent {
-  /** Names the event for good: the same however often its source delivers it. */
+  /** Identifies the event: the same however often its source delivers it. */
   readonly id: string;
-  /** What `spec.tenant.from` looks into. */
+  /** The object in which `spec.tenant.from` is a path. */
   readonly fields: unknown;
   readonly text?: string | undefined;
   readonly data: unknown;
@@ -17,16 +17,16 @@ export interface IncomingEvent {
 /** What became of an event. */
 export type Outcome =
   | { readonly kind: "answered"; readonly reply: DriverReply }
-  /** A guard said no; the source reads the message. */
+  /** A guard denied it; the message is for the source. */
   | { readonly kind: "denied"; readonly message: string }
-  /** The event names no legal tenant: another delivery of it would fare no better. */
+  /** The event has no valid tenant id: another delivery of it would be refused too. */
   | { readonly kind: "refused"; readonly message: string }
   /** The claim or the driver failed, or too many wait; the message holds no internals, and the status is for sources that speak HTTP. */
   | { readonly kind: "failed"; readonly message: string; readonly status?: 429 | 502 | 503 | 504 };
 
 /** What every adapter works with. */
 export interface AdapterContext {
-  /** As it was when the adapter was started: another spec is another adapter. */
+  /** As it was when the adapter was started: a changed spec starts a new adapter. */
   readonly trigger: Trigger;
   readonly clock: Clock;
   readonly log: Log;
@@ -39,15 +39,15 @@ export interface AdapterContext {
    * @throws the signal's reason when it is aborted
    */
   run(event: IncomingEvent, options: { signal: AbortSignal; onColdStart?: (() => void) | undefined }): Promise<Outcome>;
-  /** Reads a Secret's value, and calls `onChange` whenever it is another one or has gone. @throws Error that says what is missing, never a value */
+  /** Reads a Secret's value, and calls `onChange` whenever it changes or is deleted. @throws Error that says what is missing, never a value */
   readSecret(ref: { name: string; key: string }, options?: { onChange?: () => void }): Promise<string>;
   /** What the trigger's status holds for this adapter, read from the API server. */
   readState(): Promise<Record<string, unknown>>;
-  /** Writes it, whole and at most 64 KiB, on the condition that nobody else wrote it since it was read. @throws ApiError 409 where somebody did */
+  /** Writes it, whole and at most 64 KiB, with the precondition that nobody else has written it since it was read. @throws ApiError 409 where somebody has */
   writeState(state: Record<string, unknown>): Promise<void>;
   /**
-   * Runs the work while this process holds the Lease of that name, and gives it up at the end; the work's signal is aborted when the
-   * Lease cannot be renewed. Tries again until the adapter is stopped.
+   * Runs the work while this process holds the Lease of that name, and releases it at the end; the work's signal is aborted when the
+   * Lease cannot be renewed. Retries until the adapter is stopped.
    */
   whileHolding(lease: string, work: (signal: AbortSignal) => Promise<void>): Promise<void>;
   /** Sets the trigger's status to Error with the problem, or to Active where it is undefined. */
@@ -56,7 +56,7 @@ export interface AdapterContext {
 
 /** A trigger being served. */
 export interface Adapter {
-  /** Resolves when nothing of it runs any longer. */
+  /** Resolves when the adapter has ended. */
   readonly done: Promise<void>;
 }
 

@@ -7,7 +7,7 @@ export type EventResult =
   | "denied"
   | "refused"
   | "failed"
-  /** Its run was ended by the edge's stop, or by its adapter. */
+  /** Its run was aborted by the edge's stop, or by its adapter. */
   | "aborted"
   /** webhook: answered with the first answer. */
   | "repeated"
@@ -15,14 +15,14 @@ export type EventResult =
   | "unsigned"
   /** It is no delivery at all, or too many wait already. */
   | "rejected"
-  /** cron: nobody could fire it in time. */
+  /** cron: no replica could fire it in time. */
   | "missed";
 
 type Source = TriggerSpec["type"];
 
 /** What the gateway measures of itself; no label tells triggers or tenants apart. */
 export interface GatewayMetrics {
-  /** Counts an event that came to its end without a run. */
+  /** Counts an event that ended without a run. */
   count(source: Source, result: EventResult): void;
   /** Counts an event's run, and the seconds from its arrival to its reply. */
   observe(source: Source, result: EventResult, seconds: number): void;

@@ -4,7 +4,7 @@ import type { Socket } from "node:net";
 import type { Clock } from "../../crds/client/clock.ts";
 import { roundTrip } from "../../crds/client/round-trip.ts";
 
-/** A question in JSON. */
+/** A POST of JSON. */
 export interface JsonPost {
   /** Of `http:` or `https:`. */
   readonly url: URL;
@@ -12,9 +12,9 @@ export interface JsonPost {
   /** A JSON text. */
   readonly body: string;
   readonly maxReplyBytes: number;
-  /** Throws on a status whose body is not wanted; it is not read then. */
+  /** Throws on a status whose body is not to be read. */
   readonly checkStatus: (status: number) => void;
-  /** What limits the wait, too. */
+  /** Also the only limit on the wait. */
   readonly signal: AbortSignal;
 }
 
@@ -28,12 +28,12 @@ export interface JsonPostReply {
 const NEVER_MS = 2 ** 31 - 1;
 
 /**
- * Sends a question. Redirects are not followed, bodies not decompressed.
+ * Sends a request. Redirects are not followed, bodies not decompressed.
  *
  * @throws NetworkError when there was no answer, or one that is refused
  * @throws the signal's reason when it is aborted
  */
-export type Post = (question: JsonPost) => Promise<JsonPostReply>;
+export type Post = (request: JsonPost) => Promise<JsonPostReply>;
 
 /**
  * Makes a {@link Post}.
@@ -90,7 +90,7 @@ function lowerCaseNames(headers: Readonly<Record<string, string>>): Record<strin
   return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
 }
 
-/** @throws Error when the body has more than `limit` bytes or breaks off */
+/** @throws Error when the body has more than `limit` bytes or ends early */
 function readBounded(response: IncomingMessage, limit: number): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];

@@ -17,16 +17,15 @@ import type { EventServices } from "./events/run-event.ts";
 import { createGatewayMetrics } from "./gateway-metrics.ts";
 import { reconcileTriggers } from "./triggers/reconcile-triggers.ts";
 import { createSecretReaders } from "./triggers/secret-reader.ts";
-import { createTriggerEvents } from "./triggers/trigger-events.ts";
 import { createWorkloadProblems, triggerProblem } from "./triggers/trigger-problem.ts";
-import { createTriggerStatus } from "./triggers/trigger-status.ts";
+import { createTriggerEvents, createTriggerStatus } from "./triggers/trigger-status.ts";
 import { pathProblem, type WebhookPaths } from "./webhook/webhook-paths.ts";
 
 /** A running trigger gateway. */
 export interface Gateway {
   /** Paths of webhooks, which the handler tries before its routes. */
   readonly webhooks: Pick<WebhookPaths, "find">;
-  /** Resolves when every trigger that is there is served or shows why not. */
+  /** Resolves when every existing trigger is served or shows why not. */
   readonly synced: Promise<void>;
   /** Reconciles the triggers of a workload that was added, changed or deleted. */
   enqueueWorkload(name: string): void;
@@ -40,9 +39,9 @@ export interface Gateway {
   close(): Promise<void>;
 }
 
-/** Events that may wait for each that may be in flight. */
+/** How many events may wait for each slot. */
 const WAITING_PER_SLOT = 3;
-/** It takes at least so many tenants to fill a trigger with slow events. */
+/** Slow events of fewer tenants than this cannot take all slots of a trigger. */
 const TENANTS_PER_TRIGGER = 4;
 /** How long what is in flight may take to end after the hard stop. */
 const HARD_STOP_MS = 2000;
@@ -166,7 +165,7 @@ export function startGateway(options: {
       workloadProblems.onSynced();
       for (const { metadata } of cache.store.values()) reconciler.enqueue(metadata.name);
     },
-    // The edge fails with it.
+    // The edge itself fails then.
     () => undefined,
   );
 

@@ -4,7 +4,7 @@ import type { AdapterContext } from "../adapter.ts";
 
 /** An occurrence that is run. */
 export interface RunningOccurrence {
-  /** The adapter that runs it; empty: it was given up, for another to run. */
+  /** The adapter that runs it; empty: it was released for another to run. */
   readonly by: string;
   /** ISO 8601 time of its last heartbeat. */
   readonly beat: string;
@@ -14,7 +14,7 @@ export interface RunningOccurrence {
 export interface CronState {
   /** Pattern and time zone that the rest is about. */
   readonly schedule: string;
-  /** Occurrences up to this time are not this schedule's. */
+  /** Occurrences up to this time belong to an earlier schedule. */
   readonly since: string;
   /** The last occurrence that was taken. */
   readonly last?: string | undefined;

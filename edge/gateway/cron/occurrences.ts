@@ -4,7 +4,7 @@ import { describeError } from "../../../crds/describe-error.ts";
 import { onAbort, sleep } from "../../../crds/waits.ts";
 import type { AdapterContext } from "../adapter.ts";
 import type { GatewayMetrics } from "../gateway-metrics.ts";
-import type { TriggerEvents } from "../triggers/trigger-events.ts";
+import type { TriggerEvents } from "../triggers/trigger-status.ts";
 import type { CronState, RunningOccurrence, SharedState } from "./cron-state.ts";
 
 /** A cron trigger's occurrences: each is taken by one replica, and run. */
@@ -12,7 +12,7 @@ export interface Occurrences {
   /** An occurrence is due; another replica may have taken it already. */
   fire(time: number): void;
   untilStopped(signal: AbortSignal): Promise<void>;
-  /** Resolves when nothing of it runs any longer. */
+  /** Resolves when everything that it has started has ended. */
   finished(): Promise<void>;
 }
 
@@ -24,7 +24,7 @@ const MISSED_HEARTBEATS = 3;
 /**
  * Makes the runner of a trigger's occurrences.
  *
- * An occurrence is written into the trigger's state before it runs, on the condition that nobody else wrote there, and taken out when it is
+ * An occurrence is written into the trigger's state before it runs, with the precondition that nobody else has written there, and removed when it is
  * done; in between, its process writes heartbeats. One whose process died is run again by another, with the same payload id, if its
  * last heartbeat is less than `catchUpSeconds` old (docs/decisions/cron.md#an-occurrence-whose-process-died-is-run-again).
  */
@@ -100,7 +100,7 @@ export function createOccurrences(options: {
     }
   }
 
-  /** @returns whether the pause came to its end, and not the adapter to its own */
+  /** @returns false where the adapter was stopped before the pause was over */
   async function paused(ms: number): Promise<boolean> {
     try {
       await sleep(ms, { clock, signal });
@@ -130,7 +130,7 @@ export function createOccurrences(options: {
     if (!stop.signal.aborted) await finish(key, isDone);
   }
 
-  /** Takes an occurrence out of the state, or leaves it there for another. */
+  /** Removes an occurrence from the state, or releases it for another process. */
   async function finish(key: string, isDone: boolean): Promise<void> {
     const backoff = createBackoff({ initialMs: 200, maxMs: leaseMs / 4 });
     for (;;) {

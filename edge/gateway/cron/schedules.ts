@@ -1,20 +1,20 @@
 import { Cron } from "croner";
 
-/** When a cron pattern comes true, in milliseconds since the epoch. */
+/** The occurrences of a cron pattern, in milliseconds since the epoch. */
 export interface Schedule {
   /** The first occurrence after that time. */
   next(after: number): number | undefined;
   /** The last occurrences in `(after, until]`, at most `most`, in order. */
   between(range: { after: number; until: number; most: number }): number[];
-  /** Ends the use of it. */
+  /** Releases what it shares with others. */
   close(): void;
 }
 
-/** Opens schedules; those of the same pattern and time zone share what is large about them (83 KB). */
+/** Opens schedules; those of the same pattern and time zone share their parsed pattern (83 KB). */
 export type OpenSchedule = (pattern: string, timezone: string) => Schedule;
 
 /**
- * Returns what opens schedules of five fields. What daylight-saving changes do to them is croner's rule, which is that of Vixie cron: a
+ * Makes the opener of schedules of five fields. Daylight-saving changes follow croner's rule, which is that of Vixie cron: a
  * fixed time of day that is skipped fires right after the gap, and one that comes twice fires the first time; what has a wildcard or a step
  * in its hours or minutes follows the clock.
  *

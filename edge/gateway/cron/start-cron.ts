@@ -1,6 +1,6 @@
 import type { AdapterContext, StartAdapter } from "../adapter.ts";
 import type { GatewayMetrics } from "../gateway-metrics.ts";
-import type { TriggerEvents } from "../triggers/trigger-events.ts";
+import type { TriggerEvents } from "../triggers/trigger-status.ts";
 import { createSharedState } from "./cron-state.ts";
 import { createOccurrences } from "./occurrences.ts";
 import { createSchedules, type Schedule } from "./schedules.ts";
@@ -20,9 +20,9 @@ export interface CronServices {
 }
 
 const CATCH_UP_SECONDS = 60;
-/** A machine can be busy: what is late by less was in time. */
+/** An occurrence that is late by less is in time, since the machine may be busy. */
 const IN_TIME_MS = 5000;
-/** Of occurrences that were missed while nobody was there, the last ones. */
+/** How many of the occurrences that no process fired are caught up, the last ones. */
 const MOST_CAUGHT_UP = 16;
 
 /**

@@ -13,7 +13,7 @@ interface Entry {
   isCancelled: boolean;
 }
 
-/** A clock that is set forward is noticed within so long; one that is set back makes nothing early. */
+/** A clock that is set forward is noticed within so long; one that is set back fires nothing early. */
 const LONGEST_SLEEP_MS = 30_000;
 
 /** Makes timers over a heap of times, with a single timer of the clock. */

@@ -1,7 +1,6 @@
 import * as v from "valibot";
 import type { Clock } from "../../../crds/client/clock.ts";
-import { oneLine } from "../one-line.ts";
-import { type Driver, DriverError } from "./driver.ts";
+import { type Driver, DriverError, oneLine } from "./driver.ts";
 import type { JsonMessage } from "./json-socket.ts";
 import { type Conversation, createBoundedText, createSocketDriver, promptText } from "./socket-driver.ts";
 
@@ -20,7 +19,7 @@ export function createAgentBridgeDriver(deps: { clock: Clock }): Driver {
   return createSocketDriver({ path: "/ws", handshake, ask }, deps);
 }
 
-/** What an agent says of its start, such as a banner, is no part of an answer. */
+/** Skips what an agent prints at its start, such as a banner. */
 async function handshake({ socket, call, signal }: Conversation): Promise<void> {
   socket.send({ type: "init", tenantId: call.payload.tenantId });
   for (;;) {

@@ -1,7 +1,6 @@
 import { createHash, createPrivateKey, createPublicKey, hkdfSync, type KeyObject, sign } from "node:crypto";
 import * as v from "valibot";
-import { oneLine } from "../one-line.ts";
-import { DriverError } from "./driver.ts";
+import { DriverError, oneLine } from "./driver.ts";
 import type { JsonMessage } from "./json-socket.ts";
 
 const errorSchema = v.object({

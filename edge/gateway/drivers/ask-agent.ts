@@ -1,8 +1,7 @@
 import * as v from "valibot";
 import { TimeLimitError, withTimeLimit } from "../../../crds/waits.ts";
-import { oneLine } from "../one-line.ts";
 import { type AgentFrame, type AgentResponse, parseFrame, refusal } from "./agent-frame.ts";
-import { DriverError } from "./driver.ts";
+import { DriverError, oneLine } from "./driver.ts";
 import type { JsonMessage } from "./json-socket.ts";
 import { type BoundedText, type Conversation, createBoundedText, promptText } from "./socket-driver.ts";
 

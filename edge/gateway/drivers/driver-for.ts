@@ -6,8 +6,8 @@ import type { Driver } from "./driver.ts";
 import { createHttpDriver } from "./http-driver.ts";
 
 /**
- * Makes the driver that `spec.driver` names; without one it is plain HTTP. Made once a trigger: it keeps
- * connections for the next event for a moment, and nothing that has to be closed.
+ * Makes the driver that `spec.driver` names; without one it is plain HTTP. Made once for each trigger: it keeps
+ * connections open for a moment, for the next event, and needs no closing.
  */
 export function driverFor(spec: Pick<TriggerSpec, "driver">, options: { clock?: Clock } = {}): Driver {
   const { clock = systemClock } = options;

@@ -31,7 +31,7 @@ export interface DriverReply {
 }
 
 /**
- * Brings a payload to the container and its answer back.
+ * Sends a payload to the container and returns its answer.
  *
  * @throws DriverError
  */
@@ -54,9 +54,9 @@ export class DriverError extends Error {
   }
 }
 
-/** What an adapter makes of an event, and a driver brings to the container. */
+/** An event as guards see it and drivers send it to the container. */
 export interface TriggerPayload {
-  /** Names the event for good: the same however often its source delivers it. */
+  /** Identifies the event: the same however often its source delivers it. */
   readonly id: string;
   /** The trigger's name. */
   readonly trigger: string;
@@ -69,7 +69,7 @@ export interface TriggerPayload {
   readonly receivedAt: string;
 }
 
-/** What a container may answer in all, and in one message. */
+/** The largest answer of a container, and its largest message. */
 export const MAX_REPLY_BYTES = 1024 * 1024;
 
 /** How long a new connection to an agent may take until the agent can be asked. */
@@ -96,4 +96,13 @@ export function callUrl({ endpoint, options }: DriverCall, defaults: { scheme: "
   return new URL(
     `${defaults.scheme}://${host.includes(":") ? `[${host}]` : host}:${port}${path.startsWith("/") ? path : `/${path}`}`,
   );
+}
+
+const MAX_CHARACTERS = 500;
+
+/** The text on one line, cut at 500 characters: makes foreign text fit for a message. */
+export function oneLine(text: string): string {
+  const line = text.replaceAll(/[\p{Cc}\p{Zl}\p{Zp}\s]+/gu, " ").trim();
+  const characters = [...line.slice(0, 2 * MAX_CHARACTERS + 2)];
+  return characters.length > MAX_CHARACTERS ? `${characters.slice(0, MAX_CHARACTERS).join("")}…` : line;
 }

@@ -14,8 +14,8 @@ import { type DriverCall, PodGoneError } from "../drivers/driver.ts";
  * Claims a pod for an event, with the tenant's data of last time, and waits for it.
  *
  * Unlike a caller of the REST API, an event's source often cannot ask again: what may pass by itself, such as a restart of the API server
- * or a used-up quota, is waited out within the same limit. An event whose claim is released while it waits claims anew once, so that it is not
- * lost; whoever releases again means it.
+ * or a used-up quota, is waited out within the same limit. An event whose claim is released while it waits claims again once, so that it is not
+ * lost; a second release ends it.
  *
  * @param services `waitLimitMs` bounds all of it
  * @throws HttpError as `claimTenant` does; the signal's reason when it is aborted
@@ -28,7 +28,7 @@ export async function claimForEvent(
   const { clock } = services;
   const until = clock.now() + services.waitLimitMs;
   const backoff = createBackoff({ initialMs: 250, maxMs: 5000 });
-  // An event belongs to the session that is there, whatever that began with: its release loses no files.
+  // An event joins the session that exists, resumed or not: the release of that loses no files.
   const request = { ...key, resume: true, joins: true };
   let wasReleased = false;
   for (;;) {
@@ -50,12 +50,12 @@ export async function claimForEvent(
   }
 }
 
-/** What the kubelet and the operator take to notice a pod that is lost. */
+/** How long the kubelet and the operator take to notice that a pod is lost. */
 const NOTICED_MS = 5000;
 
 /**
  * Waits until a claim shows another pod than the one that could not be reached, another address of it, or that it has none; for at most 5 s,
- * since a container may as well be there and refuse.
+ * since the container may exist and refuse connections.
  */
 export async function untilPodChanges(
   claimed: ClaimKey & Pick<ClaimResponse, "instanceId" | "endpoint">,

@@ -44,9 +44,8 @@ interface TriggerQueue {
 }
 
 /**
- * Makes a bound of `perTenant` events for each tenant of a trigger, of `perTrigger` for each trigger and of `inAll` for all: first come, first
- * served within a tenant; the tenants that wait take turns within their trigger, and so do the triggers, so that a busy one does
- * not hold the others up.
+ * Makes `perTenant` slots for each tenant of a trigger, `perTrigger` for each trigger and `inAll` for all: first come, first served within a
+ * tenant, round robin between the tenants of a trigger and between triggers, so that a busy one does not delay the others.
  *
  * Of each trigger's events `maxWaiting` may wait. Beyond that the tenant with the most of them gives up its newest for another tenant's.
  */

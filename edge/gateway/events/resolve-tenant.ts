@@ -9,7 +9,7 @@ export type ResolvedTenant = { readonly tenantId: string } | { readonly problem:
  * Finds an event's tenant: `static`, or `prefix` and the value of the dotted path `from`, such as
  * `repository.owner.login` or `items.0.id`.
  *
- * Only an object's own properties are looked into; a number becomes its decimal text.
+ * Only an object's own properties count; a number becomes its decimal text.
  */
 export function resolveTenant(tenant: TriggerSpec["tenant"], fields: unknown): ResolvedTenant {
   if (tenant.static !== undefined) return checked(tenant.static);
@@ -37,7 +37,7 @@ function valueAt(fields: unknown, path: string): unknown {
   return value;
 }
 
-/** An integer beyond the safe ones has lost digits, and would name somebody else. */
+/** An integer beyond the safe ones has lost digits, and would be another tenant's id. */
 function textOf(value: unknown): string | undefined {
   if (typeof value === "string") return value;
   if (typeof value !== "number") return undefined;

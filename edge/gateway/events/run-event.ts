@@ -16,7 +16,7 @@ import { type Driver, DriverError, type DriverReply, type TriggerPayload } from 
 import type { GatewayMetrics } from "../gateway-metrics.ts";
 import type { Guard } from "../guards/guard.ts";
 import { runGuards } from "../guards/guard-for.ts";
-import type { TriggerEvents } from "../triggers/trigger-events.ts";
+import type { TriggerEvents } from "../triggers/trigger-status.ts";
 import { claimForEvent, untilPodChanges, whilePodIsCurrent } from "./claimed-pod.ts";
 import { type EventSlots, TooManyWaiting } from "./event-slots.ts";
 import { resolveTenant } from "./resolve-tenant.ts";

@@ -3,14 +3,13 @@ import { describeError } from "../../../crds/describe-error.ts";
 import type { TriggerGuard } from "../../../crds/trigger.ts";
 import { withTimeLimit } from "../../../crds/waits.ts";
 import { createPoster, type Post } from "../post-json.ts";
-import type { Guard, GuardDeps } from "./guard.ts";
-import { denied } from "./guard.ts";
+import { denied, type Guard, type GuardDeps } from "./guard.ts";
 
-/** For the whole question, from the name look-up to the last byte of the answer. */
+/** From the name look-up to the last byte of the answer. */
 const TIMEOUT_MS = 2000;
 const MAX_ANSWER_BYTES = 64 * 1024;
 
-/** Headers that say how the question is framed, or that end a connection: not for a config to set. */
+/** Headers that frame the request or end the connection: a config must not set them. */
 const FRAMING = ["connection", "content-length", "expect", "te", "trailer", "transfer-encoding", "upgrade"];
 
 const utf8 = new TextDecoder("utf-8", { fatal: true });

@@ -21,8 +21,8 @@ export function guardFor(guard: TriggerGuard, deps: GuardDeps): Guard {
 }
 
 /**
- * Asks the guards in order; the first that denies ends it, and the verdict is its. An aborted signal denies. With no
- * guard at all everything is allowed.
+ * Asks the guards in order; the verdict is that of the first that denies. An aborted signal denies. Without guards
+ * everything is allowed.
  */
 export async function runGuards(
   guards: readonly Guard[],

@@ -1,14 +1,14 @@
 /** Work of many chats: in order within a chat, side by side between them. */
 export interface ChatQueues<Item> {
   /**
-   * Does the work when all earlier items of the chat are done and a place is free.
+   * Does the work when all earlier items of the chat are done and a slot is free.
    *
    * @param whose.tenant left out where all chats are one tenant's
    */
   add(item: Item, whose: { chatId: number; tenant?: string | undefined }): void;
-  /** Gives back what has not begun of the chat or tenant with the most of it, the newest, down to `keep` items; oldest first. */
+  /** Removes the newest waiting items of the chat or tenant that has the most, down to `keep`, and returns them, oldest first. */
   shed(keep: number): Item[];
-  /** Drops what has not begun, and resolves when the rest is done. */
+  /** Drops the waiting items, and resolves when the running ones are done. */
   drain(): Promise<void>;
   /** Chats with work. */
   readonly size: number;
@@ -18,14 +18,14 @@ interface Queued<Item> {
   readonly item: Item;
   readonly chatId: number;
   readonly tenant: string | undefined;
-  /** Grows with each that is added. */
+  /** Increases with each added item. */
   readonly order: number;
 }
 
 /**
- * @param options.limit how many chats are at work at once
+ * @param options.limit how many chats run at once
  * @param options.perTenant how many of them may be one tenant's
- * @param options.work never rejects: what goes wrong with an item is its own to tell
+ * @param options.work never rejects: it reports what goes wrong with an item itself
  */
 export function createChatQueues<Item>(options: {
   limit: number;
@@ -33,24 +33,24 @@ export function createChatQueues<Item>(options: {
   work: (item: Item) => Promise<void>;
 }): ChatQueues<Item> {
   const { limit, perTenant, work } = options;
-  /** Every chat with work, those at work included. */
+  /** Every chat with work, running ones included. */
   const chats = new Map<number, Queued<Item>[]>();
-  /** Chats that wait for one of the places, longest first. */
+  /** Chats that wait for a slot, longest first. */
   let ready: number[] = [];
   const running = new Set<Promise<void>>();
-  const atWork = new Map<string, number>();
+  const runningByTenant = new Map<string, number>();
   let added = 0;
 
   function mayStart(chatId: number): boolean {
     const tenant = chats.get(chatId)?.[0]?.tenant;
-    return tenant === undefined || (atWork.get(tenant) ?? 0) < perTenant;
+    return tenant === undefined || (runningByTenant.get(tenant) ?? 0) < perTenant;
   }
 
   function count(tenant: string | undefined, change: 1 | -1): void {
     if (tenant === undefined) return;
-    const now = (atWork.get(tenant) ?? 0) + change;
-    if (now === 0) atWork.delete(tenant);
-    else atWork.set(tenant, now);
+    const now = (runningByTenant.get(tenant) ?? 0) + change;
+    if (now === 0) runningByTenant.delete(tenant);
+    else runningByTenant.set(tenant, now);
   }
 
   function start(): void {

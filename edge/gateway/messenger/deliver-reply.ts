@@ -7,7 +7,7 @@ import type { Session } from "./session.ts";
 
 /** How old the written intent may be when the message goes out; a process that slept longer may have been superseded. */
 const FRESH_MS = 5_000;
-/** How often a message is sent again that the server answers with its own faults. */
+/** How often a message is retried that the server answers with 5xx. */
 const MAX_SERVER_FAULTS = 10;
 const TOKEN_REFUSED_MS = 60_000;
 
@@ -18,7 +18,7 @@ export interface ReplyToSend {
   readonly count: number;
   readonly index: number;
   readonly parts: readonly string[];
-  /** Whether the first one points at the message also where people can tell without. */
+  /** Whether the first one quotes the message in a private chat too. */
   readonly quotes?: boolean;
 }
 
@@ -26,7 +26,7 @@ export interface ReplyToSend {
  * Sends the messages of a reply, each once, and marks the update as answered.
  *
  * Before a message goes out the state says so, after it that it was sent. What cannot arrive, because the person blocked the bot or
- * the chat is gone, counts as sent: another try would fare no better.
+ * the chat is gone, counts as sent: a retry would fail too.
  *
  * @throws the reason of `stopping` or `ended`, or SupersededError, with the state as far as it is known
  */
@@ -55,12 +55,12 @@ async function deliver(update: BotUpdate, reply: ReplyToSend, session: Session):
   async function intend(): Promise<void> {
     after = messageIds.newest(chat);
     far = messageIds.isFarFrom(chat);
-    // Its own number counts where the chat is still the one that it came from.
+    // The update's own message id counts only in the chat that it came from.
     if (after !== undefined && chat.chatId === update.chatId) after = Math.max(after, update.messageId ?? 0);
     await record(true);
   }
 
-  /** Waits, or says in the state that nothing is under way when the session ends meanwhile. */
+  /** Waits; where the session ends meanwhile, records in the state that no message is in flight. */
   async function pause(delayMs: number, { uncertain }: { uncertain: boolean }): Promise<void> {
     try {
       await sleep(delayMs, { clock, signal: stopping });
@@ -136,7 +136,7 @@ async function deliver(update: BotUpdate, reply: ReplyToSend, session: Session):
   await writer.commit();
 }
 
-/** A chat that is not the update's own is what its group has become. */
+/** A chat other than the update's own is the supergroup that its group has become. */
 function typeOf(chatId: number, update: BotUpdate): string {
   return chatId === update.chatId ? update.chatType : "supergroup";
 }

@@ -1,7 +1,6 @@
 import { createBackoff } from "../../../crds/client/backoff.ts";
 import type { Clock } from "../../../crds/client/clock.ts";
-import type { Pause } from "../../../crds/waits.ts";
-import { orAborted, sleep } from "../../../crds/waits.ts";
+import { orAborted, type Pause, sleep } from "../../../crds/waits.ts";
 import type { ChatQueues } from "./chat-queues.ts";
 import { MessengerError } from "./messenger-client.ts";
 import { type BotUpdate, readUpdate, tenantOf, type UnusableUpdate } from "./read-update.ts";
@@ -16,18 +15,18 @@ const LONGEST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE_OF_OLD_NEWS_MS = 30_000;
 /** An empty answer that came sooner did not wait for updates. */
 const QUICK_MS = 1_000;
-/** How long a full window is left to empty itself. */
+/** How long a full window may empty itself. */
 const FULL_PAUSE_MS = 2_000;
 
 export interface PollOptions {
   readonly queues: ChatQueues<BotUpdate>;
-  /** Gives up what waits of whoever has the most, where nobody else finds room. */
+  /** Refuses waiting messages of the chat or tenant with the most, where others find no room. */
   readonly makeRoom: () => void;
-  /** Is woken when an update is answered. */
+  /** Ended when an update is answered. */
   readonly pause: Pause;
   readonly allowedUpdates: readonly string[];
   readonly pollTimeoutSeconds: number;
-  /** How people call the Secret of the token. */
+  /** Name and key of the token's Secret, for messages. */
   readonly secret: string;
 }
 
@@ -98,7 +97,7 @@ export async function pollUpdates(session: Session, options: PollOptions): Promi
   }
 }
 
-/** Undefined where the call failed; by then the time to wait has passed. */
+/** @returns undefined where the call failed, after the pause that the failure asks for */
 async function tryCall<T>(failures: PollFailures, session: Session, call: () => Promise<T>): Promise<T | undefined> {
   const { context, stopping } = session;
   const { clock, log } = context;
@@ -124,16 +123,16 @@ async function removeAnyWebhook({ client, context, stopping }: Session): Promise
   }
 }
 
-/** Tries before a person is told, and the pace slows down. */
+/** Failures until the status says so and the pace slows down. */
 const PATIENCE = 5;
 const SLOW_MS = 60_000;
-/** Two pollers take turns at failing, so that one poll that succeeds proves nothing. */
+/** Of two pollers each fails in turn, so that one success proves nothing. */
 const CALM_MS = 120_000;
 
 /** What to do after a call that failed. */
 interface Retry {
   readonly delayMs: number;
-  /** The webhook that keeps the updates away is to be removed first. */
+  /** Whether the webhook that receives the updates is to be removed first. */
   readonly removeWebhook: boolean;
   /** For the trigger's status. */
   readonly problem?: string;

@@ -12,7 +12,7 @@ const FEW_HELD = 50;
 /** Telegram numbers anew after a week without updates (https://core.telegram.org/bots/api#update). */
 const RENUMBERED_AFTER_SECONDS = 6 * 86_400;
 
-/** What of a poll's answer is news. */
+/** The new updates of a poll's answer. */
 export interface Admitted {
   /** In the order of the server, which is that of each chat. */
   readonly updates: readonly BotUpdate[];
@@ -140,7 +140,7 @@ export function createProgress(options: {
       }
       const last = numbered.at(-1)?.updateId;
       if (last !== undefined) horizon = Math.max(horizon ?? 0, last + 1);
-      // What the server no longer has, it has forgotten: nothing can be answered or repeated.
+      // The server has dropped these updates: they can neither be answered nor come again.
       if (complete && asked === start) {
         for (const id of replies.keys()) if (!open.has(id)) replies.delete(id);
       }
@@ -191,7 +191,7 @@ function sizeOf(entry: CarriedUpdate): number {
   return Buffer.byteLength(JSON.stringify(entry));
 }
 
-/** Leaves out the texts that there is no room for, those of the longest replies first. */
+/** Leaves out texts that do not fit, those of the longest replies first. */
 function withinRoom(replies: readonly PendingReply[]): PendingReply[] {
   let room = MAX_PARTS_BYTES;
   const sized = replies.map((reply) => ({ reply, bytes: Buffer.byteLength(JSON.stringify(reply.parts ?? [])) }));

@@ -48,7 +48,7 @@ export interface UnusableUpdate {
   readonly problem: string;
 }
 
-/** Reads what the server sent; never throws, since one bad update must not keep the others from their answers. */
+/** Reads what the server sent; never throws, since one malformed update must not block the others. */
 export function readUpdate(update: unknown): BotUpdate | UnusableUpdate {
   if (typeof update !== "object" || update === null) return { updateId: undefined, problem: "it is not an object" };
   const { update_id: updateId, ...contents } = update as Record<string, unknown>;
@@ -94,7 +94,7 @@ export function toUpdate(update: BotUpdate, { cut = false } = {}): Record<string
 }
 
 /**
- * What the pipeline gets of an update.
+ * Makes the event of an update.
  *
  * Names are compared without case by the messenger, so they come in lower case: one person is one tenant however the name is
  * written. A name can be given up and taken by another person, an id cannot
@@ -111,7 +111,7 @@ export function incomingEvent(update: BotUpdate, options: { botId: string; recei
   };
 }
 
-/** Whose the update is; undefined where it is nobody's, or all are one tenant's. */
+/** The tenant of an update; undefined where it has none, or all have the same. */
 export function tenantOf(update: BotUpdate, tenant: TriggerSpec["tenant"]): string | undefined {
   if (tenant.static !== undefined) return undefined;
   const resolved = resolveTenant(tenant, fieldsOf(update));

@@ -1,13 +1,13 @@
 import type { Outcome } from "../adapter.ts";
 
-/** What a person reads where the pipeline has no words of its own. */
+/** The reply to a person where the outcome has no message. */
 export const UNANSWERED = "This message could not be answered. Please try again later.";
 export const TOO_MANY =
   "Too many messages wait for an answer here. This one and those after it were not read: please send them again later.";
 const REFUSED = "This chat cannot be served here.";
 const MAX_FAILURE = 300;
 
-/** What the chat reads of an outcome; blank: nothing is sent. */
+/** The reply for an outcome; blank: nothing is sent. */
 export function replyText(outcome: Outcome): string {
   switch (outcome.kind) {
     case "answered":
@@ -15,7 +15,7 @@ export function replyText(outcome: Outcome): string {
     case "denied":
       return outcome.message;
     case "refused":
-      // Why is for the trigger's owner, who finds it in the Events.
+      // The reason is for the trigger's owner, in the Events.
       return REFUSED;
     case "failed":
       return outcome.message.trim() === "" ? UNANSWERED : outcome.message.slice(0, MAX_FAILURE);
@@ -63,7 +63,7 @@ function wholeCharacters(text: string, end: number): number {
   return last >= 0xd800 && last <= 0xdbff ? end - 1 : end;
 }
 
-/** Without lone surrogates, which JSON could not carry to the server. */
+/** Replaces lone surrogates, which JSON cannot encode. */
 function wellFormed(text: string): string {
   return Buffer.from(text, "utf8").toString("utf8");
 }

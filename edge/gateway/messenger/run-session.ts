@@ -1,16 +1,12 @@
-import { createPause, linkSignals, orAborted, type Pause, withTimeLimit } from "../../../crds/waits.ts";
+import { createPause, linkSignals, type Pause, withTimeLimit } from "../../../crds/waits.ts";
 import type { AdapterContext } from "../adapter.ts";
 import { answerUpdate, refuseUpdates } from "./answer-update.ts";
 import type { BotIdentity } from "./bot-lease.ts";
 import { type ChatQueues, createChatQueues } from "./chat-queues.ts";
-import type { MessengerClient } from "./messenger-client.ts";
-import { MessengerError } from "./messenger-client.ts";
+import { type MessengerClient, MessengerError } from "./messenger-client.ts";
 import { pollUpdates } from "./poll-updates.ts";
-import { createProgress } from "./progress.ts";
 import type { BotUpdate } from "./read-update.ts";
-import { createStateWriter, parseSavedState } from "./saved-state.ts";
-import { createMessageIds } from "./sent-messages.ts";
-import type { Session } from "./session.ts";
+import { openSession, type Session } from "./session.ts";
 
 const CHATS_AT_ONCE = 16;
 /** How many of them may be one tenant's. */
@@ -28,7 +24,7 @@ export interface SessionOptions {
   readonly bot: BotIdentity;
   readonly client: MessengerClient;
   readonly random: () => number;
-  /** How people call the Secret of the token. */
+  /** Name and key of the token's Secret, for messages. */
   readonly secret: string;
   /** Aborted when the Lease is lost. */
   readonly held: AbortSignal;
@@ -37,8 +33,8 @@ export interface SessionOptions {
 }
 
 /**
- * Polls the bot and answers its messages while this process is the bot's only poller; resolves when the session was told to end and
- * nothing of it runs any longer.
+ * Polls the bot and answers its messages while this process is the bot's only poller; resolves when the session was stopped and
+ * everything in it has ended.
  *
  * @throws SupersededError when another session has taken over, or Error of what this one cannot go on without
  */
@@ -73,7 +69,7 @@ export async function runSession(options: SessionOptions): Promise<void> {
         pollTimeoutSeconds,
       });
     } catch (error) {
-      // Whatever ended the polling ends the session; where it was told to end, this is the reason it was given.
+      // Whatever ended the polling ends the session; where the session was stopped, this is the reason of that.
       stopping.abort(error);
     }
     const cancel = context.clock.after(GRACE_MS, () => ended.abort(stopping.signal.reason));
@@ -88,37 +84,6 @@ export async function runSession(options: SessionOptions): Promise<void> {
   }
   if (stop.aborted || held.aborted) return;
   throw stopping.signal.reason;
-}
-
-/** Reads the state and marks it as this session's: whoever polled before can write nothing from then on. */
-async function openSession(
-  { context, bot, client, random }: SessionOptions,
-  { stopping, ended, fail }: { stopping: AbortSignal; ended: AbortSignal; fail: (error: unknown) => void },
-): Promise<Session> {
-  const state = await context.readState();
-  const saved = parseSavedState(state);
-  if (saved === undefined && Object.keys(state).length > 0) {
-    context.log.warn({}, "messenger state unreadable, messages may be answered again");
-  }
-  const ours = saved?.bot === bot.key ? saved : undefined;
-  if (saved !== undefined && ours === undefined) context.log.info({}, "bot changed, state discarded");
-  const messageIds = createMessageIds(ours?.messages);
-  const progress = createProgress({ bot: bot.key, holder: crypto.randomUUID(), saved: ours, messageIds });
-  const writer = createStateWriter({ context, save: progress.save, signal: ended, random, onLost: fail });
-  await orAborted(writer.commit(), stopping);
-  return {
-    context,
-    bot,
-    client,
-    progress,
-    writer,
-    messageIds,
-    inChatOrder: createChatOrder(),
-    random,
-    stopping,
-    ended,
-    beganAt: context.clock.now(),
-  };
 }
 
 function answeringQueues(
@@ -172,28 +137,14 @@ function byChat(updates: readonly BotUpdate[]): Map<number, BotUpdate[]> {
   return chats;
 }
 
-function createChatOrder(): Session["inChatOrder"] {
-  const last = new Map<number, Promise<void>>();
-  return async (chatId, work) => {
-    const mine = (last.get(chatId) ?? Promise.resolve()).then(work);
-    const end = mine.catch(() => undefined);
-    last.set(chatId, end);
-    try {
-      await mine;
-    } finally {
-      if (last.get(chatId) === end) last.delete(chatId);
-    }
-  };
-}
-
 /**
- * Tells the server at a session's end what is answered: another trigger of the same bot, which has a state of its own, would answer
- * it once more. Where the server does not take it, the next session of this trigger still knows.
+ * Confirms the answered updates to the server at a session's end: another trigger of the same bot, which has a state of its own, would
+ * answer them again. Where that fails, the next session of this trigger still knows from its state.
  */
 async function confirmAnswered(session: Session, allowedUpdates: readonly string[]): Promise<void> {
   const { context, client, progress, writer, ended } = session;
   const { clock, log } = context;
-  // What was answered after the trigger had gone can be kept nowhere else.
+  // The state of a deleted trigger cannot be written: the server alone remembers what was answered since.
   const offset = writer.gone ? progress.offset : writer.written;
   if (offset === undefined) return;
   try {

@@ -31,12 +31,12 @@ const savedStateSchema = v.object({
   answered: v.array(count),
   messages: v.object({ shared: count, chats: v.array(v.tuple([id, count])) }),
   replies: v.array(pendingReplySchema),
-  // States of before hold none.
+  // States of earlier versions hold none.
   carried: v.optional(v.array(carriedUpdateSchema), []),
 });
 
 /**
- * A reply on its way: written before its first message is sent, and anew after each, so that whoever comes after a crash knows
+ * A reply on its way: written before its first message is sent, and anew after each, so that after a crash it is known
  * which message may or may not have been sent (docs/decisions/messenger.md#a-reply-is-announced-before-it-is-sent).
  */
 export interface PendingReply {
@@ -85,7 +85,7 @@ export interface SavedState {
   readonly carried: readonly CarriedUpdate[];
 }
 
-/** Reads what `readState` gave; undefined where it is of no version known here. */
+/** Reads the state; undefined where its version is unknown. */
 export function parseSavedState(state: Record<string, unknown>): SavedState | undefined {
   const parsed = v.safeParse(savedStateSchema, state);
   return parsed.success ? parsed.output : undefined;
@@ -174,7 +174,7 @@ export function createStateWriter(options: {
     }
   }
 
-  /** Whether the conflict is with a write that left the state alone. Reading also renews the condition of the next write. */
+  /** Whether the conflicting write left the state alone. Reading also renews the precondition of the next write. */
   async function isMine(holder: string): Promise<boolean> {
     let state: Record<string, unknown>;
     try {

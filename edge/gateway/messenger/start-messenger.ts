@@ -3,8 +3,7 @@ import { systemClock } from "../../../crds/client/clock.ts";
 import { type LinkedSignal, linkSignals, sleep } from "../../../crds/waits.ts";
 import type { AdapterContext, StartAdapter } from "../adapter.ts";
 import { type BotQueue, botIdentity, createBotQueue, createLeases, type Leases } from "./bot-lease.ts";
-import type { Fetch } from "./messenger-client.ts";
-import { createMessengerClient, createPostFetch } from "./messenger-client.ts";
+import { createMessengerClient, createPostFetch, type Fetch } from "./messenger-client.ts";
 import { runSession } from "./run-session.ts";
 
 const DEFAULT_SERVER = "https://api.telegram.org";
@@ -32,7 +31,7 @@ interface Process {
   readonly queue: BotQueue;
 }
 
-/** Serves a trigger of type `messenger`; all of this process's know of each other. */
+/** Serves the triggers of type `messenger`, which share the queues of this process. */
 export const startMessenger = createMessenger();
 
 /** Serves the trigger, with one token after the other, until it is stopped; never rejects. */

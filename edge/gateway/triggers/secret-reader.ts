@@ -17,13 +17,13 @@ export class SecretError extends Error {
 /** Secrets as one trigger reads them. */
 export interface SecretReader {
   /**
-   * Reads a value, and calls `onChange` whenever it is another one than was last read, or has gone or come back. Of several reads of a
+   * Reads a value, and calls `onChange` whenever it differs from what was last read, is deleted or is created again. Of several reads of a
    * value, the last `onChange` is called.
    *
-   * @throws SecretError where it is missing, or a Secret that triggers may not use; ApiError, NetworkError where the cluster does not say
+   * @throws SecretError where it is missing, or a Secret that triggers may not use; ApiError, NetworkError where the API server cannot be asked
    */
   read(ref: SecretReference, options?: { onChange?: (() => void) | undefined; signal?: AbortSignal }): Promise<string>;
-  /** Ends the watches that nobody else needs. */
+  /** Ends the watches that no other reader uses. */
   close(): void;
 }
 

@@ -8,15 +8,15 @@ export interface TriggerState {
   /** Reads it from the API server. @throws ApiError, NetworkError */
   read(): Promise<Record<string, unknown>>;
   /**
-   * Writes it, whole, on the condition that nobody else wrote it since it was read here.
+   * Writes it, whole, with the precondition that nobody else has written it since it was read here.
    *
-   * @throws ApiError 409 where somebody did, or made another trigger of that name; TypeError where it is larger than 64 KiB
+   * @throws ApiError 409 where somebody has, or has created another trigger of that name; TypeError where it is larger than 64 KiB
    */
   write(state: Record<string, unknown>): Promise<void>;
 }
 
 const MAX_BYTES = 64 * 1024;
-/** How often other fields of the status may change under a write before it is given up. */
+/** How often a write is retried because other fields of the object have changed. */
 const MAX_TRIES = 10;
 
 /** Opens the state of one trigger object. */
@@ -64,7 +64,7 @@ export function createTriggerState(options: {
           if (!isStale(error) || tries === MAX_TRIES) throw error;
           const found = await get();
           if (found.metadata.resourceVersion === base.metadata.resourceVersion) throw error;
-          // Another field than the state may have changed, which is no conflict of ours.
+          // Only a change of the state is a conflict; other fields of the object may have changed.
           if (JSON.stringify(stateOf(found)) !== JSON.stringify(stateOf(base))) throw changed();
           base = found;
         }
@@ -73,7 +73,7 @@ export function createTriggerState(options: {
   };
 }
 
-/** Where the status has gone since, as with another object of the name, the patch fits nowhere, which is a 422. */
+/** Where the object has no such status any more, for instance because it was created anew, the patch does not apply: 422. */
 function isStale(error: unknown): boolean {
   return isConflict(error) || (error instanceof ApiError && error.status === 422);
 }

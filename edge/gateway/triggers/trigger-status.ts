@@ -3,12 +3,12 @@ import { isNotFound } from "../../../crds/client/api-error.ts";
 import { createBackoff } from "../../../crds/client/backoff.ts";
 import type { Clock } from "../../../crds/client/clock.ts";
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
+import type { EventRecorder } from "../../../crds/client/event-recorder.ts";
 import { triggers } from "../../../crds/kinds.ts";
 import type { Log } from "../../../crds/log.ts";
 import { nextConditions } from "../../../crds/schema/condition.ts";
 import type { Trigger, TriggerStatus } from "../../../crds/trigger.ts";
 import { sleep } from "../../../crds/waits.ts";
-import type { TriggerEvents } from "./trigger-events.ts";
 import type { TriggerProblem } from "./trigger-problem.ts";
 
 /** The status of one trigger, as this process sees the trigger. */
@@ -114,6 +114,32 @@ interface Desired {
   readonly uid: string | undefined;
   readonly generation: number | undefined;
   readonly problem: TriggerProblem | undefined;
+}
+
+/** Records what happened to a trigger as Kubernetes Events. */
+export interface TriggerEvents {
+  record(trigger: Trigger, event: { type: "Normal" | "Warning"; reason: string; message: string }): void;
+}
+
+const INTERVAL_MS = 60_000;
+const MOST_REMEMBERED = 1024;
+
+/** Writes the same Event once a minute at most, however many deliveries a stranger sends. */
+export function createTriggerEvents(options: { recorder: Pick<EventRecorder, "record">; clock: Clock }): TriggerEvents {
+  const { recorder, clock } = options;
+  const lastAt = new Map<string, number>();
+  return {
+    record(trigger, event) {
+      const key = JSON.stringify([trigger.metadata.uid, event.reason, event.message]);
+      const now = clock.now();
+      if (now - (lastAt.get(key) ?? Number.NEGATIVE_INFINITY) < INTERVAL_MS) return;
+      lastAt.delete(key);
+      lastAt.set(key, now);
+      const [oldest] = lastAt.keys();
+      if (lastAt.size > MOST_REMEMBERED && oldest !== undefined) lastAt.delete(oldest);
+      recorder.record({ resource: triggers, object: trigger, ...event });
+    },
+  };
 }
 
 function desiredStatus({ generation, problem }: Desired, before: TriggerStatus | undefined): TriggerStatus {

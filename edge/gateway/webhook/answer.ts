@@ -4,7 +4,7 @@ import type { WebhookAnswer } from "./deliveries.ts";
 const MEDIA_TYPE = /^[\w!#$&^.+*-]+\/[\w!#$&^.+*-]+ *(?:;[\t\x20-\x7e]*)?$/;
 const encoder = new TextEncoder();
 
-/** What a webhook's sender is answered to what became of its delivery. */
+/** Maps the outcome of a delivery to the answer for its sender. */
 export function answerOf(outcome: Outcome): WebhookAnswer {
   switch (outcome.kind) {
     case "answered": {
@@ -37,10 +37,10 @@ export function errorAnswer(status: number, message: string): WebhookAnswer {
 const BODYLESS = [204, 205, 304];
 
 /**
- * Makes the response to a delivery: of the container's answer its status, media type and body, and no header.
+ * Makes the response to a delivery: status, media type and body of the container's answer, and none of its headers.
  *
- * The container's bytes come from the edge's own origin, so no browser may run them, or give them to a page; nor guess their type, which
- * the handler forbids for every answer of a webhook.
+ * The container's bytes come from the edge's own origin, so no browser may run them or show them to a page. That no browser may
+ * guess their type is set by the handler, for every answer of a webhook.
  */
 export function respond(answer: WebhookAnswer): Response {
   const headers = {

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { Clock } from "../../../crds/client/clock.ts";
 
-/** What a webhook's sender is answered. */
+/** The answer to a webhook's sender. */
 export interface WebhookAnswer {
   readonly status: number;
   readonly contentType: string;
@@ -9,12 +9,12 @@ export interface WebhookAnswer {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** Answers of deliveries that may come again. */
+/** Answers to deliveries that may be repeated. */
 export interface Deliveries {
   /**
-   * Runs a delivery unless one of that key is in flight or was answered: then its answer is this one's too.
+   * Runs a delivery, unless one of that key is in flight or was answered: then returns its answer.
    *
-   * @param key names the delivery for good
+   * @param key identifies the delivery
    * @returns the answer, and whether it is that of an earlier delivery
    */
   once(key: string, run: () => Promise<WebhookAnswer>): Promise<{ answer: WebhookAnswer; repeated: boolean }>;
@@ -28,12 +28,12 @@ interface Kept {
   readonly until: number;
 }
 
-/** For an entry beside its body. */
+/** Memory of an entry beside its body. */
 const OVERHEAD_BYTES = 512;
 
 /**
- * Makes a memory of answered deliveries, bounded in bytes, count and age; the oldest go first. What failed (429, 5xx) is not kept, for its
- * sender sends it again to have it tried again.
+ * Makes a memory of answered deliveries, bounded in bytes, count and age; the oldest go first. Failures (429, 5xx) are not kept: their
+ * senders repeat them to have them run again.
  */
 export function createDeliveries(options: {
   clock: Clock;
@@ -46,7 +46,7 @@ export function createDeliveries(options: {
 }): Deliveries {
   const { clock, maxBytes = 16 * 1024 * 1024, maxCount = 8192, maxAgeMs = 3_600_000 } = options;
   const inFlight = new Map<string, Promise<WebhookAnswer>>();
-  // In the order of their ends.
+  // In the order in which they were answered.
   const kept = new Map<string, Kept>();
   let bytes = 0;
 
@@ -107,7 +107,7 @@ const HEADERS = [
 
 const PLAIN = /^[\w.:-]{1,128}$/;
 
-/** The sender's own name of a delivery, as one word; undefined where it gives none. */
+/** The sender's id of a delivery, as one word; undefined where it sends none. */
 export function deliveryId(headers: Headers): string | undefined {
   for (const header of HEADERS) {
     const id = headers.get(header);

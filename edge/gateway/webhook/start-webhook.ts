@@ -16,9 +16,9 @@ export interface WebhookServices {
   readonly deliveries: Deliveries;
   readonly bodies: UnverifiedBodies;
   readonly metrics: Pick<GatewayMetrics, "count">;
-  /** Whether only this machine is answered where no secret tells senders apart. */
+  /** Whether a webhook without a secret answers this machine alone. */
   readonly localOnly: boolean;
-  /** Deliveries that a webhook may have open, in flight and waiting; more are answered 503. Only those count that may be run. */
+  /** Deliveries that a webhook may have open, in flight and waiting; more are answered 503. Only verified ones count. */
   readonly maxOpen: number;
   /** Such deliveries that all webhooks may have open. */
   readonly maxOpenInAll: number;

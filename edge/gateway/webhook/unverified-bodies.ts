@@ -26,13 +26,13 @@ interface Senders {
   readonly readers: Set<Reader>;
 }
 
-/** What a body counts for beside its bytes: its connection, and the share that bounds how many there are. */
+/** What a body counts beside its bytes: stands for its connection, and limits how many there are. */
 const OVERHEAD_BYTES = 64 * 1024;
 
 /**
- * Makes a reader of bodies that holds at most `maxBytes` at a time. Beyond that a newcomer is not refused: the oldest body of the webhook that
- * holds the most is dropped. So strangers drop each other, a sender that sends at once gets through, and one webhook's strangers
- * do not come between another's senders.
+ * Makes a reader of bodies that holds at most `maxBytes` at a time. Beyond that the oldest body of the webhook that
+ * holds the most is dropped, and the new one is read: strangers drop each other's bodies, a sender that sends without pauses gets
+ * through, and strangers of one webhook do not affect the senders of another.
  *
  * @param options.maxBytes 64 KiB for each body, and what of it has arrived; @default 64 MiB
  */
