@@ -4,7 +4,8 @@ import type { Clock } from "./client/clock.ts";
 /** Calls back once when the signal is aborted; the function it returns ends that. */
 export function onAbort(signal: AbortSignal | undefined, callback: () => void): () => void {
   if (signal === undefined) return () => undefined;
-  // A process has one signal to stop by, and many calls under way that listen to it: that is no leak, as Node 20 takes it for.
+  // A process has one signal to stop by, and many calls under way that listen to it: that is no leak, as Node 20 takes
+  // it for.
   setMaxListeners(0, signal);
   signal.addEventListener("abort", callback, { once: true });
   return () => signal.removeEventListener("abort", callback);
@@ -69,8 +70,8 @@ export interface LinkedSignal {
 }
 
 /**
- * Makes a signal that is aborted, with the same reason, as soon as one of the signals is. Unlike `AbortSignal.any`, it leaves nothing behind on
- * signals that live as long as the process.
+ * Makes a signal that is aborted, with the same reason, as soon as one of the signals is. Unlike `AbortSignal.any`, it
+ * leaves nothing behind on signals that live as long as the process.
  */
 export function linkSignals(...signals: readonly (AbortSignal | undefined)[]): LinkedSignal {
   const controller = new AbortController();
@@ -87,7 +88,10 @@ export function linkSignals(...signals: readonly (AbortSignal | undefined)[]): L
   };
 }
 
-/** The first abort of several signals: the promise resolves with undefined, at once where one is aborted, and stays open once closed. */
+/**
+ * The first abort of several signals: the promise resolves with undefined, at once where one is aborted, and stays open
+ * once closed.
+ */
 export function whenAborted(signals: readonly (AbortSignal | undefined)[]): {
   readonly promise: Promise<undefined>;
   close(): void;
@@ -121,7 +125,8 @@ export class TimeLimitError extends Error {
 }
 
 /**
- * Does the work under a signal that is aborted when the time is up or `signal` is; the work has to end then, with the signal's reason.
+ * Does the work under a signal that is aborted when the time is up or `signal` is; the work has to end then, with the
+ * signal's reason.
  *
  * @param limit.what is limited, for the error's message
  * @param limit.ms milliseconds

@@ -21,7 +21,10 @@ export type Outcome =
   | { readonly kind: "denied"; readonly message: string }
   /** The event has no valid tenant id: another delivery of it would be refused too. */
   | { readonly kind: "refused"; readonly message: string }
-  /** The claim or the driver failed, or too many wait; the message holds no internals, and the status is for sources that speak HTTP. */
+  /**
+   * The claim or the driver failed, or too many wait; the message holds no internals, and the status is for sources
+   * that speak HTTP.
+   */
   | { readonly kind: "failed"; readonly message: string; readonly status?: 429 | 502 | 503 | 504 };
 
 /** What every adapter works with. */
@@ -39,15 +42,23 @@ export interface AdapterContext {
    * @throws the signal's reason when it is aborted
    */
   run(event: IncomingEvent, options: { signal: AbortSignal; onColdStart?: (() => void) | undefined }): Promise<Outcome>;
-  /** Reads a Secret's value, and calls `onChange` whenever it changes or is deleted. @throws Error that says what is missing, never a value */
+  /**
+   * Reads a Secret's value, and calls `onChange` whenever it changes or is deleted.
+   *
+   * @throws Error that says what is missing, never a value
+   */
   readSecret(ref: { name: string; key: string }, options?: { onChange?: () => void }): Promise<string>;
   /** What the trigger's status holds for this adapter, read from the API server. */
   readState(): Promise<Record<string, unknown>>;
-  /** Writes it, whole and at most 64 KiB, with the precondition that nobody else has written it since it was read. @throws ApiError 409 where somebody has */
+  /**
+   * Writes it, whole and at most 64 KiB, with the precondition that nobody else has written it since it was read.
+   *
+   * @throws ApiError 409 where somebody has
+   */
   writeState(state: Record<string, unknown>): Promise<void>;
   /**
-   * Runs the work while this process holds the Lease of that name, and releases it at the end; the work's signal is aborted when the
-   * Lease cannot be renewed. Retries until the adapter is stopped.
+   * Runs the work while this process holds the Lease of that name, and releases it at the end; the work's signal is
+   * aborted when the Lease cannot be renewed. Retries until the adapter is stopped.
    */
   whileHolding(lease: string, work: (signal: AbortSignal) => Promise<void>): Promise<void>;
   /** Sets the trigger's status to Error with the problem, or to Active where it is undefined. */

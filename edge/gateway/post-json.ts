@@ -38,7 +38,8 @@ export type Post = (request: JsonPost) => Promise<JsonPostReply>;
 /**
  * Makes a {@link Post}.
  *
- * @param options.keepAliveMs how long a connection without a request on it is kept for the next one; not at all when absent
+ * @param options.keepAliveMs how long a connection without a request on it is kept for the next one; not at all when
+ * absent
  */
 export function createPoster(options: { clock: Clock; keepAliveMs?: number }): Post {
   const { clock, keepAliveMs } = options;

@@ -33,7 +33,11 @@ export interface Gateway {
   readonly done: Promise<void>;
   /** Whether every trigger was reconciled once, and the watch is open. */
   isReady(): boolean;
-  /** Stops polls and schedules, and lets their events finish for at most `graceMs`; webhooks go on. @returns whether all finished */
+  /**
+   * Stops polls and schedules, and lets their events finish for at most `graceMs`; webhooks go on.
+   *
+   * @returns whether all finished
+   */
   drain(options: { graceMs: number }): Promise<boolean>;
   /** Ends everything that is left. */
   close(): Promise<void>;

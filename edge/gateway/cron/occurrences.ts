@@ -24,9 +24,10 @@ const MISSED_HEARTBEATS = 3;
 /**
  * Makes the runner of a trigger's occurrences.
  *
- * An occurrence is written into the trigger's state before it runs, with the precondition that nobody else has written there, and removed when it is
- * done; in between, its process writes heartbeats. One whose process died is run again by another, with the same payload id, if its
- * last heartbeat is less than `catchUpSeconds` old (docs/decisions/cron.md#an-occurrence-whose-process-died-is-run-again).
+ * An occurrence is written into the trigger's state before it runs, with the precondition that nobody else has written
+ * there, and removed when it is done; in between, its process writes heartbeats. One whose process died is run again by
+ * another, with the same payload id, if its last heartbeat is less than `catchUpSeconds` old
+ * (docs/decisions/cron.md#an-occurrence-whose-process-died-is-run-again).
  */
 export function createOccurrences(options: {
   context: AdapterContext;

@@ -14,9 +14,9 @@ export interface Schedule {
 export type OpenSchedule = (pattern: string, timezone: string) => Schedule;
 
 /**
- * Makes the opener of schedules of five fields. Daylight-saving changes follow croner's rule, which is that of Vixie cron: a
- * fixed time of day that is skipped fires right after the gap, and one that comes twice fires the first time; what has a wildcard or a step
- * in its hours or minutes follows the clock.
+ * Makes the opener of schedules of five fields. Daylight-saving changes follow croner's rule, which is that of Vixie
+ * cron: a fixed time of day that is skipped fires right after the gap, and one that comes twice fires the first time;
+ * what has a wildcard or a step in its hours or minutes follows the clock.
  *
  * @throws Error that names the field of the trigger, of what it returns
  */

@@ -53,8 +53,8 @@ const ROLE = "operator";
 const SCOPES = ["operator.read", "operator.write"];
 
 /**
- * The params of `connect`, as the page "Handshake and roles" of the OpenClaw Gateway protocol has them. With a token, a device signs the
- * challenge: from another host, a connection without one is granted no scopes.
+ * The params of `connect`, as the page "Handshake and roles" of the OpenClaw Gateway protocol has them. With a token, a
+ * device signs the challenge: from another host, a connection without one is granted no scopes.
  */
 export function connectParams(options: {
   token: string | undefined;
@@ -88,7 +88,8 @@ const PKCS8_HEAD = Buffer.from("302e020100300506032b657004220420", "hex");
 const PUBLIC_KEY_BYTES = 32;
 
 /**
- * Derives a device from the Gateway's token, so that every edge and every start of it is the same device, which has to be approved once.
+ * Derives a device from the Gateway's token, so that every edge and every start of it is the same device, which has to
+ * be approved once.
  *
  * Follows the page "Auth and device identity" of the OpenClaw Gateway protocol.
  */

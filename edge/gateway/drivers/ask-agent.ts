@@ -28,14 +28,14 @@ const answerRowSchema = v.object({ role: v.literal("assistant"), __openclaw: v.o
 const HISTORY_ROWS = 50;
 
 /**
- * How long a run that another connection has started may be silent before the question is repeated, which the protocol allows: the run may
- * have ended between its last event and the acknowledgement.
+ * How long a run that another connection has started may be silent before the question is repeated, which the protocol
+ * allows: the run may have ended between its last event and the acknowledgement.
  */
 const REPEAT_MS = 5000;
 
 /**
- * Sends the payload with `chat.send` and collects the `chat` events of its run; where the run of a repeated payload has ended already, the
- * answer comes from `chat.history`.
+ * Sends the payload with `chat.send` and collects the `chat` events of its run; where the run of a repeated payload has
+ * ended already, the answer comes from `chat.history`.
  *
  * @throws DriverError when the run fails or is refused
  */
@@ -144,7 +144,10 @@ function pastAnswer(frame: AgentResponse, runs: ReadonlySet<string>): string {
 const messageSchema = v.object({ content: v.union([v.string(), v.array(v.unknown())]) });
 const textBlockSchema = v.object({ type: v.literal("text"), text: v.string() });
 
-/** The text of a chat message of the Gateway protocol, whose content is a string or a list of blocks; undefined where it is neither. */
+/**
+ * The text of a chat message of the Gateway protocol, whose content is a string or a list of blocks; undefined where it
+ * is neither.
+ */
 function chatMessageText(message: unknown): string | undefined {
   const parsed = v.safeParse(messageSchema, message);
   if (!parsed.success) return undefined;

@@ -86,7 +86,8 @@ export function timeoutMs({ options }: DriverCall): number {
 }
 
 /**
- * The address that a call goes to: the claim's endpoint, with `driverOptions.path` or the driver's own path, never another host.
+ * The address that a call goes to: the claim's endpoint, with `driverOptions.path` or the driver's own path, never
+ * another host.
  *
  * @throws Error when the host is none
  */

@@ -14,8 +14,8 @@ import {
 } from "./driver.ts";
 
 /**
- * How long a connection without a request on it is kept. Shorter than servers keep theirs (2 to 75 s), since what goes out on one that the
- * server is closing is lost and, a POST, must not be sent again.
+ * How long a connection without a request on it is kept. Shorter than servers keep theirs (2 to 75 s), since what goes
+ * out on one that the server is closing is lost and, a POST, must not be sent again.
  */
 const KEEP_ALIVE_MS = 1000;
 

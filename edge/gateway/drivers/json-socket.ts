@@ -40,8 +40,8 @@ const KEEP_ALIVE_MS = 15_000;
 const MAX_REASON_CHARACTERS = 200;
 
 /**
- * What a container may send in one conversation, so that none can keep the gateway reading: room for an answer of 1 MiB in single tokens,
- * or repeated whole with each of a few hundred pieces.
+ * What a container may send in one conversation, so that none can keep the gateway reading: room for an answer of 1 MiB
+ * in single tokens, or repeated whole with each of a few hundred pieces.
  */
 const MAX_RECEIVED_BYTES = 256 * 1024 * 1024;
 

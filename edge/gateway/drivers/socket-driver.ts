@@ -52,8 +52,8 @@ export class NotReadyError extends Error {
 const MAX_STARTING_RETRIES = 20;
 
 /**
- * Makes a driver of a protocol: one connection an event, a limited handshake, and one retry where the connection failed before anything was
- * sent on it.
+ * Makes a driver of a protocol: one connection an event, a limited handshake, and one retry where the connection failed
+ * before anything was sent on it.
  *
  * @throws the signal's reason when it is aborted, by the driver that is returned
  */

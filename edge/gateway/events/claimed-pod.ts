@@ -13,9 +13,9 @@ import { type DriverCall, PodGoneError } from "../drivers/driver.ts";
 /**
  * Claims a pod for an event, with the tenant's data of last time, and waits for it.
  *
- * Unlike a caller of the REST API, an event's source often cannot ask again: what may pass by itself, such as a restart of the API server
- * or a used-up quota, is waited out within the same limit. An event whose claim is released while it waits claims again once, so that it is not
- * lost; a second release ends it.
+ * Unlike a caller of the REST API, an event's source often cannot ask again: what may pass by itself, such as a restart
+ * of the API server or a used-up quota, is waited out within the same limit. An event whose claim is released while it
+ * waits claims again once, so that it is not lost; a second release ends it.
  *
  * @param services `waitLimitMs` bounds all of it
  * @throws HttpError as `claimTenant` does; the signal's reason when it is aborted
@@ -54,8 +54,8 @@ export async function claimForEvent(
 const NOTICED_MS = 5000;
 
 /**
- * Waits until a claim shows another pod than the one that could not be reached, another address of it, or that it has none; for at most 5 s,
- * since the container may exist and refuse connections.
+ * Waits until a claim shows another pod than the one that could not be reached, another address of it, or that it has
+ * none; for at most 5 s, since the container may exist and refuse connections.
  */
 export async function untilPodChanges(
   claimed: ClaimKey & Pick<ClaimResponse, "instanceId" | "endpoint">,
@@ -88,8 +88,8 @@ export async function untilPodChanges(
 type ClaimedPod = ClaimKey & Required<Pick<ClaimResponse, "instanceId" | "endpoint">>;
 
 /**
- * Does the work for as long as the pod has the endpoint that was claimed: its signal is aborted with a `PodGoneError` as soon as the watch
- * shows the pod without it, and with the given signal's reason.
+ * Does the work for as long as the pod has the endpoint that was claimed: its signal is aborted with a `PodGoneError`
+ * as soon as the watch shows the pod without it, and with the given signal's reason.
  */
 export async function whilePodIsCurrent<T>(
   claimed: ClaimedPod,

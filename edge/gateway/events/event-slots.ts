@@ -44,10 +44,12 @@ interface TriggerQueue {
 }
 
 /**
- * Makes `perTenant` slots for each tenant of a trigger, `perTrigger` for each trigger and `inAll` for all: first come, first served within a
- * tenant, round robin between the tenants of a trigger and between triggers, so that a busy one does not delay the others.
+ * Makes `perTenant` slots for each tenant of a trigger, `perTrigger` for each trigger and `inAll` for all: first come,
+ * first served within a tenant, round robin between the tenants of a trigger and between triggers, so that a busy one
+ * does not delay the others.
  *
- * Of each trigger's events `maxWaiting` may wait. Beyond that the tenant with the most of them gives up its newest for another tenant's.
+ * Of each trigger's events `maxWaiting` may wait. Beyond that the tenant with the most of them gives up its newest for
+ * another tenant's.
  */
 export function createEventSlots(options: {
   perTenant: number;

@@ -19,8 +19,8 @@ const answerSchema = v.variant("ok", [
 ]);
 
 /**
- * Asks `config.url` with a POST of `{tenantId, source}` and allows on a 2xx of `{"ok":true}` alone: whatever else comes back, or does not
- * come back within 2 s, denies. Redirects are not followed.
+ * Asks `config.url` with a POST of `{tenantId, source}` and allows on a 2xx of `{"ok":true}` alone: whatever else comes
+ * back, or does not come back within 2 s, denies. Redirects are not followed.
  */
 export function createApiGuard(config: TriggerGuard["config"], { clock, log }: GuardDeps): Guard {
   const problem = configProblem(config);

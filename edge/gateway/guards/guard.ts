@@ -10,8 +10,8 @@ export type Verdict = { readonly allowed: true } | { readonly allowed: false; re
 export type Guard = (payload: TriggerPayload, options: { signal: AbortSignal }) => Promise<Verdict>;
 
 /**
- * The verdict of a guard that does not allow an event. Its message is the configured `denyMessage`, else the guard's own for the event's source,
- * else a default.
+ * The verdict of a guard that does not allow an event. Its message is the configured `denyMessage`, else the guard's
+ * own for the event's source, else a default.
  *
  * @param said is put on one line and cut at 500 characters
  */

@@ -107,7 +107,10 @@ function digestOf(parts: readonly string[]): string {
 /** The messenger shows it for five seconds (https://core.telegram.org/bots/api#sendchataction). */
 const RENEWED_EVERY_MS = 4_000;
 
-/** Shows `typing` in the chat until the function that it returns is called; the reply does not wait for it, nor fail with it. */
+/**
+ * Shows `typing` in the chat until the function that it returns is called; the reply does not wait for it, nor fail
+ * with it.
+ */
 function showTyping(options: {
   client: MessengerClient;
   chat: { chatId: number; threadId?: number | undefined };

@@ -4,7 +4,11 @@ import type { AdapterContext } from "../adapter.ts";
 
 /** A trigger's place in the queue of those with the same token. */
 export interface QueuedTrigger {
-  /** Waits until no earlier trigger has the token, and calls back with the one that polls meanwhile. @throws the signal's reason */
+  /**
+   * Waits until no earlier trigger has the token, and calls back with the one that polls meanwhile.
+   *
+   * @throws the signal's reason
+   */
   untilFirst(options: { signal: AbortSignal; onWait: (servedBy: string) => void }): Promise<void>;
   /** Calls back when an earlier trigger enters the queue; the function it returns ends that. */
   onPreempted(callback: (servedBy: string) => void): () => void;
@@ -12,8 +16,8 @@ export interface QueuedTrigger {
 }
 
 /**
- * Which of several triggers with one token polls: the one that was made first, by its creation time and then its name, so that
- * all replicas choose the same and its status keeps the place.
+ * Which of several triggers with one token polls: the one that was made first, by its creation time and then its name,
+ * so that all replicas choose the same and its status keeps the place.
  */
 export interface BotQueue {
   enter(lease: string, trigger: { name: string; createdAt: string }): QueuedTrigger;
@@ -95,8 +99,8 @@ export function botIdentity(token: string, apiBaseUrl: string): BotIdentity {
 /** The Leases of one trigger's tokens. */
 export interface Leases {
   /**
-   * Does the work while this process holds the Lease. Where `stop` is aborted before the work begins, it waits no longer; the work
-   * is not done then.
+   * Does the work while this process holds the Lease. Where `stop` is aborted before the work begins, it waits no
+   * longer; the work is not done then.
    *
    * @throws what the work throws, or the reason of `stop`
    */

@@ -6,7 +6,10 @@ export interface ChatQueues<Item> {
    * @param whose.tenant left out where all chats are one tenant's
    */
   add(item: Item, whose: { chatId: number; tenant?: string | undefined }): void;
-  /** Removes the newest waiting items of the chat or tenant that has the most, down to `keep`, and returns them, oldest first. */
+  /**
+   * Removes the newest waiting items of the chat or tenant that has the most, down to `keep`, and returns them, oldest
+   * first.
+   */
   shed(keep: number): Item[];
   /** Drops the waiting items, and resolves when the running ones are done. */
   drain(): Promise<void>;

@@ -5,7 +5,9 @@ import type { BotUpdate } from "./read-update.ts";
 import { findSent } from "./sent-messages.ts";
 import type { Session } from "./session.ts";
 
-/** How old the written intent may be when the message goes out; a process that slept longer may have been superseded. */
+/**
+ * How old the written intent may be when the message goes out; a process that slept longer may have been superseded.
+ */
 const FRESH_MS = 5_000;
 /** How often a message is retried that the server answers with 5xx. */
 const MAX_SERVER_FAULTS = 10;
@@ -25,8 +27,8 @@ export interface ReplyToSend {
 /**
  * Sends the messages of a reply, each once, and marks the update as answered.
  *
- * Before a message goes out the state says so, after it that it was sent. What cannot arrive, because the person blocked the bot or
- * the chat is gone, counts as sent: a retry would fail too.
+ * Before a message goes out the state says so, after it that it was sent. What cannot arrive, because the person
+ * blocked the bot or the chat is gone, counts as sent: a retry would fail too.
  *
  * @throws the reason of `stopping` or `ended`, or SupersededError, with the state as far as it is known
  */

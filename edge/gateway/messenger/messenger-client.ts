@@ -4,7 +4,11 @@ import type { Clock } from "../../../crds/client/clock.ts";
 import { TimeLimitError, withTimeLimit } from "../../../crds/waits.ts";
 import { createPoster } from "../post-json.ts";
 
-/** The calls of the bot API that the adapter makes (https://core.telegram.org/bots/api#available-methods). @throws MessengerError from each */
+/**
+ * The calls of the bot API that the adapter makes (https://core.telegram.org/bots/api#available-methods).
+ *
+ * @throws MessengerError from each
+ */
 export interface MessengerClient {
   /** https://core.telegram.org/bots/api#deletewebhook; keeps the updates that wait on the server. */
   deleteWebhook(signal: AbortSignal): Promise<void>;
@@ -17,7 +21,9 @@ export interface MessengerClient {
   sendMessage(message: OutgoingMessage, signal: AbortSignal): Promise<number | undefined>;
   /** https://core.telegram.org/bots/api#sendchataction */
   showTyping(chat: { chatId: number; threadId?: number | undefined }, signal: AbortSignal): Promise<void>;
-  /** https://core.telegram.org/bots/api#editmessagereplymarkup without a markup: changes nothing where there is none. */
+  /**
+   * https://core.telegram.org/bots/api#editmessagereplymarkup without a markup: changes nothing where there is none.
+   */
   clearMarkup(message: { chatId: number; messageId: number }, signal: AbortSignal): Promise<void>;
 }
 
@@ -33,7 +39,10 @@ export interface OutgoingMessage {
 /** A call of the bot API that did not succeed; it never holds the token. */
 export class MessengerError extends Error {
   override readonly name = "MessengerError";
-  /** The server's `error_code`, or the HTTP status of an answer that is not JSON of the bot API; undefined without an answer. */
+  /**
+   * The server's `error_code`, or the HTTP status of an answer that is not JSON of the bot API; undefined without an
+   * answer.
+   */
   readonly code: number | undefined;
   /** The server's own words. */
   readonly description: string;
@@ -151,8 +160,8 @@ const MAX_REPLY_BYTES = 16 * 1024 * 1024;
 const KEEP_ALIVE_MS = 30_000;
 
 /**
- * `fetch` for the bot API that sends a request once: Deno's own sends a POST a second time when the connection ends before the
- * answer, which would be a second message in the chat
+ * `fetch` for the bot API that sends a request once: Deno's own sends a POST a second time when the connection ends
+ * before the answer, which would be a second message in the chat
  * (docs/decisions/messenger.md#requests-go-over-our-own-connections).
  */
 export function createPostFetch(options: { clock: Clock }): Fetch {

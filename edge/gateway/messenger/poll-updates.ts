@@ -33,8 +33,8 @@ export interface PollOptions {
 /**
  * Polls for updates and queues them, until the session is to end.
  *
- * Only offsets that are written are sent, since that confirms what is below them. A window of unanswered updates that stays full is moved on by
- * taking the oldest into the state; while that is full too, it does not poll.
+ * Only offsets that are written are sent, since that confirms what is below them. A window of unanswered updates that
+ * stays full is moved on by taking the oldest into the state; while that is full too, it does not poll.
  *
  * @throws the reason of `stopping`, or SupersededError
  */

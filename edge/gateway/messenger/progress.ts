@@ -27,7 +27,10 @@ export interface Admitted {
 export interface Progress {
   /** All updates below it are answered or carried, so that it may be confirmed to the server once it is written. */
   readonly offset: number | undefined;
-  /** How many updates are held: unanswered ones, and answered ones that the offset cannot move past yet; none that is carried. */
+  /**
+   * How many updates are held: unanswered ones, and answered ones that the offset cannot move past yet; none that is
+   * carried.
+   */
   readonly held: number;
   /** How many updates wait for their answers, those that are carried left out. */
   readonly open: number;

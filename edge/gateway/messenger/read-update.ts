@@ -18,7 +18,10 @@ const message = v.looseObject({
   text: v.optional(v.string()),
   caption: v.optional(v.string()),
 });
-/** Any kind of update: most are messages, the others hold the message that they are about (https://core.telegram.org/bots/api#update). */
+/**
+ * Any kind of update: most are messages, the others hold the message that they are about
+ * (https://core.telegram.org/bots/api#update).
+ */
 const content = v.looseObject({ ...message.entries, message: v.optional(message) });
 
 /** An update that can be answered. */
@@ -96,8 +99,8 @@ export function toUpdate(update: BotUpdate, { cut = false } = {}): Record<string
 /**
  * Makes the event of an update.
  *
- * Names are compared without case by the messenger, so they come in lower case: one person is one tenant however the name is
- * written. A name can be given up and taken by another person, an id cannot
+ * Names are compared without case by the messenger, so they come in lower case: one person is one tenant however the
+ * name is written. A name can be given up and taken by another person, an id cannot
  * (docs/decisions/messenger.md#the-tenant-of-a-message-is-an-id-not-a-name).
  */
 export function incomingEvent(update: BotUpdate, options: { botId: string; receivedAt: string }): IncomingEvent {

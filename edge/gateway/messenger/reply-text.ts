@@ -32,8 +32,8 @@ const CUT = "\n[cut: the answer is longer than what one reply can hold]";
 /**
  * A reply as messages of at most 4096 UTF-16 code units, at most 16 of them; none for a blank text.
  *
- * It is split after a paragraph, else a line, else a word, each where the second half of the message has one, and never within a
- * surrogate pair. The parts hold every character of the text but the blank ones around a split.
+ * It is split after a paragraph, else a line, else a word, each where the second half of the message has one, and never
+ * within a surrogate pair. The parts hold every character of the text but the blank ones around a split.
  */
 export function splitText(text: string): string[] {
   const parts: string[] = [];

@@ -33,8 +33,8 @@ export interface SessionOptions {
 }
 
 /**
- * Polls the bot and answers its messages while this process is the bot's only poller; resolves when the session was stopped and
- * everything in it has ended.
+ * Polls the bot and answers its messages while this process is the bot's only poller; resolves when the session was
+ * stopped and everything in it has ended.
  *
  * @throws SupersededError when another session has taken over, or Error of what this one cannot go on without
  */
@@ -138,8 +138,8 @@ function byChat(updates: readonly BotUpdate[]): Map<number, BotUpdate[]> {
 }
 
 /**
- * Confirms the answered updates to the server at a session's end: another trigger of the same bot, which has a state of its own, would
- * answer them again. Where that fails, the next session of this trigger still knows from its state.
+ * Confirms the answered updates to the server at a session's end: another trigger of the same bot, which has a state of
+ * its own, would answer them again. Where that fails, the next session of this trigger still knows from its state.
  */
 async function confirmAnswered(session: Session, allowedUpdates: readonly string[]): Promise<void> {
   const { context, client, progress, writer, ended } = session;

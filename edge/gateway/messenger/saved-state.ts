@@ -51,7 +51,10 @@ export interface PendingReply {
   readonly index: number;
   /** Whether that message may be under way. */
   readonly sending: boolean;
-  /** A message id that the one under way is certainly above, and the bot's earlier ones in the chat are not; left out where none is known. */
+  /**
+   * A message id that the one under way is certainly above, and the bot's earlier ones in the chat are not; left out
+   * where none is known.
+   */
   readonly after?: number | undefined;
   /** Whether its id may be far above that. */
   readonly far?: boolean | undefined;
@@ -106,7 +109,8 @@ export interface StateWriter {
   /** Whether the trigger was deleted, so that nothing can be written any more. */
   readonly gone: boolean;
   /**
-   * Resolves when the state as it is now is written, with the time at which that write began, in milliseconds since the epoch.
+   * Resolves when the state as it is now is written, with the time at which that write began, in milliseconds since the
+   * epoch.
    *
    * @throws SupersededError, or the signal's reason
    */

@@ -3,18 +3,21 @@ import type { Clock } from "../../../crds/client/clock.ts";
 import { sleep } from "../../../crds/waits.ts";
 import { type MessengerClient, MessengerError } from "./messenger-client.ts";
 
-/** How many ids above the newest known one are asked for: messages that came between, of all chats that are numbered together. */
+/**
+ * How many ids above the newest known one are asked for: messages that came between, of all chats that are numbered
+ * together.
+ */
 const MAX_ASKED = { near: 100, far: 1_000 };
 /** A server that does not know the method may answer with 5xx. */
 const MAX_FAULTS = 4;
 
 /**
- * The id of the bot's own message in the chat above `after`, or undefined where there is none among the next 100 (1000 where it may be far), or the
- * server does not tell.
+ * The id of the bot's own message in the chat above `after`, or undefined where there is none among the next 100 (1000
+ * where it may be far), or the server does not tell.
  *
- * No method of the bot API reads a chat. Taking the markup away from a message that has none changes nothing and shows whose it is:
- * one of the bot's own "is not modified", another's "can't be edited", and what is not there is "not found"
- * (docs/decisions/messenger.md#a-reply-is-announced-before-it-is-sent).
+ * No method of the bot API reads a chat. Taking the markup away from a message that has none changes nothing and shows
+ * whose it is: one of the bot's own "is not modified", another's "can't be edited", and what is not there is "not
+ * found" (docs/decisions/messenger.md#a-reply-is-announced-before-it-is-sent).
  *
  * @throws MessengerError where the server cannot be reached or refuses the token, or the signal's reason
  */

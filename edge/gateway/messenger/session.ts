@@ -14,7 +14,10 @@ export interface Session {
   readonly progress: Progress;
   readonly writer: StateWriter;
   readonly messageIds: MessageIds;
-  /** Does the work when all earlier work of the chat is done: of two messages in flight it could not be found out which one arrived. */
+  /**
+   * Does the work when all earlier work of the chat is done: of two messages in flight it could not be found out which
+   * one arrived.
+   */
   readonly inChatOrder: (chatId: number, work: () => Promise<void>) => Promise<void>;
   readonly random: () => number;
   /** Aborted when the session is to end: nothing new begins, runs and waits end. */

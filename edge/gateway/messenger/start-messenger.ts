@@ -78,7 +78,10 @@ async function readToken(context: AdapterContext, changed: LinkedSignal): Promis
   }
 }
 
-/** Polls with the token while this trigger is the first in the queue and this process holds the Lease, until it is stopped. */
+/**
+ * Polls with the token while this trigger is the first in the queue and this process holds the Lease, until it is
+ * stopped.
+ */
 async function serveToken(
   token: string,
   context: AdapterContext,

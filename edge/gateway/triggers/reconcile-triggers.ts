@@ -10,7 +10,8 @@ import type { TriggerStatusWriter } from "./trigger-status.ts";
 export interface AdapterType {
   readonly start: StartAdapter;
   /**
-   * How the adapter of an edited trigger is replaced: `overlap` starts the new one before it stops the old one, so that no event is missed;
+   * How the adapter of an edited trigger is replaced: `overlap` starts the new one before it stops the old one, so that
+   * no event is missed;
    * `succession` waits until the old one has ended.
    */
   readonly replacement: "overlap" | "succession";

@@ -17,10 +17,11 @@ export class SecretError extends Error {
 /** Secrets as one trigger reads them. */
 export interface SecretReader {
   /**
-   * Reads a value, and calls `onChange` whenever it differs from what was last read, is deleted or is created again. Of several reads of a
-   * value, the last `onChange` is called.
+   * Reads a value, and calls `onChange` whenever it differs from what was last read, is deleted or is created again. Of
+   * several reads of a value, the last `onChange` is called.
    *
-   * @throws SecretError where it is missing, or a Secret that triggers may not use; ApiError, NetworkError where the API server cannot be asked
+   * @throws SecretError where it is missing, or a Secret that triggers may not use; ApiError, NetworkError where the
+   * API server cannot be asked
    */
   read(ref: SecretReference, options?: { onChange?: (() => void) | undefined; signal?: AbortSignal }): Promise<string>;
   /** Ends the watches that no other reader uses. */
@@ -38,8 +39,9 @@ interface Watched {
 const TIMEOUT_MS = 10_000;
 
 /**
- * Returns what opens readers of Secrets, with a callback for any change of a value that was read: a Secret is read when it is needed, then
- * watched, and answered from the cache while that is fresh. The last reader that closes ends the watch.
+ * Returns what opens readers of Secrets, with a callback for any change of a value that was read: a Secret is read when
+ * it is needed, then watched, and answered from the cache while that is fresh. The last reader that closes ends the
+ * watch.
  */
 export function createSecretReaders(options: {
   client: ClusterClient;

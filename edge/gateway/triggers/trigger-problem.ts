@@ -5,7 +5,8 @@ import type { Workload } from "../../../crds/workload.ts";
 import { pathProblem } from "../webhook/webhook-paths.ts";
 
 /**
- * Why a trigger cannot be served, decided from the triggers alone, so that every process decides alike; undefined where it can.
+ * Why a trigger cannot be served, decided from the triggers alone, so that every process decides alike; undefined where
+ * it can.
  *
  * @param others all webhook triggers of the path
  */
@@ -30,7 +31,8 @@ export interface TriggerProblem {
 }
 
 /**
- * Finds what is wrong with the workload of a trigger. The trigger is served all the same: its events find the workload as soon as it exists.
+ * Finds what is wrong with the workload of a trigger. The trigger is served all the same: its events find the workload
+ * as soon as it exists.
  *
  * @returns `onSynced`, to be called when the cache of workloads is synced: before that no workload counts as missing
  */

@@ -10,7 +10,8 @@ export interface TriggerState {
   /**
    * Writes it, whole, with the precondition that nobody else has written it since it was read here.
    *
-   * @throws ApiError 409 where somebody has, or has created another trigger of that name; TypeError where it is larger than 64 KiB
+   * @throws ApiError 409 where somebody has, or has created another trigger of that name; TypeError where it is larger
+   * than 64 KiB
    */
   write(state: Record<string, unknown>): Promise<void>;
 }
@@ -73,7 +74,10 @@ export function createTriggerState(options: {
   };
 }
 
-/** Where the object has no such status any more, for instance because it was created anew, the patch does not apply: 422. */
+/**
+ * Where the object has no such status any more, for instance because it was created anew, the patch does not apply:
+ * 422.
+ */
 function isStale(error: unknown): boolean {
   return isConflict(error) || (error instanceof ApiError && error.status === 422);
 }

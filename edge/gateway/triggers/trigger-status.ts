@@ -24,8 +24,8 @@ const MAX_DETAIL = 2048;
 /**
  * Makes the writer of a trigger's `phase`, `detail`, `observedGeneration` and `conditions`.
  *
- * Where several processes serve a trigger and differ, a problem wins: a process that has none writes so once, when it starts or its
- * problem ends, and one that has a problem writes it again.
+ * Where several processes serve a trigger and differ, a problem wins: a process that has none writes so once, when it
+ * starts or its problem ends, and one that has a problem writes it again.
  */
 export function createTriggerStatus(options: {
   client: ClusterClient;

@@ -39,8 +39,8 @@ const BODYLESS = [204, 205, 304];
 /**
  * Makes the response to a delivery: status, media type and body of the container's answer, and none of its headers.
  *
- * The container's bytes come from the edge's own origin, so no browser may run them or show them to a page. That no browser may
- * guess their type is set by the handler, for every answer of a webhook.
+ * The container's bytes come from the edge's own origin, so no browser may run them or show them to a page. That no
+ * browser may guess their type is set by the handler, for every answer of a webhook.
  */
 export function respond(answer: WebhookAnswer): Response {
   const headers = {

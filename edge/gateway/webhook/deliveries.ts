@@ -32,8 +32,8 @@ interface Kept {
 const OVERHEAD_BYTES = 512;
 
 /**
- * Makes a memory of answered deliveries, bounded in bytes, count and age; the oldest go first. Failures (429, 5xx) are not kept: their
- * senders repeat them to have them run again.
+ * Makes a memory of answered deliveries, bounded in bytes, count and age; the oldest go first. Failures (429, 5xx) are
+ * not kept: their senders repeat them to have them run again.
  */
 export function createDeliveries(options: {
   clock: Clock;
@@ -90,8 +90,8 @@ export function createDeliveries(options: {
 }
 
 /**
- * Headers by which senders name a delivery, the same however often they send it: GitHub, Gitea, Gogs, GitLab, Bitbucket, Shopify, Standard
- * Webhooks, CloudEvents, and the IETF's Idempotency-Key.
+ * Headers by which senders name a delivery, the same however often they send it: GitHub, Gitea, Gogs, GitLab,
+ * Bitbucket, Shopify, Standard Webhooks, CloudEvents, and the IETF's Idempotency-Key.
  */
 const HEADERS = [
   "x-github-delivery",

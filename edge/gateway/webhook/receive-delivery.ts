@@ -73,7 +73,8 @@ export function parseDelivery(body: Uint8Array, contentType: string | null): unk
 
 /**
  * Refuses what a page of another site makes a browser send to a webhook that has no secret: a form may be posted to any
- * site, so also to webhooks that only the browser's machine can reach. Webhooks are sent by programs, which send none of these headers.
+ * site, so also to webhooks that only the browser's machine can reach. Webhooks are sent by programs, which send none
+ * of these headers.
  *
  * https://www.w3.org/TR/fetch-metadata/
  *

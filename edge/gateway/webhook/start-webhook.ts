@@ -18,7 +18,9 @@ export interface WebhookServices {
   readonly metrics: Pick<GatewayMetrics, "count">;
   /** Whether a webhook without a secret answers this machine alone. */
   readonly localOnly: boolean;
-  /** Deliveries that a webhook may have open, in flight and waiting; more are answered 503. Only verified ones count. */
+  /**
+   * Deliveries that a webhook may have open, in flight and waiting; more are answered 503. Only verified ones count.
+   */
   readonly maxOpen: number;
   /** Such deliveries that all webhooks may have open. */
   readonly maxOpenInAll: number;

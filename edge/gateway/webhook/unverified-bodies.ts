@@ -31,8 +31,8 @@ const OVERHEAD_BYTES = 64 * 1024;
 
 /**
  * Makes a reader of bodies that holds at most `maxBytes` at a time. Beyond that the oldest body of the webhook that
- * holds the most is dropped, and the new one is read: strangers drop each other's bodies, a sender that sends without pauses gets
- * through, and strangers of one webhook do not affect the senders of another.
+ * holds the most is dropped, and the new one is read: strangers drop each other's bodies, a sender that sends without
+ * pauses gets through, and strangers of one webhook do not affect the senders of another.
  *
  * @param options.maxBytes 64 KiB for each body, and what of it has arrived; @default 64 MiB
  */

@@ -6,7 +6,10 @@ export type AnswerWebhook = (request: Request, context: RequestContext) => Promi
 /** The paths that webhook triggers serve at the moment. */
 export interface WebhookPaths {
   find(path: string): AnswerWebhook | undefined;
-  /** Serves a path in place of its present handler; the function it returns ends that, unless another handler has the path by then. */
+  /**
+   * Serves a path in place of its present handler; the function it returns ends that, unless another handler has the
+   * path by then.
+   */
   register(path: string, answer: AnswerWebhook): () => void;
 }
 
@@ -24,7 +27,9 @@ export function createWebhookPaths(): WebhookPaths {
   };
 }
 
-/** What the edge serves itself, or is to serve: the API, its documents, events, probes and the dashboard with its files. */
+/**
+ * What the edge serves itself, or is to serve: the API, its documents, events, probes and the dashboard with its files.
+ */
 const RESERVED = [
   "api",
   "ws",
@@ -42,7 +47,8 @@ const RESERVED = [
 /**
  * Why a webhook cannot have a path; undefined where it can.
  *
- * A path whose first segment is the edge's own is refused in any case and encoding, since proxies in front may decode it.
+ * A path whose first segment is the edge's own is refused in any case and encoding, since proxies in front may decode
+ * it.
  */
 export function pathProblem(path: string): string | undefined {
   const base = "http://edge.invalid";
