@@ -42,10 +42,10 @@ export async function ensureEgress(workload: Workload, context: OperatorContext)
     ensuredEgress.delete(uid);
     return {};
   }
-  const settled = ensuredEgress.get(uid);
+  const ensured = ensuredEgress.get(uid);
   const now = Date.now();
-  if (settled?.generation === generation && now < settled.untilMs && isCurrent(workload, settled.versions, context)) {
-    return { requeueAfterMs: settled.untilMs - now };
+  if (ensured?.generation === generation && now < ensured.untilMs && isCurrent(workload, ensured.versions, context)) {
+    return { requeueAfterMs: ensured.untilMs - now };
   }
   const named = await readNamedSecrets(rules, context);
   const { renewAtMs, versions } = await applyObjects(workload, { rules, named }, context);

@@ -39,11 +39,11 @@ interface StartSources {
   readonly log: Log;
 }
 
-/** What claims are told of while they wait, beside what their pods' statuses say. */
+/** Explanations of starts that take long, for the claims that wait for them. */
 export interface StartExplanations {
   /** By pod uid. */
   readonly work: BackgroundWork<Explanation>;
-  /** What the last look at a pod found, by pod uid. */
+  /** The last one, by pod uid. */
   readonly last: Map<string, LastExplanation>;
   /** To be called when the pod is there or gone. */
   forget(podUid: string): void;

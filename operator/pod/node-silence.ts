@@ -1,7 +1,7 @@
 import type { Pod } from "../../crds/kubernetes.ts";
 
 /**
- * For how long nodes have not answered for their pods, told by the pods alone, since nodes are outside the namespace.
+ * For how long nodes have not answered for their pods, as the pods alone show, since nodes are outside the namespace.
  *
  * Measured from the first look by a clock that nobody sets: a wrong clock, here or where the pod's status was written, may not have files
  * given up. A new leader counts anew.

@@ -48,7 +48,7 @@ interface Start {
 /**
  * Remembers failures by the pools' names, for as long as this process leads.
  *
- * @param options.onChange told of a pool that has failed, begun to start or been forgotten
+ * @param options.onChange called for a pool that has failed, begun to start or been forgotten
  */
 export function createFailureRecord({
   onChange,

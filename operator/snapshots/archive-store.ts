@@ -179,7 +179,7 @@ export function createArchiveStore(options: ArchiveLookupOptions): ArchiveStore 
       try {
         const taken = held.take(key);
         const wanted = sha256 ?? taken?.sha256;
-        // Which of several records of one size is the archive's is told by the archive itself.
+        // Only the archive itself says which of several records of one size is its own.
         const brings = taken !== undefined && candidates(taken.found).length > 1;
         const located =
           wanted === undefined ? Promise.resolve({ version: "" }) : locate(key, wanted, { brings, signal, timeoutMs });

@@ -4,7 +4,7 @@ import { ExecFailure } from "./exec-output.ts";
 import type { OverlayPod } from "./overlay-pod.ts";
 import { TOOLS_BUSYBOX } from "./pod-tools.ts";
 
-/** What a command that is told to end may take until its end is told here. */
+/** How long a command may take to end after it was asked to. */
 const END_LIMIT_MS = 5000;
 const MOST_SHOWN = 500;
 
