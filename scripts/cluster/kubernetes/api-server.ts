@@ -111,6 +111,8 @@ function apiServerFlags(options: ApiServerFlagsOptions): string[] {
     // Otherwise exec and logs look the node's name up in DNS.
     "--kubelet-preferred-address-types=InternalIP",
     "--endpoint-reconciler-type=none",
+    // Used by nobody then; without it the server looks for a default route, and ends where there is no network.
+    "--advertise-address=127.0.0.1",
     // A single user on a small machine: fair queuing costs more than it protects.
     "--enable-priority-and-fairness=false",
     "--max-requests-inflight=3000",
