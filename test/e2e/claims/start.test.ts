@@ -12,6 +12,7 @@ import { installDebianPackages } from "../../../scripts/cluster/debian-packages.
 import { clusterFolder } from "../../../scripts/cluster/folders.ts";
 import { findStaticBusybox } from "../../../scripts/cluster/images/busybox.ts";
 import { pause, waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
+import { testAtOnce } from "../../at-once.ts";
 import { listProcesses } from "../processes.ts";
 import { dockerArchive, ociLayout } from "./image-files.ts";
 import { type Stack, startStack } from "./stack.ts";
@@ -76,7 +77,7 @@ test("a claimed pod answers HTTP, two tenants have two pods, and kubectl shows b
   assert.match(shown, /hello\s+localhost\/tenancy-hello:1\s+none\s+Ready/);
 });
 
-test("an image that runs as root gets its pod without runAsNonRoot, and capabilities dropped all the same", async () => {
+async function startAsRoot(): Promise<void> {
   await createWorkload("rooted", "localhost/tenancy-hello-root:1", { network: { ports: [8080] } });
   const { instanceId, endpoint } = await claim("erin", "rooted");
   // Without a health check it counts as ready before it listens.
@@ -94,9 +95,9 @@ test("an image that runs as root gets its pod without runAsNonRoot, and capabili
   assert.match(status, /^Uid:\s+0/m);
   assert.match(status, /^CapEff:\s+0000000000000000$/m);
   assert.match(status, /^NoNewPrivs:\s+1$/m);
-});
+}
 
-test("an image that does not exist, and one that crashes: an error that says what to do, on the claim as in kubectl describe", async () => {
+async function explainNoStart(): Promise<void> {
   await createWorkload("missing", "localhost/does-not-exist:1");
   // With a health check, since a container that lives for a moment counts as ready without one.
   await createWorkload("crashing", "localhost/tenancy-crash:1", { health: { httpGet: { path: "/" } } });
@@ -115,9 +116,9 @@ test("an image that does not exist, and one that crashes: an error that says wha
   assert.match(described, /CrashLooping/);
   assert.match(described, /ends again and again.*exit code 1/s);
   assert.match(described, /mend the workload's spec\.entrypoint, or the program in its image, then claim again/);
-});
+}
 
-test("a program that takes too much memory, one that is not there and one that an overlay hides: each names the field to change", async () => {
+async function nameField(): Promise<void> {
   const health = { httpGet: { path: "/" } };
   const shell = (script: string) => ({ cmd: "/bin/busybox", args: ["sh", "-c", script] });
   const cases: [name: string, spec: object, says: RegExp][] = [
@@ -145,14 +146,10 @@ test("a program that takes too much memory, one that is not there and one that a
       assert.match(body.error ?? "", says);
     }),
   );
-});
+}
 
-test("a health check of the wrong port: the 504 says what is refused, what is declared and where the pod listens", async () => {
-  // With the operator's tools in the pod, and by the image's own cat.
-  for (const [name, filesystem] of [
-    ["deaf", { overlayDirs: ["/data"] }],
-    ["deaf-alone", { overlayDirs: [] }],
-  ] as const) {
+async function explainDeafness(): Promise<void> {
+  const explain = async (name: string, filesystem: object) => {
     const health = { httpGet: { path: "/", port: 8081 } };
     await createWorkload(name, "localhost/tenancy-hello:1", { filesystem, health, network: { ports: [8080] } });
     const says =
@@ -168,8 +165,10 @@ test("a health check of the wrong port: the 504 says what is refused, what is de
     );
     assert.match(said, /^504 /);
     assert.is((await stack.release("erin", name)).status, 200);
-  }
-});
+  };
+  // With the operator's tools in the pod, and by the image's own cat.
+  await Promise.all([explain("deaf", { overlayDirs: ["/data"] }), explain("deaf-alone", { overlayDirs: [] })]);
+}
 
 async function load(image: string): Promise<string> {
   const words = ["scripts/bootstrap.mjs", "scripts/cluster.ts", "load", image, "--name", NAME];
@@ -181,7 +180,7 @@ async function pageOf(tenant: string, workload: string): Promise<string> {
   return (await fetch(`http://${endpoint.host}:${endpoint.port}/`)).text();
 }
 
-test("an image of one's own is loaded from docker's archive or an OCI layout, and a claim runs on what load prints", async () => {
+async function loadOwnImage(): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), "tenancy-own-image-"));
   const health = { httpGet: { path: "/" } };
   try {
@@ -204,7 +203,27 @@ test("an image of one's own is loaded from docker's archive or an OCI layout, an
   } finally {
     rmSync(folder, { recursive: true });
   }
-});
+}
+
+testAtOnce(test, [
+  ["an image that runs as root gets its pod without runAsNonRoot, and capabilities dropped all the same", startAsRoot],
+  [
+    "an image that does not exist, and one that crashes: an error that says what to do, on the claim as in kubectl describe",
+    explainNoStart,
+  ],
+  [
+    "a program that takes too much memory, one that is not there and one that an overlay hides: each names the field to change",
+    nameField,
+  ],
+  [
+    "a health check of the wrong port: the 504 says what is refused, what is declared and where the pod listens",
+    explainDeafness,
+  ],
+  [
+    "an image of one's own is loaded from docker's archive or an OCI layout, and a claim runs on what load prints",
+    loadOwnImage,
+  ],
+]);
 
 test("a full quota is 503 with what to do, and released claims make room", async () => {
   await stack.kubectl("create", "quota", "full", "--hard=pods=1");
