@@ -11,7 +11,7 @@ import { kubectlFor } from "../isolation/kubectl.ts";
 import { type RestEdge, startRestEdge } from "../rest/rest-edge.ts";
 import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
 
-const test = suite("kubectl wait and get");
+const test = suite("kubectl wait, get and explain");
 let tenancy: Tenancy;
 let edge: RestEdge;
 let kubectl: (...parameters: string[]) => Promise<string>;
@@ -154,6 +154,21 @@ test("a label of a claim that a person changes comes back", async () => {
     "claim-alice-hello",
     (claim) => claim?.metadata.labels?.["tenancy.dev/workload"] === "hello",
   );
+});
+
+test("kubectl explain describes every field of the four kinds", async () => {
+  for (const kind of ["tenancyworkloads", "tenancypools", "tenancyclaims", "tenancytriggers"]) {
+    for (const part of ["spec", "status"]) {
+      const text = await tenancy.until(`${kind}.${part} is published`, () =>
+        kubectl("explain", `${kind}.${part}`).catch(() => undefined),
+      );
+      assert.match(text, /^FIELDS:$/m, text);
+      const fields = text.slice(text.indexOf("FIELDS:")).split(/^ {2,3}(?=\w+\s+<)/m);
+      assert.ok(fields.length > 1, text);
+      for (const field of fields.slice(1)) assert.not.match(field, /<no description>|^\S+\s+<[^\n]*\n*$/, field);
+    }
+  }
+  assert.match(await kubectl("explain", "tenancyworkloads.spec.idle.action"), /ENUM|hibernate/);
 });
 
 test.run();

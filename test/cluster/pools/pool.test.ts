@@ -185,4 +185,18 @@ function isReady({ status }: Pod): boolean {
   return status?.conditions?.some(({ type, status: is }) => type === "Ready" && is === "True") ?? false;
 }
 
+test("a claim that finds no warm pod says so on its pool", async () => {
+  await tenancy.createWorkload("scarce", { image: { ref: "simulated/never-ready:1" } });
+  await tenancy.createPool("scarce", { workloadRef: "scarce", size: 1 });
+  await tenancy.until("a pod that is not ready", () => tenancy.members("scarce").length === 1);
+  const { metadata } = await tenancy.createClaim("late", "scarce");
+  const told = await tenancy.until("an Event", async () => {
+    const { items } = await tenancy.client.list(events, { namespace: NAMESPACE });
+    return items.find(({ involvedObject, reason }) => involvedObject.name === "scarce" && reason === "PoolEmpty");
+  });
+  assert.is(told.type, "Warning");
+  assert.match(told.message ?? "", /no warm pod .*spec\.size or spec\.maxFillConcurrency/);
+  await release(metadata.name);
+});
+
 test.run();

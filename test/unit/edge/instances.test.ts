@@ -6,7 +6,9 @@ import { annotation, label } from "../../../crds/labels.ts";
 import { slimPod } from "../../../edge/cluster/slim-pod.ts";
 import { operatorConfig } from "../../../operator/config.ts";
 import { renderPod } from "../../../operator/pod/render-pod.ts";
-import { testEdge } from "./test-edge.ts";
+import { fakeKubectl } from "./fake-kubectl.ts";
+import { type Answer, testEdge } from "./test-edge.ts";
+import { until } from "./until.ts";
 
 const test = suite("instances");
 const claimed = {
@@ -190,6 +192,25 @@ test("exec: 409 before the claim is Active with the instance, and in a warm pod"
   const warm = await exec("inst-warm");
   assert.is(warm.status, 409);
   assert.is(warm.error, 'instance "inst-warm" is a warm pod that nobody has claimed: claim its workload first');
+});
+
+test("exec: a command has 60 s where the call says nothing of it", async () => {
+  const kubectl = fakeKubectl();
+  const edge = testEdge({ kubectl: kubectl.command });
+  edge.cluster.addInstance("inst-a");
+  let answer: Answer | undefined;
+  const body = { command: ["sleep", "60"] };
+  void edge.call("POST /api/v1/instances/inst-a/exec", { body }).then((ended) => {
+    answer = ended;
+  });
+  await until(() => kubectl.pids().length > 0);
+  while (answer === undefined) {
+    if (edge.clock.pending() > 0) await edge.clock.runNext();
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  kubectl.remove();
+  assert.is(answer.status, 504);
+  assert.match(answer.error ?? "", "has not ended after 60 s");
 });
 
 test("exec: watches that are behind do not refuse an instance of an Active claim", async () => {

@@ -40,6 +40,12 @@ test("quantities are bytes, and one archive may take a quarter of the volume unl
   assert.equal(bytes({ TENANCY_SNAPSHOT_SIZE: "2T", TENANCY_SNAPSHOT_LIMIT: "5M" }), [2e12, 5e6]);
 });
 
+test("the time and the number of saves and restores are taken as they are said", () => {
+  const env = { TENANCY_SNAPSHOT_TIMEOUT: "90", TENANCY_SNAPSHOT_CONCURRENCY: "7" };
+  const { timeoutMs, concurrency } = operatorConfig(env).snapshots;
+  assert.equal([timeoutMs, concurrency], [90_000, 7]);
+});
+
 for (const [name, value, says] of [
   ["TENANCY_SNAPSHOT_LIMIT", "1.5Gi", "must be a quantity such as 10Gi"],
   ["TENANCY_SNAPSHOT_TTL", "59", "must be a number of seconds, at least 60"],
