@@ -79,8 +79,9 @@ async function reasonOf(call: Promise<unknown>): Promise<string | undefined> {
   }
 }
 
-async function execRefusal(client: ClusterClient, pod: string): Promise<string> {
-  const path = `/api/v1/namespaces/${NAMESPACE}/pods/${pod}/exec?command=true&stdout=true`;
+/** @param how another way into a pod than `exec` */
+async function execRefusal(client: ClusterClient, pod: string, how = "exec?command=true&stdout=true"): Promise<string> {
+  const path = `/api/v1/namespaces/${NAMESPACE}/pods/${pod}/${how}`;
   return (await reasonOf(client.request({ method: "POST", path }))) ?? "";
 }
 
@@ -477,6 +478,24 @@ test("accounts of the namespace exec into instances and the helper pod, never in
     for (const pod of ["inst-none", "tenancy-snapshots"]) assert.match(await execRefusal(client, pod), /not found/);
   }
   assert.match(await execRefusal(tenancy.client, "tenancy-operator-5d-x"), /not found/);
+});
+
+test("nor do they attach to those or forward their ports, where somebody gives them the right to", async () => {
+  const kubectl = await kubectlFor(tenancy.cluster.kubeconfigPath);
+  const resources = "--resource=pods/attach,pods/portforward";
+  await kubectl("-n", NAMESPACE, "create", "role", "streams", "--verb=create", resources);
+  const accounts = ["operator", "api"].map((name) => `--serviceaccount=${NAMESPACE}:tenancy-${name}`);
+  await kubectl("-n", NAMESPACE, "create", "rolebinding", "streams", "--role=streams", ...accounts);
+  for (const client of [operator, api]) {
+    for (const how of ["attach?stdout=true", "portforward?ports=8080"]) {
+      await eventually(async () => !(await execRefusal(client, "inst-none", how)).includes("cannot create resource"));
+      assert.match(await execRefusal(client, "inst-none", how), /not found/);
+      assert.match(
+        await execRefusal(client, "tenancy-operator-5d-x", how),
+        /may exec into instances and tenancy-snapshots, not into/,
+      );
+    }
+  }
 });
 
 test("another namespace is not held to any of it", async () => {
