@@ -1,5 +1,5 @@
 /** A chat as the bot API shows it (https://core.telegram.org/bots/api#chat). */
-export interface StandInChat {
+export interface FakeChat {
   id: number;
   type: "private" | "group" | "supergroup" | "channel";
 }
@@ -29,7 +29,7 @@ export class BotAccount {
   nextUpdateId: number;
   readonly #ids = new Map<number | "shared", number>();
   readonly #owners = new Map<string, "bot" | "person">();
-  readonly #chats = new Map<number, StandInChat>();
+  readonly #chats = new Map<number, FakeChat>();
   readonly #refusals = new Map<number, { code: number; description: string; migrateTo?: number }>();
 
   constructor(options: { firstUpdateId?: number } = {}) {
@@ -38,7 +38,7 @@ export class BotAccount {
 
   /** A person writes; returns the update's id. */
   write(options: {
-    chat: StandInChat;
+    chat: FakeChat;
     text?: string;
     from?: object;
     date?: number;
@@ -74,21 +74,16 @@ export class BotAccount {
     return this.#refusals.get(chatId);
   }
 
-  know(chat: StandInChat): void {
+  know(chat: FakeChat): void {
     this.#chats.set(chat.id, chat);
   }
 
-  chat(id: number): StandInChat | undefined {
+  chat(id: number): FakeChat | undefined {
     return this.#chats.get(id);
   }
 
   /** The bot's message is in the chat from here on. */
-  take(message: {
-    chat: StandInChat;
-    text: string;
-    threadId: number | undefined;
-    replyTo: number | undefined;
-  }): number {
+  take(message: { chat: FakeChat; text: string; threadId: number | undefined; replyTo: number | undefined }): number {
     const { chat, text, threadId, replyTo } = message;
     const messageId = this.#nextId(chat, "bot");
     this.sent.push({ chatId: chat.id, messageId, text, threadId, replyTo, at: this.nextUpdateId });
@@ -112,7 +107,7 @@ export class BotAccount {
     return this.updates.slice(0, limit);
   }
 
-  #nextId(chat: StandInChat, owner: "bot" | "person"): number {
+  #nextId(chat: FakeChat, owner: "bot" | "person"): number {
     this.know(chat);
     const counter = chat.type === "private" || chat.type === "group" ? "shared" : chat.id;
     const id = (this.#ids.get(counter) ?? 0) + 1;

@@ -11,8 +11,8 @@ import { finalizer } from "../../../crds/labels.ts";
 import { hashedClaimName } from "../../../crds/names.ts";
 import { findBinaries } from "../../../scripts/cluster/binaries.ts";
 import { type ControlPlane, startControlPlane } from "../../../scripts/cluster/control-plane.ts";
-import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { CONTROL_PLANE_PROGRAMS } from "../../../scripts/cluster/programs.ts";
+import { eventually } from "../../eventually.ts";
 import { createPodOf, startActingOperator } from "../../unit/edge/acting-operator.ts";
 import { type EdgeProcess, runtimes, startEdgeProcess } from "../../unit/edge/edge-process.ts";
 
@@ -394,9 +394,4 @@ async function claim(tenant: string, workload: string, more: object = {}): Promi
 
 function release(tenant: string, workload: string, query = ""): Promise<Answer> {
   return call(`POST /api/v1/tenants/${tenant}/release${query}`, { workload });
-}
-
-/** What another process does takes its time. */
-async function eventually(condition: () => Promise<boolean>): Promise<void> {
-  await waitUntil(condition, { what: String(condition), limitMs: 60_000, intervalMs: 20 });
 }

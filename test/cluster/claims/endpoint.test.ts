@@ -11,7 +11,8 @@ import { triggers } from "../../../crds/kinds.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { label } from "../../../crds/labels.ts";
 import { BEHAVIOUR_ANNOTATION } from "../../../scripts/cluster/simulated/behaviour.ts";
-import { eventually, type RestEdge, startRestEdge } from "../rest/rest-edge.ts";
+import { eventually } from "../../eventually.ts";
+import { type RestEdge, startRestEdge } from "../rest/rest-edge.ts";
 import { NAMESPACE, type RunningOperator, startTenancy, type Tenancy } from "../tenancy.ts";
 
 const test = suite("the endpoint is the live pod's address");

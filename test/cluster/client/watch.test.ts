@@ -2,6 +2,7 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
 import { configMaps } from "../../../crds/client/built-in-resources.ts";
+import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import { compareResourceVersions } from "../../../crds/client/watch/store.ts";
 import {
   type ControlPlaneUnderTest,
@@ -10,7 +11,6 @@ import {
   until,
 } from "./control-plane-under-test.ts";
 import { type Following, follow } from "./following.ts";
-import { startWriters } from "./writers.ts";
 
 let plane: ControlPlaneUnderTest;
 let following: Following | undefined;
@@ -171,3 +171,38 @@ test("an informer's watches end in time and go on, without a list, an error or a
 });
 
 test.run();
+
+interface Writers {
+  /** Writes so far that the API server took. */
+  count(): number;
+  stop(): Promise<void>;
+}
+
+/** Creates, changes and deletes config maps, several at a time, each writer its own names, until it is stopped. */
+function startWriters(client: ClusterClient, options: { writers: number }): Writers {
+  let stopped = false;
+  let count = 0;
+
+  async function write(writer: number): Promise<void> {
+    for (let round = 0; !stopped; round++) {
+      const ref = { namespace, name: `written-${writer}-${round % 5}` };
+      await client.create(configMaps, { metadata: ref, data: { round: "0" } });
+      count += 1;
+      for (let change = 1; change <= 3 && !stopped; change++) {
+        await client.patch(configMaps, ref, { type: "merge", body: { data: { round: String(change) } } });
+        count += 1;
+      }
+      await client.delete(configMaps, ref);
+      count += 1;
+    }
+  }
+
+  const all = Promise.all(Array.from({ length: options.writers }, (_, writer) => write(writer)));
+  return {
+    count: () => count,
+    async stop() {
+      stopped = true;
+      await all;
+    },
+  };
+}

@@ -12,13 +12,13 @@ import { createSecretReaders } from "../../../edge/gateway/triggers/secret-reade
 import { createTriggerState } from "../../../edge/gateway/triggers/trigger-state.ts";
 import { silentLog } from "../../unit/silent-log.ts";
 import { NAMESPACE } from "../tenancy.ts";
-import { type GatewayStage, startGatewayStage } from "./gateway-stage.ts";
+import { type GatewayEnvironment, startGatewayEnvironment } from "./gateway-environment.ts";
 
 const test = suite("what adapters work with, on a real API server");
-let stage: GatewayStage;
+let environment: GatewayEnvironment;
 
 test.before(async () => {
-  stage = await startGatewayStage("gateway-context");
+  environment = await startGatewayEnvironment("gateway-context");
 });
 
 const failure = async (work: Promise<unknown>) =>
@@ -28,17 +28,17 @@ const failure = async (work: Promise<unknown>) =>
   );
 
 function stateOf(trigger: Trigger, onWritten?: (trigger: Trigger) => void) {
-  const { client } = stage.tenancy;
+  const { client } = environment.tenancy;
   return createTriggerState({ client, namespace: NAMESPACE, trigger, ...(onWritten !== undefined && { onWritten }) });
 }
 
 test("a state is written whole, and only where nobody else wrote it", async () => {
-  const trigger = await stage.createTrigger("state", { config: { path: "/hooks/state" } });
+  const trigger = await environment.createTrigger("state", { config: { path: "/hooks/state" } });
   const [mine, other] = [stateOf(trigger), stateOf(trigger)];
   assert.equal(await mine.read(), {});
   assert.equal(await other.read(), {});
   await mine.write({ a: 1, nested: { b: 2, c: 3 } });
-  assert.equal((await stage.statusOf("state")).state, { a: 1, nested: { b: 2, c: 3 } });
+  assert.equal((await environment.statusOf("state")).state, { a: 1, nested: { b: 2, c: 3 } });
   const lost = await failure(other.write({ a: 2 }));
   assert.ok(isConflict(lost), String(lost));
   await mine.write({ nested: { b: null, d: [] } });
@@ -48,33 +48,33 @@ test("a state is written whole, and only where nobody else wrote it", async () =
 });
 
 test("another field of the status is no conflict", async () => {
-  const trigger = await stage.createTrigger("fields", { config: { path: "/hooks/fields" } });
+  const trigger = await environment.createTrigger("fields", { config: { path: "/hooks/fields" } });
   const state = stateOf(trigger);
   await state.read();
   const body = { status: { phase: "Error", detail: "shown by another" } };
   const ref = { namespace: NAMESPACE, name: "fields" };
-  await stage.tenancy.client.patch(triggers, ref, { type: "merge", subresource: "status", body });
+  await environment.tenancy.client.patch(triggers, ref, { type: "merge", subresource: "status", body });
   await state.write({ a: 1 });
-  await stage.editTrigger("fields", { tenant: { static: "other" } });
+  await environment.editTrigger("fields", { tenant: { static: "other" } });
   await state.write({ a: 2 });
-  assert.equal(await stage.statusOf("fields"), { phase: "Error", detail: "shown by another", state: { a: 2 } });
+  assert.equal(await environment.statusOf("fields"), { phase: "Error", detail: "shown by another", state: { a: 2 } });
 });
 
 test("a state that is too large is refused, and one of another trigger of the name is left alone", async () => {
-  const trigger = await stage.createTrigger("bounds", { config: { path: "/hooks/bounds" } });
+  const trigger = await environment.createTrigger("bounds", { config: { path: "/hooks/bounds" } });
   const state = stateOf(trigger);
   const fill = `${"ä".repeat(32 * 1024 - 6)}x`;
   await state.write({ fill });
   assert.match(String(await failure(state.write({ fill: `${fill}x` }))), /65537 bytes of 65536/);
-  await stage.deleteTrigger("bounds");
-  await stage.createTrigger("bounds", { config: { path: "/hooks/bounds" } });
+  await environment.deleteTrigger("bounds");
+  await environment.createTrigger("bounds", { config: { path: "/hooks/bounds" } });
   assert.is(((await failure(state.write({ a: 1 }))) as ApiError).status, 409);
   assert.is(((await failure(state.read())) as ApiError).status, 409);
-  assert.equal(await stage.statusOf("bounds"), {});
+  assert.equal(await environment.statusOf("bounds"), {});
 });
 
 test("a Lease has one holder; work that ends, a clean stop and a death hand it on", async () => {
-  const { client } = stage.tenancy;
+  const { client } = environment.tenancy;
   const log: string[] = [];
   let cut = false;
   const cutOff: ClusterClient = {
@@ -114,20 +114,20 @@ test("a Lease has one holder; work that ends, a clean stop and a death hand it o
     }),
     leaseMs: 600_000,
   });
-  await stage.tenancy.until("the first holds", () => log.length === 1);
+  await environment.tenancy.until("the first holds", () => log.length === 1);
   const second = hold("second", { leaseMs: 600_000 });
   finish();
   await first.done;
-  await stage.tenancy.until("the second holds", () => log.length === 3);
+  await environment.tenancy.until("the second holds", () => log.length === 3);
   second.stop();
   await second.done;
   assert.is((await client.get(leases, { namespace: NAMESPACE, name: "one" })).spec?.holderIdentity, "");
   const third = hold("third", { client: cutOff });
-  await stage.tenancy.until("the third holds", () => log.at(-1) === "+third");
+  await environment.tenancy.until("the third holds", () => log.at(-1) === "+third");
   const fourth = hold("fourth");
   cut = true;
   const from = performance.now();
-  await stage.tenancy.until("the fourth holds", () => log.at(-1) === "+fourth");
+  await environment.tenancy.until("the fourth holds", () => log.at(-1) === "+fourth");
   console.log(
     `note: a dead holder of a lease of 6 s was followed after ${((performance.now() - from) / 1000).toFixed(1)} s`,
   );
@@ -138,7 +138,7 @@ test("a Lease has one holder; work that ends, a clean stop and a death hand it o
 });
 
 test("work that throws gives the Lease back, and its error goes to whoever waits", async () => {
-  const { client } = stage.tenancy;
+  const { client } = environment.tenancy;
   const error = new Error("the work failed");
   const shared = { client, namespace: NAMESPACE, leaseName: "two", leaseMs: 600_000, log: silentLog };
   const stop = new AbortController();
@@ -157,7 +157,7 @@ test("work that throws gives the Lease back, and its error goes to whoever waits
 });
 
 test("a Secret is read once, then followed while anybody reads it", async () => {
-  const { client } = stage.tenancy;
+  const { client } = environment.tenancy;
   let gets = 0;
   const counting: ClusterClient = {
     ...client,
@@ -180,18 +180,18 @@ test("a Secret is read once, then followed while anybody reads it", async () => 
     ((await failure(reader.read(ref, { onChange: () => void changes.push("k") }))) as Error).message,
     "Secret followed does not exist; create it with the key k",
   );
-  await stage.writeSecret("followed", { other: "x" });
+  await environment.writeSecret("followed", { other: "x" });
   assert.is(
-    ((await failure(stage.tenancy.until("it is there", () => failureOrValue()))) as Error | undefined)?.message,
+    ((await failure(environment.tenancy.until("it is there", () => failureOrValue()))) as Error | undefined)?.message,
     undefined,
   );
   async function failureOrValue(): Promise<boolean> {
     return ((await failure(reader.read(ref))) as Error).message.includes("has no value under the key k");
   }
-  await stage.writeSecret("followed", { other: "x", k: "one" });
-  await stage.tenancy.until("it has changed", () => changes.includes("k"));
+  await environment.writeSecret("followed", { other: "x", k: "one" });
+  await environment.tenancy.until("it has changed", () => changes.includes("k"));
   assert.is(await reader.read(ref), "one");
-  await stage.tenancy.until("its watch is open", async () => {
+  await environment.tenancy.until("its watch is open", async () => {
     const known = gets;
     await reader.read(ref);
     return gets === known;
@@ -200,18 +200,18 @@ test("a Secret is read once, then followed while anybody reads it", async () => 
   for (let count = 0; count < 100; count += 1) await reader.read(ref);
   assert.is(gets, before);
   changes.length = 0;
-  await stage.writeSecret("followed", { other: "y", k: "one" });
-  await stage.writeSecret("followed", { other: "y", k: "two" });
-  await stage.tenancy.until("it has changed again", () => changes.length > 0);
+  await environment.writeSecret("followed", { other: "y", k: "one" });
+  await environment.writeSecret("followed", { other: "y", k: "two" });
+  await environment.tenancy.until("it has changed again", () => changes.length > 0);
   assert.equal(changes, ["any", "k"], "another key's change is none");
   assert.is(await reader.read(ref), "two");
   await client.delete(secrets, { namespace: NAMESPACE, name: "followed" });
-  await stage.tenancy.until("it has gone", () => changes.length > 2);
+  await environment.tenancy.until("it has gone", () => changes.length > 2);
   assert.match(String(await failure(reader.read(ref))), "does not exist");
   reader.close();
   assert.match(String(await failure(reader.read(ref))), "not served any longer");
 });
 
-test.after(() => stage?.stop());
+test.after(() => environment?.stop());
 
 test.run();

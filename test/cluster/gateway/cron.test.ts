@@ -6,19 +6,22 @@ import { triggers } from "../../../crds/kinds.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { type EdgeProcess, type runtimes, startEdgeProcess } from "../../unit/edge/edge-process.ts";
 import { NAMESPACE } from "../tenancy.ts";
-import { type GatewayStage, startGatewayStage } from "./gateway-stage.ts";
+import { type GatewayEnvironment, startGatewayEnvironment } from "./gateway-environment.ts";
 
 const test = suite("cron on a real API server");
-let stage: GatewayStage;
+let environment: GatewayEnvironment;
 const running = new Map<EdgeProcess, string>();
 
 /** Starts an edge; its instance is the beginning of its request ids. */
 async function startEdge(runtime: keyof typeof runtimes): Promise<EdgeProcess> {
   const edge = await startEdgeProcess(runtime, {
-    KUBECONFIG: stage.tenancy.cluster.kubeconfigPath,
+    KUBECONFIG: environment.tenancy.cluster.kubeconfigPath,
     TENANCY_LEASE_SECONDS: "10",
   });
-  await stage.tenancy.until("the edge is ready", async () => (await fetch(`${edge.metricsUrl}/readyz`)).status === 200);
+  await environment.tenancy.until(
+    "the edge is ready",
+    async () => (await fetch(`${edge.metricsUrl}/readyz`)).status === 200,
+  );
   const id = (await fetch(`${edge.url}/api/v1/health`)).headers.get("x-request-id");
   running.set(edge, id?.split("-")[0] ?? "");
   return edge;
@@ -36,7 +39,7 @@ interface State {
 }
 
 async function stateOf(name: string): Promise<State> {
-  return (await stage.statusOf(name)).state as unknown as State;
+  return (await environment.statusOf(name)).state as unknown as State;
 }
 
 /** Waits for longer than a condition does elsewhere: an occurrence is up to a minute away. */
@@ -47,8 +50,8 @@ async function eventually<T>(what: string, find: () => T | undefined | false): P
 const held: { id: string; response: ServerResponse }[] = [];
 
 test.before(async () => {
-  stage = await startGatewayStage("gateway-cron");
-  stage.container.onPayload = ({ id, data }, response) => {
+  environment = await startGatewayEnvironment("gateway-cron");
+  environment.container.onPayload = ({ id, data }, response) => {
     if ((data as { slow?: boolean }).slow) held.push({ id, response });
     else response.end("ticked");
   };
@@ -56,10 +59,10 @@ test.before(async () => {
 
 test("on two replicas each occurrence is run once; the runner killed in the middle, the other runs it again under the same id", async () => {
   const edges = [await startEdge("bun"), await startEdge("node")];
-  await stage.createTrigger("quick", { type: "cron", config: { schedule: "* * * * *", payload: { n: 1 } } });
-  await stage.createTrigger("slow", { type: "cron", config: { schedule: "* * * * *", payload: { slow: true } } });
-  await stage.untilActive("quick");
-  await stage.untilActive("slow");
+  await environment.createTrigger("quick", { type: "cron", config: { schedule: "* * * * *", payload: { n: 1 } } });
+  await environment.createTrigger("slow", { type: "cron", config: { schedule: "* * * * *", payload: { slow: true } } });
+  await environment.untilActive("quick");
+  await environment.untilActive("slow");
   const first = await eventually("the slow occurrence runs", () => held[0]);
   const occurrence = first.id.replace("slow-", "");
   assert.match(occurrence, /^\d{4}-\d\d-\d\dT\d\d:\d\d:00\.000Z$/);
@@ -69,10 +72,13 @@ test("on two replicas each occurrence is run once; the runner killed in the midd
   const runsOfIt = () => held.filter(({ id }) => id === first.id);
   // It shows life for longer than the lease, so that nobody else takes the occurrence.
   const beat = (await stateOf("slow")).running[occurrence]?.beat;
-  await stage.tenancy.until("a sign of life", async () => (await stateOf("slow")).running[occurrence]?.beat !== beat);
+  await environment.tenancy.until(
+    "a sign of life",
+    async () => (await stateOf("slow")).running[occurrence]?.beat !== beat,
+  );
   assert.is(runsOfIt().length, 1);
   // One that the killed process had not finished would rightly be run again.
-  await stage.tenancy.until("no quick one is under way", async () => {
+  await environment.tenancy.until("no quick one is under way", async () => {
     const { last, running: underWay } = await stateOf("quick");
     return last !== undefined && Object.keys(underWay ?? {}).length === 0;
   });
@@ -83,13 +89,13 @@ test("on two replicas each occurrence is run once; the runner killed in the midd
     `note: a killed occurrence was run again after ${((performance.now() - from) / 1000).toFixed(1)} s, with a lease of 10 s`,
   );
   second.response.end("done");
-  await stage.tenancy.until("it is done", async () => (await stateOf("slow")).running[occurrence] === undefined);
-  const quick = stage.container.payloads.filter(({ trigger }) => trigger === "quick");
+  await environment.tenancy.until("it is done", async () => (await stateOf("slow")).running[occurrence] === undefined);
+  const quick = environment.container.payloads.filter(({ trigger }) => trigger === "quick");
   assert.is(new Set(quick.map(({ id }) => id)).size, quick.length, "no other occurrence was run twice");
   assert.ok(quick.length >= 1);
   assert.equal(quick[0]?.data, { n: 1 });
   assert.is(quick[0]?.source, "cron");
-  for (const trigger of ["slow", "quick"]) await stage.deleteTrigger(trigger);
+  for (const trigger of ["slow", "quick"]) await environment.deleteTrigger(trigger);
   for (const { response } of held.splice(0)) response.end();
   for (const edge of [...running.keys()]) assert.is(await kill(edge, "SIGTERM"), 0, edge.lines.join("\n"));
 });
@@ -99,25 +105,25 @@ test("an edge that was away fires the occurrence that it missed, late and once",
   await eventually("the first half of a minute", () => new Date().getSeconds() < 30);
   const missed = new Date(Math.floor(Date.now() / 60_000) * 60_000);
   const before = await startEdge("bun");
-  await stage.createTrigger("late", { type: "cron", config: { schedule: "* * * * *", payload: { n: 2 } } });
-  await stage.untilActive("late");
+  await environment.createTrigger("late", { type: "cron", config: { schedule: "* * * * *", payload: { n: 2 } } });
+  await environment.untilActive("late");
   await kill(before, "SIGTERM");
   // As it is where the trigger was there in the minute before, and the edge was away since.
   const state = { ...(await stateOf("late")), since: new Date(missed.getTime() - 60_000).toISOString() };
   const patch = { type: "merge", subresource: "status", body: { status: { state } } } as const;
-  await stage.tenancy.client.patch(triggers, { namespace: NAMESPACE, name: "late" }, patch);
+  await environment.tenancy.client.patch(triggers, { namespace: NAMESPACE, name: "late" }, patch);
   const edge = await startEdge("deno");
-  const payloads = () => stage.container.payloads.filter(({ trigger }) => trigger === "late");
+  const payloads = () => environment.container.payloads.filter(({ trigger }) => trigger === "late");
   const [payload] = await eventually("it is fired late", () => payloads().length > 0 && payloads());
   assert.is(payload?.id, `late-${missed.toISOString()}`);
-  await stage.tenancy.until("it is noted", async () => {
+  await environment.tenancy.until("it is noted", async () => {
     const { last, running: underWay } = await stateOf("late");
     return last === missed.toISOString() && Object.keys(underWay ?? {}).length === 0;
   });
   await kill(edge, "SIGTERM");
   const again = await startEdge("bun");
-  await stage.untilActive("late");
-  await stage.deleteTrigger("late");
+  await environment.untilActive("late");
+  await environment.deleteTrigger("late");
   await kill(again, "SIGTERM");
   const ids = payloads().map(({ id }) => id);
   assert.is(new Set(ids).size, ids.length);
@@ -125,7 +131,7 @@ test("an edge that was away fires the occurrence that it missed, late and once",
 
 test.after(async () => {
   for (const edge of running.keys()) edge.child.kill("SIGKILL");
-  await stage?.stop();
+  await environment?.stop();
 });
 
 test.run();

@@ -4,10 +4,10 @@ import * as assert from "uvu/assert";
 import { triggers, workloads } from "../../../crds/kinds.ts";
 import { type EdgeProcess, type runtimes, startEdgeProcess } from "../../unit/edge/edge-process.ts";
 import { NAMESPACE } from "../tenancy.ts";
-import { deliver, type GatewayStage, startGatewayStage } from "./gateway-stage.ts";
+import { deliver, type GatewayEnvironment, startGatewayEnvironment } from "./gateway-environment.ts";
 
 const test = suite("webhooks that change");
-let stage: GatewayStage;
+let environment: GatewayEnvironment;
 const running = new Set<EdgeProcess>();
 
 async function startEdge(
@@ -15,10 +15,10 @@ async function startEdge(
   env: Record<string, string> = {},
   options: { unready?: boolean } = {},
 ): Promise<EdgeProcess> {
-  const edge = await startEdgeProcess(runtime, { KUBECONFIG: stage.tenancy.cluster.kubeconfigPath, ...env });
+  const edge = await startEdgeProcess(runtime, { KUBECONFIG: environment.tenancy.cluster.kubeconfigPath, ...env });
   running.add(edge);
   if (!options.unready) {
-    await stage.tenancy.until(
+    await environment.tenancy.until(
       "the edge is ready",
       async () => (await fetch(`${edge.metricsUrl}/readyz`)).status === 200,
     );
@@ -33,40 +33,42 @@ async function stopEdge(edge: EdgeProcess): Promise<number | string> {
 }
 
 test.before(async () => {
-  stage = await startGatewayStage("gateway-changes");
+  environment = await startGatewayEnvironment("gateway-changes");
 });
 
 test("two triggers on one path: the older has it, and the younger when the older goes", async () => {
   const edge = await startEdge("bun");
-  await stage.createTrigger("first", { tenant: { static: "first" }, config: { path: "/hooks/shared" } });
-  await stage.untilActive("first");
+  await environment.createTrigger("first", { tenant: { static: "first" }, config: { path: "/hooks/shared" } });
+  await environment.untilActive("first");
   // Of the same second, the name decides.
-  await stage.createTrigger("second", { tenant: { static: "second" }, config: { path: "/hooks/shared" } });
-  const { detail } = await stage.untilTrigger("second", ({ phase }) => phase === "Error");
+  await environment.createTrigger("second", { tenant: { static: "second" }, config: { path: "/hooks/shared" } });
+  const { detail } = await environment.untilTrigger("second", ({ phase }) => phase === "Error");
   assert.is(
     detail,
     "spec.config.path: /hooks/shared belongs to the older trigger first; choose another path, or delete that trigger",
   );
   const tenantAt = async (path: string) => JSON.parse((await deliver(`${edge.url}${path}`, {})).text).tenantId;
   assert.is(await tenantAt("/hooks/shared"), "first");
-  await stage.tenancy.until("an Event that says so", async () =>
-    (await stage.eventsOf("second")).some(({ reason, message }) => reason === "TriggerError" && message === detail),
+  await environment.tenancy.until("an Event that says so", async () =>
+    (await environment.eventsOf("second")).some(
+      ({ reason, message }) => reason === "TriggerError" && message === detail,
+    ),
   );
 
-  await stage.editTrigger("first", { config: { path: "/hooks/first" } });
-  await stage.untilActive("first");
-  await stage.untilActive("second");
+  await environment.editTrigger("first", { config: { path: "/hooks/first" } });
+  await environment.untilActive("first");
+  await environment.untilActive("second");
   assert.is(await tenantAt("/hooks/shared"), "second");
   assert.is(await tenantAt("/hooks/first"), "first");
-  assert.not((await stage.statusOf("second")).detail);
-  await stage.editTrigger("first", { config: { path: "/hooks/shared" } });
-  await stage.untilTrigger("second", ({ phase }) => phase === "Error");
+  assert.not((await environment.statusOf("second")).detail);
+  await environment.editTrigger("first", { config: { path: "/hooks/shared" } });
+  await environment.untilTrigger("second", ({ phase }) => phase === "Error");
   assert.is(await tenantAt("/hooks/shared"), "first");
-  await stage.deleteTrigger("first");
-  await stage.untilActive("second");
+  await environment.deleteTrigger("first");
+  await environment.untilActive("second");
   assert.is(await tenantAt("/hooks/shared"), "second");
-  await stage.deleteTrigger("second");
-  await stage.tenancy.until(
+  await environment.deleteTrigger("second");
+  await environment.tenancy.until(
     "nobody has it",
     async () => (await deliver(`${edge.url}/hooks/shared`, {})).status === 404,
   );
@@ -75,8 +77,8 @@ test("two triggers on one path: the older has it, and the younger when the older
 
 test("a trigger on a workload that does not exist says so, and is Active and served when it comes", async () => {
   const edge = await startEdge("bun");
-  await stage.createTrigger("early", { workloadRef: "later", config: { path: "/hooks/early" } });
-  const missing = await stage.untilTrigger("early", ({ phase }) => phase === "Error");
+  await environment.createTrigger("early", { workloadRef: "later", config: { path: "/hooks/early" } });
+  const missing = await environment.untilTrigger("early", ({ phase }) => phase === "Error");
   assert.is(
     missing.detail,
     'spec.workloadRef: workload "later" does not exist in namespace "tenancy": create it, or name another',
@@ -85,31 +87,31 @@ test("a trigger on a workload that does not exist says so, and is Active and ser
     missing.conditions?.map(({ type, status, reason }) => [type, status, reason]),
     [["Ready", "False", "WorkloadNotFound"]],
   );
-  await stage.tenancy.until("an Event that says so", async () =>
-    (await stage.eventsOf("early")).some(({ reason }) => reason === "WorkloadNotFound"),
+  await environment.tenancy.until("an Event that says so", async () =>
+    (await environment.eventsOf("early")).some(({ reason }) => reason === "WorkloadNotFound"),
   );
-  await stage.tenancy.createWorkload("later");
-  const { detail } = await stage.untilActive("early");
+  await environment.tenancy.createWorkload("later");
+  const { detail } = await environment.untilActive("early");
   assert.is(detail, undefined);
   assert.is((await deliver(`${edge.url}/hooks/early`, {})).status, 200);
 
-  await stage.tenancy.client.delete(workloads, { namespace: NAMESPACE, name: "later" });
-  await stage.untilTrigger("early", ({ phase }) => phase === "Error");
+  await environment.tenancy.client.delete(workloads, { namespace: NAMESPACE, name: "later" });
+  await environment.untilTrigger("early", ({ phase }) => phase === "Error");
   await stopEdge(edge);
   const second = await startEdge("bun");
-  await stage.tenancy.createWorkload("later");
-  await stage.untilActive("early");
-  await stage.editTrigger("early", { workloadRef: "never" });
-  await stage.untilTrigger("early", ({ phase }) => phase === "Error");
-  await stage.editTrigger("early", { workloadRef: "app" });
-  await stage.untilActive("early");
-  await stage.deleteTrigger("early");
+  await environment.tenancy.createWorkload("later");
+  await environment.untilActive("early");
+  await environment.editTrigger("early", { workloadRef: "never" });
+  await environment.untilTrigger("early", ({ phase }) => phase === "Error");
+  await environment.editTrigger("early", { workloadRef: "app" });
+  await environment.untilActive("early");
+  await environment.deleteTrigger("early");
   await stopEdge(second);
 });
 
 test("a bad trigger says what to change, and harms no other", async () => {
   const edge = await startEdge("bun");
-  await stage.createTrigger("good", { config: { path: "/hooks/good" } });
+  await environment.createTrigger("good", { config: { path: "/hooks/good" } });
   const table: [name: string, spec: object, detail: RegExp][] = [
     [
       "reserved",
@@ -138,18 +140,18 @@ test("a bad trigger says what to change, and harms no other", async () => {
     ["cron-fields", { type: "cron", config: { schedule: "@daily" } }, /must have five fields/],
     ["bot", { type: "messenger", config: { botTokenSecretRef: { name: "none", key: "token" } } }, /none/],
   ];
-  for (const [name, spec] of table) await stage.createTrigger(name, spec);
+  for (const [name, spec] of table) await environment.createTrigger(name, spec);
   for (const [name, , detail] of table) {
-    const status = await stage.untilTrigger(name, ({ phase }) => phase === "Error");
+    const status = await environment.untilTrigger(name, ({ phase }) => phase === "Error");
     assert.match(status.detail ?? "", detail, name);
   }
-  await stage.untilActive("good");
+  await environment.untilActive("good");
   assert.is((await deliver(`${edge.url}/hooks/good`, {})).status, 200);
   assert.is((await fetch(`${edge.url}/api/v1/health`)).status, 200);
-  await stage.editTrigger("reserved", { config: { path: "/hooks/mended" } });
-  await stage.writeSecret("none", { k: "v", token: "" });
-  await stage.untilActive("reserved");
-  await stage.untilActive("no-secret");
+  await environment.editTrigger("reserved", { config: { path: "/hooks/mended" } });
+  await environment.writeSecret("none", { k: "v", token: "" });
+  await environment.untilActive("reserved");
+  await environment.untilActive("no-secret");
   await stopEdge(edge);
   // A second edge finds nothing to write.
   const versions = await versionsOf();
@@ -158,16 +160,16 @@ test("a bad trigger says what to change, and harms no other", async () => {
   const after = await versionsOf();
   for (const name of ["good", "reserved", "root", "no-secret", "cron-pattern"])
     assert.is(after.get(name), versions.get(name), name);
-  for (const [name] of table) await stage.deleteTrigger(name);
-  await stage.deleteTrigger("good");
+  for (const [name] of table) await environment.deleteTrigger(name);
+  await environment.deleteTrigger("good");
   await stopEdge(again);
 });
 
 test("a trigger edited under load: every delivery gets the old or the new, none is lost", async () => {
   const edge = await startEdge("bun", { TENANCY_TRIGGER_EVENTS_IN_FLIGHT: "32" });
-  await stage.createTrigger("busy", { tenant: { static: "v0" }, config: { path: "/hooks/busy" } });
-  await stage.untilActive("busy");
-  stage.container.onPayload = ({ tenantId }, response) => setImmediate(() => response.end(tenantId));
+  await environment.createTrigger("busy", { tenant: { static: "v0" }, config: { path: "/hooks/busy" } });
+  await environment.untilActive("busy");
+  environment.container.onPayload = ({ tenantId }, response) => setImmediate(() => response.end(tenantId));
   const seen = new Map<string, number>();
   let stopping = false;
   const send = async (): Promise<void> => {
@@ -179,26 +181,26 @@ test("a trigger edited under load: every delivery gets the old or the new, none 
   };
   const senders = Array.from({ length: 8 }, send);
   const versions = ["v0"];
-  await stage.tenancy.until("v0 answers", () => seen.has("v0"));
+  await environment.tenancy.until("v0 answers", () => seen.has("v0"));
   for (let version = 1; version <= 10; version += 1) {
     versions.push(`v${version}`);
-    await stage.editTrigger("busy", { tenant: { static: `v${version}` } });
-    await stage.tenancy.until(`v${version} answers`, () => seen.has(`v${version}`));
+    await environment.editTrigger("busy", { tenant: { static: `v${version}` } });
+    await environment.tenancy.until(`v${version} answers`, () => seen.has(`v${version}`));
   }
   stopping = true;
   await Promise.all(senders);
   const total = [...seen.values()].reduce((sum, count) => sum + count);
   console.log(`note: 10 edits under ${total} deliveries: ${JSON.stringify(Object.fromEntries(seen))}`);
   assert.equal([...seen.keys()].sort(), versions.sort());
-  await stage.deleteTrigger("busy");
+  await environment.deleteTrigger("busy");
   assert.is(await stopEdge(edge), 0);
 });
 
 test("a path edited under load: what was sent to either path is answered by it or is a 404, never a failure", async () => {
   const edge = await startEdge("bun");
-  await stage.createTrigger("moving", { config: { path: "/hooks/x" } });
-  await stage.untilActive("moving");
-  stage.container.onPayload = (_, response) => setTimeout(() => response.end("done"), 20);
+  await environment.createTrigger("moving", { config: { path: "/hooks/x" } });
+  await environment.untilActive("moving");
+  environment.container.onPayload = (_, response) => setTimeout(() => response.end("done"), 20);
   const seen = new Map<string, number>();
   let stopping = false;
   const send = async (path: string): Promise<void> => {
@@ -209,30 +211,30 @@ test("a path edited under load: what was sent to either path is answered by it o
   };
   const senders = ["x", "x", "y", "y"].map(send);
   for (const path of ["y", "x", "y", "x"]) {
-    await stage.editTrigger("moving", { config: { path: `/hooks/${path}` } });
+    await environment.editTrigger("moving", { config: { path: `/hooks/${path}` } });
     const other = path === "x" ? "y" : "x";
     const before = new Map(seen);
     const isNew = (key: string) => seen.get(key) !== before.get(key);
-    await stage.tenancy.until(`${path} is served`, () => isNew(`${path} 200`) && isNew(`${other} 404`));
+    await environment.tenancy.until(`${path} is served`, () => isNew(`${path} 200`) && isNew(`${other} 404`));
   }
   stopping = true;
   await Promise.all(senders);
   console.log(`note: 4 moves of a path: ${JSON.stringify(Object.fromEntries(seen))}`);
   assert.equal([...seen.keys()].sort(), ["x 200", "x 404", "y 200", "y 404"]);
-  await stage.deleteTrigger("moving");
+  await environment.deleteTrigger("moving");
   assert.is(await stopEdge(edge), 0);
 });
 
 test("an edge that stops answers what it has taken, and its successor serves from its first moment", async () => {
-  await stage.createTrigger("steady", { config: { path: "/hooks/steady" } });
+  await environment.createTrigger("steady", { config: { path: "/hooks/steady" } });
   const first = await startEdge("bun");
-  await stage.untilActive("steady");
+  await environment.untilActive("steady");
   const held: (() => void)[] = [];
-  stage.container.onPayload = (_, response) => void held.push(() => response.end("late"));
+  environment.container.onPayload = (_, response) => void held.push(() => response.end("late"));
   const sent = deliver(`${first.url}/hooks/steady`, {});
-  await stage.tenancy.until("the container has it", () => held.length === 1);
+  await environment.tenancy.until("the container has it", () => held.length === 1);
   const stopped = stopEdge(first);
-  await stage.tenancy.until("it accepts nothing more", async () => {
+  await environment.tenancy.until("it accepts nothing more", async () => {
     try {
       await fetch(`${first.url}/api/v1/health`);
       return false;
@@ -244,7 +246,7 @@ test("an edge that stops answers what it has taken, and its successor serves fro
   assert.equal([(await sent).status, (await sent).text], [200, "late"]);
   assert.is(await stopped, 0, first.lines.join("\n"));
 
-  stage.container.onPayload = (_, response) => response.end("at once");
+  environment.container.onPayload = (_, response) => response.end("at once");
   const second = await startEdge("bun", {}, { unready: true });
   const seen: number[] = [];
   const limit = performance.now() + 60_000;
@@ -262,14 +264,14 @@ test("an edge that stops answers what it has taken, and its successor serves fro
 test("a delivery whose sender hangs up is run to its end, and answered when it comes again", async () => {
   const edge = await startEdge("bun");
   const held: (() => void)[] = [];
-  stage.container.onPayload = (_, response) => void held.push(() => response.end("worked"));
+  environment.container.onPayload = (_, response) => void held.push(() => response.end("worked"));
   const hangUp = new AbortController();
   const headers = { "content-type": "application/json", "x-github-delivery": "slow" };
   const url = `${edge.url}/hooks/steady`;
   const first = fetch(url, { method: "POST", headers, body: "{}", signal: hangUp.signal }).catch(
     (error: unknown) => error,
   );
-  await stage.tenancy.until("the container has it", () => held.length === 1);
+  await environment.tenancy.until("the container has it", () => held.length === 1);
   hangUp.abort();
   assert.instance(await first, Error);
   const again = deliver(url, "{}", { id: "slow" });
@@ -281,46 +283,46 @@ test("a delivery whose sender hangs up is run to its end, and answered when it c
 
 test("a delivery that meets an API server that is away waits for it", async () => {
   const edge = await startEdge("bun", { TENANCY_TRIGGER_CLAIM_WAIT: "120" });
-  stage.container.onPayload = (_, response) => response.end("after all");
-  await stage.createTrigger("patient", { tenant: { from: "who" }, config: { path: "/hooks/patient" } });
-  await stage.untilActive("patient");
+  environment.container.onPayload = (_, response) => response.end("after all");
+  await environment.createTrigger("patient", { tenant: { from: "who" }, config: { path: "/hooks/patient" } });
+  await environment.untilActive("patient");
   assert.is((await deliver(`${edge.url}/hooks/patient`, { who: "known" })).text, "after all");
-  await stage.tenancy.cluster.apiServer.stop();
+  await environment.tenancy.cluster.apiServer.stop();
   const isReady = async () => (await fetch(`${edge.metricsUrl}/readyz`)).status === 200;
-  await stage.tenancy.until("the edge has noticed", async () => !(await isReady()));
+  await environment.tenancy.until("the edge has noticed", async () => !(await isReady()));
   const sent: ReturnType<typeof deliver>[] = [];
   const open = new Set<string>();
   const send = (who: string) => {
     open.add(who);
     sent.push(deliver(`${edge.url}/hooks/patient`, { who }).finally(() => open.delete(who)));
   };
-  await stage.tenancy.until("both wait", async () => {
+  await environment.tenancy.until("both wait", async () => {
     // A tenant that is known is served until the edge has noticed by its watch of claims, too.
     for (const who of ["known", "new"]) if (!open.has(who)) send(who);
     return /tenancy_gateway_events_in_flight 2\n/.test(await (await fetch(`${edge.metricsUrl}/metrics`)).text());
   });
-  await stage.tenancy.cluster.apiServer.start();
+  await environment.tenancy.cluster.apiServer.start();
   for (const { status, text } of await Promise.all(sent)) assert.equal([status, text], [200, "after all"]);
-  await stage.deleteTrigger("patient");
+  await environment.deleteTrigger("patient");
   await stopEdge(edge);
 });
 
 test("slow deliveries of one tenant leave room for another's, and only their sender is told that they are too many", async () => {
   const edge = await startEdge("bun", { TENANCY_TRIGGER_EVENTS_IN_FLIGHT: "4" });
   const held: (() => void)[] = [];
-  stage.container.onPayload = ({ tenantId }, response) => {
+  environment.container.onPayload = ({ tenantId }, response) => {
     const answer = () => response.end(tenantId);
     if (tenantId === "slow") held.push(answer);
     else answer();
   };
-  await stage.createTrigger("shared", { tenant: { from: "who" }, config: { path: "/hooks/shared-by-tenants" } });
-  await stage.untilActive("shared");
+  await environment.createTrigger("shared", { tenant: { from: "who" }, config: { path: "/hooks/shared-by-tenants" } });
+  await environment.untilActive("shared");
   const url = `${edge.url}/hooks/shared-by-tenants`;
   const slow = Array.from({ length: 20 }, () => deliver(url, { who: "slow" }));
   const statuses: number[] = [];
   for (const sent of slow) void sent.then(({ status }) => statuses.push(status));
   // One is in flight, and twelve wait.
-  await stage.tenancy.until("the others are refused", () => statuses.length === 7 && held.length === 1);
+  await environment.tenancy.until("the others are refused", () => statuses.length === 7 && held.length === 1);
   assert.equal(new Set(statuses), new Set([429]));
   for (let count = 0; count < 5; count += 1) {
     const { status, text } = await deliver(url, { who: "quick" });
@@ -331,17 +333,17 @@ test("slow deliveries of one tenant leave room for another's, and only their sen
     [tooMany.status, tooMany.error, tooMany.headers.get("retry-after")],
     [429, "too many events wait for their turn already; try again later", "5"],
   );
-  await stage.tenancy.until("the slow ones are answered", () => {
+  await environment.tenancy.until("the slow ones are answered", () => {
     for (const answer of held.splice(0)) answer();
     return statuses.length === 20;
   });
   assert.is((await Promise.all(slow)).filter(({ text }) => text === "slow").length, 13);
-  await stage.deleteTrigger("shared");
+  await environment.deleteTrigger("shared");
   await stopEdge(edge);
 });
 
 test("each role alone serves its own and nothing else", async () => {
-  stage.container.onPayload = (_, response) => response.end("role");
+  environment.container.onPayload = (_, response) => response.end("role");
   const gateway = await startEdge("bun", { TENANCY_EDGE_ROLES: "gateway" });
   assert.is((await deliver(`${gateway.url}/hooks/steady`, {})).text, "role");
   assert.is((await fetch(`${gateway.url}/api/v1/triggers`)).status, 404);
@@ -350,14 +352,14 @@ test("each role alone serves its own and nothing else", async () => {
   const api = await startEdge("bun", { TENANCY_EDGE_ROLES: "api" });
   assert.is((await deliver(`${api.url}/hooks/steady`, {})).status, 404);
   assert.is((await fetch(`${api.url}/api/v1/triggers`)).status, 200);
-  await stage.createTrigger("unseen", { config: { path: "/hooks/unseen" } });
-  await stage.deleteTrigger("steady");
-  assert.equal(await stage.statusOf("unseen"), {});
+  await environment.createTrigger("unseen", { config: { path: "/hooks/unseen" } });
+  await environment.deleteTrigger("steady");
+  assert.equal(await environment.statusOf("unseen"), {});
   await stopEdge(api);
 });
 
 async function versionsOf(): Promise<Map<string, string | undefined>> {
-  const { items } = await stage.tenancy.client.list(triggers, { namespace: NAMESPACE });
+  const { items } = await environment.tenancy.client.list(triggers, { namespace: NAMESPACE });
   return new Map(items.map(({ metadata }) => [metadata.name, metadata.resourceVersion]));
 }
 
@@ -369,6 +371,6 @@ test.after.each(async () => {
   }
   running.clear();
 });
-test.after(() => stage?.stop());
+test.after(() => environment?.stop());
 
 test.run();

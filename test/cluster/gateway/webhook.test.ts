@@ -8,16 +8,16 @@ import { secrets } from "../../../crds/client/built-in-resources.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { type EdgeProcess, runtimes, startEdgeProcess } from "../../unit/edge/edge-process.ts";
 import { NAMESPACE } from "../tenancy.ts";
-import { deliver, type GatewayStage, SECRET, startGatewayStage } from "./gateway-stage.ts";
+import { deliver, type GatewayEnvironment, SECRET, startGatewayEnvironment } from "./gateway-environment.ts";
 
 const test = suite("webhooks on a real API server");
 const KEY = "api-key-of-the-test";
 const secretRef = { name: "hook", key: "secret" };
-let stage: GatewayStage;
+let environment: GatewayEnvironment;
 let edge: EdgeProcess;
 
 test.before(async () => {
-  stage = await startGatewayStage("gateway-webhook");
+  environment = await startGatewayEnvironment("gateway-webhook");
 });
 
 /** Sends a body in chunks, without a length. */
@@ -41,34 +41,34 @@ for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
   const open = `open-${runtime}`;
 
   test(`${runtime}: a signed delivery reaches the tenant's container, and its answer the sender`, async () => {
-    await stage.writeSecret("hook", { secret: SECRET });
-    await stage.createTrigger(hook, {
+    await environment.writeSecret("hook", { secret: SECRET });
+    await environment.createTrigger(hook, {
       tenant: { from: "repository.owner.login", prefix: "gh-" },
       config: { path: `/hooks/${hook}`, secretRef },
       guards: [{ type: "allowlist", config: { tenantIds: ["GH-octo", "gh-7"], denyMessage: "members only" } }],
     });
-    await stage.createTrigger(open, { tenant: { from: "tenant" }, config: { path: `/hooks/${open}` } });
+    await environment.createTrigger(open, { tenant: { from: "tenant" }, config: { path: `/hooks/${open}` } });
     edge = await startEdgeProcess(runtime, {
-      KUBECONFIG: stage.tenancy.cluster.kubeconfigPath,
+      KUBECONFIG: environment.tenancy.cluster.kubeconfigPath,
       TENANCY_API_KEY: KEY,
       TENANCY_CORS_ORIGIN: "*",
     });
-    await stage.untilActive(hook);
-    await stage.untilActive(open);
+    await environment.untilActive(hook);
+    await environment.untilActive(open);
     const body = { repository: { owner: { login: "octo" } }, text: "grüße" };
     const answer = await deliver(`${edge.url}/hooks/${hook}`, body, { secret: SECRET, id: "d1" });
     assert.is(answer.status, 200, answer.text);
     const { receivedAt, ...payload } = JSON.parse(answer.text);
     assert.equal(payload, { id: `${hook}-d1`, trigger: hook, source: "webhook", tenantId: "gh-octo", data: body });
     assert.ok(Math.abs(Date.parse(receivedAt) - Date.now()) < 60_000);
-    const claim = await stage.tenancy.client.get(claims, { namespace: NAMESPACE, name: "claim-gh-octo-app" });
+    const claim = await environment.tenancy.client.get(claims, { namespace: NAMESPACE, name: "claim-gh-octo-app" });
     assert.is(claim.spec.resume, true);
   });
 
   test(`${runtime}: who may not is refused as it should be`, async () => {
     const url = `${edge.url}/hooks/${hook}`;
     const octo = { repository: { owner: { login: "octo" } } };
-    const before = stage.container.payloads.length;
+    const before = environment.container.payloads.length;
     const large = JSON.stringify({ ...octo, fill: "x".repeat(1024 * 1024) });
     const signed = (text: string) => sign(SECRET, text);
     const form = `payload=${encodeURIComponent(JSON.stringify(octo))}`;
@@ -155,7 +155,7 @@ for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
       assert.is(status, expected, `${name}: ${error}`);
       if (message !== undefined) assert.match(error ?? "", message, name);
     }
-    assert.is(stage.container.payloads.length, before, "the container heard of nothing");
+    assert.is(environment.container.payloads.length, before, "the container heard of nothing");
     const passed: [string, () => Promise<number>][] = [
       [
         "any case of the allowlist",
@@ -184,14 +184,14 @@ for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
       ["without a secret", async () => (await deliver(`${edge.url}/hooks/${open}`, { tenant: "a" })).status],
     ];
     // An echo of the largest delivery would be larger than an answer may be.
-    stage.container.onPayload = (_, response) => response.end("taken");
+    environment.container.onPayload = (_, response) => response.end("taken");
     for (const [name, call] of passed) assert.is(await call(), 200, name);
-    stage.container.onPayload = echo;
+    environment.container.onPayload = echo;
     console.log(`note: ${runtime}: ${table.length} ways to be refused, ${passed.length} to pass`);
   });
 
   test(`${runtime}: the container's status, type and body are passed on, and no header of it`, async () => {
-    stage.container.onPayload = (_, response) =>
+    environment.container.onPayload = (_, response) =>
       response
         .writeHead(418, {
           "content-type": "text/html; charset=utf-8",
@@ -201,7 +201,7 @@ for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
         })
         .end("<script>alert(1)</script>");
     const { status, text, headers } = await deliver(`${edge.url}/hooks/${open}`, { tenant: "a" });
-    stage.container.onPayload = echo;
+    environment.container.onPayload = echo;
     assert.is(status, 418);
     assert.is(text, "<script>alert(1)</script>");
     assert.is(headers.get("content-type"), "text/html; charset=utf-8");
@@ -214,23 +214,23 @@ for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
   test(`${runtime}: a repeated delivery gets the first answer and is not run twice, also meanwhile`, async () => {
     const url = `${edge.url}/hooks/${hook}`;
     const octo = { repository: { owner: { login: "octo" } } };
-    const before = stage.container.payloads.length;
+    const before = environment.container.payloads.length;
     let count = 0;
     const waiting: (() => void)[] = [];
-    stage.container.onPayload = (_, response) => {
+    environment.container.onPayload = (_, response) => {
       count += 1;
       const answer = `run ${count}`;
       waiting.push(() => response.writeHead(202, { "content-type": "text/plain" }).end(answer));
     };
     const sent = Array.from({ length: 5 }, () => deliver(url, octo, { secret: SECRET, id: "again" }));
-    await stage.tenancy.until("the container has it", () => waiting.length === 1);
+    await environment.tenancy.until("the container has it", () => waiting.length === 1);
     sent.push(deliver(url, octo, { secret: SECRET, id: "again" }));
     waiting.shift()?.();
     for (const { status, text } of await Promise.all(sent)) assert.equal([status, text], [202, "run 1"]);
     assert.equal((await deliver(url, octo, { secret: SECRET, id: "again" })).text, "run 1");
     assert.is((await deliver(url, octo, { secret: "wrong", id: "again" })).status, 401);
-    stage.container.onPayload = echo;
-    assert.is(stage.container.payloads.length - before, 1);
+    environment.container.onPayload = echo;
+    assert.is(environment.container.payloads.length - before, 1);
     const others = [
       await deliver(url, octo, { secret: SECRET, id: "another" }),
       await deliver(url, { ...octo, more: 1 }, { secret: SECRET, id: "again" }),
@@ -238,26 +238,26 @@ for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
       await deliver(url, octo, { secret: SECRET }),
     ];
     assert.is(new Set(others.map(({ text }) => JSON.parse(text).id)).size, 4);
-    assert.is(stage.container.payloads.length - before, 5);
+    assert.is(environment.container.payloads.length - before, 5);
   });
 
   test(`${runtime}: what cannot be served is a 502, 503 or 504 without internals`, async () => {
     const url = `${edge.url}/hooks/${open}`;
     const send = (tenant: string) => deliver(url, { tenant: `${tenant}-${runtime}` });
-    stage.container.onPayload = (_, response) => response.destroy();
+    environment.container.onPayload = (_, response) => response.destroy();
     const broken = await send("broken");
-    stage.container.onPayload = echo;
+    environment.container.onPayload = echo;
     assert.equal([broken.status, broken.error], [502, "the container did not answer"]);
-    stage.answer = () => ({ phase: "Error", reason: "ImagePullFailed", message: "registry.internal: refused" });
+    environment.answer = () => ({ phase: "Error", reason: "ImagePullFailed", message: "registry.internal: refused" });
     const failed = await send("failed");
     assert.equal([failed.status, failed.error], [502, "the container could not be started"]);
-    stage.answer = () => undefined;
+    environment.answer = () => undefined;
     // These two are waited for as long as an event may wait.
     const impatient = await startEdgeProcess(runtime, {
-      KUBECONFIG: stage.tenancy.cluster.kubeconfigPath,
+      KUBECONFIG: environment.tenancy.cluster.kubeconfigPath,
       TENANCY_TRIGGER_CLAIM_WAIT: "5",
     });
-    await stage.tenancy.until(
+    await environment.tenancy.until(
       "it is ready",
       async () => (await fetch(`${impatient.metricsUrl}/readyz`)).status === 200,
     );
@@ -265,21 +265,21 @@ for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
       deliver(`${impatient.url}/hooks/${open}`, { tenant: `${tenant}-${runtime}` });
     const late = await sendInVain("late");
     assert.equal([late.status, late.error], [504, "the container was not ready in time; try again later"]);
-    stage.answer = () => ({ phase: "Error", reason: "QuotaExceeded", message: "exceeded quota: q" });
+    environment.answer = () => ({ phase: "Error", reason: "QuotaExceeded", message: "exceeded quota: q" });
     let full = await sendInVain("full");
     // The last of its tries may be cut by the limit itself.
     for (let tries = 1; full.status === 504 && tries < 8; tries += 1) full = await sendInVain("full");
     assert.equal([full.status, full.error], [503, "this cannot be served at the moment; try again later"]);
     assert.is(full.headers.get("retry-after"), "5");
-    await stage.tenancy.until("Events tell the owner why", async () => {
-      const told = (await stage.eventsOf(open)).map(({ reason, message }) => `${reason} ${message}`);
+    await environment.tenancy.until("Events tell the owner why", async () => {
+      const told = (await environment.eventsOf(open)).map(({ reason, message }) => `${reason} ${message}`);
       return (
         told.some((text) => text.includes("registry.internal")) && told.some((text) => text.includes("exceeded quota"))
       );
     });
     impatient.child.kill("SIGTERM");
     assert.is(await impatient.exited, 0, impatient.lines.join("\n"));
-    stage.answer = stage.active;
+    environment.answer = environment.active;
     const metrics = await (await fetch(`${edge.metricsUrl}/metrics`)).text();
     for (const result of ["answered", "failed", "refused", "denied", "repeated", "unsigned", "rejected"]) {
       assert.match(metrics, new RegExp(`tenancy_gateway_events_total\\{source="webhook",result="${result}"\\} [1-9]`));
@@ -291,18 +291,18 @@ for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
     const url = `${edge.url}/hooks/${hook}`;
     const octo = { repository: { owner: { login: "octo" } } };
     const statusWith = async (secret: string) => (await deliver(url, octo, { secret })).status;
-    await stage.writeSecret("hook", { secret: "second" });
-    await stage.tenancy.until("the new one is taken", async () => (await statusWith("second")) === 200);
+    await environment.writeSecret("hook", { secret: "second" });
+    await environment.tenancy.until("the new one is taken", async () => (await statusWith("second")) === 200);
     assert.is(await statusWith(SECRET), 401);
-    await stage.tenancy.client.delete(secrets, { namespace: NAMESPACE, name: "hook" });
-    const { detail } = await stage.untilTrigger(hook, ({ phase }) => phase === "Error");
+    await environment.tenancy.client.delete(secrets, { namespace: NAMESPACE, name: "hook" });
+    const { detail } = await environment.untilTrigger(hook, ({ phase }) => phase === "Error");
     assert.is(detail, "spec.config.secretRef: Secret hook does not exist; create it with the key secret");
     assert.is(await statusWith("second"), 503);
     assert.is((await deliver(`${edge.url}/hooks/${open}`, { tenant: "a" })).status, 200, "others are not touched");
-    await stage.writeSecret("hook", { secret: "third" });
-    await stage.untilActive(hook);
+    await environment.writeSecret("hook", { secret: "third" });
+    await environment.untilActive(hook);
     assert.is(await statusWith("third"), 200);
-    const shown = await stage.tenancy.client.get(secrets, { namespace: NAMESPACE, name: "hook" });
+    const shown = await environment.tenancy.client.get(secrets, { namespace: NAMESPACE, name: "hook" });
     for (const form of ["third", "second", SECRET, shown.data?.secret ?? "third"]) {
       assert.not(
         edge.lines.some((line) => line.includes(form)),
@@ -311,8 +311,8 @@ for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
     }
     edge.child.kill("SIGTERM");
     assert.is(await edge.exited, 0, edge.lines.join("\n"));
-    await stage.deleteTrigger(hook);
-    await stage.deleteTrigger(open);
+    await environment.deleteTrigger(hook);
+    await environment.deleteTrigger(open);
   });
 }
 
@@ -322,7 +322,7 @@ function echo(payload: object, response: import("node:http").ServerResponse): vo
 
 test.after(async () => {
   edge?.child.kill("SIGKILL");
-  await stage?.stop();
+  await environment?.stop();
 });
 
 test.run();

@@ -14,13 +14,12 @@ import { annotation } from "../../../crds/labels.ts";
 import { operatorConfig } from "../../../operator/config.ts";
 import { renderPod } from "../../../operator/pod/render-pod.ts";
 import { versionAtLeast } from "../../../scripts/cluster/kubernetes/version-at-least.ts";
-import { eventually } from "../rest/rest-edge.ts";
+import { eventually } from "../../eventually.ts";
 import { exists, NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
 import { type AccountAccess, accountAccess, canEnterPods } from "./account-access.ts";
-import { type AuditLog, createAuditLog } from "./audit-log.ts";
+import { type AuditedRequest, type AuditLog, createAuditLog } from "./audit-log.ts";
 import { type Bundles, bundlePrograms } from "./bundle-programs.ts";
 import { kubectlFor, type RunKubectl, validation } from "./kubectl.ts";
-import { grantedBy, type Role, takenBy } from "./permission.ts";
 import { type AccountProgram, startProgramOf } from "./program-of-account.ts";
 import { writeOverlay } from "./write-overlay.ts";
 
@@ -472,3 +471,42 @@ function table(granted: string[], used: Set<string>, elsewhere: Readonly<Record<
 }
 
 test.run();
+
+/** One verb on one resource, as a rule of RBAC grants it: `get pods/exec`, `patch tenancyclaims.tenancy.dev/status`. */
+type Permission = string;
+
+/** The slice of a Role that is read, https://kubernetes.io/docs/reference/kubernetes-api/authorization-resources/role-v1/ */
+interface Role {
+  readonly metadata: { readonly name: string };
+  readonly rules: readonly {
+    readonly apiGroups: readonly string[];
+    readonly resources: readonly string[];
+    readonly verbs: readonly string[];
+  }[];
+}
+
+function permission(verb: string, target: { group: string; resource: string; subresource?: string }): string {
+  const { group, resource, subresource } = target;
+  return `${verb} ${resource}${group === "" ? "" : `.${group}`}${subresource === undefined ? "" : `/${subresource}`}`;
+}
+
+/** What a role grants, verb by verb. */
+function grantedBy({ rules }: Role): Permission[] {
+  return rules.flatMap(({ apiGroups, resources, verbs }) =>
+    apiGroups.flatMap((group) =>
+      resources.flatMap((path) => {
+        const [resource = "", subresource] = path.split("/");
+        return verbs.map((verb) => permission(verb, { group, resource, ...(subresource && { subresource }) }));
+      }),
+    ),
+  );
+}
+
+/** What a request took; none for a path that is no object's, such as discovery. An apply that makes an object takes two. */
+function takenBy({ verb, objectRef, responseStatus }: AuditedRequest): Permission[] {
+  if (objectRef === undefined) return [];
+  const { apiGroup: group = "", resource, subresource } = objectRef;
+  const target = { group, resource, ...(subresource !== undefined && { subresource }) };
+  const made = verb === "patch" && responseStatus?.code === 201;
+  return [permission(verb, target), ...(made ? [permission("create", target)] : [])];
+}

@@ -3,8 +3,9 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { pods } from "../../../crds/client/built-in-resources.ts";
 import { annotation } from "../../../crds/labels.ts";
+import { eventually } from "../../eventually.ts";
 import { exists, NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
-import { eventually, type RestEdge, startRestEdge } from "./rest-edge.ts";
+import { type RestEdge, startRestEdge } from "./rest-edge.ts";
 
 const test = suite("destroy and activity on a real API server");
 let tenancy: Tenancy;

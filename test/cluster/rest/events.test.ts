@@ -3,9 +3,10 @@ import { once } from "node:events";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import WebSocket from "ws";
+import { eventually } from "../../eventually.ts";
 import { runtimes } from "../../unit/edge/edge-process.ts";
 import { startTenancy, type Tenancy } from "../tenancy.ts";
-import { eventually, type RestEdge, startRestEdge } from "./rest-edge.ts";
+import { type RestEdge, startRestEdge } from "./rest-edge.ts";
 
 const test = suite("events of a real API server");
 let tenancy: Tenancy;

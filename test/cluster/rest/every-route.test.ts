@@ -2,9 +2,10 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { configMaps, secrets } from "../../../crds/client/built-in-resources.ts";
+import { eventually } from "../../eventually.ts";
 import { runtimes } from "../../unit/edge/edge-process.ts";
 import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
-import { eventually, KEY, type RestEdge, startRestEdge } from "./rest-edge.ts";
+import { KEY, type RestEdge, startRestEdge } from "./rest-edge.ts";
 
 const test = suite("every route on a real API server");
 let tenancy: Tenancy;

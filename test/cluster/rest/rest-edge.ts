@@ -1,5 +1,5 @@
 import type { OpenApiDocument } from "../../../edge/api/openapi/document.ts";
-import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
+import { eventually } from "../../eventually.ts";
 import { answerProblems } from "../../unit/edge/answer-problems.ts";
 import { type EdgeProcess, type runtimes, startEdgeProcess } from "../../unit/edge/edge-process.ts";
 
@@ -50,9 +50,4 @@ export async function startRestEdge(runtime: keyof typeof runtimes, env: Record<
       return edge.exited;
     },
   };
-}
-
-/** What another process does takes its time. */
-export async function eventually(condition: () => boolean | Promise<boolean>): Promise<void> {
-  await waitUntil(condition, { what: String(condition), limitMs: 60_000, intervalMs: 20 });
 }

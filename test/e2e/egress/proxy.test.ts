@@ -8,9 +8,9 @@ import type { WorkloadNetwork } from "../../../crds/network.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import type { HttpAnswer } from "./messages.ts";
 import { address } from "./namespaces.ts";
-import { type Stage, startStage } from "./stage.ts";
+import { startTestEnvironment, type TestEnvironment } from "./test-environment.ts";
 
-const test = suite<{ stage: Stage }>("egress proxy");
+const test = suite<{ environment: TestEnvironment }>("egress proxy");
 /** In no other command line of this machine. */
 const secret = `planted-${randomBytes(8).toString("hex")}`;
 const token = { name: "github", key: "token" };
@@ -63,12 +63,12 @@ const records = {
 };
 
 test.before(async (context) => {
-  context.stage = await startStage({ network, values, records });
+  context.environment = await startTestEnvironment({ network, values, records });
 });
-test.after(async ({ stage }) => stage?.stop());
+test.after(async ({ environment }) => environment?.stop());
 
-const linesOf = (stage: Stage) =>
-  stage
+const linesOf = (environment: TestEnvironment) =>
+  environment
     .log()
     .split("\n")
     // What follows the last line's end is still being written.
@@ -77,44 +77,48 @@ const linesOf = (stage: Stage) =>
     .map((line) => JSON.parse(line) as { reason?: string; name?: string; tenant?: string });
 
 /** The reasons of refusals that were logged for a name. */
-const reasons = (stage: Stage, name: string) =>
-  linesOf(stage)
+const reasons = (environment: TestEnvironment, name: string) =>
+  linesOf(environment)
     .filter((line) => line.name === name)
     .map(({ reason }) => reason);
 
-async function refused(stage: Stage, name: string, reason: string): Promise<void> {
+async function refused(environment: TestEnvironment, name: string, reason: string): Promise<void> {
   // To an address of the world, since the proxy goes by the name alone.
-  const answer = await stage.call({
+  const answer = await environment.call({
     kind: "tls",
     host: address.allowed,
     serverName: name,
     text: "GET / HTTP/1.1\r\n\r\n",
   });
   assert.ok("error" in answer, `${name} answered ${JSON.stringify(answer)}`);
-  await untilLogged(stage, name, reason);
+  await untilLogged(environment, name, reason);
 }
 
 /** The client hears of a refusal before the log does. */
-async function untilLogged(stage: Stage, name: string, reason: string): Promise<void> {
-  await waitUntil(() => reasons(stage, name).length > 0, {
-    ...{ what: `the refusal of ${name}`, limitMs: 60_000, explain: () => stage.log() },
+async function untilLogged(environment: TestEnvironment, name: string, reason: string): Promise<void> {
+  await waitUntil(() => reasons(environment, name).length > 0, {
+    ...{ what: `the refusal of ${name}`, limitMs: 60_000, explain: () => environment.log() },
   });
-  assert.equal(reasons(stage, name), [reason]);
+  assert.equal(reasons(environment, name), [reason]);
 }
 
 for (const version of [1, 2] as const) {
-  test(`a listed name passes through untouched over HTTP/${version}`, async ({ stage }) => {
-    const seen = await stage.seen({ version, url: "https://allowed.example/", headers: { authorization: "mine" } });
+  test(`a listed name passes through untouched over HTTP/${version}`, async ({ environment }) => {
+    const seen = await environment.seen({
+      version,
+      url: "https://allowed.example/",
+      headers: { authorization: "mine" },
+    });
     assert.is(seen.httpVersion, version === 1 ? "1.1" : "2.0");
     assert.is(seen.serverName, "allowed.example");
     assert.is(seen.headers.authorization, "mine");
   });
 
   test(`a name with credentials gets its headers over HTTP/${version}, in place of the workload's own`, async ({
-    stage,
+    environment,
   }) => {
     const headers = { authorization: "forged", "x-second": "forged", "x-other": "kept" };
-    const seen = await stage.seen({ version, url: "https://api.example/", headers });
+    const seen = await environment.seen({ version, url: "https://api.example/", headers });
     assert.is(seen.headers.authorization, `Bearer ${secret}`);
     assert.is(seen.headers["x-second"], values.get(second));
     assert.is(seen.headers["x-other"], "kept");
@@ -122,17 +126,17 @@ for (const version of [1, 2] as const) {
     assert.is(seen.httpVersion, "2.0");
   });
 
-  test(`64 MiB go up over HTTP/${version}, passed through and with credentials`, async ({ stage }) => {
+  test(`64 MiB go up over HTTP/${version}, passed through and with credentials`, async ({ environment }) => {
     for (const name of ["allowed.example", "api.example"]) {
-      const seen = await stage.seen({ version, url: `https://${name}/`, uploadBytes: 64 << 20 });
+      const seen = await environment.seen({ version, url: `https://${name}/`, uploadBytes: 64 << 20 });
       assert.is(seen.bytes, 64 << 20);
       assert.is(seen.sha256, seen.sent);
     }
   });
 
-  test(`a stream over HTTP/${version} arrives piece by piece`, async ({ stage }) => {
+  test(`a stream over HTTP/${version} arrives piece by piece`, async ({ environment }) => {
     for (const name of ["allowed.example", "api.example"]) {
-      const answer = await stage.call<{ text: string; pieces: number }>({
+      const answer = await environment.call<{ text: string; pieces: number }>({
         ...{ kind: "stream", version, url: `https://${name}/stream` },
       });
       assert.ok("value" in answer, JSON.stringify(answer));
@@ -142,10 +146,10 @@ for (const version of [1, 2] as const) {
   });
 }
 
-test("WebSocket passes, through and with credentials", async ({ stage }) => {
+test("WebSocket passes, through and with credentials", async ({ environment }) => {
   for (const name of ["allowed.example", "api.example"]) {
     const messages = ["one", "x".repeat(100_000), "three"];
-    const answer = await stage.call<string[]>({ kind: "websocket", url: `wss://${name}/socket`, messages });
+    const answer = await environment.call<string[]>({ kind: "websocket", url: `wss://${name}/socket`, messages });
     assert.ok("value" in answer, JSON.stringify(answer));
     const [headers = "{}", ...echoed] = answer.value;
     assert.equal(echoed, messages);
@@ -154,68 +158,75 @@ test("WebSocket passes, through and with credentials", async ({ stage }) => {
   }
 });
 
-test("a name below a wildcard passes, the name itself does not", async ({ stage }) => {
-  assert.is((await stage.seen({ version: 1, url: "https://deep.er.sub.example/" })).status, 200);
-  await refused(stage, "sub.example", "not-listed");
+test("a name below a wildcard passes, the name itself does not", async ({ environment }) => {
+  assert.is((await environment.seen({ version: 1, url: "https://deep.er.sub.example/" })).status, 200);
+  await refused(environment, "sub.example", "not-listed");
 });
 
-test("a name that is not listed is refused, and each refusal is one line", async ({ stage }) => {
-  await refused(stage, "unlisted.example", "not-listed");
-  assert.equal(reasons(stage, "allowed.example"), []);
+test("a name that is not listed is refused, and each refusal is one line", async ({ environment }) => {
+  await refused(environment, "unlisted.example", "not-listed");
+  assert.equal(reasons(environment, "allowed.example"), []);
 });
 
-test("a forged name reaches the real host of that name alone", async ({ stage }) => {
+test("a forged name reaches the real host of that name alone", async ({ environment }) => {
   const text = "GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
-  const answer = await stage.call<string>({ kind: "tls", host: address.other, serverName: "allowed.example", text });
+  const answer = await environment.call<string>({
+    kind: "tls",
+    host: address.other,
+    serverName: "allowed.example",
+    text,
+  });
   assert.ok("value" in answer, JSON.stringify(answer));
   assert.match(answer.value, new RegExp(`"address":"(::ffff:)?${address.allowed}"`));
 });
 
-test("a handshake that comes byte by byte is read", async ({ stage }) => {
+test("a handshake that comes byte by byte is read", async ({ environment }) => {
   const text = "GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
   const call = { kind: "tls", host: address.allowed, text, isSlow: true } as const;
-  const allowed = await stage.call<string>({ ...call, serverName: "allowed.example" });
+  const allowed = await environment.call<string>({ ...call, serverName: "allowed.example" });
   assert.ok("value" in allowed && allowed.value.includes("200 OK"), JSON.stringify(allowed));
-  const other = await stage.call<string>({ ...call, serverName: "byte.example" });
+  const other = await environment.call<string>({ ...call, serverName: "byte.example" });
   assert.ok("error" in other, JSON.stringify(other));
-  await untilLogged(stage, "byte.example", "not-listed");
+  await untilLogged(environment, "byte.example", "not-listed");
 });
 
-test("a client that names no server, and one that speaks no TLS, are refused", async ({ stage }) => {
-  const silent = await stage.call({ kind: "tls", host: address.allowed });
+test("a client that names no server, and one that speaks no TLS, are refused", async ({ environment }) => {
+  const silent = await environment.call({ kind: "tls", host: address.allowed });
   assert.ok("error" in silent, JSON.stringify(silent));
-  const plain = await stage.call<string>({
+  const plain = await environment.call<string>({
     kind: "plain",
     host: address.allowed,
     port: 443,
     text: "GET / HTTP/1.1\r\n\r\n",
   });
   assert.ok("error" in plain || plain.value === "", JSON.stringify(plain));
-  await waitUntil(() => stage.log().includes("no-server-name") && stage.log().includes("not-tls"), {
-    ...{ what: "both refusals in the log", limitMs: 60_000, explain: () => stage.log() },
+  await waitUntil(() => environment.log().includes("no-server-name") && environment.log().includes("not-tls"), {
+    ...{ what: "both refusals in the log", limitMs: 60_000, explain: () => environment.log() },
   });
 });
 
-test("what a client puts into a name stays within one line of the log", async ({ stage }) => {
+test("what a client puts into a name stays within one line of the log", async ({ environment }) => {
   const serverName = `a"},{\\nb.example`;
-  const answer = await stage.call({ kind: "tls", host: address.allowed, serverName });
+  const answer = await environment.call({ kind: "tls", host: address.allowed, serverName });
   assert.ok("error" in answer);
-  await untilLogged(stage, serverName, "illegal-name");
+  await untilLogged(environment, serverName, "illegal-name");
 });
 
-test("a name longer than any legal one is cut, and its line whole however much of it is escaped", async ({ stage }) => {
+test("a name longer than any legal one is cut, and its line whole however much of it is escaped", async ({
+  environment,
+}) => {
   const serverName = "\u0001".repeat(255);
-  assert.ok("error" in (await stage.call({ kind: "tls", host: address.allowed, serverName })));
-  await untilLogged(stage, serverName.slice(0, 253), "illegal-name");
+  assert.ok("error" in (await environment.call({ kind: "tls", host: address.allowed, serverName })));
+  await untilLogged(environment, serverName.slice(0, 253), "illegal-name");
 });
 
-test("a refusal names the tenant that the pod has at that moment", async ({ stage }) => {
+test("a refusal names the tenant that the pod has at that moment", async ({ environment }) => {
   const tenantOf = (name: string) =>
-    linesOf(stage)
+    linesOf(environment)
       .filter((line) => line.name === name)
       .map(({ tenant }) => tenant);
-  const file = join(stage.folder, "tenant");
-  await refused(stage, "warm.example", "not-listed");
+  const file = join(environment.folder, "tenant");
+  await refused(environment, "warm.example", "not-listed");
   assert.equal(tenantOf("warm.example"), [""]);
   for (const [tenant, shown] of [
     ["Alice_1.b-c", "Alice_1.b-c"],
@@ -224,7 +235,7 @@ test("a refusal names the tenant that the pod has at that moment", async ({ stag
   ] as const) {
     writeFileSync(file, tenant);
     const name = `claimed-${tenant.length}.example`;
-    await refused(stage, name, "not-listed");
+    await refused(environment, name, "not-listed");
     assert.equal(tenantOf(name), [shown]);
   }
   rmSync(file);
@@ -239,104 +250,107 @@ for (const [name, reason] of [
   ["private.example", "private-address"],
   ["missing.example", "not-resolved"],
 ] as const) {
-  test(`${name} is refused: ${reason}`, ({ stage }) => refused(stage, name, reason));
+  test(`${name} is refused: ${reason}`, ({ environment }) => refused(environment, name, reason));
 }
 
-test("a name with credentials that resolves to the metadata address is refused", async ({ stage }) => {
-  const answer = await stage.call<HttpAnswer>({ kind: "http", version: 2, url: "https://inner.example/" });
+test("a name with credentials that resolves to the metadata address is refused", async ({ environment }) => {
+  const answer = await environment.call<HttpAnswer>({ kind: "http", version: 2, url: "https://inner.example/" });
   assert.ok("value" in answer && answer.value.status === 403, JSON.stringify(answer));
-  await untilLogged(stage, "inner.example", "closed-address");
+  await untilLogged(environment, "inner.example", "closed-address");
 });
 
-test("a name with an IPv6 address alone is reached", async ({ stage }) => {
-  assert.is((await stage.seen({ version: 1, url: "https://six.example/" })).address, address.allowed6);
+test("a name with an IPv6 address alone is reached", async ({ environment }) => {
+  assert.is((await environment.seen({ version: 1, url: "https://six.example/" })).address, address.allowed6);
 });
 
-test("an exact name goes before the wildcard that it is below", async ({ stage }) => {
-  const wild = await stage.seen({ version: 1, url: "https://one.wild.example/" });
+test("an exact name goes before the wildcard that it is below", async ({ environment }) => {
+  const wild = await environment.seen({ version: 1, url: "https://one.wild.example/" });
   assert.equal([wild.headers["x-wild"], wild.headers["x-exact"]], [values.get(second), undefined]);
-  const exact = await stage.seen({ version: 1, url: "https://exact.wild.example/" });
+  const exact = await environment.seen({ version: 1, url: "https://exact.wild.example/" });
   assert.equal([exact.headers["x-wild"], exact.headers["x-exact"]], [undefined, `Bearer ${secret}`]);
 });
 
 test("a name too deep for a wildcard's certificate is refused rather than passed without its headers", async ({
-  stage,
+  environment,
 }) => {
-  await refused(stage, "two.levels.wild.example", "too-deep-for-credential");
+  await refused(environment, "two.levels.wild.example", "too-deep-for-credential");
 });
 
-test("a request for another host than the connection's is refused", async ({ stage }) => {
-  const answer = await stage.call<HttpAnswer>({
+test("a request for another host than the connection's is refused", async ({ environment }) => {
+  const answer = await environment.call<HttpAnswer>({
     ...{ kind: "http", version: 1, url: "https://api.example/", headers: { host: "allowed.example" } },
   });
   assert.ok("value" in answer && answer.value.status === 421, JSON.stringify(answer));
 });
 
-test("TRACE is refused, since it is answered with the credentials", async ({ stage }) => {
-  const answer = await stage.call<HttpAnswer>({
+test("TRACE is refused, since it is answered with the credentials", async ({ environment }) => {
+  const answer = await environment.call<HttpAnswer>({
     ...{ kind: "http", version: 1, url: "https://api.example/", method: "TRACE" },
   });
   assert.ok("value" in answer && answer.value.status === 405, JSON.stringify(answer));
 });
 
-test("without its value a name answers 503, and comes when the value does", async ({ stage }) => {
+test("without its value a name answers 503, and comes when the value does", async ({ environment }) => {
   const call = { kind: "http", version: 1, url: "https://absent.example/" } as const;
-  const without = await stage.call<HttpAnswer>(call);
+  const without = await environment.call<HttpAnswer>(call);
   assert.ok("value" in without && without.value.status === 503, JSON.stringify(without));
   for (const bad of ["", "two\nlines", "a\tb"]) {
-    await stage.apply({ values: new Map([...values, [unset, bad]]) });
-    const still = await stage.call<HttpAnswer>(call);
+    await environment.apply({ values: new Map([...values, [unset, bad]]) });
+    const still = await environment.call<HttpAnswer>(call);
     assert.ok("value" in still && still.value.status === 503, JSON.stringify(still));
   }
-  await stage.apply({ values: new Map([...values, [unset, "here\r\n"]]) });
-  assert.is((await stage.seen(call)).headers["x-absent"], "here");
+  await environment.apply({ values: new Map([...values, [unset, "here\r\n"]]) });
+  assert.is((await environment.seen(call)).headers["x-absent"], "here");
 });
 
 for (const name of ["unknown-authority.example", "other-name.example", "expired.example"]) {
-  test(`${name}: an upstream with a bad certificate gets no request`, async ({ stage }) => {
-    const answer = await stage.call<HttpAnswer>({ kind: "http", version: 1, url: `https://${name}/` });
+  test(`${name}: an upstream with a bad certificate gets no request`, async ({ environment }) => {
+    const answer = await environment.call<HttpAnswer>({ kind: "http", version: 1, url: `https://${name}/` });
     assert.ok("value" in answer && answer.value.status === 503, JSON.stringify(answer));
   });
 }
 
 test("a rotated Secret is used by the connection's next request's process, while a stream goes on", async ({
-  stage,
+  environment,
 }) => {
-  const stream = stage.call<{ text: string }>({ kind: "stream", version: 2, url: "https://api.example/stream" });
-  await stage.apply({ values: new Map([...values, [token, `rotated-${secret}`]]) });
-  assert.is((await stage.seen({ version: 2, url: "https://api.example/" })).headers.authorization, `rotated-${secret}`);
+  const stream = environment.call<{ text: string }>({ kind: "stream", version: 2, url: "https://api.example/stream" });
+  await environment.apply({ values: new Map([...values, [token, `rotated-${secret}`]]) });
+  assert.is(
+    (await environment.seen({ version: 2, url: "https://api.example/" })).headers.authorization,
+    `rotated-${secret}`,
+  );
   const answer = await stream;
   assert.ok("value" in answer && answer.value.text.includes("piece 19"), JSON.stringify(answer));
 });
 
-test("however often it changes, few processes serve what was open before", async ({ stage }) => {
+test("however often it changes, few processes serve what was open before", async ({ environment }) => {
   for (let change = 0; change < 6; change++) {
-    const held = await stage.call({ kind: "hold", url: "wss://api.example/socket" });
+    const held = await environment.call({ kind: "hold", url: "wss://api.example/socket" });
     assert.not.ok("error" in held, JSON.stringify(held));
-    await stage.apply({ values: new Map([...values, [token, `rotated-${secret}-${change}`]]) });
+    await environment.apply({ values: new Map([...values, [token, `rotated-${secret}-${change}`]]) });
   }
-  await waitUntil(() => stage.proxies().length <= 4, {
-    ...{ what: "the oldest to end", limitMs: 60_000, explain: () => stage.proxies().join() },
+  await waitUntil(() => environment.proxies().length <= 4, {
+    ...{ what: "the oldest to end", limitMs: 60_000, explain: () => environment.proxies().join() },
   });
   assert.is(
-    (await stage.seen({ version: 1, url: "https://api.example/" })).headers.authorization,
+    (await environment.seen({ version: 1, url: "https://api.example/" })).headers.authorization,
     `rotated-${secret}-5`,
   );
 });
 
-test("no request is lost while settings change", async ({ stage }) => {
+test("no request is lost while settings change", async ({ environment }) => {
   let isChanging = true;
   const versions = [1, 2, 1, 2] as const;
   const made = versions.map(() => 0);
   async function callOn(client: number, version: 1 | 2): Promise<void> {
     for (let calls = 0; isChanging; calls += 1, made[client] = calls) {
-      await stage.seen({ version, url: calls % 2 ? "https://api.example/" : "https://allowed.example/" });
+      await environment.seen({ version, url: calls % 2 ? "https://api.example/" : "https://allowed.example/" });
     }
   }
   async function change(): Promise<void> {
     try {
       for (let changes = 0; changes < 3 || Math.min(...made) <= 20; changes += 1) {
-        await stage.apply({ values: new Map([...values, [token, `changed-${changes}`]]) });
+        await environment.apply({ values: new Map([...values, [token, `changed-${changes}`]]) });
       }
     } finally {
       isChanging = false;
@@ -345,33 +359,37 @@ test("no request is lost while settings change", async ({ stage }) => {
   await Promise.all([change(), ...versions.map((version, client) => callOn(client, version))]);
 });
 
-test("a change of the allowlist is followed", async ({ stage }) => {
-  await stage.apply({ network: { ...network, allowlist: ["unlisted.example"] } });
-  assert.is((await stage.seen({ version: 1, url: "https://unlisted.example/" })).status, 200);
-  const gone = await stage.call({ kind: "http", version: 1, url: "https://allowed.example/" });
+test("a change of the allowlist is followed", async ({ environment }) => {
+  await environment.apply({ network: { ...network, allowlist: ["unlisted.example"] } });
+  assert.is((await environment.seen({ version: 1, url: "https://unlisted.example/" })).status, 200);
+  const gone = await environment.call({ kind: "http", version: 1, url: "https://allowed.example/" });
   assert.ok("error" in gone, JSON.stringify(gone));
-  await stage.apply({ network: { access: "restricted", credentials: network.credentials ?? [] } });
-  assert.is((await stage.seen({ version: 1, url: "https://allowed.example/" })).status, 200);
-  await stage.apply({ network });
+  await environment.apply({ network: { access: "restricted", credentials: network.credentials ?? [] } });
+  assert.is((await environment.seen({ version: 1, url: "https://allowed.example/" })).status, 200);
+  await environment.apply({ network });
 });
 
-test("settings that cannot be used are told with the reason, and leave what runs", async ({ stage }) => {
-  const settings = join(stage.folder, "settings");
+test("settings that cannot be used are told with the reason, and leave what runs", async ({ environment }) => {
+  const settings = join(environment.folder, "settings");
   appendFileSync(join(settings, "haproxy.cfg"), "    no-such-word\n");
   mkdirSync(join(settings, "..2_changed"));
   const told = "the settings cannot be used, what ran goes on";
-  await waitUntil(() => stage.log().includes(told), { what: "the refusal", limitMs: 60_000, explain: stage.log });
-  assert.match(stage.log(), /unknown keyword 'no-such-word'/);
-  assert.is((await stage.seen({ version: 1, url: "https://allowed.example/" })).status, 200);
-  await stage.apply({ network });
+  await waitUntil(() => environment.log().includes(told), {
+    what: "the refusal",
+    limitMs: 60_000,
+    explain: environment.log,
+  });
+  assert.match(environment.log(), /unknown keyword 'no-such-word'/);
+  assert.is((await environment.seen({ version: 1, url: "https://allowed.example/" })).status, 200);
+  await environment.apply({ network });
 });
 
-test("the network is closed but for the proxy and the resolver", async ({ stage }) => {
+test("the network is closed but for the proxy and the resolver", async ({ environment }) => {
   for (const host of [address.allowed, address.metadata, address.allowed6, address.world6]) {
-    const answer = await stage.call({ kind: "plain", host, port: 80, text: "GET / HTTP/1.1\r\n\r\n" });
+    const answer = await environment.call({ kind: "plain", host, port: 80, text: "GET / HTTP/1.1\r\n\r\n" });
     assert.ok("error" in answer, `${host} answered ${JSON.stringify(answer)}`);
   }
-  assert.equal(await stage.call({ kind: "datagram", host: address.resolver, port: 53, answerMs: 50_000 }), {
+  assert.equal(await environment.call({ kind: "datagram", host: address.resolver, port: 53, answerMs: 50_000 }), {
     value: "answered",
   });
   for (const [host, port] of [
@@ -379,27 +397,27 @@ test("the network is closed but for the proxy and the resolver", async ({ stage 
     [address.allowed, 443],
     [address.metadata, 53],
   ] as const) {
-    const answer = await stage.call({ kind: "datagram", host, port, answerMs: 1000 });
+    const answer = await environment.call({ kind: "datagram", host, port, answerMs: 1000 });
     assert.ok("error" in answer, `${host}:${port} answered`);
   }
 });
 
-test("refusals are counted, and readiness is answered", async ({ stage }) => {
+test("refusals are counted, and readiness is answered", async ({ environment }) => {
   const get = (path: string) =>
-    stage.namespaces.run("pod", ["curl", "-sS", "-m", "5", `http://${address.pod}:15021${path}`]);
+    environment.namespaces.run("pod", ["curl", "-sS", "-m", "5", `http://${address.pod}:15021${path}`]);
   const denied = async () =>
     Number(/^haproxy_frontend_requests_denied_total\{proxy="redirect"\} ([0-9]+)$/m.exec(await get("/metrics"))?.[1]);
   const before = await denied();
-  await refused(stage, "counted.example", "not-listed");
+  await refused(environment, "counted.example", "not-listed");
   assert.is(await denied(), before + 1);
   assert.match(await get("/ready"), /200 OK/);
   assert.match(await get("/other"), /404/);
 });
 
-test("no secret shows in the log, an argument, or the proxy's settings", async ({ stage }) => {
-  const args = await stage.namespaces.run("pod", ["sh", "-c", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '"]);
+test("no secret shows in the log, an argument, or the proxy's settings", async ({ environment }) => {
+  const args = await environment.namespaces.run("pod", ["sh", "-c", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '"]);
   assert.ok(args.includes("haproxy -db"));
-  for (const text of [args, stage.log()]) assert.not.ok(text.includes(secret));
+  for (const text of [args, environment.log()]) assert.not.ok(text.includes(secret));
 });
 
 test.run();

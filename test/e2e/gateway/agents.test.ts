@@ -11,7 +11,7 @@ import {
   ECHO_HTTP_IMAGE,
 } from "../../../scripts/cluster/images/example-images.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
-import { StandInMessenger } from "../../messenger/stand-in-messenger.ts";
+import { FakeMessenger } from "../../messenger/fake-messenger.ts";
 import { type Stack, startStack } from "../claims/stack.ts";
 import { loggingAgentControl, namedAgentBridge, namedHttp } from "./named-programs.ts";
 
@@ -19,12 +19,12 @@ const TOKEN = "110201543:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw";
 const examples = "manifests/examples";
 const test = suite("events reach real containers");
 let stack: Stack;
-let messenger: StandInMessenger;
+let messenger: FakeMessenger;
 let apiBaseUrl: string;
 const poolFile = join(mkdtempSync(join(tmpdir(), "tenancy-gateway-")), "pool.json");
 
 test.before(async () => {
-  messenger = new StandInMessenger();
+  messenger = new FakeMessenger();
   apiBaseUrl = await messenger.start();
   stack = await startStack("e2e-gateway").catch((error: Error) => {
     // The test library says nothing of what fails before the first test.

@@ -6,7 +6,7 @@ import { secrets } from "../../../crds/client/built-in-resources.ts";
 import { claims, triggers } from "../../../crds/kinds.ts";
 import { ECHO_AGENT_BRIDGE_IMAGE } from "../../../scripts/cluster/images/example-images.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
-import { StandInMessenger } from "../../messenger/stand-in-messenger.ts";
+import { FakeMessenger } from "../../messenger/fake-messenger.ts";
 import { type EdgeProcess, startEdgeProcess } from "../../unit/edge/edge-process.ts";
 import { type Lifecycle, NAMESPACE, startLifecycle } from "../snapshots/lifecycle.ts";
 import { namedAgentBridge } from "./named-programs.ts";
@@ -17,12 +17,12 @@ const MESSAGES = 400;
 const WRITING_MS = 24_000;
 const LIMIT_MS = 480_000;
 
-const test = suite<{ life: Lifecycle; messenger: StandInMessenger; apiBaseUrl: string }>(
+const test = suite<{ life: Lifecycle; messenger: FakeMessenger; apiBaseUrl: string }>(
   "messages while edges and operator are killed",
 );
 
 test.before(async (context) => {
-  context.messenger = new StandInMessenger();
+  context.messenger = new FakeMessenger();
   context.apiBaseUrl = await context.messenger.start();
   context.life = await startLifecycle(`e2e-killed-${process.pid}`);
 });

@@ -34,15 +34,14 @@ import { readIfThere } from "../../../scripts/cluster/process/read-if-there.ts";
 import { runCommand } from "../../../scripts/cluster/process/run-command.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { type LocalCluster, upLocalCluster } from "../../../scripts/cluster/up-local-cluster.ts";
-import { StandInMessenger } from "../../messenger/stand-in-messenger.ts";
+import { FakeMessenger } from "../../messenger/fake-messenger.ts";
 import { patiently, untilReleased } from "../claims/patiently.ts";
 import { type Stack, startStack } from "../claims/stack.ts";
 import type { UpstreamSettings } from "../egress/messages.ts";
 import { reply, testProgram } from "../egress/reply.ts";
 import { upstreamCertificates } from "../egress/upstream-certificates.ts";
 import { startClusterDns } from "./cluster-dns.ts";
-import { createPlaces, secretsIn } from "./planted-secret-places.ts";
-import { writingsOf } from "./planted-secret-writings.ts";
+import { createPlaces, secretsIn, writingsOf } from "./planted-secret-places.ts";
 
 const cluster = "planted-secret";
 const namespace = "tenancy";
@@ -78,7 +77,7 @@ const ownSecrets = new Set(["vault", ...Object.values(egressNames(marker))]);
 
 const test = suite("a planted secret is nowhere but in its Secret and in the sidecar");
 const places = createPlaces();
-const messenger = new StandInMessenger();
+const messenger = new FakeMessenger();
 const operatorListen = `127.0.0.1:${await freePort()}`;
 const edgeMetricsListen = `127.0.0.1:${await freePort()}`;
 const authorization = { authorization: `Bearer ${values.apiKey}` };

@@ -3,8 +3,8 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { ApiError, NetworkError } from "../../../crds/client/api-error.ts";
 import { annotation, label } from "../../../crds/labels.ts";
+import { eventually } from "../../eventually.ts";
 import { testEdge } from "./test-edge.ts";
-import { until } from "./until.ts";
 
 const test = suite("activity");
 const START = "2026-01-01T00:00:00.000Z";
@@ -41,7 +41,7 @@ test("the first use is written at once, on that pod only", async () => {
 test("many uses within an interval are one write at its end, of the last use", async () => {
   const { touch, written, clock } = withPod("60");
   touch();
-  await until(() => clock.pending() === 0 && written().length === 1);
+  await eventually(() => clock.pending() === 0 && written().length === 1);
   await turns();
   for (let count = 0; count < 100; count += 1) touch();
   assert.is(written().length, 1);

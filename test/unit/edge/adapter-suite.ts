@@ -4,7 +4,7 @@ import * as assert from "uvu/assert";
 import type { ClaimStatus } from "../../../crds/claim.ts";
 import type { Handler } from "../../../edge/http/handler.ts";
 import type { Serve, Server } from "../../../edge/serve/serve.ts";
-import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
+import { eventually } from "../../eventually.ts";
 import { silentLog } from "../silent-log.ts";
 import { openWire } from "./open-wire.ts";
 import { testEdge } from "./test-edge.ts";
@@ -293,9 +293,4 @@ export function adapterSuite(name: string, serve: Serve, { cuts = true }: { cuts
   });
 
   test.run();
-}
-
-/** Real sockets take their time. */
-async function eventually(condition: () => boolean): Promise<void> {
-  await waitUntil(condition, { what: String(condition), limitMs: 60_000, intervalMs: 5 });
 }

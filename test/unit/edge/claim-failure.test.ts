@@ -3,8 +3,8 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { ClaimStatus } from "../../../crds/claim.ts";
 import { annotation } from "../../../crds/labels.ts";
+import { eventually } from "../../eventually.ts";
 import { type TestEdge, testEdge } from "./test-edge.ts";
-import { until } from "./until.ts";
 
 const test = suite("claims that fail");
 
@@ -20,7 +20,7 @@ const NAME = "claim-a-app";
 
 const claim = (edge: TestEdge, body: object = { workload: "app" }, signal?: AbortSignal) =>
   edge.call("POST /api/v1/tenants/a/claim", signal === undefined ? { body } : { body, signal });
-const waiting = (edge: TestEdge, count = 1) => until(() => edge.cluster.waiters.size === count);
+const waiting = (edge: TestEdge, count = 1) => eventually(() => edge.cluster.waiters.size === count);
 
 function edgeWithWorkload(): TestEdge {
   const edge = testEdge();
@@ -129,7 +129,7 @@ test("a revival that somebody else's write overtakes looks again", async () => {
   edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", status: { phase: "Error", message: "old" } });
   edge.cluster.onNext("patch", () => edge.cluster.setStatus(NAME, active));
   const pending = claim(edge);
-  await until(() => edge.clock.pending() === 2);
+  await eventually(() => edge.clock.pending() === 2);
   await edge.clock.runNext();
   assert.equal((await pending).json, { ...answered, source: "existing" });
 });

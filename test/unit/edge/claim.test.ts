@@ -6,10 +6,10 @@ import { ApiError, NetworkError } from "../../../crds/client/api-error.ts";
 import { systemClock } from "../../../crds/client/clock.ts";
 import { annotation, finalizer, label } from "../../../crds/labels.ts";
 import { hashedClaimName } from "../../../crds/names.ts";
+import { eventually } from "../../eventually.ts";
 import { fakeKubectl } from "./fake-kubectl.ts";
 import { snapshotsFolder } from "./snapshots-folder.ts";
 import { type TestEdge, testEdge } from "./test-edge.ts";
-import { until } from "./until.ts";
 
 const test = suite("POST /api/v1/tenants/{id}/claim");
 
@@ -26,7 +26,7 @@ const answered = { ...pair, ...active };
 
 const claim = (edge: TestEdge, body: object = { workload: "app" }, signal?: AbortSignal) =>
   edge.call("POST /api/v1/tenants/a/claim", signal === undefined ? { body } : { body, signal });
-const waiting = (edge: TestEdge, count = 1) => until(() => edge.cluster.waiters.size === count);
+const waiting = (edge: TestEdge, count = 1) => eventually(() => edge.cluster.waiters.size === count);
 
 function edgeWithWorkload(): TestEdge {
   const edge = testEdge();
@@ -108,10 +108,10 @@ test("a pod without an address is looked at again after a moment, and a 504 afte
   edge.cluster.podOf(edge.cluster.addClaim({ ...pair, status: active }), { podIP: undefined });
   const pending = claim(edge);
   for (let count = 0; count < 30; count += 1) {
-    await until(() => edge.cluster.verbs().length === count + 1 && edge.clock.pending() === 2);
+    await eventually(() => edge.cluster.verbs().length === count + 1 && edge.clock.pending() === 2);
     assert.is(await edge.clock.runNext(), 1000);
   }
-  await until(() => edge.clock.pending() <= 1);
+  await eventually(() => edge.clock.pending() <= 1);
   if (edge.clock.pending() === 1) await edge.clock.runNext();
   assert.is((await pending).status, 504);
 });
@@ -307,11 +307,11 @@ test("a claim that the cluster shows although the watch saw it go does not make 
   edge.cluster.remove(NAME);
   edge.cluster.objects.set(`tenancy/${NAME}`, ghost);
   const pending = claim(edge);
-  await until(() => edge.clock.pending() === 2);
+  await eventually(() => edge.clock.pending() === 2);
   assert.ok(edge.cluster.calls.length <= 6, `${edge.cluster.calls.length} calls in a row`);
   edge.cluster.objects.delete(`tenancy/${NAME}`);
   await edge.clock.runNext();
-  await until(() => edge.cluster.objects.has(`tenancy/${NAME}`));
+  await eventually(() => edge.cluster.objects.has(`tenancy/${NAME}`));
   edge.cluster.setStatus(NAME, active);
   assert.is((await pending).status, 201);
 });
@@ -374,9 +374,9 @@ test("what was in the way and is gone again leads to another try, after a pause"
     edge.cluster.lag = false;
   });
   const pending = claim(edge);
-  await until(() => edge.clock.pending() === 2);
+  await eventually(() => edge.clock.pending() === 2);
   assert.is(await edge.clock.runNext(), 40);
-  await until(() => edge.cluster.verbs().length === 3);
+  await eventually(() => edge.cluster.verbs().length === 3);
   edge.cluster.setStatus(NAME, active);
   assert.is((await pending).status, 201);
   assert.equal(edge.cluster.verbs(), ["create", "get", "create"]);
@@ -394,7 +394,7 @@ test("a release under way is waited out, then claimed anew", async () => {
   await waiting(edge);
   assert.equal(edge.cluster.verbs(), []);
   edge.cluster.remove(NAME);
-  await until(() => edge.cluster.verbs().length === 1);
+  await eventually(() => edge.cluster.verbs().length === 1);
   await waiting(edge);
   edge.cluster.setStatus(NAME, active);
   assert.equal((await pending).json, answered);
@@ -444,7 +444,7 @@ test("a call that waited a release out is ended by the next one", async () => {
   const pending = claim(edge);
   await waiting(edge);
   edge.cluster.remove(NAME);
-  await until(() => edge.cluster.verbs().includes("create"));
+  await eventually(() => edge.cluster.verbs().includes("create"));
   await waiting(edge);
   await edge.call("POST /api/v1/tenants/a/release", { body: { workload: "app" } });
   assert.is((await pending).status, 409);

@@ -6,9 +6,9 @@ import { annotation, label } from "../../../crds/labels.ts";
 import { slimPod } from "../../../edge/cluster/slim-pod.ts";
 import { operatorConfig } from "../../../operator/config.ts";
 import { renderPod } from "../../../operator/pod/render-pod.ts";
+import { eventually } from "../../eventually.ts";
 import { fakeKubectl } from "./fake-kubectl.ts";
 import { type Answer, testEdge } from "./test-edge.ts";
-import { until } from "./until.ts";
 
 const test = suite("instances");
 const claimed = {
@@ -203,7 +203,7 @@ test("exec: a command has 60 s where the call says nothing of it", async () => {
   void edge.call("POST /api/v1/instances/inst-a/exec", { body }).then((ended) => {
     answer = ended;
   });
-  await until(() => kubectl.pids().length > 0);
+  await eventually(() => kubectl.pids().length > 0);
   while (answer === undefined) {
     if (edge.clock.pending() > 0) await edge.clock.runNext();
     await new Promise((resolve) => setImmediate(resolve));

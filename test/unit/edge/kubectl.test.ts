@@ -2,7 +2,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { systemClock } from "../../../crds/client/clock.ts";
-import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
+import { eventually } from "../../eventually.ts";
 import { manualClock } from "../manual-clock.ts";
 import { type FakeKubectl, fakeKubectl } from "./fake-kubectl.ts";
 import { type Answer, type TestEdge, testEdge } from "./test-edge.ts";
@@ -313,8 +313,4 @@ function isRunning(pid: number): boolean {
   } catch {
     return false;
   }
-}
-
-async function eventually(condition: () => boolean | Promise<boolean>): Promise<void> {
-  await waitUntil(condition, { what: String(condition), limitMs: 60_000, intervalMs: 10 });
 }

@@ -3,8 +3,8 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { ClaimStatus } from "../../../crds/claim.ts";
 import { hashedClaimName } from "../../../crds/names.ts";
+import { eventually } from "../../eventually.ts";
 import { type TestEdge, testEdge } from "./test-edge.ts";
-import { until } from "./until.ts";
 
 const test = suite("POST /api/v1/tenants/{id}/release");
 
@@ -43,10 +43,10 @@ test("a claim call right after does not answer existing, also before the watch s
   edge.cluster.lag = true;
   await release(edge);
   const claim = edge.call("POST /api/v1/tenants/a/claim", { body: { workload: "app" } });
-  await until(() => edge.cluster.waiters.size === 1);
+  await eventually(() => edge.cluster.waiters.size === 1);
   edge.cluster.lag = false;
   edge.cluster.remove(NAME);
-  await until(() => edge.cluster.verbs().includes("create"));
+  await eventually(() => edge.cluster.verbs().includes("create"));
   edge.cluster.setStatus(NAME, { ...active, instanceId: "inst-b", source: "cold" });
   assert.is(((await claim).json as { source: string }).source, "cold");
 });
@@ -119,7 +119,7 @@ test("duplicates go with the claim", async () => {
 test("wait=true answers when the claim is gone", async () => {
   const edge = edgeWithClaim();
   const pending = release(edge, "?wait=true");
-  await until(() => edge.cluster.waiters.size === 1);
+  await eventually(() => edge.cluster.waiters.size === 1);
   edge.cluster.remove(NAME);
   assert.equal((await pending).json, released);
   assert.is(edge.clock.pending(), 0);
@@ -128,7 +128,7 @@ test("wait=true answers when the claim is gone", async () => {
 test("wait=true does not wait for the claim that comes next", async () => {
   const edge = edgeWithClaim();
   const pending = release(edge, "?wait=true");
-  await until(() => edge.cluster.waiters.size === 1);
+  await eventually(() => edge.cluster.waiters.size === 1);
   edge.cluster.remove(NAME);
   edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active });
   assert.is((await pending).status, 200);
@@ -137,7 +137,7 @@ test("wait=true does not wait for the claim that comes next", async () => {
 test("wait=true is a 504 after the limit, and the release goes on", async () => {
   const edge = edgeWithClaim();
   const pending = release(edge, "?wait=true");
-  await until(() => edge.cluster.waiters.size === 1);
+  await eventually(() => edge.cluster.waiters.size === 1);
   assert.is(await edge.clock.runNext(), 30_000);
   const answer = await pending;
   assert.is(answer.status, 504);
@@ -147,7 +147,7 @@ test("wait=true is a 504 after the limit, and the release goes on", async () => 
 test("wait=true is a 500 with the claim's message where the data could not be saved", async () => {
   const edge = edgeWithClaim();
   const pending = release(edge, "?wait=true");
-  await until(() => edge.cluster.waiters.size === 1);
+  await eventually(() => edge.cluster.waiters.size === 1);
   edge.cluster.setStatus(NAME, { phase: "ReleaseFailed", message: "disk full" });
   const answer = await pending;
   assert.is(answer.status, 500);

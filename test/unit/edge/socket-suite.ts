@@ -9,7 +9,7 @@ import { createHandler, type Handler } from "../../../edge/http/handler.ts";
 import { createPageCheck } from "../../../edge/http/page-check.ts";
 import type { EventSocket } from "../../../edge/serve/event-socket.ts";
 import type { Serve, Server } from "../../../edge/serve/serve.ts";
-import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
+import { eventually } from "../../eventually.ts";
 import { silentLog } from "../silent-log.ts";
 import { openWire } from "./open-wire.ts";
 
@@ -293,9 +293,4 @@ export function socketSuite(name: string, serve: Serve, { lingers = false }: { l
   });
 
   test.run();
-}
-
-/** Real sockets take their time. */
-async function eventually(condition: () => boolean): Promise<void> {
-  await waitUntil(condition, { what: String(condition), limitMs: 60_000, intervalMs: 5 });
 }

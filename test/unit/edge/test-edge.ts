@@ -7,7 +7,7 @@ import { type AnsweredRequest, createHandler, type Handler } from "../../../edge
 import { createPageCheck } from "../../../edge/http/page-check.ts";
 import { createKubectl } from "../../../edge/kubectl/kubectl.ts";
 import { type ManualClock, manualClock } from "../manual-clock.ts";
-import { NAMESPACE, StandInCluster } from "./stand-in-cluster.ts";
+import { FakeCluster, NAMESPACE } from "./fake-cluster.ts";
 
 /** One line of the log, with its level. */
 export interface LogLine {
@@ -16,9 +16,9 @@ export interface LogLine {
   message: string;
 }
 
-/** A handler over a stand-in cluster, with what it logged and answered. */
+/** A handler over a fake cluster, with what it logged and answered. */
 export interface TestEdge {
-  cluster: StandInCluster;
+  cluster: FakeCluster;
   handler: Handler;
   /** Stands still until a test moves it, so no wait ends by itself. */
   clock: ManualClock;
@@ -45,7 +45,7 @@ export interface Answer {
 export function testEdge(
   options: { apiKey?: string; clock?: Clock; waitLimitMs?: number; kubectl?: string } = {},
 ): TestEdge {
-  const cluster = new StandInCluster();
+  const cluster = new FakeCluster();
   const clock = manualClock();
   const log: LogLine[] = [];
   const answers: AnsweredRequest[] = [];

@@ -3,7 +3,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { type DriverCall, PodGoneError } from "../../../edge/gateway/drivers/driver.ts";
 import { driverFor } from "../../../edge/gateway/drivers/driver-for.ts";
-import { eventually } from "./eventually.ts";
+import { eventually } from "../../eventually.ts";
 import { failureOf } from "./failure-of.ts";
 import { confirm, payload } from "./payload.ts";
 import { steppedClock } from "./stepped-clock.ts";

@@ -5,10 +5,10 @@ import * as assert from "uvu/assert";
 import { deviceIdentityOf } from "../../../edge/gateway/drivers/agent-frame.ts";
 import type { DriverCall } from "../../../edge/gateway/drivers/driver.ts";
 import { driverFor } from "../../../edge/gateway/drivers/driver-for.ts";
-import { eventually } from "./eventually.ts";
+import { eventually } from "../../eventually.ts";
 import { failureOf } from "./failure-of.ts";
+import { type FakeModel, startFakeModel } from "./fake-model.ts";
 import { confirm, payload } from "./payload.ts";
-import { type StandInModel, startStandInModel } from "./stand-in-model.ts";
 import { type OpenClaw, startOpenClaw } from "./start-openclaw.ts";
 
 const folder = process.env.TENANCY_TEST_OPENCLAW ?? "";
@@ -24,7 +24,7 @@ test("the device that has to be approved once follows from the token", () => {
 if (folder === "") {
   test.skip("needs OpenClaw: TENANCY_TEST_OPENCLAW names the folder where it and a Node for it are installed");
 } else {
-  let model: StandInModel;
+  let model: FakeModel;
   let gateway: OpenClaw;
 
   const ask = (id: string, more: Partial<DriverCall> = {}) =>
@@ -40,7 +40,7 @@ if (folder === "") {
   const timesAsked = (id: string) => model.questions.filter((question) => question === `ping ${id}`).length;
 
   test.before(async () => {
-    model = await startStandInModel();
+    model = await startFakeModel();
     gateway = await startOpenClaw({ folder, auth: { mode: "token", token }, modelUrl: model.url });
   });
   test.after(async () => {

@@ -76,8 +76,8 @@ export async function startOpenClaw(options: { folder: string; auth: object; mod
 
 function configuration({ port, auth, modelUrl, workspace }: Record<string, unknown>): object {
   const model = {
-    id: "stand-in",
-    name: "Stand-in",
+    id: "fake",
+    name: "Fake",
     reasoning: false,
     input: ["text"],
     cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 },
@@ -95,7 +95,7 @@ function configuration({ port, auth, modelUrl, workspace }: Record<string, unkno
     },
     discovery: { mdns: { mode: "off" } },
     update: { checkOnStart: false },
-    agents: { defaults: { model: { primary: "local/stand-in" }, workspace, skipBootstrap: true } },
+    agents: { defaults: { model: { primary: "local/fake" }, workspace, skipBootstrap: true } },
     models: {
       mode: "merge",
       catalogRefresh: { enabled: false },

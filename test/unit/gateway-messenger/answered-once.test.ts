@@ -3,8 +3,8 @@ import fc from "fast-check";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { sleep } from "../../../crds/waits.ts";
+import { FakeMessenger } from "../../messenger/fake-messenger.ts";
 import { tooMany } from "../../messenger/fault.ts";
-import { StandInMessenger } from "../../messenger/stand-in-messenger.ts";
 import { manualClock } from "../manual-clock.ts";
 import { answered } from "./answered.ts";
 import { MemoryCluster, messengerTrigger } from "./cluster.ts";
@@ -73,7 +73,7 @@ function replyOf(parts: number, name: string): string {
 async function play({ messages, mishaps, faults, touches, cuts }: Plan): Promise<void> {
   const clock = manualClock();
   const cluster = new MemoryCluster(clock);
-  const server = new StandInMessenger({ clock });
+  const server = new FakeMessenger({ clock });
   const bot = server.bot(TOKEN);
   cluster.secret(TOKEN);
   const trigger = messengerTrigger({});

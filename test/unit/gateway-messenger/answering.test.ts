@@ -5,12 +5,12 @@ import type { Outcome } from "../../../edge/gateway/adapter.ts";
 import { errorAnswer } from "../../messenger/fault.ts";
 import { answered } from "./answered.ts";
 import { pass } from "./simulate.ts";
-import { privateChat, type Stage, stage } from "./stage.ts";
+import { privateChat, type TestEnvironment, testEnvironment } from "./test-environment.ts";
 
 const test = suite("answering messages");
-let on: Stage;
+let on: TestEnvironment;
 test.before.each(() => {
-  on = stage();
+  on = testEnvironment();
 });
 test.after.each(() => on.end());
 

@@ -4,7 +4,7 @@ import { createChatQueues } from "../../../edge/gateway/messenger/chat-queues.ts
 
 const test = suite("createChatQueues");
 
-function stage(limit: number, perTenant: number) {
+function testEnvironment(limit: number, perTenant: number) {
   const begun: string[] = [];
   const ends = new Map<string, () => void>();
   const queues = createChatQueues<string>({
@@ -27,7 +27,7 @@ function stage(limit: number, perTenant: number) {
 }
 
 test("a tenant's chats have a share of the places, and its next chat follows when one of them ends", async () => {
-  const { queues, begun, end } = stage(3, 2);
+  const { queues, begun, end } = testEnvironment(3, 2);
   for (const chatId of [1, 2, 3, 4]) queues.add(`a${chatId}`, { chatId, tenant: "a" });
   queues.add("b5", { chatId: 5, tenant: "b" });
   queues.add("c6", { chatId: 6, tenant: undefined });
@@ -38,7 +38,7 @@ test("a tenant's chats have a share of the places, and its next chat follows whe
 });
 
 test("the newest of the chat or tenant with the most is given back, and the rest goes on in order", async () => {
-  const { queues, begun, end } = stage(1, 1);
+  const { queues, begun, end } = testEnvironment(1, 1);
   queues.add("first", { chatId: 9 });
   for (let index = 0; index < 4; index++) queues.add(`chat${index}`, { chatId: 1, tenant: `t${index}` });
   for (let index = 0; index < 6; index++) queues.add(`tenant${index}`, { chatId: 10 + (index % 5), tenant: "many" });

@@ -5,12 +5,12 @@ import { TOO_MANY, UNANSWERED } from "../../../edge/gateway/messenger/reply-text
 import { answered } from "./answered.ts";
 import type { Run } from "./replica.ts";
 import { pass } from "./simulate.ts";
-import { type Stage, stage } from "./stage.ts";
+import { type TestEnvironment, testEnvironment } from "./test-environment.ts";
 
 const test = suite("one chat and the others");
-let on: Stage;
+let on: TestEnvironment;
 test.before.each(() => {
-  on = stage();
+  on = testEnvironment();
 });
 test.after.each(() => on.end());
 
@@ -25,7 +25,7 @@ const slow =
 test("a message that takes minutes does not hold up others, and is answered once whatever happens meanwhile", async () => {
   for (const end of ["itself", "kill", "stop"] as const) {
     on.end();
-    on = stage();
+    on = testEnvironment();
     on.write(1, "slow");
     for (let index = 0; index < 499; index++) on.write(2 + (index % 3), `${index}`);
     const replica = on.start({ run: slow(600_000) });
@@ -87,7 +87,7 @@ test("whatever dies when, a message that is carried is answered once, and so are
   let carried = 0;
   for (let index = 0; index <= runs; index++) {
     on.end();
-    on = stage();
+    on = testEnvironment();
     on.write(1, "slow");
     for (const text of wanted) on.write(2, text.slice("re: ".length));
     const kind = (["before", "after", "freeze", "stop"] as const)[index % 4] ?? "after";

@@ -5,12 +5,12 @@ import { createMessenger } from "../../../edge/gateway/messenger/start-messenger
 import { errorAnswer, tooMany } from "../../messenger/fault.ts";
 import { answered } from "./answered.ts";
 import { pass } from "./simulate.ts";
-import { type Stage, stage, TOKEN } from "./stage.ts";
+import { type TestEnvironment, TOKEN, testEnvironment } from "./test-environment.ts";
 
 const test = suite("polling a bot");
-let on: Stage;
+let on: TestEnvironment;
 test.before.each(() => {
-  on = stage();
+  on = testEnvironment();
 });
 test.after.each(() => on.end());
 
@@ -29,7 +29,7 @@ test("polls ask for messages for 30 s, and for what the trigger says", async () 
   await on.until("a poll", () => on.server.polls.length === 1);
   assert.equal(on.server.polls[0], { limit: 100, timeout: 30, allowed_updates: ["message"] });
   on.end();
-  on = stage();
+  on = testEnvironment();
   on.start({ config: { pollTimeoutSeconds: 7, updateTypes: ["message", "callback_query"] } });
   await on.until("a poll", () => on.server.polls.length === 1);
   assert.equal(on.server.polls[0], { limit: 100, timeout: 7, allowed_updates: ["message", "callback_query"] });

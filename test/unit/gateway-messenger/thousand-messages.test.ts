@@ -6,7 +6,7 @@ import { systemClock } from "../../../crds/client/clock.ts";
 import { sleep } from "../../../crds/waits.ts";
 import { createPostFetch } from "../../../edge/gateway/messenger/messenger-client.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
-import { StandInMessenger } from "../../messenger/stand-in-messenger.ts";
+import { FakeMessenger } from "../../messenger/fake-messenger.ts";
 import { answered } from "./answered.ts";
 import { MemoryCluster, messengerTrigger } from "./cluster.ts";
 import { fastClock } from "./fast-clock.ts";
@@ -34,7 +34,7 @@ test("from 50 chats, with replicas killed and stopped at random: each is answere
   const random = randomFrom(seed);
   const clock = fastClock(20);
   const cluster = new MemoryCluster(clock);
-  const server = new StandInMessenger({ clock });
+  const server = new FakeMessenger({ clock });
   const url = await server.start();
   const bot = server.bot(TOKEN);
   cluster.secret(TOKEN);

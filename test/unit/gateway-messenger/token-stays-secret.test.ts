@@ -9,8 +9,8 @@ import {
   MessengerError,
 } from "../../../edge/gateway/messenger/messenger-client.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
+import { FakeMessenger } from "../../messenger/fake-messenger.ts";
 import { errorAnswer, type FaultKind, tooMany } from "../../messenger/fault.ts";
-import { StandInMessenger } from "../../messenger/stand-in-messenger.ts";
 import { echo } from "./answered.ts";
 import { MemoryCluster, messengerTrigger } from "./cluster.ts";
 import { fastClock } from "./fast-clock.ts";
@@ -20,7 +20,7 @@ const SECRET = "AAHplanted-secret_of_the_bot";
 const TOKEN = `123456:${SECRET}`;
 const fetch = createPostFetch({ clock: systemClock });
 const test = suite("the bot's token stays secret, over HTTP");
-const server = new StandInMessenger();
+const server = new FakeMessenger();
 let url = "";
 test.before(async () => {
   url = await server.start();
@@ -82,7 +82,7 @@ test("a message whose connection ends without an answer is sent once", async () 
 });
 
 test("nobody listens: certainly not sent", async () => {
-  const other = new StandInMessenger();
+  const other = new FakeMessenger();
   const gone = await other.start();
   await other.stop();
   const client = createMessengerClient({ token: TOKEN, apiBaseUrl: gone, clock: systemClock, fetch });

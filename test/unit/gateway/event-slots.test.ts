@@ -8,7 +8,7 @@ import { turns as go } from "./moving-clock.ts";
 const test = suite("event slots");
 const never = new AbortController().signal;
 
-function stage(perTrigger: number, inAll: number, { perTenant = perTrigger, maxWaiting = 1000 } = {}) {
+function testEnvironment(perTrigger: number, inAll: number, { perTenant = perTrigger, maxWaiting = 1000 } = {}) {
   const slots = createEventSlots({ perTenant, perTrigger, inAll, maxWaiting });
   const entered: string[] = [];
   const leaves = new Map<string, () => void>();
@@ -23,7 +23,7 @@ function stage(perTrigger: number, inAll: number, { perTenant = perTrigger, maxW
 }
 
 test("a trigger has no more in flight than it may, first come first served", async () => {
-  const { slots, entered, enter, leave } = stage(2, 10);
+  const { slots, entered, enter, leave } = testEnvironment(2, 10);
   for (const name of ["a1", "a2", "a3", "a4"]) void enter("a", name);
   await go();
   assert.equal(entered, ["a1", "a2"]);
@@ -42,7 +42,7 @@ test("a trigger has no more in flight than it may, first come first served", asy
 });
 
 test("the triggers that wait take turns, however many events one of them has", async () => {
-  const { entered, enter, leave } = stage(10, 2);
+  const { entered, enter, leave } = testEnvironment(10, 2);
   for (let count = 0; count < 8; count += 1) void enter("busy", `busy${count}`);
   await go();
   void enter("calm");
@@ -55,7 +55,7 @@ test("the triggers that wait take turns, however many events one of them has", a
 });
 
 test("a tenant has a share of its trigger, and the others find room, however slow its events are", async () => {
-  const { slots, entered, enter, leave } = stage(4, 10, { perTenant: 2 });
+  const { slots, entered, enter, leave } = testEnvironment(4, 10, { perTenant: 2 });
   for (let count = 0; count < 9; count += 1) void enter("t/slow", `slow${count}`);
   void enter("t/other", "other0");
   void enter("t/third", "third0");
@@ -75,14 +75,14 @@ test("a tenant has a share of its trigger, and the others find room, however slo
 });
 
 test("a trigger whose events are one tenant's has all of its places", async () => {
-  const { entered, enter } = stage(4, 10, { perTenant: 1 });
+  const { entered, enter } = testEnvironment(4, 10, { perTenant: 1 });
   for (let count = 0; count < 5; count += 1) void enter("t", `e${count}`);
   await go();
   assert.is(entered.length, 4);
 });
 
 test("where too many wait, the tenant with the most gives up its newest, and nobody else anything", async () => {
-  const { slots, enter, entered, leave } = stage(1, 10, { maxWaiting: 6 });
+  const { slots, enter, entered, leave } = testEnvironment(1, 10, { maxWaiting: 6 });
   const failed: string[] = [];
   const ask = (tenant: string, name: string) =>
     void enter(`t/${tenant}`, name).catch((error: unknown) => {
@@ -111,7 +111,7 @@ test("where too many wait, the tenant with the most gives up its newest, and nob
 });
 
 test("an abort ends the wait with its reason and takes no place", async () => {
-  const { slots, entered, enter, leave } = stage(1, 1);
+  const { slots, entered, enter, leave } = testEnvironment(1, 1);
   await enter("a", "first");
   const abort = new AbortController();
   const waiting = enter("a", "second", abort.signal).catch((error: unknown) => error);

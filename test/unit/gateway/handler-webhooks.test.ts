@@ -10,7 +10,7 @@ import { silentLog } from "../silent-log.ts";
 
 const test = suite("webhooks in the handler");
 
-function stage() {
+function testEnvironment() {
   const webhooks = createWebhookPaths();
   const answers: AnsweredRequest[] = [];
   const handler = createHandler({
@@ -30,7 +30,7 @@ function stage() {
 }
 
 test("a webhook needs no API key; every other path still does", async () => {
-  const { webhooks, call, answers } = stage();
+  const { webhooks, call, answers } = testEnvironment();
   webhooks.register("/hooks/a", async () => jsonResponse({ hook: true }));
   assert.is((await call("POST /hooks/a")).status, 200);
   assert.is((await call("POST /hooks/a?x=/y")).status, 200);
@@ -41,7 +41,7 @@ test("a webhook needs no API key; every other path still does", async () => {
 });
 
 test("the API's leave for pages of other origins is none for webhooks", async () => {
-  const { webhooks, call } = stage();
+  const { webhooks, call } = testEnvironment();
   webhooks.register("/hooks/a", async ({ method }) => {
     if (method !== "POST") throw new HttpError(405, "POST only", { headers: { allow: "POST" } });
     return jsonResponse({});
@@ -57,7 +57,7 @@ test("the API's leave for pages of other origins is none for webhooks", async ()
 });
 
 test("what a webhook throws is answered as everywhere, without internals", async () => {
-  const { webhooks, call } = stage();
+  const { webhooks, call } = testEnvironment();
   webhooks.register("/hooks/a", () => Promise.reject(new Error("10.0.0.1 refused")));
   const response = await call("POST /hooks/a");
   assert.is(response.status, 500);
@@ -65,7 +65,7 @@ test("what a webhook throws is answered as everywhere, without internals", async
 });
 
 test("who holds a path last has it, and only its holder gives it up", async () => {
-  const { webhooks, call } = stage();
+  const { webhooks, call } = testEnvironment();
   const releaseOld = webhooks.register("/hooks/a", async () => new Response("old"));
   const releaseNew = webhooks.register("/hooks/a", async () => new Response("new"));
   releaseOld();

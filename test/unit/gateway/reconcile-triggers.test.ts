@@ -19,7 +19,7 @@ interface Started {
 }
 
 /** Reconciles triggers whose adapters a test ends by hand: webhooks overlap, messengers follow each other. */
-function stage() {
+function testEnvironment() {
   const clock = movingClock("2026-01-01T00:00:00Z");
   const triggers = new Map<string, Trigger>();
   const started: Started[] = [];
@@ -90,7 +90,7 @@ function stage() {
 }
 
 test("a trigger that cannot even be judged shows why, and stops no other", async () => {
-  const { reconciler, put, served, shown } = stage();
+  const { reconciler, put, served, shown } = testEnvironment();
   put("broken", "/throws");
   put("b", "/2");
   await reconciler.idle();
@@ -102,7 +102,7 @@ test("a trigger that cannot even be judged shows why, and stops no other", async
 });
 
 test("triggers are served, edited and stopped without touching the others", async () => {
-  const { reconciler, put, remove, served, started, shown } = stage();
+  const { reconciler, put, remove, served, started, shown } = testEnvironment();
   put("a", "/1");
   put("b", "/1");
   await reconciler.idle();
@@ -118,7 +118,7 @@ test("triggers are served, edited and stopped without touching the others", asyn
 });
 
 test("a look without a change does nothing, and many at once come to the last state", async () => {
-  const { reconciler, put, served, started } = stage();
+  const { reconciler, put, served, started } = testEnvironment();
   put("a", "/1");
   await reconciler.idle();
   reconciler.enqueue("a");
@@ -132,7 +132,7 @@ test("a look without a change does nothing, and many at once come to the last st
 });
 
 test("an edited webhook's new adapter serves before the old one stops", async () => {
-  const { reconciler, put, started } = stage();
+  const { reconciler, put, started } = testEnvironment();
   put("a", "/1");
   await reconciler.idle();
   const [old] = started;
@@ -150,7 +150,7 @@ test("an edited webhook's new adapter serves before the old one stops", async ()
 });
 
 test("an edited messenger's new adapter starts only when nothing of the old one runs", async () => {
-  const { reconciler, put, started } = stage();
+  const { reconciler, put, started } = testEnvironment();
   put("a", "/1", "messenger");
   await reconciler.idle();
   put("a", "/2", "messenger");
@@ -164,7 +164,7 @@ test("an edited messenger's new adapter starts only when nothing of the old one 
 });
 
 test("another trigger of the same name is another trigger", async () => {
-  const { reconciler, put, served, started } = stage();
+  const { reconciler, put, served, started } = testEnvironment();
   put("a", "/1", "webhook", "first");
   await reconciler.idle();
   put("a", "/1", "webhook", "second");
@@ -174,7 +174,7 @@ test("another trigger of the same name is another trigger", async () => {
 });
 
 test("a trigger with a problem shows it, is not served, and harms no other", async () => {
-  const { reconciler, put, served, shown } = stage();
+  const { reconciler, put, served, shown } = testEnvironment();
   put("a", "/1");
   put("b", "/bad");
   await reconciler.idle();
@@ -189,7 +189,7 @@ test("a trigger with a problem shows it, is not served, and harms no other", asy
 });
 
 test("what cannot be started is tried again, later and later, and at once when its Secret changes", async () => {
-  const { clock, reconciler, put, served, shown, failures, secretChanges, started } = stage();
+  const { clock, reconciler, put, served, shown, failures, secretChanges, started } = testEnvironment();
   failures.set("a", new Error("Secret s does not exist"));
   put("a", "/1");
   put("b", "/1");
@@ -209,7 +209,7 @@ test("what cannot be started is tried again, later and later, and at once when i
 });
 
 test("an edit whose new adapter cannot be started ends the old one, which nobody wants any longer", async () => {
-  const { reconciler, put, served, failures, shown } = stage();
+  const { reconciler, put, served, failures, shown } = testEnvironment();
   put("a", "/1");
   await reconciler.idle();
   failures.set("a", new Error("no"));
@@ -220,7 +220,7 @@ test("an edit whose new adapter cannot be started ends the old one, which nobody
 });
 
 test("an adapter that ends by itself is started again, and says so meanwhile", async () => {
-  const { clock, reconciler, put, served, started, shown } = stage();
+  const { clock, reconciler, put, served, started, shown } = testEnvironment();
   put("a", "/1");
   await reconciler.idle();
   started[0]?.finish(new Error("it broke"));
@@ -234,7 +234,7 @@ test("an adapter that ends by itself is started again, and says so meanwhile", a
 });
 
 test("what an adapter reports is shown, until it is stopped", async () => {
-  const { reconciler, put, remove, started, shown } = stage();
+  const { reconciler, put, remove, started, shown } = testEnvironment();
   put("a", "/1");
   await reconciler.idle();
   started[0]?.context.report("the bot is blocked");
@@ -246,7 +246,7 @@ test("what an adapter reports is shown, until it is stopped", async () => {
 });
 
 test("a stop waits for what it stops, and for nothing else", async () => {
-  const { reconciler, put, served, started } = stage();
+  const { reconciler, put, served, started } = testEnvironment();
   put("hook", "/1");
   put("bot", "/1", "messenger");
   await reconciler.idle();

@@ -10,8 +10,8 @@ import { type Driver, type DriverCall, DriverError, PodGoneError } from "../../.
 import { createEventSlots } from "../../../edge/gateway/events/event-slots.ts";
 import { createEventRunner } from "../../../edge/gateway/events/run-event.ts";
 import type { Guard } from "../../../edge/gateway/guards/guard.ts";
-import { NAMESPACE, StandInCluster } from "../edge/stand-in-cluster.ts";
-import { until } from "../edge/until.ts";
+import { eventually } from "../../eventually.ts";
+import { FakeCluster, NAMESPACE } from "../edge/fake-cluster.ts";
 import { silentLog } from "../silent-log.ts";
 
 const test = suite("createEventRunner");
@@ -23,16 +23,16 @@ function active(port = 1): ClaimStatus {
   return { phase: "Active", instanceId: `inst-${port}`, endpoint: { host: "10.0.0.1", port }, source: "cold" };
 }
 
-function stage(options: {
+function testEnvironment(options: {
   driver?: Driver;
   guards?: Guard[];
   spec?: Partial<TriggerSpec>;
   readToken?: () => Promise<string>;
   /** What the operator answers to a claim that was created. */
-  operator?: (cluster: StandInCluster) => void;
+  operator?: (cluster: FakeCluster) => void;
   claimWaitMs?: number;
 }) {
-  const cluster = new StandInCluster();
+  const cluster = new FakeCluster();
   cluster.addWorkload("app");
   const calls: DriverCall[] = [];
   const results: string[] = [];
@@ -95,7 +95,7 @@ test("an event goes through tenant, guards, claim and driver, and its answer com
       order.push(name);
       return { allowed: true };
     };
-  const { run, calls, results, busy, answer, cluster } = stage({
+  const { run, calls, results, busy, answer, cluster } = testEnvironment({
     guards: [guard("first"), guard("second")],
     readToken: async () => "token",
   });
@@ -127,7 +127,7 @@ test("an event goes through tenant, guards, claim and driver, and its answer com
 });
 
 test("an event joins the session that is there, also one that was started without the tenant's files", async () => {
-  const { run, cluster } = stage({});
+  const { run, cluster } = testEnvironment({});
   cluster.addWorkload("app", { filesystem: { overlayDirs: ["/data"] } });
   cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active() });
   assert.equal(await run(event, { signal: never, onColdStart: () => undefined }), { kind: "answered", reply });
@@ -135,7 +135,7 @@ test("an event joins the session that is there, also one that was started withou
 
 test("an event without a legal tenant is refused, before any guard", async () => {
   let asked = 0;
-  const { run, results, events, cluster } = stage({
+  const { run, results, events, cluster } = testEnvironment({
     guards: [
       async () => {
         asked += 1;
@@ -159,7 +159,9 @@ test("the first guard that denies ends it, and nothing is claimed", async () => 
       asked.push(name);
       return allowed ? { allowed } : { allowed, message: `${name} says no` };
     };
-  const { run, cluster, events, slots } = stage({ guards: [guard("a", true), guard("b", false), guard("c", false)] });
+  const { run, cluster, events, slots } = testEnvironment({
+    guards: [guard("a", true), guard("b", false), guard("c", false)],
+  });
   assert.equal(await run(event, { signal: never }), { kind: "denied", message: "b says no" });
   assert.equal(asked, ["a", "b"]);
   assert.equal(cluster.calls, []);
@@ -183,7 +185,7 @@ test("a claim that fails tells the source nothing of the cluster, and the owner 
     ],
     [{ phase: "Pending", message: "0/3 nodes" }, 504, /was not ready in time/, 300],
   ] as const) {
-    const { run, events, answer, results } = stage({ claimWaitMs });
+    const { run, events, answer, results } = testEnvironment({ claimWaitMs });
     answer(status);
     const outcome = await run(event, { signal: never });
     assert.is(outcome.kind, "failed");
@@ -197,7 +199,7 @@ test("a claim that fails tells the source nothing of the cluster, and the owner 
 });
 
 test("a cluster that is away for a moment is waited for, within the limit", async () => {
-  const { cluster, run, answer } = stage({});
+  const { cluster, run, answer } = testEnvironment({});
   cluster.isFresh = false;
   setTimeout(() => {
     cluster.isFresh = true;
@@ -205,7 +207,7 @@ test("a cluster that is away for a moment is waited for, within the limit", asyn
   answer(active());
   assert.is((await run(event, { signal: never })).kind, "answered");
 
-  const away = stage({ claimWaitMs: 600 });
+  const away = testEnvironment({ claimWaitMs: 600 });
   away.cluster.isFresh = false;
   const outcome = await away.run(event, { signal: never });
   assert.equal(outcome, {
@@ -224,7 +226,7 @@ test("a pod that is lost between claim and driver: one more claim where nothing 
     }
     return { ...reply, text: String(endpoint.port) };
   };
-  const { cluster, run, calls, busy } = stage({ driver: lost });
+  const { cluster, run, calls, busy } = testEnvironment({ driver: lost });
   cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active(1) });
   const outcome = await run(event, { signal: never });
   assert.is(outcome.kind === "answered" && outcome.reply.text, "2");
@@ -237,14 +239,14 @@ test("a pod that is lost between claim and driver: one more claim where nothing 
 
 test("nothing is sent to an address that is not, or no longer, the claimed pod's", async () => {
   for (const lose of [
-    (cluster: StandInCluster, claim: Claim) => cluster.podOf(claim, { uid: "another", tenantId: "b" }),
-    (cluster: StandInCluster, claim: Claim) => cluster.podOf(claim, { podIP: undefined }),
-    (cluster: StandInCluster) => cluster.removePod("inst-1"),
+    (cluster: FakeCluster, claim: Claim) => cluster.podOf(claim, { uid: "another", tenantId: "b" }),
+    (cluster: FakeCluster, claim: Claim) => cluster.podOf(claim, { podIP: undefined }),
+    (cluster: FakeCluster) => cluster.removePod("inst-1"),
   ]) {
-    const { cluster, run, calls } = stage({});
+    const { cluster, run, calls } = testEnvironment({});
     lose(cluster, cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active(1) }));
     const answer = run(event, { signal: never });
-    await until(() => cluster.waiters.size > 0);
+    await eventually(() => cluster.waiters.size > 0);
     cluster.setStatus("claim-a-app", active(2));
     assert.is((await answer).kind, "answered");
     assert.equal(
@@ -255,7 +257,7 @@ test("nothing is sent to an address that is not, or no longer, the claimed pod's
 });
 
 test("an event goes to the address that the pod has, not to the one that the claim still shows", async () => {
-  const { cluster, run, calls } = stage({});
+  const { cluster, run, calls } = testEnvironment({});
   cluster.lag = true;
   const claim = cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active(1) });
   cluster.podOf(claim, { podIP: "10.0.0.99" });
@@ -268,10 +270,10 @@ test("an event goes to the address that the pod has, not to the one that the cla
 test("a driver at work is ended when its pod goes or moves, and one that sent nothing is given the next pod", async () => {
   for (const nothingSent of [true, false]) {
     for (const lose of [
-      (cluster: StandInCluster) => cluster.removePod("inst-1"),
-      (cluster: StandInCluster, claim: Claim) => cluster.podOf(claim, { podIP: "10.0.0.99" }),
+      (cluster: FakeCluster) => cluster.removePod("inst-1"),
+      (cluster: FakeCluster, claim: Claim) => cluster.podOf(claim, { podIP: "10.0.0.99" }),
     ]) {
-      const { cluster, run, calls } = stage({
+      const { cluster, run, calls } = testEnvironment({
         driver({ endpoint, signal, confirm }) {
           if (endpoint.port === 2) return Promise.resolve(reply);
           return new Promise((_, reject) => {
@@ -287,7 +289,7 @@ test("a driver at work is ended when its pod goes or moves, and one that sent no
       const claim = cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active(1) });
       const answer = run(event, { signal: never });
       if (nothingSent) {
-        await until(() => calls.length === 1 && cluster.waiters.size > 0);
+        await eventually(() => calls.length === 1 && cluster.waiters.size > 0);
         cluster.setStatus("claim-a-app", active(2));
       }
       assert.is((await answer).kind, nothingSent ? "answered" : "failed");
@@ -298,7 +300,7 @@ test("a driver at work is ended when its pod goes or moves, and one that sent no
 });
 
 test("a claim whose pod was destroyed is tried anew with the files of last time, and counts as a cold start", async () => {
-  const { cluster, run, calls } = stage({});
+  const { cluster, run, calls } = testEnvironment({});
   cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active(1), destroyed: "inst-1" });
   cluster.removePod("inst-1");
   cluster.onNext("patch", () => setImmediate(() => cluster.setStatus("claim-a-app", active(2))));
@@ -318,7 +320,7 @@ test("a claim whose pod was destroyed is tried anew with the files of last time,
 
 test("an event whose claim is released while it waits claims anew once; released again, it is a 503", async () => {
   for (const releases of [1, 2]) {
-    const { cluster, run, events } = stage({});
+    const { cluster, run, events } = testEnvironment({});
     for (let count = 0; count < releases; count += 1) {
       cluster.onNext("create", () => setImmediate(() => cluster.remove("claim-a-app")));
     }
@@ -346,7 +348,7 @@ test("an exchange that broke off after something was sent is not tried again", a
       504,
     ],
   ] as const) {
-    const { cluster, run, calls } = stage({ driver: () => Promise.reject(error) });
+    const { cluster, run, calls } = testEnvironment({ driver: () => Promise.reject(error) });
     cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active() });
     const outcome = await run(event, { signal: never });
     assert.is(outcome.kind === "failed" && outcome.status, status);
@@ -355,7 +357,9 @@ test("an exchange that broke off after something was sent is not tried again", a
 });
 
 test("the driver's token that is missing fails the event, and its name reaches the owner only", async () => {
-  const { cluster, run, events } = stage({ readToken: () => Promise.reject(new Error("Secret s does not exist")) });
+  const { cluster, run, events } = testEnvironment({
+    readToken: () => Promise.reject(new Error("Secret s does not exist")),
+  });
   cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active() });
   const outcome = await run(event, { signal: never });
   assert.is(outcome.kind, "failed");
@@ -367,7 +371,7 @@ test("an abort ends it wherever it is, with its reason", async () => {
   for (const where of ["slot", "guard", "claim", "driver", "hard stop"]) {
     const untilAborted = (signal: AbortSignal) =>
       new Promise<never>((_, reject) => signal.addEventListener("abort", () => reject(new Error("ended"))));
-    const { cluster, run, hardStop, slots, results } = stage({
+    const { cluster, run, hardStop, slots, results } = testEnvironment({
       ...(where === "guard" && { guards: [(_, { signal }) => untilAborted(signal)] }),
       driver: ({ signal }) => untilAborted(signal),
     });
@@ -388,7 +392,7 @@ test("an abort ends it wherever it is, with its reason", async () => {
 
 test("slow events of one tenant leave room for another's, and only its own caller is told that they are too many", async () => {
   const held: (() => void)[] = [];
-  const { cluster, run, results, events } = stage({
+  const { cluster, run, results, events } = testEnvironment({
     async driver({ payload }) {
       if (payload.tenantId === "a") await new Promise<void>((resolve) => held.push(resolve));
       return { ...reply, text: payload.tenantId };
@@ -418,7 +422,7 @@ test("slow events of one tenant leave room for another's, and only its own calle
 test("events beyond the bound wait for their turn", async () => {
   let running = 0;
   let most = 0;
-  const { cluster, run } = stage({
+  const { cluster, run } = testEnvironment({
     async driver() {
       running += 1;
       most = Math.max(most, running);

@@ -23,7 +23,7 @@ const FORGED = `sha256=${"0".repeat(64)}`;
 const KIB = 1024;
 
 /** Two signed webhooks and an unsigned one on a real server of this runtime, with room for 16 bodies of strangers and 4 deliveries. */
-async function stage() {
+async function testEnvironment() {
   const clock = movingClock("2026-01-01T00:00:00Z");
   const bodies = createUnverifiedBodies({ clock, maxBytes: 16 * 64 * KIB });
   const paths = createWebhookPaths();
@@ -95,7 +95,7 @@ async function stage() {
 }
 
 test("however many unsigned deliveries dawdle, on one webhook or on all, a signed one gets through", async () => {
-  const on = await stage();
+  const on = await testEnvironment();
   try {
     for (const path of ["/hooks/a", "/hooks/b"]) {
       const wires = Array.from({ length: 60 }, () => on.dawdle(path));
@@ -113,7 +113,7 @@ test("however many unsigned deliveries dawdle, on one webhook or on all, a signe
 });
 
 test("strangers of one webhook do not drop what another webhook's sender sends slowly", async () => {
-  const on = await stage();
+  const on = await testEnvironment();
   try {
     const honest = on.dawdle("/hooks/b", { signature: await sign(SECRET, BODY), declared: BODY.length });
     await on.until("the honest one is read", () => on.bodies.reading === 1);
@@ -127,7 +127,7 @@ test("strangers of one webhook do not drop what another webhook's sender sends s
 });
 
 test("what strangers have sent is bounded too, and the oldest goes first", async () => {
-  const on = await stage();
+  const on = await testEnvironment();
   try {
     const large = { declared: 1000 * KIB, body: "x".repeat(500 * KIB) };
     const wires = [on.dawdle("/hooks/a", large), on.dawdle("/hooks/a", large)];
@@ -141,7 +141,7 @@ test("what strangers have sent is bounded too, and the oldest goes first", async
 });
 
 test("a body that is not whole after 10 s is a 408, however it trickles", async () => {
-  const on = await stage();
+  const on = await testEnvironment();
   try {
     const wire = on.dawdle("/hooks/a");
     await on.until("it is read", () => on.bodies.reading === 1);
@@ -160,7 +160,7 @@ test("a body that is not whole after 10 s is a 408, however it trickles", async 
 });
 
 test("a place is taken by a delivery that may be run, and by no other", async () => {
-  const on = await stage();
+  const on = await testEnvironment();
   try {
     on.slow = true;
     for (const path of ["/hooks/a", "/hooks/open"]) {

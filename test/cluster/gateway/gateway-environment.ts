@@ -11,7 +11,7 @@ import { type Container, startContainer } from "./container.ts";
 export const SECRET = "It's a Secret to Everybody";
 
 /** A real API server, a container that tenants are given, and the operator's part played. */
-export interface GatewayStage {
+export interface GatewayEnvironment {
   readonly tenancy: Tenancy;
   readonly container: Container;
   /** What a claim becomes; the default is Active at the container. */
@@ -29,7 +29,7 @@ export interface GatewayStage {
   stop(): Promise<void>;
 }
 
-export async function startGatewayStage(name: string): Promise<GatewayStage> {
+export async function startGatewayEnvironment(name: string): Promise<GatewayEnvironment> {
   const tenancy = await startTenancy(name, { nodes: false });
   const container = await startContainer();
   const stopping = new AbortController();
@@ -41,7 +41,7 @@ export async function startGatewayStage(name: string): Promise<GatewayStage> {
     endpoint: { host: container.addressOf(spec.tenantId), port: container.port },
     source: "cold",
   });
-  const stage: GatewayStage = {
+  const environment: GatewayEnvironment = {
     tenancy,
     container,
     active,
@@ -64,7 +64,7 @@ export async function startGatewayStage(name: string): Promise<GatewayStage> {
         const { status = {}, metadata } = await client.get(triggers, { namespace: NAMESPACE, name: trigger });
         return status.observedGeneration === metadata.generation && is(status) && status;
       }),
-    untilActive: (trigger) => stage.untilTrigger(trigger, ({ phase }) => phase === "Active"),
+    untilActive: (trigger) => environment.untilTrigger(trigger, ({ phase }) => phase === "Active"),
     async writeSecret(secret, data) {
       await client.apply(
         secrets,
@@ -85,11 +85,11 @@ export async function startGatewayStage(name: string): Promise<GatewayStage> {
   await startActingOperator({
     client,
     namespace: NAMESPACE,
-    answers: (claim, attempt) => stage.answer(claim, attempt),
+    answers: (claim, attempt) => environment.answer(claim, attempt),
     letGo: () => true,
     signal: stopping.signal,
   });
-  return stage;
+  return environment;
 }
 
 /** What a sender of webhooks got. */

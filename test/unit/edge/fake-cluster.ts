@@ -31,7 +31,7 @@ function notFound(name: string): ApiError {
   return new ApiError(`"${name}" not found`, { status: 404, reason: "NotFound" });
 }
 
-/** One call that reached the stand-in, and what it carried. */
+/** One call that reached the fake, and what it carried. */
 export interface Call {
   verb: "get" | "list" | "create" | "replace" | "patch" | "delete";
   name: string;
@@ -43,7 +43,7 @@ export interface Call {
  * finalizers, shows each write on the watch at once (or never, with `lag`), and fails a call when told to. A claim that is made Active has
  * the pod that its status names, at the address of its endpoint, unless a test made that pod before.
  */
-export class StandInCluster {
+export class FakeCluster {
   readonly calls: Call[] = [];
   readonly waiters: ClaimWaiters = createClaimWaiters();
   readonly objects = new Map<string, KubernetesObject>();

@@ -1,6 +1,6 @@
 import type { StartAdapter } from "../../../edge/gateway/adapter.ts";
-import type { BotAccount, StandInChat } from "../../messenger/bot-account.ts";
-import { StandInMessenger } from "../../messenger/stand-in-messenger.ts";
+import type { BotAccount, FakeChat } from "../../messenger/bot-account.ts";
+import { FakeMessenger } from "../../messenger/fake-messenger.ts";
 import { type ManualClock, manualClock } from "../manual-clock.ts";
 import { echo } from "./answered.ts";
 import { MemoryCluster, messengerTrigger } from "./cluster.ts";
@@ -9,11 +9,11 @@ import { simulate } from "./simulate.ts";
 
 export const TOKEN = "123456:AAH-secret_of_the_bot";
 
-/** A bot on the stand-in, a cluster, and the processes of the gateway that a test starts; time is the test's. */
-export interface Stage {
+/** A bot on the fake, a cluster, and the processes of the gateway that a test starts; time is the test's. */
+export interface TestEnvironment {
   readonly clock: ManualClock;
   readonly cluster: MemoryCluster;
-  readonly server: StandInMessenger;
+  readonly server: FakeMessenger;
   readonly bot: BotAccount;
   start(
     options?: Partial<Parameters<typeof messengerTrigger>[0]> & { run?: Run; adapter?: StartAdapter; mishap?: Mishap },
@@ -30,10 +30,10 @@ export interface Stage {
   end(): void;
 }
 
-export function stage(options: { firstUpdateId?: number } = {}): Stage {
+export function testEnvironment(options: { firstUpdateId?: number } = {}): TestEnvironment {
   const clock = manualClock();
   const cluster = new MemoryCluster(clock);
-  const server = new StandInMessenger({ clock });
+  const server = new FakeMessenger({ clock });
   const bot = server.bot(TOKEN, options);
   const replicas: Replica[] = [];
   cluster.secret(TOKEN);
@@ -70,6 +70,6 @@ export function stage(options: { firstUpdateId?: number } = {}): Stage {
   };
 }
 
-export function privateChat(id: number): StandInChat {
+export function privateChat(id: number): FakeChat {
   return { id, type: "private" };
 }

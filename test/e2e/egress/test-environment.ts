@@ -1,8 +1,19 @@
 import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import type { WorkloadNetwork } from "../../../crds/network.ts";
 import type { SecretReference } from "../../../crds/schema/schema.ts";
 import { type EgressCertificates, egressCertificates, leafFile } from "../../../operator/egress/egress-certificates.ts";
@@ -19,11 +30,10 @@ import { listProcesses } from "../processes.ts";
 import type { Answer, Call, HttpAnswer, HttpCall, SeenRequest, UpstreamSettings } from "./messages.ts";
 import { address, createNamespaces, type Namespaces } from "./namespaces.ts";
 import { reply, testProgram } from "./reply.ts";
-import { createSettingsVolume } from "./settings-volume.ts";
 import { upstreamCertificates } from "./upstream-certificates.ts";
 
 /** A proxy as in a pod, with what it needs around it, in two network namespaces of its own. */
-export interface Stage {
+export interface TestEnvironment {
   readonly namespaces: Namespaces;
   /** Where the sidecar's files are. */
   readonly folder: string;
@@ -48,7 +58,7 @@ interface StageOptions {
   openedRanges?: string[];
 }
 
-export function startStage(options: StageOptions): Promise<Stage> {
+export function startTestEnvironment(options: StageOptions): Promise<TestEnvironment> {
   return start(options).catch((error: unknown) => {
     // The test library says nothing of what fails before the first test.
     console.log(error);
@@ -56,7 +66,7 @@ export function startStage(options: StageOptions): Promise<Stage> {
   });
 }
 
-async function start(options: StageOptions): Promise<Stage> {
+async function start(options: StageOptions): Promise<TestEnvironment> {
   const folder = mkdtempSync(join(tmpdir(), "tenancy-egress-"));
   chmodSync(folder, 0o755);
   const folders = { settings: join(folder, "settings"), run: join(folder, "run") };
@@ -108,18 +118,18 @@ async function start(options: StageOptions): Promise<Stage> {
     const mountedValues = new Set(mounted.flatMap(({ headers }) => headers.map(({ value }) => valueFile(value))));
     async function writeSettings(): Promise<number> {
       const rules = egressRules({ image: { ref: "none" }, network });
-      if (rules === undefined) throw new Error("Cannot stage a proxy for a workload that needs none");
+      if (rules === undefined) throw new Error("Cannot start a proxy for a workload that needs none");
       const domains = rules.credentials.map(({ domain }) => domain);
       if (domains.length > 0) {
         certificates = await egressCertificates({
-          workload: "staged",
+          workload: "proxied",
           domains,
           now: new Date(),
           present: certificates,
         });
       }
       const { settings, leaves } = egressObjects({
-        ...{ workload: "staged", namespace: "staged", rules, certificates, extraAuthorities: world.authority },
+        ...{ workload: "proxied", namespace: "proxied", rules, certificates, extraAuthorities: world.authority },
         openedRanges: options.openedRanges,
       });
       return volume.write({
@@ -231,4 +241,39 @@ function isOneSince(ticks: number, pids: readonly number[]): boolean {
   const [first] = pids;
   if (first === undefined || pids.some((pid) => pid !== first)) return false;
   return (readProcessIdentity(first)?.startTime ?? 0) >= ticks;
+}
+
+interface SettingsVolume {
+  /**
+   * Returns when it was done, in clock ticks since the machine's start. Whoever looked before that sees a change once more afterwards, since
+   * the old folder goes last.
+   */
+  write(files: Readonly<Record<string, string>>): number;
+}
+
+/** A folder that changes as the kubelet changes a projected volume: all at once, by renaming one link. */
+function createSettingsVolume(folder: string): SettingsVolume {
+  let version = 0;
+  return {
+    write(files) {
+      version += 1;
+      const data = `..2026_01_01_00_00_00.${version}`;
+      for (const [path, content] of Object.entries(files)) {
+        const file = join(folder, data, path);
+        mkdirSync(dirname(file), { recursive: true, mode: 0o755 });
+        writeFileSync(file, content, { mode: 0o444 });
+      }
+      symlinkSync(data, join(folder, "..data_tmp"));
+      renameSync(join(folder, "..data_tmp"), join(folder, "..data"));
+      const doneAt = Math.round(Number(readFileSync("/proc/uptime", "utf8").split(" ")[0]) * 100);
+      const tops = new Set(Object.keys(files).map((path) => path.split("/")[0] ?? path));
+      for (const entry of readdirSync(folder)) {
+        const isOld = entry.startsWith("..2") && entry !== data;
+        if (isOld || (!entry.startsWith("..") && !tops.has(entry))) rmSync(join(folder, entry), { recursive: true });
+      }
+      const present = new Set(readdirSync(folder));
+      for (const top of tops) if (!present.has(top)) symlinkSync(join("..data", top), join(folder, top));
+      return doneAt;
+    },
+  };
 }

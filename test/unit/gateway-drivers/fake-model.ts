@@ -2,7 +2,7 @@ import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
 /** A server that speaks as much of the OpenAI chat API as an agent needs. */
-export interface StandInModel {
+export interface FakeModel {
   readonly url: string;
   /** The questions that were asked, in order. */
   readonly questions: string[];
@@ -12,7 +12,7 @@ export interface StandInModel {
 }
 
 /** Starts one that answers `pong <word>` to the last `#ping <word>#` that it reads, in many pieces. */
-export async function startStandInModel(): Promise<StandInModel> {
+export async function startFakeModel(): Promise<FakeModel> {
   const questions: string[] = [];
   const server = createServer((request, response) => {
     let body = "";
@@ -31,12 +31,12 @@ export async function startStandInModel(): Promise<StandInModel> {
     while (model.mode === "hold" && !response.destroyed) await new Promise((resolve) => setTimeout(resolve, 5));
     if (model.mode === "refuse") {
       response.writeHead(400, { "content-type": "application/json" });
-      response.end(JSON.stringify({ error: { message: "the stand-in refuses", type: "invalid_request_error" } }));
+      response.end(JSON.stringify({ error: { message: "the fake refuses", type: "invalid_request_error" } }));
       return;
     }
     response.writeHead(200, { "content-type": "text/event-stream" });
     const chunk = (choice: object) => {
-      const fields = { id: "c1", object: "chat.completion.chunk", created: 1, model: "stand-in" };
+      const fields = { id: "c1", object: "chat.completion.chunk", created: 1, model: "fake" };
       response.write(
         `data: ${JSON.stringify({ ...fields, choices: [{ index: 0, finish_reason: null, ...choice }] })}\n\n`,
       );
@@ -47,7 +47,7 @@ export async function startStandInModel(): Promise<StandInModel> {
   }
 
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const model: StandInModel = {
+  const model: FakeModel = {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
     questions,
     mode: "answer",

@@ -1,15 +1,15 @@
 // @runtimes node bun deno
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { StandInMessenger } from "../../messenger/stand-in-messenger.ts";
+import { FakeMessenger } from "../../messenger/fake-messenger.ts";
 
-const test = suite("the stand-in for the messenger's server");
+const test = suite("the fake of the messenger's server");
 const TOKEN = "1:a";
 const chat = { id: 5, type: "private" as const };
-let server: StandInMessenger;
+let server: FakeMessenger;
 let url = "";
 test.before.each(async () => {
-  server = new StandInMessenger();
+  server = new FakeMessenger();
   url = await server.start();
 });
 test.after.each(() => server.stop());

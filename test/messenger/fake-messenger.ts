@@ -17,7 +17,7 @@ class Dropped extends Error {}
  * polls and while a webhook is set, 401 and 404 for wrong tokens, message ids as Telegram counts them, and faults on demand. It keeps
  * every message that it took.
  */
-export class StandInMessenger {
+export class FakeMessenger {
   /** When each method was called, in milliseconds since the epoch. */
   readonly calls = new Map<string, number[]>();
   /** Parameters of the polls, in order. */
@@ -174,7 +174,7 @@ export class StandInMessenger {
       case "editMessageReplyMarkup":
         return editMarkup(bot, parameters);
       case "getMe":
-        return done({ id: Number(token.split(":")[0]), is_bot: true, first_name: "stand-in" });
+        return done({ id: Number(token.split(":")[0]), is_bot: true, first_name: "fake" });
       default:
         return failed(404, "Not Found: method not found");
     }
