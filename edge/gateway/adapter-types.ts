@@ -4,7 +4,7 @@ import type { TriggerLimits } from "../config.ts";
 import { createCronStart } from "./cron/start-cron.ts";
 import { createTimers } from "./cron/timers.ts";
 import type { GatewayMetrics } from "./gateway-metrics.ts";
-import { startMessenger } from "./messenger/start-messenger.ts";
+import { createMessenger } from "./messenger/start-messenger.ts";
 import type { AdapterType } from "./triggers/reconcile-triggers.ts";
 import type { TriggerEvents } from "./triggers/trigger-status.ts";
 import { createDeliveries } from "./webhook/deliveries.ts";
@@ -51,7 +51,7 @@ export function createAdapterTypes(services: {
     types: {
       webhook: { start: startWebhook, replacement: "overlap", pulls: false },
       cron: { start: startCron, replacement: "overlap", pulls: true },
-      messenger: { start: startMessenger, replacement: "succession", pulls: true },
+      messenger: { start: createMessenger(), replacement: "succession", pulls: true },
     },
     webhookPaths: paths,
     close: timers.close,

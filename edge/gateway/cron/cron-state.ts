@@ -34,7 +34,7 @@ const schema = v.object({
 });
 
 /** Reads a cron trigger's state; undefined where there is none, or another adapter's. */
-export function readCronState(state: unknown): CronState | undefined {
+function readCronState(state: unknown): CronState | undefined {
   const checked = v.safeParse(schema, state);
   return checked.success ? checked.output : undefined;
 }

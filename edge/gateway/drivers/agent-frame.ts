@@ -83,7 +83,7 @@ interface DeviceIdentity {
   sign(text: string): string;
 }
 
-/** What stands before the seed of an Ed25519 key in PKCS #8. https://www.rfc-editor.org/rfc/rfc8410#section-7 */
+/** The prefix of the seed of an Ed25519 key in PKCS #8. https://www.rfc-editor.org/rfc/rfc8410#section-7 */
 const PKCS8_HEAD = Buffer.from("302e020100300506032b657004220420", "hex");
 const PUBLIC_KEY_BYTES = 32;
 

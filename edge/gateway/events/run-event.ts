@@ -154,7 +154,7 @@ export function createEventRunner(pipeline: EventPipeline, services: EventServic
   }
 }
 
-/** What an event's source, which sees no internals, and the trigger's owner are told of a failure. */
+/** A failure as the event's source, which sees no internals, and the trigger's owner get to know it. */
 interface EventFailure {
   /** The status that fits it where the source speaks HTTP. */
   readonly status: 502 | 503 | 504;

@@ -12,7 +12,7 @@ import { findSent } from "./sent-messages.ts";
 import type { Session } from "./session.ts";
 
 /** How long after a session's start a message of the one before may still be on its way. */
-const SETTLED_MS = 2_000;
+const IN_FLIGHT_MS = 2_000;
 
 /**
  * Takes an update through the pipeline and its answer to the chat, or goes on where an earlier session was cut.
@@ -35,7 +35,7 @@ export async function answerUpdate(update: BotUpdate, session: Session): Promise
     return;
   }
   const digest = digestOf(parts);
-  // The container has answered anew: where its words are the same, what was sent of them counts.
+  // The container has answered again: where the text is the same, its messages that were sent count.
   const start = digest === pending?.digest ? index : 0;
   const reply = { chat: pending?.chat ?? update.chatId, digest, count: parts.length, index: start };
   await deliverReply(update, { ...reply, parts: parts.slice(start) }, session);
@@ -83,7 +83,7 @@ async function firstUnsent(pending: PendingReply, update: BotUpdate, session: Se
   const { clock, log } = context;
   const { chat: chatId, after, far } = pending;
   if (!pending.sending || after === undefined) return pending.index;
-  await sleep(Math.max(0, beganAt + SETTLED_MS - clock.now()), { clock, signal: stopping });
+  await sleep(Math.max(0, beganAt + IN_FLIGHT_MS - clock.now()), { clock, signal: stopping });
   const backoff = createBackoff({ initialMs: 800, maxMs: 30_000, random });
   for (;;) {
     try {

@@ -72,7 +72,7 @@ async function deliver(update: BotUpdate, reply: ReplyToSend, session: Session):
     }
   }
 
-  /** Whether the message that got no answer has arrived all the same. */
+  /** Whether the message whose call failed has arrived nevertheless. */
   async function arrived(): Promise<boolean> {
     if (after === undefined) return false;
     const messageId = await findSent({ client, chatId: chat.chatId, after, far, clock, random, signal: stopping });

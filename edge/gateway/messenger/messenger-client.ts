@@ -50,7 +50,7 @@ export class MessengerError extends Error {
   readonly retryAfterMs: number | undefined;
   /** The supergroup that the group has become. */
   readonly migratedTo: number | undefined;
-  /** Whether the server may have carried the call out all the same. */
+  /** Whether the server may have carried the call out nevertheless. */
   readonly uncertain: boolean;
 
   constructor(
@@ -183,7 +183,7 @@ function resultOf(answer: { method: string; token: string; status: number; text:
   const { method, token, status, text } = answer;
   const parsed = v.safeParse(answerSchema, parseJson(text));
   if (!parsed.success) {
-    // What stands before the server, such as a gateway, may answer with a page; or the body was cut.
+    // For instance the error page of a gateway before the server, or a body that ended early.
     throw new MessengerError(`${method}: HTTP ${status}, and no JSON of the bot API`, {
       code: status,
       uncertain: true,

@@ -4,12 +4,12 @@ import type { MessageIds } from "./sent-messages.ts";
 
 /** Room for the texts of replies, in bytes of JSON, of the 64 KiB that the state may have. */
 const MAX_PARTS_BYTES = 32 * 1024;
-/** Room for the contents of updates that the server was told are done. */
+/** Room for the contents of updates that are confirmed to the server but not answered. */
 const MAX_CARRIED_BYTES = 10 * 1024;
 const MAX_CARRIED = 50;
 /** Updates are carried until no more than so many are held. */
 const FEW_HELD = 50;
-/** Telegram numbers anew after a week without updates (https://core.telegram.org/bots/api#update). */
+/** Telegram restarts the numbering after a week without updates (https://core.telegram.org/bots/api#update). */
 const RENUMBERED_AFTER_SECONDS = 6 * 86_400;
 
 /** The new updates of a poll's answer. */

@@ -36,7 +36,7 @@ const savedStateSchema = v.object({
 });
 
 /**
- * A reply on its way: written before its first message is sent, and anew after each, so that after a crash it is known
+ * A reply on its way: written before its first message is sent, and again after each, so that after a crash it is known
  * which message may or may not have been sent (docs/decisions/messenger.md#a-reply-is-announced-before-it-is-sent).
  */
 export interface PendingReply {

@@ -87,7 +87,7 @@ export interface MessageIds {
   saw(message: Place & { messageId?: number | undefined }): void;
   /** The newest id of the bot's own messages in the chat, or one above it; undefined where it was forgotten. */
   newest(chat: Place): number | undefined;
-  /** Tells whether the server holds messages that nobody has seen here, whose ids lie above the newest. */
+  /** Sets whether the server holds messages that were not fetched yet, whose ids lie above the newest. */
   isBehind(behind: boolean): void;
   /** Remembers one of the bot's own messages, sent just now: nothing unseen lies above it. */
   sent(message: Place & { messageId?: number | undefined }): void;

@@ -10,7 +10,7 @@ const DEFAULT_SERVER = "https://api.telegram.org";
 const SECRET_PAUSE_MS = 30_000;
 
 /**
- * The messenger adapter of one gateway process, for all of its triggers.
+ * Makes the adapter of messenger triggers, whose queues are shared by all triggers of a process.
  *
  * @param options.fetch sends the calls of the bot API
  */
@@ -30,9 +30,6 @@ interface Process {
   readonly random: () => number;
   readonly queue: BotQueue;
 }
-
-/** Serves the triggers of type `messenger`, which share the queues of this process. */
-export const startMessenger = createMessenger();
 
 /** Serves the trigger, with one token after the other, until it is stopped; never rejects. */
 async function serve(context: AdapterContext, process: Process): Promise<void> {

@@ -10,7 +10,7 @@ import { type SecretPolicy, secretRefusal } from "../../../crds/secret-refusal.t
 import { createFreshness, type Freshness } from "../../cluster/freshness.ts";
 
 /** A Secret's value is missing, or not for triggers; the message says what to change, and never holds a value. */
-export class SecretError extends Error {
+class SecretError extends Error {
   override readonly name = "SecretError";
 }
 

@@ -31,7 +31,7 @@ export interface TriggerProblem {
 }
 
 /**
- * Finds what is wrong with the workload of a trigger. The trigger is served all the same: its events find the workload
+ * Finds what is wrong with the workload of a trigger. The trigger is served nevertheless: its events find the workload
  * as soon as it exists.
  *
  * @returns `onSynced`, to be called when the cache of workloads is synced: before that no workload counts as missing

@@ -75,7 +75,7 @@ export function createTriggerState(options: {
 }
 
 /**
- * Where the object has no such status any more, for instance because it was created anew, the patch does not apply:
+ * Where the object has no such status any more, for instance because it was created again, the patch does not apply:
  * 422.
  */
 function isStale(error: unknown): boolean {

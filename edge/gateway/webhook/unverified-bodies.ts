@@ -26,7 +26,7 @@ interface Senders {
   readonly readers: Set<Reader>;
 }
 
-/** What a body counts beside its bytes: stands for its connection, and limits how many there are. */
+/** What a body counts beside its bytes: for its connection, and to limit how many there are. */
 const OVERHEAD_BYTES = 64 * 1024;
 
 /**
