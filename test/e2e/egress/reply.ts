@@ -1,10 +1,9 @@
 import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { join } from "node:path";
 
-/** The command that runs one of the programs in this folder. */
-export function testProgram(name: string): string[] {
-  return [process.execPath, "--import", "tsx", join(import.meta.dirname, name)];
+/** The command that runs a TypeScript program. */
+export function testProgram(path: string): string[] {
+  return [process.execPath, "--import", "tsx", path];
 }
 
 /** Resolves when the program says something; rejects when it ends first. */

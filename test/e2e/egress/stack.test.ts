@@ -47,7 +47,7 @@ test.before(async (context) => {
   const records = Object.fromEntries(names.map((one) => [one, [hostAddress]]));
   // Where policies are enforced they allow the cluster's own DNS alone, which is a pod.
   if (local.policies.enforced) await startClusterDns(local, records);
-  const [program = "", ...rest] = testProgram("upstream-program.ts");
+  const [program = "", ...rest] = testProgram(join(import.meta.dirname, "upstream-program.ts"));
   context.upstream = spawn(program, rest, { stdio: ["ignore", "inherit", "inherit", "ipc"] });
   context.upstream.send({
     certificates: world.certificates,

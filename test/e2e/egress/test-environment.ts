@@ -99,7 +99,9 @@ async function start(options: StageOptions): Promise<TestEnvironment> {
   }
   try {
     const world = await upstreamCertificates(Object.keys(options.records));
-    const upstream = namespaces.start("world", testProgram("upstream-program.ts"), { stdio: "ipc" });
+    const upstream = namespaces.start("world", testProgram(join(import.meta.dirname, "upstream-program.ts")), {
+      stdio: "ipc",
+    });
     children.push(upstream);
     upstream.send({
       certificates: world.certificates,
@@ -165,7 +167,9 @@ async function start(options: StageOptions): Promise<TestEnvironment> {
     await untilListening(namespaces, () => log);
 
     process.env.NODE_EXTRA_CA_CERTS = trustBundle;
-    const client = namespaces.start("pod", testProgram("client-program.ts"), { stdio: "ipc" });
+    const client = namespaces.start("pod", testProgram(join(import.meta.dirname, "client-program.ts")), {
+      stdio: "ipc",
+    });
     delete process.env.NODE_EXTRA_CA_CERTS;
     children.push(client);
     await reply(client, "the client");

@@ -104,7 +104,7 @@ test.before(async () => {
   await importImages(cluster, [{ ...echo, name: image, files }]);
   const names = ["allowed.example", "api.example", "lines.example", "missing.example", "closed.example"];
   const world = await upstreamCertificates(names);
-  const [command = "", ...rest] = testProgram("upstream-program.ts");
+  const [command = "", ...rest] = testProgram(join(import.meta.dirname, "../egress/upstream-program.ts"));
   upstream = spawn(command, rest, { stdio: ["ignore", "inherit", "inherit", "ipc"] });
   const records = {
     ...Object.fromEntries(names.map((one) => [one, [hostAddress]])),

@@ -2,6 +2,7 @@ import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { readClusterState } from "../../../scripts/cluster/cluster-state.ts";
 import { clusterFolder } from "../../../scripts/cluster/folders.ts";
@@ -77,7 +78,7 @@ async function startServers(namespace: string): Promise<() => void> {
     records: worldRecords,
     ...((await upstreamCertificates([])).certificates["*"] as { certificate: string; key: string }),
   };
-  const server = testProgram("./answering-program.ts");
+  const server = testProgram(join(import.meta.dirname, "answering-program.ts"));
   const words = [
     "netns",
     "exec",
