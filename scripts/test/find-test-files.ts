@@ -46,6 +46,13 @@ function readRuns(path: string, defaultLimitSeconds: number): TestFile[] {
   });
 }
 
+/** One run of each file: on Bun where it names that, which starts in a tenth of the time that Node takes to load TypeScript. */
+export function onceEach(files: readonly TestFile[]): TestFile[] {
+  const chosen = new Map<string, TestFile>();
+  for (const file of files) if (!chosen.has(file.path) || file.runtime === "bun") chosen.set(file.path, file);
+  return [...chosen.values()];
+}
+
 function isRuntime(name: string): name is Runtime {
   return (runtimes as readonly string[]).includes(name);
 }

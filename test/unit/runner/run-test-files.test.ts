@@ -1,6 +1,6 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import type { TestFile } from "../../../scripts/test/find-test-files.ts";
+import { onceEach, type TestFile } from "../../../scripts/test/find-test-files.ts";
 import { runTestFiles } from "../../../scripts/test/run-test-files.ts";
 
 const seconds: Record<string, number> = { short: 1, long: 30, alone: 5, longer: 40, "long alone": 6 };
@@ -63,6 +63,15 @@ test("runTestFiles begins none after it was told to stop", async () => {
   await end("alone");
   await done;
   assert.equal(begun, ["alone"]);
+});
+
+test("onceEach runs a file on Bun where it names that, and each file once", () => {
+  const runs = (["node", "bun", "deno"] as const).map((runtime) => ({ ...file("all"), runtime }));
+  const chosen = onceEach([...runs, file("node alone")]);
+  assert.equal(
+    chosen.map(({ path, runtime }) => `${path} on ${runtime}`),
+    ["all on bun", "node alone on node"],
+  );
 });
 
 test.run();
