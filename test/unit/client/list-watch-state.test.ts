@@ -1,3 +1,4 @@
+// @runtimes node bun
 import { test } from "uvu";
 import * as assert from "uvu/assert";
 import {

@@ -1,3 +1,4 @@
+// @runtimes node bun
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { isPodOf, podAddress, podEndpoint } from "../../../crds/claims/claim-pod.ts";

@@ -1,3 +1,4 @@
+// @runtimes bun
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { loadConfig } from "../../../edge/config.ts";

@@ -1,3 +1,4 @@
+// @runtimes bun
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { ApiError, NetworkError } from "../../../crds/client/api-error.ts";

@@ -1,3 +1,4 @@
+// @runtimes bun
 import { EventEmitter } from "node:events";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";

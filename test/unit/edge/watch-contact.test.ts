@@ -1,3 +1,4 @@
+// @runtimes bun
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { createFreshness } from "../../../edge/cluster/freshness.ts";

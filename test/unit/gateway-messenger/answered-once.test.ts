@@ -1,3 +1,4 @@
+// @runtimes bun
 // @limit 240
 import fc from "fast-check";
 import { suite } from "uvu";

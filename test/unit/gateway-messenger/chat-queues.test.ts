@@ -1,3 +1,4 @@
+// @runtimes bun
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { createChatQueues } from "../../../edge/gateway/messenger/chat-queues.ts";

@@ -1,3 +1,4 @@
+// @runtimes bun
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { createMessageIds } from "../../../edge/gateway/messenger/sent-messages.ts";

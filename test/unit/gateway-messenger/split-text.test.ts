@@ -1,3 +1,4 @@
+// @runtimes bun
 import fc from "fast-check";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
