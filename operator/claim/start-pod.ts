@@ -1,5 +1,5 @@
 import type { Claim } from "../../crds/claim.ts";
-import { ApiError, isAlreadyExists, isNotFound } from "../../crds/client/api-error.ts";
+import { ApiError, ifFound, isAlreadyExists, isNotFound } from "../../crds/client/api-error.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
 import { pools, workloads } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
@@ -94,14 +94,9 @@ async function findWorkload(
   const isGoing = known?.metadata.deletionTimestamp !== undefined;
   const { [annotation.attempt]: attempt, [annotation.workloadSeen]: seen } = claim.metadata.annotations ?? {};
   if (known !== undefined && !isGoing && attempt === undefined && isAsNewAs(known, seen)) return known;
-  try {
-    const workload = await client.get(workloads, { namespace, name });
-    informers.workloads.put(workload);
-    return workload;
-  } catch (error) {
-    if (isNotFound(error)) return undefined;
-    throw error;
-  }
+  const workload = await ifFound(client.get(workloads, { namespace, name }));
+  if (workload !== undefined) informers.workloads.put(workload);
+  return workload;
 }
 
 /** @param seen the claim's annotation */

@@ -1,6 +1,5 @@
-import { ApiError, isConflict, isNotFound } from "../../crds/client/api-error.ts";
+import { ApiError, ifFound, isConflict, isNotFound } from "../../crds/client/api-error.ts";
 import { configMaps, pods, secrets } from "../../crds/client/built-in-resources.ts";
-import type { ClusterClient, ObjectRef } from "../../crds/client/cluster-client.ts";
 import type { KubernetesObject, Pod, Secret } from "../../crds/kubernetes.ts";
 import { label } from "../../crds/labels.ts";
 import type { Resource } from "../../crds/resource.ts";
@@ -156,7 +155,7 @@ async function readNamedSecrets(
   const usable = new Set<string>();
   const refusals: string[] = [];
   for (const name of [...names].sort()) {
-    const secret = await readSecret(client, { namespace, name });
+    const secret = await ifFound(client.get(secrets, { namespace, name }));
     versions.set(name, secret?.metadata.resourceVersion);
     if (secret !== undefined) informers.egress?.secrets.put(metadataAlone(secret));
     const refusal = secretRefusal({ name, secret, use: "workload", policy });
@@ -179,8 +178,8 @@ async function applyObjects(
   let found: { authority?: Secret | undefined; leaves?: Secret | undefined } = {};
   if (domains.length > 0) {
     const [authority, leaves] = await Promise.all([
-      readSecret(client, { namespace, name: names.authority }),
-      readSecret(client, { namespace, name: names.leaves }),
+      ifFound(client.get(secrets, { namespace, name: names.authority })),
+      ifFound(client.get(secrets, { namespace, name: names.leaves })),
     ]);
     found = { authority, leaves };
     const present = presentCertificates({
@@ -237,15 +236,6 @@ function metadataAlone({ metadata }: KubernetesObject): KubernetesObject {
   return { metadata };
 }
 
-async function readSecret(client: ClusterClient, reference: ObjectRef): Promise<Secret | undefined> {
-  try {
-    return await client.get(secrets, reference);
-  } catch (error) {
-    if (isNotFound(error)) return undefined;
-    throw error;
-  }
-}
-
 /** A Secret of an earlier version, so that programs which trust its authority go on trusting it. */
 async function readFormer(
   part: "authority" | "leaves",
@@ -254,7 +244,7 @@ async function readFormer(
 ): Promise<Secret | undefined> {
   const former = formerObjects(workload, context).find((object) => object.part === part);
   if (former === undefined) return undefined;
-  return readSecret(context.client, { namespace: context.config.namespace, name: former.name });
+  return ifFound(context.client.get(secrets, { namespace: context.config.namespace, name: former.name }));
 }
 
 /** What admission says against such a pod, in a create that is not carried out; undefined when it takes it. */
