@@ -5,6 +5,8 @@ import type { Policies } from "./policies/find-engine.ts";
 import { withFileLock } from "./process/file-lock.ts";
 import type { ProcessIdentity } from "./process/process-identity.ts";
 
+const LOCK_LIMIT_MS = 120_000;
+
 /** A process that a cluster has started. */
 export interface RecordedProcess {
   readonly name: string;
@@ -76,10 +78,8 @@ function changeState(folder: string, change: (state: ClusterState) => ClusterSta
   writeClusterState(folder, change(state));
 }
 
-const LIMIT_MS = 120_000;
-
 /** Runs `work` while no other command is at work on the cluster of that name. */
 export function withClusterLock<Result>(name: string, work: () => Promise<Result>): Promise<Result> {
   const what = `another command on the cluster "${name}"`;
-  return withFileLock(join(clustersFolder(), `${name}.lock`), { what, limitMs: LIMIT_MS }, work);
+  return withFileLock(join(clustersFolder(), `${name}.lock`), { what, limitMs: LOCK_LIMIT_MS }, work);
 }

@@ -1,6 +1,12 @@
 import type { Log } from "../log.ts";
 import type { ProgramName } from "../programs.ts";
 
+/**
+ * The release that is fetched or built. 1.34 is the last one whose kubelet takes a machine with version 1 control groups
+ * as it is; `go/go.mod` pins the same one.
+ */
+export const KUBERNETES_VERSION = "v1.34.10";
+
 export interface SourceContext {
   readonly need: readonly ProgramName[];
   readonly environment: NodeJS.ProcessEnv;
@@ -40,9 +46,3 @@ export async function withProgress<Result>(log: Log, work: (update: Log) => Prom
     clearInterval(timer);
   }
 }
-
-/**
- * The release that is fetched or built. 1.34 is the last one whose kubelet takes a machine with version 1 control groups
- * as it is; `go/go.mod` pins the same one.
- */
-export const KUBERNETES_VERSION = "v1.34.10";

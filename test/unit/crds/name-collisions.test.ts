@@ -177,7 +177,7 @@ test("every generator is in the lists above", () => {
   // The definitions of the kinds, the ports of a Service and the overlay volumes of a pod, by their numbers, the volume of the archives.
   const known = [
     "crds/definitions/definition.ts",
-    "operator/claim/keep-service.ts",
+    "operator/claim/ensure-service.ts",
     "operator/snapshots/host-volume.ts",
     "operator/snapshots/pod-tools.ts",
   ];
