@@ -17,3 +17,9 @@ export function checkSnapshotKey({ tenantId, workloadRef }: SnapshotKey): void {
     throw new TypeError(`Cannot keep files of the workload "${workloadRef}": it is no name of a workload`);
   }
 }
+
+/** Where the archive is on the snapshots volume, as users see it: the newest, or an older version. */
+export function snapshotPath({ tenantId, workloadRef, version }: SnapshotKey & { version?: string }): string {
+  if (version !== undefined) return `/snapshots/${tenantId}/.versions/${workloadRef}/${version}.tar.gz`;
+  return `/snapshots/${tenantId}/${workloadRef}.tar.gz`;
+}

@@ -1,4 +1,4 @@
-import { awaitReceipt } from "./receipt.ts";
+import { awaitAcknowledgement } from "./acknowledgement.ts";
 
 /** The exit code for an archive that is not there. */
 export const NO_ARCHIVE = 44;
@@ -195,7 +195,7 @@ unlock
 
   /**
    * `<tenant> <workload> <version or empty>`; writes the archive's size, the lines of metadata, an empty line and the archive, and ends
-   * when it has read the receipt. Exit code 44: there is none.
+   * when it has read the acknowledgement. Exit code 44: there is none.
    */
   read: script(`
 place "$3" "$4" "$5"
@@ -206,7 +206,7 @@ echo "$size"
 "$b" cat "$archive".${digits}.json || exit 1
 echo
 "$b" cat <&3 || exit 1
-[ "$size" = 0 ] || ${awaitReceipt}`),
+[ "$size" = 0 ] || ${awaitAcknowledgement}`),
 
   /**
    * `<tenant> <workload> <version or empty>`; writes the archive's size and then the lines of metadata. Exit code 44: there is none; 45:

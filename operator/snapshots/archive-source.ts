@@ -1,5 +1,5 @@
 import { pipeline, type Readable, Transform, type Writable } from "node:stream";
-import { createReceipt } from "../../crds/snapshots/receipt.ts";
+import { createAcknowledgement } from "../../crds/snapshots/acknowledgement.ts";
 import { parseSnapshotMetadata, type SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
 import { createLineTaker } from "./take-lines.ts";
 
@@ -11,15 +11,15 @@ export interface ArchiveSource {
   end(): Promise<SnapshotMetadata[]>;
 }
 
-/** Takes the output of the store's script `read` apart, writes the archive to a stream and gives the receipt for it. */
+/** Takes the output of the store's script `read` apart, writes the archive to a stream and acknowledges it. */
 export function createArchiveSource(archive: Writable): ArchiveSource {
-  const receipt = createReceipt();
+  const acknowledgement = createAcknowledgement();
   const head = createLineTaker((line) => line === "");
   let bytes = 0;
   const counter = new Transform({
     transform(chunk: Buffer, _encoding, callback) {
       bytes += chunk.length;
-      if (bytes === Number(head.lines()?.[0])) receipt.give();
+      if (bytes === Number(head.lines()?.[0])) acknowledgement.send();
       callback(null, chunk);
     },
   });
@@ -28,7 +28,7 @@ export function createArchiveSource(archive: Writable): ArchiveSource {
   });
   written.catch(ignore);
   return {
-    stdin: receipt.stdin,
+    stdin: acknowledgement.stdin,
     stdout: head.stream,
     async end() {
       head.stream.end();

@@ -1,6 +1,6 @@
 import { type Clock, systemClock } from "../../crds/client/clock.ts";
 import type { SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
-import { snapshotPath } from "../../crds/snapshots/snapshot-path.ts";
+import { snapshotPath } from "../../crds/snapshots/snapshot-key.ts";
 
 /** Things that a look has brought along, for the restore that follows it. */
 export interface HeldArchives<T> {

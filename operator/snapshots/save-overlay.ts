@@ -1,6 +1,6 @@
 import { pipeline } from "node:stream";
 import type { Exec } from "../../crds/client/exec/exec.ts";
-import { awaitReceipt, createReceipt } from "../../crds/snapshots/receipt.ts";
+import { awaitAcknowledgement, createAcknowledgement } from "../../crds/snapshots/acknowledgement.ts";
 import type { SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
 import { createArchiveCheck } from "./archive-check.ts";
@@ -69,7 +69,7 @@ echo "$("$b" id -u) $("$b" id -g)"
 echo "$report"
 echo end
 case "$report" in
-  "saved "*) ${awaitReceipt} ;;
+  "saved "*) ${awaitAcknowledgement} ;;
   *) echo "$report" >&2; exit 1 ;;
 esac`;
 
@@ -94,7 +94,7 @@ export async function saveOverlay(options: SaveOverlayOptions): Promise<Snapshot
   const signal = AbortSignal.any([options.signal, stop.signal]);
   const space = () => store.space({ signal, timeoutMs: SPACE_LIMIT_MS });
   const owner = createLineTaker(() => true);
-  const receipt = createReceipt();
+  const acknowledgement = createAcknowledgement();
   const missing = new Set(roots);
   let mark = "";
   const check = createArchiveCheck({
@@ -105,7 +105,7 @@ export async function saveOverlay(options: SaveOverlayOptions): Promise<Snapshot
     },
     onTrailer(chunk) {
       mark = (mark + chunk.toString("utf8")).slice(0, maxMarkCharacters);
-      if (mark.endsWith("\nend\n")) receipt.give();
+      if (mark.endsWith("\nend\n")) acknowledgement.send();
     },
   });
   const compressed = compress();
@@ -115,7 +115,7 @@ export async function saveOverlay(options: SaveOverlayOptions): Promise<Snapshot
       : pipeline(owner.stream, check.stream, compressed, createRoomCheck(room, { space }), ignore);
 
   const target = overlayCommand(pod, script, roots);
-  const streams = { stdin: receipt.stdin, stdout: owner.stream, minOutput: POD_PACE };
+  const streams = { stdin: acknowledgement.stdin, stdout: owner.stream, minOutput: POD_PACE };
   const source = exec({ ...target, ...streams, signal, timeoutMs, maxSilenceMs }).then(({ exitCode, stderr }) => {
     checkMark({ mark, exitCode, stderr, bytesIn: check.contents.bytesIn });
     const [gone] = missing;

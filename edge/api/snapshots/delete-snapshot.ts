@@ -5,7 +5,7 @@ import { claims } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
 import { claimName, hashedClaimName } from "../../../crds/names.ts";
 import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
-import { snapshotPath } from "../../../crds/snapshots/snapshot-path.ts";
+import { snapshotPath } from "../../../crds/snapshots/snapshot-key.ts";
 import { NO_ARCHIVE, storeScripts } from "../../../crds/snapshots/store-scripts.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { quote } from "../../http/quote.ts";

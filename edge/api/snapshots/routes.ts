@@ -3,7 +3,7 @@ import {
   parseSnapshotList,
   type UnrecordedArchive,
 } from "../../../crds/snapshots/parse-snapshot-list.ts";
-import { snapshotPath } from "../../../crds/snapshots/snapshot-path.ts";
+import { snapshotPath } from "../../../crds/snapshots/snapshot-key.ts";
 import { storeScripts } from "../../../crds/snapshots/store-scripts.ts";
 import { whenAborted } from "../../../crds/waits.ts";
 import { createSharedCall } from "../../cluster/shared-call.ts";

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { Writable } from "node:stream";
 import * as assert from "uvu/assert";
 import { WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
-import { awaitReceipt, createReceipt } from "../../../crds/snapshots/receipt.ts";
+import { awaitAcknowledgement, createAcknowledgement } from "../../../crds/snapshots/acknowledgement.ts";
 import type { WorkloadSpec } from "../../../crds/workload.ts";
 import { findStaticBusybox } from "../../../scripts/cluster/images/busybox.ts";
 import { BUSYBOX_IMAGE, HELLO_IMAGE } from "../../../scripts/cluster/images/local-images.ts";
@@ -68,22 +68,22 @@ async function getSlowly({ life }: LifeContext): Promise<void> {
   await life.createWorkload("slow");
   const { status, spec } = await life.claim("reader", "slow", false);
   const read = async (pauseBefore: number): Promise<number> => {
-    const receipt = createReceipt();
+    const acknowledgement = createAcknowledgement();
     let taken = 0;
     let paused = false;
     const stdout = new Writable({
       write(chunk: Buffer, _encoding, callback) {
         taken += chunk.length;
-        if (taken === total) receipt.give();
+        if (taken === total) acknowledgement.send();
         if (paused || taken < total - pauseBefore) return callback();
         paused = true;
         setTimeout(callback, 12_000);
       },
     });
-    const script = `/.tenancy/busybox head -c ${total} /dev/zero; ${awaitReceipt}`;
+    const script = `/.tenancy/busybox head -c ${total} /dev/zero; ${awaitAcknowledgement}`;
     const command = ["/.tenancy/busybox", "sh", "-c", script];
     const target = { namespace: NAMESPACE, pod: status?.instanceId ?? "", container: WORKLOAD_CONTAINER, command };
-    await life.exec({ ...target, stdin: receipt.stdin, stdout, timeoutMs: 120_000 });
+    await life.exec({ ...target, stdin: acknowledgement.stdin, stdout, timeoutMs: 120_000 });
     return taken;
   };
   const pauses = [1, 4, 10, 12].map((megabytes) => read(megabytes * MiB));
@@ -115,7 +115,7 @@ testAtOnce(test, [
         },
       ] as const,
   ),
-  ["all of an output arrives from a command that waits for its receipt, however slowly it is taken", getSlowly],
+  ["all of an output arrives from a command that waits for its acknowledgement, however slowly it is taken", getSlowly],
 ]);
 
 test("an overlay that is larger than the memory for it goes there and back in bounded memory", async ({ life }) => {

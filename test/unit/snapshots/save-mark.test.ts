@@ -177,7 +177,7 @@ function cutting(edit: (output: Buffer) => Buffer): Exec {
     });
     const result = await unprivilegedExec({ ...options, stdin: Readable.from(["received\n"]), stdout: taken });
     const output = edit(Buffer.concat(chunks));
-    // The receipt comes when all of it has been looked at.
+    // The acknowledgement comes when all of it has been looked at.
     const received = output.subarray(-4).equals(Buffer.from("end\n")) && once(options.stdin as Readable, "data");
     options.stdout?.write(output);
     await received;
