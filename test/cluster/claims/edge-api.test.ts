@@ -2,21 +2,16 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
-import { namespaces, pods } from "../../../crds/client/built-in-resources.ts";
-import { type ClusterClient, createClusterClient } from "../../../crds/client/cluster-client.ts";
-import { createTransport, type Transport } from "../../../crds/client/transport.ts";
-import { installDefinitions } from "../../../crds/definitions/install-definitions.ts";
+import { pods } from "../../../crds/client/built-in-resources.ts";
+import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import { claims, workloads } from "../../../crds/kinds.ts";
 import { finalizer } from "../../../crds/labels.ts";
 import { hashedClaimName } from "../../../crds/names.ts";
-import { findBinaries } from "../../../scripts/cluster/binaries.ts";
-import { type ControlPlane, startControlPlane } from "../../../scripts/cluster/control-plane.ts";
-import { CONTROL_PLANE_PROGRAMS } from "../../../scripts/cluster/programs.ts";
 import { eventually } from "../../eventually.ts";
 import { createPodOf, startActingOperator } from "../../unit/edge/acting-operator.ts";
 import { type EdgeProcess, runtimes, startEdgeProcess } from "../../unit/edge/edge-process.ts";
+import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
 
-const namespace = "tenancy";
 const KEY = "cluster-test-key";
 /** Every claim object has an address of its own. */
 const addresses = new Map<string, string>();
@@ -32,9 +27,7 @@ const active = (claim: Claim): ClaimStatus => ({
   claimedAt: "2026-01-01T00:00:00Z",
 });
 
-const binaries = await findBinaries({ need: CONTROL_PLANE_PROGRAMS });
-let cluster: ControlPlane;
-let transport: Transport;
+let tenancy: Tenancy;
 let client: ClusterClient;
 let operator: { recheck(): void };
 let held = new Set<string>();
@@ -42,22 +35,11 @@ const ending = new AbortController();
 
 const test = suite("edge on a real API server");
 test.before(async () => {
-  cluster = await startControlPlane({ name: `edge-${process.pid}`, binaries });
-  const { authorityPath, adminCertificatePath, adminKeyPath } = cluster.pki;
-  transport = createTransport({
-    config: {
-      server: cluster.server,
-      caFile: authorityPath,
-      clientCertificateFile: adminCertificatePath,
-      clientKeyFile: adminKeyPath,
-    },
-  });
-  client = createClusterClient({ transport });
-  await installDefinitions(client);
-  await client.create(namespaces, { metadata: { name: namespace } });
+  tenancy = await startTenancy("edge", { nodes: false });
+  ({ client } = tenancy);
   operator = await startActingOperator({
     client,
-    namespace,
+    namespace: NAMESPACE,
     signal: ending.signal,
     letGo: (claim) => !held.has(claim.spec.tenantId),
     answers(claim, attempt) {
@@ -76,13 +58,13 @@ test.before(async () => {
     },
   });
   for (const name of ["app", "slow", "flaky", "broken", "b-c"]) {
-    await client.create(workloads, { metadata: { name, namespace }, spec: { image: { ref: "example.com/app:1" } } });
+    await tenancy.createWorkload(name);
   }
 });
 
 let edge: EdgeProcess;
 const start = (runtime: keyof typeof runtimes, env: Record<string, string> = {}) =>
-  startEdgeProcess(runtime, { KUBECONFIG: cluster.kubeconfigPath, TENANCY_API_KEY: KEY, ...env });
+  startEdgeProcess(runtime, { KUBECONFIG: tenancy.cluster.kubeconfigPath, TENANCY_API_KEY: KEY, ...env });
 
 for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
   test(`${runtime}: starts, is ready, and measures itself`, async () => {
@@ -106,7 +88,7 @@ for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
     const created = await call("POST /api/v1/workloads", { name, spec });
     assert.is(created.status, 201, created.text);
     assert.is((await call("POST /api/v1/workloads", { name, spec })).status, 409);
-    const stored = await client.get(workloads, { namespace, name });
+    const stored = await client.get(workloads, { namespace: NAMESPACE, name });
     assert.equal(stored.metadata.finalizers, [finalizer.inUse]);
     assert.equal((await call(`GET /api/v1/workloads/${name}`)).json.createdAt, stored.metadata.creationTimestamp);
 
@@ -115,12 +97,16 @@ for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
       spec: { image: { ref: "example.com/app:2" }, version: "2" },
     });
     assert.is(changed.status, 200, changed.text);
-    assert.is((await client.get(workloads, { namespace, name })).spec.image.ref, "example.com/app:2");
+    assert.is((await client.get(workloads, { namespace: NAMESPACE, name })).spec.image.ref, "example.com/app:2");
     assert.match((await call("GET /api/v1/workloads")).text, `"name":"${name}"`);
     assert.equal((await call(`GET /api/v1/workloads/${name}/snapshots`)).json, []);
 
     assert.equal((await call(`DELETE /api/v1/workloads/${name}`)).json, { status: "deleted" });
-    await client.patch(workloads, { namespace, name }, { type: "merge", body: { metadata: { finalizers: null } } });
+    await client.patch(
+      workloads,
+      { namespace: NAMESPACE, name },
+      { type: "merge", body: { metadata: { finalizers: null } } },
+    );
     assert.is((await call(`GET /api/v1/workloads/${name}`)).status, 404);
     assert.is((await call(`DELETE /api/v1/workloads/${name}`)).status, 404);
   });
@@ -154,7 +140,7 @@ for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
 
   test(`${runtime}: a release of any kind ends the call that waits, and the claim is not made again`, async () => {
     const tenant = `r-${runtime}`;
-    const ref = { namespace, name: `claim-${tenant}-slow` };
+    const ref = { namespace: NAMESPACE, name: `claim-${tenant}-slow` };
     const isThere = () =>
       client.get(claims, ref).then(
         () => true,
@@ -178,7 +164,7 @@ for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
     assert.equal(failed.json, { error: "it never became ready" });
     const retried = await claim(`f-${runtime}`, "flaky", { resume: true });
     assert.is(retried.status, 201, retried.text);
-    const stored = await client.get(claims, { namespace, name: `claim-f-${runtime}-flaky` });
+    const stored = await client.get(claims, { namespace: NAMESPACE, name: `claim-f-${runtime}-flaky` });
     assert.is(stored.spec.resume, true);
     assert.equal((await claim(`x-${runtime}`, "broken")).json, { error: "no image, attempt 1" });
     assert.equal((await claim(`x-${runtime}`, "broken")).json, { error: "no image, attempt 2" });
@@ -189,7 +175,7 @@ for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
   test(`${runtime}: two pairs that derive one name get two claims`, async () => {
     const [tenant, other] = [`n${runtime}`, `n${runtime}-b`];
     await client
-      .create(workloads, { metadata: { name: "c", namespace }, spec: { image: { ref: "a:1" } } })
+      .create(workloads, { metadata: { name: "c", namespace: NAMESPACE }, spec: { image: { ref: "a:1" } } })
       .catch(() => undefined);
     const one = await claim(other, "c");
     const two = await claim(tenant, "b-c");
@@ -197,7 +183,7 @@ for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
     assert.is(two.status, 201, two.text);
     assert.is.not(one.json.instanceId, two.json.instanceId);
     const hashed = await client.get(claims, {
-      namespace,
+      namespace: NAMESPACE,
       name: hashedClaimName({ tenantId: tenant, workloadRef: "b-c" }),
     });
     assert.is(hashed.spec.tenantId, tenant);
@@ -210,7 +196,7 @@ for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
     const pending = claim(tenant, "slow");
     const name = `claim-${tenant}-slow`;
     await eventually(() =>
-      client.get(claims, { namespace, name }).then(
+      client.get(claims, { namespace: NAMESPACE, name }).then(
         () => true,
         () => false,
       ),
@@ -222,10 +208,10 @@ for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
         () => true,
       ),
     );
-    const found = await client.get(claims, { namespace, name });
+    const found = await client.get(claims, { namespace: NAMESPACE, name });
     const body = { status: active(found) };
     await createPodOf(found, body.status, client);
-    await client.patch(claims, { namespace, name }, { type: "merge", subresource: "status", body });
+    await client.patch(claims, { namespace: NAMESPACE, name }, { type: "merge", subresource: "status", body });
     assert.is((await pending).status, 201);
     assert.is(await edge.exited, 0, edge.lines.join("\n"));
     assert.not.ok(edge.lines.join("\n").includes(KEY));
@@ -245,7 +231,7 @@ test("two processes that are asked for one pair at once make one claim", async (
     );
     assert.equal([...new Set(answers.map(({ status, text }) => (status === 201 ? 201 : text)))], [201]);
     assert.is(new Set(answers.map(({ json }) => json.instanceId)).size, 1);
-    const { items } = await client.list(claims, { namespace });
+    const { items } = await client.list(claims, { namespace: NAMESPACE });
     assert.is(items.filter(({ spec }) => spec.tenantId === tenant).length, 1);
   }
   for (const { child, exited } of both) {
@@ -258,7 +244,7 @@ test("existing costs the API server one look at the pod, and no other call", asy
   edge = await start("bun");
   await eventually(async () => (await claim("fast", "app")).status === 201);
   const { instanceId: name = "" } = (await claim("fast", "app")).json;
-  const looked = await timed(() => client.get(pods, { namespace, name }));
+  const looked = await timed(() => client.get(pods, { namespace: NAMESPACE, name }));
   const before = { claims: await callsFor("tenancyclaims"), pods: await callsFor("pods") };
   const claimed = await timed(() => call("POST /api/v1/tenants/fast/claim", { workload: "app" }));
   console.log(`note: existing over Bun, one at a time: ${claimed}; a bare look at a pod: ${looked}`);
@@ -296,16 +282,16 @@ test("a claim call may be silent for its 30 s, and ends in 504", async () => {
   assert.is(answer.status, 504, answer.text);
   assert.match(answer.text, /workload .+slow.+ is not ready for tenant .+patient.+ after 30 s/);
   assert.ok(Date.now() - from >= 30_000);
-  assert.ok(await client.get(claims, { namespace, name: "claim-patient-slow" }));
+  assert.ok(await client.get(claims, { namespace: NAMESPACE, name: "claim-patient-slow" }));
 });
 
 test("while the API server is away it is 503, health stays, and it all comes back", async () => {
-  await cluster.apiServer.stop();
+  await tenancy.cluster.apiServer.stop();
   await eventually(async () => (await claim("fast", "app")).status === 503);
   assert.is((await call("GET /api/v1/health")).status, 200);
   assert.is((await call("GET /api/v1/workloads")).status, 503);
   await eventually(async () => (await fetch(`${edge.metricsUrl}/readyz`)).status === 503);
-  await cluster.apiServer.start();
+  await tenancy.cluster.apiServer.start();
   await eventually(async () => (await claim("fast", "app")).status === 201);
   // The watches come back one after the other, and this route needs two of them.
   await eventually(async () => (await call("GET /api/v1/stats")).status === 200);
@@ -315,7 +301,7 @@ test("while the API server is away it is 503, health stays, and it all comes bac
 test("a second signal ends it at once", async () => {
   const pending = claim("impatient", "slow").catch(() => undefined);
   await eventually(() =>
-    client.get(claims, { namespace, name: "claim-impatient-slow" }).then(
+    client.get(claims, { namespace: NAMESPACE, name: "claim-impatient-slow" }).then(
       () => true,
       () => false,
     ),
@@ -335,7 +321,7 @@ test("a second signal ends it at once", async () => {
 for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
   test(`${runtime}: refuses to serve others without a key, and says the two ways out`, async () => {
     try {
-      await startEdgeProcess(runtime, { KUBECONFIG: cluster.kubeconfigPath, TENANCY_LISTEN: "0.0.0.0:0" });
+      await startEdgeProcess(runtime, { KUBECONFIG: tenancy.cluster.kubeconfigPath, TENANCY_LISTEN: "0.0.0.0:0" });
       assert.unreachable("it started");
     } catch (error) {
       const { message } = error as Error;
@@ -348,8 +334,7 @@ for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
 test.after(async () => {
   edge?.child.kill("SIGKILL");
   ending.abort();
-  transport?.close();
-  await cluster?.stop();
+  await tenancy?.stop();
 });
 
 test.run();
@@ -384,7 +369,7 @@ async function claim(tenant: string, workload: string, more: object = {}): Promi
   const answer = await call(`POST /api/v1/tenants/${tenant}/claim`, { workload, ...more });
   const { instanceId, endpoint } = answer.json;
   if (answer.status === 201) {
-    const { metadata, spec } = await client.get(pods, { namespace, name: instanceId ?? "" });
+    const { metadata, spec } = await client.get(pods, { namespace: NAMESPACE, name: instanceId ?? "" });
     const [who, what] = [metadata.labels?.["tenancy.dev/tenant"], spec.containers[0]?.name];
     assert.equal([who, metadata.labels?.["tenancy.dev/workload"], what], [tenant, workload, "workload"]);
     assert.is(endpoint?.host, addresses.get(instanceId?.replace("inst-", "") ?? ""), "another's address");
