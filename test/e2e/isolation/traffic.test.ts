@@ -4,8 +4,6 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { KubernetesList, NetworkPolicy, Pod } from "../../../crds/kubernetes.ts";
 import { policyName } from "../../../crds/names.ts";
-import type { Workload } from "../../../crds/workload.ts";
-import { renderPolicy } from "../../../operator/workload/render-policy.ts";
 import { readClusterState } from "../../../scripts/cluster/cluster-state.ts";
 import { installDebianPackages } from "../../../scripts/cluster/debian-packages.ts";
 import { downLocalCluster } from "../../../scripts/cluster/down-local-cluster.ts";
@@ -276,12 +274,6 @@ function testTraffic(cluster: LocalCluster): void {
     await runFrom("unrestricted", "sleep 3");
     assert.is(await echoed(), last);
     await runFrom("unrestricted", "killall nc; true");
-  });
-
-  test("the policy of a workload is the one that its spec renders", async () => {
-    const found = (await policies()).find(({ metadata }) => metadata.name === policyName("neighbour"));
-    const workload = { metadata: { name: "neighbour" }, spec: { network: { access: "unrestricted" } } } as Workload;
-    assert.equal(found?.spec, renderPolicy(workload, "tenancy").spec);
   });
 
   test("without the engine nothing is let through, and the cluster is not whole", async () => {
