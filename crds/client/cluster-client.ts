@@ -173,24 +173,6 @@ export function createClusterClient(options: { transport: Transport }): ClusterC
   };
 }
 
-function withType<T extends KubernetesObject>(resource: Resource<T>, object: T): T {
-  if (object.apiVersion !== undefined && object.kind !== undefined) return object;
-  const { group, version, kind } = resource;
-  return { apiVersion: group === "" ? version : `${group}/${version}`, kind, ...object };
-}
-
-/**
- * Whether the answer to a deletion says that the object is gone: a `Status`, or the last state of an object that nothing keeps.
- *
- * Some kinds, pods among them, are answered with the object in both cases.
- */
-function isGone(answer: KubernetesObject): boolean {
-  if (answer.kind === "Status") return true;
-  const { deletionTimestamp, deletionGracePeriodSeconds, finalizers } = answer.metadata;
-  if (finalizers !== undefined && finalizers.length > 0) return false;
-  return deletionTimestamp === undefined || !deletionGracePeriodSeconds;
-}
-
 const PAGE_SIZE = 500;
 const MAX_TRIES = 3;
 
@@ -216,4 +198,22 @@ export async function listAll<T extends KubernetesObject>(
       if (!isExpired(error) || tries === MAX_TRIES) throw error;
     }
   }
+}
+
+function withType<T extends KubernetesObject>(resource: Resource<T>, object: T): T {
+  if (object.apiVersion !== undefined && object.kind !== undefined) return object;
+  const { group, version, kind } = resource;
+  return { apiVersion: group === "" ? version : `${group}/${version}`, kind, ...object };
+}
+
+/**
+ * Whether the answer to a deletion says that the object is gone: a `Status`, or the last state of an object that nothing keeps.
+ *
+ * Some kinds, pods among them, are answered with the object in both cases.
+ */
+function isGone(answer: KubernetesObject): boolean {
+  if (answer.kind === "Status") return true;
+  const { deletionTimestamp, deletionGracePeriodSeconds, finalizers } = answer.metadata;
+  if (finalizers !== undefined && finalizers.length > 0) return false;
+  return deletionTimestamp === undefined || !deletionGracePeriodSeconds;
 }

@@ -46,14 +46,14 @@ const kubeconfigFile = v.object({
 });
 
 /** An entry, and the folder against which its relative paths are meant. */
-export interface Located<T> {
+interface Located<T> {
   readonly value: T;
   readonly folder: string;
 }
 
-export type KubeconfigCluster = v.InferOutput<typeof cluster>;
-export type KubeconfigUser = v.InferOutput<typeof user>;
-export type KubeconfigContext = v.InferOutput<typeof context>;
+type KubeconfigCluster = v.InferOutput<typeof cluster>;
+type KubeconfigUser = v.InferOutput<typeof user>;
+type KubeconfigContext = v.InferOutput<typeof context>;
 
 /** One or several kubeconfig files as one: of what two files name, the first counts. */
 export interface Kubeconfig {

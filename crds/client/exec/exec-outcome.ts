@@ -1,6 +1,35 @@
 import type { Status } from "../../kubernetes.ts";
 
 /**
+ * Why a command could not be run in a container:
+ * - `PodGone`: there is no such pod
+ * - `ContainerNotRunning`: the container is not there, has not started, or has ended
+ * - `CommandNotFound`: the container has no such program
+ * - `Failed`: something else, told by the message
+ */
+type ExecErrorReason = "PodGone" | "ContainerNotRunning" | "CommandNotFound" | "Failed";
+
+/** A command that was not run. One that ran and failed is no error: it has an exit code. A connection that is cut is a NetworkError. */
+export class ExecError extends Error {
+  override readonly name = "ExecError";
+  readonly reason: ExecErrorReason;
+
+  constructor(message: string, fields: { reason: ExecErrorReason; cause?: unknown }) {
+    super(message, { cause: fields.cause });
+    this.reason = fields.reason;
+  }
+}
+
+/** What to run, and where. */
+export interface ExecTarget {
+  readonly namespace: string;
+  readonly pod: string;
+  readonly container: string;
+  /** The program and its arguments; no shell is involved. */
+  readonly command: readonly string[];
+}
+
+/**
  * The exit code in what the status channel said when the command ended.
  *
  * Follows https://github.com/kubernetes/kubernetes/blob/master/staging/src/k8s.io/apimachinery/pkg/util/remotecommand/constants.go
@@ -43,33 +72,4 @@ function parseStatus(text: string): Partial<Status> | undefined {
     // Servers that speak only v1 to v3 of the protocol send plain text.
     return undefined;
   }
-}
-
-/**
- * Why a command could not be run in a container:
- * - `PodGone`: there is no such pod
- * - `ContainerNotRunning`: the container is not there, has not started, or has ended
- * - `CommandNotFound`: the container has no such program
- * - `Failed`: something else, told by the message
- */
-type ExecErrorReason = "PodGone" | "ContainerNotRunning" | "CommandNotFound" | "Failed";
-
-/** A command that was not run. One that ran and failed is no error: it has an exit code. A connection that is cut is a NetworkError. */
-export class ExecError extends Error {
-  override readonly name = "ExecError";
-  readonly reason: ExecErrorReason;
-
-  constructor(message: string, fields: { reason: ExecErrorReason; cause?: unknown }) {
-    super(message, { cause: fields.cause });
-    this.reason = fields.reason;
-  }
-}
-
-/** What to run, and where. */
-export interface ExecTarget {
-  readonly namespace: string;
-  readonly pod: string;
-  readonly container: string;
-  /** The program and its arguments; no shell is involved. */
-  readonly command: readonly string[];
 }

@@ -3,6 +3,22 @@ import type { Resource } from "../../resource.ts";
 import type { ClusterClient } from "../cluster-client.ts";
 import { compareResourceVersions, keyOf } from "./store.ts";
 
+/** The part of a collection that a list-watch follows. */
+export interface Selection<T extends KubernetesObject> {
+  readonly resource: Resource<T>;
+  readonly namespace?: string | undefined;
+  readonly labelSelector?: string | undefined;
+  readonly fieldSelector?: string | undefined;
+}
+
+/**
+ * The cluster's history went back behind what was already seen: its store was restored from a backup. Nothing held in memory can be
+ * trusted, so the program has to start anew, as https://kubernetes.io/docs/tasks/administer-cluster/configure-upgrade-etcd/ asks.
+ */
+export class HistoryError extends Error {
+  override readonly name = "HistoryError";
+}
+
 export interface Listing {
   /** Starts a list; what an unfinished one has seen is forgotten. */
   start(): void;
@@ -74,20 +90,4 @@ export function createListing<T extends KubernetesObject>(options: {
 function isBefore(a: string, b: string): boolean {
   const order = compareResourceVersions(a, b);
   return order !== undefined && order < 0;
-}
-
-/** The part of a collection that a list-watch follows. */
-export interface Selection<T extends KubernetesObject> {
-  readonly resource: Resource<T>;
-  readonly namespace?: string | undefined;
-  readonly labelSelector?: string | undefined;
-  readonly fieldSelector?: string | undefined;
-}
-
-/**
- * The cluster's history went back behind what was already seen: its store was restored from a backup. Nothing held in memory can be
- * trusted, so the program has to start anew, as https://kubernetes.io/docs/tasks/administer-cluster/configure-upgrade-etcd/ asks.
- */
-export class HistoryError extends Error {
-  override readonly name = "HistoryError";
 }

@@ -1,5 +1,26 @@
 import type { KubernetesObject } from "../../kubernetes.ts";
 
+/** The key of an object in stores and queues: `namespace/name`, or the name alone for what has no namespace. */
+export function keyOf(object: KubernetesObject): string {
+  const { namespace, name } = object.metadata;
+  return namespace === undefined ? name : `${namespace}/${name}`;
+}
+
+const decimal = /^(0|[1-9][0-9]*)$/;
+
+/**
+ * Less than, equal to or greater than 0 as `a` is older than, the same as or newer than `b`; undefined when they have no order.
+ *
+ * Follows KEP-5504: a resourceVersion is a decimal of any length, comparable within one resource. What is not one (an aggregated
+ * API's, a test's) can only be the same or not.
+ */
+export function compareResourceVersions(a: string, b: string): number | undefined {
+  if (a === b) return 0;
+  if (!decimal.test(a) || !decimal.test(b)) return undefined;
+  if (a.length !== b.length) return a.length - b.length;
+  return a < b ? -1 : 1;
+}
+
 /** The objects that share a value of an index, in the order in which they came to share it. */
 interface ReadonlyBucket<T> extends Iterable<T> {
   readonly size: number;
@@ -187,25 +208,4 @@ function isNewer(a: string | undefined, b: string | undefined, { unknown } = { u
 function listOf(values: Iterable<string> | string | undefined): readonly string[] {
   if (values === undefined) return [];
   return typeof values === "string" ? [values] : [...values];
-}
-
-/** The key of an object in stores and queues: `namespace/name`, or the name alone for what has no namespace. */
-export function keyOf(object: KubernetesObject): string {
-  const { namespace, name } = object.metadata;
-  return namespace === undefined ? name : `${namespace}/${name}`;
-}
-
-const decimal = /^(0|[1-9][0-9]*)$/;
-
-/**
- * Less than, equal to or greater than 0 as `a` is older than, the same as or newer than `b`; undefined when they have no order.
- *
- * Follows KEP-5504: a resourceVersion is a decimal of any length, comparable within one resource. What is not one (an aggregated
- * API's, a test's) can only be the same or not.
- */
-export function compareResourceVersions(a: string, b: string): number | undefined {
-  if (a === b) return 0;
-  if (!decimal.test(a) || !decimal.test(b)) return undefined;
-  if (a.length !== b.length) return a.length - b.length;
-  return a < b ? -1 : 1;
 }
