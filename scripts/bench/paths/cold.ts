@@ -5,8 +5,7 @@ import { type BenchEnvironment, NAMESPACE } from "../environment/environment.ts"
 import { createWorkload } from "../fixtures/create-workload.ts";
 import { releaseAll } from "../fixtures/release-all.ts";
 import { createBareStarts } from "../floor/bare-starts.ts";
-import { claimCall, timedClaim } from "../load/claim-call.ts";
-import { createTally } from "../load/tally.ts";
+import { claimCall, createTally, timedClaim } from "../load/claim-call.ts";
 import type { Measurement } from "../report/measurement.ts";
 import { reportEvery, withUsage } from "./with-usage.ts";
 

@@ -2,8 +2,7 @@ import { pause } from "../../cluster/process/wait-until.ts";
 import type { CountedPath } from "../audit-log.ts";
 import { countRequests, createLogReader } from "../audit-log.ts";
 import { createWorkload } from "../fixtures/create-workload.ts";
-import { claimCall, timedClaim } from "../load/claim-call.ts";
-import { createTally } from "../load/tally.ts";
+import { claimCall, createTally, timedClaim } from "../load/claim-call.ts";
 import type { BenchContext } from "./bench-context.ts";
 
 /** The paths whose requests can be counted. */

@@ -1,8 +1,7 @@
 import { pause } from "../../cluster/process/wait-until.ts";
 import { createWorkload } from "../fixtures/create-workload.ts";
-import { claimCall, timedClaim } from "../load/claim-call.ts";
+import { claimCall, createTally, timedClaim } from "../load/claim-call.ts";
 import { openLoop, poissonArrivals, seededRandom } from "../load/open-loop.ts";
-import { createTally } from "../load/tally.ts";
 import type { Measurement } from "../report/measurement.ts";
 import type { BenchContext } from "./bench-context.ts";
 import { reportEvery, withUsage } from "./with-usage.ts";

@@ -1,8 +1,7 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import { claimCall } from "../../../scripts/bench/load/claim-call.ts";
+import { claimCall, createTally } from "../../../scripts/bench/load/claim-call.ts";
 import type { LoadClient } from "../../../scripts/bench/load/load-client.ts";
-import { createTally } from "../../../scripts/bench/load/tally.ts";
 
 function edgeThat(answer: () => { status: number; text: string }): LoadClient {
   return { call: async () => answer(), open: async () => undefined, close: () => undefined };
