@@ -314,7 +314,7 @@ test("a claim's life from a warm pod: requests with the header, refused ones, an
   const instance = await claim(marker, marker, "pool");
   const hash = createHash("sha256").update(values.header).digest("hex");
   assert.match(await curl(instance, "https://api.example/authorization-hash"), new RegExp(`${hash} 200 exit 0`));
-  assert.match(await curl(instance, "https://allowed.example/small"), /ok 200 exit 0/);
+  assert.match(await curl(instance, "https://allowed.example/"), /"serverName":"allowed.example".* 200 exit 0/);
   for (const [words, says] of [
     [["https://api.example/", "-X", "TRACE"], / 405 exit 0/],
     [["https://api.example/", "-H", `'host: ${marker}.test'`], / 421 exit 0/],
