@@ -1,7 +1,7 @@
 import * as v from "valibot";
-import type { ListenAddress } from "../crds/environment.ts";
 import {
   environmentProblems,
+  type ListenAddress,
   leaseSeconds,
   listenAddressOrOff,
   namespaceName,

@@ -1,5 +1,4 @@
-import type { TriggerGuard } from "../trigger.ts";
-import { type TriggerSpec, triggerSpecSchema } from "../trigger.ts";
+import { type TriggerGuard, type TriggerSpec, triggerSpecSchema } from "../trigger.ts";
 import { plainSchema } from "./schema.ts";
 import { type ProblemOptions, schemaProblems } from "./schema-problems.ts";
 

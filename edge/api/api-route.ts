@@ -1,9 +1,24 @@
 import { toJsonSchema } from "@valibot/to-json-schema";
 import type * as v from "valibot";
 import type { Route } from "../http/router.ts";
-import type { ErrorStatus } from "./openapi/document.ts";
 import type { OpenApiSchema } from "./openapi/request-schemas.ts";
 import type { SchemaName } from "./openapi/schemas.ts";
+
+/** What each status of an error means. */
+export const errorMeanings = {
+  400: "The input is not valid; the message names the place.",
+  401: "The API key is missing or wrong.",
+  403: "A page of another site sent the request, or it names another host than this machine.",
+  404: "There is no such object.",
+  405: "The route does not have this method; `Allow` lists those that it has.",
+  408: "The body has not arrived whole within 10 seconds.",
+  409: "The object exists already, or its state does not allow this.",
+  413: "The body is over 1 MiB.",
+  426: "The request is no WebSocket handshake.",
+  500: "Internal error; the server's log tells more under the request id.",
+  503: "The cluster cannot be reached, or has no room; try again later.",
+  504: "The time is up; what was asked for may still go on.",
+} as const;
 
 /** A route of the REST API: what it serves and what the OpenAPI document says of it, in one place. */
 export interface ApiRoute extends Route {
@@ -17,7 +32,7 @@ export interface ApiRoute extends Route {
   /** What success answers; text where it is no JSON. `[name]` is a list. */
   readonly answer: SchemaUse | "text/plain" | "text/html" | "websocket";
   /** Statuses of errors that this route can answer, beyond 400, 401, 403, 405 and 500. */
-  readonly errors?: readonly ErrorStatus[];
+  readonly errors?: readonly (keyof typeof errorMeanings)[];
 }
 
 /** A schema in place, or the name of one that several routes share. */

@@ -5,8 +5,7 @@ import {
   pods,
   services,
 } from "../../crds/client/built-in-resources.ts";
-import type { ClusterClient } from "../../crds/client/cluster-client.ts";
-import { listAll } from "../../crds/client/cluster-client.ts";
+import { type ClusterClient, listAll } from "../../crds/client/cluster-client.ts";
 import { claims, pools, triggers, workloads } from "../../crds/kinds.ts";
 import type { KubernetesObject } from "../../crds/kubernetes.ts";
 import type { Resource } from "../../crds/resource.ts";

@@ -1,6 +1,5 @@
 import { isAlreadyExists, isNotFound } from "../../crds/client/api-error.ts";
-import type { ClusterClient } from "../../crds/client/cluster-client.ts";
-import { listAll } from "../../crds/client/cluster-client.ts";
+import { type ClusterClient, listAll } from "../../crds/client/cluster-client.ts";
 import { triggers } from "../../crds/kinds.ts";
 import { triggerProblems } from "../../crds/schema/validate-trigger.ts";
 import type { Trigger, TriggerSpec, TriggerStatus } from "../../crds/trigger.ts";

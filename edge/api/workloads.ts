@@ -1,6 +1,5 @@
 import { isAlreadyExists, isConflict, isNotFound } from "../../crds/client/api-error.ts";
-import type { ClusterClient } from "../../crds/client/cluster-client.ts";
-import { listAll } from "../../crds/client/cluster-client.ts";
+import { type ClusterClient, listAll } from "../../crds/client/cluster-client.ts";
 import { pools, workloads } from "../../crds/kinds.ts";
 import { finalizer } from "../../crds/labels.ts";
 import { workloadProblems } from "../../crds/schema/validate-workload.ts";

@@ -4,24 +4,14 @@ import { pods } from "../../crds/client/built-in-resources.ts";
 import type { ClusterClient } from "../../crds/client/cluster-client.ts";
 import type { ReportHandlerFailure } from "../../crds/client/watch/handler-failures.ts";
 import type { Change } from "../../crds/client/watch/informer.ts";
-import type { ReadonlyStore } from "../../crds/client/watch/store.ts";
 import { claims, workloads } from "../../crds/kinds.ts";
-import type { KubernetesObject, Pod } from "../../crds/kubernetes.ts";
+import type { Pod } from "../../crds/kubernetes.ts";
 import { label } from "../../crds/labels.ts";
 import type { Log } from "../../crds/log.ts";
 import type { Workload } from "../../crds/workload.ts";
 import type { ClaimWaiters } from "./claim-waiters.ts";
 import { slimPod } from "./slim-pod.ts";
-import { watchKind } from "./watch-kind.ts";
-
-/** The objects of one kind, as the shared watch last saw them. */
-export interface CachedKind<T extends KubernetesObject, Index extends string = never> {
-  readonly store: ReadonlyStore<T, Index>;
-  /** Takes a write's answer over at once, so that what is read next knows of it. */
-  put(object: T): void;
-  /** False until the first list is there, and while the watch cannot reach the cluster. */
-  isFresh(): boolean;
-}
+import { type CachedKind, watchKind } from "./watch-kind.ts";
 
 /** What the edge knows of its namespace without a call: one watch a kind, shared by all requests. */
 export interface ClusterCache {

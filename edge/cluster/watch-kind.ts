@@ -2,12 +2,20 @@ import { type Clock, systemClock } from "../../crds/client/clock.ts";
 import type { ClusterClient } from "../../crds/client/cluster-client.ts";
 import type { ReportHandlerFailure } from "../../crds/client/watch/handler-failures.ts";
 import { type Change, startInformer } from "../../crds/client/watch/informer.ts";
-import type { IndexFunction } from "../../crds/client/watch/store.ts";
+import type { IndexFunction, ReadonlyStore } from "../../crds/client/watch/store.ts";
 import type { KubernetesObject } from "../../crds/kubernetes.ts";
 import type { Log } from "../../crds/log.ts";
 import type { Resource } from "../../crds/resource.ts";
 import { createFreshness } from "./freshness.ts";
-import type { CachedKind } from "./watch-cluster.ts";
+
+/** The objects of one kind, as the shared watch last saw them. */
+export interface CachedKind<T extends KubernetesObject, Index extends string = never> {
+  readonly store: ReadonlyStore<T, Index>;
+  /** Takes a write's answer over at once, so that what is read next knows of it. */
+  put(object: T): void;
+  /** False until the first list is there, and while the watch cannot reach the cluster. */
+  isFresh(): boolean;
+}
 
 /** Follows one kind of the namespace for as long as the signal lets it. */
 export function watchKind<T extends KubernetesObject, Index extends string = never>(options: {

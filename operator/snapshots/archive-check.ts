@@ -2,8 +2,7 @@ import { Transform } from "node:stream";
 import { ArchiveError } from "./archive-error.ts";
 import type { ArchiveLimits } from "./archive-limits.ts";
 import { createEntryReader } from "./entry-reader.ts";
-import type { TarEntry } from "./tar-header.ts";
-import { BLOCK, readTarHeader, type TarHeader, tarPadding, writeTarHeader } from "./tar-header.ts";
+import { BLOCK, readTarHeader, type TarEntry, type TarHeader, tarPadding, writeTarHeader } from "./tar-header.ts";
 
 export interface ArchiveCheckOptions {
   /** Where everything in it must be, as `overlayRoots` gives them. */

@@ -1,6 +1,5 @@
 import { type Clock, systemClock } from "../../crds/client/clock.ts";
-import type { SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
-import { snapshotPath } from "../../crds/snapshots/snapshot-key.ts";
+import { type SnapshotKey, snapshotPath } from "../../crds/snapshots/snapshot-key.ts";
 
 /** Things that a look has brought along, for the restore that follows it. */
 export interface HeldArchives<T> {

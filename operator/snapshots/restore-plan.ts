@@ -1,6 +1,5 @@
 import { ArchiveError } from "./archive-error.ts";
-import type { TarEntry } from "./tar-header.ts";
-import { BLOCK, writeTarHeader } from "./tar-header.ts";
+import { BLOCK, type TarEntry, writeTarHeader } from "./tar-header.ts";
 
 /** What is left to do when everything is unpacked. */
 export interface RestorePlan {

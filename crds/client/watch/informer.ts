@@ -4,8 +4,7 @@ import type { Resource } from "../../resource.ts";
 import { type Clock, systemClock } from "../clock.ts";
 import type { ClusterClient } from "../cluster-client.ts";
 import { createHandlerFailures, type ReportHandlerFailure } from "./handler-failures.ts";
-import type { ListWatchTimings } from "./list-watch.ts";
-import { type ListWatchEvent, listWatch } from "./list-watch.ts";
+import { type ListWatchEvent, type ListWatchTimings, listWatch } from "./list-watch.ts";
 import type { ListWatchState } from "./list-watch-state.ts";
 import { createStore, type IndexFunction, keyOf, type ReadonlyStore } from "./store.ts";
 

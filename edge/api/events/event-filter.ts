@@ -2,8 +2,7 @@ import { HttpError } from "../../http/http-error.ts";
 import { quote } from "../../http/quote.ts";
 import type { RoutedRequest } from "../../http/router.ts";
 import { tenantIdRule, workloadNameRule } from "../name-rules.ts";
-import type { StoredEvent } from "./event-hub.ts";
-import { type EventType, eventTypes } from "./event-hub.ts";
+import { type EventType, eventTypes, type StoredEvent } from "./event-ring.ts";
 
 /** Which events a client wants; what is undefined does not matter. */
 export interface EventFilter {

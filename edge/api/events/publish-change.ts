@@ -4,7 +4,8 @@ import type { Change } from "../../../crds/client/watch/informer.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { label } from "../../../crds/labels.ts";
 import { instanceResponse } from "../instances/instance-response.ts";
-import type { EventHub, EventType } from "./event-hub.ts";
+import type { EventHub } from "./event-hub.ts";
+import type { EventType } from "./event-ring.ts";
 
 /** Publishes a pod's change, where its record shows it. */
 export function publishPod({ type, object, previous }: Change<Pod>, hub: Pick<EventHub, "publish">): void {

@@ -4,7 +4,8 @@ import { EVENTS_PROTOCOL, offeredProtocols } from "../../serve/event-socket.ts";
 import type { ApiRoute } from "../api-route.ts";
 import { nameSchema, tenantIdSchema } from "../openapi/schemas.ts";
 import { readEventFilter } from "./event-filter.ts";
-import { type EventHub, eventTypes, MAX_CLIENTS } from "./event-hub.ts";
+import { type EventHub, MAX_CLIENTS } from "./event-hub.ts";
+import { eventTypes } from "./event-ring.ts";
 
 const eventWord = `(?:instance|claim|${eventTypes.join("|").replaceAll(".", "\\.")})`;
 const KEY = /^[+/0-9A-Za-z]{22}==$/;

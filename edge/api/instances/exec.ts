@@ -15,8 +15,7 @@ import { readJson } from "../../http/read-json.ts";
 import { execInPod } from "../../kubectl/exec-in-pod.ts";
 import { type ApiRoute, bodySchema } from "../api-route.ts";
 import { instanceNameRule } from "../name-rules.ts";
-import type { InstanceServices } from "./find-instance.ts";
-import { findInstance, instanceNotFound } from "./find-instance.ts";
+import { findInstance, type InstanceServices, instanceNotFound } from "./find-instance.ts";
 
 const MAX_SECONDS = 3600;
 /** One argument of a process can have 128 KiB on Linux, and kubectl sends them all in an address. */

@@ -5,8 +5,7 @@ import type { RoutedRequest } from "../../http/router.ts";
 import { podLogs } from "../../kubectl/pod-logs.ts";
 import { type ApiRoute, flagSchema } from "../api-route.ts";
 import { instanceNameRule } from "../name-rules.ts";
-import type { InstanceServices } from "./find-instance.ts";
-import { findInstance } from "./find-instance.ts";
+import { findInstance, type InstanceServices } from "./find-instance.ts";
 
 const DEFAULT_TAIL = 200;
 const MAX_TAIL = 100_000;

@@ -10,8 +10,7 @@ import { instanceNameRule } from "../name-rules.ts";
 import { doneSchema } from "../openapi/schemas.ts";
 import { destroyInstance } from "./destroy.ts";
 import { execRoute } from "./exec.ts";
-import type { InstanceServices } from "./find-instance.ts";
-import { findInstance } from "./find-instance.ts";
+import { findInstance, type InstanceServices } from "./find-instance.ts";
 import { instanceResponse } from "./instance-response.ts";
 import { logsRoute } from "./logs.ts";
 

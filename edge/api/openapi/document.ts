@@ -1,4 +1,4 @@
-import type { ApiRoute, SchemaUse } from "../api-route.ts";
+import { type ApiRoute, errorMeanings, type SchemaUse } from "../api-route.ts";
 import type { OpenApiSchema } from "./request-schemas.ts";
 import { nameSchema, schemas, tenantIdSchema } from "./schemas.ts";
 
@@ -33,25 +33,6 @@ const pathParameters: Readonly<Record<string, { description: string; schema: Ope
   workloads: workloadName,
   snapshots: workloadName,
 };
-/** What each status of an error means. */
-const errorMeanings = {
-  400: "The input is not valid; the message names the place.",
-  401: "The API key is missing or wrong.",
-  403: "A page of another site sent the request, or it names another host than this machine.",
-  404: "There is no such object.",
-  405: "The route does not have this method; `Allow` lists those that it has.",
-  408: "The body has not arrived whole within 10 seconds.",
-  409: "The object exists already, or its state does not allow this.",
-  413: "The body is over 1 MiB.",
-  426: "The request is no WebSocket handshake.",
-  500: "Internal error; the server's log tells more under the request id.",
-  503: "The cluster cannot be reached, or has no room; try again later.",
-  504: "The time is up; what was asked for may still go on.",
-} as const;
-
-/** A status of an error that the document knows. */
-export type ErrorStatus = keyof typeof errorMeanings;
-
 const errorUse = { schema: ref("Error") };
 
 /**

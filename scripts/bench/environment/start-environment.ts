@@ -13,8 +13,7 @@ import { createLoadClient } from "../load/load-client.ts";
 import { type BenchEnvironment, FLOOR_NAMESPACE, NAMESPACE } from "./environment.ts";
 import { programMetricsUsage } from "./measured-program.ts";
 import { startEdge, startOperator } from "./start-programs.ts";
-import type { ProgramUsage } from "./usage.ts";
-import { processUsage } from "./usage.ts";
+import { type ProgramUsage, processUsage } from "./usage.ts";
 
 /** As many as a burst has claims, so that none of them waits for a connection. */
 const CONNECTIONS = 320;

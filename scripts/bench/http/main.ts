@@ -1,6 +1,5 @@
 // The load generator as a process of its own: takes a LoadOrder as JSON and prints a LoadResult.
 
-import type { LoadOrder } from "./generate-load.ts";
-import { generateLoad } from "./generate-load.ts";
+import { generateLoad, type LoadOrder } from "./generate-load.ts";
 
 console.log(JSON.stringify(await generateLoad(JSON.parse(process.argv[2] ?? "") as LoadOrder)));

@@ -1,6 +1,5 @@
 import { pause } from "../../cluster/process/wait-until.ts";
-import type { CountedPath } from "../audit-log.ts";
-import { countRequests, createLogReader } from "../audit-log.ts";
+import { type CountedPath, countRequests, createLogReader } from "../audit-log.ts";
 import { createWorkload } from "../fixtures/create-workload.ts";
 import { claimCall, createTally, timedClaim } from "../load/claim-call.ts";
 import type { BenchContext } from "./bench-context.ts";

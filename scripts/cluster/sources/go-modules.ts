@@ -1,8 +1,7 @@
 import { renameSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { BinariesSource } from "./binaries-source.ts";
-import { KUBERNETES_VERSION } from "./binaries-source.ts";
+import { type BinariesSource, KUBERNETES_VERSION } from "./binaries-source.ts";
 import { buildGo } from "./build-go.ts";
 
 /** The module `k8s.io/kubernetes` and etcd, built by a Go toolchain that is there or that Debian has. */

@@ -1,8 +1,7 @@
 import { chmodSync, mkdirSync, renameSync } from "node:fs";
 import { join } from "node:path";
 import { PROGRAMS } from "../programs.ts";
-import type { BinariesSource } from "./binaries-source.ts";
-import { KUBERNETES_VERSION, withProgress } from "./binaries-source.ts";
+import { type BinariesSource, KUBERNETES_VERSION, withProgress } from "./binaries-source.ts";
 import { download } from "./download.ts";
 import { isProgram } from "./find-on-path.ts";
 

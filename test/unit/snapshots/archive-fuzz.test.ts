@@ -4,8 +4,7 @@ import { gunzipSync, gzipSync } from "node:zlib";
 import fc from "fast-check";
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import type { TarEntry } from "../../../operator/snapshots/tar-header.ts";
-import { readTarHeader, tarPadding, writeTarHeader } from "../../../operator/snapshots/tar-header.ts";
+import { readTarHeader, type TarEntry, tarPadding, writeTarHeader } from "../../../operator/snapshots/tar-header.ts";
 import { checkArchive, refusal } from "./check-archive.ts";
 import { type RawEntry, rawEntry, tarEnd } from "./raw-tar.ts";
 
