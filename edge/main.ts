@@ -4,7 +4,7 @@ import { createTransport } from "../crds/client/transport.ts";
 import { createLog } from "../crds/log.ts";
 import { loadConfig } from "./config.ts";
 import { startEdge } from "./edge.ts";
-import { chooseServe } from "./serve/serve.ts";
+import { chooseServe } from "./serve/choose-serve.ts";
 import { stopSignal } from "./serve/stop-signal.ts";
 
 /** Longer than a claim call waits, so that none is cut. */

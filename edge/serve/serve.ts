@@ -17,13 +17,6 @@ export interface Server {
 /** Serves a handler; one adapter a runtime implements it. @throws where the address is taken or is not this machine's */
 export type Serve = (options: { handler: Handler; listen: ListenAddress; log: Log }) => Promise<Server>;
 
-/** The adapter of the runtime that this is; the others are never loaded. */
-export async function chooseServe(versions: NodeJS.ProcessVersions = process.versions): Promise<Serve> {
-  if (versions.bun !== undefined) return (await import("./bun.ts")).serveBun;
-  if ("deno" in versions) return (await import("./deno.ts")).serveDeno;
-  return (await import("./node.ts")).serveNode;
-}
-
 /** The address of a server as a URL, with brackets round an IPv6 host. */
 export function serverUrl(hostname: string, port: number): string {
   return `http://${hostname.includes(":") ? `[${hostname}]` : hostname}:${port}`;

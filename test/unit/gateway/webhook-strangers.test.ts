@@ -9,7 +9,7 @@ import { createWebhookStart } from "../../../edge/gateway/webhook/start-webhook.
 import { createUnverifiedBodies } from "../../../edge/gateway/webhook/unverified-bodies.ts";
 import { createWebhookPaths } from "../../../edge/gateway/webhook/webhook-paths.ts";
 import { createHandler } from "../../../edge/http/handler.ts";
-import { chooseServe } from "../../../edge/serve/serve.ts";
+import { chooseServe } from "../../../edge/serve/choose-serve.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { openWire, type Wire } from "../edge/open-wire.ts";
 import { silentLog } from "../silent-log.ts";
