@@ -1,5 +1,5 @@
 import { createHash, timingSafeEqual } from "node:crypto";
-import { offeredProtocols } from "../serve/event-socket.ts";
+import { offeredProtocols } from "./event-socket.ts";
 import { HttpError } from "./http-error.ts";
 
 const BEARER = /^bearer +(\S+)$/i;

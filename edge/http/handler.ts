@@ -1,5 +1,4 @@
 import type { Log } from "../../crds/log.ts";
-import type { WebhookPaths } from "../gateway/webhook/webhook-paths.ts";
 import { createApiKeyCheck } from "./api-key.ts";
 import type { Cors } from "./cors.ts";
 import { errorResponse } from "./error-response.ts";
@@ -11,6 +10,9 @@ import { createRouter, type Route } from "./router.ts";
 
 /** The edge as every runtime serves it. It always answers, with `{error}` where it cannot do better. */
 export type Handler = (request: Request, context?: RequestContext) => Promise<Response>;
+
+/** Answers a delivery to a webhook. */
+export type AnswerWebhook = (request: Request, context: RequestContext) => Promise<Response>;
 
 /** A request that was answered. */
 export interface AnsweredRequest {
@@ -32,7 +34,7 @@ export function createHandler(options: {
   /** @default no page of another origin may read an answer */
   cors?: Cors | undefined;
   /** Paths that are looked into before the routes; neither the key nor `checkPage` nor `cors` is for them. @default none */
-  webhooks?: Pick<WebhookPaths, "find"> | undefined;
+  webhooks?: { find(path: string): AnswerWebhook | undefined } | undefined;
   log: Log;
   /** The first part of the request ids that this process gives out. */
   instance: string;

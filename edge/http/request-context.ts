@@ -1,4 +1,4 @@
-import type { SocketListener } from "../serve/event-socket.ts";
+import type { SocketListener } from "./event-socket.ts";
 
 /** What an adapter knows about a request beyond the request itself. */
 export interface RequestContext {

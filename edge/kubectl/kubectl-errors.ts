@@ -1,45 +1,4 @@
-import { instanceNotFound } from "../api/instances/find-instance.ts";
 import { HttpError } from "../http/http-error.ts";
-import { quote } from "../http/quote.ts";
-
-const RETRY = { "retry-after": "1" };
-
-/**
- * What a failure of kubectl itself comes to where it was about an instance, by what it printed.
- *
- * @returns an HttpError for what is foreseen, with kubectl's own words as its cause; an Error for the rest, which is answered as
- *   internal and logged
- */
-export function instanceError(stderr: string, { name }: { name: string }): Error {
-  const failure = parseKubectlError(stderr);
-  const error = failureOf(failure, name);
-  if (!(error instanceof HttpError)) return error;
-  return new HttpError(error.status, error.message, { headers: error.headers, cause: new Error(failure.line) });
-}
-
-function failureOf(failure: KubectlError, name: string): Error {
-  switch (failure.kind) {
-    case "no previous run":
-      return new HttpError(404, `instance ${quote(name)} has no previous run: its container never restarted`);
-    case "no pod":
-      return instanceNotFound(name);
-    case "no program":
-      return new HttpError(
-        400,
-        `body.command: cannot be started in the instance: ${failure.reason}; check the program's name`,
-      );
-    case "not running":
-      return new HttpError(409, `instance ${quote(name)} does not run at the moment: ${failure.reason}`);
-    case "no node":
-      return new HttpError(503, `the node of instance ${quote(name)} cannot be reached`, { headers: RETRY });
-    case "cut":
-      return new HttpError(503, `the connection to instance ${quote(name)} broke; a command may have run`, {
-        headers: RETRY,
-      });
-    default:
-      return clusterError(failure);
-  }
-}
 
 /** Why kubectl itself failed, as far as it is foreseen. */
 type KubectlErrorKind =

@@ -1,6 +1,4 @@
 import { within } from "../../crds/waits.ts";
-import { HttpError } from "../http/http-error.ts";
-import { jsonResponse } from "../http/json-response.ts";
 import {
   EVENTS_PROTOCOL,
   type EventSocket,
@@ -10,7 +8,9 @@ import {
   offeredProtocols,
   type SocketListener,
   switchingProtocols,
-} from "./event-socket.ts";
+} from "../http/event-socket.ts";
+import { HttpError } from "../http/http-error.ts";
+import { jsonResponse } from "../http/json-response.ts";
 import { type Serve, serverUrl } from "./serve.ts";
 
 /** A claim call is silent for 30 s, and a stream's keep-alive must fit in between. */

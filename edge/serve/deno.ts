@@ -1,6 +1,4 @@
 import { within } from "../../crds/waits.ts";
-import { HttpError } from "../http/http-error.ts";
-import { jsonResponse } from "../http/json-response.ts";
 import {
   EVENTS_PROTOCOL,
   type EventSocket,
@@ -9,7 +7,9 @@ import {
   offeredProtocols,
   type SocketListener,
   switchingProtocols,
-} from "./event-socket.ts";
+} from "../http/event-socket.ts";
+import { HttpError } from "../http/http-error.ts";
+import { jsonResponse } from "../http/json-response.ts";
 import { type Serve, serverUrl } from "./serve.ts";
 
 interface DenoServer {

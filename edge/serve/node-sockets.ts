@@ -8,7 +8,7 @@ import {
   MAX_INCOMING_BYTES,
   type SocketListener,
   switchingProtocols,
-} from "./event-socket.ts";
+} from "../http/event-socket.ts";
 
 /** WebSockets of a node:http server. */
 export interface NodeSockets {

@@ -44,7 +44,7 @@ async function workloadPage(): Promise<string> {
 # The fields of a workload
 
 \`spec\` of a \`TenancyWorkload\`, in \`kubectl apply\` and as the body's \`spec\` of \`POST /workloads\` alike. Only \`image\` must be there;
-\`kubectl explain tenancyworkload.spec --recursive\` prints the same. A field that is not in this table is refused.
+\`kubectl explain tenancyworkload.spec --recursive\` prints the fields and their types. A field that is not in this table is refused.
 
 | field | type and limits | default | example | |
 | --- | --- | --- | --- | --- |

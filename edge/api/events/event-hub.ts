@@ -1,5 +1,5 @@
 import type { Clock } from "../../../crds/client/clock.ts";
-import { type EventSocket, MAX_WAITING_BYTES, type SocketListener } from "../../serve/event-socket.ts";
+import { type EventSocket, MAX_WAITING_BYTES, type SocketListener } from "../../http/event-socket.ts";
 import { type EventFilter, matches } from "./event-filter.ts";
 import { createEventRing, type EventType, type StoredEvent } from "./event-ring.ts";
 

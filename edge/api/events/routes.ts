@@ -1,6 +1,6 @@
 import { KEY_PROTOCOL } from "../../http/api-key.ts";
+import { EVENTS_PROTOCOL, offeredProtocols } from "../../http/event-socket.ts";
 import { HttpError } from "../../http/http-error.ts";
-import { EVENTS_PROTOCOL, offeredProtocols } from "../../serve/event-socket.ts";
 import type { ApiRoute } from "../api-route.ts";
 import { nameSchema, tenantIdSchema } from "../openapi/schemas.ts";
 import { readEventFilter } from "./event-filter.ts";

@@ -3,7 +3,8 @@ import { pods } from "../../../crds/client/built-in-resources.ts";
 import { claims } from "../../../crds/kinds.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { annotation } from "../../../crds/labels.ts";
-import { type InstanceServices, instanceNotFound } from "./find-instance.ts";
+import type { InstanceServices } from "./find-instance.ts";
+import { instanceNotFound } from "./instance-error.ts";
 
 const MAX_TRIES = 5;
 

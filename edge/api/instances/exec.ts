@@ -3,19 +3,22 @@ import type { Claim } from "../../../crds/claim.ts";
 import { isShown } from "../../../crds/claims/claim-pod.ts";
 import { ifFound } from "../../../crds/client/api-error.ts";
 import { pods } from "../../../crds/client/built-in-resources.ts";
+import type { Clock } from "../../../crds/client/clock.ts";
 import { claims } from "../../../crds/kinds.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
-import { annotation } from "../../../crds/labels.ts";
+import { annotation, WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
 import { pattern } from "../../../crds/schema/patterns.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { jsonResponse } from "../../http/json-response.ts";
 import { pathParam } from "../../http/path-param.ts";
 import { quote } from "../../http/quote.ts";
 import { readJson } from "../../http/read-json.ts";
-import { execInPod } from "../../kubectl/exec-in-pod.ts";
+import type { Kubectl } from "../../kubectl/kubectl.ts";
+import { runInContainer } from "../../kubectl/run-in-container.ts";
 import { type ApiRoute, bodySchema } from "../api-route.ts";
 import { instanceNameRule } from "../name-rules.ts";
-import { findInstance, type InstanceServices, instanceNotFound } from "./find-instance.ts";
+import { findInstance, type InstanceServices } from "./find-instance.ts";
+import { instanceError, instanceNotFound } from "./instance-error.ts";
 
 const MAX_SECONDS = 3600;
 /** One argument of a process can have 128 KiB on Linux, and kubectl sends them all in an address. */
@@ -107,4 +110,48 @@ async function requireGiven(known: Pod, { client, namespace, cache }: InstanceSe
 function isGiven(pod: Pod, claim: Claim): boolean {
   if (claim.metadata.uid !== pod.metadata.annotations?.[annotation.claimUid] || !isShown(pod, claim)) return false;
   return claim.status?.phase !== "Pending" && claim.status?.phase !== "Error";
+}
+
+/** What a command did; `truncated` where more was printed than is shown. */
+interface ExecOutcome {
+  stdout: string;
+  stderr: string;
+  exitCode: number;
+  truncated?: true;
+}
+
+const MAX_OUTPUT_BYTES = 1024 * 1024;
+
+/**
+ * Runs a command in the workload's container.
+ *
+ * @throws HttpError 504 when the time is up; 499 when the client goes; as {@link instanceError} says where kubectl fails
+ */
+async function execInPod(
+  request: { name: string; command: readonly string[]; timeoutMs: number },
+  options: { kubectl: Kubectl; clock: Clock; clientGone: AbortSignal | undefined },
+): Promise<ExecOutcome> {
+  const { name, command, timeoutMs } = request;
+  const place = { pod: name, container: WORKLOAD_CONTAINER, maxBytes: MAX_OUTPUT_BYTES };
+  const run = await runInContainer({ ...place, command, timeoutMs }, options);
+  switch (run.kind) {
+    case "ended": {
+      const { stdout, stderr, exitCode, isCut } = run;
+      return { stdout, stderr, exitCode, ...(isCut && { truncated: true as const }) };
+    }
+    case "failed":
+      throw instanceError(run.stderr, { name });
+    case "late":
+      throw new HttpError(
+        504,
+        `the command has not ended after ${timeoutMs / 1000} s; it may still run in the instance. body.timeoutSeconds can be up to 3600`,
+        { expected: true },
+      );
+    case "client gone":
+      throw new HttpError(499, "the client went away");
+    case "stopped":
+      throw new HttpError(503, "the server stops; the command may still run in the instance");
+    default:
+      return run satisfies never;
+  }
 }

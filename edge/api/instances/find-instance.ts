@@ -8,9 +8,8 @@ import type { Activity } from "../../activity.ts";
 import { requireFresh } from "../../cluster/freshness.ts";
 import { slimPod } from "../../cluster/slim-pod.ts";
 import type { ClusterCache } from "../../cluster/watch-cluster.ts";
-import { HttpError } from "../../http/http-error.ts";
-import { quote } from "../../http/quote.ts";
 import type { Kubectl } from "../../kubectl/kubectl.ts";
+import { instanceNotFound } from "./instance-error.ts";
 
 /**
  * A managed pod by its name: from the store, else from the cluster, since the watch may be a moment behind the claim that named it.
@@ -31,11 +30,6 @@ export async function findInstance(
     if (!isNotFound(error)) throw error;
   }
   throw instanceNotFound(name);
-}
-
-/** The 404 of an instance that does not exist, or of a pod that is not ours. */
-export function instanceNotFound(name: string): HttpError {
-  return new HttpError(404, `instance ${quote(name)} does not exist; GET /api/v1/instances lists those that do`);
 }
 
 /** What the instance routes work with. */

@@ -1,7 +1,4 @@
-import type { RequestContext } from "../../http/request-context.ts";
-
-/** Answers one webhook's requests, of any method. @throws HttpError */
-export type AnswerWebhook = (request: Request, context: RequestContext) => Promise<Response>;
+import type { AnswerWebhook } from "../../http/handler.ts";
 
 /** The paths that webhook triggers serve at the moment. */
 export interface WebhookPaths {

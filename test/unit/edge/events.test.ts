@@ -7,7 +7,7 @@ import { label } from "../../../crds/labels.ts";
 import { createEventHub } from "../../../edge/api/events/event-hub.ts";
 import { createEventRing } from "../../../edge/api/events/event-ring.ts";
 import { publishClaim, publishPod } from "../../../edge/api/events/publish-change.ts";
-import type { EventSocket } from "../../../edge/serve/event-socket.ts";
+import type { EventSocket } from "../../../edge/http/event-socket.ts";
 import { manualClock } from "../manual-clock.ts";
 
 const test = suite("events");
