@@ -36,7 +36,8 @@ const patterns: readonly [RegExp, KubectlErrorKind][] = [
     "not running",
   ],
   [
-    /error dialing backend|Get "https:\/\/[^"]*containerLogs|could not find the requested resource \( pods\/log/,
+    // Without a word after the colon where what answers for the node is no kubelet, over SPDY.
+    /error dialing backend|^Error from server:\s*$|Get "https:\/\/[^"]*containerLogs|could not find the requested resource \( pods\/log/m,
     "no node",
   ],
   [

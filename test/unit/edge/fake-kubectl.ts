@@ -40,6 +40,7 @@ case $pod in
   first-run) echo 'Error from server (BadRequest): previous terminated container "workload" in pod "first-run" not found' >&2; exit 1;;
   no-node) echo 'Error from server: error dialing backend: dial tcp 10.1.2.3:10250: connect: connection refused' >&2; exit 1;;
   no-kubelet) echo 'Error from server (NotFound): the server could not find the requested resource ( pods/log no-kubelet)' >&2; exit 1;;
+  no-answer) echo 'Error from server: ' >&2; exit 1;;
   broken) echo 'error: error stream protocol error: unknown error' >&2; exit 1;;
   not-yet) echo 'error: unable to upgrade connection: pod does not exist' >&2; exit 1;;
   no-cluster) echo 'E1121 12:57:21.4 memcache.go:265] "Unhandled Error"' >&2

@@ -65,6 +65,7 @@ test("each failure of kubectl is a status with words that help, and nothing inte
     ["ending", 409, /instance "ending" does not run at the moment: its container has ended$/],
     ["stopped", 409, /instance "stopped" does not run at the moment: its container has ended$/],
     ["no-node", 503, /the node of instance "no-node" cannot be reached$/],
+    ["no-answer", 503, /the node of instance "no-answer" cannot be reached$/],
     ["no-kubelet", 503, /the node of instance "no-kubelet" cannot be reached$/],
     ["broken", 503, /the connection to instance "broken" broke; a command may have run$/],
     ["not-yet", 409, /instance "not-yet" does not run at the moment: pod does not exist$/],
