@@ -58,7 +58,8 @@ for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
 
     assert.is((await claim(tenant)).status, 201);
     await eventually(() => claims.types().includes("claim.active"));
-    assert.equal(claims.types(), ["claim.pending", "claim.active"]);
+    // A start that is slow is reported as another change of the pending claim.
+    assert.equal([...new Set(claims.types())], ["claim.pending", "claim.active"]);
     await eventually(() =>
       all.messages.some(({ type, object }) => type === "instance.modified" && object?.phase === "Running"),
     );
