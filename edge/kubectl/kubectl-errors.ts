@@ -51,8 +51,21 @@ const patterns: readonly [RegExp, KubectlErrorKind][] = [
   [/\(Forbidden\)|\(Unauthorized\)|must be logged in/, "forbidden"],
 ];
 
-/** Sorts a failure of kubectl itself by its standard error. */
-export function parseKubectlError(stderr: string): KubectlError {
+/**
+ * What a failure of kubectl itself comes to, by what it printed on its standard error.
+ *
+ * @param describe says it for what kubectl was about; undefined where the failure has nothing to do with that
+ * @returns an HttpError for what is foreseen, with kubectl's own words as its cause; an Error for the rest, which is answered as
+ *   internal and logged
+ */
+export function kubectlError(stderr: string, describe: (failure: KubectlError) => HttpError | undefined): Error {
+  const failure = parse(stderr);
+  const error = describe(failure) ?? clusterError(failure);
+  if (!(error instanceof HttpError)) return error;
+  return new HttpError(error.status, error.message, { headers: error.headers, cause: new Error(failure.line) });
+}
+
+function parse(stderr: string): KubectlError {
   const line = lastLine(stderr);
   const kind = patterns.find(([pattern]) => pattern.test(stderr))?.[1] ?? "unknown";
   return { kind, line, reason: reasonOf(line) };
@@ -73,8 +86,7 @@ function reasonOf(line: string): string {
     .replace(/^unable to upgrade connection: /, "");
 }
 
-/** What a failure of kubectl comes to that has nothing to do with the pod it was about; an Error that is answered as internal for the rest. */
-export function clusterError({ kind, line }: KubectlError): Error {
+function clusterError({ kind, line }: KubectlError): Error {
   switch (kind) {
     case "no cluster":
       return new HttpError(503, "the cluster cannot be reached at the moment; try again shortly", {

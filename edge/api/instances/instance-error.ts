@@ -1,6 +1,6 @@
 import { HttpError } from "../../http/http-error.ts";
 import { quote } from "../../http/quote.ts";
-import { clusterError, type KubectlError, parseKubectlError } from "../../kubectl/kubectl-errors.ts";
+import { type KubectlError, kubectlError } from "../../kubectl/kubectl-errors.ts";
 
 /** The 404 of an instance that does not exist, or of a pod that is not ours. */
 export function instanceNotFound(name: string): HttpError {
@@ -9,20 +9,12 @@ export function instanceNotFound(name: string): HttpError {
 
 const RETRY = { "retry-after": "1" };
 
-/**
- * What a failure of kubectl itself comes to where it was about an instance, by what it printed.
- *
- * @returns an HttpError for what is foreseen, with kubectl's own words as its cause; an Error for the rest, which is answered as
- *   internal and logged
- */
+/** What a failure of kubectl itself comes to where it was about an instance. @returns as {@link kubectlError} does */
 export function instanceError(stderr: string, { name }: { name: string }): Error {
-  const failure = parseKubectlError(stderr);
-  const error = failureOf(failure, name);
-  if (!(error instanceof HttpError)) return error;
-  return new HttpError(error.status, error.message, { headers: error.headers, cause: new Error(failure.line) });
+  return kubectlError(stderr, (failure) => describe(failure, name));
 }
 
-function failureOf(failure: KubectlError, name: string): Error {
+function describe(failure: KubectlError, name: string): HttpError | undefined {
   switch (failure.kind) {
     case "no previous run":
       return new HttpError(404, `instance ${quote(name)} has no previous run: its container never restarted`);
@@ -42,6 +34,6 @@ function failureOf(failure: KubectlError, name: string): Error {
         headers: RETRY,
       });
     default:
-      return clusterError(failure);
+      return undefined;
   }
 }

@@ -12,7 +12,7 @@ import { NO_ARCHIVE, storeScripts, UNMARKED } from "../../../crds/snapshots/stor
 import type { ClusterCache } from "../../cluster/watch-cluster.ts";
 import { HttpError } from "../../http/http-error.ts";
 import type { Kubectl } from "../../kubectl/kubectl.ts";
-import { clusterError, type KubectlError, parseKubectlError } from "../../kubectl/kubectl-errors.ts";
+import { type KubectlError, kubectlError } from "../../kubectl/kubectl-errors.ts";
 import { runInContainer } from "../../kubectl/run-in-container.ts";
 
 const LIMIT_MS = 60_000;
@@ -44,12 +44,8 @@ export async function runInStore(
     case "ended":
       if (run.isCut) throw new HttpError(503, `the snapshots volume says more than ${MAX_BYTES} bytes`);
       return run;
-    case "failed": {
-      const failure = parseKubectlError(run.stderr);
-      const error = failureOf(failure);
-      if (!(error instanceof HttpError)) throw error;
-      throw new HttpError(error.status, error.message, { headers: error.headers, cause: new Error(failure.line) });
-    }
+    case "failed":
+      throw kubectlError(run.stderr, describe);
     case "late":
       throw new HttpError(504, `the snapshots volume has not answered after ${LIMIT_MS / 1000} s; try again later`);
     case "client gone":
@@ -61,7 +57,7 @@ export async function runInStore(
   }
 }
 
-function failureOf(failure: KubectlError): Error {
+function describe(failure: KubectlError): HttpError | undefined {
   switch (failure.kind) {
     case "no pod":
     case "not running":
@@ -78,7 +74,7 @@ function failureOf(failure: KubectlError): Error {
         headers: RETRY,
       });
     default:
-      return clusterError(failure);
+      return undefined;
   }
 }
 
