@@ -7,7 +7,7 @@ export const NO_ARCHIVE = 44;
 export const UNMARKED = 45;
 
 /** How many archives are kept beside the newest one of a tenant and workload. */
-export const KEPT_VERSIONS = 3;
+const KEPT_VERSIONS = 3;
 
 /** How many digits of its SHA-256 name an archive in names of files. */
 const DIGITS = 16;

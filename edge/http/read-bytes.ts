@@ -3,7 +3,7 @@ import { createDeferred, onAbort } from "../../crds/waits.ts";
 import { HttpError } from "./http-error.ts";
 
 /** The most bytes that a request's body may have. */
-export const MAX_BODY_BYTES = 1024 * 1024;
+const MAX_BODY_BYTES = 1024 * 1024;
 /** How long a body may take from the first look at it to its last byte. */
 const LIMIT_MS = 10_000;
 

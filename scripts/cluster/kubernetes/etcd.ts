@@ -47,7 +47,7 @@ export async function startEtcd(options: EtcdOptions): Promise<Etcd> {
 }
 
 /** Forgets every revision of the etcd at that address before the newest. */
-export async function compactEtcd(url: string): Promise<void> {
+async function compactEtcd(url: string): Promise<void> {
   const key = Buffer.from("compact").toString("base64");
   const { header } = (await post(url, "/v3/kv/range", { key })) as { header: { revision: string } };
   await post(url, "/v3/kv/compaction", { revision: header.revision, physical: true });
