@@ -42,7 +42,8 @@ const last = lastSeconds();
 const line = createProgressLine();
 const runs: TestRun[] = [];
 for (const kind of wanted) {
-  const found = findTestFiles({ kind, patterns, limitSeconds: kinds[kind].limitSeconds });
+  const otherwise = once && kind === "unit" ? "bun" : "node";
+  const found = findTestFiles({ kind, patterns, limitSeconds: kinds[kind].limitSeconds, otherwise });
   const wantedRuns = found.filter((file) => runtime === undefined || file.runtime === runtime);
   const files = once ? onceEach(wantedRuns) : wantedRuns;
   if (files.length === 0) continue;

@@ -19,24 +19,29 @@ const root = join(import.meta.dirname, "..", "..");
 
 /**
  * Lists the runs of `test/<kind>/**\/*.test.ts` whose path holds every pattern, one a runtime. Three comments at the top of a
- * file steer it: `// @runtimes node bun deno` (default: node), `// @limit 900` (seconds), and `// @alone`.
+ * file steer it: `// @runtimes node bun deno` (without it: `otherwise`), `// @limit 900` (seconds), and `// @alone`.
  *
  * @throws Error when a comment names a runtime that does not exist
  */
-export function findTestFiles(options: { kind: string; patterns: string[]; limitSeconds: number }): TestFile[] {
+export function findTestFiles(options: {
+  kind: string;
+  patterns: string[];
+  limitSeconds: number;
+  otherwise: Runtime;
+}): TestFile[] {
   const folder = join(root, "test", options.kind);
   return readdirSync(folder, { recursive: true, encoding: "utf8" })
     .filter((name) => name.endsWith(".test.ts"))
     .map((name) => relative(root, join(folder, name)))
     .filter((path) => options.patterns.every((pattern) => path.includes(pattern)))
     .sort()
-    .flatMap((path) => readRuns(path, options.limitSeconds));
+    .flatMap((path) => readRuns(path, options));
 }
 
-function readRuns(path: string, defaultLimitSeconds: number): TestFile[] {
+function readRuns(path: string, options: { limitSeconds: number; otherwise: Runtime }): TestFile[] {
   const text = readFileSync(join(root, path), "utf8");
-  const named = /^\/\/ @runtimes (.+)$/m.exec(text)?.[1]?.trim().split(/\s+/) ?? ["node"];
-  const limitSeconds = Number(/^\/\/ @limit (\d+)$/m.exec(text)?.[1] ?? defaultLimitSeconds);
+  const named = /^\/\/ @runtimes (.+)$/m.exec(text)?.[1]?.trim().split(/\s+/) ?? [options.otherwise];
+  const limitSeconds = Number(/^\/\/ @limit (\d+)$/m.exec(text)?.[1] ?? options.limitSeconds);
   const isAlone = /^\/\/ @alone$/m.test(text);
   return named.map((runtime) => {
     if (!isRuntime(runtime))

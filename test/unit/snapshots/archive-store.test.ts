@@ -22,7 +22,7 @@ import type { Exec } from "../../../crds/client/exec/exec.ts";
 import { ArchiveError } from "../../../operator/snapshots/archive-error.ts";
 import { type ArchiveStore, createArchiveStore } from "../../../operator/snapshots/archive-store.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
-import { localExec } from "./local-exec.ts";
+import { localExec, untilCommandsEnd } from "./local-exec.ts";
 import { staticBusybox } from "./static-busybox.ts";
 
 const key = { tenantId: "a.b", workloadRef: "c.tar.gz" };
@@ -381,6 +381,8 @@ test("keeps the old archive when the new one fails on its way", async ({ store, 
   const stopped = store.write(key, slow(), { ...call, signal: stop.signal, describe: () => description });
   assert.match(String(await stopped.catch((error: unknown) => error)), /stopped/);
   assert.is(await readWhole(store), "the old one");
+  // Who stops a write does not wait until its script has tidied up.
+  await untilCommandsEnd();
   assert.equal(partials(root), []);
 });
 
