@@ -47,7 +47,6 @@ test.before(async () => {
   await waitUntil(async () => (await list()).items.every(({ status }) => status?.phase === "Ready"), {
     ...{ what: "all workloads Ready", ...limit },
   }).catch(async (error: Error) => {
-    // The test library says nothing of what fails before the first test.
     console.log(error.message, JSON.stringify((await list()).items.map(({ status }) => status)));
     throw error;
   });

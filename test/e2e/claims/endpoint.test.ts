@@ -21,11 +21,7 @@ interface Claimed {
 }
 
 test.before(async () => {
-  stack = await startStack(NAME).catch((error: Error) => {
-    // The test library says nothing of what fails before the first test.
-    console.log(error.message);
-    throw error;
-  });
+  stack = await startStack(NAME);
   // Every container tells whose it is: its pod's name.
   const script = "mkdir -p /tmp/www && hostname > /tmp/www/index.html && exec httpd -f -p 8080 -h /tmp/www";
   const spec = {

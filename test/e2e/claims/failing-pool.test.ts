@@ -11,11 +11,7 @@ let kubectlPath: string;
 
 test.before(async () => {
   kubectlPath = await findKubectl();
-  stack = await startStack("e2e-failing-pool").catch((error: Error) => {
-    // The test library says nothing of what fails before the first test.
-    console.log(error.message);
-    throw error;
-  });
+  stack = await startStack("e2e-failing-pool");
 });
 test.after(async () => {
   await stack?.interrupt();

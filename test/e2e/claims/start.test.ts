@@ -25,11 +25,7 @@ let stack: Stack;
 
 test.before(async () => {
   await installDebianPackages(["curl"], console.log);
-  stack = await startStack(NAME).catch((error: Error) => {
-    // The test library says nothing of what fails before the first test.
-    console.log(error.message);
-    throw error;
-  });
+  stack = await startStack(NAME);
 });
 
 interface Claimed {

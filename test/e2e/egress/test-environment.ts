@@ -58,15 +58,7 @@ interface StageOptions {
   openedRanges?: string[];
 }
 
-export function startTestEnvironment(options: StageOptions): Promise<TestEnvironment> {
-  return start(options).catch((error: unknown) => {
-    // The test library says nothing of what fails before the first test.
-    console.log(error);
-    throw error;
-  });
-}
-
-async function start(options: StageOptions): Promise<TestEnvironment> {
+export async function startTestEnvironment(options: StageOptions): Promise<TestEnvironment> {
   const folder = mkdtempSync(join(tmpdir(), "tenancy-egress-"));
   chmodSync(folder, 0o755);
   const folders = { settings: join(folder, "settings"), run: join(folder, "run") };

@@ -26,11 +26,7 @@ const poolFile = join(mkdtempSync(join(tmpdir(), "tenancy-gateway-")), "pool.jso
 test.before(async () => {
   messenger = new FakeMessenger();
   apiBaseUrl = await messenger.start();
-  stack = await startStack("e2e-gateway").catch((error: Error) => {
-    // The test library says nothing of what fails before the first test.
-    console.log(error.message);
-    throw error;
-  });
+  stack = await startStack("e2e-gateway");
   await stack.kubectl("apply", "-f", `${examples}/echo-http-workload.yaml`);
   for (const [name, image, entrypoint] of [
     ["named", ECHO_HTTP_IMAGE, namedHttp],

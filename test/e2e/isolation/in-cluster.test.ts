@@ -38,13 +38,7 @@ let gateway: string;
 /** Of the pods that this suite runs, in the namespace. */
 const inNamespace = (...parameters: string[]) => kubectl("-n", "tenancy", ...parameters);
 
-test.before(() =>
-  start().catch((error: unknown) => {
-    // The test library says nothing of what fails before the first test.
-    console.log(error);
-    throw error;
-  }),
-);
+test.before(start);
 
 async function start(): Promise<void> {
   cluster = await upLocalCluster({ name: NAME });

@@ -127,10 +127,6 @@ test.before(async () => {
     TENANCY_EDGE_METRICS_LISTEN: edgeMetricsListen,
     TENANCY_EGRESS_PRIVATE_RANGES: `${hostAddress}/32`,
     TENANCY_EGRESS_AUTHORITIES: world.authority,
-  }).catch((error: Error) => {
-    // The test library says nothing of what fails before the first test.
-    console.log(error.message);
-    throw error;
   });
   const transport = createTransport({
     config: await loadClusterConfig({ kubeconfigPath: stack.kubeconfigPath }),

@@ -62,15 +62,7 @@ function testTraffic(cluster: LocalCluster): void {
   let table: Destination[];
   const instances = new Map<string, string>();
 
-  test.before(async () => {
-    try {
-      await start();
-    } catch (error) {
-      // The test library says nothing of what fails before the first test.
-      console.log(error);
-      throw error;
-    }
-  });
+  test.before(start);
 
   test.after(async () => {
     await stack?.interrupt();

@@ -11,11 +11,7 @@ let stack: Stack;
 const SCRIPT = `echo "started as $HOSTNAME"; n=0; while true; do n=$((n+1)); echo "line $n"; sleep 1; done`;
 
 test.before(async () => {
-  stack = await startStack("e2e-rest").catch((error: Error) => {
-    // The test library says nothing of what fails before the first test.
-    console.log(error.message);
-    throw error;
-  });
+  stack = await startStack("e2e-rest");
   for (const [name, script] of [
     ["talker", SCRIPT],
     // Each run has a file system of its own.

@@ -46,11 +46,7 @@ find . -type f ! -name first-act | sort | xargs sha256sum; readlink link; } | sh
 test.before(async () => {
   // One that is up already is left up by npm start, and so keeps what is on its volumes.
   await upLocalCluster({ name: NAME });
-  await start().catch((error: Error) => {
-    // The test library says nothing of what fails before the first test.
-    console.log(error.message);
-    throw error;
-  });
+  await start();
 });
 
 async function start(): Promise<void> {
