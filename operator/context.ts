@@ -3,7 +3,6 @@ import type { ClusterClient } from "../crds/client/cluster-client.ts";
 import type { EventRecorder } from "../crds/client/event-recorder.ts";
 import type { Exec } from "../crds/client/exec/exec.ts";
 import type { ReportHandlerFailure } from "../crds/client/watch/handler-failures.ts";
-import type { NetworkPolicy } from "../crds/kubernetes.ts";
 import type { Log } from "../crds/log.ts";
 import type { SnapshotMetadata } from "../crds/snapshots/snapshot-metadata.ts";
 import type { BackgroundWork } from "./background-work.ts";
@@ -58,8 +57,6 @@ export interface OperatorContext {
   enqueueClaim(claim: Claim): void;
   /** Whether no other operator can have taken over. */
   isLeading(): boolean;
-  /** Applies a child object by server-side apply. */
-  applyNetworkPolicy(policy: NetworkPolicy): Promise<void>;
 }
 
 /** What is said on a claim whose tenant has files that the session is not given. */

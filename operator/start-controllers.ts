@@ -5,7 +5,6 @@ import type { Exec } from "../crds/client/exec/exec.ts";
 import type { ReportHandlerFailure } from "../crds/client/watch/handler-failures.ts";
 import { keyOf } from "../crds/client/watch/store.ts";
 import { claims } from "../crds/kinds.ts";
-import type { NetworkPolicy } from "../crds/kubernetes.ts";
 import type { Log } from "../crds/log.ts";
 import { createDeferred } from "../crds/waits.ts";
 import { createBackgroundWork } from "./background-work.ts";
@@ -42,7 +41,6 @@ export function startControllers(options: {
   log: Log;
   term: Term;
   onFailure: ReportHandlerFailure;
-  applyNetworkPolicy(policy: NetworkPolicy): Promise<void>;
 }): { stop(): Promise<void> } {
   const { config, informers, metrics, log, term, onFailure } = options;
   const client = fencedClient(options.client, term);
@@ -86,10 +84,6 @@ export function startControllers(options: {
     onFailure,
     enqueueClaim,
     isLeading: () => term.writeTimeLeftMs() > 0,
-    async applyNetworkPolicy(policy) {
-      if (term.writeTimeLeftMs() === 0) throw new NotLeadingError("Cannot write: this operator does not lead");
-      await options.applyNetworkPolicy(policy);
-    },
   };
   const controllers = [
     createClaimController(context),

@@ -1,16 +1,14 @@
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
 import type { Exec } from "../crds/client/exec/exec.ts";
 import { createHandlerFailures } from "../crds/client/watch/handler-failures.ts";
-import type { NetworkPolicy } from "../crds/kubernetes.ts";
 import type { Log } from "../crds/log.ts";
-import { onAbort } from "../crds/waits.ts";
+import { linkSignals, whenAborted } from "../crds/waits.ts";
 import type { OperatorConfig } from "./config.ts";
 import { startInformers } from "./informers.ts";
 import { runWhenLeading } from "./leader.ts";
 import type { Metrics } from "./metrics.ts";
 import type { Snapshots } from "./snapshots/snapshots.ts";
 import { startControllers } from "./start-controllers.ts";
-import { applyNetworkPolicy } from "./workload/apply-network-policy.ts";
 
 const LEASE_NAME = "tenancy-operator";
 
@@ -28,7 +26,6 @@ export interface OperatorOptions {
   leaseName?: string;
   /** Aborted for a clean stop. */
   signal: AbortSignal;
-  applyNetworkPolicy?: (policy: NetworkPolicy) => Promise<void>;
 }
 
 export interface Operator {
@@ -58,21 +55,19 @@ export function startOperator(options: OperatorOptions): Operator {
     log,
     signal,
     async lead(term) {
-      const ending = AbortSignal.any([term.signal, signal]);
-      // A watch ends now and then; a term that began without one would take what it does not show for gone.
-      await untilReady(ending);
-      if (ending.aborted) return;
-      metrics.leading.set(1);
-      const controllers = startControllers({
-        ...options,
-        informers,
-        term,
-        onFailure,
-        applyNetworkPolicy: options.applyNetworkPolicy ?? applyNetworkPolicy,
-      });
-      await new Promise<void>((resolve) => onAbort(ending, resolve));
-      metrics.leading.set(0);
-      await controllers.stop();
+      const ending = linkSignals(term.signal, signal);
+      try {
+        // A watch ends now and then; a term that began without one would take what it does not show for gone.
+        await untilReady(ending.signal);
+        if (ending.signal.aborted) return;
+        metrics.leading.set(1);
+        const controllers = startControllers({ ...options, informers, term, onFailure });
+        await whenAborted([ending.signal]).promise;
+        metrics.leading.set(0);
+        await controllers.stop();
+      } finally {
+        ending.close();
+      }
     },
   });
 

@@ -5,6 +5,7 @@ import { label } from "../../crds/labels.ts";
 import type { Resource } from "../../crds/resource.ts";
 import { secretRefusal } from "../../crds/secret-refusal.ts";
 import type { Workload } from "../../crds/workload.ts";
+import { applyObject } from "../apply-object.ts";
 import type { OperatorContext } from "../context.ts";
 import type { EgressInformers } from "../informers.ts";
 import { renderPod } from "../pod/render-pod.ts";
@@ -22,7 +23,6 @@ export interface EgressOutcome {
 
 // Of a pod that is never made.
 const PROBE = "tenancy-egress-probe";
-const FIELD_MANAGER = "tenancy-operator";
 // Whether the cluster still takes such pods; what a person deletes or edits is seen at once.
 const LOOK_AGAIN_MS = 10 * 60_000;
 const ASK_AGAIN_MS = 60_000;
@@ -108,10 +108,10 @@ async function ensureFormer(workload: string, objects: EgressObjects, context: O
       if (part === "authority" || current === undefined || !isMounted)
         await client.delete(resource as Resource<KubernetesObject>, { namespace, name }, { uid });
       else
-        await client.apply(
+        await applyObject(
           resource as Resource<KubernetesObject>,
           { ...current, metadata: { ...current.metadata, name } },
-          { fieldManager: FIELD_MANAGER, force: true },
+          context,
         );
     } catch (error) {
       if (!isNotFound(error) && !isConflict(error)) throw error;
@@ -198,18 +198,17 @@ async function applyObjects(
     openedRanges,
     extraAuthorities,
   });
-  const options = { fieldManager: FIELD_MANAGER, force: true };
   const isLabelled = hasLabelsOf(found.authority, objects.authority) && hasLabelsOf(found.leaves, objects.leaves);
   if (certificates?.isChanged || !isLabelled) {
     // The key first: what it signed is of no use without it.
     found = {
-      authority: objects.authority && (await client.apply(secrets, objects.authority, options)),
-      leaves: objects.leaves && (await client.apply(secrets, objects.leaves, options)),
+      authority: objects.authority && (await applyObject(secrets, objects.authority, context)),
+      leaves: objects.leaves && (await applyObject(secrets, objects.leaves, context)),
     };
     const renewAt = certificates?.renewAt.toISOString();
     if (certificates?.isChanged) log.info({ workload: metadata.name, renewAt }, "egress certificates made");
   }
-  const settings = await client.apply(configMaps, objects.settings, options);
+  const settings = await applyObject(configMaps, objects.settings, context);
   informers.egress?.configMaps.put(metadataAlone(settings));
   for (const secret of Object.values(found)) {
     if (secret !== undefined) informers.egress?.secrets.put(metadataAlone(secret));

@@ -3,6 +3,7 @@ import { isAlreadyExists, isNotFound } from "../../crds/client/api-error.ts";
 import { persistentVolumeClaims, pods } from "../../crds/client/built-in-resources.ts";
 import { withDefaults } from "../../crds/defaults.ts";
 import { SNAPSHOTS_NAME } from "../../crds/snapshots/snapshots-names.ts";
+import { applyNetworkPolicy } from "../apply-object.ts";
 import type { OperatorContext } from "../context.ts";
 import { type Controller, watch } from "../controller.ts";
 import { hasNewPhase } from "../workload/readiness.ts";
@@ -49,14 +50,14 @@ export function createArchivesController(context: OperatorContext): Controller<"
  * deleted here, and while it is there so is the pod, since archives outlive their workloads.
  */
 async function reconcileHelper(context: OperatorContext): Promise<undefined> {
-  const { informers, config, client, applyNetworkPolicy } = context;
+  const { informers, config, client } = context;
   const { namespace } = config;
   const isThere = await hasVolume(context);
   if (!isThere && !keepsFiles(context)) return undefined;
 
   const policy = renderSnapshotsPolicy({ namespace });
   const present = informers.networkPolicies.store.get(`${namespace}/${SNAPSHOTS_NAME}`);
-  if (!isDeepStrictEqual(present?.spec, policy.spec)) await applyNetworkPolicy(policy);
+  if (!isDeepStrictEqual(present?.spec, policy.spec)) await applyNetworkPolicy(policy, { present, client });
   const { size, storageClass } = config.snapshots;
   const volume = renderSnapshotsClaim({ namespace, size, storageClass });
   if (!isThere) {

@@ -12,6 +12,7 @@ import { nextConditions } from "../../crds/schema/condition.ts";
 import { workloadProblems } from "../../crds/schema/validate-workload.ts";
 import type { Workload, WorkloadSpec, WorkloadStatus } from "../../crds/workload.ts";
 import { describeUsers, type WorkloadUsers, workloadUsers } from "../../crds/workload-users.ts";
+import { applyNetworkPolicy } from "../apply-object.ts";
 import type { OperatorConfig } from "../config.ts";
 import type { OperatorContext } from "../context.ts";
 import { type Controller, watch } from "../controller.ts";
@@ -107,10 +108,10 @@ function renderingProblem(workload: Workload, { config }: OperatorContext) {
 
 /** Applies the policy unless it stands as rendered; one that a person deleted or edited comes back. */
 async function ensurePolicy(workload: Workload, context: OperatorContext): Promise<void> {
-  const { informers, config, applyNetworkPolicy } = context;
+  const { client, informers, config } = context;
   const wanted = renderPolicy(workload, config.namespace);
   const present = informers.networkPolicies.store.get(`${config.namespace}/${wanted.metadata.name}`);
-  if (present === undefined || !isDeepStrictEqual(present.spec, wanted.spec)) await applyNetworkPolicy(wanted);
+  if (!isDeepStrictEqual(present?.spec, wanted.spec)) await applyNetworkPolicy(wanted, { present, client });
   await deleteFormerPolicy(workload, context);
 }
 

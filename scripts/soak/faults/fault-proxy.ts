@@ -320,8 +320,7 @@ function proxyKubeconfig(name: string, server: string): string {
   return stringify({
     apiVersion: "v1",
     kind: "Config",
-    // kubernetes-fluent-client speaks plain HTTP to nobody else.
-    clusters: [{ name, cluster: { server, "insecure-skip-tls-verify": true } }],
+    clusters: [{ name, cluster: { server } }],
     users: [{ name, user: {} }],
     contexts: [{ name, context: { cluster: name, user: name } }],
     "current-context": name,

@@ -1,11 +1,14 @@
+import { K8s, kind } from "kubernetes-fluent-client";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { configMaps, networkPolicies, pods, secrets } from "../../../crds/client/built-in-resources.ts";
+import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import { workloads } from "../../../crds/kinds.ts";
 import type { KubernetesObject } from "../../../crds/kubernetes.ts";
 import { label } from "../../../crds/labels.ts";
 import { formerPolicyName, policyName } from "../../../crds/names.ts";
 import type { Resource } from "../../../crds/resource.ts";
+import { applyNetworkPolicy } from "../../../operator/apply-object.ts";
 import { operatorConfig } from "../../../operator/config.ts";
 import { issueAuthority } from "../../../operator/egress/certificates.ts";
 import { parseDomainPattern } from "../../../operator/egress/domain-pattern.ts";
@@ -115,6 +118,48 @@ test("workloads x and ca-x each keep their own Secrets", async () => {
   for (const name of both) await untilReady(name);
   assert.equal(await read(), before);
   await operator.stop();
+});
+
+test("a network policy that an earlier version applied gets one owner, and what that version alone had set goes", async () => {
+  const name = "applied-before";
+  const { namespace, labels } = owned(policyName(name), name);
+  // As that version did.
+  await K8s(kind.NetworkPolicy).Apply({
+    metadata: { namespace, name: policyName(name), labels: { ...labels, former: "true" } },
+    spec: { podSelector: {}, policyTypes: ["Egress"], ingress: [{}], egress: [{}] },
+  });
+  const operator = tenancy.startOperator();
+  await tenancy.createWorkload(name, { network: { access: "none" } });
+  await untilReady(name);
+  await operator.stop();
+
+  const policy = await K8s(kind.NetworkPolicy).InNamespace(NAMESPACE).Get(policyName(name));
+  assert.equal(
+    policy.metadata?.managedFields?.map(({ manager }) => manager),
+    ["tenancy-operator"],
+  );
+  assert.equal(policy.metadata?.labels, labels);
+  assert.equal(policy.spec?.policyTypes, ["Ingress", "Egress"]);
+  assert.is(policy.spec?.egress, undefined);
+  assert.equal(policy.spec?.podSelector?.matchLabels, labels);
+});
+
+test("a policy that is deleted while its owners change is not made anew", async () => {
+  const { client } = tenancy;
+  const [policy] = (await client.list(networkPolicies, { namespace: NAMESPACE })).items;
+  if (policy === undefined) throw new Error("there is no policy");
+  const deletesAtOnce: ClusterClient = {
+    ...client,
+    async apply(resource, object, options) {
+      const applied = await client.apply(resource, object, options);
+      if (options.fieldManager === "tenancy-operator") await client.delete(resource, at(object.metadata.name));
+      return applied;
+    },
+  };
+  const wanted = { metadata: owned("between", "between"), spec: policy.spec };
+  const failure = await applyNetworkPolicy(wanted, { present: wanted, client: deletesAtOnce }).catch((error) => error);
+  assert.is(failure.status, 409, failure);
+  assert.not.ok(await exists(client, networkPolicies, "between"));
 });
 
 test.run();
