@@ -133,11 +133,11 @@ export class TimeLimitError extends Error {
  * @throws TimeLimitError when the time was up
  */
 export async function withTimeLimit<T>(
-  limit: { what: string; ms: number; clock: Clock; signal: AbortSignal },
+  limit: { what: string; ms: number; clock: Clock; signal?: AbortSignal | undefined },
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const { what, ms, clock, signal } = limit;
-  signal.throwIfAborted();
+  signal?.throwIfAborted();
   const linked = linkSignals(signal);
   const cancel = clock.after(ms, () => linked.abort(new TimeLimitError(`${what} took longer than ${ms / 1000} s`)));
   try {

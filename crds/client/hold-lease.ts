@@ -4,6 +4,7 @@ import { onAbort } from "../waits.ts";
 import { ifFound, isAlreadyExists, isConflict } from "./api-error.ts";
 import { createBackoff } from "./backoff.ts";
 import { leases } from "./built-in-resources.ts";
+import { systemClock } from "./clock.ts";
 import type { ClusterClient } from "./cluster-client.ts";
 import { startInformer } from "./watch/informer.ts";
 
@@ -215,12 +216,12 @@ export async function holdLease(options: HoldLeaseOptions): Promise<void> {
   /** Resolves after the delay, at a change of the lease, or when aborted. */
   function sleep(delayMs: number, aborted: AbortSignal = signal): Promise<void> {
     return new Promise((resolve) => {
-      const timer = setTimeout(finish, delayMs);
-      aborted.addEventListener("abort", finish, { once: true });
+      const cancel = systemClock.after(delayMs, finish);
+      const ignoreAbort = onAbort(aborted, finish);
       if (aborted === signal) wake = finish;
       function finish(): void {
-        clearTimeout(timer);
-        aborted.removeEventListener("abort", finish);
+        cancel();
+        ignoreAbort();
         resolve();
       }
     });

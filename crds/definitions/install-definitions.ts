@@ -3,7 +3,7 @@ import { type Clock, systemClock } from "../client/clock.ts";
 import type { ClusterClient } from "../client/cluster-client.ts";
 import type { Condition } from "../kubernetes.ts";
 import { defineResource } from "../resource.ts";
-import { sleep } from "../waits.ts";
+import { sleep, withTimeLimit } from "../waits.ts";
 import { type CustomResourceDefinition, definitions } from "./definition.ts";
 
 /** CustomResourceDefinition of apiextensions.k8s.io/v1, as the API server shows it. */
@@ -30,13 +30,14 @@ export async function installDefinitions(
   options: { timeoutMs?: number; signal?: AbortSignal; clock?: Clock } = {},
 ): Promise<void> {
   const { timeoutMs = 30_000, signal, clock = systemClock } = options;
-  const deadline = AbortSignal.timeout(timeoutMs);
-  const stop = signal === undefined ? deadline : AbortSignal.any([signal, deadline]);
+  const limit = { what: "the installation", ms: timeoutMs, clock, signal };
   await Promise.all(
     definitions.map(async (definition) => {
       try {
-        await write(client, definition, stop);
-        while (!(await isServed(client, definition, stop))) await sleep(50, { clock, signal: stop });
+        await withTimeLimit(limit, async (limited) => {
+          await write(client, definition, limited);
+          while (!(await isServed(client, definition, limited))) await sleep(50, { clock, signal: limited });
+        });
       } catch (cause) {
         throw new Error(`Cannot install ${definition.metadata.name}: ${String(cause)}`, { cause });
       }

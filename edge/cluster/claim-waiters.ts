@@ -1,4 +1,5 @@
 import { type ClaimKey, claimKey } from "../../crds/claims/claim-key.ts";
+import { onAbort } from "../../crds/waits.ts";
 
 /** Calls that wait for the next change of a key's claims or pods, which the shared watches report. */
 export interface ClaimWaiters {
@@ -26,13 +27,13 @@ export function createClaimWaiters(): ClaimWaiters {
         waiting.set(id, calls);
         calls.add(done);
         size += 1;
-        for (const signal of signals) signal?.addEventListener("abort", done);
+        const ignored = signals.map((signal) => onAbort(signal, done));
 
         function done(): void {
           if (!calls.delete(done)) return;
           size -= 1;
           if (calls.size === 0 && waiting.get(id) === calls) waiting.delete(id);
-          for (const signal of signals) signal?.removeEventListener("abort", done);
+          for (const ignoreAbort of ignored) ignoreAbort();
           resolve();
         }
       });

@@ -1,8 +1,10 @@
 import type { Claim } from "../../crds/claim.ts";
 import { isNotFound } from "../../crds/client/api-error.ts";
+import { systemClock } from "../../crds/client/clock.ts";
 import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { finalizer } from "../../crds/labels.ts";
+import { withTimeLimit } from "../../crds/waits.ts";
 import type { OperatorContext } from "../context.ts";
 import { deletePod } from "../pod/delete-pod.ts";
 import type { ReconcileResult } from "../queue.ts";
@@ -66,9 +68,10 @@ function noteUse({ spec, status }: Claim, { config, informers, log, snapshots }:
   if (config.snapshots.ttlMs === undefined || informers.helperPods.store.size === 0) return;
   if (status?.snapshot !== undefined) return;
   const { tenantId, workloadRef } = spec;
-  snapshots
-    .touch([{ tenantId, workloadRef }], AbortSignal.timeout(NOTE_LIMIT_MS))
-    .catch((error: unknown) => log.warn({ tenantId, workloadRef, error }, "cannot record the last use of an archive"));
+  const limit = { what: "the record of an archive's last use", ms: NOTE_LIMIT_MS, clock: systemClock };
+  withTimeLimit(limit, (signal) => snapshots.touch([{ tenantId, workloadRef }], signal)).catch((error: unknown) =>
+    log.warn({ tenantId, workloadRef, error }, "cannot record the last use of an archive"),
+  );
 }
 
 async function removeFinalizer(claim: Claim, { client, informers }: OperatorContext): Promise<void> {

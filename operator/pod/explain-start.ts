@@ -1,9 +1,11 @@
 import { events } from "../../crds/client/built-in-resources.ts";
+import { systemClock } from "../../crds/client/clock.ts";
 import type { ClusterClient } from "../../crds/client/cluster-client.ts";
 import type { Exec } from "../../crds/client/exec/exec.ts";
 import type { CoreEvent, Pod, Probe } from "../../crds/kubernetes.ts";
 import { WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 import type { Log } from "../../crds/log.ts";
+import { withTimeLimit } from "../../crds/waits.ts";
 import { type BackgroundWork, createBackgroundWork } from "../background-work.ts";
 import { HEALTH_PORT, PROXY_CONTAINER, REDIRECT_PORT } from "../egress/layout.ts";
 import { collectOutput } from "../snapshots/exec-output.ts";
@@ -82,12 +84,13 @@ export async function explainStart(
   { pod, message, signal }: { pod: Pod; message: string; signal?: AbortSignal | undefined },
   context: StartSources,
 ): Promise<Explanation> {
-  const limit = AbortSignal.timeout(LOOK_LIMIT_MS);
-  const ends = signal === undefined ? limit : AbortSignal.any([signal, limit]);
-  const found = await podEvents(pod, ends, context);
-  const first = explanation({ pod, message, events: found });
-  if (!/connection refused/.test(first.message)) return first;
-  return explanation({ pod, message, events: found, listening: await listeningPorts(pod, ends, context) });
+  const limit = { what: "the explanation of a start", ms: LOOK_LIMIT_MS, clock: systemClock, signal };
+  return withTimeLimit(limit, async (limited) => {
+    const found = await podEvents(pod, limited, context);
+    const first = explanation({ pod, message, events: found });
+    if (!/connection refused/.test(first.message)) return first;
+    return explanation({ pod, message, events: found, listening: await listeningPorts(pod, limited, context) });
+  });
 }
 
 /** The explanation that follows from a pod's status and its Events, and from where it listens, where that is known. */

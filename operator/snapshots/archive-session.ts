@@ -6,7 +6,7 @@ import type { Log } from "../../crds/log.ts";
 import { checkSnapshotKey, type SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
 import { type StoreFolder, storeCommand } from "../../crds/snapshots/store-folder.ts";
 import { storeScripts } from "../../crds/snapshots/store-scripts.ts";
-import { createDeferred, type Deferred } from "../../crds/waits.ts";
+import { createDeferred, type Deferred, orAborted } from "../../crds/waits.ts";
 import { createSessionReader, type SessionAnswer } from "./session-reader.ts";
 
 /** That there is none; `unmarked` on a volume that no save has marked. */
@@ -125,13 +125,11 @@ export function createArchiveSession(options: {
       const id = randomBytes(6).toString("hex");
       const question: Deferred<SessionAnswer> = createDeferred();
       asked.waiting.set(id, question);
-      const abort = (): void => question.reject(signal.reason);
-      signal.addEventListener("abort", abort, { once: true });
       const cancelLimit = clock.after(timeoutMs, () => abandon(asked, `no answer within ${timeoutMs} ms`));
       asked.questions.push(`${id} ${key.tenantId} ${key.workloadRef} ${brings ? SMALL_BYTES : 0} ${version}\n`);
       let arrived: Promise<unknown> = Promise.resolve();
       try {
-        const answer = await question.promise;
+        const answer = await orAborted(question.promise, signal);
         if (answer.kind === "failed") throw new Error(`Cannot look at the archive: ${answer.why}`);
         if (answer.kind !== "found") return { kind: answer.kind };
         const { kind, sizeBytes, lines, archive } = answer;
@@ -139,7 +137,6 @@ export function createArchiveSession(options: {
         return { kind, sizeBytes, lines, archive };
       } finally {
         arrived.then(cancelLimit, cancelLimit);
-        signal.removeEventListener("abort", abort);
         asked.waiting.delete(id);
         if (command === asked && asked.waiting.size === 0) {
           cancelIdle();

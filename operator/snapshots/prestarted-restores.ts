@@ -1,7 +1,7 @@
 import { type Clock, systemClock } from "../../crds/client/clock.ts";
 import type { Exec } from "../../crds/client/exec/exec.ts";
 import type { ExecTarget } from "../../crds/client/exec/exec-outcome.ts";
-import { createDeferred } from "../../crds/waits.ts";
+import { createDeferred, onAbort } from "../../crds/waits.ts";
 import { type FeedCommandOptions, feedCommand } from "./feed-command.ts";
 import { POD_PACE } from "./overlay-pod.ts";
 import { RESTORE_ANSWER, RESTORE_ASK } from "./restore-command.ts";
@@ -128,8 +128,7 @@ export function createPrestartedRestores(options: {
       }
       const { stop, question, answered, ended, give } = command;
       const cancelLimit = clock.after(ANSWER_LIMIT_MS, () => stop.abort(new Error("it does not answer")));
-      const abort = (): void => stop.abort(signal.reason);
-      signal.addEventListener("abort", abort, { once: true });
+      const ignoreAbort = onAbort(signal, () => stop.abort(signal.reason));
       question();
       try {
         await answered;
@@ -139,21 +138,21 @@ export function createPrestartedRestores(options: {
         return undefined;
       } finally {
         cancelLimit();
-        signal.removeEventListener("abort", abort);
+        ignoreAbort();
       }
       return {
         async feed(fed) {
           const fail = (): void => stop.abort(fed.signal.reason);
           const late = new Error(`Cannot restore the files: not done within ${fed.timeoutMs} ms`);
           const cancelTimeout = clock.after(fed.timeoutMs, () => stop.abort(late));
-          fed.signal.addEventListener("abort", fail, { once: true });
+          const ignoreFedAbort = onAbort(fed.signal, fail);
           if (fed.signal.aborted) fail();
           else give(fed.input);
           try {
             await ended;
           } finally {
             cancelTimeout();
-            fed.signal.removeEventListener("abort", fail);
+            ignoreFedAbort();
           }
         },
       };

@@ -3,6 +3,7 @@ import { pipeline, Transform } from "node:stream";
 import type { Exec } from "../../crds/client/exec/exec.ts";
 import type { SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
+import { linkSignals } from "../../crds/waits.ts";
 import { createArchiveCheck } from "./archive-check.ts";
 import { ArchiveError } from "./archive-error.ts";
 import type { ArchiveLimits } from "./archive-limits.ts";
@@ -54,8 +55,8 @@ export interface RestoreOverlayOptions {
 export async function restoreOverlay(options: RestoreOverlayOptions): Promise<SnapshotMetadata | undefined> {
   const { exec, store, key, sha256, pod, overlayDirs, limits, opensGate, standing, timeoutMs } = options;
   const roots = overlayRoots(overlayDirs);
-  const stop = new AbortController();
-  const signal = AbortSignal.any([options.signal, stop.signal]);
+  const stop = linkSignals(options.signal);
+  const { signal } = stop;
   const plan = createRestorePlan({ roots, maxRememberedBytes: limits.maxRememberedBytes });
   const hash = createHash("sha256");
   const digest = new Transform({
@@ -113,6 +114,8 @@ export async function restoreOverlay(options: RestoreOverlayOptions): Promise<Sn
     );
     if (first instanceof NoArchive) return undefined;
     throw corrupt(first);
+  } finally {
+    stop.close();
   }
 }
 

@@ -3,6 +3,7 @@ import type { Exec } from "../../crds/client/exec/exec.ts";
 import { awaitAcknowledgement, createAcknowledgement } from "../../crds/snapshots/acknowledgement.ts";
 import type { SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
+import { linkSignals } from "../../crds/waits.ts";
 import { createArchiveCheck } from "./archive-check.ts";
 import { ArchiveError } from "./archive-error.ts";
 import type { ArchiveLimits } from "./archive-limits.ts";
@@ -90,8 +91,8 @@ esac`;
 export async function saveOverlay(options: SaveOverlayOptions): Promise<SnapshotMetadata> {
   const { exec, store, key, pod, overlayDirs, room, limits, timeoutMs, now = Date.now } = options;
   const roots = overlayRoots(overlayDirs);
-  const stop = new AbortController();
-  const signal = AbortSignal.any([options.signal, stop.signal]);
+  const stop = linkSignals(options.signal);
+  const { signal } = stop;
   const space = () => store.space({ signal, timeoutMs: SPACE_LIMIT_MS });
   const owner = createLineTaker(() => true);
   const acknowledgement = createAcknowledgement();
@@ -152,6 +153,8 @@ export async function saveOverlay(options: SaveOverlayOptions): Promise<Snapshot
       if (code !== "ABORT_ERR" && code !== "ERR_STREAM_PREMATURE_CLOSE") throw cause;
     });
     throw error;
+  } finally {
+    stop.close();
   }
 }
 

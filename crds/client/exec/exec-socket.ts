@@ -1,6 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { WebSocket } from "ws";
 import { resourcePath } from "../../resource.ts";
+import { onAbort } from "../../waits.ts";
 import { NetworkError } from "../api-error.ts";
 import { pods } from "../built-in-resources.ts";
 import type { ClusterConfig, Credential } from "../config/cluster-config.ts";
@@ -54,14 +55,13 @@ export function openExecSocket(options: ExecSocketOptions): Promise<ExecSocket> 
     options.onSocket(socket);
 
     function settle(end: () => void): void {
-      signal.removeEventListener("abort", abort);
+      ignoreAbort();
       end();
     }
-    function abort(): void {
+    const ignoreAbort = onAbort(signal, () => {
       settle(() => reject(signal.reason));
       socket.terminate();
-    }
-    signal.addEventListener("abort", abort, { once: true });
+    });
     socket.on("unexpected-response", (_request: unknown, response: IncomingMessage) => {
       readBody(response).then(
         (body) => settle(() => resolve({ kind: "refusal", status: response.statusCode ?? 0, body, path })),

@@ -1,5 +1,6 @@
 import type { Readable, Writable } from "node:stream";
 import type { Log } from "../../log.ts";
+import { linkSignals, onAbort } from "../../waits.ts";
 import { NetworkError } from "../api-error.ts";
 import { type Clock, systemClock } from "../clock.ts";
 import type { ClusterConfig } from "../config/cluster-config.ts";
@@ -58,7 +59,7 @@ export function createExec(options: { config: ClusterConfig; clock?: Clock | und
   const { config, clock = systemClock, log } = options;
   const credentials = createCredentials({ config, clock, log });
 
-  async function open(asked: ExecOptions, connecting: Connecting): Promise<OpenExec> {
+  async function open(asked: ExecOptions, signal: AbortSignal): Promise<OpenExec> {
     for (let tries = 1; ; tries += 1) {
       const credential = await credentials.current();
       let session: ExecSession | undefined;
@@ -68,7 +69,7 @@ export function createExec(options: { config: ClusterConfig; clock?: Clock | und
         target: asked,
         hasInput: asked.stdin !== undefined,
         timeoutMs: asked.timeoutMs,
-        signal: connecting.signal,
+        signal,
         onSocket(socket) {
           const { stdout, maxSilenceMs, minOutput, minInput } = asked;
           session = createExecSession(socket, { stdout, maxSilenceMs, minOutput, minInput });
@@ -87,18 +88,15 @@ export function createExec(options: { config: ClusterConfig; clock?: Clock | und
 
   return async function exec(asked) {
     const { stdin, signal, timeoutMs } = asked;
-    const stop = new AbortController();
+    const stop = linkSignals(signal);
     const cancelTimeout = clock.after(timeoutMs, () => stop.abort(timeout(asked)));
-    const abort = (): void => stop.abort(signal?.reason);
-    if (signal?.aborted) abort();
-    signal?.addEventListener("abort", abort, { once: true });
     let session: ExecSession | undefined;
     try {
-      const opened = await open(asked, stop);
+      const opened = await open(asked, stop.signal);
       session = opened.session;
       const { fail, input } = opened.session;
-      if (stop.signal.aborted) throw stop.signal.reason;
-      stop.signal.addEventListener("abort", () => fail(stop.signal.reason), { once: true });
+      stop.signal.throwIfAborted();
+      onAbort(stop.signal, () => fail(stop.signal.reason));
       if (stdin !== undefined) {
         sendInput(opened.socket, stdin, input).catch(fail);
       }
@@ -106,14 +104,13 @@ export function createExec(options: { config: ClusterConfig; clock?: Clock | und
       return { exitCode, stderr: opened.session.stderr() };
     } finally {
       cancelTimeout();
-      signal?.removeEventListener("abort", abort);
+      stop.close();
       session?.close();
       stdin?.destroy();
     }
   };
 }
 
-type Connecting = Pick<AbortController, "signal">;
 type OpenExec = Extract<ExecSocket, { kind: "open" }> & { readonly session: ExecSession };
 
 function refusal({ status, body, path }: Extract<ExecSocket, { kind: "refusal" }>, target: ExecTarget): unknown {

@@ -6,7 +6,7 @@ import { isConflict, isNotFound } from "../../../crds/client/api-error.ts";
 import { withDefaults } from "../../../crds/defaults.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
-import { startDeadline } from "../../../crds/waits.ts";
+import { startDeadline, withTimeLimit } from "../../../crds/waits.ts";
 import { requireFresh } from "../../cluster/freshness.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { quote } from "../../http/quote.ts";
@@ -108,8 +108,9 @@ async function waitForClaim(
   services: ClaimServices,
   ends: { limit: AbortSignal; clientGone: AbortSignal | undefined; asksAlways: boolean },
 ): Promise<ClaimResponse> {
-  const { cache, waiters, findLivePod } = services;
+  const { cache, clock, waiters, findLivePod } = services;
   const { limit, clientGone, asksAlways } = ends;
+  const lastLook = { what: "the last look for the pod", ms: LOOK_AGAIN_MS, clock };
   const shared = new Set<string>();
   /** When this call made each of its attempts: whatever the watch shows of an attempt happened after that. */
   const madeAt = new Map<string, number>();
@@ -132,7 +133,9 @@ async function waitForClaim(
     switch (step.kind) {
       case "answer": {
         const { claim } = step;
-        const pod = await findLivePod(claim, limit.aborted ? AbortSignal.timeout(LOOK_AGAIN_MS) : limit);
+        const pod = limit.aborted
+          ? await withTimeLimit(lastLook, (last) => findLivePod(claim, last))
+          : await findLivePod(claim, limit);
         if (pod.state === "reachable") {
           if (isAsAsked(claim, request, services) !== true)
             await refuseWithoutFiles(claim, request, services, clientGone);
@@ -175,7 +178,7 @@ async function waitForClaim(
 
   function begin(claim: Claim): void {
     join(claim);
-    madeAt.set(attemptKey(claim), services.clock.now());
+    madeAt.set(attemptKey(claim), clock.now());
   }
 
   /** Stores what a write answered; undefined where it was overtaken, and what overtook it has yet to show on the watch. */
@@ -186,15 +189,14 @@ async function waitForClaim(
   }
 
   function pause(ms: number, signals: readonly (AbortSignal | undefined)[]): Promise<void> {
-    const woken = new AbortController();
-    const cancel = services.clock.after(ms, () => woken.abort());
-    return waiters.next(request, [...signals, woken.signal]).finally(cancel);
+    const pause = startDeadline(ms, clock);
+    return waiters.next(request, [...signals, pause.signal]).finally(pause.close);
   }
 
   /** Whether the operator has bound a warm pod for this very call a moment ago, with which it wrote the pod's address. */
   function isJustBound(claim: Claim): boolean {
     const { source, endpoint } = claim.status ?? {};
-    const ageMs = services.clock.now() - (madeAt.get(attemptKey(claim)) ?? Number.NEGATIVE_INFINITY);
+    const ageMs = clock.now() - (madeAt.get(attemptKey(claim)) ?? Number.NEGATIVE_INFINITY);
     return source === "pool" && endpoint !== undefined && !isDestroyed(claim) && ageMs >= 0 && ageMs < FRESH_MS;
   }
 

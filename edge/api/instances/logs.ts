@@ -132,15 +132,14 @@ function streamOf(source: {
 }): ReadableStream<Uint8Array> {
   const { child, chunks, clientGone, limit, expectSuccess } = source;
   let next: Promise<IteratorResult<Uint8Array>> | undefined = source.first;
+  // Some runtimes cancel a body only when they next write to it.
+  const stopped = whenAborted([limit?.signal, clientGone]);
   const end = (): void => {
-    clientGone?.removeEventListener("abort", end);
+    stopped.close();
     limit?.close();
     child.kill();
   };
-  limit?.signal.addEventListener("abort", end, { once: true });
-  // Some runtimes cancel a body only when they next write to it.
-  if (clientGone?.aborted) end();
-  else clientGone?.addEventListener("abort", end, { once: true });
+  stopped.promise.then(end);
   return new ReadableStream<Uint8Array>({
     async pull(controller) {
       try {
