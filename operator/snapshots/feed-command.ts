@@ -95,8 +95,10 @@ const receive = `receive() {
 /**
  * The whole of a script for `feedCommand`, with the function `receive`: all that it says goes to its standard output, its exit status last.
  *
- * The shell itself keeps both its outputs open: containerd closes the input of an exec as soon as one of the two is closed.
+ * It then takes the rest of its input until the connection is closed, which the reader of that line does: what a command has said can be
+ * lost when it ends first (docs/decisions/snapshots.md#the-ends-of-an-execs-streams-are-confirmed). The shell itself keeps both its
+ * outputs open: containerd closes the input of an exec as soon as one of the two is closed.
  */
 export function fedScript(text: string): string {
-  return `${receive}\n{\n${text}\n} 2>&1\necho "exit-status $?"`;
+  return `${receive}\n{\n${text}\n} 2>&1\necho "exit-status $?"\n"$b" cat > /dev/null`;
 }

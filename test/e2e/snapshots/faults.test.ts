@@ -77,14 +77,16 @@ for (const { what, says, begin, end } of volumeFaults) {
     const before = archiveOf(life, claim);
     await begin(life, faults);
     await life.deleteClaim(claim);
-    const failed = await life.untilClaim(claim, "to fail", (status) => status?.phase === "ReleaseFailed");
-    assert.match(failed.status?.message ?? "", says);
-    assert.match(failed.status?.message ?? "", /The pod is kept .*tenancy\.dev\/discard=true/);
-    await faults.untilEvent(claim, "ReleaseFailed");
-    assert.is(await life.kept(claim), "new\n", "its pod is kept");
-    const volumeFolder = what === "gone" ? `${life.volumeFolder}.away` : life.volumeFolder;
-    assert.equal(archiveOf({ volumeFolder }, claim), before);
-    await end(life);
+    try {
+      const failed = await life.untilReleaseFails(claim, says);
+      assert.match(failed.status?.message ?? "", /The pod is kept .*tenancy\.dev\/discard=true/);
+      await faults.untilEvent(claim, "ReleaseFailed");
+      assert.is(await life.kept(claim), "new\n", "its pod is kept");
+      const volumeFolder = what === "gone" ? `${life.volumeFolder}.away` : life.volumeFolder;
+      assert.equal(archiveOf({ volumeFolder }, claim), before);
+    } finally {
+      await end(life);
+    }
     await life.untilGone(claim);
     assert.not.equal(archiveOf(life, claim), before);
     assert.equal(leftovers(life, tenant), []);
@@ -122,8 +124,7 @@ test("a file that its own user may not read: the release says which, and saves i
   await life.run(claim.status?.instanceId, "echo new > /data/file; echo mine > /data/locked; $b chmod 0 /data/locked");
   const before = archiveOf(life, claim);
   await life.deleteClaim(claim);
-  const failed = await life.untilClaim(claim, "to fail", (status) => status?.phase === "ReleaseFailed");
-  assert.match(failed.status?.message ?? "", /data\/locked.*Permission denied/);
+  await life.untilReleaseFails(claim, /data\/locked.*Permission denied/);
   assert.equal(archiveOf(life, claim), before);
   await life.run(claim.status?.instanceId, "$b chmod 600 /data/locked");
   await life.untilGone(claim);

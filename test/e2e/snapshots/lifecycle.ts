@@ -70,6 +70,11 @@ export interface Lifecycle {
     what: string,
     is: (status: ClaimStatus | undefined, found: Claim | undefined) => boolean | Promise<boolean>,
   ): Promise<Claim>;
+  /**
+   * Waits until the release of a claim that was deleted has failed with that message. It is tried again meanwhile, so a failure for another
+   * reason passes, as it would for a user, but it is noted.
+   */
+  untilReleaseFails(claim: Claim, says: RegExp): Promise<Claim>;
   untilWorkloadGone(name: string): Promise<void>;
   untilHelperRuns(): Promise<Pod>;
   /** Runs a script in a pod with the tools that were brought there; resolves with what it wrote. */
@@ -168,7 +173,8 @@ async function prepareLifecycle(cluster: LocalCluster, { volumeMiB }: LifecycleO
           TENANCY_MEMORY_OVERCOMMIT: "8",
           // A shorter one is lost on a busy machine, and a restore begins anew with each operator.
           TENANCY_LEASE_SECONDS: "5",
-          TENANCY_LOG_LEVEL: process.env.TENANCY_LOG_LEVEL ?? "error",
+          // Shown where a test fails: what a save or restore failed with before it was tried again is in no status any more.
+          TENANCY_LOG_LEVEL: process.env.TENANCY_LOG_LEVEL ?? "warn",
           TENANCY_OPERATOR_LISTEN: "off",
           TENANCY_SNAPSHOT_STORAGE_CLASS: "",
           TENANCY_TOOLS_IMAGE: BUSYBOX_IMAGE,
@@ -276,6 +282,18 @@ async function prepareLifecycle(cluster: LocalCluster, { volumeMiB }: LifecycleO
         const found = await life.find(claim);
         return (await is(found?.status, found)) ? (found ?? claim) : undefined;
       }),
+    async untilReleaseFails(claim, says) {
+      const others = new Set<string>();
+      const failed = await life.untilClaim(claim, `to fail with ${says}`, (status) => {
+        if (status?.phase !== "ReleaseFailed") return false;
+        const { message = "" } = status;
+        if (says.test(message)) return true;
+        others.add(message);
+        return false;
+      });
+      for (const other of others) console.log(`note: before ${says} the release failed with: ${other}`);
+      return failed;
+    },
     untilHelperRuns: () =>
       until("the helper pod to run", async () => {
         const { items } = await client.list(pods, {

@@ -48,8 +48,7 @@ async function waitForIt({ life }: LifeContext): Promise<void> {
   const claim = await life.claim("waits", "strict", false);
   await life.run(claim.status?.instanceId, "echo kept > /data/file");
   await life.deleteClaim(claim);
-  const failed = await life.untilClaim(claim, "to fail", (status) => status?.phase === "ReleaseFailed");
-  assert.match(failed.status?.message ?? "", /filesystem\.preSave ended with 5: the database is locked/);
+  await life.untilReleaseFails(claim, /filesystem\.preSave ended with 5: the database is locked/);
   await life.run(claim.status?.instanceId, "touch /data/ready");
   await life.untilGone(claim);
   const next = await life.claim("waits", "strict", true);
