@@ -1,6 +1,7 @@
 // What test files import as `uvu`, by `paths` in tsconfig.json and by import-map.json for Deno: uvu, whose runner says nothing of what
-// a hook throws but counts every test of the suite as failed.
+// a hook throws but counts every test of the suite as failed, nor what a text was that `assert.match` did not find its pattern in.
 import { createRequire } from "node:module";
+import { Assertion } from "uvu/assert";
 import type { Callback, Test } from "../node_modules/uvu/index.d.ts";
 
 export type { Callback, Test };
@@ -10,14 +11,15 @@ const uvu: typeof import("../node_modules/uvu/index.d.ts") = createRequire(impor
 );
 
 export function suite<T = Record<string, unknown>>(name?: string, context?: T): Test<T> {
-  return showHookErrors(uvu.suite(name, context));
+  return showErrors(uvu.suite(name, context));
 }
 
-export const test = showHookErrors(uvu.test);
+export const test = showErrors(uvu.test);
 
-function showHookErrors<T>(tests: Test<T>): Test<T> {
-  const { before, after } = tests;
-  return Object.assign(tests, {
+function showErrors<T>(tests: Test<T>): Test<T> {
+  const { before, after, only } = tests;
+  return Object.assign(showingActual(tests), tests, {
+    only: showingActual(only),
     before: Object.assign(shown("before", before), { each: before.each }),
     after: Object.assign(shown("after", after), { each: shown("after.each", after.each) }),
   });
@@ -30,6 +32,18 @@ function shown<T>(name: string, register: (hook: Callback<T>) => void): (hook: C
         await hook(context);
       } catch (error) {
         console.error(`the ${name} hook failed:`, error);
+        throw error;
+      }
+    });
+}
+
+function showingActual<T>(add: (name: string, run: Callback<T>) => void): (name: string, run: Callback<T>) => void {
+  return (name, run) =>
+    add(name, async (context) => {
+      try {
+        await run(context);
+      } catch (error) {
+        if (error instanceof Assertion && error.operator === "match") error.details ||= `Actual: ${error.actual}`;
         throw error;
       }
     });

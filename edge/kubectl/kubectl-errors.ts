@@ -23,7 +23,7 @@ export interface KubectlError {
 
 /** A container that ends while an exec comes to it. */
 const ENDED =
-  /no running task found|cannot exec in a (?:stopped|deleted)|CONTAINER_EXITED|process already finished|process does not exist|not in running state|procReady not received|task \S+ not found/;
+  /no running task found|cannot exec in a (?:stopped|deleted)|CONTAINER_EXITED|process already finished|process does not exist|not in running state|procReady not received|failed to find container|task \S+ not found/;
 
 /** The first that fits counts. */
 const patterns: readonly [RegExp, KubectlErrorKind][] = [

@@ -201,6 +201,11 @@ test("failures of kubectl, of the cluster and of the volume are a status with wo
       503,
       /does not run at the moment/,
     ],
+    [
+      'error: Internal error occurred: failed to find container "4e04" in store: not found',
+      503,
+      /does not run at the moment/,
+    ],
     ["Error from server: error dialing backend: dial tcp", 503, /the node of the helper pod .* cannot be reached/],
     [
       "error: error reading from error stream: read message: %!w(<nil>)",
