@@ -39,7 +39,7 @@ const SLOW_MS = 60;
 
 export function startModelWorld(tenancy: Tenancy, kubelet: PretendKubelet): ModelWorld {
   const { client } = tenancy;
-  const volume: MemoryVolume = { archives: new Map(), versions: new Map(), touched: [], writes: new Map() };
+  const volume: MemoryVolume = { archives: new Map(), versions: new Map(), touched: [] };
   const happened = new Map<Plan["action"], number>();
   const stops = new Set<Promise<void>>();
   const halted = new Set<() => void>();

@@ -13,7 +13,7 @@ const test = suite("which archive a session goes on from");
 let tenancy: Tenancy;
 let kubelet: PretendKubelet;
 let count = 0;
-const volume: MemoryVolume = { archives: new Map(), versions: new Map(), touched: [], writes: new Map() };
+const volume: MemoryVolume = { archives: new Map(), versions: new Map(), touched: [] };
 
 test.before(async () => {
   tenancy = await startTenancy("test-snapshots-versions", { nodes: false });
