@@ -4,29 +4,9 @@ import * as assert from "uvu/assert";
 import type { ClaimStatus } from "../../../crds/claim.ts";
 import { annotation } from "../../../crds/labels.ts";
 import { eventually } from "../../eventually.ts";
-import { type TestEdge, testEdge } from "./test-edge.ts";
+import { active, answered, claim, edgeWithWorkload, NAME, pair, waiting } from "./claim-calls.ts";
 
 const test = suite("claims that fail");
-
-const active: ClaimStatus = {
-  phase: "Active",
-  instanceId: "inst-a-app-x1",
-  endpoint: { host: "10.0.0.9", port: 8080 },
-  source: "pool",
-  claimedAt: "2026-01-01T00:00:05Z",
-};
-const answered = { tenantId: "a", workloadRef: "app", ...active };
-const NAME = "claim-a-app";
-
-const claim = (edge: TestEdge, body: object = { workload: "app" }, signal?: AbortSignal) =>
-  edge.call("POST /api/v1/tenants/a/claim", signal === undefined ? { body } : { body, signal });
-const waiting = (edge: TestEdge, count = 1) => eventually(() => edge.cluster.waiters.size === count);
-
-function edgeWithWorkload(): TestEdge {
-  const edge = testEdge();
-  edge.cluster.addWorkload("app");
-  return edge;
-}
 
 for (const [reason, status] of [
   ["WorkloadNotFound", 404],
@@ -79,8 +59,7 @@ test("a claim that fails before its creation is answered is shared too, not revi
 test("a claim that had failed is revived once, with the resourceVersion as the precondition", async () => {
   const edge = edgeWithWorkload();
   const failed = edge.cluster.addClaim({
-    tenantId: "a",
-    workloadRef: "app",
+    ...pair,
     status: { phase: "Error", message: "old" },
   });
   const pending = claim(edge, { workload: "app", resume: true });
@@ -105,7 +84,7 @@ test("a claim that had failed is revived once, with the resourceVersion as the p
 
 test("a revived claim that fails again is answered with the new message, not revived for ever", async () => {
   const edge = edgeWithWorkload();
-  edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", status: { phase: "Error", message: "old" } });
+  edge.cluster.addClaim({ ...pair, status: { phase: "Error", message: "old" } });
   const pending = claim(edge);
   await waiting(edge);
   edge.cluster.setStatus(NAME, { phase: "Error", reason: "ImagePullFailed", message: "new" });
@@ -115,7 +94,7 @@ test("a revived claim that fails again is answered with the new message, not rev
 
 test("a call that joins an attempt under way shares its failure", async () => {
   const edge = edgeWithWorkload();
-  edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", status: { phase: "Error", message: "old" } });
+  edge.cluster.addClaim({ ...pair, status: { phase: "Error", message: "old" } });
   const calls = [claim(edge), claim(edge)];
   await waiting(edge, 2);
   // The second meets the patched claim, or loses the race for the patch and meets it then.
@@ -126,7 +105,7 @@ test("a call that joins an attempt under way shares its failure", async () => {
 
 test("a revival that somebody else's write overtakes looks again", async () => {
   const edge = edgeWithWorkload();
-  edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", status: { phase: "Error", message: "old" } });
+  edge.cluster.addClaim({ ...pair, status: { phase: "Error", message: "old" } });
   edge.cluster.onNext("patch", () => edge.cluster.setStatus(NAME, active));
   const pending = claim(edge);
   await eventually(() => edge.clock.pending() === 2);
@@ -137,7 +116,7 @@ test("a revival that somebody else's write overtakes looks again", async () => {
 test("a release that failed is a 500 with the claim's message, at once", async () => {
   const edge = edgeWithWorkload();
   const status: ClaimStatus = { phase: "ReleaseFailed", message: "the archive could not be written: disk full" };
-  edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", status, deleting: true });
+  edge.cluster.addClaim({ ...pair, status, deleting: true });
   const answer = await claim(edge);
   assert.is(answer.status, 500);
   assert.equal(answer.json, { error: status.message });

@@ -7,36 +7,16 @@ import { systemClock } from "../../../crds/client/clock.ts";
 import { annotation, finalizer, label } from "../../../crds/labels.ts";
 import { hashedClaimName } from "../../../crds/names.ts";
 import { eventually } from "../../eventually.ts";
+import { active, answered, claim, edgeWithWorkload, NAME, pair, release, waiting } from "./claim-calls.ts";
 import { fakeKubectl } from "./fake-kubectl.ts";
 import { snapshotsFolder } from "./snapshots-folder.ts";
 import { type TestEdge, testEdge } from "./test-edge.ts";
 
 const test = suite("POST /api/v1/tenants/{id}/claim");
 
-const active: ClaimStatus = {
-  phase: "Active",
-  instanceId: "inst-a-app-x1",
-  endpoint: { host: "10.0.0.9", port: 8080 },
-  source: "pool",
-  claimedAt: "2026-01-01T00:00:05Z",
-};
-const NAME = "claim-a-app";
-const pair = { tenantId: "a", workloadRef: "app" };
-const answered = { ...pair, ...active };
-
-const claim = (edge: TestEdge, body: object = { workload: "app" }, signal?: AbortSignal) =>
-  edge.call("POST /api/v1/tenants/a/claim", signal === undefined ? { body } : { body, signal });
-const waiting = (edge: TestEdge, count = 1) => eventually(() => edge.cluster.waiters.size === count);
-
-function edgeWithWorkload(): TestEdge {
-  const edge = testEdge();
-  edge.cluster.addWorkload("app");
-  return edge;
-}
-
 test("an active claim is answered as existing, with one look at its pod and no other call", async () => {
   const edge = edgeWithWorkload();
-  edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active });
+  edge.cluster.addClaim({ ...pair, status: active });
   for (const body of [
     { workload: "app" },
     { workloadRef: "app" },
@@ -158,7 +138,7 @@ test("a release ends a call that waits for its pod's address", async () => {
   edge.cluster.podOf(edge.cluster.addClaim({ ...pair, status: active }), { podIP: undefined });
   const pending = claim(edge);
   await waiting(edge);
-  await edge.call("POST /api/v1/tenants/a/release", { body: { workload: "app" } });
+  await release(edge);
   assert.is((await pending).status, 409);
 });
 
@@ -169,7 +149,7 @@ test("resume on a claim that is active without its files is a 409 where there ar
   try {
     edge.cluster.addWorkload("app", { filesystem: { overlayDirs: ["/data"] } });
     edge.cluster.addSnapshots();
-    edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active });
+    edge.cluster.addClaim({ ...pair, status: active });
     const resume = () => claim(edge, { workload: "app", resume: true });
     assert.equal((await resume()).json, { ...answered, source: "existing" }, "there are none");
     assert.is(kubectl.calls().length, 1);
@@ -211,7 +191,7 @@ test("a call that waits with resume on somebody's claim without is refused too",
     edge.cluster.addWorkload("app", { filesystem: { overlayDirs: ["/data"] } });
     edge.cluster.addSnapshots();
     volume.save("a", "app");
-    edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", status: { phase: "Pending" } });
+    edge.cluster.addClaim({ ...pair, status: { phase: "Pending" } });
     const pending = claim(edge, { workload: "app", resume: true });
     await waiting(edge);
     edge.cluster.setStatus(NAME, active);
@@ -303,7 +283,7 @@ test("a workload that the watch does not show yet is looked up", async () => {
 
 test("a claim that the cluster shows although the watch saw it go does not make the call spin", async () => {
   const edge = edgeWithWorkload();
-  const ghost = edge.cluster.addClaim({ tenantId: "a", workloadRef: "app" });
+  const ghost = edge.cluster.addClaim(pair);
   edge.cluster.remove(NAME);
   edge.cluster.objects.set(`tenancy/${NAME}`, ghost);
   const pending = claim(edge);
@@ -331,7 +311,7 @@ test("calls for the same pair share one claim", async () => {
 test("a claim that another process created a moment ago is found by its name", async () => {
   const edge = edgeWithWorkload();
   edge.cluster.lag = true;
-  edge.cluster.addClaim({ tenantId: "a", workloadRef: "app" });
+  edge.cluster.addClaim(pair);
   edge.cluster.lag = false;
   const pending = claim(edge);
   await waiting(edge);
@@ -343,7 +323,7 @@ test("a claim that another process created a moment ago is found by its name", a
 test("a claim that another process created and that is active already is existing", async () => {
   const edge = edgeWithWorkload();
   edge.cluster.lag = true;
-  edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active });
+  edge.cluster.addClaim({ ...pair, status: active });
   assert.equal((await claim(edge)).json, { ...answered, source: "existing" });
 });
 
@@ -368,7 +348,7 @@ test("a name that another pair has leads to the hashed name, never to that pair'
 test("what was in the way and is gone again leads to another try, after a pause", async () => {
   const edge = edgeWithWorkload();
   edge.cluster.lag = true;
-  edge.cluster.addClaim({ tenantId: "a", workloadRef: "app" });
+  edge.cluster.addClaim(pair);
   edge.cluster.onNext("get", () => {
     edge.cluster.objects.delete(`tenancy/${NAME}`);
     edge.cluster.lag = false;
@@ -385,8 +365,7 @@ test("what was in the way and is gone again leads to another try, after a pause"
 test("a release under way is waited out, then claimed anew", async () => {
   const edge = edgeWithWorkload();
   edge.cluster.addClaim({
-    tenantId: "a",
-    workloadRef: "app",
+    ...pair,
     status: { ...active, phase: "Releasing" },
     deleting: true,
   });
@@ -407,8 +386,7 @@ test("a release ends the calls that wait on its claim with 409, and none of them
   const edge = edgeWithWorkload();
   const calls = [claim(edge), claim(edge), claim(edge, { workload: "app", resume: true })];
   await waiting(edge, 3);
-  const release = await edge.call("POST /api/v1/tenants/a/release", { body: { workload: "app" } });
-  assert.is(release.status, 200);
+  assert.is((await release(edge)).status, 200);
   for (const answer of await Promise.all(calls)) assert.equal([answer.status, answer.error], [409, RELEASED]);
   edge.cluster.remove(NAME);
   assert.is(edge.cluster.waiters.size, 0);
@@ -433,7 +411,7 @@ test("a claim that was revived and then released is a 409", async () => {
   edge.cluster.addClaim({ ...pair, status: { phase: "Error", message: "old" } });
   const pending = claim(edge);
   await waiting(edge);
-  await edge.call("POST /api/v1/tenants/a/release", { body: { workload: "app" } });
+  await release(edge);
   assert.is((await pending).status, 409);
   assert.equal(edge.cluster.verbs(), ["patch", "delete"]);
 });
@@ -446,7 +424,7 @@ test("a call that waited a release out is ended by the next one", async () => {
   edge.cluster.remove(NAME);
   await eventually(() => edge.cluster.verbs().includes("create"));
   await waiting(edge);
-  await edge.call("POST /api/v1/tenants/a/release", { body: { workload: "app" } });
+  await release(edge);
   assert.is((await pending).status, 409);
   assert.equal(edge.cluster.verbs(), ["create", "delete"]);
 });
@@ -481,7 +459,7 @@ test("of two claims by hand, a call follows the one that turns out to be no dupl
 
 test("an active claim that is being deleted is not existing", async () => {
   const edge = edgeWithWorkload();
-  edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active, deleting: true });
+  edge.cluster.addClaim({ ...pair, status: active, deleting: true });
   const left = new AbortController();
   const pending = claim(edge, { workload: "app" }, left.signal);
   await waiting(edge);
@@ -600,13 +578,12 @@ test("of several objects for one pair, the one that is no duplicate answers", as
   const edge = edgeWithWorkload();
   const status: ClaimStatus = { phase: "Error", reason: "Duplicate" };
   edge.cluster.addClaim({
-    tenantId: "a",
-    workloadRef: "app",
+    ...pair,
     name: "by-hand",
     status,
     createdAt: "2025-01-01T00:00:00Z",
   });
-  edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active });
+  edge.cluster.addClaim({ ...pair, status: active });
   assert.is((await claim(edge)).status, 201);
 });
 

@@ -1,29 +1,18 @@
 // @runtimes node bun deno
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import type { ClaimStatus } from "../../../crds/claim.ts";
 import { hashedClaimName } from "../../../crds/names.ts";
 import { eventually } from "../../eventually.ts";
+import { active, claim, edgeWithWorkload, NAME, pair, release, waiting } from "./claim-calls.ts";
 import { type TestEdge, testEdge } from "./test-edge.ts";
 
 const test = suite("POST /api/v1/tenants/{id}/release");
 
-const active: ClaimStatus = {
-  phase: "Active",
-  instanceId: "inst-a",
-  endpoint: { host: "10.0.0.9", port: 8080 },
-  source: "pool",
-};
-const NAME = "claim-a-app";
 const released = { status: "released", tenantId: "a" };
 
-const release = (edge: TestEdge, query = "", body: object = { workload: "app" }) =>
-  edge.call(`POST /api/v1/tenants/a/release${query}`, { body });
-
 function edgeWithClaim(): TestEdge {
-  const edge = testEdge();
-  edge.cluster.addWorkload("app");
-  edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active });
+  const edge = edgeWithWorkload();
+  edge.cluster.addClaim({ ...pair, status: active });
   return edge;
 }
 
@@ -42,13 +31,13 @@ test("a claim call right after does not answer existing, also before the watch s
   const edge = edgeWithClaim();
   edge.cluster.lag = true;
   await release(edge);
-  const claim = edge.call("POST /api/v1/tenants/a/claim", { body: { workload: "app" } });
-  await eventually(() => edge.cluster.waiters.size === 1);
+  const claimed = claim(edge);
+  await waiting(edge);
   edge.cluster.lag = false;
   edge.cluster.remove(NAME);
   await eventually(() => edge.cluster.verbs().includes("create"));
   edge.cluster.setStatus(NAME, { ...active, instanceId: "inst-b", source: "cold" });
-  assert.is(((await claim).json as { source: string }).source, "cold");
+  assert.is(((await claimed).json as { source: string }).source, "cold");
 });
 
 test("a release that is under way counts, without another call", async () => {
@@ -66,15 +55,15 @@ test("no such claim is a 404 that says whose and which", async () => {
   assert.is(answer.error, 'tenant "a" has no claim on workload "app"');
   assert.equal(
     edge.cluster.calls.map(({ verb, name }) => `${verb} ${name}`),
-    [`get ${NAME}`, `get ${hashedClaimName({ tenantId: "a", workloadRef: "app" })}`],
+    [`get ${NAME}`, `get ${hashedClaimName(pair)}`],
   );
 });
 
 test("a claim that another process made a moment ago is found by either name", async () => {
-  for (const name of [NAME, hashedClaimName({ tenantId: "a", workloadRef: "app" })]) {
+  for (const name of [NAME, hashedClaimName(pair)]) {
     const edge = testEdge();
     edge.cluster.lag = true;
-    edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", name, status: active });
+    edge.cluster.addClaim({ ...pair, name, status: active });
     assert.is((await release(edge)).status, 200);
     assert.ok(edge.cluster.claim(name).metadata.deletionTimestamp);
   }
@@ -98,7 +87,7 @@ test("a successor under the same name is not deleted", async () => {
   const edge = edgeWithClaim();
   edge.cluster.onNext("delete", () => {
     edge.cluster.lag = true;
-    edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active });
+    edge.cluster.addClaim({ ...pair, status: active });
   });
   assert.is((await release(edge)).status, 404);
   assert.is(edge.cluster.claim(NAME).metadata.deletionTimestamp, undefined);
@@ -107,8 +96,7 @@ test("a successor under the same name is not deleted", async () => {
 test("duplicates go with the claim", async () => {
   const edge = edgeWithClaim();
   edge.cluster.addClaim({
-    tenantId: "a",
-    workloadRef: "app",
+    ...pair,
     name: "by-hand",
     status: { phase: "Error", reason: "Duplicate" },
   });
@@ -119,7 +107,7 @@ test("duplicates go with the claim", async () => {
 test("wait=true answers when the claim is gone", async () => {
   const edge = edgeWithClaim();
   const pending = release(edge, "?wait=true");
-  await eventually(() => edge.cluster.waiters.size === 1);
+  await waiting(edge);
   edge.cluster.remove(NAME);
   assert.equal((await pending).json, released);
   assert.is(edge.clock.pending(), 0);
@@ -128,16 +116,16 @@ test("wait=true answers when the claim is gone", async () => {
 test("wait=true does not wait for the claim that comes next", async () => {
   const edge = edgeWithClaim();
   const pending = release(edge, "?wait=true");
-  await eventually(() => edge.cluster.waiters.size === 1);
+  await waiting(edge);
   edge.cluster.remove(NAME);
-  edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active });
+  edge.cluster.addClaim({ ...pair, status: active });
   assert.is((await pending).status, 200);
 });
 
 test("wait=true is a 504 after the limit, and the release goes on", async () => {
   const edge = edgeWithClaim();
   const pending = release(edge, "?wait=true");
-  await eventually(() => edge.cluster.waiters.size === 1);
+  await waiting(edge);
   assert.is(await edge.clock.runNext(), 30_000);
   const answer = await pending;
   assert.is(answer.status, 504);
@@ -147,7 +135,7 @@ test("wait=true is a 504 after the limit, and the release goes on", async () => 
 test("wait=true is a 500 with the claim's message where the data could not be saved", async () => {
   const edge = edgeWithClaim();
   const pending = release(edge, "?wait=true");
-  await eventually(() => edge.cluster.waiters.size === 1);
+  await waiting(edge);
   edge.cluster.setStatus(NAME, { phase: "ReleaseFailed", message: "disk full" });
   const answer = await pending;
   assert.is(answer.status, 500);

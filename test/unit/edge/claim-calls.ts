@@ -1,0 +1,34 @@
+import type { ClaimStatus } from "../../../crds/claim.ts";
+import { eventually } from "../../eventually.ts";
+import { type Answer, type TestEdge, testEdge } from "./test-edge.ts";
+
+/** Claim calls of tenant a on the workload app, and what the operator makes of their claim. */
+export const pair = { tenantId: "a", workloadRef: "app" };
+export const NAME = "claim-a-app";
+export const active: ClaimStatus = {
+  phase: "Active",
+  instanceId: "inst-a-app-x1",
+  endpoint: { host: "10.0.0.9", port: 8080 },
+  source: "pool",
+  claimedAt: "2026-01-01T00:00:05Z",
+};
+export const answered = { ...pair, ...active };
+
+export function claim(edge: TestEdge, body: object = { workload: "app" }, signal?: AbortSignal): Promise<Answer> {
+  return edge.call("POST /api/v1/tenants/a/claim", { body, ...(signal !== undefined && { signal }) });
+}
+
+export function release(edge: TestEdge, query = "", body: object = { workload: "app" }): Promise<Answer> {
+  return edge.call(`POST /api/v1/tenants/a/release${query}`, { body });
+}
+
+/** Resolves when so many calls wait for a change of their claim. */
+export function waiting(edge: TestEdge, count = 1): Promise<void> {
+  return eventually(() => edge.cluster.waiters.size === count);
+}
+
+export function edgeWithWorkload(): TestEdge {
+  const edge = testEdge();
+  edge.cluster.addWorkload("app");
+  return edge;
+}
