@@ -10,7 +10,7 @@ import {
   whenAborted,
   withTimeLimit,
 } from "../../../crds/waits.ts";
-import { movingClock } from "../gateway/moving-clock.ts";
+import { manualClock } from "../manual-clock.ts";
 
 const test = suite("waits");
 const reason = new Error("enough");
@@ -57,7 +57,7 @@ test("orAborted gives the promise's result, or the signal's reason at once", asy
 });
 
 test("withTimeLimit aborts the work when the time is up or the signal is aborted, and leaves no timer", async () => {
-  const clock = movingClock("2026-01-01T00:00:00Z");
+  const clock = manualClock();
   const stop = new AbortController();
   const limit = { what: "the answer", ms: 2000, clock, signal: stop.signal };
   const untilAborted = (signal: AbortSignal): Promise<void> => orAborted(new Promise<void>(() => undefined), signal);
@@ -80,7 +80,7 @@ test("withTimeLimit aborts the work when the time is up or the signal is aborted
 });
 
 test("a deadline is aborted when its time is up, and not once closed", async () => {
-  const clock = movingClock("2026-01-01T00:00:00Z");
+  const clock = manualClock();
   const [kept, closed] = [startDeadline(1000, clock), startDeadline(1000, clock)];
   closed.close();
   await clock.pass(999);
@@ -90,7 +90,7 @@ test("a deadline is aborted when its time is up, and not once closed", async () 
 });
 
 test("a pause ends after its time, by its owner, or with the signal's reason, and leaves no timer", async () => {
-  const clock = movingClock("2026-01-01T00:00:00Z");
+  const clock = manualClock();
   const stop = new AbortController();
   const pause = createPause(clock);
   pause.end();

@@ -5,10 +5,10 @@ import * as assert from "uvu/assert";
 import type { DriverCall } from "../../../edge/gateway/drivers/driver.ts";
 import { driverFor } from "../../../edge/gateway/drivers/driver-for.ts";
 import { eventually } from "../../eventually.ts";
+import { manualClock } from "../manual-clock.ts";
 import { type AgentEnd, type AgentServer, startAgentServer } from "./agent-server.ts";
 import { failureOf } from "./failure-of.ts";
 import { confirm, payload } from "./payload.ts";
-import { steppedClock } from "./stepped-clock.ts";
 
 const test = suite("driver-a");
 const drive = driverFor({ driver: "driver-a" });
@@ -268,7 +268,7 @@ test("an agent that ends or fails before it is ready has refused", async () => {
 });
 
 test("an agent that does not get ready in 10 s fails, and the event was not sent", async () => {
-  const clock = steppedClock();
+  const clock = manualClock();
   await withAgent(
     async () => undefined,
     async ({ port, heard }) => {
@@ -288,7 +288,7 @@ for (const [seconds, expected] of [
   [60, 60_000],
 ] as const) {
   test(`an agent that never gets idle fails after driverOptions.timeoutSeconds: ${seconds ?? "300 when absent"}`, async () => {
-    const clock = steppedClock();
+    const clock = manualClock();
     await withAgent(answering({ type: "output", text: "hm" }), async ({ port, heard }) => {
       const options = seconds === undefined ? undefined : { timeoutSeconds: seconds };
       const failure = failureOf(driverFor({ driver: "driver-a" }, { clock })(callTo(port, { options })));

@@ -5,11 +5,11 @@ import * as assert from "uvu/assert";
 import { type DriverCall, PodGoneError } from "../../../edge/gateway/drivers/driver.ts";
 import { driverFor } from "../../../edge/gateway/drivers/driver-for.ts";
 import { eventually } from "../../eventually.ts";
+import { manualClock } from "../manual-clock.ts";
 import { type AgentEnd, startAgentServer } from "./agent-server.ts";
 import { chat, greet, hearRequest } from "./control-agent.ts";
 import { failureOf } from "./failure-of.ts";
 import { confirm, payload } from "./payload.ts";
-import { steppedClock } from "./stepped-clock.ts";
 import { httpAnswer, startWireServer, type WireRequest } from "./wire-server.ts";
 
 const test = suite("connections to agents");
@@ -66,7 +66,7 @@ const lasting: Record<string, (request: WireRequest) => void> = {
 for (const driver of ["driver-a", "driver-b"] as const) {
   for (const [name, answer] of Object.entries(passing)) {
     test(`${driver}: a connection that fails with ${name} is tried once more, and nothing was sent`, async () => {
-      const clock = steppedClock();
+      const clock = manualClock();
       const server = await startWireServer(answer);
       const failure = failureOf(driverFor({ driver }, { clock })(callTo(server.port)));
       await clock.runWhenNextIs(1000);
@@ -80,7 +80,7 @@ for (const driver of ["driver-a", "driver-b"] as const) {
 
   for (const [name, answer] of Object.entries(lasting)) {
     test(`${driver}: an upgrade that is answered with ${name} is not tried again, nor followed`, async () => {
-      const clock = steppedClock();
+      const clock = manualClock();
       const server = await startWireServer(answer);
       const { nothingSent, message } = await failureOf(driverFor({ driver }, { clock })(callTo(server.port)));
       assert.is(nothingSent, false);
@@ -96,7 +96,7 @@ for (const driver of ["driver-a", "driver-b"] as const) {
   }
 
   test(`${driver}: a port that refuses is tried once more, and nothing was sent`, async () => {
-    const clock = steppedClock();
+    const clock = manualClock();
     const server = await startWireServer(() => undefined);
     await server.close();
     const failure = failureOf(driverFor({ driver }, { clock })(callTo(server.port)));
@@ -106,7 +106,7 @@ for (const driver of ["driver-a", "driver-b"] as const) {
   });
 
   test(`${driver}: an address that the pod has lost meanwhile is not connected to again, and nothing was sent`, async () => {
-    const clock = steppedClock();
+    const clock = manualClock();
     const server = await startWireServer(({ socket }) => socket.destroy());
     const confirm = () => Promise.reject(new PodGoneError("moved"));
     const failure = failureOf(driverFor({ driver }, { clock })(callTo(server.port, undefined, { confirm })));
@@ -137,7 +137,7 @@ for (const driver of ["driver-a", "driver-b"] as const) {
         await new Promise(() => undefined);
       });
       const gone = new AbortController();
-      const failure = failureOf(driverFor({ driver }, { clock: steppedClock() })(callTo(server.port, gone.signal)));
+      const failure = failureOf(driverFor({ driver }, { clock: manualClock() })(callTo(server.port, gone.signal)));
       await isThere;
       gone.abort(new PodGoneError("the pod is gone"));
       const { nothingSent, message } = await failure;
@@ -148,7 +148,7 @@ for (const driver of ["driver-a", "driver-b"] as const) {
   });
 
   test(`${driver}: a port that opens during the pause gets the event`, async () => {
-    const clock = steppedClock();
+    const clock = manualClock();
     const refusing = await startWireServer(() => undefined);
     await refusing.close();
     const reply = driverFor({ driver }, { clock })(callTo(refusing.port));
@@ -160,7 +160,7 @@ for (const driver of ["driver-a", "driver-b"] as const) {
   });
 
   test(`${driver}: a server that is silent on the upgrade is given up after 10 s, twice`, async () => {
-    const clock = steppedClock();
+    const clock = manualClock();
     const server = await startWireServer(() => undefined);
     const failure = failureOf(driverFor({ driver }, { clock })(callTo(server.port)));
     await eventually(() => server.requests.length === 1);
@@ -198,7 +198,7 @@ for (const driver of ["driver-a", "driver-b"] as const) {
   };
   for (const [name, play] of Object.entries(moments)) {
     test(`${driver}: an abort ends it with the signal's reason and leaves no connection or timer: ${name}`, async () => {
-      const clock = steppedClock();
+      const clock = manualClock();
       const controller = new AbortController();
       const reason = new Error("stop");
       const server = await startAgentServer(async (agent) => {
@@ -215,7 +215,7 @@ for (const driver of ["driver-a", "driver-b"] as const) {
   }
 
   test(`${driver}: an abort before the call, during the upgrade and during the pause ends it`, async () => {
-    const clock = steppedClock();
+    const clock = manualClock();
     const reason = new Error("stop");
     const drive = driverFor({ driver }, { clock });
     const during = new AbortController();

@@ -5,11 +5,11 @@ import * as assert from "uvu/assert";
 import type { DriverCall } from "../../../edge/gateway/drivers/driver.ts";
 import { driverFor } from "../../../edge/gateway/drivers/driver-for.ts";
 import { eventually } from "../../eventually.ts";
+import { manualClock } from "../manual-clock.ts";
 import { type AgentEnd, type AgentServer, startAgentServer } from "./agent-server.ts";
 import { CHALLENGE, type ControlRequest, chat, greet, hearRequest, NONCE, said } from "./control-agent.ts";
 import { failureOf } from "./failure-of.ts";
 import { confirm, payload } from "./payload.ts";
-import { steppedClock } from "./stepped-clock.ts";
 
 const test = suite("driver-b");
 const drive = driverFor({ driver: "driver-b" });
@@ -193,7 +193,7 @@ test("a repeated event whose run goes on is answered by that run", async () => {
 });
 
 test("a repeated event whose run falls silent is asked for again, until its run has ended", async () => {
-  const clock = steppedClock();
+  const clock = manualClock();
   const statuses: string[] = [];
   const play = async (agent: AgentEnd) => {
     await greet(agent);
@@ -352,7 +352,7 @@ test("a malformed challenge fails", async () => {
 });
 
 test("a server without challenges is connected to after 2 s, without a device", async () => {
-  const clock = steppedClock();
+  const clock = manualClock();
   let connect: ControlRequest | undefined;
   const play = async (agent: AgentEnd) => {
     connect = await hearRequest(agent);
@@ -395,7 +395,7 @@ const startingSigns: Record<string, { sign: (agent: AgentEnd, id: string) => voi
 };
 for (const [name, { sign, pause }] of Object.entries(startingSigns)) {
   test(`a server that is starting is asked again, as often as it takes: ${name}`, async () => {
-    const clock = steppedClock();
+    const clock = manualClock();
     let refusals = 0;
     const play = async (agent: AgentEnd) => {
       if (refusals === 3) return answering(chat(payload.id, "final", said("up")))(agent);
@@ -414,7 +414,7 @@ for (const [name, { sign, pause }] of Object.entries(startingSigns)) {
 }
 
 test("a server that goes on starting is given up after 20 tries more, and the event was not sent", async () => {
-  const clock = steppedClock();
+  const clock = manualClock();
   const play = async (agent: AgentEnd) => agent.socket.close(1013, "gateway starting");
   await withAgent(play, async ({ port, conversations }) => {
     const failure = failureOf(driverFor({ driver: "driver-b" }, { clock })(callTo(port)));
@@ -454,7 +454,7 @@ for (const [name, play] of Object.entries(steps)) {
 }
 
 test("a run that never ends fails after driverOptions.timeoutSeconds", async () => {
-  const clock = steppedClock();
+  const clock = manualClock();
   await withAgent(answering(), async ({ port, heard }) => {
     const options = { timeoutSeconds: 33 };
     const failure = failureOf(driverFor({ driver: "driver-b" }, { clock })(callTo(port, { options })));

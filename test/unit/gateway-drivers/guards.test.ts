@@ -9,9 +9,9 @@ import type { TriggerGuard } from "../../../crds/trigger.ts";
 import type { Guard, Verdict } from "../../../edge/gateway/guards/guard.ts";
 import { guardFor, runGuards } from "../../../edge/gateway/guards/guard-for.ts";
 import { eventually } from "../../eventually.ts";
+import { manualClock } from "../manual-clock.ts";
 import { silentLog } from "../silent-log.ts";
 import { payload } from "./payload.ts";
-import { steppedClock } from "./stepped-clock.ts";
 import { httpAnswer, startWireServer, type WireRequest } from "./wire-server.ts";
 
 const test = suite("guards");
@@ -192,7 +192,7 @@ const slow: Record<string, string> = {
 };
 for (const [name, start] of Object.entries(slow)) {
   test(`api: denies after 2 s in all, and closes the connection, when a server holds back: ${name}`, async () => {
-    const clock = steppedClock();
+    const clock = manualClock();
     const server = await startWireServer(({ socket }) => void (start !== "" && socket.write(start)));
     const guard = guardFor({ type: "api", config: { url: server.url } }, { clock, log: silentLog });
     const verdict = guard(payload, { signal });
@@ -206,7 +206,7 @@ for (const [name, start] of Object.entries(slow)) {
 }
 
 test("api: an abort denies at once, closes the connection and leaves no timer", async () => {
-  const clock = steppedClock();
+  const clock = manualClock();
   const controller = new AbortController();
   const server = await startWireServer(() => controller.abort(new Error("stop")));
   const guard = guardFor({ type: "api", config: { url: server.url } }, { clock, log: silentLog });

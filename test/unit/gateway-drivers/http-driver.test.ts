@@ -4,9 +4,9 @@ import * as assert from "uvu/assert";
 import { type DriverCall, PodGoneError } from "../../../edge/gateway/drivers/driver.ts";
 import { driverFor } from "../../../edge/gateway/drivers/driver-for.ts";
 import { eventually } from "../../eventually.ts";
+import { manualClock } from "../manual-clock.ts";
 import { failureOf } from "./failure-of.ts";
 import { confirm, payload } from "./payload.ts";
-import { steppedClock } from "./stepped-clock.ts";
 import { httpAnswer, startWireServer, type WireRequest, type WireServer } from "./wire-server.ts";
 
 const test = suite("driver none");
@@ -141,7 +141,7 @@ test("takes a body of 1 MiB", async () => {
 test("an address that the pod has lost meanwhile is not sent to again, and nothing was sent", async () => {
   const server = await startWireServer(() => undefined);
   await server.close();
-  const clock = steppedClock();
+  const clock = manualClock();
   const confirm = () => Promise.reject(new PodGoneError("moved"));
   const failure = failureOf(driverFor({}, { clock })(callTo(server.port, { confirm })));
   await eventually(() => clock.nextIn() === 1000);
@@ -167,7 +167,7 @@ test("a pod that goes while it works ends the request, which it may have got", a
 test("a port that refuses is tried once more after a moment, and then nothing was sent", async () => {
   const server = await startWireServer(() => undefined);
   await server.close();
-  const clock = steppedClock();
+  const clock = manualClock();
   const failure = failureOf(driverFor({}, { clock })(callTo(server.port)));
   await clock.runWhenNextIs(1000);
   const { nothingSent, message } = await failure;
@@ -179,7 +179,7 @@ test("a port that refuses is tried once more after a moment, and then nothing wa
 test("a port that opens during the pause gets the payload", async () => {
   const { port, close } = await startWireServer(() => undefined);
   await close();
-  const clock = steppedClock();
+  const clock = manualClock();
   const reply = driverFor({}, { clock })(callTo(port));
   await eventually(() => clock.nextIn() === 1000);
   await withServer(
@@ -197,7 +197,7 @@ for (const [seconds, expected] of [
   [7, 7000],
 ] as const) {
   test(`ends after driverOptions.timeoutSeconds: ${seconds ?? "300 when absent"}`, async () => {
-    const clock = steppedClock();
+    const clock = manualClock();
     await withServer(
       () => undefined,
       async (server) => {
@@ -221,7 +221,7 @@ const moments: Record<string, string> = {
 };
 for (const [name, start] of Object.entries(moments)) {
   test(`an abort ends it with the signal's reason and leaves no connection or timer: ${name}`, async () => {
-    const clock = steppedClock();
+    const clock = manualClock();
     const controller = new AbortController();
     const reason = new Error("stop");
     const answer = ({ socket }: WireRequest) => {
@@ -240,7 +240,7 @@ for (const [name, start] of Object.entries(moments)) {
 test("an abort during the pause ends it, and before the call sends nothing", async () => {
   const { port, close } = await startWireServer(() => undefined);
   await close();
-  const clock = steppedClock();
+  const clock = manualClock();
   const controller = new AbortController();
   const reason = new Error("stop");
   const call = driverFor({}, { clock })(callTo(port, controller));

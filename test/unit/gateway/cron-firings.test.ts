@@ -2,8 +2,8 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { TriggerSpec } from "../../../crds/trigger.ts";
+import { type ManualClock, manualClock } from "../manual-clock.ts";
 import { cronTrigger, startReplica } from "./cron-replica.ts";
-import { type MovingClock, movingClock } from "./moving-clock.ts";
 import { SharedStatus } from "./shared-status.ts";
 
 const test = suite("cron firings, expected and seen");
@@ -16,7 +16,7 @@ interface Case {
   start: string;
   createdAt?: string;
   /** What happens; the default lets the hours pass. */
-  story?: (clock: MovingClock) => Promise<void>;
+  story?: (clock: ManualClock) => Promise<void>;
   hours?: number;
   /** Occurrences, with the time of the firing where it is another. */
   expected: string[];
@@ -158,7 +158,7 @@ const cases: Case[] = [
 
 for (const { name, config, start, createdAt, story, hours, expected } of cases) {
   test(name, async () => {
-    const clock = movingClock(start);
+    const clock = manualClock(start);
     const status = new SharedStatus();
     const replica = await startReplica({ clock, status, trigger: cronTrigger(config, createdAt ?? start) });
     await (story?.(clock) ?? clock.pass((hours ?? 1) * HOUR));

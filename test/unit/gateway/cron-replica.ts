@@ -2,8 +2,8 @@ import type { Trigger, TriggerSpec } from "../../../crds/trigger.ts";
 import type { Adapter, AdapterContext, IncomingEvent, Outcome } from "../../../edge/gateway/adapter.ts";
 import { createCronStart } from "../../../edge/gateway/cron/start-cron.ts";
 import { createTimers } from "../../../edge/gateway/cron/timers.ts";
+import type { ManualClock } from "../manual-clock.ts";
 import { silentLog } from "../silent-log.ts";
-import type { MovingClock } from "./moving-clock.ts";
 import type { SharedStatus } from "./shared-status.ts";
 
 /** One edge process that serves a cron trigger. */
@@ -30,7 +30,7 @@ export function cronTrigger(config: TriggerSpec["config"], createdAt = "2020-01-
 let processes = 0;
 
 export async function startReplica(options: {
-  clock: MovingClock;
+  clock: ManualClock;
   status: SharedStatus;
   trigger: Trigger;
   leaseMs?: number;

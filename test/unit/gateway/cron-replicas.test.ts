@@ -3,8 +3,8 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { NetworkError } from "../../../crds/client/api-error.ts";
 import type { Outcome } from "../../../edge/gateway/adapter.ts";
+import { manualClock } from "../manual-clock.ts";
 import { type CronReplica, cronTrigger, startReplica } from "./cron-replica.ts";
-import { movingClock } from "./moving-clock.ts";
 import { SharedStatus } from "./shared-status.ts";
 
 const test = suite("cron replicas");
@@ -14,7 +14,7 @@ const LEASE_MS = 10_000;
 /** Several replicas on one trigger, a minute before its next occurrence, `00:10`. */
 async function stageOf(replicas: number, options: { catchUpSeconds?: number; schedule?: string } = {}) {
   const { schedule = "*/10 * * * *", ...more } = options;
-  const clock = movingClock("2026-01-01T00:09:00Z");
+  const clock = manualClock("2026-01-01T00:09:00Z");
   const status = new SharedStatus();
   const held = new Map<string, (outcome: Outcome) => void>();
   const trigger = cronTrigger({ schedule, ...more }, "2026-01-01T00:09:00Z");
@@ -206,7 +206,7 @@ for (const [schedule, timezone, message] of [
   test(`${schedule} in ${timezone} is refused with words`, async () => {
     try {
       await startReplica({
-        clock: movingClock("2026-01-01T00:00:00Z"),
+        clock: manualClock(),
         status: new SharedStatus(),
         trigger: cronTrigger({ schedule, timezone }),
       });

@@ -3,7 +3,7 @@ import * as fc from "fast-check";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { createEventSlots, TooManyWaiting } from "../../../edge/gateway/events/event-slots.ts";
-import { turns as go } from "./moving-clock.ts";
+import { turns as go } from "../manual-clock.ts";
 
 const test = suite("event slots");
 const never = new AbortController().signal;

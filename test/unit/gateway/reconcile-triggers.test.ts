@@ -4,8 +4,8 @@ import * as assert from "uvu/assert";
 import type { Trigger } from "../../../crds/trigger.ts";
 import type { AdapterContext } from "../../../edge/gateway/adapter.ts";
 import { type AdapterType, reconcileTriggers } from "../../../edge/gateway/triggers/reconcile-triggers.ts";
+import { manualClock, turns } from "../manual-clock.ts";
 import { silentLog } from "../silent-log.ts";
-import { movingClock, turns } from "./moving-clock.ts";
 
 const test = suite("reconcileTriggers");
 
@@ -20,7 +20,7 @@ interface Started {
 
 /** Reconciles triggers whose adapters a test ends by hand: webhooks overlap, messengers follow each other. */
 function testEnvironment() {
-  const clock = movingClock("2026-01-01T00:00:00Z");
+  const clock = manualClock();
   const triggers = new Map<string, Trigger>();
   const started: Started[] = [];
   const shown: string[] = [];

@@ -10,7 +10,7 @@ import { parseDelivery, refusePages, verifySignature } from "../../../edge/gatew
 import { pathProblem } from "../../../edge/gateway/webhook/webhook-paths.ts";
 import { pathOf } from "../../../edge/http/handler.ts";
 import { HttpError } from "../../../edge/http/http-error.ts";
-import { movingClock } from "./moving-clock.ts";
+import { manualClock } from "../manual-clock.ts";
 
 const test = suite("parts of the webhook adapter");
 const bytes = (text: string) => new TextEncoder().encode(text);
@@ -123,7 +123,7 @@ const answer = (text: string, status = 200): WebhookAnswer => ({
 });
 
 test("a delivery that comes again, also meanwhile, gets the first answer and is not run", async () => {
-  const deliveries = createDeliveries({ clock: movingClock("2026-01-01T00:00:00Z") });
+  const deliveries = createDeliveries({ clock: manualClock() });
   let runs = 0;
   let finish: (answer: WebhookAnswer) => void = () => undefined;
   const run = () => {
@@ -144,7 +144,7 @@ test("a delivery that comes again, also meanwhile, gets the first answer and is 
 });
 
 test("what failed is run again when it comes again", async () => {
-  const deliveries = createDeliveries({ clock: movingClock("2026-01-01T00:00:00Z") });
+  const deliveries = createDeliveries({ clock: manualClock() });
   for (const status of [503, 502, 429, 200]) {
     const { repeated } = await deliveries.once("k", async () => answer("x", status));
     assert.not(repeated);
@@ -158,7 +158,7 @@ test("what failed is run again when it comes again", async () => {
 });
 
 test("the memory of answers is bounded in bytes, count and age", async () => {
-  const clock = movingClock("2026-01-01T00:00:00Z");
+  const clock = manualClock();
   const deliveries = createDeliveries({ clock, maxBytes: 10_000, maxCount: 5, maxAgeMs: 1000 });
   const again = async (key: string) => (await deliveries.once(key, async () => answer("x"))).repeated;
   for (let count = 0; count < 6; count += 1) await deliveries.once(`k${count}`, async () => answer("x"));

@@ -12,8 +12,8 @@ import { createHandler } from "../../../edge/http/handler.ts";
 import { chooseServe } from "../../../edge/serve/choose-serve.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { openWire, type Wire } from "../edge/open-wire.ts";
+import { manualClock } from "../manual-clock.ts";
 import { silentLog } from "../silent-log.ts";
-import { movingClock } from "./moving-clock.ts";
 
 // Not on Deno: after an answer that came before the end of a request's body its server does not let the process end.
 const test = suite("strangers at a webhook");
@@ -24,7 +24,7 @@ const KIB = 1024;
 
 /** Two signed webhooks and an unsigned one on a real server of this runtime, with room for 16 bodies of strangers and 4 deliveries. */
 async function testEnvironment() {
-  const clock = movingClock("2026-01-01T00:00:00Z");
+  const clock = manualClock();
   const bodies = createUnverifiedBodies({ clock, maxBytes: 16 * 64 * KIB });
   const paths = createWebhookPaths();
   const stop = new AbortController();

@@ -19,6 +19,7 @@ import { type ArchiveSession, createArchiveSession } from "../../../operator/sna
 import { type ArchiveStore, createArchiveStore } from "../../../operator/snapshots/archive-store.ts";
 import { createHeldArchives } from "../../../operator/snapshots/held-archives.ts";
 import { createSessionReader, type SessionAnswer } from "../../../operator/snapshots/session-reader.ts";
+import { manualClock } from "../manual-clock.ts";
 import { localExec } from "./local-exec.ts";
 import { staticBusybox } from "./static-busybox.ts";
 
@@ -166,26 +167,16 @@ test("what was brought along is forgotten after ten seconds, and all of it when 
   assert.equal(await read(store, "a"), Buffer.from("old"));
   assert.is(started.length, before + 1);
 
-  let now = 0;
-  const timers: { at: number; callback: () => void }[] = [];
-  const clock = {
-    now: () => now,
-    after(delayMs: number, callback: () => void) {
-      const timer = { at: now + delayMs, callback };
-      timers.push(timer);
-      return () => void timers.splice(timers.indexOf(timer), 1);
-    },
-  };
+  const clock = manualClock();
   const held = createHeldArchives<string>({ clock });
   held.hold(key, "first");
-  now = 5000;
+  await clock.pass(5000);
   held.hold(key, "second");
-  assert.is(timers.length, 1);
-  assert.is(timers[0]?.at, 15_000);
-  timers[0]?.callback();
+  assert.is(clock.pending(), 1);
+  assert.is(await clock.runNext(), 10_000);
   assert.is(held.take(key), undefined);
   for (let index = 0; index < 20; index += 1) held.hold({ ...key, tenantId: `t${index}` }, "many");
-  assert.is(timers.filter(({ at }) => at === now + 10_000).length, 16, "few at a time");
+  assert.equal([clock.pending(), clock.nextIn()], [16, 10_000], "few at a time");
   assert.is(held.take({ ...key, tenantId: "t3" }), undefined);
   assert.is(held.take({ ...key, tenantId: "t4" }), "many");
 });

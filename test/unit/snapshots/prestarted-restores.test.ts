@@ -20,6 +20,7 @@ import { createPrestartedRestores, type PrestartedRestores } from "../../../oper
 import { RESTORE_ANSWER, restoreCommand } from "../../../operator/snapshots/restore-command.ts";
 import { restoreOverlay } from "../../../operator/snapshots/restore-overlay.ts";
 import { saveOverlay } from "../../../operator/snapshots/save-overlay.ts";
+import { manualClock } from "../manual-clock.ts";
 import { localExec } from "./local-exec.ts";
 import { staticBusybox } from "./static-busybox.ts";
 import { treeLines } from "./tree.ts";
@@ -211,27 +212,13 @@ for (const [what, run] of faults) {
 }
 
 test("one that ended is started anew after a while, until its pod is dismissed, and few wait at a time", async () => {
-  let now = 0;
+  const clock = manualClock();
   const ends: ((error: Error) => void)[] = [];
   const exec: Exec = ({ signal: given }) =>
     new Promise((_resolve, reject) => {
       ends.push(reject);
       given?.addEventListener("abort", () => reject(given.reason));
     });
-  const timers = new Set<{ at: number; callback: () => void }>();
-  const clock = {
-    now: () => now,
-    after(delayMs: number, callback: () => void) {
-      const timer = { at: now + delayMs, callback };
-      timers.add(timer);
-      return () => void timers.delete(timer);
-    },
-  };
-  async function pass(ms: number): Promise<void> {
-    now += ms;
-    for (const timer of [...timers]) if (timer.at <= now && timers.delete(timer)) timer.callback();
-    await settled();
-  }
   const prestarted = createPrestartedRestores({ exec, clock, timeoutMs: 1000 });
   const target = restoreCommand(where, { roots: ["data"], opensGate: false });
   prestarted.prepare("pod", target);
@@ -239,22 +226,22 @@ test("one that ended is started anew after a while, until its pod is dismissed, 
   await settled();
   prestarted.prepare("pod", target);
   assert.is(ends.length, 1, "not at once");
-  await pass(60_000);
+  await clock.pass(60_000);
   assert.is(ends.length, 2);
-  await pass(DAY_MS);
-  await pass(60_000);
+  await clock.pass(DAY_MS);
+  await clock.pass(60_000);
   assert.is(ends.length, 3, "after a day too");
   ends[2]?.(new Error("the pod is gone"));
   await settled();
   prestarted.cancel("pod");
-  await pass(60_000);
+  await clock.pass(60_000);
   assert.is(ends.length, 3);
   assert.is(await prestarted.take("pod", signal), undefined);
   for (let index = 0; index < 100; index += 1) prestarted.prepare(`pod-${index}`, target);
   assert.is(ends.length, 3 + 32);
   prestarted.close();
   await settled();
-  assert.is(timers.size, 0);
+  assert.is(clock.pending(), 0);
 });
 
 test("an empty folder is known without a program, and one with anything in it is emptied", async (context) => {
