@@ -4,8 +4,8 @@ import { events, secrets } from "../../../crds/client/built-in-resources.ts";
 import { triggers } from "../../../crds/kinds.ts";
 import type { CoreEvent } from "../../../crds/kubernetes.ts";
 import type { Trigger, TriggerSpec, TriggerStatus } from "../../../crds/trigger.ts";
-import { startActingOperator } from "../../unit/edge/acting-operator.ts";
 import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
+import { startActingOperator } from "./acting-operator.ts";
 import { type Container, startContainer } from "./container.ts";
 
 export const SECRET = "It's a Secret to Everybody";
@@ -86,7 +86,6 @@ export async function startGatewayEnvironment(name: string): Promise<GatewayEnvi
     client,
     namespace: NAMESPACE,
     answers: (claim, attempt) => environment.answer(claim, attempt),
-    letGo: () => true,
     signal: stopping.signal,
   });
   return environment;

@@ -11,20 +11,19 @@ import { annotation, label } from "../../../crds/labels.ts";
 export type Answers = (claim: Claim, attempt: number) => ClaimStatus | undefined;
 
 /**
- * Plays the operator on a real API server: answers each attempt of a claim with a status, and lets released claims go once
- * `letGo` says so. An Active claim has the pod that its status names, as a kubelet would show it, which goes with the claim.
+ * Plays the operator on a real API server: answers each attempt of a claim with a status, and lets released claims go. An Active
+ * claim has the pod that its status names, as a kubelet would show it, which goes with the claim.
  */
 export async function startActingOperator(options: {
   client: ClusterClient;
   namespace: string;
   answers: Answers;
-  letGo: (claim: Claim) => boolean;
   signal: AbortSignal;
-}): Promise<{ recheck(): void }> {
-  const { client, namespace, answers, letGo, signal } = options;
+}): Promise<void> {
+  const { client, namespace, answers, signal } = options;
   const attempts = new Map<string, number>();
   const answered = new Set<string>();
-  const { store, synced } = startInformer({
+  const { synced } = startInformer({
     client,
     resource: claims,
     namespace,
@@ -33,11 +32,6 @@ export async function startActingOperator(options: {
     signal,
   });
   await synced;
-  return {
-    recheck() {
-      for (const claim of store.values()) void act(claim);
-    },
-  };
 
   async function act(claim: Claim): Promise<void> {
     try {
@@ -52,7 +46,6 @@ export async function startActingOperator(options: {
     const { name, uid = "" } = claim.metadata;
     const ref = { namespace, name };
     if (claim.metadata.deletionTimestamp !== undefined) {
-      if (!letGo(claim)) return;
       await client
         .delete(pods, { namespace, name: `${claim.status?.instanceId}` }, { gracePeriodSeconds: 0 })
         .catch(ifGone);
@@ -77,7 +70,7 @@ export async function startActingOperator(options: {
 }
 
 /** Makes the pod of an Active claim, running at the claim's endpoint. */
-export async function createPodOf(
+async function createPodOf(
   { metadata, spec }: Claim,
   { instanceId = "", endpoint }: ClaimStatus,
   client: ClusterClient,
