@@ -8,6 +8,7 @@ import { parseArgs, promisify } from "node:util";
 import { createClusterClient } from "../crds/client/cluster-client.ts";
 import { loadClusterConfig } from "../crds/client/config/load-cluster-config.ts";
 import { createTransport } from "../crds/client/transport.ts";
+import { whenAborted } from "../crds/waits.ts";
 import { downLocalCluster } from "./cluster/down-local-cluster.ts";
 import { DEFAULT_CLUSTER } from "./cluster/folders.ts";
 import { loadImage, missingImage, requireSource } from "./cluster/images/load-image.ts";
@@ -76,7 +77,7 @@ onInterrupt((signal) => {
 try {
   await start();
   await Promise.race([
-    aborted(),
+    whenAborted([stopping.signal]).promise,
     ...programs.map((program) =>
       program.exited.then((how) => Promise.reject(new Error(`${program.name} ended: ${how}`))),
     ),
@@ -231,13 +232,6 @@ function parseArguments() {
     console.error(`${error instanceof Error ? error.message : error}\n${usage}`);
     process.exit(2);
   }
-}
-
-function aborted(): Promise<void> {
-  return new Promise((resolve) => {
-    if (stopping.signal.aborted) resolve();
-    else stopping.signal.addEventListener("abort", () => resolve(), { once: true });
-  });
 }
 
 /**

@@ -1,3 +1,4 @@
+import { linkSignals, orAborted } from "../../crds/waits.ts";
 import type { Log } from "../cluster/log.ts";
 import type { Measurement } from "./report/measurement.ts";
 
@@ -20,15 +21,12 @@ export async function runPath(options: {
 }): Promise<PathResult> {
   const { path, limitMs, log, signal } = options;
   const began = performance.now();
-  const over = new AbortController();
+  const over = linkSignals(signal);
   const timer = setTimeout(() => over.abort(new Error(`not done within ${limitMs / 1000} s`)), limitMs);
-  const either = AbortSignal.any([signal, over.signal]);
   log(`-> ${path}`);
   try {
-    const running = options.run(either);
     // What does not heed the signal must not hold the rest up.
-    running.catch(() => undefined);
-    const measurements = await Promise.race([running, rejectedWhenAborted(either)]);
+    const measurements = await orAborted(options.run(over.signal), over.signal);
     log(`ok ${path} (${((performance.now() - began) / 1000).toFixed(1)} s)`);
     return { kind: "measured", measurements };
   } catch (error) {
@@ -37,12 +35,6 @@ export async function runPath(options: {
     return { kind: "failed", path, error };
   } finally {
     clearTimeout(timer);
+    over.close();
   }
-}
-
-function rejectedWhenAborted(signal: AbortSignal): Promise<never> {
-  return new Promise((_, reject) => {
-    if (signal.aborted) reject(signal.reason);
-    signal.addEventListener("abort", () => reject(signal.reason), { once: true });
-  });
 }
