@@ -167,3 +167,10 @@ export async function startEdge(options: {
     },
   };
 }
+
+/** The adapter of the runtime that this is; the others are never loaded. */
+export async function chooseServe(versions: NodeJS.ProcessVersions = process.versions): Promise<Serve> {
+  if (versions.bun !== undefined) return (await import("./serve/bun.ts")).serveBun;
+  if ("deno" in versions) return (await import("./serve/deno.ts")).serveDeno;
+  return (await import("./serve/node.ts")).serveNode;
+}

@@ -3,9 +3,8 @@ import { loadClusterConfig } from "../crds/client/config/load-cluster-config.ts"
 import { createTransport } from "../crds/client/transport.ts";
 import { createLog } from "../crds/log.ts";
 import { loadConfig } from "./config.ts";
-import { startEdge } from "./edge.ts";
-import { chooseServe } from "./serve/choose-serve.ts";
-import { stopSignal } from "./serve/stop-signal.ts";
+import { chooseServe, startEdge } from "./edge.ts";
+import { stopSignal } from "./serve/serve.ts";
 
 /** Longer than a claim call waits, so that none is cut. */
 const GRACE_MS = 35_000;

@@ -1,6 +1,6 @@
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { AnsweredRequest } from "./http/handler.ts";
-import { jsonResponse } from "./http/json-response.ts";
+import { jsonResponse } from "./http/response.ts";
 import type { Route } from "./http/router.ts";
 
 /** What the edge measures of itself. */

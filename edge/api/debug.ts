@@ -9,7 +9,7 @@ import { type ClusterClient, listAll } from "../../crds/client/cluster-client.ts
 import { claims, pools, triggers, workloads } from "../../crds/kinds.ts";
 import type { KubernetesObject } from "../../crds/kubernetes.ts";
 import type { Resource } from "../../crds/resource.ts";
-import { jsonResponse } from "../http/json-response.ts";
+import { jsonResponse } from "../http/response.ts";
 import type { ApiRoute } from "./api-route.ts";
 
 /** What the dump lists, by its key. Secrets are not among it, and never may be. */

@@ -5,7 +5,7 @@ import { claimRoutes } from "./claims/routes.ts";
 import { debugRoute } from "./debug.ts";
 import type { EventHub } from "./events/event-hub.ts";
 import { eventsRoute } from "./events/routes.ts";
-import type { InstanceServices } from "./instances/find-instance.ts";
+import type { InstanceServices } from "./instances/instance.ts";
 import { instanceRoutes } from "./instances/routes.ts";
 import { openApiRoutes } from "./openapi/routes.ts";
 import { hasArchive } from "./snapshots/archive-store.ts";

@@ -2,7 +2,7 @@ import type { ClaimPhase } from "../../crds/claim.ts";
 import type { PodPhase } from "../../crds/kubernetes.ts";
 import { requireFresh } from "../cluster/freshness.ts";
 import type { ClusterCache } from "../cluster/watch-cluster.ts";
-import { jsonResponse } from "../http/json-response.ts";
+import { jsonResponse } from "../http/response.ts";
 import type { ApiRoute } from "./api-route.ts";
 
 const podPhases: readonly PodPhase[] = ["Pending", "Running", "Succeeded", "Failed", "Unknown"];

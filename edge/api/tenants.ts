@@ -4,10 +4,9 @@ import { type ClaimResponse, claimResponse } from "../../crds/claims/claim-respo
 import { requireFresh } from "../cluster/freshness.ts";
 import { isClaimed } from "../cluster/slim-pod.ts";
 import type { ClusterCache } from "../cluster/watch-cluster.ts";
-import { jsonResponse } from "../http/json-response.ts";
-import { pathParam } from "../http/path-param.ts";
+import { pathParam, tenantIdRule } from "../http/parameters.ts";
+import { jsonResponse } from "../http/response.ts";
 import type { ApiRoute } from "./api-route.ts";
-import { tenantIdRule } from "./name-rules.ts";
 
 /** `GET /api/v1/tenants` and `GET /api/v1/tenants/{id}`, derived from the claims and pods that the watches show. */
 export function tenantRoutes({ claims, pods }: Pick<ClusterCache, "claims" | "pods">): ApiRoute[] {

@@ -3,13 +3,11 @@ import { type ClusterClient, listAll } from "../../crds/client/cluster-client.ts
 import { triggers } from "../../crds/kinds.ts";
 import { triggerProblems } from "../../crds/schema/validate-trigger.ts";
 import type { Trigger, TriggerSpec, TriggerStatus } from "../../crds/trigger.ts";
-import { HttpError } from "../http/http-error.ts";
-import { jsonResponse } from "../http/json-response.ts";
-import { pathParam } from "../http/path-param.ts";
-import { quote } from "../http/quote.ts";
+import { HttpError, quote } from "../http/http-error.ts";
+import { pathParam, triggerNameRule } from "../http/parameters.ts";
 import { readSpecBody } from "../http/read-json.ts";
+import { jsonResponse } from "../http/response.ts";
 import type { ApiRoute } from "./api-route.ts";
-import { triggerNameRule } from "./name-rules.ts";
 import { doneSchema, specBodySchema } from "./openapi/schemas.ts";
 
 const ALL = "/api/v1/triggers";

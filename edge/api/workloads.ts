@@ -6,16 +6,13 @@ import { workloadProblems } from "../../crds/schema/validate-workload.ts";
 import type { Workload, WorkloadSpec, WorkloadStatus } from "../../crds/workload.ts";
 import { describeUsers, workloadUsers } from "../../crds/workload-users.ts";
 import type { ClusterCache } from "../cluster/watch-cluster.ts";
-import { HttpError } from "../http/http-error.ts";
-import { jsonResponse } from "../http/json-response.ts";
-import { pathParam } from "../http/path-param.ts";
-import { quote } from "../http/quote.ts";
+import { HttpError, quote } from "../http/http-error.ts";
+import { pathParam, workloadNameRule } from "../http/parameters.ts";
 import { readSpecBody } from "../http/read-json.ts";
+import { jsonResponse } from "../http/response.ts";
 import type { ApiRoute } from "./api-route.ts";
-import { workloadNameRule } from "./name-rules.ts";
 import type { OpenApiSchema } from "./openapi/request-schemas.ts";
 import { doneSchema, specBodySchema } from "./openapi/schemas.ts";
-import { readWorkload, workloadNotFound, workloadTerminating } from "./read-workload.ts";
 
 const ALL = "/api/v1/workloads";
 const ONE = "/api/v1/workloads/:name";
@@ -191,4 +188,32 @@ function workloadResponse({ metadata, spec, status: stored }: Workload): Workloa
 /** Reads `{name, spec}` of a workload. @throws HttpError 400 that lists every problem of the spec */
 function readWorkloadBody(request: Request): Promise<{ name: string | undefined; spec: WorkloadSpec }> {
   return readSpecBody<WorkloadSpec>(request, workloadProblems);
+}
+
+/** Reads a workload from the cluster. @throws HttpError 404 that says how to create it */
+export async function readWorkload(
+  name: string,
+  { client, namespace, signal }: { client: ClusterClient; namespace: string; signal?: AbortSignal },
+): Promise<Workload> {
+  try {
+    return await client.get(workloads, { namespace, name }, { signal });
+  } catch (error) {
+    throw isNotFound(error) ? workloadNotFound(name) : error;
+  }
+}
+
+/** The 404 of a workload that nobody has created. */
+function workloadNotFound(name: string): HttpError {
+  return new HttpError(
+    404,
+    `workload ${quote(name)} does not exist; create it with POST /api/v1/workloads, or apply a TenancyWorkload with kubectl`,
+  );
+}
+
+/** The 409 of a workload that nothing new may use. */
+export function workloadTerminating(name: string): HttpError {
+  return new HttpError(
+    409,
+    `workload ${quote(name)} is being deleted, and goes when no claim and no pool uses it any more: use another, or create it anew then`,
+  );
 }

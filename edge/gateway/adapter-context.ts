@@ -5,7 +5,7 @@ import { linkSignals } from "../../crds/waits.ts";
 import type { AdapterContext } from "./adapter.ts";
 import { driverFor } from "./drivers/driver-for.ts";
 import { createEventRunner, type EventServices } from "./events/run-event.ts";
-import { guardFor } from "./guards/guard-for.ts";
+import { guardFor } from "./guards.ts";
 import type { SecretReader } from "./triggers/secret-reader.ts";
 import { createTriggerState } from "./triggers/trigger-state.ts";
 

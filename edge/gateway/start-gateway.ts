@@ -7,7 +7,7 @@ import type { SecretPolicy } from "../../crds/secret-refusal.ts";
 import type { Trigger } from "../../crds/trigger.ts";
 import { within } from "../../crds/waits.ts";
 import type { Activity } from "../activity.ts";
-import { watchKind } from "../cluster/watch-kind.ts";
+import { watchKind } from "../cluster/watch-cluster.ts";
 import type { TriggerLimits } from "../config.ts";
 import { HttpError } from "../http/http-error.ts";
 import { createAdapterContext } from "./adapter-context.ts";

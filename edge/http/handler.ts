@@ -1,11 +1,10 @@
 import type { Log } from "../../crds/log.ts";
 import { createApiKeyCheck } from "./api-key.ts";
 import type { Cors } from "./cors.ts";
-import { errorResponse } from "./error-response.ts";
 import { HttpError } from "./http-error.ts";
-import { isJson } from "./json-response.ts";
 import { createPageCheck } from "./page-check.ts";
-import type { RequestContext } from "./request-context.ts";
+import { errorResponse, isJson } from "./response.ts";
+import type { RequestContext } from "./router.ts";
 import { createRouter, type Route } from "./router.ts";
 
 /** The edge as every runtime serves it. It always answers, with `{error}` where it cannot do better. */

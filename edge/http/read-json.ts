@@ -1,7 +1,6 @@
 import * as v from "valibot";
-import { HttpError } from "./http-error.ts";
+import { HttpError, quote } from "./http-error.ts";
 import { jsonSyntaxError } from "./json-syntax-error.ts";
-import { quote } from "./quote.ts";
 import { readBytes } from "./read-bytes.ts";
 
 const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json *(?:;|$)/i;

@@ -1,7 +1,6 @@
 import { IttyRouter } from "itty-router";
-import { HttpError } from "./http-error.ts";
-import { quote } from "./quote.ts";
-import type { RequestContext } from "./request-context.ts";
+import type { SocketListener } from "./event-socket.ts";
+import { HttpError, quote } from "./http-error.ts";
 
 /** A request that the router matched: the raw path parameters and the query are on it. */
 export interface RoutedRequest extends Request {
@@ -10,6 +9,20 @@ export interface RoutedRequest extends Request {
   /** Path segments as sent, still percent-encoded. */
   readonly params: Readonly<Record<string, string>>;
   readonly query: Readonly<Record<string, string | string[] | undefined>>;
+}
+
+/** What an adapter knows about a request beyond the request itself. */
+export interface RequestContext {
+  /** Aborted when the client goes away before its answer; `request.signal` where the runtime aborts that one. */
+  readonly clientGone?: AbortSignal;
+  /** Tells the adapter that the answer may come late, or pause for long: its limit on silent connections is lifted. */
+  readonly mayBeSilent?: () => void;
+  /**
+   * Makes a WebSocket of a request whose handshake headers are right, and answers it; the result stands for that answer.
+   *
+   * @throws HttpError 400 where the runtime finds something wrong all the same
+   */
+  readonly upgrade?: (listener: SocketListener) => Response;
 }
 
 /** One line of the route table; 405, `Allow` and HEAD derive from the table. */

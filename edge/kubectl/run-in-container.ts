@@ -1,7 +1,7 @@
 import type { Clock } from "../../crds/client/clock.ts";
 import { startDeadline, whenAborted } from "../../crds/waits.ts";
-import { createBoundedText } from "./bounded-text.ts";
 import type { Kubectl } from "./kubectl.ts";
+import { createBoundedText } from "./kubectl.ts";
 
 /** What came of a command in a container. */
 export type ContainerRun =

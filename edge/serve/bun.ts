@@ -10,7 +10,7 @@ import {
   switchingProtocols,
 } from "../http/event-socket.ts";
 import { HttpError } from "../http/http-error.ts";
-import { jsonResponse } from "../http/json-response.ts";
+import { jsonResponse } from "../http/response.ts";
 import { type Serve, serverUrl } from "./serve.ts";
 
 /** A claim call is silent for 30 s, and a stream's keep-alive must fit in between. */

@@ -9,7 +9,7 @@ import {
   switchingProtocols,
 } from "../http/event-socket.ts";
 import { HttpError } from "../http/http-error.ts";
-import { jsonResponse } from "../http/json-response.ts";
+import { jsonResponse } from "../http/response.ts";
 import { type Serve, serverUrl } from "./serve.ts";
 
 interface DenoServer {

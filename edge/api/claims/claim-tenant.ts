@@ -8,11 +8,9 @@ import { claims } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
 import { startDeadline, withTimeLimit } from "../../../crds/waits.ts";
 import { requireFresh } from "../../cluster/freshness.ts";
-import { HttpError } from "../../http/http-error.ts";
-import { quote } from "../../http/quote.ts";
-import { claimError } from "./claim-error.ts";
+import { HttpError, quote } from "../../http/http-error.ts";
 import type { ClaimServices } from "./claim-services.ts";
-import { attemptKey, claimStep } from "./claim-step.ts";
+import { attemptKey, claimError, claimStep } from "./claim-step.ts";
 import { createClaim } from "./create-claim.ts";
 
 /** A claim call: who wants what, and whether with the data of last time. */

@@ -4,7 +4,7 @@ import { ifFound, isAlreadyExists } from "../../../crds/client/api-error.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { annotation, claimLabels, finalizer } from "../../../crds/labels.ts";
 import { claimName, hashedClaimName } from "../../../crds/names.ts";
-import { readWorkload, workloadTerminating } from "../read-workload.ts";
+import { readWorkload, workloadTerminating } from "../workloads.ts";
 import type { ClaimServices } from "./claim-services.ts";
 
 /**

@@ -5,10 +5,9 @@ import { claims } from "../../../crds/kinds.ts";
 import { claimName, hashedClaimName } from "../../../crds/names.ts";
 import { startDeadline } from "../../../crds/waits.ts";
 import { requireFresh } from "../../cluster/freshness.ts";
-import { HttpError } from "../../http/http-error.ts";
-import { quote } from "../../http/quote.ts";
-import { claimError } from "./claim-error.ts";
+import { HttpError, quote } from "../../http/http-error.ts";
 import type { ClaimServices } from "./claim-services.ts";
+import { claimError } from "./claim-step.ts";
 
 /**
  * Releases a tenant's claim on a workload: deletes it, and the operator archives the data and removes the pod. Duplicates go with it. A release that is under way already counts.

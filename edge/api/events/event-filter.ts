@@ -1,7 +1,6 @@
-import { HttpError } from "../../http/http-error.ts";
-import { quote } from "../../http/quote.ts";
+import { HttpError, quote } from "../../http/http-error.ts";
+import { tenantIdRule, workloadNameRule } from "../../http/parameters.ts";
 import type { RoutedRequest } from "../../http/router.ts";
-import { tenantIdRule, workloadNameRule } from "../name-rules.ts";
 import { type EventType, eventTypes, type StoredEvent } from "./event-ring.ts";
 
 /** Which events a client wants; what is undefined does not matter. */

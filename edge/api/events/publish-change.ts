@@ -3,7 +3,7 @@ import { claimResponse } from "../../../crds/claims/claim-response.ts";
 import type { Change } from "../../../crds/client/watch/informer.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { label } from "../../../crds/labels.ts";
-import { instanceResponse } from "../instances/instance-response.ts";
+import { instanceResponse } from "../instances/instance.ts";
 import type { EventHub } from "./event-hub.ts";
 import type { EventType } from "./event-ring.ts";
 

@@ -8,17 +8,14 @@ import { claims } from "../../../crds/kinds.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { annotation, WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
 import { pattern } from "../../../crds/schema/patterns.ts";
-import { HttpError } from "../../http/http-error.ts";
-import { jsonResponse } from "../../http/json-response.ts";
-import { pathParam } from "../../http/path-param.ts";
-import { quote } from "../../http/quote.ts";
+import { HttpError, quote } from "../../http/http-error.ts";
+import { instanceNameRule, pathParam } from "../../http/parameters.ts";
 import { readJson } from "../../http/read-json.ts";
+import { jsonResponse } from "../../http/response.ts";
 import type { Kubectl } from "../../kubectl/kubectl.ts";
 import { runInContainer } from "../../kubectl/run-in-container.ts";
 import { type ApiRoute, bodySchema } from "../api-route.ts";
-import { instanceNameRule } from "../name-rules.ts";
-import { findInstance, type InstanceServices } from "./find-instance.ts";
-import { instanceError, instanceNotFound } from "./instance-error.ts";
+import { findInstance, type InstanceServices, instanceError, instanceNotFound } from "./instance.ts";
 
 const MAX_SECONDS = 3600;
 /** One argument of a process can have 128 KiB on Linux, and kubectl sends them all in an address. */

@@ -1,16 +1,13 @@
 import type { Clock } from "../../../crds/client/clock.ts";
 import { WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
 import { type Deadline, startDeadline, whenAborted } from "../../../crds/waits.ts";
-import { HttpError } from "../../http/http-error.ts";
-import { pathParam, queryFlag } from "../../http/path-param.ts";
-import { quote } from "../../http/quote.ts";
+import { HttpError, quote } from "../../http/http-error.ts";
+import { instanceNameRule, pathParam, queryFlag } from "../../http/parameters.ts";
 import type { RoutedRequest } from "../../http/router.ts";
-import { createBoundedText } from "../../kubectl/bounded-text.ts";
 import type { Kubectl, KubectlProcess } from "../../kubectl/kubectl.ts";
+import { createBoundedText } from "../../kubectl/kubectl.ts";
 import { type ApiRoute, flagSchema } from "../api-route.ts";
-import { instanceNameRule } from "../name-rules.ts";
-import { findInstance, type InstanceServices } from "./find-instance.ts";
-import { instanceError } from "./instance-error.ts";
+import { findInstance, type InstanceServices, instanceError } from "./instance.ts";
 
 const DEFAULT_TAIL = 200;
 const MAX_TAIL = 100_000;

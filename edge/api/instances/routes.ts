@@ -1,17 +1,18 @@
+import { isConflict, isNotFound } from "../../../crds/client/api-error.ts";
+import { pods } from "../../../crds/client/built-in-resources.ts";
+import { claims } from "../../../crds/kinds.ts";
+import type { Pod } from "../../../crds/kubernetes.ts";
+import { annotation } from "../../../crds/labels.ts";
 import { requireFresh } from "../../cluster/freshness.ts";
 import { isClaimed } from "../../cluster/slim-pod.ts";
-import { HttpError } from "../../http/http-error.ts";
-import { jsonResponse } from "../../http/json-response.ts";
-import { pathParam } from "../../http/path-param.ts";
-import { quote } from "../../http/quote.ts";
+import { HttpError, quote } from "../../http/http-error.ts";
+import { instanceNameRule, pathParam } from "../../http/parameters.ts";
+import { jsonResponse } from "../../http/response.ts";
 import type { RoutedRequest } from "../../http/router.ts";
 import type { ApiRoute } from "../api-route.ts";
-import { instanceNameRule } from "../name-rules.ts";
 import { doneSchema } from "../openapi/schemas.ts";
-import { destroyInstance } from "./destroy.ts";
 import { execRoute } from "./exec.ts";
-import { findInstance, type InstanceServices } from "./find-instance.ts";
-import { instanceResponse } from "./instance-response.ts";
+import { findInstance, type InstanceServices, instanceNotFound, instanceResponse } from "./instance.ts";
 import { logsRoute } from "./logs.ts";
 
 const ALL = "/api/v1/instances";
@@ -83,4 +84,54 @@ export function instanceRoutes(services: InstanceServices): ApiRoute[] {
 
 function byName(a: { name: string }, b: { name: string }): number {
   return a.name < b.name ? -1 : 1;
+}
+
+const MAX_TRIES = 5;
+
+/**
+ * Force-deletes a pod and saves nothing.
+ *
+ * Its claim is marked first, so that the operator leaves the claim in the phase it had instead of giving it another pod.
+ *
+ * @throws HttpError 404 where the pod went meanwhile
+ */
+async function destroyInstance(
+  pod: Pod,
+  services: Pick<InstanceServices, "client" | "namespace" | "cache">,
+): Promise<void> {
+  const { client, namespace, cache } = services;
+  const { name, uid } = pod.metadata;
+  await markClaim(pod, services);
+  try {
+    const left = await client.delete(
+      pods,
+      { namespace, name },
+      { gracePeriodSeconds: 0, ...(uid !== undefined && { uid }) },
+    );
+    if (left !== undefined) cache.pods.put(left);
+  } catch (error) {
+    throw isNotFound(error) || isConflict(error) ? instanceNotFound(name) : error;
+  }
+}
+
+/** Marks the claim that the pod is bound to, where that is still the same object; other writers are waited out. */
+async function markClaim(
+  { metadata }: Pod,
+  { client, namespace, cache }: Pick<InstanceServices, "client" | "namespace" | "cache">,
+): Promise<void> {
+  const name = metadata.annotations?.[annotation.claim];
+  if (name === undefined) return;
+  for (let tries = 1; ; tries += 1) {
+    try {
+      const claim = await client.get(claims, { namespace, name });
+      const { uid, resourceVersion } = claim.metadata;
+      if (uid !== metadata.annotations?.[annotation.claimUid]) return;
+      const body = { metadata: { resourceVersion, annotations: { [annotation.destroyed]: metadata.name } } };
+      cache.claims.put(await client.patch(claims, { namespace, name }, { type: "merge", body }));
+      return;
+    } catch (error) {
+      if (isNotFound(error)) return;
+      if (!isConflict(error) || tries === MAX_TRIES) throw error;
+    }
+  }
 }

@@ -1,4 +1,4 @@
-import { jsonResponse } from "../../http/json-response.ts";
+import { jsonResponse } from "../../http/response.ts";
 import type { ApiRoute } from "../api-route.ts";
 import { type DocumentedOperation, type OpenApiDocument, openApiDocument } from "./document.ts";
 

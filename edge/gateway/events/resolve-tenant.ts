@@ -1,6 +1,6 @@
 import { isTenantId } from "../../../crds/names.ts";
 import type { TriggerSpec } from "../../../crds/trigger.ts";
-import { tenantIdRule } from "../../api/name-rules.ts";
+import { tenantIdRule } from "../../http/parameters.ts";
 
 /** The tenant that an event is for, or why there is none, in words for the event's source. */
 export type ResolvedTenant = { readonly tenantId: string } | { readonly problem: string };

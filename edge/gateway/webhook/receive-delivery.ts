@@ -1,8 +1,7 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
-import { HttpError } from "../../http/http-error.ts";
+import { HttpError, quote } from "../../http/http-error.ts";
 import { jsonSyntaxError } from "../../http/json-syntax-error.ts";
 import { hostOf, refuseForeignHost } from "../../http/page-check.ts";
-import { quote } from "../../http/quote.ts";
 import type { AdapterContext } from "../adapter.ts";
 import { deliveryId } from "./deliveries.ts";
 import type { UnverifiedBodies } from "./unverified-bodies.ts";

@@ -2,8 +2,8 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { ApiError, NetworkError } from "../../../crds/client/api-error.ts";
-import { errorResponse } from "../../../edge/http/error-response.ts";
 import { HttpError } from "../../../edge/http/http-error.ts";
+import { errorResponse } from "../../../edge/http/response.ts";
 import { testEdge } from "./test-edge.ts";
 
 const test = suite("errorResponse");

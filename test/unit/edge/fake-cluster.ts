@@ -10,8 +10,8 @@ import { SNAPSHOTS_CONTAINER, SNAPSHOTS_LABELS, SNAPSHOTS_NAME } from "../../../
 import type { Workload, WorkloadSpec } from "../../../crds/workload.ts";
 import { type ClaimWaiters, createClaimWaiters } from "../../../edge/cluster/claim-waiters.ts";
 import { slimPod } from "../../../edge/cluster/slim-pod.ts";
+import type { CachedKind } from "../../../edge/cluster/watch-cluster.ts";
 import { type ClusterCache, phaseOf } from "../../../edge/cluster/watch-cluster.ts";
-import type { CachedKind } from "../../../edge/cluster/watch-kind.ts";
 
 export const NAMESPACE = "tenancy";
 

@@ -2,7 +2,7 @@
 import { EventEmitter } from "node:events";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { stopSignal } from "../../../edge/serve/stop-signal.ts";
+import { stopSignal } from "../../../edge/serve/serve.ts";
 
 const test = suite("stopSignal");
 

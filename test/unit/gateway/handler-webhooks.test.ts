@@ -5,7 +5,7 @@ import { createWebhookPaths } from "../../../edge/gateway/webhook/webhook-paths.
 import { createCors } from "../../../edge/http/cors.ts";
 import { type AnsweredRequest, createHandler } from "../../../edge/http/handler.ts";
 import { HttpError } from "../../../edge/http/http-error.ts";
-import { jsonResponse } from "../../../edge/http/json-response.ts";
+import { jsonResponse } from "../../../edge/http/response.ts";
 import { silentLog } from "../silent-log.ts";
 
 const test = suite("webhooks in the handler");

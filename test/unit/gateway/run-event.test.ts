@@ -9,7 +9,7 @@ import type { IncomingEvent } from "../../../edge/gateway/adapter.ts";
 import { type Driver, type DriverCall, DriverError, PodGoneError } from "../../../edge/gateway/drivers/driver.ts";
 import { createEventSlots } from "../../../edge/gateway/events/event-slots.ts";
 import { createEventRunner } from "../../../edge/gateway/events/run-event.ts";
-import type { Guard } from "../../../edge/gateway/guards/guard.ts";
+import type { Guard } from "../../../edge/gateway/guards.ts";
 import { eventually } from "../../eventually.ts";
 import { FakeCluster, NAMESPACE } from "../edge/fake-cluster.ts";
 import { silentLog } from "../silent-log.ts";

@@ -2,7 +2,19 @@ import { ApiError, NetworkError } from "../../crds/client/api-error.ts";
 import { describeError } from "../../crds/describe-error.ts";
 import type { Log } from "../../crds/log.ts";
 import { HttpError } from "./http-error.ts";
-import { jsonResponse } from "./json-response.ts";
+
+/** A JSON response, 200 unless `status` says otherwise. */
+export function jsonResponse(
+  body: unknown,
+  options: { status?: number; headers?: Readonly<Record<string, string>> } = {},
+): Response {
+  return Response.json(body, options);
+}
+
+/** Whether a response's body is one JSON text, which is short and can be had whole; runtimes differ in what follows the type. */
+export function isJson(headers: Headers): boolean {
+  return headers.get("content-type")?.startsWith("application/json") ?? false;
+}
 
 const UNREACHABLE = "the cluster cannot be reached at the moment; try again shortly";
 

@@ -1,0 +1,121 @@
+import { isNotFound } from "../../../crds/client/api-error.ts";
+import { pods } from "../../../crds/client/built-in-resources.ts";
+import type { Clock } from "../../../crds/client/clock.ts";
+import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
+import type { Pod, PodPhase } from "../../../crds/kubernetes.ts";
+import { annotation, label } from "../../../crds/labels.ts";
+import type { Activity } from "../../activity.ts";
+import { requireFresh } from "../../cluster/freshness.ts";
+import { slimPod } from "../../cluster/slim-pod.ts";
+import type { ClusterCache } from "../../cluster/watch-cluster.ts";
+import { HttpError, quote } from "../../http/http-error.ts";
+import type { Kubectl } from "../../kubectl/kubectl.ts";
+import { type KubectlError, kubectlError } from "../../kubectl/kubectl-errors.ts";
+
+/**
+ * A managed pod by its name: from the store, else from the cluster, since the watch may be a moment behind the claim that named it.
+ *
+ * @throws HttpError 404 where there is none, also for a pod that is not ours; 503 without a view of the cluster
+ */
+export async function findInstance(
+  name: string,
+  { client, namespace, cache }: { client: ClusterClient; namespace: string; cache: Pick<ClusterCache, "pods"> },
+): Promise<Pod> {
+  requireFresh(cache.pods);
+  const known = cache.pods.store.get(`${namespace}/${name}`);
+  if (known !== undefined) return known;
+  try {
+    const pod = await client.get(pods, { namespace, name });
+    if (pod.metadata.labels?.[label.managed] === "true") return slimPod(pod);
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
+  }
+  throw instanceNotFound(name);
+}
+
+/** What the instance routes work with. */
+export interface InstanceServices {
+  readonly client: ClusterClient;
+  readonly namespace: string;
+  readonly cache: Pick<ClusterCache, "pods" | "claims">;
+  readonly kubectl: Kubectl;
+  readonly activity: Activity;
+  readonly clock: Clock;
+}
+
+/** The 404 of an instance that does not exist, or of a pod that is not ours. */
+export function instanceNotFound(name: string): HttpError {
+  return new HttpError(404, `instance ${quote(name)} does not exist; GET /api/v1/instances lists those that do`);
+}
+
+const RETRY = { "retry-after": "1" };
+
+/** What a failure of kubectl itself comes to where it was about an instance. @returns as {@link kubectlError} does */
+export function instanceError(stderr: string, { name }: { name: string }): Error {
+  return kubectlError(stderr, (failure) => describe(failure, name));
+}
+
+function describe(failure: KubectlError, name: string): HttpError | undefined {
+  switch (failure.kind) {
+    case "no previous run":
+      return new HttpError(404, `instance ${quote(name)} has no previous run: its container never restarted`);
+    case "no pod":
+      return instanceNotFound(name);
+    case "no program":
+      return new HttpError(
+        400,
+        `body.command: cannot be started in the instance: ${failure.reason}; check the program's name`,
+      );
+    case "not running":
+      return new HttpError(409, `instance ${quote(name)} does not run at the moment: ${failure.reason}`);
+    case "no node":
+      return new HttpError(503, `the node of instance ${quote(name)} cannot be reached`, { headers: RETRY });
+    case "cut":
+      return new HttpError(503, `the connection to instance ${quote(name)} broke; a command may have run`, {
+        headers: RETRY,
+      });
+    default:
+      return undefined;
+  }
+}
+
+/** The instance record; what is not known yet, or does not apply to an unclaimed pod, is absent. */
+interface InstanceResponse {
+  name: string;
+  phase: PodPhase;
+  tenantId?: string;
+  workloadRef?: string;
+  ip?: string;
+  labels: Record<string, string>;
+  /** ISO 8601, as the times below. */
+  createdAt: string;
+  lastActivity?: string;
+  claimedAt?: string;
+}
+
+/** Shows a pod as `slimPod` leaves it, as the REST API and the event stream do. The claim call that bound a pod is its first activity. */
+export function instanceResponse({ metadata, status }: Pod): InstanceResponse {
+  const { name, labels = {}, annotations = {}, creationTimestamp } = metadata;
+  const tenantId = labels[label.tenant];
+  const workloadRef = labels[label.workload];
+  const claimedAt = annotations[annotation.claimedAt];
+  const lastActivity = latest(annotations[annotation.lastActivity], claimedAt);
+  return {
+    name,
+    phase: status?.phase ?? "Pending",
+    ...(tenantId !== undefined && { tenantId }),
+    ...(workloadRef !== undefined && { workloadRef }),
+    ...(status?.podIP !== undefined && { ip: status.podIP }),
+    labels,
+    createdAt: creationTimestamp ?? "",
+    ...(lastActivity !== undefined && { lastActivity }),
+    ...(claimedAt !== undefined && { claimedAt }),
+  };
+}
+
+/** The later of two times; one that is no time, as a person may have written it, does not count. */
+function latest(a: string | undefined, b: string | undefined): string | undefined {
+  const [timeA, timeB] = [Date.parse(a ?? ""), Date.parse(b ?? "")];
+  if (Number.isNaN(timeA)) return Number.isNaN(timeB) ? undefined : b;
+  return timeB > timeA ? b : a;
+}

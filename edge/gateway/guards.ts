@@ -1,0 +1,161 @@
+import * as v from "valibot";
+import type { Clock } from "../../crds/client/clock.ts";
+import { describeError } from "../../crds/describe-error.ts";
+import type { Log } from "../../crds/log.ts";
+import type { TriggerGuard } from "../../crds/trigger.ts";
+import { withTimeLimit } from "../../crds/waits.ts";
+import { oneLine, type TriggerPayload } from "./drivers/driver.ts";
+import { createPoster, type Post } from "./post-json.ts";
+
+/** A guard's verdict on an event. */
+export type Verdict = { readonly allowed: true } | { readonly allowed: false; readonly message: string };
+
+/** Asked before anything is claimed; denies whenever it cannot decide, and never throws. */
+export type Guard = (payload: TriggerPayload, options: { signal: AbortSignal }) => Promise<Verdict>;
+
+/** What guards depend on. */
+export interface GuardDeps {
+  readonly clock: Clock;
+  /** Gets why a guard denied without a decision, which the event's source is not told. */
+  readonly log: Log;
+}
+
+/**
+ * Makes the guard that `spec.guards[…]` asks for. A guard of an unknown type or with an invalid config
+ * denies everything.
+ */
+export function guardFor(guard: TriggerGuard, deps: GuardDeps): Guard {
+  const ask = create(guard, deps);
+  return async (payload, options) => {
+    try {
+      return await ask(payload, options);
+    } catch (error) {
+      deps.log.error({ trigger: payload.trigger, guard: guard.type, error: describeError(error) }, "guard failed");
+      return denied(guard.config);
+    }
+  };
+}
+
+/**
+ * Asks the guards in order; the verdict is that of the first that denies. An aborted signal denies. Without guards
+ * everything is allowed.
+ */
+export async function runGuards(
+  guards: readonly Guard[],
+  payload: TriggerPayload,
+  options: { signal: AbortSignal },
+): Promise<Verdict> {
+  for (const guard of guards) {
+    if (options.signal.aborted) return denied(undefined);
+    const verdict = await guard(payload, options);
+    if (verdict.allowed !== true) return verdict;
+  }
+  return { allowed: true };
+}
+
+/**
+ * The verdict of a guard that does not allow an event. Its message is the configured `denyMessage`, else the guard's
+ * own for the event's source, else a default.
+ *
+ * @param said is put on one line and cut at 500 characters
+ */
+export function denied(config: TriggerGuard["config"] | undefined, said?: string): Verdict & { allowed: false } {
+  return { allowed: false, message: config?.denyMessage || oneLine(said ?? "") || "not allowed" };
+}
+
+function create({ type, config }: TriggerGuard, deps: GuardDeps): Guard {
+  switch (type) {
+    case "allowlist":
+      return createAllowlistGuard(config, deps);
+    case "api":
+      return createApiGuard(config, deps);
+    default:
+      return refuseAll(type satisfies never, { config, ...deps });
+  }
+}
+
+function refuseAll(type: string, { config, log }: GuardDeps & Pick<TriggerGuard, "config">): Guard {
+  return async ({ trigger }) => {
+    log.warn({ trigger, guard: type }, "guard type unknown, denied");
+    return denied(config);
+  };
+}
+
+/** Allows the tenants of `tenantIds` and no others; case makes no difference. */
+function createAllowlistGuard(config: TriggerGuard["config"], { log }: Pick<GuardDeps, "log">): Guard {
+  const tenantIds: unknown = config?.tenantIds;
+  if (!Array.isArray(tenantIds) || !tenantIds.every((id) => typeof id === "string")) {
+    return async ({ trigger }) => {
+      log.warn({ trigger }, "allowlist guard config invalid, denied");
+      return denied(config);
+    };
+  }
+  const allowed = new Set(tenantIds.map((id) => id.toLowerCase()));
+  return async ({ tenantId }) => (allowed.has(tenantId.toLowerCase()) ? { allowed: true } : denied(config));
+}
+
+/** From the name look-up to the last byte of the answer. */
+const TIMEOUT_MS = 2000;
+const MAX_ANSWER_BYTES = 64 * 1024;
+
+/** Headers that frame the request or end the connection: a config must not set them. */
+const FRAMING = ["connection", "content-length", "expect", "te", "trailer", "transfer-encoding", "upgrade"];
+
+const utf8 = new TextDecoder("utf-8", { fatal: true });
+const answerSchema = v.variant("ok", [
+  v.object({ ok: v.literal(true) }),
+  v.object({ ok: v.literal(false), message: v.optional(v.string()) }),
+]);
+
+/**
+ * Asks `config.url` with a POST of `{tenantId, source}` and allows on a 2xx of `{"ok":true}` alone: whatever else comes
+ * back, or does not come back within 2 s, denies. Redirects are not followed.
+ */
+function createApiGuard(config: TriggerGuard["config"], { clock, log }: GuardDeps): Guard {
+  const problem = configProblem(config);
+  if (problem !== undefined) {
+    return async ({ trigger }) => {
+      log.warn({ trigger, problem }, "api guard config invalid, denied");
+      return denied(config);
+    };
+  }
+  const url = new URL(config.url ?? "");
+  const post = createPoster({ clock });
+  return async ({ trigger, tenantId, source }, { signal }) => {
+    let answer: v.InferOutput<typeof answerSchema>;
+    try {
+      const body = JSON.stringify({ tenantId, source });
+      answer = await withTimeLimit({ what: "the guard's answer", ms: TIMEOUT_MS, clock, signal }, (limited) =>
+        ask(post, { url, headers: config.headers ?? {}, body, signal: limited }),
+      );
+    } catch (error) {
+      if (!signal.aborted) log.warn({ trigger, error: describeError(error) }, "api guard failed, denied");
+      return denied(config);
+    }
+    return answer.ok ? { allowed: true } : denied(config, answer.message);
+  };
+}
+
+/** @throws Error when there is no verdict */
+async function ask(
+  post: Post,
+  question: { url: URL; headers: Record<string, string>; body: string; signal: AbortSignal },
+): Promise<v.InferOutput<typeof answerSchema>> {
+  const { body } = await post({
+    ...question,
+    maxReplyBytes: MAX_ANSWER_BYTES,
+    checkStatus(status) {
+      if (status < 200 || status > 299) throw new Error(`it answered with status ${status}`);
+    },
+  });
+  return v.parse(answerSchema, JSON.parse(utf8.decode(body)));
+}
+
+function configProblem(config: TriggerGuard["config"] | undefined): string | undefined {
+  if (typeof config?.url !== "string" || !URL.canParse(config.url)) return "url: must be an address";
+  const { protocol, username, password } = new URL(config.url);
+  if (protocol !== "http:" && protocol !== "https:") return "url: must be of http or https";
+  if (username !== "" || password !== "") return "url: must hold no user and password; use headers";
+  const framing = Object.keys(config.headers ?? {}).find((name) => FRAMING.includes(name.toLowerCase()));
+  return framing === undefined ? undefined : `headers: must not set ${framing}`;
+}
