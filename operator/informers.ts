@@ -12,10 +12,10 @@ import { annotation, label } from "../crds/labels.ts";
 import type { Log } from "../crds/log.ts";
 import type { Pool } from "../crds/pool.ts";
 import { metadataOf, type Resource } from "../crds/resource.ts";
-import { SNAPSHOTS_LABELS } from "../crds/snapshots/snapshots-names.ts";
+import { SNAPSHOTS_LABELS } from "../crds/snapshots/store-folder.ts";
 import { createDeferred, onAbort } from "../crds/waits.ts";
 import type { Workload } from "../crds/workload.ts";
-import { isWaiting, needsHelper } from "./claim/claim-indexes.ts";
+import { isWaiting, needsHelper } from "./claim/claim-status.ts";
 import type { OperatorConfig } from "./config.ts";
 import { poolIndex, warmIndex } from "./pool/pool-member.ts";
 

@@ -2,7 +2,7 @@ import type { Claim } from "../../crds/claim.ts";
 import { withDefaults } from "../../crds/defaults.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
-import { SNAPSHOTS_NAME } from "../../crds/snapshots/snapshots-names.ts";
+import { SNAPSHOTS_NAME } from "../../crds/snapshots/store-folder.ts";
 import type { Workload } from "../../crds/workload.ts";
 import type { OperatorContext } from "../context.ts";
 import { podState } from "../pod/pod-state.ts";

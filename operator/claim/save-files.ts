@@ -8,7 +8,7 @@ import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation, label, WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 import type { Condition } from "../../crds/schema/condition.ts";
-import { SNAPSHOTS_NAME } from "../../crds/snapshots/snapshots-names.ts";
+import { SNAPSHOTS_NAME } from "../../crds/snapshots/store-folder.ts";
 import { archiveDigits } from "../../crds/snapshots/store-scripts.ts";
 import { sleep } from "../../crds/waits.ts";
 import type { OperatorContext } from "../context.ts";

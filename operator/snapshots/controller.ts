@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import { isAlreadyExists, isNotFound } from "../../crds/client/api-error.ts";
 import { persistentVolumeClaims, pods } from "../../crds/client/built-in-resources.ts";
 import { withDefaults } from "../../crds/defaults.ts";
-import { SNAPSHOTS_NAME } from "../../crds/snapshots/snapshots-names.ts";
+import { SNAPSHOTS_NAME } from "../../crds/snapshots/store-folder.ts";
 import { applyNetworkPolicy } from "../apply-object.ts";
 import type { OperatorContext } from "../context.ts";
 import { type Controller, watch } from "../controller.ts";

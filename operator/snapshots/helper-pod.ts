@@ -1,6 +1,6 @@
 import type { NetworkPolicy, PersistentVolumeClaim, Pod } from "../../crds/kubernetes.ts";
 import { label } from "../../crds/labels.ts";
-import { SNAPSHOTS_CONTAINER, SNAPSHOTS_LABELS, SNAPSHOTS_NAME } from "../../crds/snapshots/snapshots-names.ts";
+import { SNAPSHOTS_CONTAINER, SNAPSHOTS_LABELS, SNAPSHOTS_NAME } from "../../crds/snapshots/store-folder.ts";
 
 const USER = 65532;
 

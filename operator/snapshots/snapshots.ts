@@ -5,7 +5,7 @@ import type { Log } from "../../crds/log.ts";
 import type { ListedSnapshot } from "../../crds/snapshots/parse-snapshot-list.ts";
 import type { SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
-import { SNAPSHOTS_CONTAINER, SNAPSHOTS_NAME } from "../../crds/snapshots/snapshots-names.ts";
+import { SNAPSHOTS_CONTAINER, SNAPSHOTS_NAME } from "../../crds/snapshots/store-folder.ts";
 import { archiveLimits } from "./archive-limits.ts";
 import type { IdentifiedArchive } from "./archive-lookup.ts";
 import type { ArchiveRoom } from "./archive-room.ts";

@@ -1,7 +1,7 @@
 import { persistentVolumeClaims } from "../../crds/client/built-in-resources.ts";
 import type { ClusterClient } from "../../crds/client/cluster-client.ts";
 import { annotation } from "../../crds/labels.ts";
-import { SNAPSHOTS_NAME } from "../../crds/snapshots/snapshots-names.ts";
+import { SNAPSHOTS_NAME } from "../../crds/snapshots/store-folder.ts";
 
 /**
  * Whether any operator has seen the snapshots volume with its mark, written on the volume's claim

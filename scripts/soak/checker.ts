@@ -1,4 +1,5 @@
-import { type Content, EMPTY } from "./cluster/pod-files.ts";
+import type { Content } from "./cluster/pod-files.ts";
+import { type Archive, createFileChecks } from "./file-checks.ts";
 import type { Change } from "./history.ts";
 import { type Claim, type Pair, type Pod, PROXY_IMAGE, pairName, pairOf } from "./objects.ts";
 import type { Trace } from "./trace.ts";
@@ -14,6 +15,12 @@ export type Invariant =
   | "newest fence"
   | "one pod a claim"
   | "programs run";
+
+/** What is held against an invariant: what to say where it does not hold, and what it is about. */
+export interface Finding {
+  readonly message: () => string;
+  readonly about: readonly string[];
+}
 
 export interface Violation {
   readonly invariant: Invariant;
@@ -44,14 +51,6 @@ export interface ClaimRecord {
 interface Moment {
   readonly revision: number;
   readonly ms: number;
-}
-
-/** What is known of a pair's archive. */
-interface Archive {
-  /** What the last completed release saved. */
-  saved: Content;
-  /** What releases that were disturbed may have saved since. */
-  readonly perhaps: Set<Content>;
 }
 
 export interface Checker {
@@ -93,22 +92,15 @@ export function createChecker(options: {
   const { trace, contentOf, onViolation } = options;
   const pods = new Map<string, PodRecord>();
   const claims = new Map<string, ClaimRecord>();
-  const archives = new Map<string, Archive>();
   const fences = new Map<string, number>();
   /** By pod uid: what ended it from outside, perhaps before the watch shows the pod at all. */
   const excuses = new Map<string, string>();
-  /** By pod uid: what was in it when its tenant got it, before that one wrote. */
-  const found = new Map<string, Content>();
   const destroyedAtMs = new Map<string, number>();
   const violations: Violation[] = [];
   let checks = 0;
-  const files = { saved: 0, restored: 0 };
+  const files = createFileChecks({ check, trace, contentOf });
 
-  function check(
-    holds: boolean,
-    invariant: Invariant,
-    { message, about }: { message: () => string; about: readonly string[] },
-  ): void {
+  function check(holds: boolean, invariant: Invariant, { message, about }: Finding): void {
     checks += 1;
     if (!holds) violate(invariant, message(), about);
   }
@@ -118,12 +110,6 @@ export function createChecker(options: {
     trace.note("violation", about, { invariant, message });
     violations.push(violation);
     onViolation(violation);
-  }
-
-  function archiveOf(pair: string): Archive {
-    const archive = archives.get(pair) ?? { saved: EMPTY, perhaps: new Set() };
-    archives.set(pair, archive);
-    return archive;
   }
 
   function onPod({ type, object: pod, revision }: Change & { kind: "pod" }): void {
@@ -179,18 +165,7 @@ export function createChecker(options: {
       { message: () => `pod ${pod.metadata.name} was deleted under its Active claim, which nobody released`, about },
     );
     if (!isReleased) return;
-    const content = contentOf(pod.metadata.uid);
-    if (content === undefined) return;
-    const archive = archiveOf(pairOf(claim.claim));
-    // A session that neither asked for files nor wrote any need not replace what is there.
-    const isNothing = content === EMPTY && claim.claim.spec.resume !== true;
-    if (isExcused || isNothing) archive.perhaps.add(content);
-    else {
-      archive.saved = content;
-      archive.perhaps.clear();
-      if (content !== EMPTY) files.saved += 1;
-      trace.note("saved by release", [...about, pairOf(claim.claim)], { content });
-    }
+    files.onReleased(claim.claim, { podUid: pod.metadata.uid, isExcused, about });
   }
 
   function onClaim({ type, object: claim, revision }: Change & { kind: "claim" }): void {
@@ -278,37 +253,7 @@ export function createChecker(options: {
         },
       );
     }
-    if (isFirst) checkFiles(claim, pod, known);
-  }
-
-  function checkFiles(claim: Claim, pod: PodRecord, about: readonly string[]): void {
-    const podUid = pod.pod.metadata.uid;
-    const content = found.get(podUid) ?? contentOf(podUid);
-    if (content === undefined) return;
-    found.set(podUid, content);
-    const pair = pairOf(claim);
-    trace.note("files at hand-out", [...about, pair], { content, resume: claim.spec.resume });
-    if (claim.spec.resume === true) checkResumed(pair, content, about);
-    else {
-      check(content === EMPTY, "one tenant a pod", {
-        message: () => `claim ${claim.metadata.name} asked for no files and got ${JSON.stringify(content)}`,
-        about,
-      });
-    }
-  }
-
-  function checkResumed(pair: string, content: Content, about: readonly string[]): void {
-    const archive = archiveOf(pair);
-    const { saved } = archive;
-    const isSaved = content === saved;
-    check(isSaved || archive.perhaps.has(content), "last saved files", {
-      message: () => `${pair} resumed and got ${show(content)}; its last completed release saved ${show(saved)}`,
-      about: [...about, pair],
-    });
-    if (content !== EMPTY && (isSaved || archive.perhaps.has(content))) files.restored += 1;
-    if (isSaved) return;
-    archive.saved = content;
-    archive.perhaps.clear();
+    if (isFirst) files.onHandedOut(claim, { podUid: pod.pod.metadata.uid, about: known });
   }
 
   function podNamed(name: string | undefined, claimUid: string): PodRecord | undefined {
@@ -328,14 +273,12 @@ export function createChecker(options: {
     violations,
     violate,
     checks: () => checks,
-    files: () => files,
+    files: files.counts,
     onChange(change) {
       if (change.kind === "pod") onPod(change);
       else onClaim(change);
     },
-    found(podUid, content) {
-      if (!found.has(podUid)) found.set(podUid, content);
-    },
+    found: files.found,
     excuse(podUid, why) {
       if (excuses.has(podUid)) return;
       excuses.set(podUid, why);
@@ -379,21 +322,10 @@ export function createChecker(options: {
         message: () => `${name} was answered ${host}, the address of ${holder?.pod.metadata.name} of ${holder?.tenant}`,
         about: [...about, holder?.pod.metadata.name ?? ""],
       });
-      const began = own === undefined ? undefined : found.get(own.pod.metadata.uid);
-      if (!resume || own === undefined || began === undefined) return;
-      const claim = own.claimUid === undefined ? undefined : claims.get(own.claimUid);
-      if (claim === undefined || claim.claim.spec.resume === true) return;
-      const { saved } = archiveOf(name);
-      check(saved === EMPTY || began === saved, "last saved files", {
-        message: () =>
-          `${name} asked for its files and was answered a pod that began with ${show(began)}; saved is ${show(saved)}`,
-        about,
-      });
+      const claim = own?.claimUid === undefined ? undefined : claims.get(own.claimUid)?.claim;
+      if (own !== undefined && resume && claim !== undefined && claim.spec.resume !== true)
+        files.onAnswered(pair, { podUid: own.pod.metadata.uid, about });
     },
-    archive: (pair) => archiveOf(pairName(pair)),
+    archive: files.archive,
   };
-}
-
-function show(content: Content): string {
-  return content === EMPTY ? "nothing" : JSON.stringify(content);
 }

@@ -5,8 +5,7 @@ import { persistentVolumeClaims } from "../../crds/client/built-in-resources.ts"
 import type { ClusterClient } from "../../crds/client/cluster-client.ts";
 import type { KubernetesObject } from "../../crds/kubernetes.ts";
 import { defineResource, type Resource } from "../../crds/resource.ts";
-import { SNAPSHOTS_NAME } from "../../crds/snapshots/snapshots-names.ts";
-import { type HostVolume, renderHostVolume } from "../../operator/snapshots/host-volume.ts";
+import { SNAPSHOTS_NAME } from "../../crds/snapshots/store-folder.ts";
 
 /** As whom the helper pod runs. */
 const USER = 65532;
@@ -68,4 +67,39 @@ export async function makeSnapshotsVolume(options: {
   ): Promise<T | undefined> {
     return ifFound(client.get(resource, ref, { signal }));
   }
+}
+
+/** A volume in a folder of the one node, for a cluster without a provisioner of volumes. */
+interface HostVolume extends KubernetesObject {
+  readonly spec: {
+    readonly capacity: { readonly storage: string };
+    readonly accessModes: readonly string[];
+    readonly persistentVolumeReclaimPolicy: "Retain";
+    readonly storageClassName: "";
+    readonly claimRef: { readonly namespace: string; readonly name: string };
+    readonly hostPath: { readonly path: string; readonly type: "Directory" };
+  };
+}
+
+/**
+ * Renders the snapshots volume of a local cluster, kept for the claim of one namespace. The claim must name the storage class `""`.
+ * The folder must be there and belong to user and group 65532, since the kubelet leaves the owner of such volumes alone.
+ *
+ * Follows https://kubernetes.io/docs/concepts/storage/volumes/#hostpath
+ */
+export function renderHostVolume(options: { namespace: string; size: string; path: string }): HostVolume {
+  const { namespace, size, path } = options;
+  return {
+    apiVersion: "v1",
+    kind: "PersistentVolume",
+    metadata: { name: `${SNAPSHOTS_NAME}-${namespace}` },
+    spec: {
+      capacity: { storage: size },
+      accessModes: ["ReadWriteOnce"],
+      persistentVolumeReclaimPolicy: "Retain",
+      storageClassName: "",
+      claimRef: { namespace, name: SNAPSHOTS_NAME },
+      hostPath: { path, type: "Directory" },
+    },
+  };
 }

@@ -7,10 +7,11 @@ import { busyboxFiles, findStaticBusybox } from "../images/busybox.ts";
 import { localImages } from "../images/local-images.ts";
 import { importImages } from "../images.ts";
 import { startApiServer } from "../kubernetes/api-server.ts";
-import { controllerManagerFlags, schedulerFlags } from "../kubernetes/controller-flags.ts";
 import { startEtcd } from "../kubernetes/etcd.ts";
+import { versionAtLeast } from "../kubernetes/version-at-least.ts";
 import type { Log } from "../log.ts";
-import { type ClusterKeys, clusterKeys } from "../pki/cluster-keys.ts";
+import type { Authority } from "../pki/authority.ts";
+import { type ClusterKeys, clusterKeys, type ServiceAccountKeys } from "../pki/cluster-keys.ts";
 import type { Policies, PolicyEngine } from "../policies/find-engine.ts";
 import { addHostRules, removeHostRules } from "../policies/host-rules.ts";
 import { ENGINE, startEngine } from "../policies/start-engine.ts";
@@ -185,5 +186,38 @@ function startControllers({ binaries, folder, slot, keys }: Making): Promise<Pro
       controllerManagerFlags({ ...common, ...keys, port: slot.ports.controllerManager }),
     ),
     start("kube-scheduler", schedulerFlags({ ...common, port: slot.ports.scheduler })),
+  ];
+}
+
+interface ControllerFlagsOptions {
+  version: string;
+  folder: string;
+  port: number;
+  kubeconfigPath: string;
+}
+
+/** Returns the command line of the only scheduler of a cluster. */
+export function schedulerFlags(options: ControllerFlagsOptions): string[] {
+  return [
+    `--kubeconfig=${options.kubeconfigPath}`,
+    "--leader-elect=false",
+    "--bind-address=127.0.0.1",
+    `--secure-port=${options.port}`,
+    `--cert-dir=${options.folder}`,
+    "--authentication-skip-lookup=true",
+    ...(versionAtLeast(options.version, "1.24") ? [] : ["--port=0"]),
+  ];
+}
+
+/** Returns the command line of the only controller manager of a cluster. */
+function controllerManagerFlags(
+  options: ControllerFlagsOptions & { authority: Authority; serviceAccounts: ServiceAccountKeys },
+): string[] {
+  return [
+    ...schedulerFlags(options),
+    `--service-account-private-key-file=${options.serviceAccounts.privateKeyPath}`,
+    `--root-ca-file=${options.authority.certificatePath}`,
+    "--kube-api-qps=200",
+    "--kube-api-burst=400",
   ];
 }

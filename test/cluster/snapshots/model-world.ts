@@ -4,7 +4,7 @@ import { leases, pods } from "../../../crds/client/built-in-resources.ts";
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { claimLabels, finalizer } from "../../../crds/labels.ts";
-import { SNAPSHOTS_NAME } from "../../../crds/snapshots/snapshots-names.ts";
+import { SNAPSHOTS_NAME } from "../../../crds/snapshots/store-folder.ts";
 import { NAMESPACE, type RunningOperator, type Tenancy } from "../tenancy.ts";
 import { createMemorySnapshots, type MemoryVolume, type Point } from "./memory-snapshots.ts";
 import type { PretendKubelet } from "./pretend-kubelet.ts";

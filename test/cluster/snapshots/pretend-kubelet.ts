@@ -3,7 +3,7 @@ import { pods } from "../../../crds/client/built-in-resources.ts";
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import { startInformer } from "../../../crds/client/watch/informer.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
-import { SNAPSHOTS_NAME } from "../../../crds/snapshots/snapshots-names.ts";
+import { SNAPSHOTS_NAME } from "../../../crds/snapshots/store-folder.ts";
 import { TOOLS_CONTAINER } from "../../../operator/snapshots/pod-tools.ts";
 import { NAMESPACE } from "../tenancy.ts";
 

@@ -9,7 +9,7 @@ import {
   ECHO_AGENT_BRIDGE_IMAGE,
   ECHO_AGENT_CONTROL_IMAGE,
   ECHO_HTTP_IMAGE,
-} from "../../../scripts/cluster/images/example-images.ts";
+} from "../../../scripts/cluster/images/local-images.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { FakeMessenger } from "../../messenger/fake-messenger.ts";
 import { type Stack, startStack } from "../claims/stack.ts";

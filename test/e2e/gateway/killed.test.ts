@@ -4,7 +4,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { secrets } from "../../../crds/client/built-in-resources.ts";
 import { claims, triggers } from "../../../crds/kinds.ts";
-import { ECHO_AGENT_BRIDGE_IMAGE } from "../../../scripts/cluster/images/example-images.ts";
+import { ECHO_AGENT_BRIDGE_IMAGE } from "../../../scripts/cluster/images/local-images.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { FakeMessenger } from "../../messenger/fake-messenger.ts";
 import { type EdgeProcess, startEdgeProcess } from "../../unit/edge/edge-process.ts";

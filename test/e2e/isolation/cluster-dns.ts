@@ -8,7 +8,7 @@ import { programFiles } from "../../../scripts/cluster/images/program-files.ts";
 import { importImages } from "../../../scripts/cluster/images.ts";
 import { createApiClient } from "../../../scripts/cluster/kubernetes/api-client.ts";
 import { silent } from "../../../scripts/cluster/log.ts";
-import { policyChain } from "../../../scripts/cluster/policies/render-rules.ts";
+import { policyChain } from "../../../scripts/cluster/policies/host-rules.ts";
 import { runCommand } from "../../../scripts/cluster/process/run-command.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { slotOf } from "../../../scripts/cluster/slot.ts";

@@ -10,8 +10,7 @@ import { loadClusterConfig } from "../../../crds/client/config/load-cluster-conf
 import { createTransport } from "../../../crds/client/transport.ts";
 import type { KubernetesList, Pod } from "../../../crds/kubernetes.ts";
 import { downLocalCluster } from "../../../scripts/cluster/down-local-cluster.ts";
-import { ECHO_HTTP_IMAGE } from "../../../scripts/cluster/images/example-images.ts";
-import { BUSYBOX_IMAGE } from "../../../scripts/cluster/images/local-images.ts";
+import { BUSYBOX_IMAGE, ECHO_HTTP_IMAGE } from "../../../scripts/cluster/images/local-images.ts";
 import { importImages } from "../../../scripts/cluster/images.ts";
 import { versionAtLeast } from "../../../scripts/cluster/kubernetes/version-at-least.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";

@@ -26,7 +26,7 @@ import {
   ECHO_AGENT_CONTROL_IMAGE,
   ECHO_HTTP_IMAGE,
   exampleImages,
-} from "../../../scripts/cluster/images/example-images.ts";
+} from "../../../scripts/cluster/images/local-images.ts";
 import { programFiles } from "../../../scripts/cluster/images/program-files.ts";
 import { importImages } from "../../../scripts/cluster/images.ts";
 import { freePort } from "../../../scripts/cluster/process/free-port.ts";

@@ -2,7 +2,7 @@
 import * as assert from "uvu/assert";
 import type { Claim } from "../../../crds/claim.ts";
 import { pods } from "../../../crds/client/built-in-resources.ts";
-import { SNAPSHOTS_NAME } from "../../../crds/snapshots/snapshots-names.ts";
+import { SNAPSHOTS_NAME } from "../../../crds/snapshots/store-folder.ts";
 import { lifeSuite } from "./life-suite.ts";
 import { type Lifecycle, NAMESPACE } from "./lifecycle.ts";
 import { isActive } from "./many-bytes.ts";

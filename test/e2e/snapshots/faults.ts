@@ -5,7 +5,7 @@ import { isNotFound } from "../../../crds/client/api-error.ts";
 import { events, pods } from "../../../crds/client/built-in-resources.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { annotation } from "../../../crds/labels.ts";
-import { SNAPSHOTS_NAME } from "../../../crds/snapshots/snapshots-names.ts";
+import { SNAPSHOTS_NAME } from "../../../crds/snapshots/store-folder.ts";
 import { clusterFolder } from "../../../scripts/cluster/folders.ts";
 import { runCommand } from "../../../scripts/cluster/process/run-command.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";

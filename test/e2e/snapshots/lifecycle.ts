@@ -13,7 +13,7 @@ import { claims, pools, workloads } from "../../../crds/kinds.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { finalizer, label, WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
 import { claimName } from "../../../crds/names.ts";
-import { SNAPSHOTS_CONTAINER, SNAPSHOTS_NAME } from "../../../crds/snapshots/snapshots-names.ts";
+import { SNAPSHOTS_CONTAINER, SNAPSHOTS_NAME } from "../../../crds/snapshots/store-folder.ts";
 import type { Workload, WorkloadSpec } from "../../../crds/workload.ts";
 import { type ArchiveStore, createArchiveStore } from "../../../operator/snapshots/archive-store.ts";
 import { readClusterState } from "../../../scripts/cluster/cluster-state.ts";

@@ -5,12 +5,12 @@ import fc from "fast-check";
 import { test } from "uvu";
 import * as assert from "uvu/assert";
 import { isObjectName, policyName, serviceName } from "../../../crds/names.ts";
-import { SNAPSHOTS_NAME } from "../../../crds/snapshots/snapshots-names.ts";
+import { SNAPSHOTS_NAME } from "../../../crds/snapshots/store-folder.ts";
 import { botIdentity } from "../../../edge/gateway/messenger/bot-lease.ts";
 import { operatorConfig } from "../../../operator/config.ts";
 import { egressNames } from "../../../operator/egress/egress-names.ts";
 import { renderPod } from "../../../operator/pod/render-pod.ts";
-import { renderHostVolume } from "../../../operator/snapshots/host-volume.ts";
+import { renderHostVolume } from "../../../scripts/start/snapshots-volume.ts";
 
 const root = fileURLToPath(new URL("../../..", import.meta.url));
 
@@ -174,11 +174,10 @@ test("every generator is in the lists above", () => {
   const byHand = ["crds", "operator", "edge"].flatMap(sources).filter((path) => {
     return /\bname: `|(?<!app)(?<!file)[nN]ame = `/.test(readFileSync(join(root, path), "utf8"));
   });
-  // The definitions of the kinds, the ports of a Service and the overlay volumes of a pod, by their numbers, the volume of the archives.
+  // The definitions of the kinds, the ports of a Service and the overlay volumes of a pod, by their numbers.
   const known = [
     "crds/definitions/definition.ts",
     "operator/claim/ensure-service.ts",
-    "operator/snapshots/host-volume.ts",
     "operator/snapshots/pod-tools.ts",
   ];
   assert.equal(byHand.sort(), known);

@@ -6,7 +6,7 @@ import { createStore, type IndexFunction, keyOf } from "../../../crds/client/wat
 import type { KubernetesObject, PersistentVolumeClaim, Pod, PodStatus } from "../../../crds/kubernetes.ts";
 import { annotation, label, WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
 import type { Resource } from "../../../crds/resource.ts";
-import { SNAPSHOTS_CONTAINER, SNAPSHOTS_LABELS, SNAPSHOTS_NAME } from "../../../crds/snapshots/snapshots-names.ts";
+import { SNAPSHOTS_CONTAINER, SNAPSHOTS_LABELS, SNAPSHOTS_NAME } from "../../../crds/snapshots/store-folder.ts";
 import type { Workload, WorkloadSpec } from "../../../crds/workload.ts";
 import { type ClaimWaiters, createClaimWaiters } from "../../../edge/cluster/claim-waiters.ts";
 import { slimPod } from "../../../edge/cluster/slim-pod.ts";

@@ -1,6 +1,6 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import { policyChain, renderRules } from "../../../scripts/cluster/policies/render-rules.ts";
+import { policyChain, renderRules } from "../../../scripts/cluster/policies/host-rules.ts";
 import { SLOTS, slotOf } from "../../../scripts/cluster/slot.ts";
 
 test("renderRules queues what pods begin, and drops it where nobody takes from the queue", () => {

@@ -1,8 +1,8 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
 import { parse } from "yaml";
-import { schedulerFlags } from "../../../scripts/cluster/kubernetes/controller-flags.ts";
 import { versionAtLeast } from "../../../scripts/cluster/kubernetes/version-at-least.ts";
+import { schedulerFlags } from "../../../scripts/cluster/node/create-local-cluster.ts";
 import { kubeletConfig, kubeletFlags } from "../../../scripts/cluster/node/kubelet-config.ts";
 import { slotOf } from "../../../scripts/cluster/slot.ts";
 

@@ -1,8 +1,0 @@
-/** The name of the helper pod, of its volume claim and of its network policy. */
-export const SNAPSHOTS_NAME = "tenancy-snapshots";
-
-/** The helper pod's one container. */
-export const SNAPSHOTS_CONTAINER = "snapshots";
-
-/** Tells the helper pod from instances, which carry `tenancy.dev/managed`. */
-export const SNAPSHOTS_LABELS = { "app.kubernetes.io/name": SNAPSHOTS_NAME };

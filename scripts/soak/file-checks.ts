@@ -1,0 +1,115 @@
+import type { Finding, Invariant } from "./checker.ts";
+import { type Content, EMPTY } from "./cluster/pod-files.ts";
+import { type Claim, type Pair, pairName, pairOf } from "./objects.ts";
+import type { Trace } from "./trace.ts";
+
+/** What is known of a pair's archive. */
+export interface Archive {
+  /** What the last completed release saved. */
+  saved: Content;
+  /** What releases that were disturbed may have saved since. */
+  readonly perhaps: Set<Content>;
+}
+
+/** Where something happened: in which pod, and what the trace names with it. */
+interface Place {
+  readonly podUid: string;
+  readonly about: readonly string[];
+}
+
+/** Holds the files in pods against what releases have saved. */
+export interface FileChecks {
+  archive(pair: Pair): Archive;
+  /** Takes what was in a pod when its tenant got it, before that one wrote. */
+  found(podUid: string, content: Content): void;
+  onReleased(claim: Claim, release: Place & { isExcused: boolean }): void;
+  /** Called when a claim is Active with a pod for the first time. */
+  onHandedOut(claim: Claim, place: Place): void;
+  /** Called when a call with `resume` was answered with the pod of a claim without. */
+  onAnswered(pair: Pair, place: Place): void;
+  counts(): { saved: number; restored: number };
+}
+
+export function createFileChecks(options: {
+  check(holds: boolean, invariant: Invariant, finding: Finding): void;
+  trace: Trace;
+  contentOf(podUid: string): Content | undefined;
+}): FileChecks {
+  const { check, trace, contentOf } = options;
+  const archives = new Map<string, Archive>();
+  /** By pod uid. */
+  const found = new Map<string, Content>();
+  const counts = { saved: 0, restored: 0 };
+
+  function archiveOf(pair: string): Archive {
+    const archive = archives.get(pair) ?? { saved: EMPTY, perhaps: new Set() };
+    archives.set(pair, archive);
+    return archive;
+  }
+
+  function checkResumed(pair: string, content: Content, about: readonly string[]): void {
+    const archive = archiveOf(pair);
+    const { saved } = archive;
+    const isSaved = content === saved;
+    check(isSaved || archive.perhaps.has(content), "last saved files", {
+      message: () => `${pair} resumed and got ${show(content)}; its last completed release saved ${show(saved)}`,
+      about: [...about, pair],
+    });
+    if (content !== EMPTY && (isSaved || archive.perhaps.has(content))) counts.restored += 1;
+    if (isSaved) return;
+    archive.saved = content;
+    archive.perhaps.clear();
+  }
+
+  return {
+    archive: (pair) => archiveOf(pairName(pair)),
+    found(podUid, content) {
+      if (!found.has(podUid)) found.set(podUid, content);
+    },
+    onReleased(claim, { podUid, isExcused, about }) {
+      const content = contentOf(podUid);
+      if (content === undefined) return;
+      const archive = archiveOf(pairOf(claim));
+      // A session that neither asked for files nor wrote any need not replace what is there.
+      const isNothing = content === EMPTY && claim.spec.resume !== true;
+      if (isExcused || isNothing) {
+        archive.perhaps.add(content);
+        return;
+      }
+      archive.saved = content;
+      archive.perhaps.clear();
+      if (content !== EMPTY) counts.saved += 1;
+      trace.note("saved by release", [...about, pairOf(claim)], { content });
+    },
+    onHandedOut(claim, { podUid, about }) {
+      const content = found.get(podUid) ?? contentOf(podUid);
+      if (content === undefined) return;
+      found.set(podUid, content);
+      const pair = pairOf(claim);
+      trace.note("files at hand-out", [...about, pair], { content, resume: claim.spec.resume });
+      if (claim.spec.resume === true) checkResumed(pair, content, about);
+      else {
+        check(content === EMPTY, "one tenant a pod", {
+          message: () => `claim ${claim.metadata.name} asked for no files and got ${JSON.stringify(content)}`,
+          about,
+        });
+      }
+    },
+    onAnswered(pair, { podUid, about }) {
+      const began = found.get(podUid);
+      if (began === undefined) return;
+      const name = pairName(pair);
+      const { saved } = archiveOf(name);
+      check(saved === EMPTY || began === saved, "last saved files", {
+        message: () =>
+          `${name} asked for its files and was answered a pod that began with ${show(began)}; saved is ${show(saved)}`,
+        about,
+      });
+    },
+    counts: () => counts,
+  };
+}
+
+function show(content: Content): string {
+  return content === EMPTY ? "nothing" : JSON.stringify(content);
+}
