@@ -6,32 +6,13 @@ import type { DriverCall } from "../../../edge/gateway/drivers/driver.ts";
 import { driverFor } from "../../../edge/gateway/drivers/driver-for.ts";
 import { eventually } from "../../eventually.ts";
 import { manualClock } from "../manual-clock.ts";
-import { type AgentEnd, type AgentServer, startAgentServer } from "./agent-server.ts";
-import { failureOf } from "./failure-of.ts";
-import { confirm, payload } from "./payload.ts";
+import { type AgentEnd, type AgentServer, withAgent } from "./agent-server.ts";
+import { callTo, failureOf, payload, prompted } from "./driver-call.ts";
 
 const test = suite("driver-a");
 const drive = driverFor({ driver: "driver-a" });
-const prompted = { ...payload, text: "héllo 🙂" };
 
-function callTo(port: number, more: Partial<DriverCall> = {}): DriverCall {
-  const signal = new AbortController().signal;
-  return { payload: prompted, endpoint: { host: "127.0.0.1", port }, options: undefined, signal, confirm, ...more };
-}
-
-async function withAgent(
-  play: (agent: AgentEnd) => Promise<void>,
-  use: (server: AgentServer) => Promise<void>,
-  listen: { host?: string } = {},
-): Promise<void> {
-  const server = await startAgentServer(play, listen);
-  try {
-    await use(server);
-    await eventually(() => server.open() === 0);
-  } finally {
-    await server.close();
-  }
-}
+const promptTo = (port: number, more: Partial<DriverCall> = {}) => callTo(port, { payload: prompted, ...more });
 
 /** An agent that answers each prompt with these messages. */
 function answering(...messages: unknown[]): (agent: AgentEnd) => Promise<void> {
@@ -53,7 +34,7 @@ test("says init, waits for ready, prompts, and joins the output until idle", asy
     agent.say({ type: "idle" });
   };
   await withAgent(play, async ({ port, conversations }) => {
-    const reply = await drive(callTo(port));
+    const reply = await drive(promptTo(port));
     assert.is(reply.text, "ab\nü🙂");
     assert.is(reply.status, 200);
     assert.is(reply.contentType, "text/plain; charset=utf-8");
@@ -75,7 +56,7 @@ test("prompts with the data as JSON where nobody wrote a text", async () => {
     ["x", '"x"'],
   ]) {
     await withAgent(answering({ type: "idle" }), async ({ port, heard }) => {
-      await drive(callTo(port, { payload: { ...payload, data } }));
+      await drive(promptTo(port, { payload: { ...payload, data } }));
       assert.equal(heard[1], { type: "prompt", text });
     });
   }
@@ -83,7 +64,7 @@ test("prompts with the data as JSON where nobody wrote a text", async () => {
 
 test("takes driverOptions.path, and reaches a pod by its IPv6 address", async () => {
   const use = async ({ port, conversations }: AgentServer) => {
-    await drive(callTo(port, { endpoint: { host: "::1", port }, options: { path: "/agent?x=1" } }));
+    await drive(promptTo(port, { endpoint: { host: "::1", port }, options: { path: "/agent?x=1" } }));
     assert.is(conversations[0]?.path, "/agent?x=1");
     assert.is(conversations[0]?.headers.host, `[::1]:${port}`);
   };
@@ -100,7 +81,7 @@ test("what came before the prompt, and messages of unknown types, are no part of
       agent.say(message);
     agent.say({ type: "idle", more: 1 });
   };
-  await withAgent(play, async ({ port }) => assert.is((await drive(callTo(port))).text, "yes"));
+  await withAgent(play, async ({ port }) => assert.is((await drive(promptTo(port))).text, "yes"));
 });
 
 test("the first idle is the end, whatever follows it", async () => {
@@ -111,7 +92,7 @@ test("the first idle is the end, whatever follows it", async () => {
     { type: "idle" },
   ];
   await withAgent(answering(...messages, { type: "error", message: "x" }), async ({ port }) => {
-    assert.is((await drive(callTo(port))).text, "one");
+    assert.is((await drive(promptTo(port))).text, "one");
   });
 });
 
@@ -120,7 +101,7 @@ test("an agent that exits with 0 has answered", async () => {
     { type: "output", text: "done" },
     { type: "exit", code: 0, stderr: "warning" },
   ];
-  await withAgent(answering(...messages), async ({ port }) => assert.is((await drive(callTo(port))).text, "done"));
+  await withAgent(answering(...messages), async ({ port }) => assert.is((await drive(promptTo(port))).text, "done"));
 });
 
 test("any text in any pieces arrives as it was", async () => {
@@ -131,7 +112,7 @@ test("any text in any pieces arrives as it was", async () => {
       // By code units, so that pairs and clusters come apart too.
       const pieces = places.slice(1).map((end, index) => ({ type: "output", text: whole.slice(places[index], end) }));
       await withAgent(answering(...pieces, { type: "idle" }), async ({ port }) => {
-        assert.is((await drive(callTo(port))).text, whole);
+        assert.is((await drive(promptTo(port))).text, whole);
       });
     }),
     { numRuns: 30 },
@@ -152,7 +133,7 @@ test("a message that comes in many frames, with pings between them, is one messa
     await pongs;
     agent.say({ type: "idle" });
   };
-  await withAgent(play, async ({ port }) => assert.is((await drive(callTo(port))).text, "grüße 🙂".repeat(20)));
+  await withAgent(play, async ({ port }) => assert.is((await drive(promptTo(port))).text, "grüße 🙂".repeat(20)));
 });
 
 const failures: Record<string, { messages: unknown[]; says: RegExp }> = {
@@ -186,7 +167,7 @@ const failures: Record<string, { messages: unknown[]; says: RegExp }> = {
 for (const [name, { messages, says }] of Object.entries(failures)) {
   test(`fails, having prompted once, on: ${name}`, async () => {
     await withAgent(answering(...messages), async ({ port, heard, conversations }) => {
-      const { nothingSent, message } = await failureOf(drive(callTo(port)));
+      const { nothingSent, message } = await failureOf(drive(promptTo(port)));
       assert.match(message, says);
       assert.is(nothingSent, false);
       assert.is(heard.length, 2);
@@ -198,7 +179,7 @@ for (const [name, { messages, says }] of Object.entries(failures)) {
 test("takes 1 MiB of output in all", async () => {
   const messages = [...Array(16).fill({ type: "output", text: "x".repeat(65536) }), { type: "idle" }];
   await withAgent(answering(...messages), async ({ port }) => {
-    assert.is((await drive(callTo(port))).body.length, 1024 * 1024);
+    assert.is((await drive(promptTo(port))).body.length, 1024 * 1024);
   });
 });
 
@@ -211,7 +192,7 @@ test("an agent that talks on and on, and says nothing, is cut off", async () => 
     }
   };
   await withAgent(play, async ({ port }) => {
-    const { nothingSent, message } = await failureOf(drive(callTo(port)));
+    const { nothingSent, message } = await failureOf(drive(promptTo(port)));
     assert.match(message, /more than 256 MiB/);
     assert.is(nothingSent, true);
   });
@@ -233,7 +214,7 @@ for (const [name, { end, says }] of Object.entries(endings)) {
       end(agent);
     };
     await withAgent(play, async ({ port, conversations }) => {
-      const { nothingSent, message } = await failureOf(drive(callTo(port)));
+      const { nothingSent, message } = await failureOf(drive(promptTo(port)));
       assert.match(message, says);
       assert.is(nothingSent, false);
       assert.is(conversations.length, 1);
@@ -246,7 +227,7 @@ for (const [name, { end, says }] of Object.entries(endings)) {
       end(agent);
     };
     await withAgent(play, async ({ port, conversations, heard }) => {
-      const { nothingSent } = await failureOf(drive(callTo(port)));
+      const { nothingSent } = await failureOf(drive(promptTo(port)));
       assert.is(nothingSent, true);
       assert.is(conversations.length, 1);
       assert.equal(heard, [{ type: "init", tenantId: "Dave" }]);
@@ -263,7 +244,7 @@ test("an agent that ends or fails before it is ready has refused", async () => {
       await agent.hear();
       agent.say(message);
     };
-    await withAgent(play, async ({ port }) => assert.is((await failureOf(drive(callTo(port)))).nothingSent, false));
+    await withAgent(play, async ({ port }) => assert.is((await failureOf(drive(promptTo(port)))).nothingSent, false));
   }
 });
 
@@ -272,7 +253,7 @@ test("an agent that does not get ready in 10 s fails, and the event was not sent
   await withAgent(
     async () => undefined,
     async ({ port, heard }) => {
-      const failure = failureOf(driverFor({ driver: "driver-a" }, { clock })(callTo(port)));
+      const failure = failureOf(driverFor({ driver: "driver-a" }, { clock })(promptTo(port)));
       await eventually(() => heard.length === 1);
       await clock.runWhenNextIs(10_000);
       const { nothingSent, cause } = await failure;
@@ -291,7 +272,7 @@ for (const [seconds, expected] of [
     const clock = manualClock();
     await withAgent(answering({ type: "output", text: "hm" }), async ({ port, heard }) => {
       const options = seconds === undefined ? undefined : { timeoutSeconds: seconds };
-      const failure = failureOf(driverFor({ driver: "driver-a" }, { clock })(callTo(port, { options })));
+      const failure = failureOf(driverFor({ driver: "driver-a" }, { clock })(promptTo(port, { options })));
       await eventually(() => heard.length === 2);
       await clock.runWhenNextIs(expected);
       const { nothingSent, cause } = await failure;

@@ -2,26 +2,17 @@
 import { createHash } from "node:crypto";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { type DriverCall, PodGoneError } from "../../../edge/gateway/drivers/driver.ts";
+import { PodGoneError } from "../../../edge/gateway/drivers/driver.ts";
 import { driverFor } from "../../../edge/gateway/drivers/driver-for.ts";
 import { eventually } from "../../eventually.ts";
 import { manualClock } from "../manual-clock.ts";
 import { type AgentEnd, startAgentServer } from "./agent-server.ts";
 import { chat, greet, hearRequest } from "./control-agent.ts";
-import { failureOf } from "./failure-of.ts";
-import { confirm, payload } from "./payload.ts";
+import { callTo, failureOf, payload } from "./driver-call.ts";
 import { httpAnswer, startWireServer, type WireRequest } from "./wire-server.ts";
 
 const test = suite("connections to agents");
 const UPGRADE = "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\n";
-
-function callTo(
-  port: number,
-  signal: AbortSignal = new AbortController().signal,
-  more: Partial<DriverCall> = {},
-): DriverCall {
-  return { payload, endpoint: { host: "127.0.0.1", port }, options: undefined, signal, confirm, ...more };
-}
 
 /** Agents that answer "here". */
 const answers = {
@@ -109,7 +100,7 @@ for (const driver of ["driver-a", "driver-b"] as const) {
     const clock = manualClock();
     const server = await startWireServer(({ socket }) => socket.destroy());
     const confirm = () => Promise.reject(new PodGoneError("moved"));
-    const failure = failureOf(driverFor({ driver }, { clock })(callTo(server.port, undefined, { confirm })));
+    const failure = failureOf(driverFor({ driver }, { clock })(callTo(server.port, { confirm })));
     await clock.runWhenNextIs(1000);
     const { nothingSent, message } = await failure;
     assert.equal([nothingSent, message], [true, "moved"]);
@@ -137,7 +128,7 @@ for (const driver of ["driver-a", "driver-b"] as const) {
         await new Promise(() => undefined);
       });
       const gone = new AbortController();
-      const failure = failureOf(driverFor({ driver }, { clock: manualClock() })(callTo(server.port, gone.signal)));
+      const failure = failureOf(driverFor({ driver }, { clock: manualClock() })(callTo(server.port, gone)));
       await isThere;
       gone.abort(new PodGoneError("the pod is gone"));
       const { nothingSent, message } = await failure;
@@ -205,7 +196,7 @@ for (const driver of ["driver-a", "driver-b"] as const) {
         await play(agent);
         controller.abort(reason);
       });
-      const call = driverFor({ driver }, { clock })(callTo(server.port, controller.signal));
+      const call = driverFor({ driver }, { clock })(callTo(server.port, controller));
       assert.is(await call.catch((error: unknown) => error), reason);
       await eventually(() => server.open() === 0);
       assert.is(server.conversations.length, 1);
@@ -220,13 +211,16 @@ for (const driver of ["driver-a", "driver-b"] as const) {
     const drive = driverFor({ driver }, { clock });
     const during = new AbortController();
     const server = await startWireServer(() => during.abort(reason));
-    assert.is(await drive(callTo(server.port, AbortSignal.abort(reason))).catch((error: unknown) => error), reason);
+    assert.is(
+      await drive(callTo(server.port, { signal: AbortSignal.abort(reason) })).catch((error: unknown) => error),
+      reason,
+    );
     assert.is(server.connections(), 0);
-    assert.is(await drive(callTo(server.port, during.signal)).catch((error: unknown) => error), reason);
+    assert.is(await drive(callTo(server.port, during)).catch((error: unknown) => error), reason);
     await server.drained();
     await server.close();
     const pausing = new AbortController();
-    const call = drive(callTo(server.port, pausing.signal));
+    const call = drive(callTo(server.port, pausing));
     await eventually(() => clock.nextIn() === 1000);
     pausing.abort(reason);
     assert.is(await call.catch((error: unknown) => error), reason);

@@ -6,32 +6,14 @@ import type { DriverCall } from "../../../edge/gateway/drivers/driver.ts";
 import { driverFor } from "../../../edge/gateway/drivers/driver-for.ts";
 import { eventually } from "../../eventually.ts";
 import { manualClock } from "../manual-clock.ts";
-import { type AgentEnd, type AgentServer, startAgentServer } from "./agent-server.ts";
+import { type AgentEnd, withAgent } from "./agent-server.ts";
 import { CHALLENGE, type ControlRequest, chat, greet, hearRequest, NONCE, said } from "./control-agent.ts";
-import { failureOf } from "./failure-of.ts";
-import { confirm, payload } from "./payload.ts";
+import { callTo, failureOf, payload, prompted } from "./driver-call.ts";
 
 const test = suite("driver-b");
 const drive = driverFor({ driver: "driver-b" });
-const prompted = { ...payload, text: "héllo 🙂" };
 
-function callTo(port: number, more: Partial<DriverCall> = {}): DriverCall {
-  const signal = new AbortController().signal;
-  return { payload: prompted, endpoint: { host: "127.0.0.1", port }, options: undefined, signal, confirm, ...more };
-}
-
-async function withAgent(
-  play: (agent: AgentEnd) => Promise<void>,
-  use: (server: AgentServer) => Promise<void>,
-): Promise<void> {
-  const server = await startAgentServer(play);
-  try {
-    await use(server);
-    await eventually(() => server.open() === 0);
-  } finally {
-    await server.close();
-  }
-}
+const promptTo = (port: number, more: Partial<DriverCall> = {}) => callTo(port, { payload: prompted, ...more });
 
 /** An agent that acknowledges `chat.send` and then says these messages. */
 function answering(...messages: unknown[]): (agent: AgentEnd) => Promise<void> {
@@ -54,7 +36,7 @@ test("connects, sends the message for the tenant's session, and answers with the
     agent.say(chat(payload.id, "final", said("so be it 🙂")));
   };
   await withAgent(play, async ({ port, conversations }) => {
-    const reply = await drive(callTo(port));
+    const reply = await drive(promptTo(port));
     assert.is(reply.text, "so be it 🙂");
     assert.is(reply.status, 200);
     assert.is(reply.contentType, "text/plain; charset=utf-8");
@@ -87,7 +69,7 @@ test("with a token, a device of that token signs the challenge, and no proxy's h
       agent.say(chat(payload.id, "final"));
     };
     await withAgent(play, async ({ port, conversations }) => {
-      assert.is((await drive(callTo(port, { token }))).text, "");
+      assert.is((await drive(promptTo(port, { token }))).text, "");
       assert.is(conversations[0]?.headers["x-forwarded-user"], undefined);
       assert.equal(connect?.params.auth, { token });
       const device = connect?.params.device as Record<"id" | "publicKey" | "signature" | "nonce", string>;
@@ -106,7 +88,7 @@ test("with a token, a device of that token signs the challenge, and no proxy's h
 
 test("prompts with the data as JSON where nobody wrote a text", async () => {
   await withAgent(answering(chat(payload.id, "final")), async ({ port, heard }) => {
-    await drive(callTo(port, { payload }));
+    await drive(promptTo(port, { payload }));
     assert.equal(heard[1]?.params, {
       sessionKey: "Dave",
       message: JSON.stringify(payload.data),
@@ -138,7 +120,7 @@ test("other runs, other events and answers to other requests are no part of the 
     agent.say(chat(payload.id, "final", said("too late")));
     agent.say(chat(payload.id, "error", { errorMessage: "too late" }));
   };
-  await withAgent(play, async ({ port }) => assert.is((await drive(callTo(port))).text, "mine"));
+  await withAgent(play, async ({ port }) => assert.is((await drive(promptTo(port))).text, "mine"));
 });
 
 test("a run that the server gave a name of its own is followed", async () => {
@@ -148,7 +130,7 @@ test("a run that the server gave a name of its own is followed", async () => {
     agent.say({ type: "res", id, ok: true, payload: { runId: "run-7", status: "started" } });
     agent.say(chat("run-7", "final", said("seven")));
   };
-  await withAgent(play, async ({ port }) => assert.is((await drive(callTo(port))).text, "seven"));
+  await withAgent(play, async ({ port }) => assert.is((await drive(promptTo(port))).text, "seven"));
 });
 
 const pieces: Record<string, { events: object[]; text: string }> = {
@@ -177,7 +159,7 @@ for (const [name, { events, text }] of Object.entries(pieces)) {
   test(`a final event without a message ends: ${name}`, async () => {
     const deltas = events.map((event) => chat(payload.id, "delta", event));
     await withAgent(answering(...deltas, chat(payload.id, "final")), async ({ port }) => {
-      assert.is((await drive(callTo(port))).text, text);
+      assert.is((await drive(promptTo(port))).text, text);
     });
   });
 }
@@ -189,7 +171,7 @@ test("a repeated event whose run goes on is answered by that run", async () => {
     agent.say({ type: "res", id, ok: true, payload: { runId: payload.id, status: "in_flight" } });
     agent.say(chat(payload.id, "final", said("still there")));
   };
-  await withAgent(play, async ({ port }) => assert.is((await drive(callTo(port))).text, "still there"));
+  await withAgent(play, async ({ port }) => assert.is((await drive(promptTo(port))).text, "still there"));
 });
 
 test("a repeated event whose run falls silent is asked for again, until its run has ended", async () => {
@@ -209,7 +191,7 @@ test("a repeated event whose run falls silent is asked for again, until its run 
     agent.say({ type: "res", id, ok: true, payload: { messages } });
   };
   await withAgent(play, async ({ port }) => {
-    const reply = driverFor({ driver: "driver-b" }, { clock })(callTo(port));
+    const reply = driverFor({ driver: "driver-b" }, { clock })(promptTo(port));
     await clock.runWhenNextIs(5000);
     await eventually(() => statuses.length === 2);
     await clock.runWhenNextIs(5000);
@@ -243,10 +225,10 @@ test("a repeated event whose run has ended is answered from the history", async 
     row("user", payload.id, "the question"),
     "odd",
   ];
-  await withAgent(repeated(messages), async ({ port }) => assert.is((await drive(callTo(port))).text, "the answer"));
+  await withAgent(repeated(messages), async ({ port }) => assert.is((await drive(promptTo(port))).text, "the answer"));
   for (const none of [[], [row("assistant", "another", "theirs")], undefined]) {
     await withAgent(repeated(none), async ({ port }) => {
-      const { nothingSent, message } = await failureOf(drive(callTo(port)));
+      const { nothingSent, message } = await failureOf(drive(promptTo(port)));
       assert.is(nothingSent, false);
       assert.match(message, /has answered this event before/);
     });
@@ -279,7 +261,7 @@ const failures: Record<string, { messages: unknown[]; says: RegExp }> = {
 for (const [name, { messages, says }] of Object.entries(failures)) {
   test(`fails, having sent once, on: ${name}`, async () => {
     await withAgent(answering(...messages), async ({ port, heard, conversations }) => {
-      const { nothingSent, message } = await failureOf(drive(callTo(port)));
+      const { nothingSent, message } = await failureOf(drive(promptTo(port)));
       assert.match(message, says);
       assert.is(nothingSent, false);
       assert.is(heard.length, 2);
@@ -307,7 +289,7 @@ for (const [name, { response, says }] of Object.entries(acknowledgements)) {
       agent.say({ type: "res", id: (await hearRequest(agent)).id, ...response });
     };
     await withAgent(play, async ({ port }) => {
-      const { nothingSent, message } = await failureOf(drive(callTo(port)));
+      const { nothingSent, message } = await failureOf(drive(promptTo(port)));
       assert.match(message, says);
       assert.is(nothingSent, false);
     });
@@ -326,7 +308,7 @@ test("a refused connect fails with the reason and is not tried again", async () 
     agent.socket.close(1008, "pairing required");
   };
   await withAgent(play, async ({ port, conversations }) => {
-    const { nothingSent, message } = await failureOf(drive(callTo(port, { token: "t" })));
+    const { nothingSent, message } = await failureOf(drive(promptTo(port, { token: "t" })));
     assert.is(message, "the agent refused connect: pairing required: device is not approved yet (NOT_PAIRED)");
     assert.is(nothingSent, false);
     assert.is(conversations.length, 1);
@@ -345,7 +327,7 @@ test("a malformed challenge fails", async () => {
     const play = async (agent: AgentEnd) =>
       agent.say({ type: "event", event: "connect.challenge", payload: challenge });
     await withAgent(play, async ({ port, heard }) => {
-      assert.match((await failureOf(drive(callTo(port)))).message, /malformed connect.challenge/);
+      assert.match((await failureOf(drive(promptTo(port)))).message, /malformed connect.challenge/);
       assert.is(heard.length, 0);
     });
   }
@@ -361,7 +343,7 @@ test("a server without challenges is connected to after 2 s, without a device", 
     agent.say(chat(payload.id, "final", said("old")));
   };
   await withAgent(play, async ({ port }) => {
-    const reply = driverFor({ driver: "driver-b" }, { clock })(callTo(port, { token: "t" }));
+    const reply = driverFor({ driver: "driver-b" }, { clock })(promptTo(port, { token: "t" }));
     await clock.runWhenNextIs(2000);
     assert.is((await reply).text, "old");
     assert.equal(connect?.params.auth, { token: "t" });
@@ -404,7 +386,7 @@ for (const [name, { sign, pause }] of Object.entries(startingSigns)) {
       sign(agent, (await hearRequest(agent)).id);
     };
     await withAgent(play, async ({ port, conversations }) => {
-      const reply = driverFor({ driver: "driver-b" }, { clock })(callTo(port));
+      const reply = driverFor({ driver: "driver-b" }, { clock })(promptTo(port));
       for (let count = 0; count < 3; count += 1) await clock.runWhenNextIs(pause);
       assert.is((await reply).text, "up");
       assert.is(conversations.length, 4);
@@ -417,7 +399,7 @@ test("a server that goes on starting is given up after 20 tries more, and the ev
   const clock = manualClock();
   const play = async (agent: AgentEnd) => agent.socket.close(1013, "gateway starting");
   await withAgent(play, async ({ port, conversations }) => {
-    const failure = failureOf(driverFor({ driver: "driver-b" }, { clock })(callTo(port)));
+    const failure = failureOf(driverFor({ driver: "driver-b" }, { clock })(promptTo(port)));
     for (let count = 0; count < 20; count += 1) await clock.runWhenNextIs(500);
     const { nothingSent, message } = await failure;
     assert.is(nothingSent, true);
@@ -446,7 +428,7 @@ const steps: Record<string, (agent: AgentEnd) => Promise<void>> = {
 for (const [name, play] of Object.entries(steps)) {
   test(`a connection that ends ${name} fails without another try`, async () => {
     await withAgent(play, async ({ port, conversations, heard }) => {
-      const { nothingSent } = await failureOf(drive(callTo(port)));
+      const { nothingSent } = await failureOf(drive(promptTo(port)));
       assert.is(nothingSent, heard.length < 2);
       assert.is(conversations.length, 1);
     });
@@ -457,7 +439,7 @@ test("a run that never ends fails after driverOptions.timeoutSeconds", async () 
   const clock = manualClock();
   await withAgent(answering(), async ({ port, heard }) => {
     const options = { timeoutSeconds: 33 };
-    const failure = failureOf(driverFor({ driver: "driver-b" }, { clock })(callTo(port, { options })));
+    const failure = failureOf(driverFor({ driver: "driver-b" }, { clock })(promptTo(port, { options })));
     await eventually(() => heard.length === 2);
     await clock.runWhenNextIs(33_000);
     const { nothingSent, cause } = await failure;

@@ -1,6 +1,7 @@
 import { createServer, type IncomingHttpHeaders } from "node:http";
 import type { AddressInfo } from "node:net";
 import { type WebSocket, WebSocketServer } from "ws";
+import { eventually } from "../../eventually.ts";
 
 /** The container's end of one conversation. */
 export interface AgentEnd {
@@ -84,4 +85,19 @@ export async function startAgentServer(
       await new Promise((resolve) => http.close(resolve));
     },
   };
+}
+
+/** Plays a container while a test talks to it; every connection is closed by the time that the test is over. */
+export async function withAgent(
+  play: (agent: AgentEnd) => Promise<void>,
+  use: (server: AgentServer) => Promise<void>,
+  listen: { host?: string } = {},
+): Promise<void> {
+  const server = await startAgentServer(play, listen);
+  try {
+    await use(server);
+    await eventually(() => server.open() === 0);
+  } finally {
+    await server.close();
+  }
 }

@@ -17,7 +17,7 @@ import { type Image, imageArchive } from "../../../scripts/cluster/images/image-
 import { exampleImages, localImages } from "../../../scripts/cluster/images/local-images.ts";
 import { freePort } from "../../../scripts/cluster/process/free-port.ts";
 import { staticBusybox } from "../snapshots/static-busybox.ts";
-import { confirm, payload } from "./payload.ts";
+import { confirm, payload } from "./driver-call.ts";
 
 const test = suite("examples of containers");
 const examples = join(import.meta.dirname, "..", "..", "..", "manifests", "examples");

@@ -11,7 +11,7 @@ import { guardFor, runGuards } from "../../../edge/gateway/guards.ts";
 import { eventually } from "../../eventually.ts";
 import { manualClock } from "../manual-clock.ts";
 import { silentLog } from "../silent-log.ts";
-import { payload } from "./payload.ts";
+import { payload } from "./driver-call.ts";
 import { httpAnswer, startWireServer, type WireRequest } from "./wire-server.ts";
 
 const test = suite("guards");

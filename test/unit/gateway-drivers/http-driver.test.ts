@@ -1,33 +1,14 @@
 // @runtimes node bun deno
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { type DriverCall, PodGoneError } from "../../../edge/gateway/drivers/driver.ts";
+import { PodGoneError } from "../../../edge/gateway/drivers/driver.ts";
 import { driverFor } from "../../../edge/gateway/drivers/driver-for.ts";
 import { eventually } from "../../eventually.ts";
 import { manualClock } from "../manual-clock.ts";
-import { failureOf } from "./failure-of.ts";
-import { confirm, payload } from "./payload.ts";
+import { callTo, failureOf, payload } from "./driver-call.ts";
 import { httpAnswer, startWireServer, type WireRequest, type WireServer } from "./wire-server.ts";
 
 const test = suite("driver none");
-
-interface CallOptions {
-  host?: string;
-  options?: DriverCall["options"];
-  signal?: AbortSignal;
-  confirm?: DriverCall["confirm"];
-}
-
-function callTo(port: number, { host = "127.0.0.1", options, signal, ...more }: CallOptions = {}): DriverCall {
-  return {
-    payload,
-    endpoint: { host, port },
-    options,
-    signal: signal ?? new AbortController().signal,
-    confirm,
-    ...more,
-  };
-}
 
 async function withServer(
   answer: (request: WireRequest) => void,

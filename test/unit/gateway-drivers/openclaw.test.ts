@@ -6,9 +6,8 @@ import { deviceIdentityOf } from "../../../edge/gateway/drivers/agent-frame.ts";
 import type { DriverCall } from "../../../edge/gateway/drivers/driver.ts";
 import { driverFor } from "../../../edge/gateway/drivers/driver-for.ts";
 import { eventually } from "../../eventually.ts";
-import { failureOf } from "./failure-of.ts";
+import { confirm, failureOf, payload } from "./driver-call.ts";
 import { type FakeModel, startFakeModel } from "./fake-model.ts";
-import { confirm, payload } from "./payload.ts";
 import { type OpenClaw, startOpenClaw } from "./start-openclaw.ts";
 
 const folder = process.env.TENANCY_TEST_OPENCLAW ?? "";
