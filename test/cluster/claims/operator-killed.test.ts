@@ -49,28 +49,36 @@ for (const flow of flows) {
     const writes = await undisturbed(flow);
     console.log(`note: ${flow.name}: ${writes.join(", ")}`);
     let died = 0;
-    for (let count = 1; count <= writes.length; count += 1) if (await killedAfter(flow, count)) died += 1;
+    for (const [index, begin] of (await prepare(flow, writes.length)).entries())
+      if (await killedAfter(flow, { begin, writes: index + 1 })) died += 1;
     // A slow machine may have made it tell once more what it waits for.
     assert.ok(writes.length >= 3 && died >= writes.length - 1, `${died} died of ${writes.length}`);
   });
 }
 
-/** Prepares a flow without an operator; the function that it returns begins it. */
-async function prepare(flow: Flow): Promise<() => Promise<Claim>> {
-  const workload = `killed-${++prepared}`;
+/** Prepares a flow so many times, and leaves no operator; each of the functions that it returns begins it once. */
+async function prepare(flow: Flow, times: number): Promise<(() => Promise<Claim>)[]> {
   const before = tenancy.startOperator();
-  await tenancy.createWorkload(workload, { image: { ref: flow.image } });
-  await tenancy.until("the workload Ready", async () => {
-    return (await tenancy.client.get(workloads, { namespace: NAMESPACE, name: workload })).status?.phase === "Ready";
-  });
-  const claim = flow.release && (await tenancy.createClaim("alice", workload));
-  if (claim) await tenancy.untilClaim(claim.metadata.name, { phase: "Active" });
+  const begins = await Promise.all(
+    Array.from({ length: times }, async () => {
+      const workload = `killed-${++prepared}`;
+      await tenancy.createWorkload(workload, { image: { ref: flow.image } });
+      await tenancy.until("the workload Ready", async () => {
+        return (
+          (await tenancy.client.get(workloads, { namespace: NAMESPACE, name: workload })).status?.phase === "Ready"
+        );
+      });
+      const claim = flow.release && (await tenancy.createClaim("alice", workload));
+      if (claim) await tenancy.untilClaim(claim.metadata.name, { phase: "Active" });
+      return async () => {
+        if (!claim) return tenancy.createClaim("alice", workload);
+        await tenancy.client.delete(claims, { namespace: NAMESPACE, name: claim.metadata.name });
+        return claim;
+      };
+    }),
+  );
   await before.stop();
-  return async () => {
-    if (!claim) return tenancy.createClaim("alice", workload);
-    await tenancy.client.delete(claims, { namespace: NAMESPACE, name: claim.metadata.name });
-    return claim;
-  };
+  return begins;
 }
 
 async function untilEnded({ ends, pods }: Flow, claim: Claim): Promise<void> {
@@ -85,7 +93,8 @@ async function untilEnded({ ends, pods }: Flow, claim: Claim): Promise<void> {
 
 /** Every write that an operator makes which nobody kills. */
 async function undisturbed(flow: Flow): Promise<string[]> {
-  const begin = await prepare(flow);
+  const [begin] = await prepare(flow, 1);
+  assert.ok(begin);
   const operator = tenancy.startOperator();
   await untilEnded(flow, await begin());
   await operator.stop();
@@ -95,8 +104,10 @@ async function undisturbed(flow: Flow): Promise<string[]> {
 }
 
 /** @returns whether it died by itself, which it does not where it made fewer writes this time */
-async function killedAfter(flow: Flow, writes: number): Promise<boolean> {
-  const begin = await prepare(flow);
+async function killedAfter(
+  flow: Flow,
+  { begin, writes }: { begin: () => Promise<Claim>; writes: number },
+): Promise<boolean> {
   const dying = startDyingOperator(tenancy.cluster.kubeconfigPath, writes);
   const claim = await begin();
   const stop = new AbortController();
