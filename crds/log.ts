@@ -13,7 +13,7 @@ export interface Log {
  * A log of one JSON line an entry, written before the call returns, so that nothing is lost at the end.
  *
  * @param options.level `debug`, `info`, `warn`, `error` or `silent`
- * @param options.destination standard output unless told
+ * @param options.destination @default standard output
  */
 export function createLog(options: {
   program: string;

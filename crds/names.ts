@@ -17,14 +17,14 @@ export function isObjectName(value: unknown): value is string {
 /**
  * The name of a tenant's claim on a workload: `claim-<tenantId>-<workloadRef>` where that is legal.
  *
- * Two pairs can share it (`claim-a-b-c`), so whoever finds a claim by this name compares its `spec.tenantId` and
+ * Two claim keys can share it (`claim-a-b-c`), so whoever finds a claim by this name compares its `spec.tenantId` and
  * `spec.workloadRef`, and on a mismatch uses {@link hashedClaimName}.
  */
 export function claimName(claim: { tenantId: string; workloadRef: string }): string {
   return objectName({ prefix: "claim", parts: [claim.tenantId, claim.workloadRef], form: "subdomain" });
 }
 
-/** The name of a claim whose {@link claimName} is taken by another pair; never equal to any pair's readable name. */
+/** The name of a claim whose {@link claimName} belongs to another claim key; never equal to any key's readable name. */
 export function hashedClaimName(claim: { tenantId: string; workloadRef: string }): string {
   return objectName({ prefix: "claim", parts: [claim.tenantId, claim.workloadRef], hashed: true });
 }

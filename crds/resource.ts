@@ -26,7 +26,7 @@ export function metadataOf({
   return { group, version, plural, kind, namespaced, metadataOnly: true };
 }
 
-/** Declares a resource; `namespaced` is true unless told. */
+/** Declares a resource; `namespaced` is true by default. */
 export function defineResource<T extends KubernetesObject>(resource: {
   group: string;
   version: string;

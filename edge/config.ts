@@ -11,7 +11,7 @@ import {
 import { type SecretPolicy, secretPolicies } from "../crds/secret-refusal.ts";
 import { isLoopback } from "./http/page-check.ts";
 
-/** What the edge is told by its environment. */
+/** The edge's settings, from its environment. */
 export interface EdgeConfig {
   readonly listen: ListenAddress;
   readonly namespace: string;

@@ -102,7 +102,7 @@ export function createMetrics(gauges: {
   };
 }
 
-/** The routes of the metrics listener: `/metrics`, `/healthz` (alive), `/readyz` (has a current view of the cluster). */
+/** The routes of the metrics listener: `/metrics`, `/healthz` (alive), `/readyz` (its caches are fresh). */
 export function probeRoutes(options: { metrics: Metrics; isReady: () => boolean }): Route[] {
   const { metrics, isReady } = options;
   return [

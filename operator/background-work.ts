@@ -9,7 +9,7 @@ export type WorkState<T> =
   | { readonly state: "failed"; readonly error: unknown; readonly failures: number; readonly retryInMs: number };
 
 /**
- * Work that takes too long for a reconcile: it is begun by one run of the reconciler, and a later run finds what came of it.
+ * Work that takes too long for a reconcile: one run of the reconciler begins it, and a later run finds its result.
  *
  * Not a controller of the queue, which bounds each by one number: here no tenant, no failure and nothing slow may keep others waiting, and one
  * piece can be aborted alone. And so a claim's own reconcile stays the only one that writes the claim, also while its files are saved.
@@ -23,7 +23,7 @@ export interface BackgroundWork<T> {
    */
   run(id: string, work: (signal: AbortSignal) => Promise<T>, onEnd: () => void, tenant?: string): WorkState<T>;
   /**
-   * Lets what has failed be run again at once: what it failed for may be mended.
+   * Lets what has failed run again at once, because its cause may be gone.
    *
    * @param id @default everything
    */

@@ -34,7 +34,7 @@ export interface Informers {
   egress: EgressInformers | undefined;
 }
 
-/** Metadata only: that one changed is all that it takes to look at it. */
+/** Metadata only: it is enough to know that an object has changed. */
 export interface EgressInformers {
   /** Managed ones. */
   configMaps: Informer<KubernetesObject, never>;
@@ -49,7 +49,7 @@ export interface StartedInformers {
   readonly synced: Promise<void>;
   /** Rejects when one of them cannot go on; resolves after `signal` is aborted. */
   readonly done: Promise<void>;
-  /** Whether every watch is in contact with the API server. */
+  /** Whether every watch is open. */
   isReady(): boolean;
   /** Resolves when every watch is, or the signal is aborted. */
   untilReady(signal: AbortSignal): Promise<void>;

@@ -22,7 +22,7 @@ export async function runWhenLeading(options: LeaderOptions): Promise<void> {
       backoff.reset();
     } catch (error) {
       if (signal.aborted) throw error;
-      log.error({ error }, "leadership term failed, it is tried again");
+      log.error({ error }, "leadership term failed, retrying");
       await sleep(backoff.next(), { clock: systemClock, signal });
     }
   }

@@ -50,7 +50,7 @@ export function createMetrics() {
     reconcileSeconds: new Histogram({
       name: "tenancy_operator_reconcile_seconds",
       help: "Time of one reconcile",
-      labelNames: ["lane", "outcome"],
+      labelNames: ["controller", "outcome"],
       buckets: [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5, 30],
       registers,
     }),

@@ -2,7 +2,7 @@ import { createServer, type Server } from "node:http";
 import type { ListenAddress } from "../crds/environment.ts";
 import type { Metrics } from "./metrics.ts";
 
-/** Serves `/metrics` (Prometheus), `/healthz` (the process lives) and `/readyz` (its watches are in contact with the cluster). */
+/** Serves `/metrics` (Prometheus), `/healthz` (the process lives) and `/readyz` (its watches are open). */
 export async function serveHealth(options: {
   listen: ListenAddress;
   metrics: Metrics;

@@ -98,7 +98,7 @@ export function startControllers(options: {
     controllers,
     log,
     onReconciled: ({ controller, outcome, seconds }) =>
-      metrics.reconcileSeconds.observe({ lane: controller, outcome }, seconds),
+      metrics.reconcileSeconds.observe({ controller, outcome }, seconds),
     isWorthLogging: (error) => !(error instanceof NotLeadingError),
   });
   const stopWatches = startWatches(controllers, queue);

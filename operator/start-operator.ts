@@ -31,7 +31,7 @@ export interface OperatorOptions {
 export interface Operator {
   /** Resolves when every store holds what the cluster has, and follows it. */
   synced: Promise<void>;
-  /** Whether every watch is in contact with the API server. */
+  /** Whether every watch is open. */
   isReady(): boolean;
   /** Resolves after a clean stop. */
   done: Promise<void>;

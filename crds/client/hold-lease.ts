@@ -47,7 +47,7 @@ export async function holdLease(options: HoldLeaseOptions): Promise<void> {
   const renewEveryMs = leaseMs / 4;
   const stopWritingAfterMs = (leaseMs * 3) / 4;
   let seen: { version: string; at: number } | undefined;
-  let wake: () => void = () => undefined;
+  let endSleep: () => void = () => undefined;
   let changes = 0;
 
   const over = new AbortController();
@@ -60,7 +60,7 @@ export async function holdLease(options: HoldLeaseOptions): Promise<void> {
     indexes: {},
     onChange() {
       changes += 1;
-      wake();
+      endSleep();
     },
     signal: over.signal,
     log,
@@ -98,7 +98,7 @@ export async function holdLease(options: HoldLeaseOptions): Promise<void> {
       const current = await readLease();
       const waitMs = current === undefined ? 0 : timeUntilFree(current);
       if (waitMs > 0) {
-        // A change that came while the Lease was read woke nobody, and what was read may be older.
+        // A change that came while the Lease was read ended no sleep, and what was read may be older.
         if (changes === known) await sleep(waitMs);
         continue;
       }
@@ -175,7 +175,7 @@ export async function holdLease(options: HoldLeaseOptions): Promise<void> {
         if (over.signal.aborted) return;
         const timeoutMs = term.writeTimeLeftMs();
         if (timeoutMs === 0) {
-          log.error({ lease: leaseName, identity }, "lease could not be renewed in time, held no longer");
+          log.error({ lease: leaseName, identity }, "lease not renewed in time, lost");
           lose();
           return;
         }
@@ -206,9 +206,9 @@ export async function holdLease(options: HoldLeaseOptions): Promise<void> {
       try {
         const spec = { ...lease.spec, holderIdentity: "", renewTime: microTime() };
         await client.replace(leases, { ...lease, spec }, { timeoutMs: renewEveryMs });
-        log.info({ lease: leaseName, identity }, "lease given back");
+        log.info({ lease: leaseName, identity }, "lease released");
       } catch (error) {
-        log.warn({ lease: leaseName, error }, "lease not given back, it runs out by itself");
+        log.warn({ lease: leaseName, error }, "lease not released, it expires by itself");
       }
     }
   }
@@ -218,7 +218,7 @@ export async function holdLease(options: HoldLeaseOptions): Promise<void> {
     return new Promise((resolve) => {
       const cancel = systemClock.after(delayMs, finish);
       const ignoreAbort = onAbort(aborted, finish);
-      if (aborted === signal) wake = finish;
+      if (aborted === signal) endSleep = finish;
       function finish(): void {
         cancel();
         ignoreAbort();

@@ -22,7 +22,7 @@ export const customResourceDefinitions = defineResource<
  *
  * Not by server-side apply: API servers before 1.23 refuse there what they drop silently here, the CEL rules.
  *
- * @param options.timeoutMs for all of it; 30000 unless told
+ * @param options.timeoutMs for all of it. @default 30000
  * @throws {Error} with the name of the kind that is not served in time
  */
 export async function installDefinitions(

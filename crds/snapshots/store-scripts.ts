@@ -13,7 +13,7 @@ const KEPT_VERSIONS = 3;
 const DIGITS = 16;
 const digits = "?".repeat(DIGITS);
 
-// Only what says that there is none is taken for none: a volume that fails must not look like a tenant without files.
+// Only "No such file or directory" counts as no archive: a volume that fails must not look like a tenant without files.
 const findArchive = `# Tenant, workload, and the digits of an older version or nothing.
 place() {
   dir="$root/$1"; versions="$dir/.versions/$2"; archive="$dir/$2.tar.gz"

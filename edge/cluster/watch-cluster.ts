@@ -118,7 +118,7 @@ export function watchKind<T extends KubernetesObject, Index extends string = nev
   onChange?: (change: Change<T>) => void;
   /** Makes of an object what is stored. */
   transform?: (object: T) => T;
-  /** Told of what the functions above throw over one object. */
+  /** Called with what the functions above throw over one object. */
   onFailure?: ReportHandlerFailure;
   signal: AbortSignal;
   log: Log;

@@ -25,7 +25,7 @@ export const serveBun: Serve = async ({ handler, listen, log }) => {
     // The handler refuses large bodies itself, with a message; Bun's own 413 has no body.
     maxRequestBodySize: Number.MAX_SAFE_INTEGER,
     development: false,
-    // Without development mode, two servers would share a port and nobody be told.
+    // Outside development mode, Bun would let two servers share a port without an error.
     reusePort: false,
     async fetch(request, bun) {
       let isSocket = false;

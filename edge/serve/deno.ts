@@ -135,7 +135,7 @@ function eventSocket(socket: DenoSocket): EventSocket {
   let characters = 0;
   let timer: ReturnType<typeof setTimeout> | undefined;
   let delayMs = ASK_AGAIN_MS.first;
-  /** Deno tells nothing any more of a socket that it was told to close. */
+  /** Deno no longer reports on a socket that it was asked to close. */
   let heldAtEnd = 0;
 
   function pass(): void {

@@ -11,7 +11,7 @@ import type { OperatorContext } from "../context.ts";
 /**
  * The pods bound to a claim: the one that it has now, and the others that are not being deleted yet.
  *
- * A claim has one pod an revision, because the pod's name follows from it or the binding was written to the pod itself. An Active
+ * A claim has one pod a revision: a cold pod's name follows from the revision, and a warm pod carries it since its binding. An Active
  * claim has the pod that its status names, whose files its tenant is writing; one that is still Pending has the newest, since the
  * binding of a warm pod counts from the moment that it stands on the pod.
  */
@@ -44,8 +44,8 @@ export async function readClaimPods(claim: Claim, { client, config, informers }:
 }
 
 /**
- * Whether a claim is on the API server as it is here, to be asked before its pods are held against it: to a claim that is behind, the
- * pod that it has by now is one too many. What was read is stored, and starts the claim's next run.
+ * Whether the API server has the claim as the store does. Ask before a pod is deleted as stale or a claim is refused as a duplicate: by
+ * an old state of the claim, its present pod would look stale. What was read is stored, which starts the claim's next run.
  */
 export async function isCurrent(claim: Claim, { client, config, informers }: OperatorContext): Promise<boolean> {
   const { name, resourceVersion } = claim.metadata;
@@ -59,7 +59,7 @@ function none(error: unknown): never[] {
   throw error;
 }
 
-/** By name where two operators bound a pod each, both believing that they lead: so that they agree on one. */
+/** By name where two operators that both believed they lead bound a pod each, so that they agree on one. */
 function newestFirst(a: Pod, b: Pod): number {
   return podRevisionOf(b) - podRevisionOf(a) || (a.metadata.name < b.metadata.name ? -1 : 1);
 }

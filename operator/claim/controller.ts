@@ -32,7 +32,7 @@ import { startPod } from "./start-pod.ts";
 
 // A burst of claims takes more than these; each costs a connection.
 const PREPARED_PODS = 2;
-/** Where what was read is not as it was taken to be: its event starts the next run, and should it be lost, this does. */
+/** After a failed precondition. The object's event starts the next run; this does where that event is lost. */
 const RECHECK = { requeueAfterMs: 1000 };
 
 /** Gives claims their pods, and takes them through their release. */
@@ -98,7 +98,7 @@ function* claimsToOffer(workload: string, { informers }: OperatorContext): Itera
   }
 }
 
-/** The pods that claims take next have their restores wait in them. */
+/** Starts the restores' commands in the pods that claims will take next. */
 function prepareRestores(name: string, { config, informers, onFailure, snapshots }: OperatorContext): void {
   const workload = informers.workloads.store.get(`${config.namespace}/${name}`);
   const template = workload && templateHash(workload, config);
@@ -127,7 +127,7 @@ function forgetPod(pod: Pod, context: OperatorContext): void {
   context.snapshots.cancelPrestarted(pod);
 }
 
-/** What failed or waits for want of the helper pod goes on when it runs. */
+/** Maps a change of the helper pod to the claims that failed or wait because it did not run. */
 function* claimsOfHelper({ type, object, previous }: Change<Pod>, context: OperatorContext): Iterable<string> {
   if (type === "deleted" || !isHelperRunning(object)) {
     context.snapshots.leaveHelper();
@@ -178,7 +178,7 @@ async function fulfilClaim(claim: Claim, context: OperatorContext): Promise<Reco
   const others = known.filter(({ metadata }) => metadata.uid !== claim.metadata.uid);
   const canonical = canonicalClaim([claim, ...others]);
   if (canonical !== undefined && canonical !== claim) {
-    // Its files are on their way to the archive: this claim may not start before they are there. Its deletion starts the next run.
+    // Its files are still being saved, and this claim must not start before they are. Its deletion starts the next run.
     if (canonical.metadata.deletionTimestamp !== undefined) return undefined;
     if (!(await isCurrent(canonical, context))) return RECHECK;
     const message = `tenant "${claim.spec.tenantId}" already holds claim "${canonical.metadata.name}" on workload "${claim.spec.workloadRef}": use that one, or delete it first`;
@@ -189,7 +189,7 @@ async function fulfilClaim(claim: Claim, context: OperatorContext): Promise<Reco
   if (phase === "Active" && isDestroyed(claim) && isGoing) return awaitAnotherAttempt(claim, context);
   if (current === undefined) return startPod(claim, context);
   const state = podState(current);
-  // One that is going is lost already.
+  // A pod that is being deleted is lost already.
   const silentForMs = state.state === "lost" ? undefined : context.nodeSilence.leftMs(current);
   if (silentForMs === 0) return leaveNode(claim, current, context);
   if (phase === "Active" && state.state !== "lost") {

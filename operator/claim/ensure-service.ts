@@ -23,10 +23,10 @@ export async function ensureService(claim: Claim, pod: Pod, context: OperatorCon
   const { namespace } = config;
   const workload = informers.workloads.store.get(`${namespace}/${claim.spec.workloadRef}`);
   const isWanted = workload?.spec.service === true;
-  // Without a workload that asks for Services there is nothing to look into.
+  // As long as no workload asks for Services, none are watched.
   if (workload === undefined || (!isWanted && !serviceWatch.isOpen)) return undefined;
   const known = serviceWatch.open();
-  // Each claim is looked at when the list is there.
+  // Every claim is reconciled when the list is complete.
   if (known === undefined) return TRY_AGAIN;
   const name = serviceName(claim.metadata.name);
   const present = known.store.get(`${namespace}/${name}`);
@@ -37,7 +37,7 @@ export async function ensureService(claim: Claim, pod: Pod, context: OperatorCon
     }
     const { uid = "", resourceVersion, ownerReferences = [] } = present.metadata;
     const isOwn = ownerReferences.some((owner) => owner.uid === claim.metadata.uid);
-    // Of a claim of this name that is gone: the garbage collector takes its time.
+    // Of an earlier claim of this name, which the garbage collector has not deleted yet.
     const isFormer =
       !isOwn && ownerReferences.some(({ kind, name }) => kind === claims.kind && name === claim.metadata.name);
     if (isFormer || (isOwn && !isWanted)) {
@@ -77,7 +77,7 @@ function render({ metadata, spec }: Claim, pod: Pod, namespace: string): Service
     },
     spec: {
       type: "ClusterIP",
-      // One that was bound before there was this label has none, and selects nothing.
+      // A pod that was bound before this label existed has none; the Service then selects nothing.
       selector: { ...own, [label.binding]: pod.metadata.labels?.[label.binding] ?? "none" },
       ports: (program?.ports ?? []).map(({ containerPort: port }) => ({
         name: `port-${port}`,

@@ -25,7 +25,7 @@ export async function findArchive(claim: Claim, workload: Workload, context: Ope
   const { overlayDirs } = withDefaults(workload.spec).filesystem;
   if (!asksForFiles(claim)) return { known: true, archive: undefined };
   const { tenantId, workloadRef, resumeVersion: version } = claim.spec;
-  // A workload that keeps no files now may have kept some, and then its tenants are told; without a helper pod nobody ever did.
+  // A workload that keeps no files now may have kept some before, of which its tenants are told. Without a helper pod there never were any.
   if (overlayDirs.length === 0 && version === undefined && context.informers.helperPods.store.size === 0)
     return { known: true, archive: undefined };
   const uid = claim.metadata.uid ?? "";

@@ -7,7 +7,8 @@ import type { OperatorContext } from "../context.ts";
 import type { ReconcileResult } from "../queue.ts";
 
 /**
- * Releases an Active claim once nobody has used its pod for the time that was stamped on it; until then it asks to be run again at that moment, so that no claim is looked at in vain.
+ * Releases an Active claim once nobody has used its pod for the time that was stamped on it; before that, asks to be run again at that
+ * moment, so that no claim is polled.
  */
 export async function releaseWhenIdle(claim: Claim, pod: Pod, context: OperatorContext): Promise<ReconcileResult> {
   const leftMs = timeLeftMs(claim, pod);

@@ -45,11 +45,11 @@ export function createServiceWatch(options: {
         isSynced = true;
         onSynced();
       },
-      // The end of the watch tells of it.
+      // The end of the watch reports it.
       () => undefined,
     );
     started.done.catch((error: unknown) => {
-      log.error({ error }, "watch of services failed, it is started again when it is needed");
+      log.error({ error }, "service watch failed, restarted when it is next needed");
       informer = undefined;
       isSynced = false;
     });

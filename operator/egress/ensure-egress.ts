@@ -124,16 +124,17 @@ function mounts({ spec }: Pod, name: string): boolean {
   return sources.some(({ configMap, secret }) => configMap?.name === name || secret?.name === name);
 }
 
-/** Whether the objects are the very ones that were found right. */
+/** Whether the objects still have the versions that were found right. */
 function isCurrent({ metadata }: Workload, versions: EgressVersions, { config, informers }: OperatorContext): boolean {
   const names = egressNames(metadata.name);
-  const standing = (informer: EgressInformers["secrets"] | undefined, name: string) =>
+  const versionOf = (informer: EgressInformers["secrets"] | undefined, name: string) =>
     informer?.store.get(`${config.namespace}/${name}`)?.metadata.resourceVersion;
   return (
-    standing(informers.egress?.configMaps, names.settings) === versions.settings &&
-    (versions.leaves === undefined || standing(informers.egress?.secrets, names.leaves) === versions.leaves) &&
-    (versions.authority === undefined || standing(informers.egress?.secrets, names.authority) === versions.authority) &&
-    [...versions.named].every(([name, version]) => standing(informers.egress?.secrets, name) === version)
+    versionOf(informers.egress?.configMaps, names.settings) === versions.settings &&
+    (versions.leaves === undefined || versionOf(informers.egress?.secrets, names.leaves) === versions.leaves) &&
+    (versions.authority === undefined ||
+      versionOf(informers.egress?.secrets, names.authority) === versions.authority) &&
+    [...versions.named].every(([name, version]) => versionOf(informers.egress?.secrets, name) === version)
   );
 }
 
@@ -225,12 +226,12 @@ async function applyObjects(
   };
 }
 
-/** Without them no watch would show what becomes of it. */
+/** Without these labels no watch would show the Secret. */
 function hasLabelsOf(found: Secret | undefined, wanted: Secret | undefined): boolean {
   return Object.entries(wanted?.metadata.labels ?? {}).every(([key, value]) => found?.metadata.labels?.[key] === value);
 }
 
-/** What a watch would have brought: no store holds values of Secrets. */
+/** The object as a watch would have brought it: no store holds values of Secrets. */
 function metadataAlone({ metadata }: KubernetesObject): KubernetesObject {
   return { metadata };
 }
@@ -246,7 +247,7 @@ async function readFormer(
   return ifFound(context.client.get(secrets, { namespace: context.config.namespace, name: former.name }));
 }
 
-/** What admission says against such a pod, in a create that is not carried out; undefined when it takes it. */
+/** Why admission refuses such a pod, found out by a create with `dryRun`; undefined when it is accepted. */
 async function podRefusal(workload: Workload, { client, config }: OperatorContext): Promise<string | undefined> {
   const pod = renderPod(workload, { name: PROBE, labels: {}, annotations: {} }, config);
   try {
@@ -255,7 +256,7 @@ async function podRefusal(workload: Workload, { client, config }: OperatorContex
   } catch (error) {
     if (error instanceof ApiError && error.status === 403 && !/exceeded quota/.test(error.message))
       return error.message;
-    // Whatever else is wrong with it, its claims will tell.
+    // Whatever else is wrong with it, its claims will report.
     if (error instanceof ApiError && error.status < 500) return undefined;
     throw error;
   }

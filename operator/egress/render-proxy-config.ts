@@ -24,7 +24,7 @@ export interface ProxyConfigOptions {
  * What comes from a workload are names of letters, digits, `-`, `_` and `.` alone, so it holds no character that means something to
  * HAProxy; values of headers are not in it, only names of environment variables.
  *
- * @throws TypeError when a range is none
+ * @throws TypeError when a range is not valid
  */
 export function renderProxyConfig({ rules, openedRanges = [], folders = proxyFolders }: ProxyConfigOptions): string {
   for (const range of openedRanges) {

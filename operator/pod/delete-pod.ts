@@ -3,7 +3,7 @@ import { pods } from "../../crds/client/built-in-resources.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import type { OperatorContext } from "../context.ts";
 
-/** Deletes exactly this pod, not another that has taken its name; one that is gone already is well. */
+/** Deletes exactly this pod, not another that has taken its name; that it is gone already is no error. */
 export async function deletePod(pod: Pod, { client, informers }: OperatorContext): Promise<void> {
   const { name, namespace = "", uid, deletionTimestamp } = pod.metadata;
   if (deletionTimestamp !== undefined) return;

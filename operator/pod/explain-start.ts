@@ -12,7 +12,7 @@ import { collectOutput } from "../snapshots/exec-output.ts";
 import { podFiles } from "../snapshots/pod-files.ts";
 import { TOOLS_BUSYBOX } from "../snapshots/pod-tools.ts";
 
-/** What a pod that starts waits for, and what to change where it waits in vain; the latter as the object of "mend". */
+/** What a starting pod waits for, and what to change if that never comes; the latter as the object of "mend". */
 export interface Explanation {
   readonly reason: "Pulling" | "Unhealthy" | "Starting";
   readonly message: string;
@@ -74,9 +74,8 @@ export function createStartExplanations(): StartExplanations {
 }
 
 /**
- * Says what a start waits for, with what the pod's status does not have: the kubelet tells of probes, pulls and volumes by Events alone, and
- * which ports a container listens on only its own `/proc/net/tcp` does. One list and at most one exec: for starts that take long. What cannot be
- * asked for is left out.
+ * Explains a start that takes long, with what the pod's status does not say: probes, pulls and volumes are only in Events, and the ports
+ * that a container listens on only in its own `/proc/net/tcp`. Costs one list and at most one exec. What cannot be read is left out.
  *
  * @param message what the pod's status says
  */

@@ -90,8 +90,8 @@ export function templateHash(workload: Workload, config: OperatorConfig): string
 
 /**
  * Tells whether two pods of a workload are equally isolated and keep the same files: hash of the runtime, the security contexts, what the
- * proxy is there for and mounts, and the overlay directories with what runs before they are saved. Not of `network.access`, since the network policy applies to every pod of the workload at once, nor of the allowlist, which
- * reaches the proxies of pods that run. Undefined where no pod can be rendered.
+ * proxy is there for and mounts, and the overlay directories with what runs before they are saved. Not of `network.access`, since the
+ * network policy applies to every pod of the workload at once, nor of the allowlist, which reaches the proxies of pods that run. Undefined where no pod can be rendered.
  */
 export function isolationHash(workload: Workload, config: OperatorConfig): string | undefined {
   return templateOf(workload, config).isolation;

@@ -50,7 +50,7 @@ export function createPoolController(context: OperatorContext): Controller<"pool
   };
 }
 
-/** Says on pools what they have. A controller of its own, so that a status is not late where pods are created slowly. */
+/** Writes the status of pools. A controller of its own, so that a status is not late where pods are created slowly. */
 export function createPoolStatusController(context: OperatorContext): Controller<"poolStatus"> {
   return {
     name: "poolStatus",
@@ -63,7 +63,7 @@ export function createPoolStatusController(context: OperatorContext): Controller
   };
 }
 
-/** What changes what a pool has or lacks. */
+/** The watches whose changes can change how many pods a pool has or lacks. */
 function poolWatches(context: OperatorContext): Watch[] {
   const { config, informers } = context;
   return [
@@ -85,7 +85,7 @@ function poolWatches(context: OperatorContext): Watch[] {
   ];
 }
 
-/** What failed may be mended. */
+/** Forgets the failures of a workload's pools when the workload changes, which may have removed their cause. */
 function forgetFailures(change: Change<Workload>, { informers, poolFailures }: OperatorContext): [] {
   if (!hasNewPhase(change)) return [];
   for (const { metadata } of informers.pools.store.by("workload", change.object.metadata.name))
@@ -93,7 +93,7 @@ function forgetFailures(change: Change<Workload>, { informers, poolFailures }: O
   return [];
 }
 
-/** A pool that was edited is tried anew; what the operator before has written about it holds on. */
+/** Forgets a pool's failures when it is edited; at the start, takes over those that the former leader wrote into its status. */
 function resumeFailures({ type, object, previous }: Change<Pool>, { metrics, poolFailures }: OperatorContext): [] {
   const { name, generation } = object.metadata;
   if (type === "deleted") metrics.poolReady.remove({ pool: name });

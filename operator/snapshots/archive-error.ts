@@ -4,7 +4,7 @@
  * - `Hostile`: it holds what a save of overlay directories never makes
  * - `TooLarge`: it passes a limit
  * - `Foreign`: it is another tenant's or workload's
- * - `NoVersion`: it is a version that there is not
+ * - `NoVersion`: there is no such version
  */
 export type ArchiveErrorReason = "Corrupt" | "Hostile" | "TooLarge" | "Foreign" | "NoVersion";
 

@@ -9,7 +9,7 @@ import { storeScripts } from "../../crds/snapshots/store-scripts.ts";
 import { createDeferred, type Deferred, orAborted } from "../../crds/waits.ts";
 import { createSessionReader, type SessionAnswer } from "./session-reader.ts";
 
-/** That there is none; `unmarked` on a volume that no save has marked. */
+/** There is no archive; `unmarked` on a volume that no save has marked. */
 export interface NoneFound {
   readonly kind: "none" | "unmarked";
 }
@@ -104,7 +104,7 @@ export function createArchiveSession(options: {
       reject(new Error("Cannot ask the helper pod's command", { cause }));
   }
 
-  /** One that is asked no longer answers nobody else either. */
+  /** Gives a command up that does not answer: it would not answer anybody else either. */
   function abandon(given: Command, why: string): void {
     if (command === given) command = undefined;
     given.stop.abort(new Error(why));

@@ -11,7 +11,7 @@ export interface ArchiveSource {
   end(): Promise<SnapshotMetadata[]>;
 }
 
-/** Takes the output of the store's script `read` apart, writes the archive to a stream and acknowledges it. */
+/** Parses the output of the store's script `read`, writes the archive to a stream and acknowledges it. */
 export function createArchiveSource(archive: Writable): ArchiveSource {
   const acknowledgement = createAcknowledgement();
   const head = createLineTaker((line) => line === "");

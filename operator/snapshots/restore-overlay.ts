@@ -34,8 +34,8 @@ export interface RestoreOverlayOptions {
   readonly limits: ArchiveLimits;
   /** Whether the init container waits: it then lets the workload start when all is restored, and never else. */
   readonly opensGate: boolean;
-  /** Tried first: the pod's command that waits already. @default one is started */
-  readonly standing?: ((signal: AbortSignal) => Promise<PrestartedRestore | undefined>) | undefined;
+  /** Takes the command that waits in the pod already. @default one is started */
+  readonly takePrestarted?: ((signal: AbortSignal) => Promise<PrestartedRestore | undefined>) | undefined;
   readonly signal: AbortSignal;
   /** Milliseconds for the whole of it. */
   readonly timeoutMs: number;
@@ -45,7 +45,8 @@ export interface RestoreOverlayOptions {
  * Restores an archive into the overlay directories of a pod: what was in them goes, what is in the archive comes.
  *
  * The archive is checked on its way, entry by entry before the pod gets it, and its SHA-256 at its end; only then does the pod learn
- * that all is restored. The directories are emptied before it is known whether there is an archive, so ask its store first. A pod for which this fails must not be given to its tenant.
+ * that all is restored. The directories are emptied before it is known whether there is an archive, so ask its store first. A pod for
+ * which this fails must not be given to its tenant.
  *
  * @returns the metadata of the archive; undefined when there is none
  * @throws ArchiveError when the archive is not what was saved, or may not be restored
@@ -53,7 +54,7 @@ export interface RestoreOverlayOptions {
  * @throws as `Exec` does
  */
 export async function restoreOverlay(options: RestoreOverlayOptions): Promise<SnapshotMetadata | undefined> {
-  const { exec, store, key, sha256, pod, overlayDirs, limits, opensGate, standing, timeoutMs } = options;
+  const { exec, store, key, sha256, pod, overlayDirs, limits, opensGate, takePrestarted, timeoutMs } = options;
   const roots = overlayRoots(overlayDirs);
   const stop = linkSignals(options.signal);
   const { signal } = stop;
@@ -75,7 +76,7 @@ export async function restoreOverlay(options: RestoreOverlayOptions): Promise<Sn
   read.catch(ignore);
   let metadata: SnapshotMetadata | undefined;
   const checked = frames(archive);
-  // While the command is asked: the first frame, which is a small archive's only one.
+  // Read the first frame, which is a small archive's only one, while the command is asked.
   const first = checked.next();
   first.catch(ignore);
 
@@ -96,7 +97,7 @@ export async function restoreOverlay(options: RestoreOverlayOptions): Promise<Sn
   }
 
   try {
-    const command = await standing?.(signal);
+    const command = await takePrestarted?.(signal);
     if (command === undefined) {
       const target = restoreCommand(pod, { roots, opensGate });
       const fed = { exec, target, what: "restore the files", input: asked(input()), minInput: POD_PACE };

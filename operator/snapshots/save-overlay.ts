@@ -126,7 +126,7 @@ export async function saveOverlay(options: SaveOverlayOptions): Promise<Snapshot
     owner.stream.end();
   });
   const failed = source.catch((error: unknown) => {
-    // What the archive is refused for is the reason; that its stream then ended is not.
+    // Throw why the archive was refused, and not that its stream then ended.
     owner.stream.destroy(check.stream.errored ?? owner.stream.errored ?? (error as Error));
     throw owner.stream.errored ?? error;
   });
@@ -147,7 +147,7 @@ export async function saveOverlay(options: SaveOverlayOptions): Promise<Snapshot
   } catch (error) {
     stop.abort(error);
     owner.stream.destroy();
-    // A store that fails reads no further, which ends the pod's stream: that is no reason, it has one.
+    // A store that fails stops reading, which ends the pod's stream: throw the store's error, and not that.
     await failed.catch((cause: unknown) => {
       const { code } = cause as NodeJS.ErrnoException;
       if (code !== "ABORT_ERR" && code !== "ERR_STREAM_PREMATURE_CLOSE") throw cause;

@@ -30,8 +30,8 @@ interface Found {
 }
 
 /**
- * Takes the output of the script `session` apart; fails the stream where that is none. An answer is given when its lines are there, so one
- * that is cut in the middle is none; its archive comes later, and counts when the line after it is there.
+ * Parses the output of the script `session`, and fails the stream where it is something else. An answer is given when all of its lines
+ * have arrived, so never a part of one; its archive comes later, and counts when the line after it has arrived.
  *
  * @param options.mostBytes of an archive that is sent along
  */
@@ -62,7 +62,7 @@ export function createSessionReader(options: {
     } else if (line === "") {
       const { id, sizeBytes, lines, archive, bytesLeft } = of;
       of.part = bytesLeft > 0 ? "archive" : "end";
-      // An archive of no bytes is none that was ever stored, and is looked at by whoever reads it.
+      // No save stores an empty archive: whoever reads this one finds it corrupt.
       onAnswer({ id, kind: "found", sizeBytes, lines, archive: bytesLeft > 0 ? archive.promise : undefined });
     } else {
       of.linesBytes += line.length;

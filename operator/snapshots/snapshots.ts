@@ -145,7 +145,7 @@ export function createSnapshots(options: {
       return restoreOverlay({
         ...overlay(pod, opensGate ? TOOLS_CONTAINER : WORKLOAD_CONTAINER),
         ...{ store, key, sha256, opensGate, signal },
-        standing: opensGate ? undefined : (given) => prestarted.take(idOf(pod), given),
+        takePrestarted: opensGate ? undefined : (given) => prestarted.take(idOf(pod), given),
       });
     },
     prepare(pod) {

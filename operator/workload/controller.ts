@@ -49,20 +49,20 @@ export function createWorkloadController(context: OperatorContext): Controller<"
   };
 }
 
-/** A workload that is being deleted goes when nothing uses it any longer. */
+/** The workload's key, if the workload is being deleted: it goes when nothing uses it any longer. */
 function ifDeleted(workload: string | undefined, { config, informers }: OperatorContext): string[] {
   const held = informers.workloads.store.get(`${config.namespace}/${workload}`);
   return held?.metadata.deletionTimestamp === undefined ? [] : [keyOf(held)];
 }
 
-/** What we write ourselves is no reason to look again. */
+/** Maps a policy that a person edited or deleted to its workload; leaves out what the operator writes itself. */
 function workloadOfPolicy({ type, object, previous }: Change<NetworkPolicy>, { config }: OperatorContext): string[] {
   const workload = object.metadata.labels?.[label.workload];
   const isEdited = type === "modified" && previous?.metadata.generation !== object.metadata.generation;
   return workload !== undefined && (type === "deleted" || isEdited) ? [`${config.namespace}/${workload}`] : [];
 }
 
-/** Of what the proxy of a workload lives by, and of Secrets that workloads name. */
+/** Maps a change of a proxy's object, or of a Secret that workloads name, to those workloads. */
 function* workloadsOfEgress(
   { type, object, previous }: Change<KubernetesObject>,
   { config, informers }: OperatorContext,
@@ -70,7 +70,7 @@ function* workloadsOfEgress(
   for (const workload of informers.workloads.store.values())
     if (namesSecret(workload.spec, object.metadata.name)) yield keyOf(workload);
   if (type === "added") return;
-  // Of one whose label was changed, the workload that it belonged to.
+  // If the label itself was changed, the workload that it named before.
   const workload = (previous ?? object).metadata.labels?.[label.workload];
   if (workload !== undefined) yield `${config.namespace}/${workload}`;
 }
@@ -100,13 +100,13 @@ async function reconcileWorkload(key: string, context: OperatorContext): Promise
   }
 }
 
-/** What rendering a pod shows that no rule has said. */
+/** A problem that no rule finds and only rendering a pod shows. */
 function renderingProblem(workload: Workload, { config }: OperatorContext) {
   const message = templateProblem(workload, config);
   return message === undefined ? undefined : { reason: "Invalid", message };
 }
 
-/** Applies the policy unless it stands as rendered; one that a person deleted or edited comes back. */
+/** Applies the policy unless it is there as rendered; a policy that a person deleted or edited comes back. */
 async function ensurePolicy(workload: Workload, context: OperatorContext): Promise<void> {
   const { client, informers, config } = context;
   const wanted = renderPolicy(workload, config.namespace);
@@ -131,7 +131,7 @@ async function deleteFormerPolicy(
   }
 }
 
-/** Writes a workload's status where it says something else; says whether it did. */
+/** Writes a workload's status if it differs, and returns whether it did. */
 async function writeStatus(
   workload: Workload,
   { phase, reason, message }: Pick<WorkloadStatus, "phase" | "reason" | "message">,
@@ -160,7 +160,7 @@ async function writeStatus(
     conditions: before?.conditions,
   };
   if (isDeepStrictEqual(status, present)) return false;
-  // What was learnt of the image says nothing about the one that may have taken its place.
+  // The image may be another now, so what was learnt of the one before no longer counts.
   const forgotten = before?.observedGeneration === generation ? {} : { runsAsRoot: null };
   const body = { metadata: { resourceVersion }, status: { ...status, ...forgotten } };
   informers.workloads.put(

@@ -5,7 +5,7 @@ import type { Status } from "../../kubernetes.ts";
  * - `PodGone`: there is no such pod
  * - `ContainerNotRunning`: the container is not there, has not started, or has ended
  * - `CommandNotFound`: the container has no such program
- * - `Failed`: something else, told by the message
+ * - `Failed`: something else, which the message says
  */
 type ExecErrorReason = "PodGone" | "ContainerNotRunning" | "CommandNotFound" | "Failed";
 

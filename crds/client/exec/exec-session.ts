@@ -162,7 +162,7 @@ const messageBytes = 64 * 1024;
 /** What may wait in this process for a slow pod, the socket's own buffer included. */
 const maxWaitingBytes = 1024 * 1024;
 
-/** Told before and after each piece, so that somebody can see when one is not taken. */
+/** Called before and after each piece, so that a piece which is not taken is noticed. */
 interface InputProgress {
   sending(): void;
   sent(bytes: number): void;
@@ -171,7 +171,7 @@ interface InputProgress {
 /**
  * Sends a stream as the input of a command, as fast as the other end takes it.
  *
- * The end of the stream is not told: v5 of the protocol can, v4 cannot, and a command that works with both has to know it anyway.
+ * The end of the stream is not sent: v5 of the protocol could, v4 cannot, and a command that works with both has to know it anyway.
  *
  * @throws whatever the stream fails with
  */
@@ -191,7 +191,7 @@ function send(socket: WebSocket, data: Buffer): Promise<void> {
   message[0] = STDIN;
   data.copy(message, 1);
   return new Promise((resolve) => {
-    // A socket that fails says so by its own event.
+    // A socket that fails emits an event of its own.
     const isFull = socket.bufferedAmount + message.length > maxWaitingBytes;
     socket.send(message, () => isFull && resolve());
     if (!isFull) resolve();

@@ -13,8 +13,8 @@ import type { Pace } from "./pace-meter.ts";
 
 export interface ExecOptions extends ExecTarget {
   /**
-   * The command's input. Its end is not told (see `sendInput`), so a command must know it from what it reads. One that ends while there
-   * is more to send is not reported as ended by the server, so it has to say that by what it writes. The command must keep both
+   * The command's input. Its end is not sent (see `sendInput`), so a command must know it from what it reads. The server does not
+   * report a command that ends while there is more to send, so the command has to say that by what it writes. The command must keep both
    * its outputs open: containerd closes the input when one of them is closed. Destroyed when the exec ends.
    */
   readonly stdin?: Readable | undefined;
@@ -118,8 +118,8 @@ function refusal({ status, body, path }: Extract<ExecSocket, { kind: "refusal" }
     parseAnswer({ status, body }, { method: "GET", path: path.slice(0, path.indexOf("?")) });
     return new Error(`Cannot exec: answered with ${status} where a WebSocket was asked for`);
   } catch (error) {
-    const told = execError(error instanceof Error ? error.message : String(error), target, error);
-    return told.reason === "Failed" ? error : told;
+    const refused = execError(error instanceof Error ? error.message : String(error), target, error);
+    return refused.reason === "Failed" ? error : refused;
   }
 }
 

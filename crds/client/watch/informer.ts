@@ -28,7 +28,7 @@ export interface InformerOptions<T extends KubernetesObject, Index extends strin
   readonly onChange?: ((change: Change<T>) => void) | undefined;
   /** Makes of an object what is stored, in place or as a copy: leave out what nobody reads. One for which it throws is stored as it is. */
   readonly transform?: ((object: T) => T) | undefined;
-  /** Told of what `onChange`, `transform` or an index throws over one object. @default it is logged */
+  /** Called with what `onChange`, `transform` or an index throws over one object. @default it is logged */
   readonly onFailure?: ReportHandlerFailure | undefined;
   readonly onState?: ((state: ListWatchState) => void) | undefined;
   readonly signal: AbortSignal;

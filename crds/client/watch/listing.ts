@@ -38,7 +38,7 @@ export interface Listing {
 const pageTimeoutMs = 60_000;
 
 /**
- * Lists page by page, and tells what is gone by comparing with the `knownObjects`.
+ * Lists page by page, and finds what is gone by comparing with the `knownObjects`.
  *
  * An object that is newer than the list is not missing from it: it was made after the list, and its write's answer came first.
  */
@@ -57,7 +57,7 @@ export function createListing<T extends KubernetesObject>(options: {
     for (const object of [...knownObjects()]) {
       if (seen.has(keyOf(object))) continue;
       if (isBefore(resourceVersion, object.metadata.resourceVersion ?? "")) continue;
-      // As a watch would have said it: the last state, with the resourceVersion at which it was known to be gone.
+      // As a watch would report it: the last state, with the resourceVersion at which it was known to be gone.
       onObject({ type: "deleted", object: { ...object, metadata: { ...object.metadata, resourceVersion } } });
     }
   }

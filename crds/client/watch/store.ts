@@ -107,7 +107,7 @@ const noObjects = new Bucket<never>();
 /** One object a key, and indexes over them that answer without a scan. */
 export function createStore<T extends KubernetesObject, Index extends string = never>(options: {
   indexes: Readonly<Record<Index, IndexFunction<T>>>;
-  /** Told of an object for which an index function throws; that index then has it under no value. @default it is thrown */
+  /** Called where an index function throws over an object; that index then has it under no value. @default it is thrown */
   onIndexError?: (error: unknown, failed: { object: T; index: string }) => void;
 }): Store<T, Index> {
   const objects = new Map<string, T>();

@@ -25,9 +25,9 @@ export async function createClaim(
   const { tenantId, workloadRef, resume, version } = request;
   const { signal } = options;
   const seen = cache.workloads.store.get(`${namespace}/${workloadRef}`);
-  // One that was on its way out may have been made anew since.
-  const isStanding = seen !== undefined && seen.metadata.deletionTimestamp === undefined;
-  const workload = isStanding ? seen : await readWorkload(workloadRef, { client, namespace, signal });
+  // A workload that was being deleted may have been created anew since.
+  const isKnown = seen !== undefined && seen.metadata.deletionTimestamp === undefined;
+  const workload = isKnown ? seen : await readWorkload(workloadRef, { client, namespace, signal });
   if (workload.metadata.deletionTimestamp !== undefined) throw workloadTerminating(workloadRef);
   const { uid = "", generation = 0 } = workload.metadata;
   for (const name of [claimName(request), hashedClaimName(request)]) {
@@ -37,7 +37,7 @@ export async function createClaim(
           name,
           namespace,
           labels: claimLabels(request),
-          // The operator's own watch may not have shown yet what this edge was just told of the workload.
+          // The operator's watch may be behind what this edge has just read of the workload.
           annotations: { [annotation.workloadSeen]: `${uid}/${generation}` },
           finalizers: [finalizer.release],
         },

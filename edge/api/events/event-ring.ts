@@ -28,7 +28,7 @@ export interface StoredEvent {
 
 /** The last events, counted from 1. */
 interface EventRing {
-  /** Keeps an event, and lets go of the oldest where there is no more room. */
+  /** Keeps an event, and drops the oldest where there is no more room. */
   add(event: StoredEvent): void;
   /** What came after the event of that number; undefined where some of it is not kept any more, or there never was one. */
   after(number: number): readonly StoredEvent[] | undefined;
@@ -37,7 +37,7 @@ interface EventRing {
 /** Keeps at most so many events, and so many characters of them. */
 export function createEventRing(limits: { events: number; characters: number }): EventRing {
   let kept: StoredEvent[] = [];
-  /** Events in front of `kept` that are let go of already; taken off in bulk, since taking off one moves all others. */
+  /** Events at the front of `kept` that are dropped already; removed in bulk, since removing one moves all others. */
   let start = 0;
   let count = 0;
   let characters = 0;

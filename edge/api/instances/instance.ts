@@ -15,7 +15,7 @@ import { type KubectlError, kubectlError } from "../../kubectl/kubectl-errors.ts
 /**
  * A managed pod by its name: from the store, else from the cluster, since the watch may be a moment behind the claim that named it.
  *
- * @throws HttpError 404 where there is none, also for a pod that is not ours; 503 without a view of the cluster
+ * @throws HttpError 404 where there is none, also for a pod that is not ours; 503 while the cache is stale
  */
 export async function findInstance(
   name: string,

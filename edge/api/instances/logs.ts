@@ -66,9 +66,9 @@ interface LogsRequest {
 }
 
 const LIMIT_MS = 60_000;
-/** A reader that does not read would else hold its place among the commands for ever. */
+/** Without it, a client that stops reading would hold its kubectl for ever. */
 const READ_LIMIT_MS = 10 * 60_000;
-/** A quiet program's log has no first byte to wait for, and its reader wants to know that the stream is open. */
+/** A quiet program's log has no first byte, and its reader wants to know that the stream is open. */
 const FOLLOW_HEAD_MS = 3000;
 
 /**

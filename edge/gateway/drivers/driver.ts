@@ -89,7 +89,7 @@ export function timeoutMs({ options }: DriverCall): number {
  * The address that a call goes to: the claim's endpoint, with `driverOptions.path` or the driver's own path, never
  * another host.
  *
- * @throws Error when the host is none
+ * @throws Error when the host is not valid
  */
 export function callUrl({ endpoint, options }: DriverCall, defaults: { scheme: "http" | "ws"; path: string }): URL {
   const { host, port } = endpoint;

@@ -141,7 +141,7 @@ interface Retry {
 /** Keeps count of the calls that fail, and says how to go on (https://core.telegram.org/bots/api#making-requests). */
 interface PollFailures {
   failed(error: MessengerError): Retry;
-  /** Whether all is well. */
+  /** Whether the last calls succeeded. */
   succeeded(): boolean;
 }
 

@@ -50,7 +50,7 @@ interface Runner {
   closeFailed: () => void;
 }
 
-/** An adapter that ran so long was well. */
+/** An adapter that ran for so long counts as healthy. */
 const HEALTHY_MS = 60_000;
 
 /** Makes a reconciler; triggers do not wait for each other, and what one throws harms no other. */

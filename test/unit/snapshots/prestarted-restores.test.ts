@@ -87,7 +87,7 @@ function restore(context: Context, given = signal): Promise<unknown> {
   const { store, folder, prestarted } = context;
   return restoreOverlay({
     ...{ exec: counted(context), store, key, pod: { ...where, root: join(folder, "to") }, overlayDirs, limits },
-    ...{ opensGate: false, timeoutMs: 30_000, signal: given, standing: (waits) => prestarted.take("pod", waits) },
+    ...{ opensGate: false, timeoutMs: 30_000, signal: given, takePrestarted: (waits) => prestarted.take("pod", waits) },
   });
 }
 
