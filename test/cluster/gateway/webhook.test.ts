@@ -87,12 +87,6 @@ for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
         401,
         async () => deliver(url, octo, { headers: { "x-hub-signature-256": await signed("{}") } }),
       ],
-      [
-        "malformed",
-        401,
-        () => deliver(url, octo, { headers: { "x-hub-signature-256": "sha1=00" } }),
-        /must be sha256=/,
-      ],
       ["GET", 405, () => deliver(url, octo, { method: "GET" }), /POST only/],
       ["PUT", 405, () => deliver(url, octo, { method: "PUT" })],
       ["DELETE", 405, () => deliver(url, octo, { method: "DELETE" })],
@@ -105,20 +99,7 @@ for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
             headers: { origin: "https://a.test", "access-control-request-method": "POST" },
           }),
       ],
-      [
-        "another type",
-        400,
-        () => deliver(url, octo, { secret: SECRET, headers: { "content-type": "text/plain" } }),
-        /content-type: must be/,
-      ],
       ["no JSON", 400, () => deliver(url, "{", { secret: SECRET }), /body: is not JSON/],
-      ["nothing", 400, () => deliver(url, " ", { secret: SECRET }), /got nothing/],
-      [
-        "a form without a payload",
-        400,
-        () => deliver(url, "a=1", { secret: SECRET, headers: formType }),
-        /field payload/,
-      ],
       ["no tenant", 400, () => deliver(url, {}, { secret: SECRET }), /has no field repository\.owner\.login/],
       [
         "an illegal tenant",
@@ -157,14 +138,6 @@ for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
     }
     assert.is(environment.container.payloads.length, before, "the container heard of nothing");
     const passed: [string, () => Promise<number>][] = [
-      [
-        "any case of the allowlist",
-        async () => (await deliver(url, { repository: { owner: { login: "OCTO" } } }, { secret: SECRET })).status,
-      ],
-      [
-        "a number as tenant",
-        async () => (await deliver(url, { repository: { owner: { login: 7 } } }, { secret: SECRET })).status,
-      ],
       ["a form", async () => (await deliver(url, form, { secret: SECRET, headers: formType })).status],
       [
         "in chunks",

@@ -64,6 +64,8 @@ test("whatever is not the signature is a 401", () => {
       String(wrong),
     );
   }
+  const sha1 = { ...GITHUB, body: bytes(GITHUB.body), signature: "sha1=00" };
+  assert.throws(() => verifySignature(sha1), /must be sha256=/);
   assert.is(
     statusOf(() => verifySignature({ ...GITHUB, body: bytes("Hello, World?") })),
     401,
@@ -102,6 +104,12 @@ test("JSON comes as itself or in a form's payload, and all else is a 400", () =>
       );
     else assert.equal(parseDelivery(bytes(body), type), expected);
   }
+  for (const [type, body, says] of [
+    ["text/plain", "{}", /content-type: must be/],
+    ["application/json", " ", /got nothing/],
+    ["application/x-www-form-urlencoded", "a=1", /field payload/],
+  ] as const)
+    assert.throws(() => parseDelivery(bytes(body), type), says);
   assert.is(
     statusOf(() => parseDelivery(new Uint8Array([0x22, 0xff, 0x22]), "application/json")),
     400,
