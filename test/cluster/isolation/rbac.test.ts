@@ -1,8 +1,6 @@
 // @limit 600
 import { createHmac } from "node:crypto";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
@@ -15,6 +13,7 @@ import { operatorConfig } from "../../../operator/config.ts";
 import { renderPod } from "../../../operator/pod/render-pod.ts";
 import { versionAtLeast } from "../../../scripts/cluster/kubernetes/version-at-least.ts";
 import { eventually } from "../../eventually.ts";
+import { FakeMessenger } from "../../messenger/fake-messenger.ts";
 import { exists, NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
 import { type AccountAccess, accountAccess, canEnterPods } from "./account-access.ts";
 import { type AuditedRequest, type AuditLog, createAuditLog } from "./audit-log.ts";
@@ -47,9 +46,11 @@ const access = {} as Record<Account, AccountAccess>;
 const running: AccountProgram[] = [];
 let api: string;
 let gateway: string;
-let bot: ReturnType<typeof createServer>;
+let apiBaseUrl: string;
+const messenger = new FakeMessenger();
 
 const KEY = "rbac-key";
+const TOKEN = "1:token";
 const SIGNATURE_KEY = "signature-key";
 const image = { ref: "simulated/hello:1" };
 
@@ -68,23 +69,14 @@ test.before(async () => {
   for (const account of ACCOUNTS)
     access[account] = await accountAccess({ cluster: tenancy.cluster, kubectl, namespace: NAMESPACE, account });
   if (!canEnterPods()) console.log("note: programs run with kubeconfigs, a pod's files cannot be shown to them here");
-  // A messaging server that knows no news.
-  bot = createServer((request, response) => {
-    const result = request.url?.endsWith("/getMe") ? { id: 1, is_bot: true, first_name: "b", username: "b" } : [];
-    const answer = () =>
-      response
-        .writeHead(200, { "content-type": "application/json" })
-        .end(JSON.stringify({ ok: true, result: request.url?.endsWith("Webhook") ? true : result }));
-    setTimeout(answer, request.url?.endsWith("/getUpdates") ? 500 : 0);
-  });
-  await new Promise<void>((resolve) => bot.listen(0, "127.0.0.1", resolve));
+  apiBaseUrl = await messenger.start();
+  messenger.bot(TOKEN);
 });
 
 test.after(async () => {
   for (const program of running) await program.stop();
   await tenancy?.stop();
-  bot?.close();
-  bot?.closeAllConnections();
+  await messenger.stop();
   bundles?.remove();
   audit?.remove();
   for (const one of Object.values(access)) one.remove();
@@ -299,8 +291,7 @@ test("the gateway: webhooks, schedules, bots, troubles", async () => {
   const secret = (name: string, value: string) =>
     tenancy.client.create(secrets, { metadata: { name, ...shared }, stringData: { value } } as never);
   await secret("hook", SIGNATURE_KEY);
-  await secret("bot", "1:token");
-  const apiBaseUrl = `http://127.0.0.1:${(bot.address() as AddressInfo).port}`;
+  await secret("bot", TOKEN);
   const specs = {
     hook: {
       type: "webhook" as const,
