@@ -1,12 +1,12 @@
 import type { Claim, ClaimStatus } from "../../crds/claim.ts";
-import { leases, pods } from "../../crds/client/built-in-resources.ts";
+import { events, leases, pods } from "../../crds/client/built-in-resources.ts";
 import { type ClusterClient, createClusterClient } from "../../crds/client/cluster-client.ts";
 import { loadClusterConfig } from "../../crds/client/config/load-cluster-config.ts";
 import { createExec } from "../../crds/client/exec/exec.ts";
 import { createTransport, type RequestRecord } from "../../crds/client/transport.ts";
 import { type Informer, startInformer } from "../../crds/client/watch/informer.ts";
 import { claims, pools, workloads } from "../../crds/kinds.ts";
-import type { KubernetesObject, Pod } from "../../crds/kubernetes.ts";
+import type { CoreEvent, KubernetesObject, Pod } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
 import { claimName } from "../../crds/names.ts";
 import type { Pool } from "../../crds/pool.ts";
@@ -54,6 +54,17 @@ export interface Tenancy {
   createClaim(tenantId: string, workloadRef: string, metadata?: Partial<Claim["metadata"]>): Promise<Claim>;
   /** Waits until a claim's status is as told, and returns the claim. */
   untilClaim(name: string, is: Partial<ClaimStatus> | ((claim: Claim | undefined) => boolean)): Promise<Claim>;
+  /** Deletes a claim; it is gone when its release has come to its end. */
+  deleteClaim(name: string): Promise<void>;
+  untilGone(claim: string): Promise<void>;
+  /** Deletes a claim and waits until it is gone. */
+  release(name: string): Promise<void>;
+  /** Waits until a workload, asked of the API server, is as told. */
+  untilWorkload(name: string, is: (workload: Workload) => boolean): Promise<Workload>;
+  /** Waits until a pool, asked of the API server, is as told. */
+  untilPool(name: string, is: (pool: Pool) => boolean): Promise<Pool>;
+  /** The Events about an object, by its name or uid. */
+  eventsOf(object: string | undefined): Promise<CoreEvent[]>;
   /** The claim's pods, asked of the API server: no watch says how far it is behind another one. */
   podsOf(claim: Claim): Promise<Pod[]>;
   /** Calls back at every change of a pod; the function it returns ends that. */
@@ -202,6 +213,30 @@ export async function startTenancy(
         const status: Partial<ClaimStatus> = found?.status ?? {};
         return Object.entries(is).every(([field, value]) => status[field as keyof ClaimStatus] === value) && found;
       }),
+    async deleteClaim(claim) {
+      await client.delete(claims, { namespace: NAMESPACE, name: claim });
+    },
+    async untilGone(claim) {
+      await tenancy.untilClaim(claim, (found) => found === undefined);
+    },
+    async release(claim) {
+      await tenancy.deleteClaim(claim);
+      await tenancy.untilGone(claim);
+    },
+    untilWorkload: (workload, is) =>
+      tenancy.until(`workload ${workload} ${is}`, async () => {
+        const found = await client.get(workloads, { namespace: NAMESPACE, name: workload });
+        return is(found) && found;
+      }),
+    untilPool: (pool, is) =>
+      tenancy.until(`pool ${pool} ${is}`, async () => {
+        const found = await client.get(pools, { namespace: NAMESPACE, name: pool });
+        return is(found) && found;
+      }),
+    async eventsOf(object) {
+      const { items } = await client.list(events, { namespace: NAMESPACE });
+      return items.filter(({ involvedObject: { name, uid } }) => [name, uid].includes(object));
+    },
     onPodChange(look) {
       podLooks.add(look);
       return () => podLooks.delete(look);

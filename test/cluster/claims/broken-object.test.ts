@@ -16,13 +16,6 @@ test.after(() => tenancy?.stop());
 
 const egress = { image: "simulated/proxy:1", openedRanges: [], extraAuthorities: "" };
 
-function untilWorkload(name: string, phase: string) {
-  return tenancy.until(`workload ${name} is ${phase}`, async () => {
-    const workload = await tenancy.client.get(workloads, { namespace: NAMESPACE, name });
-    return workload.status?.phase === phase && workload;
-  });
-}
-
 test("a workload that no pod can be rendered of any longer, and a pod that cannot be read, stop no operator from leading", async () => {
   const first = tenancy.startOperator({ config: { egress }, identity: "first" });
   const filesystem = { overlayDirs: ["/data"] };
@@ -47,7 +40,7 @@ test("a workload that no pod can be rendered of any longer, and a pod that canno
   const claim = await tenancy.createClaim("alice", "kept");
   await tenancy.untilClaim(claim.metadata.name, { phase: "Active" });
   assert.is(await tenancy.leader(), "second");
-  const walled = await untilWorkload("walled", "Error");
+  const walled = await tenancy.untilWorkload("walled", ({ status }) => status?.phase === "Error");
   assert.is(walled.status?.reason, "EgressProxyUnavailable");
   const refused = await tenancy.createClaim("bob", "walled");
   const failed = await tenancy.untilClaim(refused.metadata.name, { phase: "Error" });
@@ -75,7 +68,7 @@ test("a workload that was stored before a rule refuses it is in Error with what 
   await tenancy.until("the rules are gone", () =>
     tenancy.client.patch(workloads, ref, { type: "merge", body: { spec: nested } }).catch(() => undefined),
   );
-  const { status: told } = await untilWorkload("older", "Error");
+  const { status: told } = await tenancy.untilWorkload("older", ({ status }) => status?.phase === "Error");
   assert.is(told?.reason, "Invalid");
   assert.match(told?.message ?? "", /overlayDirs\[1\]: \/data\/sub lies inside \/data/);
   assert.match(told?.message ?? "", /spec\.network\.allowlist: takes effect under access restricted alone/);
@@ -89,7 +82,7 @@ test("a workload that was stored before a rule refuses it is in Error with what 
   );
   const mended = { filesystem: { overlayDirs: ["/data"] }, network: { allowlist: null } };
   await tenancy.client.patch(workloads, ref, { type: "merge", body: { spec: mended } });
-  await untilWorkload("older", "Ready");
+  await tenancy.untilWorkload("older", ({ status }) => status?.phase === "Ready");
   await operator.stop();
 });
 

@@ -71,11 +71,8 @@ testAtOnce(
       assert.is(claim.status?.instanceId, undefined);
       await tenancy.until("no pod", async () => (await tenancy.podsOf(claim)).length === 0);
       await tenancy.until("an Event on the claim", async () => {
-        const { items } = await tenancy.client.list(events, { namespace: NAMESPACE });
-        return items.some(
-          (event) =>
-            event.involvedObject.uid === claim.metadata.uid && event.reason === reason && event.type === "Warning",
-        );
+        const told = await tenancy.eventsOf(claim.metadata.uid);
+        return told.some((event) => event.reason === reason && event.type === "Warning");
       });
     },
   ]),

@@ -1,7 +1,7 @@
 // @limit 600
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { events, pods } from "../../../crds/client/built-in-resources.ts";
+import { pods } from "../../../crds/client/built-in-resources.ts";
 import { claims, workloads } from "../../../crds/kinds.ts";
 import { annotation, finalizer, label } from "../../../crds/labels.ts";
 import { claimName, hashedClaimName } from "../../../crds/names.ts";
@@ -98,8 +98,7 @@ test("a second claim object for the same pair ends in Duplicate and says which o
   assert.is(duplicate.status?.reason, "Duplicate");
   assert.match(duplicate.status?.message ?? "", /claim-alice-hello/);
   assert.is((await tenancy.podsOf(duplicate)).length, 0);
-  await tenancy.client.delete(claims, { namespace: NAMESPACE, name });
-  await tenancy.untilClaim(name, (claim) => claim === undefined);
+  await tenancy.release(name);
   assert.is((await tenancy.untilClaim("claim-alice-hello", { phase: "Active" })).status?.phase, "Active");
 });
 
@@ -130,7 +129,7 @@ test("a claim whose pod is deleted gets another one and says so", async () => {
   assert.is((await tenancy.podsOf(after)).length, 1);
   assert.ok(tenancy.phases.get("claim-bob-hello")?.join(" ").endsWith("Active Pending Active"));
   await tenancy.until("an Event that says so", async () =>
-    (await eventsOn("claim-bob-hello")).some(({ reason }) => reason === "PodLost"),
+    (await tenancy.eventsOf("claim-bob-hello")).some(({ reason }) => reason === "PodLost"),
   );
 });
 
@@ -148,8 +147,7 @@ test("a claim whose pod was destroyed on purpose keeps its phase, gets no other 
   await tenancy.untilClaim("claim-after-hello", { phase: "Active" });
   assert.equal(tenancy.phases.get(name), ["Pending", "Active"]);
   assert.is((await tenancy.everPodsOf(active)).length, 1);
-  await tenancy.client.delete(claims, { namespace: NAMESPACE, name });
-  await tenancy.untilClaim(name, (found) => found === undefined);
+  await tenancy.release(name);
 });
 
 test("a pod whose claim was deleted by force is removed", async () => {
@@ -220,10 +218,5 @@ test("an Error claim that is claimed again becomes Active", async () => {
   assert.is(active.status?.attempt, "2");
   assert.is(active.status?.reason, undefined);
 });
-
-async function eventsOn(name: string) {
-  const { items } = await tenancy.client.list(events, { namespace: NAMESPACE });
-  return items.filter((event) => event.involvedObject.name === name);
-}
 
 test.run();

@@ -16,8 +16,6 @@ test.before(async () => {
 });
 test.after(() => tenancy?.stop());
 
-const isGone = (claim: unknown) => claim === undefined;
-
 test("a claim that nobody uses is released after its time, not before", async () => {
   await tenancy.createClaim("alice", "brief");
   const active = await tenancy.untilClaim("claim-alice-brief", { phase: "Active" });
@@ -28,7 +26,7 @@ test("a claim that nobody uses is released after its time, not before", async ()
   // The API server's deletion time is in whole seconds.
   const heldMs = Date.parse(deleted.metadata.deletionTimestamp ?? "") - Date.parse(active.status?.claimedAt ?? "");
   assert.ok(heldMs > 1000, `released after ${heldMs} ms`);
-  await tenancy.untilClaim("claim-alice-brief", isGone);
+  await tenancy.untilGone("claim-alice-brief");
   assert.equal(tenancy.phases.get("claim-alice-brief")?.slice(-3), ["Releasing", "Released", "(gone)"]);
 });
 
@@ -39,7 +37,7 @@ test("a successor keeps to the time as well, and claims without a timeout or wit
   }
   await operator.stop();
   operator = tenancy.startOperator();
-  await tenancy.untilClaim("claim-carol-brief", isGone);
+  await tenancy.untilGone("claim-carol-brief");
   for (const workload of ["endless", "patient"]) {
     const claim = tenancy.claims.store.get(`${NAMESPACE}/claim-carol-${workload}`);
     assert.equal([claim?.status?.phase, claim?.metadata.deletionTimestamp], ["Active", undefined]);

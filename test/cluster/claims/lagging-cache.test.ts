@@ -2,7 +2,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Claim } from "../../../crds/claim.ts";
-import { events, networkPolicies, pods } from "../../../crds/client/built-in-resources.ts";
+import { networkPolicies, pods } from "../../../crds/client/built-in-resources.ts";
 import { claims, workloads } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
 import { policyName } from "../../../crds/names.ts";
@@ -72,9 +72,7 @@ async function works(): Promise<void> {
   marks += 1;
   const name = `mark-${marks}`;
   await tenancy.createWorkload(name);
-  await tenancy.until("the leader at work", async () => {
-    return (await tenancy.client.get(workloads, { namespace: NAMESPACE, name })).status?.phase === "Ready";
-  });
+  await tenancy.untilWorkload(name, ({ status }) => status?.phase === "Ready");
 }
 
 async function claimed(tenantId: string, workload: string): Promise<Claim> {
@@ -85,10 +83,6 @@ async function claimed(tenantId: string, workload: string): Promise<Claim> {
 async function livePods(claim: Claim): Promise<string[]> {
   const bound = await tenancy.podsOf(claim);
   return bound.filter(({ metadata }) => metadata.deletionTimestamp === undefined).map(({ metadata }) => metadata.name);
-}
-
-async function release({ metadata: { name } }: Claim): Promise<void> {
-  await tenancy.client.delete(claims, { namespace: NAMESPACE, name });
 }
 
 test("pods behind claims: the pod of an Active claim is not lost, and a release saves its files", async () => {
@@ -109,12 +103,12 @@ test("pods behind claims: the pod of an Active claim is not lost, and a release 
   assert.equal(tenancy.phases.get(name), ["Pending", "Active"], JSON.stringify(claim.status));
   assert.equal(await livePods(claim), [instance]);
 
-  await release(claim);
+  await tenancy.deleteClaim(claim.metadata.name);
   await tenancy.until("the files saved, or the claim gone", async () => {
     return saved.length > 0 || !(await exists(tenancy.client, claims, name));
   });
   gate.letGo();
-  await tenancy.untilClaim(name, (found) => found === undefined);
+  await tenancy.untilGone(name);
   assert.equal(saved, [instance]);
   assert.equal(tenancy.phases.get(name), ["Pending", "Active", "Releasing", "Released", "(gone)"]);
 });
@@ -186,8 +180,8 @@ test("a pod under the name of one that was destroyed, as a leader makes it that 
     assert.is(status?.endpoint, undefined, "its address is never the claim's");
     return (await tenancy.podsOf(claim)).every(({ metadata }) => metadata.uid !== made.metadata.uid);
   });
-  await release(claim);
-  await tenancy.untilClaim(name, (found) => found === undefined);
+  await tenancy.deleteClaim(claim.metadata.name);
+  await tenancy.untilGone(name);
   assert.equal(saved, []);
 });
 
@@ -208,8 +202,7 @@ test("a workload that a claim and a pod use which no watch has shown keeps its p
   await tenancy.client.delete(workloads, workload);
   await tenancy.until("the workload held, or gone", async () => {
     if (!(await exists(tenancy.client, workloads, "used"))) return true;
-    const { items } = await tenancy.client.list(events, { namespace: NAMESPACE });
-    return items.some(({ involvedObject, reason }) => involvedObject.name === "used" && reason === "InUse");
+    return (await tenancy.eventsOf("used")).some(({ reason }) => reason === "InUse");
   });
   assert.ok(await exists(tenancy.client, workloads, "used"));
   assert.ok(await exists(tenancy.client, networkPolicies, policyName("used")));
@@ -232,12 +225,12 @@ test("a claim that is released for idleness keeps the files of a use that no wat
     { namespace: NAMESPACE, name },
     { type: "merge", body: { metadata: { annotations: idle } } },
   );
-  await release(claim);
+  await tenancy.deleteClaim(claim.metadata.name);
   await tenancy.until("the pod deleted", async () => {
     return (await tenancy.podsOf(claim)).every(({ metadata }) => metadata.deletionTimestamp !== undefined);
   });
   gate.letGo();
-  await tenancy.untilClaim(name, (found) => found === undefined);
+  await tenancy.untilGone(name);
   assert.equal(saved, [instance.name]);
 });
 

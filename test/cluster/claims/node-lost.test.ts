@@ -3,8 +3,7 @@ import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Claim } from "../../../crds/claim.ts";
-import { events, pods } from "../../../crds/client/built-in-resources.ts";
-import { claims } from "../../../crds/kinds.ts";
+import { pods } from "../../../crds/client/built-in-resources.ts";
 import { findBinaries, programPath } from "../../../scripts/cluster/binaries.ts";
 import { type Program, startProgram } from "../../../scripts/cluster/process/start-program.ts";
 import { type SimulatedNodes, startSimulatedNodes } from "../../../scripts/cluster/simulated/simulated-node.ts";
@@ -77,28 +76,19 @@ async function startNodeLifecycle(): Promise<Program> {
   });
 }
 
-async function eventsOf({ metadata }: Claim): Promise<{ reason?: string | undefined; message?: string | undefined }[]> {
-  const { items } = await tenancy.client.list(events, { namespace: NAMESPACE });
-  return items.filter(({ involvedObject }) => involvedObject.uid === metadata.uid);
-}
-
-async function release({ metadata: { name } }: Claim): Promise<void> {
-  await tenancy.client.delete(claims, { namespace: NAMESPACE, name });
-}
-
 test("a release that waits for it keeps the pod, says so, and ends without the files once the pod is deleted", async () => {
   const claim = before.bob as Claim;
   const { name } = claim.metadata;
   const pod = { namespace: NAMESPACE, name: claim.status?.instanceId ?? "" };
-  await release(claim);
+  await tenancy.deleteClaim(name);
   const failed = await tenancy.untilClaim(name, { phase: "ReleaseFailed" });
   assert.match(failed.status?.message ?? "", /its node cannot be reached/);
   assert.is((await tenancy.client.get(pods, pod)).metadata.deletionTimestamp, undefined);
   // As the taint manager does after five minutes.
   await tenancy.client.delete(pods, pod);
-  await tenancy.untilClaim(name, (found) => found === undefined);
+  await tenancy.untilGone(name);
   assert.ok(await exists(tenancy.client, pods, pod.name), "the pod is still there");
-  assert.ok((await eventsOf(claim)).some(({ reason }) => reason === "NotSaved"));
+  assert.ok((await tenancy.eventsOf(claim.metadata.uid)).some(({ reason }) => reason === "NotSaved"));
   assert.equal(saved, []);
 });
 
@@ -110,11 +100,13 @@ test("an Active claim goes on with a new pod, and its release saves that one and
     return found?.status?.phase === "Active" && found.status.instanceId !== old;
   });
   await tenancy.until("an Event that names the node", async () =>
-    (await eventsOf(claim)).some(({ reason, message }) => reason === "PodLost" && message?.includes('node "doomed-1"')),
+    (await tenancy.eventsOf(claim.metadata.uid)).some(
+      ({ reason, message }) => reason === "PodLost" && message?.includes('node "doomed-1"'),
+    ),
   );
   assert.equal(saved, []);
-  await release(after);
-  await tenancy.untilClaim(name, (found) => found === undefined);
+  await tenancy.deleteClaim(name);
+  await tenancy.untilGone(name);
   assert.equal(saved, [after.status?.instanceId]);
   assert.ok(await exists(tenancy.client, pods, old), "the old pod is still there");
   assert.equal(tenancy.phases.get(name), ["Pending", "Active", "Pending", "Active", "Releasing", "Released", "(gone)"]);

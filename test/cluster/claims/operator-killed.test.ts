@@ -3,7 +3,6 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Claim } from "../../../crds/claim.ts";
 import { leases } from "../../../crds/client/built-in-resources.ts";
-import { claims, workloads } from "../../../crds/kinds.ts";
 import { pause, waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { countedKinds, startDyingOperator } from "../dying-operator.ts";
 import { NAMESPACE, type RunningOperator, startTenancy, type Tenancy } from "../tenancy.ts";
@@ -63,16 +62,12 @@ async function prepare(flow: Flow, times: number): Promise<(() => Promise<Claim>
     Array.from({ length: times }, async () => {
       const workload = `killed-${++prepared}`;
       await tenancy.createWorkload(workload, { image: { ref: flow.image } });
-      await tenancy.until("the workload Ready", async () => {
-        return (
-          (await tenancy.client.get(workloads, { namespace: NAMESPACE, name: workload })).status?.phase === "Ready"
-        );
-      });
+      await tenancy.untilWorkload(workload, ({ status }) => status?.phase === "Ready");
       const claim = flow.release && (await tenancy.createClaim("alice", workload));
       if (claim) await tenancy.untilClaim(claim.metadata.name, { phase: "Active" });
       return async () => {
         if (!claim) return tenancy.createClaim("alice", workload);
-        await tenancy.client.delete(claims, { namespace: NAMESPACE, name: claim.metadata.name });
+        await tenancy.deleteClaim(claim.metadata.name);
         return claim;
       };
     }),
@@ -83,7 +78,7 @@ async function prepare(flow: Flow, times: number): Promise<(() => Promise<Claim>
 
 async function untilEnded({ ends, pods }: Flow, claim: Claim): Promise<void> {
   const { name } = claim.metadata;
-  if (ends === undefined) await tenancy.untilClaim(name, (found) => found === undefined);
+  if (ends === undefined) await tenancy.untilGone(name);
   else await tenancy.untilClaim(name, ends);
   const left = ends?.phase === "Active" ? 1 : 0;
   await tenancy.until(`${left} pods left`, async () => (await tenancy.podsOf(claim)).length === left);

@@ -1,7 +1,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { events, networkPolicies } from "../../../crds/client/built-in-resources.ts";
-import { claims, workloads } from "../../../crds/kinds.ts";
+import { networkPolicies } from "../../../crds/client/built-in-resources.ts";
+import { workloads } from "../../../crds/kinds.ts";
 import { finalizer } from "../../../crds/labels.ts";
 import { exists, NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
 
@@ -15,15 +15,11 @@ test.before(async () => {
 });
 test.after(() => tenancy?.stop());
 
-async function release(name: string): Promise<void> {
-  await tenancy.client.delete(claims, { namespace: NAMESPACE, name });
-}
-
 test("goes through Releasing and Released, and leaves neither pod nor claim", async () => {
   const { metadata } = await tenancy.createClaim("alice", "hello");
   const active = await tenancy.untilClaim(metadata.name, { phase: "Active" });
-  await release(metadata.name);
-  await tenancy.untilClaim(metadata.name, (claim) => claim === undefined);
+  await tenancy.deleteClaim(metadata.name);
+  await tenancy.untilGone(metadata.name);
   assert.equal(tenancy.phases.get(metadata.name), ["Pending", "Active", "Releasing", "Released", "(gone)"]);
   assert.is((await tenancy.podsOf(active)).length, 0);
 });
@@ -32,7 +28,7 @@ test("a claim made while the release of another object of its pair runs waits fo
   await tenancy.createWorkload("slow", { image: { ref: "simulated/slow-stop:1" } });
   const first = await tenancy.createClaim("alice", "slow");
   const active = await tenancy.untilClaim(first.metadata.name, { phase: "Active" });
-  await release(first.metadata.name);
+  await tenancy.deleteClaim(first.metadata.name);
   await tenancy.untilClaim(first.metadata.name, { phase: "Releasing" });
   const second = await tenancy.createClaim("alice", "slow", { name: "claim-alice-slow-again" });
   const claim = await tenancy.untilClaim(second.metadata.name, { phase: "Active" });
@@ -46,8 +42,8 @@ test("releases a claim that is still Pending, and one in Error", async () => {
   await tenancy.until("a pod", async () => (await tenancy.podsOf(pending)).length === 1);
   const failed = await tenancy.createClaim("alice", "unknown");
   await tenancy.untilClaim(failed.metadata.name, { phase: "Error" });
-  for (const { metadata } of [pending, failed]) await release(metadata.name);
-  for (const { metadata } of [pending, failed]) await tenancy.untilClaim(metadata.name, (claim) => claim === undefined);
+  for (const { metadata } of [pending, failed]) await tenancy.deleteClaim(metadata.name);
+  for (const { metadata } of [pending, failed]) await tenancy.untilGone(metadata.name);
   assert.is((await tenancy.podsOf(pending)).length, 0);
 });
 
@@ -59,8 +55,7 @@ test("does not need the workload, which is held until the last claim on it is go
   const held = await tenancy.client.get(workloads, { namespace: NAMESPACE, name: "held" });
   assert.equal(held.metadata.finalizers, [finalizer.inUse]);
   await tenancy.until("the operator knows of the deletion", async () => {
-    const { items } = await tenancy.client.list(events, { namespace: NAMESPACE });
-    return items.some(({ involvedObject, reason }) => involvedObject.uid === held.metadata.uid && reason === "InUse");
+    return (await tenancy.eventsOf(held.metadata.uid)).some(({ reason }) => reason === "InUse");
   });
   assert.is((await tenancy.untilClaim(claim.metadata.name, { phase: "Active" })).status?.phase, "Active");
   // A claim that was refused does not hold it.
@@ -68,7 +63,7 @@ test("does not need the workload, which is held until the last claim on it is go
   const refused = await tenancy.untilClaim(late.metadata.name, { phase: "Error" });
   assert.is(refused.status?.reason, "WorkloadTerminating");
   assert.match(refused.status?.message ?? "", /being deleted/);
-  await release(claim.metadata.name);
+  await tenancy.deleteClaim(claim.metadata.name);
   await tenancy.until("the workload gone", async () => !(await exists(tenancy.client, workloads, "held")));
   assert.not(await exists(tenancy.client, networkPolicies, "workload-held"));
   await tenancy.createWorkload("held");

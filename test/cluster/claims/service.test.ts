@@ -1,7 +1,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { events, pods, services } from "../../../crds/client/built-in-resources.ts";
-import { claims, workloads } from "../../../crds/kinds.ts";
+import { pods, services } from "../../../crds/client/built-in-resources.ts";
+import { workloads } from "../../../crds/kinds.ts";
 import type { Pod, Service } from "../../../crds/kubernetes.ts";
 import { exists, NAMESPACE, type RunningOperator, startTenancy, type Tenancy } from "../tenancy.ts";
 
@@ -44,11 +44,6 @@ async function active(tenant: string, workload: string): Promise<{ name: string;
   const { metadata } = await tenancy.createClaim(tenant, workload);
   const { status } = await tenancy.untilClaim(metadata.name, { phase: "Active" });
   return { name: metadata.name, pod: status?.instanceId ?? "" };
-}
-
-async function release(name: string): Promise<void> {
-  await tenancy.client.delete(claims, { namespace: NAMESPACE, name });
-  await tenancy.untilClaim(name, (claim) => claim === undefined);
 }
 
 async function setService(workload: string, service: boolean): Promise<void> {
@@ -148,7 +143,7 @@ test("one that a claim of before left is made anew for the next of its name", as
   await tenancy.createWorkload("again", asked);
   const first = await active("alice", "again");
   const left = await untilLeadsTo(first.name, first.pod);
-  await release(first.name);
+  await tenancy.release(first.name);
   // There is no garbage collector here.
   assert.equal(await selectedBy(left), []);
   const second = await active("alice", "again");
@@ -167,8 +162,7 @@ test("a Service of somebody else is left alone, and an Event says so", async () 
   const claimed = await active("alice", "taken");
   assert.is(claimed.name, name);
   await tenancy.until("the Event", async () => {
-    const { items } = await tenancy.client.list(events, { namespace: NAMESPACE });
-    return items.some(({ involvedObject, reason }) => involvedObject.name === name && reason === "ServiceFailed");
+    return (await tenancy.eventsOf(name)).some(({ reason }) => reason === "ServiceFailed");
   });
   assert.is((await serviceOf(name))?.metadata.resourceVersion, foreign.metadata.resourceVersion);
 });

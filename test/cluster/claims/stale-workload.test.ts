@@ -16,9 +16,7 @@ test.after(() => tenancy?.stop());
 test("a claim that is tried again right after its workload was mended gets the mended one, however late its watch is", async () => {
   const operator = tenancy.startOperator({ wrap: (client) => heldBack(client, "tenancyworkloads") });
   await tenancy.createWorkload("late", { image: { ref: "simulated/missing:1" } });
-  await tenancy.until("the workload Ready", async () => {
-    return (await tenancy.client.get(workloads, { namespace: NAMESPACE, name: "late" })).status?.phase === "Ready";
-  });
+  await tenancy.untilWorkload("late", ({ status }) => status?.phase === "Ready");
   const { metadata } = await tenancy.createClaim("alice", "late");
   const failed = await tenancy.untilClaim(metadata.name, { phase: "Error" });
   assert.is(failed.status?.reason, "ImagePullFailed");
@@ -38,8 +36,7 @@ test("a claim that is tried again right after its workload was mended gets the m
 test("a claim on a workload that was just made anew is not failed for the one before, which the watch still shows", async () => {
   const operator = tenancy.startOperator({ wrap: (client) => heldBack(client, "tenancyworkloads") });
   await tenancy.createWorkload("renewed", { image: { ref: "simulated/hello:1" } });
-  const find = () => tenancy.client.get(workloads, { namespace: NAMESPACE, name: "renewed" });
-  await tenancy.until("the workload Ready", async () => (await find()).status?.phase === "Ready");
+  await tenancy.untilWorkload("renewed", ({ status }) => status?.phase === "Ready");
   await tenancy.client.delete(workloads, { namespace: NAMESPACE, name: "renewed" });
   await tenancy.until("the workload gone", async () => !(await exists(tenancy.client, workloads, "renewed")));
   await tenancy.createWorkload("renewed", { image: { ref: "simulated/hello:1" } });

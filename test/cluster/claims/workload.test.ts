@@ -1,6 +1,6 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { events, networkPolicies } from "../../../crds/client/built-in-resources.ts";
+import { networkPolicies } from "../../../crds/client/built-in-resources.ts";
 import { workloads } from "../../../crds/kinds.ts";
 import type { NetworkPolicy } from "../../../crds/kubernetes.ts";
 import type { Workload } from "../../../crds/workload.ts";
@@ -15,13 +15,6 @@ test.before(async () => {
 });
 test.after(() => tenancy?.stop());
 
-function untilWorkload(name: string, is: (workload: Workload) => boolean): Promise<Workload> {
-  return tenancy.until(`workload ${name} ${is}`, async () => {
-    const workload = await tenancy.client.get(workloads, { namespace: NAMESPACE, name });
-    return is(workload) && workload;
-  });
-}
-
 const isObserved = ({ metadata, status }: Workload) => status?.observedGeneration === metadata.generation;
 
 function policyOf(name: string): Promise<NetworkPolicy> {
@@ -30,7 +23,7 @@ function policyOf(name: string): Promise<NetworkPolicy> {
 
 test("becomes Ready, with its network policy in place", async () => {
   await tenancy.createWorkload("hello");
-  const workload = await untilWorkload("hello", isObserved);
+  const workload = await tenancy.untilWorkload("hello", isObserved);
   assert.is(workload.status?.phase, "Ready");
   assert.is(workload.status?.conditions?.[0]?.status, "True");
   const { spec } = await policyOf("hello");
@@ -41,7 +34,7 @@ test("becomes Ready, with its network policy in place", async () => {
 test("each network access gives its egress rules, and link-local addresses are open in none", async () => {
   for (const access of ["none", "restricted", "unrestricted"] as const) {
     await tenancy.createWorkload(`net-${access}`, { network: { access } });
-    await untilWorkload(`net-${access}`, ({ status }) => status?.phase === "Ready");
+    await tenancy.untilWorkload(`net-${access}`, ({ status }) => status?.phase === "Ready");
   }
   assert.is((await policyOf("net-none")).spec.egress, undefined);
   const restricted = (await policyOf("net-restricted")).spec.egress ?? [];
@@ -61,19 +54,16 @@ test("each network access gives its egress rules, and link-local addresses are o
 
 test("an invalid spec ends in Error with every problem named and an Event; mended, it becomes Ready", async () => {
   await tenancy.createWorkload("broken", { image: { ref: "simulated/hello::bad" } });
-  const broken = await untilWorkload("broken", isObserved);
+  const broken = await tenancy.untilWorkload("broken", isObserved);
   assert.is(broken.status?.phase, "Error");
   assert.is(broken.status?.reason, "Invalid");
   assert.match(broken.status?.message ?? "", /spec\.image\.ref/);
   await tenancy.until("an Event", async () => {
-    const { items } = await tenancy.client.list(events, { namespace: NAMESPACE });
-    return items.some(
-      ({ involvedObject, reason }) => involvedObject.uid === broken.metadata.uid && reason === "Invalid",
-    );
+    return (await tenancy.eventsOf(broken.metadata.uid)).some(({ reason }) => reason === "Invalid");
   });
   const body = { spec: { image: { ref: "simulated/hello:2" } } };
   await tenancy.client.patch(workloads, { namespace: NAMESPACE, name: "broken" }, { type: "merge", body });
-  const mended = await untilWorkload(
+  const mended = await tenancy.untilWorkload(
     "broken",
     (workload) => isObserved(workload) && workload.status?.phase === "Ready",
   );
@@ -90,7 +80,7 @@ test("what cannot be done yet is refused, not ignored", async () => {
   } as const;
   for (const [name, { spec, reason }] of Object.entries(refused)) {
     await tenancy.createWorkload(name, structuredClone(spec) as Partial<Workload["spec"]>);
-    const workload = await untilWorkload(name, isObserved);
+    const workload = await tenancy.untilWorkload(name, isObserved);
     assert.is(workload.status?.phase, "Error");
     assert.is(workload.status?.reason, reason);
   }
@@ -121,7 +111,7 @@ test("a policy that a person deletes or edits comes back", async () => {
 test("a change of the access changes the policy before the workload is Ready again", async () => {
   const body = { spec: { network: { access: "unrestricted" } } };
   await tenancy.client.patch(workloads, { namespace: NAMESPACE, name: "hello" }, { type: "merge", body });
-  await untilWorkload("hello", (workload) => isObserved(workload) && workload.status?.phase === "Ready");
+  await tenancy.untilWorkload("hello", (workload) => isObserved(workload) && workload.status?.phase === "Ready");
   assert.is((await policyOf("hello")).spec.egress?.length, 1);
 });
 

@@ -3,7 +3,6 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Claim } from "../../../crds/claim.ts";
 import { pods } from "../../../crds/client/built-in-resources.ts";
-import { claims } from "../../../crds/kinds.ts";
 import { annotation, label } from "../../../crds/labels.ts";
 import { createApiClient } from "../../../scripts/cluster/kubernetes/api-client.ts";
 import { followHistory } from "../../../scripts/soak/history.ts";
@@ -110,11 +109,6 @@ async function claimAtOnce(workload: string, tenants: readonly string[]): Promis
 
 const named = (prefix: string, count: number) => Array.from({ length: count }, (_, index) => `${prefix}${index}`);
 
-async function release({ metadata: { name } }: Claim): Promise<void> {
-  await tenancy.client.delete(claims, { namespace: NAMESPACE, name });
-  await tenancy.untilClaim(name, (found) => found === undefined);
-}
-
 /** Tells the names of the pods that are bound to a claim of the workload and stay. */
 async function boundPods(workload: string): Promise<(claim: Claim) => string[]> {
   const labelSelector = `${label.workload}=${workload}`;
@@ -146,7 +140,7 @@ test("300 tenants that claim at once from a pool of 100, while others release, g
   const leaving = await claimAtOnce("one", named("leaving", 60));
   const [active] = await Promise.all([
     claimAtOnce("one", named("t", 240)),
-    Promise.all(leaving.map(release)),
+    Promise.all(leaving.map(({ metadata }) => tenancy.release(metadata.name))),
     // Their tenants come back while their pods go.
     claimAtOnce("one", named("late", 60)),
   ]);
@@ -171,7 +165,7 @@ test("two operators that both believe they lead never give a pod twice", async (
     claimAtOnce("two", named("leaving", 30)),
     claimAtOnce("two", named("t", 170)),
   ]);
-  await Promise.all(leaving.map(release));
+  await Promise.all(leaving.map(({ metadata }) => tenancy.release(metadata.name)));
   await claimAtOnce("two", named("leaving", 30));
   await tenancy.until("every claim has exactly its pod", async () => {
     const bound = await boundPods("two");

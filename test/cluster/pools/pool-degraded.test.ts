@@ -1,7 +1,6 @@
 // @limit 600
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { events } from "../../../crds/client/built-in-resources.ts";
 import { pools, workloads } from "../../../crds/kinds.ts";
 import type { KubernetesObject } from "../../../crds/kubernetes.ts";
 import type { Pool } from "../../../crds/pool.ts";
@@ -24,19 +23,11 @@ test.before(async () => {
 });
 test.after(() => tenancy?.stop());
 
-function untilPool(name: string, is: (pool: Pool) => boolean): Promise<Pool> {
-  return tenancy.until(`pool ${name} ${is}`, async () => {
-    const pool = await tenancy.client.get(pools, { namespace: NAMESPACE, name });
-    return is(pool) && pool;
-  });
-}
-
 const holds = ({ status }: Pool) =>
   (status?.conditions ?? []).flatMap(({ type, status: is }) => (is === "True" ? [type] : []));
 
 async function failures(name: string) {
-  const { items } = await tenancy.client.list(events, { namespace: NAMESPACE });
-  return items.filter(({ involvedObject, reason }) => involvedObject.name === name && reason === "PodsFail");
+  return (await tenancy.eventsOf(name)).filter(({ reason }) => reason === "PodsFail");
 }
 
 const created = () => operator.requests.filter(({ verb, resource }) => verb === "create" && resource === "pods").length;
@@ -44,7 +35,7 @@ const created = () => operator.requests.filter(({ verb, resource }) => verb === 
 test("pods that are ready for a moment and then end again and again: Degraded, one Event, and well again when mended", async () => {
   await tenancy.createWorkload("short", { image: { ref: "simulated/short-lived:1" } });
   await tenancy.createPool("short", { workloadRef: "short", size: 1 });
-  const degraded = await untilPool("short", ({ status }) => status?.phase === "Degraded");
+  const degraded = await tenancy.untilPool("short", ({ status }) => status?.phase === "Degraded");
   assert.equal(holds(degraded), ["Degraded"]);
   assert.is(degraded.status?.reason, "PodsFail");
   assert.match(degraded.status?.message ?? "", /ends again and again; last: exit code 1/);
@@ -70,7 +61,7 @@ test("pods that are ready for a moment and then end again and again: Degraded, o
   assert.is((await failures("short")).length, 1);
   const body = { spec: { image: { ref: "simulated/hello:1" } } };
   await tenancy.client.patch(workloads, { namespace: NAMESPACE, name: "short" }, { type: "merge", body });
-  const well = await untilPool("short", ({ status }) => status?.phase === "Ready");
+  const well = await tenancy.untilPool("short", ({ status }) => status?.phase === "Ready");
   assert.equal(holds(well), ["Ready"]);
   assert.is(well.status?.message, undefined);
 });
@@ -84,12 +75,12 @@ test("a quota without room: Degraded with what the cluster says, and well again 
   await tenancy.client.patch(quotas, reference, { type: "merge", subresource: "status", body });
   await tenancy.createWorkload("crowded");
   await tenancy.createPool("crowded", { workloadRef: "crowded", size: 1 });
-  const degraded = await untilPool("crowded", ({ status }) => status?.phase === "Degraded");
+  const degraded = await tenancy.untilPool("crowded", ({ status }) => status?.phase === "Degraded");
   assert.equal(holds(degraded), ["Degraded"]);
   assert.match(degraded.status?.message ?? "", /exceeded quota: full/);
   await tenancy.until("an Event", async () => (await failures("crowded")).length > 0);
   await tenancy.client.delete(quotas, reference);
-  const well = await untilPool("crowded", ({ status }) => status?.phase === "Ready");
+  const well = await tenancy.untilPool("crowded", ({ status }) => status?.phase === "Ready");
   assert.equal(holds(well), ["Ready"]);
   assert.is((await failures("crowded")).length, 1);
 });
@@ -97,7 +88,7 @@ test("a quota without room: Degraded with what the cluster says, and well again 
 test("pods that no node takes: Filling, with what the scheduler says", async () => {
   await tenancy.createWorkload("nowhere", { image: { ref: "simulated/unschedulable:1" } });
   await tenancy.createPool("nowhere", { workloadRef: "nowhere", size: 1 });
-  const filling = await untilPool("nowhere", ({ status }) => status?.reason === "Unschedulable");
+  const filling = await tenancy.untilPool("nowhere", ({ status }) => status?.reason === "Unschedulable");
   assert.equal(holds(filling), ["Progressing"]);
   assert.match(filling.status?.message ?? "", /no node can take the pod yet: 0\/2 nodes are available/);
 });

@@ -1,11 +1,9 @@
 // @limit 600
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { events } from "../../../crds/client/built-in-resources.ts";
-import { claims, pools, workloads } from "../../../crds/kinds.ts";
+import { pools, workloads } from "../../../crds/kinds.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { annotation, finalizer, label } from "../../../crds/labels.ts";
-import type { Pool } from "../../../crds/pool.ts";
 import { NAMESPACE, type RunningOperator, startTenancy, type Tenancy } from "../tenancy.ts";
 
 const test = suite("pool");
@@ -27,27 +25,15 @@ test.before(async () => {
 });
 test.after(() => tenancy?.stop());
 
-function untilPool(name: string, is: (pool: Pool) => boolean): Promise<Pool> {
-  return tenancy.until(`pool ${name} ${is}`, async () => {
-    const pool = await tenancy.client.get(pools, { namespace: NAMESPACE, name });
-    return is(pool) && pool;
-  });
-}
-
 const untilReady = (name: string, count: number) =>
   tenancy.until(
     `${count} ready in ${name}`,
     () => tenancy.members(name, "ready").length === count && tenancy.members(name).length === count,
   );
 
-async function release(name: string): Promise<void> {
-  await tenancy.client.delete(claims, { namespace: NAMESPACE, name });
-  await tenancy.untilClaim(name, (claim) => claim === undefined);
-}
-
 test("fills to its size and says so", async () => {
   await untilReady("hello", 3);
-  const { status } = await untilPool("hello", (pool) => pool.status?.phase === "Ready");
+  const { status } = await tenancy.untilPool("hello", (pool) => pool.status?.phase === "Ready");
   assert.equal(
     [status?.ready, status?.warming, status?.desired, status?.selector],
     [3, 0, 3, "tenancy.dev/pool=hello"],
@@ -89,7 +75,7 @@ test("a claim takes the pod that has been ready longest, for three writes, and t
 
 test("after a release the pod goes, it does not return to the pool", async () => {
   const before = tenancy.claims.store.get(`${NAMESPACE}/claim-alice-hello`);
-  await release("claim-alice-hello");
+  await tenancy.release("claim-alice-hello");
   assert.ok(before && !tenancy.members("hello").some(({ metadata }) => metadata.name === before.status?.instanceId));
   await untilReady("hello", 3);
 });
@@ -103,7 +89,7 @@ test("kubectl scale grows and shrinks it", async () => {
       { type: "merge", subresource: "scale", body },
     );
     await untilReady("hello", size);
-    await untilPool("hello", ({ status }) => status?.ready === size && status.phase === "Ready");
+    await tenancy.untilPool("hello", ({ status }) => status?.ready === size && status.phase === "Ready");
   }
 });
 
@@ -146,20 +132,20 @@ test("a deleted pool loses its warm pods, claimed ones stay", async () => {
 
 test("a pool whose workload is missing, or is not ready, says so and recovers by itself", async () => {
   await tenancy.createPool("early", { workloadRef: "later", size: 2 });
-  const missing = await untilPool("early", ({ status }) => status?.phase === "Error");
+  const missing = await tenancy.untilPool("early", ({ status }) => status?.phase === "Error");
   assert.is(missing.status?.reason, "WorkloadNotFound");
   await tenancy.createWorkload("later", { image: { ref: "simulated/hello::bad" } });
-  await untilPool("early", ({ status }) => status?.reason === "WorkloadNotReady");
+  await tenancy.untilPool("early", ({ status }) => status?.reason === "WorkloadNotReady");
   const body = { spec: { image: { ref: "simulated/hello:1" } } };
   await tenancy.client.patch(workloads, { namespace: NAMESPACE, name: "later" }, { type: "merge", body });
   await untilReady("early", 2);
-  await untilPool("early", ({ status }) => status?.phase === "Ready" && status.reason === undefined);
+  await tenancy.untilPool("early", ({ status }) => status?.phase === "Ready" && status.reason === undefined);
 });
 
 test("an image that never pulls: bounded attempts, a condition and an Event, and recovery when the image is mended", async () => {
   await tenancy.createWorkload("missing", { image: { ref: "simulated/missing:1" } });
   await tenancy.createPool("missing", { workloadRef: "missing", size: 4, maxFillConcurrency: 2 });
-  const degraded = await untilPool("missing", ({ status }) => status?.phase === "Degraded");
+  const degraded = await tenancy.untilPool("missing", ({ status }) => status?.phase === "Degraded");
   assert.is(degraded.status?.reason, "PodsFail");
   assert.match(degraded.status?.message ?? "", /simulated\/missing:1 cannot be pulled.*one pod at a time/);
   assert.equal(
@@ -167,14 +153,13 @@ test("an image that never pulls: bounded attempts, a condition and an Event, and
     ["Ready=False", "Progressing=False", "Degraded=True"],
   );
   await tenancy.until("an Event", async () => {
-    const { items } = await tenancy.client.list(events, { namespace: NAMESPACE });
-    return items.some(({ involvedObject, reason }) => involvedObject.name === "missing" && reason === "PodsFail");
+    return (await tenancy.eventsOf("missing")).some(({ reason }) => reason === "PodsFail");
   });
   const body = { spec: { image: { ref: "simulated/hello:1" } } };
   await tenancy.client.patch(workloads, { namespace: NAMESPACE, name: "missing" }, { type: "merge", body });
   const creations = operator.requests.filter(({ verb, resource }) => verb === "create" && resource === "pods").length;
   await untilReady("missing", 4);
-  await untilPool("missing", ({ status }) => status?.phase === "Ready");
+  await tenancy.untilPool("missing", ({ status }) => status?.phase === "Ready");
   const after = operator.requests.filter(({ verb, resource }) => verb === "create" && resource === "pods").length;
   // Those of the new image, and at most the one attempt that was due.
   assert.ok(after - creations <= 5, `${after - creations} pods created`);
@@ -191,12 +176,11 @@ test("a claim that finds no warm pod says so on its pool", async () => {
   await tenancy.until("a pod that is not ready", () => tenancy.members("scarce").length === 1);
   const { metadata } = await tenancy.createClaim("late", "scarce");
   const told = await tenancy.until("an Event", async () => {
-    const { items } = await tenancy.client.list(events, { namespace: NAMESPACE });
-    return items.find(({ involvedObject, reason }) => involvedObject.name === "scarce" && reason === "PoolEmpty");
+    return (await tenancy.eventsOf("scarce")).find(({ reason }) => reason === "PoolEmpty");
   });
   assert.is(told.type, "Warning");
   assert.match(told.message ?? "", /no warm pod .*spec\.size or spec\.maxFillConcurrency/);
-  await release(metadata.name);
+  await tenancy.release(metadata.name);
 });
 
 test.run();

@@ -129,10 +129,8 @@ export function startModelWorld(tenancy: Tenancy, kubelet: PretendKubelet): Mode
         spec: { tenantId, workloadRef, resume },
       });
     },
-    deleteClaim: ({ metadata: { name } }) => ignoreAbsent(client.delete(claims, { namespace: NAMESPACE, name })),
-    async untilGone({ metadata: { name } }) {
-      await tenancy.untilClaim(name, (found) => found === undefined);
-    },
+    deleteClaim: ({ metadata: { name } }) => ignoreAbsent(tenancy.deleteClaim(name)),
+    untilGone: ({ metadata: { name } }) => tenancy.untilGone(name),
     async stop() {
       current = undefined;
       await world.letGoOn();

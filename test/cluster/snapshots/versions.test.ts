@@ -62,11 +62,6 @@ async function write(to: Claim, content: string): Promise<void> {
   kubelet.files.set((await podOf(to)).metadata.uid ?? "", content);
 }
 
-async function release({ metadata: { name } }: Claim): Promise<void> {
-  await tenancy.client.delete(claims, { namespace: NAMESPACE, name });
-  await tenancy.untilClaim(name, (found) => found === undefined);
-}
-
 function saved(workloadRef: string) {
   const key = `ann/${workloadRef}`;
   const older = (volume.versions.get(key) ?? []).map(({ content }) => content);
@@ -78,7 +73,7 @@ for (const workloadRef of ["cold", "warm"]) {
     const first = await claim(workloadRef, { resume: true });
     assert.is(first.status?.resumedFrom, "none");
     await write(first, "a year's work");
-    await release(first);
+    await tenancy.release(first.metadata.name);
     const version = volume.archives.get(`ann/${workloadRef}`)?.metadata.sha256 ?? "";
 
     const forgetful = await claim(workloadRef);
@@ -88,7 +83,7 @@ for (const workloadRef of ["cold", "warm"]) {
     assert.match(said.status?.message ?? "", /^the tenant has files of .*: this session starts without them, and/);
     assert.match(said.status?.message ?? "", `version ${version.slice(0, 16)}`);
     assert.is(said.status?.phase, "Active");
-    await release(forgetful);
+    await tenancy.release(forgetful.metadata.name);
     assert.equal(saved(workloadRef), { newest: "", older: ["a year's work"] });
     await tenancy.until("an Event to name the version", async () => {
       const { items } = await tenancy.client.list(events, { namespace: NAMESPACE });
@@ -101,7 +96,7 @@ for (const workloadRef of ["cold", "warm"]) {
     assert.is(back.status?.message, undefined);
     assert.is(await files(back), "a year's work");
     await write(back, "and more");
-    await release(back);
+    await tenancy.release(back.metadata.name);
     assert.equal(
       saved(workloadRef),
       { newest: "and more", older: ["", "a year's work"] },
@@ -111,7 +106,7 @@ for (const workloadRef of ["cold", "warm"]) {
     const on = await claim(workloadRef, { resume: true });
     assert.is(await files(on), "and more");
     await write(on, "and yet more");
-    await release(on);
+    await tenancy.release(on.metadata.name);
     assert.equal(saved(workloadRef), { newest: "and yet more", older: ["", "a year's work"] });
   });
 }
@@ -120,7 +115,7 @@ test("a version that there is not fails the claim, which says so", async () => {
   const failed = await claim("cold", { resume: true, resumeVersion: "0123456789abcdef" });
   assert.equal([failed.status?.phase, failed.status?.reason], ["Error", "RestoreFailed"]);
   assert.match(failed.status?.message ?? "", "there is no version 0123456789abcdef");
-  await release(failed);
+  await tenancy.release(failed.metadata.name);
 });
 
 test("an archive that a claim ends without replacing counts as used until then", async () => {
@@ -134,7 +129,7 @@ test("an archive that a claim ends without replacing counts as used until then",
     { type: "merge", body: { metadata: { annotations } } },
   );
   volume.touched.length = 0;
-  await release(given);
+  await tenancy.release(given.metadata.name);
   await tenancy.until("its last use to be noted", () => volume.touched.includes("ann/warm"));
   assert.equal(saved("warm"), before);
 });
@@ -151,12 +146,12 @@ test("nothing is read from a pod that carries another tenant", async () => {
       { type: "merge", body: { metadata: { labels: { [label.tenant]: tenant } } } },
     );
   await relabel("bob");
-  await tenancy.client.delete(claims, { namespace: NAMESPACE, name: held.metadata.name });
+  await tenancy.deleteClaim(held.metadata.name);
   const failed = await tenancy.untilClaim(held.metadata.name, { phase: "ReleaseFailed" });
   assert.match(failed.status?.message ?? "", 'carries the tenant "bob"');
   assert.equal(saved("cold"), before);
   await relabel("ann");
-  await tenancy.untilClaim(held.metadata.name, (found) => found === undefined);
+  await tenancy.untilGone(held.metadata.name);
   assert.is(saved("cold").newest, "whose?");
 });
 
