@@ -24,7 +24,7 @@ function write(folder: string, program: string, limitSeconds = 60) {
 /** A program whose child takes a moment to put away what it made, longer than the program itself lives. */
 const withChild = (folder: string) => `
 import { spawn } from "node:child_process";
-spawn("sh", ["-c", "trap 'sleep 1; rm ${folder}/made; exit' TERM; touch ${folder}/made; while :; do sleep 0.05; done"]);
+spawn("sh", ["-c", "trap 'sleep 1; rm ${folder}/made; exit' TERM; touch ${folder}/made; sleep 1000 & wait"]);
 setInterval(() => undefined, 1000);
 `;
 
@@ -35,8 +35,9 @@ for (const how of ["told to stop", "over its limit"]) {
     const running = runTestFile(write(folder, withChild(folder), how === "over its limit" ? 5 : 60), stop.signal);
     await waitUntil(() => existsSync(made), { what: "the child", limitMs: 30_000 });
     if (how === "told to stop") stop.abort();
-    const { failed } = await running;
+    const { failed, problem, output } = await running;
     assert.is(failed, 1);
+    assert.match(problem, how === "told to stop" ? "exit SIGTERM" : "still running after its limit", output);
     assert.not.ok(existsSync(made), "its child has put it away");
   });
 }
