@@ -1,9 +1,12 @@
 import { isIP } from "node:net";
 import * as v from "valibot";
 
-// What a value must be is said by each rule, as the end of "TENANCY_LEASE_SECONDS must be …"; `environmentProblems` adds the rest.
+// What a value must be is said by each rule, as the end of "TENANCY_LEASE_SECONDS must be …"; `environmentProblems`
+// adds the rest.
 
-/** The name of a namespace, https://kubernetes.io/docs/concepts/overview/working-with-objects/names/#dns-label-names. */
+/**
+ * The name of a namespace, https://kubernetes.io/docs/concepts/overview/working-with-objects/names/#dns-label-names.
+ */
 export const namespaceName = v.pipe(
   v.string(),
   v.regex(

@@ -1,9 +1,9 @@
 import type { models } from "kubernetes-fluent-client";
 
 /**
- * A model of kubernetes-fluent-client as it is on the wire, https://kubernetes.io/docs/reference/kubernetes-api/: plain JSON, so that a
- * timestamp is a string, and without the underscore that the models put before a word of TypeScript's. Types alone are imported: the
- * package takes 80 MB when it is loaded.
+ * A model of kubernetes-fluent-client as it is on the wire, https://kubernetes.io/docs/reference/kubernetes-api/: plain
+ * JSON, so that a timestamp is a string, and without the underscore that the models put before a word of TypeScript's.
+ * Types alone are imported: the package takes 80 MB when it is loaded.
  */
 type Wire<T> = T extends Date
   ? string

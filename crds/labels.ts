@@ -31,15 +31,21 @@ export const annotation = {
   /** On a claimed pod: how it was found, one of the claim sources. */
   source: "tenancy.dev/source",
   /**
-   * On a claimed pod: SHA-256 of the archive whose files it was bound to be given; `none` where the claim asked for files and there were
-   * none. Absent where it did not ask.
+   * On a claimed pod: SHA-256 of the archive whose files it was bound to be given; `none` where the claim asked for
+   * files and there were none. Absent where it did not ask.
    */
   resumedFrom: "tenancy.dev/resumed-from",
   /** On a pod: hash of the template that it was rendered from. */
   templateHash: "tenancy.dev/template-hash",
-  /** On a pod: hash of what of its template keeps its program in; a pool's pod is given only where that is as the workload has it now. */
+  /**
+   * On a pod: hash of what of its template keeps its program in; a pool's pod is given only where that is as the
+   * workload has it now.
+   */
   isolation: "tenancy.dev/isolation",
-  /** On a claim: `<uid>/<generation>` of its workload as whoever created the claim knew it; the operator looks at none that is older. */
+  /**
+   * On a claim: `<uid>/<generation>` of its workload as whoever created the claim knew it; the operator looks at none
+   * that is older.
+   */
   workloadSeen: "tenancy.dev/workload-seen",
   /** On a claimed pod: ISO 8601 time of the tenant's last activity. */
   lastActivity: "tenancy.dev/last-activity",
@@ -51,19 +57,25 @@ export const annotation = {
   overlayDirs: "tenancy.dev/overlay-dirs",
   /** On a pod with overlay directories: GiB that they may hold together, which bounds their archive. */
   diskGb: "tenancy.dev/disk-gb",
-  /** On a pod with overlay directories: JSON of the workload's `filesystem.preSave`, with its defaults; absent without one. */
+  /**
+   * On a pod with overlay directories: JSON of the workload's `filesystem.preSave`, with its defaults; absent without
+   * one.
+   */
   preSave: "tenancy.dev/pre-save",
   /** On a pod: `hibernate` or `destroy`. */
   idleAction: "tenancy.dev/idle-action",
   /** On a pod: seconds without activity until its claim is released. */
   idleTimeoutSeconds: "tenancy.dev/idle-timeout-seconds",
-  /** On a claim: name of the pod that a destroy call removed; the claim keeps its phase, and gets another pod when it is claimed again. */
+  /**
+   * On a claim: name of the pod that a destroy call removed; the claim keeps its phase, and gets another pod when it is
+   * claimed again.
+   */
   destroyed: "tenancy.dev/destroyed",
   /** On a claim, set by a person: `true` gives up files that could not be archived. */
   discard: "tenancy.dev/discard",
   /**
-   * On a claim that is released for idleness under `idle.action` `destroy`: ISO 8601 time of the tenant's last activity. Its release
-   * gives the files up while that is still the last.
+   * On a claim that is released for idleness under `idle.action` `destroy`: ISO 8601 time of the tenant's last
+   * activity. Its release gives the files up while that is still the last.
    */
   discardIdleSince: "tenancy.dev/discard-idle-since",
   /**

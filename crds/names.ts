@@ -95,8 +95,8 @@ interface ObjectNameParts {
   /** Use the hashed form even where the readable one is legal. @default false */
   hashed?: boolean;
   /**
-   * Whether the name alone tells the object from others of its kind, which takes a longer hash, one part alone, and a prefix that does
-   * not, with its `-`, begin another prefix of that kind. @default false
+   * Whether the name alone tells the object from others of its kind, which takes a longer hash, one part alone, and a
+   * prefix that does not, with its `-`, begin another prefix of that kind. @default false
    */
   unique?: boolean;
 }
@@ -104,9 +104,9 @@ interface ObjectNameParts {
 /**
  * Derives a legal DNS-1123 name of at most 63 characters.
  *
- * Readable, `<prefix>-<parts joined by ->-<suffix>`, where that is legal; else
- * `<prefix>-<slug>--<8 hex digits of SHA-256 over the parts, or 24>-<suffix>`. A readable name that would look hashed is hashed
- * too, so no readable name ever equals a hashed one.
+ * Readable, `<prefix>-<parts joined by ->-<suffix>`, where that is legal; else `<prefix>-<slug>--<8 hex digits of
+ * SHA-256 over the parts, or 24>-<suffix>`. A readable name that would look hashed is hashed too, so no readable name
+ * ever equals a hashed one.
  *
  * @throws {TypeError} when the suffix is not legal.
  */

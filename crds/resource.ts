@@ -15,7 +15,10 @@ export interface Resource<T extends KubernetesObject> {
   readonly object?: T;
 }
 
-/** The same resource, of which lists and watches bring `metadata` and nothing else: what the objects hold never leaves the API server. */
+/**
+ * The same resource, of which lists and watches bring `metadata` and nothing else: what the objects hold never leaves
+ * the API server.
+ */
 export function metadataOf({
   group,
   version,
@@ -76,7 +79,8 @@ function segment(name: string): string {
 /**
  * The path of exactly one object.
  *
- * @throws TypeError when the name is missing, or the namespace of a namespaced one: the path would be a whole collection's
+ * @throws TypeError when the name is missing, or the namespace of a namespaced one: the path would be a whole
+ *   collection's
  */
 export function objectPath<T extends KubernetesObject>(
   resource: Resource<T>,

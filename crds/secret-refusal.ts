@@ -4,7 +4,9 @@ import { API_GROUP, label } from "./labels.ts";
 /** What a Secret is named for: a header of a workload's requests, or a trigger's signatures and tokens. */
 export type SecretUse = "workload" | "trigger";
 
-/** TENANCY_SECRETS: whether Secrets of the namespace can be named as they are, or only with the label `tenancy.dev/use`. */
+/**
+ * TENANCY_SECRETS: whether Secrets of the namespace can be named as they are, or only with the label `tenancy.dev/use`.
+ */
 export const secretPolicies = ["any", "labelled"] as const;
 export type SecretPolicy = (typeof secretPolicies)[number];
 
@@ -17,8 +19,8 @@ const BUILT_IN_TYPE = /^(?:[^/]+\.)?(?:kubernetes\.io|helm\.sh)\//;
 const BASIC_AUTH = "kubernetes.io/basic-auth";
 
 /**
- * Why a workload or a trigger cannot use a Secret, whoever may write these: they send its value to an address of their own choice, so
- * it must not be one that the service or the cluster lives by.
+ * Why a workload or a trigger cannot use a Secret, whoever may write these: they send its value to an address of their
+ * own choice, so it must not be one that the service or the cluster lives by.
  *
  * @param options.secret undefined where there is none, of which only the name is judged
  * @returns a sentence that says what to do; undefined where it may be used

@@ -26,7 +26,9 @@ export function workloadUsers(
   return users;
 }
 
-/** Says who holds a deleted workload, and what to do; undefined where nobody does. Pods go with their claims and pools. */
+/**
+ * Says who holds a deleted workload, and what to do; undefined where nobody does. Pods go with their claims and pools.
+ */
 export function describeUsers({ claims, pools, pods }: WorkloadUsers): string | undefined {
   if (claims.length + pools.length === 0)
     return pods.length === 0 ? undefined : `the workload goes when ${listed("pod", pods)} have ended`;

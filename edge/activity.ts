@@ -36,8 +36,9 @@ const MAX_INTERVAL_MS = 30_000;
 const UNTIMED_INTERVAL_MS = 60_000;
 
 /**
- * Writes the time of a pod's last use as an annotation: the first use at once, later ones together, once an interval of a tenth of
- * the pod's idle time, at most 30 s, and of a minute where it has none. The last use is always written, and a busy pod costs few writes.
+ * Writes the time of a pod's last use as an annotation: the first use at once, later ones together, once an interval of
+ * a tenth of the pod's idle time, at most 30 s, and of a minute where it has none. The last use is always written, and
+ * a busy pod costs few writes.
  */
 export function createActivity(options: {
   client: ClusterClient;

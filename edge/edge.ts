@@ -29,7 +29,10 @@ export interface Edge {
   readonly synced: Promise<unknown>;
   /** Rejects where a watch cannot be resumed: end the process and start a new one. */
   readonly failed: Promise<unknown>;
-  /** Stops accepting, lets what is in flight finish for at most `graceMs`, then ends the watches. @returns whether all finished */
+  /**
+   * Stops accepting, lets what is in flight finish for at most `graceMs`, then ends the watches. @returns whether all
+   * finished
+   */
   stop(options: { graceMs: number }): Promise<boolean>;
 }
 
@@ -38,7 +41,10 @@ const CLAIM_WAIT_MS = 30_000;
 /** For the last writes of activity, which nothing else waits for. */
 const FLUSH_MS = 2000;
 
-/** Starts the watches and the listeners; it serves at once, and answers 503 to what needs the caches until they are synced. */
+/**
+ * Starts the watches and the listeners; it serves at once, and answers 503 to what needs the caches until they are
+ * synced.
+ */
 export async function startEdge(options: {
   config: EdgeConfig;
   client: ClusterClient;

@@ -25,7 +25,8 @@ async function main(): Promise<void> {
     },
     "edge listening",
   );
-  // Whoever started this process and holds its channel, as `npm start` does, learns that the server which answers there is this one.
+  // Whoever started this process and holds its channel, as `npm start` does, learns that the server which answers there
+  // is this one.
   process.send?.({ listening: edge.url });
   edge.synced.then(
     () => log.info({}, "the cluster cache is synced"),

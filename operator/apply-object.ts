@@ -9,8 +9,8 @@ const FIELD_MANAGER = "tenancy-operator";
 const FORMER_FIELD_MANAGER = "pepr";
 
 /**
- * Applies a child object by server-side apply, in the one name that the operator has as the owner of fields; takes over what
- * others have set in the fields that it names (docs/decisions/watch-and-caches.md).
+ * Applies a child object by server-side apply, in the one name that the operator has as the owner of fields; takes over
+ * what others have set in the fields that it names (docs/decisions/watch-and-caches.md).
  */
 export function applyObject<T extends KubernetesObject>(
   resource: Resource<T>,
@@ -20,7 +20,10 @@ export function applyObject<T extends KubernetesObject>(
   return client.apply(resource, object, { fieldManager: FIELD_MANAGER, force: true });
 }
 
-/** Applies a network policy, and ends the ownership of what an earlier version applied; `present` is the policy as it stands. */
+/**
+ * Applies a network policy, and ends the ownership of what an earlier version applied; `present` is the policy as it
+ * stands.
+ */
 export async function applyNetworkPolicy(
   policy: NetworkPolicy,
   { present, client }: { present: NetworkPolicy | undefined; client: ClusterClient },

@@ -11,12 +11,14 @@ export type WorkState<T> =
 /**
  * Work that takes too long for a reconcile: one run of the reconciler begins it, and a later run finds its result.
  *
- * Not a controller of the queue, which bounds each by one number: here no tenant, no failure and nothing slow may keep others waiting, and one
- * piece can be aborted alone. And so a claim's own reconcile stays the only one that writes the claim, also while its files are saved.
+ * Not a controller of the queue, which bounds each by one number: here no tenant, no failure and nothing slow may keep
+ * others waiting, and one piece can be aborted alone. And so a claim's own reconcile stays the only one that writes the
+ * claim, also while its files are saved.
  */
 export interface BackgroundWork<T> {
   /**
-   * Says where the work of that id stands; begins it where there is none, and again where it has failed and its back-off is over.
+   * Says where the work of that id stands; begins it where there is none, and again where it has failed and its
+   * back-off is over.
    *
    * @param onEnd called when it has ended, either way
    * @param tenant whose work it is, where nobody's may keep others waiting
@@ -55,9 +57,9 @@ interface Piece {
 const LONG_MS = 60_000;
 
 /**
- * Runs at most `concurrency` pieces of work at once, and as many again that take longer than a minute; the others in the order in which
- * they were asked for, new ones first. Of one tenant, and of what has failed before, at most half of `concurrency` run at once, also while
- * nobody waits: who comes next would have to wait for their end.
+ * Runs at most `concurrency` pieces of work at once, and as many again that take longer than a minute; the others in
+ * the order in which they were asked for, new ones first. Of one tenant, and of what has failed before, at most half of
+ * `concurrency` run at once, also while nobody waits: who comes next would have to wait for their end.
  */
 export function createBackgroundWork<T>(options: {
   concurrency: number;

@@ -104,7 +104,9 @@ export interface OperatorConfig {
 
 /** What `restricted` workloads with an allowlist or credentials reach, and by which proxy. */
 export interface EgressConfig {
-  /** An image with haproxy, nft, ca-certificates and a busybox at `/bin/busybox`; undefined: such workloads are refused. */
+  /**
+   * An image with haproxy, nft, ca-certificates and a busybox at `/bin/busybox`; undefined: such workloads are refused.
+   */
   image: string | undefined;
   /** Private ranges that allowed names may resolve to, such as `10.1.0.0/16`. */
   openedRanges: readonly string[];
@@ -176,7 +178,9 @@ export function operatorConfig(env: Record<string, string | undefined>): Operato
   };
 }
 
-/** The bytes of a Kubernetes quantity, https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/. */
+/**
+ * The bytes of a Kubernetes quantity, https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/.
+ */
 function bytesOf(size: string): number {
   const [, digits, unit = ""] = /^(\d+)(.*)$/.exec(size) ?? [];
   const power = ["", "K", "M", "G", "T", "P"].indexOf(unit.slice(0, 1).toUpperCase());

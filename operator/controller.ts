@@ -2,7 +2,9 @@ import type { Change, Informer } from "../crds/client/watch/informer.ts";
 import type { KubernetesObject } from "../crds/kubernetes.ts";
 import type { Queue, Reconciler } from "./queue.ts";
 
-/** Reconciles objects of one kind, and knows after which changes: what `SetupWithManager` sets up in controller-runtime. */
+/**
+ * Reconciles objects of one kind, and knows after which changes: what `SetupWithManager` sets up in controller-runtime.
+ */
 export interface Controller<Name extends string = string> extends Reconciler<Name> {
   /** Keys that are reconciled once at the start, whatever there is. */
   readonly initial?: readonly { readonly key: string; readonly afterMs?: number }[];
@@ -13,8 +15,8 @@ export interface Controller<Name extends string = string> extends Reconciler<Nam
 export interface Watch<T extends KubernetesObject = KubernetesObject> {
   readonly informer: Pick<Informer<T, never>, "subscribe">;
   /**
-   * The keys to reconcile after a change, as a `MapFunc` of controller-runtime. It decides on the caches, waits for nothing, and may bring up
-   * to date what the controller remembers. What is there at the start comes as `added`.
+   * The keys to reconcile after a change, as a `MapFunc` of controller-runtime. It decides on the caches, waits for
+   * nothing, and may bring up to date what the controller remembers. What is there at the start comes as `added`.
    */
   map(change: Change<T>): Iterable<string>;
 }
@@ -27,7 +29,9 @@ export function watch<T extends KubernetesObject>(
   return { informer, map };
 }
 
-/** Enqueues for each controller what is there, and then what its watches ask for, until the returned function is called. */
+/**
+ * Enqueues for each controller what is there, and then what its watches ask for, until the returned function is called.
+ */
 export function startWatches<Name extends string>(
   controllers: readonly Controller<Name>[],
   queue: Pick<Queue<Name>, "add">,

@@ -1,4 +1,5 @@
-// The operator: reconciles the four kinds into pods and network policies. Configuration: environment variables, see docs/configuration.md.
+// The operator: reconciles the four kinds into pods and network policies. Configuration: environment variables, see
+// docs/configuration.md.
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
 import { createClusterClient } from "../crds/client/cluster-client.ts";

@@ -53,8 +53,9 @@ const nothing = (): void => undefined;
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 /**
- * A queue of keys to reconcile, as in controller-runtime: a key stands in it once, is never reconciled twice at the same time, runs
- * again when it was added meanwhile, and backs off on its own when its reconcile throws. An event ends a back-off early.
+ * A queue of keys to reconcile, as in controller-runtime: a key stands in it once, is never reconciled twice at the
+ * same time, runs again when it was added meanwhile, and backs off on its own when its reconcile throws. An event ends
+ * a back-off early.
  */
 export function createQueue<Name extends string>(options: {
   controllers: readonly Reconciler<Name>[];
@@ -164,7 +165,8 @@ export function createQueue<Name extends string>(options: {
     const wasAddedMeanwhile = entry.state === "running-dirty";
     entry.state = "idle";
     if (signal.aborted) return;
-    // A key that changed while its reconcile failed still waits out its back-off: the change is mostly the echo of its own writes.
+    // A key that changed while its reconcile failed still waits out its back-off: the change is mostly the echo of its
+    // own writes.
     if (wasAddedMeanwhile && entry.backoff === undefined) makeReady(entry);
     else if (retryAfterMs !== undefined) schedule(entry, retryAfterMs);
     else if (entry.dueAt === Number.POSITIVE_INFINITY) entries.delete(`${name} ${key}`);

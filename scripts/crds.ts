@@ -5,7 +5,10 @@ import { generatedFiles } from "./crds/files.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
-/** Writes what is generated from the schemas; with `--check` writes nothing, names the stale files and exits with 1 when there are any. */
+/**
+ * Writes what is generated from the schemas; with `--check` writes nothing, names the stale files and exits with 1 when
+ * there are any.
+ */
 async function main(check: boolean): Promise<void> {
   for (const { path, text, stale } of await generatedFiles(root)) {
     if (stale && check) {

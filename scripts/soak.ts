@@ -1,4 +1,5 @@
-// npm run soak: random tenants and random faults against the real operator and edge, held against what must never happen (docs/soak.md).
+// npm run soak: random tenants and random faults against the real operator and edge, held against what must never
+// happen (docs/soak.md).
 import { join } from "node:path";
 import { parseOptions, type SoakOptions, usage } from "./soak/options.ts";
 import { runSoak } from "./soak/run-soak.ts";

@@ -1,4 +1,5 @@
-// npm start: a cluster (unless one is named), the resource kinds, the operator, the edge, and a first claim. Ctrl-C stops what it started.
+// npm start: a cluster (unless one is named), the resource kinds, the operator, the edge, and a first claim. Ctrl-C
+// stops what it started.
 
 import { execFile } from "node:child_process";
 import { chmodSync, mkdtempSync, writeFileSync } from "node:fs";
@@ -52,7 +53,10 @@ const stopping = new AbortController();
 const programs: Program[] = [];
 let isTakingDown = false;
 let wasWarned = false;
-/** The local cluster, as far as it is for this process to take it down; one that is coming takes itself down when it fails. */
+/**
+ * The local cluster, as far as it is for this process to take it down; one that is coming takes itself down when it
+ * fails.
+ */
 let ownCluster: "none" | "coming" | "up" = "none";
 
 onInterrupt((signal) => {
@@ -173,8 +177,8 @@ async function installAll(
 }
 
 /**
- * Where the cluster is, as environment variables; the edge runs kubectl for logs and exec. The folder for volumes is the local
- * cluster's alone.
+ * Where the cluster is, as environment variables; the edge runs kubectl for logs and exec. The folder for volumes is
+ * the local cluster's alone.
  */
 async function findCluster(): Promise<{ KUBECONFIG: string; PATH?: string; volumesFolder?: string }> {
   if (values.context !== undefined) return { KUBECONFIG: await contextKubeconfig(values.context) };
@@ -235,7 +239,8 @@ function parseArguments() {
 }
 
 /**
- * Writes a kubeconfig of one context alone, readable to its owner only, so that nothing started with it can reach another cluster.
+ * Writes a kubeconfig of one context alone, readable to its owner only, so that nothing started with it can reach
+ * another cluster.
  *
  * @throws Error when the context does not exist
  */

@@ -17,10 +17,11 @@ export function hasKey({ spec }: Claim, key: ClaimKey): boolean {
 }
 
 /**
- * The claim that counts of those of one key: a tenant has at most one claim a workload, and the operator refuses the others as duplicates.
+ * The claim that counts of those of one key: a tenant has at most one claim a workload, and the operator refuses the
+ * others as duplicates.
  *
- * One that was refused comes last. Of the others one that is being released comes first, since its files are; then the one that is Active;
- * then the oldest.
+ * One that was refused comes last. Of the others one that is being released comes first, since its files are; then the
+ * one that is Active; then the oldest.
  */
 export function canonicalClaim(claims: Iterable<Claim>): Claim | undefined {
   let canonical: Claim | undefined;

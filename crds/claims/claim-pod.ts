@@ -8,9 +8,10 @@ const SANDBOX_CONDITIONS = ["PodReadyToStartContainers", "PodHasNetwork"];
 /**
  * The address that a pod has at this moment; undefined where it has none, or may have lost it.
  *
- * `status.podIP` alone does not say: the kubelet goes on showing the address of a sandbox that is gone until the next one is there, and that
- * of a pod that has ended, while the network plugin gives it to other pods. A server that does not tell of sandboxes tells of containers,
- * which end with theirs. https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-has-network
+ * `status.podIP` alone does not say: the kubelet goes on showing the address of a sandbox that is gone until the next
+ * one is there, and that of a pod that has ended, while the network plugin gives it to other pods. A server that does
+ * not tell of sandboxes tells of containers, which end with theirs.
+ * https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-has-network
  */
 export function podAddress({ metadata, status }: Pod): string | undefined {
   if (metadata.deletionTimestamp !== undefined || status?.podIP === undefined || status.podIP === "") return undefined;
@@ -31,14 +32,17 @@ export function podEndpoint(pod: Pod): { host: string; port: number } | undefine
   return host === undefined || port === undefined ? undefined : { host, port };
 }
 
-/** Whether the claim's pod was destroyed on purpose, after which the claim keeps its phase and is given no other until it is claimed again. */
+/**
+ * Whether the claim's pod was destroyed on purpose, after which the claim keeps its phase and is given no other until
+ * it is claimed again.
+ */
 export function isDestroyed({ metadata, status }: Claim): boolean {
   return status?.instanceId !== undefined && metadata.annotations?.[annotation.destroyed] === status.instanceId;
 }
 
 /**
- * Whether the pod is the very one that the claim shows. Names of cold pods follow from their claims, so a leader whose watch is behind can make
- * one under the name of a pod that is gone: nothing of that one is the tenant's.
+ * Whether the pod is the very one that the claim shows. Names of cold pods follow from their claims, so a leader whose
+ * watch is behind can make one under the name of a pod that is gone: nothing of that one is the tenant's.
  */
 export function isShown({ metadata }: Pod, { status }: Claim): boolean {
   if (metadata.name !== status?.instanceId) return false;

@@ -3,8 +3,9 @@ import type { StatusDetails } from "../kubernetes.ts";
 /**
  * The API server's refusal of a call.
  *
- * `message` is the server's own, made for people; `reason` its word for programs (`NotFound`, `Conflict`, `AlreadyExists`, ...), and
- * `""` when what answered was no API server. https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/status/
+ * `message` is the server's own, made for people; `reason` its word for programs (`NotFound`, `Conflict`,
+ * `AlreadyExists`, ...), and `""` when what answered was no API server.
+ * https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/status/
  */
 export class ApiError extends Error {
   override readonly name = "ApiError";
@@ -27,7 +28,10 @@ export class NetworkError extends Error {
   override readonly name = "NetworkError";
   /** `false`: no byte of it can have reached the server; `true`: it may have been carried out. */
   readonly requestWasSent: boolean;
-  /** `true`: it went out on a kept connection that the server was closing, so what cannot do harm twice can be sent again. */
+  /**
+   * `true`: it went out on a kept connection that the server was closing, so what cannot do harm twice can be sent
+   * again.
+   */
   readonly connectionWasStale: boolean;
 
   constructor(message: string, fields: { cause?: unknown; requestWasSent: boolean; connectionWasStale?: boolean }) {

@@ -51,8 +51,8 @@ export interface DeleteOptions extends CallOptions {
 }
 
 /**
- * Calls to one API server. Every call throws an `ApiError` for a refusal and a `NetworkError` when there was no answer; what comes
- * back is without `managedFields`.
+ * Calls to one API server. Every call throws an `ApiError` for a refusal and a `NetworkError` when there was no answer;
+ * what comes back is without `managedFields`.
  *
  * Follows https://kubernetes.io/docs/reference/using-api/api-concepts/
  */
@@ -177,8 +177,8 @@ const PAGE_SIZE = 500;
 const MAX_TRIES = 3;
 
 /**
- * Every object of a kind in the namespace as the API server has it now, read in pages; starts anew where the server drops the list while it
- * is read.
+ * Every object of a kind in the namespace as the API server has it now, read in pages; starts anew where the server
+ * drops the list while it is read.
  */
 export async function listAll<T extends KubernetesObject>(
   resource: Resource<T>,
@@ -207,7 +207,8 @@ function withType<T extends KubernetesObject>(resource: Resource<T>, object: T):
 }
 
 /**
- * Whether the answer to a deletion says that the object is gone: a `Status`, or the last state of an object that nothing keeps.
+ * Whether the answer to a deletion says that the object is gone: a `Status`, or the last state of an object that
+ * nothing keeps.
  *
  * Some kinds, pods among them, are answered with the object in both cases.
  */

@@ -4,7 +4,9 @@ import type { ClusterConfig, Credential } from "./config/cluster-config.ts";
 
 export interface Agents {
   readonly calls: Agent;
-  /** Apart, so that a Lease is renewed while calls that nothing answers hold all of theirs; as many as there are Leases. */
+  /**
+   * Apart, so that a Lease is renewed while calls that nothing answers hold all of theirs; as many as there are Leases.
+   */
   readonly leases: Agent;
   /** Apart, so that watches, which hold theirs for minutes, never take a connection from a call. */
   readonly watches: Agent;
@@ -21,7 +23,10 @@ export interface Connections {
 /** The API server drops connections that were idle for 90 s: a write must never meet that moment. */
 const idleMs = 45_000;
 
-/** Keep-alive connections to one server; a changed certificate gets new ones, and what is under way on the old ones ends there. */
+/**
+ * Keep-alive connections to one server; a changed certificate gets new ones, and what is under way on the old ones ends
+ * there.
+ */
 export function createConnections(options: {
   config: ClusterConfig;
   secure: boolean;
@@ -39,8 +44,8 @@ export function createConnections(options: {
       timeout: idleMs,
     };
     const agent = secure ? new SecureAgent({ ...common, ...tlsOptions(config, credential) }) : new Agent(common);
-    // An agent files connections under all that they were made with, certificates and all: 15 % of the time that a call takes
-    // here goes into hashing them. All of this one's are alike.
+    // An agent files connections under all that they were made with, certificates and all: 15 % of the time that a call
+    // takes here goes into hashing them. All of this one's are alike.
     agent.getName = () => config.server;
     return agent;
   }

@@ -29,8 +29,8 @@ const MOST_PENDING = 256;
 const LONGEST_MESSAGE = 1024;
 
 /**
- * Writes Events for people, https://kubernetes.io/docs/reference/kubernetes-api/cluster-resources/event-v1/: of failures and
- * of what a person changed, never of what went well.
+ * Writes Events for people, https://kubernetes.io/docs/reference/kubernetes-api/cluster-resources/event-v1/: of
+ * failures and of what a person changed, never of what went well.
  */
 export function createEventRecorder(options: {
   client: ClusterClient;

@@ -32,12 +32,13 @@ export interface HoldLeaseOptions {
 }
 
 /**
- * Runs the work while this process holds a Lease, https://kubernetes.io/docs/concepts/architecture/leases/: waits for it to be free,
- * works, and gives it back. A Lease that is lost in the middle is waited for again, until `signal` is aborted.
+ * Runs the work while this process holds a Lease, https://kubernetes.io/docs/concepts/architecture/leases/: waits for
+ * it to be free, works, and gives it back. A Lease that is lost in the middle is waited for again, until `signal` is
+ * aborted.
  *
- * The holder renews at a quarter of the lease and stops writing at three quarters, so that no successor can hold the lease while it
- * still writes. Expiry is judged by this process's own clock, from the moment that it saw the last renewal. A lease that was given
- * back is seen on a watch and taken at once.
+ * The holder renews at a quarter of the lease and stops writing at three quarters, so that no successor can hold the
+ * lease while it still writes. Expiry is judged by this process's own clock, from the moment that it saw the last
+ * renewal. A lease that was given back is seen on a watch and taken at once.
  *
  * @throws what `hold` throws while the Lease is held
  */

@@ -22,7 +22,10 @@ export interface TransportRequest {
   readonly signal?: AbortSignal | undefined;
   /** Milliseconds for all tries together; for a stream, until its head is there. @default 30000 */
   readonly timeoutMs?: number | undefined;
-  /** What metrics call it, with the API server's words: `get`, `list`, `watch`, `create`, `update`, `patch`, `apply`, `delete`. */
+  /**
+   * What metrics call it, with the API server's words: `get`, `list`, `watch`, `create`, `update`, `patch`, `apply`,
+   * `delete`.
+   */
   readonly verb?: string | undefined;
   /** The plural of the resource, for metrics; calls for `leases` have connections of their own. */
   readonly resource?: string | undefined;
@@ -39,7 +42,9 @@ export type StreamAnswer =
   | { readonly kind: "stream"; readonly response: IncomingMessage }
   | { readonly kind: "refusal"; readonly answer: TransportResponse };
 
-/** One try as it ended: `status` is 0 when there was no answer, `bytes` the size of the answer's body, 0 for a stream. */
+/**
+ * One try as it ended: `status` is 0 when there was no answer, `bytes` the size of the answer's body, 0 for a stream.
+ */
 export interface RequestRecord {
   readonly verb: string;
   readonly resource: string;
@@ -218,7 +223,10 @@ function parseServer(server: string): { secure: boolean; host: string; port: num
   };
 }
 
-/** The milliseconds that a `retry-after` header asks to wait, given as seconds or as a date; undefined when it asks for nothing. */
+/**
+ * The milliseconds that a `retry-after` header asks to wait, given as seconds or as a date; undefined when it asks for
+ * nothing.
+ */
 export function retryAfter(header: string | undefined, options: { now: number }): number | undefined {
   if (header === undefined || header === "") return undefined;
   const seconds = Number(header);

@@ -27,8 +27,8 @@ export const conditionsSchema = Type.Array(conditionSchema, {
 export type ConditionNow = Pick<Condition, "type" | "status" | "reason" | "message">;
 
 /**
- * Dates conditions as they are now by those of before: `lastTransitionTime` moves only with the status, so that what has not changed is
- * equal to what was written before.
+ * Dates conditions as they are now by those of before: `lastTransitionTime` moves only with the status, so that what
+ * has not changed is equal to what was written before.
  *
  * @param options.generation of the spec that they are about
  */

@@ -55,9 +55,10 @@ is_exact() {
 /**
  * A lock on all of a tenant's archives, for the few steps that look at what is there and then change it.
  *
- * Its holder is a process of the helper pod, and one that was killed holds nothing any more: who finds that takes the lock over, by making
- * the link that is named for it, which only one can. A symbolic link is made with its target in one step, also where no block is free.
- * busybox has no `flock` everywhere (docs/decisions/snapshots.md#archives-change-under-a-lock).
+ * Its holder is a process of the helper pod, and one that was killed holds nothing any more: who finds that takes the
+ * lock over, by making the link that is named for it, which only one can. A symbolic link is made with its target in
+ * one step, also where no block is free. busybox has no `flock` everywhere
+ * (docs/decisions/snapshots.md#archives-change-under-a-lock).
  */
 const lockTenant = `started() {
   start=; state=
@@ -103,26 +104,28 @@ unlock() {
 }`;
 
 /**
- * What the helper pod's busybox runs, with the positional parameters busybox, root folder and then as named. Everything that changes
- * the volume is a program of its own, so that a test can end a script before and after each.
+ * What the helper pod's busybox runs, with the positional parameters busybox, root folder and then as named. Everything
+ * that changes the volume is a program of its own, so that a test can end a script before and after each.
  *
- * Beside `<workload>.tar.gz` is `<workload>.tar.gz.<16 digits of its SHA-256>.json`. It is written first, and the rename of the archive is
- * the one step that replaces the old archive by the new one: whatever ends a script, the archive that is there has its metadata.
- * Metadata without its archive is of a save that did not come to its end, and goes after ten minutes.
+ * Beside `<workload>.tar.gz` is `<workload>.tar.gz.<16 digits of its SHA-256>.json`. It is written first, and the
+ * rename of the archive is the one step that replaces the old archive by the new one: whatever ends a script, the
+ * archive that is there has its metadata. Metadata without its archive is of a save that did not come to its end, and
+ * goes after ten minutes.
  *
- * Older versions are `.versions/<workload>/<16 digits>.tar.gz` in the tenant's folder, with their metadata beside them in the same way; no
- * workload's name begins with a dot. One is there before the archive that it was is replaced.
+ * Older versions are `.versions/<workload>/<16 digits>.tar.gz` in the tenant's folder, with their metadata beside them
+ * in the same way; no workload's name begins with a dot. One is there before the archive that it was is replaced.
  *
- * A write begins with deleting what other writes of the same files have sent so far, so that a write whose operator is no longer the
- * leader, and goes on after a pause, can never replace what came after it
+ * A write begins with deleting what other writes of the same files have sent so far, so that a write whose operator is
+ * no longer the leader, and goes on after a pause, can never replace what came after it
  * (docs/decisions/snapshots.md#a-write-ends-the-older-writes-of-its-archive). It replaces only the archive that its
  * save found at its begin, so neither can one whose command starts late.
  */
 export const storeScripts = {
   /**
-   * `<tenant> <workload> <id> <marked or empty> <16 digits, none or empty> <keep or empty>`; reads the archive as frames, then its SHA-256
-   * and its metadata as a line each. Fails on a volume without a mark where one is expected, and makes it otherwise; fails where another
-   * archive is there than the one named. With `keep`, that one becomes an older version.
+   * `<tenant> <workload> <id> <marked or empty> <16 digits, none or empty> <keep or empty>`; reads the archive as
+   * frames, then its SHA-256 and its metadata as a line each. Fails on a volume without a mark where one is expected,
+   * and makes it otherwise; fails where another archive is there than the one named. With `keep`, that one becomes an
+   * older version.
    */
   write: script(
     `
@@ -194,8 +197,8 @@ unlock
   ),
 
   /**
-   * `<tenant> <workload> <version or empty>`; writes the archive's size, the lines of metadata, an empty line and the archive, and ends
-   * when it has read the acknowledgement. Exit code 44: there is none.
+   * `<tenant> <workload> <version or empty>`; writes the archive's size, the lines of metadata, an empty line and the
+   * archive, and ends when it has read the acknowledgement. Exit code 44: there is none.
    */
   read: script(`
 place "$3" "$4" "$5"
@@ -209,8 +212,8 @@ echo
 [ "$size" = 0 ] || ${awaitAcknowledgement}`),
 
   /**
-   * `<tenant> <workload> <version or empty>`; writes the archive's size and then the lines of metadata. Exit code 44: there is none; 45:
-   * nor a mark.
+   * `<tenant> <workload> <version or empty>`; writes the archive's size and then the lines of metadata. Exit code 44:
+   * there is none; 45: nor a mark.
    */
   stat: script(`
 place "$3" "$4" "$5"
@@ -220,9 +223,9 @@ echo "$size"
 exec "$b" cat "$archive".${digits}.json`),
 
   /**
-   * Reads lines of `<id> <tenant> <workload> <bytes> <version or nothing>` until its input ends, and answers each: `<id> none`, or
-   * `<id> unmarked` where there is no mark either, `<id> failed <why>`, or `<id> found <size> <sent>`, the lines of metadata, an empty
-   * line, the archive where it has no more than those bytes, and `<id> end`.
+   * Reads lines of `<id> <tenant> <workload> <bytes> <version or nothing>` until its input ends, and answers each:
+   * `<id> none`, or `<id> unmarked` where there is no mark either, `<id> failed <why>`, or `<id> found <size> <sent>`,
+   * the lines of metadata, an empty line, the archive where it has no more than those bytes, and `<id> end`.
    */
   session: script(`
 look() {
@@ -256,13 +259,13 @@ place "$3" "$4" "$5"
 exec "$b" sha256sum < "$archive"`),
 
   /**
-   * `<folder> <depth>`, `.` and 2 for the newest archives of all tenants, 4 with older versions, `./<tenant>` and 3 for all of one tenant.
-   * Writes `before <size> ./<tenant>/<workload>.tar.gz` for each archive, then all lines of metadata, then
-   * `after <size> <mtime> ./<tenant>/<workload>.tar.gz` for each archive, with its time in seconds since the epoch, and at the end
-   * `end <lines before>`, by which a reader knows that nothing is missing.
+   * `<folder> <depth>`, `.` and 2 for the newest archives of all tenants, 4 with older versions, `./<tenant>` and 3 for
+   * all of one tenant. Writes `before <size> ./<tenant>/<workload>.tar.gz` for each archive, then all lines of
+   * metadata, then `after <size> <mtime> ./<tenant>/<workload>.tar.gz` for each archive, with its time in seconds since
+   * the epoch, and at the end `end <lines before>`, by which a reader knows that nothing is missing.
    *
-   * Archives are looked at twice, so that one that is replaced meanwhile is seen once with the metadata that is its own. What is deleted
-   * between the listing of a folder and the look at a file is no failure.
+   * Archives are looked at twice, so that one that is replaced meanwhile is seen once with the metadata that is its
+   * own. What is deleted between the listing of a folder and the look at a file is no failure.
    */
   list: script(`
 cd "$root" || exit 1
@@ -284,9 +287,10 @@ part() {
 } 3>&1 | "$b" awk '$0 == "whole" { whole = 1; next } { print } END { if (!whole) exit 1; print "end " NR - 1 }'`),
 
   /**
-   * `<tenant> <workload> <16 digits or empty> <seconds or empty>`; deletes the archive with its older versions, with digits only when it is
-   * that one, with seconds only when nothing has touched it for so long; without digits also what an interrupted save left of the same
-   * tenant's files. Writes `deleted` when the archive is gone. Exit code 44: there is none.
+   * `<tenant> <workload> <16 digits or empty> <seconds or empty>`; deletes the archive with its older versions, with
+   * digits only when it is that one, with seconds only when nothing has touched it for so long; without digits also
+   * what an interrupted save left of the same tenant's files. Writes `deleted` when the archive is gone. Exit code 44:
+   * there is none.
    */
   delete: script(
     `

@@ -43,7 +43,10 @@ export function flagSchema(description: string): OpenApiSchema {
   return { type: "boolean", description, default: false };
 }
 
-/** The JSON Schema of what `readJson` accepts with a valibot schema. What only a `v.check` says is added by `v.metadata`. */
+/**
+ * The JSON Schema of what `readJson` accepts with a valibot schema. What only a `v.check` says is added by
+ * `v.metadata`.
+ */
 export function bodySchema(schema: v.GenericSchema): OpenApiSchema {
   const { $schema, $defs, ...body } = toJsonSchema(schema, {
     errorMode: "ignore",

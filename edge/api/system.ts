@@ -34,8 +34,8 @@ interface Phased {
 }
 
 /**
- * How many objects there are, and how many in each phase that has any: read off the index, so that it costs the same for ten
- * objects and ten thousand, on a route that asks for no key.
+ * How many objects there are, and how many in each phase that has any: read off the index, so that it costs the same
+ * for ten objects and ten thousand, on a route that asks for no key.
  */
 function countByPhase(store: Phased, phases: readonly string[]): { total: number; byPhase: Record<string, number> } {
   const byPhase: Record<string, number> = {};

@@ -52,7 +52,10 @@ function tenantResponse(
   return { tenantId, claims: [...claims].sort(byWorkload).map((claim) => withoutOldEndpoint(claim, pods)) };
 }
 
-/** The operator may not have taken an endpoint from the claim yet that its pod has lost. A pod that shows no claim yet is as it was warm. */
+/**
+ * The operator may not have taken an endpoint from the claim yet that its pod has lost. A pod that shows no claim yet
+ * is as it was warm.
+ */
 function withoutOldEndpoint(claim: Claim, { store }: ClusterCache["pods"]): ClaimResponse {
   const { endpoint, ...rest } = claimResponse(claim);
   if (endpoint === undefined) return rest;

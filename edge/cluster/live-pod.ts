@@ -17,8 +17,9 @@ export type LivePod =
   | { readonly state: "gone" };
 
 /**
- * Asks the API server for a claim's pod. What a cache or a status says of its address is never sent to anybody, since addresses are given to
- * other tenants' pods soon after (docs/decisions/claims.md#an-address-is-asked-for-at-every-use).
+ * Asks the API server for a claim's pod. What a cache or a status says of its address is never sent to anybody, since
+ * addresses are given to other tenants' pods soon after
+ * (docs/decisions/claims.md#an-address-is-asked-for-at-every-use).
  *
  * @throws NetworkError, ApiError where it cannot be asked; the signal's reason when it is aborted
  */

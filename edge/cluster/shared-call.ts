@@ -1,8 +1,8 @@
 /**
  * Makes a call whose callers share the work that is about to begin, one piece of work at a time.
  *
- * Who calls before the work looks at anything shares its result. Who calls later shares the next one, which starts when this one has
- * ended: what this one has seen may be older than the call.
+ * Who calls before the work looks at anything shares its result. Who calls later shares the next one, which starts when
+ * this one has ended: what this one has seen may be older than the call.
  *
  * @param work says by its parameter that it begins to look
  */

@@ -12,8 +12,8 @@ const readAnnotations = [
 const noSpec: PodSpec = { containers: [] };
 
 /**
- * What the edge reads of a pod and nothing else, so that ten thousand of them fit into a few megabytes. Its `status.podIP` is an address that
- * it has, never one that it had.
+ * What the edge reads of a pod and nothing else, so that ten thousand of them fit into a few megabytes. Its
+ * `status.podIP` is an address that it has, never one that it had.
  */
 export function slimPod(pod: Pod): Pod {
   const { metadata, status } = pod;

@@ -5,8 +5,8 @@ export interface EventSocket {
   /** What the client has not taken yet. */
   readonly waitingBytes: number;
   /**
-   * Where the runtime fans messages out by itself: sends one to every socket that `subscribe` put into the topic, and cuts those that
-   * leave {@link MAX_WAITING_BYTES} unread.
+   * Where the runtime fans messages out by itself: sends one to every socket that `subscribe` put into the topic, and
+   * cuts those that leave {@link MAX_WAITING_BYTES} unread.
    */
   readonly fanOut?: { subscribe(topic: string): void; publish(topic: string, text: string): void };
   /** Ends it without waiting for a client that does not read, and lets go of what waits for it. */
@@ -31,8 +31,8 @@ export const MAX_INCOMING_BYTES = 4096;
 export const IDLE_SECONDS = 120;
 
 /**
- * The subprotocol that a client offers beside the one that carries its key, since a browser wants one of those that it offers to be
- * chosen, and the key is not to be sent back.
+ * The subprotocol that a client offers beside the one that carries its key, since a browser wants one of those that it
+ * offers to be chosen, and the key is not to be sent back.
  */
 export const EVENTS_PROTOCOL = "tenancy.events";
 
@@ -41,7 +41,10 @@ export function offeredProtocols({ headers }: Pick<Request, "headers">): string[
   return (headers.get("sec-websocket-protocol") ?? "").split(",").map((word) => word.trim());
 }
 
-/** Stands for the answer to a WebSocket's handshake, which the adapter sends itself: `Response` allows no status of the 100s. */
+/**
+ * Stands for the answer to a WebSocket's handshake, which the adapter sends itself: `Response` allows no status of the
+ * 100s.
+ */
 export function switchingProtocols(): Response {
   return { status: 101, headers: new Headers(), body: null } as unknown as Response;
 }

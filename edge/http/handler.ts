@@ -32,7 +32,9 @@ export function createHandler(options: {
   checkPage?: (request: Request) => void;
   /** @default no page of another origin may read an answer */
   cors?: Cors | undefined;
-  /** Paths that are looked into before the routes; neither the key nor `checkPage` nor `cors` is for them. @default none */
+  /**
+   * Paths that are looked into before the routes; neither the key nor `checkPage` nor `cors` is for them. @default none
+   */
   webhooks?: { find(path: string): AnswerWebhook | undefined } | undefined;
   log: Log;
   /** The first part of the request ids that this process gives out. */
@@ -88,8 +90,8 @@ function unreadableUrl(): HttpError {
 const WELL_FORMED = /^[\w.:-]{1,128}$/;
 
 /**
- * Returns a function that names a request: the caller's own `x-request-id` where it is safe to log and to send back, else the
- * instance's prefix and a count.
+ * Returns a function that names a request: the caller's own `x-request-id` where it is safe to log and to send back,
+ * else the instance's prefix and a count.
  */
 function createRequestId(instance: string): (request: Request) => string {
   let count = 0;
@@ -102,8 +104,8 @@ function createRequestId(instance: string): (request: Request) => string {
 }
 
 /**
- * The path of a request's address, as it was sent, without its query: what `new URL(url).pathname` gives for an address that a server made,
- * at a tenth of the cost.
+ * The path of a request's address, as it was sent, without its query: what `new URL(url).pathname` gives for an address
+ * that a server made, at a tenth of the cost.
  */
 export function pathOf(url: string): string {
   const host = url.indexOf("://") + 3;
@@ -113,7 +115,10 @@ export function pathOf(url: string): string {
   return query < 0 ? url.slice(start) : url.slice(start, query);
 }
 
-/** The response to HEAD: the status and headers of what GET would have answered, `content-length` included where it is known. */
+/**
+ * The response to HEAD: the status and headers of what GET would have answered, `content-length` included where it is
+ * known.
+ */
 async function withoutBody(response: Response): Promise<Response> {
   const headers = new Headers(response.headers);
   if (isJson(headers)) {

@@ -3,7 +3,10 @@ export class HttpError extends Error {
   override readonly name = "HttpError";
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
-  /** Whether the caller's own request leads here and nothing is wrong with the server or the cluster: no error in the log. */
+  /**
+   * Whether the caller's own request leads here and nothing is wrong with the server or the cluster: no error in the
+   * log.
+   */
   readonly expected: boolean;
 
   constructor(

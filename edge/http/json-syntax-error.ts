@@ -1,5 +1,6 @@
 /**
- * Says where and why a text is not JSON, such as `line 2, column 5: expected a comma or "}"`; undefined where it is JSON.
+ * Says where and why a text is not JSON, such as `line 2, column 5: expected a comma or "}"`; undefined where it is
+ * JSON.
  *
  * The runtimes' own messages differ, and JavaScriptCore's has no position at all.
  */

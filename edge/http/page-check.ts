@@ -4,8 +4,9 @@ import { HttpError } from "./http-error.ts";
 const reading = new Set(["GET", "HEAD", "OPTIONS"]);
 
 /**
- * Returns a check for where no key is asked for, and for `/ws` always: it refuses what a page of another site makes a browser send, else
- * any page that a developer opens could create workloads through the edge on the developer's own machine, or read its events.
+ * Returns a check for where no key is asked for, and for `/ws` always: it refuses what a page of another site makes a
+ * browser send, else any page that a developer opens could create workloads through the edge on the developer's own
+ * machine, or read its events.
  *
  * Browsers set `Sec-Fetch-Site` on requests and `Origin` on WebSockets, and pages cannot; programs send neither.
  * https://www.w3.org/TR/fetch-metadata/
@@ -51,8 +52,9 @@ export function isLoopback(hostname: string): boolean {
 }
 
 /**
- * Refuses a request that was sent to another name than this machine's own, where neither a key nor the operator lets others in: a page
- * whose name was made to point here (DNS rebinding) is the same site to its browser, and its name is all that gives it away.
+ * Refuses a request that was sent to another name than this machine's own, where neither a key nor the operator lets
+ * others in: a page whose name was made to point here (DNS rebinding) is the same site to its browser, and its name is
+ * all that gives it away.
  *
  * @throws HttpError 403
  */

@@ -10,10 +10,12 @@ const LIMIT_MS = 10_000;
 /**
  * Reads a request's body as it was sent.
  *
- * @param options.limit bytes, judged by `content-length` before anything is read and by what arrives while it is read; @default 1 MiB
+ * @param options.limit bytes, judged by `content-length` before anything is read and by what arrives while it is read;
+ *   @default 1 MiB
  * @param options.signal ends the reading
  * @param options.onBytes is called with the number of bytes of each piece that arrives
- * @throws HttpError 413 over the limit, 400 where the body breaks off, 408 where it is not whole after 10 s; the signal's reason
+ * @throws HttpError 413 over the limit, 400 where the body breaks off, 408 where it is not whole after 10 s; the
+ *   signal's reason
  */
 export async function readBytes(
   request: Request,

@@ -6,7 +6,8 @@ import { readBytes } from "./read-bytes.ts";
 const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json *(?:;|$)/i;
 
 /**
- * Reads a request's body as a JSON object that fits a schema; unknown keys are refused, so that a misspelt one is noticed.
+ * Reads a request's body as a JSON object that fits a schema; unknown keys are refused, so that a misspelt one is
+ * noticed.
  *
  * @throws HttpError 400 that names each place, such as `body.workload: must be a string, got number`; 413 over 1 MiB
  */

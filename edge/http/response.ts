@@ -11,7 +11,10 @@ export function jsonResponse(
   return Response.json(body, options);
 }
 
-/** Whether a response's body is one JSON text, which is short and can be had whole; runtimes differ in what follows the type. */
+/**
+ * Whether a response's body is one JSON text, which is short and can be had whole; runtimes differ in what follows the
+ * type.
+ */
 export function isJson(headers: Headers): boolean {
   return headers.get("content-type")?.startsWith("application/json") ?? false;
 }
@@ -21,8 +24,8 @@ const UNREACHABLE = "the cluster cannot be reached at the moment; try again shor
 /**
  * Answers a failed request with `{error: string}`: the one place where errors become statuses.
  *
- * What the caller can mend is said in full; anything else is logged under the request id, and the caller gets that id. A wait that is over
- * and a claim that failed, which its own status and Events tell of, are for the debug log.
+ * What the caller can mend is said in full; anything else is logged under the request id, and the caller gets that id.
+ * A wait that is over and a claim that failed, which its own status and Events tell of, are for the debug log.
  */
 export function errorResponse(error: unknown, options: { requestId: string; log: Log }): Response {
   const answer = toHttpError(error, options.requestId);
@@ -81,7 +84,9 @@ function internal(requestId: string): HttpError {
   return new HttpError(500, `internal error; the server's log tells more under request id ${requestId}`);
 }
 
-/** Takes the API server's frame off: `TenancyWorkload.tenancy.dev "x" is invalid: spec...` keeps what follows the colon. */
+/**
+ * Takes the API server's frame off: `TenancyWorkload.tenancy.dev "x" is invalid: spec...` keeps what follows the colon.
+ */
 function tidied(message: string): string {
   return message
     .replace(/^[\w.]+ "[^"]*" is (?:invalid|forbidden): /, "")

@@ -18,7 +18,8 @@ export interface RequestContext {
   /** Tells the adapter that the answer may come late, or pause for long: its limit on silent connections is lifted. */
   readonly mayBeSilent?: () => void;
   /**
-   * Makes a WebSocket of a request whose handshake headers are right, and answers it; the result stands for that answer.
+   * Makes a WebSocket of a request whose handshake headers are right, and answers it; the result stands for that
+   * answer.
    *
    * @throws HttpError 400 where the runtime finds something wrong all the same
    */
@@ -40,10 +41,11 @@ export interface Route {
 type Step = (request: RoutedRequest, context: RequestContext) => unknown;
 
 /**
- * Builds the dispatch of a route table, in its order: itty-router tries one pattern after the other, so hot routes come first.
+ * Builds the dispatch of a route table, in its order: itty-router tries one pattern after the other, so hot routes come
+ * first.
  *
- * HEAD of every GET route, 405 with `Allow`, and 404 derive from the table. `authenticate` runs before everything but public
- * routes, also before 404 and 405, which tell strangers nothing.
+ * HEAD of every GET route, 405 with `Allow`, and 404 derive from the table. `authenticate` runs before everything but
+ * public routes, also before 404 and 405, which tell strangers nothing.
  */
 export function createRouter(
   routes: readonly Route[],

@@ -55,8 +55,8 @@ const patterns: readonly [RegExp, KubectlErrorKind][] = [
  * What a failure of kubectl itself comes to, by what it printed on its standard error.
  *
  * @param describe says it for what kubectl was about; undefined where the failure has nothing to do with that
- * @returns an HttpError for what is foreseen, with kubectl's own words as its cause; an Error for the rest, which is answered as
- *   internal and logged
+ * @returns an HttpError for what is foreseen, with kubectl's own words as its cause; an Error for the rest, which is
+ *   answered as internal and logged
  */
 export function kubectlError(stderr: string, describe: (failure: KubectlError) => HttpError | undefined): Error {
   const failure = parse(stderr);

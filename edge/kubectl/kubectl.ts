@@ -8,8 +8,8 @@ export interface Kubectl {
    * Starts it in the edge's namespace.
    *
    * @param options.pod what it is about
-   * @param options.isEndless whether it runs for as long as its reader wants, which a stop of the server does not wait for. These have a
-   *   bound of their own, so that readers of logs leave room for commands
+   * @param options.isEndless whether it runs for as long as its reader wants, which a stop of the server does not wait
+   *   for. These have a bound of their own, so that readers of logs leave room for commands
    * @throws HttpError 503 where it is missing or too old, with what to do, and while too many run already
    */
   start(parameters: readonly string[], options: { pod: string; isEndless?: boolean }): Promise<KubectlProcess>;
@@ -134,8 +134,9 @@ type KubectlVersion =
   | {
       readonly kind: "usable";
       /**
-       * Whether its `exec` over WebSockets may drop what the command prints first: before client-go 0.34 the reader starts while the
-       * streams are still made, says "Unknown stream id 1, discarding message" and ends with exit code 0.
+       * Whether its `exec` over WebSockets may drop what the command prints first: before client-go 0.34 the reader
+       * starts while the streams are still made, says "Unknown stream id 1, discarding message" and ends with exit code
+       * 0.
        */
       readonly dropsFirstOutput: boolean;
     }

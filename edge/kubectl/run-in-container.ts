@@ -23,8 +23,8 @@ export type ContainerRun =
   | { readonly kind: "stopped" };
 
 /**
- * kubectl's own last words where the command ended with another code than 0, which it then ends with too. They follow the command's
- * last byte, which need not be a newline.
+ * kubectl's own last words where the command ended with another code than 0, which it then ends with too. They follow
+ * the command's last byte, which need not be a newline.
  */
 const COMMAND_ENDED = /command terminated with exit code (\d+)\s*$/;
 

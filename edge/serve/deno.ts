@@ -43,7 +43,8 @@ declare const Deno: {
 /**
  * Serves a handler with `Deno.serve`; `request.signal` tells when the client has gone.
  *
- * Run Deno with `--unstable-no-legacy-abort`, else it warns once that it aborts the signal of answered requests too, which does no harm.
+ * Run Deno with `--unstable-no-legacy-abort`, else it warns once that it aborts the signal of answered requests too,
+ * which does no harm.
  */
 export const serveDeno: Serve = async ({ handler, listen, log }) => {
   // Deno cannot cut what a shutdown waits for, so what outlives the grace is answered instead.
@@ -127,8 +128,8 @@ const WINDOW_BYTES = 16 * 1024;
 const ASK_AGAIN_MS = { first: 10, last: 1000 };
 
 /**
- * Keeps what a client has not read here, and gives Deno little of it at a time: Deno cannot cut a connection, and holds what it was
- * given until the client goes by itself.
+ * Keeps what a client has not read here, and gives Deno little of it at a time: Deno cannot cut a connection, and holds
+ * what it was given until the client goes by itself.
  */
 function eventSocket(socket: DenoSocket): EventSocket {
   let waiting: string[] = [];

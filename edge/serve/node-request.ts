@@ -1,8 +1,9 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 
 /**
- * The part of `Request` that the edge reads, over node:http: headers, body and signal are made when they are first asked for,
- * since building a real `Request` for each call halves the throughput. What the edge never calls (`clone`, `formData`) is not there.
+ * The part of `Request` that the edge reads, over node:http: headers, body and signal are made when they are first
+ * asked for, since building a real `Request` for each call halves the throughput. What the edge never calls (`clone`,
+ * `formData`) is not there.
  */
 export class NodeRequest {
   readonly method: string;
@@ -74,7 +75,10 @@ function urlOf({ url = "/", headers }: IncomingMessage): string {
   return url.startsWith("/") ? `http://${headers.host ?? "localhost"}${url}` : url;
 }
 
-/** A cancelled body is read to its end and thrown away: destroying it, as `Readable.toWeb` would, takes the answer along. */
+/**
+ * A cancelled body is read to its end and thrown away: destroying it, as `Readable.toWeb` would, takes the answer
+ * along.
+ */
 function bodyOf(incoming: IncomingMessage): ReadableStream<Uint8Array> {
   const chunks = incoming.iterator({ destroyOnReturn: false });
   return new ReadableStream<Uint8Array>({

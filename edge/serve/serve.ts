@@ -14,7 +14,9 @@ export interface Server {
   stop(options: { graceMs: number }): Promise<boolean>;
 }
 
-/** Serves a handler; one adapter a runtime implements it. @throws where the address is taken or is not this machine's */
+/**
+ * Serves a handler; one adapter a runtime implements it. @throws where the address is taken or is not this machine's
+ */
 export type Serve = (options: { handler: Handler; listen: ListenAddress; log: Log }) => Promise<Server>;
 
 /** The address of a server as a URL, with brackets round an IPv6 host. */

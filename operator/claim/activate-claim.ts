@@ -9,8 +9,8 @@ import { currentRevision, podRevisionOf } from "./claim-pods.ts";
 import { patchClaimStatus } from "./claim-status.ts";
 
 /**
- * Tells the tenant about its pod: `Active`, with what was stamped on the pod when it was bound. A warm pod that has lost its sandbox, as its
- * binding shows, is first waited for: the event of the binding starts the run that does so.
+ * Tells the tenant about its pod: `Active`, with what was stamped on the pod when it was bound. A warm pod that has
+ * lost its sandbox, as its binding shows, is first waited for: the event of the binding starts the run that does so.
  */
 export async function activateClaim(claim: Claim, pod: Pod, context: OperatorContext): Promise<Claim> {
   if (podState(pod).state !== "ready") return claim;

@@ -11,8 +11,8 @@ import { asksForFiles } from "./find-archive.ts";
 const MOST_TRIES = 3;
 
 /**
- * Looks, while a pod is being bound, whether a tenant who does not ask for files has some. Nothing waits for it: what is found before the
- * claim is Active goes into that write, and what is found later into a write after it.
+ * Looks, while a pod is being bound, whether a tenant who does not ask for files has some. Nothing waits for it: what
+ * is found before the claim is Active goes into that write, and what is found later into a write after it.
  */
 export function findNotice(claim: Claim, workload: Workload, context: OperatorContext): void {
   const { archiveLookups, informers, log, notices, snapshots } = context;
@@ -47,7 +47,8 @@ export function noticeOf({ metadata: { uid = "" } }: Claim, { notices }: Operato
 }
 
 /**
- * To be called when a claim has become Active: what was found during that write is written now, and what is found later when it is.
+ * To be called when a claim has become Active: what was found during that write is written now, and what is found later
+ * when it is.
  *
  * @param written what that write said
  */

@@ -11,9 +11,9 @@ import type { OperatorContext } from "../context.ts";
 /**
  * The pods bound to a claim: the one that it has now, and the others that are not being deleted yet.
  *
- * A claim has one pod a revision: a cold pod's name follows from the revision, and a warm pod carries it since its binding. An Active
- * claim has the pod that its status names, whose files its tenant is writing; one that is still Pending has the newest, since the
- * binding of a warm pod counts from the moment that it stands on the pod.
+ * A claim has one pod a revision: a cold pod's name follows from the revision, and a warm pod carries it since its
+ * binding. An Active claim has the pod that its status names, whose files its tenant is writing; one that is still
+ * Pending has the newest, since the binding of a warm pod counts from the moment that it stands on the pod.
  */
 export function claimPods(claim: Claim, { informers }: OperatorContext): { current: Pod | undefined; stale: Pod[] } {
   const bound = [...informers.pods.store.by("claimUid", claim.metadata.uid ?? "")];
@@ -25,10 +25,11 @@ export function claimPods(claim: Claim, { informers }: OperatorContext): { curre
 }
 
 /**
- * Reads the pods bound to a claim from the API server into the store: the one that its status names, or where it names none every one.
+ * Reads the pods bound to a claim from the API server into the store: the one that its status names, or where it names
+ * none every one.
  *
- * Claims and pods come by watches of their own, and either can be behind the other, a new leader's above all. So a pod that the store
- * does not show is not taken for gone before this, and files are not given up.
+ * Claims and pods come by watches of their own, and either can be behind the other, a new leader's above all. So a pod
+ * that the store does not show is not taken for gone before this, and files are not given up.
  */
 export async function readClaimPods(claim: Claim, { client, config, informers }: OperatorContext): Promise<Pod[]> {
   const { namespace } = config;
@@ -44,8 +45,9 @@ export async function readClaimPods(claim: Claim, { client, config, informers }:
 }
 
 /**
- * Whether the API server has the claim as the store does. Ask before a pod is deleted as stale or a claim is refused as a duplicate: by
- * an old state of the claim, its present pod would look stale. What was read is stored, which starts the claim's next run.
+ * Whether the API server has the claim as the store does. Ask before a pod is deleted as stale or a claim is refused as
+ * a duplicate: by an old state of the claim, its present pod would look stale. What was read is stored, which starts
+ * the claim's next run.
  */
 export async function isCurrent(claim: Claim, { client, config, informers }: OperatorContext): Promise<boolean> {
   const { name, resourceVersion } = claim.metadata;

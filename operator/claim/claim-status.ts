@@ -8,8 +8,8 @@ import type { OperatorContext } from "../context.ts";
 export type ClaimStatusPatch = { [Field in keyof ClaimStatus]?: ClaimStatus[Field] | null };
 
 /**
- * Patches a claim's status, on the condition that the claim is still as it was read, and stores the answer at once. The condition `Ready`
- * follows from the rest.
+ * Patches a claim's status, on the condition that the claim is still as it was read, and stores the answer at once. The
+ * condition `Ready` follows from the rest.
  *
  * @throws ApiError with status 409 when somebody else wrote the claim meanwhile, 404 when it is gone
  */

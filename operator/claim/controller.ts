@@ -143,8 +143,9 @@ function* claimsOfHelper({ type, object, previous }: Change<Pod>, context: Opera
 /**
  * Brings one claim towards a running pod of its own, or towards its end.
  *
- * Level-triggered: each run looks only at the claim and its pods as they are now, makes at most the writes that are missing, and
- * leaves the rest to the run that those writes' events start. Killed between any two writes, the next run goes on from there.
+ * Level-triggered: each run looks only at the claim and its pods as they are now, makes at most the writes that are
+ * missing, and leaves the rest to the run that those writes' events start. Killed between any two writes, the next run
+ * goes on from there.
  */
 async function reconcileClaim(key: string, context: OperatorContext): Promise<ReconcileResult> {
   const claim = context.informers.claims.store.get(key);
@@ -202,8 +203,8 @@ async function fulfilClaim(claim: Claim, context: OperatorContext): Promise<Reco
 }
 
 /**
- * Goes on with a new pod where the node of the present one has not answered for too long. That one is stale from then on: it is deleted, which
- * its kubelet does when it comes back, and never saved.
+ * Goes on with a new pod where the node of the present one has not answered for too long. That one is stale from then
+ * on: it is deleted, which its kubelet does when it comes back, and never saved.
  */
 async function leaveNode(claim: Claim, pod: Pod, context: OperatorContext): Promise<ReconcileResult> {
   const { uid = "", name } = pod.metadata;

@@ -12,9 +12,10 @@ const TRY_AGAIN = { requeueAfterMs: 30_000 };
 const RECHECK = { requeueAfterMs: 1000 };
 
 /**
- * Keeps the Service of an Active claim whose workload asks for one. It selects the very binding that made the claim Active, a label that no
- * other pod ever has: a pod that is still being given its files, one of an earlier binding, and every other tenant's are left out, and so they
- * stay while the claim waits for another pod. The claim owns it, so that it goes with the claim.
+ * Keeps the Service of an Active claim whose workload asks for one. It selects the very binding that made the claim
+ * Active, a label that no other pod ever has: a pod that is still being given its files, one of an earlier binding, and
+ * every other tenant's are left out, and so they stay while the claim waits for another pod. The claim owns it, so that
+ * it goes with the claim.
  *
  * A claim does not fail for its Service: an Event says why there is none.
  */

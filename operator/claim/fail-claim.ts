@@ -18,8 +18,8 @@ export type ClaimErrorReason =
   | "Duplicate";
 
 /**
- * Puts a claim into `Error`. The revision moves on with the same write, so that a pod which the claim still has is stale from then
- * on and the next run deletes it, and a caller who claims again at once gets a new one.
+ * Puts a claim into `Error`. The revision moves on with the same write, so that a pod which the claim still has is
+ * stale from then on and the next run deletes it, and a caller who claims again at once gets a new one.
  */
 export async function failClaim(
   claim: Claim,

@@ -18,14 +18,15 @@ export type ArchiveAnswer =
   | { readonly known: false; readonly result: ReconcileResult };
 
 /**
- * Finds the archive that a claim is to be given back. A volume that cannot be looked at never counts as one without the archive: the
- * claim waits.
+ * Finds the archive that a claim is to be given back. A volume that cannot be looked at never counts as one without the
+ * archive: the claim waits.
  */
 export async function findArchive(claim: Claim, workload: Workload, context: OperatorContext): Promise<ArchiveAnswer> {
   const { overlayDirs } = withDefaults(workload.spec).filesystem;
   if (!asksForFiles(claim)) return { known: true, archive: undefined };
   const { tenantId, workloadRef, resumeVersion: version } = claim.spec;
-  // A workload that keeps no files now may have kept some before, of which its tenants are told. Without a helper pod there never were any.
+  // A workload that keeps no files now may have kept some before, of which its tenants are told. Without a helper pod
+  // there never were any.
   if (overlayDirs.length === 0 && version === undefined && context.informers.helperPods.store.size === 0)
     return { known: true, archive: undefined };
   const uid = claim.metadata.uid ?? "";

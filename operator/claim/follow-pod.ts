@@ -8,10 +8,11 @@ import { failureMessage, type PodState } from "../pod/pod-state.ts";
 import { type ClaimStatusPatch, hasCurrentConditions, patchClaimStatus } from "./claim-status.ts";
 
 /**
- * Shows on an Active claim where its pod listens at this moment, and whether its program keeps failing, with one write for what changed.
+ * Shows on an Active claim where its pod listens at this moment, and whether its program keeps failing, with one write
+ * for what changed.
  *
- * A pod whose sandbox is made anew has no address for a while, then another one. A program that fails leaves the claim Active, since its
- * files are in that pod; whoever holds it can release it.
+ * A pod whose sandbox is made anew has no address for a while, then another one. A program that fails leaves the claim
+ * Active, since its files are in that pod; whoever holds it can release it.
  *
  * @returns the claim as it is then
  */
@@ -38,8 +39,8 @@ export async function followPod(
 }
 
 /**
- * The endpoint to write where the claim shows another than the pod has; the API server's word, since the store of pods may be behind that of
- * claims.
+ * The endpoint to write where the claim shows another than the pod has; the API server's word, since the store of pods
+ * may be behind that of claims.
  */
 async function movedEndpoint(
   claim: Claim,

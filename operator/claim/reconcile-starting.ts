@@ -85,8 +85,8 @@ async function awaitStart(
 }
 
 /**
- * Gives a claim whose cold pod is still starting a warm pod, if one has become ready meanwhile. The cold pod is stale then, and the claim's
- * next run deletes it: it was its tenant's, so nobody else may get it
+ * Gives a claim whose cold pod is still starting a warm pod, if one has become ready meanwhile. The cold pod is stale
+ * then, and the claim's next run deletes it: it was its tenant's, so nobody else may get it
  * (docs/decisions/claims.md#a-pod-that-was-bound-to-a-tenant-is-never-reused). Says whether it did.
  */
 async function switchToWarmPod(

@@ -15,8 +15,8 @@ import { podToSave, saveFiles } from "./save-files.ts";
 const NOTE_LIMIT_MS = 20_000;
 
 /**
- * Takes a deleted claim through its release: `Releasing`, its files saved, its pods deleted and gone,
- * `Released`, then the finalizer removed, with which the claim is gone. It needs the claim and the pods alone, never the workload.
+ * Takes a deleted claim through its release: `Releasing`, its files saved, its pods deleted and gone, `Released`, then
+ * the finalizer removed, with which the claim is gone. It needs the claim and the pods alone, never the workload.
  */
 export async function releaseClaim(claim: Claim, context: OperatorContext): Promise<ReconcileResult> {
   if (!claim.metadata.finalizers?.includes(finalizer.release)) return undefined;
@@ -61,8 +61,8 @@ export async function releaseClaim(claim: Claim, context: OperatorContext): Prom
 }
 
 /**
- * The archive of a claim that ends without a save is kept for `TENANCY_SNAPSHOT_TTL` from now on. A release does not wait for the volume:
- * where it cannot be written, what was noted while the claim was there counts.
+ * The archive of a claim that ends without a save is kept for `TENANCY_SNAPSHOT_TTL` from now on. A release does not
+ * wait for the volume: where it cannot be written, what was noted while the claim was there counts.
  */
 function noteUse({ spec, status }: Claim, { config, informers, log, snapshots }: OperatorContext): void {
   if (config.snapshots.ttlMs === undefined || informers.helperPods.store.size === 0) return;

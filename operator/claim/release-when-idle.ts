@@ -7,8 +7,8 @@ import type { OperatorContext } from "../context.ts";
 import type { ReconcileResult } from "../queue.ts";
 
 /**
- * Releases an Active claim once nobody has used its pod for the time that was stamped on it; before that, asks to be run again at that
- * moment, so that no claim is polled.
+ * Releases an Active claim once nobody has used its pod for the time that was stamped on it; before that, asks to be
+ * run again at that moment, so that no claim is polled.
  */
 export async function releaseWhenIdle(claim: Claim, pod: Pod, context: OperatorContext): Promise<ReconcileResult> {
   const leftMs = timeLeftMs(claim, pod);
@@ -41,7 +41,10 @@ export function isDiscardedForIdleness(claim: Claim, pod: Pod): boolean {
   return idleSince !== undefined && Date.parse(idleSince) === lastUsed(claim, pod);
 }
 
-/** A deletion cannot say why it happened, so the claim says it before; with the time, in case the deletion does not follow. */
+/**
+ * A deletion cannot say why it happened, so the claim says it before; with the time, in case the deletion does not
+ * follow.
+ */
 async function markForDiscard(claim: Claim, pod: Pod, { client, informers }: OperatorContext): Promise<Claim> {
   const { annotations = {} } = pod.metadata;
   if (annotations[annotation.idleAction] !== "destroy" || annotations[annotation.overlayDirs] === undefined)

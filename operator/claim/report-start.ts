@@ -12,8 +12,8 @@ const LONGEST_PAUSE_MS = 60_000;
 const SHORTEST_PAUSE_MS = 2000;
 
 /**
- * Says on a claim what its pod's start waits for, once that takes some seconds, and again in growing intervals while it changes. The lookup runs
- * in the background: the pod may become ready meanwhile.
+ * Says on a claim what its pod's start waits for, once that takes some seconds, and again in growing intervals while it
+ * changes. The lookup runs in the background: the pod may become ready meanwhile.
  *
  * @param message what the pod's status says
  * @param startedAt milliseconds since the epoch

@@ -31,8 +31,8 @@ export function waitsForFiles(pod: Pod): boolean {
 /**
  * Restores a tenant's files into a pod that nobody uses yet.
  *
- * A pod is restored into once. One for which that fails is never given to its tenant, and neither is one that another operator bound:
- * what that one has sent may still arrive, also after the tenant has written files of its own
+ * A pod is restored into once. One for which that fails is never given to its tenant, and neither is one that another
+ * operator bound: what that one has sent may still arrive, also after the tenant has written files of its own
  * (docs/decisions/snapshots.md#a-pod-is-restored-into-once).
  */
 export async function restoreFiles(
@@ -79,7 +79,10 @@ export async function restoreFiles(
   return { restored: false, result: await startOver(claim, error, context) };
 }
 
-/** Gives a claim another pod after one that its files could not be restored into, or fails it when that happens again and again. */
+/**
+ * Gives a claim another pod after one that its files could not be restored into, or fails it when that happens again
+ * and again.
+ */
 export async function startOver(claim: Claim, error: unknown, context: OperatorContext): Promise<undefined> {
   const { uid = "", name } = claim.metadata;
   const message = error instanceof Error ? error.message : String(error);

@@ -19,7 +19,10 @@ import { replacePod } from "./replace-pod.ts";
 import { reportWait } from "./report-start.ts";
 import { takeWarmPod } from "./take-warm-pod.ts";
 
-/** Gives a claim that has no pod a cold one, once its workload is Ready; an Active claim has lost its pod and starts over. */
+/**
+ * Gives a claim that has no pod a cold one, once its workload is Ready; an Active claim has lost its pod and starts
+ * over.
+ */
 export async function startPod(claim: Claim, context: OperatorContext): Promise<ReconcileResult> {
   if (claim.status?.phase === "Active") {
     if ((await readClaimPods(claim, context)).length > 0) return { requeueAfterMs: 1000 };
@@ -79,10 +82,11 @@ function noteHit({ claim, isHit }: { claim: Claim; isHit: boolean }, context: Op
 }
 
 /**
- * The workload from the store, or from the API server, since one made just before the claim may not be in the store yet, not even in the
- * place of one that is being deleted, and a claim that is tried again often follows on a change of its workload, which the store may not
- * show yet either. A claim by the API says how new the workload was that its caller may have changed a moment before, so that the store is
- * enough once it has that; of a claim that does not say, nobody knows.
+ * The workload from the store, or from the API server, since one made just before the claim may not be in the store
+ * yet, not even in the place of one that is being deleted, and a claim that is tried again often follows on a change of
+ * its workload, which the store may not show yet either. A claim by the API says how new the workload was that its
+ * caller may have changed a moment before, so that the store is enough once it has that; of a claim that does not say,
+ * nobody knows.
  */
 async function findWorkload(
   claim: Claim,
@@ -123,8 +127,8 @@ async function createPod(
   const { tenantId, workloadRef } = claim.spec;
   const uid = claim.metadata.uid ?? "";
   const revision = currentRevision(claim);
-  // The name follows from the claim and its revision, so whoever tries this again, this process or its successor, cannot make a
-  // second pod.
+  // The name follows from the claim and its revision, so whoever tries this again, this process or its successor,
+  // cannot make a second pod.
   const name = instanceName({ tenantId, workload: workloadRef, suffix: nameSuffix(uid, revision) });
   const pod = renderPod(
     workload,

@@ -11,12 +11,12 @@ import { isolationHash, templateHash } from "../pod/render-pod.ts";
 import { bindingOf } from "./claim-pods.ts";
 
 /**
- * Binds the warm pod that has been ready longest, of the newest template where there is one, to a claim; undefined when there is none.
- * One of an older template is taken only where it is isolated as the newest is: without its proxy, or under another runtime, a tenant's
- * program would reach what the workload forbids by now.
+ * Binds the warm pod that has been ready longest, of the newest template where there is one, to a claim; undefined when
+ * there is none. One of an older template is taken only where it is isolated as the newest is: without its proxy, or
+ * under another runtime, a tenant's program would reach what the workload forbids by now.
  *
- * The pod is reserved in memory while it is being bound, so that no other claim of this process tries for it, and bound on the
- * condition that it is as it was read, so that no other process can have bound it: no pod is ever given twice.
+ * The pod is reserved in memory while it is being bound, so that no other claim of this process tries for it, and bound
+ * on the condition that it is as it was read, so that no other process can have bound it: no pod is ever given twice.
  *
  * @param source `pool+data` for a pod of the newest template alone, whose overlay directories are the workload's
  * @param resumedFrom as the annotation says it

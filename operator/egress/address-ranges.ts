@@ -1,8 +1,8 @@
 import { isIP } from "node:net";
 
 /**
- * Never reached, whatever a name resolves to: this host, link-local addresses (cloud metadata among them), multicast, and ways to
- * write those in IPv6 (RFC 6890; RFC 6052, section 2.1).
+ * Never reached, whatever a name resolves to: this host, link-local addresses (cloud metadata among them), multicast,
+ * and ways to write those in IPv6 (RFC 6890; RFC 6052, section 2.1).
  */
 export const closedRanges: readonly string[] = [
   "0.0.0.0/8",
@@ -19,7 +19,10 @@ export const closedRanges: readonly string[] = [
   "ff00::/8",
 ];
 
-/** Reached only where the cluster opens a part of them: private networks, which hold the cluster's own addresses (RFC 6890). */
+/**
+ * Reached only where the cluster opens a part of them: private networks, which hold the cluster's own addresses (RFC
+ * 6890).
+ */
 export const privateRanges: readonly string[] = [
   "10.0.0.0/8",
   "100.64.0.0/10",

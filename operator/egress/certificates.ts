@@ -74,7 +74,8 @@ export async function issueLeaf(
   return { certificate: `${certificate.toString("pem").trimEnd()}\n`, key: await keyPem(keys.privateKey) };
 }
 
-// Loaded at the first certificate, since that takes a tenth of a second and 18 MB that an operator without credentials can do without.
+// Loaded at the first certificate, since that takes a tenth of a second and 18 MB that an operator without credentials
+// can do without.
 async function library() {
   const x509 = await import("@peculiar/x509");
   x509.cryptoProvider.set(globalThis.crypto);

@@ -33,8 +33,8 @@ export interface EgressCertificatesOptions {
 }
 
 /**
- * Keeps, renews and makes the certificates of a workload's proxy: an authority that is constrained to the domains, valid for five years
- * and renewed after four, and a leaf a domain, valid for thirty days and renewed after twenty.
+ * Keeps, renews and makes the certificates of a workload's proxy: an authority that is constrained to the domains,
+ * valid for five years and renewed after four, and a leaf a domain, valid for thirty days and renewed after twenty.
  */
 export async function egressCertificates(options: EgressCertificatesOptions): Promise<EgressCertificates> {
   const { workload, domains, now, present } = options;
@@ -71,8 +71,8 @@ export function leafFile(domain: DomainPattern): string {
 }
 
 /**
- * Other domains for the same authority leave its key, so that leaves for the domains that stay are valid for programs that read
- * the old certificate. One that is due gets a new key.
+ * Other domains for the same authority leave its key, so that leaves for the domains that stay are valid for programs
+ * that read the old certificate. One that is due gets a new key.
  */
 function keptKey({ present, now }: EgressCertificatesOptions, isSound: boolean): string | undefined {
   const old = present?.authority;

@@ -31,7 +31,9 @@ export interface EgressObjectsOptions {
   readonly rules: EgressRules;
   /** Undefined where there are no credentials. */
   readonly certificates?: EgressCertificates | undefined;
-  /** Secrets that exist and may be used: values of others are left out, and the proxy answers 503 for them. @default all */
+  /**
+   * Secrets that exist and may be used: values of others are left out, and the proxy answers 503 for them. @default all
+   */
   readonly usableSecrets?: ReadonlySet<string> | undefined;
   /** Private ranges that names may resolve to. @default none */
   readonly openedRanges?: readonly string[] | undefined;

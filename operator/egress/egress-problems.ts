@@ -5,8 +5,8 @@ import { egressRules, headerNameProblem, needsProxy } from "./egress-rules.ts";
 import { HEALTH_PORT, REDIRECT_PORT, TRUST_FOLDER } from "./layout.ts";
 
 /**
- * What the proxy cannot do of a workload that is valid else: sentences that name the field and say what to change; empty when it
- * can do all, or is not needed.
+ * What the proxy cannot do of a workload that is valid else: sentences that name the field and say what to change;
+ * empty when it can do all, or is not needed.
  */
 export function egressProblems(spec: WorkloadSpec): string[] {
   if (!needsProxy(spec)) return [];

@@ -93,7 +93,10 @@ function sorted(domains: readonly DomainPattern[]): DomainPattern[] {
 
 const NAME = /^[A-Za-z0-9]([-_.A-Za-z0-9]*[A-Za-z0-9])?$/;
 
-/** Headers that say how a message is framed or where it goes, which are the proxy's alone (RFC 9110, sections 7.2 and 7.6.1). */
+/**
+ * Headers that say how a message is framed or where it goes, which are the proxy's alone (RFC 9110, sections 7.2 and
+ * 7.6.1).
+ */
 const FRAMING: ReadonlySet<string> = new Set([
   "connection",
   "content-length",

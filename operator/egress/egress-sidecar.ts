@@ -51,8 +51,9 @@ const POD_VOLUME = "tenancy-pod";
 /**
  * Renders the proxy's part of a pod.
  *
- * It changes with the credentials' domains and Secrets, which it mounts, and neither with the allowlist nor with what the Secrets
- * hold: pods that run follow those by their volumes. The proxy's user is in it too, so a hash of it needs a fixed one.
+ * It changes with the credentials' domains and Secrets, which it mounts, and neither with the allowlist nor with what
+ * the Secrets hold: pods that run follow those by their volumes. The proxy's user is in it too, so a hash of it needs a
+ * fixed one.
  */
 export function egressSidecar({ workload, rules, image, proxyUid }: EgressSidecarOptions): EgressSidecar {
   const hasCredentials = rules.credentials.length > 0;
@@ -130,7 +131,10 @@ export function egressSidecar({ workload, rules, image, proxyUid }: EgressSideca
 
 const tenantItem = { path: basename(TENANT_FILE), fieldRef: { fieldPath: `metadata.labels['${label.tenant}']` } };
 
-/** One volume, so that settings and certificates change together. What is missing is left out: the proxy answers 503 for it. */
+/**
+ * One volume, so that settings and certificates change together. What is missing is left out: the proxy answers 503 for
+ * it.
+ */
 function settingsSources(workload: string, { credentials }: EgressRules): ProjectedSource[] {
   const names = egressNames(workload);
   const files = new Map<string, Map<string, string>>();
@@ -167,14 +171,18 @@ function shell(script: string): string[] {
   return ["/bin/busybox", "sh", "-c", script];
 }
 
-// By the socket, since the proxy's user may not connect to loopback; fifteen seconds at most, and then readiness tells of it.
+// By the socket, since the proxy's user may not connect to loopback; fifteen seconds at most, and then readiness tells
+// of it.
 const untilReadyScript = `tries=0
 until [ -S ${proxyFolders.run}/haproxy.sock ] || [ $tries -ge 300 ]; do
   tries=$((tries + 1))
   sleep 0.05
 done`;
 
-/** Which programs read which: OpenSSL, Go, Ruby and Rust's native roots; Node; requests and pip; curl; git; the AWS SDKs; Deno. */
+/**
+ * Which programs read which: OpenSSL, Go, Ruby and Rust's native roots; Node; requests and pip; curl; git; the AWS
+ * SDKs; Deno.
+ */
 const VARIABLES = [
   "SSL_CERT_FILE",
   "NODE_EXTRA_CA_CERTS",
@@ -200,11 +208,11 @@ interface ShareInitContainerOptions {
 }
 
 /**
- * Puts the redirect and the snapshot tools into one init container where that can be, since each costs up to a second of the
- * kubelet's time.
+ * Puts the redirect and the snapshot tools into one init container where that can be, since each costs up to a second
+ * of the kubelet's time.
  *
- * Where files are restored it cannot: that container runs as their owner, and the redirect needs root; and what a tenant saved is not
- * unpacked by a process with NET_ADMIN.
+ * Where files are restored it cannot: that container runs as their owner, and the redirect needs root; and what a
+ * tenant saved is not unpacked by a process with NET_ADMIN.
  */
 export function shareInitContainer({ redirect, tools, isRestored }: ShareInitContainerOptions): Container[] {
   const [tool, ...others] = tools;
@@ -236,8 +244,8 @@ const LAST = 2_000_000_000;
 export const TEMPLATE_PROXY_UID = FIRST;
 
 /**
- * Picks the user of a pod's proxy, whose connections are not redirected. An image that ran as that user would go round the proxy, and
- * only the node learns an image's user; so each pod has another, which no image can name beforehand.
+ * Picks the user of a pod's proxy, whose connections are not redirected. An image that ran as that user would go round
+ * the proxy, and only the node learns an image's user; so each pod has another, which no image can name beforehand.
  */
 export function pickProxyUid(): number {
   return randomInt(FIRST + 1, LAST);

@@ -28,8 +28,8 @@ const LOOK_AGAIN_MS = 10 * 60_000;
 const ASK_AGAIN_MS = 60_000;
 
 /**
- * Brings the objects that a workload's proxy lives by to what its spec says, renews its certificates, and asks the API server once
- * whether it would take a pod with NET_ADMIN. For a workload without a proxy, those of an older spec go.
+ * Brings the objects that a workload's proxy lives by to what its spec says, renews its certificates, and asks the API
+ * server once whether it would take a pod with NET_ADMIN. For a workload without a proxy, those of an older spec go.
  */
 export async function ensureEgress(workload: Workload, context: OperatorContext): Promise<EgressOutcome> {
   const { uid = "", generation = 0 } = workload.metadata;

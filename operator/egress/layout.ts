@@ -22,8 +22,8 @@ export const TRUST_BUNDLE = `${TRUST_FOLDER}/ca-bundle.pem`;
 /** Files of the proxy, as its configuration and its supervisor name them. */
 export interface ProxyFolders {
   /**
-   * What the operator renders, as the kubelet lays volumes out, so that all of it changes at once: `haproxy.cfg`, `values.list`,
-   * `ca.pem`, `extra-ca.pem`, `leaves/`, `values/`.
+   * What the operator renders, as the kubelet lays volumes out, so that all of it changes at once: `haproxy.cfg`,
+   * `values.list`, `ca.pem`, `extra-ca.pem`, `leaves/`, `values/`.
    */
   readonly settings: string;
   /** The proxy's own, writable by nothing else: sockets, and the authorities that it trusts. */
@@ -42,7 +42,9 @@ export const TENANT_FILE = `${POD_FOLDER}/tenant`;
 /** Public authorities in the proxy's image, as Debian's ca-certificates has them. */
 export const PUBLIC_AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt";
 
-/** Authorities that certificates of upstream servers are verified with: the public ones and those that a cluster adds. */
+/**
+ * Authorities that certificates of upstream servers are verified with: the public ones and those that a cluster adds.
+ */
 export function upstreamAuthorities({ run }: ProxyFolders): string {
   return `${run}/upstream-ca.pem`;
 }

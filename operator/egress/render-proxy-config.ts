@@ -21,8 +21,8 @@ export interface ProxyConfigOptions {
 /**
  * Renders the proxy's configuration, https://docs.haproxy.org/2.6/configuration.html.
  *
- * What comes from a workload are names of letters, digits, `-`, `_` and `.` alone, so it holds no character that means something to
- * HAProxy; values of headers are not in it, only names of environment variables.
+ * What comes from a workload are names of letters, digits, `-`, `_` and `.` alone, so it holds no character that means
+ * something to HAProxy; values of headers are not in it, only names of environment variables.
  *
  * @throws TypeError when a range is not valid
  */
@@ -210,8 +210,8 @@ ${headers.map(({ name, value }) => `    http-request set-header ${name} %[env(${
 }
 
 /**
- * A line for what was refused, and for connections that failed, to which the supervisor adds the tenant; the name is what a client
- * sent, so it is cut at the length of a legal one and escaped.
+ * A line for what was refused, and for connections that failed, to which the supervisor adds the tenant; the name is
+ * what a client sent, so it is cut at the length of a legal one and escaped.
  */
 const logLine =
   '{"level":"warn","msg":"egress refused or failed","reason":"%[var(txn.reason)]","name":"%[var(txn.name),bytes(0,253),json(utf8s)]","state":"%ts"}';

@@ -14,15 +14,16 @@ export interface SupervisorOptions {
 }
 
 /**
- * Renders the shell script that is the sidecar's process 1: runs HAProxy, and puts another in its place when a volume changed, which
- * takes over the sockets while the old one serves what is open.
+ * Renders the shell script that is the sidecar's process 1: runs HAProxy, and puts another in its place when a volume
+ * changed, which takes over the sockets while the old one serves what is open.
  *
- * HAProxy has the values of headers in its environment, which is fixed when a process starts; so a changed Secret needs a new process,
- * and its own master, which keeps its environment, could not make it. Settings that HAProxy finds wrong leave the old process.
- * A value that is missing, or not on one line, is left out, and the proxy answers 503 in its place.
+ * HAProxy has the values of headers in its environment, which is fixed when a process starts; so a changed Secret needs
+ * a new process, and its own master, which keeps its environment, could not make it. Settings that HAProxy finds wrong
+ * leave the old process. A value that is missing, or not on one line, is left out, and the proxy answers 503 in its
+ * place.
  *
- * What HAProxy logs goes through a shell that adds the tenant, read at each line, since a claim of a warm pod starts no other HAProxy.
- * HAProxy never waits for it: lines that a full pipe does not take are lost, and counted all the same.
+ * What HAProxy logs goes through a shell that adds the tenant, read at each line, since a claim of a warm pod starts no
+ * other HAProxy. HAProxy never waits for it: lines that a full pipe does not take are lost, and counted all the same.
  */
 export function supervisorScript(options: SupervisorOptions = {}): string {
   const { folders = proxyFolders, trustBundle, program = "haproxy", publicAuthorities = PUBLIC_AUTHORITIES } = options;

@@ -50,8 +50,8 @@ function* podsOfDeletedPool({ type, object }: Change<Pool>, { informers }: Opera
 }
 
 /**
- * Looks after what no claim looks after: a pool's warm pods, and claimed pods whose claim is gone, which a crash or a forced deletion
- * can leave behind.
+ * Looks after what no claim looks after: a pool's warm pods, and claimed pods whose claim is gone, which a crash or a
+ * forced deletion can leave behind.
  */
 async function reconcilePod(key: string, context: OperatorContext): Promise<ReconcileResult> {
   const pod = context.informers.pods.store.get(key);
@@ -67,8 +67,8 @@ async function reconcilePod(key: string, context: OperatorContext): Promise<Reco
 }
 
 /**
- * Asks the API server, since the store may not have seen the claim yet: by the name that stands on the pod, and where another claim has
- * that or none, among all of the tenant.
+ * Asks the API server, since the store may not have seen the claim yet: by the name that stands on the pod, and where
+ * another claim has that or none, among all of the tenant.
  */
 async function claimExists(pod: Pod, uid: string, { client, config }: OperatorContext): Promise<boolean> {
   const { namespace } = config;

@@ -16,8 +16,8 @@ export async function deletePod(pod: Pod, { client, informers }: OperatorContext
 }
 
 /**
- * Deletes a pod that nobody has claimed, on the condition that it is still as it was read: a claim that takes it at this moment
- * changes it, and wins.
+ * Deletes a pod that nobody has claimed, on the condition that it is still as it was read: a claim that takes it at
+ * this moment changes it, and wins.
  */
 export async function deleteUnclaimed(pod: Pod, { client, informers, reservedPods }: OperatorContext): Promise<void> {
   const { name, namespace = "", uid = "", resourceVersion } = pod.metadata;

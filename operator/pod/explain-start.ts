@@ -74,8 +74,9 @@ export function createStartExplanations(): StartExplanations {
 }
 
 /**
- * Explains a start that takes long, with what the pod's status does not say: probes, pulls and volumes are only in Events, and the ports
- * that a container listens on only in its own `/proc/net/tcp`. Costs one list and at most one exec. What cannot be read is left out.
+ * Explains a start that takes long, with what the pod's status does not say: probes, pulls and volumes are only in
+ * Events, and the ports that a container listens on only in its own `/proc/net/tcp`. Costs one list and at most one
+ * exec. What cannot be read is left out.
  *
  * @param message what the pod's status says
  */
@@ -140,7 +141,10 @@ export function explanation({
   }
 }
 
-/** What the kubelet says of a probe, https://kubernetes.io/docs/concepts/workloads/pods/probes/, with the field that it comes from. */
+/**
+ * What the kubelet says of a probe, https://kubernetes.io/docs/concepts/workloads/pods/probes/, with the field that it
+ * comes from.
+ */
 function probeFailure(
   pod: Pod,
   { said, listening, at }: { said: string; listening: readonly Listening[] | undefined; at: number },
@@ -242,8 +246,8 @@ async function listeningPorts(
 }
 
 /**
- * Reads the ports that are listened on from `/proc/net/tcp` and `tcp6`, https://docs.kernel.org/networking/proc_net_tcp.html; undefined where
- * it is nothing of that kind.
+ * Reads the ports that are listened on from `/proc/net/tcp` and `tcp6`,
+ * https://docs.kernel.org/networking/proc_net_tcp.html; undefined where it is nothing of that kind.
  */
 export function parseListening(text: string): Listening[] | undefined {
   if (!/^ *sl +local_address/m.test(text)) return undefined;

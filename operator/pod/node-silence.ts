@@ -3,8 +3,8 @@ import type { Pod } from "../../crds/kubernetes.ts";
 /**
  * For how long nodes have not answered for their pods, as the pods alone show, since nodes are outside the namespace.
  *
- * Measured from the first look by a clock that nobody sets: a wrong clock, here or where the pod's status was written, may not have files
- * given up. A new leader counts anew.
+ * Measured from the first look by a clock that nobody sets: a wrong clock, here or where the pod's status was written,
+ * may not have files given up. A new leader counts anew.
  */
 export interface NodeSilence {
   /** Milliseconds until the pod counts as left by its node, 0 when it does; undefined where the node answers. */
@@ -37,9 +37,10 @@ export function createNodeSilence(options: { limitMs: number; now?: () => number
 }
 
 /**
- * What only a pod shows whose kubelet is not heard of: one that was deleted and is still there, or one that was made unready although its
- * containers are ready. The kubelet never writes that without a reason; the node lifecycle controller does when a node's heartbeat fails,
- * and changes nothing else. The value changes when the pod was well in between.
+ * What only a pod shows whose kubelet is not heard of: one that was deleted and is still there, or one that was made
+ * unready although its containers are ready. The kubelet never writes that without a reason; the node lifecycle
+ * controller does when a node's heartbeat fails, and changes nothing else. The value changes when the pod was well in
+ * between.
  *
  * Follows https://kubernetes.io/docs/concepts/architecture/nodes/#node-controller
  */

@@ -20,7 +20,10 @@ export type PodState =
 // A container that ended once may have raced something at its start; the third end shows that it is its own doing.
 const CRASHES_UNTIL_LOOPING = 2;
 
-/** Judges a pod by its conditions and container statuses, https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/. */
+/**
+ * Judges a pod by its conditions and container statuses,
+ * https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/.
+ */
 export function podState(pod: Pod): PodState {
   const { metadata, status } = pod;
   if (metadata.deletionTimestamp !== undefined) return { state: "lost", message: `pod ${metadata.name} was deleted` };
@@ -47,7 +50,10 @@ export function isProgramRunning({ status }: Pod): boolean {
   return own?.state?.running !== undefined;
 }
 
-/** What is wrong with a pod that has failed and what to mend, with what whoever runs the operator has to say of images that cannot be pulled. */
+/**
+ * What is wrong with a pod that has failed and what to mend, with what whoever runs the operator has to say of images
+ * that cannot be pulled.
+ */
 export function failureMessage(
   { reason, message, mend }: Extract<PodState, { state: "failed" }>,
   { imagePullHint }: { imagePullHint: string | undefined },

@@ -21,7 +21,8 @@ export interface PodIdentity {
   annotations: Record<string, string>;
 }
 
-// A release deletes the pod after the tenant's files are safe, so a program that ignores SIGTERM need not hold it up for long.
+// A release deletes the pod after the tenant's files are safe, so a program that ignores SIGTERM need not hold it up
+// for long.
 const TERMINATION_GRACE_SECONDS = 10;
 
 /** As whom files are restored. */
@@ -81,17 +82,18 @@ type Template =
 const templates = new WeakMap<Workload, Template>();
 
 /**
- * Tells whether two pods were rendered alike: hash of the workload's pod template as this version renders it; undefined for a workload
- * that has none, since no pod can be rendered of it.
+ * Tells whether two pods were rendered alike: hash of the workload's pod template as this version renders it; undefined
+ * for a workload that has none, since no pod can be rendered of it.
  */
 export function templateHash(workload: Workload, config: OperatorConfig): string | undefined {
   return templateOf(workload, config).hash;
 }
 
 /**
- * Tells whether two pods of a workload are equally isolated and keep the same files: hash of the runtime, the security contexts, what the
- * proxy is there for and mounts, and the overlay directories with what runs before they are saved. Not of `network.access`, since the
- * network policy applies to every pod of the workload at once, nor of the allowlist, which reaches the proxies of pods that run. Undefined where no pod can be rendered.
+ * Tells whether two pods of a workload are equally isolated and keep the same files: hash of the runtime, the security
+ * contexts, what the proxy is there for and mounts, and the overlay directories with what runs before they are saved.
+ * Not of `network.access`, since the network policy applies to every pod of the workload at once, nor of the allowlist,
+ * which reaches the proxies of pods that run. Undefined where no pod can be rendered.
  */
 export function isolationHash(workload: Workload, config: OperatorConfig): string | undefined {
   return templateOf(workload, config).isolation;
@@ -210,7 +212,10 @@ function renderPodSpec(
   };
 }
 
-/** The proxy's part of a pod; undefined where the workload needs none. A workload that needs one is never Ready without an image. */
+/**
+ * The proxy's part of a pod; undefined where the workload needs none. A workload that needs one is never Ready without
+ * an image.
+ */
 function renderEgress(
   { metadata, spec }: Workload,
   { egress: { image } }: OperatorConfig,
@@ -223,9 +228,9 @@ function renderEgress(
 }
 
 /**
- * Readiness as the workload asks for it, after a start-up probe once a second: with the readiness probe alone a container that is not
- * up at its first probe would stay unready for a whole interval. There is no liveness probe, since a restart throws away what the
- * program holds in memory.
+ * Readiness as the workload asks for it, after a start-up probe once a second: with the readiness probe alone a
+ * container that is not up at its first probe would stay unready for a whole interval. There is no liveness probe,
+ * since a restart throws away what the program holds in memory.
  */
 function probes(
   health: NonNullable<ResolvedWorkloadSpec["health"]>,

@@ -31,8 +31,8 @@ export function pullFailure(container: ContainerStatus, detail: string): Failure
 }
 
 /**
- * Of a program that cannot be started and never will be, as the container runtime says: there is no such program in the container, or it
- * may not be run. Undefined where it may be another time.
+ * Of a program that cannot be started and never will be, as the container runtime says: there is no such program in the
+ * container, or it may not be run. Undefined where it may be another time.
  */
 export function programFailure(pod: Pod, status: ContainerStatus): Failure | undefined {
   const said = startError(status);

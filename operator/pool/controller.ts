@@ -93,7 +93,10 @@ function forgetFailures(change: Change<Workload>, { informers, poolFailures }: O
   return [];
 }
 
-/** Forgets a pool's failures when it is edited; at the start, takes over those that the former leader wrote into its status. */
+/**
+ * Forgets a pool's failures when it is edited; at the start, takes over those that the former leader wrote into its
+ * status.
+ */
 function resumeFailures({ type, object, previous }: Change<Pool>, { metrics, poolFailures }: OperatorContext): [] {
   const { name, generation } = object.metadata;
   if (type === "deleted") metrics.poolReady.remove({ pool: name });
@@ -121,8 +124,8 @@ function isUnschedulable(pod: Pod | undefined): boolean {
 }
 
 /**
- * Reads every unclaimed pod of every pool from the API server into the store. A new leader does this before it fills a pool: what its
- * predecessor created last may not have come by the watch yet, and would be created again.
+ * Reads every unclaimed pod of every pool from the API server into the store. A new leader does this before it fills a
+ * pool: what its predecessor created last may not have come by the watch yet, and would be created again.
  */
 async function refreshMembers({ client, config, informers }: OperatorContext): Promise<void> {
   const labelSelector = `${label.managed}=true,${label.pool}`;
@@ -133,10 +136,10 @@ async function refreshMembers({ client, config, informers }: OperatorContext): P
 /**
  * Keeps a pool at its size.
  *
- * What it has created stands in the store before the next run, so a store whose watch lags never makes it create twice. Pods of an
- * old template go as pods of the new one become ready, so a roll never takes the pool below its size, unless their isolation is another
- * than the workload asks for now: those no claim may have, and they go at once. A pool that is too large loses pods that are still warming
- * first.
+ * What it has created stands in the store before the next run, so a store whose watch lags never makes it create twice.
+ * Pods of an old template go as pods of the new one become ready, so a roll never takes the pool below its size, unless
+ * their isolation is another than the workload asks for now: those no claim may have, and they go at once. A pool that
+ * is too large loses pods that are still warming first.
  */
 async function reconcilePool(key: string, context: OperatorContext): Promise<ReconcileResult> {
   const { informers, config } = context;
@@ -210,7 +213,10 @@ function surplusReady(ready: Iterable<Pod>, { template, count }: { template: str
   ];
 }
 
-/** Where a roll finds no room for a new pod beside the old ones, one old pod goes first: ready falls to `size - 1`, no further. */
+/**
+ * Where a roll finds no room for a new pod beside the old ones, one old pod goes first: ready falls to `size - 1`, no
+ * further.
+ */
 async function makeRoom(pool: Pool, template: string | undefined, context: OperatorContext): Promise<void> {
   const ready = context.informers.pods.store.by("pool", `${pool.metadata.name}/ready`);
   const old = [...ready].find((pod) => isOld(pod, template));

@@ -29,8 +29,8 @@ export interface FailureRecord {
   /** A pod of the pool became ready, which it has to stay before the failures are forgotten. */
   started(pool: string, pod: Pod): void;
   /**
-   * Forgets the failures of a pool of which a pod has stayed ready since the last one, for 10 s without a restart; whether a tenant has it by
-   * now does not matter.
+   * Forgets the failures of a pool of which a pod has stayed ready since the last one, for 10 s without a restart;
+   * whether a tenant has it by now does not matter.
    *
    * @param find the pod of that key as it is now
    * @returns milliseconds until it is time to look again; undefined where a pod that becomes ready is the next reason

@@ -18,8 +18,8 @@ const TRACES = [
 export type MemberState = "ready" | "warming" | "failed";
 
 /**
- * Whether no tenant ever had the pod: its name, which nobody can change, is one that pods get which are born in a pool, and there is no
- * trace of a binding. Labels alone do not say so, since they can be edited.
+ * Whether no tenant ever had the pod: its name, which nobody can change, is one that pods get which are born in a pool,
+ * and there is no trace of a binding. Labels alone do not say so, since they can be edited.
  */
 export function isNobodys({ metadata: { name, labels, annotations } }: Pod): boolean {
   const suffix = /[^-]*$/.exec(name)?.[0];
@@ -33,13 +33,16 @@ interface Known {
   readonly state: MemberState | undefined;
 }
 
-/** The last two that were asked about: indexes and controllers ask several times about the pod of a change, and the one before it. */
+/**
+ * The last two that were asked about: indexes and controllers ask several times about the pod of a change, and the one
+ * before it.
+ */
 let last: Known | undefined;
 let lastButOne: Known | undefined;
 
 /**
- * How an unclaimed pod of a pool stands; undefined for a claimed pod and for one that is going. One that carries the pool's label and was
- * a tenant's once has failed: it is never counted as ready, and goes.
+ * How an unclaimed pod of a pool stands; undefined for a claimed pod and for one that is going. One that carries the
+ * pool's label and was a tenant's once has failed: it is never counted as ready, and goes.
  */
 export function memberState(pod: Pod): MemberState | undefined {
   if (last?.pod === pod) return last.state;
@@ -80,8 +83,8 @@ function findMemberState(pod: Pod): MemberState | undefined {
 }
 
 /**
- * The values under which the store's `pool` index finds a pod: by pool and state, and by pool, state and template, so that a pool is
- * counted without looking at its pods.
+ * The values under which the store's `pool` index finds a pod: by pool and state, and by pool, state and template, so
+ * that a pool is counted without looking at its pods.
  */
 export function poolIndex(pod: Pod): string[] {
   const state = memberState(pod);
@@ -90,7 +93,10 @@ export function poolIndex(pod: Pod): string[] {
   return [`${pool}/${state}`, `${pool}/${state}/${templateOf(pod)}`];
 }
 
-/** The values under which the store's `warm` index finds a claimable pod: by workload, with its template, and with its isolation. */
+/**
+ * The values under which the store's `warm` index finds a claimable pod: by workload, with its template, and with its
+ * isolation.
+ */
 export function warmIndex(pod: Pod): string[] {
   const workload = pod.metadata.labels?.[label.workload];
   if (workload === undefined || memberState(pod) !== "ready") return [];

@@ -2,7 +2,10 @@ import { type Clock, systemClock } from "../../crds/client/clock.ts";
 
 /** As long as claims keep coming this fast, they come first. */
 const QUIET_MS = 100;
-/** But no longer than this from the first pod that is missing, so that a steady stream of claims does not keep a pool empty. */
+/**
+ * But no longer than this from the first pod that is missing, so that a steady stream of claims does not keep a pool
+ * empty.
+ */
 const LONGEST_MS = 1000;
 /** Nor when fewer than so many pods are left, or than half of a smaller pool. */
 const RESERVE = 20;
@@ -10,8 +13,8 @@ const RESERVE = 20;
 const CALM_MS = 1000;
 
 /**
- * Lets a burst of claims go before the refill that it causes: each refilled pod costs the API server and the kubelet more writes than a
- * claim does, and nobody waits for it yet.
+ * Lets a burst of claims go before the refill that it causes: each refilled pod costs the API server and the kubelet
+ * more writes than a claim does, and nobody waits for it yet.
  */
 export interface RefillPause {
   /** A claim took a warm pod of the workload. */
@@ -21,8 +24,9 @@ export interface RefillPause {
   /** Milliseconds that a pool which lacks pods should wait before it starts some; 0: start them now. */
   waitMs(pool: { name: string; workload: string; size: number; ready: number }): number;
   /**
-   * Which share of its pods at once a pool may start now, from 0 to 1: while claims come, no more than the pool's emptiness asks for. Under
-   * a steady stream the refill then goes at the pace of the claims, and not in bursts that they wait behind.
+   * Which share of its pods at once a pool may start now, from 0 to 1: while claims come, no more than the pool's
+   * emptiness asks for. Under a steady stream the refill then goes at the pace of the claims, and not in bursts that
+   * they wait behind.
    */
   share(pool: { workload: string; size: number; ready: number; missing: number }): number;
   /** The pool lacks no pods. */

@@ -34,8 +34,9 @@ export interface ArchiveCheck {
 /**
  * Checks a tar archive on its way through, in memory that does not depend on its size.
  *
- * What comes out is written from what was read, so that whoever unpacks it cannot read it otherwise than this check has. The stream
- * fails with an `ArchiveError` at the first thing that may not be, before that has come out, and at the end when the end is missing.
+ * What comes out is written from what was read, so that whoever unpacks it cannot read it otherwise than this check
+ * has. The stream fails with an `ArchiveError` at the first thing that may not be, before that has come out, and at the
+ * end when the end is missing.
  */
 export function createArchiveCheck(options: ArchiveCheckOptions): ArchiveCheck {
   const { roots, limits, leaveOutPipes = false, rewrite = (entry: TarEntry) => entry } = options;

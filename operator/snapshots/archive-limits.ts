@@ -12,9 +12,11 @@ export interface ArchiveLimits {
 const GiB = 1024 ** 3;
 
 /**
- * The limits for an overlay on a disk of `diskGb` GiB: what fits on the disk, with a header and the padding of a file for each entry.
+ * The limits for an overlay on a disk of `diskGb` GiB: what fits on the disk, with a header and the padding of a file
+ * for each entry.
  *
- * There is no limit on the compression ratio: a sparse file of a tenant reaches the highest that the format has, 1030 to 1.
+ * There is no limit on the compression ratio: a sparse file of a tenant reaches the highest that the format has, 1030
+ * to 1.
  */
 export function archiveLimits({ diskGb }: { diskGb: number }): ArchiveLimits {
   const maxEntries = 1_000_000;

@@ -57,7 +57,10 @@ export interface ScriptAnswer {
   readonly stderr: string;
 }
 
-/** Finds out which archives the snapshots volume has. Never takes a failure for an answer, nor another volume for an empty one. */
+/**
+ * Finds out which archives the snapshots volume has. Never takes a failure for an answer, nor another volume for an
+ * empty one.
+ */
 export interface ArchiveLookup {
   /**
    * Which archive is there, and what the lookup has brought along.
@@ -66,11 +69,19 @@ export interface ArchiveLookup {
    * @throws ExecFailure when the volume is not the one that was seen before
    */
   identify(key: SnapshotKey, call: LookupCall): Promise<LookedUpArchive | undefined>;
-  /** Where the archive is that has this SHA-256: the newest, or an older version. Undefined when it is not there any more. */
+  /**
+   * Where the archive is that has this SHA-256: the newest, or an older version. Undefined when it is not there any
+   * more.
+   */
   locate(key: SnapshotKey, sha256: string, call: LookupCall): Promise<{ version: string } | undefined>;
-  /** Whether the volume has been seen with its mark (docs/decisions/snapshots.md#a-volume-without-its-mark-is-not-believed). */
+  /**
+   * Whether the volume has been seen with its mark
+   * (docs/decisions/snapshots.md#a-volume-without-its-mark-is-not-believed).
+   */
   wasMarked(signal: AbortSignal): Promise<boolean>;
-  /** The volume has its mark. Never waited for: what was saved or found is so without it, and the next time tries again. */
+  /**
+   * The volume has its mark. Never waited for: what was saved or found is so without it, and the next time tries again.
+   */
   noteMark(): void;
   /** Forgets the mark, where the volume is made anew. */
   forgetVolume(): void;
@@ -94,7 +105,10 @@ export function createArchiveLookup(options: ArchiveLookupOptions): ArchiveLooku
     return await collectOutput(exec, { target, signal, timeoutMs });
   }
 
-  /** The session's answer, or, where it has none, that of a command of its own: what the session fails with is never taken for an answer. */
+  /**
+   * The session's answer, or, where it has none, that of a command of its own: what the session fails with is never
+   * taken for an answer.
+   */
   async function look(
     key: SnapshotKey,
     { version, brings, signal, timeoutMs }: LookupCall,

@@ -15,7 +15,8 @@ const KEPT_SHARE = 20;
 const LOOK_EVERY_BYTES = 32 * 1024 * 1024;
 
 /**
- * Passes an archive on until it takes more than it may: one large archive fails before it leaves no room for all the others.
+ * Passes an archive on until it takes more than it may: one large archive fails before it leaves no room for all the
+ * others.
  *
  * @param options.space what the volume has now, with what has arrived there of this archive
  * @throws ArchiveError through the stream

@@ -32,8 +32,9 @@ interface SessionLookup {
 }
 
 /**
- * Looks at archives through one command that stays in the helper pod and answers question after question, since starting a command there
- * takes longer than the look. It is started at the first question, and ended when nobody has asked for a while.
+ * Looks at archives through one command that stays in the helper pod and answers question after question, since
+ * starting a command there takes longer than the look. It is started at the first question, and ended when nobody has
+ * asked for a while.
  */
 export interface ArchiveSession {
   /**

@@ -51,7 +51,8 @@ export interface ArchiveStore {
    * Writes an archive to a stream and ends it; a failure destroys the stream.
    *
    * @param options.sha256 which archive, the newest or an older version. @default the newest
-   * @returns what was recorded of the archives that may be this one, of which one has its SHA-256; undefined when there is none
+   * @returns what was recorded of the archives that may be this one, of which one has its SHA-256; undefined when there
+   *   is none
    * @throws ArchiveError when it is another tenant's
    */
   read(
@@ -62,7 +63,8 @@ export interface ArchiveStore {
   /**
    * What is beside the archive; undefined when there is no archive.
    *
-   * @param options.version 16 digits of the SHA-256, or all, of the newest archive or an older version. @default the newest
+   * @param options.version 16 digits of the SHA-256, or all, of the newest archive or an older version.
+   *   @default the newest
    * @param options.brings whether a restore of it will follow at once. @default true
    * @throws ArchiveError when there is an archive without it, or another tenant's, or not that version
    */
@@ -76,13 +78,17 @@ export interface ArchiveStore {
    * @throws ArchiveError when it is another tenant's
    */
   identify(key: SnapshotKey, options: StoreCall): Promise<IdentifiedArchive | undefined>;
-  /** What is recorded of each newest archive, in no order. Archives beside which nothing is recorded that fits them are left out. */
+  /**
+   * What is recorded of each newest archive, in no order. Archives beside which nothing is recorded that fits them are
+   * left out.
+   */
   list(options: StoreCall): Promise<ListedSnapshot[]>;
   /**
    * Deletes the archive and its older versions.
    *
    * @param options.sha256 deletes them only when the newest is this one
-   * @param options.unusedForSeconds deletes them only when nothing was written or touched for so long, by the volume's own clock
+   * @param options.unusedForSeconds deletes them only when nothing was written or touched for so long, by the volume's
+   *   own clock
    * @returns false when there is none
    */
   delete(

@@ -46,8 +46,8 @@ export function createArchivesController(context: OperatorContext): Controller<"
 }
 
 /**
- * Keeps the helper pod running, with its volume and its policy, from the first workload on that keeps files. The volume is never
- * deleted here, and while it is there so is the pod, since archives outlive their workloads.
+ * Keeps the helper pod running, with its volume and its policy, from the first workload on that keeps files. The volume
+ * is never deleted here, and while it is there so is the pod, since archives outlive their workloads.
  */
 async function reconcileHelper(context: OperatorContext): Promise<undefined> {
   const { informers, config, client } = context;

@@ -28,8 +28,8 @@ const maxPartBytes = 255;
 /**
  * Tells the entries that may be in an archive of overlay directories from those that may not.
  *
- * A symlink may point anywhere: whatever it says is looked up inside the pod. Nothing may be written through one, though, so no
- * entry and no hard link's target may lie below a symlink.
+ * A symlink may point anywhere: whatever it says is looked up inside the pod. Nothing may be written through one,
+ * though, so no entry and no hard link's target may lie below a symlink.
  *
  * @param options.leaveOutPipes whether a named pipe is left out, with the links to it, instead of refused
  */

@@ -5,8 +5,8 @@ import { SNAPSHOTS_CONTAINER, SNAPSHOTS_LABELS, SNAPSHOTS_NAME } from "../../crd
 const USER = 65532;
 
 /**
- * Renders the pod that mounts the snapshots volume, which no other pod does. It runs nothing but what the store runs in it, and is
- * labelled as no instance.
+ * Renders the pod that mounts the snapshots volume, which no other pod does. It runs nothing but what the store runs in
+ * it, and is labelled as no instance.
  */
 export function renderSnapshotsPod({ namespace, image }: { namespace: string; image: string }): Pod {
   return {

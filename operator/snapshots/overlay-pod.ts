@@ -26,7 +26,10 @@ export function overlayCommand(pod: OverlayPod, script: string, roots: readonly 
   };
 }
 
-/** Each piece of output is a turn of Node's thread pool, which takes longer than the work: of 16 KiB, the default, 7 ms a MiB and not 1. */
+/**
+ * Each piece of output is a turn of Node's thread pool, which takes longer than the work: of 16 KiB, the default, 7 ms
+ * a MiB and not 1.
+ */
 const chunkSize = 256 * 1024;
 
 /** The fastest level: of text it makes a third more than the default, in a third of the time. */

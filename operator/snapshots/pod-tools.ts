@@ -27,7 +27,8 @@ export interface PodToolsOptions {
   /** Limits the overlay directories together, in GiB. */
   readonly diskGb: number;
   /**
-   * Under `cold+data`: as whom the archive was saved. The init container then runs as that user and waits for the restore.
+   * Under `cold+data`: as whom the archive was saved. The init container then runs as that user and waits for the
+   * restore.
    * @default the tools are brought, and nothing is waited for
    */
   readonly restoreAs?: { readonly uid: number; readonly gid: number } | undefined;
@@ -44,8 +45,8 @@ export interface PodTools {
 }
 
 /**
- * Renders the overlay volumes, and an init container that copies a static busybox into the pod: the image of the workload need not
- * have a shell, nor anything but the workload's own program.
+ * Renders the overlay volumes, and an init container that copies a static busybox into the pod: the image of the
+ * workload need not have a shell, nor anything but the workload's own program.
  */
 export function podTools(options: PodToolsOptions): PodTools {
   const { image, overlayDirs, diskGb, restoreAs } = options;

@@ -9,8 +9,8 @@ const END_LIMIT_MS = 5000;
 const MOST_SHOWN = 500;
 
 /**
- * Runs `filesystem.preSave` in the workload's container, and ends it there when its time is over. It needs nothing of the image but the
- * program that it names.
+ * Runs `filesystem.preSave` in the workload's container, and ends it there when its time is over. It needs nothing of
+ * the image but the program that it names.
  *
  * @throws ExecFailure when it fails, with the last line of its standard error, or does not end in its time
  * @throws as `Exec` does

@@ -13,14 +13,17 @@ export interface PrestartedRestore {
 }
 
 /**
- * Commands for restores that wait in warm pods, since starting one takes longer than restoring a small archive. One that waits has changed
- * nothing in its pod, and changes nothing there unless it is fed
+ * Commands for restores that wait in warm pods, since starting one takes longer than restoring a small archive. One
+ * that waits has changed nothing in its pod, and changes nothing there unless it is fed
  * (docs/decisions/snapshots.md#restores-wait-in-the-next-warm-pods).
  */
 export interface PrestartedRestores {
   /** Starts a pod's command, unless it waits already or enough others do. */
   prepare(id: string, target: ExecTarget): void;
-  /** Asks the pod's command whether it is there, since it is about to be taken. One that is not taken then is to be cancelled. */
+  /**
+   * Asks the pod's command whether it is there, since it is about to be taken. One that is not taken then is to be
+   * cancelled.
+   */
   warm(id: string): void;
   /** The pod's command; undefined where none waits that answers at once. Nobody gets it a second time. */
   take(id: string, signal: AbortSignal): Promise<PrestartedRestore | undefined>;
@@ -32,7 +35,10 @@ export interface PrestartedRestores {
 /** Each is a connection of this process and of the node, and a shell of half a megabyte in the pod. */
 const MOST_PRESTARTED = 32;
 const ANSWER_LIMIT_MS = 3000;
-/** Until one that has ended is started anew, unless its pod is cancelled: what it ended with may have ended all the others too. */
+/**
+ * Until one that has ended is started anew, unless its pod is cancelled: what it ended with may have ended all the
+ * others too.
+ */
 const RETRY_MS = 60_000;
 const LONGEST_MS = 24 * 3_600_000;
 

@@ -9,12 +9,13 @@ const HOUR_MS = 3_600_000;
 const MOST_AT_ONCE = 500;
 
 /**
- * Once an hour deletes what interrupted saves left on the snapshots volume, and, where `TENANCY_SNAPSHOT_TTL` is set, the archives that
- * nobody has used for so long.
+ * Once an hour deletes what interrupted saves left on the snapshots volume, and, where `TENANCY_SNAPSHOT_TTL` is set,
+ * the archives that nobody has used for so long.
  *
- * An archive is in use while its tenant has a claim on the workload, which is noted on the volume again and again, so that the time counts
- * from the end of the last claim. Since the last note may be missing, a tenth of the time, at most an hour, is added. The clocks of the
- * operator, of the API server and of the volume all have to agree that the time is over.
+ * An archive is in use while its tenant has a claim on the workload, which is noted on the volume again and again, so
+ * that the time counts from the end of the last claim. Since the last note may be missing, a tenth of the time, at most
+ * an hour, is added. The clocks of the operator, of the API server and of the volume all have to agree that the time is
+ * over.
  */
 export async function reconcileArchives(context: OperatorContext, signal: AbortSignal): Promise<ReconcileResult> {
   const { informers, snapshots, config, log } = context;

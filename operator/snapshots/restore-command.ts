@@ -17,7 +17,8 @@ export const RESTORE_SHELL = Buffer.from("shell\n");
 /** Says that it was all, and right. */
 export const RESTORE_END = Buffer.from("restored\n");
 
-// Each program costs some milliseconds, and a fresh pod has nothing to be deleted; a folder that cannot be read is not taken for empty.
+// Each program costs some milliseconds, and a fresh pod has nothing to be deleted; a folder that cannot be read is not
+// taken for empty.
 const script = fedScript(`b="$1"; cd "$2" || exit 1; gate="$3"; shift 3; umask 0; export b
 is_empty() {
   [ -r "$1" ] && [ -x "$1" ] || return 1

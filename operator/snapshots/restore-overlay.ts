@@ -44,9 +44,9 @@ export interface RestoreOverlayOptions {
 /**
  * Restores an archive into the overlay directories of a pod: what was in them goes, what is in the archive comes.
  *
- * The archive is checked on its way, entry by entry before the pod gets it, and its SHA-256 at its end; only then does the pod learn
- * that all is restored. The directories are emptied before it is known whether there is an archive, so ask its store first. A pod for
- * which this fails must not be given to its tenant.
+ * The archive is checked on its way, entry by entry before the pod gets it, and its SHA-256 at its end; only then does
+ * the pod learn that all is restored. The directories are emptied before it is known whether there is an archive, so
+ * ask its store first. A pod for which this fails must not be given to its tenant.
  *
  * @returns the metadata of the archive; undefined when there is none
  * @throws ArchiveError when the archive is not what was saved, or may not be restored

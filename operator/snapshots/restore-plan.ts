@@ -24,9 +24,10 @@ interface Remembered {
 const maxCommandBytes = 32 * 1024;
 
 /**
- * Plans around what busybox tar does not do for a user without rights: it makes a directory with its final mode and time and then
- * writes into it, and sets no setuid, setgid or sticky bit. So directories are made writable first; their times come when all
- * is unpacked, the modes last and from the inside out, since a directory may take the right to enter it.
+ * Plans around what busybox tar does not do for a user without rights: it makes a directory with its final mode and
+ * time and then writes into it, and sets no setuid, setgid or sticky bit. So directories are made writable first; their
+ * times come when all is unpacked, the modes last and from the inside out, since a directory may take the right to
+ * enter it.
  *
  * The overlay directories themselves are left out: they are mount points, and the kubelet's.
  */

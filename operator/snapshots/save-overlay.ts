@@ -43,8 +43,9 @@ const maxMarkCharacters = 16 * 1024;
 /** dd fills its last block up with zeros, so that its count of blocks is one of bytes. */
 const blockBytes = 64 * 1024;
 
-// What tar complains of is counted here, since some of it may be lost on its way. A file may vanish between the listing of its directory
-// and its turn, and tar says then that there is none. Whatever else it says is a failure, and so is an end that tar does not announce.
+// What tar complains of is counted here, since some of it may be lost on its way. A file may vanish between the listing
+// of its directory and its turn, and tar says then that there is none. Whatever else it says is a failure, and so is an
+// end that tar does not announce.
 const script = `b="$1"; cd "$2" || exit 1; shift 2; export LC_ALL=C
 echo "$("$b" id -u) $("$b" id -g)"
 {
@@ -81,8 +82,8 @@ esac`;
  * (docs/decisions/snapshots.md#archives-pass-through-the-operator), and what is stored is whole or nothing. Sockets and
  * named pipes are left out: nothing is in them.
  *
- * The archive is good when the pod says so behind it, with the number of bytes that it has sent: a failure is never taken for a success
- * because the words for it are missing.
+ * The archive is good when the pod says so behind it, with the number of bytes that it has sent: a failure is never
+ * taken for a success because the words for it are missing.
  *
  * @throws ArchiveError when the archive may not be, or is cut off
  * @throws ExecFailure when tar fails or the store does; the message has its words

@@ -11,7 +11,10 @@ export type SessionAnswer =
       readonly kind: "found";
       readonly sizeBytes: number;
       readonly lines: readonly string[];
-      /** Undefined where it is too large to be sent along. Rejected when it is cut off, or has another length than was announced. */
+      /**
+       * Undefined where it is too large to be sent along. Rejected when it is cut off, or has another length than was
+       * announced.
+       */
       readonly archive: Promise<Buffer> | undefined;
     };
 
@@ -30,8 +33,9 @@ interface Found {
 }
 
 /**
- * Parses the output of the script `session`, and fails the stream where it is something else. An answer is given when all of its lines
- * have arrived, so never a part of one; its archive comes later, and counts when the line after it has arrived.
+ * Parses the output of the script `session`, and fails the stream where it is something else. An answer is given when
+ * all of its lines have arrived, so never a part of one; its archive comes later, and counts when the line after it has
+ * arrived.
  *
  * @param options.mostBytes of an archive that is sent along
  */

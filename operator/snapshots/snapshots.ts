@@ -41,7 +41,8 @@ export interface Snapshots {
   /**
    * What is recorded of the archive; undefined when there is none.
    *
-   * @param options.version an older version, or the newest, by its SHA-256 or the first 16 digits of that. @default the newest
+   * @param options.version an older version, or the newest, by its SHA-256 or the first 16 digits of that.
+   *   @default the newest
    * @param options.brings whether a restore will follow at once. @default true
    */
   find(
@@ -49,8 +50,8 @@ export interface Snapshots {
     options: { version?: string | undefined; brings?: boolean; signal: AbortSignal },
   ): Promise<SnapshotMetadata | undefined>;
   /**
-   * Saves the overlay directories of a running pod in the place of the archive before, which stays as an older version unless it is what
-   * was restored into the pod.
+   * Saves the overlay directories of a running pod in the place of the archive before, which stays as an older version
+   * unless it is what was restored into the pod.
    *
    * @param isFenced asked before the new archive takes that place: whether another operator may be at work by now
    */
@@ -73,17 +74,25 @@ export interface Snapshots {
   /** Ends what waits there. */
   cancelPrestarted(pod: Pod): void;
   list(signal: AbortSignal): Promise<ListedSnapshot[]>;
-  /** Deletes the archive where it is that one, with its older versions, when nothing has written or touched it for so long. */
+  /**
+   * Deletes the archive where it is that one, with its older versions, when nothing has written or touched it for so
+   * long.
+   */
   delete(snapshot: SnapshotMetadata, options: { unusedForMs: number; signal: AbortSignal }): Promise<boolean>;
   /** Notes on archives that they are in use now. */
   touch(keys: readonly SnapshotKey[], signal: AbortSignal): Promise<void>;
   /** Deletes what saves left behind that were ended in the middle. */
   tidy(signal: AbortSignal): Promise<void>;
-  /** To be called when the volume is made anew: until then, one that is empty is not believed where archives were seen. */
+  /**
+   * To be called when the volume is made anew: until then, one that is empty is not believed where archives were seen.
+   */
   forgetVolume(): void;
   /** Ends what stays in the helper pod between calls, which goes; later calls start anew. */
   leaveHelper(): void;
-  /** Ends all that stays in pods between calls, and forgets what it said: another operator may change the volume from now on. */
+  /**
+   * Ends all that stays in pods between calls, and forgets what it said: another operator may change the volume from
+   * now on.
+   */
   close(): void;
 }
 
@@ -171,7 +180,10 @@ export function createSnapshots(options: {
   };
 }
 
-/** Whether what is in the pod goes on from that archive: the pod was given its files, or an earlier save of the same pod wrote it. */
+/**
+ * Whether what is in the pod goes on from that archive: the pod was given its files, or an earlier save of the same pod
+ * wrote it.
+ */
 function isContinued({ sha256, metadata }: IdentifiedArchive, pod: Pod): boolean {
   const { annotations = {} } = pod.metadata;
   if (metadata?.podUid !== undefined && metadata.podUid === pod.metadata.uid) return true;

@@ -115,7 +115,10 @@ async function ensurePolicy(workload: Workload, context: OperatorContext): Promi
   await deleteFormerPolicy(workload, context);
 }
 
-/** Deletes the policy that an earlier version made under another name: policies add up, so what it opens would stay open. */
+/**
+ * Deletes the policy that an earlier version made under another name: policies add up, so what it opens would stay
+ * open.
+ */
 async function deleteFormerPolicy(
   { metadata }: Workload,
   { client, config, informers }: OperatorContext,
@@ -206,7 +209,10 @@ function usersOf(workload: string, { informers }: OperatorContext): WorkloadUser
   });
 }
 
-/** Reads into the stores what uses a workload and no watch has shown yet: the policy goes with the workload, and its pods would be open. */
+/**
+ * Reads into the stores what uses a workload and no watch has shown yet: the policy goes with the workload, and its
+ * pods would be open.
+ */
 async function readUsers(workload: string, { client, config, informers }: OperatorContext): Promise<void> {
   const from = { client, namespace: config.namespace };
   const labelSelector = `${label.managed}=true,${label.workload}=${workload}`;

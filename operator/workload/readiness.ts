@@ -3,7 +3,9 @@ import { workloads } from "../../crds/kinds.ts";
 import type { Workload } from "../../crds/workload.ts";
 import type { OperatorContext } from "../context.ts";
 
-/** Whether pods may be made of a workload: its present spec was found good, its policy is in place, and it is not going. */
+/**
+ * Whether pods may be made of a workload: its present spec was found good, its policy is in place, and it is not going.
+ */
 export function isReadyToUse({ metadata, status }: Workload): boolean {
   return (
     metadata.deletionTimestamp === undefined &&

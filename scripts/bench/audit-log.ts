@@ -19,8 +19,8 @@ const NEVER_A_CLAIMS = new Set(["leases"]);
 /**
  * Counts what an audit log says that operator and edge asked of the API server.
  *
- * What concerns a pod that no claim was given, and a pool's own status, is counted as refill: the caller begins to count when the
- * pool is full, so whatever is written of a pod that was given out, was written to give it out.
+ * What concerns a pod that no claim was given, and a pool's own status, is counted as refill: the caller begins to
+ * count when the pool is full, so whatever is written of a pod that was given out, was written to give it out.
  *
  * @param log lines of JSON, one an event
  * @param given names of the pods that the counted claims were given

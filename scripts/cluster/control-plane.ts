@@ -15,7 +15,9 @@ import type { SimulatedNodesOptions } from "./simulated/options.ts";
 import { startSimulatedNodesProcess } from "./simulated/start-process.ts";
 
 export interface StartControlPlaneOptions {
-  /** Names the folder that its state is in, a temporary one unless it is detached; two that run at once need two names. */
+  /**
+   * Names the folder that its state is in, a temporary one unless it is detached; two that run at once need two names.
+   */
   name: string;
   binaries: Binaries;
   /** TCP port of the API server on 127.0.0.1. @default a free one */

@@ -54,7 +54,10 @@ async function install(packages: readonly string[], log: Log): Promise<void> {
   }
 }
 
-/** Tells whether this Debian release has a package; the lists are fetched first where there are none, as on a fresh image. */
+/**
+ * Tells whether this Debian release has a package; the lists are fetched first where there are none, as on a fresh
+ * image.
+ */
 export async function isDebianPackage(name: string, log: Log): Promise<boolean> {
   const hasCandidate = async (): Promise<boolean> =>
     /Candidate: \d/.test(await runCommand("apt-cache", ["policy", name], { environment: ENVIRONMENT }));
@@ -97,7 +100,10 @@ export function installedDebianPackages(statusPath = "/var/lib/dpkg/status"): Re
 /** Longer than the slowest installation takes. */
 const LIMIT_MS = 30 * 60_000;
 
-/** Runs `work` while no other command of this project is at work with apt, which lets one in at a time and turns others away. */
+/**
+ * Runs `work` while no other command of this project is at work with apt, which lets one in at a time and turns others
+ * away.
+ */
 export function withDebianLock<Result>(work: () => Promise<Result>): Promise<Result> {
   const what = "Debian's packages";
   return withFileLock(join(cacheFolder(), "debian.lock"), { what, limitMs: LIMIT_MS }, work);

@@ -20,7 +20,8 @@ export interface DownLocalClusterOptions {
 }
 
 /**
- * Stops a cluster, complete or a control plane alone, and removes all that it has made; does nothing when there is none.
+ * Stops a cluster, complete or a control plane alone, and removes all that it has made; does nothing when there is
+ * none.
  *
  * @throws Error when something does not end or cannot be removed
  */

@@ -31,8 +31,8 @@ export function clusterFolder(name: string, environment: NodeJS.ProcessEnv = pro
 }
 
 /**
- * Returns the folder of a cluster that ends with the process that starts it, where the system clears away what a process
- * that was killed has left.
+ * Returns the folder of a cluster that ends with the process that starts it, where the system clears away what a
+ * process that was killed has left.
  *
  * @param name name of the cluster
  * @throws Error when the name is not a legal cluster name

@@ -21,7 +21,9 @@ export interface UpLocalClusterOptions {
   name?: string;
   /** @default the first that `findBinaries` finds */
   binaries?: Binaries;
-  /** Takes down what it brings up, or what a process of before that ended early would have taken down. @default nobody */
+  /**
+   * Takes down what it brings up, or what a process of before that ended early would have taken down. @default nobody
+   */
   owner?: ProcessIdentity;
   log?: Log;
 }
@@ -51,7 +53,8 @@ export interface LocalCluster {
  * Brings a complete cluster up, or finds it up already. One that is there in part, after a reboot for instance, is
  * removed and started afresh.
  *
- * @throws Error when not root, when there is an `owner` and another process that still runs owns it, or with the end of the log of what does not start; nothing is left running then
+ * @throws Error when not root, when there is an `owner` and another process that still runs owns it, or with the end of
+ *   the log of what does not start; nothing is left running then
  */
 export async function upLocalCluster(options: UpLocalClusterOptions = {}): Promise<LocalCluster> {
   const { name = DEFAULT_CLUSTER, owner, log = silent } = options;

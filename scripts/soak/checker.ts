@@ -81,8 +81,8 @@ const SHOWN_AFTER_END_MS = 40_000;
 const EVENTS_SHOWN = 25;
 
 /**
- * Holds what it is told against the invariants. It decides by what etcd says and by the files themselves, and shares no code with
- * operator and edge.
+ * Holds what it is told against the invariants. It decides by what etcd says and by the files themselves, and shares no
+ * code with operator and edge.
  */
 export function createChecker(options: {
   trace: Trace;

@@ -11,8 +11,9 @@ type ChangeType = "ADDED" | "MODIFIED" | "DELETED";
 /**
  * All changes of pods and claims in the one order that etcd gave them, which no watch of one kind shows.
  *
- * Each kind has a watch. In a namespace of its own the history changes an object of each kind again and again: a watch that has shown
- * a mark has shown every change before it, so changes are told once both watches have shown a later mark.
+ * Each kind has a watch. In a namespace of its own the history changes an object of each kind again and again: a watch
+ * that has shown a mark has shown every change before it, so changes are told once both watches have shown a later
+ * mark.
  */
 export interface History {
   /** Resolves when every change that the API server has accepted by now was told. */

@@ -2,7 +2,10 @@
 export const NAMESPACE = "tenancy";
 export const MARKS_NAMESPACE = "soak-marks";
 
-/** Images that the workloads and the programs are told; they are looked at where pods are played, and run where they are real. */
+/**
+ * Images that the workloads and the programs are told; they are looked at where pods are played, and run where they are
+ * real.
+ */
 export const APP_IMAGE = "localhost/tenancy-hello:1";
 export const TOOLS_IMAGE = "localhost/tenancy-busybox:1";
 export const PROXY_IMAGE = "localhost/tenancy-proxy:1";
@@ -12,7 +15,10 @@ export const CLAIMS_PATH = `/apis/tenancy.dev/v1alpha1/namespaces/${NAMESPACE}/t
 export const WORKLOADS_PATH = `/apis/tenancy.dev/v1alpha1/namespaces/${NAMESPACE}/tenancyworkloads`;
 export const POOLS_PATH = `/apis/tenancy.dev/v1alpha1/namespaces/${NAMESPACE}/tenancypools`;
 
-/** The slice of an object that the soak reads. It declares its own, so that a mistake in the product's types is not repeated here. */
+/**
+ * The slice of an object that the soak reads. It declares its own, so that a mistake in the product's types is not
+ * repeated here.
+ */
 export interface Metadata {
   readonly name: string;
   readonly namespace: string;

@@ -27,7 +27,10 @@ export interface SoakResult {
 const ROUND_MS: readonly [number, number] = [35_000, 60_000];
 const PROGRESS_EVERY_MS = 5000;
 
-/** Runs rounds of faults until the time is over, and at least one; stops at the first violation unless it is to keep going. */
+/**
+ * Runs rounds of faults until the time is over, and at least one; stops at the first violation unless it is to keep
+ * going.
+ */
 export async function runSoak(options: SoakOptions & { log: Log; signal: AbortSignal }): Promise<SoakResult> {
   const { seed, minutes, keepGoing, tree, isContainers, log } = options;
   const traceFolder = options.traceFolder ?? join(tmpdir(), `tenancy-soak-${seed}-${process.pid}`);

@@ -15,8 +15,9 @@ interface Unrest {
 }
 
 /**
- * Waits until every claim is Active with its pod, or in Error with a reason, or gone, and every pod is of such a claim or of a pool.
- * Asks the API server each time. Returns how long that took, in milliseconds; what is not at rest by then is a violation.
+ * Waits until every claim is Active with its pod, or in Error with a reason, or gone, and every pod is of such a claim
+ * or of a pool. Asks the API server each time. Returns how long that took, in milliseconds; what is not at rest by then
+ * is a violation.
  */
 export async function settle(options: {
   api: ApiClient;

@@ -8,7 +8,10 @@ import { expect, type History } from "./history.ts";
 import { CLAIMS_PATH, type Claim, type Pair, pairName } from "./objects.ts";
 import type { Counts, Trace } from "./trace.ts";
 
-/** Ids that are hard on whoever joins, cuts or compares them: names of claims that coincide, cases, dots, and the longest there is. */
+/**
+ * Ids that are hard on whoever joins, cuts or compares them: names of claims that coincide, cases, dots, and the
+ * longest there is.
+ */
 const TENANTS = { short: "a", joined: "a-b", upper: "Alice", lower: "alice", odd: "x_y", dotted: "A.b.C" };
 const LONGEST = `t${"0".repeat(61)}Z`;
 

@@ -13,7 +13,8 @@ const RETRY_MS = 200;
  * Makes the example workload and claims it for tenant `alice` as any client would, by the REST API.
  *
  * @returns what to show a person: the claim's JSON, and lines to paste
- * @throws Error when the edge does not listen within 60 s, a program ends, the claim fails, or its pod is not there within 5 minutes
+ * @throws Error when the edge does not listen within 60 s, a program ends, the claim fails, or its pod is not there
+ *   within 5 minutes
  */
 export async function firstClaim(options: {
   /** Of the programs, the one that serves the API. */

@@ -1,4 +1,5 @@
-// A group of processes gets a signal at once, and npm and bootstrap.mjs in it pass theirs on: one Ctrl-C may come three times.
+// A group of processes gets a signal at once, and npm and bootstrap.mjs in it pass theirs on: one Ctrl-C may come three
+// times.
 const SAME_MS = 1000;
 
 /** Calls back at every SIGINT and SIGTERM; those within a second of the first are the same one. */

@@ -8,7 +8,9 @@ export interface Program {
   name: string;
   /** Resolves with how it ended, in words; a program that is kept ends by `stop` or `kill` alone. */
   exited: Promise<string>;
-  /** Resolves with the URL that its first process sends over the channel between the two, which no other program has. */
+  /**
+   * Resolves with the URL that its first process sends over the channel between the two, which no other program has.
+   */
   listening: Promise<string>;
   /** Starts it again from now on whenever it ends, and says so. */
   keep(): void;
@@ -25,8 +27,9 @@ const LONGEST_PAUSE_MS = 30_000;
 const HEALTHY_MS = 60_000;
 
 /**
- * Starts a long-running program of this project with its output on the terminal. Where the system can do so, the program is told to
- * stop when this process ends, however it ends: an orphan would keep the ports, and go on at the cluster.
+ * Starts a long-running program of this project with its output on the terminal. Where the system can do so, the
+ * program is told to stop when this process ends, however it ends: an orphan would keep the ports, and go on at the
+ * cluster.
  */
 export function startProgram(options: {
   name: string;

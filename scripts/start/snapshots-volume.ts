@@ -25,12 +25,14 @@ const persistentVolumes = defineResource<BoundVolume>({
 });
 
 /**
- * Makes the snapshots volume of a local cluster, which has no provisioner: a folder of this machine, and the volume of it, each where
- * it is missing. Archives that are in the folder stay.
+ * Makes the snapshots volume of a local cluster, which has no provisioner: a folder of this machine, and the volume of
+ * it, each where it is missing. Archives that are in the folder stay.
  *
- * A volume whose claim was deleted is held for that claim's uid and takes no other; it is let go for the next claim of the name.
+ * A volume whose claim was deleted is held for that claim's uid and takes no other; it is let go for the next claim of
+ * the name.
  *
- * @param options.folder for the volumes of the cluster; namespaces other than the default have a folder of their own in it
+ * @param options.folder for the volumes of the cluster; namespaces other than the default have a folder of their own in
+ *   it
  * @param options.size a Kubernetes quantity, at least what the operator's claim asks for
  */
 export async function makeSnapshotsVolume(options: {
@@ -82,8 +84,9 @@ interface HostVolume extends KubernetesObject {
 }
 
 /**
- * Renders the snapshots volume of a local cluster, kept for the claim of one namespace. The claim must name the storage class `""`.
- * The folder must be there and belong to user and group 65532, since the kubelet leaves the owner of such volumes alone.
+ * Renders the snapshots volume of a local cluster, kept for the claim of one namespace. The claim must name the storage
+ * class `""`. The folder must be there and belong to user and group 65532, since the kubelet leaves the owner of such
+ * volumes alone.
  *
  * Follows https://kubernetes.io/docs/concepts/storage/volumes/#hostpath
  */

@@ -1,4 +1,7 @@
-/** A credential plugin of the kubeconfig, https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins */
+/**
+ * A credential plugin of the kubeconfig,
+ * https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins
+ */
 export interface ExecPlugin {
   readonly apiVersion: string;
   readonly command: string;
@@ -9,8 +12,8 @@ export interface ExecPlugin {
 }
 
 /**
- * How to reach one API server and as whom. `…Data` is PEM text; a `…File` is an absolute path, wins over its `…Data`, and is read
- * again when it changes.
+ * How to reach one API server and as whom. `…Data` is PEM text; a `…File` is an absolute path, wins over its `…Data`,
+ * and is read again when it changes.
  */
 export interface ClusterConfig {
   /** The API server's address, `https://host:port` or `http://host:port`, with a path where a proxy wants one. */

@@ -18,7 +18,8 @@ const execCredential = v.object({
 const pluginTimeoutMs = 60_000;
 
 /**
- * The credential that a kubeconfig's `exec` plugin prints, kept until it expires or the server refuses it; `base` gives the rest.
+ * The credential that a kubeconfig's `exec` plugin prints, kept until it expires or the server refuses it; `base` gives
+ * the rest.
  *
  * Follows https://kubernetes.io/docs/reference/config-api/client-authentication.v1/
  */

@@ -66,7 +66,8 @@ export interface Kubeconfig {
 /**
  * Reads kubeconfig files, the most important first.
  *
- * Follows https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/#merging-kubeconfig-files
+ * Follows
+ * https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/#merging-kubeconfig-files
  *
  * @throws Error when one is not YAML or not a kubeconfig, naming it
  */
@@ -180,7 +181,9 @@ function execPlugin({ value, folder }: Located<KubeconfigUser>, fail: (what: str
   };
 }
 
-/** A field that would change how or as whom to connect; to ignore it would connect in another way than the user thinks. */
+/**
+ * A field that would change how or as whom to connect; to ignore it would connect in another way than the user thinks.
+ */
 function unsupportedField(cluster: KubeconfigCluster, user: KubeconfigUser): string | undefined {
   if (cluster["proxy-url"]) return "proxy-url";
   if (user["auth-provider"]) return "auth-provider";

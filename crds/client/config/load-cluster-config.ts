@@ -59,7 +59,8 @@ async function readExisting(paths: readonly string[]): Promise<{ path: string; c
 }
 
 /**
- * How a pod reaches its cluster, or undefined outside of one: its service account's token and authority, which the kubelet rotates.
+ * How a pod reaches its cluster, or undefined outside of one: its service account's token and authority, which the
+ * kubelet rotates.
  *
  * Follows https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/#directly-accessing-the-rest-api
  */

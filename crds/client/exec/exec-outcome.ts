@@ -9,7 +9,10 @@ import type { Status } from "../../kubernetes.ts";
  */
 type ExecErrorReason = "PodGone" | "ContainerNotRunning" | "CommandNotFound" | "Failed";
 
-/** A command that was not run. One that ran and failed is no error: it has an exit code. A connection that is cut is a NetworkError. */
+/**
+ * A command that was not run. One that ran and failed is no error: it has an exit code. A connection that is cut is a
+ * NetworkError.
+ */
 export class ExecError extends Error {
   override readonly name = "ExecError";
   readonly reason: ExecErrorReason;
@@ -32,7 +35,8 @@ export interface ExecTarget {
 /**
  * The exit code in what the status channel said when the command ended.
  *
- * Follows https://github.com/kubernetes/kubernetes/blob/master/staging/src/k8s.io/apimachinery/pkg/util/remotecommand/constants.go
+ * Follows
+ * https://github.com/kubernetes/kubernetes/blob/master/staging/src/k8s.io/apimachinery/pkg/util/remotecommand/constants.go
  *
  * @throws ExecError when the command was not run
  */

@@ -14,8 +14,9 @@ const maxStderrBytes = 64 * 1024;
 const maxDeafMs = 60_000;
 
 /**
- * How long a piece of input may wait to be taken. A server does not say that a command which still gets input has ended, or that its
- * node is gone (tried: 1.34), so this is how that shows; longer than a disk keeps a command from reading.
+ * How long a piece of input may wait to be taken. A server does not say that a command which still gets input has
+ * ended, or that its node is gone (tried: 1.34), so this is how that shows; longer than a disk keeps a command from
+ * reading.
  */
 const maxUntakenMs = 30_000;
 
@@ -31,9 +32,11 @@ export interface ExecSession {
 }
 
 /**
- * Follows the channels of one exec's socket: output goes to `stdout` as fast as that takes it, and the socket is paused meanwhile.
+ * Follows the channels of one exec's socket: output goes to `stdout` as fast as that takes it, and the socket is paused
+ * meanwhile.
  *
- * Follows https://github.com/kubernetes/kubernetes/blob/master/staging/src/k8s.io/apimachinery/pkg/util/httpstream/wsstream/conn.go
+ * Follows
+ * https://github.com/kubernetes/kubernetes/blob/master/staging/src/k8s.io/apimachinery/pkg/util/httpstream/wsstream/conn.go
  */
 export function createExecSession(
   socket: WebSocket,
@@ -171,7 +174,8 @@ interface InputProgress {
 /**
  * Sends a stream as the input of a command, as fast as the other end takes it.
  *
- * The end of the stream is not sent: v5 of the protocol could, v4 cannot, and a command that works with both has to know it anyway.
+ * The end of the stream is not sent: v5 of the protocol could, v4 cannot, and a command that works with both has to
+ * know it anyway.
  *
  * @throws whatever the stream fails with
  */

@@ -30,7 +30,8 @@ export interface ExecSocketOptions {
 /**
  * Opens the WebSocket of an exec; what the server refuses is its answer, not an error.
  *
- * Follows https://kubernetes.io/docs/reference/generated/kubernetes-api/v1.34/#-strong-misc-operations-pod-v1-core-strong-
+ * Follows
+ * https://kubernetes.io/docs/reference/generated/kubernetes-api/v1.34/#-strong-misc-operations-pod-v1-core-strong-
  *
  * @throws NetworkError when there was no answer
  * @throws the signal's reason when it is aborted

@@ -13,9 +13,10 @@ import type { Pace } from "./pace-meter.ts";
 
 export interface ExecOptions extends ExecTarget {
   /**
-   * The command's input. Its end is not sent (see `sendInput`), so a command must know it from what it reads. The server does not
-   * report a command that ends while there is more to send, so the command has to say that by what it writes. The command must keep both
-   * its outputs open: containerd closes the input when one of them is closed. Destroyed when the exec ends.
+   * The command's input. Its end is not sent (see `sendInput`), so a command must know it from what it reads. The
+   * server does not report a command that ends while there is more to send, so the command has to say that by what it
+   * writes. The command must keep both its outputs open: containerd closes the input when one of them is closed.
+   * Destroyed when the exec ends.
    */
   readonly stdin?: Readable | undefined;
   /** Gets the command's output, and is not ended by it: only the exit code tells whether the output is whole. */
@@ -52,7 +53,8 @@ export type Exec = (options: ExecOptions) => Promise<ExecResult>;
  * Makes the function that runs commands in containers, over WebSockets of their own.
  *
  * Follows https://kubernetes.io/docs/concepts/architecture/control-plane-node-communication/ and, for the protocol,
- * https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/4006-transition-spdy-to-websockets. Needs the rights
+ * https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/4006-transition-spdy-to-websockets.
+ * Needs the rights
  * `get` and `create` on `pods/exec`.
  */
 export function createExec(options: { config: ClusterConfig; clock?: Clock | undefined; log?: Log | undefined }): Exec {

@@ -26,7 +26,10 @@ export interface InformerOptions<T extends KubernetesObject, Index extends strin
   readonly indexes: Readonly<Record<Index, IndexFunction<T>>>;
   /** Called after the store took each change over, in order. */
   readonly onChange?: ((change: Change<T>) => void) | undefined;
-  /** Makes of an object what is stored, in place or as a copy: leave out what nobody reads. One for which it throws is stored as it is. */
+  /**
+   * Makes of an object what is stored, in place or as a copy: leave out what nobody reads. One for which it throws is
+   * stored as it is.
+   */
   readonly transform?: ((object: T) => T) | undefined;
   /** Called with what `onChange`, `transform` or an index throws over one object. @default it is logged */
   readonly onFailure?: ReportHandlerFailure | undefined;
@@ -47,7 +50,8 @@ export interface Informer<T extends KubernetesObject, Index extends string> {
   /** Stores the answer to a write at once, so that the next look at the store sees it. */
   put(object: T): void;
   /**
-   * Calls the handler with every object that the store holds, as `added`, and then as `onChange` is called. As `AddEventHandler` of client-go.
+   * Calls the handler with every object that the store holds, as `added`, and then as `onChange` is called. As
+   * `AddEventHandler` of client-go.
    *
    * @returns ends it
    */

@@ -1,6 +1,6 @@
 /**
- * Where a list-watch stands, after kube-rs's watcher. `pageSize` 0 asks for the whole list at once, which works where the server
- * does not keep the pages of a list for as long as they take.
+ * Where a list-watch stands, after kube-rs's watcher. `pageSize` 0 asks for the whole list at once, which works where
+ * the server does not keep the pages of a list for as long as they take.
  */
 export type ListWatchState =
   | { readonly kind: "empty"; readonly pageSize: number }

@@ -28,11 +28,15 @@ export interface ListWatchOptions<T extends KubernetesObject> {
   /** @default 500 */
   readonly pageSize?: number | undefined;
   /**
-   * Called for everything that happens, in order, as it arrives: store the object, enqueue its key, and return. A list brings
-   * all its objects as `added`, also those that were there before, and `deleted` for those that are missing. What it throws is logged.
+   * Called for everything that happens, in order, as it arrives: store the object, enqueue its key, and return. A list
+   * brings all its objects as `added`, also those that were there before, and `deleted` for those that are missing.
+   * What it throws is logged.
    */
   readonly onEvent: (event: ListWatchEvent<T>) => void;
-  /** The objects that the consumer holds, to tell what a new list is missing; without it they are kept here a second time. */
+  /**
+   * The objects that the consumer holds, to tell what a new list is missing; without it they are kept here a second
+   * time.
+   */
   readonly knownObjects?: (() => Iterable<T>) | undefined;
   readonly onState?: ((state: ListWatchState) => void) | undefined;
   /** Ends the list-watch: `done` resolves. */
@@ -44,15 +48,18 @@ export interface ListWatchOptions<T extends KubernetesObject> {
 }
 
 export interface ListWatch {
-  /** Resolves when the first list is complete and a watch of what comes after it is open; rejects when there will never be one. */
+  /**
+   * Resolves when the first list is complete and a watch of what comes after it is open; rejects when there will never
+   * be one.
+   */
   readonly synced: Promise<void>;
   /** Resolves after the signal; rejects when the cluster's history went back, after which no state can be trusted. */
   readonly done: Promise<void>;
 }
 
 /**
- * Follows a collection for as long as the signal lets it: lists it in pages, watches from there, resumes where a watch ended, and lists
- * again where the server no longer knows what came after.
+ * Follows a collection for as long as the signal lets it: lists it in pages, watches from there, resumes where a watch
+ * ended, and lists again where the server no longer knows what came after.
  *
  * Follows https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes
  */
@@ -127,7 +134,8 @@ export function listWatch<T extends KubernetesObject>(options: ListWatchOptions<
     function onEvent({ type, object }: ObjectEvent<T>): void {
       const version = object.metadata.resourceVersion;
       if (!version) throw new Error(`a ${type} event has no resourceVersion`);
-      // A cluster that was restored from a backup: its history is younger than what was seen, and events would be left out.
+      // A cluster that was restored from a backup: its history is younger than what was seen, and events would be left
+      // out.
       if (type === "BOOKMARK" && (compareResourceVersions(version, resourceVersion) ?? 0) < 0)
         throw new Error(`a bookmark at ${version} came after ${resourceVersion}`);
       if (type !== "BOOKMARK") emit({ type: eventTypes[type], object: dropManagedFields(object) });
@@ -199,8 +207,8 @@ const eventTypes = { ADDED: "added", MODIFIED: "modified", DELETED: "deleted" } 
 
 export interface ListWatchTimings {
   /**
-   * How long the server is asked to keep a watch open; each watch a quarter less to a quarter more. It bounds how long a dead stream
-   * goes unnoticed, and costs one request each time. @default 120
+   * How long the server is asked to keep a watch open; each watch a quarter less to a quarter more. It bounds how long
+   * a dead stream goes unnoticed, and costs one request each time. @default 120
    */
   readonly watchTimeoutSeconds: number;
   /** A stream that is silent for so long beyond that time is dead. @default 15000 */

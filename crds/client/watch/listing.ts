@@ -12,8 +12,9 @@ export interface Selection<T extends KubernetesObject> {
 }
 
 /**
- * The cluster's history went back behind what was already seen: its store was restored from a backup. Nothing held in memory can be
- * trusted, so the program has to start anew, as https://kubernetes.io/docs/tasks/administer-cluster/configure-upgrade-etcd/ asks.
+ * The cluster's history went back behind what was already seen: its store was restored from a backup. Nothing held in
+ * memory can be trusted, so the program has to start anew, as
+ * https://kubernetes.io/docs/tasks/administer-cluster/configure-upgrade-etcd/ asks.
  */
 export class HistoryError extends Error {
   override readonly name = "HistoryError";
@@ -40,7 +41,8 @@ const pageTimeoutMs = 60_000;
 /**
  * Lists page by page, and finds what is gone by comparing with the `knownObjects`.
  *
- * An object that is newer than the list is not missing from it: it was made after the list, and its write's answer came first.
+ * An object that is newer than the list is not missing from it: it was made after the list, and its write's answer came
+ * first.
  */
 export function createListing<T extends KubernetesObject>(options: {
   client: ClusterClient;

@@ -4,8 +4,8 @@ import type { KubernetesObject } from "../../kubernetes.ts";
 const generationSize = 1000;
 
 /**
- * Makes an informer's `transform` that lets objects share the parts of their `spec`, and their owners, that read the same: containers,
- * volumes and the like of pods made from one template.
+ * Makes an informer's `transform` that lets objects share the parts of their `spec`, and their owners, that read the
+ * same: containers, volumes and the like of pods made from one template.
  *
  * Measured for 10 000 pods of 20 templates: 3.3 kB of heap a pod instead of 6.6, for 25 µs a pod.
  */

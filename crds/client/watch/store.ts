@@ -9,10 +9,11 @@ export function keyOf(object: KubernetesObject): string {
 const decimal = /^(0|[1-9][0-9]*)$/;
 
 /**
- * Less than, equal to or greater than 0 as `a` is older than, the same as or newer than `b`; undefined when they have no order.
+ * Less than, equal to or greater than 0 as `a` is older than, the same as or newer than `b`; undefined when they have
+ * no order.
  *
- * Follows KEP-5504: a resourceVersion is a decimal of any length, comparable within one resource. What is not one (an aggregated
- * API's, a test's) can only be the same or not.
+ * Follows KEP-5504: a resourceVersion is a decimal of any length, comparable within one resource. What is not one (an
+ * aggregated API's, a test's) can only be the same or not.
  */
 export function compareResourceVersions(a: string, b: string): number | undefined {
   if (a === b) return 0;
@@ -27,8 +28,8 @@ interface ReadonlyBucket<T> extends Iterable<T> {
 }
 
 /**
- * A bucket that its store writes to. Most buckets of a unique index hold one object, so that one is held without a map: 48 bytes
- * instead of 184.
+ * A bucket that its store writes to. Most buckets of a unique index hold one object, so that one is held without a map:
+ * 48 bytes instead of 184.
  */
 class Bucket<T> implements ReadonlyBucket<T> {
   #key: string | undefined;
@@ -92,7 +93,8 @@ export interface Store<T extends KubernetesObject, Index extends string> extends
    */
   put(object: T): boolean;
   /**
-   * Removes what a deletion event names, and returns what was held; a successor of its name, or a state newer than the event, stays.
+   * Removes what a deletion event names, and returns what was held; a successor of its name, or a state newer than the
+   * event, stays.
    *
    * The deletion is remembered, so that the late answer to a write cannot bring the object back.
    */
@@ -107,11 +109,16 @@ const noObjects = new Bucket<never>();
 /** One object a key, and indexes over them that answer without a scan. */
 export function createStore<T extends KubernetesObject, Index extends string = never>(options: {
   indexes: Readonly<Record<Index, IndexFunction<T>>>;
-  /** Called where an index function throws over an object; that index then has it under no value. @default it is thrown */
+  /**
+   * Called where an index function throws over an object; that index then has it under no value. @default it is thrown
+   */
   onIndexError?: (error: unknown, failed: { object: T; index: string }) => void;
 }): Store<T, Index> {
   const objects = new Map<string, T>();
-  /** By uid, the resourceVersion of the deletion: an object that left a selector is "deleted" too, and may come back later. */
+  /**
+   * By uid, the resourceVersion of the deletion: an object that left a selector is "deleted" too, and may come back
+   * later.
+   */
   const deletions = new Map<string, string | undefined>();
   const indexes = Object.entries<IndexFunction<T>>(options.indexes).map(([name, valuesOf]) => ({
     name,

@@ -17,7 +17,10 @@ export interface ObjectEvent<T extends KubernetesObject> {
 /** One line of a watch: https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes */
 type WatchEvent<T extends KubernetesObject> = ObjectEvent<T> | { readonly type: "ERROR"; readonly object: Status };
 
-/** Why a watch ended: by the server, by the network or its silence, by an ERROR event, or because it could not be decoded. */
+/**
+ * Why a watch ended: by the server, by the network or its silence, by an ERROR event, or because it could not be
+ * decoded.
+ */
 export type WatchEnd =
   | { readonly kind: "closed" }
   | { readonly kind: "aborted" }
@@ -144,10 +147,11 @@ interface LineSplitter {
 }
 
 /**
- * Cuts a stream of bytes into the lines it holds, whatever the chunks; empty lines, and a last one without its newline, are left out.
+ * Cuts a stream of bytes into the lines it holds, whatever the chunks; empty lines, and a last one without its newline,
+ * are left out.
  *
- * A line is good until `onLine` returns. It is searched for as bytes, to be decoded whole, so a character that two chunks share is
- * safe, and a line of many chunks is copied once.
+ * A line is good until `onLine` returns. It is searched for as bytes, to be decoded whole, so a character that two
+ * chunks share is safe, and a line of many chunks is copied once.
  */
 export function createLineSplitter(onLine: (line: Buffer) => void): LineSplitter {
   let pending: Buffer[] = [];

@@ -32,13 +32,13 @@ export class ReleasedMeanwhile extends HttpError {
 /**
  * Claims a workload for a tenant and waits until the claim is Active.
  *
- * A loop: read the cached claims, take one step ({@link claimStep}), wait for the next change, until the step is an answer. The endpoint in the
- * answer is read from the API server ({@link FindLivePod}); a pod without an address is waited for, and a destroyed pod is replaced. The claim
- * stays when the limit passes or the client goes.
+ * A loop: read the cached claims, take one step ({@link claimStep}), wait for the next change, until the step is an
+ * answer. The endpoint in the answer is read from the API server ({@link FindLivePod}); a pod without an address is
+ * waited for, and a destroyed pod is replaced. The claim stays when the limit passes or the client goes.
  *
  * @param options.clientGone ends the wait, not the claim
- * @param options.asksAlways whether the pod is read also where this call was just given a warm pod, which was ready when it was bound.
- *   @default false
+ * @param options.asksAlways whether the pod is read also where this call was just given a warm pod, which was ready
+ *   when it was bound. @default false
  * @throws HttpError 404 without the workload; 409 where the claim is Active without the files that are asked for;
  *   {@link ReleasedMeanwhile}; as {@link claimError} says where the claim fails; 503
  *   while the cache is stale, or where the pod cannot be read; 504 after the limit
@@ -69,7 +69,8 @@ const LOOK_AGAIN_MS = 1000;
 const FRESH_MS = 2000;
 
 /**
- * Whether an Active claim has the files that a call asks for; undefined where only the snapshots volume knows whether there are any.
+ * Whether an Active claim has the files that a call asks for; undefined where only the snapshots volume knows whether
+ * there are any.
  *
  * A session that asked for its files has them. One that did not ask may have none.
  */
@@ -112,7 +113,8 @@ async function waitForClaim(
   const shared = new Set<string>();
   /** When this call made each of its attempts: whatever the watch shows of an attempt happened after that. */
   const madeAt = new Map<string, number>();
-  // The uid of the claim that this call waits on. Its release ends the call; a release that was under way before is waited for.
+  // The uid of the claim that this call waits on. Its release ends the call; a release that was under way before is
+  // waited for.
   let awaited: string | undefined;
   // Writes since the last wait: conflicts with other writers must not make this loop spin.
   let writes = 0;
@@ -179,7 +181,9 @@ async function waitForClaim(
     madeAt.set(attemptKey(claim), clock.now());
   }
 
-  /** Stores what a write answered; undefined where it was overtaken, and what overtook it has yet to show on the watch. */
+  /**
+   * Stores what a write answered; undefined where it was overtaken, and what overtook it has yet to show on the watch.
+   */
   async function take(claim: Claim | undefined): Promise<void> {
     if (claim !== undefined) cache.claims.put(claim);
     writes += 1;
@@ -191,7 +195,9 @@ async function waitForClaim(
     return waiters.next(request, [...signals, pause.signal]).finally(pause.close);
   }
 
-  /** Whether the operator has bound a warm pod for this very call a moment ago, with which it wrote the pod's address. */
+  /**
+   * Whether the operator has bound a warm pod for this very call a moment ago, with which it wrote the pod's address.
+   */
   function isJustBound(claim: Claim): boolean {
     const { source, endpoint } = claim.status ?? {};
     const ageMs = clock.now() - (madeAt.get(attemptKey(claim)) ?? Number.NEGATIVE_INFINITY);

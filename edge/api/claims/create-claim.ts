@@ -10,8 +10,8 @@ import type { ClaimServices } from "./claim-services.ts";
 /**
  * Creates the claim of a key, or finds the one that somebody else created meanwhile.
  *
- * The finalizer is on it from the start, which saves the operator a write. Where the claim of another key has the readable name,
- * this one gets the hashed name.
+ * The finalizer is on it from the start, which saves the operator a write. Where the claim of another key has the
+ * readable name, this one gets the hashed name.
  *
  * @returns the claim and whether this call created it; undefined where what was in the way has gone again: look anew
  * @throws HttpError 404 where there is no such workload, 409 where it is being deleted; nothing is created then

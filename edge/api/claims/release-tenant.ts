@@ -10,7 +10,8 @@ import type { ClaimServices } from "./claim-services.ts";
 import { claimError } from "./claim-step.ts";
 
 /**
- * Releases a tenant's claim on a workload: deletes it, and the operator archives the data and removes the pod. Duplicates go with it. A release that is under way already counts.
+ * Releases a tenant's claim on a workload: deletes it, and the operator archives the data and removes the pod.
+ * Duplicates go with it. A release that is under way already counts.
  *
  * @param options.wait whether to wait until the claim is gone
  * @throws HttpError 404 without a claim; when waiting, 500 where the data could not be saved, and 504 after the limit
@@ -76,8 +77,8 @@ async function waitUntilGone(
 }
 
 /**
- * Every claim object of a key: from the store, else by either name from the cluster, since another process may have created
- * it a moment ago.
+ * Every claim object of a key: from the store, else by either name from the cluster, since another process may have
+ * created it a moment ago.
  */
 async function findClaims(
   key: ClaimKey,

@@ -12,8 +12,8 @@ export interface EventFilter {
 }
 
 /**
- * Reads `tenant`, `workload` and `type` of a query; `type` is a list of types, or of their families `instance` and `claim`, by commas
- * or repetition.
+ * Reads `tenant`, `workload` and `type` of a query; `type` is a list of types, or of their families `instance` and
+ * `claim`, by commas or repetition.
  *
  * @throws HttpError 400 for a value that no event can have
  */

@@ -39,8 +39,8 @@ const MAX_CHARACTERS = 1024 * 1024;
 const GOING_AWAY = 1001;
 
 /**
- * Makes a hub. Clients of the same filter share a group, found by its tenant, so that an event costs what its own listeners cost,
- * and a message is made into text once.
+ * Makes a hub. Clients of the same filter share a group, found by its tenant, so that an event costs what its own
+ * listeners cost, and a message is made into text once.
  *
  * @param options.instance a word for this process: ids of another one cannot be replayed here
  * @param options.maxWaitingBytes what all clients together may leave unread @default 64 MiB
@@ -52,7 +52,9 @@ export function createEventHub(options: { instance: string; clock: Clock; maxWai
   const groups = new Map<string | undefined, Map<string, Group>>();
   /** Also those that were cut and are not gone yet. */
   const clients = new Set<Client>();
-  /** What waited for clients when that was last summed up, and what was sent since; together never less than what waits. */
+  /**
+   * What waited for clients when that was last summed up, and what was sent since; together never less than what waits.
+   */
   let waitingBytes = 0;
   let sentBytes = 0;
   let count = 0;
@@ -74,7 +76,10 @@ export function createEventHub(options: { instance: string; clock: Clock; maxWai
     }
   }
 
-  /** Cuts the slowest clients where this many bytes more could be too many: down to half, so that all are seldom looked at. */
+  /**
+   * Cuts the slowest clients where this many bytes more could be too many: down to half, so that all are seldom looked
+   * at.
+   */
   function makeRoom(bytes: number): void {
     sentBytes += bytes;
     if (waitingBytes + sentBytes <= maxWaitingBytes) return;

@@ -30,7 +30,9 @@ export interface StoredEvent {
 interface EventRing {
   /** Keeps an event, and drops the oldest where there is no more room. */
   add(event: StoredEvent): void;
-  /** What came after the event of that number; undefined where some of it is not kept any more, or there never was one. */
+  /**
+   * What came after the event of that number; undefined where some of it is not kept any more, or there never was one.
+   */
   after(number: number): readonly StoredEvent[] | undefined;
 }
 

@@ -24,8 +24,8 @@ export function publishClaim({ type, object, previous }: Change<Claim>, hub: Pic
 }
 
 /**
- * A claim's response object, of parts that anybody may see, since `/ws` asks for no key: a message may hold what the tenant's program
- * printed last. A new field of the response is not published until it is named here.
+ * A claim's response object, of parts that anybody may see, since `/ws` asks for no key: a message may hold what the
+ * tenant's program printed last. A new field of the response is not published until it is named here.
  */
 function openClaim(claim: Claim) {
   const { tenantId, phase, instanceId, endpoint, source, claimedAt, workloadRef, reason } = claimResponse(claim);

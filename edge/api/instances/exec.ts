@@ -79,7 +79,8 @@ export function execRoute(services: InstanceServices): ApiRoute {
 }
 
 /**
- * The caches answer only that the claim has the instance; before a refusal the cluster is asked, since either watch may be behind.
+ * The caches answer only that the claim has the instance; before a refusal the cluster is asked, since either watch may
+ * be behind.
  *
  * @throws HttpError 409 where no claim has the instance yet, 404 where it went meanwhile
  */
@@ -122,7 +123,8 @@ const MAX_OUTPUT_BYTES = 1024 * 1024;
 /**
  * Runs a command in the workload's container.
  *
- * @throws HttpError 504 when the time is up; 499 when the client goes; as {@link instanceError} says where kubectl fails
+ * @throws HttpError 504 when the time is up; 499 when the client goes; as {@link instanceError} says where kubectl
+ *   fails
  */
 async function execInPod(
   request: { name: string; command: readonly string[]; timeoutMs: number },

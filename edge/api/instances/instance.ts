@@ -13,7 +13,8 @@ import type { Kubectl } from "../../kubectl/kubectl.ts";
 import { type KubectlError, kubectlError } from "../../kubectl/kubectl-errors.ts";
 
 /**
- * A managed pod by its name: from the store, else from the cluster, since the watch may be a moment behind the claim that named it.
+ * A managed pod by its name: from the store, else from the cluster, since the watch may be a moment behind the claim
+ * that named it.
  *
  * @throws HttpError 404 where there is none, also for a pod that is not ours; 503 while the cache is stale
  */
@@ -93,7 +94,10 @@ interface InstanceResponse {
   claimedAt?: string;
 }
 
-/** Shows a pod as `slimPod` leaves it, as the REST API and the event stream do. The claim call that bound a pod is its first activity. */
+/**
+ * Shows a pod as `slimPod` leaves it, as the REST API and the event stream do. The claim call that bound a pod is its
+ * first activity.
+ */
 export function instanceResponse({ metadata, status }: Pod): InstanceResponse {
   const { name, labels = {}, annotations = {}, creationTimestamp } = metadata;
   const tenantId = labels[label.tenant];

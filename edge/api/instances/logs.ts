@@ -72,10 +72,12 @@ const READ_LIMIT_MS = 10 * 60_000;
 const FOLLOW_HEAD_MS = 3000;
 
 /**
- * Reads the log of a workload's container by kubectl, at the reader's pace. A stream that breaks off fails, so that it never looks
- * complete; it ends with the container, and with the client. A log that is not followed has to be read within ten minutes.
+ * Reads the log of a workload's container by kubectl, at the reader's pace. A stream that breaks off fails, so that it
+ * never looks complete; it ends with the container, and with the client. A log that is not followed has to be read
+ * within ten minutes.
  *
- * @throws HttpError as {@link instanceError} says where kubectl fails before its first byte; 504 when it is silent for 60 s
+ * @throws HttpError as {@link instanceError} says where kubectl fails before its first byte; 504 when it is silent for
+ *   60 s
  */
 async function podLogs(
   request: LogsRequest,

@@ -91,7 +91,8 @@ const MAX_TRIES = 5;
 /**
  * Force-deletes a pod and saves nothing.
  *
- * Its claim is marked first, so that the operator leaves the claim in the phase it had instead of giving it another pod.
+ * Its claim is marked first, so that the operator leaves the claim in the phase it had instead of giving it another
+ * pod.
  *
  * @throws HttpError 404 where the pod went meanwhile
  */

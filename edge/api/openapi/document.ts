@@ -38,7 +38,8 @@ const errorUse = { schema: ref("Error") };
 /**
  * Writes the document of a route table.
  *
- * @param options.asksForKey whether routes that are not public ask for the key; without one they refuse pages of other sites
+ * @param options.asksForKey whether routes that are not public ask for the key; without one they refuse pages of other
+ *   sites
  */
 export function openApiDocument(routes: readonly ApiRoute[], options: { asksForKey: boolean }): OpenApiDocument {
   const { asksForKey } = options;

@@ -28,8 +28,8 @@ const ofType = (type: string, then: OpenApiSchema): OpenApiSchema => ({
 const needs = (...required: string[]): OpenApiSchema => ({ required });
 
 /**
- * What `crds/validate-*.ts` refuse beyond the kinds' schemas, in the words of JSON Schema, by the place in the spec; a test holds the two
- * against each other. What no schema can say is in the descriptions.
+ * What `crds/validate-*.ts` refuse beyond the kinds' schemas, in the words of JSON Schema, by the place in the spec; a
+ * test holds the two against each other. What no schema can say is in the descriptions.
  */
 const beyond: Readonly<Record<string, OpenApiSchema>> = {
   "WorkloadSpec.image.ref": { pattern: imageReferencePattern },
@@ -75,7 +75,9 @@ const beyond: Readonly<Record<string, OpenApiSchema>> = {
     ],
   },
 };
-/** The schema of what a request may hold: the kind's own, what is refused beyond it, and no field that it does not know. */
+/**
+ * The schema of what a request may hold: the kind's own, what is refused beyond it, and no field that it does not know.
+ */
 export function requestSchema(schema: JsonSchema, path: string): OpenApiSchema {
   const { properties, items, additionalProperties, ...words } = schema;
   const isFree = words["x-kubernetes-preserve-unknown-fields"] === true;

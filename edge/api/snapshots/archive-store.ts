@@ -29,7 +29,8 @@ export interface StoreAnswer {
  * Runs one of the store's scripts in the helper pod, for at most 60 s.
  *
  * @param action.words the script's own positional parameters
- * @throws HttpError 503 where the pod cannot be reached, and where more than 64 MiB come; 504 when the time is up; 499 when the client goes
+ * @throws HttpError 503 where the pod cannot be reached, and where more than 64 MiB come; 504 when the time is up; 499
+ *   when the client goes
  */
 export async function runInStore(
   action: { script: string; words: readonly string[]; namespace: string },
@@ -139,8 +140,8 @@ export interface SnapshotServices {
 }
 
 /**
- * Whether a tenant has an archive. Only a volume that says itself that there is none counts as one without, and not one that has lost its
- * mark (docs/decisions/snapshots.md#a-volume-without-its-mark-is-not-believed).
+ * Whether a tenant has an archive. Only a volume that says itself that there is none counts as one without, and not one
+ * that has lost its mark (docs/decisions/snapshots.md#a-volume-without-its-mark-is-not-believed).
  *
  * @throws HttpError 503 where the volume cannot be looked at; as {@link runInStore} does
  */

@@ -22,8 +22,9 @@ import { readWorkload } from "../workloads.ts";
 import { runInStore, type SnapshotServices, storeState, volumeFailure } from "./archive-store.ts";
 
 /**
- * `GET /api/v1/snapshots` and `GET /api/v1/workloads/{name}/snapshots`, which share one listing at a
- * time (`?versions=true` another), and `DELETE /api/v1/tenants/{id}/snapshots/{workload}`, which also erases what a deleted workload left.
+ * `GET /api/v1/snapshots` and `GET /api/v1/workloads/{name}/snapshots`, which share one listing at a time
+ * (`?versions=true` another), and `DELETE /api/v1/tenants/{id}/snapshots/{workload}`, which also erases what a deleted
+ * workload left.
  */
 export function snapshotRoutes(services: SnapshotServices): ApiRoute[] {
   const newest = createSharedCall((looks) => listSnapshots(services, { looks, versions: false }));
@@ -96,8 +97,8 @@ async function unlessGone(listing: Promise<SnapshotRecord[]>, clientGone: AbortS
 const MAX_TRIES = 3;
 
 /**
- * Every archive on the snapshots volume, by tenant, then workload: one command in the helper pod, however many there are. A list that
- * comes without its end is asked for again, and never passed on.
+ * Every archive on the snapshots volume, by tenant, then workload: one command in the helper pod, however many there
+ * are. A list that comes without its end is asked for again, and never passed on.
  *
  * @param options.versions whether older versions are listed too, after the newest
  * @param options.looks called before the volume is looked at
@@ -163,8 +164,8 @@ function bySnapshotKey(a: SnapshotRecord, b: SnapshotRecord): number {
 /**
  * Erases a tenant's archive, and what an interrupted save left of it.
  *
- * @throws HttpError 404 where there is none; as {@link refuseWhileSaved} does while a release writes it; 503 where the volume cannot be
- *   written; as {@link runInStore} does
+ * @throws HttpError 404 where there is none; as {@link refuseWhileSaved} does while a release writes it; 503 where the
+ *   volume cannot be written; as {@link runInStore} does
  */
 async function deleteSnapshot(
   key: SnapshotKey,
@@ -186,8 +187,8 @@ async function deleteSnapshot(
 }
 
 /**
- * Refuses while a release of the key writes its archive, or will, since what is deleted now would be there again. Claims are read from
- * the cluster: the watch may not have seen yet that one is released.
+ * Refuses while a release of the key writes its archive, or will, since what is deleted now would be there again.
+ * Claims are read from the cluster: the watch may not have seen yet that one is released.
  *
  * @throws HttpError 409 that says what to do
  */

@@ -79,8 +79,8 @@ export interface SavedMessageIds {
 /**
  * The newest message ids, by what numbers them: a message that the bot sends now will be above.
  *
- * A supergroup or channel counts its own messages; all private chats and basic groups of a bot share one count. Ids only grow
- * (https://core.telegram.org/tdlib/docs/classtd_1_1td__api_1_1message.html: they order a chat's history).
+ * A supergroup or channel counts its own messages; all private chats and basic groups of a bot share one count. Ids
+ * only grow (https://core.telegram.org/tdlib/docs/classtd_1_1td__api_1_1message.html: they order a chat's history).
  */
 export interface MessageIds {
   /** Remembers a message of a person, or one of the bot's. */

@@ -24,7 +24,9 @@ interface MachineTime {
 // USER_HZ, which the kernel shows times to programs in, is 100 on every architecture that Linux has in use.
 const TICK_MS = 10;
 
-/** Reads it from /proc/stat, https://docs.kernel.org/filesystems/proc.html#miscellaneous-kernel-statistics-in-proc-stat */
+/**
+ * Reads it from /proc/stat, https://docs.kernel.org/filesystems/proc.html#miscellaneous-kernel-statistics-in-proc-stat
+ */
 export function machineTime(stat: string = readFileSync("/proc/stat", "utf8")): MachineTime {
   // user nice system idle iowait irq softirq steal; the guests' times that follow are part of user and nice.
   const ticks = stat.slice(0, stat.indexOf("\n")).trim().split(/\s+/).slice(1, 9).map(Number);

@@ -9,7 +9,9 @@ import { FLOOR_NAMESPACE } from "../environment/environment.ts";
 
 /** The three writes that a pool claim cannot do without, in sequence, by the client that operator and edge use. */
 export interface PoolFloor {
-  /** Makes them once; returns the milliseconds from the first's start to the last's answer, which `samplesMs` gets too. */
+  /**
+   * Makes them once; returns the milliseconds from the first's start to the last's answer, which `samplesMs` gets too.
+   */
   sample(): Promise<number>;
   readonly samplesMs: readonly number[];
   /** The pod as the last of them left it. */

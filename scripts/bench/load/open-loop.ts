@@ -1,11 +1,12 @@
 /**
  * Sends at planned moments whether or not earlier sends have ended, and waits for all of them.
  *
- * A sender that waits for its answers sends less while the server is slow and so leaves out the times that matter (coordinated
- * omission): here each send is told its intended moment, from which its time is to be counted.
+ * A sender that waits for its answers sends less while the server is slow and so leaves out the times that matter
+ * (coordinated omission): here each send is told its intended moment, from which its time is to be counted.
  *
  * @param arrivalsMs milliseconds from the start, ascending
- * @param send is given the number of the send and its intended moment, on the clock of `performance.now`; must not reject
+ * @param send is given the number of the send and its intended moment, on the clock of `performance.now`; must not
+ *   reject
  */
 export async function openLoop(
   arrivalsMs: readonly number[],
@@ -32,7 +33,8 @@ async function until(at: number): Promise<void> {
 }
 
 /**
- * The times at which independent callers come at a mean rate: the gaps between them are exponential (a Poisson process).
+ * The times at which independent callers come at a mean rate: the gaps between them are exponential (a Poisson
+ * process).
  *
  * @param options.perSecond mean rate
  * @param options.seconds length; the number of arrivals is itself random

@@ -81,7 +81,9 @@ export async function measurePoolBurst(
 
 const PER_SECOND = 45;
 
-/** Claims from the pool at random moments at a fixed mean rate, each timed from its intended moment; the claims stay. */
+/**
+ * Claims from the pool at random moments at a fixed mean rate, each timed from its intended moment; the claims stay.
+ */
 export async function measurePoolRate(
   { environment, quick, seed, log, pool: poolOf, floor: floorOf }: BenchContext,
   signal: AbortSignal,
@@ -110,7 +112,10 @@ export async function measurePoolRate(
 
 const EXISTING_WARM_UP = 200;
 
-/** Claims again what is Active, one call after the other; the floor is a bare call of the same server, in turn with them. */
+/**
+ * Claims again what is Active, one call after the other; the floor is a bare call of the same server, in turn with
+ * them.
+ */
 export async function measureExisting(
   { environment, quick }: BenchContext,
   signal: AbortSignal,

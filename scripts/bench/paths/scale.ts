@@ -18,7 +18,10 @@ const FULL = { pods: 10_000, claims: 5000 };
 const QUICK = { pods: 1000, claims: 500 };
 const RESTARTS = 3;
 
-/** Fills the cluster, then measures the pool path, the operator's memory and how soon a new operator works, in the crowd. */
+/**
+ * Fills the cluster, then measures the pool path, the operator's memory and how soon a new operator works, in the
+ * crowd.
+ */
 export async function measureScale(
   context: BenchContext,
   signal: AbortSignal,

@@ -29,8 +29,8 @@ const fill = (mebibytes: number): string =>
 const digest = "cd /data && $b find . -type f | $b sort | $b xargs $b sha256sum | $b sha256sum";
 
 /**
- * Claims that bring a tenant's files back, each checked by a digest of all of them, and each released before the next, which saves the
- * files anew.
+ * Claims that bring a tenant's files back, each checked by a digest of all of them, and each released before the next,
+ * which saves the files anew.
  *
  * @throws Error when the files are not the same, which no figure could make good
  */
@@ -97,7 +97,8 @@ export async function measureWithData(
 const LIMIT_MS = 120_000;
 
 /**
- * Makes the function that runs a script in an instance, with the busybox that is brought there as `$b`, and resolves with what it wrote.
+ * Makes the function that runs a script in an instance, with the busybox that is brought there as `$b`, and resolves
+ * with what it wrote.
  *
  * @throws Error when the script fails
  */

@@ -28,7 +28,10 @@ export async function describeMachine(): Promise<Machine> {
   };
 }
 
-/** The commit that is checked out, with `+` behind it where files have been changed since; `unknown` outside a repository. */
+/**
+ * The commit that is checked out, with `+` behind it where files have been changed since; `unknown` outside a
+ * repository.
+ */
 export async function currentCommit(root: string): Promise<string> {
   const git = async (...command: string[]) => (await promisify(execFile)("git", command, { cwd: root })).stdout.trim();
   try {

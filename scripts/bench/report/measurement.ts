@@ -5,15 +5,23 @@ export interface Measurement {
   readonly path: string;
   /** Milliseconds, one a claim in the order sent; `Infinity` for one that failed or was never answered. */
   readonly samplesMs: readonly number[];
-  /** How many there were of which the samples are a part, and how many of them failed, where not every sample was kept. */
+  /**
+   * How many there were of which the samples are a part, and how many of them failed, where not every sample was kept.
+   */
   readonly whole?: { readonly n: number; readonly failed: number };
   /** Milliseconds of the bare calls that the path cannot do without, measured in the same run. */
   readonly floorMs?: readonly number[];
-  /** Claims that were answered by another way than the one measured, as cold where the pool was empty; their times count. */
+  /**
+   * Claims that were answered by another way than the one measured, as cold where the pool was empty; their times
+   * count.
+   */
   readonly missed: number;
   /** Why claims failed, and how many. */
   readonly failures: Readonly<Record<string, number>>;
-  /** CPU time of each program while it was measured, what refills the pool included; only where the path leaves no pauses. */
+  /**
+   * CPU time of each program while it was measured, what refills the pool included; only where the path leaves no
+   * pauses.
+   */
   readonly usage?: Readonly<Record<string, ProgramUsage>>;
   readonly machine?: MachineShare;
   /** Things done a second, where the path is a rate. */

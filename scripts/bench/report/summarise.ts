@@ -7,7 +7,8 @@ export interface RequestsPerClaim {
 }
 
 /**
- * Makes a row of a measurement. A failed claim ranks behind every answered one, so that failing fast never betters a percentile.
+ * Makes a row of a measurement. A failed claim ranks behind every answered one, so that failing fast never betters a
+ * percentile.
  *
  * @param requests what a claim of the path costs, where that was counted
  */
@@ -88,7 +89,9 @@ export interface Row {
   readonly perSecond: number | null;
   readonly operatorCpuMsPerClaim: number | null;
   readonly edgeCpuMsPerClaim: number | null;
-  /** Share of the machine's CPU time that went to programs which are not measured: the higher, the less the times say. */
+  /**
+   * Share of the machine's CPU time that went to programs which are not measured: the higher, the less the times say.
+   */
   readonly othersCpuShare: number | null;
   readonly idleCpuShare: number | null;
   /** Why the path could not be measured. */

@@ -10,7 +10,10 @@ import { findOnPath } from "../sources/find-on-path.ts";
 const LIMIT_MS = 30 * 60_000;
 const DOCKER = "docker://";
 const NAME = "io.containerd.image.name";
-/** A tag alone (https://github.com/opencontainers/image-spec/blob/main/annotations.md), or with some programs a whole name. */
+/**
+ * A tag alone (https://github.com/opencontainers/image-spec/blob/main/annotations.md), or with some programs a whole
+ * name.
+ */
 const REF_NAME = "org.opencontainers.image.ref.name";
 
 /** A manifest or an index, as an index lists it. */
@@ -143,7 +146,10 @@ async function fromArchive(
   return fromLayout(folder, { source, work });
 }
 
-/** Gives those names that have none: the folder's or file's own, and as a tag the one in the layout or the digest's beginning. */
+/**
+ * Gives those names that have none: the folder's or file's own, and as a tag the one in the layout or the digest's
+ * beginning.
+ */
 async function fromLayout(
   folder: string,
   { source, work }: { source: string; work: string },

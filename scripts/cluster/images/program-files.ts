@@ -4,8 +4,8 @@ import { runCommand } from "../process/run-command.ts";
 import type { TarEntry } from "./tar-archive.ts";
 
 /**
- * Returns files of this machine as files of an image: programs with the libraries that they are linked with, and plain files, each
- * at the path that it has here, or below a folder with unpacked packages.
+ * Returns files of this machine as files of an image: programs with the libraries that they are linked with, and plain
+ * files, each at the path that it has here, or below a folder with unpacked packages.
  *
  * @param base what the image has already
  * @param root that folder; libraries that it lacks are this machine's

@@ -21,8 +21,8 @@ export async function importProxyImage(cluster: string, log: Log): Promise<void>
 }
 
 /**
- * Returns the image of the egress proxy: HAProxy, nft and the public certificate authorities of Debian's packages, which are unpacked in
- * the cache, the libraries that the two programs are linked with, and a static busybox.
+ * Returns the image of the egress proxy: HAProxy, nft and the public certificate authorities of Debian's packages,
+ * which are unpacked in the cache, the libraries that the two programs are linked with, and a static busybox.
  *
  * They are not installed, since that would start HAProxy's service where there is a systemd.
  */

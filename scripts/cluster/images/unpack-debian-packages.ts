@@ -8,8 +8,9 @@ import { runCommand } from "../process/run-command.ts";
 const APT_LIMIT_MS = 300_000;
 
 /**
- * Fetches Debian packages and the packages of the libraries that they need, and unpacks them into a folder of the cache, where they are
- * found the next time. Nothing is installed: no script of theirs runs, and none of their services starts.
+ * Fetches Debian packages and the packages of the libraries that they need, and unpacks them into a folder of the
+ * cache, where they are found the next time. Nothing is installed: no script of theirs runs, and none of their services
+ * starts.
  *
  * @param name of the folder; deleting it has the packages fetched anew
  * @returns the folder, laid out as the root of a system

@@ -6,8 +6,9 @@ import { type Log, silent } from "../log.ts";
 import { findOnPath, isProgram } from "../sources/find-on-path.ts";
 
 /**
- * Returns the path of kubectl: the one in the folder that TENANCY_K8S_BIN names, or that came with a cluster's programs and so has the
- * server's version (before 1.34 `exec` may lose output), else the user's own, else Debian's, installed now.
+ * Returns the path of kubectl: the one in the folder that TENANCY_K8S_BIN names, or that came with a cluster's programs
+ * and so has the server's version (before 1.34 `exec` may lose output), else the user's own, else Debian's, installed
+ * now.
  */
 export async function findKubectl(log: Log = silent): Promise<string> {
   const named = join(process.env.TENANCY_K8S_BIN || "/nowhere", "kubectl");

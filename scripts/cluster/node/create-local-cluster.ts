@@ -152,7 +152,8 @@ async function startControlPlane({ binaries, folder, slot, keys, log }: Making):
       serviceNetwork: "10.96",
       complete: true,
     },
-    // The rest of the cluster needs neither of these, and they take another second; the wait for the node waits for them.
+    // The rest of the cluster needs neither of these, and they take another second; the wait for the node waits for
+    // them.
     readyPath:
       "/readyz?exclude=poststarthook/rbac/bootstrap-roles&exclude=poststarthook/scheduling/bootstrap-system-priority-classes",
   });

@@ -2,8 +2,8 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 
 /**
- * Folders with fixed names that a container runtime, its network plugins and a kubelet write to. Each cluster sees folders
- * of its own in their place.
+ * Folders with fixed names that a container runtime, its network plugins and a kubelet write to. Each cluster sees
+ * folders of its own in their place.
  */
 export const PRIVATE_FOLDERS: readonly string[] = [
   "/run/containerd",
@@ -21,8 +21,8 @@ mount --make-rshared /
 exec "$@"`;
 
 /**
- * Returns the command line that runs a command in a mount namespace of its own, in the same process. Whatever is mounted
- * there is nowhere else, and vanishes with the last process in it.
+ * Returns the command line that runs a command in a mount namespace of its own, in the same process. Whatever is
+ * mounted there is nowhere else, and vanishes with the last process in it.
  *
  * @param folder of the cluster
  */

@@ -111,8 +111,8 @@ disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapsho
 }
 
 /**
- * Returns the CNI configuration of a cluster's pods: they reach each other and the bridge's address, and nothing beyond.
- * The plugin is not told that the bridge is a gateway, since it would then switch on the machine's forwarding.
+ * Returns the CNI configuration of a cluster's pods: they reach each other and the bridge's address, and nothing
+ * beyond. The plugin is not told that the bridge is a gateway, since it would then switch on the machine's forwarding.
  */
 function networkConfig(slot: Slot, folder: string): string {
   return JSON.stringify({

@@ -18,8 +18,8 @@ interface Node {
 const LIMIT_MS = 180_000;
 
 /**
- * Resolves when a pod can be created and will be started: the API server is ready, the node is and has no taint that says
- * otherwise, and the default service account is there.
+ * Resolves when a pod can be created and will be started: the API server is ready, the node is and has no taint that
+ * says otherwise, and the default service account is there.
  *
  * @throws Error with the end of a log when a program has ended or the time is over
  */

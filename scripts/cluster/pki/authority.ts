@@ -27,7 +27,10 @@ export interface Authority {
 
 const COMMON_NAME = "local-cluster";
 
-/** Opens the certificate authority of a cluster in a folder, made now unless it is there; keys are readable by the user only. */
+/**
+ * Opens the certificate authority of a cluster in a folder, made now unless it is there; keys are readable by the user
+ * only.
+ */
 export async function openAuthority(folder: string): Promise<Authority> {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const privateKeyPath = join(folder, "ca.key");

@@ -23,8 +23,8 @@ const MODULE_FOLDER = fileURLToPath(new URL("../go-policies", import.meta.url));
 const LOCK_LIMIT_MS = 30 * 60_000;
 
 /**
- * Returns where the program is that enforces network policies: in the folder `TENANCY_K8S_BIN`, in the cache, or built now from
- * Go modules. A cluster can do without, so nothing that is missing or fails is an error.
+ * Returns where the program is that enforces network policies: in the folder `TENANCY_K8S_BIN`, in the cache, or built
+ * now from Go modules. A cluster can do without, so nothing that is missing or fails is an error.
  */
 export async function findPolicyEngine(options: FindPolicyEngineOptions = {}): Promise<PolicyEngine> {
   const { log = silent, environment = process.env } = options;

@@ -33,7 +33,8 @@ export async function addHostRules(slot: Slot, { folder, log }: { folder: string
 }
 
 /**
- * Removes what is there of the rules in a slot's chains, whoever has added them; does nothing for a cluster that never had any.
+ * Removes what is there of the rules in a slot's chains, whoever has added them; does nothing for a cluster that never
+ * had any.
  *
  * @param folder of the cluster
  */
@@ -96,12 +97,12 @@ export function policyChain({ bridge }: Slot): string {
 }
 
 /**
- * Renders the rules that bring what a cluster's pods send and receive before its policy engine, as `iptables-restore` and
- * `ip6tables-restore` read them. What the machine itself sends to pods passes: probes, execs, the edge. Without an engine that
- * takes from the queue, the kernel drops what is queued.
+ * Renders the rules that bring what a cluster's pods send and receive before its policy engine, as `iptables-restore`
+ * and `ip6tables-restore` read them. What the machine itself sends to pods passes: probes, execs, the edge. Without an
+ * engine that takes from the queue, the kernel drops what is queued.
  *
- * Judged in `mangle`, so that a firewall of the machine in `filter` still has its say about what goes to the machine or beyond;
- * of what goes from pod to pod, which is only asked there because of us, it has none.
+ * Judged in `mangle`, so that a firewall of the machine in `filter` still has its say about what goes to the machine or
+ * beyond; of what goes from pod to pod, which is only asked there because of us, it has none.
  */
 export function renderRules(slot: Slot): { readonly v4: string; readonly v6: string } {
   const { bridge, queue } = slot;

@@ -21,7 +21,8 @@ export const ENGINE = "network-policies";
 const START_LIMIT_MS = 60_000;
 
 /**
- * Starts a cluster's policy engine and waits until it judges packets, which it does when it knows all pods and policies.
+ * Starts a cluster's policy engine and waits until it judges packets, which it does when it knows all pods and
+ * policies.
  *
  * @throws Error with the end of its log when it ends or does not come so far
  */

@@ -12,7 +12,8 @@ export interface FileLockOptions {
 }
 
 /**
- * Runs `work` while no other process that asks for the same lock file does; a lock whose holder has died counts for nothing.
+ * Runs `work` while no other process that asks for the same lock file does; a lock whose holder has died counts for
+ * nothing.
  *
  * @throws Error when the lock cannot be had within the limit
  */

@@ -10,7 +10,9 @@ export interface ProcessIdentity {
   readonly bootId: string;
 }
 
-/** Returns the identity of a running process, or undefined when there is none with that pid (a zombie counts as none). */
+/**
+ * Returns the identity of a running process, or undefined when there is none with that pid (a zombie counts as none).
+ */
 export function readProcessIdentity(pid: number): ProcessIdentity | undefined {
   const stat = readIfThere(`/proc/${pid}/stat`);
   if (stat === undefined) return undefined;

@@ -4,8 +4,8 @@ import { readFileSync } from "node:fs";
 const GONE = ["ENOENT", "ESRCH", "ENODEV"];
 
 /**
- * What was read, or undefined where it is gone: files of /proc go with their process and those of /sys/fs/cgroup with their group, also in the
- * middle of being read.
+ * What was read, or undefined where it is gone: files of /proc go with their process and those of /sys/fs/cgroup with
+ * their group, also in the middle of being read.
  *
  * @param alsoWhen more codes of errors that stand for nothing to read
  */

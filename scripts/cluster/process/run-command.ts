@@ -54,8 +54,8 @@ function describe(
 }
 
 /**
- * Returns the environment with the folders of system programs in its PATH, which a root shell that came through `su` does
- * not have and which containerd looks for runc in.
+ * Returns the environment with the folders of system programs in its PATH, which a root shell that came through `su`
+ * does not have and which containerd looks for runc in.
  */
 export function systemEnvironment(environment: NodeJS.ProcessEnv = process.env): NodeJS.ProcessEnv {
   const folders = (environment.PATH ?? "").split(":").filter((folder) => folder !== "");

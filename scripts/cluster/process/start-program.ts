@@ -12,7 +12,9 @@ export interface StartProgramOptions {
   arguments: readonly string[];
   /** Receives what the program writes; appended to. */
   logPath: string;
-  /** `parent`: the kernel kills it when this process ends, however it ends. `detached`: it stays until it is stopped. */
+  /**
+   * `parent`: the kernel kills it when this process ends, however it ends. `detached`: it stays until it is stopped.
+   */
   lifetime: "parent" | "detached";
   environment?: NodeJS.ProcessEnv;
   folder?: string;

@@ -35,7 +35,9 @@ export interface SimulatedKubeletOptions extends Required<SimulatedNodesOptions>
 const RETRY_FIRST_MS = 100;
 const RETRY_MOST_MS = 3000;
 
-/** Returns what plays scheduler and kubelet for a set of nodes: level-triggered, one pod at a time, many pods at once. */
+/**
+ * Returns what plays scheduler and kubelet for a set of nodes: level-triggered, one pod at a time, many pods at once.
+ */
 export function createSimulatedKubelet(options: SimulatedKubeletOptions): SimulatedKubelet {
   const { client, nodeList } = options;
   const entries = new Map<string, Entry>();

@@ -8,9 +8,14 @@ export interface SimulatedNodesOptions {
   readyAfterMs?: number;
   /** Time between a pod's deletion and its end; never longer than its grace period. @default 20 */
   stopAfterMs?: number;
-  /** First two numbers of the pods' addresses; `127.64` makes a server on 0.0.0.0 answer for every pod. @default 10.64 */
+  /**
+   * First two numbers of the pods' addresses; `127.64` makes a server on 0.0.0.0 answer for every pod. @default 10.64
+   */
   podNetwork?: string;
-  /** Whether the address that a pod gave back is the next pod's, as on a node whose addresses are all used up but few. @default false */
+  /**
+   * Whether the address that a pod gave back is the next pod's, as on a node whose addresses are all used up but few.
+   * @default false
+   */
   reuseAddresses?: boolean;
   /** Beginning of the nodes' names. @default simulated */
   nodePrefix?: string;

@@ -20,8 +20,8 @@ export interface SimulatedNodes {
 const HEARTBEAT_MS = 10_000;
 
 /**
- * Registers nodes that exist in name only, and plays scheduler and kubelet for every pod of the cluster, so that thousands
- * of pods can be had without a container. See `simulated/behaviour.ts` for how a pod is made to fail.
+ * Registers nodes that exist in name only, and plays scheduler and kubelet for every pod of the cluster, so that
+ * thousands of pods can be had without a container. See `simulated/behaviour.ts` for how a pod is made to fail.
  *
  * @throws Error when the nodes cannot be registered
  */

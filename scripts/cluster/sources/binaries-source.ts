@@ -2,8 +2,8 @@ import type { Log } from "../log.ts";
 import type { ProgramName } from "../programs.ts";
 
 /**
- * The release that is fetched or built. 1.34 is the last one whose kubelet takes a machine with version 1 control groups
- * as it is; `go/go.mod` pins the same one.
+ * The release that is fetched or built. 1.34 is the last one whose kubelet takes a machine with version 1 control
+ * groups as it is; `go/go.mod` pins the same one.
  */
 export const KUBERNETES_VERSION = "v1.34.10";
 
@@ -32,8 +32,8 @@ export interface BinariesSource {
 const EVERY_MS = 10_000;
 
 /**
- * Runs a long step and logs the latest message that it has given, every ten seconds, so that it shows that it moves even
- * while it has nothing new to say.
+ * Runs a long step and logs the latest message that it has given, every ten seconds, so that it shows that it moves
+ * even while it has nothing new to say.
  */
 export async function withProgress<Result>(log: Log, work: (update: Log) => Promise<Result>): Promise<Result> {
   let latest = "still at it";

@@ -32,8 +32,8 @@ export interface BuildGoOptions {
 const BUILD_LIMIT_MS = 60 * 60_000;
 
 /**
- * Builds programs from Go modules, with a Go toolchain that is there or that Debian has. Go's own caches make it go on where an
- * interrupted build stopped. Returns why it cannot be begun, or undefined when it is done.
+ * Builds programs from Go modules, with a Go toolchain that is there or that Debian has. Go's own caches make it go on
+ * where an interrupted build stopped. Returns why it cannot be begun, or undefined when it is done.
  *
  * @throws Error with the end of what Go says, when the build fails
  */

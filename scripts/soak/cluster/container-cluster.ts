@@ -16,7 +16,9 @@ import { PAIRS } from "../tenants.ts";
 import { type Content, EMPTY, readContent, writeContent } from "./pod-files.ts";
 import type { SoakCluster, SoakClusterOptions, SoakPods } from "./soak-cluster.ts";
 
-/** Two on names of claims that coincide, two that differ by case, one whose pods all start cold, one behind the fence. */
+/**
+ * Two on names of claims that coincide, two that differ by case, one whose pods all start cold, one behind the fence.
+ */
 const ROOM_FOR = new Set([0, 1, 2, 3, 6, 8]);
 
 /** Starts a local cluster of its own, with real containers. */
@@ -66,8 +68,8 @@ interface SeenPod {
 }
 
 /**
- * Reads and writes pods' files where the node keeps them, in the volume of their overlay directory. The kubelet removes that after a
- * pod's containers have ended, so what a pod had at its end is read when its deletion begins.
+ * Reads and writes pods' files where the node keeps them, in the volume of their overlay directory. The kubelet removes
+ * that after a pod's containers have ended, so what a pod had at its end is read when its deletion begins.
  */
 function followPods(options: { api: ApiClient; name: string; onTrouble(error: unknown): void }): {
   pods: SoakPods;

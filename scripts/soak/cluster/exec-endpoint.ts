@@ -19,7 +19,8 @@ const MOST_WAITING_BYTES = 1 << 20;
 /**
  * Answers `pods/<name>/exec` over WebSockets as an API server with a kubelet does.
  *
- * Follows https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/4006-transition-spdy-to-websockets
+ * Follows
+ * https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/4006-transition-spdy-to-websockets
  */
 export function createExecEndpoint(runner: CommandRunner) {
   const server = new WebSocketServer({

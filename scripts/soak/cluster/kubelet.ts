@@ -22,8 +22,9 @@ import { initStatus, ready, runningStatus } from "./pod-status.ts";
 import type { SoakPods } from "./soak-cluster.ts";
 
 /**
- * Plays scheduler and kubelet of a few nodes. A pod is a folder that its commands see as `/`: its init container of tools and what the
- * operator runs in it by exec are real processes on real files; the program of the workload alone is not run.
+ * Plays scheduler and kubelet of a few nodes. A pod is a folder that its commands see as `/`: its init container of
+ * tools and what the operator runs in it by exec are real processes on real files; the program of the workload alone is
+ * not run.
  */
 export interface Kubelet extends CommandRunner, SoakPods {
   stop(): Promise<void>;
@@ -118,7 +119,8 @@ export async function startKubelet(options: {
     }
     entry.pod = pod;
     if (deletionTimestamp === undefined || entry.isFinishing) return;
-    // Also of a pod that was evicted while it was being deleted: the API server removes by itself only what had ended before.
+    // Also of a pod that was evicted while it was being deleted: the API server removes by itself only what had ended
+    // before.
     entry.isFinishing = true;
     background(finish(entry));
   }

@@ -40,7 +40,9 @@ export async function makePodBase(folder: string, busybox: string): Promise<PodB
   return base;
 }
 
-/** Makes the folder that a pod's commands see as `/`, with busybox and the folders of its mounts, unless it is there. */
+/**
+ * Makes the folder that a pod's commands see as `/`, with busybox and the folders of its mounts, unless it is there.
+ */
 export function makePodRoot(root: string, { base, folders }: { base: PodBase; folders: readonly string[] }): void {
   for (const folder of ["/bin", "/dev", "/proc", "/tmp", ...folders]) {
     const path = join(root, folder);

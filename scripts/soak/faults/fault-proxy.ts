@@ -25,7 +25,10 @@ export interface FaultProxy {
   readonly name: string;
   readonly kubeconfigPath: string;
   readonly faults: ActiveFaults;
-  /** From now on every line of that kind's watches comes so many milliseconds late; with 0, those that are late come at once. */
+  /**
+   * From now on every line of that kind's watches comes so many milliseconds late; with 0, those that are late come at
+   * once.
+   */
   delayWatches(plural: string, ms: number): void;
   /** Ends every connection. */
   cut(): void;
@@ -105,7 +108,8 @@ export async function startFaultProxy(options: FaultProxyOptions): Promise<Fault
     const { refuse } = faults;
     if (refuse === undefined || !decisions.chance(refuse.probability)) return undefined;
     const status = decisions.pick(refuse.statuses);
-    // An API server says that a write conflicts only of an object that is there, and that a list has expired only of its next page.
+    // An API server says that a write conflicts only of an object that is there, and that a list has expired only of
+    // its next page.
     const isUpdate = ["PUT", "PATCH", "DELETE"].includes(incoming.method ?? "");
     const isNextPage = /[?&]continue=./.test(incoming.url ?? "");
     if ((status === 409 && !isUpdate) || (status === 410 && !isNextPage)) return 500;

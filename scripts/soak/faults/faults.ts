@@ -200,7 +200,10 @@ function networkFaults(
   };
 }
 
-/** The operator that takes over, which is when the lease has run out, has seen one kind's changes and the other's not yet. */
+/**
+ * The operator that takes over, which is when the lease has run out, has seen one kind's changes and the other's not
+ * yet.
+ */
 function successorLags(end: (leader: Operator) => Promise<void>): Fault {
   return async (targets, decisions, signal) => {
     const leader = await findLeader(targets, decisions);
