@@ -1,3 +1,5 @@
+import { systemClock } from "../../../crds/client/clock.ts";
+import { withTimeLimit } from "../../../crds/waits.ts";
 import { pause } from "../../cluster/process/wait-until.ts";
 import { type CountedPath, countRequests, createLogReader } from "../audit-log.ts";
 import { createWorkload } from "../fixtures/create-workload.ts";
@@ -51,13 +53,14 @@ export async function countPaths(
 
   /** Operator and edge come back by themselves when the API server does. */
   async function untilClaimable(): Promise<void> {
-    const limit = AbortSignal.any([signal, AbortSignal.timeout(30_000)]);
-    for (;;) {
-      const outcome = await claimCall(edge, { tenantId: "counted", workload: COLD });
-      if (outcome.kind === "answered") return;
-      if (limit.aborted)
-        throw new Error(`Cannot count: no claim succeeds after the API server's restart: ${outcome.why}`);
-      await pause(200, limit);
-    }
+    await withTimeLimit({ what: "the first claim", ms: 30_000, clock: systemClock, signal }, async (limited) => {
+      for (;;) {
+        const outcome = await claimCall(edge, { tenantId: "counted", workload: COLD });
+        if (outcome.kind === "answered") return;
+        if (limited.aborted)
+          throw new Error(`Cannot count: no claim succeeds after the API server's restart: ${outcome.why}`);
+        await pause(200, limited);
+      }
+    });
   }
 }
