@@ -84,7 +84,7 @@ function parseListenAddress(text: string): ListenAddress | undefined {
   const port = Number(digits);
   if (hostname === undefined || port > 65_535) return undefined;
   if (v6 !== undefined && isIP(v6) !== 6) return undefined;
-  // Four numbers that are no address would be looked up as a name, and fail with a message about DNS.
+  // Four numbers that are not an address would be looked up as a name, and fail with a message about DNS.
   if (/^[\d.]+$/.test(hostname) && isIP(hostname) !== 4) return undefined;
   return { hostname, port };
 }

@@ -3,14 +3,14 @@ import type { ClusterClient } from "../crds/client/cluster-client.ts";
 import type { KubernetesObject, NetworkPolicy } from "../crds/kubernetes.ts";
 import type { Resource } from "../crds/resource.ts";
 
-/** The operator's name as the owner of fields. */
+/** As whom the operator owns fields, https://kubernetes.io/docs/reference/using-api/server-side-apply/#managers. */
 const FIELD_MANAGER = "tenancy-operator";
-/** The owner of network policies that earlier versions applied. */
+/** As whom earlier versions applied network policies. */
 const FORMER_FIELD_MANAGER = "pepr";
 
 /**
- * Applies a child object by server-side apply, in the one name that the operator has as the owner of fields; takes over
- * what others have set in the fields that it names (docs/decisions/watch-and-caches.md).
+ * Applies a child object by server-side apply, always under the same field manager, and takes over fields that others
+ * have set (docs/decisions/watch-and-caches.md#child-objects-have-one-owner-and-are-written-by-the-fenced-client).
  */
 export function applyObject<T extends KubernetesObject>(
   resource: Resource<T>,
@@ -21,8 +21,9 @@ export function applyObject<T extends KubernetesObject>(
 }
 
 /**
- * Applies a network policy, and ends the ownership of what an earlier version applied; `present` is the policy as it
- * stands.
+ * Applies a network policy, and gives up what an earlier version of the operator owned of it.
+ *
+ * @param present the policy as it was before; undefined where there was none
  */
 export async function applyNetworkPolicy(
   policy: NetworkPolicy,

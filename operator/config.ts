@@ -93,7 +93,7 @@ export interface OperatorConfig {
   listen: ListenAddress | undefined;
   /** An image with a static busybox at `/bin/busybox`, which saves and restores files. */
   toolsImage: string;
-  /** Said of each image that cannot be pulled; undefined: nothing. */
+  /** Added to the message of each image that cannot be pulled. @default nothing */
   imagePullHint: string | undefined;
   egress: EgressConfig;
   /** Which Secrets `network.credentials` can name. */

@@ -31,7 +31,7 @@ export interface OperatorContext {
   poolFailures: FailureRecord;
   refillPause: RefillPause;
   snapshots: Snapshots;
-  /** Undefined: nothing is asked in pods but for their files. */
+  /** Undefined: no commands are run in pods but for their files. */
   exec: Exec | undefined;
   startExplanations: StartExplanations;
   /** What was found of archives, by claim uid. */
@@ -48,7 +48,7 @@ export interface OperatorContext {
   nodeSilence: NodeSilence;
   /** How often in a row files could not be restored, by claim uid. */
   restoreFailures: Map<string, number>;
-  /** By workload uid: what the proxy of its pods lives by. */
+  /** By workload uid: the objects of its proxy. */
   ensuredEgress: Map<string, EnsuredEgress>;
   helperStart: HelperStart;
   /** Takes what an object's handler threw. */

@@ -30,7 +30,8 @@ export function watch<T extends KubernetesObject>(
 }
 
 /**
- * Enqueues for each controller what is there, and then what its watches ask for, until the returned function is called.
+ * Enqueues for each controller the objects that exist, then what its watches ask for, until the returned function is
+ * called.
  */
 export function startWatches<Name extends string>(
   controllers: readonly Controller<Name>[],

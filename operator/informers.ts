@@ -30,7 +30,9 @@ export interface Informers {
   helperPods: Informer<Pod, never>;
   /** Managed policies only. */
   networkPolicies: Informer<NetworkPolicy, never>;
-  /** What the proxies of workloads live by; undefined where there is no image for them, and no right to look either. */
+  /**
+   * The objects of the workloads' proxies; undefined without an image for these, where the operator may not read them.
+   */
   egress: EgressInformers | undefined;
 }
 
@@ -109,7 +111,7 @@ export function startInformers(options: {
       indexes: {
         uid: (claim) => claim.metadata.uid,
         key: ({ spec }) => claimKey(spec),
-        // A claim in Error has no pod, and a workload may go although its name stands in one.
+        // A claim in Error has no pod, so a workload that it names can be deleted.
         using: (claim) => (claim.status?.phase === "Error" ? undefined : claim.spec.workloadRef),
         needsHelper: (claim) => (needsHelper(claim) ? "" : undefined),
         waitingFor: (claim) => (isWaiting(claim) ? claim.spec.workloadRef : undefined),

@@ -8,7 +8,7 @@ const SANDBOX_CONDITIONS = ["PodReadyToStartContainers", "PodHasNetwork"];
 /**
  * The address that a pod has at this moment; undefined where it has none, or may have lost it.
  *
- * `status.podIP` alone does not say: the kubelet goes on showing the address of a sandbox that is gone until the next
+ * `status.podIP` alone is not enough: the kubelet goes on showing the address of a sandbox that is gone until the next
  * one is there, and that of a pod that has ended, while the network plugin gives it to other pods. A server that does
  * not tell of sandboxes tells of containers, which end with theirs.
  * https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-has-network

@@ -5,7 +5,7 @@ import { cutManagedFields } from "./managed-fields.ts";
 const maxQuotedLength = 300;
 
 /**
- * The JSON that the API server answered with, without `managedFields`; the body is no good afterwards.
+ * The JSON that the API server answered with, without `managedFields`. The body must not be used afterwards.
  *
  * @throws ApiError when the status is not of the 200s, or the body is not JSON
  */
@@ -19,7 +19,7 @@ export function parseAnswer(
   try {
     json = JSON.parse(text);
   } catch {
-    // No API server's answer, so there is no reason to give: what it says is all there is to show.
+    // Not an answer of an API server, so it has no reason: show its text.
     const quoted = text.trim().slice(0, maxQuotedLength) || "nothing";
     throw new ApiError(`${asked.method} ${asked.path} was answered with ${status}: ${quoted}`, { status, reason: "" });
   }

@@ -74,7 +74,7 @@ export function roundTrip<R>(options: RoundTripOptions, read: (response: Incomin
       // Node's own flag is not set where a request had to wait for its connection.
       reused = usedSockets.has(socket);
       usedSockets.add(socket);
-      // Where it is set, Deno 2.9 sends a request again that fails or is aborted, also one that is no GET.
+      // Where it is set, Deno 2.9 sends a request again that fails or is aborted, also one that is not a GET.
       request.reusedSocket = false;
       sent = reused || !socket.connecting;
       // Before this nothing leaves: on a secure connection not before the server's certificate was found to be good.

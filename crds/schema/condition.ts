@@ -23,7 +23,7 @@ export const conditionsSchema = Type.Array(conditionSchema, {
   ...mapList("type"),
 });
 
-/** What is to be said of one aspect now. */
+/** A condition as it is now, without its dates. */
 export type ConditionNow = Pick<Condition, "type" | "status" | "reason" | "message">;
 
 /**

@@ -35,7 +35,7 @@ export interface SnapshotMetadata {
   readonly podUid?: string | undefined;
 }
 
-/** Reads one line of what is beside archives; undefined when it is no such line. */
+/** Reads one line of an archive's metadata; undefined when the line is something else. */
 export function parseSnapshotMetadata(line: string): SnapshotMetadata | undefined {
   try {
     return v.parse(schema, JSON.parse(line));

@@ -29,7 +29,7 @@ export interface ApiRoute extends Route {
   readonly body?: SchemaUse;
   /** The status of success. @default 200 */
   readonly status?: 101 | 200 | 201;
-  /** What success answers; text where it is no JSON. `[name]` is a list. */
+  /** The schema of a success, or a media type where it is not JSON. `[name]` is a list. */
   readonly answer: SchemaUse | "text/plain" | "text/html" | "websocket";
   /** Statuses of errors that this route can answer, beyond 400, 401, 403, 405 and 500. */
   readonly errors?: readonly (keyof typeof errorMeanings)[];

@@ -51,7 +51,7 @@ export function debugRoute(options: { client: ClusterClient; namespace: string }
     errors: [503],
     async handle() {
       const dump: Record<string, KubernetesObject[]> = {};
-      // One after the other: the dump of a large namespace may take its time, the claims beside it may not.
+      // One after the other: the dump of a large namespace may be slow, claims meanwhile may not.
       for (const [key, resource] of Object.entries(dumped)) dump[key] = await listAll(resource, options);
       return jsonResponse(dump);
     },

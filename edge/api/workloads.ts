@@ -170,7 +170,7 @@ interface WorkloadResponse {
 
 /** Shows a workload as the REST API does. */
 function workloadResponse({ metadata, spec, status: stored }: Workload): WorkloadResponse {
-  // Until the operator has looked at the deletion, the status is of before it.
+  // Until the operator has seen the deletion, the status is older than it.
   const isLeaving = metadata.deletionTimestamp !== undefined && stored?.phase !== "Terminating";
   const status: Partial<WorkloadStatus> | undefined = isLeaving ? { phase: "Terminating" } : stored;
   return {

@@ -45,7 +45,7 @@ export function watchCluster(options: {
   log: Log;
 }): ClusterCache & { readonly synced: Promise<unknown>; readonly done: Promise<unknown> } {
   const { waiters, onClaim, onPod, onWorkload, ...shared } = options;
-  // The initial list is no change.
+  // Objects of the initial list are not changes.
   const synced = { claims: false, pods: false };
   const cache = {
     claims: watchKind({

@@ -13,7 +13,7 @@ export type EventResult =
   | "repeated"
   /** webhook: its signature is missing or wrong. */
   | "unsigned"
-  /** It is no delivery at all, or too many wait already. */
+  /** It is not a delivery, or too many wait already. */
   | "rejected"
   /** cron: no replica could fire it in time. */
   | "missed";

@@ -91,7 +91,7 @@ function methodsByPath(routes: readonly Route[]): Map<string, string[]> {
   return methods;
 }
 
-/** A misspelt parameter does nothing, which nobody would notice. */
+/** Refuses parameters that do not exist: a misspelt one would have no effect, unnoticed. */
 function refuseUnknownQuery({ query }: RoutedRequest, known: readonly string[]): void {
   for (const name in query) {
     if (known.includes(name)) continue;
@@ -108,7 +108,7 @@ function refuseMethod(request: RoutedRequest, allowed: readonly string[]): never
 }
 
 function refusePath(request: RoutedRequest, served: readonly string[]): never {
-  // What CONNECT asks for is no path.
+  // CONNECT asks for an authority, not a path.
   if (request.method !== "OPTIONS" && !served.includes(request.method)) refuseMethod(request, served);
   const { pathname } = new URL(request.url);
   try {

@@ -228,7 +228,7 @@ function isPrepared(claim: Claim): boolean {
   return isLabelled && finalizers?.includes(finalizer.release) === true;
 }
 
-/** Whether the workload that the claim failed for has come, as when both were applied from one folder. */
+/** Whether the workload exists by now that the claim failed for, as when both were applied from one folder. */
 function hasFoundWorkload(claim: Claim, { informers, config }: OperatorContext): boolean {
   if (!isWaiting(claim)) return false;
   const workload = informers.workloads.store.get(`${config.namespace}/${claim.spec.workloadRef}`);

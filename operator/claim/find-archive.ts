@@ -37,7 +37,7 @@ export async function findArchive(claim: Claim, workload: Workload, context: Ope
   );
   if (look.state === "running") return { known: false, result: undefined };
   if (look.state === "done") {
-    // What is true now may not be true for the claim's next pod.
+    // The answer may be another for the claim's next pod.
     context.archiveLookups.forget(uid);
     const lost = look.value?.overlayDirs.find((directory) => !isWithin(directory, overlayDirs));
     if (lost === undefined) return { known: true, archive: look.value };
@@ -55,7 +55,7 @@ export async function findArchive(claim: Claim, workload: Workload, context: Ope
   }
 }
 
-/** Whether the claim is to be given the tenant's files of before. */
+/** Whether the claim is to be given the tenant's saved files. */
 export function asksForFiles({ spec }: Claim): boolean {
   return spec.resume === true || spec.resumeVersion !== undefined;
 }

@@ -21,7 +21,7 @@ const NOTE_LIMIT_MS = 20_000;
 export async function releaseClaim(claim: Claim, context: OperatorContext): Promise<ReconcileResult> {
   if (!claim.metadata.finalizers?.includes(finalizer.release)) return undefined;
   const phase = claim.status?.phase;
-  // One that was deleted and that its node says nothing of is no longer waited for: it can only end.
+  // A deleted pod whose node does not answer is not waited for: it can only end.
   const isHeld = (pod: Pod) => pod.metadata.deletionTimestamp === undefined || context.nodeSilence.leftMs(pod) !== 0;
   const bound = () => [...context.informers.pods.store.by("claimUid", claim.metadata.uid ?? "")];
   let pods = bound().filter(isHeld);

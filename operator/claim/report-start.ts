@@ -8,7 +8,7 @@ import { patchClaimStatus } from "./claim-status.ts";
 /** A start that takes no longer is not looked into: most are over by then. */
 const FIRST_REPORT_MS = 5000;
 const LONGEST_PAUSE_MS = 60_000;
-/** Where the pod's status has come to say something else. */
+/** After the pod's status has changed. */
 const SHORTEST_PAUSE_MS = 2000;
 
 /**

@@ -47,7 +47,7 @@ export async function startPod(claim: Claim, context: OperatorContext): Promise<
     return failClaim(claim, context, { reason: "WorkloadNotReady", message });
   }
   const because = status.message === undefined ? "" : `: ${status.message}`;
-  // What keeps its pods from being rendered is about to stand in its status.
+  // Its status is about to say why its pods cannot be rendered.
   if (status.phase !== "Ready" || templateHash(workload, context.config) === undefined)
     return awaitWorkload(claim, `workload "${metadata.name}" is not ready yet (${status.phase})${because}`, context);
   const answer = await findArchive(claim, workload, context);

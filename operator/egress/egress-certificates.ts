@@ -17,7 +17,7 @@ export interface EgressCertificates {
   readonly leaves: ReadonlyMap<string, CertifiedKey>;
   /** When the next one is to be renewed. */
   readonly renewAt: Date;
-  /** Whether anything was made anew, and so is to be written. */
+  /** Whether a certificate or key is new, so that the Secrets must be written. */
   readonly isChanged: boolean;
 }
 

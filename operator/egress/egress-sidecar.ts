@@ -120,7 +120,7 @@ export function egressSidecar({ workload, rules, image, proxyUid }: EgressSideca
     volumes: [
       { name: SETTINGS_VOLUME, projected: { defaultMode: 0o444, sources: settingsSources(workload, rules) } },
       { name: RUN_VOLUME, emptyDir: { medium: "Memory", sizeLimit: "4Mi" } },
-      // Apart from the settings: a claim is no reason to start another HAProxy.
+      // Apart from the settings, because a claim must not start another HAProxy.
       { name: POD_VOLUME, projected: { defaultMode: 0o444, sources: [{ downwardAPI: { items: [tenantItem] } }] } },
       ...(hasCredentials ? [{ name: TRUST_VOLUME, emptyDir: { sizeLimit: "4Mi" } }] : []),
     ],

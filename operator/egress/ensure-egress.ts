@@ -142,7 +142,7 @@ function isCurrent({ metadata }: Workload, versions: EgressVersions, { config, i
 interface NamedSecrets {
   readonly versions: ReadonlyMap<string, string | undefined>;
   readonly usable: ReadonlySet<string>;
-  /** Why the others cannot be used; one that is missing is none of these. */
+  /** Why the others cannot be used; Secrets that do not exist are not among them. */
   readonly refusals: readonly string[];
 }
 

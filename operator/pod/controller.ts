@@ -67,7 +67,7 @@ async function reconcilePod(key: string, context: OperatorContext): Promise<Reco
 }
 
 /**
- * Asks the API server, since the store may not have seen the claim yet: by the name that stands on the pod, and where
+ * Asks the API server, since the store may not have seen the claim yet: by the name in the pod's annotation, and where
  * another claim has that or none, among all of the tenant.
  */
 async function claimExists(pod: Pod, uid: string, { client, config }: OperatorContext): Promise<boolean> {

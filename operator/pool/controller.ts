@@ -136,17 +136,17 @@ async function refreshMembers({ client, config, informers }: OperatorContext): P
 /**
  * Keeps a pool at its size.
  *
- * What it has created stands in the store before the next run, so a store whose watch lags never makes it create twice.
- * Pods of an old template go as pods of the new one become ready, so a roll never takes the pool below its size, unless
- * their isolation is another than the workload asks for now: those no claim may have, and they go at once. A pool that
- * is too large loses pods that are still warming first.
+ * The pods that it has created are in the store before the next run, so a store whose watch lags never makes it create
+ * twice. Pods of an old template go as pods of the new one become ready, so a roll never takes the pool below its size,
+ * unless their isolation is another than the workload asks for now: those no claim may have, and they go at once. A
+ * pool that is too large loses pods that are still warming first.
  */
 async function reconcilePool(key: string, context: OperatorContext): Promise<ReconcileResult> {
   const { informers, config } = context;
   const pool = informers.pools.store.get(key);
   if (pool === undefined || pool.metadata.deletionTimestamp !== undefined) return undefined;
   const workload = informers.workloads.store.get(`${config.namespace}/${pool.spec.workloadRef}`);
-  // The workload's next event starts the next run. Pods that are ready stay: they are as good as they were.
+  // The workload's next event starts the next run. Pods that are ready stay.
   if (workload === undefined || !isReadyToUse(workload)) return undefined;
 
   const { name } = pool.metadata;

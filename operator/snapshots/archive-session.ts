@@ -14,7 +14,7 @@ export interface NoneFound {
   readonly kind: "none" | "unmarked";
 }
 
-/** What stands in the archive's place. */
+/** What is known of an archive that exists. */
 export interface FoundArchive {
   readonly kind: "found";
   readonly sizeBytes: number;

@@ -61,7 +61,7 @@ export interface ArchiveStore {
     options: StoreCall & { sha256?: string | undefined },
   ): Promise<SnapshotMetadata[] | undefined>;
   /**
-   * What is beside the archive; undefined when there is no archive.
+   * The archive's metadata; undefined when there is no archive.
    *
    * @param options.version 16 digits of the SHA-256, or all, of the newest archive or an older version.
    *   @default the newest

@@ -10,7 +10,7 @@ import { hasNewPhase } from "../workload/readiness.ts";
 import { renderSnapshotsClaim, renderSnapshotsPod, renderSnapshotsPolicy } from "./helper-pod.ts";
 import { reconcileArchives } from "./reconcile-archives.ts";
 
-// A new leader has better to do first.
+// A new leader has more urgent work first.
 const FIRST_SWEEP_MS = 60_000;
 
 /** Keeps the helper pod with the snapshots volume. */
@@ -20,7 +20,7 @@ export function createHelperController(context: OperatorContext): Controller<"he
     name: "helper",
     priority: 3,
     concurrency: 1,
-    // Also where no workload keeps files any longer: the volume may be there.
+    // Also when no workload keeps files any longer, because the volume may exist.
     initial: [{ key: SNAPSHOTS_NAME }],
     watches: [
       watch(informers.helperPods, () => [SNAPSHOTS_NAME]),
@@ -76,7 +76,7 @@ async function reconcileHelper(context: OperatorContext): Promise<undefined> {
   const isOutdated = pod.spec.containers[0]?.image !== wanted.spec.containers[0]?.image;
   const { uid, deletionTimestamp } = pod.metadata;
   if (deletionTimestamp !== undefined || !(hasEnded || isOutdated)) return undefined;
-  // Its end starts the next run.
+  // The event of its end starts the next run.
   await client.delete(pods, { namespace, name: SNAPSHOTS_NAME }, uid === undefined ? {} : { uid });
   return undefined;
 }

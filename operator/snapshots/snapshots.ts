@@ -181,8 +181,8 @@ export function createSnapshots(options: {
 }
 
 /**
- * Whether what is in the pod goes on from that archive: the pod was given its files, or an earlier save of the same pod
- * wrote it.
+ * Whether the pod's files are a continuation of that archive: the pod was given its files, or an earlier save of the
+ * same pod wrote it.
  */
 function isContinued({ sha256, metadata }: IdentifiedArchive, pod: Pod): boolean {
   const { annotations = {} } = pod.metadata;

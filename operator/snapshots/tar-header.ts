@@ -2,7 +2,7 @@ import { ArchiveError } from "./archive-error.ts";
 
 export const BLOCK = 512;
 
-/** The fields of a header block as they stand there; strings are latin1. */
+/** The fields of a header block as written; strings are latin1. */
 export interface TarHeader {
   readonly name: string;
   readonly mode: number;
@@ -21,7 +21,7 @@ export interface TarHeader {
  * Follows https://pubs.opengroup.org/onlinepubs/9799919799/utilities/pax.html#tag_20_94_13_06 and, for large numbers,
  * https://www.gnu.org/software/tar/manual/html_node/Extensions.html
  *
- * @throws ArchiveError when the block is no header
+ * @throws ArchiveError when the block is not a header
  */
 export function readTarHeader(block: Buffer): TarHeader | undefined {
   let sum = 0;

@@ -14,7 +14,7 @@ const execCredential = v.object({
   }),
 });
 
-/** A plugin that asks a person something never ends by itself here: there is no terminal. */
+/** A plugin that asks a person something would never end: there is no terminal. */
 const pluginTimeoutMs = 60_000;
 
 /**

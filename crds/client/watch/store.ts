@@ -205,7 +205,7 @@ export function createStore<T extends KubernetesObject, Index extends string = n
   };
 }
 
-/** Whether `a` is newer than `b`, and `unknown` where there is no telling. */
+/** Whether `a` is newer than `b`, and `unknown` where their versions have no order. */
 function isNewer(a: string | undefined, b: string | undefined, { unknown } = { unknown: true }): boolean {
   if (a === undefined || b === undefined) return unknown;
   const order = compareResourceVersions(a, b);

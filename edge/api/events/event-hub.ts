@@ -13,7 +13,7 @@ export interface EventHub {
   close(): void;
   /** How many clients listen. */
   readonly size: number;
-  /** Whether there is no room for another client: connections that were cut and are not gone yet count too. */
+  /** Whether there is no room for another client. Connections that were cut but have not ended yet count too. */
   readonly isFull: boolean;
 }
 

@@ -117,7 +117,7 @@ export function instanceResponse({ metadata, status }: Pod): InstanceResponse {
   };
 }
 
-/** The later of two times; one that is no time, as a person may have written it, does not count. */
+/** The later of two times; text that is not a time, as a person may have written, does not count. */
 function latest(a: string | undefined, b: string | undefined): string | undefined {
   const [timeA, timeB] = [Date.parse(a ?? ""), Date.parse(b ?? "")];
   if (Number.isNaN(timeA)) return Number.isNaN(timeB) ? undefined : b;

@@ -14,7 +14,7 @@ export interface JsonSocket {
   /**
    * Waits for the next message; for one caller at a time.
    *
-   * @throws SocketEndError when the connection has ended, or was cut since what came is no JSON object
+   * @throws SocketEndError when the connection has ended, or was cut because a message was not a JSON object
    * @throws the signal's reason when it is aborted
    */
   receive(signal: AbortSignal): Promise<JsonMessage>;
@@ -45,7 +45,7 @@ const MAX_REASON_CHARACTERS = 200;
  */
 const MAX_RECEIVED_BYTES = 256 * 1024 * 1024;
 
-/** What a message counts for at least, as each takes its time. */
+/** The least that a message counts for, since each takes processor time. */
 const LEAST_MESSAGE_BYTES = 1024;
 
 /**

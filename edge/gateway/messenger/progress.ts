@@ -92,7 +92,7 @@ export function createProgress(options: {
     for (const id of replies.keys()) if (id < end && !carried.has(id)) replies.delete(id);
   }
 
-  /** Whether an update below the offset is no repetition, but the first of a new numbering. */
+  /** Whether an update below the offset is the first of a new numbering, and not a repetition. */
   function isRenumbered(update: BotUpdate | UnusableUpdate, nowSeconds: number): boolean {
     const date = "date" in update ? update.date : undefined;
     return date === undefined ? nowSeconds - newest > RENUMBERED_AFTER_SECONDS : date > newest;
