@@ -14,8 +14,15 @@ export interface TcpProxy {
   close(): Promise<void>;
 }
 
-/** Stands between a client and a server on loopback, and makes the network misbehave. */
-export async function startTcpProxy(target: { port: number }): Promise<TcpProxy> {
+/**
+ * Stands between a client and a server on loopback, and makes the network misbehave.
+ *
+ * @param listen the default is a free port of loopback
+ */
+export async function startTcpProxy(
+  target: { port: number },
+  listen: { host: string; port: number } = { host: "127.0.0.1", port: 0 },
+): Promise<TcpProxy> {
   const sockets = new Set<Socket>();
   let blocked = false;
   let connections = 0;
@@ -41,7 +48,10 @@ export async function startTcpProxy(target: { port: number }): Promise<TcpProxy>
       });
     }
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(listen, resolve);
+  });
 
   function cut(): void {
     for (const socket of sockets) socket.destroy();

@@ -16,11 +16,12 @@ import { versionAtLeast } from "../../../scripts/cluster/kubernetes/version-at-l
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { type LocalCluster, upLocalCluster } from "../../../scripts/cluster/up-local-cluster.ts";
 import { makeSnapshotsVolume } from "../../../scripts/start/snapshots-volume.ts";
+import type { TcpProxy } from "../../cluster/client/tcp-proxy.ts";
 import { type Bundles, bundlePrograms } from "../../cluster/isolation/bundle-programs.ts";
 import { kubectlFor, type RunKubectl, validation } from "../../cluster/isolation/kubectl.ts";
 import { patiently, untilReleased } from "../claims/patiently.ts";
 import { namedHttp } from "../gateway/named-programs.ts";
-import { type ApiForPods, apiForPods } from "./api-for-pods.ts";
+import { apiForPods } from "./api-for-pods.ts";
 import { EDGE_IMAGE, OPERATOR_IMAGE, programImages } from "./program-images.ts";
 
 const test = suite("operator, API and gateway as pods of the cluster that they serve");
@@ -31,7 +32,7 @@ const manifests = join(import.meta.dirname, "../../../manifests");
 let cluster: LocalCluster;
 let kubectl: RunKubectl;
 let bundles: Bundles;
-let server: ApiForPods;
+let server: TcpProxy;
 let api: string;
 let gateway: string;
 /** Of the pods that this suite runs, in the namespace. */

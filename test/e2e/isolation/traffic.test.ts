@@ -18,8 +18,9 @@ import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { slotOf } from "../../../scripts/cluster/slot.ts";
 import { statusLocalCluster } from "../../../scripts/cluster/status-local-cluster.ts";
 import { type LocalCluster, upLocalCluster } from "../../../scripts/cluster/up-local-cluster.ts";
+import type { TcpProxy } from "../../cluster/client/tcp-proxy.ts";
 import { type Stack, startStack } from "../claims/stack.ts";
-import { type ApiForPods, apiForPods } from "./api-for-pods.ts";
+import { apiForPods } from "./api-for-pods.ts";
 import { startClusterDns } from "./cluster-dns.ts";
 import { type Destination, destinations, type Source } from "./destinations.ts";
 import { startWorld, worldRecords } from "./world.ts";
@@ -58,7 +59,7 @@ test.run();
 function testTraffic(cluster: LocalCluster): void {
   let stack: Stack;
   let outside: Awaited<ReturnType<typeof startWorld>>;
-  let api: ApiForPods;
+  let api: TcpProxy;
   let table: Destination[];
   const instances = new Map<string, string>();
 
