@@ -10,7 +10,7 @@ import { finalizer } from "../../../crds/labels.ts";
 import { claimName, hashedClaimName } from "../../../crds/names.ts";
 import { BEHAVIOUR_ANNOTATION } from "../../../scripts/cluster/simulated/behaviour.ts";
 import { eventually } from "../../eventually.ts";
-import { type EdgeProcess, runtimes, startEdgeProcess } from "../../unit/edge/edge-process.ts";
+import { type EdgeProcess, runtimes, startEdgeProcess, startReadyEdge } from "../../unit/edge/edge-process.ts";
 import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
 
 const KEY = "cluster-test-key";
@@ -26,12 +26,8 @@ let edge: EdgeProcess;
 let patient: Promise<{ answer: Answer; ms: number }>;
 
 const test = suite("the edge on a real API server, with an operator");
-const start = async (runtime: Runtime) => {
-  const env = { KUBECONFIG: tenancy.cluster.kubeconfigPath, TENANCY_API_KEY: KEY };
-  const started = await startEdgeProcess(runtime, env);
-  await eventually(async () => (await fetch(`${started.metricsUrl}/readyz`)).status === 200);
-  return started;
-};
+const start = (runtime: Runtime) =>
+  startReadyEdge(runtime, { KUBECONFIG: tenancy.cluster.kubeconfigPath, TENANCY_API_KEY: KEY });
 
 test.before(async () => {
   tenancy = await startTenancy("edge");

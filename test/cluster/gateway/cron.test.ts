@@ -4,7 +4,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { triggers } from "../../../crds/kinds.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
-import { type EdgeProcess, type runtimes, startEdgeProcess } from "../../unit/edge/edge-process.ts";
+import { type EdgeProcess, type runtimes, startReadyEdge } from "../../unit/edge/edge-process.ts";
 import { NAMESPACE } from "../tenancy.ts";
 import { type GatewayEnvironment, startGatewayEnvironment } from "./gateway-environment.ts";
 
@@ -14,14 +14,10 @@ const running = new Map<EdgeProcess, string>();
 
 /** Starts an edge; its instance is the beginning of its request ids. */
 async function startEdge(runtime: keyof typeof runtimes): Promise<EdgeProcess> {
-  const edge = await startEdgeProcess(runtime, {
+  const edge = await startReadyEdge(runtime, {
     KUBECONFIG: environment.tenancy.cluster.kubeconfigPath,
     TENANCY_LEASE_SECONDS: "10",
   });
-  await environment.tenancy.until(
-    "the edge is ready",
-    async () => (await fetch(`${edge.metricsUrl}/readyz`)).status === 200,
-  );
   const id = (await fetch(`${edge.url}/api/v1/health`)).headers.get("x-request-id");
   running.set(edge, id?.split("-")[0] ?? "");
   return edge;

@@ -2,7 +2,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { triggers, workloads } from "../../../crds/kinds.ts";
-import { type EdgeProcess, type runtimes, startEdgeProcess } from "../../unit/edge/edge-process.ts";
+import { type EdgeProcess, type runtimes, startEdgeProcess, startReadyEdge } from "../../unit/edge/edge-process.ts";
 import { NAMESPACE } from "../tenancy.ts";
 import { deliver, type GatewayEnvironment, startGatewayEnvironment } from "./gateway-environment.ts";
 
@@ -13,16 +13,10 @@ const running = new Set<EdgeProcess>();
 async function startEdge(
   runtime: keyof typeof runtimes,
   env: Record<string, string> = {},
-  options: { unready?: boolean } = {},
+  startProcess = startReadyEdge,
 ): Promise<EdgeProcess> {
-  const edge = await startEdgeProcess(runtime, { KUBECONFIG: environment.tenancy.cluster.kubeconfigPath, ...env });
+  const edge = await startProcess(runtime, { KUBECONFIG: environment.tenancy.cluster.kubeconfigPath, ...env });
   running.add(edge);
-  if (!options.unready) {
-    await environment.tenancy.until(
-      "the edge is ready",
-      async () => (await fetch(`${edge.metricsUrl}/readyz`)).status === 200,
-    );
-  }
   return edge;
 }
 
@@ -247,7 +241,7 @@ test("an edge that stops answers what it has taken, and its successor serves fro
   assert.is(await stopped, 0, first.lines.join("\n"));
 
   environment.container.onPayload = (_, response) => response.end("at once");
-  const second = await startEdge("bun", {}, { unready: true });
+  const second = await startEdge("bun", {}, startEdgeProcess);
   const seen: number[] = [];
   const limit = performance.now() + 60_000;
   while (seen.at(-1) !== 200 && performance.now() < limit)

@@ -6,7 +6,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { secrets } from "../../../crds/client/built-in-resources.ts";
 import { claims } from "../../../crds/kinds.ts";
-import { type EdgeProcess, runtimes, startEdgeProcess } from "../../unit/edge/edge-process.ts";
+import { type EdgeProcess, runtimes, startEdgeProcess, startReadyEdge } from "../../unit/edge/edge-process.ts";
 import { NAMESPACE } from "../tenancy.ts";
 import { deliver, type GatewayEnvironment, SECRET, startGatewayEnvironment } from "./gateway-environment.ts";
 
@@ -226,14 +226,10 @@ for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
     assert.equal([failed.status, failed.error], [502, "the container could not be started"]);
     environment.answer = () => undefined;
     // These two are waited for as long as an event may wait.
-    const impatient = await startEdgeProcess(runtime, {
+    const impatient = await startReadyEdge(runtime, {
       KUBECONFIG: environment.tenancy.cluster.kubeconfigPath,
       TENANCY_TRIGGER_CLAIM_WAIT: "5",
     });
-    await environment.tenancy.until(
-      "it is ready",
-      async () => (await fetch(`${impatient.metricsUrl}/readyz`)).status === 200,
-    );
     const sendInVain = (tenant: string) =>
       deliver(`${impatient.url}/hooks/${open}`, { tenant: `${tenant}-${runtime}` });
     const late = await sendInVain("late");

@@ -1,7 +1,6 @@
 import type { OpenApiDocument } from "../../../edge/api/openapi/document.ts";
-import { eventually } from "../../eventually.ts";
 import { answerProblems } from "../../unit/edge/answer-problems.ts";
-import { type EdgeProcess, type runtimes, startEdgeProcess } from "../../unit/edge/edge-process.ts";
+import { type EdgeProcess, type runtimes, startReadyEdge } from "../../unit/edge/edge-process.ts";
 
 export const KEY = "cluster-test-key";
 
@@ -20,8 +19,7 @@ export interface RestEdge {
 
 /** Starts an edge, and waits until its caches are synced. */
 export async function startRestEdge(runtime: keyof typeof runtimes, env: Record<string, string>): Promise<RestEdge> {
-  const edge = await startEdgeProcess(runtime, { TENANCY_API_KEY: KEY, ...env });
-  await eventually(async () => (await fetch(`${edge.metricsUrl}/readyz`)).status === 200);
+  const edge = await startReadyEdge(runtime, { TENANCY_API_KEY: KEY, ...env });
   const headers = { authorization: `Bearer ${KEY}` };
   const document = (await (await fetch(`${edge.url}/api/v1/openapi.json`, { headers })).json()) as OpenApiDocument;
   const problems: string[] = [];

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { eventually } from "../../eventually.ts";
 
 const root = join(import.meta.dirname, "..", "..", "..");
 
@@ -54,4 +55,11 @@ export async function startEdgeProcess(
   const first = await Promise.race([listening, exited]);
   if (typeof first !== "object") throw new Error(`ended with ${first}: ${lines.join("\n")}`);
   return { child, url: first.url, metricsUrl: first.metricsUrl, lines, exited };
+}
+
+/** Starts the edge and waits until its caches are synced. */
+export async function startReadyEdge(...options: Parameters<typeof startEdgeProcess>): Promise<EdgeProcess> {
+  const edge = await startEdgeProcess(...options);
+  await eventually(async () => (await fetch(`${edge.metricsUrl}/readyz`)).status === 200);
+  return edge;
 }
