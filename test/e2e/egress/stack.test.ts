@@ -1,5 +1,5 @@
 // @limit 900
-import { type ChildProcess, spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -15,10 +15,7 @@ import { importImages } from "../../../scripts/cluster/images.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { upLocalCluster } from "../../../scripts/cluster/up-local-cluster.ts";
 import { type Stack, startStack } from "../claims/stack.ts";
-import { startClusterDns } from "../isolation/cluster-dns.ts";
-import type { UpstreamSettings } from "./messages.ts";
-import { reply, testProgram } from "./reply.ts";
-import { upstreamCertificates } from "./upstream-certificates.ts";
+import { startUpstream } from "./upstream.ts";
 
 const cluster = "egress-stack";
 const image = { ref: "localhost/tenancy-curl:1" };
@@ -36,30 +33,14 @@ const test = suite<{ stack: Stack; upstream: ChildProcess }>("egress by domain, 
 test.before(async (context) => {
   await installDebianPackages(["curl"], () => undefined);
   const local = await upLocalCluster({ name: cluster });
-  const { hostAddress } = local;
   const base = await busyboxFiles(await findStaticBusybox(() => undefined));
   const curl = await programFiles({ programs: ["/usr/bin/curl"], files: [], base });
   const files = [...base, ...curl, { path: "data", uid: 65532, gid: 65532 }];
   const command = ["sh", "-c", "trap 'exit 0' TERM; sleep 36000 & wait $!"];
   await importImages(cluster, [{ name: image.ref, files, user: "65532:65532", command }]);
-  const names = ["allowed.example", "api.example", "later.example"];
-  const world = await upstreamCertificates(names);
-  const records = Object.fromEntries(names.map((one) => [one, [hostAddress]]));
-  // Where policies are enforced they allow the cluster's own DNS alone, which is a pod.
-  if (local.policies.enforced) await startClusterDns(local, records);
-  const [program = "", ...rest] = testProgram(join(import.meta.dirname, "upstream-program.ts"));
-  context.upstream = spawn(program, rest, { stdio: ["ignore", "inherit", "inherit", "ipc"] });
-  context.upstream.send({
-    certificates: world.certificates,
-    records,
-    resolvers: local.policies.enforced ? [] : [hostAddress],
-    host: hostAddress,
-  } satisfies UpstreamSettings);
-  await reply(context.upstream, "the upstream servers");
-  context.stack = await startStack(cluster, {
-    TENANCY_EGRESS_PRIVATE_RANGES: `${hostAddress}/32`,
-    TENANCY_EGRESS_AUTHORITIES: world.authority,
-  });
+  const { upstream, env } = await startUpstream(local, ["allowed.example", "api.example", "later.example"]);
+  context.upstream = upstream;
+  context.stack = await startStack(cluster, env);
   await context.stack.kubectl("create", "secret", "generic", "github", "--from-literal=token=planted-secret");
 });
 

@@ -1,5 +1,5 @@
 // @limit 900
-import { type ChildProcess, spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import { createHash, createHmac, randomBytes } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -37,10 +37,7 @@ import { type LocalCluster, upLocalCluster } from "../../../scripts/cluster/up-l
 import { FakeMessenger } from "../../messenger/fake-messenger.ts";
 import { patiently, untilReleased } from "../claims/patiently.ts";
 import { type Stack, startStack } from "../claims/stack.ts";
-import type { UpstreamSettings } from "../egress/messages.ts";
-import { reply, testProgram } from "../egress/reply.ts";
-import { upstreamCertificates } from "../egress/upstream-certificates.ts";
-import { startClusterDns } from "./cluster-dns.ts";
+import { startUpstream } from "../egress/upstream.ts";
 import { createPlaces, secretsIn, writingsOf } from "./planted-secret-places.ts";
 
 const cluster = "planted-secret";
@@ -95,38 +92,22 @@ let refusedIn = "";
 test.before(async () => {
   await installDebianPackages(["curl"], () => undefined);
   local = await upLocalCluster({ name: cluster });
-  const { hostAddress } = local;
   const base = await busyboxFiles(await findStaticBusybox(() => undefined));
   const curl = await programFiles({ programs: ["/usr/bin/curl"], files: [], base });
   const echo = exampleImages(base).find(({ name }) => name === ECHO_HTTP_IMAGE);
   assert.ok(echo);
   const files = [...echo.files, ...curl, { path: "data", uid: 65532, gid: 65532 }];
   await importImages(cluster, [{ ...echo, name: image, files }]);
-  const names = ["allowed.example", "api.example", "lines.example", "missing.example", "closed.example"];
-  const world = await upstreamCertificates(names);
-  const [command = "", ...rest] = testProgram(join(import.meta.dirname, "../egress/upstream-program.ts"));
-  upstream = spawn(command, rest, { stdio: ["ignore", "inherit", "inherit", "ipc"] });
-  const records = {
-    ...Object.fromEntries(names.map((one) => [one, [hostAddress]])),
-    "closed.example": ["169.254.169.254"],
-  };
-  // Where policies are enforced they allow the cluster's own DNS alone, which is a pod.
-  if (local.policies.enforced) await startClusterDns(local, records);
-  upstream.send({
-    certificates: world.certificates,
-    records,
-    resolvers: local.policies.enforced ? [] : [hostAddress],
-    host: hostAddress,
-  } satisfies UpstreamSettings);
-  await reply(upstream, "the upstream servers");
+  const names = ["allowed.example", "api.example", "lines.example", "missing.example"];
+  const started = await startUpstream(local, names, { "closed.example": ["169.254.169.254"] });
+  upstream = started.upstream;
   apiBaseUrl = await messenger.start();
   stack = await startStack(cluster, {
     TENANCY_LOG_LEVEL: "debug",
     TENANCY_API_KEY: values.apiKey,
     TENANCY_OPERATOR_LISTEN: operatorListen,
     TENANCY_EDGE_METRICS_LISTEN: edgeMetricsListen,
-    TENANCY_EGRESS_PRIVATE_RANGES: `${hostAddress}/32`,
-    TENANCY_EGRESS_AUTHORITIES: world.authority,
+    ...started.env,
   });
   const transport = createTransport({
     config: await loadClusterConfig({ kubeconfigPath: stack.kubeconfigPath }),
