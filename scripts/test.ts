@@ -13,7 +13,7 @@ import { runTestFiles } from "./test/run-test-files.ts";
 
 // Why so many at once: docs/decisions/tests-and-bench.md#how-many-test-files-run-at-once.
 const kinds = {
-  unit: { limitSeconds: 60, atOnce: availableParallelism() },
+  unit: { limitSeconds: 60, atOnce: availableParallelism() + 1 },
   cluster: { limitSeconds: 300, atOnce: 3 },
   e2e: { limitSeconds: 900, atOnce: 2 },
 } as const;
