@@ -1,6 +1,6 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import { onceEach, type TestFile } from "../../../scripts/test/find-test-files.ts";
+import { findTestFiles, onceEach, type TestFile } from "../../../scripts/test/find-test-files.ts";
 import { runTestFiles } from "../../../scripts/test/run-test-files.ts";
 
 const seconds: Record<string, number> = { short: 1, long: 30, alone: 5, longer: 40, "long alone": 6 };
@@ -72,6 +72,20 @@ test("onceEach runs a file on Bun where it names that, and each file once", () =
     chosen.map(({ path, runtime }) => `${path} on ${runtime}`),
     ["all on bun", "node alone on node"],
   );
+});
+
+test("findTestFiles runs a file elsewhere than on Node where it names no runtime", () => {
+  const options = { kind: "unit", patterns: ["runner/", "run-test-file"], limitSeconds: 60 };
+  const runs = (otherwise: "node" | "bun") =>
+    findTestFiles({ ...options, otherwise }).map(({ path, runtime }) => [path.split("/").at(-1), runtime]);
+  assert.equal(runs("node"), [
+    ["run-test-file.test.ts", "node"],
+    ["run-test-files.test.ts", "node"],
+  ]);
+  assert.equal(runs("bun"), [
+    ["run-test-file.test.ts", "node"],
+    ["run-test-files.test.ts", "bun"],
+  ]);
 });
 
 test.run();
