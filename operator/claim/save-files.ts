@@ -10,7 +10,7 @@ import { annotation, label, WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 import type { Condition } from "../../crds/schema/condition.ts";
 import { SNAPSHOTS_NAME } from "../../crds/snapshots/store-folder.ts";
 import { archiveDigits } from "../../crds/snapshots/store-scripts.ts";
-import { sleep } from "../../crds/waits.ts";
+import { linkSignals, sleep } from "../../crds/waits.ts";
 import type { OperatorContext } from "../context.ts";
 import { podState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";
@@ -29,8 +29,8 @@ const FILES_SAVED = "FilesSaved";
 const MOST_SHOWN = 8192;
 
 /**
- * The pod whose files a release has to save before it may go: the one that the tenant was given, and no other, since what is in any
- * other is not the tenant's, or not all of it.
+ * The pod whose files a release has to save before it may go: the one that the tenant was given, and no other, since
+ * what is in any other is not the tenant's, or not all of it.
  */
 export async function podToSave(
   claim: Claim,
@@ -63,7 +63,10 @@ export async function podToSave(
   return undefined;
 }
 
-/** Whether nobody has used the pod since the claim was marked for idleness: asked of the API server, since a late use may not show yet. */
+/**
+ * Whether nobody has used the pod since the claim was marked for idleness: asked of the API server, since a late use
+ * may not show yet.
+ */
 async function isLeftIdle(claim: Claim, pod: Pod, context: OperatorContext): Promise<boolean> {
   if (!isDiscardedForIdleness(claim, pod)) return false;
   if (pod.metadata.deletionTimestamp !== undefined) return true;
@@ -71,10 +74,11 @@ async function isLeftIdle(claim: Claim, pod: Pod, context: OperatorContext): Pro
 }
 
 /**
- * Saves the files of a claim that is being released, in the background; says what the reconcile ends with until they are safe.
+ * Saves the files of a claim that is being released, in the background; says what the reconcile ends with until they
+ * are safe.
  *
- * The archive of before stays until the new one is whole. A save that fails leaves the claim in `ReleaseFailed` with its pod, and is
- * tried again for as long as nobody gives the files up.
+ * The archive of before stays until the new one is whole. A save that fails leaves the claim in `ReleaseFailed` with
+ * its pod, and is tried again for as long as nobody gives the files up.
  */
 export async function saveFiles(
   claim: Claim,
@@ -155,10 +159,15 @@ async function untilHelperRuns(context: OperatorContext, signal: AbortSignal): P
   const { informers, config, helperStart } = context;
   const helper = informers.helperPods.store.get(`${config.namespace}/${SNAPSHOTS_NAME}`);
   if (helper !== undefined && isHelperRunning(helper)) return;
-  const stop = new AbortController();
-  const limit = { clock: systemClock, signal: AbortSignal.any([signal, stop.signal]) };
-  // One that does not come is the save's own error to tell.
-  await Promise.race([helperStart.next(), sleep(HELPER_START_LIMIT_MS, limit)]).finally(() => stop.abort());
+  const linked = linkSignals(signal);
+  try {
+    // One that does not come is the save's own error to tell.
+    const limit = sleep(HELPER_START_LIMIT_MS, { clock: systemClock, signal: linked.signal });
+    await Promise.race([helperStart.next(), limit]);
+  } finally {
+    linked.abort();
+    linked.close();
+  }
 }
 
 function reasonOf(error: unknown): "archive" | "command" | "connection" | "other" {
@@ -172,8 +181,8 @@ function otherConditions({ status }: Claim): Condition[] {
 }
 
 /**
- * Says on the claim what failed and what to do. The condition `FilesSaved` keeps since when: past `TENANCY_RELEASE_RETRY_LIMIT` it is a
- * person's, and is tried again once an hour.
+ * Says on the claim what failed and what to do. The condition `FilesSaved` keeps since when: past
+ * `TENANCY_RELEASE_RETRY_LIMIT` it is a person's, and is tried again once an hour.
  */
 async function reportFailure(
   { claim, pod, error, retryInMs }: { claim: Claim; pod: Pod; error: unknown; retryInMs: number },

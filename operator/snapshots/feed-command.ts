@@ -2,6 +2,7 @@ import { Readable, Writable } from "node:stream";
 import type { Exec } from "../../crds/client/exec/exec.ts";
 import type { ExecTarget } from "../../crds/client/exec/exec-outcome.ts";
 import type { Pace } from "../../crds/client/exec/pace-meter.ts";
+import { linkSignals } from "../../crds/waits.ts";
 import { ExecFailure } from "./exec-output.ts";
 
 export interface FeedCommandOptions {
@@ -24,17 +25,18 @@ const answerLines = /^answer .*$/gm;
 const maxOutputBytes = 16 * 1024;
 
 /**
- * Runs a shell script that reads an input (see `fedScript`), until it writes `exit-status <exit code>` as a line of its own.
+ * Runs a shell script that reads an input (see `fedScript`), until it writes `exit-status <exit code>` as a line of its
+ * own.
  *
- * The end of a command that leaves input unread is never reported by a server that still has some to send (tried: 1.34; kubectl hangs
- * there too), so the script says itself how it ended.
+ * The end of a command that leaves input unread is never reported by a server that still has some to send (tried: 1.34;
+ * kubectl hangs there too), so the script says itself how it ended.
  *
  * @throws ExecFailure when the exit status is not 0
  * @throws what the input fails with, and as `Exec` does
  */
 export async function feedCommand(options: FeedCommandOptions): Promise<void> {
   const { exec, target, what, input, signal, timeoutMs, minInput, onOutput } = options;
-  const stop = new AbortController();
+  const ending = linkSignals(signal);
   let output = "";
   let exitStatus: number | undefined;
   let inputError: unknown;
@@ -47,7 +49,7 @@ export async function feedCommand(options: FeedCommandOptions): Promise<void> {
       const found = exitStatusLine.exec(output)?.[1];
       if (found !== undefined) {
         exitStatus = Number(found);
-        stop.abort(new Error("the command has ended"));
+        ending.abort(new Error("the command has ended"));
       }
       callback();
     },
@@ -64,13 +66,14 @@ export async function feedCommand(options: FeedCommandOptions): Promise<void> {
 
   try {
     const stdin = Readable.from(watched(), { objectMode: false, highWaterMark: 64 * 1024 });
-    const both = AbortSignal.any([signal, stop.signal]);
-    const result = await exec({ ...target, stdin, stdout, signal: both, timeoutMs, minInput });
+    const result = await exec({ ...target, stdin, stdout, signal: ending.signal, timeoutMs, minInput });
     exitStatus ??= result.exitCode === 0 ? 1 : result.exitCode;
     output += result.stderr;
   } catch (error) {
     if (inputError !== undefined) throw inputError;
     if (exitStatus === undefined) throw error;
+  } finally {
+    ending.close();
   }
   if (exitStatus === 0) return;
   const said = output.replace(exitStatusLine, "").replace(answerLines, "").trim() || `exit code ${exitStatus}`;
@@ -78,8 +81,9 @@ export async function feedCommand(options: FeedCommandOptions): Promise<void> {
 }
 
 /**
- * A shell function that copies the frames of its input (see `frames`) to its output, up to the line that ends them, and fails when that
- * line does not come. `$b` is busybox. It reads not one byte too much: `read` takes single bytes from a pipe, and dd what it is told.
+ * A shell function that copies the frames of its input (see `frames`) to its output, up to the line that ends them, and
+ * fails when that line does not come. `$b` is busybox. It reads not one byte too much: `read` takes single bytes from a
+ * pipe, and dd what it is told.
  */
 const receive = `receive() {
   while read -r length; do
@@ -93,11 +97,13 @@ const receive = `receive() {
 }`;
 
 /**
- * The whole of a script for `feedCommand`, with the function `receive`: all that it says goes to its standard output, its exit status last.
+ * The whole of a script for `feedCommand`, with the function `receive`: all that it says goes to its standard output,
+ * its exit status last.
  *
- * It then takes the rest of its input until the connection is closed, which the reader of that line does: what a command has said can be
- * lost when it ends first (docs/decisions/snapshots.md#the-ends-of-an-execs-streams-are-confirmed). The shell itself keeps both its
- * outputs open: containerd closes the input of an exec as soon as one of the two is closed.
+ * It then takes the rest of its input until the connection is closed, which the reader of that line does: what a
+ * command has said can be lost when it ends first
+ * (docs/decisions/snapshots.md#the-ends-of-an-execs-streams-are-confirmed). The shell itself keeps both its outputs
+ * open: containerd closes the input of an exec as soon as one of the two is closed.
  */
 export function fedScript(text: string): string {
   return `${receive}\n{\n${text}\n} 2>&1\necho "exit-status $?"\n"$b" cat > /dev/null`;
