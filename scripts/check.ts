@@ -1,4 +1,5 @@
-// npm run check: the quick gate. Format, lint, types and unit tests, each on one of its runtimes; each step's time is printed.
+// npm run check: the quick gate. Format, lint, types and unit tests, each on one of its runtimes; each step's time is
+// printed.
 import { spawnSync } from "node:child_process";
 
 const steps: [name: string, command: string, ...commandArguments: string[]][] = [

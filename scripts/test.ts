@@ -1,5 +1,7 @@
-// npm test [-- PATTERN…] | npm run test:unit|test:cluster|test:e2e [-- PATTERN…]: runs the test files whose path matches every pattern.
-// --runtime=node|bun|deno leaves out the runs on other runtimes; --once runs each file once, on Bun where nothing speaks against it;
+// npm test [-- PATTERN…] | npm run test:unit|test:cluster|test:e2e [-- PATTERN…]: runs the test files whose path
+// matches every pattern.
+// --runtime=node|bun|deno leaves out the runs on other runtimes; --once runs each file once, on Bun where nothing
+// speaks against it;
 // --at-once=N runs that many files beside each other.
 import { availableParallelism } from "node:os";
 import { findBinaries } from "./cluster/binaries.ts";

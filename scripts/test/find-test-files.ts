@@ -18,8 +18,9 @@ export interface TestFile {
 const root = join(import.meta.dirname, "..", "..");
 
 /**
- * Lists the runs of `test/<kind>/**\/*.test.ts` whose path holds every pattern, one a runtime. Three comments at the top of a
- * file steer it: `// @runtimes node bun deno` (without it: `otherwise`), `// @limit 900` (seconds), and `// @alone`.
+ * Lists the runs of `test/<kind>/**\/*.test.ts` whose path holds every pattern, one a runtime. Three comments at the
+ * top of a file steer it: `// @runtimes node bun deno` (without it: `otherwise`), `// @limit 900` (seconds), and `//
+ * @alone`.
  *
  * @throws Error when a comment names a runtime that does not exist
  */
@@ -51,7 +52,10 @@ function readRuns(path: string, options: { limitSeconds: number; otherwise: Runt
   });
 }
 
-/** One run of each file: on Bun where it names that, which starts in a tenth of the time that Node takes to load TypeScript. */
+/**
+ * One run of each file: on Bun where it names that, which starts in a tenth of the time that Node takes to load
+ * TypeScript.
+ */
 export function onceEach(files: readonly TestFile[]): TestFile[] {
   const chosen = new Map<string, TestFile>();
   for (const file of files) if (!chosen.has(file.path) || file.runtime === "bun") chosen.set(file.path, file);

@@ -9,7 +9,10 @@ export interface LastSeconds {
   keep(seconds: ReadonlyMap<string, number>): void;
 }
 
-/** @param path of a file that need not be there; the default is in the user's cache folder, since the figures are this machine's */
+/**
+ * @param path of a file that need not be there; the default is in the user's cache folder, since the figures are this
+ * machine's
+ */
 export function lastSeconds(path = join(cacheFolder(), "test-seconds.json")): LastSeconds {
   const read = (): Record<string, number> => (existsSync(path) ? JSON.parse(readFileSync(path, "utf8")) : {});
   const known = read();

@@ -29,9 +29,9 @@ const commands: Record<Runtime, string[]> = {
 const END_LIMIT_MS = 60_000;
 
 /**
- * Runs one test file in a process group of its own and reads uvu's closing figures. A file that runs no test, ends without
- * those figures or outlives its limit has failed; whatever it leaves in its group is killed, after a minute to end by itself
- * where the file was stopped.
+ * Runs one test file in a process group of its own and reads uvu's closing figures. A file that runs no test, ends
+ * without those figures or outlives its limit has failed; whatever it leaves in its group is killed, after a minute to
+ * end by itself where the file was stopped.
  */
 export async function runTestFile(file: TestFile, signal: AbortSignal): Promise<TestRun> {
   const started = Date.now();

@@ -10,8 +10,8 @@ export interface RunTestFilesOptions {
 }
 
 /**
- * Runs files beside each other, those that are to be alone first and one by one; the longest start first, so that none of them is
- * waited for at the end. One that has never run counts as long as its limit.
+ * Runs files beside each other, those that are to be alone first and one by one; the longest start first, so that none
+ * of them is waited for at the end. One that has never run counts as long as its limit.
  */
 export async function runTestFiles(files: readonly TestFile[], options: RunTestFilesOptions): Promise<void> {
   const seconds = (file: TestFile): number => options.lastSeconds(file) ?? file.limitSeconds;
