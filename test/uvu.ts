@@ -1,5 +1,6 @@
-// What test files import as `uvu`, by `paths` in tsconfig.json and by import-map.json for Deno: uvu, whose runner says nothing of what
-// a hook throws but counts every test of the suite as failed, nor what a text was that `assert.match` did not find its pattern in.
+// What test files import as `uvu`, by `paths` in tsconfig.json and by import-map.json for Deno: uvu, whose runner says
+// nothing of what a hook throws but counts every test of the suite as failed, nor what a text was that `assert.match`
+// did not find its pattern in.
 import { createRequire } from "node:module";
 import { Assertion } from "uvu/assert";
 import type { Callback, Test } from "../node_modules/uvu/index.d.ts";

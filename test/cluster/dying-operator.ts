@@ -6,7 +6,10 @@ const EXIT_LIMIT_MS = 120_000;
 /** Kinds whose writes count. */
 export const countedKinds = ["pods", "tenancyclaims", "tenancyworkloads"];
 
-/** Starts an operator in a process of its own, which kills itself with SIGKILL right after its n-th write to these kinds. */
+/**
+ * Starts an operator in a process of its own, which kills itself with SIGKILL right after its n-th write to these
+ * kinds.
+ */
 export function startDyingOperator(kubeconfigPath: string, writes: number): { exited: Promise<string>; kill(): void } {
   const script = join(import.meta.dirname, "operator-that-dies.ts");
   const env = { ...process.env, KUBECONFIG: kubeconfigPath };

@@ -13,9 +13,9 @@ interface Answer {
 class Dropped extends Error {}
 
 /**
- * A server of the bot API for tests, over HTTP or called in the process: long polls, offsets that confirm, 409 for the earlier of two
- * polls and while a webhook is set, 401 and 404 for wrong tokens, message ids as Telegram counts them, and faults on demand. It keeps
- * every message that it took.
+ * A server of the bot API for tests, over HTTP or called in the process: long polls, offsets that confirm, 409 for the
+ * earlier of two polls and while a webhook is set, 401 and 404 for wrong tokens, message ids as Telegram counts them,
+ * and faults on demand. It keeps every message that it took.
  */
 export class FakeMessenger {
   /** When each method was called, in milliseconds since the epoch. */

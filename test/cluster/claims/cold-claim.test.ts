@@ -63,7 +63,8 @@ test("two tenants that claim at once get two pods; Alice is not alice", async ()
 });
 
 test("a claim costs three writes: itself, the pod, the status", async () => {
-  // The answers to the writes of the claims so far may still be on their way: two for each, and more where a start was slow.
+  // The answers to the writes of the claims so far may still be on their way: two for each, and more where a start was
+  // slow.
   const patches = () =>
     operator.requests.filter(
       ({ verb, resource, status }) => verb === "patch" && resource === "tenancyclaims" && status === 200,

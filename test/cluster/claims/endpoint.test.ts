@@ -22,7 +22,9 @@ let edge: RestEdge;
 /** Names of the objects whose status the operator wrote. */
 const statusWrites: string[] = [];
 
-/** Every pod's program: it answers with the address at which it was reached, and talks on and on where it is an agent. */
+/**
+ * Every pod's program: it answers with the address at which it was reached, and talks on and on where it is an agent.
+ */
 const program = createServer((request, response) =>
   request.resume().on("end", () => response.end(request.socket.localAddress)),
 );

@@ -44,8 +44,8 @@ test.after.each(async () => {
 test.after(() => tenancy?.stop());
 
 /**
- * Runs `before` under one leader, then `meanwhile`, of which the next one's watches of the held kinds tell nothing. When this returns, the
- * next one leads and has looked at every claim.
+ * Runs `before` under one leader, then `meanwhile`, of which the next one's watches of the held kinds tell nothing.
+ * When this returns, the next one leads and has looked at every claim.
  */
 async function handOver<T>(steps: {
   before: () => Promise<T>;

@@ -131,7 +131,8 @@ for (const { title, kind, spec, field, refusedBy = "schema" } of badSpecs) {
 }
 
 testWithRatcheting("API server: what was stored before a rule came can still be edited", async () => {
-  // What a trigger's type demands of its config is a rule on the whole spec, which an edit of any of its fields asks again.
+  // What a trigger's type demands of its config is a rule on the whole spec, which an edit of any of its fields asks
+  // again.
   const isOfSpec = ({ kind, field }: BadSpec) => kind === "trigger" && !field.includes("[");
   const stored = badSpecs.filter((bad) => (bad.refusedBy === "rules" && !isOfSpec(bad)) || bad.title.includes("twice"));
   for (const definition of definitions) {

@@ -11,8 +11,8 @@ import { annotation, label } from "../../../crds/labels.ts";
 export type Answers = (claim: Claim, attempt: number) => ClaimStatus | undefined;
 
 /**
- * Plays the operator on a real API server: answers each attempt of a claim with a status, and lets released claims go. An Active
- * claim has the pod that its status names, as a kubelet would show it, which goes with the claim.
+ * Plays the operator on a real API server: answers each attempt of a claim with a status, and lets released claims go.
+ * An Active claim has the pod that its status names, as a kubelet would show it, which goes with the claim.
  */
 export async function startActingOperator(options: {
   client: ClusterClient;

@@ -3,7 +3,10 @@ import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { TriggerPayload } from "../../../edge/gateway/drivers/driver.ts";
 
-/** Every tenant's container, each at a loopback address of its own; it speaks HTTP, and refuses what is another tenant's. */
+/**
+ * Every tenant's container, each at a loopback address of its own; it speaks HTTP, and refuses what is another
+ * tenant's.
+ */
 export interface Container {
   /** The address of a tenant's container. */
   addressOf(tenantId: string): string;

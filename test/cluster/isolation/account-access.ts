@@ -35,7 +35,9 @@ export function canEnterPods(): boolean {
   );
 }
 
-/** Asks for a token of the account, and puts it where the kubelet would; where that is not possible, into a kubeconfig. */
+/**
+ * Asks for a token of the account, and puts it where the kubelet would; where that is not possible, into a kubeconfig.
+ */
 export async function accountAccess(options: {
   cluster: ControlPlane;
   kubectl: RunKubectl;

@@ -268,7 +268,10 @@ test("another pod without any of that is taken", async () => {
   assert.is(await refusal(tenancy.client, otherPod), undefined);
 });
 
-/** One setting wrong each of a pod with the proxy, whose sidecar is its first container: what, the values, and what the refusal names. */
+/**
+ * One setting wrong each of a pod with the proxy, whose sidecar is its first container: what, the values, and what the
+ * refusal names.
+ */
 const proxiedWrongs: readonly [what: string, values: Record<string, unknown>, says: string][] = [
   [
     "NET_ADMIN in the sidecar",
@@ -524,7 +527,10 @@ const { version } = await findBinaries({ need: CONTROL_PLANE_PROGRAMS });
 if (versionAtLeast(version, "1.30")) test.run();
 else older.run();
 
-/** A copy of an object with values set at dotted paths, such as `spec.containers.0.image`; undefined removes what is there. */
+/**
+ * A copy of an object with values set at dotted paths, such as `spec.containers.0.image`; undefined removes what is
+ * there.
+ */
 function withValues<T extends object>(object: T, values: Readonly<Record<string, unknown>>): T {
   const copy = structuredClone(object);
   for (const [path, value] of Object.entries(values)) {

@@ -466,7 +466,10 @@ test.run();
 /** One verb on one resource, as a rule of RBAC grants it: `get pods/exec`, `patch tenancyclaims.tenancy.dev/status`. */
 type Permission = string;
 
-/** The slice of a Role that is read, https://kubernetes.io/docs/reference/kubernetes-api/authorization-resources/role-v1/ */
+/**
+ * The slice of a Role that is read,
+ * https://kubernetes.io/docs/reference/kubernetes-api/authorization-resources/role-v1/
+ */
 interface Role {
   readonly metadata: { readonly name: string };
   readonly rules: readonly {
@@ -493,7 +496,9 @@ function grantedBy({ rules }: Role): Permission[] {
   );
 }
 
-/** What a request took; none for a path that is no object's, such as discovery. An apply that makes an object takes two. */
+/**
+ * What a request took; none for a path that is no object's, such as discovery. An apply that makes an object takes two.
+ */
 function takenBy({ verb, objectRef, responseStatus }: AuditedRequest): Permission[] {
   if (objectRef === undefined) return [];
   const { apiGroup: group = "", resource, subresource } = objectRef;

@@ -46,7 +46,10 @@ export function fullPod(name: string, more: { runsAsRoot?: boolean; restoreAs?: 
   return rendered(name, everything, more);
 }
 
-/** Every kind of pod that the operator makes, by what is particular to it, and the strictest level of Pod Security that takes it. */
+/**
+ * Every kind of pod that the operator makes, by what is particular to it, and the strictest level of Pod Security that
+ * takes it.
+ */
 export const renderedPods: readonly { what: string; pod: Pod; level: Level }[] = [
   { what: "the least workload", pod: rendered("inst-least", { image }), level: "restricted" },
   { what: "everything a workload can ask for", pod: fullPod("inst-full"), level: "restricted" },

@@ -4,7 +4,9 @@ import { stringify } from "yaml";
 
 const manifests = new URL("../../../manifests", import.meta.url).pathname;
 
-/** Writes a kustomization such as users make of the base and components; kustomize takes only paths that are relative. */
+/**
+ * Writes a kustomization such as users make of the base and components; kustomize takes only paths that are relative.
+ */
 export async function writeOverlay(options: {
   namespace?: string;
   components: string[];

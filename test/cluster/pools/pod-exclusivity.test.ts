@@ -33,8 +33,8 @@ interface Judge {
 }
 
 /**
- * Follows every change of pods and claims in the order that etcd gave them, over watches and by words of its own: what of the product
- * could be wrong is not asked whether it is.
+ * Follows every change of pods and claims in the order that etcd gave them, over watches and by words of its own: what
+ * of the product could be wrong is not asked whether it is.
  */
 async function startJudge(): Promise<Judge> {
   const problems: string[] = [];

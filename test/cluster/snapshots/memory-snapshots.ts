@@ -27,9 +27,9 @@ export interface MemoryVolume {
 }
 
 /**
- * Keeps one text a pod, with the promises of `createSnapshots`: a save asks whether it is fenced, then replaces the archive in one
- * step; a restore gives what is there, or fails; neither works without the helper pod. That a late command of a save replaces nothing
- * is for test/unit/snapshots/archive-store.test.ts to show.
+ * Keeps one text a pod, with the promises of `createSnapshots`: a save asks whether it is fenced, then replaces the
+ * archive in one step; a restore gives what is there, or fails; neither works without the helper pod. That a late
+ * command of a save replaces nothing is for test/unit/snapshots/archive-store.test.ts to show.
  *
  * @param reach called at each point; what it throws is the failure
  */

@@ -150,7 +150,10 @@ function giveUpCommand(at: Pair): Command {
   });
 }
 
-/** Waits for what becomes of a claim, and holds it against the model: its files, or an explicit error, never silently nothing. */
+/**
+ * Waits for what becomes of a claim, and holds it against the model: its files, or an explicit error, never silently
+ * nothing.
+ */
 async function settle(
   { at, claim, resume }: { at: Pair; claim: Claim; resume: boolean },
   expected: Expected,

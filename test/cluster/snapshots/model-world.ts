@@ -15,7 +15,10 @@ export interface Plan {
   readonly action: "fail" | "kill operator" | "kill operator, work goes on" | "kill helper" | "slow";
 }
 
-/** The real system of the model-based test: a control plane, an operator that can be killed, a volume and pods in memory. */
+/**
+ * The real system of the model-based test: a control plane, an operator that can be killed, a volume and pods in
+ * memory.
+ */
 export interface ModelWorld {
   readonly tenancy: Tenancy;
   readonly kubelet: PretendKubelet;

@@ -7,7 +7,9 @@ import { SNAPSHOTS_NAME } from "../../../crds/snapshots/store-folder.ts";
 import { TOOLS_CONTAINER } from "../../../operator/snapshots/pod-tools.ts";
 import { NAMESPACE } from "../tenancy.ts";
 
-/** Starts pods that no node takes, and keeps what their tenants write: one text for all of a pod's overlay directories. */
+/**
+ * Starts pods that no node takes, and keeps what their tenants write: one text for all of a pod's overlay directories.
+ */
 export interface PretendKubelet {
   /** By pod uid; of pods that are there alone. */
   readonly files: Map<string, string>;

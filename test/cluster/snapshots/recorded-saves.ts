@@ -5,7 +5,8 @@ import { createSnapshots, type Snapshots } from "../../../operator/snapshots/sna
 import { NAMESPACE, type Tenancy } from "../tenancy.ts";
 
 /**
- * Snapshots that save nothing and take note of the pods, by name, that were to be saved; there is no archive of anybody.
+ * Snapshots that save nothing and take note of the pods, by name, that were to be saved; there is no archive of
+ * anybody.
  *
  * @param save what it throws is the failure of the save
  */

@@ -1,7 +1,10 @@
 const A = 1;
 const AAAA = 28;
 
-/** Answers a DNS query (RFC 1035, section 4) of one question from a table of names; a name that is not there does not exist. */
+/**
+ * Answers a DNS query (RFC 1035, section 4) of one question from a table of names; a name that is not there does not
+ * exist.
+ */
 export function dnsAnswer(query: Buffer, records: ReadonlyMap<string, readonly string[]>): Buffer {
   const labels: string[] = [];
   let offset = 12;

@@ -241,8 +241,8 @@ function isOneSince(ticks: number, pids: readonly number[]): boolean {
 
 interface SettingsVolume {
   /**
-   * Returns when it was done, in clock ticks since the machine's start. Whoever looked before that sees a change once more afterwards, since
-   * the old folder goes last.
+   * Returns when it was done, in clock ticks since the machine's start. Whoever looked before that sees a change once
+   * more afterwards, since the old folder goes last.
    */
   write(files: Readonly<Record<string, string>>): number;
 }

@@ -4,8 +4,8 @@ import { startTcpProxy, type TcpProxy } from "../../cluster/client/tcp-proxy.ts"
 const PORT = 6443;
 
 /**
- * Passes connections to the address by which pods reach this machine on to the API server, which listens on loopback alone: nothing of the
- * local cluster itself gives pods a way to it.
+ * Passes connections to the address by which pods reach this machine on to the API server, which listens on loopback
+ * alone: nothing of the local cluster itself gives pods a way to it.
  */
 export function apiForPods({ hostAddress, server }: { hostAddress: string; server: string }): Promise<TcpProxy> {
   return startTcpProxy({ port: Number(new URL(server).port) }, { host: hostAddress, port: PORT });

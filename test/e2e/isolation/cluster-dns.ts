@@ -19,8 +19,8 @@ const IMAGE = "localhost/tenancy-answering:e2e";
 const root = join(import.meta.dirname, "../../..");
 
 /**
- * Runs a resolver as the cluster's DNS: a pod with the labels that policies know it by. The address that pods ask leads to it, as
- * kube-proxy makes a Service's; that rule goes with the cluster. Needs a cluster that enforces policies.
+ * Runs a resolver as the cluster's DNS: a pod with the labels that policies know it by. The address that pods ask leads
+ * to it, as kube-proxy makes a Service's; that rule goes with the cluster. Needs a cluster that enforces policies.
  */
 export async function startClusterDns(cluster: LocalCluster, records: AnsweringSettings["records"]): Promise<void> {
   await importAnsweringImage(cluster.name);

@@ -70,7 +70,10 @@ test.after(async () => {
   await downLocalCluster({ name: NAME });
 });
 
-/** The manifests as a user would take them, with what only this cluster needs: how its pods reach the API server, and its own images. */
+/**
+ * The manifests as a user would take them, with what only this cluster needs: how its pods reach the API server, and
+ * its own images.
+ */
 function writeKustomization(): string {
   const folder = mkdtempSync(join(tmpdir(), "tenancy-in-cluster-"));
   const from = (path: string): string => relative(folder, join(manifests, path));

@@ -49,7 +49,10 @@ export function secretsIn(text: string, secrets: Readonly<Record<string, string>
   });
 }
 
-/** Every way in which a text is likely to be written somewhere: as it is, in base64 at any place of a longer text, in hex, URL-encoded. */
+/**
+ * Every way in which a text is likely to be written somewhere: as it is, in base64 at any place of a longer text, in
+ * hex, URL-encoded.
+ */
 export function writingsOf(text: string): string[] {
   const bytes = Buffer.from(text);
   const hex = bytes.toString("hex");
@@ -65,7 +68,10 @@ export function writingsOf(text: string): string[] {
   ];
 }
 
-/** What base64 makes of the bytes where `offset` bytes come before them, without the characters that its neighbours have a part in. */
+/**
+ * What base64 makes of the bytes where `offset` bytes come before them, without the characters that its neighbours have
+ * a part in.
+ */
 function alignedBase64(bytes: Buffer, offset: number): string {
   const whole = Buffer.concat([Buffer.alloc(offset), bytes]);
   const text = whole.toString("base64").replaceAll("=", "");

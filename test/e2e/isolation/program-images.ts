@@ -11,7 +11,10 @@ import type { Bundles } from "../../cluster/isolation/bundle-programs.ts";
 export const OPERATOR_IMAGE = "localhost/tenancy-operator:e2e";
 export const EDGE_IMAGE = "localhost/tenancy-edge:e2e";
 
-/** The images of the Dockerfiles as far as they can be made without a registry: the same bundles, this machine's runtimes. */
+/**
+ * The images of the Dockerfiles as far as they can be made without a registry: the same bundles, this machine's
+ * runtimes.
+ */
 export async function programImages({ operator, edge }: Bundles): Promise<Image[]> {
   const system = [
     ...(await busyboxFiles(await findStaticBusybox(silent))),

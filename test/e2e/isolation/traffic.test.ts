@@ -147,9 +147,11 @@ function testTraffic(cluster: LocalCluster): void {
     readAnswers(places, await runFrom(source, probeScript(places)));
 
   /**
-   * Asks for every place from there, and again for those that should have answered and have not: a busy machine may be late.
+   * Asks for every place from there, and again for those that should have answered and have not: a busy machine may be
+   * late.
    *
-   * @param isBeingClosed whether a place may also answer for a while that should not, since the policy has just come back
+   * @param isBeingClosed whether a place may also answer for a while that should not, since the policy has just come
+   * back
    */
   async function answersFrom(source: Source, isBeingClosed: boolean): Promise<string[]> {
     const found = await ask(source, table);

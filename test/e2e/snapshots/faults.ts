@@ -105,7 +105,10 @@ interface Freezer {
   readonly thaw: string;
 }
 
-/** A process's freezer itself: the container runtime's own commands can wait for ever where the container is killed meanwhile. */
+/**
+ * A process's freezer itself: the container runtime's own commands can wait for ever where the container is killed
+ * meanwhile.
+ */
 function freezerOf(pid: string): Freezer {
   const groups = readFileSync(`/proc/${pid}/cgroup`, "utf8");
   const [, first] = /^\d+:freezer:(.*)$/m.exec(groups) ?? [];

@@ -71,8 +71,8 @@ export interface Lifecycle {
     is: (status: ClaimStatus | undefined, found: Claim | undefined) => boolean | Promise<boolean>,
   ): Promise<Claim>;
   /**
-   * Waits until the release of a claim that was deleted has failed with that message. It is tried again meanwhile, so a failure for another
-   * reason passes, as it would for a user, but it is noted.
+   * Waits until the release of a claim that was deleted has failed with that message. It is tried again meanwhile, so a
+   * failure for another reason passes, as it would for a user, but it is noted.
    */
   untilReleaseFails(claim: Claim, says: RegExp): Promise<Claim>;
   untilWorkloadGone(name: string): Promise<void>;
@@ -173,7 +173,8 @@ async function prepareLifecycle(cluster: LocalCluster, { volumeMiB }: LifecycleO
           TENANCY_MEMORY_OVERCOMMIT: "8",
           // A shorter one is lost on a busy machine, and a restore begins anew with each operator.
           TENANCY_LEASE_SECONDS: "5",
-          // Shown where a test fails: what a save or restore failed with before it was tried again is in no status any more.
+          // Shown where a test fails: what a save or restore failed with before it was tried again is in no status any
+          // more.
           TENANCY_LOG_LEVEL: process.env.TENANCY_LOG_LEVEL ?? "warn",
           TENANCY_OPERATOR_LISTEN: "off",
           TENANCY_SNAPSHOT_STORAGE_CLASS: "",

@@ -9,7 +9,9 @@ export function digestOfMany(life: Lifecycle, { status }: Claim): Promise<string
   return life.run(status?.instanceId, DIGEST);
 }
 
-/** Claims and fills 24 MiB, which takes long enough to break it off; resolves with the claim and a digest of its files. */
+/**
+ * Claims and fills 24 MiB, which takes long enough to break it off; resolves with the claim and a digest of its files.
+ */
 export async function fillClaim(life: Lifecycle, tenantId: string, workloadRef: string): Promise<[Claim, string]> {
   const claim = await life.claim(tenantId, workloadRef, false);
   await life.run(claim.status?.instanceId, FILL);

@@ -89,7 +89,10 @@ async function list(path = "/snapshots"): Promise<Snapshot[]> {
 }
 
 const erase = (tenant: string) => stack.call("DELETE", `/tenants/${tenant}/snapshots/keeper`);
-/** Names that the program of the pod that was claimed last found as its first act, beside the file that it wrote them to. */
+/**
+ * Names that the program of the pod that was claimed last found as its first act, beside the file that it wrote them
+ * to.
+ */
 const foundAtStart = async () =>
   (await run("until [ -s /data/first-act ]; do sleep 0.05; done; cat /data/first-act"))
     .split("\n")

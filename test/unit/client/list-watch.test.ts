@@ -424,7 +424,10 @@ test("listWatch reports its states", async () => {
   assert.equal(states, ["empty", "init-listed", "watching", "init-listed", "watching"]);
 });
 
-/** One thing that happens to the server: a change, or the end of a watch, cleanly, by a cut, or with its history forgotten. */
+/**
+ * One thing that happens to the server: a change, or the end of a watch, cleanly, by a cut, or with its history
+ * forgotten.
+ */
 const happening = fc.oneof(
   { weight: 6, arbitrary: fc.record({ kind: fc.constantFrom("put", "delete"), name: fc.constantFrom("x", "y", "z") }) },
   {

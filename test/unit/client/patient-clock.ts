@@ -11,7 +11,9 @@ export interface PatientClock extends Clock {
 
 const longestPauseMs = 30_000;
 
-/** A clock on which pauses between tries end at once, and what takes longer, as a watch does, ends when a test says so. */
+/**
+ * A clock on which pauses between tries end at once, and what takes longer, as a watch does, ends when a test says so.
+ */
 export function patientClock(): PatientClock {
   let time = Date.UTC(2026, 0, 1);
   const delays: number[] = [];

@@ -84,7 +84,8 @@ test("createTransport resolves a stream that is refused with the whole answer", 
 
 test("createTransport sends a GET again that met a connection the server had closed", async () => {
   const server = await serve((request, response) => {
-    // The second request on a connection ends it without a byte, as a server does whose idle time ran out at that moment.
+    // The second request on a connection ends it without a byte, as a server does whose idle time ran out at that
+    // moment.
     const { socket } = request as unknown as { socket: { served?: boolean; destroy(): void } };
     if (socket.served) socket.destroy();
     else answerJson(response, {});

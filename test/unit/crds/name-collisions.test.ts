@@ -14,7 +14,10 @@ import { renderHostVolume } from "../../../scripts/start/snapshots-volume.ts";
 
 const root = fileURLToPath(new URL("../../..", import.meta.url));
 
-/** Every generator of names, by the kind of object, of one word: a workload, a token, a namespace; a constant takes no notice of it. */
+/**
+ * Every generator of names, by the kind of object, of one word: a workload, a token, a namespace; a constant takes no
+ * notice of it.
+ */
 const generators: Record<string, Record<string, (word: string) => string>> = {
   NetworkPolicy: { policyName, SNAPSHOTS_NAME: () => SNAPSHOTS_NAME },
   Service: { serviceName },

@@ -145,7 +145,8 @@ test("never meets a 5xx while the cluster is healthy, and always an answer in JS
     fc.asyncProperty(
       fc.oneof(anything, nearly),
       async ({ method: verb, path: target, body: text, headers: fields }) => {
-        // A claim that nobody makes active ends in 504 after the limit, which is right and not asked here: it is active at once.
+        // A claim that nobody makes active ends in 504 after the limit, which is right and not asked here: it is active
+        // at once.
         const edge = testEdge({ clock: systemClock, waitLimitMs: 1 });
         const { cluster } = edge;
         cluster.addWorkload("app");

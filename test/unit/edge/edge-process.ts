@@ -23,7 +23,9 @@ export interface EdgeProcess {
   readonly exited: Promise<number | string>;
 }
 
-/** Starts the edge on free ports and waits until it listens. @throws Error with what it printed where it ends instead */
+/**
+ * Starts the edge on free ports and waits until it listens. @throws Error with what it printed where it ends instead
+ */
 export async function startEdgeProcess(
   runtime: keyof typeof runtimes,
   env: Record<string, string>,

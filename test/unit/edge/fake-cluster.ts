@@ -39,9 +39,10 @@ export interface Call {
 }
 
 /**
- * A cluster in memory, for what a real one does only under rare timing: it keeps objects with resource versions, uids and
- * finalizers, shows each write on the watch at once (or never, with `lag`), and fails a call when told to. A claim that is made Active has
- * the pod that its status names, at the address of its endpoint, unless a test made that pod before.
+ * A cluster in memory, for what a real one does only under rare timing: it keeps objects with resource versions, uids
+ * and finalizers, shows each write on the watch at once (or never, with `lag`), and fails a call when told to. A claim
+ * that is made Active has the pod that its status names, at the address of its endpoint, unless a test made that pod
+ * before.
  */
 export class FakeCluster {
   readonly calls: Call[] = [];

@@ -17,8 +17,9 @@ export interface FakeKubectl {
 }
 
 /**
- * Writes a kubectl that runs what `exec` asks for on this machine, ends as kubectl ends, and fails for pods that are named after a
- * failure; `logs` prints a few lines, of a pod named `endless` without end, and with `--follow` goes on for ever.
+ * Writes a kubectl that runs what `exec` asks for on this machine, ends as kubectl ends, and fails for pods that are
+ * named after a failure; `logs` prints a few lines, of a pod named `endless` without end, and with `--follow` goes on
+ * for ever.
  *
  * @param options.paths what stands for paths of the container on this machine, where they are a whole parameter
  */

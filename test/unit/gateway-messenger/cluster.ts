@@ -13,7 +13,10 @@ interface Kept {
   state: Record<string, unknown>;
 }
 
-/** What outlives the processes of the gateway: triggers' statuses, Secrets and Leases, with preconditions as the API server keeps them. */
+/**
+ * What outlives the processes of the gateway: triggers' statuses, Secrets and Leases, with preconditions as the API
+ * server keeps them.
+ */
 export class MemoryCluster {
   readonly clock: Clock;
   readonly #kept = new Map<string, Kept>();
@@ -97,7 +100,10 @@ export class MemoryCluster {
   }
 }
 
-/** Holds the Lease as the gateway does, by a clock that a test moves; the real one is tried in `test/cluster/gateway/adapter-context.test.ts`. */
+/**
+ * Holds the Lease as the gateway does, by a clock that a test moves; the real one is tried in
+ * `test/cluster/gateway/adapter-context.test.ts`.
+ */
 export async function holdLease(options: {
   cluster: MemoryCluster;
   lease: string;

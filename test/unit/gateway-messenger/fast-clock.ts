@@ -4,8 +4,9 @@ import type { Clock } from "../../../crds/client/clock.ts";
 const LONGEST_STEP_MS = 1;
 
 /**
- * The system's time, `factor` times as fast: for tests with real sockets, in which a Lease has to run out. It passes only while this
- * process runs: on a machine that has more to do, a Lease would otherwise be over before an answer was read.
+ * The system's time, `factor` times as fast: for tests with real sockets, in which a Lease has to run out. It passes
+ * only while this process runs: on a machine that has more to do, a Lease would otherwise be over before an answer was
+ * read.
  */
 export function fastClock(factor: number): Clock {
   const timers = new Set<{ at: number; callback: () => void }>();

@@ -174,7 +174,10 @@ export function startReplica(options: {
     },
   };
 
-  /** A dead process has no connections: to let its calls fail, instead of hang, leaves no timer behind that would keep the test alive. */
+  /**
+   * A dead process has no connections: to let its calls fail, instead of hang, leaves no timer behind that would keep
+   * the test alive.
+   */
   function fetchWhileAlive(url: string, init: Parameters<Fetch>[1]): ReturnType<Fetch> {
     return new Promise((resolve, reject) => {
       const connection = new AbortController();

@@ -22,7 +22,10 @@ const BODY = JSON.stringify({ tenant: "a" });
 const FORGED = `sha256=${"0".repeat(64)}`;
 const KIB = 1024;
 
-/** Two signed webhooks and an unsigned one on a real server of this runtime, with room for 16 bodies of strangers and 4 deliveries. */
+/**
+ * Two signed webhooks and an unsigned one on a real server of this runtime, with room for 16 bodies of strangers and 4
+ * deliveries.
+ */
 async function testEnvironment() {
   const clock = manualClock();
   const bodies = createUnverifiedBodies({ clock, maxBytes: 16 * 64 * KIB });

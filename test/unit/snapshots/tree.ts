@@ -59,7 +59,9 @@ export function makeTree(root: string): void {
   });
 }
 
-/** A digest of everything below a folder that a save keeps: names, types, modes, times, contents, targets, hard links. */
+/**
+ * A digest of everything below a folder that a save keeps: names, types, modes, times, contents, targets, hard links.
+ */
 export function treeLines(root: string): string[] {
   const lines: string[] = [];
   const names = new Map<number, string>();

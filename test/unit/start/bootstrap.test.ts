@@ -14,7 +14,9 @@ test.after(() => rmSync(folder, { recursive: true }));
 
 const entry = { version: "1.0.0", integrity: "sha512-right" };
 
-/** A clone with the one module that bootstrap needs itself, and an npm that says that it was run and installs nothing. */
+/**
+ * A clone with the one module that bootstrap needs itself, and an npm that says that it was run and installs nothing.
+ */
 function clone(name: string): { root: string; write(path: string, content: unknown, mode?: number): void } {
   const root = join(folder, name);
   const write = (path: string, content: unknown, mode = 0o644): void => {
