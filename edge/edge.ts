@@ -30,8 +30,9 @@ export interface Edge {
   /** Rejects where a watch cannot be resumed: end the process and start a new one. */
   readonly failed: Promise<unknown>;
   /**
-   * Stops accepting, lets what is in flight finish for at most `graceMs`, then ends the watches. @returns whether all
-   * finished
+   * Stops accepting, lets what is in flight finish for at most `graceMs`, then ends the watches.
+   *
+   * @returns whether all finished
    */
   stop(options: { graceMs: number }): Promise<boolean>;
 }

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import { networkPolicies } from "../crds/client/built-in-resources.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
 import type { KubernetesObject, NetworkPolicy } from "../crds/kubernetes.ts";
@@ -23,7 +24,9 @@ export function applyObject<T extends KubernetesObject>(
 /**
  * Applies a network policy, and gives up what an earlier version of the operator owned of it.
  *
+ * @param policy as the API server stores it
  * @param present the policy as it was before; undefined where there was none
+ * @throws Error where it stays another than that
  */
 export async function applyNetworkPolicy(
   policy: NetworkPolicy,
@@ -31,11 +34,15 @@ export async function applyNetworkPolicy(
 ): Promise<void> {
   // A field that is left out stays as somebody else has set it: an open `egress` under access `none`, for one.
   const spec = { ingress: [], egress: [], ...policy.spec };
-  const { metadata } = await applyObject(networkPolicies, { ...policy, spec }, { client });
-  if (present === undefined || metadata.uid === undefined) return;
-  // Whoever applies nothing owns nothing, and what nobody else owns goes. Last, since until then the policy would be
-  // open; with the uid, since an apply to an object that is gone would make one that selects every pod.
-  const { name, namespace, uid } = metadata;
-  const nothing = { metadata: { name, namespace, uid } } as NetworkPolicy;
-  await client.apply(networkPolicies, nothing, { fieldManager: FORMER_FIELD_MANAGER });
+  let applied = await applyObject(networkPolicies, { ...policy, spec }, { client });
+  const { name, namespace, uid } = applied.metadata;
+  if (present !== undefined && uid !== undefined) {
+    // Whoever applies nothing owns nothing, and what nobody else owns goes. Last, since until then the policy would be
+    // open; with the uid, since an apply to an object that is gone would make one that selects every pod.
+    const nothing = { metadata: { name, namespace, uid } } as NetworkPolicy;
+    applied = await client.apply(networkPolicies, nothing, { fieldManager: FORMER_FIELD_MANAGER });
+  }
+  if (!isDeepStrictEqual(applied.spec, policy.spec)) {
+    throw new Error(`Network policy ${name} is not as it was applied: delete it, and it is made anew`);
+  }
 }

@@ -44,7 +44,7 @@ const last = lastSeconds();
 const line = createProgressLine();
 const runs: TestRun[] = [];
 for (const kind of wanted) {
-  const otherwise = once && kind === "unit" ? "bun" : "node";
+  const otherwise = once && kind === "unit" && runtime === undefined ? "bun" : "node";
   const found = findTestFiles({ kind, patterns, limitSeconds: kinds[kind].limitSeconds, otherwise });
   const wantedRuns = found.filter((file) => runtime === undefined || file.runtime === runtime);
   const files = once ? onceEach(wantedRuns) : wantedRuns;

@@ -19,8 +19,8 @@ const root = join(import.meta.dirname, "..", "..");
 
 /**
  * Lists the runs of `test/<kind>/**\/*.test.ts` whose path holds every pattern, one a runtime. Three comments at the
- * top of a file steer it: `// @runtimes node bun deno` (without it: `otherwise`), `// @limit 900` (seconds), and `//
- * @alone`.
+ * top of a file steer it: `// @runtimes node bun deno` (without it: `otherwise`), `// @limit 900` (seconds), and
+ * `// @alone`.
  *
  * @throws Error when a comment names a runtime that does not exist
  */

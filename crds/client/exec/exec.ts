@@ -54,8 +54,7 @@ export type Exec = (options: ExecOptions) => Promise<ExecResult>;
  *
  * Follows https://kubernetes.io/docs/concepts/architecture/control-plane-node-communication/ and, for the protocol,
  * https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/4006-transition-spdy-to-websockets.
- * Needs the rights
- * `get` and `create` on `pods/exec`.
+ * Needs the rights `get` and `create` on `pods/exec`.
  */
 export function createExec(options: { config: ClusterConfig; clock?: Clock | undefined; log?: Log | undefined }): Exec {
   const { config, clock = systemClock, log } = options;

@@ -59,7 +59,7 @@ test("400 messages of 40 chats are each answered once, in order within their cha
     TENANCY_LEASE_SECONDS: "2",
     TENANCY_TRIGGER_CLAIM_WAIT: "300",
   };
-  const edges: EdgeProcess[] = await Promise.all([startEdgeProcess("bun", env), startEdgeProcess("bun", env)]);
+  const edges: EdgeProcess[] = await Promise.all([startEdgeProcess("bun", env), startEdgeProcess("node", env)]);
   const writing = write();
   const kills = { edges: 0, operator: 0 };
   try {
@@ -74,7 +74,7 @@ test("400 messages of 40 chats are each answered once, in order within their cha
         const index = Math.floor(Math.random() * edges.length);
         edges[index]?.child.kill("SIGKILL");
         await edges[index]?.exited;
-        edges[index] = await startEdgeProcess("bun", env);
+        edges[index] = await startEdgeProcess((["deno", "node", "bun"] as const)[kills.edges % 3] ?? "bun", env);
         kills.edges += 1;
       }
     }

@@ -292,7 +292,12 @@ async function prepareLifecycle(cluster: LocalCluster, { volumeMiB }: LifecycleO
         others.add(message);
         return false;
       });
-      for (const other of others) console.log(`note: before ${says} the release failed with: ${other}`);
+      for (const other of others) {
+        console.log(`note: before ${says} the release failed with: ${other}`);
+        // A person could do nothing with it.
+        if (/: exit code \d+\. The pod is kept/.test(other))
+          throw new Error(`A failed release does not say why: ${other}`);
+      }
       return failed;
     },
     untilHelperRuns: () =>
