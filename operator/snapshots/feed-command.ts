@@ -103,7 +103,7 @@ const CLOSING_SECONDS = 30;
  * The whole of a script for `feedCommand`, with the function `receive`: all that it says goes to its standard output,
  * its exit status last. A script that calls `exit` itself ends without that line, by its exit code.
  *
- * It then takes the rest of its input until the connection is closed, for at most 30 s, which the reader of that line does: what a
+ * It then takes the rest of its input until the reader of that line closes the connection, for at most 30 s: what a
  * command has said can be lost when it ends first
  * (docs/decisions/snapshots.md#the-ends-of-an-execs-streams-are-confirmed). The shell itself keeps both its outputs
  * open: containerd closes the input of an exec as soon as one of the two is closed.

@@ -9,7 +9,8 @@ import { type Conversation, createSocketDriver, NotReadyError } from "./socket-d
 
 /**
  * Identifies the gateway to a server that trusts it instead of a token, as OpenClaw does with
- * `gateway.auth.mode: "trusted-proxy"`. Such a server wants a client's address: this one is of a range that is nobody's.
+ * `gateway.auth.mode: "trusted-proxy"`. Such a server wants a client's address: this one is of a range that is
+ * nobody's.
  * https://www.rfc-editor.org/rfc/rfc5737
  */
 const PROXY_HEADERS = { "x-forwarded-user": "tenancy", "x-forwarded-for": "203.0.113.1", "x-forwarded-proto": "http" };

@@ -4,8 +4,8 @@ export type Schema = { readonly [word: string]: unknown } | boolean;
 const annotations = new Set(["description", "default", "format", "$schema", "title"]);
 
 /**
- * Whether a value is valid by JSON Schema 2020-12 (https://json-schema.org/draft/2020-12/json-schema-validation), as written there and
- * without anything of the product's; `#/components/schemas/` references are looked up.
+ * Whether a value is valid by JSON Schema 2020-12 (https://json-schema.org/draft/2020-12/json-schema-validation), as
+ * written there and without anything of the product's; `#/components/schemas/` references are looked up.
  *
  * @throws Error on a word that it does not know: nothing of a schema is passed over
  */

@@ -16,8 +16,10 @@ export type Run = (
 /** What happens to a process at its `step`-th call to the outside, counted from 1. */
 export interface Mishap {
   readonly step: number;
-  /** `before`: the call is never made; `after`: it is made, and its answer never read; `freeze`: the answer is read a minute late;
-   * `stop`: it is told to stop then. */
+  /**
+   * `before`: the call is never made; `after`: it is made, and its answer never read; `freeze`: the answer is read a
+   * minute late; `stop`: it is told to stop then.
+   */
   readonly kind: "before" | "after" | "freeze" | "stop";
 }
 
