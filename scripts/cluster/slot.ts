@@ -10,6 +10,7 @@ export interface Slot {
     readonly kubelet: number;
     readonly etcdClient: number;
     readonly etcdPeer: number;
+    readonly registry: number;
   };
   readonly bridge: string;
   /** Number of the kernel's queue that packets of pods wait in until policies have been asked. */
@@ -38,6 +39,7 @@ export function slotOf(number: number): Slot {
       kubelet: port + 3,
       etcdClient: port + 4,
       etcdPeer: port + 5,
+      registry: port + 6,
     },
     bridge: `tenancy${number}`,
     queue: port,

@@ -15,9 +15,17 @@ export interface Image {
   readonly ports?: readonly number[];
 }
 
+/** What a registry keeps of an image; the manifest names the others. */
+export interface ImageBlobs {
+  readonly manifest: Blob;
+  readonly config: Blob;
+  readonly layer: Blob;
+}
+
 const ARCHITECTURES: Readonly<Record<string, string>> = { x64: "amd64", arm64: "arm64" };
 const OCI = "application/vnd.oci.image";
 
+/** A piece of content under its digest. */
 interface Blob {
   readonly mediaType: string;
   readonly digest: string;
@@ -49,7 +57,8 @@ export function imageArchive(images: readonly Image[]): Buffer {
   ]);
 }
 
-function imageBlobs(image: Image): { manifest: Blob; config: Blob; layer: Blob } {
+/** Returns the blobs of an image. */
+export function imageBlobs(image: Image): ImageBlobs {
   const layer = blob(`${OCI}.layer.v1.tar`, tarArchive(image.files));
   const { entrypoint, command, user, workingFolder } = image;
   const config = blob(

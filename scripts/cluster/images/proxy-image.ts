@@ -42,7 +42,8 @@ export async function proxyImage(log: Log): Promise<Image> {
   };
 }
 
-function authorities(folder: string): Buffer {
+/** Returns all certificates of a folder as one file. */
+export function authorities(folder: string): Buffer {
   const files = readdirSync(folder).filter((file) => file.endsWith(".crt"));
   if (files.length === 0) throw new Error(`Cannot find certificate authorities in ${folder}`);
   const certificates = files.sort().map((file) => readFileSync(join(folder, file), "utf8").trimEnd());

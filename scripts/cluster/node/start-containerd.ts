@@ -39,7 +39,10 @@ export async function startContainerd(folder: string, slot: Slot): Promise<Progr
   const configPath = join(home, "config.toml");
   writeFileSync(
     configPath,
-    containerdConfig({ folder: home, socket, pauseImage: PAUSE_IMAGE, pluginFolder: plugins, networkFolder }),
+    containerdConfig({
+      ...{ folder: home, socket, pauseImage: PAUSE_IMAGE, pluginFolder: plugins, networkFolder },
+      registriesFolder: registriesFolder(folder),
+    }),
   );
   const [command = "", ...rest] = inNewMountNamespace(folder, ["containerd", "-c", configPath]);
   const program = await startProgram({
@@ -66,6 +69,11 @@ export async function startContainerd(folder: string, slot: Slot): Promise<Progr
   return program;
 }
 
+/** Returns the folder that tells a cluster's containerd how registries are reached. */
+export function registriesFolder(folder: string): string {
+  return join(folder, "registries");
+}
+
 function isListening(path: string): Promise<boolean> {
   return new Promise((resolve, reject) => {
     const socket = connect(path);
@@ -88,6 +96,8 @@ interface ContainerdConfigOptions {
   pluginFolder: string;
   /** Folder of the network's configuration. */
   networkFolder: string;
+  /** Folder with what registries are reached by, which is read at each pull. */
+  registriesFolder: string;
 }
 
 /** Returns the configuration of a containerd that shares nothing with another one on the machine. */
@@ -107,6 +117,8 @@ disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapsho
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "${options.pluginFolder}"
     conf_dir = "${options.networkFolder}"
+  [plugins."io.containerd.grpc.v1.cri".registry]
+    config_path = "${options.registriesFolder}"
 `;
 }
 
