@@ -79,6 +79,11 @@ export interface Pod extends KubernetesObject {
   status?: PodStatus;
 }
 
+export interface Job extends KubernetesObject {
+  spec: Wire<models.V1JobSpec>;
+  status?: Wire<models.V1JobStatus>;
+}
+
 // Networking
 
 export type NetworkPolicyEgressRule = Wire<models.V1NetworkPolicyEgressRule>;

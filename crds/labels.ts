@@ -18,6 +18,8 @@ export const label = {
   poolStatus: "tenancy.dev/pool-status",
   /** `<uid of the claim>.<incarnation>`; only on claimed pods, each of which has another. */
   binding: "tenancy.dev/binding",
+  /** Always `true` on the Jobs that build images, and on their pods. */
+  build: "tenancy.dev/build",
 } as const;
 
 /** Annotation keys: what a later step needs is stamped on the object that it touches. */
@@ -83,8 +85,16 @@ export const annotation = {
    * (docs/decisions/snapshots.md#a-volume-without-its-mark-is-not-believed).
    */
   volumeMarked: "tenancy.dev/volume-marked",
-  /** On a pod: the uid of its workload. */
+  /** On a pod, and on a Job that builds an image: the uid of its workload. */
   workloadUid: "tenancy.dev/workload-uid",
+  /** On a workload: SHA-256 of the build context that was uploaded last. */
+  buildContext: "tenancy.dev/build-context",
+  /** On a workload, set by a person: another value builds the image anew. */
+  rebuild: "tenancy.dev/rebuild",
+  /** On a Job that builds an image: SHA-256 of all that the image is made of. */
+  buildKey: "tenancy.dev/build-key",
+  /** On such a Job: JSON of how it ended, since its pod goes before it does. */
+  buildResult: "tenancy.dev/build-result",
 } as const;
 
 /** Finalizers, one for each kind that something outside it depends on. */

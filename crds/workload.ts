@@ -5,17 +5,86 @@ import { conditionsSchema } from "./schema/condition.ts";
 import { pattern } from "./schema/patterns.ts";
 import { rules, setList, stringEnum, stringMap } from "./schema/schema.ts";
 
+const gitSchema = Type.Object(
+  {
+    url: Type.String({
+      description: "HTTPS address of the repository, without credentials.",
+      pattern: pattern.gitUrl,
+      maxLength: 2048,
+    }),
+    ref: Type.Optional(
+      Type.String({
+        description:
+          "Branch, tag or commit. A name is looked up when the image is built, and is not watched: the annotation tenancy.dev/rebuild builds anew.",
+        pattern: pattern.gitRef,
+        maxLength: 256,
+        default: "HEAD",
+      }),
+    ),
+    path: Type.Optional(
+      Type.String({
+        description: "Folder within the repository.",
+        pattern: pattern.oneLine,
+        maxLength: 1024,
+        default: ".",
+      }),
+    ),
+    secretRef: Type.Optional(
+      Type.Object(
+        { name: Type.String({ description: "Its name.", pattern: pattern.subdomain, maxLength: 253 }) },
+        { description: "Secret in the namespace of builds whose key token opens the repository." },
+      ),
+    ),
+  },
+  { description: "A folder of a Git repository." },
+);
+
+const buildContextSchema = Type.Object(
+  {
+    configMapRef: Type.Optional(
+      Type.Object(
+        { name: Type.String({ description: "Its name.", pattern: pattern.subdomain, maxLength: 253 }) },
+        { description: "ConfigMap in the workload's namespace, each key a file of the context." },
+      ),
+    ),
+    git: Type.Optional(gitSchema),
+  },
+  {
+    description:
+      "Where the files of the build are from: exactly one of configMapRef and git. Without it, the archive that was uploaded by PUT /api/v1/workloads/{name}/context.",
+    oneOf: [{ required: ["configMapRef"] }, { required: ["git"] }],
+    ...rules({ rule: "has(self.configMapRef) != has(self.git)", message: "give exactly one of configMapRef and git" }),
+  },
+);
+
 const imageSchema = Type.Object(
   {
     ref: Type.Optional(Type.String({ description: "Image in a registry.", pattern: pattern.word, maxLength: 512 })),
     dockerfile: Type.Optional(
-      Type.String({ description: "Path of a build file.", pattern: pattern.oneLine, maxLength: 1024 }),
+      Type.String({
+        description: "Path of a build file inside the build context; the image is built from it in the cluster.",
+        pattern: pattern.oneLine,
+        maxLength: 1024,
+      }),
+    ),
+    context: Type.Optional(buildContextSchema),
+    args: Type.Optional(
+      stringMap(
+        { pattern: pattern.noNull, maxLength: 4096 },
+        { description: "Build arguments; never for secrets, since an image shows them.", maxProperties: 64 },
+      ),
     ),
   },
   {
     description: "The container's image: exactly one of ref and dockerfile.",
     oneOf: [{ required: ["ref"] }, { required: ["dockerfile"] }],
-    ...rules({ rule: "has(self.ref) != has(self.dockerfile)", message: "give exactly one of ref and dockerfile" }),
+    ...rules(
+      { rule: "has(self.ref) != has(self.dockerfile)", message: "give exactly one of ref and dockerfile" },
+      {
+        rule: "has(self.dockerfile) || !has(self.context) && !has(self.args)",
+        message: "context and args are for an image that is built: give dockerfile, or leave them out",
+      },
+    ),
   },
 );
 
@@ -198,6 +267,26 @@ export const workloadSpecSchema = Type.Object(
   { description: "A declarative description of a container." },
 );
 
+const buildStatusSchema = Type.Object(
+  {
+    key: Type.String({ description: "SHA-256 of all that the image is made of.", maxLength: 64 }),
+    state: stringEnum(["Pending", "Building", "Built", "Failed"], {
+      description: "Pending waits for its turn (TENANCY_BUILD_CONCURRENCY), or for its next try.",
+    }),
+    reason: Type.Optional(
+      Type.String({ description: "Why it failed or waits: one word for programs.", maxLength: 256 }),
+    ),
+    message: Type.Optional(Type.String({ description: "The same in sentences for people.", maxLength: 32768 })),
+    startedAt: Type.Optional(Type.String({ description: "When the build began.", format: "date-time" })),
+    finishedAt: Type.Optional(Type.String({ description: "When it ended.", format: "date-time" })),
+    digest: Type.Optional(Type.String({ description: "Digest of the image.", maxLength: 128 })),
+    steps: Type.Optional(Type.Integer({ description: "Steps of the build file.", minimum: 0 })),
+    cached: Type.Optional(Type.Integer({ description: "How many of them were in the cache.", minimum: 0 })),
+    commit: Type.Optional(Type.String({ description: "Git commit that was built.", maxLength: 64 })),
+  },
+  { description: "The build of the spec's image: the one under way, or the last one." },
+);
+
 /** `status` of a workload. */
 export const workloadStatusSchema = Type.Object(
   {
@@ -215,6 +304,10 @@ export const workloadStatusSchema = Type.Object(
       }),
     ),
     claims: Type.Optional(Type.Integer({ description: "Claims on the workload.", minimum: 0 })),
+    image: Type.Optional(
+      Type.String({ description: "The image that was built last and that pods run, by its digest.", maxLength: 1024 }),
+    ),
+    build: Type.Optional(buildStatusSchema),
     conditions: Type.Optional(conditionsSchema),
   },
   { description: "What the operator found.", default: { phase: "Creating" } },

@@ -8,6 +8,7 @@ import {
   wholeNumber,
 } from "../crds/environment.ts";
 import { isImageReference } from "../crds/schema/image-reference.ts";
+import { pattern } from "../crds/schema/patterns.ts";
 import { type SecretPolicy, secretPolicies } from "../crds/secret-refusal.ts";
 import { isAddressRange } from "./egress/address-ranges.ts";
 
@@ -22,10 +23,20 @@ const seconds = number("must be a number of seconds greater than 0", (value) => 
 // Its busybox is linked statically, which not every busybox image's is.
 const DEFAULT_TOOLS_IMAGE = "busybox:1.37-musl";
 
+const DEFAULT_BUILDER_IMAGE = "moby/buildkit:v0.26.3-rootless";
+
 const quantity = v.pipe(
   v.string(),
   v.regex(/^[1-9][0-9]*(Ki|Mi|Gi|Ti|Pi|k|M|G|T|P)?$/, "must be a quantity such as 10Gi"),
 );
+
+const addressRanges = v.pipe(
+  v.string(),
+  v.transform((list) => list.split(",").filter((range) => range !== "")),
+  v.check((ranges) => ranges.every(isAddressRange), "must be ranges such as 10.1.0.0/16, by commas"),
+);
+
+const secretName = v.pipe(v.string(), v.regex(new RegExp(pattern.subdomain), "must be the name of a Secret"));
 
 const environment = v.object({
   TENANCY_NAMESPACE: v.optional(namespaceName, "tenancy"),
@@ -41,14 +52,7 @@ const environment = v.object({
   ),
   TENANCY_PROXY_IMAGE: v.optional(v.pipe(v.string(), v.check(isImageReference, "must be an image reference"))),
   TENANCY_IMAGE_PULL_HINT: v.optional(v.string()),
-  TENANCY_EGRESS_PRIVATE_RANGES: v.optional(
-    v.pipe(
-      v.string(),
-      v.transform((list) => list.split(",").filter((range) => range !== "")),
-      v.check((ranges) => ranges.every(isAddressRange), "must be ranges such as 10.1.0.0/16, by commas"),
-    ),
-    "",
-  ),
+  TENANCY_EGRESS_PRIVATE_RANGES: v.optional(addressRanges, ""),
   // The certificates themselves, as PEM.
   TENANCY_EGRESS_AUTHORITIES: v.optional(
     v.pipe(
@@ -71,6 +75,26 @@ const environment = v.object({
   TENANCY_SNAPSHOT_CONCURRENCY: v.optional(wholeNumber(1, 1000), "4"),
   TENANCY_SNAPSHOT_TIMEOUT: v.optional(seconds, "3600"),
   TENANCY_RELEASE_RETRY_LIMIT: v.optional(seconds, "86400"),
+  TENANCY_REGISTRY: v.optional(
+    v.pipe(
+      v.string(),
+      v.check((value) => isImageReference(`${value}/x:1`), "must be a registry such as registry.example.com/built"),
+    ),
+  ),
+  TENANCY_BUILDER_IMAGE: v.optional(
+    v.pipe(v.string(), v.check(isImageReference, "must be an image reference")),
+    DEFAULT_BUILDER_IMAGE,
+  ),
+  TENANCY_BUILD_NAMESPACE: v.optional(namespaceName, "tenancy-builds"),
+  TENANCY_REGISTRY_SECRET: v.optional(secretName),
+  TENANCY_REGISTRY_PULL_SECRET: v.optional(secretName),
+  TENANCY_BUILD_TIMEOUT: v.optional(wholeNumber(1, 86_400), "1800"),
+  TENANCY_BUILD_CONCURRENCY: v.optional(wholeNumber(1, 100), "2"),
+  TENANCY_BUILD_CPU: v.optional(wholeNumber(1, 1024), "2"),
+  TENANCY_BUILD_MEMORY: v.optional(quantity, "2Gi"),
+  TENANCY_BUILD_DISK: v.optional(quantity, "10Gi"),
+  TENANCY_BUILD_CONTEXT_LIMIT: v.optional(quantity, "256Mi"),
+  TENANCY_BUILD_PRIVATE_RANGES: v.optional(addressRanges, ""),
   TENANCY_LOG_LEVEL: v.optional(
     v.picklist(["debug", "info", "warn", "error"], "must be debug, info, warn or error"),
     "info",
@@ -99,6 +123,8 @@ export interface OperatorConfig {
   /** Which Secrets `network.credentials` can name. */
   secretPolicy: SecretPolicy;
   snapshots: SnapshotConfig;
+  /** Undefined without a registry: workloads that are built are refused. */
+  builds: BuildConfig | undefined;
   logLevel: string;
 }
 
@@ -132,6 +158,32 @@ export interface SnapshotConfig {
   timeoutMs: number;
   /** How long a release that fails is tried again until it is a person's, in milliseconds. */
   retryLimitMs: number;
+}
+
+/** How images are built from `image.dockerfile`, and where they are kept. */
+export interface BuildConfig {
+  /** `host/prefix`; a workload's images are in the repository of its name below it. */
+  registry: string;
+  /** Rootless BuildKit, as in `moby/buildkit:<version>-rootless`. */
+  builderImage: string;
+  /** The namespace of builds, whose Secrets are the builds' alone. */
+  namespace: string;
+  /** A Secret there of type `kubernetes.io/dockerconfigjson`, to push; undefined: the registry asks for nothing. */
+  pushSecret: string | undefined;
+  /** The same in the namespace of the tenants' pods, to pull. */
+  pullSecret: string | undefined;
+  /** How long a build may take, in milliseconds. */
+  timeoutMs: number;
+  /** Builds at once. */
+  concurrency: number;
+  /** What one build may take: CPUs, and quantities. */
+  cpu: number;
+  memory: string;
+  disk: string;
+  /** Of one build context, packed, in bytes. */
+  contextLimitBytes: number;
+  /** Private ranges that builds may reach, such as `10.1.0.0/16`. */
+  openedRanges: readonly string[];
 }
 
 /**
@@ -174,6 +226,23 @@ export function operatorConfig(env: Record<string, string | undefined>): Operato
       timeoutMs: values.TENANCY_SNAPSHOT_TIMEOUT * 1000,
       retryLimitMs: values.TENANCY_RELEASE_RETRY_LIMIT * 1000,
     },
+    builds:
+      values.TENANCY_REGISTRY === undefined
+        ? undefined
+        : {
+            registry: values.TENANCY_REGISTRY,
+            builderImage: values.TENANCY_BUILDER_IMAGE,
+            namespace: values.TENANCY_BUILD_NAMESPACE,
+            pushSecret: values.TENANCY_REGISTRY_SECRET,
+            pullSecret: values.TENANCY_REGISTRY_PULL_SECRET,
+            timeoutMs: values.TENANCY_BUILD_TIMEOUT * 1000,
+            concurrency: values.TENANCY_BUILD_CONCURRENCY,
+            cpu: values.TENANCY_BUILD_CPU,
+            memory: values.TENANCY_BUILD_MEMORY,
+            disk: values.TENANCY_BUILD_DISK,
+            contextLimitBytes: bytesOf(values.TENANCY_BUILD_CONTEXT_LIMIT),
+            openedRanges: values.TENANCY_BUILD_PRIVATE_RANGES,
+          },
     logLevel: values.TENANCY_LOG_LEVEL,
   };
 }

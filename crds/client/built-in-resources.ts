@@ -1,6 +1,7 @@
 import type {
   ConfigMap,
   CoreEvent,
+  Job,
   Lease,
   Namespace,
   NetworkPolicy,
@@ -57,6 +58,8 @@ export const nodes = defineResource<Node>({
   kind: "Node",
   namespaced: false,
 });
+
+export const jobs = defineResource<Job>({ group: "batch", version: "v1", plural: "jobs", kind: "Job" });
 
 export const leases = defineResource<Lease>({
   group: "coordination.k8s.io",

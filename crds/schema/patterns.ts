@@ -26,6 +26,10 @@ export const pattern = {
   urlPath: "^/[-A-Za-z0-9._~!$&'()*+,;=:@%/]*$",
   /** An absolute HTTP or HTTPS address. */
   url: "^https?://[^\\s/\\x00-\\x1f\\x7f]+[^\\s\\x00-\\x1f\\x7f]*$",
+  /** The HTTPS address of a Git repository, without a user. */
+  gitUrl: "^https:/{2}[-A-Za-z0-9.]+(:[0-9]+)?(/[-A-Za-z0-9._~!$&'()*+,;=:%]+)+/?$",
+  /** A branch, tag or commit, which no program takes for an option or a pair. */
+  gitRef: "^[A-Za-z0-9_]([-A-Za-z0-9_./]*[A-Za-z0-9_])?$",
   /** Any text on one line. */
   oneLine: "^[^\\x00-\\x1f\\x7f]+$",
   /** Any text without spaces and control characters. */

@@ -7,6 +7,7 @@ const schema = plainSchema(workloadSpecSchema);
 const KERNEL_DIRECTORY = /^\/(proc|sys|dev)(\/|$)/;
 const TOOLS_DIRECTORY = /^\/\.tenancy(\/|$)/;
 const ENVIRONMENT_NAME = /^[-._a-zA-Z][-._a-zA-Z0-9]*$/;
+const ARGUMENT_NAME = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/;
 const ADDRESS = /^[0-9.]+$/;
 
 /**
@@ -77,15 +78,36 @@ function nestedProblems(directories: readonly string[]): string[] {
   });
 }
 
-function imageProblems({ ref, dockerfile }: WorkloadSpec["image"]): string[] {
+function imageProblems({ ref, dockerfile, context, args = {} }: WorkloadSpec["image"]): string[] {
   if ((ref === undefined) === (dockerfile === undefined)) {
     return ["spec.image: give exactly one of ref and dockerfile"];
   }
-  if (ref !== undefined && !isImageReference(ref)) {
-    return ["spec.image.ref: must be an image reference such as ghcr.io/acme/agent:1.2"];
+  if (ref !== undefined) {
+    if (!isImageReference(ref)) return ["spec.image.ref: must be an image reference such as ghcr.io/acme/agent:1.2"];
+    if (context === undefined && Object.keys(args).length === 0) return [];
+    return ["spec.image: context and args are for an image that is built: give dockerfile, or leave them out"];
   }
-  if (dockerfile?.split("/").includes("..")) return ["spec.image.dockerfile: must not lead upwards with '..'"];
-  return [];
+  const git = context?.git;
+  return [
+    ...pathProblems("spec.image.dockerfile", dockerfile, "the build context"),
+    ...(context !== undefined && (context.configMapRef === undefined) === (git === undefined)
+      ? ["spec.image.context: give exactly one of configMapRef and git"]
+      : []),
+    ...pathProblems("spec.image.context.git.path", git?.path, "the repository"),
+    ...(git?.ref?.includes("..")
+      ? ["spec.image.context.git.ref: must be one branch, tag or commit, without '..'"]
+      : []),
+    ...Object.keys(args).flatMap((name) =>
+      ARGUMENT_NAME.test(name)
+        ? []
+        : [`spec.image.args: ${JSON.stringify(name)} is not a name: use letters, digits and '_', no digit first`],
+    ),
+  ];
+}
+
+function pathProblems(field: string, path = "", folder: string): string[] {
+  if (path.startsWith("/")) return [`${field}: must be relative to ${folder}, without '/' first`];
+  return path.split("/").includes("..") ? [`${field}: must not lead upwards with '..'`] : [];
 }
 
 function domainProblems({ network }: WorkloadSpec): string[] {

@@ -1,10 +1,10 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { parse, stringify } from "yaml";
+import { parse, parseAllDocuments, stringify } from "yaml";
 import { endpointPort } from "../../crds/defaults.ts";
 import { definitions } from "../../crds/definitions/definition.ts";
 import { type JsonSchema, plainSchema } from "../../crds/schema/schema.ts";
-import { workloadSpecSchema } from "../../crds/workload.ts";
+import { type WorkloadSpec, workloadSpecSchema } from "../../crds/workload.ts";
 
 const HEADER = "# Generated from the TypeBox schemas in crds/ by `npm run crds`: change those, not this file.\n";
 
@@ -33,12 +33,16 @@ export async function generatedFiles(root: string): Promise<GeneratedFile[]> {
 }
 
 const EXAMPLE = "manifests/examples/every-field-workload.yaml";
+const BUILT_EXAMPLES = ["manifests/examples/built-workload.yaml", "manifests/examples/git-workload.yaml"];
 
-/** The page of a workload's fields, of which the example has each but `image.dockerfile`, the other of its pair. */
+/** The page of a workload's fields; those of an image that is built are in examples of their own. */
 async function workloadPage(): Promise<string> {
   const example = await readFile(new URL(`../../${EXAMPLE}`, import.meta.url), "utf8");
-  const { spec } = parse(example) as { spec: unknown };
-  const rows = fieldRows(plainSchema(workloadSpecSchema), { path: "", example: spec });
+  const { spec } = parse(example) as { spec: WorkloadSpec };
+  const built = await Promise.all(BUILT_EXAMPLES.map(builtImage));
+  const context = Object.assign({}, ...built.map((image) => image.context));
+  const shown = { ...spec, image: Object.assign({ ...spec.image }, ...built, { context }) };
+  const rows = fieldRows(plainSchema(workloadSpecSchema), { path: "", example: shown });
   return `<!-- Generated from crds/workload.ts and ${EXAMPLE} by \`npm run crds\`: change those, not this file. -->
 
 # The fields of a workload
@@ -52,12 +56,18 @@ ${rows.join("\n")}
 
 The first of \`network.ports\` is the port of a claim's \`endpoint\`; without it that is \`health.httpGet.port\`, and without both ${endpointPort({ image: {} })}.
 
-All of them together:
+All of them together, but for an image that is built (\`${BUILT_EXAMPLES[0]}\`, [Builds](builds.md)):
 
 \`\`\`yaml
 ${example.trimEnd()}
 \`\`\`
 `;
+}
+
+async function builtImage(path: string): Promise<WorkloadSpec["image"]> {
+  const text = await readFile(new URL(`../../${path}`, import.meta.url), "utf8");
+  const workload = parseAllDocuments(text).at(-1)?.toJS() as { spec: WorkloadSpec };
+  return workload.spec.image;
 }
 
 function fieldRows(schema: JsonSchema, { path, example }: { path: string; example: unknown }): string[] {

@@ -22,6 +22,7 @@ interface MoreWords {
 export type OpenApiSchema = Omit<JsonSchema, keyof MoreWords> & MoreWords;
 
 const notAnAddress = { not: { pattern: "^[0-9.]+$|[^.]{64}" } };
+const notUpwards = { not: { pattern: "^/|(^|/)\\.\\.(/|$)" } };
 const ofType = (type: string, then: OpenApiSchema): OpenApiSchema => ({
   anyOf: [{ properties: { type: { not: { const: type } } } }, then],
 });
@@ -33,7 +34,13 @@ const needs = (...required: string[]): OpenApiSchema => ({ required });
  */
 const beyond: Readonly<Record<string, OpenApiSchema>> = {
   "WorkloadSpec.image.ref": { pattern: imageReferencePattern },
-  "WorkloadSpec.image.dockerfile": { not: { pattern: "(^|/)\\.\\.(/|$)" } },
+  "WorkloadSpec.image": {
+    anyOf: [needs("dockerfile"), { properties: { args: { maxProperties: 0 } }, not: needs("context") }],
+  },
+  "WorkloadSpec.image.dockerfile": notUpwards,
+  "WorkloadSpec.image.context.git.ref": { not: { pattern: "\\.\\." } },
+  "WorkloadSpec.image.context.git.path": notUpwards,
+  "WorkloadSpec.image.args": { propertyNames: { pattern: "^[A-Za-z_][A-Za-z0-9_]{0,127}$" } },
   "WorkloadSpec.network": {
     anyOf: [
       { required: ["access"], properties: { access: { const: "restricted" } } },

@@ -25,6 +25,23 @@ export const goodSpecs: readonly { title: string; kind: BadSpec["kind"]; spec: u
   { title: "the smallest workload", kind: "workload", spec: { image } },
   { title: "a workload from a build file", kind: "workload", spec: { image: { dockerfile: "./agent/Dockerfile" } } },
   {
+    title: "a workload from a ConfigMap's build file",
+    kind: "workload",
+    spec: { image: { dockerfile: "Dockerfile", context: { configMapRef: { name: "hello" } }, args: { VERSION: "1" } } },
+  },
+  {
+    title: "a workload from a build file in Git",
+    kind: "workload",
+    spec: {
+      image: {
+        dockerfile: "Dockerfile",
+        context: {
+          git: { url: "https://git.example/a/b.git", ref: "v1.2", path: "agent", secretRef: { name: "git" } },
+        },
+      },
+    },
+  },
+  {
     title: "a workload with every field",
     kind: "workload",
     spec: {
@@ -105,6 +122,8 @@ export const goodSpecs: readonly { title: string; kind: BadSpec["kind"]; spec: u
   },
 ];
 
+const git = { url: "https://git.example/a/b.git" };
+
 /** Specs that must be refused. */
 export const badSpecs: readonly BadSpec[] = [
   ...workloads([
@@ -115,6 +134,32 @@ export const badSpecs: readonly BadSpec[] = [
     ["an image with a control character", { image: { ref: "a\u0000b" } }, "spec.image.ref"],
     ["a number as the image", { image: { ref: 7 } }, "spec.image.ref"],
     ["a build file of two lines", { image: { dockerfile: "a\nb" } }, "spec.image.dockerfile"],
+    ["no source of the context", { image: { dockerfile: "Dockerfile", context: {} } }, "spec.image.context"],
+    [
+      "two sources of the context",
+      { image: { dockerfile: "Dockerfile", context: { configMapRef: { name: "a" }, git } } },
+      "spec.image.context",
+    ],
+    [
+      "a repository over HTTP",
+      { image: { dockerfile: "Dockerfile", context: { git: { url: "http://git.example/a/b" } } } },
+      "spec.image.context.git.url",
+    ],
+    [
+      "a repository's address with a password",
+      { image: { dockerfile: "Dockerfile", context: { git: { url: "https://u:p@git.example/a/b" } } } },
+      "spec.image.context.git.url",
+    ],
+    [
+      "a branch that is an option",
+      { image: { dockerfile: "Dockerfile", context: { git: { ...git, ref: "--upload-pack=x" } } } },
+      "spec.image.context.git.ref",
+    ],
+    [
+      "a build argument of 4 KiB",
+      { image: { dockerfile: "Dockerfile", args: { A: "a".repeat(4097) } } },
+      "spec.image.args.A",
+    ],
     ["zero vcpus", { image, resources: { vcpus: 0 } }, "spec.resources.vcpus"],
     ["half a vcpu", { image, resources: { vcpus: 0.5 } }, "spec.resources.vcpus"],
     ["memory in words", { image, resources: { memoryMb: "512" } }, "spec.resources.memoryMb"],
@@ -208,6 +253,7 @@ export const badSpecs: readonly BadSpec[] = [
         { image, filesystem: { preSave: { command: ["sync"] } } },
         "spec.filesystem",
       ],
+      ["arguments for an image that is not built", { image: { ...image, args: { A: "1" } } }, "spec.image"],
       [
         "a preSave without a directory",
         { image, filesystem: { overlayDirs: [], preSave: { command: ["sync"] } } },
@@ -222,6 +268,18 @@ export const badSpecs: readonly BadSpec[] = [
       ["an image with a scheme", { image: { ref: "https://ghcr.io/a/b" } }, "spec.image.ref"],
       ["an image with an empty tag", { image: { ref: "a/b:" } }, "spec.image.ref"],
       ["a build file upwards", { image: { dockerfile: "../Dockerfile" } }, "spec.image.dockerfile"],
+      ["a build file from the root", { image: { dockerfile: "/Dockerfile" } }, "spec.image.dockerfile"],
+      [
+        "a folder of a repository upwards",
+        { image: { dockerfile: "Dockerfile", context: { git: { ...git, path: "a/../.." } } } },
+        "spec.image.context.git.path",
+      ],
+      [
+        "a range of commits",
+        { image: { dockerfile: "Dockerfile", context: { git: { ...git, ref: "a..b" } } } },
+        "spec.image.context.git.ref",
+      ],
+      ["a build argument with =", { image: { dockerfile: "Dockerfile", args: { "A=B": "1" } } }, "spec.image.args"],
       [
         "an address in the allowlist",
         { image, network: { access: "restricted", allowlist: ["10.0.0.1"] } },

@@ -1,0 +1,90 @@
+// Both run in a POSIX shell of busybox, which moby/buildkit's rootless images have.
+
+/**
+ * What the build container runs, with the parameters: the image without its tag, its tag, the build file, and further
+ * words for buildctl. `/context/files` is from the init container, read-only; `/work` takes the layers, `/tmp` the
+ * socket and the logs; `$CONFIG` is a buildkitd.toml or empty.
+ *
+ * How the build ended goes to the container's termination message, as `parseBuildResult` reads it. No secret is on a
+ * command line: a step of the build sees those of the container.
+ */
+export const buildScript = String.raw`set -u
+image=$1 tag=$2 file=$3 config=; shift 3
+export BUILDKIT_HOST=unix:///tmp/run/buildkitd.sock XDG_RUNTIME_DIR=/tmp/run TMPDIR=/tmp HOME=/tmp/home USER=user
+mkdir -p /tmp/run /tmp/home
+result() { head -c 4000 > /dev/termination-log; }
+[ ! -s "$CONFIG" ] || config="--config $CONFIG"
+rootlesskit buildkitd --oci-worker-no-process-sandbox --addr "$BUILDKIT_HOST" --root /work $config \
+  > /tmp/buildkitd.log 2>&1 &
+daemon=$! build=
+trap 'kill $build $daemon 2>/dev/null; wait; exit 143' TERM INT
+tries=0
+until buildctl debug workers > /dev/null 2>&1; do
+  tries=$((tries + 1))
+  if [ $tries -ge 600 ] || ! kill -0 $daemon 2>/dev/null; then
+    { echo "state=BuilderUnavailable"; echo; grep -v level= /tmp/buildkitd.log | head -n 10; } | result
+    cat /tmp/buildkitd.log
+    exit 70
+  fi
+  sleep 0.1
+done
+mkfifo /tmp/log
+tee /tmp/build.log < /tmp/log & log=$!
+buildctl build --progress=plain --frontend dockerfile.v0 --local context=/context/files --local dockerfile=/context/files \
+  --opt "filename=$file" "$@" \
+  --output "type=image,name=$image:$tag,push=true" --metadata-file /tmp/metadata.json \
+  --import-cache "type=registry,ref=$image:cache" --export-cache "type=registry,ref=$image:cache,mode=max,ignore-error=true" \
+  > /tmp/log 2>&1 & build=$!
+wait $build; code=$?
+wait $log
+if [ $code = 0 ]; then
+  {
+    echo "state=Built"
+    sed -n 's/.*"containerimage.digest": *"\(sha256:[0-9a-f]*\)".*/digest=\1/p' /tmp/metadata.json
+    awk '
+      /^#[0-9]+ \[([^]]* )?[0-9]+\/[0-9]+\] / && !/\] FROM / { steps[$1] = 1 }
+      /^#[0-9]+ (CACHED$|extracting sha256:)/ { cached[$1] = 1 }
+      END { for (s in steps) { n++; if (s in cached) c++ } printf "steps=%d\ncached=%d\n", n, c }' /tmp/build.log
+  } | result
+else
+  awk -v code=$code '
+    /^#[0-9]+ / && !($1 in name) { name[$1] = $0; sub(/^#[0-9]+ /, "", name[$1]) }
+    /^#[0-9]+ ERROR: / && name[$1] !~ /^(importing|exporting) cache/ { failed = $1; why = $0; sub(/^#[0-9]+ ERROR: /, "", why) }
+    /^#[0-9]+ [0-9.]+ / { line = $0; sub(/^#[0-9]+ [0-9.]+ /, "", line); lines[$1, ++n[$1]] = line }
+    /^error: / { last = $0; sub(/^error: (failed to solve: )?/, "", last) }
+    END {
+      print "state=Failed"; print "code=" code; print "step=" substr(name[failed], 1, 500)
+      print "error=" substr(why == "" ? last : why, 1, 1000); print ""
+      first = n[failed] - 19; if (first < 1) first = 1
+      for (i = first; i <= n[failed]; i++) print substr(lines[failed, i], 1, 110)
+    }' /tmp/build.log | result
+fi
+kill $daemon; wait $daemon 2>/dev/null
+exit $code
+`;
+
+/**
+ * What the init container runs for a context in Git, with the parameters: URL, ref, and the folder in the repository.
+ * It alone has the token, which is on no command line.
+ */
+export const gitContextScript = String.raw`set -eu
+export GIT_TERMINAL_PROMPT=0 GIT_CONFIG_NOSYSTEM=1 GIT_ALLOW_PROTOCOL=https HOME=/tmp GIT_CONFIG_COUNT=0
+if [ -f /git/token ]; then
+  # Not on the command line, which every process of the pod may read.
+  export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0="http.$1.extraHeader"
+  GIT_CONFIG_VALUE_0="Authorization: Basic $(printf 'x-access-token:%s' "$(cat /git/token)" | base64 | tr -d '\n')"
+  export GIT_CONFIG_VALUE_0
+fi
+git init -q /context/repository
+cd /context/repository
+git fetch -q --depth 1 --no-tags "$1" "$2"
+git checkout -q --detach FETCH_HEAD
+commit=$(git rev-parse HEAD)
+rm -rf .git
+# A link in the place of the folder would have the build read its container's own files, the registry's credentials among them.
+folder=$(realpath "/context/repository/$3")
+case "$folder" in /context/repository|/context/repository/*) ;; *) echo "$3 leads out of the repository" >&2; exit 65 ;; esac
+[ -d "$folder" ] || { echo "$3 is no folder in the repository at $commit" >&2; exit 65; }
+mv "$folder" /context/files
+printf 'commit=%s\n' "$commit" > /dev/termination-log
+`;

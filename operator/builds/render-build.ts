@@ -1,0 +1,213 @@
+import { withDefaults } from "../../crds/defaults.ts";
+import type { Container, Job, NetworkPolicy, NetworkPolicyEgressRule, Volume } from "../../crds/kubernetes.ts";
+import { annotation, label } from "../../crds/labels.ts";
+import { objectName } from "../../crds/names.ts";
+import type { Workload } from "../../crds/workload.ts";
+import type { BuildConfig } from "../config.ts";
+import { closedRanges, privateRanges } from "../egress/address-ranges.ts";
+import { buildScript, gitContextScript } from "./build-script.ts";
+
+/** Names in the namespace of builds. */
+export const CONTEXT_CONTAINER = "context";
+export const BUILD_CONTAINER = "build";
+const BUILDKIT_CONFIG = "tenancy-buildkitd";
+const POLICY = "tenancy-builds";
+
+// As in moby/buildkit's rootless images, whose user has subordinate ids.
+const USER = { runAsUser: 1000, runAsGroup: 1000, runAsNonRoot: true } as const;
+
+/** The name of the Job that makes the image of that key; so two operators that both begin it make one. */
+export function buildJobName(workload: string, key: string): string {
+  return objectName({ prefix: "build", parts: [workload], suffix: key.slice(0, 16) });
+}
+
+/** The image without its tag: the repository of the workload. */
+export function builtImage(workload: string, { registry }: BuildConfig): string {
+  return `${registry}/${workload}`;
+}
+
+/**
+ * Renders the Job that builds the image of a workload, with rootless BuildKit.
+ *
+ * Its init container has the context brought to it by the operator, or fetches it from Git. The build container needs
+ * `newuidmap`, and so CAP_SETUID, CAP_SETGID and file capabilities; a user namespace, which RuntimeDefault's seccomp
+ * profile and AppArmor's refuse; and nothing else: Pod Security `baseline` refuses it, and the namespace holds no tenant
+ * (docs/decisions/builds.md). Neither container has a token of a service account.
+ *
+ * Follows https://github.com/moby/buildkit/blob/v0.26.3/docs/rootless.md
+ *
+ * @param build.tries how often the same build was begun before and lost
+ */
+export function renderBuildJob(workload: Workload, build: { key: string; tries: number }, config: BuildConfig): Job {
+  const { name, uid = "" } = workload.metadata;
+  const labels = { [label.build]: "true", [label.workload]: name };
+  return {
+    apiVersion: "batch/v1",
+    kind: "Job",
+    metadata: {
+      name: buildJobName(name, build.key),
+      namespace: config.namespace,
+      labels,
+      annotations: {
+        [annotation.workloadUid]: uid,
+        [annotation.buildKey]: build.key,
+        [annotation.attempt]: String(build.tries),
+      },
+    },
+    spec: {
+      // The operator begins a lost build anew, since it has to bring the context again.
+      backoffLimit: 0,
+      activeDeadlineSeconds: Math.ceil(config.timeoutMs / 1000),
+      template: {
+        metadata: { labels },
+        spec: {
+          restartPolicy: "Never",
+          automountServiceAccountToken: false,
+          enableServiceLinks: false,
+          terminationGracePeriodSeconds: 10,
+          initContainers: [contextContainer(workload, config)],
+          containers: [buildContainer(workload, build.key, config)],
+          volumes: volumes(workload, config),
+        },
+      },
+    },
+  };
+}
+
+function contextContainer({ spec }: Workload, { builderImage }: BuildConfig): Container {
+  const git = spec.image.context?.git;
+  const wait = `trap 'exit 1' TERM; until [ -e /context/.ready ]; do sleep 0.1; done`;
+  return {
+    name: CONTEXT_CONTAINER,
+    image: builderImage,
+    command:
+      git === undefined
+        ? ["sh", "-c", wait]
+        : ["sh", "-c", gitContextScript, CONTEXT_CONTAINER, git.url, git.ref ?? "HEAD", git.path ?? "."],
+    resources: { limits: { cpu: "1", memory: "256Mi" }, requests: { cpu: "50m", memory: "32Mi" } },
+    securityContext: {
+      ...USER,
+      allowPrivilegeEscalation: false,
+      readOnlyRootFilesystem: true,
+      capabilities: { drop: ["ALL"] },
+      seccompProfile: { type: "RuntimeDefault" },
+    },
+    terminationMessagePolicy: "FallbackToLogsOnError",
+    volumeMounts: [
+      { name: "context", mountPath: "/context" },
+      { name: "tmp", mountPath: "/tmp" },
+      ...(git?.secretRef === undefined ? [] : [{ name: "git", mountPath: "/git", readOnly: true }]),
+    ],
+  };
+}
+
+function buildContainer({ metadata, spec }: Workload, key: string, config: BuildConfig): Container {
+  const { dockerfile = "", args = {} } = withDefaults(spec).image;
+  const { builderImage, cpu, memory, disk, pushSecret } = config;
+  const given = Object.entries(args).flatMap(([name, value]) => ["--opt", `build-arg:${name}=${value}`]);
+  const image = builtImage(metadata.name, config);
+  return {
+    name: BUILD_CONTAINER,
+    image: builderImage,
+    command: ["sh", "-c", buildScript, BUILD_CONTAINER, image, key.slice(0, 32), dockerfile, ...given],
+    env: [
+      { name: "CONFIG", value: "/config/buildkitd.toml" },
+      { name: "DOCKER_CONFIG", value: "/docker" },
+    ],
+    resources: {
+      limits: { cpu: String(cpu), memory, "ephemeral-storage": disk },
+      requests: { cpu: "100m", memory: "128Mi" },
+    },
+    securityContext: {
+      ...USER,
+      // What file capabilities take.
+      allowPrivilegeEscalation: true,
+      readOnlyRootFilesystem: true,
+      capabilities: { drop: ["ALL"], add: ["SETUID", "SETGID"] },
+      seccompProfile: { type: "Unconfined" },
+      appArmorProfile: { type: "Unconfined" },
+    },
+    volumeMounts: [
+      { name: "context", mountPath: "/context", readOnly: true },
+      { name: "work", mountPath: "/work" },
+      { name: "tmp", mountPath: "/tmp" },
+      { name: "config", mountPath: "/config", readOnly: true },
+      ...(pushSecret === undefined ? [] : [{ name: "docker", mountPath: "/docker", readOnly: true }]),
+    ],
+  };
+}
+
+function volumes({ spec }: Workload, { contextLimitBytes, disk, pushSecret }: BuildConfig): Volume[] {
+  const token = spec.image.context?.git?.secretRef?.name;
+  return [
+    // Unpacked, a context may be four times as large.
+    { name: "context", emptyDir: { sizeLimit: String(4 * contextLimitBytes) } },
+    { name: "work", emptyDir: { sizeLimit: disk } },
+    { name: "tmp", emptyDir: { sizeLimit: "256Mi" } },
+    { name: "config", configMap: { name: BUILDKIT_CONFIG, optional: true } },
+    ...(pushSecret === undefined
+      ? []
+      : [
+          {
+            name: "docker",
+            secret: { secretName: pushSecret, items: [{ key: ".dockerconfigjson", path: "config.json" }] },
+          },
+        ]),
+    ...(token === undefined
+      ? []
+      : [{ name: "git", secret: { secretName: token, items: [{ key: "token", path: "token" }] } }]),
+  ];
+}
+
+/**
+ * Renders the policy of all builds: nobody reaches them, and they reach DNS, HTTPS at public addresses, and the
+ * registry; neither a pod nor the API server nor a node, of which steps of a build file are kept away by nothing else.
+ */
+export function renderBuildsPolicy(config: BuildConfig): NetworkPolicy {
+  const { registry, namespace, openedRanges } = config;
+  const [host = ""] = registry.split("/");
+  const [, address = host, port = "443"] = /^(.*?):(\d+)$/.exec(host) ?? [];
+  const ports = [443, Number(port)].filter((value, index, all) => all.indexOf(value) === index);
+  const except = [...closedRanges, ...privateRanges];
+  const to = (cidr: string, closed: readonly string[]) => ({
+    ipBlock: { cidr, ...(closed.length > 0 && { except: closed.filter((range) => isIpv6(range) === isIpv6(cidr)) }) },
+  });
+  const rules: NetworkPolicyEgressRule[] = [
+    clusterDns,
+    {
+      to: [to("0.0.0.0/0", except), to("::/0", except), ...openedRanges.map((range) => to(range, []))],
+      ports: ports.map((value) => ({ protocol: "TCP", port: value })),
+    },
+  ];
+  // A registry in a private network is named, and only it is opened.
+  if (/^[0-9.]+$/.test(address)) {
+    rules.push({ to: [to(`${address}/32`, [])], ports: [{ protocol: "TCP", port: Number(port) }] });
+  }
+  return {
+    apiVersion: "networking.k8s.io/v1",
+    kind: "NetworkPolicy",
+    metadata: { name: POLICY, namespace, labels: { [label.build]: "true" } },
+    spec: {
+      podSelector: { matchLabels: { [label.build]: "true" } },
+      policyTypes: ["Ingress", "Egress"],
+      egress: rules,
+    },
+  };
+}
+
+const clusterDns: NetworkPolicyEgressRule = {
+  to: [
+    {
+      namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": "kube-system" } },
+      podSelector: { matchLabels: { "k8s-app": "kube-dns" } },
+    },
+  ],
+  ports: [
+    { protocol: "UDP", port: 53 },
+    { protocol: "TCP", port: 53 },
+  ],
+};
+
+function isIpv6(range: string): boolean {
+  return range.includes(":");
+}
