@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { type ClusterArguments, parseArguments, USAGE } from "./cluster/arguments.ts";
 import { BINARIES_SOURCES, type Binaries, findBinaries } from "./cluster/binaries.ts";
+import { ensureBuilds } from "./cluster/builds/ensure-builds.ts";
 import { readClusterState } from "./cluster/cluster-state.ts";
 import { startControlPlane } from "./cluster/control-plane.ts";
 import { downLocalCluster } from "./cluster/down-local-cluster.ts";
@@ -66,8 +67,18 @@ async function up({ name, source }: UpArguments): Promise<number> {
   });
   log(`Kubernetes ${cluster.version} is ready at ${cluster.server}`);
   log(cluster.policies.enforced ? "network policies are enforced" : "network policies are not enforced");
+  await tryBuilds(name);
   announce(cluster.kubeconfigPath);
   return 0;
+}
+
+/** The rest works without a registry, so a machine that cannot fetch it goes on. */
+async function tryBuilds(name: string, loaded: readonly string[] = []): Promise<void> {
+  try {
+    await ensureBuilds(name, { namespace: process.env.TENANCY_BUILD_NAMESPACE, loaded, log });
+  } catch (error) {
+    log(`no registry, so image.dockerfile is not built here: ${error instanceof Error ? error.message : error}`);
+  }
 }
 
 async function upControlPlane({ name, source, simulatedNodes }: UpArguments): Promise<number> {
@@ -125,7 +136,8 @@ async function load({ name, image = "" }: UpArguments): Promise<number> {
     throw new Error(`Cannot load into the cluster "${name}": it is not up; npm run cluster -- up --name ${name}`);
   }
   const refs = await loadImage(name, image);
-  log(`loaded into the local cluster "${name}"; image.ref of a workload:`);
+  await tryBuilds(name, refs);
+  log(`loaded into the local cluster "${name}"; image.ref of a workload, or FROM of a build file:`);
   process.stdout.write(`${refs.join("\n")}\n`);
   return 0;
 }

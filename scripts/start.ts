@@ -10,6 +10,7 @@ import { createClusterClient } from "../crds/client/cluster-client.ts";
 import { loadClusterConfig } from "../crds/client/config/load-cluster-config.ts";
 import { createTransport } from "../crds/client/transport.ts";
 import { whenAborted } from "../crds/waits.ts";
+import { buildEnvironment, ensureBuilds, importBuilderImage } from "./cluster/builds/ensure-builds.ts";
 import { downLocalCluster } from "./cluster/down-local-cluster.ts";
 import { DEFAULT_CLUSTER } from "./cluster/folders.ts";
 import { loadImage, missingImage, requireSource } from "./cluster/images/load-image.ts";
@@ -53,6 +54,8 @@ const stopping = new AbortController();
 const programs: Program[] = [];
 let isTakingDown = false;
 let wasWarned = false;
+/** What is brought after the first claim. */
+let bringing: Promise<void> = Promise.resolve();
 /**
  * The local cluster, as far as it is for this process to take it down; one that is coming takes itself down when it
  * fails.
@@ -93,6 +96,8 @@ try {
   }
 }
 await stop();
+// With it ends what is still being compiled.
+process.exit();
 
 async function start(): Promise<void> {
   const again = `npm start -- ${values.context === undefined ? `--name ${values.name}-2` : `--context ${values.context}`}`;
@@ -102,7 +107,9 @@ async function start(): Promise<void> {
   const env = { ...process.env, ...where };
   const namespace = process.env.TENANCY_NAMESPACE ?? "tenancy";
   stopping.signal.throwIfAborted();
-  const image = values.context === undefined ? await provideImage() : (values.image ?? HELLO_IMAGE);
+  const { image, loaded } =
+    values.context === undefined ? await provideImage() : { image: values.image ?? HELLO_IMAGE, loaded: [] };
+  const buildsHere = values.context === undefined && process.env.TENANCY_REGISTRY === undefined;
 
   const [operatorFile, , proxyImage] = await Promise.all([
     values.watch ? "" : progress.step("operator bundle", () => bundleOperator(root)),
@@ -114,17 +121,21 @@ async function start(): Promise<void> {
     : [process.execPath, operatorFile];
   const edgeCommand = values.watch ? ["bun", "--hot", "edge/main.ts"] : ["bun", "edge/main.ts"];
   const level = process.env.TENANCY_LOG_LEVEL ?? (values.watch ? "info" : "warn");
-  const shared = {
-    cwd: root,
-    env: { ...(values.context === undefined && localDefaults), ...proxyImage, ...env, TENANCY_LOG_LEVEL: level },
+  const programEnv: NodeJS.ProcessEnv = {
+    ...(values.context === undefined && localDefaults),
+    ...(buildsHere && buildEnvironment(values.name)),
+    ...{ ...proxyImage, ...env, TENANCY_LOG_LEVEL: level },
   };
+  const shared = { cwd: root, env: programEnv };
   // The cluster may have taken minutes.
   await requireFreeAddresses(process.env, { again });
-  const edge = await progress.step("operator and edge", async () => {
-    programs.push(startProgram({ name: "operator", command: operatorCommand, ...shared }));
-    const last = startProgram({ name: "edge", command: edgeCommand, ...shared });
-    programs.push(last);
-    return last;
+  const { operator, edge } = await progress.step("operator and edge", async () => {
+    const started = {
+      operator: startProgram({ name: "operator", command: operatorCommand, ...shared }),
+      edge: startProgram({ name: "edge", command: edgeCommand, ...shared }),
+    };
+    programs.push(started.operator, started.edge);
+    return started;
   });
   const claim = await progress.step("first claim", () =>
     firstClaim({ edge, image, apiKey: process.env.TENANCY_API_KEY, programs, signal: stopping.signal }),
@@ -133,16 +144,33 @@ async function start(): Promise<void> {
   for (const program of programs) program.keep();
   console.log(claim);
   progress.total();
+  if (!buildsHere) return;
+  bringing = bringBuilds(loaded).catch((error: unknown) => {
+    if (stopping.signal.aborted) return;
+    progress.detail(`no image.dockerfile is built here, such workloads are refused: ${messageOf(error)}`);
+    delete programEnv.TENANCY_REGISTRY;
+    operator.restart();
+  });
+}
+
+/** Nothing of it is needed before a workload is built, and on a bare machine it takes minutes. */
+async function bringBuilds(loaded: readonly string[]): Promise<void> {
+  const namespace = process.env.TENANCY_BUILD_NAMESPACE;
+  await progress.step("registry", () => ensureBuilds(values.name, { namespace, loaded, log: progress.detail }));
+  await progress.step("builder image", async () => {
+    const because = await importBuilderImage(values.name, { log: progress.detail, signal: stopping.signal });
+    if (because !== undefined) throw new Error(because);
+  });
 }
 
 /** Loads the image of the example workload where one is given, and sees to it that the cluster has what is named. */
-async function provideImage(): Promise<string> {
+async function provideImage(): Promise<{ image: string; loaded: string[] }> {
   const { load, name } = values;
   const loaded = load === undefined ? [] : await progress.step("image", () => loadImage(name, load));
   for (const ref of loaded) progress.detail(`image.ref of a workload: ${ref}`);
   const image = values.image ?? loaded[0] ?? HELLO_IMAGE;
   const problem = await missingImage(name, image);
-  if (problem === undefined) return image;
+  if (problem === undefined) return { image, loaded };
   throw new Error(`Cannot use --image ${image}: ${problem}; load it from here with --load, or ${loadCommand}`);
 }
 
@@ -153,12 +181,15 @@ async function provideProxyImage(): Promise<{ TENANCY_PROXY_IMAGE?: string }> {
     await importProxyImage(values.name, progress.detail);
     return { TENANCY_PROXY_IMAGE: PROXY_IMAGE };
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
     progress.detail(
-      `no egress proxy, so workloads with a network.allowlist or network.credentials are refused: ${why}`,
+      `no egress proxy, so workloads with a network.allowlist or network.credentials are refused: ${messageOf(error)}`,
     );
     return {};
   }
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }
 
 async function installAll(
@@ -210,7 +241,7 @@ async function stop(): Promise<void> {
   isTakingDown = true;
   if (programs.length === 0 && ownCluster === "none") return;
   console.log("\nstopping");
-  await Promise.all(programs.map(({ name, stop }) => progress.step(`${name} stop`, stop)));
+  await Promise.all([bringing, ...programs.map(({ name, stop }) => progress.step(`${name} stop`, stop))]);
   if (ownCluster === "up") await progress.step("local cluster down", () => downLocalCluster({ name: values.name }));
 }
 

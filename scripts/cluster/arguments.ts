@@ -26,7 +26,8 @@ export const USAGE = `npm run cluster -- up | down | status | kubeconfig | load 
   down         stop it and remove everything that it has made, except the cached programs
   status       say how it is
   kubeconfig   print the path of its kubeconfig
-  load IMAGE   load an image into it, which pulls none, and print what to write into image.ref of a workload;
+  load IMAGE   load an image into it, which pulls none, and print what to write into image.ref of a workload or FROM of a
+               build file;
                FILE.tar (docker save, or an OCI layout), the FOLDER of an OCI layout, or docker://NAME
 
   --name NAME            which cluster (${DEFAULT_CLUSTER})

@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { REGISTRY } from "./builds/registry.ts";
 import { readClusterState } from "./cluster-state.ts";
 import { clusterFolder } from "./folders.ts";
 import { createApiClient } from "./kubernetes/api-client.ts";
@@ -30,7 +31,9 @@ export async function statusLocalCluster({ name }: { name: string }): Promise<Lo
     pid: process.identity.pid,
     running: isRunning(process.identity),
   }));
-  const complete = processes.length > 0 && processes.every(({ running }) => running);
+  // The registry is started again without the rest, since pods run on without it.
+  const needed = processes.filter((process) => process.name !== REGISTRY);
+  const complete = needed.length > 0 && needed.every(({ running }) => running);
   const ready = complete && (await answersReady(kubeconfigPath));
   const policies = state.policies && { policies: state.policies };
   return { name, kind, version, server, kubeconfigPath, processes, ready, ...policies };

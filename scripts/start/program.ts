@@ -14,6 +14,8 @@ export interface Program {
   listening: Promise<string>;
   /** Starts it again from now on whenever it ends, and says so. */
   keep(): void;
+  /** Asks one that is kept to stop, and starts it again at once with the environment as it is then. */
+  restart(): void;
   /** Asks it to stop and waits; kills it after 40 s, which is longer than an edge lets its last requests take. */
   stop(): Promise<void>;
   /** Ends it at once. */
@@ -50,6 +52,7 @@ export function startProgram(options: {
   const backoff = createBackoff({ initialMs: FIRST_PAUSE_MS, maxMs: LONGEST_PAUSE_MS, random: () => 1 });
   const ending = new AbortController();
   let isKept = false;
+  let isRestarting = false;
   let { child, ended } = run();
   const listening = new Promise<string>((resolve) => {
     child.once("message", (message) => resolve((message as { listening: string }).listening));
@@ -74,14 +77,17 @@ export function startProgram(options: {
       const startedAt = clock.now();
       const how = await ended;
       if (!isKept || ending.signal.aborted) return how;
-      if (clock.now() - startedAt >= HEALTHY_MS) backoff.reset();
-      const pauseMs = backoff.next();
-      print(`${name} ended: ${how}; it is started again in ${pauseMs / 1000} s`);
-      try {
-        await sleep(pauseMs, { clock, signal: ending.signal });
-      } catch {
-        return how;
+      if (!isRestarting) {
+        if (clock.now() - startedAt >= HEALTHY_MS) backoff.reset();
+        const pauseMs = backoff.next();
+        print(`${name} ended: ${how}; it is started again in ${pauseMs / 1000} s`);
+        try {
+          await sleep(pauseMs, { clock, signal: ending.signal });
+        } catch {
+          return how;
+        }
       }
+      isRestarting = false;
       ({ child, ended } = run());
       print(`${name} is started again`);
     }
@@ -93,6 +99,10 @@ export function startProgram(options: {
     listening,
     keep() {
       isKept = true;
+    },
+    restart() {
+      // One that has ended already is about to be started anyway.
+      isRestarting = child.kill("SIGTERM");
     },
     async stop() {
       ending.abort();

@@ -43,48 +43,68 @@ const CAPABILITIES: Readonly<Record<string, readonly number[]>> = {
 /** Longer than the slowest build takes. */
 const LOCK_LIMIT_MS = 60 * 60_000;
 
+/** What the image is made of. */
+export interface BuilderParts {
+  /** Files of an image with busybox in it. */
+  readonly busybox: readonly TarEntry[];
+  /** Of Debian's packages, with their libraries; as `programFiles` returns them for what is there. */
+  programs(base: readonly TarEntry[]): Promise<readonly TarEntry[]>;
+  /** Public certificate authorities, as PEM. */
+  readonly authorities: Buffer;
+  /** BuildKit's programs. */
+  readonly buildkit: readonly TarEntry[];
+}
+
 /**
- * Returns the image that builds images: rootless BuildKit of Go modules, runc, uidmap and git of Debian's packages, and busybox, with the
- * same programs, user and sub-ids as `moby/buildkit:<version>-rootless` has; or why it cannot be made.
+ * Returns the image that builds images: rootless BuildKit of Go modules, runc, uidmap and git of Debian's packages, and
+ * busybox; or why it cannot be made.
  */
 export async function builderImage(log: Log): Promise<Image | { readonly because: string }> {
   const buildkit = await buildBuildkit(log);
   if ("because" in buildkit) return buildkit;
   const root = await unpackDebianPackages(DEBIAN_PACKAGES, { name: "builder-packages", log });
-  const user = "user:100000:65536\n";
+  return assembleBuilder({
+    busybox: await busyboxFiles(await findStaticBusybox(log)),
+    programs: (base) => programFiles({ programs: PROGRAMS, files: [], base, root }),
+    authorities: authorities(join(root, "usr/share/ca-certificates/mozilla")),
+    buildkit: BUILT.map((name) => program(`usr/bin/${name}`, join(buildkit.folder, name))),
+  });
+}
+
+/** Puts it together with the same programs, user and subordinate ids as `moby/buildkit:<version>-rootless` has. */
+export async function assembleBuilder(parts: BuilderParts): Promise<Image> {
+  const subordinate = "user:100000:65536\n";
   const base: TarEntry[] = [
-    ...(await busyboxFiles(await findStaticBusybox(log))).filter(
-      ({ path }) => !path.startsWith("etc/") && path !== "tmp",
-    ),
+    ...parts.busybox.filter(({ path }) => !path.startsWith("etc/") && path !== "tmp"),
     file("etc/passwd", "root:x:0:0:root:/root:/bin/sh\nuser:x:1000:1000:user:/home/user:/bin/sh\n"),
     file("etc/group", "root:x:0:\nuser:x:1000:\n"),
-    file("etc/subuid", user),
-    file("etc/subgid", user),
+    file("etc/subuid", subordinate),
+    file("etc/subgid", subordinate),
     { path: "home/user", uid: 1000, gid: 1000 },
     ...["etc/ssl", "etc/ssl/certs", "run", "work", "context"].map((path) => ({ path })),
     { path: "tmp", mode: 0o1777 },
-    file("etc/ssl/certs/ca-certificates.crt", authorities(join(root, "usr/share/ca-certificates/mozilla"))),
+    file("etc/ssl/certs/ca-certificates.crt", parts.authorities),
   ];
-  const programs = await programFiles({ programs: PROGRAMS, files: [], base, root });
+  const programs = (await parts.programs(base)).map((entry) => {
+    const capabilities = CAPABILITIES[entry.path];
+    return capabilities === undefined ? entry : { ...entry, capabilities };
+  });
   return {
     name: BUILDER_IMAGE,
     files: [
       ...base,
-      ...programs.map((entry) => {
-        const capabilities = CAPABILITIES[entry.path];
-        return capabilities === undefined ? entry : { ...entry, capabilities };
-      }),
+      ...programs,
       { path: `${GIT_CORE}/git-remote-https`, linkTo: "git-remote-http" },
-      ...BUILT.map((name) => ({
-        path: `usr/bin/${name}`,
-        content: readFileSync(join(buildkit.folder, name)),
-        mode: 0o755,
-      })),
+      ...parts.buildkit,
     ],
     command: ["sh"],
     user: "1000:1000",
     environment: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" },
   };
+}
+
+function program(path: string, from: string): TarEntry {
+  return { path, content: readFileSync(from), mode: 0o755 };
 }
 
 function file(path: string, content: string | Buffer): TarEntry {

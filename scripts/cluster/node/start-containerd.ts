@@ -34,7 +34,8 @@ export async function startContainerd(folder: string, slot: Slot): Promise<Progr
   if (plugins === undefined) throw new Error("Cannot find the CNI plugins; install containernetworking-plugins");
   const home = join(folder, "containerd");
   const networkFolder = join(folder, "network");
-  for (const path of [home, networkFolder, join(folder, "run")]) mkdirSync(path, { recursive: true });
+  for (const path of [home, networkFolder, registriesFolder(folder), join(folder, "run")])
+    mkdirSync(path, { recursive: true });
   writeFileSync(join(networkFolder, "10-pods.conflist"), networkConfig(slot, networkFolder));
   const configPath = join(home, "config.toml");
   writeFileSync(

@@ -5,7 +5,10 @@ import { request } from "node:http";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { type ClusterState, readClusterState } from "../../../scripts/cluster/cluster-state.ts";
+import { BUILD_NAMESPACE, BUILDKIT_CONFIG, ensureBuilds } from "../../../scripts/cluster/builds/ensure-builds.ts";
+import { listRepositories, pushImages } from "../../../scripts/cluster/builds/push-images.ts";
+import { ensureRegistry, REGISTRY, registryAddress } from "../../../scripts/cluster/builds/registry.ts";
+import { type ClusterState, type RecordedProcess, readClusterState } from "../../../scripts/cluster/cluster-state.ts";
 import { downLocalCluster } from "../../../scripts/cluster/down-local-cluster.ts";
 import { clusterFolder, clustersFolder } from "../../../scripts/cluster/folders.ts";
 import { busyboxFiles, findStaticBusybox } from "../../../scripts/cluster/images/busybox.ts";
@@ -189,6 +192,30 @@ test("finds a cluster that is up, and starts nothing of it again", async ({ clus
   assert.equal(readClusterState(clusterFolder(name))?.processes, processes);
 });
 
+test("brings what builds take, and a registry that pods are pulled from, which starts again alone", async ({
+  cluster,
+}) => {
+  const registry = () => readClusterState(clusterFolder(name))?.processes.find((one) => one.name === REGISTRY);
+  await ensureBuilds(name, { log: () => undefined });
+  const address = registryAddress(name);
+  const inBuilds = (...words: string[]) => kubectl(cluster, "-n", BUILD_NAMESPACE, ...words);
+  assert.match(await inBuilds("get", "configmap", BUILDKIT_CONFIG, "-o", "yaml"), `mirrors = ["${address}/localhost"]`);
+  const level = "jsonpath={.metadata.labels.pod-security\\.kubernetes\\.io/enforce}";
+  assert.is(await kubectl(cluster, "get", "namespace", BUILD_NAMESPACE, "-o", level), "privileged");
+  const files = await busyboxFiles(await findStaticBusybox(() => undefined));
+  await pushImages(address, [{ name: "localhost/pushed:1", files, command: ["sh", "-c", "echo pulled; sleep 600"] }]);
+  await createPod(cluster, "pulled", `${address}/localhost/pushed:1`);
+  await until(cluster, "pulled", READY, /True/);
+  await untilLogged(cluster, "pulled", /pulled/);
+
+  const { identity } = registry() as RecordedProcess;
+  await stopProcess(identity, { name: REGISTRY, graceMs: 0 });
+  assert.is((await statusLocalCluster({ name }))?.ready, true);
+  await ensureBuilds(name, { log: () => undefined });
+  assert.is.not(registry()?.identity.pid, identity.pid);
+  assert.ok((await listRepositories(address)).includes("localhost/pushed"));
+});
+
 test("starts a cluster afresh of which a part has died", async () => {
   const kubelet = readClusterState(clusterFolder(name))?.processes.find((process) => process.name === "kubelet");
   await stopProcess(kubelet?.identity as ProcessIdentity, { name: "kubelet", graceMs: 0 });
@@ -202,10 +229,11 @@ test("starts a cluster afresh of which a part has died", async () => {
 });
 
 test("leaves nothing behind when it goes, with frozen pods still in it", async ({ before, cluster }) => {
+  await ensureRegistry(name, () => undefined);
   const { processes, slot } = readClusterState(clusterFolder(name)) as ClusterState;
   const { bridge } = slotOf(slot as number);
   const ours = [bridge, ...(await links("master", bridge))];
-  assert.is(processes.length, cluster.policies.enforced ? 7 : 6);
+  assert.is(processes.length, cluster.policies.enforced ? 8 : 7);
   assert.ok(ours.length > 1, "a pod is plugged into the bridge");
   // As a test that was broken off leaves it.
   const freezer = `/sys/fs/cgroup/freezer/tenancy-cluster-${name}/freezer.state`;

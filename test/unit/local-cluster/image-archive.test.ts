@@ -65,6 +65,24 @@ test("tarArchive keeps types, modes, owners and contents of any length", () => {
   });
 });
 
+test("tarArchive gives a program capabilities, as setcap would, and nothing else", () => {
+  const archive = tarArchive([
+    { path: "plain", content: Buffer.from("p") },
+    { path: "mapper", content: Buffer.from("m"), mode: 0o755, capabilities: [7, 33] },
+  ]);
+  assert.is(read(archive).get("mapper")?.content.toString(), "m");
+  const name = "SCHILY.xattr.security.capability=";
+  const at = archive.indexOf(name);
+  assert.is(archive.lastIndexOf(name), at);
+  assert.ok(archive.indexOf("plain") < at && at < archive.indexOf("mapper"));
+  // linux/capability.h: revision 2 with the effective bit, then permitted and inheritable of each half.
+  const value = Buffer.from("01000002800000000000000002000000" + "00000000", "hex");
+  assert.equal(archive.subarray(at + name.length, at + name.length + value.length), value);
+  const length = name.length + value.length + "57 \n".length;
+  assert.is(archive.subarray(at - 3, at).toString(), `${length} `);
+  assert.is(archive[at - 3 + length - 1], "\n".charCodeAt(0));
+});
+
 test("tarArchive refuses a name that the format has no room for", () => {
   assert.throws(() => tarArchive([{ path: "a".repeat(100) }]), /longer than 99 bytes/);
 });

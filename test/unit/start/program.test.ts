@@ -18,11 +18,11 @@ test.after(async () => {
   rmSync(folder, { recursive: true });
 });
 
-function start(name: string, command: string[]) {
+function start(name: string, command: string[], env: NodeJS.ProcessEnv = process.env) {
   const clock = manualClock();
   const printed: string[] = [];
   const print = (line: string): void => void printed.push(line);
-  const program = startProgram({ name, command, cwd: folder, env: process.env, print, clock });
+  const program = startProgram({ name, command, cwd: folder, env, print, clock });
   programs.push(program);
   return { program, printed, clock };
 }
@@ -76,6 +76,24 @@ test("a program that is kept is started again after growing pauses, which begin 
   assert.is(await program.exited, "signal SIGTERM");
   assert.throws(() => process.kill(pids()[9] ?? 0, 0), /ESRCH/);
   assert.is(clock.pending(), 0);
+});
+
+test("a program that is restarted is back at once, with the environment as it is then", async () => {
+  const file = join(folder, "restarted");
+  const env: NodeJS.ProcessEnv = { ...process.env, TOLD: "first" };
+  const command = ["sh", "-c", `echo "$TOLD" >> ${file}; exec sleep 1000`];
+  const { program, printed, clock } = start("restarted", command, env);
+  program.keep();
+  const told = () => (existsSync(file) ? readFileSync(file, "utf8").split("\n").filter(Boolean) : []);
+  await until("the first process", () => told().length === 1);
+  env.TOLD = "second";
+  program.restart();
+  await until("the second process", () => told().length === 2);
+  assert.equal(told(), ["first", "second"]);
+  assert.equal(printed, ["restarted is started again"]);
+  assert.is(clock.pending(), 0);
+  await program.stop();
+  assert.is(await program.exited, "signal SIGTERM");
 });
 
 test("a program that waits to be started again can be stopped", async () => {
