@@ -1,7 +1,7 @@
 import { world } from "./world.ts";
 
-/** How a workload's pod may reach out; the last is a pod that no policy selects. */
-export type Source = "none" | "restricted" | "restricted, allowlist" | "unrestricted" | "no policy";
+/** How a workload's pod may reach out, then a step of a build; the last is a pod that no policy selects. */
+export type Source = "none" | "restricted" | "restricted, allowlist" | "unrestricted" | "build" | "no policy";
 
 export interface Destination {
   readonly name: string;
@@ -27,10 +27,13 @@ const LIMIT_S = 8;
 /** Every place that the table asks for, with who answers whom. */
 export function destinations(places: Places): Destination[] {
   const { hostAddress } = places;
-  const closed = { none: "-", restricted: "-", "restricted, allowlist": "-", unrestricted: "-" } as const;
+  const closed = {
+    ...{ none: "-", restricted: "-", "restricted, allowlist": "-", unrestricted: "-", build: "-" },
+  } as const;
   const everything = (who: string) => ({ ...closed, unrestricted: who, "no policy": who });
   const https = (who: string) => ({ ...everything(who), restricted: who });
-  const names = (who: string) => ({ ...https(who), "restricted, allowlist": who });
+  const outside = (who: string) => ({ ...https(who), build: who });
+  const names = (who: string) => ({ ...outside(who), "restricted, allowlist": who });
   const only = (who: string) => ({ ...closed, "no policy": who });
   return [
     { name: "another tenant's pod", command: tcp(places.otherTenant, 8080), answers: only("instance") },
@@ -47,21 +50,36 @@ export function destinations(places: Places): Destination[] {
     { name: "metadata, TCP 80", command: tcp(world.metadata, 80), answers: only("metadata") },
     { name: "metadata, HTTPS", command: curl(`https://${world.metadata}/`), answers: only("metadata") },
     { name: "allowed host, HTTPS", command: curl("https://allowed.example/"), answers: names("allowed host") },
-    { name: "other host, HTTPS", command: curl("https://other.example/"), answers: https("other host") },
+    { name: "other host, HTTPS", command: curl("https://other.example/"), answers: outside("other host") },
     { name: "allowed host, TCP 80", command: tcp(world.allowed, 80), answers: everything("allowed host") },
     { name: "allowed host, TCP 22", command: tcp(world.allowed, 22), answers: everything("allowed host") },
     { name: "allowed host, UDP 443", command: tftp(world.allowed, 443), answers: everything("allowed host") },
     { name: "cluster DNS, UDP", command: lookup(""), answers: names("resolver") },
     { name: "cluster DNS, TCP", command: tcp(hostAddress, 53), answers: names("cluster DNS") },
     { name: "another resolver", command: lookup(world.otherResolver), answers: everything("resolver") },
-    { name: "other host by address, HTTPS", command: curl(`https://${world.other}/`), answers: https("other host") },
+    { name: "other host by address, HTTPS", command: curl(`https://${world.other}/`), answers: outside("other host") },
     {
       name: "other host as the allowed one",
       command: curl(`--connect-to allowed.example:443:${world.other}:443 https://allowed.example/`),
       // The proxy goes by the name and finds the host itself.
-      answers: { ...https("other host"), "restricted, allowlist": "allowed host" },
+      answers: { ...outside("other host"), "restricted, allowlist": "allowed host" },
     },
   ];
+}
+
+/** Renders a script that asks for all places at once; each answer is a line that begins with the place's number. */
+export function probeScript(places: readonly Destination[]): string {
+  const asked = places.map(({ command }, index) => `(${command}) 2>/dev/null | sed -n '1s/^/${index} /p' &`);
+  return [...asked, "wait"].join("\n");
+}
+
+/** Reads what the script has printed: for each place who has answered, `-` for nobody. */
+export function readAnswers(places: readonly Destination[], output: string): string[] {
+  const lines = output.split("\n");
+  return places.map((_, index) => {
+    const line = lines.find((one) => one.startsWith(`${index} `));
+    return line === undefined ? "-" : line.slice(`${index} `.length).trim();
+  });
 }
 
 function tcp(address: string, port: number): string {

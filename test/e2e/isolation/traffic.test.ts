@@ -22,7 +22,7 @@ import type { TcpProxy } from "../../cluster/client/tcp-proxy.ts";
 import { type Stack, startStack } from "../claims/stack.ts";
 import { apiForPods } from "./api-for-pods.ts";
 import { startClusterDns } from "./cluster-dns.ts";
-import { type Destination, destinations, type Source } from "./destinations.ts";
+import { type Destination, destinations, probeScript, readAnswers, type Source } from "./destinations.ts";
 import { startWorld, worldRecords } from "./world.ts";
 
 const NAME = "e2e-traffic";
@@ -37,7 +37,7 @@ const modes = {
   restricted: { access: "restricted" },
   "restricted, allowlist": { access: "restricted", allowlist: ["allowed.example"] },
   unrestricted: { access: "unrestricted" },
-} satisfies Record<Exclude<Source, "no policy">, object>;
+} satisfies Record<Exclude<Source, "no policy" | "build">, object>;
 
 const test = suite("network policies by real packets");
 
@@ -287,19 +287,4 @@ function testTraffic(cluster: LocalCluster): void {
 
 function workloadOf(mode: string): string {
   return mode.replace(", ", "-");
-}
-
-/** Renders a script that asks for all places at once; each answer is a line that begins with the place's number. */
-function probeScript(places: readonly Destination[]): string {
-  const asked = places.map(({ command }, index) => `(${command}) 2>/dev/null | sed -n '1s/^/${index} /p' &`);
-  return [...asked, "wait"].join("\n");
-}
-
-/** Reads what the script has printed: for each place who has answered, `-` for nobody. */
-function readAnswers(places: readonly Destination[], output: string): string[] {
-  const lines = output.split("\n");
-  return places.map((_, index) => {
-    const line = lines.find((one) => one.startsWith(`${index} `));
-    return line === undefined ? "-" : line.slice(`${index} `.length).trim();
-  });
 }

@@ -1,0 +1,146 @@
+import { jobs, networkPolicies, pods } from "../../../crds/client/built-in-resources.ts";
+import { createClusterClient } from "../../../crds/client/cluster-client.ts";
+import { loadClusterConfig } from "../../../crds/client/config/load-cluster-config.ts";
+import { createExec } from "../../../crds/client/exec/exec.ts";
+import { createTransport } from "../../../crds/client/transport.ts";
+import type { Pod } from "../../../crds/kubernetes.ts";
+import type { Workload, WorkloadSpec } from "../../../crds/workload.ts";
+import { type BuildResult, parseBuildResult } from "../../../operator/builds/build-result.ts";
+import { CONTEXT_CONTAINER, renderBuildJob, renderBuildsPolicy } from "../../../operator/builds/render-build.ts";
+import { type BuildConfig, operatorConfig } from "../../../operator/config.ts";
+import { fedScript, feedCommand } from "../../../operator/snapshots/feed-command.ts";
+import { END, frames } from "../../../operator/snapshots/frames.ts";
+import { buildEnvironment, ensureBuilds, importBuilderImage } from "../../../scripts/cluster/builds/ensure-builds.ts";
+import { registryAddress } from "../../../scripts/cluster/builds/registry.ts";
+import { downLocalCluster } from "../../../scripts/cluster/down-local-cluster.ts";
+import { type TarEntry, tarArchive } from "../../../scripts/cluster/images/tar-archive.ts";
+import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
+import { type LocalCluster, upLocalCluster } from "../../../scripts/cluster/up-local-cluster.ts";
+import { kubectlFor, type RunKubectl } from "../../cluster/isolation/kubectl.ts";
+
+const LIMIT_MS = 300_000;
+
+/** Texts, or links to a path, by their paths in the context. */
+export type ContextFiles = Readonly<Record<string, string | { linkTo: string }>>;
+
+/** A build that was begun. */
+export interface BegunBuild {
+  readonly job: string;
+  readonly pod: string;
+}
+
+/** A local cluster that builds images, with a Job made by hand in the place of the operator's. */
+export interface BuildCluster {
+  readonly cluster: LocalCluster;
+  readonly config: BuildConfig;
+  /** Of the cluster's registry: `host:port`. */
+  readonly registry: string;
+  readonly kubectl: RunKubectl;
+  /** In the namespace of builds. */
+  inBuilds(...words: string[]): Promise<string>;
+  /** Makes a Job, brings the context to it, and returns while it builds. */
+  begin(name: string, files: ContextFiles, image?: Partial<WorkloadSpec["image"]>): Promise<BegunBuild>;
+  /** Waits until it has ended. */
+  ended(build: BegunBuild): Promise<BuildResult>;
+  podOf(build: BegunBuild): Promise<Pod>;
+  remove(): Promise<void>;
+}
+
+/** @throws Error where the builder cannot be made */
+export async function startBuildCluster(name: string): Promise<BuildCluster> {
+  const cluster = await upLocalCluster({ name, log: console.log });
+  await ensureBuilds(name, { log: console.log });
+  const because = await importBuilderImage(name, { log: console.log });
+  if (because !== undefined) throw new Error(`Cannot build images here: ${because}`);
+  const config = operatorConfig({ ...buildEnvironment(name), TENANCY_BUILD_MEMORY: "1Gi" }).builds as BuildConfig;
+  const kubectl = await kubectlFor(cluster.kubeconfigPath);
+  const clusterConfig = await loadClusterConfig({ kubeconfigPath: cluster.kubeconfigPath });
+  const transport = createTransport({ config: clusterConfig, role: "test" });
+  const client = createClusterClient({ transport });
+  const exec = createExec({ config: clusterConfig });
+  await client.create(networkPolicies, renderBuildsPolicy(config));
+  const inBuilds = (...words: string[]) => kubectl("-n", config.namespace, ...words);
+  let builds = 0;
+
+  async function begin(
+    workload: string,
+    files: ContextFiles,
+    image: Partial<WorkloadSpec["image"]> = {},
+  ): Promise<BegunBuild> {
+    builds += 1;
+    const key = String(builds).padEnd(64, "0");
+    const spec = { image: { dockerfile: "Dockerfile", ...image } };
+    const made = renderBuildJob(
+      { metadata: { name: workload, uid: `uid-${workload}` }, spec } as Workload,
+      { key, tries: 0 },
+      config,
+    );
+    const job = made.metadata.name;
+    await client.create(jobs, made);
+    const found = await waitUntil(
+      async () => {
+        const listed = await client.list(pods, { namespace: config.namespace, labelSelector: `job-name=${job}` });
+        const [pod] = listed.items;
+        return pod?.status?.initContainerStatuses?.[0]?.state?.running === undefined ? undefined : pod.metadata.name;
+      },
+      { what: `the context's container of ${job}`, limitMs: LIMIT_MS },
+    );
+    await feedCommand({
+      exec,
+      target: {
+        namespace: config.namespace,
+        pod: found,
+        container: CONTEXT_CONTAINER,
+        command: ["sh", "-c", takeContext],
+      },
+      what: "bring the context",
+      input: contextOf(files),
+      signal: new AbortController().signal,
+      timeoutMs: LIMIT_MS,
+    }).catch(async (error: unknown) => {
+      // The container ends as soon as it has the context, and may take the exec with it.
+      const [context] = (await podOf({ job, pod: found })).status?.initContainerStatuses ?? [];
+      if (context?.state?.terminated?.exitCode !== 0) throw error;
+    });
+    return { job, pod: found };
+  }
+  const podOf = ({ pod }: BegunBuild) => client.get(pods, { namespace: config.namespace, name: pod });
+
+  return {
+    ...{ cluster, config, kubectl, inBuilds, begin, podOf, registry: registryAddress(name) },
+    async ended(build) {
+      const message = await waitUntil(
+        async () => (await podOf(build)).status?.containerStatuses?.[0]?.state?.terminated?.message,
+        { what: `the end of ${build.job}`, limitMs: LIMIT_MS },
+      );
+      const result = parseBuildResult(message);
+      if (result === undefined) throw new Error(`Cannot read how ${build.job} ended: ${message}`);
+      return result;
+    },
+    async remove() {
+      transport.close();
+      await downLocalCluster({ name });
+    },
+  };
+}
+
+const takeContext = fedScript(`b=/bin/busybox
+receive | "$b" tar x -o -C /context -f - && : > /context/.ready`);
+
+async function* contextOf(files: ContextFiles): AsyncGenerator<Uint8Array> {
+  const folders = new Set(Object.keys(files).flatMap((path) => foldersOf(`files/${path}`)));
+  const entries: TarEntry[] = [
+    ...[...folders].map((path) => ({ path })),
+    ...Object.entries(files).map(([path, file]) => ({
+      path: `files/${path}`,
+      ...(typeof file === "string" ? { content: Buffer.from(file) } : file),
+    })),
+  ];
+  yield* frames([tarArchive(entries)]);
+  yield END;
+}
+
+function foldersOf(path: string): string[] {
+  const parts = path.split("/").slice(0, -1);
+  return parts.map((_, index) => parts.slice(0, index + 1).join("/"));
+}

@@ -1,0 +1,213 @@
+// @limit 2400
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import type { BuildResult } from "../../../operator/builds/build-result.ts";
+import { listRepositories, pushImages } from "../../../scripts/cluster/builds/push-images.ts";
+import { readClusterState } from "../../../scripts/cluster/cluster-state.ts";
+import { installDebianPackages } from "../../../scripts/cluster/debian-packages.ts";
+import { clusterFolder } from "../../../scripts/cluster/folders.ts";
+import { busyboxFiles, findStaticBusybox } from "../../../scripts/cluster/images/busybox.ts";
+import { programFiles } from "../../../scripts/cluster/images/program-files.ts";
+import { importImages } from "../../../scripts/cluster/images.ts";
+import { silent } from "../../../scripts/cluster/log.ts";
+import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
+import { slotOf } from "../../../scripts/cluster/slot.ts";
+import { apiForPods } from "../isolation/api-for-pods.ts";
+import { startClusterDns } from "../isolation/cluster-dns.ts";
+import { type Destination, destinations, probeScript, readAnswers, type Source } from "../isolation/destinations.ts";
+import { startWorld, worldRecords } from "../isolation/world.ts";
+import { listProcesses } from "../processes.ts";
+import { type BuildCluster, startBuildCluster } from "./build-cluster.ts";
+
+const NAME = "e2e-builder";
+const BASE = "localhost/tenancy-busybox:1";
+const test = suite("the builder's pod");
+let builds: BuildCluster;
+
+test.before(async () => {
+  await installDebianPackages(["curl"], silent);
+  builds = await startBuildCluster(NAME);
+});
+test.after(() => builds?.remove());
+
+function built(result: BuildResult): Extract<BuildResult, { state: "Built" }> {
+  if (result.state !== "Built") throw new Error(`the build failed: ${result.reason} ${result.message}`);
+  return result;
+}
+
+const twoStages = {
+  "docker/Dockerfile": [
+    `ARG BASE`,
+    `FROM \${BASE} AS first`,
+    `ARG GREETING=nobody`,
+    `COPY src /src`,
+    `RUN cat /src/a /src/deep/b > /out.txt && echo "hello $GREETING" >> /out.txt && chown 12:34 /out.txt`,
+    `FROM \${BASE}`,
+    `COPY --from=first /out.txt /out.txt`,
+    `COPY . /context`,
+    `USER 65532:65532`,
+    `ENTRYPOINT ["/bin/sh", "-c", "cat /out.txt; sleep 3600"]`,
+  ].join("\n"),
+  ".dockerignore": "left-out.txt\n",
+  "left-out.txt": "not in the image",
+  "src/a": "a\n",
+  "src/deep/b": "b\n",
+};
+const image = { dockerfile: "docker/Dockerfile", args: { BASE, GREETING: 'all "of" you' } };
+
+test("two stages, a tree, arguments and owners; the second build has all steps from the cache; pods run the digest", async () => {
+  const first = built(await builds.ended(await builds.begin("two-stages", twoStages, image)));
+  assert.is(first.steps, 4);
+  assert.is(first.cached, 0);
+  const again = built(await builds.ended(await builds.begin("two-stages", twoStages, image)));
+  assert.is(again.steps, 4);
+  assert.is(again.cached, 4);
+  assert.ok((await listRepositories(builds.registry)).includes("built/two-stages"));
+  const ref = `${builds.config.registry}/two-stages@${again.digest}`;
+  await builds.inBuilds("run", "built", `--image=${ref}`, "--restart=Never");
+  const log = await waitUntil(async () => (await builds.inBuilds("logs", "built").catch(() => "")) || false, {
+    ...{ what: "the built image's log", limitMs: 240_000, intervalMs: 200 },
+  });
+  assert.is(log, 'a\nb\nhello all "of" you\n');
+  const inside = (...words: string[]) => builds.inBuilds("exec", "built", "--", ...words);
+  assert.is(await inside("stat", "-c", "%u:%g", "/out.txt"), "12:34\n");
+  assert.is(await inside("ls", "/context"), "docker\nsrc\n");
+  assert.match(await inside("id"), /^uid=65532\b.* gid=65532\b/);
+  await builds.inBuilds("delete", "pod", "built", "--grace-period=0", "--force");
+});
+
+test("a step that fails: its name, its exit code and its last lines", async () => {
+  const file = [`FROM ${BASE}`, `RUN echo fine`, `RUN seq 1 50; echo no such header; exit 3`].join("\n");
+  const result = await builds.ended(await builds.begin("failing", { Dockerfile: file }));
+  if (result.state !== "Failed") throw new Error("it was built");
+  assert.is(result.reason, "BuildFailed");
+  assert.match(result.message, /step \[3\/3\] RUN seq 1 50; .* failed: process .* exit code: 3/);
+  assert.match(result.message, /32\n(.*\n)*50\nno such header$/);
+  assert.not.match(result.message, /^30$/m);
+});
+
+test("a build file that is not there, and one with a mistake: what is wrong", async () => {
+  const [missing, mistaken] = await Promise.all([
+    builds.begin("missing", { other: "" }).then(builds.ended),
+    builds.begin("mistaken", { Dockerfile: `FROM ${BASE}\nCOPPY a b` }).then(builds.ended),
+  ]);
+  assert.match(JSON.stringify(missing), /BuildFailed.*Dockerfile.*no such file/);
+  assert.match(JSON.stringify(mistaken), /BuildFailed.*unknown instruction: COPPY/);
+});
+
+test("what a step is: not root of the node, without a way to more", async () => {
+  const script = [
+    "grep -E '^(NoNewPrivs|Seccomp):' /proc/self/status",
+    "cat /proc/self/uid_map",
+    "mknod /tmp/device b 8 0 2> /dev/null && echo made a device",
+    "mount -t tmpfs none /mnt 2> /dev/null && echo mounted",
+    "cat /proc/1/environ > /dev/null 2>&1 && echo read the environment of another process",
+    "ls /proc/1/root > /dev/null 2>&1 && echo read the files of another process",
+    "exit 1",
+  ].join("; ");
+  const result = await builds.ended(await builds.begin("power", { Dockerfile: `FROM ${BASE}\nRUN ${script}` }));
+  const said = JSON.stringify(result);
+  assert.match(said, /Seccomp:\\t2/);
+  assert.match(said, / 0 +1000 +1\\n/);
+  assert.not.match(said, /\\n(made a device|mounted|read the)/);
+});
+
+test("asking for more than that is refused", async () => {
+  const asked = await Promise.all(
+    ["security=insecure", "network=host"].map(async (more) =>
+      builds.ended(await builds.begin(more.replace("=", "-"), { Dockerfile: `FROM ${BASE}\nRUN --${more} id` })),
+    ),
+  );
+  for (const result of asked) assert.match(JSON.stringify(result), /BuildFailed.*is not allowed/);
+});
+
+test("a link of the context leads nowhere outside of it", async () => {
+  const file = [`FROM ${BASE}`, `COPY secret /secret`].join("\n");
+  const result = await builds.ended(
+    await builds.begin("link", { Dockerfile: file, secret: { linkTo: "/etc/passwd" } }),
+  );
+  assert.match(JSON.stringify(result), /BuildFailed/);
+});
+
+/** Pods that say who they are, and hosts beyond the node. */
+async function places(): Promise<{ table: Destination[]; caller: string; end(): Promise<void> }> {
+  const { cluster, kubectl } = builds;
+  const base = await busyboxFiles(await findStaticBusybox(silent));
+  const curl = await programFiles({ programs: ["/usr/bin/curl"], files: [], base });
+  const caller = { name: "localhost/tenancy-caller:e2e", files: [...base, ...curl] };
+  await importImages(NAME, [caller]);
+  await pushImages(builds.registry, [caller]);
+  const outside = await startWorld(NAME);
+  await startClusterDns(cluster, worldRecords);
+  const api = await apiForPods(cluster);
+  const addresses: string[] = [];
+  for (const [pod, says] of Object.entries({ tenant: "instance", bystander: "pod" })) {
+    const script = `nc -ll -p 443 -e echo ${says} & exec nc -ll -p 8080 -e echo ${says}`;
+    await kubectl("run", pod, `--image=${caller.name}`, "--", "sh", "-c", script);
+    await kubectl("wait", `pod/${pod}`, "--for=condition=Ready", "--timeout=240s");
+    addresses.push(await kubectl("get", "pod", pod, "-o", "jsonpath={.status.podIP}"));
+  }
+  const [tenant = "", bystander = ""] = addresses;
+  const table = destinations({
+    ...{ otherTenant: tenant, otherTenantV6: "fe80::1", sameTenant: tenant, unselected: bystander },
+    hostAddress: cluster.hostAddress,
+    kubeletPort: slotOf(readClusterState(clusterFolder(NAME))?.slot as number).ports.kubelet,
+    apiServerPort: api.port,
+  }).filter(({ name }) => !name.includes("link-local"));
+  return {
+    ...{ table, caller: caller.name },
+    async end() {
+      await api.close();
+      await outside.remove();
+    },
+  };
+}
+
+test("a step reaches DNS, HTTPS outside and the registry, and no pod, node, API server or metadata", async () => {
+  const { policies } = builds.cluster;
+  if (!policies.enforced)
+    return console.log(`note: no packets sent: policies are not enforced here: ${policies.because}`);
+  const { table, caller, end } = await places();
+  try {
+    const file = [`FROM ${caller}`, "RUN <<EOF", probeScript(table), "exit 1", "EOF"].join("\n");
+    const begun = await builds.begin("packets", { Dockerfile: file });
+    const result = await builds.ended(begun);
+    assert.is(result.state, "Failed");
+    const log = await builds.inBuilds("logs", begun.pod, "-c", "build");
+    const said = [...log.matchAll(/^#\d+ [\d.]+ (.*)$/gm)].map(([, line]) => line).join("\n");
+    const free = await builds.kubectl("exec", "bystander", "--", "sh", "-c", probeScript(table));
+    const rows = (output: string) => readAnswers(table, output).map((answer, row) => `${table[row]?.name}: ${answer}`);
+    const expected = (source: Source) => table.map(({ name, answers }) => `${name}: ${answers[source]}`);
+    assert.equal(rows(free), expected("no policy"));
+    assert.equal(rows(said), expected("build"));
+  } finally {
+    await end();
+  }
+});
+
+test("containers on the node: no root, no capability but two, and nothing of the cluster's account", async () => {
+  const slow = await builds.begin("slow", { Dockerfile: `FROM ${BASE}\nRUN sleep 3600` });
+  const log = () => builds.inBuilds("logs", slow.pod, "-c", "build").catch(() => "");
+  await waitUntil(async () => (await log()).includes("RUN sleep"), {
+    ...{ what: "the step", limitMs: 240_000, intervalMs: 200 },
+  });
+  const inside = (script: string) => builds.inBuilds("exec", slow.pod, "-c", "build", "--", "sh", "-c", script);
+  const status = await inside(
+    "cat /proc/1/status; id -u; ls /var/run/secrets 2>&1; touch /file 2>&1; ls /context/files",
+  );
+  assert.match(status, /^Uid:\t1000\t1000/m);
+  assert.match(status, /^CapBnd:\t00000000000000c0$/m);
+  assert.match(status, /^CapEff:\t0000000000000000$/m);
+  assert.match(status, /secrets: No such file/);
+  assert.match(status, /Read-only file system/);
+  await builds.inBuilds("delete", "job", slow.job, "--cascade=foreground");
+  const folder = clusterFolder(NAME);
+  const left = () =>
+    listProcesses().filter(
+      ({ command }) => /buildkitd|rootlesskit|buildctl/.test(command) && command.includes("/tmp/run"),
+    );
+  await waitUntil(() => left().length === 0, { what: "the builder's processes to end", limitMs: 60_000 });
+  assert.ok(folder);
+});
+
+test.run();
