@@ -269,7 +269,12 @@ export const workloadSpecSchema = Type.Object(
 
 const buildStatusSchema = Type.Object(
   {
-    key: Type.String({ description: "SHA-256 of all that the image is made of.", maxLength: 64 }),
+    key: Type.Optional(
+      Type.String({
+        description: "SHA-256 of all that the image is made of; absent while there is no context.",
+        maxLength: 64,
+      }),
+    ),
     state: stringEnum(["Pending", "Building", "Built", "Failed"], {
       description: "Pending waits for its turn (TENANCY_BUILD_CONCURRENCY), or for its next try.",
     }),
@@ -277,12 +282,16 @@ const buildStatusSchema = Type.Object(
       Type.String({ description: "Why it failed or waits: one word for programs.", maxLength: 256 }),
     ),
     message: Type.Optional(Type.String({ description: "The same in sentences for people.", maxLength: 32768 })),
+    requestedAt: Type.Optional(Type.String({ description: "When it was asked for.", format: "date-time" })),
     startedAt: Type.Optional(Type.String({ description: "When the build began.", format: "date-time" })),
     finishedAt: Type.Optional(Type.String({ description: "When it ended.", format: "date-time" })),
     digest: Type.Optional(Type.String({ description: "Digest of the image.", maxLength: 128 })),
     steps: Type.Optional(Type.Integer({ description: "Steps of the build file.", minimum: 0 })),
     cached: Type.Optional(Type.Integer({ description: "How many of them were in the cache.", minimum: 0 })),
     commit: Type.Optional(Type.String({ description: "Git commit that was built.", maxLength: 64 })),
+    tries: Type.Optional(
+      Type.Integer({ description: "How often it failed for what may mend itself, and is begun anew.", minimum: 0 }),
+    ),
   },
   { description: "The build of the spec's image: the one under way, or the last one." },
 );
@@ -319,8 +328,16 @@ export type WorkloadSpec = Static<typeof workloadSpecSchema>;
 /** Static type of {@link workloadStatusSchema}. */
 export type WorkloadStatus = Static<typeof workloadStatusSchema>;
 
+/** How the build of a workload's image stands. */
+export type BuildStatus = NonNullable<WorkloadStatus["build"]>;
+
 /** A TenancyWorkload. */
 export interface Workload extends KubernetesObject {
   spec: WorkloadSpec;
   status?: WorkloadStatus;
+}
+
+/** What the workload's pods run; undefined for an image that is not built yet. */
+export function imageOf({ spec, status }: Workload): string | undefined {
+  return spec.image.dockerfile === undefined ? spec.image.ref : status?.image;
 }

@@ -50,11 +50,17 @@ export interface OperatorContext {
   restoreFailures: Map<string, number>;
   /** By workload uid: the objects of its proxy. */
   ensuredEgress: Map<string, EnsuredEgress>;
+  /** Contexts that are brought to builds, by the uid of the build's pod. */
+  feeds: BackgroundWork<void>;
+  /** Names of Jobs that are being made at this moment. */
+  buildsBegun: Set<string>;
   helperStart: HelperStart;
   /** Takes what an object's handler threw. */
   onFailure: ReportHandlerFailure;
   /** Asks for a reconcile of the claim. */
   enqueueClaim(claim: Claim): void;
+  /** Asks for a reconcile of the workload of that name. */
+  enqueueWorkload(name: string): void;
   /** Whether no other operator can have taken over. */
   isLeading(): boolean;
 }

@@ -1,13 +1,13 @@
 import type { Claim } from "../crds/claim.ts";
 import { claimKey } from "../crds/claims/claim-key.ts";
-import { configMaps, networkPolicies, pods, secrets } from "../crds/client/built-in-resources.ts";
+import { configMaps, jobs, networkPolicies, pods, secrets } from "../crds/client/built-in-resources.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
 import type { ReportHandlerFailure } from "../crds/client/watch/handler-failures.ts";
 import { type Informer, startInformer } from "../crds/client/watch/informer.ts";
 import type { ListWatchState } from "../crds/client/watch/list-watch-state.ts";
 import { shareEqualParts } from "../crds/client/watch/share-equal-parts.ts";
 import { claims, pools, workloads } from "../crds/kinds.ts";
-import type { KubernetesObject, NetworkPolicy, Pod } from "../crds/kubernetes.ts";
+import type { Job, KubernetesObject, NetworkPolicy, Pod } from "../crds/kubernetes.ts";
 import { annotation, label } from "../crds/labels.ts";
 import type { Log } from "../crds/log.ts";
 import type { Pool } from "../crds/pool.ts";
@@ -22,7 +22,7 @@ import { poolIndex, warmIndex } from "./pool/pool-member.ts";
 /** The caches that reconciles work with. */
 export interface Informers {
   claims: Informer<Claim, "uid" | "key" | "using" | "waitingFor" | "needsHelper">;
-  workloads: Informer<Workload, never>;
+  workloads: Informer<Workload, "queuedBuild" | "configMap">;
   pools: Informer<Pool, "workload">;
   /** Managed pods only. */
   pods: Informer<Pod, "claimUid" | "workload" | "pool" | "warm">;
@@ -34,6 +34,8 @@ export interface Informers {
    * The objects of the workloads' proxies; undefined without an image for these, where the operator may not read them.
    */
   egress: EgressInformers | undefined;
+  /** What images are built by; undefined without a registry, where the operator may not read it. */
+  builds: BuildInformers | undefined;
 }
 
 /** Metadata only: it is enough to know that an object has changed. */
@@ -42,6 +44,15 @@ export interface EgressInformers {
   configMaps: Informer<KubernetesObject, never>;
   /** All, since workloads name others. */
   secrets: Informer<KubernetesObject, never>;
+}
+
+export interface BuildInformers {
+  /** Those that build images, in the namespace of builds. */
+  jobs: Informer<Job, "workload">;
+  /** The pods of these. */
+  pods: Informer<Pod, never>;
+  /** All of the workloads' namespace, since workloads name them; metadata only. */
+  configMaps: Informer<KubernetesObject, never>;
 }
 
 /** The informers, and whether they show the cluster as it is. */
@@ -102,8 +113,28 @@ export function startInformers(options: {
           // Workloads name Secrets that are not managed.
           secrets: followEgress("secrets", { resource: secrets }),
         };
+  const building = { labelSelector: `${label.build}=true` };
+  const builds =
+    config.builds === undefined
+      ? undefined
+      : {
+          jobs: startInformer<Job, "workload">({
+            ...{ ...shared, ...building, ...follow("builds jobs"), namespace: config.builds.namespace, resource: jobs },
+            indexes: { workload: (job) => job.metadata.labels?.[label.workload] },
+          }),
+          pods: startInformer<Pod, never>({
+            ...{ ...shared, ...building, ...follow("builds pods"), namespace: config.builds.namespace, resource: pods },
+            indexes: {},
+          }),
+          configMaps: startInformer<KubernetesObject, never>({
+            ...{ ...shared, ...follow("builds configMaps"), resource: metadataOf(configMaps) },
+            transform: withoutAnnotations,
+            indexes: {},
+          }),
+        };
   const informers: Informers = {
     egress,
+    builds,
     claims: startInformer({
       ...shared,
       ...follow("claims"),
@@ -121,7 +152,10 @@ export function startInformers(options: {
       ...shared,
       ...follow("workloads"),
       resource: workloads,
-      indexes: {},
+      indexes: {
+        queuedBuild: ({ status }) => (status?.build?.reason === "Queued" ? "" : undefined),
+        configMap: ({ spec }) => spec.image.context?.configMapRef?.name,
+      },
     }),
     pools: startInformer({
       ...shared,
@@ -158,8 +192,8 @@ export function startInformers(options: {
       indexes: {},
     }),
   };
-  const { egress: _, ...always } = informers;
-  const all = [...Object.values(always), ...Object.values(egress ?? {})];
+  const { egress: _, builds: __, ...always } = informers;
+  const all = [...Object.values(always), ...Object.values(egress ?? {}), ...Object.values(builds ?? {})];
   const synced = Promise.all(all.map((informer) => informer.synced)).then(() => undefined);
   // An informer that can never sync says so by its `done` too.
   synced.catch(() => log.debug({}, "stopped before the caches were synced"));

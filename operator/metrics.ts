@@ -46,6 +46,26 @@ export function createMetrics() {
       labelNames: ["reason"],
       registers,
     }),
+    buildSeconds: new Histogram({
+      name: "tenancy_build_seconds",
+      help: "Time of a build of an image, from its Job's creation to its end",
+      labelNames: ["outcome"],
+      buckets: [1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800],
+      registers,
+    }),
+    buildSteps: new Counter({
+      name: "tenancy_build_steps_total",
+      help: "Steps of images that were built, by whether they were in the cache",
+      labelNames: ["cached"],
+      registers,
+    }),
+    buildFailures: new Counter({
+      name: "tenancy_build_failures_total",
+      help: "Builds that failed, those that are begun anew among them",
+      labelNames: ["reason"],
+      registers,
+    }),
+    buildsUnderWay: new Gauge({ name: "tenancy_builds_under_way", help: "Builds that have not ended", registers }),
     leading: new Gauge({ name: "tenancy_operator_leading", help: "1 while this process leads", registers }),
     reconcileSeconds: new Histogram({
       name: "tenancy_operator_reconcile_seconds",

@@ -80,9 +80,12 @@ export function startControllers(options: {
       },
     }),
     ensuredEgress: new Map(),
+    feeds: createBackgroundWork({ concurrency: config.builds?.concurrency ?? 1, maximumBackoffMs: 60_000 }),
+    buildsBegun: new Set(),
     helperStart: createHelperStart(),
     onFailure,
     enqueueClaim,
+    enqueueWorkload: (name) => queue.add("workload", `${config.namespace}/${name}`),
     isLeading: () => term.writeTimeLeftMs() > 0,
   };
   const controllers = [
@@ -119,6 +122,7 @@ export function startControllers(options: {
       context.archiveLookups.stop(),
       context.restores.stop(),
       context.saves.stop(),
+      context.feeds.stop(),
       context.startExplanations.work.stop(),
     ]);
     context.snapshots.close();

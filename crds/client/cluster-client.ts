@@ -48,6 +48,8 @@ export interface DeleteOptions extends CallOptions {
   /** Precondition: an object that changed since is left alone. */
   readonly resourceVersion?: string | undefined;
   readonly gracePeriodSeconds?: number | undefined;
+  /** What becomes of the objects that it owns; with `Foreground` it stays until they are gone. @default the kind's own */
+  readonly propagationPolicy?: "Foreground" | "Background" | undefined;
 }
 
 /**
@@ -151,7 +153,7 @@ export function createClusterClient(options: { transport: Transport }): ClusterC
     },
 
     async delete<T extends KubernetesObject>(resource: Resource<T>, ref: ObjectRef, options: DeleteOptions = {}) {
-      const { uid, resourceVersion, gracePeriodSeconds, signal, timeoutMs } = options;
+      const { uid, resourceVersion, gracePeriodSeconds, propagationPolicy, signal, timeoutMs } = options;
       const path = objectPath(resource, ref);
       const preconditions = uid === undefined && resourceVersion === undefined ? undefined : { uid, resourceVersion };
       const deletion = {
@@ -159,6 +161,7 @@ export function createClusterClient(options: { transport: Transport }): ClusterC
         kind: "DeleteOptions",
         preconditions,
         gracePeriodSeconds,
+        propagationPolicy,
       };
       const body = JSON.stringify(deletion);
       const left = await callForObject(resource, { method: "DELETE", path, body, verb: "delete", signal, timeoutMs });

@@ -1,3 +1,7 @@
+import * as v from "valibot";
+import type { Job } from "../../crds/kubernetes.ts";
+import { annotation } from "../../crds/labels.ts";
+
 /** How a build ended. */
 export type BuildResult =
   | {
@@ -10,12 +14,60 @@ export type BuildResult =
     }
   | { readonly state: "Failed"; readonly reason: BuildFailure; readonly message: string };
 
-/**
- * - `BuildFailed`: a step failed, or the build file cannot be read
- * - `RegistryRefused`: the image was built and could not be pushed
- * - `BuilderUnavailable`: the builder did not start on that node
- */
-export type BuildFailure = "BuildFailed" | "RegistryRefused" | "BuilderUnavailable";
+const failures = [
+  /** A step failed, or the build file cannot be read. */
+  "BuildFailed",
+  "BuildTimeout",
+  /** There is no build context, or it cannot be fetched. */
+  "ContextMissing",
+  /** There is one that may not be. */
+  "ContextRefused",
+  /** The image was built and could not be pushed. */
+  "RegistryRefused",
+  /** The builder did not start. */
+  "BuilderUnavailable",
+  /** Its pod ended without saying how. */
+  "BuildLost",
+] as const;
+
+export type BuildFailure = (typeof failures)[number];
+
+const lasting: ReadonlySet<string> = new Set<BuildFailure>(["BuildFailed", "BuildTimeout", "ContextRefused"]);
+
+/** Whether the same build would fail again, so that something has to be changed first. */
+export function isLasting(reason: string | undefined): boolean {
+  return reason !== undefined && lasting.has(reason);
+}
+
+const recordSchema = v.intersect([
+  v.object({ finishedAt: v.pipe(v.string(), v.isoTimestamp()) }),
+  v.variant("state", [
+    v.object({
+      state: v.literal("Built"),
+      digest: v.pipe(v.string(), v.regex(/^sha256:[0-9a-f]{64}$/)),
+      steps: v.number(),
+      cached: v.number(),
+      commit: v.optional(v.string()),
+    }),
+    v.object({ state: v.literal("Failed"), reason: v.picklist(failures), message: v.string() }),
+  ]),
+]);
+
+/** How a build ended, as it is kept with its Job. */
+export type BuildRecord = v.InferOutput<typeof recordSchema>;
+
+/** What was kept with a Job; undefined where that is nothing, or nothing that can be read. */
+export function recordOf({ metadata }: Job): BuildRecord | undefined {
+  const text = metadata.annotations?.[annotation.buildResult];
+  if (text === undefined) return undefined;
+  try {
+    const parsed = v.safeParse(recordSchema, JSON.parse(text));
+    return parsed.success ? parsed.output : undefined;
+  } catch {
+    // No JSON: somebody else wrote it.
+    return undefined;
+  }
+}
 
 /** What of a step's output is passed on. */
 const MOST_LINES = 20;

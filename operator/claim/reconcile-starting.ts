@@ -35,7 +35,7 @@ export async function reconcileStarting(
         message: `${failureMessage(state, context.config)}, then claim again`,
       });
     case "needs-root":
-      await rememberRoot(claim.spec.workloadRef, context);
+      await rememberRoot(pod, context);
       return replacePod(claim, context);
     case "lost":
       // Files that do not fit get every pod evicted that they are restored into.

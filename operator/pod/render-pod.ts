@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { endpointPort, type ResolvedWorkloadSpec, withDefaults } from "../../crds/defaults.ts";
 import type { Pod, PodSpec, Probe } from "../../crds/kubernetes.ts";
 import { annotation, label, WORKLOAD_CONTAINER } from "../../crds/labels.ts";
-import type { Workload } from "../../crds/workload.ts";
+import { imageOf, type Workload } from "../../crds/workload.ts";
 import type { OperatorConfig } from "../config.ts";
 import { egressRules } from "../egress/egress-rules.ts";
 import {
@@ -146,7 +146,7 @@ function renderPodSpec(
   config: OperatorConfig,
   { restoreAs, proxyUid }: { restoreAs?: FileOwner | undefined; proxyUid: number },
 ): PodSpec {
-  const { image, resources, network, health, entrypoint, runtimeClassName, filesystem } = withDefaults(workload.spec);
+  const { resources, network, health, entrypoint, runtimeClassName, filesystem } = withDefaults(workload.spec);
   const ports = [...new Set([endpointPort(workload.spec), ...network.ports])];
   const disk = `${resources.diskGb}Gi`;
   const requirements = {
@@ -185,13 +185,14 @@ function renderPodSpec(
     enableServiceLinks: false,
     ...(runtimeClassName !== undefined && { runtimeClassName }),
     securityContext: { seccompProfile: { type: "RuntimeDefault" } },
+    ...pullSecrets(workload, config),
     ...(initContainers.length > 0 && { initContainers }),
     ...(volumes.length > 0 && { volumes }),
     containers: [
       ...(egress === undefined ? [] : [egress.container]),
       {
         name: WORKLOAD_CONTAINER,
-        image: image.ref ?? "",
+        image: imageOfPods(workload),
         ...(entrypoint.cmd !== undefined && { command: [entrypoint.cmd] }),
         ...(entrypoint.args !== undefined && { args: entrypoint.args }),
         ...(entrypoint.workdir !== undefined && { workingDir: entrypoint.workdir }),
@@ -210,6 +211,18 @@ function renderPodSpec(
       },
     ],
   };
+}
+
+/** One that is built is known by its digest alone, so there is no pod before it is there. */
+function imageOfPods(workload: Workload): string {
+  const image = imageOf(workload);
+  if (image === undefined) throw new Error("its image is not built yet");
+  return image;
+}
+
+function pullSecrets({ spec }: Workload, { builds }: OperatorConfig): Pick<PodSpec, "imagePullSecrets"> {
+  if (spec.image.dockerfile === undefined || builds?.pullSecret === undefined) return {};
+  return { imagePullSecrets: [{ name: builds.pullSecret }] };
 }
 
 /**

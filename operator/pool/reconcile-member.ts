@@ -26,7 +26,7 @@ export async function reconcileMember(pod: Pod, pool: string, context: OperatorC
     case "ready":
       return markReady(pod, context);
     case "needs-root":
-      await rememberRoot(pod.metadata.labels?.[label.workload] ?? "", context);
+      await rememberRoot(pod, context);
       return deleteUnclaimed(pod, context).then(() => undefined);
     case "failed":
       return replace(pod, pool, failureMessage(state, context.config), context);

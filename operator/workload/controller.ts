@@ -8,11 +8,13 @@ import { claims, pools, workloads } from "../../crds/kinds.ts";
 import type { KubernetesObject, NetworkPolicy } from "../../crds/kubernetes.ts";
 import { finalizer, label } from "../../crds/labels.ts";
 import { formerPolicyName, policyName } from "../../crds/names.ts";
-import { nextConditions } from "../../crds/schema/condition.ts";
+import { type ConditionNow, nextConditions } from "../../crds/schema/condition.ts";
 import { workloadProblems } from "../../crds/schema/validate-workload.ts";
-import type { Workload, WorkloadSpec, WorkloadStatus } from "../../crds/workload.ts";
+import type { BuildStatus, Workload, WorkloadSpec, WorkloadStatus } from "../../crds/workload.ts";
 import { describeUsers, type WorkloadUsers, workloadUsers } from "../../crds/workload-users.ts";
 import { applyNetworkPolicy } from "../apply-object.ts";
+import { buildWatches } from "../builds/build-watches.ts";
+import { type BuildOutcome, deleteBuilds, ensureBuild } from "../builds/ensure-build.ts";
 import type { OperatorConfig } from "../config.ts";
 import type { OperatorContext } from "../context.ts";
 import { type Controller, watch } from "../controller.ts";
@@ -22,6 +24,9 @@ import { deleteEgress, ensureEgress } from "../egress/ensure-egress.ts";
 import { templateProblem } from "../pod/render-pod.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { renderPolicy } from "./render-policy.ts";
+
+// For Jobs whose end no event told.
+const LOOK_AGAIN_MS = 30_000;
 
 /** Brings workloads to `Ready` or `Error`. */
 export function createWorkloadController(context: OperatorContext): Controller<"workload"> {
@@ -44,6 +49,7 @@ export function createWorkloadController(context: OperatorContext): Controller<"
       ),
       watch(informers.networkPolicies, (change) => workloadOfPolicy(change, context)),
       ...egress.map((informer) => watch(informer, (change) => workloadsOfEgress(change, context))),
+      ...buildWatches(context),
     ],
     reconcile: (key) => reconcileWorkload(key, context),
   };
@@ -87,17 +93,42 @@ async function reconcileWorkload(key: string, context: OperatorContext): Promise
     if (!workload.metadata.finalizers?.includes(finalizer.inUse))
       return await patchFinalizers(workload, [finalizer.inUse], context);
     await ensurePolicy(workload, context);
-    const problem = workloadProblem(workload.spec, context.config) ?? renderingProblem(workload, context);
-    const egress = problem === undefined ? await ensureEgress(workload, context) : {};
+    // What is wrong with it is said before anything is built.
+    const template = withImage(workload, workload.status?.image ?? NOT_BUILT);
+    const problem = workloadProblem(workload.spec, context.config) ?? renderingProblem(template, context);
+    const egress = problem === undefined ? await ensureEgress(template, context) : {};
     const refused = problem ?? egress.problem;
-    const isNews = await writeStatus(workload, { phase: refused ? "Error" : "Ready", ...refused }, context);
+    const built = refused === undefined ? await ensureBuild(workload, context) : undefined;
+    if (refused === undefined && built === undefined) return undefined;
+    const isNews = await writeStatus(workload, { ...stateOf(workload, built, refused), built }, context);
     if (refused !== undefined && isNews)
       context.events.record({ resource: workloads, object: workload, type: "Warning", ...refused });
-    return egress.requeueAfterMs === undefined ? undefined : { requeueAfterMs: egress.requeueAfterMs };
+    if (built?.build !== undefined && isNews) reportBuild(workload, built.build, context);
+    const waits = [egress.requeueAfterMs, built?.requeueAfterMs].filter((wait) => wait !== undefined);
+    return waits.length === 0 ? undefined : { requeueAfterMs: Math.min(...waits) };
   } catch (error) {
     if (isConflict(error) || isNotFound(error)) return { requeueAfterMs: 1000 };
     throw error;
   }
+}
+
+/** In the place of an image that is not there yet, to find out whether pods can be made of the rest. */
+const NOT_BUILT = "not-built";
+
+function withImage(workload: Workload, image: string): Workload {
+  if (workload.spec.image.dockerfile === undefined) return workload;
+  return { ...workload, status: { phase: "Creating", ...workload.status, image } };
+}
+
+function stateOf(
+  { spec }: Workload,
+  built: BuildOutcome | undefined,
+  refused: { reason: string; message: string } | undefined,
+): Pick<WorkloadStatus, "phase" | "reason" | "message"> {
+  if (refused !== undefined) return { phase: "Error", ...refused };
+  if (spec.image.dockerfile === undefined || built?.image !== undefined) return { phase: "Ready" };
+  const { state, reason = "Building", message = "The image is being built" } = built?.build ?? {};
+  return { phase: state === "Failed" ? "Error" : "Building", reason, message };
 }
 
 /** A problem that no rule finds and only rendering a pod shows. */
@@ -137,11 +168,17 @@ async function deleteFormerPolicy(
 /** Writes a workload's status if it differs, and returns whether it did. */
 async function writeStatus(
   workload: Workload,
-  { phase, reason, message }: Pick<WorkloadStatus, "phase" | "reason" | "message">,
+  {
+    phase,
+    reason,
+    message,
+    built,
+  }: Pick<WorkloadStatus, "phase" | "reason" | "message"> & { built?: BuildOutcome | undefined },
   { client, informers }: OperatorContext,
 ): Promise<boolean> {
   const { generation = 0, namespace = "", name, resourceVersion } = workload.metadata;
   const before = workload.status;
+  const { image, build } = built ?? { image: before?.image, build: before?.build };
   const ready = {
     type: "Ready",
     status: phase === "Ready" ? ("True" as const) : ("False" as const),
@@ -153,7 +190,9 @@ async function writeStatus(
     reason: reason ?? null,
     message: message ?? null,
     observedGeneration: generation,
-    conditions: nextConditions(before?.conditions, [ready], { generation }),
+    conditions: nextConditions(before?.conditions, [ready, ...builtConditions(image, build)], { generation }),
+    image: image ?? null,
+    build: build ?? null,
   };
   const present = {
     phase: before?.phase,
@@ -161,19 +200,63 @@ async function writeStatus(
     message: before?.message ?? null,
     observedGeneration: before?.observedGeneration,
     conditions: before?.conditions,
+    image: before?.image ?? null,
+    build: before?.build ?? null,
   };
   if (isDeepStrictEqual(status, present)) return false;
-  // The image may be another now, so what was learnt of the one before no longer counts.
-  const forgotten = before?.observedGeneration === generation ? {} : { runsAsRoot: null };
-  const body = { metadata: { resourceVersion }, status: { ...status, ...forgotten } };
+  // What was learnt of one image does not count for another.
+  const isOther = workload.spec.image.dockerfile === undefined && before?.observedGeneration !== generation;
+  const forgotten = isOther || image !== before?.image ? { runsAsRoot: null } : {};
+  // A merge leaves out no field that is not named.
+  const left = Object.fromEntries(Object.keys(before?.build ?? {}).map((field) => [field, null]));
+  const body = {
+    metadata: { resourceVersion },
+    status: { ...status, build: build === undefined ? null : { ...left, ...build }, ...forgotten },
+  };
   informers.workloads.put(
     await client.patch(workloads, { namespace, name }, { type: "merge", subresource: "status", body }),
   );
   return true;
 }
 
+/** The condition beside `Ready`: a build that fails or is under way leaves what was built before. */
+function builtConditions(image: string | undefined, build: BuildStatus | undefined): ConditionNow[] {
+  if (build === undefined) return [];
+  const { state, reason, message = "" } = build;
+  if (state === "Built") return [{ type: "Built", status: "True", reason: "Built", message: `Pods run ${image}` }];
+  const until = image === undefined ? "" : `${message === "" ? "" : "; "}until it is built, pods run ${image}`;
+  return [{ type: "Built", status: "False", reason: reason ?? state, message: `${message}${until}` }];
+}
+
+/** Tells of a build that has begun, and of how it ended. */
+function reportBuild(workload: Workload, build: BuildStatus, { events }: OperatorContext): void {
+  const before = workload.status?.build;
+  const isSame = before?.key === build.key && before?.state === build.state && before.finishedAt === build.finishedAt;
+  if (isSame && before.reason === build.reason && before.startedAt === build.startedAt) return;
+  const about = { resource: workloads, object: workload };
+  const { state, reason = state, message = "", digest, steps = 0, cached = 0 } = build;
+  switch (state) {
+    case "Built": {
+      const found = `${digest}, ${cached} of ${steps} steps from the cache`;
+      events.record({ ...about, type: "Normal", reason: "Built", message: `the image is built: ${found}` });
+      return;
+    }
+    case "Building":
+      events.record({ ...about, type: "Normal", reason: "BuildStarted", message: `build ${build.key} has begun` });
+      return;
+    case "Failed":
+      events.record({ ...about, type: "Warning", reason, message });
+      return;
+    case "Pending":
+      if (build.finishedAt !== undefined) events.record({ ...about, type: "Warning", reason, message });
+      return;
+    default:
+      state satisfies never;
+  }
+}
+
 /** Holds a deleted workload while claims, pools or pods use it; the last one's end starts the next run. */
-async function finalizeWhenUnused(workload: Workload, context: OperatorContext): Promise<undefined> {
+async function finalizeWhenUnused(workload: Workload, context: OperatorContext): Promise<ReconcileResult> {
   const { client } = context;
   const { name, namespace = "" } = workload.metadata;
   if (!workload.metadata.finalizers?.includes(finalizer.inUse)) return undefined;
@@ -190,6 +273,8 @@ async function finalizeWhenUnused(workload: Workload, context: OperatorContext):
     });
     return undefined;
   }
+  // Their end starts the next run.
+  if (!(await deleteBuilds(workload, context))) return { requeueAfterMs: LOOK_AGAIN_MS };
   await deleteFormerPolicy(workload, context);
   try {
     await client.delete(networkPolicies, { namespace, name: policyName(name) });
@@ -242,15 +327,15 @@ async function patchFinalizers(
 /** Why a workload cannot be Ready, and what to change; undefined when it can. */
 function workloadProblem(
   spec: WorkloadSpec,
-  config: Pick<OperatorConfig, "egress">,
+  config: Pick<OperatorConfig, "egress" | "builds">,
 ): { reason: string; message: string } | undefined {
   const problems = workloadProblems(spec, { allowUnknownFields: true });
   if (problems.length > 0) return { reason: "Invalid", message: problems.join("; ") };
-  if (spec.image.dockerfile !== undefined) {
+  if (spec.image.dockerfile !== undefined && config.builds === undefined) {
     return {
       reason: "BuildUnavailable",
       message:
-        "images are not built yet: build spec.image.dockerfile elsewhere and give the result's name as spec.image.ref",
+        "the operator has no registry to keep built images in: set TENANCY_REGISTRY (docs/configuration.md), or build spec.image.dockerfile elsewhere and give the result's name as spec.image.ref",
     };
   }
   const egress = egressProblems(spec);

@@ -1,6 +1,8 @@
 import type { Change } from "../../crds/client/watch/informer.ts";
 import { workloads } from "../../crds/kinds.ts";
-import type { Workload } from "../../crds/workload.ts";
+import type { Pod } from "../../crds/kubernetes.ts";
+import { label, WORKLOAD_CONTAINER } from "../../crds/labels.ts";
+import { imageOf, type Workload } from "../../crds/workload.ts";
 import type { OperatorContext } from "../context.ts";
 
 /**
@@ -14,19 +16,31 @@ export function isReadyToUse({ metadata, status }: Workload): boolean {
   );
 }
 
-/** Whether what waits for a workload may go on after the change: it is there or gone, or its spec was judged anew. */
+/**
+ * Whether what waits for a workload may go on after the change: it is there or gone, its spec was judged anew, or its
+ * pods run another image.
+ */
 export function hasNewPhase({ type, object, previous }: Change<Workload>): boolean {
   return (
     type !== "modified" ||
     object.status?.phase !== previous?.status?.phase ||
-    object.status?.observedGeneration !== previous?.status?.observedGeneration
+    object.status?.observedGeneration !== previous?.status?.observedGeneration ||
+    object.status?.image !== previous?.status?.image
   );
 }
 
-/** Remembers on the workload that its image runs as root, so that its next pods are made without `runAsNonRoot`. */
-export async function rememberRoot(workload: string, { client, config, informers }: OperatorContext): Promise<void> {
+/**
+ * Remembers on the workload that its image runs as root, so that its next pods are made without `runAsNonRoot`.
+ *
+ * @param pod whose image does; it may be an older one than the workload has now
+ */
+export async function rememberRoot(pod: Pod, { client, config, informers }: OperatorContext): Promise<void> {
   const { namespace } = config;
-  if (informers.workloads.store.get(`${namespace}/${workload}`)?.status?.runsAsRoot === true) return;
+  const workload = pod.metadata.labels?.[label.workload] ?? "";
+  const known = informers.workloads.store.get(`${namespace}/${workload}`);
+  if (known?.status?.runsAsRoot === true) return;
+  const image = pod.spec.containers.find(({ name }) => name === WORKLOAD_CONTAINER)?.image;
+  if (known !== undefined && imageOf(known) !== image) return;
   const body = { status: { runsAsRoot: true } };
   informers.workloads.put(
     await client.patch(workloads, { namespace, name: workload }, { type: "merge", subresource: "status", body }),

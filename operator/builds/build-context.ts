@@ -1,0 +1,50 @@
+import { ifFound } from "../../crds/client/api-error.ts";
+import { configMaps } from "../../crds/client/built-in-resources.ts";
+import type { ConfigMap } from "../../crds/kubernetes.ts";
+import { annotation } from "../../crds/labels.ts";
+import type { Workload } from "../../crds/workload.ts";
+import type { OperatorContext } from "../context.ts";
+import { buildKey, configMapDigest } from "./build-key.ts";
+
+/** Where the files of a build are from, as it is at this moment. */
+export type BuildContext =
+  | { readonly kind: "archive"; readonly sha256: string }
+  | { readonly kind: "configMap"; readonly configMap: ConfigMap }
+  /** The pod of the build fetches it. */
+  | { readonly kind: "git" }
+  | { readonly kind: "missing"; readonly message: string };
+
+/** Finds the build context that a workload names, and the key of its build; a ConfigMap as the API server has it. */
+export async function findBuildContext(
+  workload: Workload,
+  { client, config: { namespace } }: Pick<OperatorContext, "client" | "config">,
+): Promise<{ context: BuildContext; key: string | undefined }> {
+  const { configMapRef, git } = workload.spec.image.context ?? {};
+  if (configMapRef !== undefined) {
+    const { name } = configMapRef;
+    const configMap = await ifFound(client.get(configMaps, { namespace, name }));
+    if (configMap === undefined) {
+      return missing(
+        `spec.image.context.configMapRef: there is no ConfigMap "${name}" in namespace "${namespace}": create it`,
+      );
+    }
+    const key = buildKey(workload, `configmap:${configMapDigest(configMap)}`);
+    return { context: { kind: "configMap", configMap }, key };
+  }
+  if (git !== undefined) {
+    const place = JSON.stringify([git.url, git.ref ?? "HEAD", git.path ?? "."]);
+    return { context: { kind: "git" }, key: buildKey(workload, `git:${place}`) };
+  }
+  const sha256 = workload.metadata.annotations?.[annotation.buildContext];
+  if (sha256 === undefined || !/^[0-9a-f]{64}$/.test(sha256)) {
+    const { name } = workload.metadata;
+    return missing(
+      `there is no build context: upload one ("npm run workload -- build ${name} --context DIR"), or name one in spec.image.context`,
+    );
+  }
+  return { context: { kind: "archive", sha256 }, key: buildKey(workload, `archive:${sha256}`) };
+}
+
+function missing(message: string): { context: BuildContext; key: undefined } {
+  return { context: { kind: "missing", message }, key: undefined };
+}

@@ -1,0 +1,171 @@
+import { ApiError, isAlreadyExists, isConflict, isNotFound } from "../../crds/client/api-error.ts";
+import { jobs, networkPolicies } from "../../crds/client/built-in-resources.ts";
+import { listAll } from "../../crds/client/cluster-client.ts";
+import type { Job } from "../../crds/kubernetes.ts";
+import { annotation, label } from "../../crds/labels.ts";
+import type { Workload } from "../../crds/workload.ts";
+import { applyObject } from "../apply-object.ts";
+import type { BuildConfig } from "../config.ts";
+import type { OperatorContext } from "../context.ts";
+import type { BuildInformers } from "../informers.ts";
+import { isFinished } from "./build-progress.ts";
+import { buildJobName, renderBuildJob, renderBuildsPolicy } from "./render-build.ts";
+
+// Their logs are read, and their results are not built again.
+const KEPT_FINISHED = 3;
+
+/** The context of an operator that builds images. */
+export interface BuilderContext extends OperatorContext {
+  readonly builds: BuildConfig;
+  readonly buildInformers: BuildInformers;
+}
+
+/** What beginning a build came to. */
+export type Begun =
+  | { readonly state: "begun"; readonly job: Job }
+  /** As many builds as may be are under way. */
+  | { readonly state: "queued" }
+  /** The Job's name is taken; its event, or a moment later, says by whom. */
+  | { readonly state: "taken" }
+  | { readonly state: "refused"; readonly message: string };
+
+/** Whether a Job is this build of this very workload, and not of one that had its name before. */
+export function isJobOf({ metadata }: Job, { workload, key }: { workload: Workload; key: string }): boolean {
+  return (
+    metadata.labels?.[label.build] === "true" &&
+    metadata.annotations?.[annotation.workloadUid] === workload.metadata.uid &&
+    metadata.annotations?.[annotation.buildKey] === key
+  );
+}
+
+/**
+ * Makes the Job of a build, unless as many builds as may be are under way.
+ *
+ * @param build.requestedAt whoever asked earlier goes first
+ */
+export async function beginBuild(
+  workload: Workload,
+  build: { key: string; tries: number; requestedAt: string },
+  context: BuilderContext,
+): Promise<Begun> {
+  const { builds, buildInformers, buildsBegun, client } = context;
+  const { name } = workload.metadata;
+  const job = renderBuildJob(workload, build, builds);
+  const jobName = job.metadata.name;
+  if (!isNext(workload, build.requestedAt, context)) return { state: "queued" };
+  // Before anything is waited for: another reconcile counts at the same time.
+  buildsBegun.add(jobName);
+  try {
+    // A predecessor's last Job may not be in the store yet.
+    const labelSelector = `${label.build}=true`;
+    for (const there of await listAll(jobs, { client, namespace: builds.namespace, labelSelector }))
+      buildInformers.jobs.put(there);
+    if (underWay(context).size > builds.concurrency) return { state: "queued" };
+    await applyBuildsPolicy(context);
+    const created = await client.create(jobs, job);
+    buildInformers.jobs.put(created);
+    return { state: "begun", job: created };
+  } catch (error) {
+    if (isAlreadyExists(error)) return { state: "taken" };
+    const message = refusal(error, { name, builds });
+    if (message === undefined) throw error;
+    return { state: "refused", message };
+  } finally {
+    buildsBegun.delete(jobName);
+  }
+}
+
+/**
+ * Applies the policy of all builds, which has to be there before anything of a build runs
+ * (docs/decisions/watch-and-caches.md#child-objects-have-one-owner-and-are-written-by-the-fenced-client).
+ */
+export async function applyBuildsPolicy(context: BuilderContext): Promise<void> {
+  await applyObject(networkPolicies, renderBuildsPolicy(context.builds), context);
+}
+
+/** Why no Job can be made there, and what to change; undefined where trying again may help. */
+function refusal(error: unknown, { name, builds }: { name: string; builds: BuildConfig }): string | undefined {
+  if (!(error instanceof ApiError) || ![400, 403, 404, 422].includes(error.status)) return undefined;
+  const { namespace } = builds;
+  if (error.status === 404 || /because it is being terminated/.test(error.message)) {
+    return `the namespace of builds, "${namespace}", does not exist: apply manifests/components/builds, or name another in TENANCY_BUILD_NAMESPACE (${error.message})`;
+  }
+  return `the cluster refuses the build of "${name}" in namespace "${namespace}": see manifests/components/builds (${error.message})`;
+}
+
+/** Whether there is room for one more build, and none that waits was asked for earlier. */
+function isNext({ metadata }: Workload, requestedAt: string, context: BuilderContext): boolean {
+  const free = context.builds.concurrency - underWay(context).size;
+  const ahead = [...context.informers.workloads.store.by("queuedBuild", "")].filter((other) => {
+    const asked = other.status?.build?.requestedAt ?? "";
+    if (other.metadata.uid === metadata.uid || other.metadata.deletionTimestamp !== undefined) return false;
+    return asked < requestedAt || (asked === requestedAt && other.metadata.name < metadata.name);
+  });
+  return ahead.length < free;
+}
+
+/** Names of the Jobs that have not ended, those that are being made among them. */
+function underWay({ buildInformers, buildsBegun }: BuilderContext): Set<string> {
+  const names = new Set(buildsBegun);
+  for (const job of buildInformers.jobs.store.values()) if (!isFinished(job)) names.add(job.metadata.name);
+  return names;
+}
+
+/** How many builds have not ended. */
+export function countUnderWay(context: BuilderContext): number {
+  return underWay(context).size;
+}
+
+/**
+ * Deletes the Jobs that a workload does not need any longer: those under way that are not the build of `key`, and all
+ * that have ended but the newest.
+ *
+ * @param key of the build that the workload needs now; undefined: none
+ */
+export async function deleteOldJobs(
+  workload: Workload,
+  key: string | undefined,
+  context: BuilderContext,
+): Promise<void> {
+  const own = [...context.buildInformers.jobs.store.by("workload", workload.metadata.name)].filter(
+    (job) => key === undefined || !isJobOf(job, { workload, key }),
+  );
+  const isKept = (job: Job) =>
+    isFinished(job) && job.metadata.annotations?.[annotation.workloadUid] === workload.metadata.uid;
+  const finished = own.filter(isKept).sort((a, b) => (createdAt(a) < createdAt(b) ? 1 : -1));
+  const most = key === undefined ? KEPT_FINISHED : KEPT_FINISHED - 1;
+  for (const job of [...own.filter((job) => !isKept(job)), ...finished.slice(most)]) await deleteJob(job, context);
+}
+
+/**
+ * Deletes all Jobs that were ever made for workloads of that name, with their pods.
+ *
+ * @returns whether none is left
+ */
+export async function deleteAllJobs({ metadata }: Workload, context: BuilderContext): Promise<boolean> {
+  const { builds, client } = context;
+  const labelSelector = `${label.build}=true,${label.workload}=${metadata.name}`;
+  const left = await listAll(jobs, { client, namespace: builds.namespace, labelSelector });
+  for (const job of left) await deleteJob(job, context);
+  return left.length === 0;
+}
+
+/** Deletes this very Job; it stays until its pod is gone. */
+export async function deleteJob({ metadata }: Job, { builds, client }: BuilderContext): Promise<void> {
+  const { name, uid = "", deletionTimestamp } = metadata;
+  if (deletionTimestamp !== undefined) return;
+  try {
+    await client.delete(jobs, { namespace: builds.namespace, name }, { uid, propagationPolicy: "Foreground" });
+  } catch (error) {
+    if (!isNotFound(error) && !isConflict(error)) throw error;
+  }
+}
+
+/** The name of the Job of a build. */
+export function jobNameOf(workload: Workload, key: string): string {
+  return buildJobName(workload.metadata.name, key);
+}
+
+function createdAt({ metadata }: Job): string {
+  return metadata.creationTimestamp ?? "";
+}

@@ -1,0 +1,131 @@
+import type { ContainerStatus, Job, Pod } from "../../crds/kubernetes.ts";
+import { annotation } from "../../crds/labels.ts";
+import type { BuildConfig } from "../config.ts";
+import { type BuildFailure, type BuildRecord, parseBuildResult } from "./build-result.ts";
+import { BUILD_CONTAINER, CONTEXT_CONTAINER } from "./render-build.ts";
+
+/** Where a build stands. */
+export type BuildProgress =
+  /** It does not run yet; with a message where it may never do. */
+  | { readonly state: "waiting"; readonly message?: string | undefined }
+  | { readonly state: "needs-context"; readonly pod: Pod }
+  | { readonly state: "building" }
+  | { readonly state: "ended"; readonly record: BuildRecord };
+
+const ANEW = `build anew by another value of the annotation ${annotation.rebuild}`;
+
+const imageProblems = new Set(["ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"]);
+const startProblems = new Set(["CreateContainerConfigError", "CreateContainerError", "RunContainerError"]);
+
+/** Whether nothing of a Job runs any longer, https://kubernetes.io/docs/concepts/workloads/controllers/job/#job-termination-and-cleanup. */
+export function isFinished(job: Job): boolean {
+  return failureOf(job) !== undefined || hasCondition(job, "Complete");
+}
+
+/** A Job with what it has become. */
+interface SeenBuild {
+  readonly job: Job;
+  /** Of this Job; undefined where there is none. */
+  readonly pod: Pod | undefined;
+  /** Whether the pod fetches its context itself. */
+  readonly isFromGit: boolean;
+}
+
+/**
+ * Reads off a Job and its pod where the build stands.
+ *
+ * What the builder itself says counts at once; that it says nothing counts when the Job has ended, since only the Job
+ * tells why its pod was killed.
+ */
+export function buildProgress(seen: SeenBuild, config: BuildConfig): BuildProgress {
+  const { job, pod, isFromGit } = seen;
+  const context = statusOf(pod?.status?.initContainerStatuses, CONTEXT_CONTAINER);
+  const build = statusOf(pod?.status?.containerStatuses, BUILD_CONTAINER);
+  const ended = build?.state?.terminated;
+  const result = parseBuildResult(ended?.message ?? "");
+  if (ended !== undefined && result !== undefined && (result.state === "Failed" || ended.exitCode === 0)) {
+    const commit = /^commit=([0-9a-f]{40,64})$/m.exec(context?.state?.terminated?.message ?? "")?.[1];
+    const finishedAt = isoTime(ended.finishedAt);
+    const record = result.state === "Built" ? { ...result, ...(commit !== undefined && { commit }) } : result;
+    return { state: "ended", record: { ...record, finishedAt } };
+  }
+  if (isFinished(job)) return { state: "ended", record: withoutResult(seen, config) };
+  if (pod === undefined) return { state: "waiting" };
+  if (context?.state?.running !== undefined && !isFromGit) return { state: "needs-context", pod };
+  if (build?.state?.running !== undefined || ended !== undefined) return { state: "building" };
+  return { state: "waiting", message: whyWaiting(pod, config) };
+}
+
+function withoutResult(seen: SeenBuild, config: BuildConfig): BuildRecord {
+  const { job } = seen;
+  const failed = failureOf(job);
+  const finishedAt = isoTime(failed?.lastTransitionTime ?? job.status?.completionTime);
+  const { reason, message } = explain(seen, failed?.reason === "DeadlineExceeded", config);
+  return { state: "Failed", reason, message, finishedAt };
+}
+
+function explain(
+  { pod, isFromGit }: SeenBuild,
+  isLate: boolean,
+  { timeoutMs, memory, disk, namespace }: BuildConfig,
+): { reason: BuildFailure; message: string } {
+  const context = statusOf(pod?.status?.initContainerStatuses, CONTEXT_CONTAINER)?.state?.terminated;
+  const ended = statusOf(pod?.status?.containerStatuses, BUILD_CONTAINER)?.state?.terminated;
+  const said = pod?.status?.message ?? "";
+  if (isLate) {
+    const message = `it was not built within ${timeoutMs / 1000} s: have it do less, or raise the operator's TENANCY_BUILD_TIMEOUT, then ${ANEW}`;
+    return { reason: "BuildTimeout", message };
+  }
+  if (pod?.status?.reason === "Evicted" && /exceed/i.test(said) && !/low on resource/i.test(said)) {
+    const message = `it took more room than a build may (${said.trim()}): have it leave less behind, or raise the operator's TENANCY_BUILD_DISK (${disk}), then ${ANEW}`;
+    return { reason: "BuildFailed", message };
+  }
+  if (ended?.reason === "OOMKilled" || context?.reason === "OOMKilled") {
+    const message = `it took more memory than a build may: have its steps take less, or raise the operator's TENANCY_BUILD_MEMORY (${memory}), then ${ANEW}`;
+    return { reason: "BuildFailed", message };
+  }
+  if (isFromGit && context !== undefined && context.exitCode !== 0) {
+    const why = context.message?.trim() || `exit code ${context.exitCode}`;
+    if (context.exitCode === PATH_REFUSED) {
+      return { reason: "ContextRefused", message: `spec.image.context.git.path: ${why}` };
+    }
+    const message = `the repository cannot be fetched: ${why}; see spec.image.context.git, whose Secret is looked for in namespace "${namespace}"`;
+    return { reason: "ContextMissing", message };
+  }
+  const how = said || ended?.reason || (ended === undefined ? "it is gone" : `exit code ${ended.exitCode}`);
+  const name = pod === undefined ? "its pod" : `pod "${pod.metadata.name}"`;
+  return { reason: "BuildLost", message: `${name} ended without a result (${how})` };
+}
+
+// The exit code of `gitContextScript`.
+const PATH_REFUSED = 65;
+
+function whyWaiting({ metadata, status }: Pod, { namespace }: BuildConfig): string | undefined {
+  const look = `kubectl -n ${namespace} describe pod ${metadata.name}`;
+  for (const { image, state } of [...(status?.initContainerStatuses ?? []), ...(status?.containerStatuses ?? [])]) {
+    const reason = state?.waiting?.reason ?? "";
+    if (imageProblems.has(reason)) {
+      return `the builder's image ${image} cannot be pulled (TENANCY_BUILDER_IMAGE): "${look}" says why`;
+    }
+    if (startProblems.has(reason)) return `its pod cannot be started: "${look}" says why`;
+  }
+  const scheduled = status?.conditions?.find(({ type }) => type === "PodScheduled");
+  return scheduled?.status === "False" ? `no node has room for its pod: ${scheduled.message ?? ""}` : undefined;
+}
+
+function statusOf(statuses: readonly ContainerStatus[] | undefined, container: string): ContainerStatus | undefined {
+  return statuses?.find(({ name }) => name === container);
+}
+
+function failureOf({ status }: Job) {
+  return status?.conditions?.find(({ type, status: holds }) => type === "Failed" && holds === "True");
+}
+
+function hasCondition({ status }: Job, wanted: string): boolean {
+  return status?.conditions?.some(({ type, status: holds }) => type === wanted && holds === "True") === true;
+}
+
+function isoTime(time: string | undefined): string {
+  const at = Date.parse(time ?? "");
+  return new Date(Number.isNaN(at) ? Date.now() : at).toISOString();
+}

@@ -1,0 +1,45 @@
+import type { Change } from "../../crds/client/watch/informer.ts";
+import { keyOf } from "../../crds/client/watch/store.ts";
+import type { Job, KubernetesObject, Pod } from "../../crds/kubernetes.ts";
+import { label } from "../../crds/labels.ts";
+import type { Workload } from "../../crds/workload.ts";
+import type { OperatorContext } from "../context.ts";
+import { type Watch, watch } from "../controller.ts";
+import { countUnderWay } from "./build-jobs.ts";
+import { isFinished } from "./build-progress.ts";
+import { builderContext } from "./ensure-build.ts";
+
+/** What of builds is to be looked at by the workload's reconcile. */
+export function buildWatches(given: OperatorContext): Watch[] {
+  const context = builderContext(given);
+  if (context === undefined) return [];
+  const { config, informers, feeds, metrics, buildInformers } = context;
+  const workloadOf = ({ metadata }: KubernetesObject): string[] => {
+    const name = metadata.labels?.[label.workload];
+    return name === undefined ? [] : [`${config.namespace}/${name}`];
+  };
+  const queued = () => [...informers.workloads.store.by("queuedBuild", "")].map(keyOf);
+
+  return [
+    watch(buildInformers.jobs, ({ type, object, previous }: Change<Job>) => {
+      metrics.buildsUnderWay.set(countUnderWay(context));
+      const hasEnded = type === "deleted" || (isFinished(object) && (previous === undefined || !isFinished(previous)));
+      return [...workloadOf(object), ...(hasEnded ? queued() : [])];
+    }),
+    watch(buildInformers.pods, ({ type, object }: Change<Pod>) => {
+      if (type === "deleted") feeds.forget(object.metadata.uid ?? "");
+      return workloadOf(object);
+    }),
+    watch(buildInformers.configMaps, ({ object }: Change<KubernetesObject>) =>
+      [...informers.workloads.store.by("configMap", object.metadata.name)].map(keyOf),
+    ),
+    // One that waits no longer makes room for the next.
+    watch(informers.workloads, ({ type, object, previous }: Change<Workload>) =>
+      isQueued(previous) && (type === "deleted" || !isQueued(object)) ? queued() : [],
+    ),
+  ];
+}
+
+function isQueued(workload: Workload | undefined): boolean {
+  return workload?.status?.build?.reason === "Queued" && workload.metadata.deletionTimestamp === undefined;
+}

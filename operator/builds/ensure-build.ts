@@ -1,0 +1,339 @@
+import { isDeepStrictEqual } from "node:util";
+import { ifFound } from "../../crds/client/api-error.ts";
+import { jobs, pods } from "../../crds/client/built-in-resources.ts";
+import { listAll } from "../../crds/client/cluster-client.ts";
+import { workloads } from "../../crds/kinds.ts";
+import type { Job, Pod } from "../../crds/kubernetes.ts";
+import { annotation, label } from "../../crds/labels.ts";
+import type { BuildStatus, Workload } from "../../crds/workload.ts";
+import type { OperatorContext } from "../context.ts";
+import { type BuildContext, findBuildContext } from "./build-context.ts";
+import {
+  type BuilderContext,
+  beginBuild,
+  deleteAllJobs,
+  deleteJob,
+  deleteOldJobs,
+  isJobOf,
+  jobNameOf,
+} from "./build-jobs.ts";
+import { buildProgress, isFinished } from "./build-progress.ts";
+import { type BuildRecord, isLasting, recordOf } from "./build-result.ts";
+import { feedBuild } from "./feed-context.ts";
+import { builtImage } from "./render-build.ts";
+
+/** What is so of a workload's image at this moment. */
+export interface BuildOutcome {
+  /** What its pods run: the image of this build, or the one before until there is one; undefined: nothing yet. */
+  readonly image: string | undefined;
+  /** Undefined where the image is not built here. */
+  readonly build: BuildStatus | undefined;
+  /** When to look again, in milliseconds. */
+  readonly requeueAfterMs?: number | undefined;
+}
+
+const FIRST_RETRY_MS = 10_000;
+const LAST_RETRY_MS = 600_000;
+/** How often a pod may be lost until that counts as a failure. */
+const MOST_LOST = 3;
+/** For what no event tells. */
+const LOOK_AGAIN_MS = 15_000;
+const SOON_MS = 1000;
+
+/**
+ * Brings the image of a workload to what its spec, its build context and its annotations say: begins a build, follows
+ * it, and says how it stands. What is known to be built, or to fail, is not built again.
+ *
+ * @returns undefined when the workload is another than the store has: its event starts the next run
+ */
+export async function ensureBuild(workload: Workload, given: OperatorContext): Promise<BuildOutcome | undefined> {
+  const context = builderContext(given);
+  if (context === undefined) return { image: undefined, build: undefined };
+  const { image, build: before } = workload.status ?? {};
+  if (workload.spec.image.dockerfile === undefined) {
+    if (before !== undefined || hasJobs(workload, context)) {
+      if (!(await isCurrent(workload, context))) return undefined;
+      await deleteOldJobs(workload, undefined, context);
+    }
+    return { image: undefined, build: undefined };
+  }
+  const { context: found, key } = await findBuildContext(workload, context);
+  if (found.kind === "missing" || key === undefined) {
+    if (hasJobs(workload, context)) {
+      if (!(await isCurrent(workload, context))) return undefined;
+      await deleteOldJobs(workload, undefined, context);
+    }
+    const message = found.kind === "missing" ? found.message : "";
+    return { image, build: { state: "Failed", reason: "ContextMissing", message } };
+  }
+  if (isSettled(workload, key, context)) {
+    if (hasIdleJobs(workload, key, context)) {
+      if (!(await isCurrent(workload, context))) return undefined;
+      await deleteOldJobs(workload, key, context);
+      await deleteWaiting(workload, key, context);
+    }
+    return { image, build: before };
+  }
+  if (!(await isCurrent(workload, context))) return undefined;
+  return bringForward({ workload, key, found }, context);
+}
+
+/**
+ * Deletes the Jobs of a workload that is being deleted.
+ *
+ * @returns whether they are gone
+ */
+export async function deleteBuilds(workload: Workload, given: OperatorContext): Promise<boolean> {
+  const context = builderContext(given);
+  return context === undefined || deleteAllJobs(workload, context);
+}
+
+/** The context with what builds take; undefined without a registry. */
+export function builderContext(context: OperatorContext): BuilderContext | undefined {
+  const { builds } = context.config;
+  const buildInformers = context.informers.builds;
+  return builds === undefined || buildInformers === undefined ? undefined : { ...context, builds, buildInformers };
+}
+
+interface WantedBuild {
+  readonly workload: Workload;
+  readonly key: string;
+  readonly found: BuildContext;
+}
+
+/** Takes the build one step further, by what the API server has of it. */
+async function bringForward(wanted: WantedBuild, context: BuilderContext): Promise<BuildOutcome> {
+  const { workload, key } = wanted;
+  const { builds, buildInformers, client } = context;
+  await deleteOldJobs(workload, key, context);
+  const job = await ifFound(client.get(jobs, { namespace: builds.namespace, name: jobNameOf(workload, key) }));
+  if (job === undefined) return begin(wanted, context);
+  buildInformers.jobs.put(job);
+  if (!isJobOf(job, { workload, key })) return makeRoom(wanted, job, context);
+  if (job.metadata.deletionTimestamp !== undefined) return waitForRoom(wanted);
+  const record = recordOf(job);
+  return record === undefined ? follow(wanted, job, context) : takeRecord(wanted, { job, record }, context);
+}
+
+async function begin(wanted: WantedBuild, context: BuilderContext): Promise<BuildOutcome> {
+  const { workload, key } = wanted;
+  const { image } = workload.status ?? {};
+  const before = statusOf(wanted);
+  const { tries = 0 } = before ?? {};
+  const waitMs = retryAt(before) - Date.now();
+  if (before !== undefined && waitMs > 0) return { image, build: before, requeueAfterMs: waitMs };
+  const requestedAt = before?.requestedAt ?? new Date().toISOString();
+  const begun = await beginBuild(workload, { key, tries, requestedAt }, context);
+  const asked = { key, requestedAt, ...(tries > 0 && { tries }) };
+  switch (begun.state) {
+    case "begun": {
+      context.log.info({ workload: workload.metadata.name, job: begun.job.metadata.name, tries }, "build began");
+      return {
+        image,
+        build: { ...asked, state: "Building", startedAt: begun.job.metadata.creationTimestamp ?? requestedAt },
+      };
+    }
+    case "queued": {
+      const message = `${context.builds.concurrency} builds are under way: it waits for its turn (TENANCY_BUILD_CONCURRENCY)`;
+      return { image, build: { ...asked, state: "Pending", reason: "Queued", message }, requeueAfterMs: LOOK_AGAIN_MS };
+    }
+    case "taken":
+      return { image, build: { ...asked, state: "Pending" }, requeueAfterMs: SOON_MS };
+    case "refused": {
+      const { message } = begun;
+      return {
+        image,
+        build: { ...asked, state: "Failed", reason: "BuilderUnavailable", message },
+        requeueAfterMs: LOOK_AGAIN_MS,
+      };
+    }
+    default:
+      return begun satisfies never;
+  }
+}
+
+/** The name is a digest of the key and of the workload's name: only a workload of the same name can have taken it. */
+async function makeRoom(wanted: WantedBuild, job: Job, context: BuilderContext): Promise<BuildOutcome> {
+  if (job.metadata.labels?.[label.build] === "true") {
+    await deleteJob(job, context);
+    return waitForRoom(wanted);
+  }
+  const message = `Job "${job.metadata.name}" in namespace "${context.builds.namespace}" is not the operator's: delete it`;
+  const { key, workload } = wanted;
+  const build: BuildStatus = { ...statusOf(wanted), key, state: "Failed", reason: "BuilderUnavailable", message };
+  return { image: workload.status?.image, build, requeueAfterMs: LOOK_AGAIN_MS };
+}
+
+function waitForRoom(wanted: WantedBuild): BuildOutcome {
+  const { key, workload } = wanted;
+  const build: BuildStatus = statusOf(wanted) ?? { key, state: "Pending", requestedAt: new Date().toISOString() };
+  return { image: workload.status?.image, build, requeueAfterMs: SOON_MS };
+}
+
+async function follow(wanted: WantedBuild, job: Job, context: BuilderContext): Promise<BuildOutcome> {
+  const { workload, key, found } = wanted;
+  const { builds } = context;
+  const { image } = workload.status ?? {};
+  const pod = await findPod(job, context);
+  const progress = buildProgress({ job, pod, isFromGit: found.kind === "git" }, builds);
+  const begunAt = job.metadata.creationTimestamp ?? new Date().toISOString();
+  const tries = triesOf(job);
+  const building: BuildStatus = {
+    ...{ key, state: "Building", startedAt: begunAt },
+    requestedAt: statusOf(wanted)?.requestedAt ?? begunAt,
+    ...(tries > 0 && { tries }),
+  };
+  switch (progress.state) {
+    case "building":
+      return { image, build: building };
+    case "waiting": {
+      const { message } = pod === undefined ? whyNoPod(job, context) : progress;
+      const requeueAfterMs = pod === undefined ? LOOK_AGAIN_MS : undefined;
+      return { image, build: { ...building, ...(message !== undefined && { message }) }, requeueAfterMs };
+    }
+    case "needs-context": {
+      const fed = feedBuild({ workload, found, pod: progress.pod }, context);
+      if (fed.state === "ended") return end(wanted, { job, record: fed.record }, context);
+      const { message, requeueAfterMs } = fed;
+      return { image, build: { ...building, ...(message !== undefined && { message }) }, requeueAfterMs };
+    }
+    case "ended":
+      return end(wanted, { job, record: progress.record }, context);
+    default:
+      return progress satisfies never;
+  }
+}
+
+function whyNoPod({ metadata }: Job, { builds }: BuilderContext): { message?: string } {
+  const age = Date.now() - Date.parse(metadata.creationTimestamp ?? "");
+  if (!(age >= LOOK_AGAIN_MS)) return {};
+  return { message: `no pod was made for it: "kubectl -n ${builds.namespace} describe job ${metadata.name}" says why` };
+}
+
+/** The pod of this very Job, as the API server has it. */
+async function findPod(job: Job, { builds, client }: BuilderContext): Promise<Pod | undefined> {
+  const labelSelector = `${label.build}=true,${label.workload}=${job.metadata.labels?.[label.workload]}`;
+  const there = await listAll(pods, { client, namespace: builds.namespace, labelSelector });
+  return there
+    .filter(({ metadata }) => metadata.ownerReferences?.some(({ uid }) => uid === job.metadata.uid))
+    .sort((a, b) => ((a.metadata.creationTimestamp ?? "") < (b.metadata.creationTimestamp ?? "") ? 1 : -1))[0];
+}
+
+/** Writes the end of a build to its Job, which keeps it when its pod is gone, and takes it. */
+async function end(
+  wanted: WantedBuild,
+  { job, record }: { job: Job; record: BuildRecord },
+  context: BuilderContext,
+): Promise<BuildOutcome> {
+  const { builds, buildInformers, client, log, metrics } = context;
+  const { name, uid } = job.metadata;
+  const kept = { annotations: { [annotation.buildResult]: JSON.stringify(record) } };
+  const body = { metadata: { uid, ...kept } };
+  const written = await client.patch(jobs, { namespace: builds.namespace, name }, { type: "merge", body });
+  buildInformers.jobs.put(written);
+  const seconds = (Date.parse(record.finishedAt) - Date.parse(job.metadata.creationTimestamp ?? "")) / 1000;
+  metrics.buildSeconds.observe({ outcome: record.state === "Built" ? "built" : "failed" }, Math.max(0, seconds));
+  if (record.state === "Built") {
+    metrics.buildSteps.inc({ cached: "true" }, record.cached);
+    metrics.buildSteps.inc({ cached: "false" }, Math.max(0, record.steps - record.cached));
+  } else {
+    metrics.buildFailures.inc({ reason: record.reason });
+  }
+  const reason = record.state === "Failed" ? record.reason : undefined;
+  log.info({ workload: wanted.workload.metadata.name, job: name, state: record.state, reason }, "build ended");
+  return takeRecord(wanted, { job: written, record }, context);
+}
+
+async function takeRecord(
+  wanted: WantedBuild,
+  { job, record }: { job: Job; record: BuildRecord },
+  context: BuilderContext,
+): Promise<BuildOutcome> {
+  const { workload, key } = wanted;
+  const { image } = workload.status ?? {};
+  const before = statusOf(wanted);
+  const { finishedAt } = record;
+  const startedAt = job.metadata.creationTimestamp ?? finishedAt;
+  const times = { key, requestedAt: before?.requestedAt ?? startedAt, startedAt, finishedAt };
+  if (record.state === "Built") {
+    const { digest, steps, cached, commit } = record;
+    const build: BuildStatus = {
+      ...times,
+      state: "Built",
+      digest,
+      steps,
+      cached,
+      ...(commit !== undefined && { commit }),
+    };
+    return { image: `${builtImage(workload.metadata.name, context.builds)}@${digest}`, build };
+  }
+  const { reason } = record;
+  if (isLasting(reason)) return { image, build: { ...times, state: "Failed", reason, message: record.message } };
+  const tries = triesOf(job) + 1;
+  const state = reason === "BuildLost" && tries < MOST_LOST ? "Pending" : "Failed";
+  const failed: BuildStatus = { ...times, state, reason, tries };
+  const at = retryAt(failed);
+  failed.message = `${record.message}; it is begun anew after ${new Date(at).toISOString()}`;
+  // What is on the status first, since with the Job goes how often it was tried.
+  const isWritten = before?.tries === tries && before.finishedAt === finishedAt;
+  const waitMs = at - Date.now();
+  if (isWritten && (waitMs <= 0 || !isFinished(job))) await deleteJob(job, context);
+  return { image, build: failed, requeueAfterMs: Math.max(isWritten ? SOON_MS : 0, waitMs) };
+}
+
+/** When a build that failed for what may mend itself is begun anew, in milliseconds since the epoch. */
+function retryAt(build: BuildStatus | undefined): number {
+  const { tries = 0, finishedAt = "" } = build ?? {};
+  if (tries === 0) return 0;
+  return (Date.parse(finishedAt) || 0) + Math.min(LAST_RETRY_MS, FIRST_RETRY_MS * 2 ** (tries - 1));
+}
+
+function triesOf({ metadata }: Job): number {
+  const tries = Number(metadata.annotations?.[annotation.attempt]);
+  return Number.isSafeInteger(tries) && tries > 0 ? tries : 0;
+}
+
+/** What the status says, where it is of this build. */
+function statusOf({ workload, key }: WantedBuild): BuildStatus | undefined {
+  const { build } = workload.status ?? {};
+  return build?.key === key ? build : undefined;
+}
+
+/** Whether the status says how this very build ended, for good. */
+function isSettled({ metadata, status }: Workload, key: string, { builds }: BuilderContext): boolean {
+  const { build, image } = status ?? {};
+  if (build?.key !== key) return false;
+  if (build.state === "Built") return image === `${builtImage(metadata.name, builds)}@${build.digest}`;
+  return build.state === "Failed" && isLasting(build.reason);
+}
+
+function hasJobs({ metadata }: Workload, { buildInformers }: BuilderContext): boolean {
+  return buildInformers.jobs.store.by("workload", metadata.name).size > 0;
+}
+
+/** Whether there are Jobs beside the one of this build, or that one waits for what never comes. */
+function hasIdleJobs(workload: Workload, key: string, { buildInformers }: BuilderContext): boolean {
+  const all = [...buildInformers.jobs.store.by("workload", workload.metadata.name)];
+  return all.some((job) => !isJobOf(job, { workload, key }) || !isFinished(job));
+}
+
+/** Deletes the Job of a build whose context was refused: its pod would wait for it. */
+async function deleteWaiting(workload: Workload, key: string, context: BuilderContext): Promise<void> {
+  if (workload.status?.build?.reason !== "ContextRefused") return;
+  for (const job of context.buildInformers.jobs.store.by("workload", workload.metadata.name))
+    if (isJobOf(job, { workload, key }) && !isFinished(job)) await deleteJob(job, context);
+}
+
+/** Whether the API server has the workload as the store does, as far as its build goes. */
+async function isCurrent(workload: Workload, { client, informers }: BuilderContext): Promise<boolean> {
+  const { name, namespace } = workload.metadata;
+  const present = await ifFound(client.get(workloads, { namespace, name }));
+  if (present === undefined) return false;
+  informers.workloads.put(present);
+  const read = ({ metadata, spec, status }: Workload) => ({
+    ...{ uid: metadata.uid, deleted: metadata.deletionTimestamp, image: spec.image, build: status?.build },
+    context: metadata.annotations?.[annotation.buildContext],
+    rebuild: metadata.annotations?.[annotation.rebuild],
+  });
+  return isDeepStrictEqual(read(present), read(workload));
+}

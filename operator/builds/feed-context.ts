@@ -1,0 +1,114 @@
+import type { ConfigMap, Pod } from "../../crds/kubernetes.ts";
+import type { Workload } from "../../crds/workload.ts";
+import { ArchiveError } from "../snapshots/archive-error.ts";
+import { fedScript, feedCommand } from "../snapshots/feed-command.ts";
+import { END, frames } from "../snapshots/frames.ts";
+import { BLOCK, tarPadding, writeTarHeader } from "../snapshots/tar-header.ts";
+import type { BuildContext } from "./build-context.ts";
+import { applyBuildsPolicy, type BuilderContext } from "./build-jobs.ts";
+import type { BuildRecord } from "./build-result.ts";
+import { CONTEXT_CONTAINER } from "./render-build.ts";
+
+/** How it stands with the context of a build. */
+export type Fed =
+  | { readonly state: "feeding"; readonly message?: string | undefined; readonly requeueAfterMs?: number | undefined }
+  /** It will never be there. */
+  | { readonly state: "ended"; readonly record: BuildRecord };
+
+const BUSYBOX = "/bin/busybox";
+/** The name of the folder in an archive, and of the one that is built. */
+const FOLDER = "files";
+
+/**
+ * What is run in the waiting init container, with the parameters busybox and its folder; reads a tar archive whose
+ * entries are below `files`, as frames. It can be run again, since whoever ran it before may have ended in the middle:
+ * what is whole appears by a rename, and what is not goes first.
+ */
+export const contextScript = fedScript(`b="$1"
+unpack() {
+  cd "$1" || return 1
+  [ ! -e .ready ] || return 0
+  "$b" rm -rf in.* || return 1
+  "$b" mkdir in.$$ || return 1
+  { receive || : > in.$$/.cut; } | "$b" tar x -o -C in.$$ -f - || return 1
+  [ ! -e in.$$/.cut ] || { echo "the context was cut off"; return 1; }
+  [ -e ${FOLDER} ] || "$b" mv in.$$/${FOLDER} ${FOLDER} || return 1
+  : > .ready
+}
+unpack "$2"`);
+
+/**
+ * Brings the context to a build whose pod waits for it, in the background: a first call begins it, and a later one says
+ * how it stands.
+ */
+export function feedBuild(build: { workload: Workload; found: BuildContext; pod: Pod }, context: BuilderContext): Fed {
+  const { workload, pod } = build;
+  const work = context.feeds.run(
+    pod.metadata.uid ?? "",
+    (signal) => feed(build, signal, context),
+    () => context.enqueueWorkload(workload.metadata.name),
+  );
+  if (work.state !== "failed") return { state: "feeding" };
+  const { error, failures, retryInMs } = work;
+  const message = error instanceof Error ? error.message : String(error);
+  const finishedAt = new Date().toISOString();
+  if (error instanceof ArchiveError) {
+    const refused = `the build context is refused: ${message}`;
+    return { state: "ended", record: { state: "Failed", reason: "ContextRefused", message: refused, finishedAt } };
+  }
+  context.log.warn({ workload: workload.metadata.name, failures, error }, "build context not brought");
+  return { state: "feeding", message: `the build context could not be brought: ${message}`, requeueAfterMs: retryInMs };
+}
+
+async function feed(
+  { found, pod }: { found: BuildContext; pod: Pod },
+  signal: AbortSignal,
+  context: BuilderContext,
+): Promise<void> {
+  const { builds, exec } = context;
+  if (exec === undefined) throw new Error("Cannot bring the build context: this operator runs no commands in pods");
+  // Steps run as soon as the context is there.
+  await applyBuildsPolicy(context);
+  async function* input(): AsyncGenerator<Uint8Array> {
+    yield* frames(archiveOf(found));
+    yield END;
+  }
+  await feedCommand({
+    exec,
+    target: {
+      namespace: builds.namespace,
+      pod: pod.metadata.name,
+      container: CONTEXT_CONTAINER,
+      command: [BUSYBOX, "sh", "-c", contextScript, CONTEXT_CONTAINER, BUSYBOX, "/context"],
+    },
+    what: "bring the build context",
+    input: input(),
+    signal,
+    timeoutMs: builds.timeoutMs,
+  });
+}
+
+function archiveOf(found: BuildContext): Iterable<Uint8Array> {
+  switch (found.kind) {
+    case "configMap":
+      return tarOfConfigMap(found.configMap);
+    default:
+      throw new Error(`Cannot bring the build context: ${found.kind}`);
+  }
+}
+
+/** A ConfigMap's keys cannot hold a slash, so each is a file of one folder. */
+function* tarOfConfigMap({ data = {}, binaryData = {} }: ConfigMap): Generator<Buffer> {
+  const given = { uid: 0, gid: 0, mtime: 0, target: "" };
+  yield writeTarHeader({ ...given, type: "directory", path: FOLDER, mode: 0o755, size: 0 });
+  const files: [string, Buffer][] = [
+    ...Object.entries(data).map(([name, text]): [string, Buffer] => [name, Buffer.from(text, "utf8")]),
+    ...Object.entries(binaryData).map(([name, text]): [string, Buffer] => [name, Buffer.from(text, "base64")]),
+  ];
+  for (const [name, content] of files) {
+    yield writeTarHeader({ ...given, type: "file", path: `${FOLDER}/${name}`, mode: 0o644, size: content.length });
+    yield content;
+    yield tarPadding(content.length);
+  }
+  yield Buffer.alloc(2 * BLOCK);
+}
