@@ -2,7 +2,7 @@ import type { Claim, ClaimStatus } from "../../crds/claim.ts";
 import { events, leases, pods } from "../../crds/client/built-in-resources.ts";
 import { type ClusterClient, createClusterClient } from "../../crds/client/cluster-client.ts";
 import { loadClusterConfig } from "../../crds/client/config/load-cluster-config.ts";
-import { createExec } from "../../crds/client/exec/exec.ts";
+import { createExec, type Exec } from "../../crds/client/exec/exec.ts";
 import { createTransport, type RequestRecord } from "../../crds/client/transport.ts";
 import { type Informer, startInformer } from "../../crds/client/watch/informer.ts";
 import { claims, pools, workloads } from "../../crds/kinds.ts";
@@ -42,6 +42,8 @@ export interface Tenancy {
     leaseName?: string;
     /** Instead of archives on simulated nodes, where nothing runs that could make them. */
     snapshots?: Snapshots;
+    /** Runs commands in pods. @default none are run but for archives */
+    exec?: Exec;
     /** Puts faults between the operator and the API server. */
     wrap?: (client: ClusterClient) => ClusterClient;
   }): RunningOperator;
@@ -171,6 +173,7 @@ export async function startTenancy(
         identity: overrides.identity ?? `test-${operators.size}`,
         signal: stop.signal,
         ...(overrides.leaseName !== undefined && { leaseName: overrides.leaseName }),
+        exec: overrides.exec,
       });
       const running: RunningOperator = {
         ...operator,
