@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
@@ -11,11 +11,14 @@ import type { Exec } from "../../../crds/client/exec/exec.ts";
 import { ExecError } from "../../../crds/client/exec/exec-outcome.ts";
 import { startInformer } from "../../../crds/client/watch/informer.ts";
 import type { Job, Pod } from "../../../crds/kubernetes.ts";
+import { onAbort, orAborted } from "../../../crds/waits.ts";
 import { isFinished } from "../../../operator/builds/build-progress.ts";
 import { localExec } from "../../unit/snapshots/local-exec.ts";
 import { staticBusybox } from "../../unit/snapshots/static-busybox.ts";
 
 export const BUILDS = "tenancy-builds";
+
+const GONE = new Error("the pod is gone");
 
 /** How a build ends: what the build container leaves as its message. */
 export interface PretendEnd {
@@ -62,7 +65,8 @@ export async function startPretendBuilders(client: ClusterClient): Promise<Prete
   const stopping = new AbortController();
   const root = mkdtempSync(join(tmpdir(), "tenancy-builds-"));
   const everJobs = new Map<string, string[]>();
-  const waiting = new Map<string, ChildProcess>();
+  /** Ends what runs in a pod, by its name. */
+  const ends = new Map<string, AbortController>();
   const work = new Set<Promise<void>>();
   let build = async (_pod: Pod, _files: Record<string, string>): Promise<PretendEnd> =>
     built(`sha256:${"a".repeat(64)}`);
@@ -82,7 +86,8 @@ export async function startPretendBuilders(client: ClusterClient): Promise<Prete
   function begin(what: string, run: Promise<void>): void {
     const tried: Promise<void> = run
       .catch((error: unknown) => {
-        if (!isNotFound(error) && !isConflict(error) && !stopping.signal.aborted) console.error(what, error);
+        const isGone = isNotFound(error) || isConflict(error) || error === GONE;
+        if (!isGone && !stopping.signal.aborted) console.error(what, error);
       })
       .finally(() => work.delete(tried));
     work.add(tried);
@@ -93,6 +98,8 @@ export async function startPretendBuilders(client: ClusterClient): Promise<Prete
     const podName = `${name}-${randomBytes(3).toString("hex")}`;
     everJobs.set(name, [...(everJobs.get(name) ?? []), podName]);
     mkdirSync(join(root, podName));
+    const end = new AbortController();
+    ends.set(podName, end);
     const { metadata, spec } = job.spec.template;
     const pod = await client.create(pods, {
       metadata: {
@@ -107,17 +114,17 @@ export async function startPretendBuilders(client: ClusterClient): Promise<Prete
     const [, flag = "", script = ""] = spec?.initContainers?.[0]?.command ?? [];
     const folder = join(root, podName);
     const child = spawn(staticBusybox, ["sh", flag, script.replaceAll("/context", folder)], { stdio: "ignore" });
-    waiting.set(podName, child);
-    const [code] = await once(child, "exit");
-    waiting.delete(podName);
-    if (code !== 0) return;
+    const ignoreEnd = onAbort(end.signal, () => child.kill("SIGKILL"));
+    await once(child, "exit");
+    ignoreEnd();
+    end.signal.throwIfAborted();
     const init = container("context", { terminated: { exitCode: 0, reason: "Completed" } });
     await report(pod, {
       phase: "Running",
       initContainerStatuses: [init],
       containerStatuses: [container("build", { running: {} })],
     });
-    const { message, exitCode } = await build(pod, filesIn(join(folder, "files")));
+    const { message, exitCode } = await orAborted(build(pod, filesIn(join(folder, "files"))), end.signal);
     const ended = { terminated: { exitCode, message, finishedAt: now(), startedAt: now() } };
     const phase = exitCode === 0 ? "Succeeded" : "Failed";
     await report(pod, { phase, initContainerStatuses: [init], containerStatuses: [container("build", ended)] });
@@ -145,7 +152,7 @@ export async function startPretendBuilders(client: ClusterClient): Promise<Prete
   }
 
   async function remove(pod: string): Promise<void> {
-    waiting.get(pod)?.kill("SIGKILL");
+    ends.get(pod)?.abort(GONE);
     rmSync(join(root, pod), { recursive: true, force: true });
     try {
       await client.delete(pods, { namespace: BUILDS, name: pod }, { gracePeriodSeconds: 0 });
@@ -169,7 +176,7 @@ export async function startPretendBuilders(client: ClusterClient): Promise<Prete
     },
     async stop() {
       stopping.abort();
-      for (const child of waiting.values()) child.kill("SIGKILL");
+      for (const end of ends.values()) end.abort(GONE);
       await Promise.all([jobInformer.done, ...work]);
       rmSync(root, { recursive: true, force: true });
     },

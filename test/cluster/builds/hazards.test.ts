@@ -1,0 +1,134 @@
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { configMaps, jobs, networkPolicies } from "../../../crds/client/built-in-resources.ts";
+import { workloads } from "../../../crds/kinds.ts";
+import { annotation } from "../../../crds/labels.ts";
+import { createDeferred } from "../../../crds/waits.ts";
+import type { Workload } from "../../../crds/workload.ts";
+import { renderBuildJob } from "../../../operator/builds/render-build.ts";
+import { type BuildConfig, operatorConfig } from "../../../operator/config.ts";
+import { exists, NAMESPACE, type RunningOperator, startTenancy, type Tenancy } from "../tenancy.ts";
+import { BUILDS, built, type PretendBuilders, type PretendEnd, startPretendBuilders } from "./pretend-builders.ts";
+
+const test = suite("builds that others disturb");
+const DIGEST = `sha256:${"1".repeat(64)}`;
+const builds = operatorConfig({ TENANCY_REGISTRY: "registry.example.com/built" }).builds as BuildConfig;
+let tenancy: Tenancy;
+let builders: PretendBuilders;
+let operator: RunningOperator;
+
+test.before(async () => {
+  tenancy = await startTenancy("test-builds-hazards", { nodes: false });
+  builders = await startPretendBuilders(tenancy.client);
+  operator = tenancy.startOperator({ config: { builds }, exec: builders.exec });
+});
+test.after(async () => {
+  await builders?.stop();
+  await tenancy?.stop();
+});
+
+async function createBuilt(name: string, data = { Dockerfile: "FROM scratch\n" }): Promise<Workload> {
+  await tenancy.client.create(configMaps, { metadata: { name, namespace: NAMESPACE }, data });
+  const image = { dockerfile: "Dockerfile", context: { configMapRef: { name } } };
+  return tenancy.createWorkload(name, { image });
+}
+
+const untilReady = (name: string) => tenancy.untilWorkload(name, ({ status }) => status?.phase === "Ready");
+const jobsOf = (name: string) => [...builders.everJobs.keys()].filter((job) => job.startsWith(`build-${name}-`));
+
+test("of five workloads two are built at once, in the order in which they asked", async () => {
+  const order: string[] = [];
+  const next: (() => void)[] = [];
+  let most = 0;
+  builders.ends(async ({ metadata }) => {
+    order.push(metadata.labels?.["tenancy.dev/workload"] ?? "");
+    const going = createDeferred<PretendEnd>();
+    next.push(() => going.resolve(built(DIGEST)));
+    return going.promise;
+  });
+  const names = ["one", "two", "three", "four", "five"];
+  for (const name of names) {
+    await createBuilt(name);
+    await tenancy.untilWorkload(name, ({ status }) => status?.build !== undefined);
+  }
+  const waits = await tenancy.untilWorkload("five", ({ status }) => status?.build?.state === "Pending");
+  assert.is(waits.status?.phase, "Building");
+  assert.match(waits.status?.message ?? "", "TENANCY_BUILD_CONCURRENCY");
+  for (const [index] of names.entries()) {
+    await tenancy.until(`build ${index} to be under way`, () => next.length > index);
+    most = Math.max(most, builders.unfinished().length);
+    if (index === 0) await tenancy.until("two builds", () => next.length === 2);
+    next[index]?.();
+  }
+  for (const name of names) await untilReady(name);
+  assert.is(most, 2);
+  assert.equal(order.slice(2), names.slice(2));
+  for (const name of names) assert.is(jobsOf(name).length, 1);
+});
+
+test("a workload that is deleted during its build takes its Job along", async () => {
+  builders.ends(() => new Promise(() => undefined));
+  await createBuilt("going");
+  await tenancy.until("its build", () => builders.unfinished().some(({ metadata }) => metadata.name.includes("going")));
+  await tenancy.client.delete(workloads, { namespace: NAMESPACE, name: "going" });
+  await tenancy.until("its end", async () => !(await exists(tenancy.client, workloads, "going")));
+  const left = (await tenancy.client.list(jobs, { namespace: BUILDS })).items;
+  assert.not.ok(left.some(({ metadata }) => metadata.name.includes("going")));
+});
+
+test("a ConfigMap that changes during the build ends it, and what it says then is built", async () => {
+  const seen: (string | undefined)[] = [];
+  builders.ends((_pod, { Dockerfile }) => {
+    seen.push(Dockerfile);
+    return Dockerfile === "FROM b\n" ? Promise.resolve(built(DIGEST)) : new Promise(() => undefined);
+  });
+  await createBuilt("changing", { Dockerfile: "FROM a\n" });
+  await tenancy.until("the first build", () => seen.length === 1);
+  const body = { data: { Dockerfile: "FROM b\n" } };
+  await tenancy.client.patch(configMaps, { namespace: NAMESPACE, name: "changing" }, { type: "merge", body });
+  await untilReady("changing");
+  assert.equal(seen, ["FROM a\n", "FROM b\n"]);
+  await tenancy.until("the first Job's end", () => builders.unfinished().length === 0);
+});
+
+test("a Job that a workload of the same name had left is not taken for this one's", async () => {
+  builders.ends(async () => built(DIGEST));
+  const former = await createBuilt("again");
+  const ready = await untilReady("again");
+  const key = ready.status?.build?.key ?? "";
+  await tenancy.client.delete(workloads, { namespace: NAMESPACE, name: "again" });
+  await tenancy.until("its end", async () => !(await exists(tenancy.client, workloads, "again")));
+  const left = await tenancy.client.create(jobs, renderBuildJob(former, { key, tries: 0 }, builds));
+  const { name } = left.metadata;
+  await tenancy.createWorkload("again", former.spec);
+  await untilReady("again");
+  const now = await tenancy.client.get(jobs, { namespace: BUILDS, name });
+  assert.is.not(now.metadata.uid, left.metadata.uid);
+  assert.is.not(now.metadata.annotations?.[annotation.workloadUid], former.metadata.uid);
+});
+
+test("of the Jobs that ended three are kept, and the policy of builds is there", async () => {
+  for (const count of [1, 2, 3, 4, 5]) {
+    const body = { metadata: { annotations: { [annotation.rebuild]: String(count) } } };
+    await tenancy.client.patch(workloads, { namespace: NAMESPACE, name: "one" }, { type: "merge", body });
+    await tenancy.until(`build ${count}`, () => jobsOf("one").length === count + 1);
+    await tenancy.until("its end", () => builders.unfinished().length === 0);
+  }
+  await tenancy.until("three Jobs", async () => {
+    const { items } = await tenancy.client.list(jobs, { namespace: BUILDS, labelSelector: "tenancy.dev/workload=one" });
+    return items.length === 3;
+  });
+  const policy = await tenancy.client.get(networkPolicies, { namespace: BUILDS, name: "tenancy-builds" });
+  assert.equal(policy.spec?.policyTypes, ["Ingress", "Egress"]);
+});
+
+test("a namespace of builds that is not there is named as the reason", async () => {
+  await operator.stop();
+  const other = tenancy.startOperator({ config: { builds: { ...builds, namespace: "nowhere" } } });
+  await createBuilt("homeless");
+  const { status } = await tenancy.untilWorkload("homeless", (found) => found.status?.reason === "BuilderUnavailable");
+  assert.match(status?.message ?? "", /"nowhere", does not exist.*TENANCY_BUILD_NAMESPACE/);
+  await other.stop();
+});
+
+test.run();
