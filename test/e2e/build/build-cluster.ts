@@ -13,15 +13,12 @@ import { END, frames } from "../../../operator/snapshots/frames.ts";
 import { buildEnvironment, ensureBuilds, importBuilderImage } from "../../../scripts/cluster/builds/ensure-builds.ts";
 import { registryAddress } from "../../../scripts/cluster/builds/registry.ts";
 import { downLocalCluster } from "../../../scripts/cluster/down-local-cluster.ts";
-import { type TarEntry, tarArchive } from "../../../scripts/cluster/images/tar-archive.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { type LocalCluster, upLocalCluster } from "../../../scripts/cluster/up-local-cluster.ts";
 import { kubectlFor, type RunKubectl } from "../../cluster/isolation/kubectl.ts";
+import { type ContextFiles, contextArchive } from "./context-archive.ts";
 
 const LIMIT_MS = 300_000;
-
-/** Texts, or links to a path, by their paths in the context. */
-export type ContextFiles = Readonly<Record<string, string | { linkTo: string }>>;
 
 /** A build that was begun. */
 export interface BegunBuild {
@@ -128,19 +125,6 @@ const takeContext = fedScript(`b=/bin/busybox
 receive | "$b" tar x -o -C /context -f - && : > /context/.ready`);
 
 async function* contextOf(files: ContextFiles): AsyncGenerator<Uint8Array> {
-  const folders = new Set(Object.keys(files).flatMap((path) => foldersOf(`files/${path}`)));
-  const entries: TarEntry[] = [
-    ...[...folders].map((path) => ({ path })),
-    ...Object.entries(files).map(([path, file]) => ({
-      path: `files/${path}`,
-      ...(typeof file === "string" ? { content: Buffer.from(file) } : file),
-    })),
-  ];
-  yield* frames([tarArchive(entries)]);
+  yield* frames([contextArchive(files, "files/")]);
   yield END;
-}
-
-function foldersOf(path: string): string[] {
-  const parts = path.split("/").slice(0, -1);
-  return parts.map((_, index) => parts.slice(0, index + 1).join("/"));
 }

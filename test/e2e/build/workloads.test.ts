@@ -1,0 +1,349 @@
+// @limit 2700
+import { gzipSync } from "node:zlib";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import type { Job, KubernetesList, Pod } from "../../../crds/kubernetes.ts";
+import type { Workload, WorkloadSpec } from "../../../crds/workload.ts";
+import { ensureBuilds } from "../../../scripts/cluster/builds/ensure-builds.ts";
+import { REGISTRY } from "../../../scripts/cluster/builds/registry.ts";
+import { readClusterState } from "../../../scripts/cluster/cluster-state.ts";
+import { clusterFolder } from "../../../scripts/cluster/folders.ts";
+import { stopProcess } from "../../../scripts/cluster/process/stop-process.ts";
+import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
+import { testAtOnce } from "../../at-once.ts";
+import { rawTar } from "../../unit/snapshots/raw-tar.ts";
+import { type Stack, startStack } from "../claims/stack.ts";
+import { type ContextFiles, contextArchive } from "./context-archive.ts";
+
+const NAME = "e2e-build";
+const BASE = "localhost/tenancy-busybox:1";
+/** A machine that has compiled nothing yet compiles BuildKit. */
+const BUILDER_LIMIT_MS = 30 * 60_000;
+const BUILD_LIMIT_MS = 600_000;
+const CONCURRENCY = 2;
+const test = suite("workloads whose image is built");
+let stack: Stack;
+
+test.before(async () => {
+  stack = await startStack(NAME, {
+    TENANCY_BUILD_CONTEXT_LIMIT: "4Mi",
+    TENANCY_BUILD_MEMORY: "1Gi",
+    TENANCY_BUILD_CONCURRENCY: String(CONCURRENCY),
+    TENANCY_BUILD_TIMEOUT: "180",
+  });
+  await waitUntil(() => /^ok builder image/m.test(stack.output()), {
+    ...{ what: "the builder's image", limitMs: BUILDER_LIMIT_MS, intervalMs: 200, explain: stack.output },
+  });
+});
+test.after(async () => void (await stack?.interrupt()));
+
+/** A page, and the web server that serves it. */
+function serving(text: string, more: readonly string[] = []): ContextFiles {
+  return {
+    Dockerfile: [
+      `FROM ${BASE}`,
+      "COPY page /www/index.html",
+      ...more,
+      `CMD ["/bin/busybox", "httpd", "-f", "-p", "8080", "-h", "/www"]`,
+    ].join("\n"),
+    page: text,
+  };
+}
+
+async function create(name: string, image: Partial<WorkloadSpec["image"]> = {}): Promise<void> {
+  const spec = {
+    image: { dockerfile: "Dockerfile", ...image },
+    resources: { memoryMb: 64 },
+    network: { ports: [8080] },
+    health: { intervalSeconds: 1, httpGet: { path: "/", port: 8080 } },
+  };
+  const { status, body } = await stack.call("POST", "/workloads", { name, spec });
+  assert.is(status, 201, JSON.stringify(body));
+}
+
+async function upload(name: string, archive: Buffer): Promise<{ status: number; text: string }> {
+  const headers = { "content-type": archive[0] === 0x1f ? "application/gzip" : "application/x-tar" };
+  const url = `${stack.url}/api/v1/workloads/${name}/context`;
+  const answer = await fetch(url, { method: "PUT", headers, body: new Uint8Array(archive) });
+  return { status: answer.status, text: await answer.text() };
+}
+
+async function put(name: string, files: ContextFiles): Promise<void> {
+  const { status, text } = await upload(name, gzipSync(contextArchive(files)));
+  assert.is(status, 200, text);
+}
+
+async function read(name: string): Promise<Workload | undefined> {
+  const found = await stack.kubectl("get", "tenancyworkload", name, "-o", "json", "--ignore-not-found");
+  return found === "" ? undefined : (JSON.parse(found) as Workload);
+}
+
+/** Waits until the status of a workload is as told. */
+async function until(name: string, is: (status: NonNullable<Workload["status"]>) => boolean): Promise<Workload> {
+  let last: Workload | undefined;
+  return waitUntil(
+    async () => {
+      last = await read(name);
+      return last?.status !== undefined && is(last.status) && last;
+    },
+    { what: name, limitMs: BUILD_LIMIT_MS, intervalMs: 200, explain: () => JSON.stringify(last?.status, null, 2) },
+  );
+}
+
+const isReady = ({ phase, build }: NonNullable<Workload["status"]>) => phase === "Ready" && build?.state === "Built";
+
+async function pageOf(tenant: string, workload: string): Promise<string> {
+  const { status, body } = await stack.claim(tenant, { workload });
+  assert.is(status, 201, JSON.stringify(body));
+  const { host, port } = body.endpoint as { host: string; port: number };
+  return (await fetch(`http://${host}:${port}/`)).text();
+}
+
+function inBuilds(...words: string[]): Promise<string> {
+  return stack.kubectl("-n", "tenancy-builds", ...words);
+}
+
+async function jobsOf(name?: string): Promise<Job[]> {
+  const selector = `tenancy.dev/build=true${name === undefined ? "" : `,tenancy.dev/workload=${name}`}`;
+  return (JSON.parse(await inBuilds("get", "jobs", "-l", selector, "-o", "json")) as KubernetesList<Job>).items;
+}
+
+const isUnfinished = ({ status }: Job) => !status?.conditions?.some(({ type }) => /^(Complete|Failed)$/.test(type));
+
+/** Waits until a step of a build is under way. */
+async function untilStep(name: string, step: string): Promise<void> {
+  const selector = ["-l", `tenancy.dev/workload=${name}`, "-c", "build", "--tail=-1"];
+  await waitUntil(async () => (await inBuilds("logs", ...selector).catch(() => "")).includes(step), {
+    ...{ what: `step ${step} of ${name}`, limitMs: BUILD_LIMIT_MS, intervalMs: 200 },
+  });
+}
+
+async function buildExample(): Promise<void> {
+  await stack.kubectl("apply", "-f", "manifests/examples/built-workload.yaml");
+  assert.is(await pageOf("ann", "greeter"), "built in the cluster\n");
+  const { status } = (await read("greeter")) as Workload;
+  assert.match(status?.image ?? "", /^10\.231\.\d+\.1:\d+\/built\/greeter@sha256:[0-9a-f]{64}$/);
+  const shown = await stack.kubectl("get", "pods", "-l", "tenancy.dev/workload=greeter", "-o", "json");
+  const images = (JSON.parse(shown) as KubernetesList<Pod>).items.flatMap(({ spec }) =>
+    spec.containers.map(({ image }) => image),
+  );
+  assert.equal(images, [status?.image]);
+}
+
+async function buildTree(): Promise<void> {
+  await create("tree", { dockerfile: "docker/Dockerfile", args: { BASE, GREETING: 'all "of" you' } });
+  const missing = await until("tree", ({ build }) => build?.reason === "ContextMissing");
+  assert.match(missing.status?.message ?? "", /npm run workload -- build tree --context DIR/);
+  await put("tree", {
+    "docker/Dockerfile": [
+      "ARG BASE",
+      "FROM $BASE AS first",
+      "ARG GREETING",
+      "COPY src /src",
+      "RUN mkdir /www && cat /src/a /src/deep/b > /www/index.html && echo $GREETING >> /www/index.html",
+      "FROM $BASE",
+      "COPY --from=first /www /www",
+      "COPY . /www/context",
+      `CMD ["/bin/busybox", "httpd", "-f", "-p", "8080", "-h", "/www"]`,
+    ].join("\n"),
+    ".dockerignore": "left-out\n",
+    "left-out": "not in the image",
+    "src/a": "a\n",
+    "src/deep/b": "b\n",
+  });
+  const first = await until("tree", isReady);
+  assert.is(await pageOf("ann", "tree"), "a\nb\nall of you\n");
+  assert.is(first.status?.build?.steps, 4);
+  assert.is(first.status?.build?.cached, 0);
+  const { endpoint } = (await stack.claim("ann", { workload: "tree" })).body as { endpoint: { host: string } };
+  for (const [path, status] of Object.entries({ "src/deep/b": 200, "left-out": 404 })) {
+    assert.is((await fetch(`http://${endpoint.host}:8080/context/${path}`)).status, status, path);
+  }
+
+  assert.ok((await stack.call("POST", "/workloads/tree/build")).status < 300);
+  const key = first.status?.build?.key;
+  const again = await until("tree", (status) => status.build?.key !== key && isReady(status));
+  assert.is(again.status?.build?.steps, 4);
+  assert.is(again.status?.build?.cached, 4);
+  const { status, body } = await stack.call("GET", "/workloads/tree/build");
+  assert.is(status, 200);
+  assert.is(body.state, "Built");
+  assert.is(body.digest, again.status?.build?.digest);
+  assert.is(body.cached, 4);
+  const logs = await (await fetch(`${stack.url}/api/v1/workloads/tree/build/logs?follow=true`)).text();
+  assert.match(logs, /CACHED/);
+}
+
+async function failStep(): Promise<void> {
+  await create("failing");
+  await put("failing", { Dockerfile: `FROM ${BASE}\nRUN seq 1 50; echo no such header; exit 3` });
+  const { status } = await until("failing", ({ phase, reason }) => phase === "Error" && reason === "BuildFailed");
+  assert.match(status?.message ?? "", /step \[2\/2\] RUN seq 1 50; .*exit code: 3\n(.*\n)*50\nno such header/);
+  assert.is(status?.image, undefined);
+  const logs = await (await fetch(`${stack.url}/api/v1/workloads/failing/build/logs`)).text();
+  assert.match(logs, /no such header/);
+  const claimed = await stack.claim("ann", { workload: "failing" });
+  assert.is(claimed.status, 500);
+  assert.match(claimed.body.error ?? "", /no such header/);
+  // It would fail in the same way: it is not tried again until something of it is another.
+  assert.is((await jobsOf("failing")).length, 1);
+  await put("failing", serving("mended"));
+  await until("failing", isReady);
+  assert.is(await pageOf("ann", "failing"), "mended");
+}
+
+async function keepServing(): Promise<void> {
+  await create("changing");
+  await put("changing", serving("one"));
+  assert.is(await pageOf("ann", "changing"), "one");
+  const first = (await read("changing"))?.status?.image;
+  await put("changing", serving("two"));
+  const second = await until("changing", (status) => status.image !== first && isReady(status));
+  assert.is(await pageOf("bob", "changing"), "two");
+  assert.is(await pageOf("ann", "changing"), "one");
+  await put("changing", serving("three", ["RUN exit 1"]));
+  const { status } = await until("changing", ({ build }) => build?.reason === "BuildFailed");
+  assert.is(status?.phase, "Ready");
+  assert.is(status?.image, second.status?.image);
+  const condition = status?.conditions?.find(({ type }) => type === "Built");
+  assert.is(condition?.status, "False");
+  assert.is(condition?.reason, "BuildFailed");
+  assert.is(await pageOf("carl", "changing"), "two");
+}
+
+async function refuseHostile(): Promise<void> {
+  await create("hostile");
+  const dockerfile = { name: "Dockerfile", content: Buffer.from(`FROM ${BASE}`) };
+  const hostile: [what: string, archive: Buffer][] = [
+    ["leads upwards", rawTar([dockerfile, { name: "../escape", content: Buffer.from("x") }])],
+    ["an absolute path", rawTar([dockerfile, { name: "/etc/passwd", content: Buffer.from("x") }])],
+    ["a link out of it", rawTar([dockerfile, { name: "link", type: "2", target: "../../etc/passwd" }])],
+    ["an absolute link", rawTar([dockerfile, { name: "link", type: "2", target: "/etc/passwd" }])],
+    ["a device", rawTar([dockerfile, { name: "disk", type: "4" }])],
+    [
+      "through a link",
+      rawTar([dockerfile, { name: "a", type: "2", target: "b" }, { name: "a/file", content: Buffer.from("x") }]),
+    ],
+    ["a bomb", gzipSync(rawTar([dockerfile, { name: "zeros", content: Buffer.alloc(40 * 1024 * 1024) }]))],
+    ["cut off", gzipSync(contextArchive(serving("page"))).subarray(0, -20)],
+    ["no archive", Buffer.from("just some words, and far from a tar archive".repeat(50))],
+  ];
+  for (const [what, archive] of hostile) {
+    const { status, text } = await upload("hostile", archive);
+    assert.ok(status === 400 || status === 413, `${what}: ${status} ${text}`);
+    assert.match(text, /"error":"/, what);
+  }
+  const large = await upload("hostile", rawTar([{ name: "large", content: Buffer.alloc(5 * 1024 * 1024, 1) }]));
+  assert.is(large.status, 413, large.text);
+  const untouched = (await read("hostile")) as Workload;
+  assert.is(untouched.metadata.annotations?.["tenancy.dev/build-context"], undefined);
+  assert.equal(await jobsOf("hostile"), []);
+}
+
+async function timeOut(): Promise<void> {
+  await create("endless");
+  await put("endless", { Dockerfile: `FROM ${BASE}\nRUN while true; do sleep 1; done` });
+  const { status } = await until("endless", ({ reason }) => reason === "BuildTimeout");
+  assert.is(status?.phase, "Error");
+  assert.match(status?.message ?? "", /180 s.*TENANCY_BUILD_TIMEOUT/s);
+  await waitUntil(async () => (await jobsOf("endless")).every((job) => !isUnfinished(job)), {
+    ...{ what: "its Job to end", limitMs: 60_000, intervalMs: 200 },
+  });
+}
+
+async function buildFive(): Promise<void> {
+  const names = [1, 2, 3, 4, 5].map((number) => `of-five-${number}`);
+  let most = 0;
+  let hasQueued = false;
+  await Promise.all(
+    names.map(async (name) => {
+      await create(name);
+      await put(name, serving(name));
+    }),
+  );
+  await waitUntil(
+    async () => {
+      most = Math.max(most, (await jobsOf()).filter(isUnfinished).length);
+      const found = await Promise.all(names.map(read));
+      hasQueued ||= found.some((workload) => workload?.status?.build?.reason === "Queued");
+      return found.every((workload) => workload?.status !== undefined && isReady(workload.status));
+    },
+    { what: "five images", limitMs: BUILD_LIMIT_MS, intervalMs: 100 },
+  );
+  assert.is(most, CONCURRENCY);
+  assert.ok(hasQueued);
+  for (const name of names) {
+    assert.is((await jobsOf(name)).length, 1, name);
+    assert.is(await pageOf("ann", name), name);
+  }
+}
+
+testAtOnce(test, [
+  ["the example, applied by kubectl: a claim waits for the image, and its pod runs the digest", buildExample],
+  [
+    "two stages, a tree, arguments; the second build has every step from the cache; state and log by the API",
+    buildTree,
+  ],
+  ["a step that fails: the workload and the claim say which and why, and it is not tried again by itself", failStep],
+  ["a new context: the old image serves until the new one is there, and after a build that failed", keepServing],
+  ["contexts that lead out, hold devices, or are bombs: refused, and nothing of them is kept", refuseHostile],
+]);
+
+testAtOnce(test, [
+  ["a build that never ends is ended, and says how to give it more time", timeOut],
+  ["five at once: never more than two are built, each once", buildFive],
+]);
+
+test("a workload that is deleted while it is built: Job, pod and workload go", async () => {
+  await create("leaving");
+  await put("leaving", { Dockerfile: `FROM ${BASE}\nRUN sleep 3600` });
+  await untilStep("leaving", "RUN sleep 3600");
+  assert.is((await stack.call("DELETE", "/workloads/leaving")).status, 200);
+  await waitUntil(async () => (await read("leaving")) === undefined && (await jobsOf("leaving")).length === 0, {
+    ...{ what: "workload and Job to go", limitMs: 120_000, intervalMs: 200 },
+  });
+  const pods = () => inBuilds("get", "pods", "-l", "tenancy.dev/workload=leaving", "-o", "name");
+  await waitUntil(async () => (await pods()) === "", { what: "the pod to go", limitMs: 60_000, intervalMs: 200 });
+});
+
+test("an operator that is killed during a build: its successor goes on with the same Job", async () => {
+  await create("survivor");
+  await put("survivor", serving("survived", ["RUN sleep 10; echo slept"]));
+  await untilStep("survivor", "RUN sleep 10");
+  const [before] = await jobsOf("survivor");
+  process.kill(stack.pidOf("operator.mjs"), "SIGKILL");
+  await until("survivor", isReady);
+  assert.equal(
+    (await jobsOf("survivor")).map(({ metadata }) => metadata.uid),
+    [before?.metadata.uid],
+  );
+  assert.is(await pageOf("ann", "survivor"), "survived");
+});
+
+test("an operator that is killed before the context is brought: its successor brings it, and one Job is made", async () => {
+  await create("early");
+  await put("early", serving("early"));
+  await waitUntil(async () => (await jobsOf("early")).length > 0, {
+    ...{ what: "the Job", limitMs: BUILD_LIMIT_MS, intervalMs: 20 },
+  });
+  process.kill(stack.pidOf("operator.mjs"), "SIGKILL");
+  await until("early", isReady);
+  assert.is((await jobsOf("early")).length, 1);
+  assert.is(await pageOf("ann", "early"), "early");
+});
+
+test("a registry that is down when the image is pushed: it says so, and tries again when it is back", async () => {
+  await create("pushed");
+  await put("pushed", serving("pushed", ["RUN sleep 5"]));
+  await untilStep("pushed", "RUN sleep 5");
+  const registry = readClusterState(clusterFolder(NAME))?.processes.find(({ name }) => name === REGISTRY);
+  assert.ok(registry);
+  await stopProcess(registry.identity, { name: REGISTRY, graceMs: 0 });
+  const { status } = await until("pushed", ({ build }) => build?.reason === "RegistryRefused");
+  assert.match(status?.build?.message ?? "", /could not be pushed.*begun anew after/s);
+  await ensureBuilds(NAME, { log: () => undefined });
+  await until("pushed", isReady);
+  assert.is(await pageOf("ann", "pushed"), "pushed");
+});
+
+test.run();
