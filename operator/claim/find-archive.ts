@@ -1,3 +1,4 @@
+import { ArchiveError } from "../../crds/archive/archive-error.ts";
 import type { Claim } from "../../crds/claim.ts";
 import { withDefaults } from "../../crds/defaults.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
@@ -7,7 +8,6 @@ import type { Workload } from "../../crds/workload.ts";
 import type { OperatorContext } from "../context.ts";
 import { podState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";
-import { ArchiveError } from "../snapshots/archive-error.ts";
 import { isHelperRunning } from "../snapshots/helper-pod.ts";
 import { patchClaimStatus } from "./claim-status.ts";
 import { failClaim } from "./fail-claim.ts";

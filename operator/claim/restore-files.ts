@@ -1,9 +1,9 @@
+import { ArchiveError } from "../../crds/archive/archive-error.ts";
 import type { Claim } from "../../crds/claim.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
 import type { OperatorContext } from "../context.ts";
 import type { ReconcileResult } from "../queue.ts";
-import { ArchiveError } from "../snapshots/archive-error.ts";
 import { TOOLS_CONTAINER } from "../snapshots/pod-tools.ts";
 import { failClaim } from "./fail-claim.ts";
 import { replacePod } from "./replace-pod.ts";

@@ -1,3 +1,4 @@
+import { ArchiveError } from "../../crds/archive/archive-error.ts";
 import type { Claim } from "../../crds/claim.ts";
 import { isShown } from "../../crds/claims/claim-pod.ts";
 import { NetworkError } from "../../crds/client/api-error.ts";
@@ -14,7 +15,6 @@ import { linkSignals, sleep } from "../../crds/waits.ts";
 import type { OperatorContext } from "../context.ts";
 import { podState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";
-import { ArchiveError } from "../snapshots/archive-error.ts";
 import { ExecFailure } from "../snapshots/exec-output.ts";
 import { isHelperRunning } from "../snapshots/helper-pod.ts";
 import { podFiles } from "../snapshots/pod-files.ts";

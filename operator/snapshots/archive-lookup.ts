@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { ArchiveError } from "../../crds/archive/archive-error.ts";
 import { type Clock, systemClock } from "../../crds/client/clock.ts";
 import type { Exec } from "../../crds/client/exec/exec.ts";
 import { annotation } from "../../crds/labels.ts";
@@ -8,7 +9,6 @@ import { parseSnapshotMetadata, type SnapshotMetadata } from "../../crds/snapsho
 import { type StoreFolder, storeCommand } from "../../crds/snapshots/store-folder.ts";
 import { archiveDigits, NO_ARCHIVE, storeScripts, UNMARKED } from "../../crds/snapshots/store-scripts.ts";
 import { createDeferred, type Deferred, onAbort } from "../../crds/waits.ts";
-import { ArchiveError } from "./archive-error.ts";
 import type { ArchiveSession, FoundArchive, NoneFound } from "./archive-session.ts";
 import { collectOutput, ExecFailure } from "./exec-output.ts";
 import type { VolumeMark } from "./volume-mark.ts";

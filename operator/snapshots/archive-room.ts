@@ -1,5 +1,5 @@
 import { Transform } from "node:stream";
-import { ArchiveError } from "./archive-error.ts";
+import { ArchiveError } from "../../crds/archive/archive-error.ts";
 
 /** What archives may take of the snapshots volume. */
 export interface ArchiveRoom {

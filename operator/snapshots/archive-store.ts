@@ -1,13 +1,13 @@
 import { createHash, randomBytes } from "node:crypto";
 import type { Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
+import { ArchiveError } from "../../crds/archive/archive-error.ts";
 import { systemClock } from "../../crds/client/clock.ts";
 import { type ListedSnapshot, parseSnapshotList } from "../../crds/snapshots/parse-snapshot-list.ts";
 import { checkSnapshotKey, type SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
 import { storeCommand } from "../../crds/snapshots/store-folder.ts";
 import { archiveDigits, NO_ARCHIVE, storeScripts } from "../../crds/snapshots/store-scripts.ts";
-import { ArchiveError } from "./archive-error.ts";
 import {
   type ArchiveLookupOptions,
   candidates,

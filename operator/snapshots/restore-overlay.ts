@@ -1,12 +1,12 @@
 import { createHash } from "node:crypto";
 import { pipeline, Transform } from "node:stream";
+import { createArchiveCheck } from "../../crds/archive/archive-check.ts";
+import { ArchiveError } from "../../crds/archive/archive-error.ts";
+import type { ArchiveLimits } from "../../crds/archive/archive-limits.ts";
 import type { Exec } from "../../crds/client/exec/exec.ts";
 import type { SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
 import { linkSignals } from "../../crds/waits.ts";
-import { createArchiveCheck } from "./archive-check.ts";
-import { ArchiveError } from "./archive-error.ts";
-import type { ArchiveLimits } from "./archive-limits.ts";
 import type { ArchiveStore } from "./archive-store.ts";
 import { feedCommand } from "./feed-command.ts";
 import { END, frames } from "./frames.ts";

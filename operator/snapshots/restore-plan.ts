@@ -1,5 +1,5 @@
-import { ArchiveError } from "./archive-error.ts";
-import { BLOCK, type TarEntry, writeTarHeader } from "./tar-header.ts";
+import { ArchiveError } from "../../crds/archive/archive-error.ts";
+import { BLOCK, type TarEntry, writeTarHeader } from "../../crds/archive/tar-header.ts";
 
 /** What is left to do when everything is unpacked. */
 export interface RestorePlan {

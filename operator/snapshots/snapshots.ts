@@ -1,3 +1,4 @@
+import { archiveLimits } from "../../crds/archive/archive-limits.ts";
 import type { Exec } from "../../crds/client/exec/exec.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation, WORKLOAD_CONTAINER } from "../../crds/labels.ts";
@@ -6,7 +7,6 @@ import type { ListedSnapshot } from "../../crds/snapshots/parse-snapshot-list.ts
 import type { SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
 import { SNAPSHOTS_CONTAINER, SNAPSHOTS_NAME } from "../../crds/snapshots/store-folder.ts";
-import { archiveLimits } from "./archive-limits.ts";
 import type { IdentifiedArchive } from "./archive-lookup.ts";
 import type { ArchiveRoom } from "./archive-room.ts";
 import { createArchiveSession } from "./archive-session.ts";

@@ -4,7 +4,7 @@ import { createGunzip, gzipSync } from "node:zlib";
 import { list, type ReadEntry } from "tar";
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import { createArchiveCheck } from "../../../operator/snapshots/archive-check.ts";
+import { createArchiveCheck } from "../../../crds/archive/archive-check.ts";
 import { checkArchive, limits, refusal } from "./check-archive.ts";
 import { type RawEntry, rawEntry, rawTar, tarEnd } from "./raw-tar.ts";
 

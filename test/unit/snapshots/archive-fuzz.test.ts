@@ -4,7 +4,7 @@ import { gunzipSync, gzipSync } from "node:zlib";
 import fc from "fast-check";
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import { readTarHeader, type TarEntry, tarPadding, writeTarHeader } from "../../../operator/snapshots/tar-header.ts";
+import { readTarHeader, type TarEntry, tarPadding, writeTarHeader } from "../../../crds/archive/tar-header.ts";
 import { checkArchive, refusal } from "./check-archive.ts";
 import { type RawEntry, rawEntry, tarEnd } from "./raw-tar.ts";
 

@@ -1,6 +1,6 @@
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { type ArchiveCheckOptions, createArchiveCheck } from "../../../operator/snapshots/archive-check.ts";
+import { type ArchiveCheckOptions, createArchiveCheck } from "../../../crds/archive/archive-check.ts";
 
 export const limits = { maxBytes: 1e9, maxEntries: 1000, maxPathBytes: 4096, maxRememberedBytes: 1e6 };
 

@@ -1,5 +1,6 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
+import { ArchiveError } from "../../../crds/archive/archive-error.ts";
 import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
 import { ExecError } from "../../../crds/client/exec/exec-outcome.ts";
 import type { Pod, PodStatus } from "../../../crds/kubernetes.ts";
@@ -8,7 +9,6 @@ import type { Workload } from "../../../crds/workload.ts";
 import { createBackgroundWork } from "../../../operator/background-work.ts";
 import { type ArchiveAnswer, findArchive } from "../../../operator/claim/find-archive.ts";
 import type { OperatorContext } from "../../../operator/context.ts";
-import { ArchiveError } from "../../../operator/snapshots/archive-error.ts";
 import { silentLog } from "../silent-log.ts";
 
 const archive: SnapshotMetadata = {

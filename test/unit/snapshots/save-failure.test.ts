@@ -1,11 +1,11 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
+import { ArchiveError } from "../../../crds/archive/archive-error.ts";
 import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import type { WorkState } from "../../../operator/background-work.ts";
 import { saveFiles } from "../../../operator/claim/save-files.ts";
 import type { OperatorContext } from "../../../operator/context.ts";
-import { ArchiveError } from "../../../operator/snapshots/archive-error.ts";
 import { ExecFailure } from "../../../operator/snapshots/exec-output.ts";
 import { silentLog } from "../silent-log.ts";
 
