@@ -1,12 +1,14 @@
 import { Transform } from "node:stream";
 import { ArchiveError } from "./archive-error.ts";
 import type { ArchiveLimits } from "./archive-limits.ts";
-import { createEntryReader } from "./entry-reader.ts";
+import { createContextReader } from "./context-reader.ts";
+import { createEntryReader, type GivenNames } from "./entry-reader.ts";
+import { MAX_PAX_BYTES, readPaxHeader } from "./pax-header.ts";
 import { BLOCK, readTarHeader, type TarEntry, type TarHeader, tarPadding, writeTarHeader } from "./tar-header.ts";
 
 export interface ArchiveCheckOptions {
-  /** Where everything in it must be, as `overlayRoots` gives them. */
-  readonly roots: readonly string[];
+  /** Where everything in it must be, as `overlayRoots` gives them; `context` of a build context, which has no roots. */
+  readonly roots: readonly string[] | "context";
   readonly limits: ArchiveLimits;
   /** @default false */
   readonly leaveOutPipes?: boolean | undefined;
@@ -40,40 +42,48 @@ export interface ArchiveCheck {
  */
 export function createArchiveCheck(options: ArchiveCheckOptions): ArchiveCheck {
   const { roots, limits, leaveOutPipes = false, rewrite = (entry: TarEntry) => entry } = options;
-  const reader = createEntryReader({ roots, limits, leaveOutPipes });
+  const isContext = roots === "context";
+  const reader = isContext ? createContextReader({ limits }) : createEntryReader({ roots, limits, leaveOutPipes });
   const contents: ArchiveContents = { entries: 0, bytes: 0, bytesIn: 0 };
   const block = Buffer.alloc(BLOCK);
   let filled = 0;
-  let state: "header" | "content" | "longName" | "lastZeros" | "ended" | "trailer" = "header";
+  let state: "header" | "content" | "names" | "lastZeros" | "ended" | "trailer" = "header";
   /** Bytes of the content and then of its padding that are still to come. */
   let left = 0;
   let padding = 0;
   let isLeftOut = false;
-  let longName: { path?: string | undefined; target?: string | undefined } = {};
-  let nameParts: Buffer[] = [];
-  let nameType = "";
+  /** What was said of the next entry in entries of their own. */
+  let given: GivenNames = {};
+  let givenParts: Buffer[] = [];
+  let givenType = "";
 
   function startEntry(header: TarHeader): void {
-    left = header.size;
-    padding = tarPadding(header.size).length;
-    if (header.type === "L" || header.type === "K") {
-      if (header.size > limits.maxPathBytes + 1) throw new ArchiveError("TooLarge", "it holds a path that is too long");
-      if (longName[header.type === "L" ? "path" : "target"] !== undefined) {
-        throw new ArchiveError("Hostile", "it gives one entry two names");
+    const isPax = isContext && (header.type === "x" || header.type === "g");
+    if (isPax || header.type === "L" || header.type === "K") {
+      if (header.size > (isPax ? MAX_PAX_BYTES : limits.maxPathBytes + 1)) {
+        throw new ArchiveError("TooLarge", "it holds a path that is too long");
       }
-      nameType = header.type;
-      nameParts = [];
-      state = "longName";
+      startContent(header.size);
+      givenType = header.type;
+      givenParts = [];
+      state = "names";
       return;
     }
-    const read = reader.read(header, longName);
-    longName = {};
+    const { size = header.size } = given;
+    startContent(size);
+    const read = reader.read({ ...header, size }, given);
+    given = {};
     const entry = read && rewrite(read);
     isLeftOut = entry === undefined;
     state = "content";
     if (entry === undefined) return;
     contents.entries += 1;
     put(writeTarHeader(entry));
+  }
+
+  function startContent(size: number): void {
+    left = size;
+    padding = tarPadding(size).length;
   }
 
   function put(chunk: Buffer): void {
@@ -88,7 +98,7 @@ export function createArchiveCheck(options: ArchiveCheckOptions): ArchiveCheck {
       put(Buffer.alloc(2 * BLOCK));
       state = "ended";
     } else if (header === undefined) {
-      if (longName.path !== undefined || longName.target !== undefined) {
+      if (Object.keys(given).length > 0) {
         throw new ArchiveError("Corrupt", "it ends with a name without an entry");
       }
       state = "lastZeros";
@@ -98,15 +108,17 @@ export function createArchiveCheck(options: ArchiveCheckOptions): ArchiveCheck {
   }
 
   function takeContent(chunk: Buffer): void {
-    if (state === "longName") nameParts.push(Buffer.from(chunk));
+    if (state === "names") givenParts.push(Buffer.from(chunk));
     else if (!isLeftOut) put(chunk);
   }
 
   function endEntry(): void {
-    if (state === "longName") {
-      const name = Buffer.concat(nameParts).toString("latin1");
-      const end = name.indexOf("\0");
-      longName[nameType === "L" ? "path" : "target"] = end === -1 ? name : name.slice(0, end);
+    if (state === "names") {
+      const more = readNames(Buffer.concat(givenParts), givenType);
+      if (Object.keys(more).some((name) => Object.hasOwn(given, name))) {
+        throw new ArchiveError("Hostile", "it gives one entry two names");
+      }
+      given = { ...given, ...more };
     } else if (!isLeftOut && padding > 0) {
       put(Buffer.alloc(padding));
     }
@@ -140,7 +152,7 @@ export function createArchiveCheck(options: ArchiveCheckOptions): ArchiveCheck {
         takeContent(piece);
         left -= piece.length;
         offset += piece.length;
-      } else if (state === "content" || state === "longName") {
+      } else if (state === "content" || state === "names") {
         const skipped = Math.min(padding - filled, chunk.length - offset);
         filled += skipped;
         offset += skipped;
@@ -157,7 +169,7 @@ export function createArchiveCheck(options: ArchiveCheckOptions): ArchiveCheck {
   }
 
   function isAtEntryEnd(): boolean {
-    return (state === "content" || state === "longName") && left === 0 && filled === padding;
+    return (state === "content" || state === "names") && left === 0 && filled === padding;
   }
 
   const stream = new Transform({
@@ -176,4 +188,13 @@ export function createArchiveCheck(options: ArchiveCheckOptions): ArchiveCheck {
     },
   });
   return { stream, contents };
+}
+
+/** Reads the content of an entry that names the next one: of GNU's types `L` and `K`, and of pax's `x` and `g`. */
+function readNames(content: Buffer, type: string): GivenNames {
+  if (type === "x" || type === "g") return readPaxHeader(content, { isGlobal: type === "g" });
+  const text = content.toString("latin1");
+  const end = text.indexOf("\0");
+  const name = end === -1 ? text : text.slice(0, end);
+  return type === "L" ? { path: name } : { target: name };
 }

@@ -1,7 +1,7 @@
 /**
  * What is wrong with an archive:
  * - `Corrupt`: it is not what was written: cut off, changed, or no archive at all
- * - `Hostile`: it holds what a save of overlay directories never makes
+ * - `Hostile`: it holds what may not be in it, such as what a save of overlay directories never makes
  * - `TooLarge`: it passes a limit
  * - `Foreign`: it is another tenant's or workload's
  * - `NoVersion`: there is no such version

@@ -2,14 +2,35 @@ import { ArchiveError } from "./archive-error.ts";
 import type { ArchiveLimits } from "./archive-limits.ts";
 import type { TarEntry, TarEntryType, TarHeader } from "./tar-header.ts";
 
+/** What entries before it said of an entry, where its own fields were too short: of GNU's format, and of pax's. */
+export interface GivenNames {
+  readonly path?: string | undefined;
+  readonly target?: string | undefined;
+  readonly size?: number | undefined;
+}
+
 export interface EntryReader {
   /**
    * Judges what a header announces; undefined for one that is left out.
    *
-   * @param longName what an entry of GNU's format before it gave as path or target, where its own fields were too short
-   * @throws ArchiveError for everything that a save of these directories never makes
+   * @param given what entries before it said of it; the size is in the header already
+   * @throws ArchiveError for everything that may not be in such an archive
    */
-  read(header: TarHeader, longName: { path?: string | undefined; target?: string | undefined }): TarEntry | undefined;
+  read(header: TarHeader, given: GivenNames): TarEntry | undefined;
+}
+
+/** What is the same for every archive, whoever packs it. */
+export interface EntryRules {
+  /** @throws ArchiveError where there are too many entries with this one */
+  count(): void;
+  /** @throws ArchiveError unless the path is plain and relative, has a bearable length and lies behind no symlink */
+  checkPath(path: string, what: string): void;
+  /** Notes a path in one of the sets that are kept until the end. @throws ArchiveError where they grow too large */
+  remember(set: Set<string>, path: string): void;
+  /** @throws ArchiveError for what is none of the types */
+  typeOf(header: TarHeader, path: string): TarEntryType;
+  /** Of a symlink, which nothing may lie behind from then on. @throws ArchiveError where it has none, or too long a one */
+  checkTarget(path: string, target: string): void;
 }
 
 const types: Readonly<Record<string, TarEntryType>> = {
@@ -25,6 +46,66 @@ const kinds: Readonly<Record<string, string>> = {
 };
 const maxPartBytes = 255;
 
+export function createEntryRules(limits: ArchiveLimits): EntryRules {
+  const symlinks = new Set<string>();
+  let entries = 0;
+  let rememberedBytes = 0;
+
+  function remember(set: Set<string>, path: string): void {
+    rememberedBytes += path.length + 64;
+    if (rememberedBytes > limits.maxRememberedBytes) {
+      throw new ArchiveError("TooLarge", `the names of its links take more than ${limits.maxRememberedBytes} bytes`);
+    }
+    set.add(path);
+  }
+
+  return {
+    remember,
+    count() {
+      entries += 1;
+      if (entries > limits.maxEntries) {
+        throw new ArchiveError("TooLarge", `it holds more than ${limits.maxEntries} entries`);
+      }
+    },
+    checkPath(path, what) {
+      const shown = `${what} "${quote(path)}"`;
+      if (path.length > limits.maxPathBytes) {
+        throw new ArchiveError("TooLarge", `the path of ${shown} is longer than ${limits.maxPathBytes} bytes`);
+      }
+      if (path.startsWith("/")) throw new ArchiveError("Hostile", `${shown} has an absolute path`);
+      const parts = path.split("/");
+      for (const part of parts) {
+        if (part === "" || part === "." || part === "..") {
+          throw new ArchiveError("Hostile", `${shown} has no plain path`);
+        }
+        if (part.length > maxPartBytes) throw new ArchiveError("Hostile", `${shown} has a name that is too long`);
+      }
+      for (let count = 1; count < parts.length; count += 1) {
+        if (symlinks.has(parts.slice(0, count).join("/"))) {
+          throw new ArchiveError("Hostile", `${shown} lies behind a symlink`);
+        }
+      }
+    },
+    typeOf(header, path) {
+      const type = types[header.type];
+      if (type === undefined) {
+        const kind = kinds[header.type] ?? `of the unknown type "${quote(header.type)}"`;
+        throw new ArchiveError("Hostile", `entry "${quote(path)}" is ${kind}`);
+      }
+      if (type !== "file" && header.size !== 0) {
+        throw new ArchiveError("Hostile", `entry "${quote(path)}" is a ${type} with a content`);
+      }
+      return type;
+    },
+    checkTarget(path, target) {
+      if (target === "" || target.length > limits.maxPathBytes) {
+        throw new ArchiveError("Hostile", `the symlink "${quote(path)}" has no target, or too long a one`);
+      }
+      remember(symlinks, path);
+    },
+  };
+}
+
 /**
  * Tells the entries that may be in an archive of overlay directories from those that may not.
  *
@@ -39,71 +120,32 @@ export function createEntryReader(options: {
   leaveOutPipes: boolean;
 }): EntryReader {
   const { roots, limits } = options;
-  const symlinks = new Set<string>();
+  const rules = createEntryRules(limits);
   const leftOut = new Set<string>();
-  let entries = 0;
-  let rememberedBytes = 0;
 
   function checkPath(path: string, what: string): void {
-    const shown = `${what} "${quote(path)}"`;
-    if (path.length > limits.maxPathBytes) {
-      throw new ArchiveError("TooLarge", `the path of ${shown} is longer than ${limits.maxPathBytes} bytes`);
-    }
-    if (path.startsWith("/")) throw new ArchiveError("Hostile", `${shown} has an absolute path`);
-    const parts = path.split("/");
-    for (const part of parts) {
-      if (part === "" || part === "." || part === "..") throw new ArchiveError("Hostile", `${shown} has no plain path`);
-      if (part.length > maxPartBytes) throw new ArchiveError("Hostile", `${shown} has a name that is too long`);
-    }
+    rules.checkPath(path, what);
     if (!roots.some((root) => path === root || path.startsWith(`${root}/`))) {
-      throw new ArchiveError("Hostile", `${shown} is outside the overlay directories`);
+      throw new ArchiveError("Hostile", `${what} "${quote(path)}" is outside the overlay directories`);
     }
-    for (let count = 1; count < parts.length; count += 1) {
-      if (symlinks.has(parts.slice(0, count).join("/"))) {
-        throw new ArchiveError("Hostile", `${shown} lies behind a symlink`);
-      }
-    }
-  }
-
-  function remember(set: Set<string>, path: string): void {
-    rememberedBytes += path.length + 64;
-    if (rememberedBytes > limits.maxRememberedBytes) {
-      throw new ArchiveError("TooLarge", `the names of its links take more than ${limits.maxRememberedBytes} bytes`);
-    }
-    set.add(path);
   }
 
   return {
-    read(header, longName) {
-      entries += 1;
-      if (entries > limits.maxEntries) {
-        throw new ArchiveError("TooLarge", `it holds more than ${limits.maxEntries} entries`);
-      }
-      const named = longName.path ?? header.name;
+    read(header, given) {
+      rules.count();
+      const named = given.path ?? header.name;
       const path = header.type === "5" ? named.replace(/\/$/, "") : named;
       checkPath(path, "entry");
       if (header.type === "6" && options.leaveOutPipes) {
-        remember(leftOut, path);
+        rules.remember(leftOut, path);
         return undefined;
       }
-      const type = types[header.type];
-      if (type === undefined) {
-        const kind = kinds[header.type] ?? `of the unknown type "${quote(header.type)}"`;
-        throw new ArchiveError("Hostile", `entry "${quote(path)}" is ${kind}`);
-      }
+      const type = rules.typeOf(header, path);
       if (type !== "directory" && roots.includes(path)) {
         throw new ArchiveError("Hostile", `entry "${quote(path)}" takes the place of an overlay directory`);
       }
-      if (type !== "file" && header.size !== 0) {
-        throw new ArchiveError("Hostile", `entry "${quote(path)}" is a ${type} with a content`);
-      }
-      const target = type === "symlink" || type === "hardlink" ? (longName.target ?? header.linkName) : "";
-      if (type === "symlink") {
-        if (target === "" || target.length > limits.maxPathBytes) {
-          throw new ArchiveError("Hostile", `the symlink "${quote(path)}" has no target, or too long a one`);
-        }
-        remember(symlinks, path);
-      }
+      const target = type === "symlink" || type === "hardlink" ? (given.target ?? header.linkName) : "";
+      if (type === "symlink") rules.checkTarget(path, target);
       if (type === "hardlink") {
         checkPath(target, `the target of "${quote(path)}",`);
         if (leftOut.has(target)) return undefined;
@@ -114,7 +156,8 @@ export function createEntryReader(options: {
   };
 }
 
-function quote(path: string): string {
+/** A path in a message, cut where it is long. */
+export function quote(path: string): string {
   const shown = Buffer.from(path.slice(0, 200), "latin1").toString("utf8");
   return JSON.stringify(shown).slice(1, -1);
 }

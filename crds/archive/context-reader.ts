@@ -1,0 +1,68 @@
+import { ArchiveError } from "./archive-error.ts";
+import type { ArchiveLimits } from "./archive-limits.ts";
+import { createEntryRules, type EntryReader, quote } from "./entry-reader.ts";
+
+/**
+ * Tells the entries that may be in a build context from those that may not.
+ *
+ * Any program may have packed it: `tar -C folder .` begins every path with `./`, which is left out here, as is the
+ * folder itself. A symlink stays inside: nothing lies behind one, so it is followed from a real folder; `..` is only at
+ * the begin of its target, and leads no further than to the context's own folder; and what follows is names, which are
+ * folders or symlinks of the same kind.
+ */
+export function createContextReader({ limits }: { limits: ArchiveLimits }): EntryReader {
+  const rules = createEntryRules(limits);
+
+  function checkInside(path: string, target: string): void {
+    const shown = `the symlink "${quote(path)}"`;
+    if (target.startsWith("/")) {
+      throw new ArchiveError("Hostile", `${shown} points at the absolute path "${quote(target)}"`);
+    }
+    const parts = target.split("/").filter((part) => part !== "" && part !== ".");
+    const named = parts.findIndex((part) => part !== "..");
+    const upward = named === -1 ? parts.length : named;
+    if (upward > path.split("/").length - 1) {
+      throw new ArchiveError("Hostile", `${shown} leaves the context: it points at "${quote(target)}"`);
+    }
+    if (parts.includes("..", upward)) {
+      throw new ArchiveError("Hostile", `${shown} goes up behind a name: it points at "${quote(target)}"`);
+    }
+  }
+
+  return {
+    read(header, given) {
+      rules.count();
+      const named = given.path ?? header.name;
+      const path = withoutDot(header.type === "5" ? named.replace(/\/$/, "") : named);
+      if (header.type === "5" && (path === "" || path === ".")) {
+        if (header.size !== 0) throw new ArchiveError("Hostile", "its folder has a content");
+        if (named === "" || named === "/") throw new ArchiveError("Hostile", 'entry "/" has an absolute path');
+        return undefined;
+      }
+      rules.checkPath(path, "entry");
+      const type = rules.typeOf(header, path);
+      const { uid, gid, mtime, size } = header;
+      // Whoever unpacks it is no root, and reads it then.
+      const mode = header.mode | (type === "directory" ? 0o700 : type === "file" ? 0o400 : 0);
+      const read = { type, path, mode, uid, gid, mtime, size };
+      const target = given.target ?? header.linkName;
+      switch (type) {
+        case "symlink":
+          rules.checkTarget(path, target);
+          checkInside(path, target);
+          return { ...read, target };
+        case "hardlink": {
+          const linked = withoutDot(target);
+          rules.checkPath(linked, `the target of "${quote(path)}",`);
+          return { ...read, target: linked };
+        }
+        default:
+          return { ...read, target: "" };
+      }
+    },
+  };
+}
+
+function withoutDot(path: string): string {
+  return path.startsWith("./") ? path.slice(2) : path;
+}
