@@ -1,9 +1,9 @@
+import { ArchiveError } from "../../crds/archive/archive-error.ts";
+import { BLOCK, tarPadding, writeTarHeader } from "../../crds/archive/tar-header.ts";
 import type { ConfigMap, Pod } from "../../crds/kubernetes.ts";
 import type { Workload } from "../../crds/workload.ts";
-import { ArchiveError } from "../snapshots/archive-error.ts";
 import { fedScript, feedCommand } from "../snapshots/feed-command.ts";
 import { END, frames } from "../snapshots/frames.ts";
-import { BLOCK, tarPadding, writeTarHeader } from "../snapshots/tar-header.ts";
 import type { BuildContext } from "./build-context.ts";
 import { applyBuildsPolicy, type BuilderContext } from "./build-jobs.ts";
 import type { BuildRecord } from "./build-result.ts";
