@@ -33,6 +33,7 @@ unpack() {
   { receive || : > in.$$/.cut; } | "$b" tar x -o -C in.$$ -f - || return 1
   [ ! -e in.$$/.cut ] || { echo "the context was cut off"; return 1; }
   [ -e ${FOLDER} ] || "$b" mv in.$$/${FOLDER} ${FOLDER} || return 1
+  "$b" rm -rf in.$$
   : > .ready
 }
 unpack "$2"`);
@@ -98,7 +99,7 @@ function archiveOf(found: BuildContext): Iterable<Uint8Array> {
 }
 
 /** A ConfigMap's keys cannot hold a slash, so each is a file of one folder. */
-function* tarOfConfigMap({ data = {}, binaryData = {} }: ConfigMap): Generator<Buffer> {
+export function* tarOfConfigMap({ data = {}, binaryData = {} }: ConfigMap): Generator<Buffer> {
   const given = { uid: 0, gid: 0, mtime: 0, target: "" };
   yield writeTarHeader({ ...given, type: "directory", path: FOLDER, mode: 0o755, size: 0 });
   const files: [string, Buffer][] = [

@@ -1,6 +1,8 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import { parseBuildResult } from "../../../operator/builds/build-result.ts";
+import type { Job } from "../../../crds/kubernetes.ts";
+import { annotation } from "../../../crds/labels.ts";
+import { parseBuildResult, recordOf } from "../../../operator/builds/build-result.ts";
 
 const digest = `sha256:${"0a".repeat(32)}`;
 const failed = (fields: string, said = "") => parseBuildResult(`state=Failed\ncode=1\n${fields}\n\n${said}`);
@@ -46,6 +48,19 @@ test("parseBuildResult: why no image was made or pushed", () => {
 
 test("parseBuildResult: nothing, or something else, is no result", () => {
   for (const message of ["", "state=", "killed", `digest=${digest}`]) assert.is(parseBuildResult(message), undefined);
+});
+
+test("recordOf: what the operator wrote to a Job, and nothing that somebody else did", () => {
+  const jobWith = (text: string) =>
+    ({ metadata: { name: "j", annotations: { [annotation.buildResult]: text } } }) as unknown as Job;
+  const finishedAt = "2026-01-02T03:04:05.000Z";
+  const record = { state: "Built", digest, steps: 3, cached: 1, finishedAt };
+  assert.equal(recordOf(jobWith(JSON.stringify(record))), record);
+  const failed = { state: "Failed", reason: "BuildTimeout", message: "late", finishedAt };
+  assert.equal(recordOf(jobWith(JSON.stringify(failed))), failed);
+  for (const text of ["", "{", "null", "[]", JSON.stringify({ ...record, digest: "sha256:1" }), '{"state":"Built"}'])
+    assert.is(recordOf(jobWith(text)), undefined, text);
+  assert.is(recordOf({ metadata: { name: "j" } } as Job), undefined);
 });
 
 test.run();
