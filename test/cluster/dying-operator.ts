@@ -4,15 +4,26 @@ import { join } from "node:path";
 const EXIT_LIMIT_MS = 120_000;
 
 /** Kinds whose writes count. */
-export const countedKinds = ["pods", "tenancyclaims", "tenancyworkloads"];
+export const countedKinds = ["jobs", "pods", "tenancyclaims", "tenancyworkloads"];
+
+/** What the process is told of builds. */
+export interface DyingBuilder {
+  readonly TENANCY_REGISTRY: string;
+  /** Folder with a folder for each pod, in which commands are run on this machine. */
+  readonly PODS_FOLDER: string;
+}
 
 /**
  * Starts an operator in a process of its own, which kills itself with SIGKILL right after its n-th write to these
  * kinds.
  */
-export function startDyingOperator(kubeconfigPath: string, writes: number): { exited: Promise<string>; kill(): void } {
+export function startDyingOperator(
+  kubeconfigPath: string,
+  writes: number,
+  builder?: DyingBuilder,
+): { exited: Promise<string>; kill(): void } {
   const script = join(import.meta.dirname, "operator-that-dies.ts");
-  const env = { ...process.env, KUBECONFIG: kubeconfigPath };
+  const env = { ...process.env, ...builder, KUBECONFIG: kubeconfigPath };
   const child: ChildProcess = spawn(process.execPath, ["--import", "tsx", script, String(writes)], {
     env,
     stdio: ["ignore", "inherit", "inherit"],

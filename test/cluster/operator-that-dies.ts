@@ -11,6 +11,7 @@ import { createMetrics } from "../../operator/metrics.ts";
 import { createSnapshots } from "../../operator/snapshots/snapshots.ts";
 import { startOperator } from "../../operator/start-operator.ts";
 import { silentLog } from "../unit/silent-log.ts";
+import { createFolderExec } from "./builds/pretend-builders.ts";
 import { countedKinds } from "./dying-operator.ts";
 
 /** A shorter one can be lost on a busy machine, and a write of a term that ends is not counted. */
@@ -28,7 +29,8 @@ async function thenCount<T>(resource: Resource<KubernetesObject>, write: Promise
 
 const cluster = await loadClusterConfig();
 const client = createClusterClient({ transport: createTransport({ config: cluster, role: "operator" }) });
-const config = { ...operatorConfig({ TENANCY_OPERATOR_LISTEN: "off" }), leaseMs: LEASE_MS };
+const { TENANCY_REGISTRY, PODS_FOLDER } = process.env;
+const config = { ...operatorConfig({ TENANCY_OPERATOR_LISTEN: "off", TENANCY_REGISTRY }), leaseMs: LEASE_MS };
 const dying: ClusterClient = {
   ...client,
   create: (resource, object, options) => thenCount(resource, client.create(resource, object, options)),
@@ -42,6 +44,7 @@ const operator = startOperator({
     namespace: config.namespace,
     timeoutMs: config.snapshots.timeoutMs,
   }),
+  exec: PODS_FOLDER === undefined ? undefined : createFolderExec(PODS_FOLDER),
   config,
   metrics: createMetrics(),
   log: silentLog,
