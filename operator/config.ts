@@ -198,6 +198,12 @@ export function operatorConfig(env: Record<string, string | undefined>): Operato
     throw new Error(`Cannot start the operator: ${problems.join("; ")}`);
   }
   const values = parsed.output;
+  if (values.TENANCY_REGISTRY !== undefined && values.TENANCY_BUILD_NAMESPACE === values.TENANCY_NAMESPACE) {
+    // A builder needs what no pod of a tenant may have.
+    throw new Error(
+      "Cannot start the operator: TENANCY_BUILD_NAMESPACE must be another namespace than TENANCY_NAMESPACE",
+    );
+  }
   const sizeBytes = bytesOf(values.TENANCY_SNAPSHOT_SIZE);
   const limit = values.TENANCY_SNAPSHOT_LIMIT;
   return {

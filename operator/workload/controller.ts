@@ -260,6 +260,8 @@ async function finalizeWhenUnused(workload: Workload, context: OperatorContext):
   const { client } = context;
   const { name, namespace = "" } = workload.metadata;
   if (!workload.metadata.finalizers?.includes(finalizer.inUse)) return undefined;
+  // Nobody waits for what they would build. Their end starts the next run.
+  if (!(await deleteBuilds(workload, context))) return { requeueAfterMs: LOOK_AGAIN_MS };
   if (describeUsers(usersOf(name, context)) === undefined) await readUsers(name, context);
   const users = usersOf(name, context);
   const message = describeUsers(users);
@@ -273,8 +275,6 @@ async function finalizeWhenUnused(workload: Workload, context: OperatorContext):
     });
     return undefined;
   }
-  // Their end starts the next run.
-  if (!(await deleteBuilds(workload, context))) return { requeueAfterMs: LOOK_AGAIN_MS };
   await deleteFormerPolicy(workload, context);
   try {
     await client.delete(networkPolicies, { namespace, name: policyName(name) });

@@ -21,6 +21,7 @@ test("has a default for everything", () => {
       ...{ size: "10Gi", sizeBytes: 10 * 1024 ** 3, maxArchiveBytes: 2.5 * 1024 ** 3, storageClass: undefined },
       ...{ ttlMs: undefined, concurrency: 4, timeoutMs: 3_600_000, retryLimitMs: 86_400_000 },
     },
+    builds: undefined,
     logLevel: "info",
   });
 });
@@ -93,6 +94,16 @@ test("every problem is told at once", () => {
     problemOf({ TENANCY_NAMESPACE: "X", TENANCY_LOG_LEVEL: "loud" }),
     'Cannot start the operator: TENANCY_NAMESPACE must be the name of a namespace: at most 63 lower-case letters, digits and dashes, not "X"; TENANCY_LOG_LEVEL must be debug, info, warn or error, not "loud"',
   );
+});
+
+test("builds have a registry, and a namespace that is not the tenants'", () => {
+  assert.is(operatorConfig({}).builds, undefined);
+  const builds = operatorConfig({ TENANCY_REGISTRY: "10.0.0.1:5000/built" }).builds;
+  assert.is(builds?.namespace, "tenancy-builds");
+  assert.is(builds?.contextLimitBytes, 256 * 1024 * 1024);
+  assert.throws(() => operatorConfig({ TENANCY_REGISTRY: "https://registry" }), /TENANCY_REGISTRY/);
+  const same = { TENANCY_REGISTRY: "r/built", TENANCY_BUILD_NAMESPACE: "a", TENANCY_NAMESPACE: "a" };
+  assert.throws(() => operatorConfig(same), /TENANCY_BUILD_NAMESPACE must be another/);
 });
 
 test.run();

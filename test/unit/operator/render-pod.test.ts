@@ -195,4 +195,24 @@ test("a pod that waits for files has the template hash of its workload, and says
   assert.is(renderPod(without, identity, config).metadata.annotations?.["tenancy.dev/pre-save"], undefined);
 });
 
+test("an image that is built is known by its digest alone: without one there is no pod", () => {
+  const image = { dockerfile: "Dockerfile" };
+  const digest = `r.example/built/hello@sha256:${"1".repeat(64)}`;
+  assert.throws(() => renderPod(workload({ image }), identity, config), /not built yet/);
+  assert.match(templateProblem(workload({ image }), config) ?? "", "not built yet");
+  assert.is(containerOf(workload({ image }, { image: digest }))?.image, digest);
+  const other = workload({ image }, { image: digest.replace("1", "2") });
+  assert.is.not(templateHash(workload({ image }, { image: digest }), config), templateHash(other, config));
+  // What was built before is nothing to a workload that names an image.
+  assert.is(containerOf(workload({}, { image: digest }))?.image, "i");
+});
+
+test("pods of an image that is built pull it with the Secret for that, and no others do", () => {
+  const by = operatorConfig({ TENANCY_REGISTRY: "r.example/built", TENANCY_REGISTRY_PULL_SECRET: "pull" });
+  const built = workload({ image: { dockerfile: "Dockerfile" } }, { image: "r.example/built/hello@sha256:1" });
+  assert.equal(renderPod(built, identity, by).spec.imagePullSecrets, [{ name: "pull" }]);
+  assert.is(renderPod(built, identity, config).spec.imagePullSecrets, undefined);
+  assert.is(renderPod(workload(), identity, by).spec.imagePullSecrets, undefined);
+});
+
 test.run();
