@@ -45,6 +45,21 @@ export function wholeNumber(min: number, max: number) {
   );
 }
 
+/** Of bytes. */
+export const quantity = v.pipe(
+  v.string(),
+  v.regex(/^[1-9][0-9]*(Ki|Mi|Gi|Ti|Pi|k|M|G|T|P)?$/, "must be a quantity such as 10Gi"),
+);
+
+/**
+ * The bytes of a Kubernetes quantity, https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/.
+ */
+export function bytesOf(size: string): number {
+  const [, digits, unit = ""] = /^(\d+)(.*)$/.exec(size) ?? [];
+  const power = ["", "K", "M", "G", "T", "P"].indexOf(unit.slice(0, 1).toUpperCase());
+  return Number(digits) * (unit.endsWith("i") ? 1024 : 1000) ** power;
+}
+
 /** Of the leases of operator and edge: the same for both, since one variable may be set for both. */
 export const leaseSeconds = wholeNumber(2, 600);
 

@@ -1,10 +1,12 @@
 import * as v from "valibot";
 import {
+  bytesOf,
   environmentProblems,
   type ListenAddress,
   leaseSeconds,
   listenAddressOrOff,
   namespaceName,
+  quantity,
   wholeNumber,
 } from "../crds/environment.ts";
 import { isImageReference } from "../crds/schema/image-reference.ts";
@@ -24,11 +26,6 @@ const seconds = number("must be a number of seconds greater than 0", (value) => 
 const DEFAULT_TOOLS_IMAGE = "busybox:1.37-musl";
 
 const DEFAULT_BUILDER_IMAGE = "moby/buildkit:v0.26.3-rootless";
-
-const quantity = v.pipe(
-  v.string(),
-  v.regex(/^[1-9][0-9]*(Ki|Mi|Gi|Ti|Pi|k|M|G|T|P)?$/, "must be a quantity such as 10Gi"),
-);
 
 const addressRanges = v.pipe(
   v.string(),
@@ -251,13 +248,4 @@ export function operatorConfig(env: Record<string, string | undefined>): Operato
           },
     logLevel: values.TENANCY_LOG_LEVEL,
   };
-}
-
-/**
- * The bytes of a Kubernetes quantity, https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/.
- */
-function bytesOf(size: string): number {
-  const [, digits, unit = ""] = /^(\d+)(.*)$/.exec(size) ?? [];
-  const power = ["", "K", "M", "G", "T", "P"].indexOf(unit.slice(0, 1).toUpperCase());
-  return Number(digits) * (unit.endsWith("i") ? 1024 : 1000) ** power;
 }

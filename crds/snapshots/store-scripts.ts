@@ -265,13 +265,14 @@ exec "$b" sha256sum < "$archive"`),
    * the epoch, and at the end `end <lines before>`, by which a reader knows that nothing is missing.
    *
    * Archives are looked at twice, so that one that is replaced meanwhile is seen once with the metadata that is its
-   * own. What is deleted between the listing of a folder and the look at a file is no failure.
+   * own. What is deleted between the listing of a folder and the look at a file is no failure. Build contexts
+   * (crds/builds/context-store.ts) are no archives, whatever a workload is called.
    */
   list: script(`
 cd "$root" || exit 1
 from="$3"; depth="$4"
-archives() { "$b" find "$from" -maxdepth $depth -path ./lost+found -prune -o -path './*/*.tar.gz' -exec "$b" stat -c "$1" {} +; }
-records() { "$b" find "$from" -maxdepth $depth -path ./lost+found -prune -o -path './*/*.tar.gz.${digits}.json' -exec "$b" sed -n p {} +; }
+archives() { "$b" find "$from" -maxdepth $depth -path ./lost+found -prune -o -path ./.contexts -prune -o -path './*/*.tar.gz' -exec "$b" stat -c "$1" {} +; }
+records() { "$b" find "$from" -maxdepth $depth -path ./lost+found -prune -o -path ./.contexts -prune -o -path './*/*.tar.gz.${digits}.json' -exec "$b" sed -n p {} +; }
 part() {
   said="$("$@" 2>&1 >&3)" && return
   other="$(echo "$said" | "$b" grep -v 'No such file or directory$')"
@@ -332,7 +333,7 @@ done`),
   /** Deletes what scripts left behind that were ended more than a day ago. */
   tidy: script(`
 cd "$root" || exit 1
-exec "$b" find . -mindepth 2 -maxdepth 4 '(' -name '*.partial' -o -name '.lock*' ')' -mmin +1440 -exec "$b" rm -f {} +`),
+exec "$b" find . -mindepth 2 -maxdepth 4 ! -type d '(' -name '*.partial' -o -name '.lock*' ')' -mmin +1440 -exec "$b" rm -f {} +`),
 } as const;
 
 function script(text: string, { locks = false } = {}): string {
