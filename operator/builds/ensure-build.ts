@@ -7,6 +7,7 @@ import type { Job, Pod } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
 import type { BuildStatus, Workload } from "../../crds/workload.ts";
 import type { OperatorContext } from "../context.ts";
+import { hasVolume } from "../snapshots/controller.ts";
 import { type BuildContext, findBuildContext } from "./build-context.ts";
 import {
   type BuilderContext,
@@ -21,6 +22,7 @@ import { buildProgress, isFinished } from "./build-progress.ts";
 import { type BuildRecord, isLasting, recordOf } from "./build-result.ts";
 import { feedBuild } from "./feed-context.ts";
 import { builtImage } from "./render-build.ts";
+import { eraseStoredContexts } from "./stored-context.ts";
 
 /** What is so of a workload's image at this moment. */
 export interface BuildOutcome {
@@ -86,6 +88,22 @@ export async function ensureBuild(workload: Workload, given: OperatorContext): P
 export async function deleteBuilds(workload: Workload, given: OperatorContext): Promise<boolean> {
   const context = builderContext(given);
   return context === undefined || deleteAllJobs(workload, context);
+}
+
+/** Deletes what was ever uploaded to build the image of a workload that is being deleted. */
+export async function deleteContexts(
+  { metadata }: Workload,
+  context: OperatorContext,
+  { signal }: { signal: AbortSignal },
+): Promise<void> {
+  const { exec, config } = context;
+  if (exec === undefined || metadata.annotations?.[annotation.buildContext] === undefined) return;
+  try {
+    await eraseStoredContexts({ exec, namespace: config.namespace, workload: metadata.name }, signal);
+  } catch (error) {
+    // Where there is no volume there is nothing on it.
+    if (await hasVolume(context)) throw error;
+  }
 }
 
 /** The context with what builds take; undefined without a registry. */

@@ -1,4 +1,6 @@
+import { createHash } from "node:crypto";
 import { ArchiveError } from "../../crds/archive/archive-error.ts";
+import { checkContext } from "../../crds/archive/check-context.ts";
 import { BLOCK, tarPadding, writeTarHeader } from "../../crds/archive/tar-header.ts";
 import type { ConfigMap, Pod } from "../../crds/kubernetes.ts";
 import type { Workload } from "../../crds/workload.ts";
@@ -6,8 +8,9 @@ import { fedScript, feedCommand } from "../snapshots/feed-command.ts";
 import { END, frames } from "../snapshots/frames.ts";
 import type { BuildContext } from "./build-context.ts";
 import { applyBuildsPolicy, type BuilderContext } from "./build-jobs.ts";
-import type { BuildRecord } from "./build-result.ts";
+import type { BuildFailure, BuildRecord } from "./build-result.ts";
 import { CONTEXT_CONTAINER } from "./render-build.ts";
+import { ContextGoneError, readStoredContext } from "./stored-context.ts";
 
 /** How it stands with the context of a build. */
 export type Fed =
@@ -52,26 +55,41 @@ export function feedBuild(build: { workload: Workload; found: BuildContext; pod:
   if (work.state !== "failed") return { state: "feeding" };
   const { error, failures, retryInMs } = work;
   const message = error instanceof Error ? error.message : String(error);
-  const finishedAt = new Date().toISOString();
-  if (error instanceof ArchiveError) {
-    const refused = `the build context is refused: ${message}`;
-    return { state: "ended", record: { state: "Failed", reason: "ContextRefused", message: refused, finishedAt } };
-  }
+  const ended = (reason: BuildFailure, said: string): Fed => {
+    const finishedAt = new Date().toISOString();
+    return { state: "ended", record: { state: "Failed", reason, message: said, finishedAt } };
+  };
+  if (error instanceof ArchiveError) return ended("ContextRefused", `the build context is refused: ${message}`);
+  if (error instanceof ContextGoneError) return ended("ContextMissing", `${message}: upload it again`);
   context.log.warn({ workload: workload.metadata.name, failures, error }, "build context not brought");
   return { state: "feeding", message: `the build context could not be brought: ${message}`, requeueAfterMs: retryInMs };
 }
 
 async function feed(
-  { found, pod }: { found: BuildContext; pod: Pod },
+  { workload, found, pod }: { workload: Workload; found: BuildContext; pod: Pod },
   signal: AbortSignal,
   context: BuilderContext,
 ): Promise<void> {
-  const { builds, exec } = context;
+  const { builds, config, exec } = context;
   if (exec === undefined) throw new Error("Cannot bring the build context: this operator runs no commands in pods");
   // Steps run as soon as the context is there.
   await applyBuildsPolicy(context);
+  const { timeoutMs, contextLimitBytes: limitBytes } = builds;
+  const store = { exec, namespace: config.namespace, workload: workload.metadata.name };
   async function* input(): AsyncGenerator<Uint8Array> {
-    yield* frames(archiveOf(found));
+    switch (found.kind) {
+      case "configMap":
+        yield* frames(tarOfConfigMap(found.configMap));
+        break;
+      case "archive": {
+        const { sha256 } = found;
+        const packed = sameAs(sha256, readStoredContext(store, { sha256, signal, timeoutMs }));
+        yield* frames(checkContext(packed, { folder: FOLDER, limitBytes }));
+        break;
+      }
+      default:
+        throw new Error(`Cannot bring the build context: it is ${found.kind}`);
+    }
     yield END;
   }
   await feedCommand({
@@ -85,17 +103,18 @@ async function feed(
     what: "bring the build context",
     input: input(),
     signal,
-    timeoutMs: builds.timeoutMs,
+    timeoutMs,
   });
 }
 
-function archiveOf(found: BuildContext): Iterable<Uint8Array> {
-  switch (found.kind) {
-    case "configMap":
-      return tarOfConfigMap(found.configMap);
-    default:
-      throw new Error(`Cannot bring the build context: ${found.kind}`);
+/** The same bytes; fails at their end where they have another SHA-256, so that what is built is what the key says. */
+async function* sameAs(sha256: string, source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  const hash = createHash("sha256");
+  for await (const chunk of source) {
+    hash.update(chunk);
+    yield chunk;
   }
+  if (hash.digest("hex") !== sha256) throw new Error("Cannot bring the build context: it is another than was uploaded");
 }
 
 /** A ConfigMap's keys cannot hold a slash, so each is a file of one folder. */

@@ -18,7 +18,7 @@ const USER = { runAsUser: 1000, runAsGroup: 1000, runAsNonRoot: true } as const;
 
 /** The name of the Job that makes the image of that key; so two operators that both begin it make one. */
 export function buildJobName(workload: string, key: string): string {
-  return objectName({ prefix: "build", parts: [workload], suffix: key.slice(0, 16) });
+  return objectName({ prefix: "build", parts: [workload], suffix: key.slice(0, 16), unique: true });
 }
 
 /** The image without its tag: the repository of the workload. */

@@ -46,8 +46,9 @@ export function createArchivesController(context: OperatorContext): Controller<"
 }
 
 /**
- * Keeps the helper pod running, with its volume and its policy, from the first workload on that keeps files. The volume
- * is never deleted here, and while it is there so is the pod, since archives outlive their workloads.
+ * Keeps the helper pod running, with its volume and its policy, from the first workload on that keeps files, or takes
+ * an uploaded build context. The volume is never deleted here, and while it is there so is the pod, since archives
+ * outlive their workloads.
  */
 async function reconcileHelper(context: OperatorContext): Promise<undefined> {
   const { informers, config, client } = context;
@@ -81,14 +82,18 @@ async function reconcileHelper(context: OperatorContext): Promise<undefined> {
   return undefined;
 }
 
-function keepsFiles({ informers }: OperatorContext): boolean {
+function keepsFiles({ config, informers }: OperatorContext): boolean {
   for (const { spec } of informers.workloads.store.values()) {
+    const { dockerfile, context } = spec.image;
+    // A build context that is uploaded is kept there too.
+    if (config.builds !== undefined && dockerfile !== undefined && context === undefined) return true;
     if (withDefaults(spec).filesystem.overlayDirs.length > 0) return true;
   }
   return false;
 }
 
-async function hasVolume({ client, config }: OperatorContext): Promise<boolean> {
+/** Whether there is a snapshots volume, as the API server has it. */
+export async function hasVolume({ client, config }: OperatorContext): Promise<boolean> {
   try {
     await client.get(persistentVolumeClaims, { namespace: config.namespace, name: SNAPSHOTS_NAME });
     return true;

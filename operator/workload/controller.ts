@@ -14,7 +14,7 @@ import type { BuildStatus, Workload, WorkloadSpec, WorkloadStatus } from "../../
 import { describeUsers, type WorkloadUsers, workloadUsers } from "../../crds/workload-users.ts";
 import { applyNetworkPolicy } from "../apply-object.ts";
 import { buildWatches } from "../builds/build-watches.ts";
-import { type BuildOutcome, deleteBuilds, ensureBuild } from "../builds/ensure-build.ts";
+import { type BuildOutcome, deleteBuilds, deleteContexts, ensureBuild } from "../builds/ensure-build.ts";
 import type { OperatorConfig } from "../config.ts";
 import type { OperatorContext } from "../context.ts";
 import { type Controller, watch } from "../controller.ts";
@@ -51,7 +51,7 @@ export function createWorkloadController(context: OperatorContext): Controller<"
       ...egress.map((informer) => watch(informer, (change) => workloadsOfEgress(change, context))),
       ...buildWatches(context),
     ],
-    reconcile: (key) => reconcileWorkload(key, context),
+    reconcile: (key, options) => reconcileWorkload(key, context, options),
   };
 }
 
@@ -85,11 +85,15 @@ function* workloadsOfEgress(
  * Brings one workload to `Ready` or `Error`. Its network policy is in place before it is `Ready`, and no pod
  * is made before that, so no pod is ever without its policy.
  */
-async function reconcileWorkload(key: string, context: OperatorContext): Promise<ReconcileResult> {
+async function reconcileWorkload(
+  key: string,
+  context: OperatorContext,
+  options: { signal: AbortSignal },
+): Promise<ReconcileResult> {
   const workload = context.informers.workloads.store.get(key);
   if (workload === undefined) return undefined;
   try {
-    if (workload.metadata.deletionTimestamp !== undefined) return await finalizeWhenUnused(workload, context);
+    if (workload.metadata.deletionTimestamp !== undefined) return await finalizeWhenUnused(workload, context, options);
     if (!workload.metadata.finalizers?.includes(finalizer.inUse))
       return await patchFinalizers(workload, [finalizer.inUse], context);
     await ensurePolicy(workload, context);
@@ -256,7 +260,11 @@ function reportBuild(workload: Workload, build: BuildStatus, { events }: Operato
 }
 
 /** Holds a deleted workload while claims, pools or pods use it; the last one's end starts the next run. */
-async function finalizeWhenUnused(workload: Workload, context: OperatorContext): Promise<ReconcileResult> {
+async function finalizeWhenUnused(
+  workload: Workload,
+  context: OperatorContext,
+  options: { signal: AbortSignal },
+): Promise<ReconcileResult> {
   const { client } = context;
   const { name, namespace = "" } = workload.metadata;
   if (!workload.metadata.finalizers?.includes(finalizer.inUse)) return undefined;
@@ -275,6 +283,7 @@ async function finalizeWhenUnused(workload: Workload, context: OperatorContext):
     });
     return undefined;
   }
+  await deleteContexts(workload, context, options);
   await deleteFormerPolicy(workload, context);
   try {
     await client.delete(networkPolicies, { namespace, name: policyName(name) });

@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
-import { randomBytes } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import { once } from "node:events";
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { isConflict, isNotFound } from "../../../crds/client/api-error.ts";
@@ -11,6 +11,7 @@ import type { Exec } from "../../../crds/client/exec/exec.ts";
 import { ExecError } from "../../../crds/client/exec/exec-outcome.ts";
 import { startInformer } from "../../../crds/client/watch/informer.ts";
 import type { Job, Pod } from "../../../crds/kubernetes.ts";
+import { SNAPSHOTS_NAME } from "../../../crds/snapshots/store-folder.ts";
 import { onAbort, orAborted } from "../../../crds/waits.ts";
 import { isFinished } from "../../../operator/builds/build-progress.ts";
 import { localExec } from "../../unit/snapshots/local-exec.ts";
@@ -37,6 +38,10 @@ export interface PretendBuilders {
   readonly root: string;
   /** Names of all Jobs that there ever were, and of their pods. */
   readonly everJobs: ReadonlyMap<string, string[]>;
+  /** Puts a build context on the snapshots volume; its SHA-256. */
+  store(workload: string, content: Buffer): string;
+  /** Names of what is there of a workload. */
+  stored(workload: string): string[];
   /** Jobs that have not ended. */
   unfinished(): Job[];
   /** How a build ends, by its pod and the files of its context; it goes on until the promise resolves. */
@@ -54,10 +59,12 @@ export function createFolderExec(root: string): Exec {
   return async (options) => {
     const folder = join(root, options.pod);
     if (!readdirSync(root).includes(options.pod)) throw new ExecError("no such pod", { reason: "PodGone" });
-    const words = options.command.map((word) =>
-      word === "/bin/busybox" ? staticBusybox : word === "/context" ? folder : word,
-    );
-    return localExec({ ...options, command: words });
+    const places = new Map([
+      ["/bin/busybox", staticBusybox],
+      ["/context", folder],
+      ["/snapshots", folder],
+    ]);
+    return localExec({ ...options, command: options.command.map((word) => places.get(word) ?? word) });
   };
 }
 
@@ -170,6 +177,17 @@ export async function startPretendBuilders(client: ClusterClient): Promise<Prete
     root,
     exec: createFolderExec(root),
     everJobs,
+    store(workload, content) {
+      const sha256 = createHash("sha256").update(content).digest("hex");
+      const folder = join(root, SNAPSHOTS_NAME, ".contexts", workload);
+      mkdirSync(folder, { recursive: true });
+      writeFileSync(join(folder, sha256), content);
+      return sha256;
+    },
+    stored(workload) {
+      const folder = join(root, SNAPSHOTS_NAME, ".contexts", workload);
+      return existsSync(folder) ? readdirSync(folder) : [];
+    },
     unfinished: () => [...jobInformer.store.values()].filter((job) => !isFinished(job)),
     ends(next) {
       build = next;

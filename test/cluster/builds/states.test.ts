@@ -1,3 +1,5 @@
+import { createHash } from "node:crypto";
+import { gzipSync } from "node:zlib";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { configMaps, jobs } from "../../../crds/client/built-in-resources.ts";
@@ -6,7 +8,8 @@ import { annotation } from "../../../crds/labels.ts";
 import { createDeferred } from "../../../crds/waits.ts";
 import type { Workload } from "../../../crds/workload.ts";
 import { operatorConfig } from "../../../operator/config.ts";
-import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
+import { rawTar } from "../../unit/snapshots/raw-tar.ts";
+import { exists, NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
 import { BUILDS, built, type PretendBuilders, type PretendEnd, startPretendBuilders } from "./pretend-builders.ts";
 
 const test = suite("built images");
@@ -136,6 +139,54 @@ test("without a context it says what to bring, and builds when that is there", a
   assert.match(uploaded.status?.message ?? "", "npm run workload -- build uploaded --context DIR");
   await createConfigMap("missing", { Dockerfile: "FROM scratch\n" });
   await tenancy.untilWorkload("missing", ({ status }) => status?.phase === "Ready");
+});
+
+test("an archive that was uploaded is checked on its way, built, and deleted with its workload", async () => {
+  const seen: Record<string, string>[] = [];
+  builders.ends(async (_pod, files) => {
+    seen.push(files);
+    return built(FIRST);
+  });
+  const upload = async (content: Buffer) => {
+    const sha256 = builders.store("uploaded", content);
+    const body = { metadata: { annotations: { [annotation.buildContext]: sha256 } } };
+    await tenancy.client.patch(workloads, { namespace: NAMESPACE, name: "uploaded" }, { type: "merge", body });
+  };
+  const dockerfile = { name: "Dockerfile", content: Buffer.from("FROM scratch\n") };
+  await upload(gzipSync(rawTar([dockerfile])));
+  const ready = await tenancy.untilWorkload("uploaded", ({ status }) => status?.phase === "Ready");
+  assert.equal(seen, [{ Dockerfile: "FROM scratch\n" }]);
+
+  await upload(rawTar([dockerfile, { name: "../out", content: Buffer.from("x") }]));
+  const refused = await tenancy.untilWorkload("uploaded", ({ status }) => status?.build?.state === "Failed");
+  assert.is(refused.status?.build?.reason, "ContextRefused");
+  assert.match(refused.status?.build?.message ?? "", "../out");
+  assert.is(refused.status?.phase, "Ready");
+  assert.is(refused.status?.image, ready.status?.image);
+  await tenancy.until("the end of the Job that waited", () => builders.unfinished().length === 0);
+  assert.is(seen.length, 1);
+
+  assert.is(builders.stored("uploaded").length, 2);
+  await tenancy.client.delete(workloads, { namespace: NAMESPACE, name: "uploaded" });
+  await tenancy.until("its end", async () => !(await exists(tenancy.client, workloads, "uploaded")));
+  assert.equal(builders.stored("uploaded"), []);
+});
+
+test("an upload that is gone is the reason, and building goes on when it is there again", async () => {
+  builders.ends(async () => built(FIRST));
+  const content = rawTar([{ name: "Dockerfile", content: Buffer.from("FROM scratch\n") }]);
+  const sha256 = createHash("sha256").update(content).digest("hex");
+  builders.store("lost", Buffer.from("another"));
+  await tenancy.client.create(workloads, {
+    metadata: { name: "lost", namespace: NAMESPACE, annotations: { [annotation.buildContext]: sha256 } },
+    spec: { image: { dockerfile: "Dockerfile" } },
+  });
+  const { status } = await tenancy.untilWorkload("lost", (found) => found.status?.phase === "Error");
+  assert.is(status?.reason, "ContextMissing");
+  assert.match(status?.message ?? "", "upload it again");
+  await tenancy.until("no pod that waits", () => builders.unfinished().length === 0);
+  builders.store("lost", content);
+  await tenancy.untilWorkload("lost", (found) => found.status?.phase === "Ready");
 });
 
 test("another build is asked for by an annotation; an image that is named clears what was built", async () => {

@@ -17,6 +17,7 @@ test("label: its keys, and that of a binding", () => {
       pool: "tenancy.dev/pool",
       poolStatus: "tenancy.dev/pool-status",
       binding: "tenancy.dev/binding",
+      build: "tenancy.dev/build",
     },
   );
   assert.equal([API_GROUP, API_VERSION], ["tenancy.dev", "v1alpha1"]);

@@ -7,6 +7,7 @@ import * as assert from "uvu/assert";
 import { isObjectName, policyName, serviceName } from "../../../crds/names.ts";
 import { SNAPSHOTS_NAME } from "../../../crds/snapshots/store-folder.ts";
 import { botIdentity } from "../../../edge/gateway/messenger/bot-lease.ts";
+import { buildJobName } from "../../../operator/builds/render-build.ts";
 import { operatorConfig } from "../../../operator/config.ts";
 import { egressNames } from "../../../operator/egress/egress-names.ts";
 import { renderPod } from "../../../operator/pod/render-pod.ts";
@@ -30,6 +31,7 @@ const generators: Record<string, Record<string, (word: string) => string>> = {
     LEASE_NAME: () => "tenancy-operator",
     botIdentity: (token) => botIdentity(token, "https://messenger.example").lease,
   },
+  Job: { buildJobName: (workload) => buildJobName(workload, "0".repeat(64)) },
   PersistentVolume: {
     renderHostVolume: (namespace) => renderHostVolume({ namespace, size: "1Gi", path: "/volume" }).metadata.name,
   },
@@ -49,6 +51,7 @@ const told: Record<string, string> = {
 const makers = {
   "crds/client/event-recorder.ts": "the uid and what happened are in the suffix",
   "crds/names.ts": "above",
+  "operator/builds/render-build.ts": "above",
   "operator/egress/egress-names.ts": "above",
 };
 
