@@ -3,7 +3,7 @@ import { configMaps } from "../../crds/client/built-in-resources.ts";
 import type { ConfigMap } from "../../crds/kubernetes.ts";
 import { annotation } from "../../crds/labels.ts";
 import type { Workload } from "../../crds/workload.ts";
-import type { OperatorContext } from "../context.ts";
+import type { BuilderContext } from "./build-jobs.ts";
 import { buildKey, configMapDigest } from "./build-key.ts";
 
 /** Where the files of a build are from, as it is at this moment. */
@@ -17,8 +17,9 @@ export type BuildContext =
 /** Finds the build context that a workload names, and the key of its build; a ConfigMap as the API server has it. */
 export async function findBuildContext(
   workload: Workload,
-  { client, config: { namespace } }: Pick<OperatorContext, "client" | "config">,
+  { client, config, builds: { registry } }: BuilderContext,
 ): Promise<{ context: BuildContext; key: string | undefined }> {
+  const { namespace } = config;
   const { configMapRef, git } = workload.spec.image.context ?? {};
   if (configMapRef !== undefined) {
     const { name } = configMapRef;
@@ -28,12 +29,12 @@ export async function findBuildContext(
         `spec.image.context.configMapRef: there is no ConfigMap "${name}" in namespace "${namespace}": create it`,
       );
     }
-    const key = buildKey(workload, `configmap:${configMapDigest(configMap)}`);
+    const key = buildKey(workload, { registry, context: `configmap:${configMapDigest(configMap)}` });
     return { context: { kind: "configMap", configMap }, key };
   }
   if (git !== undefined) {
     const place = JSON.stringify([git.url, git.ref ?? "HEAD", git.path ?? "."]);
-    return { context: { kind: "git" }, key: buildKey(workload, `git:${place}`) };
+    return { context: { kind: "git" }, key: buildKey(workload, { registry, context: `git:${place}` }) };
   }
   const sha256 = workload.metadata.annotations?.[annotation.buildContext];
   if (sha256 === undefined || !/^[0-9a-f]{64}$/.test(sha256)) {
@@ -42,7 +43,7 @@ export async function findBuildContext(
       `there is no build context: upload one ("npm run workload -- build ${name} --context DIR"), or name one in spec.image.context`,
     );
   }
-  return { context: { kind: "archive", sha256 }, key: buildKey(workload, `archive:${sha256}`) };
+  return { context: { kind: "archive", sha256 }, key: buildKey(workload, { registry, context: `archive:${sha256}` }) };
 }
 
 function missing(message: string): { context: BuildContext; key: undefined } {

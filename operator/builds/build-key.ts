@@ -7,17 +7,21 @@ import type { Workload } from "../../crds/workload.ts";
 const VERSION = 1;
 
 /**
- * SHA-256 of all that a workload's image is made of: equal keys are one build.
+ * SHA-256 of all that a workload's image is made of, and of where it is kept: equal keys are one build.
  *
  * Not the digest of what was built: BuildKit can give the same inputs another one.
  *
- * @param context what the build context holds, by the digest of its content or by its place
+ * @param inputs.context what the build context holds, by the digest of its content or by its place
+ * @param inputs.registry where the image is kept: in another one it is not there
  */
-export function buildKey({ metadata, spec }: Workload, context: string): string {
+export function buildKey(
+  { metadata, spec }: Workload,
+  { context, registry }: { context: string; registry: string },
+): string {
   const { dockerfile = "", args = {} } = spec.image;
   const sorted = Object.entries(args).sort(([a], [b]) => (a < b ? -1 : 1));
   const rebuild = metadata.annotations?.[annotation.rebuild] ?? "";
-  return sha256(JSON.stringify([VERSION, context, dockerfile, sorted, rebuild]));
+  return sha256(JSON.stringify([VERSION, registry, context, dockerfile, sorted, rebuild]));
 }
 
 /** What the files of a ConfigMap are, whoever wrote it and in whatever order. */

@@ -51,7 +51,7 @@ export function buildProgress(seen: SeenBuild, config: BuildConfig): BuildProgre
   }
   if (isFinished(job)) return { state: "ended", record: withoutResult(seen, config) };
   if (pod === undefined) return { state: "waiting" };
-  if (context?.state?.running !== undefined && !isFromGit) return { state: "needs-context", pod };
+  if (context?.state?.running !== undefined) return isFromGit ? { state: "building" } : { state: "needs-context", pod };
   if (build?.state?.running !== undefined || ended !== undefined) return { state: "building" };
   return { state: "waiting", message: whyWaiting(pod, config) };
 }

@@ -41,6 +41,8 @@ const MOST_LOST = 3;
 /** For what no event tells. */
 const LOOK_AGAIN_MS = 15_000;
 const SOON_MS = 1000;
+/** A pod whose images are there starts within this. */
+const SLOW_MS = 60_000;
 
 /**
  * Brings the image of a workload to what its spec, its build context and its annotations say: begins a build, follows
@@ -205,9 +207,9 @@ async function follow(wanted: WantedBuild, job: Job, context: BuilderContext): P
     case "building":
       return { image, build: building };
     case "waiting": {
-      const { message } = pod === undefined ? whyNoPod(job, context) : progress;
-      const requeueAfterMs = pod === undefined ? LOOK_AGAIN_MS : undefined;
-      return { image, build: { ...building, ...(message !== undefined && { message }) }, requeueAfterMs };
+      const message = progress.message ?? whySlow(job, pod, context);
+      const build = { ...building, ...(message !== undefined && { message }) };
+      return { image, build, requeueAfterMs: LOOK_AGAIN_MS };
     }
     case "needs-context": {
       const fed = feedBuild({ workload, found, pod: progress.pod }, context);
@@ -216,16 +218,26 @@ async function follow(wanted: WantedBuild, job: Job, context: BuilderContext): P
       return { image, build: { ...building, ...(message !== undefined && { message }) }, requeueAfterMs };
     }
     case "ended":
-      return end(wanted, { job, record: progress.record }, context);
+      return end(wanted, { job, record: unlessBegun(progress.record, statusOf(wanted)) }, context);
     default:
       return progress satisfies never;
   }
 }
 
-function whyNoPod({ metadata }: Job, { builds }: BuilderContext): { message?: string } {
+/** What only Events tell: a quota, an admission policy, a Secret that is not there. */
+function whySlow({ metadata }: Job, pod: Pod | undefined, { builds }: BuilderContext): string | undefined {
   const age = Date.now() - Date.parse(metadata.creationTimestamp ?? "");
-  if (!(age >= LOOK_AGAIN_MS)) return {};
-  return { message: `no pod was made for it: "kubectl -n ${builds.namespace} describe job ${metadata.name}" says why` };
+  if (!(age >= SLOW_MS)) return undefined;
+  const describe = `kubectl -n ${builds.namespace} describe`;
+  if (pod === undefined) return `no pod was made for it: "${describe} job ${metadata.name}" says why`;
+  return `its pod does not start: "${describe} pod ${pod.metadata.name}" says why`;
+}
+
+/** That its time was over before it ran is no fault of its steps, and may mend itself. */
+function unlessBegun(record: BuildRecord, before: BuildStatus | undefined): BuildRecord {
+  if (record.state !== "Failed" || record.reason !== "BuildTimeout") return record;
+  if (before?.state !== "Building" || before.message === undefined) return record;
+  return { ...record, reason: "BuilderUnavailable", message: `it did not begin in its time: ${before.message}` };
 }
 
 /** The pod of this very Job, as the API server has it. */

@@ -53,7 +53,7 @@ export function feedBuild(build: { workload: Workload; found: BuildContext; pod:
     () => context.enqueueWorkload(workload.metadata.name),
   );
   if (work.state !== "failed") return { state: "feeding" };
-  const { error, failures, retryInMs } = work;
+  const { error, retryInMs } = work;
   const message = error instanceof Error ? error.message : String(error);
   const ended = (reason: BuildFailure, said: string): Fed => {
     const finishedAt = new Date().toISOString();
@@ -61,7 +61,6 @@ export function feedBuild(build: { workload: Workload; found: BuildContext; pod:
   };
   if (error instanceof ArchiveError) return ended("ContextRefused", `the build context is refused: ${message}`);
   if (error instanceof ContextGoneError) return ended("ContextMissing", `${message}: upload it again`);
-  context.log.warn({ workload: workload.metadata.name, failures, error }, "build context not brought");
   return { state: "feeding", message: `the build context could not be brought: ${message}`, requeueAfterMs: retryInMs };
 }
 

@@ -8,26 +8,31 @@ const workload = (image: Workload["spec"]["image"], annotations: Record<string, 
   metadata: { name: "w", annotations },
   spec: { image },
 });
+const registry = "r.example/built";
 const image = { dockerfile: "Dockerfile", args: { A: "1", B: "2" } };
 
 test("buildKey: 64 digits that follow from what the image is made of, and from nothing else", () => {
-  const key = buildKey(workload(image), "archive:1");
+  const key = buildKey(workload(image), { registry, context: "archive:1" });
   assert.match(key, /^[0-9a-f]{64}$/);
-  assert.is(buildKey(workload({ args: { B: "2", A: "1" }, dockerfile: "Dockerfile" }), "archive:1"), key);
+  assert.is(
+    buildKey(workload({ args: { B: "2", A: "1" }, dockerfile: "Dockerfile" }), { registry, context: "archive:1" }),
+    key,
+  );
   const other: Workload = { ...workload(image), metadata: { name: "other", uid: "u", labels: { a: "b" } } };
-  assert.is(buildKey({ ...other, spec: { image, resources: { vcpus: 4 } } }, "archive:1"), key);
+  assert.is(buildKey({ ...other, spec: { image, resources: { vcpus: 4 } } }, { registry, context: "archive:1" }), key);
 });
 
 test("buildKey: every part of it makes another key", () => {
   const keys = [
-    buildKey(workload(image), "archive:1"),
-    buildKey(workload(image), "archive:2"),
-    buildKey(workload({ ...image, dockerfile: "b/Dockerfile" }), "archive:1"),
-    buildKey(workload({ ...image, args: { A: "1", B: "3" } }), "archive:1"),
-    buildKey(workload({ ...image, args: { A: "1" } }), "archive:1"),
-    buildKey(workload({ dockerfile: "Dockerfile", args: { AB: "12" } }), "archive:1"),
-    buildKey(workload({ dockerfile: "Dockerfile" }), "archive:1"),
-    buildKey(workload(image, { [annotation.rebuild]: "now" }), "archive:1"),
+    buildKey(workload(image), { registry, context: "archive:1" }),
+    buildKey(workload(image), { registry, context: "archive:2" }),
+    buildKey(workload({ ...image, dockerfile: "b/Dockerfile" }), { registry, context: "archive:1" }),
+    buildKey(workload({ ...image, args: { A: "1", B: "3" } }), { registry, context: "archive:1" }),
+    buildKey(workload({ ...image, args: { A: "1" } }), { registry, context: "archive:1" }),
+    buildKey(workload({ dockerfile: "Dockerfile", args: { AB: "12" } }), { registry, context: "archive:1" }),
+    buildKey(workload({ dockerfile: "Dockerfile" }), { registry, context: "archive:1" }),
+    buildKey(workload(image), { registry: "r.example/other", context: "archive:1" }),
+    buildKey(workload(image, { [annotation.rebuild]: "now" }), { registry, context: "archive:1" }),
   ];
   assert.is(new Set(keys).size, keys.length);
 });

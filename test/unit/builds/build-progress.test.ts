@@ -62,7 +62,7 @@ test("buildProgress: an image that a builder names which did not end well is not
 test("buildProgress: the context is asked for while its container waits, but not where the pod fetches it", () => {
   const waiting = pod({ context: running });
   assert.is(look({ pod: waiting }).state, "needs-context");
-  assert.is(look({ pod: waiting, isFromGit: true }).state, "waiting");
+  assert.is(look({ pod: waiting, isFromGit: true }).state, "building");
   assert.is(look({}).state, "waiting");
   assert.is(look({ pod: pod({ context: ended(0), build: running }) }).state, "building");
 });
