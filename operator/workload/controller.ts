@@ -8,13 +8,15 @@ import { claims, pools, workloads } from "../../crds/kinds.ts";
 import type { KubernetesObject, NetworkPolicy } from "../../crds/kubernetes.ts";
 import { finalizer, label } from "../../crds/labels.ts";
 import { formerPolicyName, policyName } from "../../crds/names.ts";
-import { type ConditionNow, nextConditions } from "../../crds/schema/condition.ts";
+import { nextConditions } from "../../crds/schema/condition.ts";
 import { workloadProblems } from "../../crds/schema/validate-workload.ts";
-import type { BuildStatus, Workload, WorkloadSpec, WorkloadStatus } from "../../crds/workload.ts";
+import type { Workload, WorkloadSpec, WorkloadStatus } from "../../crds/workload.ts";
 import { describeUsers, type WorkloadUsers, workloadUsers } from "../../crds/workload-users.ts";
 import { applyNetworkPolicy } from "../apply-object.ts";
 import { buildWatches } from "../builds/build-watches.ts";
-import { type BuildOutcome, deleteBuilds, deleteContexts, ensureBuild } from "../builds/ensure-build.ts";
+import type { BuildOutcome } from "../builds/end-build.ts";
+import { deleteBuilds, deleteContexts, ensureBuild } from "../builds/ensure-build.ts";
+import { builtConditions, reportBuild } from "../builds/report-build.ts";
 import type { OperatorConfig } from "../config.ts";
 import type { OperatorContext } from "../context.ts";
 import { type Controller, watch } from "../controller.ts";
@@ -221,42 +223,6 @@ async function writeStatus(
     await client.patch(workloads, { namespace, name }, { type: "merge", subresource: "status", body }),
   );
   return true;
-}
-
-/** The condition beside `Ready`: a build that fails or is under way leaves what was built before. */
-function builtConditions(image: string | undefined, build: BuildStatus | undefined): ConditionNow[] {
-  if (build === undefined) return [];
-  const { state, reason, message = "" } = build;
-  if (state === "Built") return [{ type: "Built", status: "True", reason: "Built", message: `Pods run ${image}` }];
-  const until = image === undefined ? "" : `${message === "" ? "" : "; "}until it is built, pods run ${image}`;
-  return [{ type: "Built", status: "False", reason: reason ?? state, message: `${message}${until}` }];
-}
-
-/** Tells of a build that has begun, and of how it ended. */
-function reportBuild(workload: Workload, build: BuildStatus, { events }: OperatorContext): void {
-  const before = workload.status?.build;
-  const isSame = before?.key === build.key && before?.state === build.state && before.finishedAt === build.finishedAt;
-  if (isSame && before.reason === build.reason && before.startedAt === build.startedAt) return;
-  const about = { resource: workloads, object: workload };
-  const { state, reason = state, message = "", digest, steps = 0, cached = 0 } = build;
-  switch (state) {
-    case "Built": {
-      const found = `${digest}, ${cached} of ${steps} steps from the cache`;
-      events.record({ ...about, type: "Normal", reason: "Built", message: `the image is built: ${found}` });
-      return;
-    }
-    case "Building":
-      events.record({ ...about, type: "Normal", reason: "BuildStarted", message: `build ${build.key} has begun` });
-      return;
-    case "Failed":
-      events.record({ ...about, type: "Warning", reason, message });
-      return;
-    case "Pending":
-      if (build.finishedAt !== undefined) events.record({ ...about, type: "Warning", reason, message });
-      return;
-    default:
-      state satisfies never;
-  }
 }
 
 /** Holds a deleted workload while claims, pools or pods use it; the last one's end starts the next run. */

@@ -1,0 +1,114 @@
+import { jobs } from "../../crds/client/built-in-resources.ts";
+import type { Job } from "../../crds/kubernetes.ts";
+import { annotation } from "../../crds/labels.ts";
+import type { BuildStatus, Workload } from "../../crds/workload.ts";
+import type { BuildContext } from "./build-context.ts";
+import { type BuilderContext, deleteJob } from "./build-jobs.ts";
+import { isFinished } from "./build-progress.ts";
+import { type BuildRecord, isLasting } from "./build-result.ts";
+import { builtImage } from "./render-build.ts";
+
+/** What is so of a workload's image at this moment. */
+export interface BuildOutcome {
+  /** What its pods run: the image of this build, or the one before until there is one; undefined: nothing yet. */
+  readonly image: string | undefined;
+  /** Undefined where the image is not built here. */
+  readonly build: BuildStatus | undefined;
+  /** When to look again, in milliseconds. */
+  readonly requeueAfterMs?: number | undefined;
+}
+
+/** A build that a workload needs now. */
+export interface WantedBuild {
+  readonly workload: Workload;
+  readonly key: string;
+  readonly found: BuildContext;
+}
+
+const FIRST_RETRY_MS = 10_000;
+const LAST_RETRY_MS = 600_000;
+/** How often a pod may be lost until that counts as a failure. */
+const MOST_LOST = 3;
+const SOON_MS = 1000;
+
+/** Writes the end of a build to its Job, which keeps it when its pod is gone, and takes it. */
+export async function endBuild(
+  wanted: WantedBuild,
+  { job, record }: { job: Job; record: BuildRecord },
+  context: BuilderContext,
+): Promise<BuildOutcome> {
+  const { builds, buildInformers, client, log, metrics } = context;
+  const { name, uid } = job.metadata;
+  const kept = { annotations: { [annotation.buildResult]: JSON.stringify(record) } };
+  const body = { metadata: { uid, ...kept } };
+  const written = await client.patch(jobs, { namespace: builds.namespace, name }, { type: "merge", body });
+  buildInformers.jobs.put(written);
+  const seconds = (Date.parse(record.finishedAt) - Date.parse(job.metadata.creationTimestamp ?? "")) / 1000;
+  metrics.buildSeconds.observe({ outcome: record.state === "Built" ? "built" : "failed" }, Math.max(0, seconds));
+  if (record.state === "Built") {
+    metrics.buildSteps.inc({ cached: "true" }, record.cached);
+    metrics.buildSteps.inc({ cached: "false" }, Math.max(0, record.steps - record.cached));
+  } else {
+    metrics.buildFailures.inc({ reason: record.reason });
+  }
+  const reason = record.state === "Failed" ? record.reason : undefined;
+  log.info({ workload: wanted.workload.metadata.name, job: name, state: record.state, reason }, "build ended");
+  return takeRecord(wanted, { job: written, record }, context);
+}
+
+/** How a build stands that has ended, and what becomes of it: one that may mend itself is begun anew after a while. */
+export async function takeRecord(
+  wanted: WantedBuild,
+  { job, record }: { job: Job; record: BuildRecord },
+  context: BuilderContext,
+): Promise<BuildOutcome> {
+  const { workload, key } = wanted;
+  const { image } = workload.status ?? {};
+  const before = statusOf(wanted);
+  const { finishedAt } = record;
+  const startedAt = job.metadata.creationTimestamp ?? finishedAt;
+  const times = { key, requestedAt: before?.requestedAt ?? startedAt, startedAt, finishedAt };
+  if (record.state === "Built") {
+    const { digest, steps, cached, commit } = record;
+    const build: BuildStatus = {
+      ...times,
+      state: "Built",
+      digest,
+      steps,
+      cached,
+      ...(commit !== undefined && { commit }),
+    };
+    return { image: `${builtImage(workload.metadata.name, context.builds)}@${digest}`, build };
+  }
+  const { reason } = record;
+  if (isLasting(reason)) return { image, build: { ...times, state: "Failed", reason, message: record.message } };
+  const tries = triesOf(job) + 1;
+  const state = reason === "BuildLost" && tries < MOST_LOST ? "Pending" : "Failed";
+  const failed: BuildStatus = { ...times, state, reason, tries };
+  const at = retryAt(failed);
+  failed.message = `${record.message}; it is begun anew after ${new Date(at).toISOString()}`;
+  // What is on the status first, since with the Job goes how often it was tried.
+  const isWritten = before?.tries === tries && before.finishedAt === finishedAt;
+  const waitMs = at - Date.now();
+  if (isWritten && (waitMs <= 0 || !isFinished(job))) await deleteJob(job, context);
+  return { image, build: failed, requeueAfterMs: Math.max(isWritten ? SOON_MS : 0, waitMs) };
+}
+
+/** When a build that failed for what may mend itself is begun anew, in milliseconds since the epoch. */
+export function retryAt(build: BuildStatus | undefined): number {
+  const { tries = 0, finishedAt = "" } = build ?? {};
+  if (tries === 0) return 0;
+  return (Date.parse(finishedAt) || 0) + Math.min(LAST_RETRY_MS, FIRST_RETRY_MS * 2 ** (tries - 1));
+}
+
+/** How often the build was begun before and failed for what may mend itself. */
+export function triesOf({ metadata }: Job): number {
+  const tries = Number(metadata.annotations?.[annotation.attempt]);
+  return Number.isSafeInteger(tries) && tries > 0 ? tries : 0;
+}
+
+/** What the status says, where it is of this build. */
+export function statusOf({ workload, key }: WantedBuild): BuildStatus | undefined {
+  const { build } = workload.status ?? {};
+  return build?.key === key ? build : undefined;
+}
