@@ -90,7 +90,9 @@ export async function takeRecord(
   // What is on the status first, since with the Job goes how often it was tried.
   const isWritten = before?.tries === tries && before.finishedAt === finishedAt;
   const waitMs = at - Date.now();
-  if (isWritten && (waitMs <= 0 || !isFinished(job))) await deleteJob(job, context);
+  // Its pod would wait for a context that does not come, in the place of another build.
+  const isIdle = reason === "ContextMissing" && !isFinished(job);
+  if (isWritten && (waitMs <= 0 || isIdle)) await deleteJob(job, context);
   return { image, build: failed, requeueAfterMs: Math.max(isWritten ? SOON_MS : 0, waitMs) };
 }
 

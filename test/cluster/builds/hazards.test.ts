@@ -76,6 +76,19 @@ test("a workload that is deleted during its build takes its Job along", async ()
   assert.not.ok(left.some(({ metadata }) => metadata.name.includes("going")));
 });
 
+test("a build whose pod is lost is begun anew, and nobody has to do anything", async () => {
+  let pods = 0;
+  builders.ends(async () => (++pods === 1 ? { message: "", exitCode: 143 } : built(DIGEST)));
+  await createBuilt("lost");
+  const { status } = await tenancy.untilWorkload("lost", (found) => found.status?.build?.reason === "BuildLost");
+  assert.is(status?.phase, "Building");
+  assert.is(status?.build?.state, "Pending");
+  assert.is(status?.build?.tries, 1);
+  assert.match(status?.message ?? "", /exit code 143.*begun anew after/);
+  await untilReady("lost");
+  assert.is(pods, 2);
+});
+
 test("a ConfigMap that changes during the build ends it, and what it says then is built", async () => {
   const seen: (string | undefined)[] = [];
   builders.ends((_pod, { Dockerfile }) => {
