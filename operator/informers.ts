@@ -51,6 +51,8 @@ export interface BuildInformers {
   jobs: Informer<Job, "workload">;
   /** The pods of these. */
   pods: Informer<Pod, never>;
+  /** The policy of these. */
+  policies: Informer<NetworkPolicy, never>;
   /** All of the workloads' namespace, since workloads name them; metadata only. */
   configMaps: Informer<KubernetesObject, never>;
 }
@@ -113,17 +115,21 @@ export function startInformers(options: {
           // Workloads name Secrets that are not managed.
           secrets: followEgress("secrets", { resource: secrets }),
         };
-  const building = { labelSelector: `${label.build}=true` };
+  const building = { ...shared, labelSelector: `${label.build}=true`, namespace: config.builds?.namespace };
   const builds =
     config.builds === undefined
       ? undefined
       : {
           jobs: startInformer<Job, "workload">({
-            ...{ ...shared, ...building, ...follow("builds jobs"), namespace: config.builds.namespace, resource: jobs },
+            ...{ ...building, ...follow("builds jobs"), resource: jobs },
             indexes: { workload: (job) => job.metadata.labels?.[label.workload] },
           }),
           pods: startInformer<Pod, never>({
-            ...{ ...shared, ...building, ...follow("builds pods"), namespace: config.builds.namespace, resource: pods },
+            ...{ ...building, ...follow("builds pods"), resource: pods },
+            indexes: {},
+          }),
+          policies: startInformer<NetworkPolicy, never>({
+            ...{ ...building, ...follow("builds policies"), resource: networkPolicies },
             indexes: {},
           }),
           configMaps: startInformer<KubernetesObject, never>({

@@ -1,6 +1,8 @@
+import { isDeepStrictEqual } from "node:util";
 import { ApiError, isAlreadyExists, isConflict, isNotFound } from "../../crds/client/api-error.ts";
 import { jobs, networkPolicies } from "../../crds/client/built-in-resources.ts";
 import { listAll } from "../../crds/client/cluster-client.ts";
+import { keyOf } from "../../crds/client/watch/store.ts";
 import type { Job } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
 import type { Workload } from "../../crds/workload.ts";
@@ -80,7 +82,14 @@ export async function beginBuild(
  * (docs/decisions/watch-and-caches.md#child-objects-have-one-owner-and-are-written-by-the-fenced-client).
  */
 export async function applyBuildsPolicy(context: BuilderContext): Promise<void> {
-  await applyObject(networkPolicies, renderBuildsPolicy(context.builds), context);
+  context.buildInformers.policies.put(await applyObject(networkPolicies, renderBuildsPolicy(context.builds), context));
+}
+
+/** Applies it where the cache has it otherwise. */
+export async function holdBuildsPolicy(context: BuilderContext): Promise<void> {
+  const { metadata, spec } = renderBuildsPolicy(context.builds);
+  const present = context.buildInformers.policies.store.get(keyOf({ metadata }));
+  if (!isDeepStrictEqual(present?.spec, spec)) await applyBuildsPolicy(context);
 }
 
 /** Why no Job can be made there, and what to change; undefined where trying again may help. */

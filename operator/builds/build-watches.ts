@@ -1,6 +1,6 @@
 import type { Change } from "../../crds/client/watch/informer.ts";
 import { keyOf } from "../../crds/client/watch/store.ts";
-import type { Job, KubernetesObject, Pod } from "../../crds/kubernetes.ts";
+import type { Job, KubernetesObject, NetworkPolicy, Pod } from "../../crds/kubernetes.ts";
 import { label } from "../../crds/labels.ts";
 import type { Workload } from "../../crds/workload.ts";
 import type { OperatorContext } from "../context.ts";
@@ -30,6 +30,12 @@ export function buildWatches(given: OperatorContext): Watch[] {
       if (type === "deleted") feeds.forget(object.metadata.uid ?? "");
       return workloadOf(object);
     }),
+    // One that a person edited or deleted comes back while builds run.
+    watch(buildInformers.policies, ({ type }: Change<NetworkPolicy>) =>
+      type === "added"
+        ? []
+        : [...buildInformers.jobs.store.values()].filter((job) => !isFinished(job)).flatMap(workloadOf),
+    ),
     watch(buildInformers.configMaps, ({ object }: Change<KubernetesObject>) =>
       [...informers.workloads.store.by("configMap", object.metadata.name)].map(keyOf),
     ),

@@ -15,6 +15,7 @@ import {
   deleteAllJobs,
   deleteJob,
   deleteOldJobs,
+  holdBuildsPolicy,
   isJobOf,
   jobNameOf,
 } from "./build-jobs.ts";
@@ -112,6 +113,7 @@ async function bringForward(wanted: WantedBuild, context: BuilderContext): Promi
   buildInformers.jobs.put(job);
   if (!isJobOf(job, { workload, key })) return makeRoom(wanted, job, context);
   if (job.metadata.deletionTimestamp !== undefined) return waitForRoom(wanted);
+  if (!isFinished(job)) await holdBuildsPolicy(context);
   const record = recordOf(job);
   return record === undefined ? follow(wanted, job, context) : takeRecord(wanted, { job, record }, context);
 }

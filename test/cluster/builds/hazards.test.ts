@@ -89,6 +89,27 @@ test("a build whose pod is lost is begun anew, and nobody has to do anything", a
   assert.is(pods, 2);
 });
 
+test("the policy of builds comes back while one runs", async () => {
+  const going = createDeferred<PretendEnd>();
+  builders.ends(() => going.promise);
+  await createBuilt("open");
+  await tenancy.untilWorkload("open", ({ status }) => status?.build?.state === "Building");
+  const ref = { namespace: BUILDS, name: "tenancy-builds" };
+  const { spec, metadata } = await tenancy.client.get(networkPolicies, ref);
+  await tenancy.client.delete(networkPolicies, ref);
+  await tenancy.until("another one", async () => {
+    const { items } = await tenancy.client.list(networkPolicies, { namespace: BUILDS });
+    return items.length === 1 && items[0]?.metadata.uid !== metadata.uid;
+  });
+  await tenancy.client.patch(networkPolicies, ref, { type: "merge", body: { spec: { egress: [{}] } } });
+  await tenancy.until("it to be closed again", async () => {
+    const now = await tenancy.client.get(networkPolicies, ref);
+    return JSON.stringify(now.spec) === JSON.stringify(spec);
+  });
+  going.resolve(built(DIGEST));
+  await untilReady("open");
+});
+
 test("a ConfigMap that changes during the build ends it, and what it says then is built", async () => {
   const seen: (string | undefined)[] = [];
   builders.ends((_pod, { Dockerfile }) => {
