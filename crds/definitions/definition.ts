@@ -80,6 +80,8 @@ export const definitions: readonly CustomResourceDefinition[] = [
       column("Phase", ".status.phase", "Where the workload stands."),
       column("Reason", ".status.reason", "Why it is not ready."),
       { ...column("Message", ".status.message", "What to change."), priority: 1 },
+      { ...column("Build", ".status.build.state", "How the build of its image stands."), priority: 1 },
+      { ...column("Built", ".status.image", "The image that was built last and that pods run."), priority: 1 },
       age,
     ],
   }),
