@@ -97,9 +97,9 @@ function refusal(error: unknown, { name, builds }: { name: string; builds: Build
   if (!(error instanceof ApiError) || ![400, 403, 404, 422].includes(error.status)) return undefined;
   const { namespace } = builds;
   if (error.status === 404 || /because it is being terminated/.test(error.message)) {
-    return `the namespace of builds, "${namespace}", does not exist: apply manifests/components/builds, or name another in TENANCY_BUILD_NAMESPACE (${error.message})`;
+    return `the namespace of builds, "${namespace}", does not exist: apply manifests/builds, or name another in TENANCY_BUILD_NAMESPACE (${error.message})`;
   }
-  return `the cluster refuses the build of "${name}" in namespace "${namespace}": see manifests/components/builds (${error.message})`;
+  return `the cluster refuses the build of "${name}" in namespace "${namespace}": see manifests/builds (${error.message})`;
 }
 
 /** Whether there is room for one more build, and none that waits was asked for earlier. */

@@ -7,6 +7,7 @@ import { createDeferred } from "../../../crds/waits.ts";
 import type { Workload } from "../../../crds/workload.ts";
 import { renderBuildJob } from "../../../operator/builds/render-build.ts";
 import { type BuildConfig, operatorConfig } from "../../../operator/config.ts";
+import { heldBack } from "../held-back.ts";
 import { exists, NAMESPACE, type RunningOperator, startTenancy, type Tenancy } from "../tenancy.ts";
 import { BUILDS, built, type PretendBuilders, type PretendEnd, startPretendBuilders } from "./pretend-builders.ts";
 
@@ -156,8 +157,27 @@ test("of the Jobs that ended three are kept, and the policy of builds is there",
   assert.equal(policy.spec?.policyTypes, ["Ingress", "Egress"]);
 });
 
-test("a namespace of builds that is not there is named as the reason", async () => {
+test("caches that are seconds late: never more than two at once, and each is built once", async () => {
   await operator.stop();
+  const late = tenancy.startOperator({
+    config: { builds },
+    exec: builders.exec,
+    wrap: (client) => heldBack(heldBack(client, "jobs"), "tenancyworkloads"),
+  });
+  let most = 0;
+  builders.ends(async () => {
+    most = Math.max(most, builders.unfinished().length);
+    return built(DIGEST);
+  });
+  const names = ["late-a", "late-b", "late-c", "late-d"];
+  await Promise.all(names.map((name) => createBuilt(name)));
+  for (const name of names) await untilReady(name);
+  assert.ok(most <= 2, `${most} at once`);
+  for (const name of names) assert.equal(jobsOf(name).flatMap((job) => builders.everJobs.get(job)).length, 1);
+  await late.stop();
+});
+
+test("a namespace of builds that is not there is named as the reason", async () => {
   const other = tenancy.startOperator({ config: { builds: { ...builds, namespace: "nowhere" } } });
   await createBuilt("homeless");
   const { status } = await tenancy.untilWorkload("homeless", (found) => found.status?.reason === "BuilderUnavailable");
