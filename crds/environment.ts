@@ -45,11 +45,15 @@ export function wholeNumber(min: number, max: number) {
   );
 }
 
+const QUANTITY = /^[1-9][0-9]*(Ki|Mi|Gi|Ti|Pi|k|M|G|T|P)?$/;
+
 /** Of bytes. */
-export const quantity = v.pipe(
-  v.string(),
-  v.regex(/^[1-9][0-9]*(Ki|Mi|Gi|Ti|Pi|k|M|G|T|P)?$/, "must be a quantity such as 10Gi"),
-);
+export const quantity = v.pipe(v.string(), v.regex(QUANTITY, "must be a quantity such as 10Gi"));
+
+/** Whether {@link bytesOf} knows what it says. */
+export function isQuantity(text: string): boolean {
+  return QUANTITY.test(text);
+}
 
 /**
  * The bytes of a Kubernetes quantity, https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/.

@@ -267,11 +267,18 @@ export const workloadSpecSchema = Type.Object(
   { description: "A declarative description of a container." },
 );
 
-const buildStatusSchema = Type.Object(
+/** `status.build` of a workload. */
+export const buildStatusSchema = Type.Object(
   {
     key: Type.Optional(
       Type.String({
         description: "SHA-256 of all that the image is made of; absent while there is no context.",
+        maxLength: 64,
+      }),
+    ),
+    request: Type.Optional(
+      Type.String({
+        description: "What this is about: a digest of the spec's image and of the annotations on builds.",
         maxLength: 64,
       }),
     ),

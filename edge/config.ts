@@ -1,11 +1,13 @@
 import * as v from "valibot";
 import {
+  bytesOf,
   environmentProblems,
   type ListenAddress,
   leaseSeconds,
   listenAddress,
   listenAddressOrOff,
   namespaceName,
+  quantity,
   wholeNumber,
 } from "../crds/environment.ts";
 import { type SecretPolicy, secretPolicies } from "../crds/secret-refusal.ts";
@@ -27,6 +29,10 @@ export interface EdgeConfig {
   readonly triggers: TriggerLimits;
   /** Which Secrets triggers can name. */
   readonly secretPolicy: SecretPolicy;
+  /** Where images are built. */
+  readonly buildNamespace: string;
+  /** Bytes that a build context may have as it is uploaded. */
+  readonly contextLimitBytes: number;
   /** Undefined: no listener for metrics and probes. */
   readonly metricsListen: ListenAddress | undefined;
   readonly logLevel: LogLevel;
@@ -67,6 +73,8 @@ const environment = v.object({
   TENANCY_TRIGGER_EVENTS_IN_FLIGHT: v.optional(wholeNumber(1, 10_000), "16"),
   TENANCY_GATEWAY_EVENTS_IN_FLIGHT: v.optional(wholeNumber(1, 100_000), "256"),
   TENANCY_SECRETS: v.optional(v.picklist(secretPolicies, "must be any or labelled"), "any"),
+  TENANCY_BUILD_NAMESPACE: v.optional(namespaceName, "tenancy-builds"),
+  TENANCY_BUILD_CONTEXT_LIMIT: v.optional(quantity, "256Mi"),
   TENANCY_LEASE_SECONDS: v.optional(leaseSeconds, "10"),
   TENANCY_EDGE_METRICS_LISTEN: v.optional(listenAddressOrOff, "127.0.0.1:9091"),
   TENANCY_LOG_LEVEL: v.optional(
@@ -122,6 +130,8 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): E
       leaseMs: values.TENANCY_LEASE_SECONDS * 1000,
     },
     secretPolicy: values.TENANCY_SECRETS,
+    buildNamespace: values.TENANCY_BUILD_NAMESPACE,
+    contextLimitBytes: bytesOf(values.TENANCY_BUILD_CONTEXT_LIMIT),
     metricsListen: values.TENANCY_EDGE_METRICS_LISTEN,
     logLevel: values.TENANCY_LOG_LEVEL,
   };

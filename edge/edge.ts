@@ -82,6 +82,11 @@ export async function startEdge(options: {
   });
 
   const kubectl = createKubectl({ namespace });
+  const builds = {
+    namespace: config.buildNamespace,
+    kubectl: createKubectl({ namespace: config.buildNamespace }),
+    contextLimitBytes: config.contextLimitBytes,
+  };
   const activity = createActivity({ client, namespace, cache, clock: systemClock, log });
   const isApi = config.roles.has("api");
   if (isApi) {
@@ -96,6 +101,7 @@ export async function startEdge(options: {
     requireKey: config.wsRequireKey,
     asksForKey: apiKey !== undefined,
     kubectl,
+    builds,
     activity,
     client,
     namespace,
@@ -162,10 +168,12 @@ export async function startEdge(options: {
       stopping = true;
       events.close();
       kubectl.closeEndless();
+      builds.kubectl.closeEndless();
       // Webhooks are served for as long as the listener is.
       const [answered, drained = true] = await Promise.all([server.stop({ graceMs }), gateway?.drain({ graceMs })]);
       await gateway?.close();
       kubectl.close();
+      builds.kubectl.close();
       await within(activity.close(), FLUSH_MS);
       watches.abort();
       await cache.done;

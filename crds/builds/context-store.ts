@@ -4,6 +4,9 @@ import { NO_ARCHIVE } from "../snapshots/store-scripts.ts";
 /** The exit code for a context that is not there; the one for an archive, whose reader reads both. */
 export const NO_CONTEXT = NO_ARCHIVE;
 
+/** What follows the last byte of an upload: whoever ends without it was cut off. */
+export const UPLOAD_END = "end\n";
+
 /** Contexts leave this share of the volume free, twice what large archives leave to small ones. */
 const FREE_SHARE = 10;
 /** After so many bytes the room is looked at again. */
@@ -22,10 +25,10 @@ const PIECE_BYTES = 16 * 1024 * 1024;
  */
 export const contextScripts = {
   /**
-   * `<workload> <id> <most bytes> <bytes that the volume was asked for with, or 0>`; reads the context until its input
-   * ends. Writes one line: `received <sha256> <bytes>`, `full` where the volume has no room for it, `large` where it has
-   * more bytes, or `failed <why>`. Then it goes on reading, since the end of a command that leaves input unread is not
-   * reported.
+   * `<workload> <id> <most bytes> <bytes that the volume was asked for with, or 0>`; reads the context, what ends an
+   * upload, and the end of its input. Writes one line: `received <sha256> <bytes>`, `full` where the volume has no room
+   * for it, `large` where it has more bytes, or `failed: <why>`. Then it goes on reading, since the end of a command that
+   * leaves input unread is not reported.
    */
   receive: script(`
 id="$4"; most="$5"; asked="$6"; partial="$dir/.$id.partial"
@@ -48,11 +51,13 @@ take() {
     has_room || { answer=full; return 1; }
     "$b" dd bs=1048576 count=$((${PIECE_BYTES} / 1048576)) iflag=fullblock status=none >> "$partial" || return 1
     has="$("$b" stat -c %s "$partial")" || return 1
-    [ "$has" -le "$most" ] || { answer=large; return 1; }
+    [ "$has" -le $((most + ${UPLOAD_END.length})) ] || { answer=large; return 1; }
     [ "$has" = $((had + ${PIECE_BYTES})) ] || break
     had="$has"
   done
-  "$b" sync "$partial" || return 1
+  [ "$("$b" tail -c ${UPLOAD_END.length} "$partial")" = ${UPLOAD_END.trim()} ] || { answer="failed: it was cut off"; return 1; }
+  has=$((has - ${UPLOAD_END.length}))
+  "$b" truncate -s "$has" "$partial" && "$b" sync "$partial" || return 1
   sum="$("$b" sha256sum < "$partial")" || return 1
   answer="received \${sum%% *} $has"
 }
@@ -63,13 +68,15 @@ echo "$answer"
 `),
 
   /**
-   * `<workload> <id> <sha256>`; gives what was received its name, and writes `kept`. Exit code 44: it is not there any
-   * more.
+   * `<workload> <id> <sha256> <another, or nothing>`; gives what was received its name, deletes the workload's contexts
+   * but that and the other, and writes `kept`. One that is not two minutes old may be of an upload that is about to be
+   * named, and stays. Exit code 44: it is not there any more.
    */
   keep: script(`
 [ -e "$dir/.$4.partial" ] || exit ${NO_CONTEXT}
 "$b" mv -f "$dir/.$4.partial" "$dir/$5" || exit 1
 "$b" sync "$dir" "$root/.contexts" || exit 1
+"$b" find "$dir" -maxdepth 1 -type f '(' -name '.*' -mmin +60 -o ! -name '.*' ! -name "$5" ! -name "$6" -mmin +1 ')' -exec "$b" rm -f {} + || exit 1
 echo kept`),
 
   /** `<workload> <id>`; deletes what was received. */
@@ -93,15 +100,6 @@ echo "$size"
 echo
 "$b" cat <&3 || exit 1
 [ "$size" = 0 ] || ${awaitAcknowledgement}`),
-
-  /**
-   * `<workload> <sha256>`; deletes the workload's other contexts and writes `pruned`. One that is not two minutes old
-   * may be of an upload that is about to name it, and stays. Exit code 44: that one is not there.
-   */
-  prune: script(`
-[ -e "$dir/$4" ] || exit ${NO_CONTEXT}
-"$b" find "$dir" -maxdepth 1 -type f '(' -name '.*' -mmin +60 -o ! -name '.*' ! -name "$4" -mmin +1 ')' -exec "$b" rm -f {} + || exit 1
-echo pruned`),
 
   /** `<workload>`; deletes all contexts of the workload, and what is received of them at the moment. */
   erase: script(`

@@ -11,9 +11,9 @@ export const errorMeanings = {
   403: "A page of another site sent the request, or it names another host than this machine.",
   404: "There is no such object.",
   405: "The route does not have this method; `Allow` lists those that it has.",
-  408: "The body has not arrived whole within 10 seconds.",
+  408: "The body has not arrived in time.",
   409: "The object exists already, or its state does not allow this.",
-  413: "The body is over 1 MiB.",
+  413: "The body is too large: over 1 MiB, or a build context over its limit.",
   426: "The request is no WebSocket handshake.",
   500: "Internal error; the server's log tells more under the request id.",
   503: "The cluster cannot be reached, or has no room; try again later.",
@@ -27,6 +27,8 @@ export interface ApiRoute extends Route {
   readonly query?: Readonly<Record<string, OpenApiSchema>>;
   /** The request's body; {@link bodySchema} makes it of the schema that the handler checks the body with. */
   readonly body?: SchemaUse;
+  /** The media types of a body that is not JSON. */
+  readonly rawBody?: readonly string[];
   /** The status of success. @default 200 */
   readonly status?: 101 | 200 | 201;
   /** The schema of a success, or a media type where it is not JSON. `[name]` is a list. */

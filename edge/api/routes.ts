@@ -1,5 +1,6 @@
 import type { ClusterCache } from "../cluster/watch-cluster.ts";
 import type { ApiRoute } from "./api-route.ts";
+import { type BuildServices, buildRoutes } from "./builds/routes.ts";
 import type { ClaimServices } from "./claims/claim-services.ts";
 import { claimRoutes } from "./claims/routes.ts";
 import { debugRoute } from "./debug.ts";
@@ -17,7 +18,8 @@ import { workloadRoutes } from "./workloads.ts";
 
 /** What all routes of the REST API work with. */
 export type ApiServices = ClaimServices &
-  InstanceServices & {
+  InstanceServices &
+  BuildServices & {
     readonly cache: ClusterCache;
     readonly events: EventHub;
     /** Throws where a page of another site, which `/ws` is not for, made the request. */
@@ -38,6 +40,7 @@ export function apiRoutes(services: ApiServices): ApiRoute[] {
     statsRoute(services.cache),
     ...workloadRoutes(services),
     ...snapshotRoutes(services),
+    ...buildRoutes(services),
     ...triggerRoutes(services),
     debugRoute(services),
     eventsRoute(services),

@@ -159,11 +159,37 @@ async function replaceWorkload(
   }
 }
 
+/**
+ * Adds annotations to a workload; tries again where somebody else wrote in between.
+ *
+ * @throws HttpError 404 where it is gone, 409 where it is another one of the same name; ApiError 409 where others never
+ *   stop writing
+ */
+export async function annotateWorkload(
+  { metadata: { name, uid } }: Workload,
+  annotations: Readonly<Record<string, string>>,
+  options: { client: ClusterClient; namespace: string },
+): Promise<Workload> {
+  for (let tries = 1; ; tries += 1) {
+    const { metadata, ...rest } = await readWorkload(name, options);
+    if (metadata.uid !== uid) {
+      throw new HttpError(409, `workload ${quote(name)} was created anew meanwhile; try again`);
+    }
+    const annotated = { ...metadata, annotations: { ...metadata.annotations, ...annotations } };
+    try {
+      return await options.client.replace(workloads, { ...rest, metadata: annotated });
+    } catch (error) {
+      if (isNotFound(error)) throw workloadNotFound(name);
+      if (!isConflict(error) || tries === MAX_TRIES) throw error;
+    }
+  }
+}
+
 /** A workload as the REST API shows it; `reason` and `message` say what is wrong. */
 interface WorkloadResponse {
   name: string;
   spec: WorkloadSpec;
-  status: { phase: WorkloadStatus["phase"]; reason?: string; message?: string };
+  status: Pick<WorkloadStatus, "phase" | "reason" | "message" | "image" | "build">;
   /** ISO 8601. */
   createdAt: string;
 }
@@ -180,6 +206,8 @@ function workloadResponse({ metadata, spec, status: stored }: Workload): Workloa
       phase: status?.phase ?? "Creating",
       ...(status?.reason !== undefined && { reason: status.reason }),
       ...(status?.message !== undefined && { message: status.message }),
+      ...(status?.image !== undefined && { image: status.image }),
+      ...(status?.build !== undefined && { build: status.build }),
     },
     createdAt: metadata.creationTimestamp ?? "",
   };

@@ -1,5 +1,5 @@
-import { execFile, spawn } from "node:child_process";
-import type { Readable } from "node:stream";
+import { type ChildProcessByStdio, execFile, spawn } from "node:child_process";
+import type { Readable, Writable } from "node:stream";
 import { HttpError } from "../http/http-error.ts";
 
 /** kubectl as child processes, with the edge's own access to the cluster. */
@@ -10,9 +10,13 @@ export interface Kubectl {
    * @param options.pod what it is about
    * @param options.isEndless whether it runs for as long as its reader wants, which a stop of the server does not wait
    *   for. These have a bound of their own, so that readers of logs leave room for commands
+   * @param options.takesInput whether it gets an input, which the caller ends. @default it has none
    * @throws HttpError 503 where it is missing or too old, with what to do, and while too many run already
    */
-  start(parameters: readonly string[], options: { pod: string; isEndless?: boolean }): Promise<KubectlProcess>;
+  start(
+    parameters: readonly string[],
+    options: { pod: string; isEndless?: boolean; takesInput?: boolean },
+  ): Promise<KubectlProcess>;
   /** Why it cannot be used, in words; undefined where it can. */
   problem(): Promise<string | undefined>;
   /** Kills what would run for ever. */
@@ -25,6 +29,8 @@ export interface Kubectl {
 export interface KubectlProcess {
   readonly stdout: Readable;
   readonly stderr: Readable;
+  /** Where it was started to take one; what is written to it after its end is lost without an error. */
+  readonly stdin: Writable | undefined;
   /** Its exit code once its output is complete; undefined where a signal ended it. */
   readonly ended: Promise<number | undefined>;
   /** Ends it at once; does nothing when it has ended. */
@@ -74,18 +80,21 @@ export function createKubectl(options: {
       const found = await version();
       return found.kind === "unusable" ? found.problem : undefined;
     },
-    async start(parameters, { pod, isEndless = false }) {
+    async start(parameters, { pod, isEndless = false, takesInput = false }) {
       const found = await version();
       if (found.kind === "unusable") throw new HttpError(503, found.problem);
       const alike = isEndless ? endless : running;
       refuseTooMany(alike, { pod, bound: isEndless ? FOLLOWERS : COMMANDS });
       const child = spawn(command, ["--namespace", namespace, ...parameters], {
         env: found.dropsFirstOutput ? { [OVER_WEBSOCKETS]: "false", ...ownEnv } : ownEnv,
-        stdio: ["ignore", "pipe", "pipe"],
-      });
+        stdio: [takesInput ? "pipe" : "ignore", "pipe", "pipe"],
+      }) as ChildProcessByStdio<Writable | null, Readable, Readable>;
+      // Its end, which `ended` tells, is why it takes no more.
+      child.stdin?.on("error", () => undefined);
       const started: KubectlProcess = {
         stdout: child.stdout,
         stderr: child.stderr,
+        stdin: child.stdin ?? undefined,
         ended: new Promise((resolve, reject) => {
           child.once("error", (cause) => {
             known = undefined;
@@ -95,6 +104,7 @@ export function createKubectl(options: {
         }),
         kill() {
           child.kill("SIGKILL");
+          child.stdin?.destroy();
           // A credential plugin that it started would hold them open, and its end would never be heard of.
           child.stdout.destroy();
           child.stderr.destroy();

@@ -1,5 +1,6 @@
+import type { Writable } from "node:stream";
 import type { Clock } from "../../crds/client/clock.ts";
-import { startDeadline, whenAborted } from "../../crds/waits.ts";
+import { createDeferred, startDeadline, whenAborted } from "../../crds/waits.ts";
 import type { Kubectl } from "./kubectl.ts";
 import { createBoundedText } from "./kubectl.ts";
 
@@ -34,25 +35,46 @@ const COMMAND_ENDED = /command terminated with exit code (\d+)\s*$/;
  * Output can be missing though the exit code is 0 (docs/decisions/snapshots.md#a-list-says-its-length): where that
  * matters, the command says how much there is.
  *
+ * @param request.input what the command reads; no more of it is sent once the command has said something, and the input
+ *   ends then
  * @param request.maxBytes of standard output, and of standard error; what comes after them is dropped
- * @throws HttpError 503 as {@link Kubectl.start} does
+ * @throws HttpError 503 as {@link Kubectl.start} does; what the input fails with
  */
 export async function runInContainer(
-  request: { pod: string; container: string; command: readonly string[]; timeoutMs: number; maxBytes: number },
+  request: {
+    pod: string;
+    container: string;
+    command: readonly string[];
+    timeoutMs: number;
+    maxBytes: number;
+    input?: AsyncIterable<Uint8Array>;
+  },
   options: { kubectl: Kubectl; clock: Clock; clientGone: AbortSignal | undefined },
 ): Promise<ContainerRun> {
-  const { pod, container, command, timeoutMs, maxBytes } = request;
+  const { pod, container, command, timeoutMs, maxBytes, input } = request;
   const { kubectl, clock, clientGone } = options;
-  const child = await kubectl.start(["exec", pod, "--container", container, "--", ...command], { pod });
+  const child = await kubectl.start(
+    ["exec", pod, ...(input === undefined ? [] : ["--stdin"]), "--container", container, "--", ...command],
+    { pod, takesInput: input !== undefined },
+  );
   const stdout = createBoundedText(maxBytes);
   const stderr = createBoundedText(maxBytes);
   child.stdout.on("data", (chunk: Uint8Array) => stdout.add(chunk));
   child.stderr.on("data", (chunk: Uint8Array) => stderr.add(chunk));
 
+  let isAnswered = false;
+  child.stdout.once("data", () => {
+    isAnswered = true;
+  });
+  const failed = createDeferred<never>();
+  if (input !== undefined && child.stdin !== undefined) {
+    send(input, child.stdin, () => isAnswered).catch(failed.reject);
+  }
+
   const deadline = startDeadline(timeoutMs, clock);
   const stopped = whenAborted([deadline.signal, clientGone]);
   try {
-    const ended = await Promise.race([child.ended.then((code) => ({ code })), stopped.promise]);
+    const ended = await Promise.race([child.ended.then((code) => ({ code })), stopped.promise, failed.promise]);
     if (ended !== undefined) return outcomeOf(ended.code);
     return { kind: clientGone?.aborted ? "client gone" : "late" };
   } finally {
@@ -74,4 +96,26 @@ export async function runInContainer(
       isCut: stdout.cut || stderr.cut,
     };
   }
+}
+
+/** Sends an input at the pace of its reader, and ends it; an input that fails is not ended. */
+async function send(input: AsyncIterable<Uint8Array>, stdin: Writable, isAnswered: () => boolean): Promise<void> {
+  for await (const chunk of input) {
+    if (isAnswered() || stdin.destroyed) break;
+    if (!stdin.write(chunk)) await untilDrained(stdin);
+  }
+  stdin.end();
+}
+
+function untilDrained(stdin: Writable): Promise<void> {
+  return new Promise((resolve) => {
+    const end = (): void => {
+      stdin.off("drain", end);
+      stdin.off("close", end);
+      resolve();
+    };
+    stdin.on("drain", end);
+    stdin.on("close", end);
+    if (stdin.destroyed) end();
+  });
 }

@@ -7,6 +7,7 @@ import { within } from "../../crds/waits.ts";
 import type { Handler } from "../http/handler.ts";
 import { isJson } from "../http/response.ts";
 import type { RequestContext } from "../http/router.ts";
+import { UPLOAD_LIMIT_MS } from "../http/upload.ts";
 import { NodeRequest } from "./node-request.ts";
 import { createNodeSockets } from "./node-sockets.ts";
 import { type Serve, serverUrl } from "./serve.ts";
@@ -19,7 +20,9 @@ export const serveNode: Serve = async ({ handler, listen, log }) => {
   const inFlight = new Set<ServerResponse>();
   const sockets = createNodeSockets();
   let stopping = false;
-  const server = createServer((incoming, outgoing) => {
+  // Node's own limit on a whole request, 5 minutes, would cut a long upload; who reads a body has a limit of its own.
+  const limits = { requestTimeout: UPLOAD_LIMIT_MS + 60_000, headersTimeout: 60_000 };
+  const server = createServer(limits, (incoming, outgoing) => {
     // Else a client that keeps its connection busy would hold the stop up.
     if (stopping) outgoing.shouldKeepAlive = false;
     inFlight.add(outgoing);

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
+import { buildRequest } from "../../crds/builds/build-request.ts";
 import { isConflict, isNotFound } from "../../crds/client/api-error.ts";
 import { networkPolicies, pods } from "../../crds/client/built-in-resources.ts";
 import { listAll } from "../../crds/client/cluster-client.ts";
@@ -184,7 +185,8 @@ async function writeStatus(
 ): Promise<boolean> {
   const { generation = 0, namespace = "", name, resourceVersion } = workload.metadata;
   const before = workload.status;
-  const { image, build } = built ?? { image: before?.image, build: before?.build };
+  const { image, build: known } = built ?? { image: before?.image, build: before?.build };
+  const build = built === undefined || known === undefined ? known : { ...known, request: buildRequest(workload) };
   const ready = {
     type: "Ready",
     status: phase === "Ready" ? ("True" as const) : ("False" as const),

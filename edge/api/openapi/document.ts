@@ -33,6 +33,8 @@ const pathParameters: Readonly<Record<string, { description: string; schema: Ope
   workloads: workloadName,
   snapshots: workloadName,
 };
+/** Bytes as they are (https://spec.openapis.org/oas/v3.1.1.html#binary-data). */
+const rawSchema = { schema: {} };
 const errorUse = { schema: ref("Error") };
 
 /**
@@ -69,7 +71,7 @@ export function openApiDocument(routes: readonly ApiRoute[], options: { asksForK
 }
 
 function documented(route: ApiRoute, { asksForKey }: { asksForKey: boolean }): DocumentedOperation {
-  const { summary, description, query = {}, body, status = 200, answer, errors = [] } = route;
+  const { summary, description, query = {}, body, rawBody, status = 200, answer, errors = [] } = route;
   // Each refuses query parameters that it does not know.
   const always = [400, 405, 500] as const;
   const failures = [
@@ -92,6 +94,9 @@ function documented(route: ApiRoute, { asksForKey }: { asksForKey: boolean }): D
     ],
     ...(body !== undefined && {
       requestBody: { required: true as const, content: { "application/json": { schema: schemaOf(body) } } },
+    }),
+    ...(rawBody !== undefined && {
+      requestBody: { required: true as const, content: Object.fromEntries(rawBody.map((type) => [type, rawSchema])) },
     }),
     responses: {
       [status]: answered(answer),

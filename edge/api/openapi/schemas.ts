@@ -3,7 +3,7 @@ import { claimStatusSchema } from "../../../crds/claim.ts";
 import { pattern } from "../../../crds/schema/patterns.ts";
 import { type JsonSchema, plainSchema, stringEnum, stringMap } from "../../../crds/schema/schema.ts";
 import { triggerSpecSchema } from "../../../crds/trigger.ts";
-import { workloadSpecSchema, workloadStatusSchema } from "../../../crds/workload.ts";
+import { buildStatusSchema, workloadSpecSchema, workloadStatusSchema } from "../../../crds/workload.ts";
 import { type OpenApiSchema, requestSchema } from "./request-schemas.ts";
 
 /** The schema of a tenant's id. */
@@ -11,8 +11,9 @@ export const tenantIdSchema: OpenApiSchema = { type: "string", pattern: pattern.
 /** The schema of the name of a workload or a trigger. */
 export const nameSchema: OpenApiSchema = { type: "string", pattern: pattern.subdomain, maxLength: 63 };
 
-const { phase: workloadPhase } = workloadStatusSchema.properties;
+const { phase: workloadPhase, image: builtImage, build } = workloadStatusSchema.properties;
 const { phase: claimPhase, source, endpoint } = claimStatusSchema.properties;
+const { properties: buildProperties } = buildStatusSchema;
 const time = (description: string) => Type.String({ description, format: "date-time" });
 const text = (description: string) => Type.String({ description });
 const podPhase = stringEnum(["Pending", "Running", "Succeeded", "Failed", "Unknown"], {
@@ -65,12 +66,33 @@ const shared = {
           phase: workloadPhase,
           reason: Type.Optional(text("One word for programs, where something is wrong.")),
           message: Type.Optional(text("What to change.")),
+          image: builtImage,
+          build,
         },
         { description: "What the operator found." },
       ),
       createdAt,
     },
     { description: "A declarative description of a container." },
+  ),
+  Build: Type.Object(
+    {
+      workload: text("Name of the workload."),
+      ...buildProperties,
+      context: Type.Optional(text("SHA-256 of the build context that was uploaded last.")),
+      image: builtImage,
+    },
+    {
+      description:
+        "How it stands with the image of a workload that is built: the build that its spec, its context and its last request ask for. `image` is what pods run meanwhile.",
+    },
+  ),
+  Context: Type.Object(
+    {
+      sha256: text("Of what was uploaded, in hexadecimal digits."),
+      sizeBytes: Type.Integer({ description: "Bytes of it.", minimum: 0 }),
+    },
+    { description: "A build context that is kept." },
   ),
   Snapshot: Type.Object(
     {

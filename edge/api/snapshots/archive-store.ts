@@ -26,20 +26,29 @@ export interface StoreAnswer {
 }
 
 /**
- * Runs one of the store's scripts in the helper pod, for at most 60 s.
+ * Runs one of the store's scripts in the helper pod.
  *
  * @param action.words the script's own positional parameters
+ * @param action.input what the script reads
+ * @param action.limitMs how long it may take. @default 60000
  * @throws HttpError 503 where the pod cannot be reached, and where more than 64 MiB come; 504 when the time is up; 499
  *   when the client goes
  */
 export async function runInStore(
-  action: { script: string; words: readonly string[]; namespace: string },
+  action: {
+    script: string;
+    words: readonly string[];
+    namespace: string;
+    input?: AsyncIterable<Uint8Array>;
+    limitMs?: number;
+  },
   options: { kubectl: Kubectl; clock: Clock; clientGone: AbortSignal | undefined },
 ): Promise<StoreAnswer> {
-  const { script, words, namespace } = action;
+  const { script, words, namespace, input, limitMs = LIMIT_MS } = action;
   const folder = { namespace, pod: SNAPSHOTS_NAME, container: SNAPSHOTS_CONTAINER };
-  const { pod, container, command } = storeCommand(folder, { script, words, limitMs: LIMIT_MS });
-  const run = await runInContainer({ pod, container, command, timeoutMs: LIMIT_MS, maxBytes: MAX_BYTES }, options);
+  const { pod, container, command } = storeCommand(folder, { script, words, limitMs });
+  const limits = { timeoutMs: limitMs, maxBytes: MAX_BYTES };
+  const run = await runInContainer({ pod, container, command, ...limits, ...(input && { input }) }, options);
   switch (run.kind) {
     case "ended":
       if (run.isCut) throw new HttpError(503, `the snapshots volume says more than ${MAX_BYTES} bytes`);
@@ -47,7 +56,7 @@ export async function runInStore(
     case "failed":
       throw kubectlError(run.stderr, describe);
     case "late":
-      throw new HttpError(504, `the snapshots volume has not answered after ${LIMIT_MS / 1000} s; try again later`);
+      throw new HttpError(504, `the snapshots volume has not answered after ${limitMs / 1000} s; try again later`);
     case "client gone":
       throw new HttpError(499, "the client went away");
     case "stopped":

@@ -17,7 +17,7 @@ import { join } from "node:path";
 import { Writable } from "node:stream";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { contextScripts, NO_CONTEXT } from "../../../crds/builds/context-store.ts";
+import { contextScripts, NO_CONTEXT, UPLOAD_END } from "../../../crds/builds/context-store.ts";
 import { storeCommand } from "../../../crds/snapshots/store-folder.ts";
 import { createArchiveSource } from "../../../operator/snapshots/archive-source.ts";
 import { createArchiveStore } from "../../../operator/snapshots/archive-store.ts";
@@ -59,11 +59,16 @@ function digestOf(content: Buffer | string): string {
   return createHash("sha256").update(content).digest("hex");
 }
 
+function ended(content: Buffer | string): Buffer {
+  return Buffer.concat([Buffer.from(content), Buffer.from(UPLOAD_END)]);
+}
+
 /** Uploads as the edge does. */
-function keep(root: string, workload: string, content: string, id = randomBytes(4).toString("hex")): string {
-  const received = run("receive", root, [workload, id, "1000", "0"], { input: Buffer.from(content) });
+function keep(root: string, workload: string, content: string, before = ""): string {
+  const id = randomBytes(4).toString("hex");
+  const received = run("receive", root, [workload, id, String(content.length), "0"], { input: ended(content) });
   assert.is(received.out, `received ${digestOf(content)} ${content.length}\n`);
-  assert.equal(run("keep", root, [workload, id, digestOf(content)]), { code: 0, out: "kept\n", err: "" });
+  assert.equal(run("keep", root, [workload, id, digestOf(content), before]), { code: 0, out: "kept\n", err: "" });
   return digestOf(content);
 }
 
@@ -105,7 +110,7 @@ test("keeps a context by its SHA-256, which the reader of archives reads", async
 test("keeps a large context whole", async ({ root }) => {
   for (const bytes of [0, 16 * 1024 * 1024, 33 * 1024 * 1024 + 5]) {
     const input = randomBytes(bytes);
-    const { out } = run("receive", root, ["app", "id", String(bytes), "0"], { input });
+    const { out } = run("receive", root, ["app", "id", String(bytes), "0"], { input: ended(input) });
     assert.is(out, `received ${digestOf(input)} ${bytes}\n`);
     assert.is(run("keep", root, ["app", "id", digestOf(input)]).code, 0);
     assert.is(digestOf(readFileSync(join(root, ".contexts/app", digestOf(input)))), digestOf(input));
@@ -120,6 +125,13 @@ test("finds nothing of an upload that did not come to its end", async ({ root })
   assert.is(await read(root, "app", digestOf(content)), undefined);
   child.stdin.end();
   await once(child, "close");
+  assert.equal(readdirSync(root), []);
+  for (const input of ["", "en", "a context"].map((text) => Buffer.from(text))) {
+    assert.is(run("receive", root, ["app", "id", "1000", "0"], { input }).out, "failed: it was cut off\n");
+    assert.equal(readdirSync(root), []);
+  }
+  const whole = run("receive", root, ["app", "id", "1000", "0"], { input: ended(content) });
+  assert.match(whole.out, /^received /);
   assert.is(await read(root, "app", digestOf(content)), undefined);
   assert.equal(run("drop", root, ["app", "id"]), { code: 0, out: "", err: "" });
   assert.equal(readdirSync(root), []);
@@ -154,7 +166,7 @@ test("leaves a share of the volume free", ({ root, folder }) => {
     chmodSync(busybox, 0o755);
   };
   const receive = (asked: number) =>
-    run("receive", root, ["app", "id", "1000", String(asked)], { input: Buffer.from("a context"), busybox }).out;
+    run("receive", root, ["app", "id", "1000", String(asked)], { input: ended("a context"), busybox }).out;
   space(115, 1000);
   assert.is(receive(0), "full\n");
   assert.equal(readdirSync(root), []);
@@ -175,7 +187,7 @@ test("says why where the volume cannot be written", ({ root }) => {
   assert.match(gone.err, /is not there/);
 });
 
-test("prunes the older contexts of one workload alone", ({ root }) => {
+test("deletes the older contexts of one workload alone", ({ root }) => {
   const [first, second, third] = ["1", "2", "3"].map((content) => keep(root, "app", content)) as [
     string,
     string,
@@ -187,11 +199,12 @@ test("prunes the older contexts of one workload alone", ({ root }) => {
   for (const path of [join(folder, first), join(folder, third), join(root, ".contexts/other", other)]) age(path, 5);
   age(join(folder, ".lost.partial"), 120);
   age(join(folder, ".live.partial"), 5);
-  assert.equal(run("prune", root, ["app", third]), { code: 0, out: "pruned\n", err: "" });
-  assert.equal(readdirSync(folder).sort(), [".live.partial", second, third].sort(), "the second is new");
+  const fourth = keep(root, "app", "4", third);
+  assert.equal(readdirSync(folder).sort(), [".live.partial", second, third, fourth].sort(), "the second is new");
+  for (const name of [second, third, fourth]) age(join(folder, name), 5);
+  assert.is(keep(root, "app", "4"), fourth);
+  assert.equal(readdirSync(folder).sort(), [".live.partial", fourth].sort());
   assert.equal(readdirSync(join(root, ".contexts/other")), [other]);
-  assert.is(run("prune", root, ["app", first]).code, NO_CONTEXT, "one that is gone");
-  assert.is(readdirSync(folder).length, 3);
 });
 
 test("erases the contexts of one workload alone", async ({ root }) => {
@@ -211,7 +224,7 @@ test("goes on with the next upload while another one ends in the same folder", a
     index,
   }));
   const answers = uploads.map(async ({ child, index }) => {
-    child.stdin.end(`context ${index}`);
+    child.stdin.end(ended(`context ${index}`));
     const out: Buffer[] = [];
     child.stdout.on("data", (chunk: Buffer) => out.push(chunk));
     await once(child, "close");

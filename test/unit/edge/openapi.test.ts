@@ -5,6 +5,7 @@ import type { ClaimStatus } from "../../../crds/claim.ts";
 import { systemClock } from "../../../crds/client/clock.ts";
 import { annotation, label } from "../../../crds/labels.ts";
 import type { OpenApiDocument } from "../../../edge/api/openapi/document.ts";
+import { rawTar } from "../snapshots/raw-tar.ts";
 import { answerProblems } from "./answer-problems.ts";
 import { fakeKubectl } from "./fake-kubectl.ts";
 import { snapshotsFolder } from "./snapshots-folder.ts";
@@ -28,6 +29,8 @@ const trigger = {
     config: { schedule: "* * * * *", payload: { x: 1 } },
   },
 };
+
+const context = rawTar([{ name: "Dockerfile" }]).toString("latin1");
 
 /** A good request and a bad one for each route, in an order in which each finds what it needs. */
 const requests: [route: string, path: string, body?: unknown][] = [
@@ -57,6 +60,15 @@ const requests: [route: string, path: string, body?: unknown][] = [
   ["PUT /api/v1/workloads/{name}", "/api/v1/workloads/new", { spec: workload.spec }],
   ["GET /api/v1/workloads/{name}/snapshots", "/api/v1/workloads/new/snapshots"],
   ["DELETE /api/v1/workloads/{name}", "/api/v1/workloads/new"],
+  ["PUT /api/v1/workloads/{name}/context", "/api/v1/workloads/built/context", context],
+  ["PUT /api/v1/workloads/{name}/context", "/api/v1/workloads/built/context", "no archive"],
+  ["PUT /api/v1/workloads/{name}/context", "/api/v1/workloads/app/context", context],
+  ["POST /api/v1/workloads/{name}/build", "/api/v1/workloads/built/build"],
+  ["POST /api/v1/workloads/{name}/build", "/api/v1/workloads/none/build"],
+  ["GET /api/v1/workloads/{name}/build", "/api/v1/workloads/built/build"],
+  ["GET /api/v1/workloads/{name}/build", "/api/v1/workloads/app/build"],
+  ["GET /api/v1/workloads/{name}/build/logs", "/api/v1/workloads/built/build/logs"],
+  ["GET /api/v1/workloads/{name}/build/logs", "/api/v1/workloads/built/build/logs?tail=x"],
   ["GET /api/v1/snapshots", "/api/v1/snapshots"],
   ["DELETE /api/v1/tenants/{id}/snapshots/{workload}", "/api/v1/tenants/a/snapshots/app"],
   ["DELETE /api/v1/tenants/{id}/snapshots/{workload}", "/api/v1/tenants/a/snapshots/App"],
@@ -84,6 +96,8 @@ test("every documented route is called, and every answer is as documented", asyn
   const edge = testEdge({ kubectl: kubectl.command, clock: systemClock });
   const { cluster } = edge;
   cluster.addWorkload("app");
+  cluster.addWorkload("built", { image: { dockerfile: "Dockerfile" } });
+  cluster.addPod("build-built", "Running", { labels: { [label.build]: "true", [label.workload]: "built" } });
   cluster.addSnapshots();
   for (const workload of ["app", "new"]) volume.save("a", workload);
   const { metadata } = cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active });

@@ -43,8 +43,9 @@ export interface Answer {
 
 /** Makes a handler for a test; a claim call waits 30 s of the manual clock. */
 export function testEdge(
-  options: { apiKey?: string; clock?: Clock; waitLimitMs?: number; kubectl?: string } = {},
+  options: { apiKey?: string; clock?: Clock; waitLimitMs?: number; kubectl?: string; contextLimitBytes?: number } = {},
 ): TestEdge {
+  const { kubectl: command = "/nowhere/kubectl" } = options;
   const cluster = new FakeCluster();
   const clock = manualClock();
   const log: LogLine[] = [];
@@ -62,7 +63,12 @@ export function testEdge(
       activity,
       events,
       checkPage: createPageCheck({ localOnly: false, origins: new Set() }),
-      kubectl: createKubectl({ namespace: NAMESPACE, command: options.kubectl ?? "/nowhere/kubectl" }),
+      kubectl: createKubectl({ namespace: NAMESPACE, command }),
+      builds: {
+        namespace: "tenancy-builds",
+        kubectl: createKubectl({ namespace: "tenancy-builds", command }),
+        contextLimitBytes: options.contextLimitBytes ?? 256 * 1024 * 1024,
+      },
       ...shared,
       waiters: cluster.waiters,
       findLivePod: createFindLivePod(shared),

@@ -1,0 +1,193 @@
+import { buildRequest } from "../../../crds/builds/build-request.ts";
+import { pods } from "../../../crds/client/built-in-resources.ts";
+import { listAll } from "../../../crds/client/cluster-client.ts";
+import type { Pod } from "../../../crds/kubernetes.ts";
+import { annotation, label } from "../../../crds/labels.ts";
+import type { Workload, WorkloadStatus } from "../../../crds/workload.ts";
+import { HttpError, quote } from "../../http/http-error.ts";
+import { pathParam, queryFlag, workloadNameRule } from "../../http/parameters.ts";
+import { jsonResponse } from "../../http/response.ts";
+import type { RoutedRequest } from "../../http/router.ts";
+import type { Kubectl } from "../../kubectl/kubectl.ts";
+import { type KubectlError, kubectlError } from "../../kubectl/kubectl-errors.ts";
+import { podLogs } from "../../kubectl/pod-logs.ts";
+import { type ApiRoute, flagSchema } from "../api-route.ts";
+import { tailOf, tailSchema } from "../instances/logs.ts";
+import { doneSchema } from "../openapi/schemas.ts";
+import { annotateWorkload, readWorkload } from "../workloads.ts";
+import { type ContextServices, keepContext, notBuilt } from "./keep-context.ts";
+
+/** What the routes of builds work with. */
+export type BuildServices = Omit<ContextServices, "contextLimitBytes"> & {
+  readonly builds: {
+    /** Where images are built. */
+    readonly namespace: string;
+    /** In that namespace. */
+    readonly kubectl: Kubectl;
+    readonly contextLimitBytes: number;
+  };
+};
+
+const ONE = "/api/v1/workloads/:name/build";
+/** Each has a kubectl of its own for as long as it takes. */
+const UPLOADS_AT_ONCE = 4;
+
+/** The routes of images that are built: the build context, how it stands with the build, and its log. */
+export function buildRoutes(services: BuildServices): ApiRoute[] {
+  const { client, cache, builds, clock } = services;
+  let uploads = 0;
+
+  return [
+    {
+      method: "PUT",
+      path: "/api/v1/workloads/:name/context",
+      summary: "Upload the build context of a workload",
+      description:
+        "A folder as tar or tar.gz, told apart by its first bytes. Links that leave the folder, devices and `..` are refused. The workload names the context from then on, and its image is built anew where it is another.",
+      rawBody: ["application/x-tar", "application/gzip"],
+      answer: "Context",
+      errors: [404, 408, 409, 413, 503, 504],
+      async handle(request, { clientGone, mayBeSilent }) {
+        const name = pathParam(request, "name", workloadNameRule);
+        if (uploads >= UPLOADS_AT_ONCE) {
+          throw new HttpError(503, `${UPLOADS_AT_ONCE} build contexts are uploaded already; try again soon`, {
+            headers: { "retry-after": "5" },
+          });
+        }
+        uploads += 1;
+        mayBeSilent?.();
+        try {
+          const { contextLimitBytes } = builds;
+          const gone = clientGone ?? request.signal;
+          return jsonResponse(await keepContext(request, name, { ...services, contextLimitBytes, clientGone: gone }));
+        } finally {
+          uploads -= 1;
+        }
+      },
+    },
+    {
+      method: "GET",
+      path: ONE,
+      summary: "How it stands with the image of a workload that is built",
+      answer: "Build",
+      errors: [404, 409, 503],
+      async handle(request) {
+        return jsonResponse(buildResponse(await find(request)));
+      },
+    },
+    {
+      method: "POST",
+      path: ONE,
+      summary: "Build the image of a workload anew",
+      description:
+        "Also where nothing has changed: a branch or a base image may have moved on. The image that is there serves until the new one is built.",
+      answer: doneSchema("requested", "workload"),
+      errors: [404, 409, 503],
+      async handle(request) {
+        const workload = await find(request);
+        const { name } = workload.metadata;
+        const rebuild = { [annotation.rebuild]: services.randomId() };
+        cache.workloads.put(await annotateWorkload(workload, rebuild, services));
+        return jsonResponse({ status: "requested", workload: name });
+      },
+    },
+    {
+      method: "GET",
+      path: `${ONE}/logs`,
+      summary: "What the newest build of a workload printed",
+      description: "Of the build itself, or of how its context was fetched while that has not ended.",
+      query: { tail: tailSchema, follow: flagSchema("Whether to go on with what is printed from now on.") },
+      answer: "text/plain",
+      errors: [404, 409, 503, 504],
+      async handle(request, { clientGone, mayBeSilent }) {
+        const [tail, follow] = [tailOf(request), queryFlag(request, "follow")];
+        const { name } = (await find(request)).metadata;
+        mayBeSilent?.();
+        const pod = await newestBuild(name);
+        if (pod === undefined) throw noLog(name);
+        const container = isContextThere(pod) ? "build" : "context";
+        return podLogs(
+          { pod: pod.metadata.name, container, tail, follow },
+          {
+            ...{ kubectl: builds.kubectl, clock, clientGone: clientGone ?? request.signal },
+            failure: (stderr) => kubectlError(stderr, (failure) => logError(failure, name)),
+          },
+        );
+      },
+    },
+  ];
+
+  async function find(request: RoutedRequest): Promise<Workload> {
+    const workload = await readWorkload(pathParam(request, "name", workloadNameRule), services);
+    if (workload.spec.image.dockerfile === undefined) throw notBuilt(workload.metadata.name);
+    return workload;
+  }
+
+  async function newestBuild(workload: string): Promise<Pod | undefined> {
+    const labelSelector = `${label.build}=true,${label.workload}=${workload}`;
+    const found = await listAll(pods, { client, namespace: builds.namespace, labelSelector });
+    const createdAt = ({ metadata }: Pod): number => Date.parse(metadata.creationTimestamp ?? "") || 0;
+    return found
+      .filter(({ metadata: { labels = {} } }) => labels[label.build] === "true" && labels[label.workload] === workload)
+      .sort((a, b) => createdAt(b) - createdAt(a))[0];
+  }
+}
+
+type BuildStatus = NonNullable<WorkloadStatus["build"]>;
+
+/** A build as the REST API shows it. */
+type BuildResponse = BuildStatus & { workload: string; context?: string; image?: string };
+
+function buildResponse(workload: Workload): BuildResponse {
+  const { metadata, spec, status } = workload;
+  const context = spec.image.context === undefined ? metadata.annotations?.[annotation.buildContext] : undefined;
+  return {
+    workload: metadata.name,
+    ...buildStatus(workload),
+    ...(context !== undefined && { context }),
+    ...(status?.image !== undefined && { image: status.image }),
+  };
+}
+
+/**
+ * The build that a workload asks for now. What its status says may be about another: it is the operator's, who sees a
+ * new context or a request for a rebuild a moment later.
+ */
+function buildStatus(workload: Workload): BuildStatus {
+  const { build, phase, reason, message } = workload.status ?? {};
+  if (build === undefined && phase === "Error") {
+    // This cluster builds no images, or not this one.
+    return { state: "Failed", ...(reason !== undefined && { reason }), ...(message !== undefined && { message }) };
+  }
+  return build?.request === buildRequest(workload) ? build : { state: "Pending" };
+}
+
+/** Whether the init container that brings the context has done so, so that the build is next or under way. */
+function isContextThere({ status }: Pod): boolean {
+  return (status?.initContainerStatuses ?? []).some(({ state }) => state?.terminated?.exitCode === 0);
+}
+
+function logError(failure: KubectlError, workload: string): HttpError | undefined {
+  switch (failure.kind) {
+    case "no pod":
+      return noLog(workload);
+    case "not running":
+      return new HttpError(409, `the build of workload ${quote(workload)} has not begun yet: ${failure.reason}`, {
+        headers: { "retry-after": "1" },
+      });
+    case "no node":
+    case "cut":
+      return new HttpError(503, `the node of the build of workload ${quote(workload)} cannot be reached`, {
+        headers: { "retry-after": "1" },
+      });
+    default:
+      return undefined;
+  }
+}
+
+function noLog(workload: string): HttpError {
+  return new HttpError(
+    404,
+    `there is no log of a build of workload ${quote(workload)}: none has begun, or its pod is deleted already`,
+  );
+}

@@ -1,0 +1,118 @@
+import type { Clock } from "../../crds/client/clock.ts";
+import { type Deadline, startDeadline, whenAborted } from "../../crds/waits.ts";
+import { HttpError } from "../http/http-error.ts";
+import { createBoundedText, type Kubectl, type KubectlProcess } from "./kubectl.ts";
+
+/** Which part of a log is wanted. */
+export interface LogsRequest {
+  readonly pod: string;
+  readonly container: string;
+  /** The last lines, at most this many. */
+  readonly tail: number;
+  /** Whether to go on with what is printed from now on. */
+  readonly follow: boolean;
+  /** Whether it is about the container's run before its last restart. @default false */
+  readonly previous?: boolean;
+}
+
+const LIMIT_MS = 60_000;
+/** Without it, a client that stops reading would hold its kubectl for ever. */
+const READ_LIMIT_MS = 10 * 60_000;
+/** A quiet program's log has no first byte, and its reader wants to know that the stream is open. */
+const FOLLOW_HEAD_MS = 3000;
+
+/**
+ * Answers with the log of a container, which kubectl reads at the reader's pace. A stream that breaks off fails, so that it
+ * never looks complete; it ends with the container, and with the client. A log that is not followed has to be read
+ * within ten minutes.
+ *
+ * @param options.failure what kubectl fails with, by what it printed
+ * @throws what `failure` says, where kubectl fails before its first byte; HttpError 504 when it is silent for 60 s
+ */
+export async function podLogs(
+  request: LogsRequest,
+  options: {
+    kubectl: Kubectl;
+    clock: Clock;
+    clientGone: AbortSignal | undefined;
+    failure: (stderr: string) => Error;
+  },
+): Promise<Response> {
+  const { pod, container, tail, follow, previous = false } = request;
+  const { kubectl, clock, clientGone, failure } = options;
+  const flags = [...(follow ? ["--follow"] : []), ...(previous ? ["--previous"] : [])];
+  const child = await kubectl.start(["logs", pod, "--container", container, `--tail=${tail}`, ...flags], {
+    pod,
+    isEndless: follow,
+  });
+  const stderr = createBoundedText(64 * 1024);
+  child.stderr.on("data", (chunk: Uint8Array) => stderr.add(chunk));
+  const chunks = child.stdout[Symbol.asyncIterator]() as AsyncIterator<Uint8Array>;
+  const first = chunks.next();
+  // A stream that nobody reads any more may fail unheard.
+  first.catch(() => undefined);
+
+  const deadline = startDeadline(follow ? FOLLOW_HEAD_MS : LIMIT_MS, clock);
+  const stopped = whenAborted([deadline.signal, clientGone]);
+  try {
+    const head = await Promise.race([first, stopped.promise]);
+    if (clientGone?.aborted) throw new HttpError(499, "the client went away");
+    if (head === undefined && !follow) throw new HttpError(504, `the log has not come after ${LIMIT_MS / 1000} s`);
+    if (head?.done === true) await expectSuccess();
+  } catch (error) {
+    child.kill();
+    throw error;
+  } finally {
+    stopped.close();
+    deadline.close();
+  }
+  const limit = follow ? undefined : startDeadline(READ_LIMIT_MS, clock);
+  return new Response(streamOf({ child, first, chunks, clientGone, limit, expectSuccess }), {
+    headers: { "content-type": "text/plain; charset=utf-8", "x-content-type-options": "nosniff" },
+  });
+
+  async function expectSuccess(): Promise<void> {
+    const code = await child.ended;
+    if (code === undefined) throw new HttpError(503, "the server stops");
+    if (code !== 0) throw failure(stderr.end());
+  }
+}
+
+function streamOf(source: {
+  child: KubectlProcess;
+  first: Promise<IteratorResult<Uint8Array>>;
+  chunks: AsyncIterator<Uint8Array>;
+  clientGone: AbortSignal | undefined;
+  limit: Deadline | undefined;
+  expectSuccess: () => Promise<void>;
+}): ReadableStream<Uint8Array> {
+  const { child, chunks, clientGone, limit, expectSuccess } = source;
+  let next: Promise<IteratorResult<Uint8Array>> | undefined = source.first;
+  // Some runtimes cancel a body only when they next write to it.
+  const stopped = whenAborted([limit?.signal, clientGone]);
+  const end = (): void => {
+    stopped.close();
+    limit?.close();
+    child.kill();
+  };
+  stopped.promise.then(end);
+  return new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      try {
+        const { done, value } = await (next ?? chunks.next());
+        next = undefined;
+        if (done !== true) {
+          controller.enqueue(value);
+          return;
+        }
+        await expectSuccess();
+        end();
+        controller.close();
+      } catch (error) {
+        end();
+        controller.error(error);
+      }
+    },
+    cancel: end,
+  });
+}

@@ -1,0 +1,341 @@
+// @runtimes node bun deno
+// @limit 180
+import { createHash, randomBytes } from "node:crypto";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { gzipSync } from "node:zlib";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { buildRequest } from "../../../crds/builds/build-request.ts";
+import { ApiError } from "../../../crds/client/api-error.ts";
+import { systemClock } from "../../../crds/client/clock.ts";
+import { annotation, label } from "../../../crds/labels.ts";
+import type { Workload, WorkloadSpec, WorkloadStatus } from "../../../crds/workload.ts";
+import { eventually } from "../../eventually.ts";
+import { rawTar } from "../snapshots/raw-tar.ts";
+import { type FakeKubectl, fakeKubectl } from "./fake-kubectl.ts";
+import { type SnapshotsFolder, snapshotsFolder } from "./snapshots-folder.ts";
+import { type TestEdge, testEdge } from "./test-edge.ts";
+
+const test = suite("build routes");
+const PUT = "http://edge.test/api/v1/workloads/app/context";
+const built: Partial<WorkloadSpec> = { image: { dockerfile: "Dockerfile" } };
+const context = rawTar([{ name: "Dockerfile", content: Buffer.from("FROM scratch\n") }]);
+let volume: SnapshotsFolder;
+let kubectl: FakeKubectl;
+let edge: TestEdge;
+
+test.before.each(() => {
+  volume = snapshotsFolder();
+  kubectl = fakeKubectl({ paths: volume.paths });
+  edge = testEdge({ kubectl: kubectl.command, clock: systemClock, contextLimitBytes: 1024 * 1024 });
+  edge.cluster.addSnapshots();
+});
+test.after.each(() => {
+  kubectl.remove();
+  volume.remove();
+});
+
+function digestOf(content: Buffer): string {
+  return createHash("sha256").update(content).digest("hex");
+}
+
+async function upload(
+  body: Buffer | ReadableStream<Uint8Array>,
+  { signal, url = PUT }: { signal?: AbortSignal; url?: string } = {},
+): Promise<{ status: number; json: { error?: string; sha256?: string; sizeBytes?: number } }> {
+  const init: RequestInit & { duplex: "half" } = { method: "PUT", body: body as never, duplex: "half" };
+  const response = await edge.handler(new Request(url, init), signal === undefined ? {} : { clientGone: signal });
+  return { status: response.status, json: (await response.json()) as object };
+}
+
+/** What is on the volume of the workload's contexts. */
+function kept(): string[] {
+  const folder = join(volume.path, ".contexts/app");
+  return existsSync(folder) ? readdirSync(folder).sort() : [];
+}
+
+function isEmpty(): boolean {
+  return readdirSync(volume.path).length === 0;
+}
+
+function named(): string | undefined {
+  return edge.cluster.objects.get("tenancy/app")?.metadata.annotations?.[annotation.buildContext];
+}
+
+function setStatus(workload: Workload, status: WorkloadStatus): void {
+  edge.cluster.objects.set("tenancy/app", { ...workload, status } as Workload);
+}
+
+test("an upload is kept under its SHA-256, and the workload names it", async () => {
+  edge.cluster.addWorkload("app", built);
+  for (const body of [context, gzipSync(context)]) {
+    const answer = await upload(body);
+    assert.equal(answer, { status: 200, json: { sha256: digestOf(body), sizeBytes: body.length } });
+    assert.equal(readFileSync(join(volume.path, ".contexts/app", digestOf(body))), body);
+    assert.is(named(), digestOf(body));
+  }
+  assert.equal(kept(), [digestOf(context), digestOf(gzipSync(context))].sort());
+});
+
+test("an upload in many pieces arrives whole", async () => {
+  edge = testEdge({ kubectl: kubectl.command, clock: systemClock });
+  edge.cluster.addSnapshots();
+  edge.cluster.addWorkload("app", built);
+  const large = rawTar([{ name: "data", content: randomBytes(20 * 1024 * 1024) }]);
+  let at = 0;
+  const body = new ReadableStream<Uint8Array>({
+    pull(controller) {
+      if (at >= large.length) controller.close();
+      else controller.enqueue(Uint8Array.from(large.subarray(at, at + 100_000)));
+      at += 100_000;
+    },
+  });
+  assert.equal(await upload(body), { status: 200, json: { sha256: digestOf(large), sizeBytes: large.length } });
+  assert.equal(kept(), [digestOf(large)]);
+});
+
+test("a workload that is built from no upload refuses one before it is read", async () => {
+  const git = { url: "https://example.com/a.git" };
+  const cases: [spec: Partial<WorkloadSpec> | undefined, status: number, error: RegExp][] = [
+    [undefined, 404, /"app" does not exist/],
+    [{}, 409, /has image\.ref and not image\.dockerfile/],
+    [{ image: { dockerfile: "Dockerfile", context: { configMapRef: { name: "a" } } } }, 409, /from a ConfigMap/],
+    [{ image: { dockerfile: "Dockerfile", context: { git } } }, 409, /from Git/],
+  ];
+  for (const [spec, status, error] of cases) {
+    if (spec !== undefined) edge.cluster.addWorkload("app", spec);
+    const answer = await upload(context);
+    assert.is(answer.status, status);
+    assert.match(answer.json.error ?? "", error);
+  }
+  assert.is((await upload(context, { url: PUT.replace("app", "App") })).status, 400);
+  assert.equal(kubectl.calls(), []);
+});
+
+const refused: [what: string, body: Buffer, status: number, error: RegExp][] = [
+  ["of nothing", Buffer.alloc(0), 400, /tar or tar\.gz: it is cut off/],
+  ["that is no archive", randomBytes(5000), 400, /body: must be a build context as tar or tar\.gz/],
+  [
+    "with a path upward",
+    rawTar([{ name: "../etc/passwd", content: Buffer.from("x") }]),
+    400,
+    /entry "\.\.\/etc\/passwd" has no plain path/,
+  ],
+  [
+    "with an absolute link",
+    gzipSync(rawTar([{ name: "a/b", type: "2", target: "/etc" }])),
+    400,
+    /the symlink "a\/b" points at the absolute path "\/etc"/,
+  ],
+  ["with a device", rawTar([{ name: "dev", type: "4" }]), 400, /"dev" is a block device/],
+  ["cut off", gzipSync(context).subarray(0, 50), 400, /compression is damaged or cut off/],
+  ["that is too large", rawTar([{ name: "a", content: randomBytes(1024 * 1024) }]), 413, /larger than 1048576 bytes/],
+  ["that is a bomb", gzipSync(rawTar([{ name: "a", content: Buffer.alloc(6e6) }])), 413, /more than 4194304 bytes/],
+];
+
+for (const [what, body, status, error] of refused) {
+  test(`an archive ${what} is refused, and nothing of it stays`, async () => {
+    edge.cluster.addWorkload("app", built);
+    const answer = await upload(body);
+    assert.is(answer.status, status, answer.json.error ?? "");
+    assert.match(answer.json.error ?? "", error);
+    assert.is(named(), undefined);
+    await eventually(isEmpty);
+  });
+}
+
+test("a client that goes in the middle leaves nothing behind", async () => {
+  edge.cluster.addWorkload("app", built);
+  const gone = new AbortController();
+  const body = new ReadableStream<Uint8Array>({
+    start: (controller) => controller.enqueue(Uint8Array.from(context.subarray(0, 700))),
+  });
+  const answer = upload(body, { signal: gone.signal });
+  await eventually(() => kept().length > 0);
+  gone.abort();
+  assert.is((await answer).status, 499);
+  await eventually(isEmpty);
+  for (const pid of kubectl.pids()) await eventually(() => !isAlive(pid));
+});
+
+test("a body that breaks off leaves nothing behind", async () => {
+  edge.cluster.addWorkload("app", built);
+  const body = new ReadableStream<Uint8Array>({
+    start: (controller) => controller.enqueue(Uint8Array.from(context.subarray(0, 700))),
+    pull: (controller) => controller.error(new Error("reset")),
+  });
+  const answer = await upload(body);
+  assert.equal([answer.status, answer.json.error], [400, "body: broke off before its end"]);
+  await eventually(isEmpty);
+});
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
+
+test("two uploads at once are both kept, and the last one to end is named", async () => {
+  edge.cluster.addWorkload("app", built);
+  const other = rawTar([{ name: "Dockerfile", content: Buffer.from("FROM other\n") }]);
+  const answers = await Promise.all([upload(context), upload(other)]);
+  assert.equal(
+    answers.map(({ status }) => status),
+    [200, 200],
+  );
+  assert.equal(kept(), [digestOf(context), digestOf(other)].sort());
+  assert.ok([digestOf(context), digestOf(other)].includes(named() ?? ""));
+});
+
+test("no more than four are uploaded at once", async () => {
+  edge.cluster.addWorkload("app", built);
+  const gone = new AbortController();
+  const slow = () => new ReadableStream<Uint8Array>({ start: (controller) => controller.enqueue(new Uint8Array(512)) });
+  const first = Array.from({ length: 4 }, () => upload(slow(), { signal: gone.signal }));
+  await eventually(() => kept().length === 4);
+  assert.is((await upload(context)).status, 503);
+  gone.abort();
+  await Promise.all(first);
+  assert.is((await upload(context)).status, 200);
+});
+
+test("a workload that is deleted or made anew during the upload does not name it", async () => {
+  edge.cluster.addWorkload("app", built);
+  edge.cluster.onNext("replace", () => {
+    edge.cluster.objects.delete("tenancy/app");
+    edge.cluster.addWorkload("app", built);
+  });
+  const anew = await upload(context);
+  assert.equal([anew.status, named()], [409, undefined]);
+  edge.cluster.onNext("replace", () => void edge.cluster.objects.delete("tenancy/app"));
+  assert.is((await upload(context)).status, 404);
+  await eventually(isEmpty);
+});
+
+test("a volume that cannot take it is said to be so", async () => {
+  edge.cluster.addWorkload("app", built);
+  kubectl.failExec('error: unable to upgrade connection: container not found ("snapshots")');
+  const answer = await upload(context);
+  assert.is(answer.status, 503);
+  assert.match(answer.json.error ?? "", /helper pod tenancy-snapshots does not run/);
+  edge = testEdge({ kubectl: kubectl.command, clock: systemClock });
+  edge.cluster.addWorkload("app", built);
+  const none = await upload(context);
+  assert.is(none.status, 503);
+  assert.match(none.json.error ?? "", /is not made yet/);
+});
+
+test("an answer of the volume that does not come is a failure", async () => {
+  edge.cluster.addWorkload("app", built);
+  kubectl.loseOutputAfter(5);
+  assert.is((await upload(context)).status, 503);
+  assert.is(named(), undefined);
+  await eventually(isEmpty);
+});
+
+test("how it stands with a build is about what the workload asks for now", async () => {
+  const target = "GET /api/v1/workloads/app/build";
+  assert.is((await edge.call(target)).status, 404);
+  edge.cluster.addWorkload("app");
+  assert.is((await edge.call(target)).status, 409);
+  const workload = edge.cluster.addWorkload("app", built);
+  assert.equal((await edge.call(target)).json, { workload: "app", state: "Pending" });
+  const missing = {
+    state: "Failed" as const,
+    reason: "ContextMissing",
+    message: "upload one",
+    request: buildRequest(workload),
+  };
+  setStatus(workload, { phase: "Error", build: missing });
+  assert.equal((await edge.call(target)).json, { workload: "app", ...missing });
+
+  const sha256 = "0".repeat(64);
+  const withContext = {
+    ...workload,
+    metadata: { ...workload.metadata, annotations: { [annotation.buildContext]: sha256 } },
+  };
+  const request = buildRequest(withContext);
+  const image = `registry.example/app@sha256:${"1".repeat(64)}`;
+  setStatus(withContext, { phase: "Ready", image, build: { request: buildRequest(workload), state: "Built" } });
+  assert.equal((await edge.call(target)).json, { workload: "app", state: "Pending", context: sha256, image });
+  const done = { request, state: "Built" as const, digest: `sha256:${"1".repeat(64)}`, steps: 6, cached: 2 };
+  setStatus(withContext, { phase: "Ready", image, build: done });
+  assert.equal((await edge.call(target)).json, { workload: "app", ...done, context: sha256, image });
+  const shown = (await edge.call("GET /api/v1/workloads/app")).json as { status: WorkloadStatus };
+  assert.equal(shown.status, { phase: "Ready", image, build: done });
+
+  setStatus(withContext, { phase: "Error", reason: "BuildUnavailable", message: "set TENANCY_REGISTRY" });
+  assert.equal((await edge.call(target)).json, {
+    ...{ workload: "app", state: "Failed", reason: "BuildUnavailable", message: "set TENANCY_REGISTRY" },
+    context: sha256,
+  });
+});
+
+test("a rebuild is asked for by another annotation each time", async () => {
+  const target = "POST /api/v1/workloads/app/build";
+  assert.is((await edge.call(target)).status, 404);
+  edge.cluster.addWorkload("app");
+  assert.is((await edge.call(target)).status, 409);
+  edge.cluster.addWorkload("app", built);
+  const values = new Set<string | undefined>();
+  for (let count = 0; count < 2; count += 1) {
+    assert.equal((await edge.call(target)).json, { status: "requested", workload: "app" });
+    values.add(edge.cluster.objects.get("tenancy/app")?.metadata.annotations?.[annotation.rebuild]);
+  }
+  assert.is(values.size, 2);
+  edge.cluster.onNext("replace", new ApiError("gone", { status: 404, reason: "NotFound" }));
+  assert.is((await edge.call(target)).status, 404);
+});
+
+function addBuild(name: string, createdAt: string, contextExitCode?: number): void {
+  const labels = { [label.build]: "true", [label.workload]: "app" };
+  const pod = edge.cluster.addPod(name, "Pending", { labels });
+  const state = contextExitCode === undefined ? { running: {} } : { terminated: { exitCode: contextExitCode } };
+  const status = { phase: "Pending", initContainerStatuses: [{ name: "context", state }] };
+  edge.cluster.objects.set(`tenancy/${name}`, {
+    ...pod,
+    metadata: { ...pod.metadata, creationTimestamp: createdAt },
+    status,
+  } as never);
+}
+
+test("the log is of the newest build: of its context first, then of the build", async () => {
+  const target = "GET /api/v1/workloads/app/build/logs";
+  edge.cluster.addWorkload("app", built);
+  assert.is((await edge.call(target)).status, 404);
+  addBuild("build-app-2", "2026-01-02T00:00:00Z");
+  addBuild("build-app-1", "2026-01-01T00:00:00Z", 0);
+  edge.cluster.addPod("other", "Running", { labels: { [label.workload]: "app" } });
+  const answer = await edge.call(`${target}?tail=5`);
+  assert.equal([answer.status, answer.text], [200, "line of build-app-2\n"]);
+  addBuild("build-app-2", "2026-01-02T00:00:00Z", 1);
+  await edge.call(target);
+  addBuild("build-app-2", "2026-01-02T00:00:00Z", 0);
+  await edge.call(target);
+  const containers = kubectl.calls().map((call) => call.join(" "));
+  assert.equal(containers, [
+    "--namespace tenancy-builds logs build-app-2 --container context --tail=5",
+    "--namespace tenancy-builds logs build-app-2 --container context --tail=200",
+    "--namespace tenancy-builds logs build-app-2 --container build --tail=200",
+  ]);
+});
+
+test("a log that cannot be read is said to be so", async () => {
+  const target = "GET /api/v1/workloads/app/build/logs";
+  edge.cluster.addWorkload("app", built);
+  for (const [pod, status] of [
+    ["gone", 404],
+    ["starting", 409],
+    ["no-node", 503],
+  ] as const) {
+    addBuild(pod, "2026-01-01T00:00:00Z", 0);
+    assert.is((await edge.call(`${target}?follow=true`)).status, status, pod);
+    edge.cluster.removePod(pod);
+  }
+  assert.is((await edge.call(`${target}?tail=x`)).status, 400);
+});
+
+test.run();
