@@ -11,6 +11,7 @@ import type { BuildConfig } from "../config.ts";
 import type { OperatorContext } from "../context.ts";
 import type { BuildInformers } from "../informers.ts";
 import { isFinished } from "./build-progress.ts";
+import { recordOf } from "./build-result.ts";
 import { buildJobName, renderBuildJob, renderBuildsPolicy } from "./render-build.ts";
 
 // Their logs are read, and their results are not built again.
@@ -139,11 +140,13 @@ export async function deleteOldJobs(
   const own = [...context.buildInformers.jobs.store.by("workload", workload.metadata.name)].filter(
     (job) => key === undefined || !isJobOf(job, { workload, key }),
   );
+  // A Job is finished a moment after its image is there.
+  const hasEnded = (job: Job) => isFinished(job) || recordOf(job)?.state === "Built";
   const isKept = (job: Job) =>
-    isFinished(job) && job.metadata.annotations?.[annotation.workloadUid] === workload.metadata.uid;
-  const finished = own.filter(isKept).sort((a, b) => (createdAt(a) < createdAt(b) ? 1 : -1));
+    hasEnded(job) && job.metadata.annotations?.[annotation.workloadUid] === workload.metadata.uid;
+  const ended = own.filter(isKept).sort((a, b) => (createdAt(a) < createdAt(b) ? 1 : -1));
   const most = key === undefined ? KEPT_FINISHED : KEPT_FINISHED - 1;
-  for (const job of [...own.filter((job) => !isKept(job)), ...finished.slice(most)]) await deleteJob(job, context);
+  for (const job of [...own.filter((job) => !isKept(job)), ...ended.slice(most)]) await deleteJob(job, context);
 }
 
 /**
