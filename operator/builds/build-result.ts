@@ -91,13 +91,14 @@ export function parseBuildResult(message: string): BuildResult | undefined {
     }
     case "Failed":
       if (step.startsWith("exporting to image") && error.includes("failed to push")) {
-        return failed("RegistryRefused", `the image could not be pushed: ${error}`);
+        const setting = "see the registry, and the operator's TENANCY_REGISTRY and TENANCY_REGISTRY_SECRET";
+        return failed("RegistryRefused", `the image could not be pushed: ${error}; ${setting}`);
       }
       return failed("BuildFailed", [explain(step, error), lastLines(said)].filter((text) => text !== "").join("\n"));
     case "BuilderUnavailable":
       return failed(
         "BuilderUnavailable",
-        `the builder did not start on that node (docs/troubleshooting.md): ${lastLines(said)}`,
+        `the builder did not start on that node (docs/builds.md#what-nodes-need): ${lastLines(said)}`,
       );
     default:
       return undefined;

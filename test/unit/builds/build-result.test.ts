@@ -41,6 +41,7 @@ test("parseBuildResult: why no image was made or pushed", () => {
   assert.is(syntax?.state === "Failed" && syntax.message, "dockerfile parse error on line 2: unknown instruction: FOO");
   const push = failed("step=exporting to image\nerror=failed to push r/x:1: 401 Unauthorized");
   assert.is(push?.state === "Failed" && push.reason, "RegistryRefused");
+  assert.match(push?.state === "Failed" ? push.message : "", /401 Unauthorized; see .*TENANCY_REGISTRY_SECRET/);
   const builder = parseBuildResult("state=BuilderUnavailable\n\nfork/exec /proc/self/exe: operation not permitted");
   assert.is(builder?.state === "Failed" && builder.reason, "BuilderUnavailable");
   assert.match(builder?.state === "Failed" ? builder.message : "", "operation not permitted");

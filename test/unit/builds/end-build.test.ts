@@ -1,0 +1,89 @@
+import { test } from "uvu";
+import * as assert from "uvu/assert";
+import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
+import type { Job } from "../../../crds/kubernetes.ts";
+import { annotation } from "../../../crds/labels.ts";
+import type { BuilderContext } from "../../../operator/builds/build-jobs.ts";
+import type { BuildRecord } from "../../../operator/builds/build-result.ts";
+import { endBuild, type WantedBuild } from "../../../operator/builds/end-build.ts";
+import { operatorConfig } from "../../../operator/config.ts";
+import { createMetrics } from "../../../operator/metrics.ts";
+import { silentLog } from "../silent-log.ts";
+
+const { builds } = operatorConfig({ TENANCY_REGISTRY: "r.example/built" });
+const digest = `sha256:${"0a".repeat(32)}`;
+const finishedAt = "2026-01-02T03:04:15.000Z";
+const wanted: WantedBuild = {
+  workload: { metadata: { name: "w", uid: "u" }, spec: { image: { dockerfile: "Dockerfile" } } },
+  key: "k",
+  found: { kind: "git" },
+};
+
+function jobOf(tries: number): Job {
+  const annotations = { [annotation.attempt]: String(tries) };
+  return {
+    metadata: { name: "j", uid: "ju", creationTimestamp: "2026-01-02T03:04:05Z", annotations },
+    spec: { template: {} },
+  } as Job;
+}
+
+function contextWith(patches: unknown[]) {
+  const metrics = createMetrics();
+  const client: Partial<ClusterClient> = {
+    patch: async (_resource, _ref, { body }) => {
+      patches.push(body);
+      return jobOf(0) as never;
+    },
+  };
+  const buildInformers = { jobs: { put: () => undefined } };
+  return { builds, buildInformers, client, log: silentLog, metrics } as unknown as BuilderContext;
+}
+
+test("endBuild: what was built is kept with its Job, counted, and named by its digest", async () => {
+  const patches: unknown[] = [];
+  const context = contextWith(patches);
+  const record: BuildRecord = { state: "Built", digest, steps: 5, cached: 2, finishedAt };
+  const { image, build } = await endBuild(wanted, { job: jobOf(0), record }, context);
+  assert.is(image, `r.example/built/w@${digest}`);
+  assert.equal([build?.state, build?.steps, build?.cached, build?.finishedAt], ["Built", 5, 2, finishedAt]);
+  const annotations = { [annotation.buildResult]: JSON.stringify(record) };
+  assert.equal(patches, [{ metadata: { uid: "ju", annotations } }]);
+  const shown = await context.metrics.registry.metrics();
+  assert.match(shown, 'tenancy_build_steps_total{cached="true"} 2');
+  assert.match(shown, 'tenancy_build_steps_total{cached="false"} 3');
+  assert.match(shown, 'tenancy_build_seconds_sum{outcome="built"} 10');
+});
+
+test("endBuild: what would fail again is not begun anew, and is counted by its reason", async () => {
+  const context = contextWith([]);
+  const record: BuildRecord = { state: "Failed", reason: "BuildTimeout", message: "late", finishedAt };
+  const { image, build, requeueAfterMs } = await endBuild(wanted, { job: jobOf(0), record }, context);
+  assert.equal([image, build?.state, build?.tries, requeueAfterMs], [undefined, "Failed", undefined, undefined]);
+  assert.match(await context.metrics.registry.metrics(), 'tenancy_build_failures_total{reason="BuildTimeout"} 1');
+});
+
+test("endBuild: what may mend itself is begun anew after 10 s, then after longer, up to 10 minutes", async () => {
+  const record: BuildRecord = { state: "Failed", reason: "RegistryRefused", message: "down", finishedAt };
+  const waits: (string | undefined)[] = [];
+  for (const tries of [0, 1, 2, 6, 50]) {
+    const context = contextWith([]);
+    context.client.patch = async () => jobOf(tries) as never;
+    const { build } = await endBuild(wanted, { job: jobOf(tries), record }, context);
+    assert.is(build?.tries, tries + 1);
+    waits.push(build?.message?.replace(/.*T03:/, ""));
+  }
+  assert.equal(waits, ["04:25.000Z", "04:35.000Z", "04:55.000Z", "14:15.000Z", "14:15.000Z"]);
+});
+
+test("endBuild: a pod that is lost is no failure until it is lost again and again", async () => {
+  const record: BuildRecord = { state: "Failed", reason: "BuildLost", message: "gone", finishedAt };
+  const states: (string | undefined)[] = [];
+  for (const tries of [0, 1, 2]) {
+    const context = contextWith([]);
+    context.client.patch = async () => jobOf(tries) as never;
+    states.push((await endBuild(wanted, { job: jobOf(tries), record }, context)).build?.state);
+  }
+  assert.equal(states, ["Pending", "Pending", "Failed"]);
+});
+
+test.run();
