@@ -15,6 +15,8 @@ import type { TarEntry } from "./tar-archive.ts";
 import { unpackDebianPackages } from "./unpack-debian-packages.ts";
 
 export const BUILDER_IMAGE = "localhost/tenancy-builder:1";
+/** Where whom the image trusts is in it. */
+export const AUTHORITIES = "etc/ssl/certs/ca-certificates.crt";
 
 const MODULE_FOLDER = fileURLToPath(new URL("../go-buildkit", import.meta.url));
 const VERSION = "v0.26.3";
@@ -62,13 +64,18 @@ export interface BuilderParts {
 export async function builderImage(log: Log): Promise<Image | { readonly because: string }> {
   const buildkit = await buildBuildkit(log);
   if ("because" in buildkit) return buildkit;
-  const root = await unpackDebianPackages(DEBIAN_PACKAGES, { name: "builder-packages", log });
+  const root = await unpackBuilderPackages(log);
   return assembleBuilder({
     busybox: await busyboxFiles(await findStaticBusybox(log)),
     programs: (base) => programFiles({ programs: PROGRAMS, files: [], base, root }),
     authorities: authorities(join(root, "usr/share/ca-certificates/mozilla")),
     buildkit: BUILT.map((name) => program(`usr/bin/${name}`, join(buildkit.folder, name))),
   });
+}
+
+/** Returns the folder with what the image has of Debian's packages. */
+export function unpackBuilderPackages(log: Log): Promise<string> {
+  return unpackDebianPackages(DEBIAN_PACKAGES, { name: "builder-packages", log });
 }
 
 /** Puts it together with the same programs, user and subordinate ids as `moby/buildkit:<version>-rootless` has. */
@@ -83,7 +90,7 @@ export async function assembleBuilder(parts: BuilderParts): Promise<Image> {
     { path: "home/user", uid: 1000, gid: 1000 },
     ...["etc/ssl", "etc/ssl/certs", "run", "work", "context"].map((path) => ({ path })),
     { path: "tmp", mode: 0o1777 },
-    file("etc/ssl/certs/ca-certificates.crt", parts.authorities),
+    file(AUTHORITIES, parts.authorities),
   ];
   const programs = (await parts.programs(base)).map((entry) => {
     const capabilities = CAPABILITIES[entry.path];

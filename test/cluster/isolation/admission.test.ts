@@ -3,9 +3,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { ApiError } from "../../../crds/client/api-error.ts";
 import { configMaps, namespaces, pods } from "../../../crds/client/built-in-resources.ts";
-import { type ClusterClient, createClusterClient } from "../../../crds/client/cluster-client.ts";
-import { loadClusterConfig } from "../../../crds/client/config/load-cluster-config.ts";
-import { createTransport } from "../../../crds/client/transport.ts";
+import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { annotation, label, WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
 import { PROXY_CONTAINER, REDIRECT_CONTAINER } from "../../../operator/egress/layout.ts";
@@ -15,9 +13,10 @@ import { versionAtLeast } from "../../../scripts/cluster/kubernetes/version-at-l
 import { CONTROL_PLANE_PROGRAMS } from "../../../scripts/cluster/programs.ts";
 import { eventually } from "../../eventually.ts";
 import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
-import { type AccountAccess, accountAccess } from "./account-access.ts";
+import { type AccountClient, accountClient } from "./account-client.ts";
 import { kubectlFor, validation } from "./kubectl.ts";
 import { fullPod, proxiedPod, renderedPods } from "./rendered-pods.ts";
+import { withValues } from "./with-values.ts";
 import { writeOverlay } from "./write-overlay.ts";
 
 const test = suite("admission");
@@ -526,43 +525,3 @@ older.after(() => tenancy?.stop());
 const { version } = await findBinaries({ need: CONTROL_PLANE_PROGRAMS });
 if (versionAtLeast(version, "1.30")) test.run();
 else older.run();
-
-/**
- * A copy of an object with values set at dotted paths, such as `spec.containers.0.image`; undefined removes what is
- * there.
- */
-function withValues<T extends object>(object: T, values: Readonly<Record<string, unknown>>): T {
-  const copy = structuredClone(object);
-  for (const [path, value] of Object.entries(values)) {
-    const steps = path.split(".").map((step) => step.replaceAll("|", "."));
-    const last = steps.pop() ?? "";
-    let at = copy as Record<string, unknown>;
-    for (const step of steps) {
-      at[step] ??= {};
-      at = at[step] as Record<string, unknown>;
-    }
-    if (value === undefined) delete at[last];
-    else at[last] = value;
-  }
-  return copy;
-}
-
-interface AccountClient extends ClusterClient {
-  readonly access: AccountAccess;
-  close(): void;
-}
-
-/** A client in this process that calls as a ServiceAccount. */
-async function accountClient(options: Parameters<typeof accountAccess>[0]): Promise<AccountClient> {
-  const access = await accountAccess(options);
-  const config = await loadClusterConfig({ kubeconfigPath: access.kubeconfigPath });
-  const transport = createTransport({ config, role: "test" });
-  return {
-    ...createClusterClient({ transport }),
-    access,
-    close() {
-      transport.close();
-      access.remove();
-    },
-  };
-}

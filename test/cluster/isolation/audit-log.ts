@@ -10,6 +10,7 @@ export interface AuditedRequest {
   readonly requestURI: string;
   readonly objectRef?: {
     readonly apiGroup?: string;
+    readonly namespace?: string;
     readonly resource: string;
     readonly subresource?: string;
     readonly name?: string;

@@ -29,7 +29,7 @@ test.before(async () => {
   });
   kubectl = await kubectlFor(cluster.kubeconfigPath);
   // A dry run puts nothing into a namespace that is not there.
-  await kubectl("create", "namespace", "tenancy");
+  for (const namespace of ["tenancy", "tenancy-builds"]) await kubectl("create", "namespace", namespace);
 });
 test.after(() => cluster?.stop());
 
@@ -51,7 +51,7 @@ async function versions(tree: string): Promise<string[]> {
 }
 
 if (versionAtLeast(version, "1.21")) {
-  for (const tree of ["manifests/base", "manifests/overlays/split-edge"])
+  for (const tree of ["manifests/base", "manifests/overlays/split-edge", "manifests/builds"])
     test(`${tree} is taken with every field known, and applied again it changes nothing`, () => checkTree(tree));
 } else {
   test("a server before 1.21 takes all but the disruption budgets", async () => {
@@ -64,10 +64,14 @@ if (versionAtLeast(version, "1.21")) {
 }
 
 if (versionAtLeast(version, "1.30")) {
-  test("manifests/overlays/with-admission is taken likewise", () => checkTree("manifests/overlays/with-admission"));
+  for (const tree of ["manifests/overlays/with-admission", "manifests/overlays/builds-with-admission"])
+    test(`${tree} is taken likewise`, () => checkTree(tree));
 
   test("a kustomization of one's own can put all of it into another namespace", async () => {
-    const tree = await writeOverlay({ namespace: "tenants", components: ["split-edge", "admission", "egress"] });
+    const tree = await writeOverlay({
+      namespace: "tenants",
+      components: ["split-edge", "admission", "egress", "builds"],
+    });
     await kubectl("apply", "-k", tree.path, validation(version));
     await tree.remove();
     const names = ["-o", "jsonpath={.items[*].metadata.name}"];

@@ -1,12 +1,18 @@
 // @limit 600
 import { createHmac } from "node:crypto";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { WebSocket } from "ws";
-import { persistentVolumeClaims, pods, secrets, services } from "../../../crds/client/built-in-resources.ts";
+import {
+  configMaps,
+  persistentVolumeClaims,
+  pods,
+  secrets,
+  services,
+} from "../../../crds/client/built-in-resources.ts";
 import { claims, pools, triggers, workloads } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
 import { operatorConfig } from "../../../operator/config.ts";
@@ -14,6 +20,7 @@ import { renderPod } from "../../../operator/pod/render-pod.ts";
 import { versionAtLeast } from "../../../scripts/cluster/kubernetes/version-at-least.ts";
 import { eventually } from "../../eventually.ts";
 import { FakeMessenger } from "../../messenger/fake-messenger.ts";
+import { BUILDS, type PretendBuilders, startPretendBuilders } from "../builds/pretend-builders.ts";
 import { exists, NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
 import { type AccountAccess, accountAccess, canEnterPods } from "./account-access.ts";
 import { type AuditedRequest, type AuditLog, createAuditLog } from "./audit-log.ts";
@@ -27,10 +34,11 @@ const test = suite("each account has the rights that its program uses, and no ot
 const ACCOUNTS = ["tenancy-operator", "tenancy-api", "tenancy-gateway"] as const;
 type Account = (typeof ACCOUNTS)[number];
 
+const EXEC_LATER = { "create pods/exec": "asked for beside get by servers from 1.35 on" };
 /** Granted although it is never asked for here: why. */
 const notHere: Readonly<Record<Account, Readonly<Record<string, string>>>> = {
   "tenancy-operator": {
-    "create pods/exec": "asked for beside get by servers from 1.35 on",
+    ...EXEC_LATER,
     "patch persistentvolumeclaims":
       "once a save has marked the volume, which takes containers: isolation/in-cluster.test.ts",
   },
@@ -46,6 +54,7 @@ const access = {} as Record<Account, AccountAccess>;
 const running: AccountProgram[] = [];
 let api: string;
 let gateway: string;
+let builders: PretendBuilders;
 let apiBaseUrl: string;
 const messenger = new FakeMessenger();
 
@@ -59,9 +68,11 @@ test.before(async () => {
   tenancy = await startTenancy("rbac", { apiServerFlags: audit.flags });
   kubectl = await kubectlFor(tenancy.cluster.kubeconfigPath);
   bundles = await bundlePrograms();
+  builders = await startPretendBuilders(tenancy.client);
   const { version } = tenancy.cluster;
+  await kubectl("apply", "-k", "manifests/builds", validation(version));
   const overlay = await writeOverlay({
-    components: ["split-edge", "egress", ...(versionAtLeast(version, "1.30") ? ["admission"] : [])],
+    components: ["split-edge", "egress", "builds", ...(versionAtLeast(version, "1.30") ? ["admission"] : [])],
     ...(!versionAtLeast(version, "1.21") && { without: ["PodDisruptionBudget"] }),
   });
   await kubectl("apply", "-k", overlay.path, validation(version));
@@ -75,6 +86,7 @@ test.before(async () => {
 
 test.after(async () => {
   for (const program of running) await program.stop();
+  await builders?.stop();
   await tenancy?.stop();
   await messenger.stop();
   bundles?.remove();
@@ -91,6 +103,7 @@ function start(account: Account, env: Record<string, string> = {}): AccountProgr
         TENANCY_LEASE_SECONDS: "2",
         // Simulated nodes pull nothing.
         TENANCY_PROXY_IMAGE: "simulated/proxy:1",
+        TENANCY_REGISTRY: "registry.example.com/built",
       }
     : {
         TENANCY_EDGE_ROLES: roles,
@@ -261,6 +274,31 @@ test("a workload whose claims have Services: one is made, mended and taken away"
   assert.is((await call("POST", "/tenants/m3/release?wait=true", { workload: "served" })).status, 200);
 });
 
+test("an image that is built", async () => {
+  await tenancy.client.create(configMaps, {
+    metadata: { name: "files", namespace: NAMESPACE },
+    data: { Dockerfile: "FROM scratch" },
+  });
+  const spec = { image: { dockerfile: "Dockerfile", context: { configMapRef: { name: "files" } } } };
+  const created = await call("POST", "/workloads", { name: "made", spec });
+  assert.is(created.status, 201, JSON.stringify(created.json));
+  const isAsked = (verb: string) => asked("tenancy-operator", verb, "pods", { subresource: "exec", namespace: BUILDS });
+  await until("the build's context to be brought", () => isAsked("get") || isAsked("create"));
+  // No kubelet takes it.
+  const [pod = ""] = [...builders.everJobs.values()].flat();
+  const folder = join(builders.root, pod);
+  await mkdir(join(folder, "files"));
+  await writeFile(join(folder, ".ready"), "");
+  const phaseOf = async () =>
+    (await tenancy.client.get(workloads, { namespace: NAMESPACE, name: "made" })).status?.phase;
+  await until("the image", async () => (await phaseOf()) === "Ready");
+  // There is no node, and the API server looks who asks before it looks for one.
+  assert.ok((await call("GET", "/workloads/made/build/logs")).status >= 400);
+  assert.is((await call("POST", "/workloads/made/build")).status, 200);
+  assert.is((await call("DELETE", "/workloads/made")).status, 200);
+  await until("the workload to go", async () => !(await exists(tenancy.client, workloads, "made")));
+});
+
 /** A pod as a claim leaves it that was deleted by force: made as the operator, but asked for by another. */
 async function leaveOrphan(): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), "tenancy-orphan-"));
@@ -274,7 +312,12 @@ async function leaveOrphan(): Promise<void> {
 }
 
 /** Whether an account has asked for that so far. */
-function asked(account: Account, verb: string, resource: string, subresource?: string): boolean {
+function asked(
+  account: Account,
+  verb: string,
+  resource: string,
+  { subresource, namespace = NAMESPACE }: { subresource?: string; namespace?: string } = {},
+): boolean {
   return audit
     .requests()
     .some(
@@ -282,6 +325,7 @@ function asked(account: Account, verb: string, resource: string, subresource?: s
         user.username.endsWith(`:${account}`) &&
         seen === verb &&
         objectRef?.resource === resource &&
+        objectRef.namespace === namespace &&
         objectRef.subresource === subresource,
     );
 }
@@ -390,7 +434,9 @@ test("files: the volume, the helper pod, and what cannot be reached without a ku
   });
   await until(
     "an exec of the operator",
-    () => asked("tenancy-operator", "get", "pods", "exec") || asked("tenancy-operator", "create", "pods", "exec"),
+    () =>
+      asked("tenancy-operator", "get", "pods", { subresource: "exec" }) ||
+      asked("tenancy-operator", "create", "pods", { subresource: "exec" }),
   );
   await tenancy.client.delete(pods, { namespace: NAMESPACE, name: "tenancy-snapshots" }, { gracePeriodSeconds: 0 });
   await until("the helper pod again", () => exists(tenancy.client, pods, "tenancy-snapshots"));
@@ -406,11 +452,12 @@ test("workloads and pools go", async () => {
 });
 
 test("nothing was refused, and nothing is granted that was not used", async () => {
-  const roles = JSON.parse(await kubectl("-n", NAMESPACE, "get", "roles", "-o", "json")).items as Role[];
-  assert.equal(
-    await bindings("rolebindings"),
-    [...ACCOUNTS].sort().map((account) => `${account} ${account}`),
-  );
+  assert.equal(await bindings("rolebindings"), [
+    ...[...ACCOUNTS].sort().map((account) => `${NAMESPACE} ${account} ${account}`),
+    `${BUILDS} tenancy-api tenancy-api`,
+    `${BUILDS} tenancy-edge tenancy-api`,
+    `${BUILDS} tenancy-operator tenancy-operator`,
+  ]);
   assert.equal(await bindings("clusterrolebindings"), []);
   const unused: string[] = [];
   for (const account of ACCOUNTS) {
@@ -424,28 +471,38 @@ test("nothing was refused, and nothing is granted that was not used", async () =
       [],
       account,
     );
-    const used = new Set(own.flatMap(takenBy));
-    const granted = roles.filter(({ metadata }) => metadata.name === account).flatMap(grantedBy);
-    assert.ok(granted.length > 0);
-    console.log(`note: ${account}`);
-    for (const line of table(granted, used, notHere[account])) console.log(`note:   ${line}`);
-    unused.push(
-      ...granted
-        .filter((one) => !used.has(one) && notHere[account][one] === undefined)
-        .map((one) => `${account}: ${one}`),
-    );
+    for (const namespace of [NAMESPACE, BUILDS]) {
+      const used = new Set(own.filter(({ objectRef }) => objectRef?.namespace === namespace).flatMap(takenBy));
+      const found = JSON.parse(await kubectl("-n", namespace, "get", "roles", "-o", "json")).items as Role[];
+      const granted = [...new Set(found.filter(({ metadata }) => metadata.name === account).flatMap(grantedBy))];
+      assert.ok(granted.length > 0 || (namespace === BUILDS && account === "tenancy-gateway"));
+      const elsewhere: Readonly<Record<string, string>> = namespace === NAMESPACE ? notHere[account] : EXEC_LATER;
+      console.log(`note: ${account} in ${namespace}`);
+      for (const line of table(granted, used, elsewhere)) console.log(`note:   ${line}`);
+      unused.push(
+        ...granted
+          .filter((one) => !used.has(one) && elsewhere[one] === undefined)
+          .map((one) => `${account} in ${namespace}: ${one}`),
+      );
+    }
   }
   assert.equal(unused, []);
 });
 
-/** Who of the namespace is bound to which role. */
+/** Who of the namespace is bound to which role of which namespace. */
 async function bindings(kind: "rolebindings" | "clusterrolebindings"): Promise<string[]> {
   const { items } = JSON.parse(await kubectl("get", kind, "--all-namespaces", "-o", "json")) as {
-    items: { roleRef: { name: string }; subjects?: { name: string; namespace?: string }[] }[];
+    items: {
+      metadata: { namespace?: string };
+      roleRef: { name: string };
+      subjects?: { name: string; namespace?: string }[];
+    }[];
   };
   return items
-    .flatMap(({ roleRef, subjects = [] }) =>
-      subjects.filter(({ namespace }) => namespace === NAMESPACE).map(({ name }) => `${name} ${roleRef.name}`),
+    .flatMap(({ metadata, roleRef, subjects = [] }) =>
+      subjects
+        .filter(({ namespace }) => namespace === NAMESPACE)
+        .map(({ name }) => `${metadata.namespace} ${name} ${roleRef.name}`),
     )
     .sort();
 }

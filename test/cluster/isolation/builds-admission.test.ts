@@ -1,0 +1,165 @@
+// @limit 600
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { ApiError } from "../../../crds/client/api-error.ts";
+import { jobs, pods } from "../../../crds/client/built-in-resources.ts";
+import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
+import type { Job, Pod } from "../../../crds/kubernetes.ts";
+import { annotation } from "../../../crds/labels.ts";
+import type { Workload, WorkloadSpec } from "../../../crds/workload.ts";
+import { renderBuildJob } from "../../../operator/builds/render-build.ts";
+import { type BuildConfig, operatorConfig } from "../../../operator/config.ts";
+import { findBinaries } from "../../../scripts/cluster/binaries.ts";
+import { versionAtLeast } from "../../../scripts/cluster/kubernetes/version-at-least.ts";
+import { CONTROL_PLANE_PROGRAMS } from "../../../scripts/cluster/programs.ts";
+import { eventually } from "../../eventually.ts";
+import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
+import { type AccountClient, accountClient } from "./account-client.ts";
+import { kubectlFor, validation } from "./kubectl.ts";
+import { withValues } from "./with-values.ts";
+import { writeOverlay } from "./write-overlay.ts";
+
+const test = suite("admission in the namespace of builds");
+let tenancy: Tenancy;
+let operator: AccountClient;
+
+const config = operatorConfig({
+  TENANCY_REGISTRY: "registry.example.com/built",
+  TENANCY_REGISTRY_SECRET: "push",
+}).builds as BuildConfig;
+
+function jobOf(image: Partial<WorkloadSpec["image"]>): Job {
+  const spec = { image: { dockerfile: "Dockerfile", ...image } };
+  const workload = { metadata: { name: "app", uid: "u" }, spec } as Workload;
+  return renderBuildJob(workload, { key: "a".repeat(64), tries: 0 }, config);
+}
+
+/** As the Job controller makes it. */
+function podOf({ metadata, spec }: Job): Pod {
+  const { template } = spec;
+  return {
+    metadata: {
+      ...template.metadata,
+      name: `${metadata.name}-x`,
+      namespace: config.namespace,
+      ownerReferences: [{ apiVersion: "batch/v1", kind: "Job", name: metadata.name, uid: "j", controller: true }],
+    },
+    spec: template.spec as Pod["spec"],
+  };
+}
+
+const uploaded = jobOf({});
+const git = { url: "https://git.example.com/app.git", secretRef: { name: "token" } };
+const rendered = { "an upload": uploaded, "a repository": jobOf({ context: { git } }) };
+
+test.before(async () => {
+  tenancy = await startTenancy("builds-admission", { nodes: false });
+  const { cluster } = tenancy;
+  const kubectl = await kubectlFor(cluster.kubeconfigPath);
+  const overlay = await writeOverlay({ components: ["builds"] });
+  await kubectl("apply", "-k", overlay.path);
+  await overlay.remove();
+  await kubectl("apply", "-k", "manifests/overlays/builds-with-admission");
+  operator = await accountClient({ cluster, kubectl, namespace: NAMESPACE, account: "tenancy-operator" });
+  // The API server takes new policies up within seconds.
+  const other = withValues(podOf(uploaded), { "metadata.labels": {} });
+  await eventually(async () => (await refusal(tenancy.client, uploaded))?.includes("'tenancy-build-jobs'") ?? false);
+  await eventually(async () => (await refusal(tenancy.client, other))?.includes("'tenancy-build-pods'") ?? false);
+});
+
+test.after(async () => {
+  operator?.close();
+  await tenancy?.stop();
+});
+
+async function reasonOf(call: Promise<unknown>): Promise<string | undefined> {
+  try {
+    await call;
+    return undefined;
+  } catch (error) {
+    if (error instanceof ApiError) return error.message;
+    throw error;
+  }
+}
+
+/** Why a Job or a pod is refused; undefined where it is not. Nothing is created. */
+function refusal(client: ClusterClient, object: Job | Pod): Promise<string | undefined> {
+  const isJob = "template" in object.spec;
+  return reasonOf(
+    isJob ? client.create(jobs, object as Job, { dryRun: true }) : client.create(pods, object as Pod, { dryRun: true }),
+  );
+}
+
+for (const [what, job] of Object.entries(rendered)) {
+  test(`the operator's Job for ${what} is taken, and so is its pod`, async () => {
+    assert.is(await refusal(operator, job), undefined);
+    assert.is(await refusal(tenancy.client, podOf(job)), undefined);
+  });
+}
+
+/** One setting wrong each: what, the values, and what the refusal names. */
+const wrongs: readonly [what: string, values: Record<string, unknown>, says: string][] = [
+  ["another label", { "metadata.labels": { "tenancy.dev/build": "no" } }, "pods of builds alone"],
+  ["no Job", { "metadata.ownerReferences": [] }, "pods of builds alone"],
+  ["a token", { "spec.automountServiceAccountToken": true }, "automountServiceAccountToken"],
+  ["a token by default", { "spec.automountServiceAccountToken": undefined }, "automountServiceAccountToken"],
+  ["the node's network", { "spec.hostNetwork": true }, "namespaces of its node"],
+  ["the node's processes", { "spec.hostPID": true }, "namespaces of its node"],
+  ["the node's shared memory", { "spec.hostIPC": true }, "namespaces of its node"],
+  ["one view of all processes", { "spec.shareProcessNamespace": true }, "do not share"],
+  ["a port of the node", { "spec.containers.0.ports": [{ containerPort: 1, hostPort: 1 }] }, "hostPort"],
+  ["a folder of the node", { "spec.volumes.0": { name: "context", hostPath: { path: "/" } } }, "spec.volumes"],
+  [
+    "a volume claim",
+    { "spec.volumes.0": { name: "context", persistentVolumeClaim: { claimName: "c" } } },
+    "spec.volumes",
+  ],
+  ["privileged", { "spec.containers.0.securityContext.privileged": true }, "privileged"],
+  [
+    "one capability more",
+    { "spec.containers.0.securityContext.capabilities.add": ["SETUID", "SETGID", "SYS_ADMIN"] },
+    "capabilities",
+  ],
+  ["capabilities kept", { "spec.initContainers.0.securityContext.capabilities": undefined }, "capabilities"],
+  ["root", { "spec.containers.0.securityContext.runAsUser": 0 }, "not root"],
+  ["root by the image", { "spec.initContainers.0.securityContext.runAsNonRoot": undefined }, "not root"],
+  ["files that can be written", { "spec.containers.0.securityContext.readOnlyRootFilesystem": false }, "read-only"],
+  ["a sysctl", { "spec.securityContext": { sysctls: [{ name: "kernel.shm_rmid_forced", value: "0" }] } }, "sysctls"],
+  ["an SELinux type", { "spec.securityContext": { seLinuxOptions: { type: "spc_t" } } }, "seLinuxOptions"],
+  ["no limits", { "spec.containers.0.resources": undefined }, "resources.limits"],
+];
+
+for (const [what, values, says] of wrongs) {
+  test(`a pod is refused: ${what}`, async () => {
+    const refused = (await refusal(tenancy.client, withValues(podOf(uploaded), values))) ?? "taken";
+    assert.match(refused, new RegExp(`denied request: .*${says}`), refused);
+  });
+}
+
+test("nobody but the operator makes a Job, changes what it runs, or says how it ended", async () => {
+  assert.match((await refusal(tenancy.client, uploaded)) ?? "taken", /only the operator makes Jobs/);
+  const { name } = (await operator.create(jobs, uploaded)).metadata;
+  const change = (client: ClusterClient, body: object) =>
+    reasonOf(client.patch(jobs, { namespace: config.namespace, name }, { type: "merge", body }));
+  const forged = { metadata: { annotations: { [annotation.buildResult]: "{}" } } };
+  for (const body of [forged, { metadata: { labels: { a: "b" } } }, { spec: { activeDeadlineSeconds: 5 } }])
+    assert.match((await change(tenancy.client, body)) ?? "taken", /only the operator changes Jobs/);
+  assert.is(await change(tenancy.client, { metadata: { finalizers: ["example.com/kept"] } }), undefined);
+  assert.is(await change(tenancy.client, { metadata: { finalizers: null } }), undefined);
+  assert.is(await change(operator, forged), undefined);
+});
+
+const older = suite("admission in the namespace of builds on a server before 1.30");
+
+older("the overlay is refused, and says which kind the server does not know", async () => {
+  tenancy = await startTenancy("builds-admission", { nodes: false });
+  const kubectl = await kubectlFor(tenancy.cluster.kubeconfigPath);
+  const overlay = "manifests/overlays/builds-with-admission";
+  const reason = await kubectl("apply", "-k", overlay, validation(version)).catch(String);
+  assert.match(reason, 'no matches for kind "ValidatingAdmissionPolicy"');
+});
+older.after(() => tenancy?.stop());
+
+const { version } = await findBinaries({ need: CONTROL_PLANE_PROGRAMS });
+if (versionAtLeast(version, "1.30")) test.run();
+else older.run();
