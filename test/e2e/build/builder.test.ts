@@ -1,4 +1,5 @@
 // @limit 2400
+import { readFileSync } from "node:fs";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { BuildResult } from "../../../operator/builds/build-result.ts";
@@ -185,29 +186,55 @@ test("a step reaches DNS, HTTPS outside and the registry, and no pod, node, API 
   }
 });
 
-test("containers on the node: no root, no capability but two, and nothing of the cluster's account", async () => {
-  const slow = await builds.begin("slow", { Dockerfile: `FROM ${BASE}\nRUN sleep 3600` });
-  const log = () => builds.inBuilds("logs", slow.pod, "-c", "build").catch(() => "");
-  await waitUntil(async () => (await log()).includes("RUN sleep"), {
-    ...{ what: "the step", limitMs: 240_000, intervalMs: 200 },
-  });
+test("containers on the node: no root, two capabilities, no token; a Job that is deleted leaves no process and no mount", async () => {
+  const step = "sleep 3607";
+  const slow = await builds.begin("slow", { Dockerfile: `FROM ${BASE}\nRUN ${step}` });
+  const running = () => listProcesses().find(({ command }) => command.endsWith(step));
+  await waitUntil(() => running(), { what: "the step", limitMs: 240_000, intervalMs: 200 });
   const inside = (script: string) => builds.inBuilds("exec", slow.pod, "-c", "build", "--", "sh", "-c", script);
-  const status = await inside(
-    "cat /proc/1/status; id -u; ls /var/run/secrets 2>&1; touch /file 2>&1; ls /context/files",
+  const seen = await inside(
+    "cat /proc/1/status; ls /var/run/secrets 2>&1; touch /file 2>&1; touch /context/x 2>&1; true",
   );
-  assert.match(status, /^Uid:\t1000\t1000/m);
-  assert.match(status, /^CapBnd:\t00000000000000c0$/m);
-  assert.match(status, /^CapEff:\t0000000000000000$/m);
-  assert.match(status, /secrets: No such file/);
-  assert.match(status, /Read-only file system/);
-  await builds.inBuilds("delete", "job", slow.job, "--cascade=foreground");
-  const folder = clusterFolder(NAME);
-  const left = () =>
-    listProcesses().filter(
-      ({ command }) => /buildkitd|rootlesskit|buildctl/.test(command) && command.includes("/tmp/run"),
+  assert.match(seen, /^Uid:\t1000\t1000/m);
+  assert.match(seen, /^CapBnd:\t00000000000000c0$/m);
+  assert.match(seen, /^CapEff:\t0000000000000000$/m);
+  assert.match(seen, /secrets: No such file/);
+  assert.match(seen, /\/file: Read-only file system/);
+  assert.match(seen, /\/context\/x: Read-only file system/);
+
+  const family = familyOf(running()?.pid ?? 0);
+  for (const name of ["buildkitd", "rootlesskit"])
+    assert.ok(
+      family.some((one) => one.name === name),
+      name,
     );
-  await waitUntil(() => left().length === 0, { what: "the builder's processes to end", limitMs: 60_000 });
-  assert.ok(folder);
+  const { metadata, status } = await builds.podOf(slow);
+  const containers = [...(status?.initContainerStatuses ?? []), ...(status?.containerStatuses ?? [])];
+  const started = containers.flatMap(({ containerID }) => containerID?.replace(/^.*\//, "") ?? []);
+  const ids = [metadata.uid ?? "", ...started];
+  const containerd = readClusterState(clusterFolder(NAME))?.processes.find(({ name }) => name === "containerd");
+  const mounts = () => readFileSync(`/proc/${containerd?.identity.pid}/mounts`, "utf8");
+  assert.ok(ids.some((id) => mounts().includes(id)));
+
+  await builds.inBuilds("delete", "job", slow.job, "--cascade=foreground");
+  const left = () =>
+    listProcesses().filter(({ pid, command }) => family.some((was) => was.pid === pid && was.command === command));
+  await waitUntil(() => left().length === 0 && ids.every((id) => !mounts().includes(id)), {
+    ...{ what: "processes and mounts to go", limitMs: 60_000, intervalMs: 200 },
+    explain: () => JSON.stringify([left(), ids.filter((id) => mounts().includes(id))]),
+  });
 });
+
+/** All processes of the container that one of them is in. */
+function familyOf(pid: number): ReturnType<typeof listProcesses> {
+  const all = new Map(listProcesses().map((one) => [one.pid, one]));
+  const shimOf = (at: number): number | undefined => {
+    const found = all.get(at);
+    if (found === undefined || found.name.startsWith("containerd-shim")) return found?.pid;
+    return shimOf(found.parent);
+  };
+  const shim = shimOf(pid);
+  return [...all.values()].filter((one) => one.pid !== shim && shim !== undefined && shimOf(one.pid) === shim);
+}
 
 test.run();

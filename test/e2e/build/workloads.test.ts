@@ -1,4 +1,9 @@
 // @limit 2700
+import { execFile } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
 import { gzipSync } from "node:zlib";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
@@ -7,38 +12,63 @@ import type { Workload, WorkloadSpec } from "../../../crds/workload.ts";
 import { ensureBuilds } from "../../../scripts/cluster/builds/ensure-builds.ts";
 import { REGISTRY } from "../../../scripts/cluster/builds/registry.ts";
 import { readClusterState } from "../../../scripts/cluster/cluster-state.ts";
+import { downLocalCluster } from "../../../scripts/cluster/down-local-cluster.ts";
 import { clusterFolder } from "../../../scripts/cluster/folders.ts";
+import { AUTHORITIES, builderImage } from "../../../scripts/cluster/images/builder-image.ts";
+import { findStaticBusybox } from "../../../scripts/cluster/images/busybox.ts";
+import { importImages } from "../../../scripts/cluster/images.ts";
 import { stopProcess } from "../../../scripts/cluster/process/stop-process.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
+import { upLocalCluster } from "../../../scripts/cluster/up-local-cluster.ts";
 import { testAtOnce } from "../../at-once.ts";
 import { rawTar } from "../../unit/snapshots/raw-tar.ts";
+import { dockerArchive } from "../claims/image-files.ts";
 import { type Stack, startStack } from "../claims/stack.ts";
 import { type ContextFiles, contextArchive } from "./context-archive.ts";
+import { type GitServer, startGitServer } from "./git-server.ts";
 
 const NAME = "e2e-build";
 const BASE = "localhost/tenancy-busybox:1";
+/** The builder's image, but for whom it trusts: who signed the certificate of the test's repository. */
+const BUILDER = "localhost/tenancy-builder:e2e";
+const TOKEN = "token-of-the-repository";
 /** A machine that has compiled nothing yet compiles BuildKit. */
 const BUILDER_LIMIT_MS = 30 * 60_000;
 const BUILD_LIMIT_MS = 600_000;
 const CONCURRENCY = 2;
 const test = suite("workloads whose image is built");
 let stack: Stack;
+let git: GitServer;
 
 test.before(async () => {
+  const { hostAddress } = await upLocalCluster({ name: NAME, log: console.log });
+  git = await startGitServer({ address: hostAddress, token: TOKEN });
   stack = await startStack(NAME, {
+    TENANCY_BUILDER_IMAGE: BUILDER,
+    TENANCY_BUILD_PRIVATE_RANGES: `${hostAddress}/32`,
     TENANCY_BUILD_CONTEXT_LIMIT: "4Mi",
     TENANCY_BUILD_MEMORY: "1Gi",
     TENANCY_BUILD_CONCURRENCY: String(CONCURRENCY),
-    TENANCY_BUILD_TIMEOUT: "180",
+    TENANCY_BUILD_TIMEOUT: "120",
   });
   await waitUntil(() => /^ok builder image/m.test(stack.output()), {
     ...{ what: "the builder's image", limitMs: BUILDER_LIMIT_MS, intervalMs: 200, explain: stack.output },
   });
+  const made = await builderImage(console.log);
+  if ("because" in made) throw new Error(`Cannot build images here: ${made.because}`);
+  const files = made.files.map((entry) =>
+    entry.path === AUTHORITIES ? { ...entry, content: Buffer.from(git.authority) } : entry,
+  );
+  await importImages(NAME, [{ ...made, name: BUILDER, files }]);
 });
-test.after(async () => void (await stack?.interrupt()));
+test.after(async () => {
+  await stack?.interrupt();
+  await git?.close();
+  await downLocalCluster({ name: NAME });
+});
 
 /** A page, and the web server that serves it. */
-function serving(text: string, more: readonly string[] = []): ContextFiles {
+function serving(text: string, more: readonly string[] = []): Record<string, string> {
   return {
     Dockerfile: [
       `FROM ${BASE}`,
@@ -50,15 +80,29 @@ function serving(text: string, more: readonly string[] = []): ContextFiles {
   };
 }
 
-async function create(name: string, image: Partial<WorkloadSpec["image"]> = {}): Promise<void> {
-  const spec = {
+function specOf(image: Partial<WorkloadSpec["image"]>): object {
+  return {
     image: { dockerfile: "Dockerfile", ...image },
     resources: { memoryMb: 64 },
     network: { ports: [8080] },
     health: { intervalSeconds: 1, httpGet: { path: "/", port: 8080 } },
   };
-  const { status, body } = await stack.call("POST", "/workloads", { name, spec });
+}
+
+async function create(name: string, image: Partial<WorkloadSpec["image"]> = {}): Promise<void> {
+  const { status, body } = await stack.call("POST", "/workloads", { name, spec: specOf(image) });
   assert.is(status, 201, JSON.stringify(body));
+}
+
+/** A workload whose context is a ConfigMap of its name. */
+async function createFrom(name: string, files: Readonly<Record<string, string>>): Promise<void> {
+  const literals = Object.entries(files).map(([file, text]) => `--from-literal=${file}=${text}`);
+  await stack.kubectl("create", "configmap", name, ...literals);
+  await create(name, { context: { configMapRef: { name } } });
+}
+
+async function change(name: string, files: Readonly<Record<string, string>>): Promise<void> {
+  await stack.kubectl("patch", "configmap", name, "--type=merge", "-p", JSON.stringify({ data: files }));
 }
 
 async function upload(name: string, archive: Buffer): Promise<{ status: number; text: string }> {
@@ -175,8 +219,7 @@ async function buildTree(): Promise<void> {
 }
 
 async function failStep(): Promise<void> {
-  await create("failing");
-  await put("failing", { Dockerfile: `FROM ${BASE}\nRUN seq 1 50; echo no such header; exit 3` });
+  await createFrom("failing", { Dockerfile: `FROM ${BASE}\nRUN seq 1 50; echo no such header; exit 3` });
   const { status } = await until("failing", ({ phase, reason }) => phase === "Error" && reason === "BuildFailed");
   assert.match(status?.message ?? "", /step \[2\/2\] RUN seq 1 50; .*exit code: 3\n(.*\n)*50\nno such header/);
   assert.is(status?.image, undefined);
@@ -187,21 +230,20 @@ async function failStep(): Promise<void> {
   assert.match(claimed.body.error ?? "", /no such header/);
   // It would fail in the same way: it is not tried again until something of it is another.
   assert.is((await jobsOf("failing")).length, 1);
-  await put("failing", serving("mended"));
+  await change("failing", serving("mended"));
   await until("failing", isReady);
   assert.is(await pageOf("ann", "failing"), "mended");
 }
 
 async function keepServing(): Promise<void> {
-  await create("changing");
-  await put("changing", serving("one"));
+  await createFrom("changing", serving("one"));
   assert.is(await pageOf("ann", "changing"), "one");
   const first = (await read("changing"))?.status?.image;
-  await put("changing", serving("two"));
+  await change("changing", serving("two"));
   const second = await until("changing", (status) => status.image !== first && isReady(status));
   assert.is(await pageOf("bob", "changing"), "two");
   assert.is(await pageOf("ann", "changing"), "one");
-  await put("changing", serving("three", ["RUN exit 1"]));
+  await change("changing", serving("three", ["RUN exit 1"]));
   const { status } = await until("changing", ({ build }) => build?.reason === "BuildFailed");
   assert.is(status?.phase, "Ready");
   assert.is(status?.image, second.status?.image);
@@ -209,6 +251,23 @@ async function keepServing(): Promise<void> {
   assert.is(condition?.status, "False");
   assert.is(condition?.reason, "BuildFailed");
   assert.is(await pageOf("carl", "changing"), "two");
+}
+
+async function buildOnLoaded(): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), "tenancy-loaded-base-"));
+  try {
+    const busybox = await findStaticBusybox(() => undefined);
+    const archive = dockerArchive(join(folder, "docker"), { busybox, text: "of the base", name: "own-base:latest" });
+    const words = ["scripts/bootstrap.mjs", "scripts/cluster.ts", "load", archive, "--name", NAME];
+    const ref = (await promisify(execFile)(process.execPath, words)).stdout.trim();
+    assert.match(ref, /^own-base:[0-9a-f]{12}$/);
+    await createFrom("on-loaded", { Dockerfile: `FROM ${ref}\nCOPY page /www/page.html`, page: "on top" });
+    assert.is(await pageOf("ann", "on-loaded"), "of the base");
+    const { endpoint } = (await stack.claim("ann", { workload: "on-loaded" })).body as { endpoint: { host: string } };
+    assert.is(await (await fetch(`http://${endpoint.host}:8080/page.html`)).text(), "on top");
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 }
 
 async function refuseHostile(): Promise<void> {
@@ -241,11 +300,10 @@ async function refuseHostile(): Promise<void> {
 }
 
 async function timeOut(): Promise<void> {
-  await create("endless");
-  await put("endless", { Dockerfile: `FROM ${BASE}\nRUN while true; do sleep 1; done` });
+  await createFrom("endless", { Dockerfile: `FROM ${BASE}\nRUN while true; do sleep 1; done` });
   const { status } = await until("endless", ({ reason }) => reason === "BuildTimeout");
   assert.is(status?.phase, "Error");
-  assert.match(status?.message ?? "", /180 s.*TENANCY_BUILD_TIMEOUT/s);
+  assert.match(status?.message ?? "", /120 s.*TENANCY_BUILD_TIMEOUT/s);
   await waitUntil(async () => (await jobsOf("endless")).every((job) => !isUnfinished(job)), {
     ...{ what: "its Job to end", limitMs: 60_000, intervalMs: 200 },
   });
@@ -255,12 +313,7 @@ async function buildFive(): Promise<void> {
   const names = [1, 2, 3, 4, 5].map((number) => `of-five-${number}`);
   let most = 0;
   let hasQueued = false;
-  await Promise.all(
-    names.map(async (name) => {
-      await create(name);
-      await put(name, serving(name));
-    }),
-  );
+  await Promise.all(names.map((name) => createFrom(name, serving(name))));
   await waitUntil(
     async () => {
       most = Math.max(most, (await jobsOf()).filter(isUnfinished).length);
@@ -278,6 +331,29 @@ async function buildFive(): Promise<void> {
   }
 }
 
+async function buildRepository(): Promise<void> {
+  const below = (text: string) =>
+    Object.fromEntries(Object.entries(serving(text)).map(([path, file]) => [`app/${path}`, file]));
+  const first = git.commit(below("first"));
+  await create("cloned", { context: { git: { url: git.url, path: "app", ref: "main" } } });
+  const closed = await until("cloned", ({ build }) => build?.reason === "ContextMissing");
+  assert.match(closed.status?.message ?? "", /the repository cannot be fetched.*image\.context\.git/s);
+
+  await inBuilds("create", "secret", "generic", "repository", `--from-literal=token=${TOKEN}`);
+  const context = { git: { url: git.url, path: "app", ref: "main", secretRef: { name: "repository" } } };
+  const changed = await stack.call("PUT", "/workloads/cloned", { name: "cloned", spec: specOf({ context }) });
+  assert.is(changed.status, 200, JSON.stringify(changed.body));
+  await stack.kubectl("annotate", "tenancyworkload/cloned", "tenancy.dev/rebuild=with the token");
+  const built = await until("cloned", isReady);
+  assert.is(built.status?.build?.commit, first);
+  assert.is(await pageOf("ann", "cloned"), "first");
+
+  const second = git.commit(below("second"));
+  await stack.kubectl("annotate", "tenancyworkload/cloned", "--overwrite", "tenancy.dev/rebuild=again");
+  await until("cloned", (status) => status.build?.commit === second && isReady(status));
+  assert.is(await pageOf("bob", "cloned"), "second");
+}
+
 testAtOnce(test, [
   ["the example, applied by kubectl: a claim waits for the image, and its pod runs the digest", buildExample],
   [
@@ -286,17 +362,16 @@ testAtOnce(test, [
   ],
   ["a step that fails: the workload and the claim say which and why, and it is not tried again by itself", failStep],
   ["a new context: the old image serves until the new one is there, and after a build that failed", keepServing],
+  ["a repository that asks for a token: its commit is built, and a later one when somebody asks", buildRepository],
+  ["an image that was loaded into the cluster is a base under its own name", buildOnLoaded],
   ["contexts that lead out, hold devices, or are bombs: refused, and nothing of them is kept", refuseHostile],
+  ["a build that never ends is ended, and says how to give it more time", timeOut],
 ]);
 
-testAtOnce(test, [
-  ["a build that never ends is ended, and says how to give it more time", timeOut],
-  ["five at once: never more than two are built, each once", buildFive],
-]);
+test("five at once: never more than two are built, each once", buildFive);
 
 test("a workload that is deleted while it is built: Job, pod and workload go", async () => {
-  await create("leaving");
-  await put("leaving", { Dockerfile: `FROM ${BASE}\nRUN sleep 3600` });
+  await createFrom("leaving", { Dockerfile: `FROM ${BASE}\nRUN sleep 3600` });
   await untilStep("leaving", "RUN sleep 3600");
   assert.is((await stack.call("DELETE", "/workloads/leaving")).status, 200);
   await waitUntil(async () => (await read("leaving")) === undefined && (await jobsOf("leaving")).length === 0, {
@@ -307,8 +382,7 @@ test("a workload that is deleted while it is built: Job, pod and workload go", a
 });
 
 test("an operator that is killed during a build: its successor goes on with the same Job", async () => {
-  await create("survivor");
-  await put("survivor", serving("survived", ["RUN sleep 10; echo slept"]));
+  await createFrom("survivor", serving("survived", ["RUN sleep 10; echo slept"]));
   await untilStep("survivor", "RUN sleep 10");
   const [before] = await jobsOf("survivor");
   process.kill(stack.pidOf("operator.mjs"), "SIGKILL");
@@ -321,8 +395,7 @@ test("an operator that is killed during a build: its successor goes on with the 
 });
 
 test("an operator that is killed before the context is brought: its successor brings it, and one Job is made", async () => {
-  await create("early");
-  await put("early", serving("early"));
+  await createFrom("early", serving("early"));
   await waitUntil(async () => (await jobsOf("early")).length > 0, {
     ...{ what: "the Job", limitMs: BUILD_LIMIT_MS, intervalMs: 20 },
   });
@@ -333,8 +406,7 @@ test("an operator that is killed before the context is brought: its successor br
 });
 
 test("a registry that is down when the image is pushed: it says so, and tries again when it is back", async () => {
-  await create("pushed");
-  await put("pushed", serving("pushed", ["RUN sleep 5"]));
+  await createFrom("pushed", serving("pushed", ["RUN sleep 5"]));
   await untilStep("pushed", "RUN sleep 5");
   const registry = readClusterState(clusterFolder(NAME))?.processes.find(({ name }) => name === REGISTRY);
   assert.ok(registry);
