@@ -1,0 +1,106 @@
+import { pipeline, Readable, Transform } from "node:stream";
+import { setTimeout as sleep } from "node:timers/promises";
+import { createGzip } from "node:zlib";
+import type { Workload, WorkloadStatus } from "../../crds/workload.ts";
+import { type Api, ApiRefusal } from "./api.ts";
+import { findContext } from "./pack-context.ts";
+
+type Build = NonNullable<WorkloadStatus["build"]> & { readonly image?: string };
+
+const ASK_AGAIN_MS = 1000;
+const PROGRESS_BYTES = 16 * 1024 * 1024;
+
+/**
+ * Packs a folder, uploads it as a workload's build context and follows the build until its end.
+ *
+ * @param options.log a line of what is done
+ * @param options.onOutput what the builder prints
+ * @returns whether the image is built
+ * @throws Error that says what cannot be done
+ */
+export async function buildWorkload(options: {
+  api: Api;
+  name: string;
+  folder: string;
+  log: (line: string) => void;
+  onOutput: (chunk: Buffer) => void;
+  signal: AbortSignal;
+}): Promise<boolean> {
+  const { api, name, folder, log, onOutput, signal } = options;
+  const path = `/workloads/${encodeURIComponent(name)}`;
+  const { spec } = await api.json<Pick<Workload, "spec">>("GET", path);
+  const { dockerfile } = spec.image;
+  if (dockerfile === undefined) {
+    throw new Error(`Cannot build ${name}: its spec has image.ref and not image.dockerfile, so it is not built`);
+  }
+  const context = findContext(folder, { dockerfile });
+  for (const left of context.leftOut) log(`left out: ${left} is neither a file nor a folder nor a link`);
+  log(`uploading ${folder}: ${context.files} files, ${shown(context.bytes)}`);
+  const kept = await api.json<{ sha256: string; sizeBytes: number }>("PUT", `${path}/context`, {
+    body: () => packed(context.archive(), log),
+  });
+  log(`uploaded ${shown(kept.sizeBytes)}, sha256 ${kept.sha256}`);
+  return follow();
+
+  async function follow(): Promise<boolean> {
+    let said = "";
+    let logged = "";
+    for (;;) {
+      const build = await api.json<Build>("GET", `${path}/build`);
+      const { state, reason, message } = build;
+      const line = message === undefined ? state : `${state}: ${message}`;
+      if (state === "Built") {
+        const steps = build.steps === undefined ? "" : ` (${build.steps} steps, ${build.cached ?? 0} of them cached)`;
+        log(`built ${build.image ?? build.digest ?? ""}${steps}`);
+        return true;
+      }
+      if (state === "Failed") {
+        log(`failed, ${reason ?? "Error"}: ${message ?? "see the log"}`);
+        return false;
+      }
+      if (line !== said) log(line);
+      said = line;
+      // One that was lost is begun anew.
+      const run = `${build.startedAt} ${build.tries ?? 0}`;
+      if (state === "Building" && run !== logged && (await printLog())) logged = run;
+      await sleep(ASK_AGAIN_MS, undefined, { signal });
+    }
+  }
+
+  /** Whether the builder has printed something; while its context is brought to it, it has not. */
+  async function printLog(): Promise<boolean> {
+    let hasPrinted = false;
+    try {
+      await api.text(`${path}/build/logs?follow=true&tail=100000`, (chunk) => {
+        hasPrinted = true;
+        onOutput(chunk);
+      });
+    } catch (error) {
+      if (signal.aborted) throw error;
+      // It has not begun yet, or its pod is gone, or the stream broke: how it ends is told by its state.
+      if (!(error instanceof ApiRefusal)) log(`the log broke off: ${error instanceof Error ? error.message : error}`);
+    }
+    return hasPrinted;
+  }
+}
+
+function packed(archive: AsyncIterable<Buffer>, log: (line: string) => void): Readable {
+  let bytes = 0;
+  let next = PROGRESS_BYTES;
+  const counted = new Transform({
+    transform(chunk: Buffer, _encoding, callback) {
+      bytes += chunk.length;
+      if (bytes >= next) {
+        next += PROGRESS_BYTES;
+        log(`  ${shown(bytes)} sent`);
+      }
+      callback(null, chunk);
+    },
+  });
+  // What fails is seen by who reads the last of them.
+  return pipeline(Readable.from(archive), createGzip(), counted, () => undefined);
+}
+
+function shown(bytes: number): string {
+  return bytes < 1024 * 1024 ? `${Math.ceil(bytes / 1024)} KiB` : `${(bytes / 1024 / 1024).toFixed(1)} MiB`;
+}

@@ -1,0 +1,151 @@
+// @limit 120
+import { mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { buildRequest } from "../../../crds/builds/build-request.ts";
+import { systemClock } from "../../../crds/client/clock.ts";
+import { annotation, label } from "../../../crds/labels.ts";
+import type { Workload, WorkloadStatus } from "../../../crds/workload.ts";
+import { serveNode } from "../../../edge/serve/node.ts";
+import type { Server } from "../../../edge/serve/serve.ts";
+import { createApi } from "../../../scripts/workload/api.ts";
+import { parseArguments } from "../../../scripts/workload/arguments.ts";
+import { buildWorkload } from "../../../scripts/workload/build-workload.ts";
+import { eventually } from "../../eventually.ts";
+import { type FakeKubectl, fakeKubectl } from "../edge/fake-kubectl.ts";
+import { type SnapshotsFolder, snapshotsFolder } from "../edge/snapshots-folder.ts";
+import { type TestEdge, testEdge } from "../edge/test-edge.ts";
+import { silentLog } from "../silent-log.ts";
+
+interface Context {
+  folder: string;
+  volume: SnapshotsFolder;
+  kubectl: FakeKubectl;
+  edge: TestEdge;
+  server: Server;
+}
+
+const test = suite<Context>("npm run workload -- build");
+
+test.before.each(async (context) => {
+  context.folder = mkdtempSync(join(tmpdir(), "tenancy-build-"));
+  writeFileSync(join(context.folder, "Dockerfile"), "FROM scratch\n");
+  context.volume = snapshotsFolder();
+  context.kubectl = fakeKubectl({ paths: context.volume.paths });
+  context.edge = testEdge({ kubectl: context.kubectl.command, clock: systemClock, apiKey: "secret-key" });
+  context.edge.cluster.addSnapshots();
+  const listen = { hostname: "127.0.0.1", port: 0 };
+  context.server = await serveNode({ handler: context.edge.handler, listen, log: silentLog });
+});
+test.after.each(async ({ server, kubectl, volume, folder }) => {
+  await server.stop({ graceMs: 0 });
+  kubectl.remove();
+  volume.remove();
+  rmSync(folder, { recursive: true });
+});
+
+function build({ server, folder }: Context, { key = "secret-key", name = "app" } = {}) {
+  const lines: string[] = [];
+  const output: string[] = [];
+  const { signal } = new AbortController();
+  const log = (line: string): void => void lines.push(line);
+  const api = createApi({ url: server.url, key, signal, onRetry: log });
+  const onOutput = (chunk: Buffer): void => void output.push(chunk.toString());
+  return { lines, output, result: buildWorkload({ api, name, folder, log, onOutput, signal }) };
+}
+
+function workloadOf({ edge }: Context): Workload {
+  return edge.cluster.objects.get("tenancy/app") as Workload;
+}
+
+/** The operator's part, about what the workload asks for now. */
+function setBuild(context: Context, build: Partial<NonNullable<WorkloadStatus["build"]>>, image?: string): void {
+  const workload = workloadOf(context);
+  const status = { phase: "Building", build: { request: buildRequest(workload), ...build }, ...(image && { image }) };
+  context.edge.cluster.objects.set("tenancy/app", { ...workload, status } as Workload);
+}
+
+async function untilUploaded(context: Context): Promise<string> {
+  const named = (): string | undefined => workloadOf(context).metadata.annotations?.[annotation.buildContext];
+  await eventually(() => named() !== undefined);
+  return named() ?? "";
+}
+
+test("uploads a folder, prints the builder's log once and ends with the image", async (context) => {
+  const { edge, volume } = context;
+  edge.cluster.addWorkload("app", { image: { dockerfile: "Dockerfile" } });
+  const { lines, output, result } = build(context);
+  const sha256 = await untilUploaded(context);
+  assert.equal(readdirSync(join(volume.path, ".contexts/app")), [sha256]);
+  setBuild(context, { state: "Pending", message: "2 builds are under way" });
+  await eventually(() => lines.includes("Pending: 2 builds are under way"));
+  const pod = edge.cluster.addPod("brief", "Running", {
+    labels: { [label.build]: "true", [label.workload]: "app" },
+  });
+  const status = { initContainerStatuses: [{ name: "context", state: { terminated: { exitCode: 0 } } }] };
+  edge.cluster.objects.set("tenancy/brief", { ...pod, status } as never);
+  setBuild(context, { state: "Building", startedAt: "2026-01-01T00:00:00Z" });
+  await eventually(() => output.length > 0);
+  setBuild(context, { state: "Built", steps: 3, cached: 1 }, "registry/app@sha256:1");
+  assert.is(await result, true);
+  assert.equal(output, ["line of brief\n"]);
+  assert.is(lines[0], `uploading ${context.folder}: 1 files, 1 KiB`);
+  assert.ok(lines.some((line) => line.endsWith(`sha256 ${sha256}`)));
+  assert.is(lines.at(-1), "built registry/app@sha256:1 (3 steps, 1 of them cached)");
+});
+
+test("ends with what failed", async (context) => {
+  context.edge.cluster.addWorkload("app", { image: { dockerfile: "Dockerfile" } });
+  const { lines, result } = build(context);
+  await untilUploaded(context);
+  setBuild(context, { state: "Failed", reason: "BuildFailed", message: "step [2/3] RUN make failed" });
+  assert.is(await result, false);
+  assert.is(lines.at(-1), "failed, BuildFailed: step [2/3] RUN make failed");
+});
+
+test("says in the API's words what cannot be done", async (context) => {
+  const { edge, folder } = context;
+  const failure = async (options?: Parameters<typeof build>[1]): Promise<string> =>
+    build(context, options).result.then(
+      () => "done",
+      (error: Error) => error.message,
+    );
+  assert.match(await failure({ key: "wrong" }), /wrong API key/);
+  assert.match(await failure(), /workload "app" does not exist/);
+  edge.cluster.addWorkload("app");
+  assert.match(await failure(), /spec has image\.ref/);
+  edge.cluster.addWorkload("app", { image: { dockerfile: "Dockerfile", context: { configMapRef: { name: "a" } } } });
+  assert.match(await failure(), /from a ConfigMap/);
+  edge.cluster.addWorkload("app", { image: { dockerfile: "other" } });
+  assert.match(await failure(), /it holds no other/);
+  edge.cluster.addWorkload("app", { image: { dockerfile: "Dockerfile" } });
+  symlinkSync("/etc/passwd", join(folder, "link"));
+  assert.match(await failure(), /the symlink "link" points at the absolute path/);
+  await context.server.stop({ graceMs: 0 });
+  assert.match(await failure(), /Cannot reach http:\/\/127\.0\.0\.1:\d+: /);
+});
+
+test("reads its command line", () => {
+  const url = "http://127.0.0.1:8080";
+  const context = ["--context", "dir"];
+  assert.equal(parseArguments(["build", "app", ...context]), {
+    ...{ command: "build", name: "app", context: "dir", url, keyFile: undefined },
+  });
+  const all = parseArguments(["build", "app", ...context, "--url", "https://a.example/", "--key-file", "k"]);
+  assert.equal(all, { command: "build", name: "app", context: "dir", url: "https://a.example", keyFile: "k" });
+  for (const words of [[], ["help"], ["--help"]]) assert.equal(parseArguments(words), { command: "help" });
+  for (const [words, why] of [
+    [["make", "app"], /Cannot do "make"/],
+    [["build", ...context], /name a workload/],
+    [["build", "app"], /--context/],
+    [["build", "app", "b", ...context], /Cannot make sense of "b"/],
+    [["build", "app", ...context, "--url", "ftp://a"], /Cannot use --url/],
+    [["build", "app", ...context, "--key", "secret"], /key/],
+  ] as const) {
+    assert.throws(() => parseArguments(words), why);
+  }
+});
+
+test.run();
