@@ -62,6 +62,43 @@ const routes: [route: string, tries: { success: Try; missing?: Try; bad?: Try; e
       expected: "200 404 400 401 401 503",
     },
   ],
+  // There is no snapshots volume here, and nothing is built: success is for test/cluster/builds to see.
+  [
+    "PUT /api/v1/workloads/{name}/context",
+    {
+      success: { ...at("/workloads/built/context"), body: {} },
+      missing: { ...at("/workloads/none/context"), body: {} },
+      bad: { ...at("/workloads/A/context"), body: {} },
+      expected: "503 404 400 401 401 503",
+    },
+  ],
+  [
+    "GET /api/v1/workloads/{name}/build",
+    {
+      success: at("/workloads/built/build"),
+      missing: at("/workloads/none/build"),
+      bad: at("/workloads/A/build"),
+      expected: "200 404 400 401 401 503",
+    },
+  ],
+  [
+    "POST /api/v1/workloads/{name}/build",
+    {
+      success: at("/workloads/built/build"),
+      missing: at("/workloads/none/build"),
+      bad: at("/workloads/A/build"),
+      expected: "200 404 400 401 401 503",
+    },
+  ],
+  [
+    "GET /api/v1/workloads/{name}/build/logs",
+    {
+      success: at("/workloads/built/build/logs"),
+      missing: at("/workloads/none/build/logs"),
+      bad: at("/workloads/built/build/logs?tail=x"),
+      expected: "404 404 400 401 401 503",
+    },
+  ],
   [
     "DELETE /api/v1/workloads/{name}",
     {
@@ -193,6 +230,7 @@ test.before(async () => {
   tenancy = await startTenancy("rest-routes");
   tenancy.startOperator();
   await tenancy.createWorkload("app");
+  await tenancy.createWorkload("built", { image: { dockerfile: "Dockerfile" } });
   await tenancy.client.create(secrets, {
     metadata: { name: "s", namespace: NAMESPACE },
     stringData: { value: SECRET },

@@ -1,12 +1,18 @@
+import { createHash, randomBytes } from "node:crypto";
+import { readdirSync } from "node:fs";
 import { Agent, request as httpRequest } from "node:http";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { ClaimStatus } from "../../../crds/claim.ts";
+import { systemClock } from "../../../crds/client/clock.ts";
 import type { Handler } from "../../../edge/http/handler.ts";
 import type { Serve, Server } from "../../../edge/serve/serve.ts";
 import { eventually } from "../../eventually.ts";
 import { silentLog } from "../silent-log.ts";
+import { rawTar } from "../snapshots/raw-tar.ts";
+import { fakeKubectl } from "./fake-kubectl.ts";
 import { openWire } from "./open-wire.ts";
+import { snapshotsFolder } from "./snapshots-folder.ts";
 import { testEdge } from "./test-edge.ts";
 
 const GRACE = { graceMs: 60_000 };
@@ -176,6 +182,59 @@ export function adapterSuite(name: string, serve: Serve, { cuts = true }: { cuts
       assert.match(wire.received(), /^HTTP\/1\.1 413 /);
       wire.socket.destroy();
       assert.is((await fetch(`${url}/api/v1/health`)).status, 200);
+    });
+  });
+
+  async function servingUploads(use: (url: string, volume: string) => Promise<void>): Promise<void> {
+    const volume = snapshotsFolder();
+    const kubectl = fakeKubectl({ paths: volume.paths });
+    const edge = testEdge({ kubectl: kubectl.command, clock: systemClock });
+    edge.cluster.addSnapshots();
+    edge.cluster.addWorkload("app", { image: { dockerfile: "Dockerfile" } });
+    try {
+      await serving(edge.handler, ({ url }) => use(url, volume.path));
+    } finally {
+      kubectl.remove();
+      volume.remove();
+    }
+  }
+  const putContext = "PUT /api/v1/workloads/app/context HTTP/1.1\r\nhost: x\r\n";
+  const chunk = (bytes: Buffer) =>
+    Buffer.concat([Buffer.from(`${bytes.length.toString(16)}\r\n`), bytes, Buffer.from("\r\n")]);
+
+  test("a build context is kept as it was sent, and one over its limit is a 413", async () => {
+    await servingUploads(async (url) => {
+      const body = rawTar([{ name: "large", content: randomBytes(24 * 1024 * 1024) }]);
+      const sha256 = createHash("sha256").update(body).digest("hex");
+      const answer = await fetch(`${url}/api/v1/workloads/app/context`, { method: "PUT", body: new Uint8Array(body) });
+      assert.equal(await answer.json(), { sha256, sizeBytes: body.length });
+      const wire = openWire(url, `${putContext}content-length: 5000000000\r\n\r\n{`);
+      await wire.seen('{"error":"body: is larger than 268435456 bytes"}');
+      assert.match(wire.received(), /^HTTP\/1\.1 413 /);
+      wire.socket.destroy();
+    });
+  });
+
+  test("a build context that is refused is answered before its end, and the server goes on", async () => {
+    await servingUploads(async (url, volume) => {
+      const wire = openWire(url, `${putContext}transfer-encoding: chunked\r\n\r\n`);
+      wire.socket.write(chunk(rawTar([{ name: "../a" }]).subarray(0, 512)));
+      for (let count = 0; count < 40; count += 1) wire.socket.write(chunk(Buffer.alloc(64 * 1024)));
+      await wire.seen("has no plain path");
+      assert.match(wire.received(), /^HTTP\/1\.1 400 /);
+      wire.socket.destroy();
+      await eventually(() => readdirSync(volume).length === 0);
+      assert.is((await fetch(`${url}/api/v1/health`)).status, 200);
+    });
+  });
+
+  test("a client that goes away in the middle of an upload leaves nothing behind", async () => {
+    await servingUploads(async (url, volume) => {
+      const wire = openWire(url, `${putContext}content-length: 1000000\r\n\r\n`);
+      wire.socket.write(rawTar([{ name: "a" }]).subarray(0, 512));
+      await eventually(() => readdirSync(volume).length > 0);
+      wire.socket.destroy();
+      await eventually(() => readdirSync(volume).length === 0);
     });
   });
 

@@ -1,7 +1,7 @@
 // @runtimes node bun deno
 // @limit 180
 import { createHash, randomBytes } from "node:crypto";
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { chmodSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { suite } from "uvu";
@@ -226,6 +226,36 @@ test("a volume that cannot take it is said to be so", async () => {
   const none = await upload(context);
   assert.is(none.status, 503);
   assert.match(none.json.error ?? "", /is not made yet/);
+});
+
+test("a volume without room says so before the rest is sent", async () => {
+  const busybox = join(volume.path, "busybox");
+  const space = `if [ "$1 $2" = "stat -f" ]; then echo 1 1000 1048576; else exec ${volume.paths["/bin/busybox"]} "$@"; fi`;
+  writeFileSync(busybox, `#!/bin/sh\n${space}\n`);
+  chmodSync(busybox, 0o755);
+  kubectl.remove();
+  kubectl = fakeKubectl({ paths: { ...volume.paths, "/bin/busybox": busybox } });
+  edge = testEdge({ kubectl: kubectl.command, clock: systemClock });
+  edge.cluster.addSnapshots();
+  edge.cluster.addWorkload("app", built);
+  // It never ends: what waits for its end would never answer.
+  const head = rawTar([{ name: "a", size: 2 ** 30, content: Buffer.alloc(512) }]).subarray(0, 512);
+  let isCancelled = false;
+  const body = new ReadableStream<Uint8Array>({
+    start: (controller) => controller.enqueue(Uint8Array.from(head)),
+    async pull(controller) {
+      await new Promise((resolve) => setImmediate(resolve));
+      controller.enqueue(new Uint8Array(1000));
+    },
+    cancel() {
+      isCancelled = true;
+    },
+  });
+  const answer = await upload(body);
+  assert.is(answer.status, 503);
+  assert.match(answer.json.error ?? "", /no room for the build context/);
+  await eventually(() => isCancelled);
+  assert.equal(kept(), []);
 });
 
 test("an answer of the volume that does not come is a failure", async () => {
