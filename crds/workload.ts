@@ -32,7 +32,10 @@ const gitSchema = Type.Object(
     secretRef: Type.Optional(
       Type.Object(
         { name: Type.String({ description: "Its name.", pattern: pattern.subdomain, maxLength: 253 }) },
-        { description: "Secret in the namespace of builds whose key token opens the repository." },
+        {
+          description:
+            "Secret in the namespace of builds: its key token opens the repository, its key host names the host that it is for.",
+        },
       ),
     ),
   },

@@ -6,6 +6,7 @@ import type { ReportHandlerFailure } from "../crds/client/watch/handler-failures
 import type { Log } from "../crds/log.ts";
 import type { SnapshotMetadata } from "../crds/snapshots/snapshot-metadata.ts";
 import type { BackgroundWork } from "./background-work.ts";
+import type { BuildTurns } from "./builds/build-turns.ts";
 import type { ServiceWatch } from "./claim/service-watch.ts";
 import type { OperatorConfig } from "./config.ts";
 import type { EnsuredEgress } from "./egress/egress-objects.ts";
@@ -52,8 +53,7 @@ export interface OperatorContext {
   ensuredEgress: Map<string, EnsuredEgress>;
   /** Contexts that are brought to builds, by the uid of the build's pod. */
   feeds: BackgroundWork<void>;
-  /** Names of Jobs that are being made at this moment. */
-  buildsBegun: Set<string>;
+  buildTurns: BuildTurns;
   helperStart: HelperStart;
   /** Takes what an object's handler threw. */
   onFailure: ReportHandlerFailure;

@@ -15,6 +15,7 @@ import { metadataOf, type Resource } from "../crds/resource.ts";
 import { SNAPSHOTS_LABELS } from "../crds/snapshots/store-folder.ts";
 import { createDeferred, onAbort } from "../crds/waits.ts";
 import type { Workload } from "../crds/workload.ts";
+import { isQueued } from "./builds/build-turns.ts";
 import { isWaiting, needsHelper } from "./claim/claim-status.ts";
 import type { OperatorConfig } from "./config.ts";
 import { poolIndex, warmIndex } from "./pool/pool-member.ts";
@@ -159,7 +160,7 @@ export function startInformers(options: {
       ...follow("workloads"),
       resource: workloads,
       indexes: {
-        queuedBuild: ({ status }) => (status?.build?.reason === "Queued" ? "" : undefined),
+        queuedBuild: (workload) => (isQueued(workload) ? "" : undefined),
         configMap: ({ spec }) => spec.image.context?.configMapRef?.name,
       },
     }),

@@ -8,6 +8,7 @@ import { claims } from "../crds/kinds.ts";
 import type { Log } from "../crds/log.ts";
 import { createDeferred } from "../crds/waits.ts";
 import { createBackgroundWork } from "./background-work.ts";
+import { createBuildTurns } from "./builds/build-turns.ts";
 import { createClaimController } from "./claim/controller.ts";
 import { createServiceWatch } from "./claim/service-watch.ts";
 import type { OperatorConfig } from "./config.ts";
@@ -81,7 +82,7 @@ export function startControllers(options: {
     }),
     ensuredEgress: new Map(),
     feeds: createBackgroundWork({ concurrency: config.builds?.concurrency ?? 1, maximumBackoffMs: 60_000 }),
-    buildsBegun: new Set(),
+    buildTurns: createBuildTurns(),
     helperStart: createHelperStart(),
     onFailure,
     enqueueClaim,

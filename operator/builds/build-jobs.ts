@@ -16,6 +16,7 @@ import { buildJobName, renderBuildJob, renderBuildsPolicy } from "./render-build
 
 // Their logs are read, and their results are not built again.
 const KEPT_FINISHED = 3;
+const STUCK_MS = 60_000;
 
 /** The context of an operator that builds images. */
 export interface BuilderContext extends OperatorContext {
@@ -51,13 +52,14 @@ export async function beginBuild(
   build: { key: string; tries: number; requestedAt: string },
   context: BuilderContext,
 ): Promise<Begun> {
-  const { builds, buildInformers, buildsBegun, client } = context;
+  const { builds, buildInformers, buildTurns, client } = context;
   const { name } = workload.metadata;
   const job = renderBuildJob(workload, build, builds);
   const jobName = job.metadata.name;
+  buildTurns.asks(workload);
   if (!isNext(workload, build.requestedAt, context)) return { state: "queued" };
   // Before anything is waited for: another reconcile counts at the same time.
-  buildsBegun.add(jobName);
+  buildTurns.beingMade.add(jobName);
   try {
     // A predecessor's last Job may not be in the store yet.
     const labelSelector = `${label.build}=true`;
@@ -74,7 +76,7 @@ export async function beginBuild(
     if (message === undefined) throw error;
     return { state: "refused", message };
   } finally {
-    buildsBegun.delete(jobName);
+    buildTurns.beingMade.delete(jobName);
   }
 }
 
@@ -108,17 +110,23 @@ function isNext({ metadata }: Workload, requestedAt: string, context: BuilderCon
   const free = context.builds.concurrency - underWay(context).size;
   const ahead = [...context.informers.workloads.store.by("queuedBuild", "")].filter((other) => {
     const asked = other.status?.build?.requestedAt ?? "";
-    if (other.metadata.uid === metadata.uid || other.metadata.deletionTimestamp !== undefined) return false;
+    if (other.metadata.uid === metadata.uid || !context.buildTurns.waits(other)) return false;
     return asked < requestedAt || (asked === requestedAt && other.metadata.name < metadata.name);
   });
   return ahead.length < free;
 }
 
 /** Names of the Jobs that have not ended, those that are being made among them. */
-function underWay({ buildInformers, buildsBegun }: BuilderContext): Set<string> {
-  const names = new Set(buildsBegun);
-  for (const job of buildInformers.jobs.store.values()) if (!isFinished(job)) names.add(job.metadata.name);
+function underWay({ buildInformers, buildTurns }: BuilderContext): Set<string> {
+  const names = new Set(buildTurns.beingMade);
+  for (const job of buildInformers.jobs.store.values())
+    if (!isFinished(job) && !isStuck(job)) names.add(job.metadata.name);
   return names;
+}
+
+/** Whether a Job that was deleted is still there, since its node does not answer; its pod had 10 s to end. */
+function isStuck({ metadata: { deletionTimestamp } }: Job): boolean {
+  return deletionTimestamp !== undefined && Date.now() - Date.parse(deletionTimestamp) > STUCK_MS;
 }
 
 /** How many builds have not ended. */

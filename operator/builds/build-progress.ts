@@ -14,6 +14,8 @@ export type BuildProgress =
 
 const ANEW = `build anew by another value of the annotation ${annotation.rebuild}`;
 
+const STUCK_MS = 60_000;
+
 const imageProblems = new Set(["ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"]);
 const startProblems = new Set(["CreateContainerConfigError", "CreateContainerError", "RunContainerError"]);
 
@@ -117,8 +119,13 @@ function statusOf(statuses: readonly ContainerStatus[] | undefined, container: s
   return statuses?.find(({ name }) => name === container);
 }
 
+/** Since 1.31 a Job is `Failed` when its pods have ended, and a node that is gone ends none. */
 function failureOf({ status }: Job) {
-  return status?.conditions?.find(({ type, status: holds }) => type === "Failed" && holds === "True");
+  const isOld = (time: string | undefined) => Date.now() - Date.parse(time ?? "") > STUCK_MS;
+  return status?.conditions?.find(
+    ({ type, status: holds, lastTransitionTime }) =>
+      holds === "True" && (type === "Failed" || (type === "FailureTarget" && isOld(lastTransitionTime))),
+  );
 }
 
 function hasCondition({ status }: Job, wanted: string): boolean {

@@ -64,14 +64,24 @@ exit $code
 `;
 
 /**
- * What the init container runs for a context in Git, with the parameters: URL, ref, and the folder in the repository.
- * It alone has the token, which is on no command line.
+ * What the init container runs for a context in Git, with the parameters: URL, ref, the folder in the repository, and
+ * the name of a Secret or nothing. It alone has the token, which is on no command line.
+ *
+ * The Secret itself names the host that it is for: whoever writes a workload names both the Secret and the URL, and
+ * would otherwise have any token sent to a host of their own.
  */
 export const gitContextScript = String.raw`set -eu
 export GIT_TERMINAL_PROMPT=0 GIT_CONFIG_NOSYSTEM=1 GIT_ALLOW_PROTOCOL=https HOME=/tmp GIT_CONFIG_COUNT=0
-if [ -f /git/token ]; then
+if [ -n "$4" ]; then
+  for key in token host; do
+    [ -s "/git/$key" ] || { echo "Secret \"$4\" with the key $key is not there" >&2; exit 66; }
+  done
+  host=$(printf %s "$1" | sed 's|^https://||; s|/.*||')
+  [ "$(cat /git/host)" = "$host" ] || { echo "Secret \"$4\" is for another host than $host: its key host says which" >&2; exit 66; }
   # Not on the command line, which every process of the pod may read.
-  export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0="http.$1.extraHeader"
+  export GIT_CONFIG_COUNT=2 GIT_CONFIG_KEY_0="http.$1.extraHeader"
+  # What one server redirects to, another would be sent the token.
+  export GIT_CONFIG_KEY_1=http.followRedirects GIT_CONFIG_VALUE_1=false
   GIT_CONFIG_VALUE_0="Authorization: Basic $(printf 'x-access-token:%s' "$(cat /git/token)" | base64 | tr -d '\n')"
   export GIT_CONFIG_VALUE_0
 fi

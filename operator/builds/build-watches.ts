@@ -7,6 +7,7 @@ import type { OperatorContext } from "../context.ts";
 import { type Watch, watch } from "../controller.ts";
 import { countUnderWay } from "./build-jobs.ts";
 import { isFinished } from "./build-progress.ts";
+import { isQueued } from "./build-turns.ts";
 import { builderContext } from "./ensure-build.ts";
 
 /** What of builds is to be looked at by the workload's reconcile. */
@@ -41,11 +42,7 @@ export function buildWatches(given: OperatorContext): Watch[] {
     ),
     // One that waits no longer makes room for the next.
     watch(informers.workloads, ({ type, object, previous }: Change<Workload>) =>
-      isQueued(previous) && (type === "deleted" || !isQueued(object)) ? queued() : [],
+      previous !== undefined && isQueued(previous) && (type === "deleted" || !isQueued(object)) ? queued() : [],
     ),
   ];
-}
-
-function isQueued(workload: Workload | undefined): boolean {
-  return workload?.status?.build?.reason === "Queued" && workload.metadata.deletionTimestamp === undefined;
 }

@@ -30,6 +30,8 @@ const LAST_RETRY_MS = 600_000;
 /** How often a pod may be lost until that counts as a failure. */
 const MOST_LOST = 3;
 const SOON_MS = 1000;
+/** The Job of a build whose pod has ended ends within this. */
+const IDLE_MS = 5000;
 
 /** Writes the end of a build to its Job, which keeps it when its pod is gone, and takes it. */
 export async function endBuild(
@@ -90,10 +92,11 @@ export async function takeRecord(
   // What is on the status first, since with the Job goes how often it was tried.
   const isWritten = before?.tries === tries && before.finishedAt === finishedAt;
   const waitMs = at - Date.now();
-  // Its pod would wait for a context that does not come, in the place of another build.
-  const isIdle = reason === "ContextMissing" && !isFinished(job);
+  // A pod that waits for what does not come would keep the place of another build.
+  const isIdle = !isFinished(job) && Date.now() - Date.parse(finishedAt) >= IDLE_MS;
   if (isWritten && (waitMs <= 0 || isIdle)) await deleteJob(job, context);
-  return { image, build: failed, requeueAfterMs: Math.max(isWritten ? SOON_MS : 0, waitMs) };
+  const nextMs = isFinished(job) ? waitMs : Math.min(waitMs, IDLE_MS);
+  return { image, build: failed, requeueAfterMs: Math.max(isWritten ? SOON_MS : 0, nextMs) };
 }
 
 /** When a build that failed for what may mend itself is begun anew, in milliseconds since the epoch. */

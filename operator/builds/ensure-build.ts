@@ -31,6 +31,8 @@ const LOOK_AGAIN_MS = 15_000;
 const SOON_MS = 1000;
 /** A pod whose images are there starts within this. */
 const SLOW_MS = 60_000;
+/** One that has not started after this gives its place to another. */
+const START_LIMIT_MS = 300_000;
 
 /**
  * Brings the image of a workload to what its spec, its build context and its annotations say: begins a build, follows
@@ -125,7 +127,9 @@ async function begin(wanted: WantedBuild, context: BuilderContext): Promise<Buil
   const { tries = 0 } = before ?? {};
   const waitMs = retryAt(before) - Date.now();
   if (before !== undefined && waitMs > 0) return { image, build: before, requeueAfterMs: waitMs };
-  const requestedAt = before?.requestedAt ?? new Date().toISOString();
+  // One that failed before goes behind those that wait for their first turn.
+  const keepsPlace = tries === 0 || before?.reason === "Queued";
+  const requestedAt = (keepsPlace ? before?.requestedAt : undefined) ?? new Date().toISOString();
   const begun = await beginBuild(workload, { key, tries, requestedAt }, context);
   const asked = { key, requestedAt, ...(tries > 0 && { tries }) };
   switch (begun.state) {
@@ -170,7 +174,7 @@ async function makeRoom(wanted: WantedBuild, job: Job, context: BuilderContext):
 function waitForRoom(wanted: WantedBuild): BuildOutcome {
   const { key, workload } = wanted;
   const build: BuildStatus = statusOf(wanted) ?? { key, state: "Pending", requestedAt: new Date().toISOString() };
-  return { image: workload.status?.image, build, requeueAfterMs: SOON_MS };
+  return { image: workload.status?.image, build, requeueAfterMs: LOOK_AGAIN_MS };
 }
 
 async function follow(wanted: WantedBuild, job: Job, context: BuilderContext): Promise<BuildOutcome> {
@@ -188,9 +192,17 @@ async function follow(wanted: WantedBuild, job: Job, context: BuilderContext): P
   };
   switch (progress.state) {
     case "building":
-      return { image, build: building };
+      return { image, build: building, requeueAfterMs: LOOK_AGAIN_MS };
     case "waiting": {
       const message = progress.message ?? whySlow(job, pod, context);
+      const limitMs = Math.min(START_LIMIT_MS, builds.timeoutMs);
+      // It would keep its place until its time is over, and others that could be built would wait.
+      if (message !== undefined && ageOf(job) > limitMs) {
+        const finishedAt = new Date().toISOString();
+        const late = `it did not begin within ${limitMs / 1000} s: ${message}`;
+        const record: BuildRecord = { state: "Failed", reason: "BuilderUnavailable", message: late, finishedAt };
+        return endBuild(wanted, { job, record }, context);
+      }
       const build = { ...building, ...(message !== undefined && { message }) };
       return { image, build, requeueAfterMs: LOOK_AGAIN_MS };
     }
@@ -207,12 +219,15 @@ async function follow(wanted: WantedBuild, job: Job, context: BuilderContext): P
   }
 }
 
+function ageOf({ metadata }: Job): number {
+  return Date.now() - Date.parse(metadata.creationTimestamp ?? "");
+}
+
 /** What only Events tell: a quota, an admission policy, a Secret that is not there. */
-function whySlow({ metadata }: Job, pod: Pod | undefined, { builds }: BuilderContext): string | undefined {
-  const age = Date.now() - Date.parse(metadata.creationTimestamp ?? "");
-  if (!(age >= SLOW_MS)) return undefined;
+function whySlow(job: Job, pod: Pod | undefined, { builds }: BuilderContext): string | undefined {
+  if (!(ageOf(job) >= SLOW_MS)) return undefined;
   const describe = `kubectl -n ${builds.namespace} describe`;
-  if (pod === undefined) return `no pod was made for it: "${describe} job ${metadata.name}" says why`;
+  if (pod === undefined) return `no pod was made for it: "${describe} job ${job.metadata.name}" says why`;
   return `its pod does not start: "${describe} pod ${pod.metadata.name}" says why`;
 }
 

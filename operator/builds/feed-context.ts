@@ -4,6 +4,7 @@ import { checkContext } from "../../crds/archive/check-context.ts";
 import { BLOCK, tarPadding, writeTarHeader } from "../../crds/archive/tar-header.ts";
 import type { ConfigMap, Pod } from "../../crds/kubernetes.ts";
 import type { Workload } from "../../crds/workload.ts";
+import { ExecFailure } from "../snapshots/exec-output.ts";
 import { fedScript, feedCommand } from "../snapshots/feed-command.ts";
 import { END, frames } from "../snapshots/frames.ts";
 import type { BuildContext } from "./build-context.ts";
@@ -19,6 +20,8 @@ export type Fed =
   | { readonly state: "ended"; readonly record: BuildRecord };
 
 const BUSYBOX = "/bin/busybox";
+/** The exit code for an archive that came whole and that tar does not unpack. */
+const UNPACK_FAILED = 65;
 /** The name of the folder in an archive, and of the one that is built. */
 const FOLDER = "files";
 
@@ -33,8 +36,9 @@ unpack() {
   [ ! -e .ready ] || return 0
   "$b" rm -rf in.* || return 1
   "$b" mkdir in.$$ || return 1
-  { receive || : > in.$$/.cut; } | "$b" tar x -o -C in.$$ -f - || return 1
+  { receive || : > in.$$/.cut; } | { "$b" tar x -o -C in.$$ -f - || { : > in.$$/.bad; "$b" cat > /dev/null; }; }
   [ ! -e in.$$/.cut ] || { echo "the context was cut off"; return 1; }
+  [ ! -e in.$$/.bad ] || return ${UNPACK_FAILED}
   [ -e ${FOLDER} ] || "$b" mv in.$$/${FOLDER} ${FOLDER} || return 1
   "$b" rm -rf in.$$
   : > .ready
@@ -59,7 +63,10 @@ export function feedBuild(build: { workload: Workload; found: BuildContext; pod:
     const finishedAt = new Date().toISOString();
     return { state: "ended", record: { state: "Failed", reason, message: said, finishedAt } };
   };
-  if (error instanceof ArchiveError) return ended("ContextRefused", `the build context is refused: ${message}`);
+  const isUnpackable =
+    error instanceof ExecFailure && error.exitCode === UNPACK_FAILED && !/No space left on device/.test(message);
+  if (error instanceof ArchiveError || isUnpackable)
+    return ended("ContextRefused", `the build context is refused: ${message}`);
   if (error instanceof ContextGoneError) return ended("ContextMissing", `${message}: upload it again`);
   return { state: "feeding", message: `the build context could not be brought: ${message}`, requeueAfterMs: retryInMs };
 }

@@ -83,7 +83,7 @@ function contextContainer({ spec }: Workload, { builderImage }: BuildConfig): Co
     command:
       git === undefined
         ? ["sh", "-c", wait]
-        : ["sh", "-c", gitContextScript, CONTEXT_CONTAINER, git.url, git.ref ?? "HEAD", git.path ?? "."],
+        : ["sh", "-c", gitContextScript, CONTEXT_CONTAINER, ...gitWords(git).map(literally)],
     resources: { limits: { cpu: "1", memory: "256Mi" }, requests: { cpu: "50m", memory: "32Mi" } },
     securityContext: {
       ...USER,
@@ -101,15 +101,27 @@ function contextContainer({ spec }: Workload, { builderImage }: BuildConfig): Co
   };
 }
 
+type GitContext = NonNullable<NonNullable<Workload["spec"]["image"]["context"]>["git"]>;
+
+function gitWords({ url, ref = "HEAD", path = ".", secretRef }: GitContext): string[] {
+  return [url, ref, path, secretRef?.name ?? ""];
+}
+
+/** As it has to stand in a command, where Kubernetes makes `$` of `$$`, and the value of a variable of `$(NAME)`. */
+function literally(word: string): string {
+  return word.replaceAll("$", "$$$$");
+}
+
 function buildContainer({ metadata, spec }: Workload, key: string, config: BuildConfig): Container {
   const { dockerfile = "", args = {} } = withDefaults(spec).image;
   const { builderImage, cpu, memory, disk, pushSecret } = config;
   const given = Object.entries(args).flatMap(([name, value]) => ["--opt", `build-arg:${name}=${value}`]);
+  const words = [dockerfile, ...given].map(literally);
   const image = builtImage(metadata.name, config);
   return {
     name: BUILD_CONTAINER,
     image: builderImage,
-    command: ["sh", "-c", buildScript, BUILD_CONTAINER, image, key.slice(0, 32), dockerfile, ...given],
+    command: ["sh", "-c", buildScript, BUILD_CONTAINER, image, key.slice(0, 32), ...words],
     env: [
       { name: "CONFIG", value: "/config/buildkitd.toml" },
       { name: "DOCKER_CONFIG", value: "/docker" },
@@ -137,6 +149,9 @@ function buildContainer({ metadata, spec }: Workload, key: string, config: Build
   };
 }
 
+// The script says which of them is missing; the pod of a Secret that has to be there would wait for it.
+const gitKeys = ["token", "host"].map((key) => ({ key, path: key }));
+
 function volumes({ spec }: Workload, { contextLimitBytes, disk, pushSecret }: BuildConfig): Volume[] {
   const token = spec.image.context?.git?.secretRef?.name;
   return [
@@ -153,9 +168,7 @@ function volumes({ spec }: Workload, { contextLimitBytes, disk, pushSecret }: Bu
             secret: { secretName: pushSecret, items: [{ key: ".dockerconfigjson", path: "config.json" }] },
           },
         ]),
-    ...(token === undefined
-      ? []
-      : [{ name: "git", secret: { secretName: token, items: [{ key: "token", path: "token" }] } }]),
+    ...(token === undefined ? [] : [{ name: "git", secret: { secretName: token, items: gitKeys, optional: true } }]),
   ];
 }
 

@@ -339,7 +339,9 @@ async function buildRepository(): Promise<void> {
   const closed = await until("cloned", ({ build }) => build?.reason === "ContextMissing");
   assert.match(closed.status?.message ?? "", /the repository cannot be fetched.*image\.context\.git/s);
 
-  await inBuilds("create", "secret", "generic", "repository", `--from-literal=token=${TOKEN}`);
+  const { host } = new URL(git.url);
+  const opens = [`--from-literal=token=${TOKEN}`, `--from-literal=host=${host}`];
+  await inBuilds("create", "secret", "generic", "repository", ...opens);
   const context = { git: { url: git.url, path: "app", ref: "main", secretRef: { name: "repository" } } };
   const changed = await stack.call("PUT", "/workloads/cloned", { name: "cloned", spec: specOf({ context }) });
   assert.is(changed.status, 200, JSON.stringify(changed.body));

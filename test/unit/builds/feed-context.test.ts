@@ -4,7 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { writeTarHeader } from "../../../crds/archive/tar-header.ts";
 import { contextScript, tarOfConfigMap } from "../../../operator/builds/feed-context.ts";
+import { ExecFailure } from "../../../operator/snapshots/exec-output.ts";
 import { feedCommand } from "../../../operator/snapshots/feed-command.ts";
 import { END, frames } from "../../../operator/snapshots/frames.ts";
 import { localExec } from "../snapshots/local-exec.ts";
@@ -63,6 +65,28 @@ test("one that is cut off lets no build go, and another try brings it", async ({
   assert.not.ok(existsSync(join(folder, "files")));
   await feed(folder, whole());
   assert.equal(readdirSync(folder).sort(), [".ready", "files"]);
+});
+
+test("one that came whole and that tar does not take is told from one that was cut off", async ({ folder }) => {
+  const made = { mode: 0o644, uid: 0, gid: 0, mtime: 0, target: "" };
+  const content = Buffer.from("x".repeat(512));
+  async function* bad(): AsyncGenerator<Uint8Array> {
+    yield* frames([
+      ...[writeTarHeader({ ...made, type: "directory", path: "files", mode: 0o755, size: 0 })],
+      ...[writeTarHeader({ ...made, type: "hardlink", path: "files/a", size: 0, target: "files/none" })],
+      ...[writeTarHeader({ ...made, type: "file", path: "files/b", size: content.length }), content],
+      Buffer.alloc(1024),
+    ]);
+    yield END;
+  }
+  let thrown: unknown;
+  await feed(folder, bad()).catch((error: unknown) => {
+    thrown = error;
+  });
+  assert.instance(thrown, ExecFailure);
+  assert.is((thrown as ExecFailure).exitCode, 65);
+  assert.match((thrown as ExecFailure).message, "files/none");
+  assert.not.ok(existsSync(join(folder, ".ready")));
 });
 
 test("what an operator left that was killed goes first", async ({ folder }) => {
