@@ -35,7 +35,10 @@ export interface Informers {
    * The objects of the workloads' proxies; undefined without an image for these, where the operator may not read them.
    */
   egress: EgressInformers | undefined;
-  /** What images are built by; undefined without a registry, where the operator may not read it. */
+  /**
+   * What images are built by; undefined without a registry, where the operator may not read it. No part of what
+   * readiness waits for, so it may be empty: it starts work and is believed in nothing.
+   */
   builds: BuildInformers | undefined;
 }
 
@@ -116,25 +119,26 @@ export function startInformers(options: {
           // Workloads name Secrets that are not managed.
           secrets: followEgress("secrets", { resource: secrets }),
         };
+  // Not followed: without the namespace of builds or its rights nothing is built, and all else goes on.
   const building = { ...shared, labelSelector: `${label.build}=true`, namespace: config.builds?.namespace };
   const builds =
     config.builds === undefined
       ? undefined
       : {
           jobs: startInformer<Job, "workload">({
-            ...{ ...building, ...follow("builds jobs"), resource: jobs },
+            ...{ ...building, resource: jobs },
             indexes: { workload: (job) => job.metadata.labels?.[label.workload] },
           }),
           pods: startInformer<Pod, never>({
-            ...{ ...building, ...follow("builds pods"), resource: pods },
+            ...{ ...building, resource: pods },
             indexes: {},
           }),
           policies: startInformer<NetworkPolicy, never>({
-            ...{ ...building, ...follow("builds policies"), resource: networkPolicies },
+            ...{ ...building, resource: networkPolicies },
             indexes: {},
           }),
           configMaps: startInformer<KubernetesObject, never>({
-            ...{ ...shared, ...follow("builds configMaps"), resource: metadataOf(configMaps) },
+            ...{ ...shared, resource: metadataOf(configMaps) },
             transform: withoutAnnotations,
             indexes: {},
           }),
@@ -200,7 +204,7 @@ export function startInformers(options: {
     }),
   };
   const { egress: _, builds: __, ...always } = informers;
-  const all = [...Object.values(always), ...Object.values(egress ?? {}), ...Object.values(builds ?? {})];
+  const all = [...Object.values(always), ...Object.values(egress ?? {})];
   const synced = Promise.all(all.map((informer) => informer.synced)).then(() => undefined);
   // An informer that can never sync says so by its `done` too.
   synced.catch(() => log.debug({}, "stopped before the caches were synced"));
@@ -215,7 +219,8 @@ export function startInformers(options: {
     waiters.delete(ready.resolve);
   }
 
-  const done = Promise.all(all.map((informer) => informer.done)).then(() => undefined);
+  const ends = [...all, ...Object.values(builds ?? {})].map(({ done }) => done);
+  const done = Promise.all(ends).then(() => undefined);
   return { informers, synced, done, isReady, untilReady };
 }
 

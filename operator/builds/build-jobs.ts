@@ -3,7 +3,7 @@ import { ApiError, isAlreadyExists, isConflict, isNotFound } from "../../crds/cl
 import { jobs, networkPolicies } from "../../crds/client/built-in-resources.ts";
 import { listAll } from "../../crds/client/cluster-client.ts";
 import { keyOf } from "../../crds/client/watch/store.ts";
-import type { Job } from "../../crds/kubernetes.ts";
+import type { Job, NetworkPolicy } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
 import type { Workload } from "../../crds/workload.ts";
 import { applyObject } from "../apply-object.ts";
@@ -85,7 +85,10 @@ export async function beginBuild(
  * (docs/decisions/watch-and-caches.md#child-objects-have-one-owner-and-are-written-by-the-fenced-client).
  */
 export async function applyBuildsPolicy(context: BuilderContext): Promise<void> {
-  context.buildInformers.policies.put(await applyObject(networkPolicies, renderBuildsPolicy(context.builds), context));
+  const { spec, ...policy } = renderBuildsPolicy(context.builds);
+  // What is left out stays as somebody else has set it.
+  const whole = { ...policy, spec: { ingress: [], ...spec } as NetworkPolicy["spec"] };
+  context.buildInformers.policies.put(await applyObject(networkPolicies, whole, context));
 }
 
 /** Applies it where the cache has it otherwise. */
@@ -96,7 +99,7 @@ export async function holdBuildsPolicy(context: BuilderContext): Promise<void> {
 }
 
 /** Why no Job can be made there, and what to change; undefined where trying again may help. */
-function refusal(error: unknown, { name, builds }: { name: string; builds: BuildConfig }): string | undefined {
+export function refusal(error: unknown, { name, builds }: { name: string; builds: BuildConfig }): string | undefined {
   if (!(error instanceof ApiError) || ![400, 403, 404, 422].includes(error.status)) return undefined;
   const { namespace } = builds;
   if (error.status === 404 || /because it is being terminated/.test(error.message)) {
@@ -135,16 +138,12 @@ export function countUnderWay(context: BuilderContext): number {
 }
 
 /**
- * Deletes the Jobs that a workload does not need any longer: those under way that are not the build of `key`, and all
- * that have ended but the newest.
+ * The Jobs that a workload does not need any longer: those under way that are not the build of `key`, and all that have
+ * ended but the newest.
  *
  * @param key of the build that the workload needs now; undefined: none
  */
-export async function deleteOldJobs(
-  workload: Workload,
-  key: string | undefined,
-  context: BuilderContext,
-): Promise<void> {
+export function oldJobs(workload: Workload, key: string | undefined, context: BuilderContext): Job[] {
   const own = [...context.buildInformers.jobs.store.by("workload", workload.metadata.name)].filter(
     (job) => key === undefined || !isJobOf(job, { workload, key }),
   );
@@ -154,20 +153,20 @@ export async function deleteOldJobs(
     hasEnded(job) && job.metadata.annotations?.[annotation.workloadUid] === workload.metadata.uid;
   const ended = own.filter(isKept).sort((a, b) => (createdAt(a) < createdAt(b) ? 1 : -1));
   const most = key === undefined ? KEPT_FINISHED : KEPT_FINISHED - 1;
-  for (const job of [...own.filter((job) => !isKept(job)), ...ended.slice(most)]) await deleteJob(job, context);
+  return [...own.filter((job) => !isKept(job)), ...ended.slice(most)];
 }
 
 /**
  * Deletes all Jobs that were ever made for workloads of that name, with their pods.
  *
- * @returns whether none is left
+ * @returns whether none is left but what waits for a node that does not answer
  */
 export async function deleteAllJobs({ metadata }: Workload, context: BuilderContext): Promise<boolean> {
   const { builds, client } = context;
   const labelSelector = `${label.build}=true,${label.workload}=${metadata.name}`;
   const left = await listAll(jobs, { client, namespace: builds.namespace, labelSelector });
   for (const job of left) await deleteJob(job, context);
-  return left.length === 0;
+  return left.every(isStuck);
 }
 
 /** Deletes this very Job; it stays until its pod is gone. */

@@ -40,7 +40,7 @@ wait $log
 if [ $code = 0 ]; then
   {
     echo "state=Built"
-    sed -n 's/.*"containerimage.digest": *"\(sha256:[0-9a-f]*\)".*/digest=\1/p' /tmp/metadata.json
+    sed -n 's/^  "containerimage.digest": *"\(sha256:[0-9a-f]*\)".*/digest=\1/p' /tmp/metadata.json
     awk '
       /^#[0-9]+ \[([^]]* )?[0-9]+\/[0-9]+\] / && !/\] FROM / { steps[$1] = 1 }
       /^#[0-9]+ (CACHED$|extracting sha256:)/ { cached[$1] = 1 }

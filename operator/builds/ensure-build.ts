@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import { ifFound } from "../../crds/client/api-error.ts";
+import { ApiError, ifFound } from "../../crds/client/api-error.ts";
 import { jobs, pods } from "../../crds/client/built-in-resources.ts";
 import { listAll } from "../../crds/client/cluster-client.ts";
 import { workloads } from "../../crds/kinds.ts";
@@ -14,10 +14,11 @@ import {
   beginBuild,
   deleteAllJobs,
   deleteJob,
-  deleteOldJobs,
   holdBuildsPolicy,
   isJobOf,
   jobNameOf,
+  oldJobs,
+  refusal,
 } from "./build-jobs.ts";
 import { buildProgress, isFinished } from "./build-progress.ts";
 import { type BuildRecord, isLasting, recordOf } from "./build-result.ts";
@@ -43,33 +44,49 @@ const START_LIMIT_MS = 300_000;
 export async function ensureBuild(workload: Workload, given: OperatorContext): Promise<BuildOutcome | undefined> {
   const context = builderContext(given);
   if (context === undefined) return { image: undefined, build: undefined };
-  const { image, build: before } = workload.status ?? {};
-  if (workload.spec.image.dockerfile === undefined) {
-    if (before !== undefined || hasJobs(workload, context)) {
-      if (!(await isCurrent(workload, context))) return undefined;
-      await deleteOldJobs(workload, undefined, context);
-    }
-    return { image: undefined, build: undefined };
+  const isBuilt = workload.spec.image.dockerfile !== undefined;
+  try {
+    return isBuilt ? await bring(workload, context) : await leave(workload, context);
+  } catch (error) {
+    const message = refusal(error, { name: workload.metadata.name, builds: context.builds });
+    if (message === undefined || !isBuilt || !isForbidden(error)) throw error;
+    const build: BuildStatus = { state: "Failed", reason: "BuilderUnavailable", message };
+    return { image: workload.status?.image, build, requeueAfterMs: LOOK_AGAIN_MS };
   }
+}
+
+/** Ends what was to build the image of a workload that names one now. */
+async function leave(workload: Workload, context: BuilderContext): Promise<BuildOutcome | undefined> {
+  return (await tidy(workload, undefined, context)) ? { image: undefined, build: undefined } : undefined;
+}
+
+async function bring(workload: Workload, context: BuilderContext): Promise<BuildOutcome | undefined> {
+  const { image, build } = workload.status ?? {};
   const { context: found, key } = await findBuildContext(workload, context);
   if (found.kind === "missing" || key === undefined) {
-    if (hasJobs(workload, context)) {
-      if (!(await isCurrent(workload, context))) return undefined;
-      await deleteOldJobs(workload, undefined, context);
-    }
+    if (!(await tidy(workload, undefined, context))) return undefined;
     const message = found.kind === "missing" ? found.message : "";
     return { image, build: { state: "Failed", reason: "ContextMissing", message } };
   }
   if (isSettled(workload, key, context)) {
-    if (hasIdleJobs(workload, key, context)) {
-      if (!(await isCurrent(workload, context))) return undefined;
-      await deleteOldJobs(workload, key, context);
-      await deleteWaiting(workload, key, context);
-    }
-    return { image, build: before };
+    return (await tidy(workload, key, context)) ? { image, build } : undefined;
   }
   if (!(await isCurrent(workload, context))) return undefined;
+  for (const job of oldJobs(workload, key, context)) await deleteJob(job, context);
   return bringForward({ workload, key, found }, context);
+}
+
+/**
+ * Deletes the Jobs that a workload does not need.
+ *
+ * @returns false when the workload is another than the store has
+ */
+async function tidy(workload: Workload, key: string | undefined, context: BuilderContext): Promise<boolean> {
+  const old = [...oldJobs(workload, key, context), ...waitingJobs(workload, key, context)];
+  if (old.length === 0) return true;
+  if (!(await isCurrent(workload, context))) return false;
+  for (const job of old) await deleteJob(job, context);
+  return true;
 }
 
 /**
@@ -79,7 +96,13 @@ export async function ensureBuild(workload: Workload, given: OperatorContext): P
  */
 export async function deleteBuilds(workload: Workload, given: OperatorContext): Promise<boolean> {
   const context = builderContext(given);
-  return context === undefined || deleteAllJobs(workload, context);
+  try {
+    return context === undefined || (await deleteAllJobs(workload, context));
+  } catch (error) {
+    // Whoever took its rights away, or the namespace of builds with them, wants none there.
+    if (isForbidden(error)) return true;
+    throw error;
+  }
 }
 
 /** Deletes what was ever uploaded to build the image of a workload that is being deleted. */
@@ -105,11 +128,14 @@ export function builderContext(context: OperatorContext): BuilderContext | undef
   return builds === undefined || buildInformers === undefined ? undefined : { ...context, builds, buildInformers };
 }
 
+function isForbidden(error: unknown): boolean {
+  return error instanceof ApiError && error.status === 403;
+}
+
 /** Takes the build one step further, by what the API server has of it. */
 async function bringForward(wanted: WantedBuild, context: BuilderContext): Promise<BuildOutcome> {
   const { workload, key } = wanted;
   const { builds, buildInformers, client } = context;
-  await deleteOldJobs(workload, key, context);
   const job = await ifFound(client.get(jobs, { namespace: builds.namespace, name: jobNameOf(workload, key) }));
   if (job === undefined) return begin(wanted, context);
   buildInformers.jobs.put(job);
@@ -255,21 +281,12 @@ function isSettled({ metadata, status }: Workload, key: string, { builds }: Buil
   return build.state === "Failed" && isLasting(build.reason);
 }
 
-function hasJobs({ metadata }: Workload, { buildInformers }: BuilderContext): boolean {
-  return buildInformers.jobs.store.by("workload", metadata.name).size > 0;
-}
-
-/** Whether there are Jobs beside the one of this build, or that one waits for what never comes. */
-function hasIdleJobs(workload: Workload, key: string, { buildInformers }: BuilderContext): boolean {
-  const all = [...buildInformers.jobs.store.by("workload", workload.metadata.name)];
-  return all.some((job) => !isJobOf(job, { workload, key }) || !isFinished(job));
-}
-
-/** Deletes the Job of a build whose context was refused: its pod would wait for it. */
-async function deleteWaiting(workload: Workload, key: string, context: BuilderContext): Promise<void> {
-  if (workload.status?.build?.reason !== "ContextRefused") return;
-  for (const job of context.buildInformers.jobs.store.by("workload", workload.metadata.name))
-    if (isJobOf(job, { workload, key }) && !isFinished(job)) await deleteJob(job, context);
+/** The Job of a build whose context was refused: its pod would wait for it. */
+function waitingJobs(workload: Workload, key: string | undefined, { buildInformers }: BuilderContext): Job[] {
+  if (key === undefined || workload.status?.build?.reason !== "ContextRefused") return [];
+  return [...buildInformers.jobs.store.by("workload", workload.metadata.name)].filter(
+    (job) => isJobOf(job, { workload, key }) && !isFinished(job),
+  );
 }
 
 /** Whether the API server has the workload as the store does, as far as its build goes. */

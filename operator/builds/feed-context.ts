@@ -27,23 +27,30 @@ const FOLDER = "files";
 
 /**
  * What is run in the waiting init container, with the parameters busybox and its folder; reads a tar archive whose
- * entries are below `files`, as frames. It can be run again, since whoever ran it before may have ended in the middle:
- * what is whole appears by a rename, and what is not goes first.
+ * entries are below `files`, as frames. It can be run again, since whoever ran it before may have ended in the middle,
+ * and beside another: what is whole appears by one rename, and what a process left that is gone goes first.
  */
 export const contextScript = fedScript(`b="$1"
 unpack() {
-  cd "$1" || return 1
-  [ ! -e .ready ] || return 0
-  "$b" rm -rf in.* || return 1
   "$b" mkdir in.$$ || return 1
   { receive || : > in.$$/.cut; } | { "$b" tar x -o -C in.$$ -f - || { : > in.$$/.bad; "$b" cat > /dev/null; }; }
   [ ! -e in.$$/.cut ] || { echo "the context was cut off"; return 1; }
   [ ! -e in.$$/.bad ] || return ${UNPACK_FAILED}
-  [ -e ${FOLDER} ] || "$b" mv in.$$/${FOLDER} ${FOLDER} || return 1
-  "$b" rm -rf in.$$
-  : > .ready
+  "$b" mv -T in.$$/${FOLDER} ${FOLDER} 2> /dev/null || [ -d ${FOLDER} ]
 }
-unpack "$2"`);
+bring() {
+  cd "$1" || return 1
+  [ ! -e .ready ] || return 0
+  for former in in.*; do
+    [ "$former" != in.$$ ] && [ -d "/proc/\${former#in.}" ] || "$b" rm -rf "$former" || return 1
+  done
+  unpack
+  code=$?
+  "$b" rm -rf in.$$
+  [ $code = 0 ] && : > .ready
+  return $code
+}
+bring "$2"`);
 
 /**
  * Brings the context to a build whose pod waits for it, in the background: a first call begins it, and a later one says

@@ -7,7 +7,7 @@ import type { Change } from "../../crds/client/watch/informer.ts";
 import { keyOf } from "../../crds/client/watch/store.ts";
 import { claims, pools, workloads } from "../../crds/kinds.ts";
 import type { KubernetesObject, NetworkPolicy } from "../../crds/kubernetes.ts";
-import { finalizer, label } from "../../crds/labels.ts";
+import { annotation, finalizer, label } from "../../crds/labels.ts";
 import { formerPolicyName, policyName } from "../../crds/names.ts";
 import { nextConditions } from "../../crds/schema/condition.ts";
 import { workloadProblems } from "../../crds/schema/validate-workload.ts";
@@ -237,7 +237,11 @@ async function finalizeWhenUnused(
   const { name, namespace = "" } = workload.metadata;
   if (!workload.metadata.finalizers?.includes(finalizer.inUse)) return undefined;
   // Nobody waits for what they would build. Their end starts the next run.
-  if (!(await deleteBuilds(workload, context))) return { requeueAfterMs: LOOK_AGAIN_MS };
+  if (!(await deleteBuilds(workload, context))) {
+    const left = { reason: "BuildsLeft", message: "The workload goes when the builds of its image have ended" };
+    await writeStatus(workload, { phase: "Terminating", ...left }, context);
+    return { requeueAfterMs: LOOK_AGAIN_MS };
+  }
   if (describeUsers(usersOf(name, context)) === undefined) await readUsers(name, context);
   const users = usersOf(name, context);
   const message = describeUsers(users);
@@ -251,7 +255,15 @@ async function finalizeWhenUnused(
     });
     return undefined;
   }
-  await deleteContexts(workload, context, options);
+  try {
+    await deleteContexts(workload, context, options);
+  } catch (error) {
+    options.signal.throwIfAborted();
+    const because = error instanceof Error ? error.message : String(error);
+    const message = `The build contexts that were uploaded cannot be deleted (${because}): to leave them, remove the annotation ${annotation.buildContext}`;
+    await writeStatus(workload, { phase: "Terminating", reason: "ContextsLeft", message }, context);
+    throw error;
+  }
   await deleteFormerPolicy(workload, context);
   try {
     await client.delete(networkPolicies, { namespace, name: policyName(name) });

@@ -38,11 +38,9 @@ const untilReady = (name: string) => tenancy.untilWorkload(name, ({ status }) =>
 const jobsOf = (name: string) => [...builders.everJobs.keys()].filter((job) => job.startsWith(`build-${name}-`));
 
 test("of five workloads two are built at once, in the order in which they asked", async () => {
-  const order: string[] = [];
   const next: (() => void)[] = [];
   let most = 0;
-  builders.ends(async ({ metadata }) => {
-    order.push(metadata.labels?.["tenancy.dev/workload"] ?? "");
+  builders.ends(async () => {
     const going = createDeferred<PretendEnd>();
     next.push(() => going.resolve(built(DIGEST)));
     return going.promise;
@@ -60,9 +58,12 @@ test("of five workloads two are built at once, in the order in which they asked"
     most = Math.max(most, builders.unfinished().length);
     if (index === 0) await tenancy.until("two builds", () => next.length === 2);
     next[index]?.();
+    const begun = Math.min(index + 3, names.length);
+    await tenancy.until(`Job ${begun}`, () => names.flatMap(jobsOf).length === begun);
   }
   for (const name of names) await untilReady(name);
   assert.is(most, 2);
+  const order = [...builders.everJobs.keys()].map((job) => job.split("-")[1]);
   assert.equal(order.slice(2), names.slice(2));
   for (const name of names) assert.is(jobsOf(name).length, 1);
 });
@@ -97,12 +98,13 @@ test("the policy of builds comes back while one runs", async () => {
   await tenancy.untilWorkload("open", ({ status }) => status?.build?.state === "Building");
   const ref = { namespace: BUILDS, name: "tenancy-builds" };
   const { spec, metadata } = await tenancy.client.get(networkPolicies, ref);
+  assert.is(spec?.ingress, undefined);
   await tenancy.client.delete(networkPolicies, ref);
   await tenancy.until("another one", async () => {
     const { items } = await tenancy.client.list(networkPolicies, { namespace: BUILDS });
     return items.length === 1 && items[0]?.metadata.uid !== metadata.uid;
   });
-  await tenancy.client.patch(networkPolicies, ref, { type: "merge", body: { spec: { egress: [{}] } } });
+  await tenancy.client.patch(networkPolicies, ref, { type: "merge", body: { spec: { egress: [{}], ingress: [{}] } } });
   await tenancy.until("it to be closed again", async () => {
     const now = await tenancy.client.get(networkPolicies, ref);
     return JSON.stringify(now.spec) === JSON.stringify(spec);
@@ -175,6 +177,25 @@ test("caches that are seconds late: never more than two at once, and each is bui
   assert.ok(most <= 2, `${most} at once`);
   for (const name of names) assert.equal(jobsOf(name).flatMap((job) => builders.everJobs.get(job)).length, 1);
   await late.stop();
+});
+
+test("two that wait and are refused keep nobody waiting", async () => {
+  const again = tenancy.startOperator({ config: { builds }, exec: builders.exec });
+  const going = createDeferred<PretendEnd>();
+  builders.ends(() => going.promise);
+  for (const name of ["held-a", "held-b"]) await createBuilt(name);
+  await tenancy.until("two builds", () => builders.unfinished().length === 2);
+  for (const name of ["held-c", "held-d"]) {
+    await createBuilt(name);
+    await tenancy.untilWorkload(name, ({ status }) => status?.build?.reason === "Queued");
+    const body = { spec: { filesystem: { overlayDirs: ["/a", "/a/b"] } } };
+    await tenancy.client.patch(workloads, { namespace: NAMESPACE, name }, { type: "merge", body });
+    await tenancy.untilWorkload(name, ({ status }) => status?.phase === "Error");
+  }
+  await createBuilt("held-e");
+  going.resolve(built(DIGEST));
+  await untilReady("held-e");
+  await again.stop();
 });
 
 test("a namespace of builds that is not there is named as the reason", async () => {

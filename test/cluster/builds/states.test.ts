@@ -213,7 +213,7 @@ test("a registry that refuses the image is asked again, and until then the workl
   await createBuilt("refused");
   const { status } = await tenancy.untilWorkload("refused", (found) => found.status?.phase === "Error");
   assert.is(status?.reason, "RegistryRefused");
-  assert.match(status?.message ?? "", /connection refused; it is begun anew after \d{4}-/);
+  assert.match(status?.message ?? "", /connection refused; .*TENANCY_REGISTRY_SECRET; it is begun anew after \d{4}-/);
   builders.ends(async () => built(FIRST));
   const ready = await tenancy.untilWorkload("refused", (found) => found.status?.phase === "Ready");
   assert.is(ready.status?.build?.tries, undefined);

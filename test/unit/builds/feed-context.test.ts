@@ -90,11 +90,19 @@ test("one that came whole and that tar does not take is told from one that was c
 });
 
 test("what an operator left that was killed goes first", async ({ folder }) => {
-  mkdirSync(join(folder, "in.1/files"), { recursive: true });
-  writeFileSync(join(folder, "in.1/files/other"), "x");
+  mkdirSync(join(folder, "in.999999999/files"), { recursive: true });
+  writeFileSync(join(folder, "in.999999999/files/other"), "x");
   await feed(folder, whole());
   assert.equal(readdirSync(folder).sort(), [".ready", "files"]);
   assert.not.ok(existsSync(join(folder, "files/other")));
+});
+
+test("two that bring it at once: one whole context, and both are content", async ({ folder }) => {
+  const many = Object.fromEntries(Array.from({ length: 300 }, (_, index) => [`file-${index}`, `${index}\n`]));
+  const map = { ...configMap, data: { Dockerfile: "FROM scratch\n", empty: "", ...many } };
+  await Promise.all([feed(folder, whole(map)), feed(folder, whole(map)), feed(folder, whole(map))]);
+  assert.equal(readdirSync(folder).sort(), [".ready", "files"]);
+  assert.is(readdirSync(join(folder, "files")).length, 303);
 });
 
 test("a context that is there stays as it is", async ({ folder }) => {
