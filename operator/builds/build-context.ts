@@ -1,4 +1,4 @@
-import { ifFound } from "../../crds/client/api-error.ts";
+import { ApiError, ifFound } from "../../crds/client/api-error.ts";
 import { configMaps } from "../../crds/client/built-in-resources.ts";
 import type { ConfigMap } from "../../crds/kubernetes.ts";
 import { annotation } from "../../crds/labels.ts";
@@ -23,7 +23,13 @@ export async function findBuildContext(
   const { configMapRef, git } = workload.spec.image.context ?? {};
   if (configMapRef !== undefined) {
     const { name } = configMapRef;
-    const configMap = await ifFound(client.get(configMaps, { namespace, name }));
+    let configMap: ConfigMap | undefined;
+    try {
+      configMap = await ifFound(client.get(configMaps, { namespace, name }));
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.status !== 403) throw error;
+      return missing(`the operator may not read ConfigMaps: add manifests/components/builds (${error.message})`);
+    }
     if (configMap === undefined) {
       return missing(
         `spec.image.context.configMapRef: there is no ConfigMap "${name}" in namespace "${namespace}": create it`,

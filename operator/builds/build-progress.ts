@@ -54,7 +54,9 @@ export function buildProgress(seen: SeenBuild, config: BuildConfig): BuildProgre
   if (isFinished(job)) return { state: "ended", record: withoutResult(seen, config) };
   if (pod === undefined) return { state: "waiting" };
   if (context?.state?.running !== undefined) return isFromGit ? { state: "building" } : { state: "needs-context", pod };
-  if (build?.state?.running !== undefined || ended !== undefined) return { state: "building" };
+  // What follows on the context is the build, also before its container runs.
+  const hasBegun = context?.state?.terminated !== undefined || build?.state?.running !== undefined;
+  if (hasBegun || ended !== undefined) return { state: "building" };
   return { state: "waiting", message: whyWaiting(pod, config) };
 }
 

@@ -49,7 +49,13 @@ const recordSchema = v.intersect([
       cached: v.number(),
       commit: v.optional(v.string()),
     }),
-    v.object({ state: v.literal("Failed"), reason: v.picklist(failures), message: v.string() }),
+    v.object({
+      state: v.literal("Failed"),
+      reason: v.picklist(failures),
+      message: v.string(),
+      /** Whether its pod was left waiting for what does not come, so that its Job does not end by itself. */
+      isLeft: v.optional(v.boolean()),
+    }),
   ]),
 ]);
 

@@ -49,7 +49,7 @@ if [ $code = 0 ]; then
 else
   awk -v code=$code '
     /^#[0-9]+ / && !($1 in name) { name[$1] = $0; sub(/^#[0-9]+ /, "", name[$1]) }
-    /^#[0-9]+ ERROR: / && name[$1] !~ /^(importing|exporting) cache/ { failed = $1; why = $0; sub(/^#[0-9]+ ERROR: /, "", why) }
+    /^#[0-9]+ ERROR: / && failed == "" && name[$1] !~ /^(importing|exporting) cache/ { failed = $1; why = $0; sub(/^#[0-9]+ ERROR: /, "", why) }
     /^#[0-9]+ [0-9.]+ / { line = $0; sub(/^#[0-9]+ [0-9.]+ /, "", line); lines[$1, ++n[$1]] = line }
     /^error: / { last = $0; sub(/^error: (failed to solve: )?/, "", last) }
     END {

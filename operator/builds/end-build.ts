@@ -30,8 +30,6 @@ const LAST_RETRY_MS = 600_000;
 /** How often a pod may be lost until that counts as a failure. */
 const MOST_LOST = 3;
 const SOON_MS = 1000;
-/** The Job of a build whose pod has ended ends within this. */
-const IDLE_MS = 5000;
 
 /** Writes the end of a build to its Job, which keeps it when its pod is gone, and takes it. */
 export async function endBuild(
@@ -87,23 +85,27 @@ export async function takeRecord(
   const tries = triesOf(job) + 1;
   const state = reason === "BuildLost" && tries < MOST_LOST ? "Pending" : "Failed";
   const failed: BuildStatus = { ...times, state, reason, tries };
-  const at = retryAt(failed);
+  const at = Date.parse(finishedAt) + pauseMs(tries);
   failed.message = `${record.message}; it is begun anew after ${new Date(at).toISOString()}`;
   // What is on the status first, since with the Job goes how often it was tried.
   const isWritten = before?.tries === tries && before.finishedAt === finishedAt;
-  const waitMs = at - Date.now();
-  // A pod that waits for what does not come would keep the place of another build.
-  const isIdle = !isFinished(job) && Date.now() - Date.parse(finishedAt) >= IDLE_MS;
+  const waitMs = retryInMs(failed);
+  // A pod that waits would keep the place of another build.
+  const isIdle = record.isLeft === true && !isFinished(job);
   if (isWritten && (waitMs <= 0 || isIdle)) await deleteJob(job, context);
-  const nextMs = isFinished(job) ? waitMs : Math.min(waitMs, IDLE_MS);
-  return { image, build: failed, requeueAfterMs: Math.max(isWritten ? SOON_MS : 0, nextMs) };
+  return { image, build: failed, requeueAfterMs: Math.max(isWritten ? SOON_MS : 0, waitMs) };
 }
 
-/** When a build that failed for what may mend itself is begun anew, in milliseconds since the epoch. */
-export function retryAt(build: BuildStatus | undefined): number {
-  const { tries = 0, finishedAt = "" } = build ?? {};
-  if (tries === 0) return 0;
-  return (Date.parse(finishedAt) || 0) + Math.min(LAST_RETRY_MS, FIRST_RETRY_MS * 2 ** (tries - 1));
+/** In how many milliseconds a build that failed for what may mend itself is begun anew. */
+export function retryInMs(build: BuildStatus | undefined): number {
+  const { tries = 0, finishedAt } = build ?? {};
+  if (tries === 0 || finishedAt === undefined) return 0;
+  // Its time is by the node's clock.
+  return Math.min(Date.parse(finishedAt) + pauseMs(tries) - Date.now(), pauseMs(tries));
+}
+
+function pauseMs(tries: number): number {
+  return Math.min(LAST_RETRY_MS, FIRST_RETRY_MS * 2 ** (tries - 1));
 }
 
 /** How often the build was begun before and failed for what may mend itself. */

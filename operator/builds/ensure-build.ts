@@ -22,12 +22,20 @@ import {
 } from "./build-jobs.ts";
 import { buildProgress, isFinished } from "./build-progress.ts";
 import { type BuildRecord, isLasting, recordOf } from "./build-result.ts";
-import { type BuildOutcome, endBuild, retryAt, statusOf, takeRecord, triesOf, type WantedBuild } from "./end-build.ts";
+import {
+  type BuildOutcome,
+  endBuild,
+  retryInMs,
+  statusOf,
+  takeRecord,
+  triesOf,
+  type WantedBuild,
+} from "./end-build.ts";
 import { feedBuild } from "./feed-context.ts";
 import { builtImage } from "./render-build.ts";
 import { eraseStoredContexts } from "./stored-context.ts";
 
-/** For what no event tells. */
+/** Backstop: poll, in case an event is missed. */
 const LOOK_AGAIN_MS = 15_000;
 const SOON_MS = 1000;
 /** A pod whose images are there starts within this. */
@@ -107,12 +115,14 @@ export async function deleteBuilds(workload: Workload, given: OperatorContext): 
 
 /** Deletes what was ever uploaded to build the image of a workload that is being deleted. */
 export async function deleteContexts(
-  { metadata }: Workload,
+  { metadata, spec }: Workload,
   context: OperatorContext,
   { signal }: { signal: AbortSignal },
 ): Promise<void> {
   const { exec, config } = context;
-  if (exec === undefined || metadata.annotations?.[annotation.buildContext] === undefined) return;
+  const { dockerfile, context: named } = spec.image;
+  const takesUploads = dockerfile !== undefined && named === undefined;
+  if (exec === undefined || (metadata.annotations?.[annotation.buildContext] === undefined && !takesUploads)) return;
   try {
     await eraseStoredContexts({ exec, namespace: config.namespace, workload: metadata.name }, signal);
   } catch (error) {
@@ -151,10 +161,10 @@ async function begin(wanted: WantedBuild, context: BuilderContext): Promise<Buil
   const { image } = workload.status ?? {};
   const before = statusOf(wanted);
   const { tries = 0 } = before ?? {};
-  const waitMs = retryAt(before) - Date.now();
+  const waitMs = retryInMs(before);
   if (before !== undefined && waitMs > 0) return { image, build: before, requeueAfterMs: waitMs };
   // One that failed before goes behind those that wait for their first turn.
-  const keepsPlace = tries === 0 || before?.reason === "Queued";
+  const keepsPlace = tries === 0 || before?.finishedAt === undefined;
   const requestedAt = (keepsPlace ? before?.requestedAt : undefined) ?? new Date().toISOString();
   const begun = await beginBuild(workload, { key, tries, requestedAt }, context);
   const asked = { key, requestedAt, ...(tries > 0 && { tries }) };
@@ -221,14 +231,8 @@ async function follow(wanted: WantedBuild, job: Job, context: BuilderContext): P
       return { image, build: building, requeueAfterMs: LOOK_AGAIN_MS };
     case "waiting": {
       const message = progress.message ?? whySlow(job, pod, context);
-      const limitMs = Math.min(START_LIMIT_MS, builds.timeoutMs);
-      // It would keep its place until its time is over, and others that could be built would wait.
-      if (message !== undefined && ageOf(job) > limitMs) {
-        const finishedAt = new Date().toISOString();
-        const late = `it did not begin within ${limitMs / 1000} s: ${message}`;
-        const record: BuildRecord = { state: "Failed", reason: "BuilderUnavailable", message: late, finishedAt };
-        return endBuild(wanted, { job, record }, context);
-      }
+      const late = lateStart(job, message, context);
+      if (late !== undefined) return endBuild(wanted, { job, record: late }, context);
       const build = { ...building, ...(message !== undefined && { message }) };
       return { image, build, requeueAfterMs: LOOK_AGAIN_MS };
     }
@@ -236,6 +240,8 @@ async function follow(wanted: WantedBuild, job: Job, context: BuilderContext): P
       const fed = feedBuild({ workload, found, pod: progress.pod }, context);
       if (fed.state === "ended") return endBuild(wanted, { job, record: fed.record }, context);
       const { message, requeueAfterMs } = fed;
+      const late = lateStart(job, message, context);
+      if (late !== undefined) return endBuild(wanted, { job, record: late }, context);
       return { image, build: { ...building, ...(message !== undefined && { message }) }, requeueAfterMs };
     }
     case "ended":
@@ -243,6 +249,19 @@ async function follow(wanted: WantedBuild, job: Job, context: BuilderContext): P
     default:
       return progress satisfies never;
   }
+}
+
+/** A build that does not begin would keep its place until its time is over, and others that could begin would wait. */
+function lateStart(job: Job, message: string | undefined, { builds }: BuilderContext): BuildRecord | undefined {
+  const limitMs = Math.min(START_LIMIT_MS, builds.timeoutMs);
+  if (message === undefined || ageOf(job) <= limitMs) return undefined;
+  return {
+    state: "Failed",
+    reason: "BuilderUnavailable",
+    isLeft: true,
+    finishedAt: new Date().toISOString(),
+    message: `it did not begin within ${limitMs / 1000} s: ${message}`,
+  };
 }
 
 function ageOf({ metadata }: Job): number {

@@ -68,7 +68,7 @@ export function feedBuild(build: { workload: Workload; found: BuildContext; pod:
   const message = error instanceof Error ? error.message : String(error);
   const ended = (reason: BuildFailure, said: string): Fed => {
     const finishedAt = new Date().toISOString();
-    return { state: "ended", record: { state: "Failed", reason, message: said, finishedAt } };
+    return { state: "ended", record: { state: "Failed", reason, message: said, finishedAt, isLeft: true } };
   };
   const isUnpackable =
     error instanceof ExecFailure && error.exitCode === UNPACK_FAILED && !/No space left on device/.test(message);

@@ -11,6 +11,7 @@ import { buildScript, gitContextScript } from "./build-script.ts";
 export const CONTEXT_CONTAINER = "context";
 export const BUILD_CONTAINER = "build";
 const BUILDKIT_CONFIG = "tenancy-buildkitd";
+const TTL_SECONDS = 30 * 24 * 3600;
 const POLICY = "tenancy-builds";
 
 // As in moby/buildkit's rootless images, whose user has subordinate ids.
@@ -57,6 +58,8 @@ export function renderBuildJob(workload: Workload, build: { key: string; tries: 
     spec: {
       // The operator begins a lost build anew, since it has to bring the context again.
       backoffLimit: 0,
+      // Of those that nobody deletes, since their workload's finalizer was taken away, or the operator has another namespace.
+      ttlSecondsAfterFinished: TTL_SECONDS,
       activeDeadlineSeconds: Math.ceil(config.timeoutMs / 1000),
       template: {
         metadata: { labels },

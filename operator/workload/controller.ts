@@ -28,7 +28,7 @@ import { templateProblem } from "../pod/render-pod.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { renderPolicy } from "./render-policy.ts";
 
-// For Jobs whose end no event told.
+// Backstop: poll, in case an event is missed.
 const LOOK_AGAIN_MS = 30_000;
 
 /** Brings workloads to `Ready` or `Error`. */

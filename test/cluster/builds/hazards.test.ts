@@ -188,7 +188,8 @@ test("two that wait and are refused keep nobody waiting", async () => {
   for (const name of ["held-c", "held-d"]) {
     await createBuilt(name);
     await tenancy.untilWorkload(name, ({ status }) => status?.build?.reason === "Queued");
-    const body = { spec: { filesystem: { overlayDirs: ["/a", "/a/b"] } } };
+    // There is no proxy here.
+    const body = { spec: { network: { access: "restricted", allowlist: ["example.com"] } } };
     await tenancy.client.patch(workloads, { namespace: NAMESPACE, name }, { type: "merge", body });
     await tenancy.untilWorkload(name, ({ status }) => status?.phase === "Error");
   }

@@ -64,6 +64,10 @@ test("buildProgress: the context is asked for while its container waits, but not
   assert.is(look({ pod: waiting }).state, "needs-context");
   assert.is(look({ pod: waiting, isFromGit: true }).state, "building");
   assert.is(look({}).state, "waiting");
+  assert.is(
+    look({ pod: pod({ context: ended(0), build: { waiting: { reason: "PodInitializing" } } }) }).state,
+    "building",
+  );
   assert.is(look({ pod: pod({ context: ended(0), build: running }) }).state, "building");
 });
 
