@@ -53,12 +53,12 @@ export async function keepContext(
 ): Promise<KeptContext> {
   const { cache, contextLimitBytes, clientGone, clock } = services;
   const workload = await findBuilt(name, services);
+  if ((await storeState(services)) === "none") {
+    throw new HttpError(503, "the snapshots volume, which keeps build contexts, is not made yet; try again", RETRY);
+  }
   const upload = readUpload(request, { limit: contextLimitBytes, clientGone, clock });
   const id = services.randomId();
   try {
-    if ((await storeState(services)) === "none") {
-      throw new HttpError(503, "the snapshots volume, which keeps build contexts, is not made yet; try again", RETRY);
-    }
     const kept = await receive(upload.chunks, { name, id }, services);
     // What the annotation names now may be of another upload since.
     const present = await findBuilt(name, services);
