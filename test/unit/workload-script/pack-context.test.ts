@@ -66,11 +66,11 @@ test("packs the same files to the same archive, whenever they were written", asy
 
 test("leaves out what .dockerignore names, and keeps what it takes back", async ({ folder }) => {
   put(folder, {
-    ...{ Dockerfile: "x", ".git/HEAD": "x", "docs/a.md": "x", "docs/in/README.md": "x", "src/a": "x", "src/b": "x" },
-    ".dockerignore": ".git\ndocs\n!**/README.md\nsrc/b\n",
+    ...{ Dockerfile: "x", ".git/HEAD": "x", "text/a.md": "x", "text/in/README.md": "x", "src/a": "x", "src/b": "x" },
+    ".dockerignore": ".git\ntext\n!**/README.md\nsrc/b\n",
   });
   assert.equal(await namesOf(await archiveOf(folder)), [
-    ...[".dockerignore", "Dockerfile", "docs/", "docs/in/", "docs/in/README.md", "src/", "src/a"],
+    ...[".dockerignore", "Dockerfile", "src/", "src/a", "text/", "text/in/", "text/in/README.md"],
   ]);
 });
 
