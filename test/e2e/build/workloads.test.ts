@@ -1,6 +1,7 @@
 // @limit 2700
 import { execFile } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { once } from "node:events";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -196,7 +197,7 @@ async function buildTree(): Promise<void> {
     "src/deep/b": "b\n",
   });
   const first = await until("tree", isReady);
-  assert.is(await pageOf("ann", "tree"), "a\nb\nall of you\n");
+  assert.is(await pageOf("ann", "tree"), 'a\nb\nall "of" you\n');
   assert.is(first.status?.build?.steps, 4);
   assert.is(first.status?.build?.cached, 0);
   const { endpoint } = (await stack.claim("ann", { workload: "tree" })).body as { endpoint: { host: string } };
@@ -216,6 +217,39 @@ async function buildTree(): Promise<void> {
   assert.is(body.cached, 4);
   const logs = await (await fetch(`${stack.url}/api/v1/workloads/tree/build/logs?follow=true`)).text();
   assert.match(logs, /CACHED/);
+}
+
+async function buildByCommand(): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), "tenancy-context-"));
+  const build = async () => {
+    const words = ["scripts/bootstrap.mjs", "scripts/workload.ts", "build", "by-hand"];
+    const child = execFile(process.execPath, [...words, "--context", folder, "--url", stack.url]);
+    let output = "";
+    for (const stream of [child.stdout, child.stderr]) stream?.on("data", (text: string) => (output += text));
+    const [code] = (await once(child, "close")) as [number | null];
+    return { code, output };
+  };
+  try {
+    await create("by-hand");
+    const files = { ...serving("packed"), secret: "not in the image", ".dockerignore": "secret\n" };
+    for (const [path, text] of Object.entries(files)) writeFileSync(join(folder, path), text);
+    const first = await build();
+    assert.is(first.code, 0, first.output);
+    assert.match(first.output, /COPY page \/www\/index\.html/);
+    assert.match(first.output, /^built 10\..*\/built\/by-hand@sha256:[0-9a-f]{64} \(1 steps, 0 of them cached\)$/m);
+    assert.is(await pageOf("ann", "by-hand"), "packed");
+    const image = (await read("by-hand"))?.status?.image;
+    assert.is((await build()).code, 0);
+    assert.is((await read("by-hand"))?.status?.image, image);
+    assert.is((await jobsOf("by-hand")).length, 1);
+    writeFileSync(join(folder, "Dockerfile"), `FROM ${BASE}\nRUN echo told; exit 4`);
+    const failed = await build();
+    assert.is(failed.code, 1, failed.output);
+    assert.match(failed.output, /told/);
+    assert.match(failed.output, /failed, BuildFailed: .*exit code: 4/);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 }
 
 async function failStep(): Promise<void> {
@@ -357,6 +391,8 @@ async function buildRepository(): Promise<void> {
 }
 
 testAtOnce(test, [
+  // First, since it takes the longest.
+  ["a build that never ends is ended, and says how to give it more time", timeOut],
   ["the example, applied by kubectl: a claim waits for the image, and its pod runs the digest", buildExample],
   [
     "two stages, a tree, arguments; the second build has every step from the cache; state and log by the API",
@@ -365,9 +401,9 @@ testAtOnce(test, [
   ["a step that fails: the workload and the claim say which and why, and it is not tried again by itself", failStep],
   ["a new context: the old image serves until the new one is there, and after a build that failed", keepServing],
   ["a repository that asks for a token: its commit is built, and a later one when somebody asks", buildRepository],
+  ["npm run workload -- build: packs a folder, shows the log, and ends as the build does", buildByCommand],
   ["an image that was loaded into the cluster is a base under its own name", buildOnLoaded],
   ["contexts that lead out, hold devices, or are bombs: refused, and nothing of them is kept", refuseHostile],
-  ["a build that never ends is ended, and says how to give it more time", timeOut],
 ]);
 
 test("five at once: never more than two are built, each once", buildFive);
