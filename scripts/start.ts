@@ -147,7 +147,8 @@ async function start(): Promise<void> {
   if (!buildsHere) return;
   bringing = bringBuilds(loaded).catch((error: unknown) => {
     if (stopping.signal.aborted) return;
-    progress.detail(`no image.dockerfile is built here, such workloads are refused: ${messageOf(error)}`);
+    const why = messageOf(error).replaceAll(/\s+/g, " ");
+    progress.detail(`no image.dockerfile is built here, such workloads are refused: ${why}`);
     delete programEnv.TENANCY_REGISTRY;
     operator.restart();
   });

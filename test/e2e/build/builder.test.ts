@@ -208,13 +208,17 @@ test("containers on the node: no root, two capabilities, no token; a Job that is
       family.some((one) => one.name === name),
       name,
     );
-  const { metadata, status } = await builds.podOf(slow);
-  const containers = [...(status?.initContainerStatuses ?? []), ...(status?.containerStatuses ?? [])];
-  const started = containers.flatMap(({ containerID }) => containerID?.replace(/^.*\//, "") ?? []);
-  const ids = [metadata.uid ?? "", ...started];
   const containerd = readClusterState(clusterFolder(NAME))?.processes.find(({ name }) => name === "containerd");
   const mounts = () => readFileSync(`/proc/${containerd?.identity.pid}/mounts`, "utf8");
-  assert.ok(ids.some((id) => mounts().includes(id)));
+  const ids = await waitUntil(
+    async () => {
+      const { metadata, status } = await builds.podOf(slow);
+      const containers = [...(status?.initContainerStatuses ?? []), ...(status?.containerStatuses ?? [])];
+      const started = containers.flatMap(({ containerID }) => containerID?.replace(/^.*\//, "") ?? []);
+      return started.some((id) => mounts().includes(id)) && [metadata.uid ?? "", ...started];
+    },
+    { what: "the container's mounts", limitMs: 60_000 },
+  );
 
   await builds.inBuilds("delete", "job", slow.job, "--cascade=foreground");
   const left = () =>

@@ -109,8 +109,16 @@ async function change(name: string, files: Readonly<Record<string, string>>): Pr
 async function upload(name: string, archive: Buffer): Promise<{ status: number; text: string }> {
   const headers = { "content-type": archive[0] === 0x1f ? "application/gzip" : "application/x-tar" };
   const url = `${stack.url}/api/v1/workloads/${name}/context`;
-  const answer = await fetch(url, { method: "PUT", headers, body: new Uint8Array(archive) });
-  return { status: answer.status, text: await answer.text() };
+  let said = "";
+  return waitUntil(
+    async () => {
+      const answer = await fetch(url, { method: "PUT", headers, body: new Uint8Array(archive) });
+      said = await answer.text();
+      // The pod of the volume that keeps them may not be there yet.
+      return answer.status !== 503 && { status: answer.status, text: said };
+    },
+    { what: "the upload", limitMs: 120_000, intervalMs: 500, explain: () => said },
+  );
 }
 
 async function put(name: string, files: ContextFiles): Promise<void> {
