@@ -24,6 +24,17 @@ export function isFinished(job: Job): boolean {
   return failureOf(job) !== undefined || hasCondition(job, "Complete");
 }
 
+/**
+ * Whether a Job has or had a pod. At its deadline the pod goes first, and the Job says only then that it failed (tried:
+ * 1.34).
+ */
+export function hadPod({ status }: Job): boolean {
+  const { active = 0, failed = 0, succeeded = 0, terminating = 0, uncountedTerminatedPods } = status ?? {};
+  const uncounted = [...(uncountedTerminatedPods?.failed ?? []), ...(uncountedTerminatedPods?.succeeded ?? [])];
+  const isEnding = status?.conditions?.some(({ type }) => type === "FailureTarget") === true;
+  return isEnding || active + failed + succeeded + terminating + uncounted.length > 0;
+}
+
 /** A Job with what it has become. */
 interface SeenBuild {
   readonly job: Job;

@@ -85,7 +85,7 @@ if [ -n "$4" ]; then
   GIT_CONFIG_VALUE_0="Authorization: Basic $(printf 'x-access-token:%s' "$(cat /git/token)" | base64 | tr -d '\n')"
   export GIT_CONFIG_VALUE_0
 fi
-git init -q /context/repository
+git init -q --template= /context/repository
 cd /context/repository
 git fetch -q --depth 1 --no-tags "$1" "$2"
 git checkout -q --detach FETCH_HEAD

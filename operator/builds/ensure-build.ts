@@ -20,7 +20,7 @@ import {
   oldJobs,
   refusal,
 } from "./build-jobs.ts";
-import { buildProgress, isFinished } from "./build-progress.ts";
+import { buildProgress, hadPod, isFinished } from "./build-progress.ts";
 import { type BuildRecord, isLasting, recordOf } from "./build-result.ts";
 import {
   type BuildOutcome,
@@ -270,7 +270,7 @@ function ageOf({ metadata }: Job): number {
 
 /** What only Events tell: a quota, an admission policy, a Secret that is not there. */
 function whySlow(job: Job, pod: Pod | undefined, { builds }: BuilderContext): string | undefined {
-  if (!(ageOf(job) >= SLOW_MS)) return undefined;
+  if (!(ageOf(job) >= SLOW_MS) || (pod === undefined && hadPod(job))) return undefined;
   const describe = `kubectl -n ${builds.namespace} describe`;
   if (pod === undefined) return `no pod was made for it: "${describe} job ${job.metadata.name}" says why`;
   return `its pod does not start: "${describe} pod ${pod.metadata.name}" says why`;

@@ -1,7 +1,7 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
 import type { ContainerState, Job, Pod } from "../../../crds/kubernetes.ts";
-import { buildProgress } from "../../../operator/builds/build-progress.ts";
+import { buildProgress, hadPod } from "../../../operator/builds/build-progress.ts";
 import { type BuildConfig, operatorConfig } from "../../../operator/config.ts";
 
 const config = operatorConfig({ TENANCY_REGISTRY: "r.example/built" }).builds as BuildConfig;
@@ -95,6 +95,15 @@ test("buildProgress: a pod that was killed is judged when its Job has ended", ()
   assert.match(failureOf({ job: job("DeadlineExceeded") }), /^BuildTimeout/);
   assert.match(failureOf({ job: job("BackoffLimitExceeded"), pod: killed }), /^BuildLost: pod "p" .*exit code 143/);
   assert.match(failureOf({ job: job("BackoffLimitExceeded") }), /^BuildLost: its pod .*it is gone/);
+});
+
+test("hadPod: a pod that the Job counted is not one that was never made", () => {
+  const jobWith = (status: object) => ({ ...job(), status }) as Job;
+  for (const status of [{}, { active: 0 }, { uncountedTerminatedPods: {} }]) assert.not.ok(hadPod(jobWith(status)));
+  assert.not.ok(hadPod(job()));
+  const ending = { conditions: [{ type: "FailureTarget", status: "True" }] };
+  const counted = [{ active: 1 }, { failed: 1 }, { terminating: 1 }, { uncountedTerminatedPods: { failed: ["u"] } }];
+  for (const status of [...counted, ending]) assert.ok(hadPod(jobWith(status)), JSON.stringify(status));
 });
 
 test("buildProgress: what a build took too much of is named with its setting; what a node lacked is no such thing", () => {
