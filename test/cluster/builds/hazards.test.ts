@@ -1,6 +1,8 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { ApiError } from "../../../crds/client/api-error.ts";
 import { configMaps, jobs, networkPolicies } from "../../../crds/client/built-in-resources.ts";
+import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import { workloads } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
 import { createDeferred } from "../../../crds/waits.ts";
@@ -198,6 +200,27 @@ test("two that wait and are refused keep nobody waiting", async () => {
   await untilReady("held-e");
   await again.stop();
 });
+
+test("without rights in the namespace of builds nothing is built, and all else goes on", async () => {
+  const refused = tenancy.startOperator({ config: { builds }, exec: builders.exec, wrap: withoutRights });
+  await tenancy.createWorkload("named");
+  await untilReady("named");
+  await createBuilt("forbidden");
+  const { status } = await tenancy.untilWorkload("forbidden", (found) => found.status?.phase === "Error");
+  assert.is(status?.reason, "BuilderUnavailable");
+  assert.match(status?.message ?? "", "manifests/builds");
+  await refused.stop();
+});
+
+/** A client that may do nothing in the namespace of builds. */
+function withoutRights(client: ClusterClient): ClusterClient {
+  const refuse = () => Promise.reject(new ApiError("jobs.batch is forbidden", { status: 403, reason: "Forbidden" }));
+  return {
+    ...client,
+    get: (resource, ref, options) => (ref.namespace === BUILDS ? refuse() : client.get(resource, ref, options)),
+    list: (resource, options) => (options?.namespace === BUILDS ? refuse() : client.list(resource, options)),
+  };
+}
 
 test("a namespace of builds that is not there is named as the reason", async () => {
   const other = tenancy.startOperator({ config: { builds: { ...builds, namespace: "nowhere" } } });

@@ -1,7 +1,8 @@
 import { spawn } from "node:child_process";
 import { createHash, randomBytes } from "node:crypto";
 import { once } from "node:events";
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { isConflict, isNotFound } from "../../../crds/client/api-error.ts";
@@ -19,6 +20,7 @@ import { staticBusybox } from "../../unit/snapshots/static-busybox.ts";
 
 export const BUILDS = "tenancy-builds";
 
+const REMOVAL = { recursive: true, force: true, maxRetries: 100, retryDelay: 20 };
 const GONE = new Error("the pod is gone");
 
 /** How a build ends: what the build container leaves as its message. */
@@ -160,7 +162,8 @@ export async function startPretendBuilders(client: ClusterClient): Promise<Prete
 
   async function remove(pod: string): Promise<void> {
     ends.get(pod)?.abort(GONE);
-    rmSync(join(root, pod), { recursive: true, force: true });
+    // What was run there may still be writing.
+    await rm(join(root, pod), REMOVAL);
     try {
       await client.delete(pods, { namespace: BUILDS, name: pod }, { gracePeriodSeconds: 0 });
     } catch (error) {
@@ -196,7 +199,7 @@ export async function startPretendBuilders(client: ClusterClient): Promise<Prete
       stopping.abort();
       for (const end of ends.values()) end.abort(GONE);
       await Promise.all([jobInformer.done, ...work]);
-      rmSync(root, { recursive: true, force: true });
+      await rm(root, REMOVAL);
     },
   };
 }
