@@ -91,7 +91,8 @@ git fetch -q --depth 1 --no-tags "$1" "$2"
 git checkout -q --detach FETCH_HEAD
 commit=$(git rev-parse HEAD)
 rm -rf .git
-# A link in the place of the folder would have the build read its container's own files, the registry's credentials among them.
+# A link in the place of the folder would have the build read its container's own files, and the
+# registry's credentials among them.
 folder=$(realpath "/context/repository/$3")
 case "$folder" in /context/repository|/context/repository/*) ;; *) echo "$3 leads out of the repository" >&2; exit 65 ;; esac
 [ -d "$folder" ] || { echo "$3 is no folder in the repository at $commit" >&2; exit 65; }

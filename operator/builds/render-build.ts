@@ -32,8 +32,8 @@ export function builtImage(workload: string, { registry }: BuildConfig): string 
  *
  * Its init container has the context brought to it by the operator, or fetches it from Git. The build container needs
  * `newuidmap`, and so CAP_SETUID, CAP_SETGID and file capabilities; a user namespace, which RuntimeDefault's seccomp
- * profile and AppArmor's refuse; and nothing else: Pod Security `baseline` refuses it, and the namespace holds no tenant
- * (docs/decisions/builds.md). Neither container has a token of a service account.
+ * profile and AppArmor's refuse; and nothing else: Pod Security `baseline` refuses it, and the namespace holds no
+ * tenant (docs/decisions/builds.md). Neither container has a token of a service account.
  *
  * Follows https://github.com/moby/buildkit/blob/v0.26.3/docs/rootless.md
  *
@@ -58,7 +58,8 @@ export function renderBuildJob(workload: Workload, build: { key: string; tries: 
     spec: {
       // The operator begins a lost build anew, since it has to bring the context again.
       backoffLimit: 0,
-      // Of those that nobody deletes, since their workload's finalizer was taken away, or the operator has another namespace.
+      // Of those that nobody deletes: a person took their workload's finalizer away, or the operator has another
+      // namespace of builds.
       ttlSecondsAfterFinished: TTL_SECONDS,
       activeDeadlineSeconds: Math.ceil(config.timeoutMs / 1000),
       template: {
