@@ -5,6 +5,8 @@ export interface ArchiveLimits {
   readonly maxEntries: number;
   /** Bytes of one path, and of one link's target. */
   readonly maxPathBytes: number;
+  /** Names in one path. @default as many as its bytes hold, which are what a tenant can make */
+  readonly maxDepth?: number;
   /** Bytes of the names of directories and links, which are kept in memory until the end. */
   readonly maxRememberedBytes: number;
 }

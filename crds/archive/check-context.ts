@@ -13,6 +13,7 @@ function contextLimits(limitBytes: number): ArchiveLimits {
     maxBytes: MOST_TIMES * limitBytes,
     maxEntries: 200_000,
     maxPathBytes: 4096,
+    maxDepth: 128,
     maxRememberedBytes: 64 * 1024 * 1024,
   };
 }

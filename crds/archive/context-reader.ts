@@ -54,6 +54,11 @@ export function createContextReader({ limits }: { limits: ArchiveLimits }): Entr
         case "hardlink": {
           const linked = withoutDot(target);
           rules.checkPath(linked, `the target of "${quote(path)}",`);
+          // Another name of a symlink leads elsewhere from another folder.
+          if (rules.isSymlink(linked)) {
+            const shown = `the hard link "${quote(path)}"`;
+            throw new ArchiveError("Hostile", `${shown} points at the symlink "${quote(linked)}"`);
+          }
           return { ...read, target: linked };
         }
         default:

@@ -31,6 +31,10 @@ export interface EntryRules {
   typeOf(header: TarHeader, path: string): TarEntryType;
   /** Of a symlink, which nothing may lie behind from then on. @throws ArchiveError where it has none, or too long a one */
   checkTarget(path: string, target: string): void;
+  /** Whether the path was a symlink's, or another name of one. */
+  isSymlink(path: string): boolean;
+  /** Notes another name of a symlink, which nothing may lie behind from then on. @throws ArchiveError as `remember` does */
+  addSymlink(path: string): void;
 }
 
 const types: Readonly<Record<string, TarEntryType>> = {
@@ -47,20 +51,30 @@ const kinds: Readonly<Record<string, string>> = {
 const maxPartBytes = 255;
 
 export function createEntryRules(limits: ArchiveLimits): EntryRules {
-  const symlinks = new Set<string>();
+  const { maxDepth = Number.POSITIVE_INFINITY } = limits;
+  const symlinks = createSymlinkTree(limits);
   let entries = 0;
   let rememberedBytes = 0;
 
-  function remember(set: Set<string>, path: string): void {
+  function countName(path: string): void {
     rememberedBytes += path.length + 64;
     if (rememberedBytes > limits.maxRememberedBytes) {
       throw new ArchiveError("TooLarge", `the names of its links take more than ${limits.maxRememberedBytes} bytes`);
     }
-    set.add(path);
+  }
+
+  function addSymlink(path: string): void {
+    countName(path);
+    symlinks.add(path.split("/"));
   }
 
   return {
-    remember,
+    addSymlink,
+    isSymlink: (path) => symlinks.has(path.split("/")),
+    remember(set, path) {
+      countName(path);
+      set.add(path);
+    },
     count() {
       entries += 1;
       if (entries > limits.maxEntries) {
@@ -74,17 +88,16 @@ export function createEntryRules(limits: ArchiveLimits): EntryRules {
       }
       if (path.startsWith("/")) throw new ArchiveError("Hostile", `${shown} has an absolute path`);
       const parts = path.split("/");
+      if (parts.length > maxDepth) {
+        throw new ArchiveError("TooLarge", `${shown} has more than ${maxDepth} names in its path`);
+      }
       for (const part of parts) {
         if (part === "" || part === "." || part === "..") {
           throw new ArchiveError("Hostile", `${shown} has no plain path`);
         }
         if (part.length > maxPartBytes) throw new ArchiveError("Hostile", `${shown} has a name that is too long`);
       }
-      for (let count = 1; count < parts.length; count += 1) {
-        if (symlinks.has(parts.slice(0, count).join("/"))) {
-          throw new ArchiveError("Hostile", `${shown} lies behind a symlink`);
-        }
-      }
+      if (symlinks.isAbove(parts)) throw new ArchiveError("Hostile", `${shown} lies behind a symlink`);
     },
     typeOf(header, path) {
       const type = types[header.type];
@@ -101,7 +114,54 @@ export function createEntryRules(limits: ArchiveLimits): EntryRules {
       if (target === "" || target.length > limits.maxPathBytes) {
         throw new ArchiveError("Hostile", `the symlink "${quote(path)}" has no target, or too long a one`);
       }
-      remember(symlinks, path);
+      addSymlink(path);
+    },
+  };
+}
+
+/**
+ * The symlinks of an archive, name by name: a set of their paths would hash a path of many folders once for each.
+ *
+ * Its memory is bounded by `maxEntries` folders. An honest archive has an entry for each of them, so it never has more.
+ */
+function createSymlinkTree({ maxEntries }: ArchiveLimits) {
+  /** Numbers of folders and links, by the number of the folder that they are in and their name. */
+  const nodes = new Map<string, number>();
+  const links = new Set<number>();
+
+  /** The numbers along a path, as far as they are known. */
+  function* along(parts: readonly string[]): Generator<number> {
+    let node: number | undefined = 0;
+    for (const part of parts) {
+      node = nodes.get(`${node}/${part}`);
+      if (node === undefined) return;
+      yield node;
+    }
+  }
+
+  return {
+    has(parts: readonly string[]): boolean {
+      const found = [...along(parts)];
+      return found.length === parts.length && links.has(found.at(-1) ?? 0);
+    },
+    /** Whether one of the folders of a path is a symlink. */
+    isAbove(parts: readonly string[]): boolean {
+      for (const node of along(parts.slice(0, -1))) if (links.has(node)) return true;
+      return false;
+    },
+    /** @throws ArchiveError where the symlinks lie in too many folders */
+    add(parts: readonly string[]): void {
+      const known = [...along(parts)];
+      let node = known.at(-1) ?? 0;
+      for (const part of parts.slice(known.length)) {
+        const key = `${node}/${part}`;
+        node = nodes.size + 1;
+        nodes.set(key, node);
+      }
+      links.add(node);
+      if (nodes.size - links.size > maxEntries) {
+        throw new ArchiveError("TooLarge", `its links lie in more than ${maxEntries} folders`);
+      }
     },
   };
 }
@@ -149,6 +209,7 @@ export function createEntryReader(options: {
       if (type === "hardlink") {
         checkPath(target, `the target of "${quote(path)}",`);
         if (leftOut.has(target)) return undefined;
+        if (rules.isSymlink(target)) rules.addSymlink(path);
       }
       const { mode, uid, gid, mtime, size } = header;
       return { type, path, mode, uid, gid, mtime, size, target };

@@ -145,6 +145,16 @@ const hostile: [string, RawEntry[], RegExp][] = [
     ],
     /behind a symlink/,
   ],
+  [
+    "a file behind another name of a symlink",
+    [
+      { name: "data/a", type: "2", target: "/etc" },
+      { name: "data/b", type: "1", target: "data/a" },
+      { name: "data/c", type: "1", target: "data/b" },
+      { name: "data/c/passwd", content },
+    ],
+    /behind a symlink/,
+  ],
   ["a hard link with a content", [{ name: "data/a", type: "1", target: "data/b", content }], /with a content/],
   ["a directory with a content", [{ name: "data/a/", type: "5", content }], /with a content/],
   ["a symlink without a target", [{ name: "data/a", type: "2" }], /no target/],
@@ -224,6 +234,11 @@ test("createArchiveCheck refuses what is too much", async () => {
   assert.match(await refusal(longName), /^TooLarge: it holds a path that is too long/);
   const links = rawTar(Array.from({ length: 900 }, (_, index) => ({ name: `data/${index}`, type: "2", target: "a" })));
   assert.match(await refusal(links, { limits: { ...limits, maxRememberedBytes: 50_000 } }), /^TooLarge: the names/);
+  const folders = rawTar(
+    Array.from({ length: 20 }, (_, index) => ({ name: `data/${index}${"/a".repeat(40)}`, type: "2", target: "a" })),
+  );
+  assert.is(await refusal(folders), "not refused");
+  assert.match(await refusal(folders, { limits: { ...limits, maxEntries: 500 } }), /^TooLarge: .* 500 folders/);
   const lying = rawTar([{ name: "data/a", size: 8 ** 11 - 1 }]);
   assert.match(await refusal(lying), /^Corrupt: it is cut off/);
 });
