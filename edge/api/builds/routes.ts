@@ -151,15 +151,16 @@ function buildResponse(workload: Workload): BuildResponse {
 
 /**
  * The build that a workload asks for now. What its status says may be about another: it is the operator's, who sees a
- * new context or a request for a rebuild a moment later.
+ * new context or a request for a rebuild a moment later. Of a workload that is refused for another reason, no build
+ * begins or goes on.
  */
 function buildStatus(workload: Workload): BuildStatus {
-  const { build, phase, reason, message } = workload.status ?? {};
-  if (build === undefined && phase === "Error") {
-    // This cluster builds no images, or not this one.
-    return { state: "Failed", ...(reason !== undefined && { reason }), ...(message !== undefined && { message }) };
-  }
-  return build?.request === buildRequest(workload) ? build : { state: "Pending" };
+  const { build, phase, reason, message, observedGeneration } = workload.status ?? {};
+  const present = build?.request === buildRequest(workload) ? build : ({ state: "Pending" } as const);
+  if (present.state === "Built" || present.state === "Failed") return present;
+  const isRefused = phase === "Error" && (build === undefined || reason !== build.reason);
+  if (!isRefused || observedGeneration !== workload.metadata.generation) return present;
+  return { state: "Failed", ...(reason !== undefined && { reason }), ...(message !== undefined && { message }) };
 }
 
 /** Whether the init container that brings the context has done so, so that the build is next or under way. */

@@ -304,6 +304,37 @@ test("how it stands with a build is about what the workload asks for now", async
   });
 });
 
+test("a workload that is refused for another reason than its former build has none to wait for", async () => {
+  const target = "GET /api/v1/workloads/app/build";
+  const workload = edge.cluster.addWorkload("app", built);
+  workload.metadata.generation = 2;
+  const refused = { phase: "Error" as const, reason: "EgressProxyUnavailable", message: "set TENANCY_PROXY_IMAGE" };
+  const failed = { state: "Failed" as const, reason: "BuildFailed", message: "step 2", request: "of another" };
+  const { reason, message } = refused;
+  const cases: [status: WorkloadStatus, answer: object][] = [
+    [
+      { ...refused, observedGeneration: 2, build: failed },
+      { state: "Failed", reason, message },
+    ],
+    [{ ...refused, observedGeneration: 1, build: failed }, { state: "Pending" }],
+    [{ ...refused, observedGeneration: 1 }, { state: "Pending" }],
+    [{ ...refused, reason: "BuildFailed", observedGeneration: 2, build: failed }, { state: "Pending" }],
+  ];
+  for (const [status, answer] of cases) {
+    setStatus(workload, status);
+    assert.equal((await edge.call(target)).json, { workload: "app", ...answer });
+  }
+  const request = buildRequest(workload);
+  const queued = { state: "Pending" as const, reason: "Queued", request };
+  setStatus(workload, { ...refused, observedGeneration: 2, build: queued });
+  assert.equal((await edge.call(target)).json, { workload: "app", state: "Failed", reason, message });
+  setStatus(workload, { phase: "Building", reason: "Queued", observedGeneration: 2, build: queued });
+  assert.equal((await edge.call(target)).json, { workload: "app", ...queued });
+  const done = { state: "Built" as const, request };
+  setStatus(workload, { ...refused, observedGeneration: 2, build: done });
+  assert.equal((await edge.call(target)).json, { workload: "app", ...done });
+});
+
 test("a rebuild is asked for by another annotation each time", async () => {
   const target = "POST /api/v1/workloads/app/build";
   assert.is((await edge.call(target)).status, 404);
