@@ -139,13 +139,15 @@ for (const [what, values, says] of wrongs) {
 test("nobody but the operator makes a Job, changes what it runs, or says how it ended", async () => {
   assert.match((await refusal(tenancy.client, uploaded)) ?? "taken", /only the operator makes Jobs/);
   const { name } = (await operator.create(jobs, uploaded)).metadata;
-  const change = (client: ClusterClient, body: object) =>
-    reasonOf(client.patch(jobs, { namespace: config.namespace, name }, { type: "merge", body }));
+  const change = (client: ClusterClient, body: object, subresource?: "status") =>
+    reasonOf(client.patch(jobs, { namespace: config.namespace, name }, { type: "merge", body, subresource }));
   const forged = { metadata: { annotations: { [annotation.buildResult]: "{}" } } };
   for (const body of [forged, { metadata: { labels: { a: "b" } } }, { spec: { activeDeadlineSeconds: 5 } }])
     assert.match((await change(tenancy.client, body)) ?? "taken", /only the operator changes Jobs/);
   assert.is(await change(tenancy.client, { metadata: { finalizers: ["example.com/kept"] } }), undefined);
   assert.is(await change(tenancy.client, { metadata: { finalizers: null } }), undefined);
+  assert.match((await change(tenancy.client, forged, "status")) ?? "taken", /only the operator changes Jobs/);
+  assert.is(await change(tenancy.client, { status: { active: 1 } }, "status"), undefined);
   assert.is(await change(operator, forged), undefined);
 });
 
