@@ -15,9 +15,8 @@ import type { Workload, WorkloadSpec, WorkloadStatus } from "../../crds/workload
 import { describeUsers, type WorkloadUsers, workloadUsers } from "../../crds/workload-users.ts";
 import { applyNetworkPolicy } from "../apply-object.ts";
 import { buildWatches } from "../builds/build-watches.ts";
-import type { BuildOutcome } from "../builds/end-build.ts";
+import { type BuildOutcome, builtConditions, reportBuild } from "../builds/end-build.ts";
 import { deleteBuilds, deleteContexts, ensureBuild } from "../builds/ensure-build.ts";
-import { builtConditions, reportBuild } from "../builds/report-build.ts";
 import type { OperatorConfig } from "../config.ts";
 import type { OperatorContext } from "../context.ts";
 import { type Controller, watch } from "../controller.ts";

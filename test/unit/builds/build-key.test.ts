@@ -2,7 +2,7 @@ import { test } from "uvu";
 import * as assert from "uvu/assert";
 import { annotation } from "../../../crds/labels.ts";
 import type { Workload } from "../../../crds/workload.ts";
-import { buildKey, configMapDigest } from "../../../operator/builds/build-key.ts";
+import { buildKey, configMapDigest } from "../../../operator/builds/build-context.ts";
 
 const workload = (image: Workload["spec"]["image"], annotations: Record<string, string> = {}): Workload => ({
   metadata: { name: "w", annotations },
