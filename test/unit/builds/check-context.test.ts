@@ -17,12 +17,14 @@ const limitBytes = 1024 * 1024;
 
 /** What comes out of a check, as `<type><path> -> <target>: <content>`, in pieces of some size. */
 async function checked(archive: Buffer, { pieceBytes = 1000, limit = limitBytes } = {}): Promise<string[]> {
-  function* pieces(): Generator<Buffer> {
-    for (let at = 0; at < archive.length; at += pieceBytes) yield archive.subarray(at, at + pieceBytes);
-  }
   const out: Buffer[] = [];
-  for await (const chunk of checkContext(pieces(), { folder: "files", limitBytes: limit })) out.push(chunk);
+  const chunks = checkContext(pieces(archive, pieceBytes), { folder: "files", limitBytes: limit });
+  for await (const chunk of chunks) out.push(chunk);
   return listed(Buffer.concat(out));
+}
+
+function* pieces(archive: Buffer, bytes: number): Generator<Buffer> {
+  for (let at = 0; at < archive.length; at += bytes) yield archive.subarray(at, at + bytes);
 }
 
 function listed(archive: Buffer): string[] {
@@ -247,6 +249,22 @@ test("checkContext refuses what is too much", async () => {
   const deep = (depth: number) => rawTar([pax({ path: `${"a/".repeat(depth - 1)}b` }), { name: "a", content }]);
   assert.match(await refusal(deep(128)), /not refused/);
   assert.match(await refusal(deep(129)), /^TooLarge: .*more than 128 names/);
+});
+
+test("checkContext keeps what names an entry in one piece, however small the pieces that it comes in", async () => {
+  const { concat } = Buffer;
+  let most = 0;
+  Buffer.concat = (list, length) => {
+    most = Math.max(most, list.length);
+    return concat(list, length);
+  };
+  try {
+    const archive = rawTar([pax({ comment: "x".repeat(10_000), path: "a" }), { name: "b", content }]);
+    for await (const _ of checkContext(pieces(archive, 1), { folder: "files", limitBytes }));
+  } finally {
+    Buffer.concat = concat;
+  }
+  assert.ok(most < 1000, `${most} pieces`);
 });
 
 test("checkContext lets an unpacker that is no root read what is in it", async () => {
