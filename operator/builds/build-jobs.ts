@@ -169,12 +169,13 @@ export async function deleteAllJobs({ metadata }: Workload, context: BuilderCont
   return left.every(isStuck);
 }
 
-/** Deletes this very Job; it stays until its pod is gone. */
-export async function deleteJob({ metadata }: Job, { builds, client }: BuilderContext): Promise<void> {
-  const { name, uid = "", deletionTimestamp } = metadata;
-  if (deletionTimestamp !== undefined) return;
+/** Deletes this very Job; it stays until its pod is gone, but not for a pod whose node does not answer. */
+export async function deleteJob(job: Job, { builds, client }: BuilderContext): Promise<void> {
+  const { name, uid = "", deletionTimestamp } = job.metadata;
+  if (deletionTimestamp !== undefined && !isStuck(job)) return;
+  const propagationPolicy = deletionTimestamp === undefined ? "Foreground" : "Background";
   try {
-    await client.delete(jobs, { namespace: builds.namespace, name }, { uid, propagationPolicy: "Foreground" });
+    await client.delete(jobs, { namespace: builds.namespace, name }, { uid, propagationPolicy });
   } catch (error) {
     if (!isNotFound(error) && !isConflict(error)) throw error;
   }

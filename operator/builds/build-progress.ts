@@ -145,7 +145,8 @@ function hasCondition({ status }: Job, wanted: string): boolean {
   return status?.conditions?.some(({ type, status: holds }) => type === wanted && holds === "True") === true;
 }
 
+/** A node's clock may be ahead, and what ends tomorrow would be begun anew tomorrow. */
 function isoTime(time: string | undefined): string {
   const at = Date.parse(time ?? "");
-  return new Date(Number.isNaN(at) ? Date.now() : at).toISOString();
+  return new Date(Number.isNaN(at) ? Date.now() : Math.min(at, Date.now())).toISOString();
 }

@@ -23,8 +23,9 @@ export function buildWatches(given: OperatorContext): Watch[] {
 
   return [
     watch(buildInformers.jobs, ({ type, object, previous }: Change<Job>) => {
-      metrics.buildsUnderWay.set(countUnderWay(context));
-      const hasEnded = type === "deleted" || (isFinished(object) && (previous === undefined || !isFinished(previous)));
+      // Of those that had ended before this operator led there may be thousands.
+      const hasEnded = type === "deleted" || (isFinished(object) && previous !== undefined && !isFinished(previous));
+      if (hasEnded || !isFinished(object)) metrics.buildsUnderWay.set(countUnderWay(context));
       return [...workloadOf(object), ...(hasEnded ? queued() : [])];
     }),
     watch(buildInformers.pods, ({ type, object }: Change<Pod>) => {

@@ -87,9 +87,7 @@ export async function takeRecord(
   if (isLasting(reason)) return { image, build: { ...times, state: "Failed", reason, message: record.message } };
   const tries = triesOf(job) + 1;
   const state = reason === "BuildLost" && tries < MOST_LOST ? "Pending" : "Failed";
-  const failed: BuildStatus = { ...times, state, reason, tries };
-  const at = Date.parse(finishedAt) + pauseMs(tries);
-  failed.message = `${record.message}; it is begun anew after ${new Date(at).toISOString()}`;
+  const failed = withRetry({ ...times, state, reason, tries }, record.message);
   // What is on the status first, since with the Job goes how often it was tried.
   const isWritten = before?.tries === tries && before.finishedAt === finishedAt;
   const waitMs = retryInMs(failed);
@@ -99,12 +97,23 @@ export async function takeRecord(
   return { image, build: failed, requeueAfterMs: Math.max(isWritten ? SOON_MS : 0, waitMs) };
 }
 
+/** A build that failed for what may mend itself, with why, and when it is begun anew. */
+export function withRetry(
+  failed: BuildStatus & { tries: number; finishedAt: string },
+  why: string,
+): BuildStatus & { message: string } {
+  const at = Date.parse(failed.finishedAt) + pauseMs(failed.tries);
+  return { ...failed, message: `${why}; it is begun anew after ${new Date(at).toISOString()}` };
+}
+
 /** In how many milliseconds a build that failed for what may mend itself is begun anew. */
 export function retryInMs(build: BuildStatus | undefined): number {
   const { tries = 0, finishedAt } = build ?? {};
   if (tries === 0 || finishedAt === undefined) return 0;
-  // Its time is by the node's clock.
-  return Math.min(Date.parse(finishedAt) + pauseMs(tries) - Date.now(), pauseMs(tries));
+  const pause = pauseMs(tries);
+  const waitMs = Date.parse(finishedAt) + pause - Date.now();
+  // A longer wait is of a clock that was set back: whoever waits for that waits for as long as it was ahead.
+  return waitMs > pause ? 0 : waitMs;
 }
 
 function pauseMs(tries: number): number {

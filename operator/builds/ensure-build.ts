@@ -6,6 +6,7 @@ import { workloads } from "../../crds/kinds.ts";
 import type { Job, Pod } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
 import type { BuildStatus, Workload } from "../../crds/workload.ts";
+import type { WorkState } from "../background-work.ts";
 import type { OperatorContext } from "../context.ts";
 import { hasVolume } from "../snapshots/controller.ts";
 import { findBuildContext } from "./build-context.ts";
@@ -30,6 +31,7 @@ import {
   takeRecord,
   triesOf,
   type WantedBuild,
+  withRetry,
 } from "./end-build.ts";
 import { feedBuild } from "./feed-context.ts";
 import { builtImage } from "./render-build.ts";
@@ -42,6 +44,10 @@ const SOON_MS = 1000;
 const SLOW_MS = 60_000;
 /** One that has not started after this gives its place to another. */
 const START_LIMIT_MS = 300_000;
+/** What a build says that does not run yet. Whatever message it has tells so, when its time is over. */
+const NOT_BEGUN = "its pod is being started, and given its build context";
+/** The value of the annotation on build contexts that has them outlive their workload. */
+const LEFT = "left";
 
 /**
  * Brings the image of a workload to what its spec, its build context and its annotations say: begins a build, follows
@@ -58,7 +64,7 @@ export async function ensureBuild(workload: Workload, given: OperatorContext): P
   } catch (error) {
     const message = refusal(error, { name: workload.metadata.name, builds: context.builds });
     if (message === undefined || !isBuilt || !isForbidden(error)) throw error;
-    const build: BuildStatus = { state: "Failed", reason: "BuilderUnavailable", message };
+    const build: BuildStatus = { ...workload.status?.build, state: "Failed", reason: "BuilderUnavailable", message };
     return { image: workload.status?.image, build, requeueAfterMs: LOOK_AGAIN_MS };
   }
 }
@@ -93,7 +99,12 @@ async function tidy(workload: Workload, key: string | undefined, context: Builde
   const old = [...oldJobs(workload, key, context), ...waitingJobs(workload, key, context)];
   if (old.length === 0) return true;
   if (!(await isCurrent(workload, context))) return false;
-  for (const job of old) await deleteJob(job, context);
+  try {
+    for (const job of old) await deleteJob(job, context);
+  } catch (error) {
+    // Whoever took its rights away keeps them; the workload goes on.
+    if (!isForbidden(error)) throw error;
+  }
   return true;
 }
 
@@ -113,22 +124,30 @@ export async function deleteBuilds(workload: Workload, given: OperatorContext): 
   }
 }
 
-/** Deletes what was ever uploaded to build the image of a workload that is being deleted. */
-export async function deleteContexts(
-  { metadata, spec }: Workload,
-  context: OperatorContext,
-  { signal }: { signal: AbortSignal },
-): Promise<void> {
-  const { exec, config } = context;
-  const { dockerfile, context: named } = spec.image;
-  const takesUploads = dockerfile !== undefined && named === undefined;
-  if (exec === undefined || (metadata.annotations?.[annotation.buildContext] === undefined && !takesUploads)) return;
-  try {
-    await eraseStoredContexts({ exec, namespace: config.namespace, workload: metadata.name }, signal);
-  } catch (error) {
-    // Where there is no volume there is nothing on it.
-    if (await hasVolume(context)) throw error;
-  }
+/**
+ * Deletes what was ever uploaded to build the image of a workload that is being deleted, in the background, since the
+ * volume may not answer: a first call begins it, and a later one says how it stands.
+ */
+export function deleteContexts(workload: Workload, context: OperatorContext): WorkState<void> {
+  const { exec, config, feeds } = context;
+  const { name, uid = "", annotations } = workload.metadata;
+  const { dockerfile, context: from } = workload.spec.image;
+  const named = annotations?.[annotation.buildContext];
+  // An upload that was kept may not have been named any more.
+  const takesUploads = config.builds !== undefined && dockerfile !== undefined && from === undefined;
+  const mayHave = named === undefined ? takesUploads : named !== LEFT;
+  if (exec === undefined || !mayHave) return { state: "done", value: undefined };
+  const erase = async (signal: AbortSignal) => {
+    try {
+      await eraseStoredContexts({ exec, namespace: config.namespace, workload: name }, signal);
+    } catch (error) {
+      // Where there is no volume there is nothing on it.
+      if (await hasVolume(context)) throw error;
+    }
+  };
+  const work = feeds.run(`contexts of ${uid}`, erase, () => context.enqueueWorkload(name), "contexts");
+  if (work.state === "done") feeds.forget(`contexts of ${uid}`);
+  return work;
 }
 
 /** The context with what builds take; undefined without a registry. */
@@ -150,7 +169,10 @@ async function bringForward(wanted: WantedBuild, context: BuilderContext): Promi
   if (job === undefined) return begin(wanted, context);
   buildInformers.jobs.put(job);
   if (!isJobOf(job, { workload, key })) return makeRoom(wanted, job, context);
-  if (job.metadata.deletionTimestamp !== undefined) return waitForRoom(wanted);
+  if (job.metadata.deletionTimestamp !== undefined) {
+    await deleteJob(job, context);
+    return waitForRoom(wanted);
+  }
   if (!isFinished(job)) await holdBuildsPolicy(context);
   const record = recordOf(job);
   return record === undefined ? follow(wanted, job, context) : takeRecord(wanted, { job, record }, context);
@@ -173,7 +195,10 @@ async function begin(wanted: WantedBuild, context: BuilderContext): Promise<Buil
       context.log.info({ workload: workload.metadata.name, job: begun.job.metadata.name, tries }, "build began");
       return {
         image,
-        build: { ...asked, state: "Building", startedAt: begun.job.metadata.creationTimestamp ?? requestedAt },
+        build: {
+          ...{ ...asked, state: "Building", message: NOT_BEGUN },
+          startedAt: begun.job.metadata.creationTimestamp ?? requestedAt,
+        },
       };
     }
     case "queued": {
@@ -183,12 +208,9 @@ async function begin(wanted: WantedBuild, context: BuilderContext): Promise<Buil
     case "taken":
       return { image, build: { ...asked, state: "Pending" }, requeueAfterMs: SOON_MS };
     case "refused": {
-      const { message } = begun;
-      return {
-        image,
-        build: { ...asked, state: "Failed", reason: "BuilderUnavailable", message },
-        requeueAfterMs: LOOK_AGAIN_MS,
-      };
+      const now = { finishedAt: new Date().toISOString(), tries: tries + 1 };
+      const build = withRetry({ ...asked, ...now, state: "Failed", reason: "BuilderUnavailable" }, begun.message);
+      return { image, build, requeueAfterMs: retryInMs(build) };
     }
     default:
       return begun satisfies never;
@@ -230,11 +252,17 @@ async function follow(wanted: WantedBuild, job: Job, context: BuilderContext): P
     case "building":
       return { image, build: building, requeueAfterMs: LOOK_AGAIN_MS };
     case "waiting": {
-      const message = progress.message ?? whySlow(job, pod, context);
-      const late = lateStart(job, message, context);
+      // At its deadline the pod goes first: what was said of it counts.
+      if (pod === undefined && hadPod(job)) {
+        const said = statusOf(wanted)?.message;
+        const build = { ...building, ...(said !== undefined && { message: said }) };
+        return { image, build, requeueAfterMs: LOOK_AGAIN_MS };
+      }
+      const problem = progress.message ?? whySlow(job, pod, context);
+      const mayStart = progress.message === undefined && isPulling(pod);
+      const late = mayStart ? undefined : lateStart(job, problem, context);
       if (late !== undefined) return endBuild(wanted, { job, record: late }, context);
-      const build = { ...building, ...(message !== undefined && { message }) };
-      return { image, build, requeueAfterMs: LOOK_AGAIN_MS };
+      return { image, build: { ...building, message: problem ?? NOT_BEGUN }, requeueAfterMs: LOOK_AGAIN_MS };
     }
     case "needs-context": {
       const fed = feedBuild({ workload, found, pod: progress.pod }, context);
@@ -242,7 +270,7 @@ async function follow(wanted: WantedBuild, job: Job, context: BuilderContext): P
       const { message, requeueAfterMs } = fed;
       const late = lateStart(job, message, context);
       if (late !== undefined) return endBuild(wanted, { job, record: late }, context);
-      return { image, build: { ...building, ...(message !== undefined && { message }) }, requeueAfterMs };
+      return { image, build: { ...building, message: message ?? NOT_BEGUN }, requeueAfterMs };
     }
     case "ended":
       return endBuild(wanted, { job, record: unlessBegun(progress.record, statusOf(wanted)) }, context);
@@ -270,10 +298,16 @@ function ageOf({ metadata }: Job): number {
 
 /** What only Events tell: a quota, an admission policy, a Secret that is not there. */
 function whySlow(job: Job, pod: Pod | undefined, { builds }: BuilderContext): string | undefined {
-  if (!(ageOf(job) >= SLOW_MS) || (pod === undefined && hadPod(job))) return undefined;
+  if (!(ageOf(job) >= SLOW_MS)) return undefined;
   const describe = `kubectl -n ${builds.namespace} describe`;
   if (pod === undefined) return `no pod was made for it: "${describe} job ${job.metadata.name}" says why`;
   return `its pod does not start: "${describe} pod ${pod.metadata.name}" says why`;
+}
+
+/** Whether all that its pod takes is there but the image, https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-has-network. */
+function isPulling(pod: Pod | undefined): boolean {
+  const { conditions = [] } = pod?.status ?? {};
+  return conditions.some(({ type, status }) => type === "PodReadyToStartContainers" && status === "True");
 }
 
 /** That its time was over before it ran is no fault of its steps, and may mend itself. */

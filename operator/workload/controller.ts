@@ -53,7 +53,7 @@ export function createWorkloadController(context: OperatorContext): Controller<"
       ...egress.map((informer) => watch(informer, (change) => workloadsOfEgress(change, context))),
       ...buildWatches(context),
     ],
-    reconcile: (key, options) => reconcileWorkload(key, context, options),
+    reconcile: (key) => reconcileWorkload(key, context),
   };
 }
 
@@ -87,15 +87,11 @@ function* workloadsOfEgress(
  * Brings one workload to `Ready` or `Error`. Its network policy is in place before it is `Ready`, and no pod
  * is made before that, so no pod is ever without its policy.
  */
-async function reconcileWorkload(
-  key: string,
-  context: OperatorContext,
-  options: { signal: AbortSignal },
-): Promise<ReconcileResult> {
+async function reconcileWorkload(key: string, context: OperatorContext): Promise<ReconcileResult> {
   const workload = context.informers.workloads.store.get(key);
   if (workload === undefined) return undefined;
   try {
-    if (workload.metadata.deletionTimestamp !== undefined) return await finalizeWhenUnused(workload, context, options);
+    if (workload.metadata.deletionTimestamp !== undefined) return await finalizeWhenUnused(workload, context);
     if (!workload.metadata.finalizers?.includes(finalizer.inUse))
       return await patchFinalizers(workload, [finalizer.inUse], context);
     await ensurePolicy(workload, context);
@@ -227,11 +223,7 @@ async function writeStatus(
 }
 
 /** Holds a deleted workload while claims, pools or pods use it; the last one's end starts the next run. */
-async function finalizeWhenUnused(
-  workload: Workload,
-  context: OperatorContext,
-  options: { signal: AbortSignal },
-): Promise<ReconcileResult> {
+async function finalizeWhenUnused(workload: Workload, context: OperatorContext): Promise<ReconcileResult> {
   const { client } = context;
   const { name, namespace = "" } = workload.metadata;
   if (!workload.metadata.finalizers?.includes(finalizer.inUse)) return undefined;
@@ -254,14 +246,14 @@ async function finalizeWhenUnused(
     });
     return undefined;
   }
-  try {
-    await deleteContexts(workload, context, options);
-  } catch (error) {
-    options.signal.throwIfAborted();
+  const contexts = deleteContexts(workload, context);
+  if (contexts.state === "running") return undefined;
+  if (contexts.state === "failed") {
+    const { error, retryInMs } = contexts;
     const because = error instanceof Error ? error.message : String(error);
-    const message = `The build contexts that were uploaded cannot be deleted (${because}): to leave them, remove the annotation ${annotation.buildContext}`;
+    const message = `The build contexts that were uploaded cannot be deleted (${because}): to leave them, set the annotation ${annotation.buildContext} to "left"`;
     await writeStatus(workload, { phase: "Terminating", reason: "ContextsLeft", message }, context);
-    throw error;
+    return { requeueAfterMs: retryInMs };
   }
   await deleteFormerPolicy(workload, context);
   try {

@@ -71,6 +71,14 @@ test("buildProgress: the context is asked for while its container waits, but not
   assert.is(look({ pod: pod({ context: ended(0), build: running }) }).state, "building");
 });
 
+test("buildProgress: of a node whose clock is ahead it ended now, not tomorrow", () => {
+  const tomorrow = new Date(Date.now() + 86_400_000).toISOString();
+  const message = "state=Failed\ncode=1\nstep=exporting to image\nerror=failed to push\n\n";
+  const build = { terminated: { exitCode: 1, message, finishedAt: tomorrow } } as ContainerState;
+  const progress = look({ pod: pod({ context: ended(0), build }) });
+  assert.ok(progress.state === "ended" && progress.record.finishedAt < new Date(Date.now() + 60_000).toISOString());
+});
+
 test("buildProgress: why a pod does not start, in words that stay the same from look to look", () => {
   const said = (reason: string) => {
     const progress = look({ pod: pod({ context: { waiting: { reason, message: "5 s" } } }) });

@@ -5,7 +5,7 @@ import type { Job } from "../../../crds/kubernetes.ts";
 import { annotation } from "../../../crds/labels.ts";
 import type { BuilderContext } from "../../../operator/builds/build-jobs.ts";
 import type { BuildRecord } from "../../../operator/builds/build-result.ts";
-import { endBuild, type WantedBuild } from "../../../operator/builds/end-build.ts";
+import { endBuild, retryInMs, type WantedBuild } from "../../../operator/builds/end-build.ts";
 import { operatorConfig } from "../../../operator/config.ts";
 import { createMetrics } from "../../../operator/metrics.ts";
 import { silentLog } from "../silent-log.ts";
@@ -73,6 +73,14 @@ test("endBuild: what may mend itself is begun anew after 10 s, then after longer
     waits.push(build?.message?.replace(/.*T03:/, ""));
   }
   assert.equal(waits, ["04:25.000Z", "04:35.000Z", "04:55.000Z", "14:15.000Z", "14:15.000Z"]);
+});
+
+test("retryInMs: a clock that is set back does not make the pause longer", () => {
+  const failedAt = (ms: number) => ({ state: "Failed" as const, tries: 1, finishedAt: new Date(ms).toISOString() });
+  assert.is(retryInMs(failedAt(Date.now() + 3_600_000)), 0);
+  const waitMs = retryInMs(failedAt(Date.now()));
+  assert.ok(waitMs > 0 && waitMs <= 10_000, `${waitMs} ms`);
+  assert.ok(retryInMs(failedAt(Date.now() - 3_600_000)) <= 0);
 });
 
 test("endBuild: a pod that is lost is no failure until it is lost again and again", async () => {
