@@ -5,6 +5,7 @@ import { objectName } from "../../crds/names.ts";
 import type { Workload } from "../../crds/workload.ts";
 import type { BuildConfig } from "../config.ts";
 import { closedRanges, privateRanges } from "../egress/address-ranges.ts";
+import { clusterDns } from "../workload/render-policy.ts";
 import { buildScript, gitContextScript } from "./build-script.ts";
 
 /** Names in the namespace of builds. */
@@ -211,19 +212,6 @@ export function renderBuildsPolicy(config: BuildConfig): NetworkPolicy {
     },
   };
 }
-
-const clusterDns: NetworkPolicyEgressRule = {
-  to: [
-    {
-      namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": "kube-system" } },
-      podSelector: { matchLabels: { "k8s-app": "kube-dns" } },
-    },
-  ],
-  ports: [
-    { protocol: "UDP", port: 53 },
-    { protocol: "TCP", port: 53 },
-  ],
-};
 
 function isIpv6(range: string): boolean {
   return range.includes(":");

@@ -10,7 +10,8 @@ const anyAddressButLinkLocal = [
   { ipBlock: { cidr: "::/0", except: ["fd00:ec2::254/128", "fe80::/10"] } },
 ];
 
-const clusterDns: NetworkPolicyEgressRule = {
+/** Lets names be looked up, and nothing else in the cluster. */
+export const clusterDns: NetworkPolicyEgressRule = {
   to: [
     {
       namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": "kube-system" } },

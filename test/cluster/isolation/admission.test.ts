@@ -1,7 +1,6 @@
 // @limit 900
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { ApiError } from "../../../crds/client/api-error.ts";
 import { configMaps, namespaces, pods } from "../../../crds/client/built-in-resources.ts";
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
@@ -15,6 +14,7 @@ import { eventually } from "../../eventually.ts";
 import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
 import { type AccountClient, accountClient } from "./account-client.ts";
 import { kubectlFor, validation } from "./kubectl.ts";
+import { reasonOf } from "./reason-of.ts";
 import { fullPod, proxiedPod, renderedPods } from "./rendered-pods.ts";
 import { withValues } from "./with-values.ts";
 import { writeOverlay } from "./write-overlay.ts";
@@ -67,16 +67,6 @@ test.before(async () => {
 /** Why a pod is refused; undefined where it is not. Nothing is created. */
 async function refusal(client: ClusterClient, pod: Pod): Promise<string | undefined> {
   return reasonOf(client.create(pods, pod, { dryRun: true }));
-}
-
-async function reasonOf(call: Promise<unknown>): Promise<string | undefined> {
-  try {
-    await call;
-    return undefined;
-  } catch (error) {
-    if (error instanceof ApiError) return error.message;
-    throw error;
-  }
 }
 
 /** @param how another way into a pod than `exec` */

@@ -1,7 +1,6 @@
 // @limit 600
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { ApiError } from "../../../crds/client/api-error.ts";
 import { jobs, pods } from "../../../crds/client/built-in-resources.ts";
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import type { Job, Pod } from "../../../crds/kubernetes.ts";
@@ -16,6 +15,7 @@ import { eventually } from "../../eventually.ts";
 import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
 import { type AccountClient, accountClient } from "./account-client.ts";
 import { kubectlFor, validation } from "./kubectl.ts";
+import { reasonOf } from "./reason-of.ts";
 import { withValues } from "./with-values.ts";
 import { writeOverlay } from "./write-overlay.ts";
 
@@ -71,16 +71,6 @@ test.after(async () => {
   operator?.close();
   await tenancy?.stop();
 });
-
-async function reasonOf(call: Promise<unknown>): Promise<string | undefined> {
-  try {
-    await call;
-    return undefined;
-  } catch (error) {
-    if (error instanceof ApiError) return error.message;
-    throw error;
-  }
-}
 
 /** Why a Job or a pod is refused; undefined where it is not. Nothing is created. */
 function refusal(client: ClusterClient, object: Job | Pod): Promise<string | undefined> {
