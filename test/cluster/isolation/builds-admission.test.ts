@@ -126,6 +126,17 @@ for (const [what, values, says] of wrongs) {
   });
 }
 
+test("the pod of a build keeps the label that its network policy goes by", async () => {
+  const { name } = (await tenancy.client.create(pods, podOf(uploaded))).metadata;
+  const label = (labels: object) => {
+    const body = { metadata: { labels } };
+    return reasonOf(tenancy.client.patch(pods, { namespace: config.namespace, name }, { type: "merge", body }));
+  };
+  for (const value of [null, "no"])
+    assert.match((await label({ "tenancy.dev/build": value })) ?? "taken", /pods of builds alone/);
+  assert.is(await label({ other: "a" }), undefined);
+});
+
 test("nobody but the operator makes a Job, changes what it runs, or says how it ended", async () => {
   assert.match((await refusal(tenancy.client, uploaded)) ?? "taken", /only the operator makes Jobs/);
   const { name } = (await operator.create(jobs, uploaded)).metadata;
