@@ -50,8 +50,9 @@ export function createApi(options: {
       let isAnswered = false;
       request.on("response", (response) => {
         isAnswered = true;
-        // A refusal may come before the body's end, which nobody reads then.
+        // A refusal may come before the body's end, which nobody reads then: the rest would be waited for.
         body?.destroy();
+        if (!request.writableEnded) response.once("end", () => request.destroy());
         resolve(response);
       });
       request.on("error", (cause: NodeJS.ErrnoException) => {

@@ -1,7 +1,10 @@
 // @limit 120
 import { mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo, Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Readable } from "node:stream";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { buildRequest } from "../../../crds/builds/build-request.ts";
@@ -125,6 +128,32 @@ test("says in the API's words what cannot be done", async (context) => {
   assert.match(await failure(), /the symlink "link" points at the absolute path/);
   await context.server.stop({ graceMs: 0 });
   assert.match(await failure(), /Cannot reach http:\/\/127\.0\.0\.1:\d+: /);
+});
+
+test("a refusal before the upload's end leaves no connection, which would keep the command from ending", async () => {
+  const server = createServer((_request, response) => void response.writeHead(400).end('{"error":"no room"}'));
+  // As other servers do, it keeps what is not whole.
+  server.keepAliveTimeout = 0;
+  const connections = new Set<Socket>();
+  server.on("connection", (socket: Socket) => {
+    connections.add(socket);
+    socket.once("close", () => connections.delete(socket));
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const api = createApi({ url, key: undefined, signal: new AbortController().signal, onRetry: () => undefined });
+  async function* endless(): AsyncGenerator<Buffer> {
+    yield Buffer.alloc(1024);
+    await new Promise(() => undefined);
+  }
+  try {
+    const refused = await api.json("PUT", "/", { body: () => Readable.from(endless()) }).catch((error: Error) => error);
+    assert.is((refused as Error).message, "no room");
+    await eventually(() => connections.size === 0);
+  } finally {
+    server.closeAllConnections();
+    server.close();
+  }
 });
 
 test("reads its command line", () => {
