@@ -2,10 +2,11 @@
 export interface ArchiveLimits {
   /** Bytes of the archive before its compression, headers included: this is what stops a decompression bomb. */
   readonly maxBytes: number;
+  /** Also of the folders that its symlinks lie in. */
   readonly maxEntries: number;
   /** Bytes of one path, and of one link's target. */
   readonly maxPathBytes: number;
-  /** Names in one path. @default as many as its bytes hold, which are what a tenant can make */
+  /** Names in one path. @default no limit of its own: a tenant's folders are as deep as their path is long */
   readonly maxDepth?: number;
   /** Bytes of the names of directories and links, which are kept in memory until the end. */
   readonly maxRememberedBytes: number;
