@@ -109,6 +109,17 @@ async function tidy(workload: Workload, key: string | undefined, context: Builde
 }
 
 /**
+ * Ends a build of a workload that is refused, where it does not run yet: nobody brings its context, and it would keep
+ * the place of another until its time is over.
+ */
+export async function leaveWaiting(workload: Workload, given: OperatorContext): Promise<void> {
+  const context = builderContext(given);
+  const { build } = workload.status ?? {};
+  const isWaiting = build?.state === "Building" && build.message !== undefined;
+  if (context !== undefined && isWaiting) await tidy(workload, undefined, context);
+}
+
+/**
  * Deletes the Jobs of a workload that is being deleted.
  *
  * @returns whether they are gone

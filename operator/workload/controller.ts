@@ -16,7 +16,8 @@ import { describeUsers, type WorkloadUsers, workloadUsers } from "../../crds/wor
 import { applyNetworkPolicy } from "../apply-object.ts";
 import { buildWatches } from "../builds/build-watches.ts";
 import { type BuildOutcome, builtConditions, reportBuild } from "../builds/end-build.ts";
-import { deleteBuilds, deleteContexts, ensureBuild } from "../builds/ensure-build.ts";
+import { deleteBuilds, deleteContexts, ensureBuild, leaveWaiting } from "../builds/ensure-build.ts";
+import { builtImage } from "../builds/render-build.ts";
 import type { OperatorConfig } from "../config.ts";
 import type { OperatorContext } from "../context.ts";
 import { type Controller, watch } from "../controller.ts";
@@ -96,12 +97,13 @@ async function reconcileWorkload(key: string, context: OperatorContext): Promise
       return await patchFinalizers(workload, [finalizer.inUse], context);
     await ensurePolicy(workload, context);
     // What is wrong with it is said before anything is built.
-    const template = withImage(workload, workload.status?.image ?? NOT_BUILT);
+    const template = withImage(workload, context.config);
     const problem = workloadProblem(workload.spec, context.config) ?? renderingProblem(template, context);
     const egress = problem === undefined ? await ensureEgress(template, context) : {};
     const refused = problem ?? egress.problem;
     const built = refused === undefined ? await ensureBuild(workload, context) : undefined;
     if (refused === undefined && built === undefined) return undefined;
+    if (refused !== undefined) await leaveWaiting(workload, context);
     const isNews = await writeStatus(workload, { ...stateOf(workload, built, refused), built }, context);
     if (refused !== undefined && isNews)
       context.events.record({ resource: workloads, object: workload, type: "Warning", ...refused });
@@ -114,12 +116,14 @@ async function reconcileWorkload(key: string, context: OperatorContext): Promise
   }
 }
 
-/** In the place of an image that is not there yet, to find out whether pods can be made of the rest. */
-const NOT_BUILT = "not-built";
-
-function withImage(workload: Workload, image: string): Workload {
-  if (workload.spec.image.dockerfile === undefined) return workload;
-  return { ...workload, status: { phase: "Creating", ...workload.status, image } };
+/**
+ * The workload with an image where that is not there yet, to find out whether pods can be made of the rest. Admission
+ * judges an image by its registry.
+ */
+function withImage(workload: Workload, { builds }: OperatorConfig): Workload {
+  const { metadata, spec, status } = workload;
+  if (spec.image.dockerfile === undefined || status?.image !== undefined || builds === undefined) return workload;
+  return { ...workload, status: { phase: "Creating", ...status, image: builtImage(metadata.name, builds) } };
 }
 
 function stateOf(

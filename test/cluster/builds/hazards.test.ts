@@ -209,6 +209,8 @@ test("without rights in the namespace of builds nothing is built, and all else g
   const { status } = await tenancy.untilWorkload("forbidden", (found) => found.status?.phase === "Error");
   assert.is(status?.reason, "BuilderUnavailable");
   assert.match(status?.message ?? "", "manifests/builds");
+  await tenancy.client.delete(workloads, { namespace: NAMESPACE, name: "forbidden" });
+  await tenancy.until("its end", async () => !(await exists(tenancy.client, workloads, "forbidden")));
   await refused.stop();
 });
 

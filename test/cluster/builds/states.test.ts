@@ -5,6 +5,7 @@ import * as assert from "uvu/assert";
 import { configMaps, jobs } from "../../../crds/client/built-in-resources.ts";
 import { workloads } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
+import { SNAPSHOTS_NAME } from "../../../crds/snapshots/store-folder.ts";
 import { createDeferred } from "../../../crds/waits.ts";
 import type { Workload } from "../../../crds/workload.ts";
 import { operatorConfig } from "../../../operator/config.ts";
@@ -17,12 +18,20 @@ const FIRST = `sha256:${"1".repeat(64)}`;
 const SECOND = `sha256:${"2".repeat(64)}`;
 let tenancy: Tenancy;
 let builders: PretendBuilders;
+/** While true, no command runs in the helper pod. */
+let isVolumeAway = false;
 
 test.before(async () => {
   tenancy = await startTenancy("test-builds-states");
   builders = await startPretendBuilders(tenancy.client);
   const { builds } = operatorConfig({ TENANCY_REGISTRY: "registry.example.com/built" });
-  tenancy.startOperator({ config: { builds }, exec: builders.exec });
+  tenancy.startOperator({
+    config: { builds },
+    exec: (options) =>
+      isVolumeAway && options.pod === SNAPSHOTS_NAME
+        ? Promise.reject(new Error("the helper pod does not answer"))
+        : builders.exec(options),
+  });
 });
 test.after(async () => {
   await builders?.stop();
@@ -166,7 +175,20 @@ test("an archive that was uploaded is checked on its way, built, and deleted wit
   await tenancy.until("the end of the Job that waited", () => builders.unfinished().length === 0);
   assert.is(seen.length, 1);
 
-  assert.is(builders.stored("uploaded").length, 2);
+  // The check takes it, since the file may be anywhere behind; tar does not.
+  await upload(rawTar([dockerfile, { name: "link", type: "1", target: "nowhere" }]));
+  const unpacked = await tenancy.untilWorkload(
+    "uploaded",
+    ({ status }) => status?.build?.message?.includes("nowhere") === true,
+  );
+  assert.is(unpacked.status?.build?.reason, "ContextRefused");
+  await tenancy.until("the end of its Job", () => builders.unfinished().length === 0);
+  assert.is(seen.length, 1);
+
+  assert.is(builders.stored("uploaded").length, 3);
+  // An upload whose sender died before it named it is deleted, too.
+  const body = { metadata: { annotations: { [annotation.buildContext]: null } } };
+  await tenancy.client.patch(workloads, { namespace: NAMESPACE, name: "uploaded" }, { type: "merge", body });
   await tenancy.client.delete(workloads, { namespace: NAMESPACE, name: "uploaded" });
   await tenancy.until("its end", async () => !(await exists(tenancy.client, workloads, "uploaded")));
   assert.equal(builders.stored("uploaded"), []);
@@ -187,6 +209,32 @@ test("an upload that is gone is the reason, and building goes on when it is ther
   await tenancy.until("no pod that waits", () => builders.unfinished().length === 0);
   builders.store("lost", content);
   await tenancy.untilWorkload("lost", (found) => found.status?.phase === "Ready");
+});
+
+test("contexts that cannot be deleted hold their workload, which says so, until they can, or a person leaves them", async () => {
+  builders.ends(async () => built(FIRST));
+  for (const name of ["held", "left"]) {
+    const sha256 = builders.store(name, rawTar([{ name: "Dockerfile", content: Buffer.from("FROM scratch\n") }]));
+    await tenancy.client.create(workloads, {
+      metadata: { name, namespace: NAMESPACE, annotations: { [annotation.buildContext]: sha256 } },
+      spec: { image: { dockerfile: "Dockerfile" } },
+    });
+    await tenancy.untilWorkload(name, (found) => found.status?.phase === "Ready");
+  }
+  isVolumeAway = true;
+  for (const name of ["held", "left"]) {
+    await tenancy.client.delete(workloads, { namespace: NAMESPACE, name });
+    const { status } = await tenancy.untilWorkload(name, (found) => found.status?.reason === "ContextsLeft");
+    assert.is(status?.phase, "Terminating");
+    assert.match(status?.message ?? "", /helper pod does not answer.*tenancy.dev\/build-context to "left"/);
+  }
+  const body = { metadata: { annotations: { [annotation.buildContext]: "left" } } };
+  await tenancy.client.patch(workloads, { namespace: NAMESPACE, name: "left" }, { type: "merge", body });
+  await tenancy.until("the end of one", async () => !(await exists(tenancy.client, workloads, "left")));
+  assert.is(builders.stored("left").length, 1);
+  isVolumeAway = false;
+  await tenancy.until("the end of the other", async () => !(await exists(tenancy.client, workloads, "held")));
+  assert.equal(builders.stored("held"), []);
 });
 
 test("another build is asked for by an annotation; an image that is named clears what was built", async () => {

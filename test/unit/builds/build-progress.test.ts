@@ -1,7 +1,7 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
 import type { ContainerState, Job, Pod } from "../../../crds/kubernetes.ts";
-import { buildProgress, hadPod } from "../../../operator/builds/build-progress.ts";
+import { buildProgress, hadPod, isFinished } from "../../../operator/builds/build-progress.ts";
 import { type BuildConfig, operatorConfig } from "../../../operator/config.ts";
 
 const config = operatorConfig({ TENANCY_REGISTRY: "r.example/built" }).builds as BuildConfig;
@@ -103,6 +103,19 @@ test("buildProgress: a pod that was killed is judged when its Job has ended", ()
   assert.match(failureOf({ job: job("DeadlineExceeded") }), /^BuildTimeout/);
   assert.match(failureOf({ job: job("BackoffLimitExceeded"), pod: killed }), /^BuildLost: pod "p" .*exit code 143/);
   assert.match(failureOf({ job: job("BackoffLimitExceeded") }), /^BuildLost: its pod .*it is gone/);
+});
+
+test("isFinished: a Job whose pod cannot end, since its node is gone, has ended after a minute", () => {
+  const failing = (seconds: number): Job => {
+    const lastTransitionTime = new Date(Date.now() - seconds * 1000).toISOString();
+    const target = { type: "FailureTarget", status: "True" as const, reason: "DeadlineExceeded", lastTransitionTime };
+    return { ...job(), status: { conditions: [target] } } as Job;
+  };
+  assert.not.ok(isFinished(failing(10)));
+  assert.is(look({ job: failing(10), pod: pod({ context: ended(0), build: running }) }).state, "building");
+  assert.ok(isFinished(failing(120)));
+  assert.match(failureOf({ job: failing(120), pod: pod({ context: ended(0), build: running }) }), /^BuildTimeout/);
+  assert.ok(isFinished(job("BackoffLimitExceeded")));
 });
 
 test("hadPod: a pod that the Job counted is not one that was never made", () => {

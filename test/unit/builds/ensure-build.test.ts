@@ -9,9 +9,16 @@ import { annotation, label } from "../../../crds/labels.ts";
 import type { Resource } from "../../../crds/resource.ts";
 import type { BuildStatus, Workload } from "../../../crds/workload.ts";
 import { createBackgroundWork } from "../../../operator/background-work.ts";
+import { type BuilderContext, countUnderWay } from "../../../operator/builds/build-jobs.ts";
 import { createBuildTurns } from "../../../operator/builds/build-turns.ts";
 import { buildWatches } from "../../../operator/builds/build-watches.ts";
-import { deleteContexts, ensureBuild } from "../../../operator/builds/ensure-build.ts";
+import {
+  builderContext,
+  deleteBuilds,
+  deleteContexts,
+  ensureBuild,
+  leaveWaiting,
+} from "../../../operator/builds/ensure-build.ts";
 import { renderBuildJob } from "../../../operator/builds/render-build.ts";
 import { type BuildConfig, operatorConfig } from "../../../operator/config.ts";
 import type { OperatorContext } from "../../../operator/context.ts";
@@ -320,6 +327,30 @@ test("ensureBuild: without rights for a while what is known of a build stays", a
   const outcome = await ensureBuild(present("w"), context);
   assert.is(outcome?.image, image);
   assert.equal([outcome?.build?.state, outcome?.build?.key, outcome?.build?.steps], ["Failed", "former", 3]);
+});
+
+test("leaveWaiting: one that is refused gives its place up unless its build runs", async () => {
+  const waits = await begun(fromConfigMap, { minutes: 1 });
+  await leaveWaiting(waits.workload("w"), waits.context);
+  assert.is(waits.jobs().length, 0);
+  const asked = waits.requests.length;
+  await leaveWaiting(waits.workload("w"), waits.context);
+  assert.is(waits.requests.length, asked, "it is deleted once");
+  const runs = await begun(fromConfigMap, { minutes: 1, pod: states(undefined, running) });
+  await runs.settle("w");
+  await leaveWaiting(runs.workload("w"), runs.context);
+  assert.is(runs.jobs().length, 1);
+});
+
+test("deleteBuilds: a workload goes when its Jobs are gone, and does not wait for a node that is gone", async () => {
+  const young = await begun(fromGit, { minutes: 20, job: { deletionTimestamp: ago(0) } });
+  assert.is(await deleteBuilds(young.workload("w"), young.context), false);
+  assert.is(countUnderWay(builderContext(young.context) as BuilderContext), 1);
+  const stuck = await begun(fromGit, { minutes: 20, job: { deletionTimestamp: ago(5) } });
+  assert.is(countUnderWay(builderContext(stuck.context) as BuilderContext), 0);
+  assert.is(await deleteBuilds(stuck.workload("w"), stuck.context), true);
+  stuck.fail("list jobs", new ApiError("forbidden", { status: 403, reason: "Forbidden" }));
+  assert.is(await deleteBuilds(stuck.workload("w"), stuck.context), true);
 });
 
 test("deleteContexts: erased behind the reconcile; a person can leave them, and without a registry none were asked for", async () => {
