@@ -122,6 +122,8 @@ export async function startPretendBuilders(client: ClusterClient): Promise<Prete
     await report(pod, { phase: "Pending", initContainerStatuses: [container("context", { running: {} })] });
     const [, flag = "", script = ""] = spec?.initContainers?.[0]?.command ?? [];
     const folder = join(root, podName);
+    // A Job that was deleted meanwhile: what waits in it would wait for ever.
+    end.signal.throwIfAborted();
     const child = spawn(staticBusybox, ["sh", flag, script.replaceAll("/context", folder)], { stdio: "ignore" });
     const ignoreEnd = onAbort(end.signal, () => child.kill("SIGKILL"));
     await once(child, "exit");
