@@ -65,7 +65,7 @@ export async function ensureBuild(workload: Workload, given: OperatorContext): P
     const message = refusal(error, { name: workload.metadata.name, builds: context.builds });
     if (message === undefined || !isBuilt || !isForbidden(error)) throw error;
     const build: BuildStatus = { ...workload.status?.build, state: "Failed", reason: "BuilderUnavailable", message };
-    return { image: workload.status?.image, build, requeueAfterMs: LOOK_AGAIN_MS };
+    return { image: workload.status?.image, build, requeueAfterMs: SLOW_MS };
   }
 }
 

@@ -40,9 +40,15 @@ export async function rememberRoot(pod: Pod, { client, config, informers }: Oper
   const known = informers.workloads.store.get(`${namespace}/${workload}`);
   if (known?.status?.runsAsRoot === true) return;
   const image = pod.spec.containers.find(({ name }) => name === WORKLOAD_CONTAINER)?.image;
-  if (known !== undefined && imageOf(known) !== image) return;
+  // By its digest: all before that may be what admission has made of it, as all of an image that is named may.
+  const isBuilt = known?.spec.image.dockerfile !== undefined;
+  if (isBuilt && digestOf(imageOf(known)) !== digestOf(image)) return;
   const body = { status: { runsAsRoot: true } };
   informers.workloads.put(
     await client.patch(workloads, { namespace, name: workload }, { type: "merge", subresource: "status", body }),
   );
+}
+
+function digestOf(image = ""): string | undefined {
+  return /@(sha256:[0-9a-f]{64})$/.exec(image)?.[1];
 }

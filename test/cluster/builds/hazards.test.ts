@@ -1,12 +1,13 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { ApiError } from "../../../crds/client/api-error.ts";
+import { ApiError, ifFound } from "../../../crds/client/api-error.ts";
 import { configMaps, jobs, networkPolicies } from "../../../crds/client/built-in-resources.ts";
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import { workloads } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
 import { createDeferred } from "../../../crds/waits.ts";
 import type { Workload } from "../../../crds/workload.ts";
+import { type BuilderContext, deleteJob } from "../../../operator/builds/build-jobs.ts";
 import { renderBuildJob } from "../../../operator/builds/render-build.ts";
 import { type BuildConfig, operatorConfig } from "../../../operator/config.ts";
 import { heldBack } from "../held-back.ts";
@@ -144,6 +145,24 @@ test("a Job that a workload of the same name had left is not taken for this one'
   const now = await tenancy.client.get(jobs, { namespace: BUILDS, name });
   assert.is.not(now.metadata.uid, left.metadata.uid);
   assert.is.not(now.metadata.annotations?.[annotation.workloadUid], former.metadata.uid);
+});
+
+test("a Job that waits for a pod whose node is gone is deleted without it", async () => {
+  const { client } = tenancy;
+  const nobodys = { metadata: { name: "nobodys", uid: "0" }, spec: { image: { dockerfile: "Dockerfile" } } };
+  const { metadata, ...rest } = renderBuildJob(nobodys, { key: "0".repeat(64), tries: 0 }, builds);
+  // Without its label nobody plays its controllers.
+  const made = await client.create(jobs, { ...rest, metadata: { ...metadata, labels: {} } });
+  const context = { builds, client } as unknown as BuilderContext;
+  await deleteJob(made, context);
+  const ref = { namespace: BUILDS, name: made.metadata.name };
+  const held = await client.get(jobs, ref);
+  assert.equal(held.metadata.finalizers, ["foregroundDeletion"]);
+  await deleteJob(held, context);
+  await client.get(jobs, ref);
+  const deletionTimestamp = new Date(Date.now() - 120_000).toISOString();
+  await deleteJob({ ...held, metadata: { ...held.metadata, deletionTimestamp } }, context);
+  assert.is(await ifFound(client.get(jobs, ref)), undefined);
 });
 
 test("of the Jobs that ended three are kept, and the policy of builds is there", async () => {

@@ -278,6 +278,8 @@ test("ensureBuild: a deleted Job whose pod's node is gone does not keep its name
   const soon = await begun(fromGit, { minutes: 20, job: { deletionTimestamp: ago(0) } });
   await soon.settle("w");
   assert.equal(soon.deletions, []);
+  const waits = await ensureBuild(soon.workload("w"), soon.context);
+  assert.ok((waits?.requeueAfterMs ?? 0) >= 15_000, "its end is an event");
   const stuck = await begun(fromGit, { minutes: 20, job: { deletionTimestamp: ago(5) } });
   const [former] = stuck.jobs();
   await stuck.settle("w");
@@ -299,6 +301,16 @@ test("ensureBuild: what is built costs no request, but for a ConfigMap that may 
       workload: present,
     } = await begun(spec, { minutes: 1, pod: states(undefined, done) });
     await settle("w");
+    // The Jobs of its former builds are kept.
+    for (const key of ["a", "b"]) {
+      const { metadata, ...rest } = renderBuildJob(workload(spec), { key: key.repeat(64), tries: 0 }, builds);
+      const status = { conditions: [{ type: "Complete", status: "True" as const }] };
+      context.informers.builds?.jobs.put({
+        ...rest,
+        metadata: { ...metadata, uid: key, resourceVersion: "1" },
+        status,
+      });
+    }
     requests.length = 0;
     const again = await ensureBuild(present("w"), context);
     assert.is(again?.build?.state, "Built");

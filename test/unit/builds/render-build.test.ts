@@ -29,6 +29,14 @@ test("renderBuildJob: what a person writes arrives as it is, and is no variable 
   assert.equal(context?.command?.slice(4).map(expand), [git.url, "main", "$$/c", "s"]);
 });
 
+test("renderBuildJob: a Job that nobody looks after ends, is not run again, and is deleted after 30 days", () => {
+  const workload: Workload = { metadata: { name: "w", uid: "u" }, spec: { image: { dockerfile: "Dockerfile" } } };
+  const { spec } = renderBuildJob(workload, { key: "0".repeat(64), tries: 0 }, { ...config, timeoutMs: 1500 });
+  const { activeDeadlineSeconds, backoffLimit, ttlSecondsAfterFinished } = spec;
+  assert.equal([activeDeadlineSeconds, backoffLimit, ttlSecondsAfterFinished], [2, 0, 30 * 86_400]);
+  assert.is(spec.template.spec?.automountServiceAccountToken, false);
+});
+
 test("renderBuildJob: the scripts arrive as they are", () => {
   const git = { url: "https://git.example/a/b" };
   const { context, build } = podOf({ dockerfile: "Dockerfile", context: { git } });
