@@ -1,5 +1,5 @@
 import type { Container, ContainerStatus, Pod } from "../../crds/kubernetes.ts";
-import { WORKLOAD_CONTAINER } from "../../crds/labels.ts";
+import { annotation, WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 import { podFiles } from "../snapshots/pod-files.ts";
 import { TOOLS_CONTAINER } from "../snapshots/pod-tools.ts";
 
@@ -21,8 +21,12 @@ const NOT_STARTED = [
 /** Of an image that cannot be pulled. */
 export function pullFailure(container: ContainerStatus, detail: string): Failure {
   const { name, image } = container;
-  if (name === WORKLOAD_CONTAINER)
-    return { message: `image ${image} cannot be pulled: ${detail}`, mend: "the workload's spec.image.ref" };
+  if (name === WORKLOAD_CONTAINER) {
+    // Those that are built are named by their digest, which the registry may have deleted.
+    const built = `; of an image that is built, TENANCY_REGISTRY_PULL_SECRET of the operator, or build it anew by another value of the annotation ${annotation.rebuild}`;
+    const mend = `the workload's spec.image.ref${image.includes("@sha256:") ? built : ""}`;
+    return { message: `image ${image} cannot be pulled: ${detail}`, mend };
+  }
   const variable = name === TOOLS_CONTAINER ? "TENANCY_TOOLS_IMAGE" : "TENANCY_PROXY_IMAGE";
   return {
     message: `image ${image} of the operator's own container "${name}" cannot be pulled: ${detail}`,

@@ -144,6 +144,10 @@ test("an image that cannot be pulled names its field, and an image of the operat
   const state = podState(recordedPod("no-image"));
   assert.is(state.state === "failed" && state.mend, "the workload's spec.image.ref");
   assert.match(state.state === "failed" ? state.message : "", /^image localhost\/does-not-exist:1 cannot be pulled: /);
+  const built = recordedPod("no-image");
+  for (const status of built.status?.containerStatuses ?? []) status.image = `r.example/w@sha256:${"1".repeat(64)}`;
+  const gone = podState(built);
+  assert.match(gone.state === "failed" ? gone.mend : "", /TENANCY_REGISTRY_PULL_SECRET .* tenancy\.dev\/rebuild/);
   for (const [name, variable] of [
     ["tenancy-tools", "TENANCY_TOOLS_IMAGE"],
     ["tenancy-egress", "TENANCY_PROXY_IMAGE"],
