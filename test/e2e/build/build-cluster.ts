@@ -1,5 +1,5 @@
 import { jobs, networkPolicies, pods } from "../../../crds/client/built-in-resources.ts";
-import { createClusterClient } from "../../../crds/client/cluster-client.ts";
+import { type ClusterClient, createClusterClient } from "../../../crds/client/cluster-client.ts";
 import { loadClusterConfig } from "../../../crds/client/config/load-cluster-config.ts";
 import { createExec } from "../../../crds/client/exec/exec.ts";
 import { createTransport } from "../../../crds/client/transport.ts";
@@ -26,17 +26,24 @@ export interface BegunBuild {
   readonly pod: string;
 }
 
+export interface BeginOptions {
+  readonly image?: Partial<WorkloadSpec["image"]>;
+  /** In the place of the cluster's own. */
+  readonly registry?: { readonly prefix: string; readonly pushSecret?: string };
+}
+
 /** A local cluster that builds images, with a Job made by hand in the place of the operator's. */
 export interface BuildCluster {
   readonly cluster: LocalCluster;
   readonly config: BuildConfig;
   /** Of the cluster's registry: `host:port`. */
   readonly registry: string;
+  readonly client: ClusterClient;
   readonly kubectl: RunKubectl;
   /** In the namespace of builds. */
   inBuilds(...words: string[]): Promise<string>;
   /** Makes a Job, brings the context to it, and returns while it builds. */
-  begin(name: string, files: ContextFiles, image?: Partial<WorkloadSpec["image"]>): Promise<BegunBuild>;
+  begin(name: string, files: ContextFiles, options?: BeginOptions): Promise<BegunBuild>;
   /** Waits until it has ended. */
   ended(build: BegunBuild): Promise<BuildResult>;
   podOf(build: BegunBuild): Promise<Pod>;
@@ -62,7 +69,7 @@ export async function startBuildCluster(name: string): Promise<BuildCluster> {
   async function begin(
     workload: string,
     files: ContextFiles,
-    image: Partial<WorkloadSpec["image"]> = {},
+    { image = {}, registry }: BeginOptions = {},
   ): Promise<BegunBuild> {
     builds += 1;
     const key = String(builds).padEnd(64, "0");
@@ -70,7 +77,7 @@ export async function startBuildCluster(name: string): Promise<BuildCluster> {
     const made = renderBuildJob(
       { metadata: { name: workload, uid: `uid-${workload}` }, spec } as Workload,
       { key, tries: 0 },
-      config,
+      registry === undefined ? config : { ...config, registry: registry.prefix, pushSecret: registry.pushSecret },
     );
     const job = made.metadata.name;
     await client.create(jobs, made);
@@ -104,7 +111,7 @@ export async function startBuildCluster(name: string): Promise<BuildCluster> {
   const podOf = ({ pod }: BegunBuild) => client.get(pods, { namespace: config.namespace, name: pod });
 
   return {
-    ...{ cluster, config, kubectl, inBuilds, begin, podOf, registry: registryAddress(name) },
+    ...{ cluster, config, client, kubectl, inBuilds, begin, podOf, registry: registryAddress(name) },
     async ended(build) {
       const message = await waitUntil(
         async () => (await podOf(build)).status?.containerStatuses?.[0]?.state?.terminated?.message,

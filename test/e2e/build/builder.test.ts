@@ -2,7 +2,9 @@
 import { readFileSync } from "node:fs";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { configMaps, networkPolicies } from "../../../crds/client/built-in-resources.ts";
 import type { BuildResult } from "../../../operator/builds/build-result.ts";
+import { renderBuildsPolicy } from "../../../operator/builds/render-build.ts";
 import { listRepositories, pushImages } from "../../../scripts/cluster/builds/push-images.ts";
 import { readClusterState } from "../../../scripts/cluster/cluster-state.ts";
 import { installDebianPackages } from "../../../scripts/cluster/debian-packages.ts";
@@ -19,6 +21,7 @@ import { type Destination, destinations, probeScript, readAnswers, type Source }
 import { startWorld, worldRecords } from "../isolation/world.ts";
 import { listProcesses } from "../processes.ts";
 import { type BuildCluster, startBuildCluster } from "./build-cluster.ts";
+import { startPrivateRegistry } from "./private-registry.ts";
 
 const NAME = "e2e-builder";
 const BASE = "localhost/tenancy-busybox:1";
@@ -54,13 +57,13 @@ const twoStages = {
   "src/a": "a\n",
   "src/deep/b": "b\n",
 };
-const image = { dockerfile: "docker/Dockerfile", args: { BASE, GREETING: 'all "of" you' } };
+const options = { image: { dockerfile: "docker/Dockerfile", args: { BASE, GREETING: 'all "of" you' } } };
 
 test("two stages, a tree, arguments and owners; the second build has all steps from the cache; pods run the digest", async () => {
-  const first = built(await builds.ended(await builds.begin("two-stages", twoStages, image)));
+  const first = built(await builds.ended(await builds.begin("two-stages", twoStages, options)));
   assert.is(first.steps, 4);
   assert.is(first.cached, 0);
-  const again = built(await builds.ended(await builds.begin("two-stages", twoStages, image)));
+  const again = built(await builds.ended(await builds.begin("two-stages", twoStages, options)));
   assert.is(again.steps, 4);
   assert.is(again.cached, 4);
   assert.ok((await listRepositories(builds.registry)).includes("built/two-stages"));
@@ -102,15 +105,24 @@ test("what a step is: not root of the node, without a way to more", async () => 
     "cat /proc/self/uid_map",
     "mknod /tmp/device b 8 0 2> /dev/null && echo made a device",
     "mount -t tmpfs none /mnt 2> /dev/null && echo mounted",
-    "cat /proc/1/environ > /dev/null 2>&1 && echo read the environment of another process",
-    "ls /proc/1/root > /dev/null 2>&1 && echo read the files of another process",
+    // Some of them are in the step's own user namespace, as the builder is.
+    "others=0",
+    "for other in /proc/[0-9]*; do [ $other != /proc/$$ ] || continue",
+    "[ -e $other/stat ] && others=$((others + 1))",
+    "cat $other/environ > /dev/null 2>&1 && echo read the environment of $other",
+    "ls $other/root/ > /dev/null 2>&1 && echo read the files of $other",
+    "for open in $other/fd/*; do readlink $open > /dev/null 2>&1 && echo read what $other has open; done",
+    "done",
+    "echo saw $others other processes",
     "exit 1",
   ].join("; ");
   const result = await builds.ended(await builds.begin("power", { Dockerfile: `FROM ${BASE}\nRUN ${script}` }));
   const said = JSON.stringify(result);
   assert.match(said, /Seccomp:\\t2/);
   assert.match(said, / 0 +1000 +1\\n/);
-  assert.not.match(said, /\\n(made a device|mounted|read the)/);
+  assert.not.match(said, /\\n(made a device|mounted|read )/);
+  // RootlessKit, its child and buildkitd at the least.
+  assert.ok(Number(/\\nsaw (\d+) other/.exec(said)?.[1]) >= 3, said);
 });
 
 test("asking for more than that is refused", async () => {
@@ -127,7 +139,50 @@ test("a link of the context leads nowhere outside of it", async () => {
   const result = await builds.ended(
     await builds.begin("link", { Dockerfile: file, secret: { linkTo: "/etc/passwd" } }),
   );
-  assert.match(JSON.stringify(result), /BuildFailed/);
+  assert.is(result.state === "Failed" && result.reason, "BuildFailed");
+  assert.match(result.state === "Failed" ? result.message : "", /"\/secret": not found/);
+});
+
+test("a registry over HTTPS with a password and an authority of its own: pushed to and pulled from, by those who know it", async () => {
+  const registry = await startPrivateRegistry(NAME, builds.cluster.hostAddress);
+  try {
+    const prefix = `${registry.address}/team`;
+    const { metadata, ...policy } = renderBuildsPolicy({ ...builds.config, registry: prefix });
+    await builds.client.create(networkPolicies, { ...policy, metadata: { ...metadata, name: "private-registry" } });
+    const config = { namespace: builds.config.namespace, name: "tenancy-buildkitd" };
+    const toml = (await builds.client.get(configMaps, config)).data?.["buildkitd.toml"];
+    const more = `[registry."${registry.address}"]\n  ca = ["/config/ca.crt"]\n`;
+    const data = { "buildkitd.toml": `${toml}${more}`, "ca.crt": registry.authority };
+    await builds.client.patch(configMaps, config, { type: "merge", body: { data } });
+    const login = [`--docker-server=${registry.address}`, `--docker-username=${registry.user}`];
+    await builds.inBuilds(
+      ...["create", "secret", "docker-registry", "tenancy-push", ...login, `--docker-password=${registry.password}`],
+    );
+    const files = {
+      Dockerfile: `FROM ${BASE}\nCOPY file /file\nCMD ["sh", "-c", "cat /file; sleep 3600"]`,
+      file: "kept\n",
+    };
+    const refused = await builds.ended(await builds.begin("private", files, { registry: { prefix } }));
+    assert.is(refused.state === "Failed" && refused.reason, "RegistryRefused", JSON.stringify(refused));
+    const known = { registry: { prefix, pushSecret: "tenancy-push" } };
+    assert.is(built(await builds.ended(await builds.begin("private", files, known))).cached, 0);
+    const again = built(await builds.ended(await builds.begin("private", files, known)));
+    assert.is(again.cached, 1);
+    const overrides = JSON.stringify({ spec: { imagePullSecrets: [{ name: "tenancy-push" }] } });
+    const ref = `${prefix}/private@${again.digest}`;
+    await builds.inBuilds("run", "stranger", `--image=${ref}`, "--restart=Never");
+    const waiting = "jsonpath={.status.containerStatuses[0].state.waiting.reason}";
+    await waitUntil(async () => /ImagePull/.test(await builds.inBuilds("get", "pod", "stranger", "-o", waiting)), {
+      ...{ what: "the pull without the password to fail", limitMs: 60_000, intervalMs: 200 },
+    });
+    await builds.inBuilds("run", "private", `--image=${ref}`, "--restart=Never", `--overrides=${overrides}`);
+    await waitUntil(async () => (await builds.inBuilds("logs", "private").catch(() => "")) === "kept\n", {
+      ...{ what: "the log of the image that was pulled", limitMs: 240_000, intervalMs: 200 },
+    });
+    await builds.inBuilds("delete", "pod", "private", "stranger", "--grace-period=0", "--force");
+  } finally {
+    await registry.stop();
+  }
 });
 
 /** Pods that say who they are, and hosts beyond the node. */
