@@ -315,7 +315,10 @@ function whySlow(job: Job, pod: Pod | undefined, { builds }: BuilderContext): st
   return `its pod does not start: "${describe} pod ${pod.metadata.name}" says why`;
 }
 
-/** Whether all that its pod takes is there but the image, https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-has-network. */
+/**
+ * Whether all that its pod takes is there but the image,
+ * https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-has-network.
+ */
 function isPulling(pod: Pod | undefined): boolean {
   const { conditions = [] } = pod?.status ?? {};
   return conditions.some(({ type, status }) => type === "PodReadyToStartContainers" && status === "True");
