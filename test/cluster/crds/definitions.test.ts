@@ -325,7 +325,7 @@ test("kubectl get: shows the columns that a person wants", async () => {
   const header = async (...args: string[]) =>
     (await kubectl("get", ...args)).split("\n")[0]?.trim().split(/\s+/).join(" ");
   assert.is(await header("tw"), "NAME IMAGE ACCESS PHASE REASON AGE");
-  assert.is(await header("tw", "-o", "wide"), "NAME IMAGE ACCESS PHASE REASON MESSAGE AGE");
+  assert.is(await header("tw", "-o", "wide"), "NAME IMAGE ACCESS PHASE REASON MESSAGE BUILD BUILT AGE");
   assert.is(await header("tp"), "NAME WORKLOAD SIZE READY WARMING PHASE AGE");
   assert.is(await header("tc"), "NAME TENANT WORKLOAD PHASE SOURCE INSTANCE REASON AGE");
   assert.is(await header("tc", "-o", "wide"), "NAME TENANT WORKLOAD PHASE SOURCE INSTANCE REASON MESSAGE AGE");
