@@ -8,15 +8,18 @@ import { createActivity } from "./activity.ts";
 import { createEventHub } from "./api/events/event-hub.ts";
 import { publishClaim, publishPod } from "./api/events/publish-change.ts";
 import { apiRoutes } from "./api/routes.ts";
+import { sessionRoutes } from "./api/session.ts";
 import { healthRoute } from "./api/system.ts";
 import { createClaimWaiters } from "./cluster/claim-waiters.ts";
 import { createFindLivePod } from "./cluster/live-pod.ts";
 import { watchCluster } from "./cluster/watch-cluster.ts";
 import type { EdgeConfig } from "./config.ts";
 import { type Gateway, startGateway } from "./gateway/start-gateway.ts";
+import { createIsKey } from "./http/api-key.ts";
 import { createCors } from "./http/cors.ts";
 import { createHandler } from "./http/handler.ts";
 import { createPageCheck } from "./http/page-check.ts";
+import { createSessions } from "./http/session.ts";
 import { createKubectl } from "./kubectl/kubectl.ts";
 import { createMetrics, probeRoutes } from "./metrics.ts";
 import type { Serve, Server } from "./serve/serve.ts";
@@ -53,6 +56,8 @@ export async function startEdge(options: {
   log: Log;
   /** @default 30000 */
   claimWaitMs?: number;
+  /** How long a browser's session lasts. @default 12 hours */
+  sessionMs?: number;
 }): Promise<Edge> {
   const { config, client, serve, log } = options;
   const { namespace, apiKey } = config;
@@ -95,9 +100,14 @@ export async function startEdge(options: {
     });
   }
   const checkPage = createPageCheck({ localOnly: config.localOnly, origins: config.corsOrigins });
+  const lifetime = options.sessionMs === undefined ? {} : { lifetimeMs: options.sessionMs };
+  const sessions =
+    apiKey === undefined ? undefined : createSessions({ apiKey, origins: config.corsOrigins, ...lifetime });
   const services = {
     events,
     checkPage,
+    sessions,
+    isKey: apiKey === undefined ? undefined : createIsKey(apiKey),
     requireKey: config.wsRequireKey,
     asksForKey: apiKey !== undefined,
     kubectl,
@@ -133,8 +143,9 @@ export async function startEdge(options: {
   synced.catch(() => undefined);
   const handler = createHandler({
     webhooks: gateway?.webhooks,
-    routes: isApi ? apiRoutes(services) : [healthRoute],
+    routes: isApi ? apiRoutes(services) : [healthRoute, ...sessionRoutes(services)],
     apiKey,
+    sessions,
     checkPage,
     cors: config.corsOrigins.size > 0 ? createCors(config.corsOrigins) : undefined,
     log,

@@ -2,7 +2,7 @@ import { createClusterClient } from "../crds/client/cluster-client.ts";
 import { loadClusterConfig } from "../crds/client/config/load-cluster-config.ts";
 import { createTransport } from "../crds/client/transport.ts";
 import { createLog } from "../crds/log.ts";
-import { loadConfig } from "./config.ts";
+import { keyWarning, loadConfig } from "./config.ts";
 import { chooseServe, startEdge } from "./edge.ts";
 import { stopSignal } from "./serve/serve.ts";
 
@@ -12,6 +12,8 @@ const GRACE_MS = 35_000;
 async function main(): Promise<void> {
   const config = loadConfig(process.env);
   const log = createLog({ program: "edge", level: config.logLevel });
+  const warning = keyWarning(config);
+  if (warning !== undefined) log.warn({ problem: warning }, "the API key is weak");
   const stop = stopSignal(process);
   const transport = createTransport({ config: await loadClusterConfig(), role: "edge", log });
   const client = createClusterClient({ transport });

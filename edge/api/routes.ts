@@ -9,6 +9,7 @@ import { eventsRoute } from "./events/routes.ts";
 import type { InstanceServices } from "./instances/instance.ts";
 import { instanceRoutes } from "./instances/routes.ts";
 import { openApiRoutes } from "./openapi/routes.ts";
+import { type SessionServices, sessionRoutes } from "./session.ts";
 import { hasArchive } from "./snapshots/archive-store.ts";
 import { snapshotRoutes } from "./snapshots/routes.ts";
 import { healthRoute, statsRoute } from "./system.ts";
@@ -19,7 +20,8 @@ import { workloadRoutes } from "./workloads.ts";
 /** What all routes of the REST API work with. */
 export type ApiServices = ClaimServices &
   InstanceServices &
-  BuildServices & {
+  BuildServices &
+  SessionServices & {
     readonly cache: ClusterCache;
     readonly events: EventHub;
     /** Throws where a page of another site, which `/ws` is not for, made the request. */
@@ -44,6 +46,7 @@ export function apiRoutes(services: ApiServices): ApiRoute[] {
     ...triggerRoutes(services),
     debugRoute(services),
     eventsRoute(services),
+    ...sessionRoutes(services),
   ];
   return [...routes, ...openApiRoutes(routes, { asksForKey: services.asksForKey === true })];
 }

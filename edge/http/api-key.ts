@@ -1,6 +1,7 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import { offeredProtocols } from "./event-socket.ts";
 import { HttpError } from "./http-error.ts";
+import type { Sessions } from "./session.ts";
 
 const BEARER = /^bearer +(\S+)$/i;
 const challenge = { headers: { "www-authenticate": 'Bearer realm="tenancy"' } };
@@ -10,19 +11,22 @@ export const KEY_PROTOCOL = "tenancy.bearer.";
 
 /**
  * Returns a check that throws 401 unless the request carries `Authorization: Bearer <apiKey>`, or is a WebSocket's
- * handshake that offers the subprotocol `tenancy.bearer.<base64url of the key>`.
+ * handshake that offers the subprotocol `tenancy.bearer.<base64url of the key>`, or has neither and carries a session.
  *
  * Digests are compared, so neither the place of the first difference nor the key's length shows in the time it takes.
  */
-export function createApiKeyCheck(apiKey: string): (request: Request) => void {
-  const expected = digest(apiKey);
+export function createApiKeyCheck(
+  apiKey: string,
+  sessions?: Pick<Sessions, "endOf">,
+): (request: Request) => void | Promise<void> {
+  const isKey = createIsKey(apiKey);
   return (request) => {
     const header = request.headers.get("authorization");
     if (header === null) {
       const offered = keyOffered(request);
-      if (offered !== undefined && timingSafeEqual(digest(offered), expected)) return;
-      if (offered !== undefined) throw wrongKey();
-      throw new HttpError(401, "missing API key: send the header Authorization: Bearer <TENANCY_API_KEY>", challenge);
+      if (offered === undefined) return checkSession(request, sessions);
+      if (isKey(offered)) return;
+      throw wrongKey();
     }
     const presented = BEARER.exec(header)?.[1];
     if (presented === undefined) {
@@ -32,8 +36,31 @@ export function createApiKeyCheck(apiKey: string): (request: Request) => void {
         challenge,
       );
     }
-    if (!timingSafeEqual(digest(presented), expected)) throw wrongKey();
+    if (!isKey(presented)) throw wrongKey();
   };
+}
+
+/** Returns what tells whether a text is the key, in a time that does not depend on the text. */
+export function createIsKey(apiKey: string): (text: string) => boolean {
+  const expected = digest(apiKey);
+  return (text) => timingSafeEqual(digest(text), expected);
+}
+
+/** Whether a request carries a key, be it right or wrong, beside which a session does not count. */
+export function carriesKey(request: Request): boolean {
+  return request.headers.has("authorization") || keyOffered(request) !== undefined;
+}
+
+function checkSession(request: Request, sessions: Pick<Sessions, "endOf"> | undefined): undefined | Promise<void> {
+  // Programs, which send no cookies, get their answer without a wait.
+  if (sessions === undefined || !request.headers.has("cookie")) throw missingKey();
+  return sessions.endOf(request).then((expiresAt) => {
+    if (expiresAt === undefined) throw missingKey();
+  });
+}
+
+function missingKey(): HttpError {
+  return new HttpError(401, "missing API key: send the header Authorization: Bearer <TENANCY_API_KEY>", challenge);
 }
 
 function wrongKey(): HttpError {

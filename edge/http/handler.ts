@@ -6,6 +6,7 @@ import { createPageCheck } from "./page-check.ts";
 import { errorResponse, isJson } from "./response.ts";
 import type { RequestContext } from "./router.ts";
 import { createRouter, type Route } from "./router.ts";
+import type { Sessions } from "./session.ts";
 
 /** The edge as every runtime serves it. It always answers, with `{error}` where it cannot do better. */
 export type Handler = (request: Request, context?: RequestContext) => Promise<Response>;
@@ -28,6 +29,8 @@ export function createHandler(options: {
   routes: readonly Route[];
   /** Without it, every route answers everyone whom `checkPage` lets pass. */
   apiKey?: string | undefined;
+  /** Those of browsers, which stand for the key. @default there are none */
+  sessions?: Pick<Sessions, "endOf"> | undefined;
   /** Throws where, without a key, a page of another site made the request. @default refuses the writes of such pages */
   checkPage?: (request: Request) => void;
   /** @default no page of another origin may read an answer */
@@ -48,7 +51,7 @@ export function createHandler(options: {
   const { checkPage = createPageCheck({ localOnly: false, origins: new Set() }) } = options;
   const now = options.now ?? performance.now.bind(performance);
   const requestIdOf = createRequestId(options.instance);
-  const authenticate = options.apiKey === undefined ? checkPage : createApiKeyCheck(options.apiKey);
+  const authenticate = options.apiKey === undefined ? checkPage : createApiKeyCheck(options.apiKey, options.sessions);
   const dispatch = createRouter(options.routes, { authenticate });
 
   return async (request, context = {}) => {
@@ -69,7 +72,10 @@ export function createHandler(options: {
     }
     if (method === "HEAD") response = await withoutBody(response);
     response.headers.set("x-request-id", requestId);
-    if (answerWebhook !== undefined) response.headers.set("x-content-type-options", "nosniff");
+    // Nothing that is answered here may be guessed to be a script or a page of this origin, and no cache may keep what a
+    // session was shown: to a cache, a cookie is less than `Authorization`.
+    response.headers.set("x-content-type-options", "nosniff");
+    if (!response.headers.has("cache-control")) response.headers.set("cache-control", "no-store");
     cors?.allow(request, response);
     onAnswered?.({
       method,

@@ -9,17 +9,19 @@ const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json *(?:;|$)/i;
  * Reads a request's body as a JSON object that fits a schema; unknown keys are refused, so that a misspelt one is
  * noticed.
  *
- * @throws HttpError 400 that names each place, such as `body.workload: must be a string, got number`; 413 over 1 MiB
+ * @param options.limit bytes @default 1 MiB
+ * @throws HttpError 400 that names each place, such as `body.workload: must be a string, got number`; 413 over the limit
  */
 export async function readJson<const Entries extends v.ObjectEntries>(
   request: Request,
   schema: v.StrictObjectSchema<Entries, undefined>,
+  options: { limit?: number } = {},
 ): Promise<v.InferOutput<v.StrictObjectSchema<Entries, undefined>>> {
   const type = request.headers.get("content-type");
   if (type !== null && !JSON_TYPE.test(type)) {
     throw new HttpError(400, `content-type: must be application/json, got ${quote(type)}`);
   }
-  const body = parse(await readBody(request));
+  const body = parse(await readBody(request, options));
   const known = Object.keys(schema.entries);
   const unknown = Object.keys(body).filter((key) => !known.includes(key));
   if (unknown.length > 0) {
@@ -63,8 +65,8 @@ const utf8 = new TextDecoder("utf-8", { fatal: true });
  *
  * @throws HttpError as {@link readBytes} does, and 400 where the body is not UTF-8
  */
-async function readBody(request: Request): Promise<string> {
-  const bytes = await readBytes(request);
+async function readBody(request: Request, options: { limit?: number }): Promise<string> {
+  const bytes = await readBytes(request, options);
   try {
     return utf8.decode(bytes);
   } catch (cause) {

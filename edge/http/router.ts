@@ -49,7 +49,7 @@ type Step = (request: RoutedRequest, context: RequestContext) => unknown;
  */
 export function createRouter(
   routes: readonly Route[],
-  options: { authenticate: (request: Request) => void },
+  options: { authenticate: (request: Request) => void | Promise<void> },
 ): (request: Request, context: RequestContext) => Promise<Response> {
   const router = IttyRouter<RoutedRequest, [RequestContext], Response>();
   const { authenticate } = options;

@@ -1,6 +1,8 @@
-import { KEY_PROTOCOL } from "../../http/api-key.ts";
+import type { Clock } from "../../../crds/client/clock.ts";
+import { carriesKey, KEY_PROTOCOL } from "../../http/api-key.ts";
 import { EVENTS_PROTOCOL, offeredProtocols } from "../../http/event-socket.ts";
 import { HttpError } from "../../http/http-error.ts";
+import { type Sessions, untilSessionEnds } from "../../http/session.ts";
 import type { ApiRoute } from "../api-route.ts";
 import { nameSchema, tenantIdSchema } from "../openapi/schemas.ts";
 import { readEventFilter } from "./event-filter.ts";
@@ -15,19 +17,22 @@ const KEY = /^[+/0-9A-Za-z]{22}==$/;
  *
  * @param options.checkPage throws where the request is one that a page of another site made
  * @param options.requireKey whether it asks for the key as other routes do (TENANCY_WS_REQUIRE_KEY) @default false
+ * @param options.sessions what a socket can be opened with then; it is closed when its session ends
  */
 export function eventsRoute(options: {
   events: EventHub;
   checkPage: (request: Request) => void;
   requireKey?: boolean;
+  sessions?: Pick<Sessions, "endOf"> | undefined;
+  clock: Clock;
 }): ApiRoute {
-  const { events, checkPage, requireKey = false } = options;
+  const { events, checkPage, requireKey = false, sessions, clock } = options;
   return {
     method: "GET",
     path: "/ws",
     summary: "Changes of instances and claims, as they happen",
     description:
-      "A WebSocket of JSON messages `{id, type, time, object}`; `object` is an Instance with the service's own labels, or a Claim without its `message`. It may be set to ask for the key, which then comes as the header or as the subprotocol `tenancy.bearer.<base64url of the key>` beside `tenancy.events`. A client that connects again with `since` gets what it missed, or one message of type `resync` where that is not kept: read the lists anew then.",
+      "A WebSocket of JSON messages `{id, type, time, object}`; `object` is an Instance with the service's own labels, or a Claim without its `message`. It may be set to ask for the key, which then comes as the header, as the subprotocol `tenancy.bearer.<base64url of the key>` beside `tenancy.events`, or by a session, whose end closes the socket with 4401. A client that connects again with `since` gets what it missed, or one message of type `resync` where that is not kept: read the lists anew then.",
     query: {
       tenant: { ...tenantIdSchema, description: "Only this tenant's." },
       workload: { ...nameSchema, description: "Only this workload's." },
@@ -42,7 +47,7 @@ export function eventsRoute(options: {
     answer: "websocket",
     errors: [403, 426, 503],
     public: !requireKey,
-    handle(request, { upgrade }) {
+    async handle(request, { upgrade }) {
       checkPage(request);
       const { headers, query } = request;
       if (headers.get("upgrade")?.toLowerCase() !== "websocket" || upgrade === undefined) {
@@ -68,12 +73,14 @@ export function eventsRoute(options: {
       if (since !== undefined && (typeof since !== "string" || since === "")) {
         throw new HttpError(400, "query.since: must be the id of one message");
       }
+      const endsAt = requireKey && !carriesKey(request) ? await sessions?.endOf(request) : undefined;
       if (events.isFull) {
         throw new HttpError(503, `${MAX_CLIENTS} clients are connected already; try again later`, {
           headers: { "retry-after": "10" },
         });
       }
-      return upgrade(events.client({ filter, since }));
+      const client = events.client({ filter, since });
+      return upgrade(endsAt === undefined ? client : untilSessionEnds(client, endsAt, clock));
     },
   };
 }

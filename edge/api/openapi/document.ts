@@ -1,3 +1,4 @@
+import { SESSION_COOKIE } from "../../http/session.ts";
 import { type ApiRoute, errorMeanings, type SchemaUse } from "../api-route.ts";
 import type { OpenApiSchema } from "./request-schemas.ts";
 import { nameSchema, schemas, tenantIdSchema } from "./schemas.ts";
@@ -59,12 +60,15 @@ export function openApiDocument(routes: readonly ApiRoute[], options: { asksForK
         "Isolated, on-demand containers for the tenants of a platform. Every error's body is `{error: string}`.",
     },
     servers: [{ url: "/" }],
-    ...(asksForKey && { security: [{ apiKey: [] }] }),
+    ...(asksForKey && { security: [{ apiKey: [] }, { session: [] }] }),
     paths,
     components: {
       schemas: { ...schemas },
       ...(asksForKey && {
-        securitySchemes: { apiKey: { type: "http", scheme: "bearer", description: "TENANCY_API_KEY." } },
+        securitySchemes: {
+          apiKey: { type: "http", scheme: "bearer", description: "TENANCY_API_KEY." },
+          session: { type: "apiKey", in: "cookie", name: SESSION_COOKIE, description: "Of POST /api/v1/session." },
+        },
       }),
     },
   };
@@ -76,8 +80,8 @@ function documented(route: ApiRoute, { asksForKey }: { asksForKey: boolean }): D
   const always = [400, 405, 500] as const;
   const failures = [
     ...always,
-    ...errors,
-    ...(route.public === true ? [] : [asksForKey ? (401 as const) : (403 as const)]),
+    ...errors.filter((code) => asksForKey || code !== 401),
+    ...(route.public === true ? [] : asksForKey ? ([401, 403] as const) : ([403] as const)),
   ];
   const inPath = [...route.path.matchAll(/(\w+)\/:(\w+)/g)].map(([, of = "", name = ""]) => ({ of, name }));
   return {

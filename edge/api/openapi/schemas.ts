@@ -52,6 +52,14 @@ const claim = Type.Object(
 const shared = {
   Error: Type.Object({ error: text("What was wrong, and what to do.") }, { description: "Every error's body." }),
   Health: Type.Object({ status: done("ok") }, { description: "The process is alive." }),
+  Session: Type.Object(
+    {
+      asksForKey: Type.Boolean({ description: "Whether the server asks for a key." }),
+      active: Type.Boolean({ description: "Whether the caller needs to give none (any more)." }),
+      expiresAt: Type.Optional(time("When the session ends.")),
+    },
+    { description: "A browser's session, which stands for the key." },
+  ),
   Stats: Type.Object(
     { instances: counts("instances"), claims: counts("claims") },
     { description: "Instances and claims by phase." },

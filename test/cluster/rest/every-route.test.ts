@@ -14,7 +14,12 @@ let edge: RestEdge;
 const SECRET = "s3cr3t-value-of-a-secret";
 const spec = { image: { ref: "simulated/hello:1" } };
 const trigger = { type: "webhook", workloadRef: "app", tenant: { static: "a" }, config: { path: "/hooks/a" } };
-const isPublic = ["GET /api/v1/health", "GET /api/v1/stats", "GET /ws"];
+const isPublic = [
+  "GET /api/v1/health",
+  "GET /api/v1/stats",
+  "GET /ws",
+  ...["GET", "POST", "DELETE"].map((method) => `${method} /api/v1/session`),
+];
 
 /** A request of a kind; `{instance}` in it is the pod of tenant a, `$runtime` the runtime. */
 interface Try {
@@ -218,6 +223,12 @@ const routes: [route: string, tries: { success: Try; missing?: Try; bad?: Try; e
   ],
   ["GET /api/v1/debug/resources", { success: {}, expected: "200 - - 401 401 503" }],
   ["GET /ws", { success: {}, bad: { path: "/ws?type=x" }, expected: "426 - 426 426 426 426" }],
+  ["GET /api/v1/session", { success: {}, expected: "200 - - 200 200 200" }],
+  [
+    "POST /api/v1/session",
+    { success: { body: { key: KEY } }, bad: { body: { key: 1 } }, expected: "200 - 400 200 200 200" },
+  ],
+  ["DELETE /api/v1/session", { success: {}, expected: "200 - - 200 200 200" }],
   ["GET /api/v1/openapi.json", { success: {}, expected: "200 - - 401 401 200" }],
   ["GET /docs", { success: {}, expected: "200 - - 401 401 200" }],
 ];

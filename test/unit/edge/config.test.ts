@@ -1,7 +1,7 @@
 // @runtimes bun
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { loadConfig } from "../../../edge/config.ts";
+import { keyWarning, loadConfig } from "../../../edge/config.ts";
 
 const test = suite("loadConfig");
 
@@ -173,6 +173,19 @@ test("a key that no header can carry is refused, and not shown", () => {
       problemsOf({ TENANCY_API_KEY: key }),
       "TENANCY_API_KEY must be printable ASCII characters without spaces",
     );
+  }
+});
+
+test("a key that can be guessed is warned of, and not shown", () => {
+  for (const [apiKey, isWeak] of [
+    [undefined, false],
+    ["hunter2", true],
+    ["x".repeat(19), true],
+    ["x".repeat(20), false],
+  ] as const) {
+    const warning = keyWarning({ apiKey });
+    assert.is(warning !== undefined, isWeak, apiKey);
+    assert.not.ok(apiKey !== undefined && warning?.includes(apiKey));
   }
 });
 

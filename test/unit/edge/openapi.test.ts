@@ -80,6 +80,10 @@ const requests: [route: string, path: string, body?: unknown][] = [
   ["DELETE /api/v1/triggers/{id}", "/api/v1/triggers/t"],
   ["GET /api/v1/debug/resources", "/api/v1/debug/resources"],
   ["GET /ws", "/ws"],
+  ["GET /api/v1/session", "/api/v1/session"],
+  ["POST /api/v1/session", "/api/v1/session", { key: "secret-key" }],
+  ["POST /api/v1/session", "/api/v1/session", {}],
+  ["DELETE /api/v1/session", "/api/v1/session"],
   ["GET /api/v1/openapi.json", "/api/v1/openapi.json"],
   ["GET /docs", "/docs"],
   ["POST /api/v1/tenants/{id}/release", "/api/v1/tenants/a/release", { workload: "app" }],
@@ -94,6 +98,8 @@ test("every documented route is called, and every answer is as documented", asyn
   const volume = snapshotsFolder();
   const kubectl = fakeKubectl({ paths: volume.paths });
   const edge = testEdge({ kubectl: kubectl.command, clock: systemClock });
+  // There are sessions only where a key is asked for.
+  const locked = testEdge({ apiKey: "secret-key" });
   const { cluster } = edge;
   cluster.addWorkload("app");
   cluster.addWorkload("built", { image: { dockerfile: "Dockerfile" } });
@@ -117,7 +123,8 @@ test("every documented route is called, and every answer is as documented", asyn
   );
   const successful = new Set<string>();
   for (const [route, path, body] of requests) {
-    const answer = await edge.call(`${route.split(" ")[0]} ${path}`, { body });
+    const server = route.endsWith("/session") ? locked : edge;
+    const answer = await server.call(`${route.split(" ")[0]} ${path}`, { body });
     const { status, headers, text } = answer;
     assert.equal(answerProblems(document, { route, status, contentType: headers.get("content-type"), text }), []);
     if (status < 400 || route === "GET /ws") successful.add(route);
@@ -158,8 +165,8 @@ test("the key is asked for in the document of a server that has one, and only th
   const edge = testEdge({ apiKey: "secret-key" });
   const headers = { authorization: "Bearer secret-key" };
   const document = (await edge.call("GET /api/v1/openapi.json", { headers })).json as OpenApiDocument;
-  assert.equal(document.security, [{ apiKey: [] }]);
-  assert.ok(document.paths["/api/v1/tenants"]?.get?.responses["401"]);
+  assert.equal(document.security, [{ apiKey: [] }, { session: [] }]);
+  for (const status of ["401", "403"]) assert.ok(document.paths["/api/v1/tenants"]?.get?.responses[status]);
   const isPublic = (path: string) => document.paths[path]?.get?.security !== undefined;
   assert.equal(["/api/v1/health", "/api/v1/stats", "/ws", "/docs", "/api/v1/tenants"].map(isPublic), [
     true,

@@ -8,6 +8,7 @@ import { healthRoute } from "../../../edge/api/system.ts";
 import type { EventSocket } from "../../../edge/http/event-socket.ts";
 import { createHandler, type Handler } from "../../../edge/http/handler.ts";
 import { createPageCheck } from "../../../edge/http/page-check.ts";
+import { createSessions, type Sessions } from "../../../edge/http/session.ts";
 import type { Serve, Server } from "../../../edge/serve/serve.ts";
 import { eventually } from "../../eventually.ts";
 import { silentLog } from "../silent-log.ts";
@@ -42,11 +43,15 @@ export function socketSuite(name: string, serve: Serve, { lingers = false }: { l
   // The figures are printed before the timer.
   test.after(() => void (lingers && setTimeout(() => process.exit(), 200)));
 
-  function handlerOf(events: EventHub, { apiKey }: { apiKey?: string } = {}): Handler {
+  function handlerOf(events: EventHub, { apiKey, sessions }: { apiKey?: string; sessions?: Sessions } = {}): Handler {
     const checkPage = createPageCheck({ localOnly: true, origins: new Set(["https://app.example.com"]) });
     return createHandler({
-      routes: [healthRoute, eventsRoute({ events, checkPage, requireKey: apiKey !== undefined })],
+      routes: [
+        healthRoute,
+        eventsRoute({ events, checkPage, requireKey: apiKey !== undefined, sessions, clock: systemClock }),
+      ],
       apiKey,
+      sessions,
       log: silentLog,
       instance: "test",
     });
@@ -207,6 +212,44 @@ export function socketSuite(name: string, serve: Serve, { lingers = false }: { l
       assert.not.ok(wire.received().includes(word(key)));
       wire.socket.destroy();
     }
+  });
+
+  test("a socket that a session opened is closed with 4401 when that ends, one that the key opened is not", async () => {
+    await server.stop({ graceMs: 0 });
+    const apiKey = "s3cret-Key/+=";
+    const origins = new Set(["https://app.example.com", "*"]);
+    const sessions = createSessions({ apiKey, origins, lifetimeMs: 1500 });
+    server = await serve({
+      handler: handlerOf(hub, { apiKey, sessions }),
+      listen: { hostname: "127.0.0.1", port: 0 },
+      log: silentLog,
+    });
+    const { host } = new URL(server.url);
+    const issued = await sessions.issue(new Request(server.url));
+    const cookie = issued.cookie.split(";")[0] ?? "";
+    const byKey = await open("", { cookie, authorization: `Bearer ${apiKey}`, origin: `http://${host}` });
+    const bySession = await open("", { cookie, origin: `http://${host}` });
+    // Not by a page of another port, and by none that says nothing of where it is.
+    for (const more of [`origin: http://127.0.0.1:1\r\n`, "origin: null\r\n", ""]) {
+      const headers = `sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\ncookie: ${cookie}\r\n${more}`;
+      const wire = openWire(server.url, handshake("/ws", headers));
+      await wire.seen("HTTP/1.1 403 ");
+      wire.socket.destroy();
+    }
+    assert.is(await bySession.closed, 4401);
+    assert.ok(Date.now() >= issued.expiresAt);
+    await eventually(() => hub.size === 1);
+    tell("instance.added", "a", "p");
+    await eventually(() => byKey.messages.length === 1);
+    const late = openWire(
+      server.url,
+      handshake(
+        "/ws",
+        `sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\ncookie: ${cookie}\r\norigin: http://${host}\r\n`,
+      ),
+    );
+    await late.seen("HTTP/1.1 401 ");
+    late.socket.destroy();
   });
 
   test("a thousand clients hear of an event, and are forgotten when they go", async () => {

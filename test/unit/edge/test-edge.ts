@@ -3,8 +3,10 @@ import { type Activity, createActivity } from "../../../edge/activity.ts";
 import { createEventHub } from "../../../edge/api/events/event-hub.ts";
 import { apiRoutes } from "../../../edge/api/routes.ts";
 import { createFindLivePod } from "../../../edge/cluster/live-pod.ts";
+import { createIsKey } from "../../../edge/http/api-key.ts";
 import { type AnsweredRequest, createHandler, type Handler } from "../../../edge/http/handler.ts";
 import { createPageCheck } from "../../../edge/http/page-check.ts";
+import { createSessions, type Sessions } from "../../../edge/http/session.ts";
 import { createKubectl } from "../../../edge/kubectl/kubectl.ts";
 import { type ManualClock, manualClock } from "../manual-clock.ts";
 import { FakeCluster, NAMESPACE } from "./fake-cluster.ts";
@@ -23,6 +25,8 @@ export interface TestEdge {
   /** Stands still until a test moves it, so no wait ends by itself. */
   clock: ManualClock;
   activity: Activity;
+  /** Undefined without a key. */
+  sessions: Sessions | undefined;
   log: LogLine[];
   answers: AnsweredRequest[];
   /** Sends a request; a body that is no string goes as JSON. */
@@ -43,9 +47,21 @@ export interface Answer {
 
 /** Makes a handler for a test; a claim call waits 30 s of the manual clock. */
 export function testEdge(
-  options: { apiKey?: string; clock?: Clock; waitLimitMs?: number; kubectl?: string; contextLimitBytes?: number } = {},
+  options: {
+    apiKey?: string;
+    clock?: Clock;
+    waitLimitMs?: number;
+    kubectl?: string;
+    contextLimitBytes?: number;
+    /** TENANCY_CORS_ORIGIN. */
+    origins?: string[];
+    localOnly?: boolean;
+    /** Of `/ws`. */
+    requireKey?: boolean;
+  } = {},
 ): TestEdge {
-  const { kubectl: command = "/nowhere/kubectl" } = options;
+  const { kubectl: command = "/nowhere/kubectl", apiKey, localOnly = false, requireKey = false } = options;
+  const origins = new Set(options.origins);
   const cluster = new FakeCluster();
   const clock = manualClock();
   const log: LogLine[] = [];
@@ -57,12 +73,17 @@ export function testEdge(
   // A write that is put off for a minute would keep the test's process for as long.
   const activity = createActivity({ ...shared, clock, log: logger });
   const events = createEventHub({ instance: "test", clock });
+  const checkPage = createPageCheck({ localOnly, origins });
+  const sessions = apiKey === undefined ? undefined : createSessions({ apiKey, origins, clock: shared.clock });
   const handler = createHandler({
     routes: apiRoutes({
-      asksForKey: options.apiKey !== undefined,
+      asksForKey: apiKey !== undefined,
+      requireKey,
+      sessions,
+      isKey: apiKey === undefined ? undefined : createIsKey(apiKey),
       activity,
       events,
-      checkPage: createPageCheck({ localOnly: false, origins: new Set() }),
+      checkPage,
       kubectl: createKubectl({ namespace: NAMESPACE, command }),
       builds: {
         namespace: "tenancy-builds",
@@ -75,7 +96,9 @@ export function testEdge(
       randomId: () => `attempt-${++ids}`,
       waitLimitMs: options.waitLimitMs ?? 30_000,
     }),
-    ...(options.apiKey !== undefined && { apiKey: options.apiKey }),
+    ...(apiKey !== undefined && { apiKey }),
+    sessions,
+    checkPage,
     log: logger,
     instance: "test",
     onAnswered: (answered) => void answers.push(answered),
@@ -86,6 +109,7 @@ export function testEdge(
     handler,
     clock,
     activity,
+    sessions,
     log,
     answers,
     async call(target, { body, headers = {}, signal } = {}) {

@@ -1,0 +1,151 @@
+import { createHmac, randomBytes, scrypt, timingSafeEqual } from "node:crypto";
+import { promisify } from "node:util";
+import { type Clock, systemClock } from "../../crds/client/clock.ts";
+import type { SocketListener } from "./event-socket.ts";
+import { HttpError } from "./http-error.ts";
+import { hostOf } from "./page-check.ts";
+
+/** Sessions of browsers: signed cookies, which every replica of the same key knows and none keeps. */
+export interface Sessions {
+  /** Makes a session: the `Set-Cookie` header, and when it ends in milliseconds since the epoch. */
+  issue(request: Request): Promise<{ cookie: string; expiresAt: number }>;
+  /** The `Set-Cookie` header that makes the browser forget its session. The cookie itself stays valid until its end. */
+  clear(request: Request): string;
+  /**
+   * When the session that the request carries ends; undefined where it carries none that is valid now.
+   *
+   * @throws HttpError 403 where it does, and another page than the edge's own may have sent it
+   */
+  endOf(request: Request): Promise<number | undefined>;
+  /** @throws HttpError 403 where another page than the edge's own sent the request; programs pass */
+  refuseOtherPages(request: Request): void;
+}
+
+/** The cookie's name. */
+export const SESSION_COOKIE = "tenancy-session";
+
+const LIFETIME_MS = 12 * 3_600_000;
+const TOKEN = /^(v1\.([0-9a-z]{8,9})\.[\w-]{22})\.([\w-]{43})$/;
+const reading = new Set(["GET", "HEAD"]);
+const derive = promisify(scrypt) as (key: string, salt: string, length: number) => Promise<Buffer>;
+
+/**
+ * @param options.apiKey what the signing key is derived from, so that replicas agree and a changed key ends every
+ *   session; by scrypt, so that whoever gets hold of a cookie cannot try many keys against it
+ * @param options.origins TENANCY_CORS_ORIGIN, of which those that are named one by one count as the edge's own: a proxy
+ *   may have replaced `Host`
+ * @param options.lifetimeMs from the login; nothing extends it @default 12 hours
+ */
+export function createSessions(options: {
+  apiKey: string;
+  origins: ReadonlySet<string>;
+  lifetimeMs?: number;
+  clock?: Clock;
+}): Sessions {
+  const { apiKey, origins, lifetimeMs = LIFETIME_MS, clock = systemClock } = options;
+  let derived: Promise<Buffer> | undefined;
+
+  async function sign(text: string): Promise<Buffer> {
+    derived ??= derive(apiKey, "tenancy dashboard session v1", 32);
+    try {
+      return createHmac("sha256", await derived)
+        .update(text)
+        .digest();
+    } catch (error) {
+      derived = undefined;
+      throw error;
+    }
+  }
+
+  async function endOfToken(token: string): Promise<number | undefined> {
+    const [, text, expires, mac] = TOKEN.exec(token) ?? [];
+    if (text === undefined || expires === undefined || mac === undefined) return undefined;
+    if (!timingSafeEqual(await sign(text), Buffer.from(mac, "base64url"))) return undefined;
+    const expiresAt = Number.parseInt(expires, 36);
+    return expiresAt > clock.now() ? expiresAt : undefined;
+  }
+
+  return {
+    async issue(request) {
+      const expiresAt = clock.now() + lifetimeMs;
+      const text = `v1.${expiresAt.toString(36)}.${randomBytes(16).toString("base64url")}`;
+      const token = `${text}.${(await sign(text)).toString("base64url")}`;
+      const maxAge = Math.ceil(lifetimeMs / 1000);
+      return { cookie: `${SESSION_COOKIE}=${token}; Max-Age=${maxAge}; ${attributes(request)}`, expiresAt };
+    },
+    clear: (request) => `${SESSION_COOKIE}=; Max-Age=0; ${attributes(request)}`,
+    async endOf(request) {
+      for (const token of tokensOf(request)) {
+        const expiresAt = await endOfToken(token);
+        if (expiresAt === undefined) continue;
+        const page = pageOf(request, origins);
+        const isReading = reading.has(request.method) && request.headers.get("upgrade") === null;
+        if (page === "own" || (page === "unknown" && isReading)) return expiresAt;
+        throw notOwnPage();
+      }
+      return undefined;
+    },
+    refuseOtherPages(request) {
+      if (pageOf(request, origins) === "other") throw notOwnPage();
+    },
+  };
+}
+
+/** Closes the socket, with 4401, when the session ends that it was opened with. */
+export function untilSessionEnds(listener: SocketListener, expiresAt: number, clock: Clock): SocketListener {
+  let cancel: (() => void) | undefined;
+  return {
+    ...listener,
+    onOpen(socket) {
+      cancel = clock.after(Math.max(0, expiresAt - clock.now()), () => socket.close(4401, "the session has ended"));
+      listener.onOpen(socket);
+    },
+    onClose() {
+      cancel?.();
+      listener.onClose();
+    },
+  };
+}
+
+/** Of several cookies of the name, which other ports and parent domains can set, one that is valid is enough. */
+function tokensOf({ headers }: Request): string[] {
+  const start = `${SESSION_COOKIE}=`;
+  const pairs = (headers.get("cookie") ?? "").split(";").map((pair) => pair.trim());
+  return pairs.filter((pair) => pair.startsWith(start)).map((pair) => pair.slice(start.length));
+}
+
+/**
+ * Whose page sent a request. `SameSite=Strict` keeps other sites out, but neither other ports nor other subdomains of
+ * this one, so a browser's own word on the page is asked for: `Sec-Fetch-Site`, else `Origin`. Browsers leave the former
+ * out of WebSockets and, unless the host is this machine, of plain HTTP, and the latter out of what only reads.
+ *
+ * @returns `unknown` for a program, an address that a person typed, and a browser that only reads over plain HTTP
+ */
+function pageOf(request: Request, origins: ReadonlySet<string>): "own" | "other" | "unknown" {
+  const { headers } = request;
+  const site = headers.get("sec-fetch-site");
+  if (site !== null) return site === "same-origin" ? "own" : site === "none" ? "unknown" : "other";
+  const origin = headers.get("origin");
+  if (origin === null) return "unknown";
+  if (origin !== "*" && origins.has(origin)) return "own";
+  const isOwn = hostOf(origin) === headers.get("host") && (!isForwardedHttps(request) || isHttps(origin));
+  return isOwn ? "own" : "other";
+}
+
+function notOwnPage(): HttpError {
+  return new HttpError(403, "a session is for the edge's own pages alone; programs send Authorization: Bearer");
+}
+
+/** Whoever forges the header makes his own cookie stricter, no more. */
+function attributes(request: Request): string {
+  const isSecure = isForwardedHttps(request) || isHttps(request.headers.get("origin") ?? "");
+  return `Path=/; HttpOnly; SameSite=Strict${isSecure ? "; Secure" : ""}`;
+}
+
+function isForwardedHttps({ headers }: Request): boolean {
+  return headers.get("x-forwarded-proto")?.split(",")[0]?.trim().toLowerCase() === "https";
+}
+
+function isHttps(origin: string): boolean {
+  return origin.startsWith("https:");
+}
