@@ -66,8 +66,9 @@ export async function startEdge(options: {
   const waiters = createClaimWaiters();
   const events = createEventHub({ instance, clock: systemClock });
   const onFailure = createHandlerFailures({ log, count: ({ resource }) => metrics.handlerFailed(resource) });
+  const isApi = config.roles.has("api");
   const cache = watchCluster({
-    ...{ client, namespace, waiters, onFailure, signal: watches.signal, log },
+    ...{ client, namespace, waiters, isApi, onFailure, signal: watches.signal, log },
     onClaim: (change) => publishClaim(change, events),
     onPod: (change) => publishPod(change, events),
     onWorkload: (name) => gateway?.enqueueWorkload(name),
@@ -93,7 +94,6 @@ export async function startEdge(options: {
     contextLimitBytes: config.contextLimitBytes,
   };
   const activity = createActivity({ client, namespace, cache, clock: systemClock, log });
-  const isApi = config.roles.has("api");
   if (isApi) {
     void kubectl.problem().then((problem) => {
       if (problem !== undefined) log.warn({ problem }, "logs and exec of instances cannot be served");

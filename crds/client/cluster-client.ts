@@ -25,7 +25,8 @@ export interface ListOptions extends CallOptions {
   readonly continue?: string | undefined;
 }
 
-export interface CreateOptions extends CallOptions {
+export interface WriteOptions extends CallOptions {
+  /** Whether the server only checks what would be written. @default false */
   readonly dryRun?: boolean | undefined;
 }
 
@@ -61,9 +62,9 @@ export interface DeleteOptions extends CallOptions {
 export interface ClusterClient {
   get<T extends KubernetesObject>(resource: Resource<T>, ref: ObjectRef, options?: CallOptions): Promise<T>;
   list<T extends KubernetesObject>(resource: Resource<T>, options?: ListOptions): Promise<KubernetesList<T>>;
-  create<T extends KubernetesObject>(resource: Resource<T>, object: T, options?: CreateOptions): Promise<T>;
+  create<T extends KubernetesObject>(resource: Resource<T>, object: T, options?: WriteOptions): Promise<T>;
   /** Writes the whole object; a `resourceVersion` in it is the precondition. */
-  replace<T extends KubernetesObject>(resource: Resource<T>, object: T, options?: CallOptions): Promise<T>;
+  replace<T extends KubernetesObject>(resource: Resource<T>, object: T, options?: WriteOptions): Promise<T>;
   patch<T extends KubernetesObject>(resource: Resource<T>, ref: ObjectRef, options: PatchOptions): Promise<T>;
   /** Server-side apply: https://kubernetes.io/docs/reference/using-api/server-side-apply/ */
   apply<T extends KubernetesObject>(resource: Resource<T>, object: T, options: ApplyOptions): Promise<T>;
@@ -129,9 +130,9 @@ export function createClusterClient(options: { transport: Transport }): ClusterC
       return callForObject(resource, { method: "POST", path, body, verb: "create", signal, timeoutMs });
     },
 
-    async replace(resource, object, { signal, timeoutMs } = {}) {
+    async replace(resource, object, { dryRun, signal, timeoutMs } = {}) {
       const { namespace, name } = object.metadata;
-      const path = objectPath(resource, { namespace, name });
+      const path = objectPath(resource, { namespace, name, query: { dryRun: dryRun ? "All" : undefined } });
       const body = JSON.stringify(withType(resource, object));
       return callForObject(resource, { method: "PUT", path, body, verb: "update", signal, timeoutMs });
     },
@@ -179,24 +180,34 @@ export function createClusterClient(options: { transport: Transport }): ClusterC
 const PAGE_SIZE = 500;
 const MAX_TRIES = 3;
 
-/**
- * Every object of a kind in the namespace as the API server has it now, read in pages; starts anew where the server
- * drops the list while it is read.
- */
+/** Every object of a kind in the namespace, as {@link listWhole} reads them. */
 export async function listAll<T extends KubernetesObject>(
   resource: Resource<T>,
-  { client, namespace, labelSelector }: { client: ClusterClient; namespace: string; labelSelector?: string },
+  options: { client: ClusterClient; namespace: string; labelSelector?: string },
 ): Promise<T[]> {
+  return (await listWhole(resource, options)).items;
+}
+
+/**
+ * Every object of a kind in the namespace as the API server has it now, and the resourceVersion of that; read in pages,
+ * and started anew where the server drops the list while it is read.
+ */
+export async function listWhole<T extends KubernetesObject>(
+  resource: Resource<T>,
+  { client, namespace, labelSelector }: { client: ClusterClient; namespace: string; labelSelector?: string },
+): Promise<{ items: T[]; resourceVersion: string | undefined }> {
   for (let tries = 1; ; tries += 1) {
     try {
       const items: T[] = [];
       let next: string | undefined;
+      let resourceVersion: string | undefined;
       do {
         const page = await client.list(resource, { namespace, labelSelector, limit: PAGE_SIZE, continue: next });
         items.push(...page.items);
         next = page.metadata.continue || undefined;
+        resourceVersion ??= page.metadata.resourceVersion;
       } while (next !== undefined);
-      return items;
+      return { items, resourceVersion };
     } catch (error) {
       if (!isExpired(error) || tries === MAX_TRIES) throw error;
     }

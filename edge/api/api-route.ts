@@ -20,6 +20,13 @@ export const errorMeanings = {
   504: "The time is up; what was asked for may still go on.",
 } as const;
 
+/** What the headers mean that some routes take or answer with. */
+export const headerMeanings = {
+  "if-match": "The ETag of what was read: the write is refused where the spec has changed since.",
+  etag: "Names the spec as it is, for `If-Match`; the status may change under it.",
+  "x-tenancy-version": "How new the list is: every change up to this resourceVersion is in it.",
+} as const;
+
 /** A route of the REST API: what it serves and what the OpenAPI document says of it, in one place. */
 export interface ApiRoute extends Route {
   readonly summary: string;
@@ -33,6 +40,10 @@ export interface ApiRoute extends Route {
   readonly status?: 101 | 200 | 201;
   /** The schema of a success, or a media type where it is not JSON. `[name]` is a list. */
   readonly answer: SchemaUse | "text/plain" | "text/html" | "websocket";
+  /** Headers that it reads. */
+  readonly takes?: readonly "if-match"[];
+  /** Headers of a success. */
+  readonly tells?: readonly ("etag" | "x-tenancy-version")[];
   /** Statuses of errors that this route can answer, beyond 400, 401, 403, 405 and 500. */
   readonly errors?: readonly (keyof typeof errorMeanings)[];
 }

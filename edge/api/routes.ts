@@ -9,6 +9,7 @@ import { eventsRoute } from "./events/routes.ts";
 import type { InstanceServices } from "./instances/instance.ts";
 import { instanceRoutes } from "./instances/routes.ts";
 import { openApiRoutes } from "./openapi/routes.ts";
+import { poolRoutes } from "./pools.ts";
 import { type SessionServices, sessionRoutes } from "./session.ts";
 import { hasArchive } from "./snapshots/archive-store.ts";
 import { snapshotRoutes } from "./snapshots/routes.ts";
@@ -41,6 +42,7 @@ export function apiRoutes(services: ApiServices): ApiRoute[] {
     ...tenantRoutes(services.cache),
     statsRoute(services.cache),
     ...workloadRoutes(services),
+    ...poolRoutes(services),
     ...snapshotRoutes(services),
     ...buildRoutes(services),
     ...triggerRoutes(services),

@@ -1,102 +1,37 @@
-import { isAlreadyExists, isNotFound } from "../../crds/client/api-error.ts";
-import { type ClusterClient, listAll } from "../../crds/client/cluster-client.ts";
+import type { ClusterClient } from "../../crds/client/cluster-client.ts";
 import { triggers } from "../../crds/kinds.ts";
 import { triggerProblems } from "../../crds/schema/validate-trigger.ts";
 import type { Trigger, TriggerSpec, TriggerStatus } from "../../crds/trigger.ts";
-import { HttpError, quote } from "../http/http-error.ts";
 import { pathParam, triggerNameRule } from "../http/parameters.ts";
-import { readSpecBody } from "../http/read-json.ts";
 import { jsonResponse } from "../http/response.ts";
 import type { ApiRoute } from "./api-route.ts";
-import { doneSchema, specBodySchema } from "./openapi/schemas.ts";
+import { doneSchema } from "./openapi/schemas.ts";
+import { deleteObject, type SpecKind, specRoutes } from "./spec-routes.ts";
 
-const ALL = "/api/v1/triggers";
-const ONE = "/api/v1/triggers/:id";
+const kind: SpecKind<Trigger> = {
+  resource: triggers,
+  ...{ noun: "trigger", path: "/api/v1/triggers", parameter: "id", nameRule: triggerNameRule, schema: "Trigger" },
+  onReplaced: "Events that are under way end as they began.",
+  problemsOf: triggerProblems,
+  show: triggerResponse,
+};
 
-/** The routes of triggers: each is a live call. */
+/** The routes of triggers. */
 export function triggerRoutes(options: { client: ClusterClient; namespace: string }): ApiRoute[] {
-  const { client, namespace } = options;
   return [
-    {
-      method: "GET",
-      path: ALL,
-      summary: "All triggers",
-      answer: ["Trigger"],
-      errors: [503],
-      async handle() {
-        const items = await listAll(triggers, options);
-        return jsonResponse(items.map(triggerResponse).sort(byName));
-      },
-    },
-    {
-      method: "GET",
-      path: ONE,
-      summary: "One trigger",
-      answer: "Trigger",
-      errors: [404, 503],
-      async handle(request) {
-        const name = pathParam(request, "id", triggerNameRule);
-        try {
-          return jsonResponse(triggerResponse(await client.get(triggers, { namespace, name })));
-        } catch (error) {
-          throw isNotFound(error) ? triggerNotFound(name) : error;
-        }
-      },
-    },
-    {
-      method: "POST",
-      path: ALL,
-      summary: "Create a trigger",
-      body: specBodySchema("TriggerSpec"),
-      status: 201,
-      answer: "Trigger",
-      errors: [408, 409, 413, 503],
-      async handle(request) {
-        const { name, spec } = await readSpecBody<TriggerSpec>(request, triggerProblems);
-        if (name === undefined) throw new HttpError(400, "body.name: is required");
-        if (!triggerNameRule.accepts(name)) {
-          throw new HttpError(400, `body.name: ${triggerNameRule.says}, got ${quote(name)}`);
-        }
-        try {
-          const created = await client.create(triggers, { metadata: { name, namespace }, spec });
-          return jsonResponse(triggerResponse(created), { status: 201 });
-        } catch (error) {
-          if (!isAlreadyExists(error)) throw error;
-          throw new HttpError(
-            409,
-            `trigger ${quote(name)} exists already; delete it first with DELETE ${ALL}/${name}, or change it with kubectl`,
-          );
-        }
-      },
-    },
+    ...specRoutes(kind, options),
     {
       method: "DELETE",
-      path: ONE,
+      path: `${kind.path}/:id`,
       summary: "Delete a trigger",
       answer: doneSchema("deleted"),
       errors: [404, 503],
       async handle(request) {
-        const name = pathParam(request, "id", triggerNameRule);
-        try {
-          await client.delete(triggers, { namespace, name });
-        } catch (error) {
-          throw isNotFound(error) ? triggerNotFound(name) : error;
-        }
+        await deleteObject(kind, pathParam(request, "id", triggerNameRule), options);
         return jsonResponse({ status: "deleted" });
       },
     },
   ];
-}
-
-function triggerNotFound(name: string): HttpError {
-  return new HttpError(
-    404,
-    `trigger ${quote(name)} does not exist; create it with POST ${ALL}, or apply a TenancyTrigger with kubectl`,
-  );
-}
-
-function byName(a: { name: string }, b: { name: string }): number {
-  return a.name < b.name ? -1 : 1;
 }
 
 /** A trigger as the REST API shows it; `phase` is absent until the gateway has looked at it. */

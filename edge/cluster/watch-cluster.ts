@@ -6,10 +6,11 @@ import type { ClusterClient } from "../../crds/client/cluster-client.ts";
 import type { ReportHandlerFailure } from "../../crds/client/watch/handler-failures.ts";
 import { type Change, startInformer } from "../../crds/client/watch/informer.ts";
 import type { IndexFunction, ReadonlyStore } from "../../crds/client/watch/store.ts";
-import { claims, workloads } from "../../crds/kinds.ts";
+import { claims, pools, workloads } from "../../crds/kinds.ts";
 import type { KubernetesObject, Pod } from "../../crds/kubernetes.ts";
 import { label } from "../../crds/labels.ts";
 import type { Log } from "../../crds/log.ts";
+import type { Pool } from "../../crds/pool.ts";
 import type { Resource } from "../../crds/resource.ts";
 import type { Workload } from "../../crds/workload.ts";
 import type { ClaimWaiters } from "./claim-waiters.ts";
@@ -23,6 +24,8 @@ export interface ClusterCache {
   readonly workloads: CachedKind<Workload>;
   /** Managed pods only; index: `phase`. */
   readonly pods: CachedKind<Pod, "phase">;
+  /** Undefined without the role api, whose account alone may watch them. */
+  readonly pools?: CachedKind<Pool> | undefined;
 }
 
 /**
@@ -38,13 +41,15 @@ export function watchCluster(options: {
   onClaim: (change: Change<Claim>) => void;
   /** Called for each change after the initial list. */
   onPod: (change: Change<Pod>) => void;
+  /** Whether this process has the role api. */
+  isApi: boolean;
   /** Called for each workload of the initial list and each change after it. */
   onWorkload: (name: string) => void;
   onFailure: ReportHandlerFailure;
   signal: AbortSignal;
   log: Log;
 }): ClusterCache & { readonly synced: Promise<unknown>; readonly done: Promise<unknown> } {
-  const { waiters, onClaim, onPod, onWorkload, ...shared } = options;
+  const { waiters, onClaim, onPod, onWorkload, isApi, ...shared } = options;
   // Objects of the initial list are not changes.
   const synced = { claims: false, pods: false };
   const cache = {
@@ -86,11 +91,14 @@ export function watchCluster(options: {
       () => undefined,
     );
   }
-  const kinds = Object.values(cache);
+  const shown = isApi ? { pools: watchKind({ ...shared, resource: pools, indexes: {} }) } : {};
+  // Nothing waits for these.
+  for (const { synced } of Object.values(shown)) synced.catch(() => undefined);
   return {
     ...cache,
-    synced: Promise.all(kinds.map(({ synced }) => synced)),
-    done: Promise.all(kinds.map(({ done }) => done)),
+    ...shown,
+    synced: Promise.all(Object.values(cache).map(({ synced }) => synced)),
+    done: Promise.all([...Object.values(cache), ...Object.values(shown)].map(({ done }) => done)),
   };
 }
 

@@ -20,7 +20,7 @@ export function createCors(origins: ReadonlySet<string>): Cors {
       if (origin === null || !origins.has(origin)) return;
       headers.set("access-control-allow-origin", origin);
     }
-    headers.set("access-control-expose-headers", "x-request-id, retry-after, allow");
+    headers.set("access-control-expose-headers", "x-request-id, retry-after, allow, etag, x-tenancy-version");
   }
 
   return {
@@ -34,7 +34,7 @@ export function createCors(origins: ReadonlySet<string>): Cors {
         status: 204,
         headers: {
           "access-control-allow-methods": "GET, HEAD, POST, PUT, DELETE",
-          "access-control-allow-headers": "authorization, content-type, x-request-id",
+          "access-control-allow-headers": "authorization, content-type, if-match, x-request-id",
           "access-control-max-age": "600",
         },
       });

@@ -3,18 +3,20 @@ import { pattern } from "../../crds/schema/patterns.ts";
 import { HttpError, quote } from "./http-error.ts";
 import type { RoutedRequest } from "./router.ts";
 
+/** A rule of a path parameter. */
+export interface PathRule {
+  /** Whether a decoded value is legal. */
+  readonly accepts: (value: string) => boolean;
+  /** The rule in words, after "path: ". */
+  readonly says: string;
+}
+
 /**
  * A path parameter, percent-decoded once and checked.
  *
- * @param rule.accepts whether the decoded value is legal
- * @param rule.says the rule in words, after "path: "
  * @throws HttpError 400 where the encoding is broken or the rule does not accept the value
  */
-export function pathParam(
-  request: RoutedRequest,
-  name: string,
-  rule: { accepts: (value: string) => boolean; says: string },
-): string {
+export function pathParam(request: RoutedRequest, name: string, rule: PathRule): string {
   const raw = request.params[name] ?? "";
   let value: string;
   try {
@@ -58,4 +60,10 @@ export const instanceNameRule = {
 export const triggerNameRule = {
   accepts: (value: string): boolean => isObjectName(value),
   says: `a trigger's name is 1 to 63 lower-case letters, digits, "-" and ".", and starts and ends with a letter or digit`,
+} as const;
+
+/** What a pool's name must be, as a check and in words. */
+export const poolNameRule = {
+  accepts: (value: string): boolean => isObjectName(value),
+  says: `a pool's name is 1 to 63 lower-case letters, digits, "-" and ".", and starts and ends with a letter or digit`,
 } as const;

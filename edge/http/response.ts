@@ -11,6 +11,11 @@ export function jsonResponse(
   return Response.json(body, options);
 }
 
+/** The header that says how new a list is: a resourceVersion up to which every change is in it. */
+export function versionHeader(resourceVersion: string | undefined): Record<string, string> {
+  return resourceVersion === undefined ? {} : { "x-tenancy-version": resourceVersion };
+}
+
 /**
  * Whether a response's body is one JSON text, which is short and can be had whole; runtimes differ in what follows the
  * type.

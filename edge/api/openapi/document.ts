@@ -1,5 +1,5 @@
 import { SESSION_COOKIE } from "../../http/session.ts";
-import { type ApiRoute, errorMeanings, type SchemaUse } from "../api-route.ts";
+import { type ApiRoute, errorMeanings, headerMeanings, type SchemaUse } from "../api-route.ts";
 import type { OpenApiSchema } from "./request-schemas.ts";
 import { nameSchema, schemas, tenantIdSchema } from "./schemas.ts";
 
@@ -20,9 +20,22 @@ export interface DocumentedOperation {
   summary: string;
   description?: string;
   security?: [];
-  parameters: { name: string; in: "path" | "query"; required: boolean; description?: string; schema: OpenApiSchema }[];
+  parameters: {
+    name: string;
+    in: "path" | "query" | "header";
+    required: boolean;
+    description?: string;
+    schema: OpenApiSchema;
+  }[];
   requestBody?: { required: true; content: Record<string, { schema: object }> };
-  responses: Record<string, { description: string; content?: Record<string, { schema: object }> }>;
+  responses: Record<
+    string,
+    {
+      description: string;
+      headers?: Record<string, { description: string; schema: OpenApiSchema }>;
+      content?: Record<string, { schema: object }>;
+    }
+  >;
 }
 
 const workloadName = { description: "Name of the workload.", schema: nameSchema };
@@ -32,6 +45,7 @@ const pathParameters: Readonly<Record<string, { description: string; schema: Ope
   instances: { description: "Name of the pod.", schema: { ...nameSchema, maxLength: 253 } },
   triggers: { description: "Name of the trigger.", schema: nameSchema },
   workloads: workloadName,
+  pools: { description: "Name of the pool.", schema: nameSchema },
   snapshots: workloadName,
 };
 /** Bytes as they are (https://spec.openapis.org/oas/v3.1.1.html#binary-data). */
@@ -76,6 +90,7 @@ export function openApiDocument(routes: readonly ApiRoute[], options: { asksForK
 
 function documented(route: ApiRoute, { asksForKey }: { asksForKey: boolean }): DocumentedOperation {
   const { summary, description, query = {}, body, rawBody, status = 200, answer, errors = [] } = route;
+  const { takes = [], tells = [] } = route;
   // Each refuses query parameters that it does not know.
   const always = [400, 405, 500] as const;
   const failures = [
@@ -95,6 +110,7 @@ function documented(route: ApiRoute, { asksForKey }: { asksForKey: boolean }): D
         ...pathParameters[of],
       })),
       ...Object.entries(query).map(([name, schema]) => ({ name, in: "query" as const, required: false, schema })),
+      ...takes.map((name) => ({ name, in: "header" as const, required: false, ...header(name) })),
     ],
     ...(body !== undefined && {
       requestBody: { required: true as const, content: { "application/json": { schema: schemaOf(body) } } },
@@ -103,7 +119,10 @@ function documented(route: ApiRoute, { asksForKey }: { asksForKey: boolean }): D
       requestBody: { required: true as const, content: Object.fromEntries(rawBody.map((type) => [type, rawSchema])) },
     }),
     responses: {
-      [status]: answered(answer),
+      [status]: {
+        ...answered(answer),
+        ...(tells.length > 0 && { headers: Object.fromEntries(tells.map((name) => [name, header(name)])) }),
+      },
       ...Object.fromEntries(
         [...new Set(failures)]
           .sort()
@@ -111,6 +130,10 @@ function documented(route: ApiRoute, { asksForKey }: { asksForKey: boolean }): D
       ),
     },
   };
+}
+
+function header(name: keyof typeof headerMeanings): { description: string; schema: OpenApiSchema } {
+  return { description: headerMeanings[name], schema: { type: "string" } };
 }
 
 function answered(answer: ApiRoute["answer"]): DocumentedOperation["responses"][string] {

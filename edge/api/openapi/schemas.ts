@@ -1,5 +1,6 @@
-import { Type } from "@sinclair/typebox";
+import { type Static, Type } from "@sinclair/typebox";
 import { claimStatusSchema } from "../../../crds/claim.ts";
+import { poolSpecSchema, poolStatusSchema } from "../../../crds/pool.ts";
 import { pattern } from "../../../crds/schema/patterns.ts";
 import { type JsonSchema, plainSchema, stringEnum, stringMap } from "../../../crds/schema/schema.ts";
 import { triggerSpecSchema } from "../../../crds/trigger.ts";
@@ -8,10 +9,11 @@ import { type OpenApiSchema, requestSchema } from "./request-schemas.ts";
 
 /** The schema of a tenant's id. */
 export const tenantIdSchema: OpenApiSchema = { type: "string", pattern: pattern.tenantId, maxLength: 63 };
-/** The schema of the name of a workload or a trigger. */
+/** The schema of the name of a workload, a pool or a trigger. */
 export const nameSchema: OpenApiSchema = { type: "string", pattern: pattern.subdomain, maxLength: 63 };
 
 const { phase: workloadPhase, image: builtImage, build } = workloadStatusSchema.properties;
+const { phase: poolPhase, ready, warming, desired } = poolStatusSchema.properties;
 const { phase: claimPhase, source, endpoint } = claimStatusSchema.properties;
 const { properties: buildProperties } = buildStatusSchema;
 const time = (description: string) => Type.String({ description, format: "date-time" });
@@ -82,6 +84,23 @@ const shared = {
       createdAt,
     },
     { description: "A declarative description of a container." },
+  ),
+  PoolSpec: poolSpecSchema,
+  Pool: Type.Object(
+    {
+      name: text("Name of the pool."),
+      spec: poolSpecSchema,
+      status: Type.Object(
+        {
+          ...{ phase: poolPhase, ready, warming, desired },
+          reason: Type.Optional(text("One word for programs, where something is wrong.")),
+          message: Type.Optional(text("A sentence for people.")),
+        },
+        { description: "What the operator found." },
+      ),
+      createdAt,
+    },
+    { description: "Pods of a workload that are started before anybody claims them." },
   ),
   Build: Type.Object(
     {
@@ -167,6 +186,9 @@ const shared = {
     { description: "Connects an event from outside to a claim." },
   ),
 };
+
+/** The types of what the API takes and answers, by the names of their schemas. */
+export type ApiTypes = { [Name in keyof typeof shared]: Static<(typeof shared)[Name]> };
 
 /** Names of the schemas that operations share. */
 export type SchemaName = keyof typeof shared;

@@ -182,7 +182,9 @@ test("the API: workloads, claims, instances, triggers, the dump", async () => {
   assert.is(cold.status, 201);
   assert.match(await firstEvent, '"type":"');
   events.close();
-  await tenancy.createPool("app", { workloadRef: "app", size: 1 });
+  assert.is((await call("POST", "/pools", { name: "app", spec: { workloadRef: "app", size: 2 } })).status, 201);
+  assert.is((await call("PUT", "/pools/app", { spec: { workloadRef: "app", size: 1 } })).status, 200);
+  assert.is((await call("GET", "/pools")).status, 200);
   await until("a warm pod", () => tenancy.members("app", "ready").length === 1);
   assert.is((await claim("pooled", "app")).status, 201);
   assert.is((await claim("rooted", "root")).status, 201);
@@ -196,6 +198,7 @@ test("the API: workloads, claims, instances, triggers, the dump", async () => {
   assert.is((await call("POST", "/triggers", { name: "t", spec: trigger })).status, 201);
   assert.is((await call("GET", "/triggers")).status, 200);
   assert.is((await call("GET", "/triggers/t")).status, 200);
+  assert.is((await call("PUT", "/triggers/t", { spec: trigger })).status, 200);
   assert.is((await call("DELETE", "/triggers/t")).status, 200);
   assert.is((await call("GET", "/debug/resources")).status, 200);
 });
@@ -443,7 +446,7 @@ test("files: the volume, the helper pod, and what cannot be reached without a ku
 });
 
 test("workloads and pools go", async () => {
-  await tenancy.client.delete(pools, { namespace: NAMESPACE, name: "app" });
+  assert.is((await call("DELETE", "/pools/app")).status, 200);
   await until("the pool is gone", async () => !(await exists(tenancy.client, pools, "app")));
   assert.is((await call("DELETE", "/workloads/root")).status, 200);
   assert.is((await call("POST", "/tenants/rooted/release?wait=true", { workload: "root" })).status, 200);

@@ -20,6 +20,7 @@ const isPublic = [
   "GET /ws",
   ...["GET", "POST", "DELETE"].map((method) => `${method} /api/v1/session`),
 ];
+const pool = { workloadRef: "app", size: 1 };
 
 /** A request of a kind; `{instance}` in it is the pod of tenant a, `$runtime` the runtime. */
 interface Try {
@@ -195,6 +196,42 @@ const routes: [route: string, tries: { success: Try; missing?: Try; bad?: Try; e
     },
   ],
   [
+    "POST /api/v1/pools",
+    {
+      success: { body: { name: "warm", spec: pool } },
+      bad: { body: { name: "warm", spec: { ...pool, size: -1 } } },
+      expected: "201 - 400 401 401 503",
+    },
+  ],
+  ["GET /api/v1/pools", { success: {}, expected: "200 - - 401 401 503" }],
+  [
+    "GET /api/v1/pools/{name}",
+    {
+      success: at("/pools/warm"),
+      missing: at("/pools/none"),
+      bad: at("/pools/A"),
+      expected: "200 404 400 401 401 503",
+    },
+  ],
+  [
+    "PUT /api/v1/pools/{name}",
+    {
+      success: { ...at("/pools/warm"), body: { spec: { ...pool, size: 2 } } },
+      missing: { ...at("/pools/none"), body: { spec: pool } },
+      bad: { ...at("/pools/warm"), body: { spec: {} } },
+      expected: "200 404 400 401 401 503",
+    },
+  ],
+  [
+    "DELETE /api/v1/pools/{name}",
+    {
+      success: at("/pools/warm"),
+      missing: at("/pools/none"),
+      bad: at("/pools/A"),
+      expected: "200 404 400 401 401 503",
+    },
+  ],
+  [
     "POST /api/v1/triggers",
     {
       success: { body: { name: "hook", spec: trigger } },
@@ -209,6 +246,15 @@ const routes: [route: string, tries: { success: Try; missing?: Try; bad?: Try; e
       success: at("/triggers/hook"),
       missing: at("/triggers/none"),
       bad: at("/triggers/A"),
+      expected: "200 404 400 401 401 503",
+    },
+  ],
+  [
+    "PUT /api/v1/triggers/{id}",
+    {
+      success: { ...at("/triggers/hook"), body: { spec: trigger } },
+      missing: { ...at("/triggers/none"), body: { spec: trigger } },
+      bad: { ...at("/triggers/hook"), body: { spec: {} } },
       expected: "200 404 400 401 401 503",
     },
   ],

@@ -5,6 +5,7 @@ import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import { createStore, type IndexFunction, keyOf } from "../../../crds/client/watch/store.ts";
 import type { KubernetesObject, PersistentVolumeClaim, Pod, PodStatus } from "../../../crds/kubernetes.ts";
 import { annotation, label, WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
+import type { Pool } from "../../../crds/pool.ts";
 import type { Resource } from "../../../crds/resource.ts";
 import { SNAPSHOTS_CONTAINER, SNAPSHOTS_LABELS, SNAPSHOTS_NAME } from "../../../crds/snapshots/store-folder.ts";
 import type { Workload, WorkloadSpec } from "../../../crds/workload.ts";
@@ -36,6 +37,7 @@ export interface Call {
   verb: "get" | "list" | "create" | "replace" | "patch" | "delete";
   name: string;
   body?: unknown;
+  dryRun?: true;
 }
 
 /**
@@ -65,6 +67,7 @@ export class FakeCluster {
         (claim) => this.waiters.changed(claim.spec),
       ),
       workloads: this.#watched<Workload, never>({}),
+      pools: this.#watched<Pool, never>({}),
       pods: this.#watched<Pod, "phase">(
         { phase: phaseOf },
         ({ metadata: { labels = {} } }) =>
@@ -235,15 +238,20 @@ export class FakeCluster {
     return this.objects.get(`${NAMESPACE}/${name}`);
   }
 
-  #save<T extends KubernetesObject>(object: T): T {
+  /** @param dryRun whether it is only shown what it would be */
+  #save<T extends KubernetesObject>(object: T, dryRun = false): T {
     this.#version += 1;
+    const { spec, metadata: before } = (this.objects.get(keyOf(object)) ?? object) as T & { spec?: unknown };
+    const isSame = JSON.stringify(spec) === JSON.stringify((object as { spec?: unknown }).spec);
     const metadata = {
       uid: `uid-${this.#version}`,
       creationTimestamp: "2026-01-01T00:00:00Z",
       ...object.metadata,
+      generation: (before.generation ?? 0) + (isSame && before.generation !== undefined ? 0 : 1),
       resourceVersion: String(this.#version),
     };
     const saved = { ...object, metadata };
+    if (dryRun) return saved;
     this.objects.set(keyOf(saved), saved);
     if (!this.lag) this.#kind(saved)?.put(saved);
     return saved;
@@ -251,7 +259,8 @@ export class FakeCluster {
 
   /** Undefined for a kind that nobody watches. */
   #kind(object: KubernetesObject): WatchedObjects | undefined {
-    const kinds = { TenancyClaim: this.cache.claims, TenancyWorkload: this.cache.workloads, Pod: this.cache.pods };
+    const { claims, workloads, pools, pods } = this.cache;
+    const kinds = { TenancyClaim: claims, TenancyWorkload: workloads, TenancyPool: pools, Pod: pods };
     return kinds[object.kind as keyof typeof kinds] as unknown as WatchedObjects | undefined;
   }
 
@@ -296,19 +305,24 @@ export class FakeCluster {
       },
       list: async (resource: Resource<KubernetesObject>) => {
         record({ verb: "list", name: resource.plural });
-        return { metadata: {}, items: [...this.objects.values()].filter(({ kind }) => kind === resource.kind) };
+        const metadata = { resourceVersion: String(this.#version) };
+        return { metadata, items: [...this.objects.values()].filter(({ kind }) => kind === resource.kind) };
       },
-      create: async (resource: Resource<KubernetesObject>, object: KubernetesObject) => {
+      create: async (
+        resource: Resource<KubernetesObject>,
+        object: KubernetesObject,
+        { dryRun = false }: { dryRun?: boolean } = {},
+      ) => {
         const { name } = object.metadata;
-        record({ verb: "create", name, body: object });
+        record({ verb: "create", name, body: object, ...(dryRun && { dryRun: true as const }) });
         if (this.#find(name)) throw new ApiError(`"${name}" already exists`, { status: 409, reason: "AlreadyExists" });
-        return this.#save({ kind: resource.kind, ...object });
+        return this.#save({ kind: resource.kind, ...object }, dryRun);
       },
-      replace: async (_: unknown, object: KubernetesObject) => {
+      replace: async (_: unknown, object: KubernetesObject, { dryRun = false }: { dryRun?: boolean } = {}) => {
         const { name, resourceVersion } = object.metadata;
-        record({ verb: "replace", name, body: object });
+        record({ verb: "replace", name, body: object, ...(dryRun && { dryRun: true as const }) });
         if (this.#held(name).metadata.resourceVersion !== resourceVersion) throw conflict();
-        return this.#save(object);
+        return this.#save(object, dryRun);
       },
       patch: async (_: unknown, { name }: { name: string }, { body }: { body: unknown }) => {
         record({ verb: "patch", name, body });

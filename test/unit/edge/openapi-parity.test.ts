@@ -10,7 +10,11 @@ import { type TestEdge, testEdge } from "./test-edge.ts";
 const test = suite("the document and the server take the same requests");
 
 interface Operation {
-  readonly parameters: readonly { readonly name: string; readonly in: "path" | "query"; readonly schema: Schema }[];
+  readonly parameters: readonly {
+    readonly name: string;
+    readonly in: "path" | "query" | "header";
+    readonly schema: Schema;
+  }[];
   readonly requestBody?: { readonly content: Readonly<Record<string, { readonly schema: Schema }>> };
 }
 interface Document {
@@ -24,7 +28,10 @@ const specsOf = (kind: string) =>
 const bodies: Readonly<Record<string, readonly object[]>> = {
   "POST /api/v1/workloads": specsOf("workload"),
   "PUT /api/v1/workloads/{name}": specsOf("workload").map(({ spec }) => ({ spec, status: { phase: "Ready" } })),
+  "POST /api/v1/pools": specsOf("pool"),
+  "PUT /api/v1/pools/{name}": specsOf("pool").map(({ spec }) => ({ spec })),
   "POST /api/v1/triggers": specsOf("trigger"),
+  "PUT /api/v1/triggers/{id}": specsOf("trigger").map(({ spec }) => ({ spec })),
   "POST /api/v1/tenants/{id}/claim": [
     { workload: "app" },
     { workloadRef: "app", resume: true },
@@ -155,11 +162,10 @@ test("bodies with one known mistake", async () => {
   const { components } = await documentOf();
   const edge = edgeWithAll();
   for (const { kind, spec, title } of badSpecs) {
-    if (kind === "pool") continue;
-    const route = kind === "workload" ? "POST /api/v1/workloads" : "POST /api/v1/triggers";
+    const route = `POST /api/v1/${kind}s`;
     const { status, text } = await edge.call(route, { body: { name: "new", spec } });
     assert.is(status, 400, title);
-    const schema = { $ref: `#/components/schemas/${kind === "workload" ? "WorkloadSpec" : "TriggerSpec"}` };
+    const schema = { $ref: `#/components/schemas/${kind[0]?.toUpperCase()}${kind.slice(1)}Spec` };
     const isDocumented = isValid(spec, schema, components.schemas);
     assert.is(isDocumented, isDocumented && unsayable.some((message) => message.test(text)), `${title}: ${text}`);
   }
@@ -179,7 +185,7 @@ test("parameters", async () => {
     for (const [method, { parameters }] of Object.entries(methods)) {
       for (const one of [...parameters, { name: "unknown", in: "query" as const, schema: false }]) {
         for (const word of words) {
-          if (one.in === "path" && word === "") continue;
+          if (one.in === "header" || (one.in === "path" && word === "")) continue;
           const filled = path.replaceAll(/\{(\w+)\}/g, (_, name) =>
             one.in === "path" && name === one.name ? encodeURIComponent(word) : "app",
           );

@@ -30,6 +30,7 @@ const trigger = {
   },
 };
 
+const pool = { name: "p", spec: { workloadRef: "app", size: 1 } };
 const context = rawTar([{ name: "Dockerfile" }]).toString("latin1");
 
 /** A good request and a bad one for each route, in an order in which each finds what it needs. */
@@ -72,10 +73,18 @@ const requests: [route: string, path: string, body?: unknown][] = [
   ["GET /api/v1/snapshots", "/api/v1/snapshots"],
   ["DELETE /api/v1/tenants/{id}/snapshots/{workload}", "/api/v1/tenants/a/snapshots/app"],
   ["DELETE /api/v1/tenants/{id}/snapshots/{workload}", "/api/v1/tenants/a/snapshots/App"],
+  ["POST /api/v1/pools", "/api/v1/pools", pool],
+  ["POST /api/v1/pools", "/api/v1/pools", { name: "p" }],
+  ["GET /api/v1/pools", "/api/v1/pools"],
+  ["GET /api/v1/pools/{name}", "/api/v1/pools/p"],
+  ["PUT /api/v1/pools/{name}", "/api/v1/pools/p", { spec: pool.spec }],
+  ["DELETE /api/v1/pools/{name}", "/api/v1/pools/p"],
+  ["DELETE /api/v1/pools/{name}", "/api/v1/pools/p"],
   ["POST /api/v1/triggers", "/api/v1/triggers", trigger],
   ["POST /api/v1/triggers", "/api/v1/triggers", { name: "t" }],
   ["GET /api/v1/triggers", "/api/v1/triggers"],
   ["GET /api/v1/triggers/{id}", "/api/v1/triggers/t"],
+  ["PUT /api/v1/triggers/{id}", "/api/v1/triggers/t", { spec: trigger.spec }],
   ["DELETE /api/v1/triggers/{id}", "/api/v1/triggers/t"],
   ["DELETE /api/v1/triggers/{id}", "/api/v1/triggers/t"],
   ["GET /api/v1/debug/resources", "/api/v1/debug/resources"],
@@ -127,6 +136,9 @@ test("every documented route is called, and every answer is as documented", asyn
     const answer = await server.call(`${route.split(" ")[0]} ${path}`, { body });
     const { status, headers, text } = answer;
     assert.equal(answerProblems(document, { route, status, contentType: headers.get("content-type"), text }), []);
+    const [method = "", pattern = ""] = route.split(" ");
+    for (const name of Object.keys(document.paths[pattern]?.[method.toLowerCase()]?.responses[status]?.headers ?? {}))
+      assert.ok(headers.has(name), `${route} has ${name}`);
     if (status < 400 || route === "GET /ws") successful.add(route);
   }
   assert.equal([...successful].sort(), documented.sort());

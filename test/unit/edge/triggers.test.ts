@@ -45,7 +45,7 @@ test("a name that is taken is a 409 that says what to do", async () => {
   await edge.call("POST /api/v1/triggers", { body: { name: "a", spec } });
   const second = await edge.call("POST /api/v1/triggers", { body: { name: "a", spec } });
   assert.is(second.status, 409);
-  assert.match(second.error ?? "", /delete it first with DELETE \/api\/v1\/triggers\/a/);
+  assert.match(second.error ?? "", /change it with PUT \/api\/v1\/triggers\/a/);
 });
 
 test("what is wrong with a trigger is a 400 that names the place, before any call", async () => {

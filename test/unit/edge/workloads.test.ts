@@ -129,7 +129,8 @@ test("PUT replaces the spec and keeps the metadata", async () => {
   assert.is(answer.status, 200);
   assert.equal(answer.json, { ...shown, spec: next });
   const after = edge.cluster.objects.get("tenancy/app") as Workload;
-  assert.equal(after.metadata, { ...before.metadata, resourceVersion: after.metadata.resourceVersion as string });
+  const { resourceVersion = "", generation = 0 } = after.metadata;
+  assert.equal(after.metadata, { ...before.metadata, resourceVersion, generation });
 });
 
 test("PUT takes back what GET gave", async () => {

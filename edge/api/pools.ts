@@ -1,0 +1,69 @@
+import type { ClusterClient } from "../../crds/client/cluster-client.ts";
+import { pools } from "../../crds/kinds.ts";
+import { type Pool, type PoolSpec, type PoolStatus, poolSpecSchema } from "../../crds/pool.ts";
+import { plainSchema } from "../../crds/schema/schema.ts";
+import { schemaProblems } from "../../crds/schema/schema-problems.ts";
+import type { ClusterCache } from "../cluster/watch-cluster.ts";
+import { pathParam, poolNameRule } from "../http/parameters.ts";
+import { jsonResponse } from "../http/response.ts";
+import type { ApiRoute } from "./api-route.ts";
+import { doneSchema } from "./openapi/schemas.ts";
+import { deleteObject, type SpecKind, specRoutes } from "./spec-routes.ts";
+
+const schema = plainSchema(poolSpecSchema);
+
+/** The routes of pools. */
+export function poolRoutes(options: {
+  client: ClusterClient;
+  namespace: string;
+  cache: Pick<ClusterCache, "pools">;
+}): ApiRoute[] {
+  const { cache } = options;
+  const kind: SpecKind<Pool> = {
+    resource: pools,
+    ...{ noun: "pool", path: "/api/v1/pools", parameter: "name", nameRule: poolNameRule, schema: "Pool" },
+    onReplaced: "A smaller size deletes warm pods; claimed ones stay.",
+    problemsOf: (spec) => schemaProblems({ value: spec, schema, path: "spec" }),
+    show: poolResponse,
+    put: (pool) => cache.pools?.put(pool),
+  };
+  return [
+    ...specRoutes(kind, options),
+    {
+      method: "DELETE",
+      path: `${kind.path}/:name`,
+      summary: "Delete a pool",
+      description: "Its warm pods go with it; claimed ones stay.",
+      answer: doneSchema("deleted"),
+      errors: [404, 503],
+      async handle(request) {
+        await deleteObject(kind, pathParam(request, "name", poolNameRule), options);
+        return jsonResponse({ status: "deleted" });
+      },
+    },
+  ];
+}
+
+/** A pool as the REST API shows it; `reason` and `message` say what is wrong. */
+interface PoolResponse {
+  name: string;
+  spec: PoolSpec;
+  status: Pick<PoolStatus, "phase" | "ready" | "warming" | "desired" | "reason" | "message">;
+  /** ISO 8601. */
+  createdAt: string;
+}
+
+function poolResponse({ metadata, spec, status }: Pool): PoolResponse {
+  const { phase = "Filling", ready = 0, warming = 0, desired, reason, message } = status ?? {};
+  return {
+    name: metadata.name,
+    spec,
+    status: {
+      ...{ phase, ready, warming },
+      ...(desired !== undefined && { desired }),
+      ...(reason !== undefined && { reason }),
+      ...(message !== undefined && { message }),
+    },
+    createdAt: metadata.creationTimestamp ?? "",
+  };
+}

@@ -1,0 +1,227 @@
+import { isAlreadyExists, isConflict, isNotFound } from "../../crds/client/api-error.ts";
+import { type ClusterClient, listWhole } from "../../crds/client/cluster-client.ts";
+import type { KubernetesObject } from "../../crds/kubernetes.ts";
+import type { Resource } from "../../crds/resource.ts";
+import { HttpError, quote } from "../http/http-error.ts";
+import { type PathRule, pathParam, queryFlag } from "../http/parameters.ts";
+import { readSpecBody } from "../http/read-json.ts";
+import { jsonResponse, versionHeader } from "../http/response.ts";
+import { type ApiRoute, flagSchema } from "./api-route.ts";
+import { specBodySchema } from "./openapi/schemas.ts";
+
+/** An object that a person describes by a name and a spec. */
+interface SpecObject extends KubernetesObject {
+  spec: object;
+}
+
+/** A kind of such objects, and how the REST API serves it. */
+export interface SpecKind<T extends SpecObject> {
+  readonly resource: Resource<T>;
+  /** What a sentence calls one, such as `pool`. */
+  readonly noun: "workload" | "pool" | "trigger";
+  /** Where all are, such as `/api/v1/pools`. */
+  readonly path: string;
+  /** The parameter behind it that names one. */
+  readonly parameter: "name" | "id";
+  readonly nameRule: PathRule;
+  readonly schema: "Workload" | "Pool" | "Trigger";
+  /** What PUT does beyond replacing the spec. */
+  readonly onReplaced?: string;
+  /** What is wrong with a spec, in words. */
+  readonly problemsOf: (spec: unknown) => readonly string[];
+  /** Shows an object as the REST API does. */
+  readonly show: (object: T) => { readonly name: string };
+  /** That a new object is held by. @default none */
+  readonly finalizers?: string[];
+  /** Called with what was written. */
+  readonly put?: (object: T) => void;
+  /** The refusal of a name whose object is being deleted. @default that of a name that is taken */
+  readonly terminating?: (name: string) => HttpError;
+}
+
+interface Cluster {
+  readonly client: ClusterClient;
+  readonly namespace: string;
+}
+
+const dryRunSchema = flagSchema(
+  "Whether only to check: the answer is as without it, from the cluster's own checks too, and nothing is written.",
+);
+const REPLACES =
+  "With `If-Match` the answer is 409 where the spec is not the one any more whose ETag that is; else the last one to write wins.";
+
+/** All, one, create and replace: each is a live call, so that what was written elsewhere a moment ago shows. */
+export function specRoutes<T extends SpecObject>(kind: SpecKind<T>, cluster: Cluster): ApiRoute[] {
+  const { client, namespace } = cluster;
+  const { resource, noun, path, parameter, nameRule, schema, show, problemsOf } = kind;
+  const one = `${path}/:${parameter}`;
+  const body = specBodySchema(`${schema}Spec`);
+  const shown = (object: T, status = 200): Response =>
+    jsonResponse(show(object), { status, headers: { etag: specTag(object) } });
+
+  return [
+    {
+      method: "GET",
+      path,
+      summary: `All ${noun}s`,
+      answer: [schema],
+      tells: ["x-tenancy-version"],
+      errors: [503],
+      async handle() {
+        const { items, resourceVersion } = await listWhole(resource, cluster);
+        return jsonResponse(items.map(show).sort(byName), { headers: versionHeader(resourceVersion) });
+      },
+    },
+    {
+      method: "GET",
+      path: one,
+      summary: `One ${noun}`,
+      answer: schema,
+      tells: ["etag"],
+      errors: [404, 503],
+      handle: async (request) => shown(await readObject(kind, pathParam(request, parameter, nameRule), cluster)),
+    },
+    {
+      method: "POST",
+      path,
+      summary: `Create a ${noun}`,
+      query: { dryRun: dryRunSchema },
+      body,
+      status: 201,
+      answer: schema,
+      tells: ["etag"],
+      errors: [408, 409, 413, 503],
+      async handle(request) {
+        const dryRun = queryFlag(request, "dryRun");
+        const { name, spec } = await readSpecBody<T["spec"]>(request, problemsOf);
+        if (name === undefined) throw new HttpError(400, "body.name: is required");
+        if (!nameRule.accepts(name)) throw new HttpError(400, `body.name: ${nameRule.says}, got ${quote(name)}`);
+        const { finalizers } = kind;
+        const metadata = { name, namespace, ...(finalizers !== undefined && { finalizers }) };
+        try {
+          const created = await client.create(resource, { metadata, spec } as T, { dryRun });
+          if (!dryRun) kind.put?.(created);
+          return shown(created, 201);
+        } catch (error) {
+          throw isAlreadyExists(error) ? await nameTaken(name) : error;
+        }
+      },
+    },
+    {
+      method: "PUT",
+      path: one,
+      summary: `Replace a ${noun}'s spec`,
+      description: [kind.onReplaced, REPLACES].filter((words) => words !== undefined).join(" "),
+      query: { dryRun: dryRunSchema },
+      takes: ["if-match"],
+      body: { ...body, required: ["spec"] },
+      answer: schema,
+      tells: ["etag"],
+      errors: [404, 408, 409, 413, 503],
+      async handle(request) {
+        const name = pathParam(request, parameter, nameRule);
+        const dryRun = queryFlag(request, "dryRun");
+        const expected = tagsOf(request.headers.get("if-match"));
+        const { name: given = name, spec } = await readSpecBody<T["spec"]>(request, problemsOf);
+        if (given !== name) {
+          throw new HttpError(
+            400,
+            `body.name: must be ${quote(name)} as in the path, got ${quote(given)}; names cannot change`,
+          );
+        }
+        const replaced = await replaceSpec(kind, { name, spec, expected, dryRun }, cluster);
+        if (!dryRun) kind.put?.(replaced);
+        return shown(replaced);
+      },
+    },
+  ];
+
+  async function nameTaken(name: string): Promise<HttpError> {
+    if (kind.terminating !== undefined) {
+      const { metadata } = await readObject(kind, name, cluster);
+      if (metadata.deletionTimestamp !== undefined) return kind.terminating(name);
+    }
+    return new HttpError(409, `${noun} ${quote(name)} exists already; change it with PUT ${path}/${name}`);
+  }
+}
+
+/** Reads one from the cluster. @throws HttpError 404 that says how to create it */
+export async function readObject<T extends SpecObject>(
+  kind: SpecKind<T>,
+  name: string,
+  { client, namespace, signal }: Cluster & { signal?: AbortSignal },
+): Promise<T> {
+  try {
+    return await client.get(kind.resource, { namespace, name }, { signal });
+  } catch (error) {
+    throw isNotFound(error) ? objectNotFound(kind, name) : error;
+  }
+}
+
+/** Deletes one. @returns what is left of it while finalizers hold it @throws HttpError 404 where there is none */
+export async function deleteObject<T extends SpecObject>(
+  kind: SpecKind<T>,
+  name: string,
+  { client, namespace }: Cluster,
+): Promise<T | undefined> {
+  try {
+    return await client.delete(kind.resource, { namespace, name });
+  } catch (error) {
+    throw isNotFound(error) ? objectNotFound(kind, name) : error;
+  }
+}
+
+/** The 404 of one that nobody has created. */
+export function objectNotFound(
+  { resource, noun, path }: { resource: { readonly kind: string }; noun: string; path: string },
+  name: string,
+): HttpError {
+  return new HttpError(
+    404,
+    `${noun} ${quote(name)} does not exist; create it with POST ${path}, or apply a ${resource.kind} with kubectl`,
+  );
+}
+
+const MAX_TRIES = 5;
+
+/** Replaces the spec and keeps metadata and status; tries again where somebody else wrote in between. */
+async function replaceSpec<T extends SpecObject>(
+  kind: SpecKind<T>,
+  change: { name: string; spec: T["spec"]; expected: readonly string[] | undefined; dryRun: boolean },
+  cluster: Cluster,
+): Promise<T> {
+  const { name, spec, expected, dryRun } = change;
+  for (let tries = 1; ; tries += 1) {
+    const current = await readObject(kind, name, cluster);
+    if (expected !== undefined && !expected.includes(specTag(current))) {
+      throw new HttpError(
+        409,
+        `${kind.noun} ${quote(name)} was changed since it was read, and is now of generation ${current.metadata.generation ?? 0}: read it again, and make the change there`,
+      );
+    }
+    try {
+      return await cluster.client.replace(kind.resource, { ...current, spec }, { dryRun });
+    } catch (error) {
+      if (isNotFound(error)) throw objectNotFound(kind, name);
+      if (!isConflict(error) || tries === MAX_TRIES) throw error;
+    }
+  }
+}
+
+/**
+ * Names the spec as it is: unlike the `resourceVersion` it stays while only the status changes, which a pool's does at
+ * every claim.
+ */
+function specTag({ metadata: { uid = "", generation = 0 } }: KubernetesObject): string {
+  return `"${uid}.${generation}"`;
+}
+
+/** The tags of an `If-Match` (https://www.rfc-editor.org/rfc/rfc9110#name-if-match); undefined where any will do. */
+function tagsOf(header: string | null): string[] | undefined {
+  if (header === null || header.trim() === "*") return undefined;
+  return header.split(",").map((tag) => tag.trim());
+}
+
+function byName(a: { name: string }, b: { name: string }): number {
+  return a.name < b.name ? -1 : 1;
+}
