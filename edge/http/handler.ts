@@ -76,6 +76,12 @@ export function createHandler(options: {
     // session was shown: to a cache, a cookie is less than `Authorization`.
     response.headers.set("x-content-type-options", "nosniff");
     if (!response.headers.has("cache-control")) response.headers.set("cache-control", "no-store");
+    if (answerWebhook !== undefined) {
+      // A container's bytes on the edge's own origin: a browser may have a session there, so it must neither run them
+      // nor show them to a page.
+      response.headers.set("content-security-policy", "default-src 'none'; sandbox");
+      response.headers.set("cross-origin-resource-policy", "same-origin");
+    }
     cors?.allow(request, response);
     onAnswered?.({
       method,

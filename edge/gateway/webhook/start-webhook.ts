@@ -156,17 +156,11 @@ const BODYLESS = [204, 205, 304];
 /**
  * Makes the response to a delivery: status, media type and body of the container's answer, and none of its headers.
  *
- * The container's bytes come from the edge's own origin, so no browser may run them or show them to a page. That no
- * browser may guess their type is set by the handler, for every answer of a webhook.
+ * That no browser may run them, show them to a page or guess their type is set by the handler, for every answer of a
+ * webhook.
  */
 export function respond(answer: WebhookAnswer): Response {
-  const headers = {
-    ...answer.headers,
-    "content-type": answer.contentType,
-    "content-security-policy": "default-src 'none'; sandbox",
-    "cross-origin-resource-policy": "same-origin",
-    "cache-control": "no-store",
-  };
+  const headers = { ...answer.headers, "content-type": answer.contentType, "cache-control": "no-store" };
   const { status } = answer;
   return new Response(BODYLESS.includes(status) ? null : (answer.body as Uint8Array<ArrayBuffer>), { status, headers });
 }

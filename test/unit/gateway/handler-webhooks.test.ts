@@ -56,6 +56,30 @@ test("the API's leave for pages of other origins is none for webhooks", async ()
   }
 });
 
+test("whatever a webhook answers, a browser with a session runs none of it as a page of this origin", async () => {
+  const { webhooks, call } = testEnvironment();
+  const html = { "content-type": "text/html" };
+  const answers: (() => Response)[] = [
+    () => new Response("<script>1</script>", { headers: html }),
+    () => new Response("<script>1</script>", { headers: { ...html, "content-security-policy": "script-src *" } }),
+    () => new Response(null, { status: 204 }),
+    () => {
+      throw new HttpError(400, "<script>1</script>");
+    },
+  ];
+  for (const answer of answers) {
+    const release = webhooks.register("/hooks/a", async () => answer());
+    for (const method of ["GET", "POST"]) {
+      const { headers } = await call(`${method} /hooks/a`, { cookie: "tenancy-session=x" });
+      assert.is(headers.get("content-security-policy"), "default-src 'none'; sandbox");
+      assert.is(headers.get("cross-origin-resource-policy"), "same-origin");
+      assert.is(headers.get("x-content-type-options"), "nosniff");
+      assert.is(headers.get("cache-control"), "no-store");
+    }
+    release();
+  }
+});
+
 test("what a webhook throws is answered as everywhere, without internals", async () => {
   const { webhooks, call } = testEnvironment();
   webhooks.register("/hooks/a", () => Promise.reject(new Error("10.0.0.1 refused")));
