@@ -53,6 +53,8 @@ export const annotation = {
   lastActivity: "tenancy.dev/last-activity",
   /** On a claimed pod: ISO 8601 time of the binding. */
   claimedAt: "tenancy.dev/claimed-at",
+  /** On a claim: ISO 8601 time at which the API was asked for it, since `creationTimestamp` has whole seconds. */
+  requestedAt: "tenancy.dev/requested-at",
   /** On a claim: changes when a caller claims again, so that an `Error` claim is tried anew. */
   attempt: "tenancy.dev/attempt",
   /** On a pod: JSON array of the overlay directories that a release archives. */

@@ -15,6 +15,7 @@ import { createFindLivePod } from "./cluster/live-pod.ts";
 import { watchCluster } from "./cluster/watch-cluster.ts";
 import type { EdgeConfig } from "./config.ts";
 import { type Gateway, startGateway } from "./gateway/start-gateway.ts";
+import { createClaimHistory } from "./history/claim-history.ts";
 import { createIsKey } from "./http/api-key.ts";
 import { createCors } from "./http/cors.ts";
 import { createHandler } from "./http/handler.ts";
@@ -65,11 +66,15 @@ export async function startEdge(options: {
   const watches = new AbortController();
   const waiters = createClaimWaiters();
   const events = createEventHub({ instance, clock: systemClock });
+  const history = { claims: createClaimHistory({ now: systemClock.now }) };
   const onFailure = createHandlerFailures({ log, count: ({ resource }) => metrics.handlerFailed(resource) });
   const isApi = config.roles.has("api");
   const cache = watchCluster({
     ...{ client, namespace, waiters, isApi, onFailure, signal: watches.signal, log },
-    onClaim: (change) => publishClaim(change, events),
+    onClaim(change) {
+      history.claims.onChange(change);
+      publishClaim(change, events);
+    },
     onPod: (change) => publishPod(change, events),
     onWorkload: (name) => gateway?.enqueueWorkload(name),
   });
@@ -105,6 +110,8 @@ export async function startEdge(options: {
     apiKey === undefined ? undefined : createSessions({ apiKey, origins: config.corsOrigins, ...lifetime });
   const services = {
     events,
+    history,
+    instance,
     checkPage,
     sessions,
     isKey: apiKey === undefined ? undefined : createIsKey(apiKey),
@@ -138,7 +145,10 @@ export async function startEdge(options: {
       log,
     });
   }
-  const synced = Promise.all([cache.synced, gateway?.synced]);
+  const listed = cache.synced.then(() => {
+    for (const claim of cache.claims.store.values()) history.claims.onListed(claim);
+  });
+  const synced = Promise.all([listed, gateway?.synced]);
   // An edge that stops before its caches are synced has not failed; whoever awaits `synced` sees the rejection.
   synced.catch(() => undefined);
   const handler = createHandler({

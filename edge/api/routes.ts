@@ -6,6 +6,7 @@ import { claimRoutes } from "./claims/routes.ts";
 import { debugRoute } from "./debug.ts";
 import type { EventHub } from "./events/event-hub.ts";
 import { eventsRoute } from "./events/routes.ts";
+import { type HistoryServices, historyRoutes } from "./history.ts";
 import type { InstanceServices } from "./instances/instance.ts";
 import { instanceRoutes } from "./instances/routes.ts";
 import { openApiRoutes } from "./openapi/routes.ts";
@@ -22,7 +23,8 @@ import { workloadRoutes } from "./workloads.ts";
 export type ApiServices = ClaimServices &
   InstanceServices &
   BuildServices &
-  SessionServices & {
+  SessionServices &
+  HistoryServices & {
     readonly cache: ClusterCache;
     readonly events: EventHub;
     /** Throws where a page of another site, which `/ws` is not for, made the request. */
@@ -49,6 +51,7 @@ export function apiRoutes(services: ApiServices): ApiRoute[] {
     debugRoute(services),
     eventsRoute(services),
     ...sessionRoutes(services),
+    ...historyRoutes(services),
   ];
   return [...routes, ...openApiRoutes(routes, { asksForKey: services.asksForKey === true })];
 }

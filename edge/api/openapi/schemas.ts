@@ -36,6 +36,22 @@ const counts = (what: string) =>
 const done = (word: string) => stringEnum([word], { description: "What was done." });
 const createdAt = time("When it was created.");
 
+const series = (description: string) =>
+  Type.Array(Type.Integer({ minimum: 0, description: "In one step." }), {
+    description: `${description} A number a step.`,
+  });
+const latency = (description: string) =>
+  Type.Union([Type.Integer({ minimum: 1 }), Type.Null()], {
+    description: `${description} Null where none was measured.`,
+  });
+const latencies = (description: string) =>
+  Type.Array(latency(description), { description: "A number a step, or null." });
+const seriesBasics = {
+  since: time("When the first step began: an hour ago, or when the replica started."),
+  replica: text("A word for the replica that answers; each remembers by itself."),
+  stepSeconds: Type.Integer({ description: "Length of a step, the last of which is not over.", minimum: 1 }),
+};
+
 const claim = Type.Object(
   {
     tenantId: text("The tenant."),
@@ -157,6 +173,43 @@ const shared = {
       claimedAt: Type.Optional(time("When it was bound to its claim.")),
     },
     { description: "A managed pod." },
+  ),
+  ClaimHistory: Type.Object(
+    {
+      ...seriesBasics,
+      sources: Type.Array(
+        Type.Object(
+          {
+            source: stringEnum(["pool", "pool+data", "cold", "cold+data"], { description: "How the pod was found." }),
+            claims: series("Claims that became Active."),
+            p50Ms: latencies("Half of them took no longer."),
+            p99Ms: latencies("99 in 100 took no longer."),
+            hour: Type.Object(
+              {
+                claims: Type.Integer({ description: "Claims that became Active." }),
+                p50Ms: latency("Half of them took no longer."),
+                p99Ms: latency("99 in 100 took no longer."),
+              },
+              { description: "All that is kept together." },
+            ),
+          },
+          { description: "The claims of one source." },
+        ),
+        { description: "By how the pod was found." },
+      ),
+      errors: series("Claims that ended in `Error`."),
+      reasons: Type.Array(
+        Type.Object(
+          { reason: text("The claim's reason, or Other."), count: Type.Integer({ description: "How many." }) },
+          { description: "A reason." },
+        ),
+        { description: "Of the errors, the most frequent first.", maxItems: 9 },
+      ),
+    },
+    {
+      description:
+        "Claims of the last hour, as one replica saw them. Milliseconds are from the request to the pod, right to about an eighth.",
+    },
   ),
   ExecOutcome: Type.Object(
     {

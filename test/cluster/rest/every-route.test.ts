@@ -269,6 +269,7 @@ const routes: [route: string, tries: { success: Try; missing?: Try; bad?: Try; e
   ],
   ["GET /api/v1/debug/resources", { success: {}, expected: "200 - - 401 401 503" }],
   ["GET /ws", { success: {}, bad: { path: "/ws?type=x" }, expected: "426 - 426 426 426 426" }],
+  ["GET /api/v1/history/claims", { success: {}, expected: "200 - - 401 401 503" }],
   ["GET /api/v1/session", { success: {}, expected: "200 - - 200 200 200" }],
   [
     "POST /api/v1/session",

@@ -89,6 +89,8 @@ const requests: [route: string, path: string, body?: unknown][] = [
   ["DELETE /api/v1/triggers/{id}", "/api/v1/triggers/t"],
   ["GET /api/v1/debug/resources", "/api/v1/debug/resources"],
   ["GET /ws", "/ws"],
+  ["GET /api/v1/history/claims", "/api/v1/history/claims"],
+  ["GET /api/v1/history/claims", "/api/v1/history/claims?of=a"],
   ["GET /api/v1/session", "/api/v1/session"],
   ["POST /api/v1/session", "/api/v1/session", { key: "secret-key" }],
   ["POST /api/v1/session", "/api/v1/session", {}],

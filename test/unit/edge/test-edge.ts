@@ -3,6 +3,7 @@ import { type Activity, createActivity } from "../../../edge/activity.ts";
 import { createEventHub } from "../../../edge/api/events/event-hub.ts";
 import { apiRoutes } from "../../../edge/api/routes.ts";
 import { createFindLivePod } from "../../../edge/cluster/live-pod.ts";
+import { createClaimHistory } from "../../../edge/history/claim-history.ts";
 import { createIsKey } from "../../../edge/http/api-key.ts";
 import { type AnsweredRequest, createHandler, type Handler } from "../../../edge/http/handler.ts";
 import { createPageCheck } from "../../../edge/http/page-check.ts";
@@ -83,6 +84,8 @@ export function testEdge(
       isKey: apiKey === undefined ? undefined : createIsKey(apiKey),
       activity,
       events,
+      history: { claims: createClaimHistory({ now: shared.clock.now }) },
+      instance: "test",
       checkPage,
       kubectl: createKubectl({ namespace: NAMESPACE, command }),
       builds: {

@@ -1,0 +1,154 @@
+import type { Claim, ClaimSource } from "../../crds/claim.ts";
+import type { Change } from "../../crds/client/watch/informer.ts";
+import { annotation } from "../../crds/labels.ts";
+import { createTimeBuckets } from "./time-buckets.ts";
+
+/** How many claims became Active in the last hour, how fast and from where, and how many failed. */
+export interface ClaimHistory {
+  /** Takes a claim that is there already: what it was asked for before is not measured. */
+  onListed(claim: Claim): void;
+  onChange(change: Change<Claim>): void;
+  /** The hour in minutes, the oldest first. */
+  read(): ClaimHour;
+}
+
+export interface ClaimHour {
+  /** When the first minute began, in milliseconds since the epoch. */
+  readonly from: number;
+  readonly sources: SourceHour[];
+  /** Claims that ended in `Error`, by minute. */
+  readonly errors: number[];
+  /** Of the whole hour, the most frequent first; those for which there was no more room as `Other`. */
+  readonly reasons: { readonly reason: string; readonly count: number }[];
+}
+
+/** The claims of one source; a latency is right to about an eighth, and null where nothing was measured. */
+interface SourceHour {
+  readonly source: ClaimSource;
+  /** By minute. */
+  readonly claims: number[];
+  readonly p50Ms: (number | null)[];
+  readonly p99Ms: (number | null)[];
+  readonly hour: { readonly claims: number; readonly p50Ms: number | null; readonly p99Ms: number | null };
+}
+
+export const CLAIM_STEP_SECONDS = 60;
+const MINUTES = 60;
+const sources = ["pool", "pool+data", "cold", "cold+data"] as const satisfies ClaimSource[];
+/** Each bound of a latency is this much above the one before: 1 ms to 120 s. */
+const GROWTH = 1.28;
+const BOUNDS = 48;
+const MAX_REASONS = 8;
+const OTHER = "Other";
+
+// A row: for each source its count and its latencies, then the errors by reason.
+const SOURCE_WIDTH = 1 + BOUNDS;
+const REASONS_AT = sources.length * SOURCE_WIDTH;
+const WIDTH = REASONS_AT + MAX_REASONS + 1;
+
+/** @param options.now milliseconds since the epoch */
+export function createClaimHistory({ now }: { now: () => number }): ClaimHistory {
+  const minutes = createTimeBuckets({ stepMs: CLAIM_STEP_SECONDS * 1000, count: MINUTES, width: WIDTH, now });
+  const reasons: string[] = [];
+  /** By the claim's uid, the request that was measured: a pod that is replaced later answers no new one. */
+  const measured = new Map<string, string>();
+
+  function add(column: number): void {
+    const row = minutes.current();
+    row[column] = (row[column] ?? 0) + 1;
+  }
+
+  function columnOf(reason: string): number {
+    if (reason === OTHER) return REASONS_AT + MAX_REASONS;
+    const known = reasons.indexOf(reason);
+    if (known >= 0) return REASONS_AT + known;
+    const { rows } = minutes.read();
+    const free = reasons.length < MAX_REASONS ? reasons.length : reasons.findIndex((_, at) => sum(rows, at) === 0);
+    if (free < 0) return REASONS_AT + MAX_REASONS;
+    reasons[free] = reason;
+    return REASONS_AT + free;
+  }
+
+  function sum(rows: readonly Int32Array[], reason: number): number {
+    return rows.reduce((total, row) => total + (row[REASONS_AT + reason] ?? 0), 0);
+  }
+
+  /** Milliseconds from the request to the pod; undefined where it is not known, or was measured before. */
+  function latencyOf({ metadata, status }: Claim): number | undefined {
+    const requested = metadata.annotations?.[annotation.requestedAt];
+    const uid = metadata.uid ?? "";
+    if (requested === undefined || measured.get(uid) === requested) return undefined;
+    measured.set(uid, requested);
+    const ms = Date.parse(status?.claimedAt ?? "") - Date.parse(requested);
+    return Number.isNaN(ms) ? undefined : ms;
+  }
+
+  function onActive(claim: Claim): void {
+    const source = (sources as readonly (string | undefined)[]).indexOf(claim.status?.source);
+    if (source < 0) return;
+    add(source * SOURCE_WIDTH);
+    const ms = latencyOf(claim);
+    if (ms !== undefined) add(source * SOURCE_WIDTH + 1 + boundOf(ms));
+  }
+
+  return {
+    onListed({ metadata, status }) {
+      const requested = metadata.annotations?.[annotation.requestedAt];
+      if (requested !== undefined && status?.phase === "Active") measured.set(metadata.uid ?? "", requested);
+    },
+    onChange({ type, object, previous }) {
+      const [is, was] = [object.status, previous?.status];
+      if (type === "deleted") measured.delete(object.metadata.uid ?? "");
+      else if (is?.phase === "Active" && !(was?.phase === "Active" && was.claimedAt === is.claimedAt)) onActive(object);
+      else if (is?.phase === "Error" && !(was?.phase === "Error" && was.attempt === is.attempt))
+        add(columnOf(is.reason ?? OTHER));
+    },
+    read() {
+      const { from, rows } = minutes.read();
+      return {
+        from,
+        sources: sources.map((source, index) => sourceHour(source, rows, index * SOURCE_WIDTH)),
+        errors: rows.map((row) => row.subarray(REASONS_AT).reduce((total, count) => total + count, 0)),
+        reasons: [...reasons, OTHER]
+          .map((reason, index) => ({ reason, count: sum(rows, index < reasons.length ? index : MAX_REASONS) }))
+          .filter(({ count }) => count > 0)
+          .sort((a, b) => b.count - a.count),
+      };
+    },
+  };
+}
+
+function sourceHour(source: ClaimSource, rows: readonly Int32Array[], at: number): SourceHour {
+  const latencies = rows.map((row) => row.subarray(at + 1, at + SOURCE_WIDTH));
+  const whole = new Int32Array(BOUNDS);
+  for (const row of latencies) for (const [bound, count] of row.entries()) whole[bound] = (whole[bound] ?? 0) + count;
+  const claims = rows.map((row) => row[at] ?? 0);
+  return {
+    source,
+    claims,
+    p50Ms: latencies.map((row) => percentile(row, 0.5)),
+    p99Ms: latencies.map((row) => percentile(row, 0.99)),
+    hour: {
+      claims: claims.reduce((total, count) => total + count, 0),
+      p50Ms: percentile(whole, 0.5),
+      p99Ms: percentile(whole, 0.99),
+    },
+  };
+}
+
+/** The clocks of the edge that was asked and of the operator may differ, so a latency can be below zero. */
+function boundOf(ms: number): number {
+  return Math.min(BOUNDS - 1, Math.max(0, Math.floor(Math.log(Math.max(1, ms)) / Math.log(GROWTH))));
+}
+
+/** The middle of the range that the value of that rank is in, in whole milliseconds. */
+function percentile(counts: Int32Array, share: number): number | null {
+  const total = counts.reduce((sum, count) => sum + count, 0);
+  if (total === 0) return null;
+  let left = Math.ceil(total * share);
+  const bound = counts.findIndex((count) => {
+    left -= count;
+    return left <= 0;
+  });
+  return Math.round(GROWTH ** (bound + 0.5));
+}
