@@ -5,6 +5,7 @@ import { createHandlerFailures } from "../crds/client/watch/handler-failures.ts"
 import type { Log } from "../crds/log.ts";
 import { within } from "../crds/waits.ts";
 import { createActivity } from "./activity.ts";
+import { type DashboardAssets, dashboardRoutes } from "./api/dashboard.ts";
 import { createEventHub } from "./api/events/event-hub.ts";
 import { publishClaim, publishPod } from "./api/events/publish-change.ts";
 import { apiRoutes } from "./api/routes.ts";
@@ -54,13 +55,15 @@ export async function startEdge(options: {
   config: EdgeConfig;
   client: ClusterClient;
   serve: Serve;
+  /** @default none is served */
+  dashboard?: DashboardAssets | undefined;
   log: Log;
   /** @default 30000 */
   claimWaitMs?: number;
   /** How long a browser's session lasts. @default 12 hours */
   sessionMs?: number;
 }): Promise<Edge> {
-  const { config, client, serve, log } = options;
+  const { config, client, serve, dashboard, log } = options;
   const { namespace, apiKey } = config;
   const instance = randomBytes(4).toString("hex");
   const watches = new AbortController();
@@ -153,7 +156,10 @@ export async function startEdge(options: {
   synced.catch(() => undefined);
   const handler = createHandler({
     webhooks: gateway?.webhooks,
-    routes: isApi ? apiRoutes(services) : [healthRoute, ...sessionRoutes(services)],
+    routes: [
+      ...(isApi ? apiRoutes(services) : [healthRoute, ...sessionRoutes(services)]),
+      ...(dashboard === undefined ? [] : dashboardRoutes(dashboard, { checkPage })),
+    ],
     apiKey,
     sessions,
     checkPage,

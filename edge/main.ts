@@ -2,6 +2,7 @@ import { createClusterClient } from "../crds/client/cluster-client.ts";
 import { loadClusterConfig } from "../crds/client/config/load-cluster-config.ts";
 import { createTransport } from "../crds/client/transport.ts";
 import { createLog } from "../crds/log.ts";
+import { loadDashboard } from "./api/dashboard.ts";
 import { keyWarning, loadConfig } from "./config.ts";
 import { chooseServe, startEdge } from "./edge.ts";
 import { stopSignal } from "./serve/serve.ts";
@@ -17,7 +18,8 @@ async function main(): Promise<void> {
   const stop = stopSignal(process);
   const transport = createTransport({ config: await loadClusterConfig(), role: "edge", log });
   const client = createClusterClient({ transport });
-  const edge = await startEdge({ config, client, serve: await chooseServe(), log });
+  const dashboard = config.roles.has("api") ? await loadDashboard(log) : undefined;
+  const edge = await startEdge({ config, client, serve: await chooseServe(), dashboard, log });
   log.info(
     {
       url: edge.url,

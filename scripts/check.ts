@@ -6,6 +6,7 @@ const steps: [name: string, command: string, ...commandArguments: string[]][] = 
   ["format and lint", "biome", "check", "--error-on-warnings", "."],
   // What was checked before is not checked again; `npm ci` takes the notes away.
   ["types", "tsc", "--noEmit", "-p", ".", "--incremental", "--tsBuildInfoFile", "node_modules/.cache/tsc.tsbuildinfo"],
+  ["types of the page", "tsc", "--noEmit", "-p", "edge/dashboard"],
   ["unit tests", process.execPath, "--import", "tsx", "scripts/test.ts", "unit", "--once"],
 ];
 for (const [name, command, ...commandArguments] of steps) {

@@ -2,7 +2,7 @@
 // stops what it started.
 
 import { execFile } from "node:child_process";
-import { chmodSync, mkdtempSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdtempSync, watch, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { parseArgs, promisify } from "node:util";
@@ -18,6 +18,7 @@ import { BUSYBOX_IMAGE, HELLO_IMAGE } from "./cluster/images/local-images.ts";
 import { importProxyImage, PROXY_IMAGE } from "./cluster/images/proxy-image.ts";
 import { readProcessIdentity } from "./cluster/process/process-identity.ts";
 import { upLocalCluster } from "./cluster/up-local-cluster.ts";
+import { bundleDashboard } from "./start/bundle-dashboard.ts";
 import { bundleOperator } from "./start/bundle-operator.ts";
 import { firstClaim } from "./start/first-claim.ts";
 import { installKinds } from "./start/install-kinds.ts";
@@ -111,15 +112,18 @@ async function start(): Promise<void> {
     values.context === undefined ? await provideImage() : { image: values.image ?? HELLO_IMAGE, loaded: [] };
   const buildsHere = values.context === undefined && process.env.TENANCY_REGISTRY === undefined;
 
-  const [operatorFile, , proxyImage] = await Promise.all([
+  const [operatorFile, , , proxyImage] = await Promise.all([
     values.watch ? "" : progress.step("operator bundle", () => bundleOperator(root)),
+    progress.step("dashboard", () => bundleDashboard(root)),
     progress.step("resource kinds", () => installAll(env, { namespace, volumesFolder })),
     progress.step("proxy image", provideProxyImage),
   ]);
   const operatorCommand = values.watch
     ? [process.execPath, "--watch", "--import", "tsx", "operator/main.ts"]
     : [process.execPath, operatorFile];
-  const edgeCommand = values.watch ? ["bun", "--hot", "edge/main.ts"] : ["bun", "edge/main.ts"];
+  if (values.watch) watchDashboard();
+  // Not --hot, which would start one edge more in the same process at each change.
+  const edgeCommand = values.watch ? ["bun", "--watch", "edge/main.ts"] : ["bun", "edge/main.ts"];
   const level = process.env.TENANCY_LOG_LEVEL ?? (values.watch ? "info" : "warn");
   const programEnv: NodeJS.ProcessEnv = {
     ...(values.context === undefined && localDefaults),
@@ -152,6 +156,22 @@ async function start(): Promise<void> {
     delete programEnv.TENANCY_REGISTRY;
     operator.restart();
   });
+}
+
+/** Bundles the page anew when a file of it changes; the edge, which imports the bundle, starts anew by itself. */
+function watchDashboard(): void {
+  let made: Promise<unknown> = Promise.resolve();
+  let isDue = false;
+  const watcher = watch(join(root, "edge", "dashboard"), { recursive: true }, () => {
+    // An editor saves a file by several changes.
+    if (isDue) return;
+    isDue = true;
+    made = made.then(async () => {
+      isDue = false;
+      await bundleDashboard(root).catch((error: unknown) => console.error(messageOf(error)));
+    });
+  });
+  stopping.signal.addEventListener("abort", () => watcher.close(), { once: true });
 }
 
 /** Nothing of it is needed before a workload is built, and on a bare machine it takes minutes. */

@@ -1,12 +1,15 @@
-// npm test [-- PATTERN…] | npm run test:unit|test:cluster|test:e2e [-- PATTERN…]: runs the test files whose path
+// npm test [-- PATTERN…] | npm run test:unit|test:cluster|test:browser|test:e2e [-- PATTERN…]: runs the test files whose path
 // matches every pattern.
 // --runtime=node|bun|deno leaves out the runs on other runtimes; --once runs each file once, on Bun where nothing
 // speaks against it;
 // --at-once=N runs that many files beside each other.
 import { availableParallelism } from "node:os";
+import { join } from "node:path";
 import { findBinaries } from "./cluster/binaries.ts";
 import { installedDebianPackages } from "./cluster/debian-packages.ts";
 import { findPolicyEngine } from "./cluster/policies/find-engine.ts";
+import { bundleDashboard } from "./start/bundle-dashboard.ts";
+import { findChromium } from "./test/find-chromium.ts";
 import { findTestFiles, onceEach } from "./test/find-test-files.ts";
 import { lastSeconds } from "./test/last-seconds.ts";
 import { createProgressLine } from "./test/progress-line.ts";
@@ -17,6 +20,7 @@ import { runTestFiles } from "./test/run-test-files.ts";
 const kinds = {
   unit: { limitSeconds: 60, atOnce: availableParallelism() + 1 },
   cluster: { limitSeconds: 300, atOnce: 3 },
+  browser: { limitSeconds: 180, atOnce: 2 },
   e2e: { limitSeconds: 900, atOnce: 2 },
 } as const;
 type Kind = keyof typeof kinds;
@@ -51,6 +55,8 @@ for (const kind of wanted) {
   if (files.length === 0) continue;
   // Building Kubernetes takes minutes the first time, which are no test's to spend.
   if (kind !== "unit") await findBinaries({ log: console.log });
+  if (kind !== "unit") await bundleDashboard(join(import.meta.dirname, ".."));
+  if (kind === "browser") await findChromium({ log: console.log });
   if (kind === "e2e") await findPolicyEngine({ log: console.log });
   console.log(`\n${kind}: ${files.length} runs`);
   await runTestFiles(files, {

@@ -5,6 +5,11 @@ COPY package.json package-lock.json ./
 RUN npm ci
 COPY crds crds
 COPY edge edge
+COPY tsconfig.json ./
+COPY scripts/dashboard.ts scripts/
+COPY scripts/start/bundle-dashboard.ts scripts/start/
+# A bundle of the edge without it would be built too, and serve no dashboard.
+RUN node_modules/.bin/bun scripts/dashboard.ts
 RUN node_modules/.bin/bun build --target=bun edge/main.ts --outfile dist/edge.js
 
 # The one program that logs and exec need; any kubectl within one minor version of the cluster will do.

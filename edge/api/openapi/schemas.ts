@@ -240,7 +240,7 @@ const shared = {
   ),
 };
 
-/** The types of what the API takes and answers, by the names of their schemas. */
+/** What the shared schemas describe, for the dashboard, which knows of the edge what its document says. */
 export type ApiTypes = { [Name in keyof typeof shared]: Static<(typeof shared)[Name]> };
 
 /** Names of the schemas that operations share. */

@@ -1,0 +1,63 @@
+import { useState } from "preact/hooks";
+import { CallError, isLoginAsked } from "./api/call.ts";
+import { retryFeed } from "./api/kinds.ts";
+import { logIn } from "./api/session.ts";
+import { Dialog } from "./parts/dialog.tsx";
+
+/** Asks for the key over the page as it is, so that what was being typed there is kept. */
+export function Login() {
+  return isLoginAsked.value ? <KeyForm /> : null;
+}
+
+function KeyForm() {
+  const [problem, setProblem] = useState("");
+  const [isBusy, setBusy] = useState(false);
+
+  async function submit(form: HTMLFormElement): Promise<void> {
+    const field = form.elements.namedItem("key") as HTMLInputElement;
+    const key = field.value;
+    // It is in no other place of the page, not even for the time of the call.
+    field.value = "";
+    setBusy(true);
+    try {
+      await logIn(key);
+      retryFeed();
+    } catch (error) {
+      if (!(error instanceof CallError)) throw error;
+      setProblem(error.message);
+      setBusy(false);
+      field.focus();
+    }
+  }
+
+  return (
+    <Dialog title="Log in to tenancy" class="login">
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          if (!isBusy) void submit(event.currentTarget);
+        }}
+      >
+        <label>
+          <span>API key</span>
+          <input
+            name="key"
+            type="password"
+            autocomplete="current-password"
+            required
+            aria-describedby="key-problem"
+            aria-invalid={problem !== ""}
+          />
+        </label>
+        <p id="key-problem" role="alert">
+          {problem}
+        </p>
+        <div class="acts">
+          <button type="submit" class="primary" aria-disabled={isBusy}>
+            Log in
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,167 @@
+import { effect, signal } from "@preact/signals";
+import { type ComponentType, render } from "preact";
+import { useLayoutEffect, useRef } from "preact/hooks";
+import { connection, lastHeardAt, listProblem } from "./api/kinds.ts";
+import { checkSession, logOut, session } from "./api/session.ts";
+import { Login } from "./login.tsx";
+import { matchPath } from "./match.ts";
+import { type Page, type PageParams, pages } from "./pages.ts";
+import { Confirmation } from "./parts/confirm.tsx";
+import { createKeyMatcher } from "./parts/key-matcher.ts";
+import { bindings, hasLetterKeys, useKey } from "./parts/keys.ts";
+import { ThemeChoice } from "./parts/theme-choice.tsx";
+import { When } from "./parts/when.tsx";
+import { navigate, place } from "./route.ts";
+import "./style.css";
+
+interface Shown {
+  readonly page: Page | undefined;
+  readonly params: PageParams;
+  /** Undefined while it is loaded. */
+  readonly content: ComponentType<{ params: PageParams }> | undefined;
+  readonly problem?: string;
+}
+
+const shown = signal<Shown>({ page: undefined, params: {}, content: undefined });
+
+effect(() => {
+  const { pathname } = place.value;
+  void show(pathname);
+});
+
+async function show(pathname: string): Promise<void> {
+  if (pathname === "/" || pathname === "/dashboard" || pathname === "/dashboard/") {
+    const isFirst = pages.find(({ path }) => path === "/");
+    if (pathname !== "/" || isFirst === undefined) {
+      navigate(isFirst === undefined ? "/dashboard/claims" : "/", { replace: true });
+      return;
+    }
+  }
+  for (const page of pages) {
+    const params = matchPath(page.path, pathname);
+    if (params === undefined) continue;
+    const before = shown.peek();
+    const content = before.page === page ? before.content : undefined;
+    shown.value = { page, params, content };
+    document.title = `${page.title(params)} · tenancy`;
+    if (content !== undefined) return;
+    try {
+      const { default: loaded } = await page.load();
+      if (shown.peek().page === page) shown.value = { ...shown.peek(), content: loaded };
+    } catch (error) {
+      if (shown.peek().page === page) shown.value = { page, params, content: undefined, problem: String(error) };
+    }
+    return;
+  }
+  shown.value = { page: undefined, params: {}, content: undefined, problem: `There is no page ${pathname}` };
+}
+
+function App() {
+  const { page, params, content: Content, problem } = shown.value;
+  const main = useRef<HTMLElement>(null);
+  const isFirst = useRef(true);
+  const pathname = place.value.pathname;
+  // A reader of the screen hears where it is; the first page is read from its top anyway.
+  useLayoutEffect(() => {
+    if (Content === undefined) return;
+    if (!isFirst.current) {
+      const heading = main.current?.querySelector("h1");
+      heading?.setAttribute("tabindex", "-1");
+      heading?.focus();
+    }
+    isFirst.current = false;
+  }, [Content, pathname]);
+  useKey("Escape", "Back", () => history.back());
+  return (
+    <>
+      <a class="skip" href="#main">
+        To the content
+      </a>
+      <header>
+        <b>tenancy</b>
+        <Navigation current={page} />
+        <Freshness />
+        <ThemeChoice />
+        {session.value?.asksForKey === true && session.value.active && (
+          <button type="button" onClick={() => void logOut()}>
+            Log out
+          </button>
+        )}
+      </header>
+      <Banner />
+      <main id="main" tabIndex={-1} ref={main}>
+        {Content !== undefined && <Content params={params} />}
+        {problem !== undefined && (
+          <>
+            <h1>Nothing here</h1>
+            <p>{problem}</p>
+          </>
+        )}
+      </main>
+      <Confirmation />
+      <Login />
+    </>
+  );
+}
+
+function Navigation({ current }: { current: Page | undefined }) {
+  return (
+    <nav aria-label="Pages">
+      {pages.map(({ path, navigation }) =>
+        navigation === undefined ? null : (
+          <NavigationLink key={path} {...{ path, ...navigation }} isCurrent={current?.path.startsWith(path) ?? false} />
+        ),
+      )}
+    </nav>
+  );
+}
+
+function NavigationLink(props: { path: string; word: string; letter: string; isCurrent: boolean }) {
+  const { path, word, letter, isCurrent } = props;
+  useKey(`g ${letter}`, word, () => navigate(path));
+  return (
+    <a href={path} aria-current={isCurrent ? "page" : undefined}>
+      {word}
+    </a>
+  );
+}
+
+function Freshness() {
+  const state = connection.value;
+  return (
+    <span class={`fresh is-${state}`}>
+      <span aria-hidden="true">{state === "live" ? "●" : "○"}</span> {state}
+    </span>
+  );
+}
+
+/** Says how old the view is where it does not follow what happens. */
+function Banner() {
+  const isStale = connection.value === "stale";
+  const problem = listProblem.value;
+  return (
+    <div class="banner" role="status">
+      {isStale && (
+        <p>
+          The connection to the edge is lost; what is shown is from{" "}
+          <When at={new Date(lastHeardAt.value).toISOString()} />. It is tried again.
+        </p>
+      )}
+      {problem !== undefined && <p>{problem.message}</p>}
+    </div>
+  );
+}
+
+const match = createKeyMatcher();
+addEventListener("keydown", (event) => {
+  if (event.defaultPrevented || document.querySelector("dialog[open]") !== null) return;
+  const { key, ctrlKey, metaKey, altKey, timeStamp, target } = event;
+  const isTyping = target instanceof HTMLElement && target.matches("input, textarea, select, [contenteditable]");
+  const found = match({ key, ctrlKey, metaKey, altKey, timeStamp, isTyping }, bindings.value);
+  if (found === undefined || (!hasLetterKeys.value && key.length === 1 && !ctrlKey && !metaKey)) return;
+  event.preventDefault();
+  found.act();
+});
+
+render(<App />, document.getElementById("app") as HTMLElement);
+void checkSession();

@@ -1,0 +1,24 @@
+import type { ComponentType } from "preact";
+
+/** The parts that a page's path names. */
+export type PageParams = Readonly<Record<string, string>>;
+
+/** A page: it is loaded when it is first shown. */
+export interface Page {
+  /** Such as `/dashboard/claims/:tenant/:workload`; the parts come as `params`. */
+  readonly path: string;
+  readonly title: (params: PageParams) => string;
+  /** Its word in the navigation, and the letter that goes there after `g`. */
+  readonly navigation?: { readonly word: string; readonly letter: string };
+  load(): Promise<{ default: ComponentType<{ params: PageParams }> }>;
+}
+
+/** In the order of the navigation. A page's `<h1>` is its own; it gets the focus. */
+export const pages: readonly Page[] = [
+  {
+    path: "/dashboard/claims",
+    title: () => "Claims",
+    navigation: { word: "Claims", letter: "c" },
+    load: () => import("./claims/list.tsx"),
+  },
+];

@@ -1,0 +1,38 @@
+import type { ComponentChildren } from "preact";
+import { useId, useLayoutEffect, useRef } from "preact/hooks";
+
+/** A modal dialog, open for as long as it is on the page; the focus goes back to where it was. */
+export function Dialog(props: {
+  title: string;
+  class?: string;
+  /** Escape; without it the dialog stays. */
+  onCancel?: () => void;
+  children: ComponentChildren;
+}) {
+  const { title, onCancel, children } = props;
+  const box = useRef<HTMLDialogElement>(null);
+  const id = useId();
+  useLayoutEffect(() => {
+    const before = document.activeElement;
+    const dialog = box.current;
+    dialog?.showModal();
+    return () => {
+      dialog?.close();
+      if (before instanceof HTMLElement && before.isConnected) before.focus();
+    };
+  }, []);
+  return (
+    <dialog
+      ref={box}
+      class={props.class}
+      aria-labelledby={id}
+      onCancel={(event) => {
+        event.preventDefault();
+        onCancel?.();
+      }}
+    >
+      <h2 id={id}>{title}</h2>
+      {children}
+    </dialog>
+  );
+}

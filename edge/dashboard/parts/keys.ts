@@ -1,0 +1,21 @@
+import { signal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+import type { KeyBinding } from "./key-matcher.ts";
+
+/** All bindings of what is on the page at the moment; of two with one key the newer one counts. */
+export const bindings = signal<readonly KeyBinding[]>([]);
+/** Whether keys without Control do anything; https://www.w3.org/WAI/WCAG22/Understanding/character-key-shortcuts.html */
+export const hasLetterKeys = signal(true);
+
+/** Binds a key for as long as the component is on the page. */
+export function useKey(keys: string, label: string, act: () => void): void {
+  const latest = useRef(act);
+  latest.current = act;
+  useEffect(() => {
+    const binding: KeyBinding = { keys, label, act: () => latest.current() };
+    bindings.value = [...bindings.peek(), binding];
+    return () => {
+      bindings.value = bindings.peek().filter((one) => one !== binding);
+    };
+  }, [keys, label]);
+}

@@ -1,0 +1,34 @@
+import { signal } from "@preact/signals";
+
+type Theme = "system" | "light" | "dark";
+
+const root = document.documentElement;
+const theme = signal<Theme>((root.dataset.theme as Theme | undefined) ?? "system");
+
+/** Light or dark, by the system or by choice, which is kept in the browser. */
+export function ThemeChoice() {
+  return (
+    <select
+      class="quiet"
+      aria-label="Theme"
+      value={theme.value}
+      onChange={(event) => chooseTheme(event.currentTarget.value as Theme)}
+    >
+      <option value="system">System</option>
+      <option value="light">Light</option>
+      <option value="dark">Dark</option>
+    </select>
+  );
+}
+
+export function chooseTheme(next: Theme): void {
+  theme.value = next;
+  if (next === "system") delete root.dataset.theme;
+  else root.dataset.theme = next;
+  try {
+    if (next === "system") localStorage.removeItem("theme");
+    else localStorage.setItem("theme", next);
+  } catch (error) {
+    console.debug("the theme is kept until the page is left", error);
+  }
+}

@@ -1,0 +1,42 @@
+import { durationWords } from "./time-words.ts";
+
+/** A stretch of a time line, in milliseconds of one clock. */
+export interface Segment {
+  readonly name: string;
+  readonly fromMs: number;
+  /** Undefined while it goes on. */
+  readonly toMs: number | undefined;
+  readonly kind: "wait" | "data" | "ok" | "bad" | "unknown";
+  /** What there is to say of it. */
+  readonly note?: string;
+}
+
+/** Stretches below each other on one scale, as a table whose bars are SVG: the numbers are there to be read too. */
+export function Timeline({ segments, nowMs, label }: { segments: readonly Segment[]; nowMs: number; label: string }) {
+  const start = Math.min(...segments.map(({ fromMs }) => fromMs));
+  const end = Math.max(...segments.map(({ toMs }) => toMs ?? nowMs), start + 1);
+  const span = end - start;
+  return (
+    <table class="timeline" aria-label={label}>
+      <tbody>
+        {segments.map(({ name, fromMs, toMs, kind, note }) => (
+          <tr key={`${name} ${fromMs}`}>
+            <th scope="row">{name}</th>
+            <td class="number">{toMs === undefined ? "…" : durationWords(Math.max(0, toMs - fromMs))}</td>
+            <td class="bar">
+              <svg viewBox={`0 0 ${span} 10`} preserveAspectRatio="none" aria-hidden="true">
+                <rect
+                  class={`segment is-${kind}`}
+                  x={fromMs - start}
+                  width={Math.max(span / 200, (toMs ?? nowMs) - fromMs)}
+                  height={10}
+                />
+              </svg>
+            </td>
+            <td class="muted">{note}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}

@@ -1,0 +1,42 @@
+import { signal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import { localTime, timeWords } from "./time-words.ts";
+
+const HOUR_MS = 3_600_000;
+const now = signal(Date.now());
+let readers = 0;
+let timer: ReturnType<typeof setInterval> | undefined;
+
+/** A time: relative within an hour of now, else local; its title is ISO 8601. */
+export function When({ at }: { at: string | undefined }) {
+  const time = Date.parse(at ?? "");
+  const isRelative = Math.abs(now.value - time) < HOUR_MS;
+  useEffect(() => (isRelative ? tick() : undefined), [isRelative]);
+  if (Number.isNaN(time)) return null;
+  return (
+    <time dateTime={at} title={new Date(time).toISOString()}>
+      {isRelative ? timeWords(time, now.value) : localTime(time, now.value)}
+    </time>
+  );
+}
+
+/** One timer for all that are on the page, and none where the page is not seen. */
+function tick(): () => void {
+  readers += 1;
+  if (readers === 1) run();
+  return () => {
+    readers -= 1;
+    if (readers === 0) clearInterval(timer);
+  };
+}
+
+function run(): void {
+  clearInterval(timer);
+  if (document.hidden || readers === 0) return;
+  now.value = Date.now();
+  timer = setInterval(() => {
+    now.value = Date.now();
+  }, 1000);
+}
+
+document.addEventListener("visibilitychange", run);

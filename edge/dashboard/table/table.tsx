@@ -1,0 +1,221 @@
+import { useSignal } from "@preact/signals";
+import { useEffect, useId, useLayoutEffect, useMemo, useRef } from "preact/hooks";
+import type { Live } from "../api/kinds.ts";
+import { useKey } from "../parts/keys.ts";
+import { navigate, place } from "../route.ts";
+import type { Column } from "./columns.tsx";
+import { applyFilter, type Filter, readFilter } from "./filter.ts";
+import { FilterBar } from "./filter-bar.tsx";
+import { createView } from "./view.ts";
+
+const ROW_PX = 32;
+/** On a phone a row has two lines. */
+const TALL_ROW_PX = 64;
+const NARROW_PX = 640;
+/** Rows beyond what is seen, so that a quick scroll shows no gap. */
+const SPARE_ROWS = 8;
+
+/**
+ * A live list of any length, filtered and sorted by the page's address: what is seen of it is in the document, which no
+ * `<table>` allows. The grid has the focus and names its active row.
+ * https://www.w3.org/WAI/ARIA/apg/patterns/grid/
+ */
+export function Table<Row>(props: {
+  live: Live<Row>;
+  columns: readonly Column<Row>[];
+  /** The page of a row. */
+  open(row: Row): string;
+  label: string;
+}) {
+  const { live, columns, open, label } = props;
+  const { keyOf } = live;
+  const id = useId();
+  const box = useRef<HTMLDivElement>(null);
+  const top = useSignal(0);
+  const size = useSignal({ width: 1280, height: 600 });
+  /** Rows come and go above it, so it is kept by its key; the index is for when it goes itself. */
+  const active = useSignal<{ key: string; index: number } | undefined>(undefined);
+  const view = useMemo(() => createView(keyOf), [live]);
+  const filled = useSignal(0);
+
+  const query = place.value.search;
+  const filter = useMemo(() => readFilter(new URLSearchParams(query), columns), [query, columns]);
+  useLayoutEffect(() => {
+    const { compare, keeps } = applyFilter(filter, columns);
+    view.setOrder(compare, keeps);
+    filled.value += 1;
+  }, [view, filter, columns]);
+  useLayoutEffect(() => {
+    const end = live.follow(view);
+    filled.value += 1;
+    return end;
+  }, [live, view]);
+  useLayoutEffect(() => {
+    const element = box.current as HTMLDivElement;
+    const observer = new ResizeObserver(() => {
+      size.value = { width: element.clientWidth, height: element.clientHeight };
+    });
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, []);
+
+  // Read, so that a change of either draws the table anew.
+  void live.version.value;
+  void filled.value;
+  const { rows } = view;
+  const isNarrow = size.value.width < NARROW_PX;
+  const shown = isNarrow ? columns.filter(({ phone }) => phone !== undefined) : columns;
+  const rowPx = isNarrow ? TALL_ROW_PX : ROW_PX;
+  const first = Math.max(0, Math.floor(top.value / rowPx) - SPARE_ROWS);
+  const last = Math.min(rows.length, Math.ceil((top.value + size.value.height) / rowPx) + SPARE_ROWS);
+  const activeAt = indexOfActive();
+  const activeRow = activeAt < 0 ? undefined : rows[activeAt];
+
+  function indexOfActive(): number {
+    if (active.value === undefined) return -1;
+    const at = view.indexOf(active.value.key);
+    return at >= 0 ? at : Math.min(active.value.index, rows.length - 1);
+  }
+
+  // The next row takes the place of one that has gone, and is kept by its own key from then on.
+  useEffect(() => {
+    if (activeRow === undefined) return;
+    const key = keyOf(activeRow);
+    if (active.value?.key !== key || active.value.index !== activeAt) active.value = { key, index: activeAt };
+  });
+
+  function move(step: number): void {
+    const at = Math.max(0, Math.min(rows.length - 1, activeAt < 0 ? Math.max(0, step - 1) : activeAt + step));
+    const row = rows[at];
+    const element = box.current;
+    if (row === undefined || element === null) return;
+    active.value = { key: keyOf(row), index: at };
+    const head = isNarrow ? 0 : ROW_PX;
+    const y = at * rowPx;
+    if (y < element.scrollTop) element.scrollTop = y;
+    else if (y + rowPx > element.scrollTop + element.clientHeight - head)
+      element.scrollTop = y + rowPx + head - element.clientHeight;
+  }
+
+  const page = Math.max(1, Math.floor(size.value.height / rowPx) - 2);
+  const steps: Readonly<Record<string, number>> = {
+    ArrowDown: 1,
+    ArrowUp: -1,
+    PageDown: page,
+    PageUp: -page,
+    Home: Number.NEGATIVE_INFINITY,
+    End: Number.POSITIVE_INFINITY,
+  };
+  function byLetter(step: number): void {
+    box.current?.focus();
+    move(step);
+  }
+  useKey("j", "Next row", () => byLetter(1));
+  useKey("k", "Row before", () => byLetter(-1));
+
+  return (
+    <div class="listing">
+      <FilterBar {...{ live, columns, filter, label }} count={rows.length} />
+      <div
+        class={isNarrow ? "grid narrow" : "grid"}
+        role="grid"
+        tabIndex={0}
+        ref={box}
+        aria-label={label}
+        aria-rowcount={rows.length + 1}
+        aria-activedescendant={activeAt >= first && activeAt < last ? `${id}-${keyOf(activeRow as Row)}` : undefined}
+        onScroll={(event) => {
+          top.value = event.currentTarget.scrollTop;
+        }}
+        onKeyDown={(event) => {
+          const step = steps[event.key];
+          if (step !== undefined && !event.ctrlKey && !event.metaKey && !event.altKey) {
+            event.preventDefault();
+            move(step);
+          } else if (event.key === "Enter" && event.target === box.current && activeRow !== undefined) {
+            event.preventDefault();
+            navigate(open(activeRow));
+          }
+        }}
+      >
+        <Head {...{ columns: shown, filter }} hidden={isNarrow} />
+        <div class="space" role="rowgroup" style={{ height: `${rows.length * rowPx}px` }}>
+          <div class="window" role="presentation" style={{ transform: `translateY(${first * rowPx}px)` }}>
+            {rows.slice(first, last).map((row, offset) => {
+              const key = keyOf(row);
+              return (
+                <div
+                  key={key}
+                  id={`${id}-${key}`}
+                  class={first + offset === activeAt ? "row active" : "row"}
+                  role="row"
+                  aria-rowindex={first + offset + 2}
+                  style={isNarrow ? {} : { gridTemplateColumns: tracks(columns) }}
+                  onPointerDown={() => {
+                    active.value = { key, index: first + offset };
+                  }}
+                >
+                  {shown.map((column, at) => (
+                    <div key={column.key} role="gridcell" class={cellClass(column, isNarrow)}>
+                      {at === 0 ? (
+                        <a href={open(row)} tabIndex={-1}>
+                          {column.cell?.(row) ?? column.text(row)}
+                        </a>
+                      ) : (
+                        (column.cell?.(row) ?? column.text(row))
+                      )}
+                    </div>
+                  ))}
+                </div>
+              );
+            })}
+          </div>
+        </div>
+      </div>
+    </div>
+  );
+}
+
+function Head<Row>(props: { columns: readonly Column<Row>[]; filter: Filter; hidden: boolean }) {
+  const { columns, filter, hidden } = props;
+  return (
+    <div
+      class={hidden ? "head row unseen" : "head row"}
+      role="row"
+      aria-rowindex={1}
+      style={hidden ? {} : { gridTemplateColumns: tracks(columns) }}
+    >
+      {columns.map((column) => {
+        const isSorted = filter.sort?.key === column.key;
+        const descending = isSorted && filter.sort?.descending === true;
+        return (
+          <div
+            key={column.key}
+            role="columnheader"
+            class={column.isNumber === true ? "number" : ""}
+            aria-sort={isSorted ? (descending ? "descending" : "ascending") : "none"}
+          >
+            <button type="button" class="sort" onClick={() => sortBy(column.key, isSorted && !descending)}>
+              {column.title}
+              <span aria-hidden="true">{isSorted ? (descending ? " ↓" : " ↑") : ""}</span>
+            </button>
+          </div>
+        );
+      })}
+    </div>
+  );
+}
+
+function sortBy(key: string, descending: boolean): void {
+  const next = new URL(place.value);
+  next.searchParams.set("sort", descending ? `-${key}` : key);
+  navigate(next.href, { replace: true });
+}
+
+function tracks<Row>(columns: readonly Column<Row>[]): string {
+  return columns.map(({ width }) => width ?? "minmax(0, 1fr)").join(" ");
+}
+
+function cellClass<Row>({ isNumber, phone }: Column<Row>, isNarrow: boolean): string {
+  return [isNumber === true ? "number" : "", isNarrow ? `line-${phone}` : ""].filter(Boolean).join(" ");
+}

@@ -1,0 +1,78 @@
+/** A sorted and filtered view of keyed rows, kept by single changes: O(log n) comparisons and one splice a change. */
+export interface View<Row> {
+  readonly rows: readonly Row[];
+  /** Where a row is in the view, and -1 where it is not. */
+  indexOf(key: string): number;
+  put(row: Row): void;
+  remove(key: string): void;
+  reset(all: Iterable<Row>): void;
+  /** Neither may depend on anything but the row, such as the time: a row is found again by what it was put in with. */
+  setOrder(compare: (a: Row, b: Row) => number, keeps: (row: Row) => boolean): void;
+}
+
+/** Makes an empty view, in the order of the keys. */
+export function createView<Row>(keyOf: (row: Row) => string): View<Row> {
+  const all = new Map<string, Row>();
+  let rows: Row[] = [];
+  let compare = (_a: Row, _b: Row): number => 0;
+  let keeps = (_row: Row): boolean => true;
+
+  function order(a: Row, b: Row): number {
+    return compare(a, b) || compareText(keyOf(a), keyOf(b));
+  }
+
+  function placeOf(row: Row): number {
+    let low = 0;
+    let high = rows.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (order(rows[middle] as Row, row) < 0) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  function arrange(): void {
+    rows = [...all.values()].filter(keeps).sort(order);
+  }
+
+  function takeOut(key: string): void {
+    const old = all.get(key);
+    if (old !== undefined && keeps(old)) rows.splice(placeOf(old), 1);
+  }
+
+  return {
+    get rows() {
+      return rows;
+    },
+    indexOf(key) {
+      const row = all.get(key);
+      return row === undefined || !keeps(row) ? -1 : placeOf(row);
+    },
+    put(row) {
+      const key = keyOf(row);
+      takeOut(key);
+      all.set(key, row);
+      if (keeps(row)) rows.splice(placeOf(row), 0, row);
+    },
+    remove(key) {
+      takeOut(key);
+      all.delete(key);
+    },
+    reset(next) {
+      all.clear();
+      for (const row of next) all.set(keyOf(row), row);
+      arrange();
+    },
+    setOrder(nextCompare, nextKeeps) {
+      compare = nextCompare;
+      keeps = nextKeeps;
+      arrange();
+    },
+  };
+}
+
+/** By UTF-16 code units, which is what `<` does and takes a tenth of a collator's time. */
+export function compareText(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
