@@ -17,6 +17,7 @@ import { watchCluster } from "./cluster/watch-cluster.ts";
 import type { EdgeConfig } from "./config.ts";
 import { type Gateway, startGateway } from "./gateway/start-gateway.ts";
 import { createClaimHistory } from "./history/claim-history.ts";
+import { createPoolHistory } from "./history/pool-history.ts";
 import { createIsKey } from "./http/api-key.ts";
 import { createCors } from "./http/cors.ts";
 import { createHandler } from "./http/handler.ts";
@@ -69,16 +70,24 @@ export async function startEdge(options: {
   const watches = new AbortController();
   const waiters = createClaimWaiters();
   const events = createEventHub({ instance, clock: systemClock });
-  const history = { claims: createClaimHistory({ now: systemClock.now }) };
+  const { now } = systemClock;
+  const history = {
+    claims: createClaimHistory({ now }),
+    pools: createPoolHistory({ now, cache: () => cache }),
+  };
   const onFailure = createHandlerFailures({ log, count: ({ resource }) => metrics.handlerFailed(resource) });
   const isApi = config.roles.has("api");
   const cache = watchCluster({
     ...{ client, namespace, waiters, isApi, onFailure, signal: watches.signal, log },
     onClaim(change) {
       history.claims.onChange(change);
+      history.pools.onClaim(change);
       publishClaim(change, events);
     },
-    onPod: (change) => publishPod(change, events),
+    onPod(change) {
+      history.pools.onPod(change);
+      publishPod(change, events);
+    },
     onWorkload: (name) => gateway?.enqueueWorkload(name),
   });
   let stopping = false;

@@ -1,19 +1,25 @@
 import { requireFresh } from "../cluster/freshness.ts";
 import type { ClusterCache } from "../cluster/watch-cluster.ts";
 import { CLAIM_STEP_SECONDS, type ClaimHistory } from "../history/claim-history.ts";
+import { POOL_STEP_SECONDS, type PoolHistory } from "../history/pool-history.ts";
+import { HttpError, quote } from "../http/http-error.ts";
+import { pathParam, poolNameRule } from "../http/parameters.ts";
 import { jsonResponse } from "../http/response.ts";
 import type { ApiRoute } from "./api-route.ts";
 
 /** What the routes of the history work with. */
 export interface HistoryServices {
-  readonly history: { readonly claims: Pick<ClaimHistory, "read"> };
-  readonly cache: Pick<ClusterCache, "claims">;
+  readonly history: { readonly claims: Pick<ClaimHistory, "read">; readonly pools: Pick<PoolHistory, "read"> };
+  readonly cache: Pick<ClusterCache, "claims" | "pods" | "pools">;
+  readonly namespace: string;
   /** A word for this process. */
   readonly instance: string;
 }
 
 /** The routes of what this process remembers of the last hour. */
-export function historyRoutes({ history, cache, instance }: HistoryServices): ApiRoute[] {
+export function historyRoutes({ history, cache, namespace, instance }: HistoryServices): ApiRoute[] {
+  const shown = <Hour extends { readonly from: number }>({ from, ...hour }: Hour, stepSeconds: number): Response =>
+    jsonResponse({ since: new Date(from).toISOString(), replica: instance, stepSeconds, ...hour });
   return [
     {
       method: "GET",
@@ -24,13 +30,23 @@ export function historyRoutes({ history, cache, instance }: HistoryServices): Ap
       errors: [503],
       handle() {
         requireFresh(cache.claims);
-        const { from, ...hour } = history.claims.read();
-        return jsonResponse({
-          since: new Date(from).toISOString(),
-          replica: instance,
-          stepSeconds: CLAIM_STEP_SECONDS,
-          ...hour,
-        });
+        return shown(history.claims.read(), CLAIM_STEP_SECONDS);
+      },
+    },
+    {
+      method: "GET",
+      path: "/api/v1/pools/:name/history",
+      summary: "A pool in the last hour: its depth, what it gave, what it could not give, and what came after",
+      description: "Kept in memory by each replica for itself since its start.",
+      answer: "PoolHistory",
+      errors: [404, 503],
+      handle(request) {
+        const name = pathParam(request, "name", poolNameRule);
+        const kinds = [cache.claims, cache.pods, ...(cache.pools === undefined ? [] : [cache.pools])];
+        requireFresh(...kinds);
+        if (cache.pools?.store.get(`${namespace}/${name}`) === undefined)
+          throw new HttpError(404, `pool ${quote(name)} does not exist`);
+        return shown(history.pools.read(name), POOL_STEP_SECONDS);
       },
     },
   ];

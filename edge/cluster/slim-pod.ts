@@ -1,6 +1,6 @@
 import { podAddress } from "../../crds/claims/claim-pod.ts";
 import type { Pod, PodSpec } from "../../crds/kubernetes.ts";
-import { annotation } from "../../crds/labels.ts";
+import { annotation, label } from "../../crds/labels.ts";
 
 const readAnnotations = [
   annotation.claim,
@@ -46,4 +46,17 @@ export function slimPod(pod: Pod): Pod {
 /** Whether a pod is bound to a claim, rather than warm in a pool. */
 export function isClaimed({ metadata }: Pod): boolean {
   return metadata.annotations?.[annotation.claimUid] !== undefined;
+}
+
+/** Of which pool a pod is, and whether it is `ready` or `warming`; undefined for one that is none's, or that goes. */
+export function poolPlace({ metadata }: Pod): { readonly pool: string; readonly status: string } | undefined {
+  const { labels, deletionTimestamp } = metadata;
+  const [pool, status] = [labels?.[label.pool], labels?.[label.poolStatus]];
+  if (pool === undefined || status === undefined || deletionTimestamp !== undefined) return undefined;
+  return { pool, status };
+}
+
+/** The value of the pods' index `pool` for those of a pool that are `ready`, or `warming`. */
+export function poolIndex({ pool, status }: { pool: string; status: string }): string {
+  return `${pool}/${status}`;
 }

@@ -15,17 +15,17 @@ import type { Resource } from "../../crds/resource.ts";
 import type { Workload } from "../../crds/workload.ts";
 import type { ClaimWaiters } from "./claim-waiters.ts";
 import { createFreshness } from "./freshness.ts";
-import { slimPod } from "./slim-pod.ts";
+import { poolIndex, poolPlace, slimPod } from "./slim-pod.ts";
 
 /** What the edge knows of its namespace without a call: one watch a kind, shared by all requests. */
 export interface ClusterCache {
   /** Indexes: `key` by {@link claimKey}, `tenant` by the tenant id, `phase` by the phase. */
   readonly claims: CachedKind<Claim, "key" | "tenant" | "phase">;
   readonly workloads: CachedKind<Workload>;
-  /** Managed pods only; index: `phase`. */
-  readonly pods: CachedKind<Pod, "phase">;
-  /** Undefined without the role api, whose account alone may watch them. */
-  readonly pools?: CachedKind<Pool> | undefined;
+  /** Managed pods only; indexes: `phase`, and `pool` by {@link poolIndex} those that wait in a pool. */
+  readonly pods: CachedKind<Pod, "phase" | "pool">;
+  /** Undefined without the role api, whose account alone may watch them. Index: `workload`. */
+  readonly pools?: CachedKind<Pool, "workload"> | undefined;
 }
 
 /**
@@ -72,7 +72,7 @@ export function watchCluster(options: {
       ...shared,
       resource: pods,
       labelSelector: `${label.managed}=true`,
-      indexes: { phase: phaseOf },
+      indexes: { phase: phaseOf, pool: poolOf },
       transform: slimPod,
       onChange(change) {
         const { labels = {} } = change.object.metadata;
@@ -91,7 +91,7 @@ export function watchCluster(options: {
       () => undefined,
     );
   }
-  const shown = isApi ? { pools: watchKind({ ...shared, resource: pools, indexes: {} }) } : {};
+  const shown = isApi ? { pools: watchKind({ ...shared, resource: pools, indexes: { workload: workloadOf } }) } : {};
   // Nothing waits for these.
   for (const { synced } of Object.values(shown)) synced.catch(() => undefined);
   return {
@@ -105,6 +105,17 @@ export function watchCluster(options: {
 /** The phase of an object; one that has no status yet is `Pending`, as pods and claims are born. */
 export function phaseOf({ status }: { status?: { phase?: string } | undefined }): string {
   return status?.phase ?? "Pending";
+}
+
+/** The index `workload` of pools. */
+export function workloadOf({ spec }: Pool): string {
+  return spec.workloadRef;
+}
+
+/** The index `pool` of pods. */
+export function poolOf(pod: Pod): string | undefined {
+  const place = poolPlace(pod);
+  return place && poolIndex(place);
 }
 
 /** The objects of one kind, as the shared watch last saw them. */

@@ -1,8 +1,8 @@
 import type { Claim } from "../../crds/claim.ts";
 import type { Change } from "../../crds/client/watch/informer.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
-import { label } from "../../crds/labels.ts";
-import { isClaimed } from "../cluster/slim-pod.ts";
+import type { Pool } from "../../crds/pool.ts";
+import { isClaimed, poolIndex, poolPlace } from "../cluster/slim-pod.ts";
 import { createTimeBuckets, type TimeBuckets } from "./time-buckets.ts";
 
 /** What a pool held and gave in the last hour, as this process saw it. */
@@ -38,6 +38,11 @@ const BUCKETS = 360;
 const MAX_POOLS = 256;
 const [READY, LOWEST, WARMING, REFILLED, HITS, MISSES, COLUMNS] = [0, 1, 2, 3, 4, 5, 6] as const;
 
+/** The part of the edge's cache that is read. */
+type PodsByPool = { readonly store: { by(index: "pool", value: string): { readonly size: number } } };
+type PoolsByWorkload = { readonly store: { by(index: "workload", value: string): Iterable<Pool> } };
+
+/** The pods that wait in a pool. */
 interface Depth {
   readonly ready: number;
   readonly warming: number;
@@ -47,16 +52,14 @@ interface Depth {
  * Makes the history of all pools. A pool takes memory from its first change on; one that nothing changed of held all
  * the time what it holds now.
  *
- * @param options.depthOf the pods that a pool has now
- * @param options.poolsOf the pools of a workload
+ * @param options.cache what is there now
  * @param options.now milliseconds since the epoch
  */
 export function createPoolHistory(options: {
-  depthOf: (pool: string) => Depth;
-  poolsOf: (workload: string) => Iterable<string>;
+  cache: () => { readonly pods: PodsByPool; readonly pools?: PoolsByWorkload | undefined };
   now: () => number;
 }): PoolHistory {
-  const { depthOf, poolsOf, now } = options;
+  const { cache, now } = options;
   /** That of which something was heard last comes last. */
   const pools = new Map<string, TimeBuckets>();
   /** Of a pool that is not among them nothing was heard since then. */
@@ -72,6 +75,12 @@ export function createPoolHistory(options: {
         row[WARMING] = before[WARMING] ?? 0;
       },
     });
+  }
+
+  function depthOf(pool: string): Depth {
+    const { store } = cache().pods;
+    const sizeOf = (status: string): number => store.by("pool", poolIndex({ pool, status })).size;
+    return { ready: sizeOf("ready"), warming: sizeOf("warming") };
   }
 
   /** @param before the depth until now, of a pool that is new here */
@@ -94,7 +103,7 @@ export function createPoolHistory(options: {
 
   return {
     onPod({ type, object, previous }) {
-      const [was, is] = [placeOf(previous), type === "deleted" ? undefined : placeOf(object)];
+      const [was, is] = [previous && poolPlace(previous), type === "deleted" ? undefined : poolPlace(object)];
       if (was?.pool === is?.pool && was?.status === is?.status) return;
       for (const pool of new Set([was?.pool, is?.pool])) {
         if (pool === undefined) continue;
@@ -117,7 +126,8 @@ export function createPoolHistory(options: {
       const { phase, source, claimedAt } = object.status ?? {};
       if (type === "deleted" || phase !== "Active" || source === undefined || !source.startsWith("cold")) return;
       if (previous?.status?.phase === "Active" && previous.status.claimedAt === claimedAt) return;
-      for (const pool of poolsOf(object.spec.workloadRef)) count(pool, MISSES, () => depthOf(pool));
+      for (const { metadata } of cache().pools?.store.by("workload", object.spec.workloadRef) ?? [])
+        count(metadata.name, MISSES, () => depthOf(metadata.name));
     },
     read(pool) {
       const { from, rows } = (pools.get(pool) ?? bucketsOf(depthOf(pool))).read();
@@ -133,12 +143,4 @@ export function createPoolHistory(options: {
       };
     },
   };
-}
-
-/** Of which pool a pod is, and how; undefined for one that is none's, or that goes. */
-export function placeOf(pod: Pod | undefined): { readonly pool: string; readonly status: string } | undefined {
-  const { labels, deletionTimestamp } = pod?.metadata ?? {};
-  const [pool, status] = [labels?.[label.pool], labels?.[label.poolStatus]];
-  if (pool === undefined || status === undefined || deletionTimestamp !== undefined) return undefined;
-  return { pool, status };
 }

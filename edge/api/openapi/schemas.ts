@@ -211,6 +211,18 @@ const shared = {
         "Claims of the last hour, as one replica saw them. Milliseconds are from the request to the pod, right to about an eighth.",
     },
   ),
+  PoolHistory: Type.Object(
+    {
+      ...seriesBasics,
+      ready: series("Pods that could be claimed, at the step's end."),
+      lowest: series("The fewest of them in the step, which a burst takes for a moment only."),
+      warming: series("Pods that were starting, at the step's end."),
+      refilled: series("Pods that became ready."),
+      hits: series("Pods that were given to a claim."),
+      misses: series("Claims of the pool's workload that became Active with a cold pod."),
+    },
+    { description: "A pool in the last hour, as one replica saw it." },
+  ),
   ExecOutcome: Type.Object(
     {
       stdout: text("What the command printed, at most 1 MiB."),

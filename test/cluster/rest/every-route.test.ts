@@ -223,6 +223,15 @@ const routes: [route: string, tries: { success: Try; missing?: Try; bad?: Try; e
     },
   ],
   [
+    "GET /api/v1/pools/{name}/history",
+    {
+      success: at("/pools/warm/history"),
+      missing: at("/pools/none/history"),
+      bad: at("/pools/A/history"),
+      expected: "200 404 400 401 401 503",
+    },
+  ],
+  [
     "DELETE /api/v1/pools/{name}",
     {
       success: at("/pools/warm"),

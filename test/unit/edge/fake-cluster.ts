@@ -12,7 +12,7 @@ import type { Workload, WorkloadSpec } from "../../../crds/workload.ts";
 import { type ClaimWaiters, createClaimWaiters } from "../../../edge/cluster/claim-waiters.ts";
 import { slimPod } from "../../../edge/cluster/slim-pod.ts";
 import type { CachedKind } from "../../../edge/cluster/watch-cluster.ts";
-import { type ClusterCache, phaseOf } from "../../../edge/cluster/watch-cluster.ts";
+import { type ClusterCache, phaseOf, poolOf, workloadOf } from "../../../edge/cluster/watch-cluster.ts";
 
 export const NAMESPACE = "tenancy";
 
@@ -67,9 +67,9 @@ export class FakeCluster {
         (claim) => this.waiters.changed(claim.spec),
       ),
       workloads: this.#watched<Workload, never>({}),
-      pools: this.#watched<Pool, never>({}),
-      pods: this.#watched<Pod, "phase">(
-        { phase: phaseOf },
+      pools: this.#watched<Pool, "workload">({ workload: workloadOf }),
+      pods: this.#watched<Pod, "phase" | "pool">(
+        { phase: phaseOf, pool: poolOf },
         ({ metadata: { labels = {} } }) =>
           this.waiters.changed({ tenantId: labels[label.tenant] ?? "", workloadRef: labels[label.workload] ?? "" }),
         slimPod,

@@ -78,6 +78,8 @@ const requests: [route: string, path: string, body?: unknown][] = [
   ["GET /api/v1/pools", "/api/v1/pools"],
   ["GET /api/v1/pools/{name}", "/api/v1/pools/p"],
   ["PUT /api/v1/pools/{name}", "/api/v1/pools/p", { spec: pool.spec }],
+  ["GET /api/v1/pools/{name}/history", "/api/v1/pools/p/history"],
+  ["GET /api/v1/pools/{name}/history", "/api/v1/pools/none/history"],
   ["DELETE /api/v1/pools/{name}", "/api/v1/pools/p"],
   ["DELETE /api/v1/pools/{name}", "/api/v1/pools/p"],
   ["POST /api/v1/triggers", "/api/v1/triggers", trigger],

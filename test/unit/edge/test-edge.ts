@@ -4,6 +4,7 @@ import { createEventHub } from "../../../edge/api/events/event-hub.ts";
 import { apiRoutes } from "../../../edge/api/routes.ts";
 import { createFindLivePod } from "../../../edge/cluster/live-pod.ts";
 import { createClaimHistory } from "../../../edge/history/claim-history.ts";
+import { createPoolHistory } from "../../../edge/history/pool-history.ts";
 import { createIsKey } from "../../../edge/http/api-key.ts";
 import { type AnsweredRequest, createHandler, type Handler } from "../../../edge/http/handler.ts";
 import { createPageCheck } from "../../../edge/http/page-check.ts";
@@ -74,6 +75,11 @@ export function testEdge(
   // A write that is put off for a minute would keep the test's process for as long.
   const activity = createActivity({ ...shared, clock, log: logger });
   const events = createEventHub({ instance: "test", clock });
+  const { now } = shared.clock;
+  const history = {
+    claims: createClaimHistory({ now }),
+    pools: createPoolHistory({ now, cache: () => cluster.cache }),
+  };
   const checkPage = createPageCheck({ localOnly, origins });
   const sessions = apiKey === undefined ? undefined : createSessions({ apiKey, origins, clock: shared.clock });
   const handler = createHandler({
@@ -84,7 +90,7 @@ export function testEdge(
       isKey: apiKey === undefined ? undefined : createIsKey(apiKey),
       activity,
       events,
-      history: { claims: createClaimHistory({ now: shared.clock.now }) },
+      history,
       instance: "test",
       checkPage,
       kubectl: createKubectl({ namespace: NAMESPACE, command }),

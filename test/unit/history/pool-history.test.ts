@@ -4,7 +4,9 @@ import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
 import type { Change } from "../../../crds/client/watch/informer.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { annotation, label } from "../../../crds/labels.ts";
-import { createPoolHistory, type PoolHour, placeOf } from "../../../edge/history/pool-history.ts";
+import type { Pool } from "../../../crds/pool.ts";
+import { poolIndex, poolPlace } from "../../../edge/cluster/slim-pod.ts";
+import { createPoolHistory, type PoolHour } from "../../../edge/history/pool-history.ts";
 import { manualClock } from "../manual-clock.ts";
 
 const test = suite("pool history");
@@ -13,13 +15,22 @@ const test = suite("pool history");
 function world(workloads: Record<string, string[]> = {}) {
   const clock = manualClock("2026-01-01T00:00:00Z");
   const pods = new Map<string, Pod>();
-  const countOf = (pool: string, status: string) =>
-    [...pods.values()].filter((pod) => placeOf(pod)?.pool === pool && placeOf(pod)?.status === status).length;
-  const history = createPoolHistory({
-    depthOf: (pool) => ({ ready: countOf(pool, "ready"), warming: countOf(pool, "warming") }),
-    poolsOf: (workload) => workloads[workload] ?? [],
-    now: clock.now,
-  });
+  const isAt = (pod: Pod, value: string) => {
+    const place = poolPlace(pod);
+    return place !== undefined && poolIndex(place) === value;
+  };
+  const cache = {
+    pods: {
+      store: { by: (_: "pool", value: string) => new Set([...pods.values()].filter((pod) => isAt(pod, value))) },
+    },
+    pools: {
+      store: {
+        by: (_: "workload", name: string) =>
+          (workloads[name] ?? []).map((pool) => ({ metadata: { name: pool } }) as Pool),
+      },
+    },
+  };
+  const history = createPoolHistory({ cache: () => cache, now: clock.now });
   const put = (
     name: string,
     pool: string | undefined,
