@@ -7,13 +7,13 @@ import { within } from "../crds/waits.ts";
 import { createActivity } from "./activity.ts";
 import { type DashboardAssets, dashboardRoutes } from "./api/dashboard.ts";
 import { createEventHub } from "./api/events/event-hub.ts";
-import { publishClaim, publishPod } from "./api/events/publish-change.ts";
+import { publishChanges } from "./api/events/publish-change.ts";
 import { apiRoutes } from "./api/routes.ts";
 import { sessionRoutes } from "./api/session.ts";
 import { healthRoute } from "./api/system.ts";
 import { createClaimWaiters } from "./cluster/claim-waiters.ts";
 import { createFindLivePod } from "./cluster/live-pod.ts";
-import { watchCluster } from "./cluster/watch-cluster.ts";
+import { standingOf, watchCluster } from "./cluster/watch-cluster.ts";
 import type { EdgeConfig } from "./config.ts";
 import { type Gateway, startGateway } from "./gateway/start-gateway.ts";
 import { createClaimHistory } from "./history/claim-history.ts";
@@ -69,26 +69,33 @@ export async function startEdge(options: {
   const instance = randomBytes(4).toString("hex");
   const watches = new AbortController();
   const waiters = createClaimWaiters();
-  const events = createEventHub({ instance, clock: systemClock });
   const { now } = systemClock;
   const history = {
     claims: createClaimHistory({ now }),
     pools: createPoolHistory({ now, cache: () => cache }),
   };
+  const events = createEventHub({ instance, clock: systemClock, standing: () => standingOf(cache) });
+  const publish = publishChanges(events);
   const onFailure = createHandlerFailures({ log, count: ({ resource }) => metrics.handlerFailed(resource) });
   const isApi = config.roles.has("api");
   const cache = watchCluster({
     ...{ client, namespace, waiters, isApi, onFailure, signal: watches.signal, log },
-    onClaim(change) {
-      history.claims.onChange(change);
-      history.pools.onClaim(change);
-      publishClaim(change, events);
+    onChange: {
+      ...publish,
+      claims(change) {
+        history.claims.onChange(change);
+        history.pools.onClaim(change);
+        publish.claims(change);
+      },
+      pods(change) {
+        history.pools.onPod(change);
+        publish.pods(change);
+      },
     },
-    onPod(change) {
-      history.pools.onPod(change);
-      publishPod(change, events);
+    gateway: {
+      workload: (name) => gateway?.enqueueWorkload(name),
+      trigger: (change) => gateway?.enqueueTrigger(change),
     },
-    onWorkload: (name) => gateway?.enqueueWorkload(name),
   });
   let stopping = false;
   let gateway: Gateway | undefined;
@@ -146,6 +153,8 @@ export async function startEdge(options: {
     const { registry } = metrics;
     gateway = startGateway({
       claims: services,
+      triggers: cache.triggers,
+      triggersSynced: cache.triggersSynced,
       workloadsSynced: cache.synced,
       activity,
       limits,
@@ -153,7 +162,6 @@ export async function startEdge(options: {
       secretPolicy,
       instance,
       registry,
-      onFailure,
       log,
     });
   }
@@ -199,7 +207,7 @@ export async function startEdge(options: {
     url: server.url,
     metricsUrl: probeServer?.url,
     synced,
-    failed: Promise.all([cache.done, gateway?.done]),
+    failed: cache.done,
     async stop({ graceMs }) {
       stopping = true;
       events.close();

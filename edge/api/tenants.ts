@@ -5,7 +5,7 @@ import { requireFresh } from "../cluster/freshness.ts";
 import { isClaimed } from "../cluster/slim-pod.ts";
 import type { ClusterCache } from "../cluster/watch-cluster.ts";
 import { pathParam, tenantIdRule } from "../http/parameters.ts";
-import { jsonResponse } from "../http/response.ts";
+import { jsonResponse, versionHeader } from "../http/response.ts";
 import type { ApiRoute } from "./api-route.ts";
 
 /** `GET /api/v1/tenants` and `GET /api/v1/tenants/{id}`, derived from the claims and pods that the watches show. */
@@ -28,6 +28,7 @@ export function tenantRoutes({ claims, pods }: Pick<ClusterCache, "claims" | "po
       path: "/api/v1/tenants",
       summary: "All tenants that hold a claim",
       answer: ["Tenant"],
+      tells: ["x-tenancy-version"],
       errors: [503],
       handle() {
         requireFresh(claims, pods);
@@ -37,7 +38,10 @@ export function tenantRoutes({ claims, pods }: Pick<ClusterCache, "claims" | "po
           if (known === undefined) byTenant.set(claim.spec.tenantId, [claim]);
           else known.push(claim);
         }
-        return jsonResponse([...byTenant.keys()].sort().map((id) => tenantResponse(id, byTenant.get(id) ?? [], pods)));
+        return jsonResponse(
+          [...byTenant.keys()].sort().map((id) => tenantResponse(id, byTenant.get(id) ?? [], pods)),
+          { headers: versionHeader(claims.versions().seen) },
+        );
       },
     },
   ];

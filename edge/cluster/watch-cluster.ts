@@ -5,13 +5,15 @@ import { type Clock, systemClock } from "../../crds/client/clock.ts";
 import type { ClusterClient } from "../../crds/client/cluster-client.ts";
 import type { ReportHandlerFailure } from "../../crds/client/watch/handler-failures.ts";
 import { type Change, startInformer } from "../../crds/client/watch/informer.ts";
+import type { Versions } from "../../crds/client/watch/list-watch.ts";
 import type { IndexFunction, ReadonlyStore } from "../../crds/client/watch/store.ts";
-import { claims, pools, workloads } from "../../crds/kinds.ts";
+import { claims, pools, triggers, workloads } from "../../crds/kinds.ts";
 import type { KubernetesObject, Pod } from "../../crds/kubernetes.ts";
 import { label } from "../../crds/labels.ts";
 import type { Log } from "../../crds/log.ts";
 import type { Pool } from "../../crds/pool.ts";
 import type { Resource } from "../../crds/resource.ts";
+import type { Trigger } from "../../crds/trigger.ts";
 import type { Workload } from "../../crds/workload.ts";
 import type { ClaimWaiters } from "./claim-waiters.ts";
 import { createFreshness } from "./freshness.ts";
@@ -24,6 +26,8 @@ export interface ClusterCache {
   readonly workloads: CachedKind<Workload>;
   /** Managed pods only; indexes: `phase`, and `pool` by {@link poolIndex} those that wait in a pool. */
   readonly pods: CachedKind<Pod, "phase" | "pool">;
+  /** Indexes: `path` by the webhook's path, `workload` by the workload's name. */
+  readonly triggers: CachedKind<Trigger, "path" | "workload">;
   /** Undefined without the role api, whose account alone may watch them. Index: `workload`. */
   readonly pools?: CachedKind<Pool, "workload"> | undefined;
 }
@@ -37,36 +41,46 @@ export function watchCluster(options: {
   client: ClusterClient;
   namespace: string;
   waiters: ClaimWaiters;
-  /** Called for each change after the initial list. */
-  onClaim: (change: Change<Claim>) => void;
-  /** Called for each change after the initial list. */
-  onPod: (change: Change<Pod>) => void;
   /** Whether this process has the role api. */
   isApi: boolean;
-  /** Called for each workload of the initial list and each change after it. */
-  onWorkload: (name: string) => void;
+  /** Called for each change of a kind after the initial list. */
+  onChange: {
+    readonly claims: (change: Change<Claim>) => void;
+    readonly workloads: (change: Change<Workload>) => void;
+    readonly pods: (change: Change<Pod>) => void;
+    readonly triggers: (change: Change<Trigger>) => void;
+    readonly pools: (change: Change<Pool>) => void;
+  };
+  /** Called for each object of the initial list too. */
+  gateway: { readonly workload: (name: string) => void; readonly trigger: (change: Change<Trigger>) => void };
   onFailure: ReportHandlerFailure;
   signal: AbortSignal;
   log: Log;
-}): ClusterCache & { readonly synced: Promise<unknown>; readonly done: Promise<unknown> } {
-  const { waiters, onClaim, onPod, onWorkload, isApi, ...shared } = options;
-  // Objects of the initial list are not changes.
-  const synced = { claims: false, pods: false };
-  const cache = {
+}): ClusterCache & {
+  readonly synced: Promise<unknown>;
+  readonly triggersSynced: Promise<void>;
+  readonly done: Promise<unknown>;
+} {
+  const { waiters, isApi, onChange, gateway, ...shared } = options;
+  const listed = { claims: false, workloads: false, pods: false, triggers: false, pools: false };
+  const awaited = {
     claims: watchKind({
       ...shared,
       resource: claims,
       indexes: { key: (claim) => claimKey(claim.spec), tenant: (claim) => claim.spec.tenantId, phase: phaseOf },
       onChange(change) {
         waiters.changed(change.object.spec);
-        if (synced.claims) onClaim(change);
+        if (listed.claims) onChange.claims(change);
       },
     }),
     workloads: watchKind({
       ...shared,
       resource: workloads,
       indexes: {},
-      onChange: ({ object }) => onWorkload(object.metadata.name),
+      onChange(change) {
+        gateway.workload(change.object.metadata.name);
+        if (listed.workloads) onChange.workloads(change);
+      },
     }),
     pods: watchKind({
       ...shared,
@@ -78,28 +92,66 @@ export function watchCluster(options: {
         const { labels = {} } = change.object.metadata;
         const [tenantId, workloadRef] = [labels[label.tenant], labels[label.workload]];
         if (tenantId !== undefined && workloadRef !== undefined) waiters.changed({ tenantId, workloadRef });
-        if (synced.pods) onPod(change);
+        if (listed.pods) onChange.pods(change);
       },
     }),
   };
-  for (const kind of ["claims", "pods"] as const) {
-    cache[kind].synced.then(
-      () => {
-        synced[kind] = true;
+  const others = {
+    triggers: watchKind({
+      ...shared,
+      resource: triggers,
+      indexes: { path: webhookPath, workload: workloadOf },
+      onChange(change) {
+        gateway.trigger(change);
+        if (listed.triggers) onChange.triggers(change);
       },
-      // The caller sees the failure in the cache's own `synced`.
+    }),
+    ...(isApi && {
+      pools: watchKind({
+        ...shared,
+        resource: pools,
+        indexes: { workload: workloadOf },
+        onChange(change) {
+          if (listed.pools) onChange.pools(change);
+        },
+      }),
+    }),
+  };
+  for (const [kind, { synced }] of Object.entries({ ...awaited, ...others })) {
+    synced.then(
+      () => {
+        listed[kind as keyof typeof listed] = true;
+      },
+      // The caller sees the failure in `synced` or in `done`.
       () => undefined,
     );
   }
-  const shown = isApi ? { pools: watchKind({ ...shared, resource: pools, indexes: { workload: workloadOf } }) } : {};
-  // Nothing waits for these.
-  for (const { synced } of Object.values(shown)) synced.catch(() => undefined);
   return {
-    ...cache,
-    ...shown,
-    synced: Promise.all(Object.values(cache).map(({ synced }) => synced)),
-    done: Promise.all([...Object.values(cache), ...Object.values(shown)].map(({ done }) => done)),
+    ...awaited,
+    ...others,
+    synced: Promise.all(Object.values(awaited).map(({ synced }) => synced)),
+    triggersSynced: others.triggers.synced,
+    done: Promise.all([...Object.values(awaited), ...Object.values(others)].map(({ done }) => done)),
   };
+}
+
+/** How the caches stand: whether all are fresh, and up to where changes have been told, by the API's words for kinds. */
+export function standingOf({ claims, pods, workloads, pools, triggers }: ClusterCache): {
+  fresh: boolean;
+  versions: Record<string, string>;
+} {
+  const kinds = { claims, instances: pods, workloads, triggers, ...(pools !== undefined && { pools }) };
+  const versions: Record<string, string> = {};
+  for (const [name, kind] of Object.entries(kinds)) {
+    const { changed } = kind.versions();
+    if (changed !== undefined) versions[name] = changed;
+  }
+  return { fresh: Object.values(kinds).every((kind) => kind.isFresh()), versions };
+}
+
+/** The path that a trigger serves; undefined for one that is no webhook. */
+export function webhookPath({ spec }: Trigger): string | undefined {
+  return spec.type === "webhook" ? spec.config.path : undefined;
 }
 
 /** The phase of an object; one that has no status yet is `Pending`, as pods and claims are born. */
@@ -107,8 +159,8 @@ export function phaseOf({ status }: { status?: { phase?: string } | undefined })
   return status?.phase ?? "Pending";
 }
 
-/** The index `workload` of pools. */
-export function workloadOf({ spec }: Pool): string {
+/** The index `workload` of pools and triggers. */
+export function workloadOf({ spec }: { spec: { workloadRef: string } }): string {
   return spec.workloadRef;
 }
 
@@ -125,6 +177,8 @@ export interface CachedKind<T extends KubernetesObject, Index extends string = n
   put(object: T): void;
   /** False until the first list is there, and while the watch cannot reach the cluster. */
   isFresh(): boolean;
+  /** How far the watch has come: a list is as new as `seen`, and of what is after `changed` nothing was told yet. */
+  versions(): Versions;
 }
 
 /** Follows one kind of the namespace for as long as the signal lets it. */
@@ -156,5 +210,6 @@ export function watchKind<T extends KubernetesObject, Index extends string = nev
     done: informer.done,
     put: informer.put,
     isFresh: freshness.isFresh,
+    versions: informer.versions,
   };
 }

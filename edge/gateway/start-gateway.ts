@@ -1,13 +1,12 @@
 import type { Registry } from "prom-client";
 import { createEventRecorder } from "../../crds/client/event-recorder.ts";
-import type { ReportHandlerFailure } from "../../crds/client/watch/handler-failures.ts";
-import { triggers } from "../../crds/kinds.ts";
+import type { Change } from "../../crds/client/watch/informer.ts";
 import type { Log } from "../../crds/log.ts";
 import type { SecretPolicy } from "../../crds/secret-refusal.ts";
 import type { Trigger } from "../../crds/trigger.ts";
 import { within } from "../../crds/waits.ts";
 import type { Activity } from "../activity.ts";
-import { watchKind } from "../cluster/watch-cluster.ts";
+import { type ClusterCache, webhookPath } from "../cluster/watch-cluster.ts";
 import type { TriggerLimits } from "../config.ts";
 import { HttpError } from "../http/http-error.ts";
 import { createAdapterContext } from "./adapter-context.ts";
@@ -29,8 +28,8 @@ export interface Gateway {
   readonly synced: Promise<void>;
   /** Reconciles the triggers of a workload that was added, changed or deleted. */
   enqueueWorkload(name: string): void;
-  /** Rejects where the watch of the triggers cannot be resumed. */
-  readonly done: Promise<void>;
+  /** Reconciles a trigger of the initial list, or one that was added, changed or deleted. */
+  enqueueTrigger(change: Change<Trigger>): void;
   /** Whether every trigger was reconciled once, and the watch is open. */
   isReady(): boolean;
   /**
@@ -51,10 +50,13 @@ const TENANTS_PER_TRIGGER = 4;
 const HARD_STOP_MS = 2000;
 const COMPONENT = "tenancy-gateway";
 
-/** Watches the triggers, and runs one adapter for each that can be served. */
+/** Runs one adapter for each trigger that can be served. */
 export function startGateway(options: {
   /** `waitLimitMs` is that of the API's claim calls, which the gateway does not use. */
   claims: EventServices["claims"];
+  /** The triggers, with every change of which `enqueueTrigger` is called. */
+  triggers: ClusterCache["triggers"];
+  triggersSynced: Promise<void>;
   /** Resolves when the cache of workloads is synced: before that no workload counts as missing. */
   workloadsSynced: Promise<unknown>;
   activity: Pick<Activity, "during">;
@@ -64,38 +66,18 @@ export function startGateway(options: {
   /** Unique to this process. */
   instance: string;
   registry: Registry;
-  onFailure: ReportHandlerFailure;
   log: Log;
 }): Gateway {
-  const { activity, limits, localOnly, secretPolicy, instance, registry, log } = options;
+  const { activity, limits, localOnly, secretPolicy, instance, registry, log, triggers: cache } = options;
   const { client, namespace, clock } = options.claims;
   const claims: EventServices["claims"] = { ...options.claims, waitLimitMs: limits.claimWaitMs };
-  const watching = new AbortController();
+  const closing = new AbortController();
   const hardStop = new AbortController();
   const slots = createEventSlots({
     perTenant: Math.ceil(limits.perTrigger / TENANTS_PER_TRIGGER),
     perTrigger: limits.perTrigger,
     inAll: limits.inAll,
     maxWaiting: limits.perTrigger * WAITING_PER_SLOT,
-  });
-  const cache = watchKind<Trigger, "path" | "workload">({
-    client,
-    resource: triggers,
-    namespace,
-    indexes: { path: pathOf, workload: ({ spec }) => spec.workloadRef },
-    onChange({ object, previous }) {
-      reconciler.enqueue(object.metadata.name);
-      // Other triggers may wait for a path that this one frees.
-      const paths = new Set([pathOf(object), previous && pathOf(previous)]);
-      for (const path of paths) {
-        if (path === undefined) continue;
-        for (const other of cache.store.by("path", path)) reconciler.enqueue(other.metadata.name);
-      }
-    },
-    onFailure: options.onFailure,
-    signal: watching.signal,
-    log,
-    clock,
   });
   const find = (name: string): Trigger | undefined => cache.store.get(`${namespace}/${name}`);
   const metrics = createGatewayMetrics(registry, {
@@ -131,7 +113,7 @@ export function startGateway(options: {
 
   const reconciler = reconcileTriggers({
     find,
-    problemOf: (trigger) => triggerProblem(trigger, cache.store.by("path", pathOf(trigger) ?? "")),
+    problemOf: (trigger) => triggerProblem(trigger, cache.store.by("path", webhookPath(trigger) ?? "")),
     types: adapterTypes.types,
     open({ trigger, signal, onSecretChange, report }) {
       adapters += 1;
@@ -158,7 +140,7 @@ export function startGateway(options: {
         events,
         clock,
         log,
-        signal: watching.signal,
+        signal: closing.signal,
       }),
     clock,
     log,
@@ -174,7 +156,7 @@ export function startGateway(options: {
   );
 
   let isReconciled = false;
-  const synced = cache.synced.then(async () => {
+  const synced = options.triggersSynced.then(async () => {
     await reconciler.idle();
     isReconciled = true;
   });
@@ -189,7 +171,15 @@ export function startGateway(options: {
     enqueueWorkload(name) {
       for (const { metadata } of cache.store.by("workload", name)) reconciler.enqueue(metadata.name);
     },
-    done: cache.done,
+    enqueueTrigger({ object, previous }) {
+      reconciler.enqueue(object.metadata.name);
+      // Other triggers may wait for a path that this one frees.
+      const paths = new Set([webhookPath(object), previous && webhookPath(previous)]);
+      for (const path of paths) {
+        if (path === undefined) continue;
+        for (const other of cache.store.by("path", path)) reconciler.enqueue(other.metadata.name);
+      }
+    },
     isReady: () => isReconciled && cache.isFresh(),
     async drain({ graceMs }) {
       const ended = reconciler.stop("pulling");
@@ -204,8 +194,7 @@ export function startGateway(options: {
       await within(reconciler.stop("all"), HARD_STOP_MS);
       adapterTypes.close();
       await within(recorder.flush(), HARD_STOP_MS);
-      watching.abort();
-      await cache.done;
+      closing.abort();
     },
   };
 }
@@ -213,10 +202,6 @@ export function startGateway(options: {
 /** Until every trigger was reconciled once, a path without a webhook may get one in a moment. */
 async function startingUp(): Promise<never> {
   throw new HttpError(503, "the triggers are not in cache yet; try again shortly", { headers: { "retry-after": "1" } });
-}
-
-function pathOf({ spec }: Trigger): string | undefined {
-  return spec.type === "webhook" ? spec.config.path : undefined;
 }
 
 function countByPhase(all: Iterable<Trigger>): Map<string, number> {

@@ -1,4 +1,4 @@
-/** An open WebSocket, to which the server only writes. */
+/** An open WebSocket. */
 export interface EventSocket {
   /** Sends a message, which waits here until the client takes it. */
   send(text: string): void;
@@ -17,6 +17,8 @@ export interface EventSocket {
 /** What becomes of a WebSocket; an adapter calls it. */
 export interface SocketListener {
   onOpen(socket: EventSocket): void;
+  /** Called with a text that the client sent, of at most {@link MAX_INCOMING_BYTES}. */
+  onMessage(text: string): void;
   /** Called however it ended, once the connection is gone; a second call does nothing. */
   onClose(): void;
 }
@@ -24,7 +26,7 @@ export interface SocketListener {
 /** What a client may leave unread. */
 export const MAX_WAITING_BYTES = 2 * 1024 * 1024;
 
-/** The largest message that a client may send, of which none means anything. */
+/** The largest message that a client may send. */
 export const MAX_INCOMING_BYTES = 4096;
 
 /** How long a silent client is believed to be there, in seconds; it is asked before. */

@@ -53,7 +53,9 @@ export const serveBun: Serve = async ({ handler, listen, log }) => {
       backpressureLimit: MAX_WAITING_BYTES,
       closeOnBackpressureLimit: true,
       open: (socket) => socket.data.onOpen(eventSocket(socket)),
-      message: () => undefined,
+      message(socket, data) {
+        if (typeof data === "string") socket.data.onMessage(data);
+      },
       close: (socket) => socket.data.onClose(),
     },
   });

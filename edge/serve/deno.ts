@@ -97,7 +97,8 @@ function accept(request: Request, listener: SocketListener): Response {
     listener.onOpen(event);
   });
   socket.addEventListener("message", ({ data }: Event & { data?: unknown }) => {
-    if (typeof data !== "string" || data.length > MAX_INCOMING_BYTES) event.close(1009, "nothing is read here");
+    if (typeof data !== "string" || data.length > MAX_INCOMING_BYTES) event.close(1009, "too large");
+    else listener.onMessage(data);
   });
   socket.addEventListener("close", () => {
     if (isOpen) listener.onClose();

@@ -51,6 +51,9 @@ export function createNodeSockets(): NodeSockets {
     // What is wrong with a connection ends it, which `close` tells.
     socket.on("error", () => socket.terminate());
     socket.on("close", () => listener.onClose());
+    socket.on("message", (data, isBinary) => {
+      if (!isBinary) listener.onMessage(String(data));
+    });
     listener.onOpen(eventSocket(socket));
   }
 

@@ -4,9 +4,9 @@ import type { Resource } from "../../resource.ts";
 import { type Clock, systemClock } from "../clock.ts";
 import type { ClusterClient } from "../cluster-client.ts";
 import { createHandlerFailures, type ReportHandlerFailure } from "./handler-failures.ts";
-import { type ListWatchEvent, type ListWatchTimings, listWatch } from "./list-watch.ts";
+import { type ListWatchEvent, type ListWatchTimings, listWatch, type Versions } from "./list-watch.ts";
 import type { ListWatchState } from "./list-watch-state.ts";
-import { createStore, type IndexFunction, keyOf, type ReadonlyStore } from "./store.ts";
+import { compareResourceVersions, createStore, type IndexFunction, keyOf, type ReadonlyStore } from "./store.ts";
 
 /** What happened to an object. A new object of an old name is a `deleted` and an `added`. */
 export interface Change<T extends KubernetesObject> {
@@ -47,6 +47,8 @@ export interface Informer<T extends KubernetesObject, Index extends string> {
   /** Resolves when the store holds the whole first list and follows what comes after it; rejects when it never will. */
   readonly synced: Promise<void>;
   readonly done: Promise<void>;
+  /** How far the store has come; `changed` counts what was {@link put} too, which came before its watch event. */
+  versions(): Versions;
   /** Stores the answer to a write at once, so that the next look at the store sees it. */
   put(object: T): void;
   /**
@@ -122,11 +124,31 @@ export function startInformer<T extends KubernetesObject, Index extends string =
     }
   }
 
-  const { synced, done } = listWatch({
+  let putAt = "0";
+
+  const following = listWatch({
     ...options,
     clock,
     onEvent,
     knownObjects: () => store.values(),
   });
-  return { store, synced, done, put, subscribe };
+  return {
+    store,
+    synced: following.synced,
+    done: following.done,
+    subscribe,
+    put(object) {
+      const { resourceVersion = "0" } = object.metadata;
+      if (isNewer(resourceVersion, putAt)) putAt = resourceVersion;
+      put(object);
+    },
+    versions() {
+      const { seen, changed } = following.versions();
+      return { seen, changed: changed !== undefined && isNewer(putAt, changed) ? putAt : changed };
+    },
+  };
+}
+
+function isNewer(a: string, b: string): boolean {
+  return (compareResourceVersions(a, b) ?? 0) > 0;
 }

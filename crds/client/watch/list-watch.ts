@@ -55,6 +55,15 @@ export interface ListWatch {
   readonly synced: Promise<void>;
   /** Resolves after the signal; rejects when the cluster's history went back, after which no state can be trusted. */
   readonly done: Promise<void>;
+  versions(): Versions;
+}
+
+/** How far a list-watch has come, as resourceVersions. */
+export interface Versions {
+  /** Everything up to here has been handed on. */
+  readonly seen: string | undefined;
+  /** Nothing after here has been handed on; unlike `seen` it stays where it is while nothing changes. */
+  readonly changed: string | undefined;
 }
 
 /**
@@ -73,9 +82,11 @@ export function listWatch<T extends KubernetesObject>(options: ListWatchOptions<
   const synced = createDeferred<void>();
   const kept = options.knownObjects === undefined ? new Map<string, T>() : undefined;
   const knownObjects = options.knownObjects ?? (() => kept?.values() ?? []);
-  const listing = createListing({ client, selection, signal, knownObjects, onObject: emit });
+  const listing = createListing({ client, selection, signal, knownObjects, onObject });
   /** The newest resourceVersion that the server has shown. */
   let lastResourceVersion: string | undefined;
+  /** That of the newest list or change. Bookmarks do not move it. */
+  let changedAt: string | undefined;
   let opened: OpenedWatch | undefined;
 
   function emit(event: ListWatchEvent<T>): void {
@@ -93,6 +104,12 @@ export function listWatch<T extends KubernetesObject>(options: ListWatchOptions<
     }
   }
 
+  /** The first page of a list is handed on before the list is whole. */
+  function onObject(event: { type: "added" | "deleted"; object: T }, resourceVersion: string): void {
+    changedAt = resourceVersion;
+    emit(event);
+  }
+
   async function list(state: Extract<ListWatchState, { pageSize: number }>): Promise<ListWatchOutcome> {
     const token = state.kind === "init-page" ? state.continue : undefined;
     if (token === undefined) listing.start();
@@ -101,6 +118,7 @@ export function listWatch<T extends KubernetesObject>(options: ListWatchOptions<
       const { resourceVersion } = page;
       if (page.continue) return { kind: "page", resourceVersion, continue: page.continue };
       lastResourceVersion = resourceVersion;
+      changedAt = resourceVersion;
       emit({ type: "synced" });
       return { kind: "page", resourceVersion, continue: undefined };
     } catch (error) {
@@ -138,12 +156,15 @@ export function listWatch<T extends KubernetesObject>(options: ListWatchOptions<
       // out.
       if (type === "BOOKMARK" && (compareResourceVersions(version, resourceVersion) ?? 0) < 0)
         throw new Error(`a bookmark at ${version} came after ${resourceVersion}`);
-      if (type !== "BOOKMARK") emit({ type: eventTypes[type], object: dropManagedFields(object) });
+      if (type !== "BOOKMARK") {
+        changedAt = version;
+        emit({ type: eventTypes[type], object: dropManagedFields(object) });
+      }
+      lastResourceVersion = version;
       resourceVersion = version;
     }
 
     const end = await readWatchStream<T>(response, { onEvent, maxSilenceMs, path, signal, clock });
-    lastResourceVersion = resourceVersion;
     const healthy = clock.now() - startedAt >= timings.healthyAfterMs;
     switch (end.kind) {
       case "aborted":
@@ -200,7 +221,7 @@ export function listWatch<T extends KubernetesObject>(options: ListWatchOptions<
     synced.reject(error);
     if (!signal.aborted) throw error;
   });
-  return { synced: synced.promise, done };
+  return { synced: synced.promise, done, versions: () => ({ seen: lastResourceVersion, changed: changedAt }) };
 }
 
 const eventTypes = { ADDED: "added", MODIFIED: "modified", DELETED: "deleted" } as const;

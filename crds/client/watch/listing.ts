@@ -49,7 +49,8 @@ export function createListing<T extends KubernetesObject>(options: {
   selection: Selection<T>;
   signal: AbortSignal;
   knownObjects: () => Iterable<T>;
-  onObject: (event: { type: "added" | "deleted"; object: T }) => void;
+  /** Called with the list's resourceVersion. */
+  onObject: (event: { type: "added" | "deleted"; object: T }, resourceVersion: string) => void;
 }): Listing {
   const { client, selection, signal, knownObjects, onObject } = options;
   const { resource, ...where } = selection;
@@ -60,7 +61,8 @@ export function createListing<T extends KubernetesObject>(options: {
       if (seen.has(keyOf(object))) continue;
       if (isBefore(resourceVersion, object.metadata.resourceVersion ?? "")) continue;
       // As a watch would report it: the last state, with the resourceVersion at which it was known to be gone.
-      onObject({ type: "deleted", object: { ...object, metadata: { ...object.metadata, resourceVersion } } });
+      const gone = { ...object, metadata: { ...object.metadata, resourceVersion } };
+      onObject({ type: "deleted", object: gone }, resourceVersion);
     }
   }
 
@@ -78,7 +80,7 @@ export function createListing<T extends KubernetesObject>(options: {
         );
       for (const object of items) {
         seen.add(keyOf(object));
-        onObject({ type: "added", object });
+        onObject({ type: "added", object }, metadata.resourceVersion);
       }
       if (!metadata.continue) {
         deleteMissing(metadata.resourceVersion);

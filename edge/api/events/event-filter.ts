@@ -1,19 +1,19 @@
 import { HttpError, quote } from "../../http/http-error.ts";
 import { tenantIdRule, workloadNameRule } from "../../http/parameters.ts";
 import type { RoutedRequest } from "../../http/router.ts";
-import { type EventType, eventTypes, type StoredEvent } from "./event-ring.ts";
+import { type EventType, eventFamilies, eventTypes, familyOf, type StoredEvent, usualFamilies } from "./event-ring.ts";
 
-/** Which events a client wants; what is undefined does not matter. */
+/** Which events a client wants; of tenant and workload, what is undefined does not matter. */
 export interface EventFilter {
   readonly tenant: string | undefined;
   readonly workload: string | undefined;
-  /** In the order of {@link eventTypes}. */
+  /** In the order of {@link eventTypes}; undefined: all of the usual families. */
   readonly types: readonly EventType[] | undefined;
 }
 
 /**
- * Reads `tenant`, `workload` and `type` of a query; `type` is a list of types, or of their families `instance` and
- * `claim`, by commas or repetition.
+ * Reads `tenant`, `workload` and `type` of a query; `type` is a list of types, or of their families, by commas or
+ * repetition.
  *
  * @throws HttpError 400 for a value that no event can have
  */
@@ -30,7 +30,7 @@ export function matches({ tenant, workload, types }: EventFilter, event: StoredE
   return (
     (tenant === undefined || tenant === event.tenant) &&
     (workload === undefined || workload === event.workload) &&
-    (types === undefined || types.includes(event.type))
+    (types === undefined ? usualFamilies.includes(familyOf(event.type)) : types.includes(event.type))
   );
 }
 
@@ -54,12 +54,12 @@ function typesOf({ query }: RoutedRequest): readonly EventType[] | undefined {
   if (unknown !== undefined) {
     throw new HttpError(
       400,
-      `query.type: ${quote(unknown)} is no type of event; known are instance, claim, ${eventTypes.join(", ")}`,
+      `query.type: ${quote(unknown)} is no type of event; known are ${[...eventFamilies, ...eventTypes].join(", ")}`,
     );
   }
   return eventTypes.filter((type) => words.some((word) => isNamed(type, word)));
 }
 
 function isNamed(type: EventType, word: string): boolean {
-  return type === word || type.slice(0, type.indexOf(".")) === word;
+  return type === word || familyOf(type) === word;
 }

@@ -32,6 +32,8 @@ interface Group {
   readonly clients: Set<Client>;
 }
 
+/** What a client sends to learn how things stand; anything else means nothing. */
+const PING = "ping";
 /** Each takes some 20 KB, whether it reads or not. */
 export const MAX_CLIENTS = 4096;
 const MAX_EVENTS = 4096;
@@ -44,9 +46,15 @@ const GOING_AWAY = 1001;
  *
  * @param options.instance a word for this process: ids of another one cannot be replayed here
  * @param options.maxWaitingBytes what all clients together may leave unread @default 64 MiB
+ * @param options.standing what the answer to a ping tells beside the newest id and the time
  */
-export function createEventHub(options: { instance: string; clock: Clock; maxWaitingBytes?: number }): EventHub {
-  const { instance, clock, maxWaitingBytes = 64 * 1024 * 1024 } = options;
+export function createEventHub(options: {
+  instance: string;
+  clock: Clock;
+  maxWaitingBytes?: number;
+  standing: () => object;
+}): EventHub {
+  const { instance, clock, standing, maxWaitingBytes = 64 * 1024 * 1024 } = options;
   const ring = createEventRing({ events: MAX_EVENTS, characters: MAX_CHARACTERS });
   /** By the tenant of their filter, and there by topic. */
   const groups = new Map<string | undefined, Map<string, Group>>();
@@ -161,6 +169,13 @@ export function createEventHub(options: { instance: string; clock: Clock; maxWai
           client.group.clients.add(client);
           socket.fanOut?.subscribe(client.group.topic);
           size += 1;
+        },
+        onMessage(text) {
+          if (text !== PING || client === undefined || client.isCut) return;
+          const pong = JSON.stringify({ id: idOf(count), type: "pong", time: now(), ...standing() });
+          makeRoom(pong.length);
+          if (client.socket.waitingBytes > MAX_WAITING_BYTES) cut(client);
+          else if (!client.isCut) client.socket.send(pong);
         },
         onClose() {
           if (client === undefined) return;

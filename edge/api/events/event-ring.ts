@@ -1,7 +1,19 @@
 import type { ClaimPhase } from "../../../crds/claim.ts";
 
 /** What an event tells. */
-export type EventType = `instance.${"added" | "modified" | "deleted"}` | `claim.${Lowercase<ClaimPhase> | "deleted"}`;
+export type EventType =
+  | `${"instance" | "workload" | "pool" | "trigger"}.${"added" | "modified" | "deleted"}`
+  | `claim.${Lowercase<ClaimPhase> | "deleted"}`;
+
+/** The first words of types, each of which a filter can name for all that begin with it. */
+export const eventFamilies = ["instance", "claim", "workload", "pool", "trigger"] as const;
+/** The families of a client that names no type. */
+export const usualFamilies: readonly string[] = ["instance", "claim"];
+
+/** The family of a type. */
+export function familyOf(type: EventType): string {
+  return type.slice(0, type.indexOf("."));
+}
 
 /** Every type that a filter can name. */
 export const eventTypes: readonly EventType[] = [
@@ -15,6 +27,15 @@ export const eventTypes: readonly EventType[] = [
   "claim.releasefailed",
   "claim.error",
   "claim.deleted",
+  "workload.added",
+  "workload.modified",
+  "workload.deleted",
+  "pool.added",
+  "pool.modified",
+  "pool.deleted",
+  "trigger.added",
+  "trigger.modified",
+  "trigger.deleted",
 ];
 
 /** An event as it goes to clients, and what filters look at. */

@@ -1,11 +1,30 @@
 import type { Claim } from "../../../crds/claim.ts";
 import { claimResponse } from "../../../crds/claims/claim-response.ts";
 import type { Change } from "../../../crds/client/watch/informer.ts";
-import type { Pod } from "../../../crds/kubernetes.ts";
+import type { KubernetesObject, Pod } from "../../../crds/kubernetes.ts";
 import { label } from "../../../crds/labels.ts";
+import type { Pool } from "../../../crds/pool.ts";
+import type { Trigger } from "../../../crds/trigger.ts";
+import type { Workload } from "../../../crds/workload.ts";
+import type { watchCluster } from "../../cluster/watch-cluster.ts";
 import { instanceResponse } from "../instances/instance.ts";
+import type { ApiTypes } from "../openapi/schemas.ts";
 import type { EventHub } from "./event-hub.ts";
 import type { EventType } from "./event-ring.ts";
+
+/** Publishes the changes of every kind, each where what it shows has changed. */
+export function publishChanges(hub: Pick<EventHub, "publish">): Parameters<typeof watchCluster>[0]["onChange"] {
+  return {
+    claims: (change) => publishClaim(change, hub),
+    pods: (change) => publishPod(change, hub),
+    workloads: (change) =>
+      publishObject("workload", change, { hub, open: openWorkload, workloadOf: ({ name }) => name }),
+    pools: (change) =>
+      publishObject("pool", change, { hub, open: openPool, workloadOf: ({ workloadRef }) => workloadRef }),
+    triggers: (change) =>
+      publishObject("trigger", change, { hub, open: openTrigger, workloadOf: ({ workloadRef }) => workloadRef }),
+  };
+}
 
 /** Publishes a pod's change, where its record shows it. */
 export function publishPod({ type, object, previous }: Change<Pod>, hub: Pick<EventHub, "publish">): void {
@@ -30,6 +49,47 @@ export function publishClaim({ type, object, previous }: Change<Claim>, hub: Pic
 function openClaim(claim: Claim) {
   const { tenantId, phase, instanceId, endpoint, source, claimedAt, workloadRef, reason } = claimResponse(claim);
   return { tenantId, phase, instanceId, endpoint, source, claimedAt, workloadRef, reason };
+}
+
+function publishObject<T extends KubernetesObject, Open extends object>(
+  family: "workload" | "pool" | "trigger",
+  { type, object, previous }: Change<T>,
+  options: { hub: Pick<EventHub, "publish">; open: (object: T) => Open; workloadOf: (open: Open) => string },
+): void {
+  const { hub, open, workloadOf } = options;
+  const shown = open(object);
+  if (type === "modified" && previous !== undefined && isSame(shown, open(previous))) return;
+  hub.publish({ type: `${family}.${type}`, tenant: undefined, workload: workloadOf(shown), object: shown });
+}
+
+/** No spec, whose environment may hold secrets; the generation tells that it has changed. */
+function openWorkload({ metadata, status }: Workload): ApiTypes["OpenWorkload"] {
+  const isLeaving = metadata.deletionTimestamp !== undefined;
+  const { phase = "Creating", reason } = status ?? {};
+  return { ...openObject(metadata), phase: isLeaving ? "Terminating" : phase, ...(reason !== undefined && { reason }) };
+}
+
+function openPool({ metadata, spec, status }: Pool): ApiTypes["OpenPool"] {
+  const { phase = "Filling", ready = 0, warming = 0, desired, reason } = status ?? {};
+  return {
+    ...openObject(metadata),
+    ...{ workloadRef: spec.workloadRef, size: spec.size, phase, ready, warming },
+    ...(desired !== undefined && { desired }),
+    ...(reason !== undefined && { reason }),
+  };
+}
+
+function openTrigger({ metadata, spec, status }: Trigger): ApiTypes["OpenTrigger"] {
+  const { phase } = status ?? {};
+  return {
+    ...openObject(metadata),
+    ...{ type: spec.type, workloadRef: spec.workloadRef },
+    ...(phase !== undefined && { phase }),
+  };
+}
+
+function openObject({ name, generation = 0, creationTimestamp = "" }: KubernetesObject["metadata"]) {
+  return { name, generation, createdAt: creationTimestamp };
 }
 
 /** A pod's instance record with the labels that are the service's own; others put there what they like. */

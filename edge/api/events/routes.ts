@@ -7,9 +7,9 @@ import type { ApiRoute } from "../api-route.ts";
 import { nameSchema, tenantIdSchema } from "../openapi/schemas.ts";
 import { readEventFilter } from "./event-filter.ts";
 import { type EventHub, MAX_CLIENTS } from "./event-hub.ts";
-import { eventTypes } from "./event-ring.ts";
+import { eventFamilies, eventTypes } from "./event-ring.ts";
 
-const eventWord = `(?:instance|claim|${eventTypes.join("|").replaceAll(".", "\\.")})`;
+const eventWord = `(?:${[...eventFamilies, ...eventTypes].join("|").replaceAll(".", "\\.")})`;
 const KEY = /^[+/0-9A-Za-z]{22}==$/;
 
 /**
@@ -30,16 +30,16 @@ export function eventsRoute(options: {
   return {
     method: "GET",
     path: "/ws",
-    summary: "Changes of instances and claims, as they happen",
+    summary: "Changes of instances, claims, workloads, pools and triggers, as they happen",
     description:
-      "A WebSocket of JSON messages `{id, type, time, object}`; `object` is an Instance with the service's own labels, or a Claim without its `message`. It may be set to ask for the key, which then comes as the header, as the subprotocol `tenancy.bearer.<base64url of the key>` beside `tenancy.events`, or by a session, whose end closes the socket with 4401. A client that connects again with `since` gets what it missed, or one message of type `resync` where that is not kept: read the lists anew then.",
+      "A WebSocket of JSON messages `{id, type, time, object}`; `object` is an Instance with the service's own labels, a Claim without its `message`, or of a workload, a pool or a trigger what OpenWorkload, OpenPool and OpenTrigger show. Without `type` it tells of instances and claims. To the text `ping` it answers with a Pong. It may be set to ask for the key, which then comes as the header, as the subprotocol `tenancy.bearer.<base64url of the key>` beside `tenancy.events`, or by a session, whose end closes the socket with 4401. A client that connects again with `since` gets what it missed, or one message of type `resync` where that is not kept: read the lists anew then.",
     query: {
       tenant: { ...tenantIdSchema, description: "Only this tenant's." },
       workload: { ...nameSchema, description: "Only this workload's." },
       type: {
         type: "string",
         pattern: `^${eventWord}(?:,${eventWord})*$`,
-        description: `Only these, by commas: instance, claim, ${eventTypes.join(", ")}.`,
+        description: `Only these, by commas: ${[...eventFamilies, ...eventTypes].join(", ")}.`,
       },
       since: { type: "string", minLength: 1, description: "The id of the last message that was seen." },
     },

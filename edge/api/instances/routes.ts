@@ -7,7 +7,7 @@ import { requireFresh } from "../../cluster/freshness.ts";
 import { isClaimed } from "../../cluster/slim-pod.ts";
 import { HttpError, quote } from "../../http/http-error.ts";
 import { instanceNameRule, pathParam } from "../../http/parameters.ts";
-import { jsonResponse } from "../../http/response.ts";
+import { jsonResponse, versionHeader } from "../../http/response.ts";
 import type { RoutedRequest } from "../../http/router.ts";
 import type { ApiRoute } from "../api-route.ts";
 import { doneSchema } from "../openapi/schemas.ts";
@@ -69,10 +69,13 @@ export function instanceRoutes(services: InstanceServices): ApiRoute[] {
       path: ALL,
       summary: "All managed pods",
       answer: ["Instance"],
+      tells: ["x-tenancy-version"],
       errors: [503],
       handle() {
         requireFresh(cache.pods);
-        return jsonResponse([...cache.pods.store.values()].map(instanceResponse).sort(byName));
+        return jsonResponse([...cache.pods.store.values()].map(instanceResponse).sort(byName), {
+          headers: versionHeader(cache.pods.versions().seen),
+        });
       },
     },
   ];

@@ -1,4 +1,4 @@
-import { type Static, Type } from "@sinclair/typebox";
+import { type Static, type TProperties, Type } from "@sinclair/typebox";
 import { claimStatusSchema } from "../../../crds/claim.ts";
 import { poolSpecSchema, poolStatusSchema } from "../../../crds/pool.ts";
 import { pattern } from "../../../crds/schema/patterns.ts";
@@ -21,6 +21,20 @@ const text = (description: string) => Type.String({ description });
 const podPhase = stringEnum(["Pending", "Running", "Succeeded", "Failed", "Unknown"], {
   description: "Phase of the pod.",
 });
+const triggerPhase = Type.Optional(
+  stringEnum(["Active", "Error"], { description: "Absent until the gateway has looked at it." }),
+);
+/** What `/ws`, which may ask for no key, shows of an object that a person made. */
+const openObject = <Fields extends TProperties>(noun: string, fields: Fields) =>
+  Type.Object(
+    {
+      name: text(`Name of the ${noun}.`),
+      generation: Type.Integer({ description: "Grows with each change of the spec." }),
+      createdAt: time("When it was created."),
+      ...fields,
+    },
+    { description: `What an event shows of a ${noun}.` },
+  );
 const counts = (what: string) =>
   Type.Object(
     {
@@ -239,9 +253,7 @@ const shared = {
       spec: triggerSpecSchema,
       status: Type.Object(
         {
-          phase: Type.Optional(
-            stringEnum(["Active", "Error"], { description: "Absent until the gateway has looked at it." }),
-          ),
+          phase: triggerPhase,
           detail: Type.Optional(text("What the gateway says.")),
         },
         { description: "What the gateway found." },
@@ -249,6 +261,36 @@ const shared = {
       createdAt,
     },
     { description: "Connects an event from outside to a claim." },
+  ),
+  OpenWorkload: openObject("workload", {
+    phase: workloadPhase,
+    reason: Type.Optional(text("One word for programs, where something is wrong.")),
+  }),
+  OpenPool: openObject("pool", {
+    workloadRef: text("The workload."),
+    size: poolSpecSchema.properties.size,
+    ...{ phase: poolPhase, ready, warming, desired },
+    reason: Type.Optional(text("One word for programs, where something is wrong.")),
+  }),
+  OpenTrigger: openObject("trigger", {
+    type: triggerSpecSchema.properties.type,
+    workloadRef: text("The workload."),
+    phase: triggerPhase,
+  }),
+  Pong: Type.Object(
+    {
+      id: text("The newest event's: where `since` goes on from."),
+      type: done("pong"),
+      time: time("The server's clock."),
+      fresh: Type.Boolean({ description: "Whether the server sees the cluster as it is." }),
+      versions: Type.Unsafe<Partial<Record<"claims" | "instances" | "workloads" | "pools" | "triggers", string>>>({
+        type: "object",
+        additionalProperties: { type: "string" },
+        description:
+          "By kind, up to where this connection's past reaches. A list whose `x-tenancy-version` is as large or larger has all of it, and what comes later is on the connection.",
+      }),
+    },
+    { description: "The answer of `/ws` to the text `ping`." },
   ),
 };
 

@@ -75,6 +75,21 @@ test("startInformer keeps a store and tells of each change with what was there b
   assert.is(informer.store.by("color", "blue").size, 0);
 });
 
+test("Informer.versions counts what was put as a change that has not been seen", async () => {
+  const { informer, watches, changes } = await inform({ onList: oneList });
+  await informer.synced;
+  informer.put(object("y", 15));
+  informer.put(object("x", 12));
+  assert.equal(informer.versions(), { seen: "10", changed: "15" });
+  await until("the watch", () => watches.length === 1);
+  watches[0]?.send("ADDED", object("z", 13));
+  await until("the change", () => changes.length === 4);
+  assert.equal(informer.versions(), { seen: "13", changed: "15" });
+  watches[0]?.send("ADDED", object("w", 16));
+  await until("the change", () => changes.length === 5);
+  assert.equal(informer.versions(), { seen: "16", changed: "16" });
+});
+
 test("Informer.subscribe gives what is there, then each change, until it is ended; one handler that throws keeps none from the others", async () => {
   const { informer, watches, changes } = await inform({ onList: oneList });
   await until("the watch", () => watches.length === 1);

@@ -46,7 +46,7 @@ async function follow(
   const events: string[] = [];
   const clock = patientClock();
   const stop = new AbortController();
-  const { synced, done } = listWatch({
+  const { synced, done, versions } = listWatch({
     client,
     resource: configMaps,
     namespace: "a",
@@ -57,7 +57,7 @@ async function follow(
     random: () => 1,
     ...options,
   });
-  following = { events, clock, stop, synced, done };
+  following = { events, clock, stop, synced, done, versions };
   return { ...following, ...collection };
 }
 
@@ -158,6 +158,40 @@ test("listWatch resumes from the last bookmark, which is no event", async () => 
   assert.is(watches[1]?.query.get("resourceVersion"), "50");
   assert.equal(events, ["added x 5", "synced"]);
   assert.equal(clock.delays, []);
+});
+
+test("listWatch says how far it has come: changes move both versions, bookmarks what was seen alone", async () => {
+  const { watches, events, versions, synced } = await follow({
+    onList: (query) =>
+      query.get("continue") === "next"
+        ? { resourceVersion: "10", items: [object("y", 6)] }
+        : { resourceVersion: "10", continue: "next", items: [object("x", 5)] },
+  });
+  assert.equal(versions(), { seen: undefined, changed: undefined });
+  await synced;
+  assert.equal(versions(), { seen: "10", changed: "10" });
+  await until("the watch", () => watches.length === 1);
+  watches[0]?.send("MODIFIED", object("x", 11));
+  await until("the event", () => events.length === 4);
+  assert.equal(versions(), { seen: "11", changed: "11" });
+  watches[0]?.send("BOOKMARK", bookmark(40));
+  await until("the bookmark", () => versions().seen === "40");
+  assert.equal(versions(), { seen: "40", changed: "11" });
+});
+
+test("listWatch hands a page on as a change before the list is whole", async () => {
+  const stands: unknown[] = [];
+  const following = await follow(
+    {
+      onList: (query) =>
+        query.get("continue") === "next"
+          ? { resourceVersion: "10", items: [object("y", 6)] }
+          : { resourceVersion: "10", continue: "next", items: [object("x", 5)] },
+    },
+    { onEvent: () => void setImmediate(() => stands.push(following.versions())) },
+  );
+  await until("the first page", () => stands.length > 0);
+  assert.equal(stands[0], { seen: undefined, changed: "10" });
 });
 
 test("listWatch does not hammer a server that ends every watch at once", async () => {

@@ -13,6 +13,7 @@ import { manualClock } from "../manual-clock.ts";
 const test = suite("events");
 const event = (text: string) => ({ type: "instance.added" as const, tenant: "a", workload: "app", text });
 const texts = (events: readonly { text: string }[] | undefined) => events?.map(({ text }) => text);
+const standing = () => ({ fresh: true, versions: { claims: "7" } });
 const everything = { tenant: undefined, workload: undefined, types: undefined };
 
 test("the ring keeps the last events, by count and by size", () => {
@@ -34,7 +35,7 @@ test("the ring keeps the last events, by count and by size", () => {
 });
 
 test("one message is made for all clients of an event, and only its own listeners are looked at", () => {
-  const hub = createEventHub({ instance: "i", clock: manualClock() });
+  const hub = createEventHub({ instance: "i", clock: manualClock(), standing });
   const sent: [string, string][] = [];
   const published: [string, string][] = [];
   const socket = (name: string, native: boolean): EventSocket => ({
@@ -80,7 +81,7 @@ test("one message is made for all clients of an event, and only its own listener
 });
 
 test("a client that was cut counts as a connection until it is gone, and hears nothing", () => {
-  const hub = createEventHub({ instance: "i", clock: manualClock() });
+  const hub = createEventHub({ instance: "i", clock: manualClock(), standing });
   let sent = 0;
   const stuck = () => {
     const listener = hub.client({ filter: everything, since: undefined });
@@ -134,7 +135,7 @@ test("what goes to strangers holds neither a message nor labels of others", () =
 });
 
 test("after the close, who comes late is closed too", () => {
-  const hub = createEventHub({ instance: "i", clock: manualClock() });
+  const hub = createEventHub({ instance: "i", clock: manualClock(), standing });
   hub.close();
   const codes: number[] = [];
   hub.client({ filter: everything, since: undefined }).onOpen({

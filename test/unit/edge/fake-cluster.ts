@@ -8,11 +8,12 @@ import { annotation, label, WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
 import type { Pool } from "../../../crds/pool.ts";
 import type { Resource } from "../../../crds/resource.ts";
 import { SNAPSHOTS_CONTAINER, SNAPSHOTS_LABELS, SNAPSHOTS_NAME } from "../../../crds/snapshots/store-folder.ts";
+import type { Trigger } from "../../../crds/trigger.ts";
 import type { Workload, WorkloadSpec } from "../../../crds/workload.ts";
 import { type ClaimWaiters, createClaimWaiters } from "../../../edge/cluster/claim-waiters.ts";
 import { slimPod } from "../../../edge/cluster/slim-pod.ts";
 import type { CachedKind } from "../../../edge/cluster/watch-cluster.ts";
-import { type ClusterCache, phaseOf, poolOf, workloadOf } from "../../../edge/cluster/watch-cluster.ts";
+import { type ClusterCache, phaseOf, poolOf, webhookPath, workloadOf } from "../../../edge/cluster/watch-cluster.ts";
 
 export const NAMESPACE = "tenancy";
 
@@ -68,6 +69,7 @@ export class FakeCluster {
       ),
       workloads: this.#watched<Workload, never>({}),
       pools: this.#watched<Pool, "workload">({ workload: workloadOf }),
+      triggers: this.#watched<Trigger, "path" | "workload">({ path: webhookPath, workload: workloadOf }),
       pods: this.#watched<Pod, "phase" | "pool">(
         { phase: phaseOf, pool: poolOf },
         ({ metadata: { labels = {} } }) =>
@@ -259,8 +261,9 @@ export class FakeCluster {
 
   /** Undefined for a kind that nobody watches. */
   #kind(object: KubernetesObject): WatchedObjects | undefined {
-    const { claims, workloads, pools, pods } = this.cache;
-    const kinds = { TenancyClaim: claims, TenancyWorkload: workloads, TenancyPool: pools, Pod: pods };
+    const { claims, workloads, pools, triggers, pods } = this.cache;
+    const ours = { TenancyClaim: claims, TenancyWorkload: workloads, TenancyPool: pools, TenancyTrigger: triggers };
+    const kinds = { ...ours, Pod: pods };
     return kinds[object.kind as keyof typeof kinds] as unknown as WatchedObjects | undefined;
   }
 
@@ -277,6 +280,7 @@ export class FakeCluster {
           if (store.put(transform(object))) onChange(object);
         },
         isFresh: () => this.isFresh,
+        versions: () => ({ seen: String(this.#version), changed: String(this.#version) }),
       },
       {
         drop: (object: T) => {

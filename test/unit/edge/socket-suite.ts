@@ -14,6 +14,8 @@ import { eventually } from "../../eventually.ts";
 import { silentLog } from "../silent-log.ts";
 import { openWire } from "./open-wire.ts";
 
+const standing = () => ({ fresh: true, versions: { claims: "7" } });
+
 /** A client of `/ws`, with what it got. */
 interface Client {
   socket: WebSocket;
@@ -32,7 +34,7 @@ export function socketSuite(name: string, serve: Serve, { lingers = false }: { l
   let server: Server;
 
   test.before.each(async () => {
-    hub = createEventHub({ instance: "edge1", clock: systemClock });
+    hub = createEventHub({ instance: "edge1", clock: systemClock, standing });
     server = await serve({ handler: handlerOf(hub), listen: { hostname: "127.0.0.1", port: 0 }, log: silentLog });
   });
   test.after.each(async () => {
@@ -138,17 +140,17 @@ export function socketSuite(name: string, serve: Serve, { lingers = false }: { l
 
   test("clients that do not read cannot take more than what all may leave unread; the slowest go, one that reads stays", async () => {
     const bound = 1024 * 1024;
-    hub = createEventHub({ instance: "edge1", clock: systemClock, maxWaitingBytes: bound });
+    hub = createEventHub({ instance: "edge1", clock: systemClock, maxWaitingBytes: bound, standing });
     const opened: EventSocket[] = [];
     const watched: EventHub = Object.create(hub, {
       client: {
         value: (wish: Parameters<EventHub["client"]>[0]) => {
-          const { onOpen, onClose } = hub.client(wish);
+          const { onOpen, onMessage, onClose } = hub.client(wish);
           const see = (socket: EventSocket) => {
             opened.push(socket);
             onOpen(socket);
           };
-          return { onOpen: see, onClose };
+          return { onOpen: see, onMessage, onClose };
         },
       },
     });
@@ -275,7 +277,25 @@ export function socketSuite(name: string, serve: Serve, { lingers = false }: { l
     assert.equal(await Promise.all(clients.map(({ closed }) => closed)), [1001, 1001]);
   });
 
-  test("a message from a client means nothing, and a large one ends the client alone", async () => {
+  test("a ping is answered behind what was told before, to whoever asks alone", async () => {
+    const [asks, hears] = [await open("?type=claim"), await open()];
+    tell("claim.active", "a", "first");
+    tell("instance.added", "a", "second");
+    for (const text of ["ping", "Ping", '{"type":"ping"}']) asks.socket.send(text);
+    await eventually(() => asks.messages.length === 2);
+    tell("claim.active", "a", "third");
+    await eventually(() => asks.messages.length === 3 && hears.messages.length === 3);
+    assert.equal(
+      asks.messages.map(({ id, type }) => `${id} ${type}`),
+      ["edge1-1 claim.active", "edge1-2 pong", "edge1-3 claim.active"],
+    );
+    const { time, ...pong } = asks.messages[1] as { time?: string; id: string; type: string };
+    assert.equal(pong, { id: "edge1-2", type: "pong", ...standing() });
+    assert.is(new Date(time ?? "").toISOString(), time);
+    assert.not.ok(hears.messages.some(({ type }) => type === "pong"));
+  });
+
+  test("other messages of a client mean nothing, and a large one ends the client alone", async () => {
     const [chatty, rude] = [await open(), await open()];
     chatty.socket.send("hello");
     rude.socket.send("x".repeat(100_000));

@@ -3,6 +3,7 @@ import { type Activity, createActivity } from "../../../edge/activity.ts";
 import { createEventHub } from "../../../edge/api/events/event-hub.ts";
 import { apiRoutes } from "../../../edge/api/routes.ts";
 import { createFindLivePod } from "../../../edge/cluster/live-pod.ts";
+import { standingOf } from "../../../edge/cluster/watch-cluster.ts";
 import { createClaimHistory } from "../../../edge/history/claim-history.ts";
 import { createPoolHistory } from "../../../edge/history/pool-history.ts";
 import { createIsKey } from "../../../edge/http/api-key.ts";
@@ -74,7 +75,6 @@ export function testEdge(
   const shared = { client: cluster.client, namespace: NAMESPACE, cache: cluster.cache, clock: options.clock ?? clock };
   // A write that is put off for a minute would keep the test's process for as long.
   const activity = createActivity({ ...shared, clock, log: logger });
-  const events = createEventHub({ instance: "test", clock });
   const { now } = shared.clock;
   const history = {
     claims: createClaimHistory({ now }),
@@ -82,6 +82,7 @@ export function testEdge(
   };
   const checkPage = createPageCheck({ localOnly, origins });
   const sessions = apiKey === undefined ? undefined : createSessions({ apiKey, origins, clock: shared.clock });
+  const events = createEventHub({ instance: "test", clock, standing: () => standingOf(cluster.cache) });
   const handler = createHandler({
     routes: apiRoutes({
       asksForKey: apiKey !== undefined,
