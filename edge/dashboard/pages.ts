@@ -21,4 +21,9 @@ export const pages: readonly Page[] = [
     navigation: { word: "Claims", letter: "c" },
     load: () => import("./claims/list.tsx"),
   },
+  {
+    path: "/dashboard/claims/:tenant/:workload",
+    title: ({ tenant, workload }) => `${workload} of ${tenant}`,
+    load: () => import("./claims/one.tsx"),
+  },
 ];

@@ -1,15 +1,5 @@
+import type { Segment } from "./segment.ts";
 import { durationWords } from "./time-words.ts";
-
-/** A stretch of a time line, in milliseconds of one clock. */
-export interface Segment {
-  readonly name: string;
-  readonly fromMs: number;
-  /** Undefined while it goes on. */
-  readonly toMs: number | undefined;
-  readonly kind: "wait" | "data" | "ok" | "bad" | "unknown";
-  /** What there is to say of it. */
-  readonly note?: string;
-}
 
 /** Stretches below each other on one scale, as a table whose bars are SVG: the numbers are there to be read too. */
 export function Timeline({ segments, nowMs, label }: { segments: readonly Segment[]; nowMs: number; label: string }) {

@@ -1,0 +1,159 @@
+import type { ApiTypes } from "../../api/openapi/schemas.ts";
+import { CallError, call } from "../api/call.ts";
+import { useLoad } from "../api/load.ts";
+import { confirm } from "../parts/confirm.tsx";
+import { sizeWords } from "../parts/size-words.ts";
+import { When } from "../parts/when.tsx";
+
+/** Whose claim, on what. */
+export interface ClaimKey {
+  readonly tenantId: string;
+  readonly workloadRef: string;
+}
+
+const body = ({ workloadRef }: ClaimKey) => ({ workload: workloadRef });
+const tenantPath = ({ tenantId }: ClaimKey): string => `/tenants/${encodeURIComponent(tenantId)}`;
+
+/** Claims for the tenant, with files where `resume` says so; goes on for at most 30 s. */
+export async function claim(key: ClaimKey, resume: boolean | { version: string }): Promise<string> {
+  const path = `${tenantPath(key)}/claim`;
+  const { source } = await call<ApiTypes["Claim"]>("POST", path, { body: { ...body(key), resume } });
+  return `${key.tenantId} has an instance of ${key.workloadRef}${source === undefined ? "" : `, source ${source}`}.`;
+}
+
+/** Asks first: the pod goes. */
+export async function release(key: ClaimKey): Promise<string | undefined> {
+  const { tenantId, workloadRef } = key;
+  const isMeant = await confirm({
+    title: `Release ${workloadRef} of ${tenantId}?`,
+    lost: <WhatReleaseDoes {...key} />,
+    verb: "Release",
+  });
+  if (!isMeant) return undefined;
+  await call("POST", `${tenantPath(key)}/release`, { body: body(key) });
+  return `The claim of ${tenantId} on ${workloadRef} is being released.`;
+}
+
+/** Asks first: what the pod holds is lost. */
+export async function destroy(instance: { name: string; tenantId?: string; claimedAt?: string }) {
+  const { name, tenantId, claimedAt } = instance;
+  const isMeant = await confirm({
+    title: `Destroy instance ${name}?`,
+    lost:
+      tenantId === undefined ? (
+        <p>The pod is deleted at once. Nobody has claimed it; its pool makes another.</p>
+      ) : (
+        <p>
+          The pod is deleted at once. What <b>{tenantId}</b> has written {since(claimedAt)} is <b>not saved</b>. The
+          claim stays, without a pod, until it is claimed again.
+        </p>
+      ),
+    verb: "Destroy",
+    ...(tenantId !== undefined && { type: tenantId }),
+  });
+  if (!isMeant) return undefined;
+  await call("POST", `/instances/${encodeURIComponent(name)}/destroy`);
+  return `Instance ${name} is destroyed.`;
+}
+
+/** Asks first: gives up files that cannot be saved. */
+export async function discard(key: ClaimKey, { claimedAt, message }: { claimedAt?: string; message?: string }) {
+  const { tenantId, workloadRef } = key;
+  const isMeant = await confirm({
+    title: `Discard what ${tenantId} has in ${workloadRef}?`,
+    lost: (
+      <>
+        <p>
+          The files that could not be saved {since(claimedAt)} are <b>given up</b>; what was saved before stays. The pod
+          goes.
+        </p>
+        {message !== undefined && <p class="muted">{message}</p>}
+      </>
+    ),
+    verb: "Discard",
+    type: tenantId,
+  });
+  if (!isMeant) return undefined;
+  await call("POST", `${tenantPath(key)}/discard`, { body: body(key) });
+  return `The files of ${tenantId} in ${workloadRef} are discarded.`;
+}
+
+/** Asks first: all versions go. */
+export async function deleteSnapshot(key: ClaimKey, versions: readonly ApiTypes["Snapshot"][]) {
+  const { tenantId, workloadRef } = key;
+  const isMeant = await confirm({
+    title: `Delete what was saved of ${tenantId} in ${workloadRef}?`,
+    lost: (
+      <>
+        <p>
+          {versions.length === 1 ? "The one version" : `All ${versions.length} versions`} of the files{" "}
+          {versions.length === 1 ? "is" : "are"} erased and cannot be brought back:
+        </p>
+        <ul>
+          {versions.map(({ path, sizeBytes, createdAt }) => (
+            <li key={path}>
+              {sizeWords(sizeBytes)}, <When at={createdAt} />
+            </li>
+          ))}
+        </ul>
+        <p>A running claim keeps its files, and its next release saves them anew.</p>
+      </>
+    ),
+    verb: "Delete",
+    type: tenantId,
+  });
+  if (!isMeant) return undefined;
+  await call("DELETE", `${tenantPath(key)}/snapshots/${encodeURIComponent(workloadRef)}`);
+  return `What was saved of ${tenantId} in ${workloadRef} is deleted.`;
+}
+
+/** Read when the question is asked: what the table shows may be older. */
+function WhatReleaseDoes({ tenantId, workloadRef }: ClaimKey) {
+  const workload = useLoad(`workload ${workloadRef}`, (signal) =>
+    call<ApiTypes["Workload"]>("GET", `/workloads/${encodeURIComponent(workloadRef)}`, { signal }).catch(ifGone),
+  );
+  const saved = useLoad(`snapshots ${workloadRef}`, (signal) =>
+    call<ApiTypes["Snapshot"][]>("GET", "/snapshots", { signal }),
+  );
+  if (workload.error !== undefined) return <p>What is saved is not known: {workload.error.message}</p>;
+  if (workload.value === undefined) return <p>Reading what is saved …</p>;
+  const directories = workload.value?.spec.filesystem?.overlayDirs ?? [];
+  if (workload.value !== null && directories.length === 0) {
+    return (
+      <p>
+        <b>Nothing is saved</b>: this workload keeps no files. The pod of {tenantId} goes.
+      </p>
+    );
+  }
+  const present = saved.value?.find((one) => one.tenantId === tenantId && one.workloadRef === workloadRef);
+  return (
+    <>
+      <p>
+        {directories.length === 0 ? "Its files" : directories.join(", ")} of {tenantId}{" "}
+        {directories.length > 1 ? "are" : "is"} saved as a new version, then the pod goes.
+      </p>
+      {saved.error !== undefined && <p class="muted">What was saved before is not known: {saved.error.message}</p>}
+      {present !== undefined && (
+        <p class="muted">
+          The present version is of <When at={present.createdAt} />, {sizeWords(present.sizeBytes)}.
+        </p>
+      )}
+      {saved.value !== undefined && present === undefined && <p class="muted">Nothing was saved before.</p>}
+    </>
+  );
+}
+
+/** A workload that is deleted leaves its claims as they are. */
+function ifGone(error: unknown): null {
+  if (error instanceof CallError && error.status === 404) return null;
+  throw error;
+}
+
+function since(at: string | undefined) {
+  if (at === undefined) return null;
+  return (
+    <>
+      since <When at={at} />
+    </>
+  );
+}

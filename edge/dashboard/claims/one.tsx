@@ -1,0 +1,219 @@
+import { useEffect, useState } from "preact/hooks";
+import { call } from "../api/call.ts";
+import { type Kinds, live } from "../api/kinds.ts";
+import { useLoad } from "../api/load.ts";
+import type { PageParams } from "../pages.ts";
+import { Act, type Acts, Outcome, useActs } from "../parts/acts.tsx";
+import { Facts } from "../parts/facts.tsx";
+import { Phase } from "../parts/phase.tsx";
+import { Problem } from "../parts/problem.tsx";
+import { sizeWords } from "../parts/size-words.ts";
+import { durationWords } from "../parts/time-words.ts";
+import { Timeline } from "../parts/timeline.tsx";
+import { When } from "../parts/when.tsx";
+import { type ClaimKey, claim, destroy, discard, release } from "./acts.tsx";
+import type { ClaimDetail } from "./claim-detail.ts";
+import { remedyOf } from "./remedies.ts";
+import { claimMs, claimSegments } from "./segments.ts";
+
+export default function Claim({ params }: { params: PageParams }) {
+  const { tenant: tenantId = "", workload: workloadRef = "" } = params;
+  const key = { tenantId, workloadRef };
+  const claims = live("claims");
+  // Only the changes of this claim have the detail read again.
+  claims.version.value;
+  const row = claims.rows.get(`${tenantId}/${workloadRef}`);
+  const path = `/tenants/${encodeURIComponent(tenantId)}/claims/${encodeURIComponent(workloadRef)}`;
+  const detail = useLoad(row && path, (signal) => call<ClaimDetail>("GET", path, { signal }), row);
+  const acts = useActs();
+  return (
+    <>
+      <p class="crumbs">
+        <a href="/dashboard/claims">Claims</a> / <a href={`/dashboard/claims?tenant=${tenantId}`}>{tenantId}</a>
+      </p>
+      <h1>
+        {workloadRef} <small>claimed by {tenantId}</small>
+      </h1>
+      {row === undefined && claims.state.value === "loading" && <p class="muted">Reading …</p>}
+      {row === undefined && claims.state.value !== "loading" && <Nobody claimKey={key} acts={acts} />}
+      {row !== undefined && <Shown claimKey={key} row={row} detail={detail.value} acts={acts} />}
+      <Problem error={detail.error} />
+    </>
+  );
+}
+
+function Shown(props: { claimKey: ClaimKey; row: Kinds["claims"]; detail: ClaimDetail | undefined; acts: Acts }) {
+  const { claimKey: key, row, detail, acts } = props;
+  const { phase, reason, source, instanceId, endpoint, claimedAt } = row;
+  // The connection tells no messages, and the detail may be of a moment before.
+  const message = row.message ?? (detail?.reason === reason ? detail?.message : undefined);
+  const { createdAt, timeline, waitsFor, snapshot } = detail ?? {};
+  const now = useNow(phase === "Pending");
+  const start = createdAt === undefined ? [] : claimSegments({ phase, createdAt, source, timeline });
+  const took = claimMs({ timeline });
+  const remedy = remedyOf(reason);
+  const destroyed = { name: instanceId ?? "", tenantId: key.tenantId, ...(claimedAt !== undefined && { claimedAt }) };
+  return (
+    <>
+      <div class="acts">
+        {(phase === "Error" || (phase === "Active" && instanceId === undefined)) && (
+          <Act acts={acts} verb="Retry" keys="t" class="primary" act={() => claim(key, resumeOf(detail))} />
+        )}
+        {phase !== "Releasing" && phase !== "Released" && phase !== "ReleaseFailed" && (
+          <Act acts={acts} verb="Release" keys="r" act={() => release(key)} />
+        )}
+        {instanceId !== undefined && (
+          <Act acts={acts} verb="Destroy" keys="x" class="danger" act={() => destroy(destroyed)} />
+        )}
+        {phase === "ReleaseFailed" && (
+          <Act
+            {...{ acts, verb: "Discard", class: "danger" }}
+            act={() =>
+              discard(key, { ...(claimedAt !== undefined && { claimedAt }), ...(message !== undefined && { message }) })
+            }
+          />
+        )}
+      </div>
+      <Outcome acts={acts} />
+      <Facts
+        of={[
+          ["Phase", <Phase key="phase" is={phase} />],
+          ["Source", source],
+          ["Claimed", claimedAt !== undefined && <When at={claimedAt} />],
+          ["Took", took !== undefined && durationWords(took)],
+          ["Pod", instanceId !== undefined && <a href={`/dashboard/instances/${instanceId}`}>{instanceId}</a>],
+          ["Endpoint", endpoint !== undefined && <code>{`${endpoint.host}:${endpoint.port}`}</code>],
+          [
+            "Workload",
+            <a key="workload" href={`/dashboard/workloads/${key.workloadRef}`}>
+              {key.workloadRef}
+            </a>,
+          ],
+        ]}
+      />
+      {reason !== undefined && (
+        <section aria-labelledby="reason">
+          <h2 id="reason" class={phase === "Pending" ? "is-warn" : "is-bad"}>
+            {reason}
+          </h2>
+          <p>{message}</p>
+          {remedy !== undefined && (
+            <p>
+              <b>What to do:</b> {remedy}
+            </p>
+          )}
+        </section>
+      )}
+      {reason === undefined && phase === "Pending" && (
+        <section aria-labelledby="waits">
+          <h2 id="waits">What it waits for</h2>
+          <p>{waitsFor ?? message ?? "Nothing is said yet."}</p>
+        </section>
+      )}
+      {start.length > 0 && (
+        <section aria-labelledby="times">
+          <h2 id="times">Time line</h2>
+          <Timeline segments={start} nowMs={now} label="Time line of the claim" />
+        </section>
+      )}
+      {detail !== undefined && (
+        <>
+          <section aria-labelledby="files">
+            <h2 id="files">Files</h2>
+            <p>{filesWords(detail.resumedFrom, phase)}</p>
+            {snapshot !== undefined && (
+              <p>
+                Saved <When at={snapshot.createdAt} />, {sizeWords(snapshot.sizeBytes)}, version{" "}
+                <code>{snapshot.sha256.slice(0, 16)}</code>.
+              </p>
+            )}
+            <p>
+              <a
+                href={`/dashboard/snapshots/${encodeURIComponent(key.tenantId)}/${encodeURIComponent(key.workloadRef)}`}
+              >
+                What was saved
+              </a>
+            </p>
+          </section>
+          <section aria-labelledby="events">
+            <h2 id="events">Events</h2>
+            <Events of={detail.events} />
+          </section>
+        </>
+      )}
+    </>
+  );
+}
+
+/** There is no claim any more, or none yet. */
+function Nobody({ claimKey: key, acts }: { claimKey: ClaimKey; acts: Acts }) {
+  const [withFiles, setWithFiles] = useState(true);
+  return (
+    <>
+      <p>
+        {key.tenantId} has no claim on {key.workloadRef}.
+      </p>
+      <label>
+        <input type="checkbox" checked={withFiles} onChange={(event) => setWithFiles(event.currentTarget.checked)} />{" "}
+        with the files that were saved
+      </label>
+      <div class="acts">
+        <Act acts={acts} verb="Claim" class="primary" act={() => claim(key, withFiles)} />
+      </div>
+      <Outcome acts={acts} />
+    </>
+  );
+}
+
+function Events({ of }: { of: ClaimDetail["events"] }) {
+  if (of === undefined || of.length === 0) return <p class="muted">None in the last hour.</p>;
+  return (
+    <table aria-label="Events">
+      <thead>
+        <tr>
+          <th scope="col">When</th>
+          <th scope="col">Reason</th>
+          <th scope="col">Message</th>
+        </tr>
+      </thead>
+      <tbody>
+        {of.map(({ at, reason, message, count, type }) => (
+          <tr key={`${at} ${reason} ${message}`}>
+            <td>
+              <When at={at} />
+            </td>
+            <td class={type === "Warning" ? "is-warn" : ""}>
+              {reason}
+              {count !== undefined && count > 1 ? ` × ${count}` : ""}
+            </td>
+            <td>{message}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+/** The claim is made again as it was asked for. */
+function resumeOf({ resume = false, resumeVersion }: Partial<ClaimDetail> = {}): boolean | { version: string } {
+  return resumeVersion === undefined ? resume : { version: resumeVersion };
+}
+
+function filesWords(resumedFrom: string | undefined, phase: string): string {
+  if (resumedFrom === "none") return "It asked for files, and there were none.";
+  if (resumedFrom !== undefined) return `It was given the files of version ${resumedFrom.slice(0, 16)}.`;
+  return phase === "Pending" ? "Its pod has been given none yet." : "It began without files.";
+}
+
+/** The time, a few times a second while something grows with it. */
+function useNow(isRunning: boolean): number {
+  const [now, setNow] = useState(Date.now());
+  useEffect(() => {
+    if (!isRunning) return;
+    const timer = setInterval(() => {
+      if (!document.hidden) setNow(Date.now());
+    }, 250);
+    return () => clearInterval(timer);
+  }, [isRunning]);
+  return now;
+}

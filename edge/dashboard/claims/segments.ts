@@ -1,0 +1,93 @@
+import type { Segment } from "../parts/segment.ts";
+
+/** What a claim tells of its start: when each step was reached, as the programs saw it. */
+export interface ClaimTimes {
+  readonly phase: string;
+  readonly createdAt: string;
+  readonly source?: string | undefined;
+  readonly timeline?: readonly { readonly step: string; readonly at: string }[] | undefined;
+}
+
+/** What the time before a step went into. */
+const names: Readonly<Record<string, string>> = {
+  Seen: "Request to operator",
+  Bound: "Finding a pod",
+  Scheduled: "Finding a node",
+  FilesFrom: "Waiting for the files",
+  FilesTo: "Restoring files",
+  Started: "Starting the program",
+  Ready: "Until it is healthy",
+  Active: "Telling that it is ready",
+  Error: "Until it failed",
+};
+/** An attempt that got a pod has these; where one is missing, another operator did what lies before. */
+const always = ["Seen", "Bound"];
+
+/** The stretches of a claim's start. A step that nobody saw leaves a gap, never a number that is made up. */
+export function claimSegments({ phase, createdAt, source, timeline = [] }: ClaimTimes): Segment[] {
+  const steps = timeline
+    .map(({ step, at }) => ({ step, at: Date.parse(at) }))
+    .filter(({ at }) => !Number.isNaN(at))
+    // The edge's clock may be behind the operator's.
+    .sort((a, b) => Number(b.step === "Requested") - Number(a.step === "Requested"));
+  const [first] = steps;
+  const created = Date.parse(createdAt);
+  if (first === undefined) {
+    if (phase !== "Pending") return [];
+    return [{ name: "Pending", fromMs: created, toMs: undefined, kind: "wait", note: "since, to the second" }];
+  }
+  const segments: Segment[] = [];
+  let fromMs = first.at;
+  if (first.step !== "Requested") {
+    fromMs = Math.min(created, first.at);
+    const note = "made without the API: its creation is known to the second";
+    segments.push({ name: names[first.step] ?? first.step, fromMs, toMs: first.at, kind: "unknown", note });
+    fromMs = first.at;
+  }
+  const seen = new Set(steps.map(({ step }) => step));
+  for (const { step, at } of steps.slice(1)) {
+    const needed = step === "Error" ? ["Seen"] : always;
+    const missing = needed.filter((one) => !seen.has(one) && isBefore(one, step));
+    const isGap = missing.length > 0;
+    for (const one of missing) seen.add(one);
+    const skew = fromMs - at;
+    const note = isGap
+      ? "another operator saw what was before"
+      : skew > 0
+        ? `the clocks of edge and operator differ by at least ${skew} ms`
+        : step === "Bound" && source !== undefined
+          ? `source ${source}`
+          : undefined;
+    segments.push({
+      name: names[step] ?? step,
+      fromMs: Math.min(fromMs, at),
+      toMs: at,
+      kind: isGap ? "unknown" : kindOf(step),
+      ...(note !== undefined && { note }),
+    });
+    fromMs = at;
+  }
+  const last = steps.at(-1)?.step;
+  if (phase === "Pending" && last !== "Active" && last !== "Error") {
+    segments.push({ name: "Now", fromMs, toMs: undefined, kind: "wait" });
+  }
+  return segments;
+}
+
+/** Milliseconds from the request to its answer; undefined while there is none. */
+export function claimMs({ timeline = [] }: Pick<ClaimTimes, "timeline">): number | undefined {
+  const [first, last] = [timeline[0], timeline.at(-1)];
+  if (first?.step !== "Requested" || (last?.step !== "Active" && last?.step !== "Error")) return undefined;
+  return Math.max(0, Date.parse(last.at) - Date.parse(first.at));
+}
+
+function kindOf(step: string): Segment["kind"] {
+  if (step === "Error") return "bad";
+  if (step === "FilesTo") return "data";
+  return step === "Active" ? "ok" : "wait";
+}
+
+function isBefore(step: string, other: string): boolean {
+  const order = Object.keys(names);
+  return order.indexOf(step) < order.indexOf(other);
+}

@@ -1,0 +1,97 @@
+import { useEffect, useRef, useState } from "preact/hooks";
+import { CallError } from "../api/call.ts";
+import { useKey } from "./keys.ts";
+import { Problem } from "./problem.tsx";
+
+/** The acts of a page, one at a time, and how the last one went. */
+export interface Acts {
+  /** The act under way. */
+  readonly busy: string | undefined;
+  readonly error: Error | undefined;
+  readonly outcome: string | undefined;
+  /** Seconds until the edge wants to be asked again. */
+  readonly waitSeconds: number;
+  /** Does nothing while another act is under way; an act that returns nothing was not meant after all. */
+  run(name: string, act: () => Promise<string | undefined>): void;
+}
+
+export function useActs(): Acts {
+  const [state, setState] = useState<{ busy?: string; error?: Error; outcome?: string }>({});
+  const [waitSeconds, setWaitSeconds] = useState(0);
+  const isBusy = useRef(false);
+  useEffect(() => {
+    if (waitSeconds === 0) return;
+    const timer = setTimeout(() => setWaitSeconds(waitSeconds - 1), 1000);
+    return () => clearTimeout(timer);
+  }, [waitSeconds]);
+  return {
+    busy: state.busy,
+    error: state.error,
+    outcome: state.outcome,
+    waitSeconds,
+    run(name, act) {
+      // The state of this rendering may be older than a second press of the key.
+      if (isBusy.current) return;
+      isBusy.current = true;
+      setState({ busy: name });
+      act()
+        .then(
+          (outcome) => setState(outcome === undefined ? {} : { outcome }),
+          (error: Error) => {
+            setState({ error });
+            if (error instanceof CallError) setWaitSeconds(Math.ceil((error.retryAfterMs ?? 0) / 1000));
+          },
+        )
+        .finally(() => {
+          isBusy.current = false;
+        });
+    },
+  };
+}
+
+/** A button for one of the acts; `keys` do the same. */
+export function Act(props: {
+  acts: Acts;
+  verb: string;
+  act: () => Promise<string | undefined>;
+  keys?: string;
+  class?: string;
+  disabled?: boolean;
+}) {
+  const { acts, verb, act, keys, disabled = false } = props;
+  const isOff = disabled || acts.busy !== undefined || acts.waitSeconds > 0;
+  const run = (): void => {
+    if (!isOff) acts.run(verb, act);
+  };
+  return (
+    <>
+      {keys !== undefined && <Key keys={keys} label={verb} act={run} />}
+      {/* Disabled, it would lose the focus that a reader of the screen is at. */}
+      <button
+        type="button"
+        class={props.class}
+        aria-disabled={isOff ? "true" : undefined}
+        aria-keyshortcuts={keys}
+        title={keys === undefined ? undefined : `${verb} (${keys})`}
+        onClick={run}
+      >
+        {acts.busy === verb ? `${verb} …` : acts.waitSeconds > 0 ? `${verb} in ${acts.waitSeconds} s` : verb}
+      </button>
+    </>
+  );
+}
+
+/** How the last act went. */
+export function Outcome({ acts }: { acts: Acts }) {
+  return (
+    <div role="status" class="outcome">
+      {acts.outcome !== undefined && <p>{acts.outcome}</p>}
+      <Problem error={acts.error} />
+    </div>
+  );
+}
+
+function Key({ keys, label, act }: { keys: string; label: string; act: () => void }) {
+  useKey(keys, label, act);
+  return null;
+}

@@ -1,0 +1,34 @@
+import { useState } from "preact/hooks";
+import { CallError } from "../api/call.ts";
+
+/** Why something could not be done or read, in the API's own words; with the request's id where it was the edge's fault. */
+export function Problem({ error }: { error: Error | undefined }) {
+  if (error === undefined) return null;
+  const requestId = error instanceof CallError && error.status >= 500 ? error.requestId : undefined;
+  return (
+    <div class="problem" role="alert">
+      <p>{error.message}</p>
+      {requestId !== undefined && (
+        <p class="muted">
+          request <code>{requestId}</code> <Copy text={requestId} label="Copy the request's id" />
+        </p>
+      )}
+    </div>
+  );
+}
+
+function Copy({ text, label }: { text: string; label: string }) {
+  const [isCopied, setCopied] = useState(false);
+  // Browsers have no clipboard for pages of plain HTTP beyond loopback.
+  if (navigator.clipboard === undefined) return null;
+  return (
+    <button type="button" aria-label={label} onClick={() => void copy()}>
+      {isCopied ? "Copied" : "Copy"}
+    </button>
+  );
+
+  async function copy(): Promise<void> {
+    await navigator.clipboard.writeText(text);
+    setCopied(true);
+  }
+}
