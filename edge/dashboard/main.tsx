@@ -1,17 +1,18 @@
 import { effect, signal } from "@preact/signals";
 import { type ComponentType, render } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
-import { connection, lastHeardAt, listProblem } from "./api/kinds.ts";
+import { connection } from "./api/kinds.ts";
 import { checkSession, logOut, session } from "./api/session.ts";
-import { Login } from "./login.tsx";
 import { matchPath } from "./match.ts";
 import { type Page, type PageParams, pages } from "./pages.ts";
 import { Confirmation } from "./parts/confirm.tsx";
 import { createKeyMatcher } from "./parts/key-matcher.ts";
 import { bindings, hasLetterKeys, useKey } from "./parts/keys.ts";
-import { ThemeChoice } from "./parts/theme-choice.tsx";
-import { When } from "./parts/when.tsx";
-import { navigate, place } from "./route.ts";
+import { goBack, navigate, place } from "./route.ts";
+import { Banner } from "./shell/banner.tsx";
+import { Login } from "./shell/login.tsx";
+import { Navigation } from "./shell/navigation.tsx";
+import { ThemeChoice } from "./shell/theme-choice.tsx";
 import "./style.css";
 
 interface Shown {
@@ -71,7 +72,9 @@ function App() {
     }
     isFirst.current = false;
   }, [Content, pathname]);
-  useKey("Escape", "Back", () => history.back());
+  useKey("Escape", "Back", goBack);
+  useKey("Control+k", "Search", () => open("palette"));
+  useKey("?", "Keys", () => open("help"));
   return (
     <>
       <a class="skip" href="#main">
@@ -81,6 +84,9 @@ function App() {
         <b>tenancy</b>
         <Navigation current={page} />
         <Freshness />
+        <button type="button" class="search" onClick={() => open("palette")}>
+          Search <kbd>Ctrl K</kbd>
+        </button>
         <ThemeChoice />
         {session.value?.asksForKey === true && session.value.active && (
           <button type="button" onClick={() => void logOut()}>
@@ -98,31 +104,38 @@ function App() {
           </>
         )}
       </main>
+      <Opened />
       <Confirmation />
       <Login />
     </>
   );
 }
 
-function Navigation({ current }: { current: Page | undefined }) {
-  return (
-    <nav aria-label="Pages">
-      {pages.map(({ path, navigation }) =>
-        navigation === undefined ? null : (
-          <NavigationLink key={path} {...{ path, ...navigation }} isCurrent={current?.path.startsWith(path) ?? false} />
-        ),
-      )}
-    </nav>
+/** What is seldom wanted is loaded when it is. */
+const overlays = {
+  palette: () => import("./shell/palette.tsx"),
+  help: () => import("./shell/help.tsx"),
+};
+const opened = signal<ComponentType<{ close(): void }> | undefined>(undefined);
+
+function open(name: keyof typeof overlays): void {
+  overlays[name]().then(
+    ({ default: overlay }) => {
+      opened.value = overlay;
+    },
+    (error: unknown) => console.warn("cannot be loaded", error),
   );
 }
 
-function NavigationLink(props: { path: string; word: string; letter: string; isCurrent: boolean }) {
-  const { path, word, letter, isCurrent } = props;
-  useKey(`g ${letter}`, word, () => navigate(path));
+function Opened() {
+  const Overlay = opened.value;
+  if (Overlay === undefined) return null;
   return (
-    <a href={path} aria-current={isCurrent ? "page" : undefined}>
-      {word}
-    </a>
+    <Overlay
+      close={() => {
+        opened.value = undefined;
+      }}
+    />
   );
 }
 
@@ -132,23 +145,6 @@ function Freshness() {
     <span class={`fresh is-${state}`}>
       <span aria-hidden="true">{state === "live" ? "●" : "○"}</span> {state}
     </span>
-  );
-}
-
-/** Says how old the view is where it does not follow what happens. */
-function Banner() {
-  const isStale = connection.value === "stale";
-  const problem = listProblem.value;
-  return (
-    <div class="banner" role="status">
-      {isStale && (
-        <p>
-          The connection to the edge is lost; what is shown is from{" "}
-          <When at={new Date(lastHeardAt.value).toISOString()} />. It is tried again.
-        </p>
-      )}
-      {problem !== undefined && <p>{problem.message}</p>}
-    </div>
   );
 }
 

@@ -1,11 +1,17 @@
 import { signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
+import { readStored, store } from "../stored.ts";
 import type { KeyBinding } from "./key-matcher.ts";
 
 /** All bindings of what is on the page at the moment; of two with one key the newer one counts. */
 export const bindings = signal<readonly KeyBinding[]>([]);
 /** Whether keys without Control do anything; https://www.w3.org/WAI/WCAG22/Understanding/character-key-shortcuts.html */
-export const hasLetterKeys = signal(true);
+export const hasLetterKeys = signal(readStored("letters") !== "off");
+
+export function letterKeys(areOn: boolean): void {
+  hasLetterKeys.value = areOn;
+  store("letters", areOn ? undefined : "off");
+}
 
 /** Binds a key for as long as the component is on the page. */
 export function useKey(keys: string, label: string, act: () => void): void {

@@ -1,8 +1,10 @@
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
+import { clockAheadMs } from "../api/kinds.ts";
 import { localTime, timeWords } from "./time-words.ts";
 
 const HOUR_MS = 3_600_000;
+/** The edge's clock, so that times are right on a machine whose own is off. */
 const now = signal(Date.now());
 let readers = 0;
 let timer: ReturnType<typeof setInterval> | undefined;
@@ -33,10 +35,12 @@ function tick(): () => void {
 function run(): void {
   clearInterval(timer);
   if (document.hidden || readers === 0) return;
-  now.value = Date.now();
-  timer = setInterval(() => {
-    now.value = Date.now();
-  }, 1000);
+  step();
+  timer = setInterval(step, 1000);
+}
+
+function step(): void {
+  now.value = Date.now() + clockAheadMs.peek();
 }
 
 document.addEventListener("visibilitychange", run);

@@ -2,7 +2,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useId, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import type { Live } from "../api/kinds.ts";
 import { useKey } from "../parts/keys.ts";
-import { navigate, place } from "../route.ts";
+import { keep, kept, navigate, place } from "../route.ts";
 import type { Column } from "./columns.tsx";
 import { applyFilter, type Filter, readFilter } from "./filter.ts";
 import { FilterBar } from "./filter-bar.tsx";
@@ -14,6 +14,9 @@ const TALL_ROW_PX = 64;
 const NARROW_PX = 640;
 /** Rows beyond what is seen, so that a quick scroll shows no gap. */
 const SPARE_ROWS = 8;
+
+/** A scroll is over after so long a rest. */
+const SETTLED_MS = 200;
 
 /**
  * A live list of any length, filtered and sorted by the page's address: what is seen of it is in the document, which no
@@ -36,6 +39,7 @@ export function Table<Row>(props: {
   /** Rows come and go above it, so it is kept by its key; the index is for when it goes itself. */
   const active = useSignal<{ key: string; index: number } | undefined>(undefined);
   const view = useMemo(() => createView(keyOf), [live]);
+  const scrolling = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
   const filled = useSignal(0);
 
   const query = place.value.search;
@@ -58,6 +62,17 @@ export function Table<Row>(props: {
     observer.observe(element);
     return () => observer.disconnect();
   }, []);
+
+  // Back shows the rows that were seen, as soon as there are so many.
+  const before = useRef(kept());
+  useLayoutEffect(() => {
+    const { top: y, active: key } = before.current;
+    if (view.rows.length === 0) return;
+    before.current = {};
+    if (y !== undefined && box.current !== null) box.current.scrollTop = y;
+    if (key !== undefined && view.indexOf(key) >= 0) active.value = { key, index: view.indexOf(key) };
+  });
+  useEffect(() => () => clearTimeout(scrolling.current), []);
 
   // Read, so that a change of either draws the table anew.
   void live.version.value;
@@ -82,6 +97,7 @@ export function Table<Row>(props: {
     if (activeRow === undefined) return;
     const key = keyOf(activeRow);
     if (active.value?.key !== key || active.value.index !== activeAt) active.value = { key, index: activeAt };
+    if (kept().active !== key) keep({ active: key });
   });
 
   function move(step: number): void {
@@ -125,7 +141,10 @@ export function Table<Row>(props: {
         aria-rowcount={rows.length + 1}
         aria-activedescendant={activeAt >= first && activeAt < last ? `${id}-${keyOf(activeRow as Row)}` : undefined}
         onScroll={(event) => {
-          top.value = event.currentTarget.scrollTop;
+          const y = event.currentTarget.scrollTop;
+          top.value = y;
+          clearTimeout(scrolling.current);
+          scrolling.current = setTimeout(() => keep({ top: y }), SETTLED_MS);
         }}
         onKeyDown={(event) => {
           const step = steps[event.key];

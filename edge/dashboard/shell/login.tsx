@@ -1,8 +1,8 @@
 import { useState } from "preact/hooks";
-import { CallError, isLoginAsked } from "./api/call.ts";
-import { retryFeed } from "./api/kinds.ts";
-import { logIn } from "./api/session.ts";
-import { Dialog } from "./parts/dialog.tsx";
+import { CallError, isLoginAsked } from "../api/call.ts";
+import { retryFeed } from "../api/kinds.ts";
+import { logIn } from "../api/session.ts";
+import { Dialog } from "../parts/dialog.tsx";
 
 /** Asks for the key over the page as it is, so that what was being typed there is kept. */
 export function Login() {

@@ -1,4 +1,5 @@
 import { signal } from "@preact/signals";
+import { store } from "../stored.ts";
 
 type Theme = "system" | "light" | "dark";
 
@@ -25,10 +26,5 @@ export function chooseTheme(next: Theme): void {
   theme.value = next;
   if (next === "system") delete root.dataset.theme;
   else root.dataset.theme = next;
-  try {
-    if (next === "system") localStorage.removeItem("theme");
-    else localStorage.setItem("theme", next);
-  } catch (error) {
-    console.debug("the theme is kept until the page is left", error);
-  }
+  store("theme", next === "system" ? undefined : next);
 }

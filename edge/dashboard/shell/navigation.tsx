@@ -1,0 +1,51 @@
+import { useEffect, useRef } from "preact/hooks";
+import { type Page, pages } from "../pages.ts";
+import { useKey } from "../parts/keys.ts";
+import { navigate, place } from "../route.ts";
+
+/** A phone has room for so many in its bar; the others are behind "More". */
+const FIRST_ON_PHONE = 4;
+
+const linked = pages.flatMap(({ path, navigation }) => (navigation === undefined ? [] : [{ path, ...navigation }]));
+
+/** The links to the lists, and the keys that go there. */
+export function Navigation({ current }: { current: Page | undefined }) {
+  const more = useRef<HTMLDetailsElement>(null);
+  const { pathname } = place.value;
+  useEffect(() => {
+    if (more.current !== null) more.current.open = false;
+  }, [pathname]);
+  const currentPath = linked.findLast(
+    ({ path }) => current?.path === path || current?.path.startsWith(`${path}/`),
+  )?.path;
+  const links = linked.map((link, at) => (
+    <Link key={link.path} {...link} isCurrent={link.path === currentPath} isLate={at >= FIRST_ON_PHONE} />
+  ));
+  return (
+    <nav aria-label="Pages">
+      {links}
+      {linked.length > FIRST_ON_PHONE && (
+        <details class="more" ref={more}>
+          <summary>More</summary>
+          <div>
+            {linked.slice(FIRST_ON_PHONE).map(({ path, word }) => (
+              <a key={path} href={path} aria-current={path === currentPath ? "page" : undefined}>
+                {word}
+              </a>
+            ))}
+          </div>
+        </details>
+      )}
+    </nav>
+  );
+}
+
+function Link(props: { path: string; word: string; letter: string; isCurrent: boolean; isLate: boolean }) {
+  const { path, word, letter, isCurrent, isLate } = props;
+  useKey(`g ${letter}`, word, () => navigate(path));
+  return (
+    <a href={path} class={isLate ? "late" : ""} aria-current={isCurrent ? "page" : undefined}>
+      {word}
+    </a>
+  );
+}

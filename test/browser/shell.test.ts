@@ -1,0 +1,142 @@
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { eventually } from "../eventually.ts";
+import { openPage } from "./browser.ts";
+import { type Stage, startStage } from "./stage.ts";
+
+const test = suite("browser/shell");
+const KEY = "shell-test-key-0123456789";
+let stage: Stage;
+
+test.before(async () => {
+  stage = await startStage("browser-shell", { env: { TENANCY_API_KEY: KEY, TENANCY_WS_REQUIRE_KEY: "true" } });
+  const { tenancy } = stage;
+  await tenancy.createWorkload("hello");
+  for (const tenant of ["alice", "bob"]) await tenancy.createClaim(tenant, "hello");
+});
+test.after(() => stage?.stop());
+
+/** A page on which somebody has logged in. */
+async function loggedIn(path: string, options: Parameters<typeof openPage>[1] = {}) {
+  const opened = await openPage(stage.browser, options);
+  const { page, complaints } = opened;
+  await page.goto(`${stage.edge.url}${path}`);
+  await page.getByLabel("API key").fill(KEY);
+  await page.getByRole("button", { name: "Log in" }).click();
+  await page.getByText("live").waitFor();
+  // The browser itself says of each refused request that it was.
+  complaints.splice(0);
+  return opened;
+}
+
+test("the key is asked for over the page, and a wrong one is told in the API's words", async () => {
+  const { page, complaints, assertAccessible, close } = await openPage(stage.browser);
+  await page.goto(`${stage.edge.url}/dashboard/claims?q=ali`);
+  const field = page.getByLabel("API key");
+  await field.fill("wrong");
+  await page.keyboard.press("Enter");
+  await page.getByRole("alert").filter({ hasText: "wrong API key" }).waitFor();
+  assert.is(await field.inputValue(), "");
+  await assertAccessible();
+  await field.fill(KEY);
+  await page.keyboard.press("Enter");
+  await page.getByRole("row", { name: /alice hello Active/ }).waitFor();
+  assert.match(page.url(), /\?q=ali$/);
+  complaints.splice(0);
+  await page.getByRole("button", { name: "Log out" }).click();
+  await field.waitFor();
+  assert.is(await page.getByRole("row", { name: /alice/ }).count(), 0);
+  complaints.splice(0);
+  await close();
+});
+
+test("the palette goes to what is typed, and the keys are listed", async () => {
+  const { page, assertAccessible, close } = await loggedIn("/dashboard/claims");
+  await page.getByRole("row", { name: /bob/ }).waitFor();
+  await page.keyboard.press("Control+k");
+  const palette = page.getByRole("dialog", { name: "Go to" });
+  await palette.getByRole("combobox").pressSequentially("bob on");
+  await palette.getByRole("option", { name: /bob on hello/ }).waitFor();
+  await assertAccessible();
+  await page.keyboard.press("Enter");
+  await eventually(() => new URL(page.url()).pathname === "/dashboard/claims/bob/hello");
+  await page.goBack();
+  await page.getByRole("row", { name: /bob/ }).waitFor();
+  await page.keyboard.press("?");
+  const help = page.getByRole("dialog", { name: "Keys" });
+  await help.getByText("Next row").waitFor();
+  await assertAccessible();
+  await help.getByLabel("Single letters do something").uncheck();
+  await page.keyboard.press("Escape");
+  await help.waitFor({ state: "detached" });
+  await page.keyboard.press("j");
+  assert.is(await page.locator(".row.active").count(), 0);
+  await page.keyboard.press("Control+k");
+  await palette.waitFor();
+  await page.keyboard.press("Escape");
+  await close();
+});
+
+test("a theme that was chosen is there before the first paint, after a reload too", async () => {
+  const { page, assertAccessible, close } = await loggedIn("/dashboard/claims", { colorScheme: "light" });
+  const background = () => page.evaluate("getComputedStyle(document.body).backgroundColor");
+  const light = await background();
+  await page.getByLabel("Theme").selectOption("Dark");
+  const dark = await background();
+  assert.is.not(dark, light);
+  await page.reload({ waitUntil: "commit" });
+  await page.locator("body").waitFor({ state: "attached" });
+  assert.is(await page.locator("html").getAttribute("data-theme"), "dark");
+  await page.getByRole("row", { name: /alice/ }).waitFor();
+  assert.is(await background(), dark);
+  await assertAccessible();
+  await close();
+});
+
+test("on a phone nothing is wider than the screen, and what is touched is 40 px high", async () => {
+  const { page, assertAccessible, close } = await loggedIn("/dashboard/claims", {
+    viewport: { width: 360, height: 740 },
+    hasTouch: true,
+  });
+  await page.getByRole("row", { name: /alice/ }).waitFor();
+  assert.is(await page.evaluate("document.documentElement.scrollWidth"), 360);
+  const small = await page.evaluate(
+    `[...document.querySelectorAll("nav a, button, select, input, summary")]
+      .filter((one) => one.checkVisibility() && !one.closest(".unseen"))
+      .map((one) => [one.outerHTML.slice(0, 60), one.getBoundingClientRect().height])
+      .filter(([, height]) => height < 40)`,
+  );
+  assert.equal(small, []);
+  await assertAccessible();
+  await close();
+});
+
+test("an edge that is killed and started again: a banner, then the rows of now without a reload", async () => {
+  const { tenancy, startEdge, browser } = stage;
+  const port = 18_000 + (process.pid % 2000);
+  const env = { TENANCY_LISTEN: `127.0.0.1:${port}` };
+  const first = await startEdge(env);
+  const { page, complaints, close } = await openPage(browser);
+  await page.goto(`${first.url}/dashboard/claims`);
+  await page.getByRole("row", { name: /alice/ }).waitFor();
+  await page.evaluate("window.isSame = true");
+  first.child.kill("SIGKILL");
+  await first.exited;
+  await page.getByText("The connection to the edge is lost").waitFor();
+  await tenancy.release("claim-alice-hello");
+  await tenancy.createClaim("carol", "hello");
+  await startEdge(env);
+  await page.getByRole("row", { name: /carol/ }).waitFor();
+  await page.getByRole("row", { name: /alice/ }).waitFor({ state: "detached" });
+  await page.getByText("The connection to the edge is lost").waitFor({ state: "detached" });
+  assert.is(await page.evaluate("window.isSame"), true);
+  // What the browser says of the tries meanwhile.
+  assert.equal(
+    complaints.filter((words) => !/ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE/.test(words)),
+    [],
+  );
+  complaints.splice(0);
+  await close();
+});
+
+test.run();
