@@ -86,6 +86,32 @@ export const claimStatusSchema = Type.Object(
         { description: "The archive that the release saved the files in." },
       ),
     ),
+    timeline: Type.Optional(
+      Type.Array(
+        Type.Object(
+          {
+            step: stringEnum(
+              [
+                "Requested",
+                "Seen",
+                "Bound",
+                "Scheduled",
+                "FilesFrom",
+                "FilesTo",
+                "Started",
+                "Ready",
+                "Active",
+                "Error",
+              ],
+              { description: "What was reached." },
+            ),
+            at: Type.String({ description: "When, ISO 8601 in milliseconds.", format: "date-time" }),
+          },
+          { description: "One step." },
+        ),
+        { description: "When the steps of the last start were reached, as the programs saw them.", maxItems: 16 },
+      ),
+    ),
     conditions: Type.Optional(conditionsSchema),
   },
   { description: "What the operator found.", default: { phase: "Pending" } },

@@ -8,6 +8,7 @@ import type { SnapshotMetadata } from "../crds/snapshots/snapshot-metadata.ts";
 import type { BackgroundWork } from "./background-work.ts";
 import type { BuildTurns } from "./builds/build-turns.ts";
 import type { ServiceWatch } from "./claim/service-watch.ts";
+import type { Timelines } from "./claim/timeline.ts";
 import type { OperatorConfig } from "./config.ts";
 import type { EnsuredEgress } from "./egress/egress-objects.ts";
 import type { Informers } from "./informers.ts";
@@ -40,6 +41,7 @@ export interface OperatorContext {
   /** By claim uid, until the claim is Active. */
   notices: Map<string, ArchiveNotice>;
   serviceWatch: ServiceWatch;
+  timelines: Timelines;
   /** By pod uid. */
   restores: BackgroundWork<SnapshotMetadata | undefined>;
   /** By pod uid. */

@@ -11,6 +11,7 @@ import { createBackgroundWork } from "./background-work.ts";
 import { createBuildTurns } from "./builds/build-turns.ts";
 import { createClaimController } from "./claim/controller.ts";
 import { createServiceWatch } from "./claim/service-watch.ts";
+import { createTimelines } from "./claim/timeline.ts";
 import type { OperatorConfig } from "./config.ts";
 import type { OperatorContext } from "./context.ts";
 import { startWatches } from "./controller.ts";
@@ -66,6 +67,7 @@ export function startControllers(options: {
     nodeSilence: createNodeSilence({ limitMs: config.nodeTimeoutMs }),
     restoreFailures: new Map(),
     notices: new Map(),
+    timelines: createTimelines(),
     serviceWatch: createServiceWatch({
       client: options.client,
       namespace: config.namespace,

@@ -7,6 +7,7 @@ import { podState } from "../pod/pod-state.ts";
 import { noticeOf, reportMissed } from "./archive-notice.ts";
 import { currentRevision, podRevisionOf } from "./claim-pods.ts";
 import { patchClaimStatus } from "./claim-status.ts";
+import { requestedMs } from "./timeline.ts";
 
 /**
  * Tells the tenant about its pod: `Active`, with what was stamped on the pod when it was bound. A warm pod that has
@@ -30,6 +31,7 @@ export async function activateClaim(claim: Claim, pod: Pod, context: OperatorCon
       source,
       resumedFrom: annotations[annotation.resumedFrom] ?? null,
       claimedAt: claimedAt.toISOString(),
+      timeline: context.timelines.of(claim, "Active", claimedAt),
       ...(podRevisionOf(pod) !== currentRevision(claim) && { podIncarnation: podRevisionOf(pod) }),
       attempt: claim.metadata.annotations?.[annotation.attempt] ?? null,
     },
@@ -37,8 +39,11 @@ export async function activateClaim(claim: Claim, pod: Pod, context: OperatorCon
   );
   context.restores.forget(pod.metadata.uid ?? "");
   context.restoreFailures.delete(claim.metadata.uid ?? "");
-  const boundAt = Date.parse(annotations[annotation.claimedAt] ?? "");
-  if (!Number.isNaN(boundAt)) context.metrics.claimSeconds.observe({ source }, (claimedAt.getTime() - boundAt) / 1000);
+  context.timelines.forget(claim.metadata.uid ?? "");
+  const askedAt = requestedMs(claim);
+  // The edge's clock may be ahead.
+  if (askedAt !== undefined)
+    context.metrics.claimSeconds.observe({ source }, Math.max(0, claimedAt.getTime() - askedAt) / 1000);
   await reportMissed(active, notice, context);
   return active;
 }

@@ -59,6 +59,7 @@ function changedClaims({ type, object }: Change<Claim>, context: OperatorContext
   context.archiveLookups.forget(uid);
   context.restoreFailures.delete(uid);
   context.notices.delete(uid);
+  context.timelines.forget(uid);
   return [...context.informers.claims.store.by("key", claimKey(object.spec))].map(keyOf);
 }
 
@@ -161,6 +162,7 @@ async function reconcileClaim(key: string, context: OperatorContext): Promise<Re
 }
 
 async function fulfilClaim(claim: Claim, context: OperatorContext): Promise<ReconcileResult> {
+  if ((claim.status?.phase ?? "Pending") === "Pending") context.timelines.mark(claim, "Seen");
   if (!isPrepared(claim)) return prepare(claim, context);
   const { current, stale } = claimPods(claim, context);
   if (stale.length > 0) {
@@ -171,7 +173,7 @@ async function fulfilClaim(claim: Claim, context: OperatorContext): Promise<Reco
   const phase = claim.status?.phase ?? "Pending";
   if (phase === "Error") {
     if (!isAnswered(claim) || hasFoundWorkload(claim, context))
-      await patchClaimStatus(claim, { phase: "Pending", reason: null, message: null }, context);
+      await patchClaimStatus(claim, { phase: "Pending", reason: null, message: null, timeline: null }, context);
     return undefined;
   }
 

@@ -40,9 +40,11 @@ export async function failClaim(
       source: null,
       resumedFrom: null,
       claimedAt: null,
+      timeline: context.timelines.of(claim, "Error", new Date()),
     },
     context,
   );
+  context.timelines.forget(claim.metadata.uid ?? "");
   context.metrics.claimErrors.inc({ reason });
   context.events.record({ resource: claims, object: failed, type: "Warning", reason, message });
   return undefined;

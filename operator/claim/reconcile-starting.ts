@@ -2,7 +2,7 @@ import type { Claim } from "../../crds/claim.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation } from "../../crds/labels.ts";
 import type { OperatorContext } from "../context.ts";
-import { failureMessage, type PodState } from "../pod/pod-state.ts";
+import { failureMessage, isProgramRunning, type PodState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { isReadyToUse, rememberRoot } from "../workload/readiness.ts";
 import { activateClaim } from "./activate-claim.ts";
@@ -19,6 +19,7 @@ export async function reconcileStarting(
   { claim, pod, state }: { claim: Claim; pod: Pod; state: PodState },
   context: OperatorContext,
 ): Promise<ReconcileResult> {
+  if (!isWarmed(pod)) markStart({ claim, pod, state }, context);
   switch (state.state) {
     case "ready": {
       // The source says `cold+data`: the workload could not start before its files were there.
@@ -56,6 +57,22 @@ export async function reconcileStarting(
     default:
       return state satisfies never;
   }
+}
+
+/** Whether the pod came from a pool: it started before anybody asked for it. */
+function isWarmed({ metadata }: Pod): boolean {
+  return metadata.annotations?.[annotation.source]?.startsWith("pool") === true;
+}
+
+function markStart(
+  { claim, pod, state }: { claim: Claim; pod: Pod; state: PodState },
+  { timelines }: OperatorContext,
+): void {
+  const conditions = pod.status?.conditions ?? [];
+  if (conditions.some(({ type, status }) => type === "PodScheduled" && status === "True"))
+    timelines.mark(claim, "Scheduled");
+  if (isProgramRunning(pod)) timelines.mark(claim, "Started");
+  if (state.state === "ready") timelines.mark(claim, "Ready");
 }
 
 /** Where nothing has said more. */
@@ -101,6 +118,8 @@ async function switchToWarmPod(
   const resumedFrom = cold.metadata.annotations?.[annotation.resumedFrom];
   const warm = await takeWarmPod({ claim, workload, revision, source, resumedFrom }, context);
   if (warm === undefined) return false;
+  context.timelines.restart(claim);
+  context.timelines.mark(claim, "Bound");
   // Its files come before it is Active.
   if (source === "pool") await activateClaim(claim, warm, context);
   return true;

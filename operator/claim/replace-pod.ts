@@ -26,9 +26,11 @@ export async function replacePod(
       endpoint: null,
       source: null,
       resumedFrom: null,
+      timeline: null,
     },
     context,
   );
+  context.timelines.restart(pending);
   if (why !== undefined) {
     const message = `${why.message}, a new one is started`;
     context.events.record({ resource: claims, object: pending, type: "Warning", reason: why.reason, message });

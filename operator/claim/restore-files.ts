@@ -52,6 +52,7 @@ export async function restoreFiles(
     const error = new Error(`pod "${pod.metadata.name}" carries the tenant "${carried}", not "${tenantId}"`);
     return { restored: false, result: await startOver(claim, error, context) };
   }
+  context.timelines.mark(claim, "FilesFrom");
   const work = restores.run(
     id,
     async (signal) => {
@@ -72,7 +73,10 @@ export async function restoreFiles(
     const status = { reason: "Restoring", message: "the tenant's files are being restored", since };
     return { restored: false, result: await reportWait(claim, status, context) };
   }
-  if (work.state === "done" && work.value !== undefined) return { restored: true };
+  if (work.state === "done" && work.value !== undefined) {
+    context.timelines.mark(claim, "FilesTo");
+    return { restored: true };
+  }
   restores.forget(id);
   // Deleted since it was found; the next pod is started without it.
   const error = work.state === "failed" ? work.error : new Error("the archive was deleted");

@@ -57,6 +57,7 @@ export async function startPod(claim: Claim, context: OperatorContext): Promise<
   const source = archive === undefined ? "pool" : "pool+data";
   const resumedFrom = archive?.sha256 ?? (asksForFiles(claim) ? "none" : undefined);
   const warm = await takeWarmPod({ claim, workload, revision: currentRevision(claim), source, resumedFrom }, context);
+  if (warm !== undefined) context.timelines.mark(claim, "Bound");
   noteHit({ claim, isHit: warm !== undefined }, context);
   if (warm === undefined) return createPod({ claim, workload, archive, resumedFrom }, context);
   // The event of the binding starts the next run, which brings the files.
@@ -150,6 +151,7 @@ async function createPod(
   try {
     const created = await client.create(pods, pod);
     informers.pods.put(created);
+    context.timelines.mark(claim, "Bound");
     context.ownPods.add(created.metadata.uid ?? "");
     return undefined;
   } catch (error) {

@@ -212,7 +212,10 @@ async function waitForClaim(
 
   async function revive(claim: Claim): Promise<Claim | undefined> {
     const { name, resourceVersion } = claim.metadata;
-    const annotations = { [annotation.attempt]: services.randomId() };
+    const annotations = {
+      [annotation.attempt]: services.randomId(),
+      [annotation.requestedAt]: new Date(clock.now()).toISOString(),
+    };
     const { resume, version = null } = request;
     const isNamed = version !== null || claim.spec.resumeVersion !== undefined;
     const spec = { resume, ...(isNamed && { resumeVersion: version }) };

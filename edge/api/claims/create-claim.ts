@@ -18,10 +18,10 @@ import type { ClaimServices } from "./claim-services.ts";
  */
 export async function createClaim(
   request: ClaimKey & { resume: boolean; version?: string | undefined },
-  services: Pick<ClaimServices, "client" | "namespace" | "cache">,
+  services: Pick<ClaimServices, "client" | "namespace" | "cache" | "clock">,
   options: { signal: AbortSignal },
 ): Promise<{ claim: Claim; created: boolean } | undefined> {
-  const { client, namespace, cache } = services;
+  const { client, namespace, cache, clock } = services;
   const { tenantId, workloadRef, resume, version } = request;
   const { signal } = options;
   const seen = cache.workloads.store.get(`${namespace}/${workloadRef}`);
@@ -38,7 +38,10 @@ export async function createClaim(
           namespace,
           labels: claimLabels(request),
           // The operator's watch may be behind what this edge has just read of the workload.
-          annotations: { [annotation.workloadSeen]: `${uid}/${generation}` },
+          annotations: {
+            [annotation.workloadSeen]: `${uid}/${generation}`,
+            [annotation.requestedAt]: new Date(clock.now()).toISOString(),
+          },
           finalizers: [finalizer.release],
         },
         spec: { tenantId, workloadRef, resume, ...(version !== undefined && { resumeVersion: version }) },

@@ -5,6 +5,7 @@ import { pods } from "../../../crds/client/built-in-resources.ts";
 import { claims, workloads } from "../../../crds/kinds.ts";
 import { annotation, finalizer, label } from "../../../crds/labels.ts";
 import { claimName, hashedClaimName } from "../../../crds/names.ts";
+import { stepsOf } from "../steps-of.ts";
 import { NAMESPACE, type RunningOperator, startTenancy, type Tenancy } from "../tenancy.ts";
 
 const test = suite("cold claim");
@@ -30,6 +31,7 @@ test("a claim made with kubectl gets the finalizer, its tenant's label and a run
   assert.is(claim.status?.instanceId, pod?.metadata.name);
   assert.is(claim.status?.source, "cold");
   assert.ok(!Number.isNaN(Date.parse(claim.status?.claimedAt ?? "")));
+  assert.equal(stepsOf(claim), ["Seen", "Bound", "Scheduled", "Started", "Ready", "Active"]);
   assert.equal(
     [
       pod?.metadata.labels?.[label.managed],

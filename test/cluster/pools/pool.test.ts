@@ -4,6 +4,7 @@ import * as assert from "uvu/assert";
 import { pools, workloads } from "../../../crds/kinds.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { annotation, finalizer, label } from "../../../crds/labels.ts";
+import { stepsOf } from "../steps-of.ts";
 import { NAMESPACE, type RunningOperator, startTenancy, type Tenancy } from "../tenancy.ts";
 
 const test = suite("pool");
@@ -49,7 +50,11 @@ test("a claim takes the pod that has been ready longest, for three writes, and t
     operator.requests.filter(({ verb, resource, status }) => verb === "patch" && resource === "pods" && status === 200);
   await tenancy.until("the answers to the labels of the three", () => podPatches().length === 3);
   operator.requests.length = 0;
-  const prepared = { finalizers: [finalizer.release], labels: { [label.tenant]: "alice", [label.workload]: "hello" } };
+  const prepared = {
+    finalizers: [finalizer.release],
+    labels: { [label.tenant]: "alice", [label.workload]: "hello" },
+    annotations: { [annotation.requestedAt]: new Date().toISOString() },
+  };
   const claim = await tenancy.createClaim("alice", "hello", prepared);
   const active = await tenancy.untilClaim(claim.metadata.name, { phase: "Active" });
   assert.is(active.status?.source, "pool");
@@ -64,6 +69,8 @@ test("a claim takes the pod that has been ready longest, for three writes, and t
     ],
     ["alice", undefined, undefined],
   );
+  // The pod had started before anybody asked for it.
+  assert.equal(stepsOf(active), ["Requested", "Seen", "Bound", "Active"]);
   await untilReady("hello", 3);
   const own = () => operator.requests.filter(({ verb, resource }) => resource === "tenancyclaims" && verb === "patch");
   await tenancy.until("the answer to the write of the claim", () => own().length >= 1);

@@ -242,7 +242,10 @@ test("without a claim, one is created with its finalizer, its label and the work
           name: NAME,
           namespace: "tenancy",
           labels: { [label.tenant]: "a", [label.workload]: "app" },
-          annotations: { [annotation.workloadSeen]: "uid-101/0" },
+          annotations: {
+            [annotation.workloadSeen]: "uid-101/1",
+            [annotation.requestedAt]: "2026-01-01T00:00:00.000Z",
+          },
           finalizers: [finalizer.release],
         },
         spec: { tenantId: "a", workloadRef: "app", resume: true },

@@ -9,6 +9,7 @@ import type { Workload } from "../../../crds/workload.ts";
 import { createBackgroundWork } from "../../../operator/background-work.ts";
 import { activateClaim } from "../../../operator/claim/activate-claim.ts";
 import { findNotice } from "../../../operator/claim/archive-notice.ts";
+import { createTimelines } from "../../../operator/claim/timeline.ts";
 import type { OperatorContext } from "../../../operator/context.ts";
 import { silentLog } from "../silent-log.ts";
 
@@ -60,6 +61,7 @@ function start({ conflicts = 0 } = {}) {
       claims: { put: () => true, store: { get: () => claim } },
     },
     notices: new Map(),
+    timelines: createTimelines(),
     restores: { forget: () => undefined },
     restoreFailures: new Map(),
     metrics: { claimSeconds: { observe: () => undefined } },
