@@ -26,4 +26,9 @@ export const pages: readonly Page[] = [
     title: ({ tenant, workload }) => `${workload} of ${tenant}`,
     load: () => import("./claims/one.tsx"),
   },
+  {
+    path: "/dashboard/instances/:name",
+    title: ({ name = "" }) => name,
+    load: () => import("./instances/one.tsx"),
+  },
 ];

@@ -1,0 +1,144 @@
+import type { ApiTypes } from "../../api/openapi/schemas.ts";
+import { call } from "../api/call.ts";
+import { live } from "../api/kinds.ts";
+import { useLoad } from "../api/load.ts";
+import { destroy } from "../claims/acts.tsx";
+import type { PageParams } from "../pages.ts";
+import { Act, Outcome, useActs } from "../parts/acts.tsx";
+import { Facts } from "../parts/facts.tsx";
+import { Log } from "../parts/log.tsx";
+import { Phase } from "../parts/phase.tsx";
+import { Problem } from "../parts/problem.tsx";
+import { When } from "../parts/when.tsx";
+import { navigate, place } from "../route.ts";
+import { Exec } from "./exec.tsx";
+import type { InstanceDetail } from "./instance-detail.ts";
+
+export default function Instance({ params }: { params: PageParams }) {
+  const { name = "" } = params;
+  const instances = live("instances");
+  instances.version.value;
+  const row = instances.rows.get(name);
+  const path = `/instances/${encodeURIComponent(name)}`;
+  const detail = useLoad(row && path, (signal) => call<InstanceDetail>("GET", `${path}?detail=true`, { signal }), row);
+  const acts = useActs();
+  return (
+    <>
+      <p class="crumbs">
+        <a href="/dashboard/instances">Instances</a>
+      </p>
+      <h1>{name}</h1>
+      {row === undefined && (
+        <p class="muted">{instances.state.value === "loading" ? "Reading …" : "There is no such instance any more."}</p>
+      )}
+      {row !== undefined && (
+        <div class="acts">
+          <Act acts={acts} verb="Destroy" keys="x" class="danger" act={() => destroy(row)} />
+        </div>
+      )}
+      <Outcome acts={acts} />
+      {row !== undefined && <Known row={row} detail={detail.value} />}
+      <Problem error={detail.error} />
+      {row !== undefined && <Logs name={name} />}
+      {row?.tenantId !== undefined && <Exec key={name} instance={name} />}
+    </>
+  );
+}
+
+function Known({ row, detail }: { row: ApiTypes["Instance"]; detail: InstanceDetail | undefined }) {
+  const { phase, tenantId, workloadRef, ip, createdAt, claimedAt, lastActivity, labels } = row;
+  const pool = labels["tenancy.dev/pool"];
+  return (
+    <>
+      <Facts
+        of={[
+          ["Phase", <Phase key="phase" is={phase} />],
+          [
+            "Claim",
+            tenantId !== undefined && workloadRef !== undefined && (
+              <a href={`/dashboard/claims/${encodeURIComponent(tenantId)}/${encodeURIComponent(workloadRef)}`}>
+                {tenantId}
+              </a>
+            ),
+          ],
+          ["Workload", workloadRef !== undefined && <a href={`/dashboard/workloads/${workloadRef}`}>{workloadRef}</a>],
+          ["Pool", pool !== undefined && <a href={`/dashboard/pools/${pool}`}>{pool}</a>],
+          ["Node", detail?.node],
+          ["Address", ip !== undefined && <code>{ip}</code>],
+          ["Created", <When key="created" at={createdAt} />],
+          ["Claimed", claimedAt !== undefined && <When at={claimedAt} />],
+          ["Last used", lastActivity !== undefined && <When at={lastActivity} />],
+        ]}
+      />
+      {detail?.containers !== undefined && <Containers of={detail.containers} />}
+    </>
+  );
+}
+
+function Containers({ of }: { of: NonNullable<InstanceDetail["containers"]> }) {
+  return (
+    <section aria-labelledby="containers">
+      <h2 id="containers">Containers</h2>
+      <table aria-labelledby="containers">
+        <thead>
+          <tr>
+            <th scope="col">Name</th>
+            <th scope="col">State</th>
+            <th scope="col" class="number">
+              Restarts
+            </th>
+            <th scope="col">Requests</th>
+            <th scope="col">Limits</th>
+            <th scope="col">Image</th>
+          </tr>
+        </thead>
+        <tbody>
+          {of.map(({ name, state, reason, message, ready, restarts, requests, limits, image }) => (
+            <tr key={name}>
+              <th scope="row">{name}</th>
+              <td title={message}>
+                {state}
+                {reason !== undefined && `, ${reason}`}
+                {ready === true && ", ready"}
+              </td>
+              <td class="number">{restarts}</td>
+              <td>{amounts(requests)}</td>
+              <td>{amounts(limits)}</td>
+              <td>
+                <code>{image}</code>
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+function amounts(of: Readonly<Record<string, string>> = {}): string {
+  return Object.entries(of)
+    .map(([name, amount]) => `${name} ${amount}`)
+    .join(", ");
+}
+
+function Logs({ name }: { name: string }) {
+  const isPrevious = place.value.searchParams.get("previous") === "1";
+  const path = `/instances/${encodeURIComponent(name)}/logs${isPrevious ? "?previous=true" : ""}`;
+  return (
+    <section aria-labelledby="log">
+      <h2 id="log">Log</h2>
+      <label>
+        <input type="checkbox" checked={isPrevious} onChange={(event) => setPrevious(event.currentTarget.checked)} /> of
+        the run before the last restart
+      </label>
+      <Log path={path} label={`Log of ${name}`} />
+    </section>
+  );
+}
+
+function setPrevious(isPrevious: boolean): void {
+  const next = new URL(place.value);
+  if (isPrevious) next.searchParams.set("previous", "1");
+  else next.searchParams.delete("previous");
+  navigate(next.href, { replace: true });
+}

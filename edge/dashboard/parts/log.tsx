@@ -1,0 +1,175 @@
+import { signal } from "@preact/signals";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { send } from "../api/call.ts";
+import { navigate, place } from "../route.ts";
+import { useKey } from "./keys.ts";
+import { createLogLines } from "./log-lines.ts";
+import { Problem } from "./problem.tsx";
+
+const ROW_PX = 18;
+const AROUND = 20;
+const TAIL = 1000;
+
+type State = "reading" | "following" | "ended" | "hidden";
+
+const words: Readonly<Record<State, string>> = {
+  reading: "reading …",
+  following: "following",
+  ended: "ended",
+  hidden: "stopped while the page was not seen",
+};
+
+/** A log that is followed while the page is seen, with search; what is looked for is in the address. */
+export function Log({ path, label }: { path: string; label: string }) {
+  const find = place.value.searchParams.get("find") ?? "";
+  const [round, setRound] = useState(0);
+  const { lines, version, state, error } = useMemo(
+    () => ({
+      lines: createLogLines(),
+      version: signal(0),
+      state: signal<State>("reading"),
+      error: signal<Error | undefined>(undefined),
+    }),
+    [path, round],
+  );
+  const box = useRef<HTMLDivElement>(null);
+  const input = useRef<HTMLInputElement>(null);
+  const [view, setView] = useState({ top: 0, height: 400 });
+  const [isAtEnd, setAtEnd] = useState(true);
+
+  useEffect(() => {
+    const { stop } = follow(path, { lines, version, state, error });
+    return stop;
+  }, [path, round]);
+  useEffect(() => {
+    const onSeen = (): void => {
+      // Followers are few in all: a page that nobody looks at keeps no place.
+      if (document.hidden) return;
+      if (state.peek() === "hidden") setRound((before) => before + 1);
+    };
+    document.addEventListener("visibilitychange", onSeen);
+    return () => document.removeEventListener("visibilitychange", onSeen);
+  }, [state]);
+  useLayoutEffect(() => {
+    lines.find(find);
+    version.value += 1;
+  }, [find, lines]);
+  useKey("/", "Find in the log", () => input.current?.focus());
+
+  version.value;
+  const { hits } = lines;
+  const count = hits?.length ?? lines.count;
+  useLayoutEffect(() => {
+    const { current } = box;
+    if (current !== null && isAtEnd) current.scrollTop = current.scrollHeight;
+  }, [count, path, round, isAtEnd]);
+  const first = Math.max(0, Math.floor(view.top / ROW_PX) - AROUND);
+  const last = Math.min(count, Math.ceil((view.top + view.height) / ROW_PX) + AROUND);
+  const shown = Array.from({ length: Math.max(0, last - first) }, (_, at) => hits?.[first + at] ?? first + at);
+
+  return (
+    <div class="log">
+      <div class="filter">
+        <input
+          {...{ ref: input, type: "search", placeholder: "Find", "aria-label": "Find in the log", value: find }}
+          spellcheck={false}
+          onInput={(event) => setFind(event.currentTarget.value)}
+        />
+        <button type="button" aria-pressed={isAtEnd} onClick={() => setAtEnd(!isAtEnd)}>
+          Follow the end
+        </button>
+        {state.value === "ended" && (
+          <button type="button" onClick={() => setRound(round + 1)}>
+            Read again
+          </button>
+        )}
+        <span class="muted">
+          {hits === undefined ? `${lines.count} lines` : `${hits.length} of ${lines.count} lines`}
+          {lines.dropped > 0 && `, ${lines.dropped} older ones let go`}, {words[state.value]}
+        </span>
+      </div>
+      <Problem error={error.value} />
+      <div
+        {...{ class: "lines", ref: box, role: "log", "aria-live": "off", "aria-label": label, tabIndex: 0 }}
+        onScroll={({ currentTarget: { scrollTop, clientHeight, scrollHeight } }) => {
+          setAtEnd(scrollTop + clientHeight >= scrollHeight - ROW_PX);
+          setView({ top: scrollTop, height: clientHeight });
+        }}
+      >
+        <div style={{ height: `${count * ROW_PX}px` }}>
+          <div style={{ transform: `translateY(${first * ROW_PX}px)` }}>
+            {shown.map((at) => (
+              <div class="line" key={at + lines.dropped}>
+                {lines.line(at)}
+              </div>
+            ))}
+          </div>
+        </div>
+      </div>
+    </div>
+  );
+}
+
+function setFind(text: string): void {
+  const next = new URL(place.value);
+  if (text === "") next.searchParams.delete("find");
+  else next.searchParams.set("find", text);
+  navigate(next.href, { replace: true });
+}
+
+interface Reading {
+  readonly lines: ReturnType<typeof createLogLines>;
+  readonly version: { value: number };
+  readonly state: { value: State };
+  readonly error: { value: Error | undefined };
+}
+
+/** Reads a log from its last lines on, until it ends, the page is hidden, or it is stopped. */
+function follow(path: string, { lines, version, state, error }: Reading): { stop(): void } {
+  const aborted = new AbortController();
+  let frame = 0;
+  const onHidden = (): void => {
+    if (!document.hidden) return;
+    state.value = "hidden";
+    aborted.abort();
+  };
+  document.addEventListener("visibilitychange", onHidden);
+  void read().then(
+    () => {
+      lines.end();
+      state.value = "ended";
+    },
+    (cause: Error) => {
+      if (aborted.signal.aborted) return;
+      error.value = cause;
+      state.value = "ended";
+    },
+  );
+  return {
+    stop() {
+      document.removeEventListener("visibilitychange", onHidden);
+      cancelAnimationFrame(frame);
+      aborted.abort();
+    },
+  };
+
+  async function read(): Promise<void> {
+    const separator = path.includes("?") ? "&" : "?";
+    const { body } = await send("GET", `${path}${separator}follow=true&tail=${TAIL}`, { signal: aborted.signal });
+    if (body === null) return;
+    state.value = "following";
+    const decoder = new TextDecoder();
+    const reader = body.getReader();
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) break;
+      lines.add(decoder.decode(value, { stream: true }));
+      frame ||= requestAnimationFrame(() => {
+        frame = 0;
+        version.value += 1;
+      });
+    }
+    cancelAnimationFrame(frame);
+    version.value += 1;
+  }
+}
