@@ -5,10 +5,12 @@ import { createHandlerFailures } from "../crds/client/watch/handler-failures.ts"
 import type { Log } from "../crds/log.ts";
 import { within } from "../crds/waits.ts";
 import { createActivity } from "./activity.ts";
+import type { ApiRoute } from "./api/api-route.ts";
 import { type DashboardAssets, dashboardRoutes } from "./api/dashboard.ts";
+import { deliveryRoutes } from "./api/deliveries.ts";
 import { createEventHub } from "./api/events/event-hub.ts";
 import { publishChanges } from "./api/events/publish-change.ts";
-import { apiRoutes } from "./api/routes.ts";
+import { type ApiServices, apiRoutes } from "./api/routes.ts";
 import { sessionRoutes } from "./api/session.ts";
 import { healthRoute } from "./api/system.ts";
 import { createClaimWaiters } from "./cluster/claim-waiters.ts";
@@ -129,6 +131,8 @@ export async function startEdge(options: {
     apiKey === undefined ? undefined : createSessions({ apiKey, origins: config.corsOrigins, ...lifetime });
   const services = {
     events,
+    gateway: () => gateway,
+    isClosed: apiKey !== undefined || config.localOnly,
     history,
     instance,
     checkPage,
@@ -174,7 +178,7 @@ export async function startEdge(options: {
   const handler = createHandler({
     webhooks: gateway?.webhooks,
     routes: [
-      ...(isApi ? apiRoutes(services) : [healthRoute, ...sessionRoutes(services)]),
+      ...(isApi ? apiRoutes(services) : gatewayRoutes(services)),
       ...(dashboard === undefined ? [] : dashboardRoutes(dashboard, { checkPage })),
     ],
     apiKey,
@@ -225,6 +229,15 @@ export async function startEdge(options: {
       return answered && drained;
     },
   };
+}
+
+/**
+ * What an edge without the role api serves beside webhooks. Anybody may reach those, so what the gateway has seen and
+ * does for its owner is there only where a key, or this machine alone, keeps strangers out.
+ */
+function gatewayRoutes(services: ApiServices & { readonly isClosed: boolean }): ApiRoute[] {
+  if (!services.isClosed) return [healthRoute];
+  return [healthRoute, ...sessionRoutes(services), ...deliveryRoutes(services)];
 }
 
 /** The adapter of the runtime that this is; the others are never loaded. */

@@ -4,6 +4,7 @@ import { type BuildServices, buildRoutes } from "./builds/routes.ts";
 import type { ClaimServices } from "./claims/claim-services.ts";
 import { claimRoutes } from "./claims/routes.ts";
 import { debugRoute } from "./debug.ts";
+import { type DeliveryServices, deliveryRoutes } from "./deliveries.ts";
 import type { EventHub } from "./events/event-hub.ts";
 import { eventsRoute } from "./events/routes.ts";
 import { type HistoryServices, historyRoutes } from "./history.ts";
@@ -24,7 +25,8 @@ export type ApiServices = ClaimServices &
   InstanceServices &
   BuildServices &
   SessionServices &
-  HistoryServices & {
+  HistoryServices &
+  DeliveryServices & {
     readonly cache: ClusterCache;
     readonly events: EventHub;
     /** Throws where a page of another site, which `/ws` is not for, made the request. */
@@ -48,6 +50,7 @@ export function apiRoutes(services: ApiServices): ApiRoute[] {
     ...snapshotRoutes(services),
     ...buildRoutes(services),
     ...triggerRoutes(services),
+    ...deliveryRoutes(services),
     debugRoute(services),
     eventsRoute(services),
     ...sessionRoutes(services),

@@ -3,6 +3,7 @@ import type { TriggerSpec } from "../../crds/trigger.ts";
 import type { TriggerLimits } from "../config.ts";
 import { createCronStart } from "./cron/start-cron.ts";
 import { createTimers } from "./cron/timers.ts";
+import type { DeliverySink } from "./delivery-log.ts";
 import type { GatewayMetrics } from "./gateway-metrics.ts";
 import { createMessenger } from "./messenger/start-messenger.ts";
 import type { AdapterType } from "./triggers/reconcile-triggers.ts";
@@ -29,6 +30,7 @@ export function createAdapterTypes(services: {
   limits: TriggerLimits;
   metrics: GatewayMetrics;
   events: TriggerEvents;
+  deliveryLog: DeliverySink;
   localOnly: boolean;
   /** Unique to this process. */
   instance: string;

@@ -1,6 +1,7 @@
 import type { Clock } from "../../crds/client/clock.ts";
 import type { Log } from "../../crds/log.ts";
 import type { Trigger } from "../../crds/trigger.ts";
+import type { Delivery } from "./delivery-log.ts";
 import type { DriverReply } from "./drivers/driver.ts";
 
 /** An event as an adapter received it, before it has a tenant. */
@@ -12,6 +13,8 @@ export interface IncomingEvent {
   readonly text?: string | undefined;
   readonly data: unknown;
   readonly receivedAt: string;
+  /** Sent by a caller of the API and not by the trigger's source. */
+  readonly test?: true;
 }
 
 /** What became of an event. */
@@ -27,6 +30,13 @@ export type Outcome =
    */
   | { readonly kind: "failed"; readonly message: string; readonly status?: 429 | 502 | 503 | 504 };
 
+/** How an event is run. */
+export interface RunOptions {
+  readonly signal: AbortSignal;
+  readonly onColdStart?: (() => void) | undefined;
+  readonly onEnded?: ((delivery: Delivery) => void) | undefined;
+}
+
 /** What every adapter works with. */
 export interface AdapterContext {
   /** As it was when the adapter was started: a changed spec starts a new adapter. */
@@ -39,9 +49,10 @@ export interface AdapterContext {
    * Takes an event through tenant, guards, claim and driver. Waits for a slot while too many are in flight.
    *
    * @param options.onColdStart called once when the tenant has no pod yet and one is being started
+   * @param options.onEnded called with what is logged of it
    * @throws the signal's reason when it is aborted
    */
-  run(event: IncomingEvent, options: { signal: AbortSignal; onColdStart?: (() => void) | undefined }): Promise<Outcome>;
+  run(event: IncomingEvent, options: RunOptions): Promise<Outcome>;
   /**
    * Reads a Secret's value, and calls `onChange` whenever it changes or is deleted.
    *

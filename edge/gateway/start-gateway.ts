@@ -9,8 +9,10 @@ import type { Activity } from "../activity.ts";
 import { type ClusterCache, webhookPath } from "../cluster/watch-cluster.ts";
 import type { TriggerLimits } from "../config.ts";
 import { HttpError } from "../http/http-error.ts";
+import type { AdapterContext } from "./adapter.ts";
 import { createAdapterContext } from "./adapter-context.ts";
 import { createAdapterTypes } from "./adapter-types.ts";
+import { createDeliveryLog, type Delivery } from "./delivery-log.ts";
 import { createEventSlots } from "./events/event-slots.ts";
 import type { EventServices } from "./events/run-event.ts";
 import { createGatewayMetrics } from "./gateway-metrics.ts";
@@ -32,6 +34,11 @@ export interface Gateway {
   enqueueTrigger(change: Change<Trigger>): void;
   /** Whether every trigger was reconciled once, and the watch is open. */
   isReady(): boolean;
+  find(name: string): Trigger | undefined;
+  /** What became of a trigger's last events, the newest first. */
+  deliveriesOf(trigger: Trigger): Delivery[];
+  /** What runs the trigger's events; undefined while it is not served. */
+  runnerOf(trigger: Trigger): Pick<AdapterContext, "run" | "signal"> | undefined;
   /**
    * Stops polls and schedules, and lets their events finish for at most `graceMs`; webhooks go on.
    *
@@ -88,11 +95,13 @@ export function startGateway(options: {
   const recorder = createEventRecorder({ client, namespace, component: COMPONENT, log });
   const events = createTriggerEvents({ recorder, clock });
   const openSecrets = createSecretReaders({ client, namespace, policy: secretPolicy, clock, log });
+  const deliveryLog = createDeliveryLog();
   const adapterTypes = createAdapterTypes({
     clock,
     limits,
     metrics,
     events,
+    deliveryLog,
     localOnly,
     instance,
     hardStop: hardStop.signal,
@@ -104,12 +113,15 @@ export function startGateway(options: {
     slots,
     metrics,
     events,
+    deliveryLog,
     log,
     hardStop: hardStop.signal,
     instance,
     leaseMs: limits.leaseMs,
   };
   let adapters = 0;
+  /** The newest of each trigger, by its name. */
+  const contexts = new Map<string, AdapterContext>();
 
   const reconciler = reconcileTriggers({
     find,
@@ -127,7 +139,15 @@ export function startGateway(options: {
         put: cache.put,
         signal,
       });
-      return { context, close: secrets.close };
+      const { name } = trigger.metadata;
+      contexts.set(name, context);
+      return {
+        context,
+        close() {
+          if (contexts.get(name) === context) contexts.delete(name);
+          secrets.close();
+        },
+      };
     },
     statusOf: (name) =>
       createTriggerStatus({
@@ -171,7 +191,15 @@ export function startGateway(options: {
     enqueueWorkload(name) {
       for (const { metadata } of cache.store.by("workload", name)) reconciler.enqueue(metadata.name);
     },
-    enqueueTrigger({ object, previous }) {
+    find,
+    deliveriesOf: deliveryLog.read,
+    runnerOf({ metadata }) {
+      const context = contexts.get(metadata.name);
+      const isServed = context?.trigger.metadata.uid === metadata.uid && !context?.signal.aborted;
+      return isServed ? context : undefined;
+    },
+    enqueueTrigger({ type, object, previous }) {
+      if (type === "deleted") deliveryLog.forget(object);
       reconciler.enqueue(object.metadata.name);
       // Other triggers may wait for a path that this one frees.
       const paths = new Set([webhookPath(object), previous && webhookPath(previous)]);

@@ -66,6 +66,22 @@ const seriesBasics = {
   stepSeconds: Type.Integer({ description: "Length of a step, the last of which is not over.", minimum: 1 }),
 };
 
+const delivery = {
+  id: text("The event's."),
+  at: time("When it arrived."),
+  result: stringEnum(
+    ["answered", "denied", "refused", "failed", "aborted", "repeated", "unsigned", "rejected", "missed"],
+    { description: "What became of it, as tenancy_gateway_events_total counts it." },
+  ),
+  tenantId: Type.Optional(text("The tenant, once it was known.")),
+  status: Type.Optional(Type.Integer({ description: "The status that its source was answered with." })),
+  ms: Type.Number({ description: "Milliseconds from its arrival to its answer.", minimum: 0 }),
+  source,
+  instanceId: Type.Optional(text("Name of the pod that it was sent to.")),
+  reason: Type.Optional(text("Why it was not answered; the trigger's Events tell more.")),
+  test: Type.Optional(Type.Boolean({ description: "True where a caller of the API sent it." })),
+};
+
 const claim = Type.Object(
   {
     tenantId: text("The tenant."),
@@ -245,6 +261,27 @@ const shared = {
       truncated: Type.Optional(Type.Boolean({ description: "True where more was printed than is shown." })),
     },
     { description: "What a command did." },
+  ),
+  Deliveries: Type.Object(
+    {
+      replica: text("A word for the replica that answers; each remembers by itself."),
+      since: time("When it started."),
+      deliveries: Type.Array(Type.Object(delivery, { description: "What became of an event." }), {
+        description: "The newest first.",
+        maxItems: 50,
+      }),
+    },
+    { description: "What became of a trigger's last events on one replica." },
+  ),
+  TestDelivery: Type.Object(
+    {
+      ...delivery,
+      contentType: Type.Optional(text("Media type of the container's answer.")),
+      body: Type.Optional(text("The container's answer as text, at most 64 KiB.")),
+      truncated: Type.Optional(Type.Boolean({ description: "True where there was more." })),
+      message: Type.Optional(text("What its source would have been told, where the container did not answer.")),
+    },
+    { description: "What became of an event that a caller of the API sent." },
   ),
   TriggerSpec: triggerSpecSchema,
   Trigger: Type.Object(

@@ -3,6 +3,7 @@ import { createBackoff } from "../../../crds/client/backoff.ts";
 import { describeError } from "../../../crds/describe-error.ts";
 import { onAbort, sleep } from "../../../crds/waits.ts";
 import type { AdapterContext } from "../adapter.ts";
+import type { DeliverySink } from "../delivery-log.ts";
 import type { GatewayMetrics } from "../gateway-metrics.ts";
 import type { TriggerEvents } from "../triggers/trigger-status.ts";
 import type { CronState, RunningOccurrence, SharedState } from "./cron-state.ts";
@@ -42,11 +43,13 @@ export function createOccurrences(options: {
   lateLimitMs: number;
   leaseMs: number;
   metrics: Pick<GatewayMetrics, "count">;
+  deliveryLog: DeliverySink;
   events: TriggerEvents;
   /** Aborted when what is still in flight must end. */
   hardStop: AbortSignal;
 }): Occurrences {
-  const { context, state, me, schedule, catchUpMs, lateLimitMs, leaseMs, metrics, events, hardStop } = options;
+  const { context, state, me, schedule, catchUpMs, lateLimitMs, leaseMs, hardStop } = options;
+  const { metrics, events, deliveryLog } = options;
   const { clock, log, signal, trigger } = context;
   const name = trigger.metadata.name;
   /** Occurrences that run in this process, by their times. */
@@ -230,6 +233,9 @@ export function createOccurrences(options: {
 
   function miss(key: string): void {
     metrics.count("cron", "missed");
+    const at = new Date(clock.now()).toISOString();
+    const reason = "no replica could fire it within config.catchUpSeconds";
+    deliveryLog.add(trigger, { id: `${name}-${key}`, at, result: "missed", ms: 0, reason });
     log.warn({ occurrence: key }, "occurrence missed");
     events.record(trigger, {
       type: "Warning",

@@ -1,4 +1,5 @@
 import type { AdapterContext, StartAdapter } from "../adapter.ts";
+import type { DeliverySink } from "../delivery-log.ts";
 import type { GatewayMetrics } from "../gateway-metrics.ts";
 import type { TriggerEvents } from "../triggers/trigger-status.ts";
 import { createSharedState } from "./cron-state.ts";
@@ -10,6 +11,7 @@ import type { Timers } from "./timers.ts";
 export interface CronServices {
   readonly timers: Timers;
   readonly metrics: Pick<GatewayMetrics, "count">;
+  readonly deliveryLog: DeliverySink;
   readonly events: TriggerEvents;
   /** Unique to this process. */
   readonly instance: string;

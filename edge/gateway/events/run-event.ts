@@ -11,9 +11,10 @@ import { claimStep } from "../../api/claims/claim-step.ts";
 import { ReleasedMeanwhile } from "../../api/claims/claim-tenant.ts";
 import type { ClusterCache } from "../../cluster/watch-cluster.ts";
 import { HttpError } from "../../http/http-error.ts";
-import type { AdapterContext, IncomingEvent, Outcome } from "../adapter.ts";
+import type { AdapterContext, IncomingEvent, Outcome, RunOptions } from "../adapter.ts";
+import type { Delivery, DeliverySink } from "../delivery-log.ts";
 import { type Driver, DriverError, type DriverReply, type TriggerPayload } from "../drivers/driver.ts";
-import type { GatewayMetrics } from "../gateway-metrics.ts";
+import type { EventResult, GatewayMetrics } from "../gateway-metrics.ts";
 import type { Guard } from "../guards.ts";
 import { runGuards } from "../guards.ts";
 import type { TriggerEvents } from "../triggers/trigger-status.ts";
@@ -29,6 +30,7 @@ export interface EventServices {
   readonly slots: EventSlots;
   readonly metrics: GatewayMetrics;
   readonly events: TriggerEvents;
+  readonly deliveryLog: DeliverySink;
   readonly log: Log;
   /** Aborted when what is still in flight must end. */
   readonly hardStop: AbortSignal;
@@ -47,29 +49,46 @@ export interface EventPipeline {
 export function createEventRunner(pipeline: EventPipeline, services: EventServices): AdapterContext["run"] {
   const { trigger, guards, driver, readToken } = pipeline;
   const { spec } = trigger;
-  const { slots, metrics, events, log, claims } = services;
+  const { slots, metrics, events, deliveryLog, log, claims } = services;
   const { clock, cache } = claims;
   const name = trigger.metadata.name;
 
   return async (event, options) => {
     const arrivedAt = clock.now();
-    const seconds = (): number => Math.max(0, clock.now() - arrivedAt) / 1000;
+    const found: Found = {};
+    const end = (result: EventResult, status?: number, reason?: string): void => {
+      const ms = Math.max(0, clock.now() - arrivedAt);
+      metrics.observe(spec.type, result, ms / 1000);
+      const { id, test } = event;
+      const delivery: Delivery = {
+        id,
+        at: new Date(arrivedAt).toISOString(),
+        result,
+        status,
+        ms,
+        ...found,
+        reason,
+        test,
+      };
+      deliveryLog.add(trigger, delivery);
+      options.onEnded?.(delivery);
+    };
     const linked = linkSignals(options.signal, services.hardStop);
     try {
-      const outcome = await run(event, { signal: linked.signal, onColdStart: options.onColdStart });
-      metrics.observe(spec.type, outcome.kind, seconds());
+      const outcome = await run(event, { signal: linked.signal, onColdStart: options.onColdStart, found });
+      end(outcome.kind, ...shownOf(outcome));
       return outcome;
     } catch (error) {
       if (linked.signal.aborted) {
-        metrics.observe(spec.type, "aborted", seconds());
+        end("aborted", undefined, "the edge stopped, or the trigger was edited or deleted");
         throw linked.signal.reason;
       }
       if (error instanceof TooManyWaiting) {
-        metrics.observe(spec.type, "rejected", seconds());
+        end("rejected", 429, error.message);
         return { kind: "failed", message: error.message, status: 429 };
       }
-      metrics.observe(spec.type, "failed", seconds());
       const { status, message, detail } = eventFailure(error);
+      end("failed", status, message);
       log.warn({ trigger: name, event: event.id, error: describeError(error) }, "event failed");
       events.record(trigger, { type: "Warning", reason: "EventFailed", message: `an event got no answer: ${detail}` });
       return { kind: "failed", message, status };
@@ -78,10 +97,7 @@ export function createEventRunner(pipeline: EventPipeline, services: EventServic
     }
   };
 
-  async function run(
-    event: IncomingEvent,
-    options: { signal: AbortSignal; onColdStart: (() => void) | undefined },
-  ): Promise<Outcome> {
+  async function run(event: IncomingEvent, options: RunOptions & { found: Found }): Promise<Outcome> {
     const { signal } = options;
     const resolved = resolveTenant(spec.tenant, event.fields);
     if ("problem" in resolved) {
@@ -93,6 +109,7 @@ export function createEventRunner(pipeline: EventPipeline, services: EventServic
       return { kind: "refused", message: resolved.problem };
     }
     const { tenantId } = resolved;
+    options.found.tenantId = tenantId;
     const payload: TriggerPayload = {
       id: event.id,
       trigger: name,
@@ -120,7 +137,7 @@ export function createEventRunner(pipeline: EventPipeline, services: EventServic
 
   async function roundTrip(
     payload: TriggerPayload,
-    { signal, onColdStart }: { signal: AbortSignal; onColdStart: (() => void) | undefined },
+    { signal, onColdStart, found }: RunOptions & { found: Found },
   ): Promise<DriverReply> {
     const key = { tenantId: payload.tenantId, workloadRef: spec.workloadRef };
     const step = claimStep(cache.claims.store.by("key", claimKey(key)), new Set());
@@ -128,6 +145,8 @@ export function createEventRunner(pipeline: EventPipeline, services: EventServic
     const until = clock.now() + claims.waitLimitMs;
     for (let tries = 1; ; tries += 1) {
       const claimed = await claimForEvent(key, { ...claims, waitLimitMs: Math.max(1, until - clock.now()) }, signal);
+      found.source = claimed.source;
+      found.instanceId = claimed.instanceId;
       try {
         return await drive(payload, claimed, signal);
       } catch (error) {
@@ -151,6 +170,29 @@ export function createEventRunner(pipeline: EventPipeline, services: EventServic
         driver({ payload, endpoint, options: spec.driverOptions, ...(token !== undefined && { token }), ...pod }),
       );
     });
+  }
+}
+
+/** What is found out about an event on its way. */
+interface Found {
+  tenantId?: string | undefined;
+  source?: ClaimResponse["source"] | undefined;
+  instanceId?: string | undefined;
+}
+
+/** What the log shows of an outcome; a guard's own words are for the event's source alone. */
+function shownOf(outcome: Outcome): [status: number | undefined, reason?: string] {
+  switch (outcome.kind) {
+    case "answered":
+      return [outcome.reply.status];
+    case "denied":
+      return [403, "a guard denied it"];
+    case "refused":
+      return [400, outcome.message];
+    case "failed":
+      return [outcome.status, outcome.message];
+    default:
+      return outcome satisfies never;
   }
 }
 

@@ -3,6 +3,7 @@ import { onAbort } from "../../../crds/waits.ts";
 import { HttpError } from "../../http/http-error.ts";
 import type { RequestContext } from "../../http/router.ts";
 import type { AdapterContext, Outcome, StartAdapter } from "../adapter.ts";
+import type { DeliverySink } from "../delivery-log.ts";
 import type { GatewayMetrics } from "../gateway-metrics.ts";
 import type { Deliveries, WebhookAnswer } from "./deliveries.ts";
 import { checkSecret, type Delivery, receiveDelivery } from "./receive-delivery.ts";
@@ -15,6 +16,7 @@ export interface WebhookServices {
   readonly deliveries: Deliveries;
   readonly bodies: UnverifiedBodies;
   readonly metrics: Pick<GatewayMetrics, "count">;
+  readonly deliveryLog: DeliverySink;
   /** Whether a webhook without a secret answers this machine alone. */
   readonly localOnly: boolean;
   /**
@@ -64,11 +66,18 @@ export function createWebhookStart(services: WebhookServices): StartAdapter {
 
     async function answer(request: Request, { mayBeSilent }: RequestContext): Promise<Response> {
       let delivery: Delivery;
+      const arrivedAt = context.clock.now();
       try {
         delivery = await receiveDelivery(request, context, services);
         if (open >= services.maxOpen || openInAll >= services.maxOpenInAll) throw tooMany();
       } catch (error) {
-        services.metrics.count("webhook", error instanceof HttpError && error.status === 401 ? "unsigned" : "rejected");
+        const status = error instanceof HttpError ? error.status : 500;
+        const result = status === 401 ? "unsigned" : "rejected";
+        services.metrics.count("webhook", result);
+        const reason = refusals[status] ?? "it could not be read";
+        // Not by the sender's id, which a stranger chooses.
+        const id = `${trigger.metadata.name}-${randomUUID()}`;
+        services.deliveryLog.add(trigger, { id, ...times(arrivedAt, context), result, status, reason });
         throw error;
       }
       mayBeSilent?.();
@@ -84,6 +93,20 @@ export function createWebhookStart(services: WebhookServices): StartAdapter {
   };
 }
 
+/** Why a delivery was not run, by its answer's status; that answer may repeat a header of the request. */
+const refusals: Readonly<Record<number, string>> = {
+  400: "it is no delivery: not the JSON or the form that a webhook takes",
+  401: "its signature is missing or wrong",
+  403: "a page of another site sent it",
+  408: "its body did not arrive in time",
+  413: "its body is too large",
+  503: "too many deliveries at once, or the webhook's secret cannot be read",
+};
+
+function times(arrivedAt: number, { clock }: Pick<AdapterContext, "clock">): { at: string; ms: number } {
+  return { at: new Date(arrivedAt).toISOString(), ms: Math.max(0, clock.now() - arrivedAt) };
+}
+
 function tooMany(): HttpError {
   return new HttpError(503, "too many deliveries at once; try again later", { headers: { "retry-after": "5" } });
 }
@@ -93,14 +116,19 @@ async function answerDelivery(
   context: AdapterContext,
   services: WebhookServices,
 ): Promise<Response> {
-  const { metrics, deliveries } = services;
+  const { metrics, deliveries, deliveryLog } = services;
   const { metadata } = context.trigger;
+  const arrivedAt = context.clock.now();
   const id = `${metadata.name}-${sent ?? randomUUID()}`;
   const run = (): Promise<WebhookAnswer> => runDelivery({ id, data }, context, services);
   if (sent === undefined) return respond(await run());
   const key = createHash("sha256").update(`${metadata.uid}\n${sent}\n`).update(body).digest("base64");
   const { answer, repeated } = await deliveries.once(key, run);
-  if (repeated) metrics.count("webhook", "repeated");
+  if (repeated) {
+    metrics.count("webhook", "repeated");
+    const { status } = answer;
+    deliveryLog.add(context.trigger, { id, ...times(arrivedAt, context), result: "repeated", status });
+  }
   return respond(answer);
 }
 

@@ -268,6 +268,25 @@ const routes: [route: string, tries: { success: Try; missing?: Try; bad?: Try; e
     },
   ],
   [
+    "GET /api/v1/triggers/{id}/deliveries",
+    {
+      success: at("/triggers/hook/deliveries"),
+      missing: at("/triggers/none/deliveries"),
+      bad: at("/triggers/A/deliveries"),
+      expected: "200 404 400 401 401 503",
+    },
+  ],
+  // The trigger was edited a moment ago: success is for test/cluster/gateway to see.
+  [
+    "POST /api/v1/triggers/{id}/test",
+    {
+      missing: { ...at("/triggers/none/test"), body: {} },
+      bad: { ...at("/triggers/hook/test"), body: { more: 1 } },
+      success: { ...at("/triggers/none/test"), body: {} },
+      expected: "404 404 400 401 401 503",
+    },
+  ],
+  [
     "DELETE /api/v1/triggers/{id}",
     {
       success: at("/triggers/hook"),

@@ -1,15 +1,18 @@
 // @runtimes node bun deno
+
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { ClaimStatus } from "../../../crds/claim.ts";
 import { systemClock } from "../../../crds/client/clock.ts";
 import { annotation, label } from "../../../crds/labels.ts";
+import type { Trigger } from "../../../crds/trigger.ts";
 import type { OpenApiDocument } from "../../../edge/api/openapi/document.ts";
+import type { Delivery } from "../../../edge/gateway/delivery-log.ts";
 import { rawTar } from "../snapshots/raw-tar.ts";
 import { answerProblems } from "./answer-problems.ts";
 import { fakeKubectl } from "./fake-kubectl.ts";
 import { snapshotsFolder } from "./snapshots-folder.ts";
-import { type TestEdge, testEdge } from "./test-edge.ts";
+import { type TestEdge, type TestGateway, testEdge } from "./test-edge.ts";
 
 const test = suite("OpenAPI document");
 const active: ClaimStatus = {
@@ -32,6 +35,24 @@ const trigger = {
 
 const pool = { name: "p", spec: { workloadRef: "app", size: 1 } };
 const context = rawTar([{ name: "Dockerfile" }]).toString("latin1");
+
+const delivery: Delivery = {
+  ...{ id: "t-1", at: active.claimedAt ?? "", result: "answered", tenantId: "a", status: 200, ms: 1.5 },
+  ...{ source: "pool", instanceId: "inst-a", test: true },
+};
+/** One that serves the trigger `t`. */
+const gateway: TestGateway = {
+  isReady: () => true,
+  find: (name) => (name === "t" ? ({ metadata: { name }, spec: trigger.spec } as Trigger) : undefined),
+  deliveriesOf: () => [delivery, { ...delivery, result: "failed", reason: "the container did not answer" }],
+  runnerOf: () => ({
+    signal: new AbortController().signal,
+    async run(_, { onEnded }) {
+      onEnded?.(delivery);
+      return { kind: "answered", reply: { status: 200, contentType: "text/plain", body: new Uint8Array(), text: "" } };
+    },
+  }),
+};
 
 /** A good request and a bad one for each route, in an order in which each finds what it needs. */
 const requests: [route: string, path: string, body?: unknown][] = [
@@ -87,6 +108,10 @@ const requests: [route: string, path: string, body?: unknown][] = [
   ["GET /api/v1/triggers", "/api/v1/triggers"],
   ["GET /api/v1/triggers/{id}", "/api/v1/triggers/t"],
   ["PUT /api/v1/triggers/{id}", "/api/v1/triggers/t", { spec: trigger.spec }],
+  ["GET /api/v1/triggers/{id}/deliveries", "/api/v1/triggers/t/deliveries"],
+  ["GET /api/v1/triggers/{id}/deliveries", "/api/v1/triggers/none/deliveries"],
+  ["POST /api/v1/triggers/{id}/test", "/api/v1/triggers/t/test", { data: {} }],
+  ["POST /api/v1/triggers/{id}/test", "/api/v1/triggers/t/test", { text: 1 }],
   ["DELETE /api/v1/triggers/{id}", "/api/v1/triggers/t"],
   ["DELETE /api/v1/triggers/{id}", "/api/v1/triggers/t"],
   ["GET /api/v1/debug/resources", "/api/v1/debug/resources"],
@@ -110,7 +135,7 @@ async function documentOf(edge: TestEdge): Promise<OpenApiDocument> {
 test("every documented route is called, and every answer is as documented", async () => {
   const volume = snapshotsFolder();
   const kubectl = fakeKubectl({ paths: volume.paths });
-  const edge = testEdge({ kubectl: kubectl.command, clock: systemClock });
+  const edge = testEdge({ kubectl: kubectl.command, clock: systemClock, gateway });
   // There are sessions only where a key is asked for.
   const locked = testEdge({ apiKey: "secret-key" });
   const { cluster } = edge;

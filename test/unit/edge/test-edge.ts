@@ -4,6 +4,7 @@ import { createEventHub } from "../../../edge/api/events/event-hub.ts";
 import { apiRoutes } from "../../../edge/api/routes.ts";
 import { createFindLivePod } from "../../../edge/cluster/live-pod.ts";
 import { standingOf } from "../../../edge/cluster/watch-cluster.ts";
+import type { Gateway } from "../../../edge/gateway/start-gateway.ts";
 import { createClaimHistory } from "../../../edge/history/claim-history.ts";
 import { createPoolHistory } from "../../../edge/history/pool-history.ts";
 import { createIsKey } from "../../../edge/http/api-key.ts";
@@ -13,6 +14,9 @@ import { createSessions, type Sessions } from "../../../edge/http/session.ts";
 import { createKubectl } from "../../../edge/kubectl/kubectl.ts";
 import { type ManualClock, manualClock } from "../manual-clock.ts";
 import { FakeCluster, NAMESPACE } from "./fake-cluster.ts";
+
+/** What the routes ask of a gateway. */
+export type TestGateway = Pick<Gateway, "isReady" | "find" | "deliveriesOf" | "runnerOf">;
 
 /** One line of the log, with its level. */
 export interface LogLine {
@@ -56,6 +60,8 @@ export function testEdge(
     waitLimitMs?: number;
     kubectl?: string;
     contextLimitBytes?: number;
+    /** Of an edge with that role. */
+    gateway?: TestGateway;
     /** TENANCY_CORS_ORIGIN. */
     origins?: string[];
     localOnly?: boolean;
@@ -93,6 +99,7 @@ export function testEdge(
       events,
       history,
       instance: "test",
+      gateway: () => options.gateway,
       checkPage,
       kubectl: createKubectl({ namespace: NAMESPACE, command }),
       builds: {

@@ -2,6 +2,7 @@ import type { Trigger, TriggerSpec } from "../../../crds/trigger.ts";
 import type { Adapter, AdapterContext, IncomingEvent, Outcome } from "../../../edge/gateway/adapter.ts";
 import { createCronStart } from "../../../edge/gateway/cron/start-cron.ts";
 import { createTimers } from "../../../edge/gateway/cron/timers.ts";
+import { createDeliveryLog } from "../../../edge/gateway/delivery-log.ts";
 import type { ManualClock } from "../manual-clock.ts";
 import { silentLog } from "../silent-log.ts";
 import type { SharedStatus } from "./shared-status.ts";
@@ -59,6 +60,7 @@ export async function startReplica(options: {
       },
     },
     events: { record: () => undefined },
+    deliveryLog: createDeliveryLog(),
     instance: `process-${processes}`,
     leaseMs: options.leaseMs ?? 10_000,
     hardStop: cutting.signal,

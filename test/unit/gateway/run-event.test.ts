@@ -6,6 +6,7 @@ import { systemClock } from "../../../crds/client/clock.ts";
 import type { Trigger, TriggerSpec } from "../../../crds/trigger.ts";
 import { createFindLivePod } from "../../../edge/cluster/live-pod.ts";
 import type { IncomingEvent } from "../../../edge/gateway/adapter.ts";
+import { createDeliveryLog } from "../../../edge/gateway/delivery-log.ts";
 import { type Driver, type DriverCall, DriverError, PodGoneError } from "../../../edge/gateway/drivers/driver.ts";
 import { createEventSlots } from "../../../edge/gateway/events/event-slots.ts";
 import { createEventRunner } from "../../../edge/gateway/events/run-event.ts";
@@ -43,6 +44,7 @@ function testEnvironment(options: {
     metadata: { name: "t", uid: "u", namespace: NAMESPACE },
     spec: { type: "webhook", workloadRef: "app", tenant: { from: "who" }, config: {}, ...options.spec },
   };
+  const deliveryLog = createDeliveryLog();
   const slots = createEventSlots({ perTenant: 2, perTrigger: 3, inAll: 4, maxWaiting: 18 });
   const run = createEventRunner(
     {
@@ -77,6 +79,7 @@ function testEnvironment(options: {
       },
       slots,
       metrics: { count: () => undefined, observe: (source, result) => void results.push(`${source} ${result}`) },
+      deliveryLog,
       events: { record: (_, { reason, message }) => void events.push(`${reason}: ${message}`) },
       log: silentLog,
       hardStop: hardStop.signal,
@@ -84,7 +87,8 @@ function testEnvironment(options: {
   );
   const answer = (status: ClaimStatus) =>
     cluster.onNext("create", () => setImmediate(() => cluster.setStatus("claim-a-app", status)));
-  return { cluster, run, calls, results, events, busy, hardStop, slots, answer };
+  const logged = () => deliveryLog.read(trigger);
+  return { cluster, run, calls, results, events, busy, hardStop, slots, answer, logged };
 }
 
 test("an event goes through tenant, guards, claim and driver, and its answer comes back", async () => {
@@ -167,6 +171,46 @@ test("the first guard that denies ends it, and nothing is claimed", async () => 
   assert.equal(cluster.calls, []);
   assert.equal(events, ["EventDenied: a guard denied an event"]);
   assert.is(slots.inFlight, 0);
+});
+
+test("the log says what became of an event, and no word of it, of a guard, of the cluster or of the container", async () => {
+  const planted = "planted-S3CRET";
+  const told: IncomingEvent = { ...event, data: { word: planted }, text: planted };
+  const body = new TextEncoder().encode(planted);
+  const environments = {
+    answered: testEnvironment({ driver: async () => ({ ...reply, status: 202, body, text: planted }) }),
+    denied: testEnvironment({ guards: [async () => ({ allowed: false, message: planted })] }),
+    refused: testEnvironment({}),
+    failed: testEnvironment({
+      async driver() {
+        throw new DriverError(`the agent ended with code 1: ${planted}`, { nothingSent: false });
+      },
+    }),
+    unclaimed: testEnvironment({}),
+  };
+  const { answered, denied, refused, failed, unclaimed } = environments;
+  for (const { answer } of [answered, failed]) answer(active());
+  unclaimed.answer({ phase: "Error", reason: "CrashLoop", message: planted });
+  const seen: string[] = [];
+  const onEnded = ({ result }: { result: string }) => void seen.push(result);
+  await answered.run({ ...told, test: true }, { signal: never, onEnded });
+  await denied.run(told, { signal: never, onEnded });
+  await refused.run({ ...told, fields: { who: `/${planted}` } }, { signal: never, onEnded });
+  await failed.run(told, { signal: never, onEnded });
+  await unclaimed.run(told, { signal: never, onEnded });
+  assert.equal(seen, ["answered", "denied", "refused", "failed", "failed"]);
+  const logs = Object.values(environments).map(({ logged }) => logged());
+  assert.not.ok(JSON.stringify(logs).includes(planted), JSON.stringify(logs));
+  const [[first] = [], [second] = [], [third] = [], [fourth] = [], [fifth] = []] = logs;
+  assert.ok(Math.abs(Date.parse(first?.at ?? "") - Date.now()) < 60_000);
+  assert.equal(JSON.parse(JSON.stringify({ ...first, at: "", ms: 0 })), {
+    ...{ id: "e1", at: "", result: "answered", tenantId: "a", status: 202, ms: 0 },
+    ...{ source: "cold", instanceId: "inst-1", test: true },
+  });
+  assert.equal([second?.status, second?.tenantId, second?.reason], [403, "a", "a guard denied it"]);
+  assert.equal([third?.status, third?.tenantId], [400, undefined]);
+  assert.equal([fourth?.status, fourth?.instanceId, fourth?.reason], [502, "inst-1", "the container did not answer"]);
+  assert.equal([fifth?.status, fifth?.reason], [502, "the container could not be started"]);
 });
 
 test("a claim that fails tells the source nothing of the cluster, and the owner what it was", async () => {

@@ -5,6 +5,7 @@ import * as assert from "uvu/assert";
 import type { Trigger } from "../../../crds/trigger.ts";
 import { chooseServe } from "../../../edge/edge.ts";
 import type { AdapterContext, Outcome } from "../../../edge/gateway/adapter.ts";
+import { createDeliveryLog } from "../../../edge/gateway/delivery-log.ts";
 import { createDeliveries } from "../../../edge/gateway/webhook/deliveries.ts";
 import { createWebhookStart } from "../../../edge/gateway/webhook/start-webhook.ts";
 import { createUnverifiedBodies } from "../../../edge/gateway/webhook/unverified-bodies.ts";
@@ -32,7 +33,9 @@ async function testEnvironment() {
   const paths = createWebhookPaths();
   const stop = new AbortController();
   const counts: string[] = [];
+  const deliveryLog = createDeliveryLog();
   const start = createWebhookStart({
+    deliveryLog,
     paths,
     deliveries: createDeliveries({ clock }),
     bodies,
@@ -43,7 +46,7 @@ async function testEnvironment() {
     hardStop: new AbortController().signal,
   });
   const held: (() => void)[] = [];
-  const on = { clock, bodies, counts, held, slow: false };
+  const on = { clock, bodies, counts, deliveryLog, held, slow: false };
   for (const name of ["a", "b", "open"]) {
     const config = { path: `/hooks/${name}`, ...(name !== "open" && { secretRef: { name: "hook", key: "secret" } }) };
     const trigger: Trigger = {

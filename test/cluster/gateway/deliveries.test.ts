@@ -1,0 +1,141 @@
+// @limit 600
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { claims } from "../../../crds/kinds.ts";
+import type { ApiTypes } from "../../../edge/api/openapi/schemas.ts";
+import { startReadyEdge } from "../../unit/edge/edge-process.ts";
+import { KEY, type RestEdge, startRestEdge } from "../rest/rest-edge.ts";
+import { NAMESPACE } from "../tenancy.ts";
+import { deliver, type GatewayEnvironment, SECRET, startGatewayEnvironment } from "./gateway-environment.ts";
+
+const test = suite("deliveries on a real API server");
+const PLANTED = "planted-S3CRET-word";
+let environment: GatewayEnvironment;
+let edge: RestEdge;
+
+test.before(async () => {
+  environment = await startGatewayEnvironment("gateway-deliveries");
+  await environment.writeSecret("hook", { secret: SECRET });
+  const secretRef = { name: "hook", key: "secret" };
+  await environment.createTrigger("signed", { tenant: { from: "who" }, config: { path: "/hooks/signed", secretRef } });
+  edge = await startRestEdge("bun", { KUBECONFIG: environment.tenancy.cluster.kubeconfigPath });
+  await environment.untilActive("signed");
+});
+test.after(async () => {
+  await edge?.stop();
+  await environment?.stop();
+});
+
+const read = async (name: string, key?: { key: string | undefined }) =>
+  edge.call("GET /api/v1/triggers/{id}/deliveries", { path: `/api/v1/triggers/${name}/deliveries`, ...key });
+const deliveriesOf = async (name: string) => ((await read(name)).json as ApiTypes["Deliveries"]).deliveries;
+const send = (name: string, body: unknown, key?: { key: string | undefined }) =>
+  edge.call("POST /api/v1/triggers/{id}/test", { path: `/api/v1/triggers/${name}/test`, body, ...key });
+
+test("what became of events is kept, and nothing of what they or their answers said", async () => {
+  const url = `${edge.process.url}/hooks/signed`;
+  const body = { who: "alice", word: PLANTED };
+  environment.container.onPayload = ({ data }, response) =>
+    void response.writeHead(202, { "x-word": PLANTED, "content-type": "text/plain" }).end(JSON.stringify(data));
+  const headers = { authorization: `Bearer ${PLANTED}`, "x-word": PLANTED };
+  await deliver(url, body, { secret: SECRET, id: "d1", headers });
+  await deliver(url, body, { secret: SECRET, id: "d1", headers });
+  await deliver(url, body, { headers, id: PLANTED });
+  await deliver(url, { word: PLANTED }, { secret: SECRET, id: "d2" });
+  await deliver(url, PLANTED, { secret: SECRET, headers: { "content-type": PLANTED }, id: PLANTED });
+  environment.container.onPayload = (_, response) => void response.writeHead(200).destroy(new Error(PLANTED));
+  await deliver(url, body, { secret: SECRET, id: "d3" });
+  const answer = await read("signed");
+  assert.not.ok(answer.text.includes(PLANTED), answer.text);
+  const { deliveries } = answer.json as ApiTypes["Deliveries"];
+  assert.equal(
+    deliveries.map(({ result, status, tenantId }) => [result, status, tenantId]),
+    [
+      ["failed", 502, "alice"],
+      ["rejected", 400, undefined],
+      ["refused", 400, undefined],
+      ["unsigned", 401, undefined],
+      ["repeated", 202, undefined],
+      ["answered", 202, "alice"],
+    ],
+  );
+  const first = deliveries.at(-1);
+  assert.is(first?.id, "signed-d1");
+  assert.is(first?.source, "cold");
+  assert.match(first?.instanceId ?? "", /^inst-/);
+  assert.not.ok(edge.process.lines.join("\n").includes(PLANTED));
+});
+
+test("a test event takes the way of a real one, needs no signature but the key, and is marked", async () => {
+  environment.container.onPayload = ({ data, source, tenantId }, response) =>
+    void response
+      .writeHead(418, { "content-type": "text/html", "set-cookie": "a=b" })
+      .end(`<script>${JSON.stringify([source, tenantId, data])}</script>`);
+  assert.is((await send("signed", { data: { who: "bob" } }, { key: undefined })).status, 401);
+  assert.is((await read("signed", { key: undefined })).status, 401);
+  const { status, json } = await send("signed", { data: { a: 1 }, fields: { who: "bob" } });
+  assert.is(status, 200);
+  const outcome = json as ApiTypes["TestDelivery"];
+  assert.is(outcome.body, `<script>["webhook","bob",{"a":1}]</script>`);
+  assert.is(outcome.contentType, "text/html");
+  assert.equal([outcome.result, outcome.status, outcome.tenantId, outcome.test], ["answered", 418, "bob", true]);
+  await environment.tenancy.client.get(claims, { namespace: NAMESPACE, name: "claim-bob-app" });
+  const [newest] = await deliveriesOf("signed");
+  assert.equal([newest?.id, newest?.test, "body" in (newest ?? {})], [outcome.id, true, false]);
+
+  const refused = (await send("signed", { data: {} })).json as ApiTypes["TestDelivery"];
+  assert.is(refused.result, "refused");
+  assert.match(refused.message ?? "", "has no field who");
+  assert.is((await send("signed", { data: {}, more: 1 })).status, 400);
+  assert.is((await send("none", { data: {} })).status, 404);
+});
+
+test("a trigger that is not served says why; one that is deleted leaves nothing", async () => {
+  await environment.createTrigger("broken", {
+    tenant: { static: "a" },
+    config: { path: "/hooks/broken", secretRef: { name: "missing", key: "k" } },
+  });
+  await environment.untilTrigger("broken", ({ phase }) => phase === "Error");
+  const answer = await edge.call("POST /api/v1/triggers/{id}/test", {
+    path: "/api/v1/triggers/broken/test",
+    body: { data: {} },
+  });
+  assert.is(answer.status, 409, answer.text);
+  assert.match(answer.text, "missing");
+
+  await environment.deleteTrigger("signed");
+  await environment.tenancy.until("the trigger is gone", async () => (await read("signed")).status === 404);
+  const path = "/hooks/signed";
+  await environment.createTrigger("signed", { tenant: { from: "who" }, config: { path } });
+  await environment.untilActive("signed");
+  assert.equal(await deliveriesOf("signed"), []);
+  assert.equal(edge.problems, []);
+});
+
+test("an edge that is no gateway says who keeps deliveries", async () => {
+  const env = { KUBECONFIG: environment.tenancy.cluster.kubeconfigPath, TENANCY_EDGE_ROLES: "api" };
+  const split = await startRestEdge("bun", env);
+  const path = "/api/v1/triggers/signed/deliveries";
+  const { status, text } = await split.call("GET /api/v1/triggers/{id}/deliveries", { path });
+  assert.is(status, 404);
+  assert.match(text, "TENANCY_EDGE_ROLES has gateway");
+  assert.equal(split.problems, []);
+  await split.stop();
+});
+
+test("a gateway alone serves them behind the key, and to nobody where it asks for none", async () => {
+  const env = { KUBECONFIG: environment.tenancy.cluster.kubeconfigPath, TENANCY_EDGE_ROLES: "gateway" };
+  const alone = await startReadyEdge("bun", { ...env, TENANCY_API_KEY: KEY });
+  const path = "/api/v1/triggers/signed/deliveries";
+  const ask = async (headers: Record<string, string>) => (await fetch(`${alone.url}${path}`, { headers })).status;
+  assert.is(await ask({}), 401);
+  assert.is(await ask({ authorization: `Bearer ${KEY}` }), 200);
+  alone.child.kill("SIGTERM");
+  await alone.exited;
+  const open = await startReadyEdge("bun", { ...env, TENANCY_ALLOW_ANONYMOUS: "true" });
+  for (const other of [path, "/api/v1/session"]) assert.is((await fetch(`${open.url}${other}`)).status, 404, other);
+  open.child.kill("SIGTERM");
+  await open.exited;
+});
+
+test.run();
