@@ -21,7 +21,10 @@ export async function bundleDashboard(root: string): Promise<string> {
   mkdirSync(dist, { recursive: true });
   const work = mkdtempSync(join(dist, "dashboard-"));
   try {
-    const named = ["entry", "chunk", "asset"].map((kind) => `--${kind}-naming=[name]-[hash].[ext]`);
+    // What pages share is in chunks that are called after the entry too.
+    const named = ["entry-naming=entry-[name]", "chunk-naming=[name]", "asset-naming=[name]"].map(
+      (rule) => `--${rule}-[hash].[ext]`,
+    );
     const flags = ["--minify", "--splitting", "--production", "--target=browser", `--outdir=${work}`, ...named];
     const jsx = ["--jsx-runtime=automatic", "--jsx-import-source=preact"];
     const entries = ["edge/dashboard/main.tsx", "edge/dashboard/theme.ts"];
@@ -42,9 +45,9 @@ export async function bundleDashboard(root: string): Promise<string> {
       }),
     );
     const assets = {
-      theme: fileOf("theme", ".js"),
-      script: fileOf("main", ".js"),
-      style: fileOf("main", ".css"),
+      theme: fileOf("entry-theme", ".js"),
+      script: fileOf("entry-main", ".js"),
+      style: fileOf("entry-main", ".css"),
       files,
     };
     const making = join(work, "dashboard.json");

@@ -39,6 +39,10 @@ test("the first view is at most 40 kB on the wire, with the page that it shows",
   assert.ok(shells + largest <= FIRST_VIEW_BYTES, `${shells} + ${largest} bytes`);
 });
 
+test("the script is the one that fills the page, not a part of it that pages share", () => {
+  assert.match(textOf(assets.script), /getElementById\("app"\)/);
+});
+
 test("nothing in the bundle comes from elsewhere or writes markup", () => {
   for (const name of Object.keys(assets.files)) {
     const text = textOf(name);
