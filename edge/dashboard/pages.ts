@@ -31,4 +31,34 @@ export const pages: readonly Page[] = [
     title: ({ name = "" }) => name,
     load: () => import("./instances/one.tsx"),
   },
+  {
+    path: "/dashboard/instances",
+    title: () => "Instances",
+    navigation: { word: "Instances", letter: "i" },
+    load: () => import("./instances/list.tsx"),
+  },
+  {
+    path: "/dashboard/workloads",
+    title: () => "Workloads",
+    navigation: { word: "Workloads", letter: "w" },
+    load: () => import("./workloads/list.tsx"),
+  },
+  {
+    path: "/dashboard/pools",
+    title: () => "Pools",
+    navigation: { word: "Pools", letter: "p" },
+    load: () => import("./pools/list.tsx"),
+  },
+  {
+    path: "/dashboard/triggers",
+    title: () => "Triggers",
+    navigation: { word: "Triggers", letter: "t" },
+    load: () => import("./triggers/list.tsx"),
+  },
+  {
+    path: "/dashboard/snapshots",
+    title: () => "Snapshots",
+    navigation: { word: "Snapshots", letter: "s" },
+    load: () => import("./snapshots/list.tsx"),
+  },
 ];

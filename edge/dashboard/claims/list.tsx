@@ -1,4 +1,5 @@
 import { type Kinds, live } from "../api/kinds.ts";
+import { Command, curlLine } from "../parts/command.tsx";
 import { Phase } from "../parts/phase.tsx";
 import { When } from "../parts/when.tsx";
 import type { Column } from "../table/columns.tsx";
@@ -7,21 +8,39 @@ import { Table } from "../table/table.tsx";
 type Claim = Kinds["claims"];
 
 const columns: readonly Column<Claim>[] = [
-  { key: "tenant", title: "Tenant", text: (claim) => claim.tenantId, width: "minmax(0, 1.2fr)", phone: 1 },
+  {
+    ...{ key: "tenant", title: "Tenant", choices: "address", width: "minmax(0, 1.2fr)", phone: 1 },
+    text: (claim) => claim.tenantId,
+  },
   { key: "workload", title: "Workload", text: (claim) => claim.workloadRef, choices: true, phone: 2 },
   {
-    ...{ key: "phase", title: "Phase", choices: true, phone: 1, width: "minmax(0, 0.8fr)" },
-    text: (claim: Claim) => claim.phase,
-    cell: (claim: Claim) => <Phase is={claim.phase} />,
-  },
-  { key: "source", title: "Source", text: (claim) => claim.source ?? "", choices: true, width: "minmax(0, 0.7fr)" },
-  { key: "instance", title: "Instance", text: (claim) => claim.instanceId ?? "", width: "minmax(0, 1.6fr)" },
-  {
-    ...{ key: "since", title: "Claimed", phone: 2 },
-    text: (claim: Claim) => claim.claimedAt ?? "",
-    cell: (claim: Claim) => <When at={claim.claimedAt} />,
+    ...{ key: "phase", title: "Phase", phone: 1, width: "minmax(0, 0.8fr)" },
+    choices: ["Pending", "Active", "Releasing", "Released", "ReleaseFailed", "Error"],
+    text: (claim) => claim.phase,
+    cell: (claim) => <Phase is={claim.phase} />,
   },
   { key: "reason", title: "Reason", text: (claim) => claim.reason ?? "", choices: true },
+  { key: "source", title: "Source", text: (claim) => claim.source ?? "", choices: true, width: "minmax(0, 0.7fr)" },
+  {
+    ...{ key: "instance", title: "Instance", width: "minmax(0, 1.6fr)" },
+    text: (claim) => claim.instanceId ?? "",
+    cell: ({ instanceId }) =>
+      instanceId && (
+        <a href={`/dashboard/instances/${instanceId}`} tabIndex={-1}>
+          {instanceId}
+        </a>
+      ),
+  },
+  {
+    ...{ key: "address", title: "Address" },
+    text: ({ endpoint }) => (endpoint === undefined ? "" : `${endpoint.host}:${endpoint.port}`),
+  },
+  {
+    ...{ key: "since", title: "Claimed", phone: 2, width: "minmax(0, 1.1fr)" },
+    text: () => "",
+    order: ({ claimedAt }) => claimedAt ?? "",
+    cell: ({ claimedAt }) => <When at={claimedAt} />,
+  },
 ];
 
 export default function Claims() {
@@ -33,6 +52,12 @@ export default function Claims() {
         live={live("claims")}
         columns={columns}
         open={({ tenantId, workloadRef }) => `/dashboard/claims/${tenantId}/${workloadRef}`}
+        empty={
+          <>
+            <p>Nobody has claimed a pod. To claim one of the workload hello for the tenant alice:</p>
+            <Command line={curlLine("/tenants/alice/claim", { workload: "hello" })} />
+          </>
+        }
       />
     </>
   );

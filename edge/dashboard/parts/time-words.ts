@@ -15,11 +15,13 @@ export function timeWords(time: number, now: number): string {
   return ms >= 0 ? `${words} ago` : `in ${words}`;
 }
 
-/** The local time, with the date where that is not today's. */
+/** The local time; where the date is not today's, the date, and the time to the minute. */
 export function localTime(time: number, now: number): string {
-  const clock = new Date(time).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit" });
-  const isToday = Math.abs(now - time) < DAY_MS && new Date(time).getDate() === new Date(now).getDate();
-  return isToday ? clock : `${new Date(time).toLocaleDateString()} ${clock}`;
+  const at = new Date(time);
+  const isToday = Math.abs(now - time) < DAY_MS && at.getDate() === new Date(now).getDate();
+  const minutes = { hour: "2-digit", minute: "2-digit" } as const;
+  if (isToday) return at.toLocaleTimeString([], { ...minutes, second: "2-digit" });
+  return `${at.toLocaleDateString()} ${at.toLocaleTimeString([], minutes)}`;
 }
 
 /** Milliseconds below 10 s, seconds above. */

@@ -4,12 +4,17 @@ import type { Live } from "../api/kinds.ts";
 import { useKey } from "../parts/keys.ts";
 import { navigate, place } from "../route.ts";
 import type { Column } from "./columns.tsx";
-import { type Filter, writeFilter } from "./filter.ts";
+import { type Filter, readFilter, writeFilter } from "./filter.ts";
 
 /** The address follows a field this long after its last key. */
 const TYPING_MS = 150;
 /** How often the choices are gathered anew while rows come and go. */
 const CHOICES_MS = 2000;
+
+/** Shows all rows, in the order that they have. */
+export function clearFilter<Row>(columns: readonly Column<Row>[]): void {
+  write({ ...readFilter(place.value.searchParams, columns), text: "", fields: new Map() }, columns);
+}
 
 /** The search field and the choices above a table. */
 export function FilterBar<Row>(props: {
@@ -19,15 +24,24 @@ export function FilterBar<Row>(props: {
   label: string;
   /** How many rows it leaves. */
   count: number;
+  /** Called when the keys are to go to the rows. */
+  onDone(): void;
 }) {
   const { live, columns, filter, label, count } = props;
   const field = useRef<HTMLInputElement>(null);
   const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
-  const choices = useSignal<{ at: number; of: ReadonlyMap<string, readonly string[]> }>({ at: 0, of: new Map() });
+  const gathering = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  const choices = useSignal<{ at: number; of: ReadonlyMap<string, readonly string[]> }>({
+    at: -CHOICES_MS,
+    of: new Map(),
+  });
   const version = live.version.value;
   useEffect(() => {
-    if (version > 0 && performance.now() - choices.value.at > CHOICES_MS) gather();
+    const sinceMs = performance.now() - choices.peek().at;
+    if (version > 0 && sinceMs >= CHOICES_MS) gather();
+    else if (version > 0) gathering.current ??= setTimeout(gather, CHOICES_MS - sinceMs);
   }, [version]);
+  useEffect(() => () => clearTimeout(gathering.current), []);
   useEffect(() => () => clearTimeout(timer.current), []);
   // Back and links change the address, not the field that somebody is typing in.
   useEffect(() => {
@@ -37,6 +51,8 @@ export function FilterBar<Row>(props: {
   useKey("/", "Filter", () => field.current?.focus());
 
   function gather(): void {
+    clearTimeout(gathering.current);
+    gathering.current = undefined;
     const of = new Map<string, readonly string[]>();
     for (const column of columns) {
       if (column.choices !== true) continue;
@@ -49,13 +65,19 @@ export function FilterBar<Row>(props: {
   }
 
   function set(change: Partial<Filter>): void {
-    const query = writeFilter({ ...filter, ...change }, { query: place.value.searchParams, columns });
-    navigate(`${place.value.pathname}${query.size > 0 ? `?${query}` : ""}`, { replace: true });
+    write({ ...filter, ...change }, columns);
   }
 
   function typed(text: string): void {
     clearTimeout(timer.current);
     timer.current = setTimeout(() => set({ text }), TYPING_MS);
+  }
+
+  function choose(key: string, values: readonly string[]): void {
+    const fields = new Map(filter.fields);
+    if (values.length === 0) fields.delete(key);
+    else fields.set(key, new Set(values));
+    set({ fields });
   }
 
   const total = live.rows.size;
@@ -70,41 +92,50 @@ export function FilterBar<Row>(props: {
         onInput={(event) => typed(event.currentTarget.value)}
         onKeyDown={(event) => {
           if (event.key === "Escape") event.currentTarget.blur();
+          if (event.key !== "Enter" && event.key !== "ArrowDown") return;
+          event.preventDefault();
+          props.onDone();
         }}
       />
-      {columns
-        .filter((column) => column.choices === true)
-        .map(({ key, title }) => {
-          const chosen = [...(filter.fields.get(key) ?? [])];
-          const value = chosen.join(",");
-          const known = choices.value.of.get(key) ?? [];
-          return (
-            <select
-              key={key}
-              aria-label={title}
-              value={value}
-              onFocus={gather}
-              onChange={(event) => {
-                const fields = new Map(filter.fields);
-                const next = event.currentTarget.value.split(",").filter((one) => one !== "");
-                if (next.length === 0) fields.delete(key);
-                else fields.set(key, new Set(next));
-                set({ fields });
-              }}
-            >
-              <option value="">{title}: any</option>
-              {value !== "" && !known.includes(value) && <option value={value}>{chosen.join(" or ")}</option>}
-              {known.map((one) => (
-                <option key={one} value={one}>
-                  {one}
-                </option>
-              ))}
-            </select>
+      {columns.map(({ key, title, choices: offered }) => {
+        const chosen = [...(filter.fields.get(key) ?? [])];
+        const value = chosen.join(",");
+        if (offered === undefined) return null;
+        if (offered === "address") {
+          return value === "" ? null : (
+            <button type="button" key={key} aria-label={`${title}: any`} onClick={() => choose(key, [])}>
+              {title}: {chosen.join(" or ")} <span aria-hidden="true">×</span>
+            </button>
           );
-        })}
+        }
+        const known = offered === true ? (choices.value.of.get(key) ?? []) : offered;
+        if (known.length === 0 && value === "") return null;
+        return (
+          <select
+            key={key}
+            aria-label={title}
+            value={value}
+            onFocus={gather}
+            onChange={({ currentTarget }) => choose(key, currentTarget.value.split(",").filter(Boolean))}
+          >
+            <option value="">{title}: any</option>
+            {value !== "" && !known.includes(value) && <option value={value}>{chosen.join(" or ")}</option>}
+            {known.map((one) => (
+              <option key={one} value={one}>
+                {one}
+              </option>
+            ))}
+          </select>
+        );
+      })}
       <span class="muted">
         {count === total ? total.toLocaleString() : `${count.toLocaleString()} of ${total.toLocaleString()}`}
       </span>
     </search>
   );
+}
+
+function write<Row>(filter: Filter, columns: readonly Column<Row>[]): void {
+  const query = writeFilter(filter, { query: place.value.searchParams, columns });
+  navigate(`${place.value.pathname}${query.size > 0 ? `?${query}` : ""}`, { replace: true });
 }

@@ -16,15 +16,20 @@ export interface FilterColumn<Row> {
   text(row: Row): string;
   /** What is sorted by. */
   order?(row: Row): string | number;
-  /** Whether the address may name values of it. @default false */
-  readonly choices?: boolean;
+  /**
+   * What the address may name of it, which is offered above the table too: any value that a row has, or those listed.
+   * `address`: any value, which is not offered. @default nothing
+   */
+  readonly choices?: true | readonly string[] | "address";
 }
 
-/** Reads a filter; what names no column is ignored. */
+/** Reads a filter; what names no column or no value of it is ignored. */
 export function readFilter<Row>(query: URLSearchParams, columns: readonly FilterColumn<Row>[]): Filter {
   const fields = new Map<string, ReadonlySet<string>>();
   for (const { key, choices } of columns) {
-    const values = (choices === true ? (query.get(key) ?? "") : "").split(",").filter((value) => value !== "");
+    if (choices === undefined) continue;
+    const isKnown = (value: string): boolean => (typeof choices === "object" ? choices.includes(value) : value !== "");
+    const values = (query.get(key) ?? "").split(",").filter(isKnown);
     if (values.length > 0) fields.set(key, new Set(values));
   }
   const [, minus, key] = /^(-?)(.+)$/.exec(query.get("sort") ?? "") ?? [];
@@ -45,7 +50,7 @@ export function writeFilter<Row>(
   const set = (name: string, value: string): void => (value === "" ? query.delete(name) : query.set(name, value));
   set("q", filter.text);
   for (const { key, choices } of options.columns) {
-    if (choices === true) set(key, [...(filter.fields.get(key) ?? [])].join(","));
+    if (choices !== undefined) set(key, [...(filter.fields.get(key) ?? [])].join(","));
   }
   set("sort", filter.sort === undefined ? "" : `${filter.sort.descending ? "-" : ""}${filter.sort.key}`);
   return query;

@@ -1,17 +1,19 @@
 import { useSignal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
 import { useEffect, useId, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import type { Live } from "../api/kinds.ts";
 import { useKey } from "../parts/keys.ts";
 import { keep, kept, navigate, place } from "../route.ts";
 import type { Column } from "./columns.tsx";
 import { applyFilter, type Filter, readFilter } from "./filter.ts";
-import { FilterBar } from "./filter-bar.tsx";
+import { clearFilter, FilterBar } from "./filter-bar.tsx";
 import { createView } from "./view.ts";
 
-const ROW_PX = 32;
+/** In root em, so that larger text has its room: 32 px as a rule. */
+const ROW_REM = 32 / 13;
 /** On a phone a row has two lines. */
-const TALL_ROW_PX = 64;
-const NARROW_PX = 640;
+const TALL_ROW_REM = 64 / 13;
+const NARROW_REM = 640 / 13;
 /** Rows beyond what is seen, so that a quick scroll shows no gap. */
 const SPARE_ROWS = 8;
 
@@ -29,13 +31,15 @@ export function Table<Row>(props: {
   /** The page of a row. */
   open(row: Row): string;
   label: string;
+  /** What to say, and to do, where there are no rows at all. */
+  empty: ComponentChildren;
 }) {
   const { live, columns, open, label } = props;
   const { keyOf } = live;
   const id = useId();
   const box = useRef<HTMLDivElement>(null);
   const top = useSignal(0);
-  const size = useSignal({ width: 1280, height: 600 });
+  const size = useSignal({ width: 1280, height: 600, rem: 13 });
   /** Rows come and go above it, so it is kept by its key; the index is for when it goes itself. */
   const active = useSignal<{ key: string; index: number } | undefined>(undefined);
   const view = useMemo(() => createView(keyOf), [live]);
@@ -57,7 +61,8 @@ export function Table<Row>(props: {
   useLayoutEffect(() => {
     const element = box.current as HTMLDivElement;
     const observer = new ResizeObserver(() => {
-      size.value = { width: element.clientWidth, height: element.clientHeight };
+      const rem = Number.parseFloat(getComputedStyle(document.documentElement).fontSize);
+      size.value = { width: element.clientWidth, height: element.clientHeight, rem };
     });
     observer.observe(element);
     return () => observer.disconnect();
@@ -78,9 +83,12 @@ export function Table<Row>(props: {
   void live.version.value;
   void filled.value;
   const { rows } = view;
-  const isNarrow = size.value.width < NARROW_PX;
+  const { rem } = size.value;
+  const isNarrow = size.value.width < NARROW_REM * rem;
   const shown = isNarrow ? columns.filter(({ phone }) => phone !== undefined) : columns;
-  const rowPx = isNarrow ? TALL_ROW_PX : ROW_PX;
+  const headPx = isNarrow ? 0 : Math.round(ROW_REM * rem);
+  const rowPx = Math.round((isNarrow ? TALL_ROW_REM : ROW_REM) * rem);
+  const isRead = live.state.value !== "loading";
   const first = Math.max(0, Math.floor(top.value / rowPx) - SPARE_ROWS);
   const last = Math.min(rows.length, Math.ceil((top.value + size.value.height) / rowPx) + SPARE_ROWS);
   const activeAt = indexOfActive();
@@ -106,11 +114,10 @@ export function Table<Row>(props: {
     const element = box.current;
     if (row === undefined || element === null) return;
     active.value = { key: keyOf(row), index: at };
-    const head = isNarrow ? 0 : ROW_PX;
     const y = at * rowPx;
     if (y < element.scrollTop) element.scrollTop = y;
-    else if (y + rowPx > element.scrollTop + element.clientHeight - head)
-      element.scrollTop = y + rowPx + head - element.clientHeight;
+    else if (y + rowPx > element.scrollTop + element.clientHeight - headPx)
+      element.scrollTop = y + rowPx + headPx - element.clientHeight;
   }
 
   const page = Math.max(1, Math.floor(size.value.height / rowPx) - 2);
@@ -131,7 +138,7 @@ export function Table<Row>(props: {
 
   return (
     <div class="listing">
-      <FilterBar {...{ live, columns, filter, label }} count={rows.length} />
+      <FilterBar {...{ live, columns, filter, label }} count={rows.length} onDone={() => byLetter(1)} />
       <div
         class={isNarrow ? "grid narrow" : "grid"}
         role="grid"
@@ -140,6 +147,7 @@ export function Table<Row>(props: {
         aria-label={label}
         aria-rowcount={rows.length + 1}
         aria-activedescendant={activeAt >= first && activeAt < last ? `${id}-${keyOf(activeRow as Row)}` : undefined}
+        style={{ "--row": `${rowPx}px` }}
         onScroll={(event) => {
           const y = event.currentTarget.scrollTop;
           top.value = y;
@@ -175,7 +183,11 @@ export function Table<Row>(props: {
                   }}
                 >
                   {shown.map((column, at) => (
-                    <div key={column.key} role="gridcell" class={cellClass(column, isNarrow)}>
+                    <div
+                      key={column.key}
+                      role="gridcell"
+                      class={cellClass(column, isNarrow ? shown.slice(0, at) : undefined)}
+                    >
                       {at === 0 ? (
                         <a href={open(row)} tabIndex={-1}>
                           {column.cell?.(row) ?? column.text(row)}
@@ -191,6 +203,22 @@ export function Table<Row>(props: {
           </div>
         </div>
       </div>
+      {rows.length === 0 && (
+        <div class="nothing">
+          {!isRead ? (
+            <p class="muted">Reading…</p>
+          ) : live.rows.size > 0 ? (
+            <>
+              <p>None of the {live.rows.size.toLocaleString()} matches the filter.</p>
+              <button type="button" onClick={() => clearFilter(columns)}>
+                Show all
+              </button>
+            </>
+          ) : (
+            props.empty
+          )}
+        </div>
+      )}
     </div>
   );
 }
@@ -235,6 +263,8 @@ function tracks<Row>(columns: readonly Column<Row>[]): string {
   return columns.map(({ width }) => width ?? "minmax(0, 1fr)").join(" ");
 }
 
-function cellClass<Row>({ isNumber, phone }: Column<Row>, isNarrow: boolean): string {
-  return [isNumber === true ? "number" : "", isNarrow ? `line-${phone}` : ""].filter(Boolean).join(" ");
+/** @param before the columns before it, where each is in one of two lines */
+function cellClass<Row>({ isNumber, phone }: Column<Row>, before: readonly Column<Row>[] | undefined): string {
+  if (before === undefined) return isNumber === true ? "number" : "";
+  return before.some((other) => other.phone === phone) ? `line-${phone} end` : `line-${phone}`;
 }

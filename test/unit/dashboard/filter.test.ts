@@ -48,6 +48,20 @@ test("what names no column, or one without choices, is ignored", () => {
   assert.equal(shown("sort=nothing&name=bob&other=1"), ["Alice", "bob", "carol"]);
 });
 
+test("a column with a list of values takes no other, and one that is not offered takes any", () => {
+  const listed: readonly FilterColumn<Row>[] = [
+    { key: "name", text: ({ name }) => name, choices: "address" },
+    { key: "phase", text: ({ phase }) => phase, choices: ["Active", "Error"] },
+  ];
+  const read = (query: string) =>
+    [...readFilter(new URLSearchParams(query), listed).fields].map(([key, of]) => [key, ...of]);
+  assert.equal(read("phase=Error,Nonsense&name=bob,,eve"), [
+    ["name", "bob", "eve"],
+    ["phase", "Error"],
+  ]);
+  assert.equal(read("phase=Nonsense&name="), []);
+});
+
 test("a filter that is written and read again is the same, and other parameters stay", () => {
   const query = new URLSearchParams("q=a%26b&phase=Error,Active&sort=-size&tab=logs");
   const filter = readFilter(query, columns);

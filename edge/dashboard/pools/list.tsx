@@ -1,0 +1,78 @@
+import { type Kinds, live } from "../api/kinds.ts";
+import { Command, curlLine } from "../parts/command.tsx";
+import { Phase } from "../parts/phase.tsx";
+import { When } from "../parts/when.tsx";
+import type { Column } from "../table/columns.tsx";
+import { Table } from "../table/table.tsx";
+
+type Pool = Kinds["pools"];
+
+const columns: readonly Column<Pool>[] = [
+  { key: "name", title: "Name", text: ({ name }) => name, phone: 1 },
+  {
+    ...{ key: "workload", title: "Workload", choices: true },
+    text: ({ spec }) => spec.workloadRef,
+    cell: ({ spec }) => (
+      <a href={`/dashboard/workloads/${spec.workloadRef}`} tabIndex={-1}>
+        {spec.workloadRef}
+      </a>
+    ),
+  },
+  {
+    ...{ key: "phase", title: "Phase", phone: 1, width: "minmax(0, 0.8fr)" },
+    choices: ["Filling", "Ready", "Degraded", "Error"],
+    text: ({ status }) => status.phase,
+    cell: ({ status }) => <Phase is={status.phase} />,
+  },
+  { key: "reason", title: "Reason", text: ({ status }) => status.reason ?? "", choices: true },
+  {
+    ...{ key: "ready", title: "Ready", phone: 2, width: "minmax(0, 1.4fr)" },
+    text: ({ spec, status }) => `${status.ready} of ${spec.size}`,
+    order: ({ spec, status }) => status.ready / Math.max(1, spec.size),
+    cell: ({ spec, status }) => <Depth ready={status.ready} size={spec.size} />,
+  },
+  {
+    ...{ key: "warming", title: "Starting", isNumber: true, width: "minmax(0, 0.6fr)" },
+    text: ({ status }) => String(status.warming),
+    order: ({ status }) => status.warming,
+  },
+  {
+    ...{ key: "created", title: "Created", phone: 2, width: "minmax(0, 1.1fr)" },
+    text: () => "",
+    order: ({ createdAt }) => createdAt,
+    cell: ({ createdAt }) => <When at={createdAt} />,
+  },
+];
+
+export default function Pools() {
+  return (
+    <>
+      <h1>Pools</h1>
+      <Table
+        label="Pools"
+        live={live("pools")}
+        columns={columns}
+        open={({ name }) => `/dashboard/pools/${name}`}
+        empty={
+          <>
+            <p>
+              No pool keeps pods warm, so every claim starts a pod of its own. For two warm pods of the workload hello:
+            </p>
+            <Command line={curlLine("/pools", { name: "hello", spec: { workloadRef: "hello", size: 2 } })} />
+          </>
+        }
+      />
+    </>
+  );
+}
+
+function Depth({ ready, size }: { ready: number; size: number }) {
+  return (
+    <span class="depth">
+      {ready} of {size}
+      <svg viewBox="0 0 100 1" preserveAspectRatio="none" aria-hidden="true">
+        <rect class="segment is-ok" width={size === 0 ? 0 : Math.min(100, (100 * ready) / size)} height={1} />
+      </svg>
+    </span>
+  );
+}

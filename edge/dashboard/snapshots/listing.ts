@@ -1,0 +1,89 @@
+import { signal } from "@preact/signals";
+import type { ApiTypes } from "../../api/openapi/schemas.ts";
+import { call } from "../api/call.ts";
+import type { FeedState } from "../api/feed.ts";
+import type { Kinds, Live, RowSink } from "../api/kinds.ts";
+
+type Snapshot = ApiTypes["Snapshot"];
+
+/** The snapshots as they were read: to look at the volume takes a command in a pod, so nothing follows it. */
+export interface SnapshotListing {
+  readonly live: Live<Snapshot>;
+  /** When it was read last, and why. */
+  readonly read: { readonly at: number; readonly because: string } | undefined;
+  readonly isReading: boolean;
+  readonly error: Error | undefined;
+  /** Reads it again, once what is being read is there. */
+  again(because: string): void;
+}
+
+const rows = new Map<string, Snapshot>();
+const sinks = new Set<RowSink<Snapshot>>();
+const version = signal(0);
+const state = signal<FeedState>("loading");
+const read = signal<SnapshotListing["read"]>(undefined);
+const reading = signal<string | undefined>(undefined);
+const error = signal<Error | undefined>(undefined);
+let next: string | undefined;
+
+/** Of the whole page, so that one who comes back sees what was there. */
+export const snapshotListing: SnapshotListing = {
+  live: {
+    ...{ version, rows, state, keyOf: snapshotKey },
+    follow(sink) {
+      sinks.add(sink);
+      sink.reset(rows.values());
+      return () => sinks.delete(sink);
+    },
+  },
+  get read() {
+    return read.value;
+  },
+  get isReading() {
+    return reading.value !== undefined;
+  },
+  get error() {
+    return error.value;
+  },
+  again(because) {
+    if (reading.peek() === undefined) void readAll(because);
+    else next = because;
+  },
+};
+
+/** A release saves a tenant's files, and its claim goes with that: what is shown of the pair is old then. */
+export function releasesOf(again: SnapshotListing["again"]): RowSink<Kinds["claims"]> {
+  return {
+    put: () => undefined,
+    reset: () => undefined,
+    remove(key) {
+      const [tenant = "", workload = ""] = key.split("/");
+      again(`${tenant}'s claim on ${workload} has ended`);
+    },
+  };
+}
+
+async function readAll(because: string): Promise<void> {
+  reading.value = because;
+  try {
+    const all = await call<Snapshot[]>("GET", "/snapshots");
+    rows.clear();
+    for (const row of all) rows.set(snapshotKey(row), row);
+    for (const sink of sinks) sink.reset(all);
+    error.value = undefined;
+    read.value = { at: Date.now(), because };
+    state.value = "live";
+    version.value += 1;
+  } catch (cause) {
+    error.value = cause as Error;
+  } finally {
+    reading.value = undefined;
+  }
+  const also = next;
+  next = undefined;
+  if (also !== undefined) await readAll(also);
+}
+
+function snapshotKey({ tenantId, workloadRef }: Snapshot): string {
+  return `${tenantId}/${workloadRef}`;
+}

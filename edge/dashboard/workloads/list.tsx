@@ -1,0 +1,78 @@
+import { type Kinds, live } from "../api/kinds.ts";
+import { Command } from "../parts/command.tsx";
+import { Phase } from "../parts/phase.tsx";
+import { When } from "../parts/when.tsx";
+import type { Column } from "../table/columns.tsx";
+import { Table } from "../table/table.tsx";
+
+type Workload = Kinds["workloads"];
+
+const columns: readonly Column<Workload>[] = [
+  { key: "name", title: "Name", text: ({ name }) => name, phone: 1 },
+  {
+    ...{ key: "phase", title: "Phase", phone: 1, width: "minmax(0, 0.8fr)" },
+    choices: ["Creating", "Building", "Ready", "Error", "Terminating"],
+    text: ({ status }) => status.phase,
+    cell: ({ status }) => <Phase is={status.phase} />,
+  },
+  { key: "reason", title: "Reason", text: ({ status }) => status.reason ?? "", choices: true },
+  { key: "image", title: "Image", text: imageOf, width: "minmax(0, 2fr)", phone: 2 },
+  {
+    ...{ key: "network", title: "Network", choices: true, width: "minmax(0, 0.8fr)" },
+    text: ({ spec }) => spec.network?.access ?? "none",
+  },
+  {
+    ...{ key: "memory", title: "Memory", isNumber: true, width: "minmax(0, 0.7fr)" },
+    text: ({ spec }) => `${memoryOf(spec)} MB`,
+    order: ({ spec }) => memoryOf(spec),
+  },
+  {
+    ...{ key: "files", title: "Files", choices: ["saved", "not kept"], width: "minmax(0, 0.7fr)" },
+    text: ({ spec }) => ((spec.filesystem?.overlayDirs?.length ?? 0) > 0 ? "saved" : "not kept"),
+  },
+  {
+    ...{ key: "idle", title: "Idle release", width: "minmax(0, 0.8fr)" },
+    text: ({ spec }) => idleOf(spec),
+    order: ({ spec }) => spec.idle?.timeoutSeconds ?? Number.POSITIVE_INFINITY,
+  },
+  {
+    ...{ key: "created", title: "Created", phone: 2, width: "minmax(0, 1.1fr)" },
+    text: () => "",
+    order: ({ createdAt }) => createdAt,
+    cell: ({ createdAt }) => <When at={createdAt} />,
+  },
+];
+
+export default function Workloads() {
+  return (
+    <>
+      <h1>Workloads</h1>
+      <Table
+        label="Workloads"
+        live={live("workloads")}
+        columns={columns}
+        open={({ name }) => `/dashboard/workloads/${name}`}
+        empty={
+          <>
+            <p>No workload is described. A workload says which container a tenant gets; to make the example's:</p>
+            <Command line="kubectl apply -f manifests/examples/hello-workload.yaml" />
+          </>
+        }
+      />
+    </>
+  );
+}
+
+function imageOf({ spec, status }: Workload): string {
+  return spec.image.ref ?? status.image ?? `built from ${spec.image.dockerfile}`;
+}
+
+function memoryOf({ resources }: Workload["spec"]): number {
+  return resources?.memoryMb ?? 512;
+}
+
+function idleOf({ idle }: Workload["spec"]): string {
+  const seconds = idle?.timeoutSeconds;
+  if (seconds === undefined) return "never";
+  return seconds % 60 === 0 ? `after ${seconds / 60} min` : `after ${seconds} s`;
+}
