@@ -31,12 +31,9 @@ effect(() => {
 });
 
 async function show(pathname: string): Promise<void> {
-  if (pathname === "/" || pathname === "/dashboard" || pathname === "/dashboard/") {
-    const isFirst = pages.find(({ path }) => path === "/");
-    if (pathname !== "/" || isFirst === undefined) {
-      navigate(isFirst === undefined ? "/dashboard/claims" : "/", { replace: true });
-      return;
-    }
+  if (pathname === "/dashboard" || pathname === "/dashboard/") {
+    navigate("/", { replace: true });
+    return;
   }
   for (const page of pages) {
     const params = matchPath(page.path, pathname);

@@ -16,6 +16,12 @@ export interface Page {
 /** In the order of the navigation. A page's `<h1>` is its own; it gets the focus. */
 export const pages: readonly Page[] = [
   {
+    path: "/",
+    title: () => "Overview",
+    navigation: { word: "Overview", letter: "o" },
+    load: () => import("./overview/overview.tsx"),
+  },
+  {
     path: "/dashboard/claims",
     title: () => "Claims",
     navigation: { word: "Claims", letter: "c" },

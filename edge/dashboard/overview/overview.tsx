@@ -1,0 +1,305 @@
+import type { ComponentChildren } from "preact";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { ApiTypes } from "../../api/openapi/schemas.ts";
+import { call } from "../api/call.ts";
+import { live } from "../api/kinds.ts";
+import { useLoad } from "../api/load.ts";
+import { remedyOf } from "../claims/remedies.ts";
+import { Phase } from "../parts/phase.tsx";
+import { Problem } from "../parts/problem.tsx";
+import { Sparkline } from "../parts/sparkline.tsx";
+import { useThrottled } from "../parts/throttled.ts";
+import { durationWords } from "../parts/time-words.ts";
+import { type Figures, figuresOf } from "./figures.ts";
+import { findTroubles, SLOW_MS, type Trouble } from "./troubles.ts";
+
+/** What is wrong is looked for that often while claims come and go. */
+const LOOK_MS = 500;
+/** The history is read again that often while something happens; else it is as it was. */
+const HISTORY_MS = 10_000;
+const MOST_TROUBLES = 8;
+const MOST_POOLS = 12;
+
+export default function Overview() {
+  const troubles = useTroubles();
+  const claims = live("claims");
+  const version = useThrottled(claims.version.value, HISTORY_MS);
+  const history = useLoad(
+    "history",
+    (signal) => call<ApiTypes["ClaimHistory"]>("GET", "/history/claims", { signal }),
+    version,
+  );
+  const figures = useMemo(() => history.value && figuresOf(history.value), [history.value]);
+  const isRead = claims.state.value !== "loading";
+  const count = troubles.length;
+  useEffect(() => {
+    document.title = count === 0 ? "tenancy" : `(${count}) tenancy`;
+  }, [count]);
+  return (
+    <>
+      <h1>
+        {!isRead
+          ? "Looking …"
+          : count === 0
+            ? "Nothing is wrong"
+            : count === 1
+              ? "One thing is wrong"
+              : `${count} things are wrong`}
+        <small>{isRead && summary(figures)}</small>
+      </h1>
+      {count > 0 && <Troubles troubles={troubles} />}
+      <LastHour figures={figures} since={history.value?.since} />
+      <Problem error={history.error} />
+      <Pools />
+    </>
+  );
+}
+
+function summary(figures: Figures | undefined): string {
+  const active = [...live("claims").rows.values()].filter(({ phase }) => phase === "Active").length;
+  return [
+    `${active.toLocaleString()} ${active === 1 ? "claim" : "claims"} active`,
+    figures !== undefined && figures.perMinute > 0 && `${figures.perMinute.toLocaleString()} new a minute`,
+    figures?.p99Ms !== undefined && `p99 ${durationWords(figures.p99Ms)}`,
+  ]
+    .filter(Boolean)
+    .join(" · ");
+}
+
+/** What is wrong by the lists as they are. */
+function useTroubles(): Trouble[] {
+  const lists = {
+    claims: live("claims"),
+    workloads: live("workloads"),
+    pools: live("pools"),
+    triggers: live("triggers"),
+  };
+  const version = useThrottled(
+    Object.values(lists).reduce((sum, { version: one }) => sum + one.value, 0),
+    LOOK_MS,
+  );
+  const [look, setLook] = useState(0);
+  /** Since when a claim is Pending: no message says it, so the page knows what it has seen. */
+  const pendingSince = useRef(new Map<string, number>());
+  const { troubles, nextMs } = useMemo(() => {
+    const now = performance.now();
+    const before = pendingSince.current;
+    const since = new Map<string, number>();
+    for (const [key, { phase }] of lists.claims.rows) if (phase === "Pending") since.set(key, before.get(key) ?? now);
+    pendingSince.current = since;
+    const pendingMs = (claim: ApiTypes["Claim"]): number => now - (since.get(lists.claims.keyOf(claim)) ?? now);
+    const young = [...since.values()].map((at) => now - at).filter((ms) => ms < SLOW_MS);
+    return {
+      troubles: findTroubles({
+        claims: lists.claims.rows.values(),
+        workloads: lists.workloads.rows.values(),
+        pools: lists.pools.rows.values(),
+        triggers: lists.triggers.rows.values(),
+        pendingMs,
+      }),
+      nextMs: young.length === 0 ? undefined : SLOW_MS - Math.max(...young),
+    };
+  }, [version, look]);
+  // A claim that waits becomes slow without a message.
+  useEffect(() => {
+    if (nextMs === undefined) return;
+    const timer = setTimeout(() => setLook((count) => count + 1), nextMs + 1);
+    return () => clearTimeout(timer);
+  }, [nextMs, look]);
+  return troubles;
+}
+
+function Troubles({ troubles }: { troubles: readonly Trouble[] }) {
+  const more = troubles.length - MOST_TROUBLES;
+  return (
+    <section aria-labelledby="wrong">
+      <h2 id="wrong">Wrong now</h2>
+      <ul class="troubles">
+        {troubles.slice(0, MOST_TROUBLES).map((trouble) => (
+          <TroubleRow key={trouble.key} trouble={trouble} />
+        ))}
+      </ul>
+      {more > 0 && <p class="muted">and {more} more</p>}
+    </section>
+  );
+}
+
+function TroubleRow({ trouble }: { trouble: Trouble }) {
+  const { is, reason, what, claims, example, href } = trouble;
+  // The connection tells no messages.
+  const path = example && `/tenants/${encodeURIComponent(example.tenantId)}`;
+  const tenant = useLoad(path, (signal) => call<ApiTypes["Tenant"]>("GET", path ?? "", { signal }));
+  const told = tenant.value?.claims.find(({ workloadRef }) => workloadRef === example?.workloadRef);
+  const message = trouble.message ?? (told?.reason === reason ? told?.message : undefined);
+  const remedy = example === undefined ? undefined : remedyOf(reason);
+  return (
+    <li class={`is-${is}`}>
+      <a class="trouble" href={href}>
+        <span aria-hidden="true">▲</span> <b>{reason}</b> · {what}
+      </a>
+      {claims !== undefined && (
+        <span>
+          {claims.toLocaleString()} {claims === 1 ? "claim" : "claims"}
+        </span>
+      )}
+      {message !== undefined && (
+        <p>
+          {claims !== undefined && claims > 1 && <span class="muted">Such as {example?.tenantId}: </span>}
+          {message}
+        </p>
+      )}
+      {remedy !== undefined && <p class="muted">{remedy}</p>}
+    </li>
+  );
+}
+
+function LastHour({ figures, since }: { figures: Figures | undefined; since: string | undefined }) {
+  if (figures === undefined) return null;
+  const { claims, perMinute, hits, hitRate, errors, errorsPerMinute, sources } = figures;
+  return (
+    <section aria-labelledby="hour">
+      <h2 id="hour">
+        The last hour <small class="muted">as one edge saw it{since !== undefined && sinceWords(since)}</small>
+      </h2>
+      <div class="cards">
+        <Card name="New claims" value={`${perMinute.toLocaleString()} a minute`}>
+          <Sparkline values={claims} label="New claims by minute" />
+        </Card>
+        <Card name="From a pool" value={hitRate === undefined ? "none yet" : `${hitRate.toFixed(1)} %`}>
+          <Sparkline values={hits} label="From a pool by minute" unit=" %" />
+        </Card>
+        <Card name="Errors" value={`${errorsPerMinute.toLocaleString()} a minute`}>
+          <Sparkline values={errors} label="Errors by minute" />
+        </Card>
+      </div>
+      {sources.length > 0 && <Latencies sources={sources} />}
+    </section>
+  );
+}
+
+function sinceWords(since: string): string {
+  const started = new Date(since);
+  const isWhole = Date.now() - started.getTime() > 59 * 60_000;
+  return isWhole
+    ? ""
+    : `, which knows of ${started.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })} and later`;
+}
+
+function Card({ name, value, children }: { name: string; value: string; children: ComponentChildren }) {
+  return (
+    <div class="card">
+      <h3>{name}</h3>
+      <strong>{value}</strong>
+      {children}
+    </div>
+  );
+}
+
+function Latencies({ sources }: { sources: Figures["sources"] }) {
+  return (
+    <table class="latencies">
+      <caption class="unseen">Latency by source</caption>
+      <thead>
+        <tr>
+          <th scope="col">Source</th>
+          <th scope="col" class="number">
+            Claims
+          </th>
+          <th scope="col" class="number">
+            p50
+          </th>
+          <th scope="col" class="number">
+            p99
+          </th>
+          <th scope="col">p99 by minute</th>
+        </tr>
+      </thead>
+      <tbody>
+        {sources.map(({ source, hour, p99Ms }) => (
+          <tr key={source}>
+            <th scope="row">
+              <a href={`/dashboard/claims?source=${encodeURIComponent(source)}`}>{source}</a>
+            </th>
+            <td class="number">{hour.claims.toLocaleString()}</td>
+            <td class="number">{hour.p50Ms !== null && `about ${durationWords(hour.p50Ms)}`}</td>
+            <td class="number">{hour.p99Ms !== null && `about ${durationWords(hour.p99Ms)}`}</td>
+            <td>
+              <Sparkline values={p99Ms} label={`p99 of ${source} by minute`} unit=" ms" />
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function Pools() {
+  const pools = live("pools");
+  void pools.version.value;
+  // The emptiest first: of those one wants to know.
+  const rows = [...pools.rows.values()].sort((a, b) => shareOf(a) - shareOf(b) || (a.name < b.name ? -1 : 1));
+  if (rows.length === 0) return null;
+  return (
+    <section aria-labelledby="pools">
+      <h2 id="pools">Pools</h2>
+      <table class="pools">
+        <thead>
+          <tr>
+            <th scope="col">Pool</th>
+            <th scope="col">Phase</th>
+            <th scope="col">Ready</th>
+            <th scope="col" class="number">
+              Hits
+            </th>
+            <th scope="col" class="number">
+              Misses
+            </th>
+            <th scope="col">Ready, last hour</th>
+          </tr>
+        </thead>
+        <tbody>
+          {rows.slice(0, MOST_POOLS).map((pool) => (
+            <PoolRow key={pool.name} pool={pool} />
+          ))}
+        </tbody>
+      </table>
+      {rows.length > MOST_POOLS && <a href="/dashboard/pools">All {rows.length} pools</a>}
+    </section>
+  );
+}
+
+function PoolRow({ pool }: { pool: ApiTypes["Pool"] }) {
+  const { name, status } = pool;
+  const wanted = status.desired ?? pool.spec.size;
+  const version = useThrottled(pool, HISTORY_MS);
+  const path = `/pools/${encodeURIComponent(name)}/history`;
+  const { value } = useLoad(path, (signal) => call<ApiTypes["PoolHistory"]>("GET", path, { signal }), version);
+  const sum = (series: readonly number[] | undefined) =>
+    series?.reduce((total, one) => total + one, 0).toLocaleString();
+  return (
+    <tr>
+      <th scope="row">
+        <a href={`/dashboard/pools/${name}`}>{name}</a>
+      </th>
+      <td>
+        <Phase is={status.phase} />
+      </td>
+      <td>
+        <meter
+          min={0}
+          max={Math.max(1, wanted)}
+          value={status.ready}
+          aria-label={`${status.ready} of ${wanted} ready`}
+        />{" "}
+        {status.ready} of {wanted}
+      </td>
+      <td class="number">{sum(value?.hits)}</td>
+      <td class="number">{sum(value?.misses)}</td>
+      <td>{value !== undefined && <Sparkline values={value.lowest} label={`Fewest ready of ${name}`} />}</td>
+    </tr>
+  );
+}
+
+function shareOf({ status, spec }: ApiTypes["Pool"]): number {
+  return status.ready / Math.max(1, status.desired ?? spec.size);
+}

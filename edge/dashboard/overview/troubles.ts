@@ -1,0 +1,100 @@
+import type { ApiTypes } from "../../api/openapi/schemas.ts";
+
+/** Something that is wrong now, alike things as one. */
+export interface Trouble {
+  readonly key: string;
+  readonly is: "bad" | "warn";
+  /** One word of the API, or a few of ours where it has none. */
+  readonly reason: string;
+  /** What it is about. */
+  readonly what: string;
+  /** How many claims. */
+  readonly claims?: number;
+  /** One of them, whose message tells more. */
+  readonly example?: { readonly tenantId: string; readonly workloadRef: string };
+  readonly message?: string;
+  /** Where all of it is shown. */
+  readonly href: string;
+}
+
+export interface TroubleSources {
+  readonly claims: Iterable<ApiTypes["Claim"]>;
+  readonly workloads: Iterable<ApiTypes["Workload"]>;
+  readonly pools: Iterable<ApiTypes["Pool"]>;
+  readonly triggers: Iterable<ApiTypes["Trigger"]>;
+  /** For how long a claim has been Pending, as far as the page knows. */
+  pendingMs(claim: ApiTypes["Claim"]): number;
+}
+
+/** A claim that takes longer is worth a look. */
+export const SLOW_MS = 30_000;
+
+/** In this order: files that may be lost, what fails, what is about to. */
+const claimTroubles = {
+  ReleaseFailed: { is: "bad", rank: 0, otherwise: "SaveFailed" },
+  Error: { is: "bad", rank: 1, otherwise: "Error" },
+  Pending: { is: "warn", rank: 5, otherwise: "Pending" },
+} as const;
+
+/** Lists what is wrong, the worst first, and of equals the most frequent. */
+export function findTroubles(sources: TroubleSources): Trouble[] {
+  const found: { rank: number; trouble: Trouble }[] = [];
+  for (const { rank, trouble } of claimGroups(sources).values()) found.push({ rank, trouble });
+  for (const { name, status } of sources.workloads) {
+    if (status.phase === "Error") found.push({ rank: 2, trouble: { ...told("workload", name, status), is: "bad" } });
+  }
+  for (const { name, status } of sources.pools) {
+    const isEmpty = status.ready === 0 && (status.desired ?? 0) > 0;
+    if (status.phase === "Error" || status.phase === "Degraded" || (isEmpty && status.phase === "Ready")) {
+      const is = status.phase === "Error" ? "bad" : "warn";
+      const trouble = { ...told("pool", name, status), is } as const;
+      found.push({ rank: 3, trouble: isEmpty ? { ...trouble, what: `${trouble.what}, which is empty` } : trouble });
+    }
+  }
+  for (const { name, status } of sources.triggers) {
+    if (status.phase !== "Error") continue;
+    const { detail } = status;
+    const trouble = told("trigger", name, { phase: "Error", ...(detail !== undefined && { message: detail }) });
+    found.push({ rank: 4, trouble: { ...trouble, is: "bad" } });
+  }
+  found.sort((a, b) => a.rank - b.rank || (b.trouble.claims ?? 0) - (a.trouble.claims ?? 0));
+  return found.map(({ trouble }) => trouble);
+}
+
+function claimGroups({ claims, pendingMs }: TroubleSources): Map<string, { rank: number; trouble: Trouble }> {
+  const groups = new Map<string, { rank: number; trouble: Trouble }>();
+  for (const claim of claims) {
+    const { phase, reason, workloadRef, tenantId } = claim;
+    if (phase !== "ReleaseFailed" && phase !== "Error" && phase !== "Pending") continue;
+    if (phase === "Pending" && pendingMs(claim) < SLOW_MS) continue;
+    const { is, rank, otherwise } = claimTroubles[phase];
+    const key = `${phase} ${reason} ${workloadRef}`;
+    const known = groups.get(key)?.trouble;
+    const query = new URLSearchParams({ phase, workload: workloadRef, ...(reason !== undefined && { reason }) });
+    groups.set(key, {
+      rank,
+      trouble: {
+        ...{ key, is, reason: reason ?? otherwise },
+        what: phase === "ReleaseFailed" ? `${workloadRef}: files cannot be saved` : workloadRef,
+        claims: (known?.claims ?? 0) + 1,
+        example: known?.example ?? { tenantId, workloadRef },
+        href: `/dashboard/claims?${query}`,
+      },
+    });
+  }
+  return groups;
+}
+
+function told(
+  noun: "workload" | "pool" | "trigger",
+  name: string,
+  { phase, reason, message }: { phase: string; reason?: string; message?: string },
+): Omit<Trouble, "is"> {
+  return {
+    key: `${noun} ${name}`,
+    reason: reason ?? phase,
+    what: `${noun} ${name}`,
+    ...(message !== undefined && { message }),
+    href: `/dashboard/${noun}s/${name}`,
+  };
+}

@@ -1,0 +1,72 @@
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { eventually } from "../eventually.ts";
+import { openPage } from "./browser.ts";
+import { type Stage, startStage } from "./stage.ts";
+
+const test = suite("browser/overview");
+let stage: Stage;
+
+test.before(async () => {
+  stage = await startStage("browser-overview");
+  const { tenancy } = stage;
+  await tenancy.createWorkload("hello");
+  await tenancy.createPool("hello-pool", { workloadRef: "hello", size: 2 });
+  await tenancy.untilPool("hello-pool", ({ status }) => status?.ready === 2);
+});
+test.after(() => stage?.stop());
+
+test("nothing is wrong until something is; its number, its words and its claims are one click away", async () => {
+  const { tenancy, edge, browser } = stage;
+  const { page, close } = await openPage(browser);
+  await page.goto(edge.url);
+  await page.getByRole("heading", { name: /^Nothing is wrong/ }).waitFor();
+  assert.is(await page.title(), "tenancy");
+  for (const tenant of ["alice", "bob"]) await tenancy.createClaim(tenant, "missing");
+  await page.getByRole("heading", { name: /^One thing is wrong/ }).waitFor();
+  await eventually(async () => (await page.title()) === "(1) tenancy");
+  const trouble = page.getByRole("listitem").filter({ hasText: "WorkloadNotFound" });
+  await trouble.getByText("2 claims").waitFor();
+  await trouble.getByText('workload "missing" does not exist', { exact: false }).waitFor();
+  await trouble.getByText("Create the workload, then claim again.").waitFor();
+  await trouble.getByRole("link").click();
+  await page.getByRole("row", { name: /alice missing Error/ }).waitFor();
+  assert.is(await page.getByRole("grid").getAttribute("aria-rowcount"), "3");
+  assert.match(page.url(), /phase=Error&workload=missing&reason=WorkloadNotFound$/);
+  await page.keyboard.press("Escape");
+  for (const tenant of ["alice", "bob"]) await tenancy.release(`claim-${tenant}-missing`);
+  await page.getByRole("heading", { name: /^Nothing is wrong/ }).waitFor();
+  await close();
+});
+
+test("a claim shows in the figures of the hour, and its pool with what it has", async () => {
+  const { edge, browser } = stage;
+  const answer = await fetch(`${edge.url}/api/v1/tenants/carol/claim`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ workload: "hello" }),
+  });
+  assert.is(answer.status, 201);
+  const { page, close } = await openPage(browser);
+  await page.goto(edge.url);
+  const sources = page.getByRole("table", { name: "Latency by source" });
+  await sources.getByRole("row", { name: /^pool 1 about \d+ ms/ }).waitFor();
+  await page.getByRole("row", { name: /hello-pool Ready 2 2 of 2 1 0/ }).waitFor();
+  await close();
+});
+
+for (const colorScheme of ["light", "dark"] as const) {
+  test(`the overview is accessible and its console empty, ${colorScheme}`, async () => {
+    const { tenancy, edge, browser } = stage;
+    const made = await tenancy.createClaim(`dave-${colorScheme}`, "missing");
+    const { page, assertAccessible, close } = await openPage(browser, { colorScheme });
+    await page.goto(edge.url);
+    await page.getByText("WorkloadNotFound").waitFor();
+    await page.getByRole("row", { name: /hello-pool/ }).waitFor();
+    await assertAccessible();
+    await tenancy.release(made.metadata.name);
+    await close();
+  });
+}
+
+test.run();
