@@ -33,6 +33,16 @@ export const pages: readonly Page[] = [
     load: () => import("./claims/one.tsx"),
   },
   {
+    path: "/dashboard/workloads/:name",
+    title: ({ name = "" }) => name,
+    load: () => import("./workloads/one.tsx"),
+  },
+  {
+    path: "/dashboard/create/workload",
+    title: () => "Create a workload",
+    load: () => import("./create/workload.tsx"),
+  },
+  {
     path: "/dashboard/instances/:name",
     title: ({ name = "" }) => name,
     load: () => import("./instances/one.tsx"),

@@ -1,0 +1,301 @@
+import { useState } from "preact/hooks";
+import type { ApiTypes } from "../../api/openapi/schemas.ts";
+import { call, send } from "../api/call.ts";
+import { type Kinds, live } from "../api/kinds.ts";
+import { useLoad } from "../api/load.ts";
+import type { PageParams } from "../pages.ts";
+import { Act, type Acts, Outcome, useActs } from "../parts/acts.tsx";
+import { confirm } from "../parts/confirm.tsx";
+import { Facts } from "../parts/facts.tsx";
+import { Log } from "../parts/log.tsx";
+import { Phase } from "../parts/phase.tsx";
+import { Problem } from "../parts/problem.tsx";
+import { durationWords } from "../parts/time-words.ts";
+import { When } from "../parts/when.tsx";
+import { navigate, place } from "../route.ts";
+import { networkWords } from "./network-words.ts";
+import { specChanges } from "./spec-fields.ts";
+import { SpecForm } from "./spec-form.tsx";
+
+type Workload = ApiTypes["Workload"];
+
+export default function One({ params }: { params: PageParams }) {
+  const { name = "" } = params;
+  const path = `/workloads/${encodeURIComponent(name)}`;
+  const workloads = live("workloads");
+  workloads.version.value;
+  const row = workloads.rows.get(name);
+  const acts = useActs();
+  const isEdited = place.value.searchParams.get("edit") === "1";
+  return (
+    <>
+      <p class="crumbs">
+        <a href="/dashboard/workloads">Workloads</a>
+      </p>
+      <h1>{name}</h1>
+      {row === undefined && (
+        <p class="muted">{workloads.state.value === "loading" ? "Reading …" : "There is no such workload."}</p>
+      )}
+      {row !== undefined && isEdited && <Edit name={name} path={path} />}
+      {row !== undefined && !isEdited && (
+        <>
+          <div class="acts">
+            <a class="button" href={`/dashboard/create/claim?workload=${name}`}>
+              Claim
+            </a>
+            <a class="button" href={`${place.value.pathname}?edit=1`}>
+              Edit
+            </a>
+            <Act acts={acts} verb="Delete" class="danger" act={() => remove(name, path)} />
+          </div>
+          <Outcome acts={acts} />
+          <Shown row={row} acts={acts} />
+        </>
+      )}
+    </>
+  );
+}
+
+function Shown({ row, acts }: { row: Workload; acts: Acts }) {
+  const { name, spec, status, createdAt } = row;
+  const { phase, reason, message, image } = status;
+  const { overlayDirs = [] } = spec.filesystem ?? {};
+  const text = JSON.stringify(spec, null, 2);
+  return (
+    <>
+      <Facts
+        of={[
+          ["Phase", <Phase key="phase" is={phase} />],
+          ["Image", <code key="image">{image ?? spec.image.ref ?? "not built yet"}</code>],
+          ["Version", spec.version],
+          ["Files kept", overlayDirs.length === 0 ? "none" : overlayDirs.join(", ")],
+          ["Released when idle", idleWords(spec.idle)],
+          ["Created", <When key="created" at={createdAt} />],
+          [
+            "Claims",
+            <a key="claims" href={`/dashboard/claims?workload=${name}`}>
+              claims on it
+            </a>,
+          ],
+        ]}
+      />
+      {(reason !== undefined || message !== undefined) && (
+        <section aria-labelledby="reason">
+          <h2 id="reason" class={phase === "Error" ? "is-bad" : "is-warn"}>
+            {reason ?? phase}
+          </h2>
+          <p>{message}</p>
+        </section>
+      )}
+      <section aria-labelledby="network">
+        <h2 id="network">Network</h2>
+        <ul>
+          {networkWords(spec.network).map((words) => (
+            <li key={words}>{words}</li>
+          ))}
+        </ul>
+      </section>
+      <Pools of={name} />
+      {spec.image.dockerfile !== undefined && <Build name={name} version={status} acts={acts} />}
+      <section aria-labelledby="spec">
+        <h2 id="spec">Spec</h2>
+        <textarea
+          class="printed"
+          readOnly
+          aria-labelledby="spec"
+          rows={Math.min(24, text.split("\n").length)}
+          value={text}
+        />
+      </section>
+    </>
+  );
+}
+
+function Pools({ of }: { of: string }) {
+  const pools = live("pools");
+  pools.version.value;
+  const own = [...pools.rows.values()].filter(({ spec }) => spec.workloadRef === of);
+  return (
+    <section aria-labelledby="pools">
+      <h2 id="pools">Pools</h2>
+      {own.length === 0 ? (
+        <p class="muted">None: each claim starts a pod of its own.</p>
+      ) : (
+        <table aria-labelledby="pools">
+          <thead>
+            <tr>
+              <th scope="col">Name</th>
+              <th scope="col">Phase</th>
+              <th scope="col" class="number">
+                Ready of size
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {own.map(({ name, spec, status }) => (
+              <tr key={name}>
+                <th scope="row">
+                  <a href={`/dashboard/pools/${name}`}>{name}</a>
+                </th>
+                <td>
+                  <Phase is={status.phase} />
+                </td>
+                <td class="number">
+                  {status.ready} of {spec.size}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+      <p>
+        <a href={`/dashboard/create/pool?workload=${of}`}>Make a pool</a>
+      </p>
+    </section>
+  );
+}
+
+function Build({ name, version, acts }: { name: string; version: unknown; acts: Acts }) {
+  const path = `/workloads/${encodeURIComponent(name)}/build`;
+  const build = useLoad(path, (signal) => call<ApiTypes["Build"]>("GET", path, { signal }), version);
+  const [isLogShown, setLogShown] = useState(false);
+  const { state, reason, message, startedAt, finishedAt, steps, cached, commit, digest, tries } = build.value ?? {};
+  const ms = Date.parse(finishedAt ?? "") - Date.parse(startedAt ?? "");
+  return (
+    <section aria-labelledby="build">
+      <h2 id="build">Build</h2>
+      <Problem error={build.error} />
+      <Facts
+        of={[
+          ["State", state !== undefined && <Phase is={state} />],
+          ["Took", Number.isNaN(ms) ? undefined : durationWords(ms)],
+          ["Ended", finishedAt !== undefined && <When at={finishedAt} />],
+          ["Steps", steps !== undefined && `${steps}, of which ${cached ?? 0} were in the cache`],
+          ["Commit", commit !== undefined && <code>{commit}</code>],
+          ["Digest", digest !== undefined && <code>{digest}</code>],
+          ["Failed tries", tries === undefined ? undefined : String(tries)],
+        ]}
+      />
+      {reason !== undefined && (
+        <p>
+          <b>{reason}</b> {message}
+        </p>
+      )}
+      <div class="acts">
+        <Act acts={acts} verb="Build anew" act={() => rebuild(path, name)} />
+        <button type="button" aria-expanded={isLogShown} onClick={() => setLogShown(!isLogShown)}>
+          Log of the build
+        </button>
+      </div>
+      {isLogShown && <Log path={`${path}/logs`} label={`Log of the build of ${name}`} />}
+    </section>
+  );
+}
+
+async function rebuild(path: string, name: string): Promise<string> {
+  await call("POST", path);
+  return `${name} is built anew; the present image serves until then.`;
+}
+
+async function remove(name: string, path: string): Promise<string | undefined> {
+  const isMeant = await confirm({
+    title: `Delete workload ${name}?`,
+    lost: (
+      <>
+        <p>{usersWords(name)}</p>
+        <p>While something uses it, it stays Terminating, and nothing new can use it. Tenants' saved files stay.</p>
+      </>
+    ),
+    verb: "Delete",
+  });
+  if (!isMeant) return undefined;
+  const { message } = await call<{ message?: string }>("DELETE", path);
+  return `Workload ${name} is deleted${message === undefined ? "." : `: ${message}`}`;
+}
+
+/** What uses a workload, as the page knows it. */
+function usersWords(name: string): string {
+  const count = (rows: Iterable<unknown>): number => [...rows].length;
+  const claims = count(ofWorkload(live("claims").rows.values(), name));
+  const pools = count([...live("pools").rows.values()].filter(({ spec }) => spec.workloadRef === name));
+  return `${claims} ${claims === 1 ? "claim" : "claims"} and ${pools} ${pools === 1 ? "pool" : "pools"} use it now.`;
+}
+
+function ofWorkload(rows: Iterable<Kinds["claims"]>, name: string): Kinds["claims"][] {
+  return [...rows].filter(({ workloadRef }) => workloadRef === name);
+}
+
+/** Read anew, with the tag that a change is made against. */
+function Edit({ name, path }: { name: string; path: string }) {
+  // Asked for here, so that it is there when the question names them.
+  live("claims");
+  const read = useLoad(`edit ${path}`, async (signal) => {
+    const response = await send("GET", path, { signal });
+    return { workload: (await response.json()) as Workload, tag: response.headers.get("etag") };
+  });
+  const leave = (): void => navigate(place.value.pathname, { replace: true });
+  if (read.value === undefined) return <Problem error={read.error} />;
+  const { workload, tag } = read.value;
+  return (
+    <>
+      <p>
+        <button type="button" onClick={read.again}>
+          Read again
+        </button>
+      </p>
+      <SpecForm
+        key={tag ?? ""}
+        schema="WorkloadSpec"
+        spec={workload.spec}
+        name={name}
+        verb="Save"
+        onCancel={leave}
+        write={async ({ spec, dryRun, signal }) => {
+          if (
+            !dryRun &&
+            !(await confirm({
+              title: `Change workload ${name}?`,
+              lost: <WhatChanges {...{ name, before: workload.spec, after: spec }} />,
+              verb: "Save",
+            }))
+          )
+            return;
+          await call("PUT", `${path}${dryRun ? "?dryRun=true" : ""}`, {
+            body: { spec },
+            ...(tag !== null && { ifMatch: tag }),
+            ...(signal !== undefined && { signal }),
+          });
+          if (!dryRun) leave();
+        }}
+      />
+    </>
+  );
+}
+
+function WhatChanges({ name, before, after }: { name: string; before: unknown; after: unknown }) {
+  const changes = specChanges(before, after);
+  const pools = [...live("pools").rows.values()].filter(({ spec }) => spec.workloadRef === name);
+  const pods = pools.reduce((sum, { status }) => sum + status.ready + status.warming, 0);
+  const claimed = ofWorkload(live("claims").rows.values(), name).filter((claim) => claim.instanceId !== undefined);
+  return (
+    <>
+      {changes.length === 0 && <p>Nothing changes.</p>}
+      <ul>
+        {changes.map((line) => (
+          <li key={line}>
+            <code>{line}</code>
+          </li>
+        ))}
+      </ul>
+      <p>
+        {pools.length} {pools.length === 1 ? "pool rolls" : "pools roll"} to it ({pods} {pods === 1 ? "pod" : "pods"});{" "}
+        {claimed.length} claimed {claimed.length === 1 ? "pod stays as it is" : "pods stay as they are"}.
+      </p>
+    </>
+  );
+}
+
+function idleWords({ timeoutSeconds, action = "hibernate" }: NonNullable<Workload["spec"]["idle"]> = {}): string {
+  if (timeoutSeconds === undefined) return "never";
+  return `after ${durationWords(timeoutSeconds * 1000)}, ${action === "destroy" ? "its files are not saved" : "its files are saved"}`;
+}

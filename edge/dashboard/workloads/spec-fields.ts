@@ -1,0 +1,145 @@
+/** The part of a JSON Schema that a form is drawn from. */
+export interface FieldSchema {
+  readonly type?: string;
+  readonly description?: string;
+  readonly properties?: Readonly<Record<string, FieldSchema>>;
+  readonly required?: readonly string[];
+  readonly items?: FieldSchema;
+  readonly additionalProperties?: FieldSchema | boolean;
+  readonly enum?: readonly string[];
+  readonly default?: unknown;
+  readonly minimum?: number;
+  readonly maximum?: number;
+  readonly maxLength?: number;
+}
+
+/** A field of a form. */
+export interface SpecField {
+  /** In the spec, such as `resources.memoryMb`. */
+  readonly path: string;
+  /** A line an entry, `KEY=value` a line, or JSON, for what no single field can hold. */
+  readonly kind: "text" | "number" | "flag" | "choice" | "lines" | "pairs" | "json";
+  readonly help: string;
+  readonly isRequired: boolean;
+  readonly schema: FieldSchema;
+}
+
+type Spec = Readonly<Record<string, unknown>>;
+
+/** The fields of an object's schema, those of the objects in it among them. */
+export function specFields(schema: FieldSchema, at = "", isRequired = true): SpecField[] {
+  return Object.entries(schema.properties ?? {}).flatMap(([name, part]) => {
+    const path = at === "" ? name : `${at}.${name}`;
+    const isNeeded = isRequired && (schema.required ?? []).includes(name);
+    if (part.type === "object" && part.properties !== undefined) return specFields(part, path, isNeeded);
+    return [{ path, kind: kindOf(part), help: part.description ?? "", isRequired: isNeeded, schema: part }];
+  });
+}
+
+function kindOf({ type, items, additionalProperties, enum: choices }: FieldSchema): SpecField["kind"] {
+  if (choices !== undefined) return "choice";
+  if (type === "string") return "text";
+  if (type === "integer") return "number";
+  if (type === "boolean") return "flag";
+  if (type === "array" && (items?.type === "string" || items?.type === "integer")) return "lines";
+  if (type === "object" && typeof additionalProperties === "object" && additionalProperties.type === "string") {
+    return "pairs";
+  }
+  return "json";
+}
+
+export function valueAt(spec: Spec, path: string): unknown {
+  let value: unknown = spec;
+  for (const name of path.split(".")) value = isObject(value) ? value[name] : undefined;
+  return value;
+}
+
+/** The spec with another value; without one, the objects that held nothing else go too. */
+export function withValue(spec: Spec, path: string, value: unknown): Spec {
+  const [name = "", ...rest] = path.split(".");
+  const { [name]: before, ...others } = spec;
+  const next = rest.length === 0 ? value : withValue(isObject(before) ? before : {}, rest.join("."), value);
+  if (next === undefined || (rest.length > 0 && Object.keys(next as object).length === 0)) return others;
+  return { ...spec, [name]: next };
+}
+
+/** What stands in a field's control. */
+export function fieldText({ kind }: SpecField, value: unknown): string {
+  if (value === undefined) return "";
+  if (kind === "lines" && Array.isArray(value)) return value.join("\n");
+  if (kind === "pairs" && isObject(value)) {
+    return Object.entries(value)
+      .map(([name, text]) => `${name}=${text}`)
+      .join("\n");
+  }
+  return typeof value === "string" ? value : JSON.stringify(value, null, 2);
+}
+
+/** The value that a control's text stands for; what cannot be one stays text, which the API says more of. */
+export function fieldValue({ kind, schema }: SpecField, text: string): unknown {
+  if (text.trim() === "") return undefined;
+  switch (kind) {
+    case "number":
+      return numberOr(text);
+    case "flag":
+      return text === "true";
+    case "lines": {
+      const lines = text.split("\n").filter((line) => line !== "");
+      return schema.items?.type === "integer" ? lines.map(numberOr) : lines;
+    }
+    case "pairs":
+      return Object.fromEntries(
+        text
+          .split("\n")
+          .filter((line) => line.trim() !== "")
+          .map((line) => {
+            const at = line.indexOf("=");
+            return at === -1 ? [line, ""] : [line.slice(0, at), line.slice(at + 1)];
+          }),
+      );
+    case "json":
+      try {
+        return JSON.parse(text) as unknown;
+      } catch {
+        return text;
+      }
+    default:
+      return text;
+  }
+}
+
+/** The API's sentences by the field that each is about; those about none come as `""`. */
+export function problemsByField(message: string, fields: readonly SpecField[]): ReadonlyMap<string, string> {
+  const found = new Map<string, string>();
+  for (const sentence of message.split(/; (?=body\.|and \d+ more$)/)) {
+    const place = /^body\.(?:spec\.)?([^:\s]+):/.exec(sentence)?.[1] ?? "";
+    const field = fields
+      .filter(({ path }) => place === path || place.startsWith(`${path}.`) || place.startsWith(`${path}[`))
+      .sort((a, b) => b.path.length - a.path.length)[0];
+    const key = field?.path ?? (place === "name" ? "name" : "");
+    found.set(key, found.has(key) ? `${found.get(key)}; ${sentence}` : sentence);
+  }
+  return found;
+}
+
+/** What differs between two specs, a line a place. */
+export function specChanges(before: unknown, after: unknown, at = "spec"): string[] {
+  if (isObject(before) && isObject(after)) {
+    return [...new Set([...Object.keys(before), ...Object.keys(after)])].flatMap((name) =>
+      specChanges(before[name], after[name], `${at}.${name}`),
+    );
+  }
+  const [was, is] = [JSON.stringify(before), JSON.stringify(after)];
+  if (was === is) return [];
+  if (was === undefined) return [`${at}: ${is}`];
+  return [is === undefined ? `${at}: ${was}, taken out` : `${at}: ${was} → ${is}`];
+}
+
+function numberOr(text: string): number | string {
+  const number = Number(text);
+  return Number.isNaN(number) ? text : number;
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,286 @@
+import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
+import { CallError, call } from "../api/call.ts";
+import { useLoad } from "../api/load.ts";
+import { Problem } from "../parts/problem.tsx";
+import {
+  type FieldSchema,
+  fieldText,
+  fieldValue,
+  problemsByField,
+  type SpecField,
+  specFields,
+  valueAt,
+  withValue,
+} from "./spec-fields.ts";
+
+type Spec = Readonly<Record<string, unknown>>;
+interface Document {
+  readonly components: { readonly schemas: Readonly<Record<string, FieldSchema>> };
+}
+
+const CHECK_AFTER_MS = 300;
+
+/**
+ * A form that is drawn from the API's document, or its JSON; what the API has to say of it, by a dry run, stands at the
+ * fields.
+ */
+export function SpecForm(props: {
+  /** In the document, such as `WorkloadSpec`. */
+  schema: string;
+  spec: Spec;
+  /** Undefined where the object has one; else what is asked for. */
+  name: string | undefined;
+  verb: string;
+  /** Writes it, or only has it checked. */
+  write(given: { name: string; spec: Spec; dryRun: boolean; signal?: AbortSignal }): Promise<void>;
+  onCancel(): void;
+}) {
+  const { schema, verb, write, onCancel } = props;
+  const document_ = useLoad("openapi", (signal) => call<Document>("GET", "/openapi.json", { signal }));
+  const parts = document_.value?.components.schemas[schema];
+  const fields = useMemo(() => (parts === undefined ? [] : specFields(parts)), [parts]);
+  const [name, setName] = useState(props.name ?? "");
+  const [first] = useState(props.spec);
+  const [spec, setSpec] = useState(first);
+  const [json, setJson] = useState<string>();
+  const [error, setError] = useState<Error>();
+  const [isBusy, setBusy] = useState(false);
+  const form = useRef<HTMLFormElement>(null);
+  const isTouched = name !== (props.name ?? "") || spec !== first;
+  const jsonProblem = json === undefined ? undefined : parsed(json).problem;
+
+  useEffect(() => {
+    if (!isTouched || jsonProblem !== undefined) return;
+    const aborted = new AbortController();
+    const timer = setTimeout(() => {
+      write({ name, spec, dryRun: true, signal: aborted.signal }).then(
+        () => setError(undefined),
+        (cause: Error) => !aborted.signal.aborted && setError(cause),
+      );
+    }, CHECK_AFTER_MS);
+    return () => {
+      clearTimeout(timer);
+      aborted.abort();
+    };
+  }, [name, spec, isTouched, jsonProblem]);
+
+  const isRefused = error instanceof CallError && error.status === 400;
+  const problems = isRefused ? problemsByField(error.message, fields) : new Map<string, string>();
+  const above = isRefused ? problems.get("") : error;
+
+  return (
+    <form class="spec" ref={form} noValidate onSubmit={(event) => void submit(event)}>
+      {props.name === undefined && (
+        <Labelled label="name" help="Lower-case letters, digits, - and ." problem={problems.get("name")}>
+          {(described) => (
+            <input
+              {...described}
+              required
+              maxLength={63}
+              spellcheck={false}
+              autocomplete="off"
+              value={name}
+              onInput={(event) => setName(event.currentTarget.value)}
+            />
+          )}
+        </Labelled>
+      )}
+      <div class="acts">
+        <button type="button" aria-pressed={json !== undefined} onClick={turn}>
+          As JSON
+        </button>
+      </div>
+      {above !== undefined && <Problem error={typeof above === "string" ? new Error(above) : above} />}
+      <Problem error={document_.error} />
+      {json !== undefined ? (
+        <Labelled
+          label="spec"
+          help=""
+          problem={
+            jsonProblem ??
+            [...problems]
+              .filter(([path]) => path !== "" && path !== "name")
+              .map(([, words]) => words)
+              .join("; ")
+          }
+        >
+          {(described) => (
+            <textarea
+              {...described}
+              class="mono"
+              rows={24}
+              spellcheck={false}
+              value={json}
+              onInput={(event) => {
+                const text = event.currentTarget.value;
+                setJson(text);
+                const { value } = parsed(text);
+                if (value !== undefined) setSpec(value);
+              }}
+            />
+          )}
+        </Labelled>
+      ) : (
+        <Groups
+          {...{ fields, parts, spec, problems }}
+          change={(path, value) => setSpec((was) => withValue(was, path, value))}
+        />
+      )}
+      <div class="acts">
+        <button type="submit" class="primary" aria-disabled={isBusy}>
+          {isBusy ? `${verb} …` : verb}
+        </button>
+        <button type="button" onClick={onCancel}>
+          Cancel
+        </button>
+      </div>
+    </form>
+  );
+
+  function turn(): void {
+    if (json === undefined) setJson(JSON.stringify(spec, null, 2));
+    else if (jsonProblem === undefined) setJson(undefined);
+  }
+
+  async function submit(event: Event): Promise<void> {
+    event.preventDefault();
+    if (isBusy || jsonProblem !== undefined) return;
+    setBusy(true);
+    try {
+      await write({ name, spec, dryRun: false });
+      setError(undefined);
+    } catch (cause) {
+      setError(cause as Error);
+    } finally {
+      setBusy(false);
+      // Once the answer is on the page.
+      requestAnimationFrame(() => form.current?.querySelector<HTMLElement>("[aria-invalid=true]")?.focus());
+    }
+  }
+}
+
+function Groups(props: {
+  fields: readonly SpecField[];
+  parts: FieldSchema | undefined;
+  spec: Spec;
+  problems: ReadonlyMap<string, string>;
+  change(path: string, value: unknown): void;
+}) {
+  const { fields, parts, spec, problems, change } = props;
+  const groups = [...new Set(fields.map(({ path }) => (path.includes(".") ? path.split(".")[0] : "")))];
+  return (
+    <>
+      {groups.map((group = "") => (
+        <fieldset key={group}>
+          <legend>{group === "" ? "In general" : group}</legend>
+          {group !== "" && <p class="muted">{parts?.properties?.[group]?.description}</p>}
+          {fields
+            .filter(({ path }) => (group === "" ? !path.includes(".") : path.startsWith(`${group}.`)))
+            .map((field) => (
+              <Field
+                {...{ key: field.path, field, problem: problems.get(field.path) }}
+                value={valueAt(spec, field.path)}
+                change={(value) => change(field.path, value)}
+              />
+            ))}
+        </fieldset>
+      ))}
+    </>
+  );
+}
+
+function Field(props: { field: SpecField; value: unknown; problem: string | undefined; change(value: unknown): void }) {
+  const { field, value, problem, change } = props;
+  const { path, kind, help, isRequired, schema } = field;
+  // The text as it was typed: what it stands for may be written in another way.
+  const [typed, setTyped] = useState(() => fieldText(field, value));
+  const set = (text: string): void => {
+    setTyped(text);
+    change(fieldValue(field, text));
+  };
+  const defaultText = schema.default === undefined ? "" : String(schema.default);
+  return (
+    <Labelled label={path.split(".").slice(1).join(".") || path} help={help} problem={problem}>
+      {(described) => {
+        const shared = { ...described, required: isRequired, value: typed };
+        const onInput = (event: { currentTarget: { value: string } }): void => set(event.currentTarget.value);
+        switch (kind) {
+          case "flag":
+          case "choice":
+            return (
+              <select {...shared} onChange={onInput}>
+                <option value="">{defaultText === "" ? "–" : `${defaultText}, by default`}</option>
+                {(kind === "flag" ? ["true", "false"] : (schema.enum ?? [])).map((choice) => (
+                  <option key={choice}>{choice}</option>
+                ))}
+              </select>
+            );
+          case "lines":
+          case "pairs":
+          case "json":
+            return (
+              <textarea
+                {...shared}
+                class="mono"
+                spellcheck={false}
+                rows={Math.min(8, typed.split("\n").length + 1)}
+                placeholder={kind === "lines" ? "one a line" : kind === "pairs" ? "NAME=value, one a line" : "JSON"}
+                onInput={onInput}
+              />
+            );
+          default:
+            return (
+              <input
+                {...shared}
+                inputMode={kind === "number" ? "numeric" : "text"}
+                spellcheck={false}
+                autocomplete="off"
+                maxLength={schema.maxLength}
+                placeholder={defaultText}
+                onInput={onInput}
+              />
+            );
+        }
+      }}
+    </Labelled>
+  );
+}
+
+interface Described {
+  readonly id: string;
+  readonly "aria-describedby": string;
+  readonly "aria-invalid": boolean;
+}
+
+function Labelled(props: {
+  label: string;
+  help: string;
+  problem: string | undefined;
+  children: (described: Described) => preact.JSX.Element;
+}) {
+  const { label, help, problem = "", children } = props;
+  const id = useId();
+  return (
+    <div class="field">
+      <label for={id}>{label}</label>
+      {children({ id, "aria-describedby": `${id}-help ${id}-problem`, "aria-invalid": problem !== "" })}
+      <p id={`${id}-help`} class="muted">
+        {help}
+      </p>
+      <p id={`${id}-problem`} class="is-bad">
+        {problem}
+      </p>
+    </div>
+  );
+}
+
+function parsed(text: string): { value?: Spec; problem?: string } {
+  try {
+    const value = JSON.parse(text) as unknown;
+    if (typeof value !== "object" || value === null || Array.isArray(value))
+      return { problem: "must be a JSON object" };
+    return { value: value as Spec };
+  } catch (error) {
+    return { problem: `is not JSON: ${(error as Error).message}` };
+  }
+}
