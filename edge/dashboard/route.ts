@@ -9,23 +9,40 @@ interface Kept {
   readonly depth?: number;
   /** Where a table was scrolled to, and its active row. */
   readonly top?: number;
-  readonly active?: string;
+  readonly active?: string | undefined;
 }
 
 export function kept(): Kept {
   return (history.state as Kept | null) ?? {};
 }
 
-export function keep(what: Kept): void {
-  history.replaceState({ ...kept(), ...what }, "");
+let toKeep = (): Kept => ({});
+
+/** Has the page kept as `state` says when it is left; the function it returns ends that. */
+export function keepAs(state: () => Kept): () => void {
+  toKeep = state;
+  return () => {
+    if (toKeep === state) toKeep = () => ({});
+  };
 }
+
+/** Keeps the page as it is now, for when it is left by Back. Browsers refuse to do so many times a second. */
+export function keepNow(): void {
+  history.replaceState({ ...kept(), ...toKeep() }, "");
+}
+
+addEventListener("pagehide", keepNow);
 
 /** Goes to another page of the dashboard, or replaces the present one in the browser's history. */
 export function navigate(path: string, { replace = false }: { replace?: boolean } = {}): void {
   const next = new URL(path, location.href);
   if (next.href === place.value.href) return;
-  if (replace) history.replaceState(history.state, "", next);
-  else history.pushState({ depth: (kept().depth ?? 0) + 1 } satisfies Kept, "", next);
+  if (replace) {
+    history.replaceState(history.state, "", next);
+  } else {
+    keepNow();
+    history.pushState({ depth: (kept().depth ?? 0) + 1 } satisfies Kept, "", next);
+  }
   place.value = next;
 }
 

@@ -4,6 +4,8 @@ const looks: Readonly<Record<string, { shape: string; is: "ok" | "warn" | "bad" 
   Ready: { shape: "●", is: "ok" },
   Running: { shape: "●", is: "ok" },
   Pending: { shape: "◐", is: "warn" },
+  Creating: { shape: "◐", is: "warn" },
+  Filling: { shape: "◐", is: "warn" },
   Building: { shape: "◐", is: "warn" },
   Degraded: { shape: "▲", is: "warn" },
   Releasing: { shape: "■", is: "plain" },

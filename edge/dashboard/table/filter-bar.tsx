@@ -24,6 +24,8 @@ export function FilterBar<Row>(props: {
   label: string;
   /** How many rows it leaves. */
   count: number;
+  /** Whether the order is chosen here, since no heads of columns show. */
+  hasOrder: boolean;
   /** Called when the keys are to go to the rows. */
   onDone(): void;
 }) {
@@ -103,7 +105,7 @@ export function FilterBar<Row>(props: {
         if (offered === undefined) return null;
         if (offered === "address") {
           return value === "" ? null : (
-            <button type="button" key={key} aria-label={`${title}: any`} onClick={() => choose(key, [])}>
+            <button type="button" key={key} title="Show all" onClick={() => choose(key, [])}>
               {title}: {chosen.join(" or ")} <span aria-hidden="true">×</span>
             </button>
           );
@@ -128,10 +130,35 @@ export function FilterBar<Row>(props: {
           </select>
         );
       })}
+      {props.hasOrder && <Order {...{ columns, filter, set }} />}
       <span class="muted">
         {count === total ? total.toLocaleString() : `${count.toLocaleString()} of ${total.toLocaleString()}`}
       </span>
     </search>
+  );
+}
+
+function Order<Row>(props: { columns: readonly Column<Row>[]; filter: Filter; set(change: Partial<Filter>): void }) {
+  const { sort } = props.filter;
+  return (
+    <select
+      aria-label="Order"
+      value={sort === undefined ? "" : `${sort.descending ? "-" : ""}${sort.key}`}
+      onChange={({ currentTarget: { value } }) => {
+        const key = value.replace(/^-/, "");
+        props.set({ sort: key === "" ? undefined : { key, descending: key !== value } });
+      }}
+    >
+      <option value="">Order: by name</option>
+      {props.columns.flatMap(({ key, title }) => [
+        <option key={key} value={key}>
+          {title} ↑
+        </option>,
+        <option key={`-${key}`} value={`-${key}`}>
+          {title} ↓
+        </option>,
+      ])}
+    </select>
   );
 }
 

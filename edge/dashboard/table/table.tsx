@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useId, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import type { Live } from "../api/kinds.ts";
 import { useKey } from "../parts/keys.ts";
-import { keep, kept, navigate, place } from "../route.ts";
+import { keepAs, keepNow, kept, navigate, place } from "../route.ts";
 import type { Column } from "./columns.tsx";
 import { applyFilter, type Filter, readFilter } from "./filter.ts";
 import { clearFilter, FilterBar } from "./filter-bar.tsx";
@@ -17,7 +17,7 @@ const NARROW_REM = 640 / 13;
 /** Rows beyond what is seen, so that a quick scroll shows no gap. */
 const SPARE_ROWS = 8;
 
-/** A scroll is over after so long a rest. */
+/** The place is kept after so long a rest. */
 const SETTLED_MS = 200;
 
 /**
@@ -43,7 +43,7 @@ export function Table<Row>(props: {
   /** Rows come and go above it, so it is kept by its key; the index is for when it goes itself. */
   const active = useSignal<{ key: string; index: number } | undefined>(undefined);
   const view = useMemo(() => createView(keyOf), [live]);
-  const scrolling = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  const resting = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
   const filled = useSignal(0);
 
   const query = place.value.search;
@@ -68,16 +68,28 @@ export function Table<Row>(props: {
     return () => observer.disconnect();
   }, []);
 
-  // Back shows the rows that were seen, as soon as there are so many.
-  const before = useRef(kept());
+  // Back shows the rows that were seen, as soon as they are there.
+  const before = useRef<ReturnType<typeof kept> | undefined>(kept());
   useLayoutEffect(() => {
+    if (before.current === undefined || view.rows.length === 0) return;
     const { top: y, active: key } = before.current;
-    if (view.rows.length === 0) return;
-    before.current = {};
+    before.current = undefined;
     if (y !== undefined && box.current !== null) box.current.scrollTop = y;
     if (key !== undefined && view.indexOf(key) >= 0) active.value = { key, index: view.indexOf(key) };
   });
-  useEffect(() => () => clearTimeout(scrolling.current), []);
+  useLayoutEffect(() => {
+    const end = keepAs(() => before.current ?? { top: box.current?.scrollTop ?? 0, active: active.peek()?.key });
+    return () => {
+      end();
+      clearTimeout(resting.current);
+    };
+  }, []);
+
+  function keepSoon(): void {
+    const { href } = location;
+    clearTimeout(resting.current);
+    resting.current = setTimeout(() => location.href === href && keepNow(), SETTLED_MS);
+  }
 
   // Read, so that a change of either draws the table anew.
   void live.version.value;
@@ -105,7 +117,7 @@ export function Table<Row>(props: {
     if (activeRow === undefined) return;
     const key = keyOf(activeRow);
     if (active.value?.key !== key || active.value.index !== activeAt) active.value = { key, index: activeAt };
-    if (kept().active !== key) keep({ active: key });
+    if (kept().active !== key) keepSoon();
   });
 
   function move(step: number): void {
@@ -138,7 +150,12 @@ export function Table<Row>(props: {
 
   return (
     <div class="listing">
-      <FilterBar {...{ live, columns, filter, label }} count={rows.length} onDone={() => byLetter(1)} />
+      <FilterBar
+        {...{ live, columns, filter, label }}
+        count={rows.length}
+        hasOrder={isNarrow}
+        onDone={() => byLetter(1)}
+      />
       <div
         class={isNarrow ? "grid narrow" : "grid"}
         role="grid"
@@ -149,10 +166,8 @@ export function Table<Row>(props: {
         aria-activedescendant={activeAt >= first && activeAt < last ? `${id}-${keyOf(activeRow as Row)}` : undefined}
         style={{ "--row": `${rowPx}px` }}
         onScroll={(event) => {
-          const y = event.currentTarget.scrollTop;
-          top.value = y;
-          clearTimeout(scrolling.current);
-          scrolling.current = setTimeout(() => keep({ top: y }), SETTLED_MS);
+          top.value = event.currentTarget.scrollTop;
+          keepSoon();
         }}
         onKeyDown={(event) => {
           const step = steps[event.key];
@@ -242,7 +257,12 @@ function Head<Row>(props: { columns: readonly Column<Row>[]; filter: Filter; hid
             class={column.isNumber === true ? "number" : ""}
             aria-sort={isSorted ? (descending ? "descending" : "ascending") : "none"}
           >
-            <button type="button" class="sort" onClick={() => sortBy(column.key, isSorted && !descending)}>
+            <button
+              type="button"
+              class="sort"
+              tabIndex={hidden ? -1 : 0}
+              onClick={() => sortBy(column.key, isSorted && !descending)}
+            >
               {column.title}
               <span aria-hidden="true">{isSorted ? (descending ? " ↓" : " ↑") : ""}</span>
             </button>
