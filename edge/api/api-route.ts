@@ -24,6 +24,7 @@ export const errorMeanings = {
 export const headerMeanings = {
   "if-match": "The ETag of what was read: the write is refused where the spec has changed since.",
   etag: "Names the spec as it is, for `If-Match`; the status may change under it.",
+  "x-tenancy-next": "The `after` of the next page; absent on the last one.",
   "x-tenancy-version": "How new the list is: every change up to this resourceVersion is in it.",
 } as const;
 
@@ -44,6 +45,8 @@ export interface ApiRoute extends Route {
   readonly takes?: readonly "if-match"[];
   /** Headers of a success. */
   readonly tells?: readonly ("etag" | "x-tenancy-version")[];
+  /** Headers that a success may have. */
+  readonly mayTell?: readonly "x-tenancy-next"[];
   /** Statuses of errors that this route can answer, beyond 400, 401, 403, 405 and 500. */
   readonly errors?: readonly (keyof typeof errorMeanings)[];
 }

@@ -2,6 +2,7 @@ import type { ClusterCache } from "../cluster/watch-cluster.ts";
 import type { ApiRoute } from "./api-route.ts";
 import { type BuildServices, buildRoutes } from "./builds/routes.ts";
 import type { ClaimServices } from "./claims/claim-services.ts";
+import { readClaimRoutes } from "./claims/read-claims.ts";
 import { claimRoutes } from "./claims/routes.ts";
 import { debugRoute } from "./debug.ts";
 import { type DeliveryServices, deliveryRoutes } from "./deliveries.ts";
@@ -44,6 +45,7 @@ export function apiRoutes(services: ApiServices): ApiRoute[] {
     ...claimRoutes({ ...services, hasArchive: (key, clientGone) => hasArchive(key, services, clientGone) }),
     ...instanceRoutes(services),
     ...tenantRoutes(services.cache),
+    ...readClaimRoutes(services),
     statsRoute(services.cache),
     ...workloadRoutes(services),
     ...poolRoutes(services),

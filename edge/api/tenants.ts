@@ -60,7 +60,7 @@ function tenantResponse(
  * The operator may not have taken an endpoint from the claim yet that its pod has lost. A pod that shows no claim yet
  * is as it was warm.
  */
-function withoutOldEndpoint(claim: Claim, { store }: ClusterCache["pods"]): ClaimResponse {
+export function withoutOldEndpoint(claim: Claim, { store }: ClusterCache["pods"]): ClaimResponse {
   const { endpoint, ...rest } = claimResponse(claim);
   if (endpoint === undefined) return rest;
   const pod = store.get(`${claim.metadata.namespace}/${rest.instanceId}`);

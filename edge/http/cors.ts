@@ -20,7 +20,10 @@ export function createCors(origins: ReadonlySet<string>): Cors {
       if (origin === null || !origins.has(origin)) return;
       headers.set("access-control-allow-origin", origin);
     }
-    headers.set("access-control-expose-headers", "x-request-id, retry-after, allow, etag, x-tenancy-version");
+    headers.set(
+      "access-control-expose-headers",
+      "x-request-id, retry-after, allow, etag, x-tenancy-version, x-tenancy-next",
+    );
   }
 
   return {

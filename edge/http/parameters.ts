@@ -3,11 +3,11 @@ import { pattern } from "../../crds/schema/patterns.ts";
 import { HttpError, quote } from "./http-error.ts";
 import type { RoutedRequest } from "./router.ts";
 
-/** A rule of a path parameter. */
+/** A rule of a parameter. */
 export interface PathRule {
   /** Whether a decoded value is legal. */
   readonly accepts: (value: string) => boolean;
-  /** The rule in words, after "path: ". */
+  /** The rule in words, after `path: `. */
   readonly says: string;
 }
 
@@ -34,6 +34,31 @@ export function queryFlag({ query }: RoutedRequest, name: string): boolean {
   if (value === undefined || value === "false") return false;
   if (value === "true") return true;
   throw new HttpError(400, `query.${name}: must be true or false`);
+}
+
+/** A query parameter that follows a rule; undefined without it. @throws HttpError 400 for what does not, and for two */
+export function queryText({ query }: RoutedRequest, name: string, rule: PathRule): string | undefined {
+  const value = query[name];
+  if (value === undefined) return undefined;
+  if (typeof value !== "string" || !rule.accepts(value)) {
+    throw new HttpError(400, `query.${name}: ${rule.says}, got ${quote(String(value))}`);
+  }
+  return value;
+}
+
+/** A query parameter that lists words by commas; undefined without it. @throws HttpError 400 for a word not among them */
+export function queryWords(
+  { query }: RoutedRequest,
+  name: string,
+  known: readonly string[],
+): readonly string[] | undefined {
+  const value = query[name];
+  if (value === undefined) return undefined;
+  const words = [value].flat().flatMap((text) => text.split(","));
+  const unknown = words.find((word) => !known.includes(word));
+  if (unknown !== undefined)
+    throw new HttpError(400, `query.${name}: ${quote(unknown)} is none of ${known.join(", ")}`);
+  return words;
 }
 
 /** What a tenant id must be, as a check and in words. */

@@ -249,7 +249,7 @@ function tooLate(key: ClaimKey, { cache, waitLimitMs }: ClaimServices): HttpErro
 }
 
 /** What a claim waits for, as far as it says. */
-function waitsFor({ metadata, status }: Claim): string | undefined {
+export function waitsFor({ metadata, status }: Claim): string | undefined {
   if (metadata.deletionTimestamp !== undefined) {
     const more = status?.message === undefined ? "" : `: ${status.message}`;
     return `its last session is still being released${more}`;

@@ -80,7 +80,7 @@ async function waitUntilGone(
  * Every claim object of a key: from the store, else by either name from the cluster, since another process may have
  * created it a moment ago.
  */
-async function findClaims(
+export async function findClaims(
   key: ClaimKey,
   { client, namespace, cache }: Pick<ClaimServices, "client" | "namespace" | "cache">,
 ): Promise<Claim[]> {

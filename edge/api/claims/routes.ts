@@ -10,6 +10,7 @@ import { type ApiRoute, bodySchema, flagSchema } from "../api-route.ts";
 import { doneSchema } from "../openapi/schemas.ts";
 import type { ClaimServices } from "./claim-services.ts";
 import { claimTenant } from "./claim-tenant.ts";
+import { discardFiles } from "./discard.ts";
 import { releaseTenant } from "./release-tenant.ts";
 
 const says = (issue: v.RegexIssue<string> | v.MaxLengthIssue<string, number>) =>
@@ -47,7 +48,7 @@ const claimBody = v.strictObject({
 const releaseBody = v.strictObject(names);
 const anyOf = [{ required: ["workload"] }, { required: ["workloadRef"] }];
 
-/** `POST /api/v1/tenants/{id}/claim` and `…/release`. */
+/** `POST /api/v1/tenants/{id}/claim`, `…/release` and `…/discard`. */
 export function claimRoutes(services: ClaimServices & { readonly activity: Activity }): ApiRoute[] {
   return [
     {
@@ -93,6 +94,22 @@ export function claimRoutes(services: ClaimServices & { readonly activity: Activ
         const key = { tenantId, workloadRef };
         await releaseTenant(key, services, { wait, clientGone: () => clientGone ?? request.signal });
         return jsonResponse({ status: "released", tenantId });
+      },
+    },
+    {
+      method: "POST",
+      path: "/api/v1/tenants/:id/discard",
+      summary: "Give up the files that a release cannot save",
+      description:
+        "The release of the claim goes on without saving them, and its pod goes; what was saved before stays. The answer is 409 where no release has failed.",
+      body: { ...bodySchema(releaseBody), anyOf },
+      answer: doneSchema("discarded", "tenantId"),
+      errors: [404, 408, 409, 413, 503],
+      async handle(request) {
+        const tenantId = pathParam(request, "id", tenantIdRule);
+        const workloadRef = workloadOf(await readJson(request, releaseBody));
+        await discardFiles({ tenantId, workloadRef }, services);
+        return jsonResponse({ status: "discarded", tenantId });
       },
     },
   ];

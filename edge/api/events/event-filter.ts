@@ -1,5 +1,5 @@
 import { HttpError, quote } from "../../http/http-error.ts";
-import { tenantIdRule, workloadNameRule } from "../../http/parameters.ts";
+import { queryText, tenantIdRule, workloadNameRule } from "../../http/parameters.ts";
 import type { RoutedRequest } from "../../http/router.ts";
 import { type EventType, eventFamilies, eventTypes, familyOf, type StoredEvent, usualFamilies } from "./event-ring.ts";
 
@@ -19,8 +19,8 @@ export interface EventFilter {
  */
 export function readEventFilter(request: RoutedRequest): EventFilter {
   return {
-    tenant: one(request, "tenant", tenantIdRule),
-    workload: one(request, "workload", workloadNameRule),
+    tenant: queryText(request, "tenant", tenantIdRule),
+    workload: queryText(request, "workload", workloadNameRule),
     types: typesOf(request),
   };
 }
@@ -32,19 +32,6 @@ export function matches({ tenant, workload, types }: EventFilter, event: StoredE
     (workload === undefined || workload === event.workload) &&
     (types === undefined ? usualFamilies.includes(familyOf(event.type)) : types.includes(event.type))
   );
-}
-
-function one(
-  { query }: RoutedRequest,
-  name: string,
-  rule: { accepts: (value: string) => boolean; says: string },
-): string | undefined {
-  const value = query[name];
-  if (value === undefined) return undefined;
-  if (typeof value !== "string" || !rule.accepts(value)) {
-    throw new HttpError(400, `query.${name}: ${rule.says}, got ${quote(String(value))}`);
-  }
-  return value;
 }
 
 function typesOf({ query }: RoutedRequest): readonly EventType[] | undefined {

@@ -1,35 +1,52 @@
 import { isConflict, isNotFound } from "../../../crds/client/api-error.ts";
 import { pods } from "../../../crds/client/built-in-resources.ts";
 import { claims } from "../../../crds/kinds.ts";
-import type { Pod } from "../../../crds/kubernetes.ts";
-import { annotation } from "../../../crds/labels.ts";
+import type { Pod, PodPhase } from "../../../crds/kubernetes.ts";
+import { annotation, label } from "../../../crds/labels.ts";
 import { requireFresh } from "../../cluster/freshness.ts";
 import { isClaimed } from "../../cluster/slim-pod.ts";
 import { HttpError, quote } from "../../http/http-error.ts";
-import { instanceNameRule, pathParam } from "../../http/parameters.ts";
-import { jsonResponse, versionHeader } from "../../http/response.ts";
+import {
+  instanceNameRule,
+  pathParam,
+  queryFlag,
+  queryText,
+  queryWords,
+  tenantIdRule,
+  workloadNameRule,
+} from "../../http/parameters.ts";
+import { jsonResponse } from "../../http/response.ts";
 import type { RoutedRequest } from "../../http/router.ts";
-import type { ApiRoute } from "../api-route.ts";
-import { doneSchema } from "../openapi/schemas.ts";
+import { type ApiRoute, flagSchema } from "../api-route.ts";
+import { doneSchema, nameSchema, tenantIdSchema } from "../openapi/schemas.ts";
+import { createPages, pageQuery, pageSchemas } from "../pages.ts";
+import { instanceDetail } from "./detail.ts";
 import { execRoute } from "./exec.ts";
 import { findInstance, type InstanceServices, instanceNotFound, instanceResponse } from "./instance.ts";
 import { logsRoute } from "./logs.ts";
 
+const phases: readonly PodPhase[] = ["Pending", "Running", "Succeeded", "Failed", "Unknown"];
 const ALL = "/api/v1/instances";
 const ONE = "/api/v1/instances/:id";
 
 /** The routes of instances. */
 export function instanceRoutes(services: InstanceServices): ApiRoute[] {
   const { cache, activity } = services;
+  const pages = createPages<Pod>(cache.pods, services);
   return [
     {
       method: "GET",
       path: ONE,
       summary: "One managed pod",
-      answer: "Instance",
+      query: {
+        detail: flagSchema("Whether its node, its containers and its Events are told too, read at this moment."),
+      },
+      answer: "InstanceDetail",
       errors: [404, 503],
       async handle(request) {
-        return jsonResponse(instanceResponse(await find(request)));
+        const isDetailed = queryFlag(request, "detail");
+        const pod = await find(request);
+        return jsonResponse(isDetailed ? await instanceDetail(pod, services) : instanceResponse(pod));
       },
     },
     {
@@ -68,14 +85,35 @@ export function instanceRoutes(services: InstanceServices): ApiRoute[] {
       method: "GET",
       path: ALL,
       summary: "All managed pods",
+      description: "By name.",
+      query: {
+        ...pageSchemas({}),
+        tenant: { ...tenantIdSchema, description: "Only this tenant's." },
+        workload: { ...nameSchema, description: "Only this workload's." },
+        phase: {
+          type: "string",
+          pattern: `^(?:${phases.join("|")})(?:,(?:${phases.join("|")}))*$`,
+          description: `Only these, by commas: ${phases.join(", ")}.`,
+        },
+      },
       answer: ["Instance"],
       tells: ["x-tenancy-version"],
+      mayTell: ["x-tenancy-next"],
       errors: [503],
-      handle() {
+      handle(request) {
+        const page = pageQuery(request);
+        const tenant = queryText(request, "tenant", tenantIdRule);
+        const workload = queryText(request, "workload", workloadNameRule);
+        const wanted = queryWords(request, "phase", phases);
         requireFresh(cache.pods);
-        return jsonResponse([...cache.pods.store.values()].map(instanceResponse).sort(byName), {
-          headers: versionHeader(cache.pods.versions().seen),
+        const { items, headers } = pages.read({
+          ...page,
+          matches: ({ metadata: { labels = {} }, status }) =>
+            (tenant === undefined || labels[label.tenant] === tenant) &&
+            (workload === undefined || labels[label.workload] === workload) &&
+            (wanted === undefined || wanted.includes(status?.phase ?? "Pending")),
         });
+        return jsonResponse(items.map(instanceResponse), { headers });
       },
     },
   ];
@@ -83,10 +121,6 @@ export function instanceRoutes(services: InstanceServices): ApiRoute[] {
   function find(request: RoutedRequest) {
     return findInstance(pathParam(request, "id", instanceNameRule), services);
   }
-}
-
-function byName(a: { name: string }, b: { name: string }): number {
-  return a.name < b.name ? -1 : 1;
 }
 
 const MAX_TRIES = 5;

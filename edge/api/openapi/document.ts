@@ -32,7 +32,7 @@ export interface DocumentedOperation {
     string,
     {
       description: string;
-      headers?: Record<string, { description: string; schema: OpenApiSchema }>;
+      headers?: Record<string, { description: string; required: boolean; schema: OpenApiSchema }>;
       content?: Record<string, { schema: object }>;
     }
   >;
@@ -47,6 +47,7 @@ const pathParameters: Readonly<Record<string, { description: string; schema: Ope
   workloads: workloadName,
   pools: { description: "Name of the pool.", schema: nameSchema },
   snapshots: workloadName,
+  claims: workloadName,
 };
 /** Bytes as they are (https://spec.openapis.org/oas/v3.1.1.html#binary-data). */
 const rawSchema = { schema: {} };
@@ -90,7 +91,7 @@ export function openApiDocument(routes: readonly ApiRoute[], options: { asksForK
 
 function documented(route: ApiRoute, { asksForKey }: { asksForKey: boolean }): DocumentedOperation {
   const { summary, description, query = {}, body, rawBody, status = 200, answer, errors = [] } = route;
-  const { takes = [], tells = [] } = route;
+  const { takes = [], tells = [], mayTell = [] } = route;
   // Each refuses query parameters that it does not know.
   const always = [400, 405, 500] as const;
   const failures = [
@@ -121,7 +122,14 @@ function documented(route: ApiRoute, { asksForKey }: { asksForKey: boolean }): D
     responses: {
       [status]: {
         ...answered(answer),
-        ...(tells.length > 0 && { headers: Object.fromEntries(tells.map((name) => [name, header(name)])) }),
+        ...(tells.length > 0 && {
+          headers: Object.fromEntries(
+            [...tells, ...mayTell].map((name) => [
+              name,
+              { ...header(name), required: tells.some((one) => one === name) },
+            ]),
+          ),
+        }),
       },
       ...Object.fromEntries(
         [...new Set(failures)]

@@ -15,6 +15,7 @@ export const nameSchema: OpenApiSchema = { type: "string", pattern: pattern.subd
 const { phase: workloadPhase, image: builtImage, build } = workloadStatusSchema.properties;
 const { phase: poolPhase, ready, warming, desired } = poolStatusSchema.properties;
 const { phase: claimPhase, source, endpoint } = claimStatusSchema.properties;
+const { timeline, conditions, resumedFrom, snapshot } = claimStatusSchema.properties;
 const { properties: buildProperties } = buildStatusSchema;
 const time = (description: string) => Type.String({ description, format: "date-time" });
 const text = (description: string) => Type.String({ description });
@@ -95,6 +96,53 @@ const claim = Type.Object(
     message: Type.Optional(text("A sentence for people.")),
   },
   { description: "The claim response object: a tenant's lease on an instance of a workload." },
+);
+
+const instance = {
+  name: text("Name of the pod, the {id} of instance paths."),
+  phase: podPhase,
+  tenantId: Type.Optional(text("The tenant; absent while it is warm in a pool.")),
+  workloadRef: Type.Optional(text("The workload.")),
+  ip: Type.Optional(text("Address of the pod, once it has one.")),
+  labels: stringMap({ maxLength: 63 }, { description: "All labels of the pod." }),
+  createdAt,
+  lastActivity: Type.Optional(
+    time("When it was last used; written at most once in a tenth of the idle time, or once a minute without one."),
+  ),
+  claimedAt: Type.Optional(time("When it was bound to its claim.")),
+};
+const listedClaim = {
+  ...claim.properties,
+  name: text("Name of the claim object."),
+  createdAt,
+  resume: Type.Boolean({ description: "Whether it asks for what was saved." }),
+  resumeVersion: Type.Optional(text("Which version it asks for.")),
+};
+const objectEvent = Type.Object(
+  {
+    about: stringEnum(["claim", "instance"], { description: "What it is about." }),
+    type: text("Normal, or Warning."),
+    reason: text("One word for programs."),
+    message: text("A sentence for people."),
+    count: Type.Optional(Type.Integer({ description: "How often it happened." })),
+    at: time("When it happened last."),
+  },
+  { description: "An Event that the cluster keeps." },
+);
+const amounts = (description: string) => Type.Optional(stringMap({ maxLength: 63 }, { description }));
+const container = Type.Object(
+  {
+    name: text("Name of the container."),
+    image: text("Its image."),
+    state: stringEnum(["waiting", "running", "terminated"], { description: "What it does." }),
+    reason: Type.Optional(text("Why it waits or has ended, in one word.")),
+    message: Type.Optional(text("The same in a sentence.")),
+    ready: Type.Boolean({ description: "Whether its probe says that it is ready." }),
+    restarts: Type.Integer({ description: "How often it was started again." }),
+    requests: amounts("What is kept for it, by resource."),
+    limits: amounts("What it may use, by resource."),
+  },
+  { description: "A container of the pod." },
 );
 
 const shared = {
@@ -184,25 +232,31 @@ const shared = {
     { description: "What was saved of a tenant's overlay directories." },
   ),
   Claim: claim,
+  ListedClaim: Type.Object(listedClaim, { description: "A claim as lists show it." }),
+  ClaimDetail: Type.Object(
+    {
+      ...listedClaim,
+      releasedAt: Type.Optional(time("When its release was asked for, in whole seconds.")),
+      ...{ timeline, conditions, resumedFrom, snapshot },
+      waitsFor: Type.Optional(text("What it waits for, in a sentence.")),
+      events: Type.Array(objectEvent, { description: "Of the claim and its pod, the oldest first." }),
+    },
+    { description: "A claim with how its start went and what happened to it." },
+  ),
+  ObjectEvent: objectEvent,
   Tenant: Type.Object(
     { tenantId: text("The tenant."), claims: Type.Array(claim, { description: "Its claims, by workload." }) },
     { description: "A tenant and what it holds; one that holds nothing has no claims." },
   ),
-  Instance: Type.Object(
+  Instance: Type.Object(instance, { description: "A managed pod." }),
+  InstanceDetail: Type.Object(
     {
-      name: text("Name of the pod, the {id} of instance paths."),
-      phase: podPhase,
-      tenantId: Type.Optional(text("The tenant; absent while it is warm in a pool.")),
-      workloadRef: Type.Optional(text("The workload.")),
-      ip: Type.Optional(text("Address of the pod, once it has one.")),
-      labels: stringMap({ maxLength: 63 }, { description: "All labels of the pod." }),
-      createdAt,
-      lastActivity: Type.Optional(
-        time("When it was last used; written at most once in a tenth of the idle time, or once a minute without one."),
-      ),
-      claimedAt: Type.Optional(time("When it was bound to its claim.")),
+      ...instance,
+      node: Type.Optional(text("The node that it is on.")),
+      containers: Type.Optional(Type.Array(container, { description: "Its containers; those of its start first." })),
+      events: Type.Optional(Type.Array(objectEvent, { description: "Of the pod, the oldest first." })),
     },
-    { description: "A managed pod." },
+    { description: "A managed pod, and what `detail=true` adds." },
   ),
   ClaimHistory: Type.Object(
     {

@@ -14,10 +14,10 @@ import { NO_ARCHIVE, storeScripts } from "../../../crds/snapshots/store-scripts.
 import { whenAborted } from "../../../crds/waits.ts";
 import { createSharedCall } from "../../cluster/shared-call.ts";
 import { HttpError, quote } from "../../http/http-error.ts";
-import { pathParam, queryFlag, tenantIdRule, workloadNameRule } from "../../http/parameters.ts";
+import { pathParam, queryFlag, queryText, tenantIdRule, workloadNameRule } from "../../http/parameters.ts";
 import { jsonResponse } from "../../http/response.ts";
 import { type ApiRoute, flagSchema } from "../api-route.ts";
-import { doneSchema } from "../openapi/schemas.ts";
+import { doneSchema, tenantIdSchema } from "../openapi/schemas.ts";
 import { readWorkload } from "../workloads.ts";
 import { runInStore, type SnapshotServices, storeState, volumeFailure } from "./archive-store.ts";
 
@@ -36,13 +36,18 @@ export function snapshotRoutes(services: SnapshotServices): ApiRoute[] {
       path: "/api/v1/snapshots",
       summary: "All that was saved of tenants' files",
       description: "By tenant, then workload, also of workloads that are deleted.",
-      query: { versions: flagSchema("Whether older versions are listed too.") },
+      query: {
+        versions: flagSchema("Whether older versions are listed too."),
+        tenant: { ...tenantIdSchema, description: "Only this tenant's." },
+      },
       answer: ["Snapshot"],
       errors: [503, 504],
       async handle(request, { clientGone, mayBeSilent }) {
         const list = queryFlag(request, "versions") ? every : newest;
+        const tenant = queryText(request, "tenant", tenantIdRule);
         mayBeSilent?.();
-        return jsonResponse(await unlessGone(list(), clientGone ?? request.signal));
+        const all = await unlessGone(list(), clientGone ?? request.signal);
+        return jsonResponse(tenant === undefined ? all : all.filter(({ tenantId }) => tenantId === tenant));
       },
     },
     {

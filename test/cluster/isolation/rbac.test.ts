@@ -189,6 +189,7 @@ test("the API: workloads, claims, instances, triggers, the dump", async () => {
   assert.is((await claim("pooled", "app")).status, 201);
   assert.is((await claim("rooted", "root")).status, 201);
 
+  assert.is((await call("GET", "/tenants/cold/claims/app")).status, 200);
   const path = `/instances/${cold.instance}`;
   // There is no kubelet, and the API server looks who asks before it looks for one.
   assert.ok((await call("GET", `${path}/logs`)).status >= 500);

@@ -134,6 +134,26 @@ const routes: [route: string, tries: { success: Try; missing?: Try; bad?: Try; e
       expected: "201 404 400 401 401 503",
     },
   ],
+  ["GET /api/v1/claims", { success: {}, bad: at("/claims?limit=0"), expected: "200 - 400 401 401 503" }],
+  [
+    "GET /api/v1/tenants/{id}/claims/{workload}",
+    {
+      success: at("/tenants/a/claims/app"),
+      missing: at("/tenants/a/claims/none"),
+      bad: at("/tenants/a/claims/App"),
+      expected: "200 404 400 401 401 503",
+    },
+  ],
+  // No release fails here: success is for test/unit/edge/read-claims to see.
+  [
+    "POST /api/v1/tenants/{id}/discard",
+    {
+      success: { ...at("/tenants/a/discard"), body: { workload: "app" } },
+      missing: { ...at("/tenants/a/discard"), body: { workload: "none" } },
+      bad: { ...at("/tenants/a/discard"), body: {} },
+      expected: "409 404 400 401 401 503",
+    },
+  ],
   [
     "GET /api/v1/tenants/{id}",
     { success: at("/tenants/a"), bad: at("/tenants/-a"), expected: "200 - 400 401 401 503" },

@@ -3,7 +3,7 @@ import { claimKey } from "../../../crds/claims/claim-key.ts";
 import { ApiError } from "../../../crds/client/api-error.ts";
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import { createStore, type IndexFunction, keyOf } from "../../../crds/client/watch/store.ts";
-import type { KubernetesObject, PersistentVolumeClaim, Pod, PodStatus } from "../../../crds/kubernetes.ts";
+import type { CoreEvent, KubernetesObject, PersistentVolumeClaim, Pod, PodStatus } from "../../../crds/kubernetes.ts";
 import { annotation, label, WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
 import type { Pool } from "../../../crds/pool.ts";
 import type { Resource } from "../../../crds/resource.ts";
@@ -205,6 +205,12 @@ export class FakeCluster {
     this.#saveClaim({ ...claim, status: { ...status, ...(attempt !== undefined && { attempt }) } });
   }
 
+  /** An Event about an object of that uid. */
+  addEvent(involvedObject: { kind: string; uid: string | undefined }, event: { reason: string; at: string }): void {
+    const metadata = { name: `event-${this.#version}`, namespace: NAMESPACE };
+    this.#save({ kind: "Event", metadata, involvedObject, reason: event.reason, lastTimestamp: event.at } as never);
+  }
+
   /** The end of a pod, as the watch shows it too. */
   removePod(name: string): void {
     const pod = this.#held(name);
@@ -307,10 +313,16 @@ export class FakeCluster {
         if (this.volumeClaim === undefined) throw notFound(name);
         return this.volumeClaim;
       },
-      list: async (resource: Resource<KubernetesObject>) => {
+      list: async (resource: Resource<KubernetesObject>, { fieldSelector }: { fieldSelector?: string } = {}) => {
         record({ verb: "list", name: resource.plural });
+        const [, uid] = /^involvedObject\.uid=(.*)$/.exec(fieldSelector ?? "") ?? [];
+        const isSelected = (object: KubernetesObject) =>
+          uid === undefined || (object as CoreEvent).involvedObject.uid === uid;
         const metadata = { resourceVersion: String(this.#version) };
-        return { metadata, items: [...this.objects.values()].filter(({ kind }) => kind === resource.kind) };
+        return {
+          metadata,
+          items: [...this.objects.values()].filter((one) => one.kind === resource.kind && isSelected(one)),
+        };
       },
       create: async (
         resource: Resource<KubernetesObject>,

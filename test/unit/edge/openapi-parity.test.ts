@@ -38,6 +38,7 @@ const bodies: Readonly<Record<string, readonly object[]>> = {
     { workload: "app", resume: { version: "0123456789abcdef" } },
   ],
   "POST /api/v1/tenants/{id}/release": [{ workload: "app" }, { workloadRef: "app" }],
+  "POST /api/v1/tenants/{id}/discard": [{ workload: "app" }, { workloadRef: "app" }],
   "POST /api/v1/instances/{id}/exec": [{ command: ["ls", "-l"] }, { command: ["a", ""], timeoutSeconds: 3600 }],
 };
 /** What no schema can say: only the server refuses it. */
@@ -174,7 +175,19 @@ test("bodies with one known mistake", async () => {
 const words = [
   ...["a", "app", "A", "-a", "a-", "a.b", "a_b", "a..b", "é", "a b", "x".repeat(63), "x".repeat(64), "x".repeat(253)],
   ...["x".repeat(254), "0", "1", "200", "100000", "100001", "-1", "1.5", "true", "false", "True", "", "instance"],
-  ...["claim.active", "instance,claim.active", "instance,", "claimXactive", "pod", "test-1"],
+  ...[
+    "claim.active",
+    "instance,claim.active",
+    "instance,",
+    "claimXactive",
+    "pod",
+    "test-1",
+    "1000",
+    "1001",
+    "Active",
+    "Error,Pending",
+    "Running",
+  ],
 ];
 
 test("parameters", async () => {

@@ -1,0 +1,42 @@
+import { type ClaimKey, hasKey } from "../../../crds/claims/claim-key.ts";
+import { ifFound, isConflict, isNotFound } from "../../../crds/client/api-error.ts";
+import { claims } from "../../../crds/kinds.ts";
+import { annotation } from "../../../crds/labels.ts";
+import { HttpError, quote } from "../../http/http-error.ts";
+import type { ClaimServices } from "./claim-services.ts";
+import { findClaims } from "./release-tenant.ts";
+
+const MAX_TRIES = 5;
+
+/**
+ * Gives up the files that a tenant's release cannot save: the release goes on without them.
+ *
+ * @throws HttpError 404 without a claim, 409 where no release of it has failed
+ */
+export async function discardFiles(
+  key: ClaimKey,
+  services: Pick<ClaimServices, "client" | "namespace" | "cache">,
+): Promise<void> {
+  const { client, namespace, cache } = services;
+  const { tenantId, workloadRef } = key;
+  for (const { metadata } of await findClaims(key, services)) {
+    for (let tries = 1; ; tries += 1) {
+      const claim = await ifFound(client.get(claims, { namespace, name: metadata.name }));
+      if (claim === undefined || claim.metadata.uid !== metadata.uid || !hasKey(claim, key)) break;
+      if (claim.status?.phase !== "ReleaseFailed") break;
+      const { name, resourceVersion } = claim.metadata;
+      const body = { metadata: { resourceVersion, annotations: { [annotation.discard]: "true" } } };
+      try {
+        cache.claims.put(await client.patch(claims, { namespace, name }, { type: "merge", body }));
+        return;
+      } catch (error) {
+        if (isNotFound(error)) break;
+        if (!isConflict(error) || tries === MAX_TRIES) throw error;
+      }
+    }
+  }
+  throw new HttpError(
+    (await findClaims(key, services)).length === 0 ? 404 : 409,
+    `no release of workload ${quote(workloadRef)} by tenant ${quote(tenantId)} has failed: there are no files to give up`,
+  );
+}

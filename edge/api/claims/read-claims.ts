@@ -1,0 +1,110 @@
+import type { Claim, ClaimPhase } from "../../../crds/claim.ts";
+import { canonicalClaim } from "../../../crds/claims/claim-key.ts";
+import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
+import { requireFresh } from "../../cluster/freshness.ts";
+import type { ClusterCache } from "../../cluster/watch-cluster.ts";
+import { HttpError, quote } from "../../http/http-error.ts";
+import { pathParam, queryText, queryWords, tenantIdRule, workloadNameRule } from "../../http/parameters.ts";
+import { jsonResponse } from "../../http/response.ts";
+import type { ApiRoute } from "../api-route.ts";
+import { eventsOf } from "../object-events.ts";
+import { type ApiTypes, nameSchema, tenantIdSchema } from "../openapi/schemas.ts";
+import { createPages, pageQuery, pageSchemas } from "../pages.ts";
+import { withoutOldEndpoint } from "../tenants.ts";
+import type { ClaimServices } from "./claim-services.ts";
+import { waitsFor } from "./claim-tenant.ts";
+import { findClaims } from "./release-tenant.ts";
+
+const DEFAULT_LIMIT = 500;
+const phases: readonly ClaimPhase[] = ["Pending", "Active", "Releasing", "Released", "ReleaseFailed", "Error"];
+
+interface ReadServices extends ClaimServices {
+  readonly client: ClusterClient;
+  readonly cache: ClusterCache;
+}
+
+/** `GET /api/v1/claims` and `GET /api/v1/tenants/{id}/claims/{workload}`. */
+export function readClaimRoutes(services: ReadServices): ApiRoute[] {
+  const { cache } = services;
+  const pages = createPages<Claim>(cache.claims, services);
+  return [
+    {
+      method: "GET",
+      path: "/api/v1/claims",
+      summary: "Claims of all tenants, in pages",
+      description: "By the name of the claim object.",
+      query: {
+        ...pageSchemas({ default: DEFAULT_LIMIT }),
+        tenant: { ...tenantIdSchema, description: "Only this tenant's." },
+        workload: { ...nameSchema, description: "Only this workload's." },
+        phase: {
+          type: "string",
+          pattern: `^(?:${phases.join("|")})(?:,(?:${phases.join("|")}))*$`,
+          description: `Only these, by commas: ${phases.join(", ")}.`,
+        },
+      },
+      answer: ["ListedClaim"],
+      tells: ["x-tenancy-version"],
+      mayTell: ["x-tenancy-next"],
+      errors: [503],
+      handle(request) {
+        const page = pageQuery(request, DEFAULT_LIMIT);
+        const tenant = queryText(request, "tenant", tenantIdRule);
+        const workload = queryText(request, "workload", workloadNameRule);
+        const wanted = queryWords(request, "phase", phases);
+        requireFresh(cache.claims, cache.pods);
+        const { items, headers } = pages.read({
+          ...page,
+          matches: ({ spec, status }) =>
+            (tenant === undefined || spec.tenantId === tenant) &&
+            (workload === undefined || spec.workloadRef === workload) &&
+            (wanted === undefined || wanted.includes(status?.phase ?? "Pending")),
+        });
+        return jsonResponse(
+          items.map((claim) => listedClaim(claim, cache)),
+          { headers },
+        );
+      },
+    },
+    {
+      method: "GET",
+      path: "/api/v1/tenants/:id/claims/:workload",
+      summary: "One claim, with how its start went and what happened to it",
+      answer: "ClaimDetail",
+      errors: [404, 503],
+      async handle(request) {
+        const tenantId = pathParam(request, "id", tenantIdRule);
+        const workloadRef = pathParam(request, "workload", workloadNameRule);
+        requireFresh(cache.claims, cache.pods);
+        const claim = canonicalClaim(await findClaims({ tenantId, workloadRef }, services));
+        if (claim === undefined)
+          throw new HttpError(404, `tenant ${quote(tenantId)} has no claim on workload ${quote(workloadRef)}`);
+        const { uid, deletionTimestamp } = claim.metadata;
+        const { phase, timeline, conditions, resumedFrom, snapshot, instanceUid } = claim.status ?? {};
+        const why = phase === "Active" || phase === "Error" ? undefined : waitsFor(claim);
+        const detail: ApiTypes["ClaimDetail"] = {
+          ...listedClaim(claim, cache),
+          ...(deletionTimestamp !== undefined && { releasedAt: deletionTimestamp }),
+          ...(timeline !== undefined && { timeline }),
+          ...(conditions !== undefined && { conditions }),
+          ...(resumedFrom !== undefined && { resumedFrom }),
+          ...(snapshot !== undefined && { snapshot }),
+          ...(why !== undefined && { waitsFor: why }),
+          events: await eventsOf([uid, instanceUid], services),
+        };
+        return jsonResponse(detail);
+      },
+    },
+  ];
+}
+
+function listedClaim(claim: Claim, { pods }: Pick<ClusterCache, "pods">): ApiTypes["ListedClaim"] {
+  const { metadata, spec } = claim;
+  return {
+    ...withoutOldEndpoint(claim, pods),
+    name: metadata.name,
+    createdAt: metadata.creationTimestamp ?? "",
+    resume: spec.resume ?? false,
+    ...(spec.resumeVersion !== undefined && { resumeVersion: spec.resumeVersion }),
+  };
+}

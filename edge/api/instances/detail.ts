@@ -1,0 +1,58 @@
+import { isNotFound } from "../../../crds/client/api-error.ts";
+import { pods } from "../../../crds/client/built-in-resources.ts";
+import type { Container, ContainerStatus, Pod } from "../../../crds/kubernetes.ts";
+import { eventsOf } from "../object-events.ts";
+import type { ApiTypes } from "../openapi/schemas.ts";
+import { type InstanceServices, instanceNotFound, instanceResponse } from "./instance.ts";
+
+type ShownContainer = NonNullable<ApiTypes["InstanceDetail"]["containers"]>[number];
+
+/**
+ * An instance with its node, its containers and its Events, read at this moment.
+ *
+ * @throws HttpError 404 where the pod went meanwhile, or another one has its name
+ */
+export async function instanceDetail(
+  known: Pod,
+  services: Pick<InstanceServices, "client" | "namespace">,
+): Promise<ApiTypes["InstanceDetail"]> {
+  const { client, namespace } = services;
+  const { name, uid } = known.metadata;
+  let pod: Pod;
+  try {
+    pod = await client.get(pods, { namespace, name });
+  } catch (error) {
+    throw isNotFound(error) ? instanceNotFound(name) : error;
+  }
+  if (pod.metadata.uid !== uid) throw instanceNotFound(name);
+  const { spec, status } = pod;
+  const statuses = [...(status?.initContainerStatuses ?? []), ...(status?.containerStatuses ?? [])];
+  return {
+    ...instanceResponse(known),
+    ...(spec.nodeName !== undefined && { node: spec.nodeName }),
+    containers: [...(spec.initContainers ?? []), ...spec.containers].map((container) =>
+      shownContainer(
+        container,
+        statuses.find((one) => one.name === container.name),
+      ),
+    ),
+    events: await eventsOf([uid], services),
+  };
+}
+
+function shownContainer({ name, image, resources }: Container, status: ContainerStatus | undefined): ShownContainer {
+  const { running, terminated, waiting } = status?.state ?? {};
+  const { reason, message } = terminated ?? waiting ?? {};
+  const { requests, limits } = resources ?? {};
+  return {
+    name,
+    image: image ?? "",
+    state: running !== undefined ? "running" : terminated !== undefined ? "terminated" : "waiting",
+    ...(reason !== undefined && { reason }),
+    ...(message !== undefined && { message }),
+    ready: status?.ready ?? false,
+    restarts: status?.restartCount ?? 0,
+    ...(requests !== undefined && { requests: { ...requests } }),
+    ...(limits !== undefined && { limits: { ...limits } }),
+  };
+}

@@ -1,0 +1,97 @@
+import type { Clock } from "../../crds/client/clock.ts";
+import type { KubernetesObject } from "../../crds/kubernetes.ts";
+import type { CachedKind } from "../cluster/watch-cluster.ts";
+import { HttpError, quote } from "../http/http-error.ts";
+import { instanceNameRule, queryText } from "../http/parameters.ts";
+import { versionHeader } from "../http/response.ts";
+import type { RoutedRequest } from "../http/router.ts";
+import type { OpenApiSchema } from "./openapi/request-schemas.ts";
+import { nameSchema } from "./openapi/schemas.ts";
+
+/** Reads lists of a kind in pages, by name: ten thousand objects at once would hold everybody else up for long. */
+export interface Pages<T> {
+  /**
+   * @param page.limit undefined: all
+   * @param page.matches which objects are wanted
+   */
+  read(page: PageQuery & { matches: (object: T) => boolean }): {
+    readonly items: T[];
+    /** `x-tenancy-version` and, where there is more, `x-tenancy-next`. */
+    readonly headers: Record<string, string>;
+  };
+}
+
+interface PageQuery {
+  readonly limit: number | undefined;
+  readonly after: string | undefined;
+}
+
+const MAX_LIMIT = 1000;
+/** The names of a list are sorted for its first page, and kept for the others. */
+const KEPT_MS = 10_000;
+
+/** The query parameters that {@link pageQuery} reads. */
+export function pageSchemas(more: { default?: number }): Readonly<Record<"limit" | "after", OpenApiSchema>> {
+  return {
+    limit: { type: "integer", minimum: 1, maximum: MAX_LIMIT, ...more, description: "At most so many, by name." },
+    after: { ...nameSchema, maxLength: 253, description: "Only those behind this name, which x-tenancy-next gives." },
+  };
+}
+
+/** Reads `limit` and `after`. @throws HttpError 400 for what is no number or no name */
+export function pageQuery(request: RoutedRequest, defaultLimit?: number): PageQuery {
+  const { limit } = request.query;
+  const count = typeof limit === "string" && /^[1-9]\d{0,3}$/.test(limit) ? Number(limit) : Number.NaN;
+  if (limit !== undefined && !(count <= MAX_LIMIT))
+    throw new HttpError(400, `query.limit: must be a whole number from 1 to ${MAX_LIMIT}, got ${quote(String(limit))}`);
+  return { limit: limit === undefined ? defaultLimit : count, after: queryText(request, "after", instanceNameRule) };
+}
+
+/** Makes the pages of a cached kind. */
+export function createPages<T extends KubernetesObject>(
+  kind: Pick<CachedKind<T, never>, "store" | "versions">,
+  { namespace, clock }: { namespace: string; clock: Clock },
+): Pages<T> {
+  let sorted:
+    | { readonly names: string[]; readonly seen: string | undefined; changed: string; sortedAt: number }
+    | undefined;
+
+  function sort(isFirst: boolean) {
+    const { seen, changed = "" } = kind.versions();
+    const ageMs = clock.now() - (sorted?.sortedAt ?? Number.NEGATIVE_INFINITY);
+    if (sorted !== undefined && (sorted.changed === changed || (!isFirst && ageMs >= 0 && ageMs < KEPT_MS)))
+      return sorted;
+    const names = Array.from(kind.store.values(), ({ metadata }) => metadata.name).sort();
+    sorted = { names, seen, changed, sortedAt: clock.now() };
+    return sorted;
+  }
+
+  return {
+    read({ limit = Number.POSITIVE_INFINITY, after, matches }) {
+      // What came after the names were sorted is not among them, so the list is as old as that.
+      const { names, seen } = sort(after === undefined);
+      const items: T[] = [];
+      for (let at = after === undefined ? 0 : firstBehind(names, after); at < names.length; at += 1) {
+        const object = kind.store.get(`${namespace}/${names[at]}`);
+        if (object === undefined || !matches(object)) continue;
+        if (items.length === limit) {
+          const next = items.at(-1)?.metadata.name ?? "";
+          return { items, headers: { ...versionHeader(seen), "x-tenancy-next": next } };
+        }
+        items.push(object);
+      }
+      return { items, headers: versionHeader(seen) };
+    },
+  };
+}
+
+/** The place of the first name that is greater. */
+function firstBehind(names: readonly string[], after: string): number {
+  let [from, to] = [0, names.length];
+  while (from < to) {
+    const middle = (from + to) >> 1;
+    if ((names[middle] ?? "") <= after) from = middle + 1;
+    else to = middle;
+  }
+  return from;
+}
