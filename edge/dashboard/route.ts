@@ -31,8 +31,6 @@ export function keepNow(): void {
   history.replaceState({ ...kept(), ...toKeep() }, "");
 }
 
-addEventListener("pagehide", keepNow);
-
 /** Goes to another page of the dashboard, or replaces the present one in the browser's history. */
 export function navigate(path: string, { replace = false }: { replace?: boolean } = {}): void {
   const next = new URL(path, location.href);

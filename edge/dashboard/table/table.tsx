@@ -51,6 +51,8 @@ export function Table<Row>(props: {
   useLayoutEffect(() => {
     const { compare, keeps } = applyFilter(filter, columns);
     view.setOrder(compare, keeps);
+    const { value: was } = active;
+    if (was !== undefined && view.rows.length > 0 && view.indexOf(was.key) < 0) active.value = undefined;
     filled.value += 1;
   }, [view, filter, columns]);
   useLayoutEffect(() => {
@@ -68,15 +70,7 @@ export function Table<Row>(props: {
     return () => observer.disconnect();
   }, []);
 
-  // Back shows the rows that were seen, as soon as they are there.
   const before = useRef<ReturnType<typeof kept> | undefined>(kept());
-  useLayoutEffect(() => {
-    if (before.current === undefined || view.rows.length === 0) return;
-    const { top: y, active: key } = before.current;
-    before.current = undefined;
-    if (y !== undefined && box.current !== null) box.current.scrollTop = y;
-    if (key !== undefined && view.indexOf(key) >= 0) active.value = { key, index: view.indexOf(key) };
-  });
   useLayoutEffect(() => {
     const end = keepAs(() => before.current ?? { top: box.current?.scrollTop ?? 0, active: active.peek()?.key });
     return () => {
@@ -109,20 +103,35 @@ export function Table<Row>(props: {
   function indexOfActive(): number {
     if (active.value === undefined) return -1;
     const at = view.indexOf(active.value.key);
-    return at >= 0 ? at : Math.min(active.value.index, rows.length - 1);
+    return at >= 0 ? at : Math.min(active.value.index, view.rows.length - 1);
   }
+
+  // Back shows the rows that were seen, once their height is there.
+  const drawn = rows.length;
+  useLayoutEffect(() => {
+    if (before.current === undefined || drawn === 0) return;
+    const { top: y, active: key } = before.current;
+    before.current = undefined;
+    if (y !== undefined && box.current !== null) box.current.scrollTop = y;
+    if (key !== undefined && view.indexOf(key) >= 0) active.value = { key, index: view.indexOf(key) };
+  });
 
   // The next row takes the place of one that has gone, and is kept by its own key from then on.
   useEffect(() => {
-    if (activeRow === undefined) return;
-    const key = keyOf(activeRow);
-    if (active.value?.key !== key || active.value.index !== activeAt) active.value = { key, index: activeAt };
+    // A key may have been pressed since the table was drawn.
+    const at = indexOfActive();
+    const row = view.rows[at];
+    if (row === undefined) return;
+    const key = keyOf(row);
+    if (active.value?.key !== key || active.value.index !== at) active.value = { key, index: at };
     if (kept().active !== key) keepSoon();
   });
 
   function move(step: number): void {
-    const at = Math.max(0, Math.min(rows.length - 1, activeAt < 0 ? Math.max(0, step - 1) : activeAt + step));
-    const row = rows[at];
+    // Keys may come faster than the table is drawn.
+    const from = indexOfActive();
+    const at = Math.max(0, Math.min(view.rows.length - 1, from < 0 ? Math.max(0, step - 1) : from + step));
+    const row = view.rows[at];
     const element = box.current;
     if (row === undefined || element === null) return;
     active.value = { key: keyOf(row), index: at };
@@ -154,7 +163,7 @@ export function Table<Row>(props: {
         {...{ live, columns, filter, label }}
         count={rows.length}
         hasOrder={isNarrow}
-        onDone={() => byLetter(1)}
+        onDone={() => (activeAt < 0 ? byLetter(1) : box.current?.focus())}
       />
       <div
         class={isNarrow ? "grid narrow" : "grid"}
