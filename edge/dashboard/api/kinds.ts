@@ -1,7 +1,8 @@
 import { type Signal, signal } from "@preact/signals";
 import type { ApiTypes } from "../../api/openapi/schemas.ts";
 import { CallError, call, send } from "./call.ts";
-import { createFeed, type FeedMessage, type FeedReader, type FeedState } from "./feed.ts";
+import { createFeed, type FeedReader, type FeedState } from "./feed.ts";
+import { createLiveList, type RowKind, type RowSink } from "./live-list.ts";
 import { checkSession } from "./session.ts";
 
 /** What the page can hold of the cluster, by the name of its list. */
@@ -24,23 +25,13 @@ export interface Live<Row> {
   follow(sink: RowSink<Row>): () => void;
 }
 
-/** What follows a list. */
-export interface RowSink<Row> {
-  put(row: Row): void;
-  remove(key: string): void;
-  reset(rows: Iterable<Row>): void;
-}
-
-interface Kind<Row> {
+interface Kind<Row> extends RowKind<Row> {
   /** Of its list, below `/api/v1`. */
   readonly path: string;
   /** The rows of what the list answers. @default it is an array of them */
   readonly rowsOf?: (answer: never) => Row[];
   /** What the types of its messages start with. */
   readonly event: string;
-  readonly keyOf: (row: Row) => string;
-  /** Where a message shows less than a row: the row with what the message shows. @default it shows all of it */
-  readonly fold?: (row: Row, shown: never) => Row;
 }
 
 const byName = ({ name }: { name: string }): string => name;
@@ -159,67 +150,21 @@ export function live<Name extends keyof Kinds>(name: Name): Live<Kinds[Name]> {
   return made.live;
 }
 
-/** A row is read again after so long where that failed. */
-const AGAIN_MS = 2000;
-
 function start<Row>(name: string, kind: Kind<Row>): { live: Live<Row>; reader: FeedReader<Row[]> } {
-  const { path, rowsOf, event, keyOf, fold } = kind;
-  const rows = new Map<string, Row>();
+  const { path, rowsOf, event, keyOf } = kind;
   const version = signal(0);
   const state = signal<FeedState>("loading");
-  const sinks = new Set<RowSink<Row>>();
-  /** By key: what a message said last of a row, and whether it is being read. */
-  const marks = new Map<string, string>();
-  const reading = new Set<string>();
-
-  function put(key: string, row: Row): void {
-    rows.set(key, row);
-    for (const sink of sinks) sink.put(row);
-  }
-
-  function remove(key: string): void {
-    rows.delete(key);
-    marks.delete(key);
-    for (const sink of sinks) sink.remove(key);
-  }
-
-  function applyOne({ type, object }: FeedMessage): void {
-    const key = keyOf(object as Row);
-    if (type.endsWith(".deleted")) {
-      remove(key);
-    } else if (fold === undefined) {
-      put(key, object as Row);
-    } else {
-      const row = rows.get(key);
-      if (row !== undefined) put(key, fold(row, object as never));
-      const { generation, reason, phase } = object as { generation?: number; reason?: string; phase?: string };
-      const mark = `${generation} ${reason} ${phase}`;
-      if (marks.get(key) === mark && row !== undefined) return;
-      marks.set(key, mark);
-      void readOne(key);
-    }
-  }
-
-  /** Reads what no message shows of a row: its spec, and its message. */
-  async function readOne(key: string): Promise<void> {
-    if (reading.has(key)) return;
-    reading.add(key);
-    const mark = marks.get(key);
-    try {
-      const row = await call<Row>("GET", `${path}/${encodeURIComponent(key)}`);
-      if (marks.has(key)) put(key, row);
+  const list = createLiveList(kind, {
+    readOne: (key) => call<Row>("GET", `${path}/${encodeURIComponent(key)}`).catch(undefinedIfGone),
+    onRead: () => {
+      listProblem.value = undefined;
       version.value += 1;
-    } catch (error) {
-      // A message tells of one that has gone.
-      const isGone = error instanceof CallError && error.status === 404;
-      if (!isGone) timers.after(AGAIN_MS, () => void (marks.has(key) && readOne(key)));
-    } finally {
-      reading.delete(key);
-    }
-    // More has come meanwhile, which the answer may not show.
-    if (marks.has(key) && marks.get(key) !== mark) await readOne(key);
-  }
-
+    },
+    onFailure: (error) => {
+      listProblem.value = error as Error;
+    },
+    clock: timers,
+  });
   return {
     reader: {
       kind: name,
@@ -233,31 +178,23 @@ function start<Row>(name: string, kind: Kind<Row>): { live: Live<Row>; reader: F
         };
       },
       reset(all) {
-        rows.clear();
-        marks.clear();
-        for (const row of all) rows.set(keyOf(row), row);
-        for (const sink of sinks) sink.reset(all);
+        list.reset(all);
         listProblem.value = undefined;
         version.value += 1;
       },
       apply(batch) {
-        for (const message of batch) applyOne(message);
+        list.apply(batch);
         version.value += 1;
       },
       onState: (next) => {
         state.value = next;
       },
     },
-    live: {
-      version,
-      rows,
-      state,
-      keyOf,
-      follow(sink) {
-        sinks.add(sink);
-        sink.reset(rows.values());
-        return () => sinks.delete(sink);
-      },
-    },
+    live: { version, rows: list.rows, state, keyOf, follow: list.follow },
   };
+}
+
+function undefinedIfGone(error: unknown): undefined {
+  if (error instanceof CallError && error.status === 404) return undefined;
+  throw error;
 }

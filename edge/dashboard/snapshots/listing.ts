@@ -2,7 +2,8 @@ import { signal } from "@preact/signals";
 import type { ApiTypes } from "../../api/openapi/schemas.ts";
 import { call } from "../api/call.ts";
 import type { FeedState } from "../api/feed.ts";
-import type { Kinds, Live, RowSink } from "../api/kinds.ts";
+import type { Kinds, Live } from "../api/kinds.ts";
+import type { RowSink } from "../api/live-list.ts";
 
 type Snapshot = ApiTypes["Snapshot"];
 

@@ -1,5 +1,6 @@
 // @runtimes node bun deno
 
+import { createHash } from "node:crypto";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { ClaimStatus } from "../../../crds/claim.ts";
@@ -230,6 +231,10 @@ test("the key is asked for in the document of a server that has one, and only th
 test("the page names every route, and loads nothing from elsewhere", async () => {
   const edge = testEdge();
   const { text, headers } = await edge.call("GET /docs");
+  const policy = headers.get("content-security-policy") ?? "";
+  const style = /<style>([^<]*)<\/style>/.exec(text)?.[1] ?? "";
+  assert.match(policy, `style-src 'sha256-${createHash("sha256").update(style).digest("base64")}'`);
+  assert.not.match(policy, "unsafe");
   for (const path of Object.keys((await documentOf(edge)).paths)) assert.ok(text.includes(path), path);
   assert.not.match(text, /https?:\/\//);
   assert.not.match(text, "<script");
