@@ -25,7 +25,7 @@ test("a claim that is made appears in the table, and goes from it, without a lis
   await grid.getByRole("row", { name: /alice hello Active/ }).waitFor();
   await tenancy.release(made.metadata.name);
   await grid.getByRole("row", { name: /alice/ }).waitFor({ state: "detached" });
-  assert.is(lists.filter((path) => path === "/api/v1/tenants").length, 1);
+  assert.is(lists.filter((path) => path === "/api/v1/claims").length, 1);
   await close();
 });
 
