@@ -38,6 +38,16 @@ export const pages: readonly Page[] = [
     load: () => import("./workloads/one.tsx"),
   },
   {
+    path: "/dashboard/triggers/:name",
+    title: ({ name = "" }) => name,
+    load: () => import("./triggers/one.tsx"),
+  },
+  {
+    path: "/dashboard/snapshots/:tenant/:workload",
+    title: ({ tenant, workload }) => `${workload} saved of ${tenant}`,
+    load: () => import("./snapshots/one.tsx"),
+  },
+  {
     path: "/dashboard/create/claim",
     title: () => "Claim a workload",
     load: () => import("./claims/create.tsx"),
