@@ -4,7 +4,7 @@ import { claims } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
 import { HttpError, quote } from "../../http/http-error.ts";
 import type { ClaimServices } from "./claim-services.ts";
-import { findClaims } from "./release-tenant.ts";
+import { findClaims, noClaim } from "./release-tenant.ts";
 
 const MAX_TRIES = 5;
 
@@ -19,7 +19,9 @@ export async function discardFiles(
 ): Promise<void> {
   const { client, namespace, cache } = services;
   const { tenantId, workloadRef } = key;
-  for (const { metadata } of await findClaims(key, services)) {
+  const found = await findClaims(key, services);
+  if (found.length === 0) throw noClaim(key);
+  for (const { metadata } of found) {
     for (let tries = 1; ; tries += 1) {
       const claim = await ifFound(client.get(claims, { namespace, name: metadata.name }));
       if (claim === undefined || claim.metadata.uid !== metadata.uid || !hasKey(claim, key)) break;
@@ -36,7 +38,7 @@ export async function discardFiles(
     }
   }
   throw new HttpError(
-    (await findClaims(key, services)).length === 0 ? 404 : 409,
+    409,
     `no release of workload ${quote(workloadRef)} by tenant ${quote(tenantId)} has failed: there are no files to give up`,
   );
 }

@@ -3,7 +3,6 @@ import { canonicalClaim } from "../../../crds/claims/claim-key.ts";
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import { requireFresh } from "../../cluster/freshness.ts";
 import type { ClusterCache } from "../../cluster/watch-cluster.ts";
-import { HttpError, quote } from "../../http/http-error.ts";
 import { pathParam, queryText, queryWords, tenantIdRule, workloadNameRule } from "../../http/parameters.ts";
 import { jsonResponse } from "../../http/response.ts";
 import type { ApiRoute } from "../api-route.ts";
@@ -13,7 +12,7 @@ import { createPages, pageQuery, pageSchemas } from "../pages.ts";
 import { withoutOldEndpoint } from "../tenants.ts";
 import type { ClaimServices } from "./claim-services.ts";
 import { waitsFor } from "./claim-tenant.ts";
-import { findClaims } from "./release-tenant.ts";
+import { findClaims, noClaim } from "./release-tenant.ts";
 
 const DEFAULT_LIMIT = 500;
 const phases: readonly ClaimPhase[] = ["Pending", "Active", "Releasing", "Released", "ReleaseFailed", "Error"];
@@ -76,15 +75,15 @@ export function readClaimRoutes(services: ReadServices): ApiRoute[] {
         const tenantId = pathParam(request, "id", tenantIdRule);
         const workloadRef = pathParam(request, "workload", workloadNameRule);
         requireFresh(cache.claims, cache.pods);
-        const claim = canonicalClaim(await findClaims({ tenantId, workloadRef }, services));
-        if (claim === undefined)
-          throw new HttpError(404, `tenant ${quote(tenantId)} has no claim on workload ${quote(workloadRef)}`);
+        const key = { tenantId, workloadRef };
+        const claim = canonicalClaim(await findClaims(key, services));
+        if (claim === undefined) throw noClaim(key);
         const { uid, deletionTimestamp } = claim.metadata;
         const { phase, timeline, conditions, resumedFrom, snapshot, instanceUid } = claim.status ?? {};
         const why = phase === "Active" || phase === "Error" ? undefined : waitsFor(claim);
         const detail: ApiTypes["ClaimDetail"] = {
           ...listedClaim(claim, cache),
-          ...(deletionTimestamp !== undefined && { releasedAt: deletionTimestamp }),
+          ...(deletionTimestamp !== undefined && { releasingSince: deletionTimestamp }),
           ...(timeline !== undefined && { timeline }),
           ...(conditions !== undefined && { conditions }),
           ...(resumedFrom !== undefined && { resumedFrom }),

@@ -25,9 +25,7 @@ export async function releaseTenant(
   requireFresh(cache.claims);
   const found = await findClaims(key, services);
   const existed = await Promise.all(found.map(release));
-  if (!existed.includes(true)) {
-    throw new HttpError(404, `tenant ${quote(key.tenantId)} has no claim on workload ${quote(key.workloadRef)}`);
-  }
+  if (!existed.includes(true)) throw noClaim(key);
   if (options.wait) await waitUntilGone(found, { key, services, clientGone: options.clientGone() });
 
   async function release(claim: Claim): Promise<boolean> {
@@ -44,6 +42,11 @@ export async function releaseTenant(
       throw error;
     }
   }
+}
+
+/** The 404 of a claim that nobody has made. */
+export function noClaim({ tenantId, workloadRef }: ClaimKey): HttpError {
+  return new HttpError(404, `tenant ${quote(tenantId)} has no claim on workload ${quote(workloadRef)}`);
 }
 
 async function waitUntilGone(

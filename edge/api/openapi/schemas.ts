@@ -236,7 +236,7 @@ const shared = {
   ClaimDetail: Type.Object(
     {
       ...listedClaim,
-      releasedAt: Type.Optional(time("When its release was asked for, in whole seconds.")),
+      releasingSince: Type.Optional(time("When its release was asked for, in whole seconds.")),
       ...{ timeline, conditions, resumedFrom, snapshot },
       waitsFor: Type.Optional(text("What it waits for, in a sentence.")),
       events: Type.Array(objectEvent, { description: "Of the claim and its pod, the oldest first." }),

@@ -41,6 +41,13 @@ function record(tenantId: string, workloadRef: string) {
   };
 }
 
+test("snapshots of one tenant are listed alone", async () => {
+  for (const tenant of ["a", "A", "b"]) volume.save(tenant, "app");
+  assert.equal((await edge.call(`${ALL}?tenant=a`)).json, [record("a", "app")]);
+  assert.equal((await edge.call(`${ALL}?tenant=nobody`)).json, []);
+  assert.is((await edge.call(`${ALL}?tenant=-a`)).status, 400);
+});
+
 test("a cluster without a snapshots volume has no snapshots, and needs no kubectl to say so", async () => {
   edge = testEdge();
   edge.cluster.addWorkload("app");
