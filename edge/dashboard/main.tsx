@@ -96,8 +96,15 @@ function App() {
         {Content !== undefined && <Content params={params} />}
         {problem !== undefined && (
           <>
-            <h1>Nothing here</h1>
+            <h1>{page === undefined ? "Nothing here" : "This page cannot be loaded"}</h1>
             <p>{problem}</p>
+            {page !== undefined && (
+              <div class="acts">
+                <button type="button" onClick={() => location.reload()}>
+                  Reload
+                </button>
+              </div>
+            )}
           </>
         )}
       </main>

@@ -8,7 +8,8 @@ import { checkSession } from "./session.ts";
 
 /** What the page can hold of the cluster, by the name of its list. */
 export interface Kinds {
-  claims: ApiTypes["Claim"];
+  /** The list tells more than messages do. */
+  claims: ApiTypes["Claim"] & Partial<Pick<ApiTypes["ListedClaim"], "name" | "createdAt">>;
   instances: ApiTypes["Instance"];
   workloads: ApiTypes["Workload"];
   pools: ApiTypes["Pool"];
@@ -43,30 +44,35 @@ const kinds: { readonly [Name in keyof Kinds]: Kind<Kinds[Name]> } = {
     path: "/claims",
     ...{ pageSize: PAGE_SIZE, event: "claim." },
     keyOf: ({ tenantId, workloadRef }) => `${tenantId}/${workloadRef}`,
+    rowOf: (shown: ApiTypes["Claim"], before) => (before === undefined ? shown : { ...constantOf(before), ...shown }),
   },
   instances: {
     path: "/instances",
     ...{ pageSize: PAGE_SIZE, event: "instance.", keyOf: byName },
   },
   workloads: {
-    ...{ path: "/workloads", event: "workload.", keyOf: byName },
-    fold: (row, { phase }: ApiTypes["OpenWorkload"]) => ({ ...row, status: { ...row.status, phase } }),
+    ...{ path: "/workloads", event: "workload.", keyOf: byName, isPartial: true },
+    rowOf: ({ phase }: ApiTypes["OpenWorkload"], row) => row && { ...row, status: { ...row.status, phase } },
   },
   pools: {
-    ...{ path: "/pools", event: "pool.", keyOf: byName },
-    fold: (row, { phase, ready, warming, desired }: ApiTypes["OpenPool"]) => ({
-      ...row,
-      status: { ...row.status, phase, ready, warming, ...(desired !== undefined && { desired }) },
-    }),
+    ...{ path: "/pools", event: "pool.", keyOf: byName, isPartial: true },
+    rowOf: ({ phase, ready, warming, desired }: ApiTypes["OpenPool"], row) =>
+      row && {
+        ...row,
+        status: { ...row.status, phase, ready, warming, ...(desired !== undefined && { desired }) },
+      },
   },
   triggers: {
-    ...{ path: "/triggers", event: "trigger.", keyOf: byName },
-    fold: (row, { phase }: ApiTypes["OpenTrigger"]) => ({
-      ...row,
-      status: { ...row.status, ...(phase !== undefined && { phase }) },
-    }),
+    ...{ path: "/triggers", event: "trigger.", keyOf: byName, isPartial: true },
+    rowOf: ({ phase }: ApiTypes["OpenTrigger"], row) =>
+      row && { ...row, status: { ...row.status, ...(phase !== undefined && { phase }) } },
   },
 };
+
+/** What of a claim stays as it is. */
+function constantOf({ name, createdAt }: Kinds["claims"]): Partial<Kinds["claims"]> {
+  return { ...(name !== undefined && { name }), ...(createdAt !== undefined && { createdAt }) };
+}
 
 /** How the connection is; of one kind, `live(kind).state` tells. */
 export const connection = signal<FeedState>("loading");

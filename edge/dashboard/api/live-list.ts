@@ -10,8 +10,10 @@ export interface RowSink<Row> {
 /** What a list holds, and how the messages about it are to be read. */
 export interface RowKind<Row> {
   readonly keyOf: (row: Row) => string;
-  /** Where a message shows less than a row: the row with what the message shows. @default it shows all of it */
-  readonly fold?: (row: Row, shown: never) => Row;
+  /** The row by what a message shows of it, and the row before. @default what the message shows */
+  readonly rowOf?: (shown: never, before: Row | undefined) => Row | undefined;
+  /** Whether a row has more than messages show and the row before had. @default false */
+  readonly isPartial?: boolean;
 }
 
 /** The rows of a list as its messages have them. */
@@ -35,7 +37,7 @@ const AGAIN_MS = 2000;
  * @param options.onFailure called when one could not be read; it is read again
  */
 export function createLiveList<Row>(
-  { keyOf, fold }: RowKind<Row>,
+  { keyOf, rowOf, isPartial = false }: RowKind<Row>,
   options: {
     readOne(key: string): Promise<Row | undefined>;
     onRead(): void;
@@ -60,17 +62,17 @@ export function createLiveList<Row>(
       rows.delete(key);
       marks.delete(key);
       for (const sink of sinks) sink.remove(key);
-    } else if (fold === undefined) {
-      put(key, object as Row);
-    } else {
-      const row = rows.get(key);
-      if (row !== undefined) put(key, fold(row, object as never));
-      const { generation, reason, phase } = object as { generation?: number; reason?: string; phase?: string };
-      const mark = `${generation} ${reason} ${phase}`;
-      if (marks.get(key) === mark && row !== undefined) return;
-      marks.set(key, mark);
-      void read(key);
+      return;
     }
+    const before = rows.get(key);
+    const row = rowOf === undefined ? (object as Row) : rowOf(object as never, before);
+    if (row !== undefined) put(key, row);
+    if (!isPartial) return;
+    const { generation, reason, phase } = object as { generation?: number; reason?: string; phase?: string };
+    const mark = `${generation} ${reason} ${phase}`;
+    if (marks.get(key) === mark && before !== undefined) return;
+    marks.set(key, mark);
+    void read(key);
   }
 
   async function read(key: string): Promise<void> {

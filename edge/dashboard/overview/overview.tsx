@@ -2,7 +2,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { ApiTypes } from "../../api/openapi/schemas.ts";
 import { call } from "../api/call.ts";
-import { live } from "../api/kinds.ts";
+import { clockAheadMs, type Kinds, live } from "../api/kinds.ts";
 import { useLoad } from "../api/load.ts";
 import { remedyOf } from "../claims/remedies.ts";
 import { Phase } from "../parts/phase.tsx";
@@ -21,9 +21,9 @@ const MOST_TROUBLES = 8;
 const MOST_POOLS = 12;
 
 export default function Overview() {
-  const troubles = useTroubles();
+  const { troubles, active } = useTroubles();
   const claims = live("claims");
-  const version = useThrottled(claims.version.value, HISTORY_MS);
+  const version = useThrottled(() => claims.version.value, HISTORY_MS);
   const history = useLoad(
     "history",
     (signal) => call<ApiTypes["ClaimHistory"]>("GET", "/history/claims", { signal }),
@@ -45,7 +45,7 @@ export default function Overview() {
             : count === 1
               ? "One thing is wrong"
               : `${count} things are wrong`}
-        <small>{isRead && summary(figures)}</small>
+        <small>{isRead && summary(active, figures)}</small>
       </h1>
       {count > 0 && <Troubles troubles={troubles} />}
       <LastHour figures={figures} since={history.value?.since} />
@@ -55,41 +55,42 @@ export default function Overview() {
   );
 }
 
-function summary(figures: Figures | undefined): string {
-  const active = [...live("claims").rows.values()].filter(({ phase }) => phase === "Active").length;
+function summary(active: number, figures: Figures | undefined): string {
   return [
     `${active.toLocaleString()} ${active === 1 ? "claim" : "claims"} active`,
     figures !== undefined && figures.perMinute > 0 && `${figures.perMinute.toLocaleString()} new a minute`,
-    figures?.p99Ms !== undefined && `p99 ${durationWords(figures.p99Ms)}`,
+    figures?.p99Ms !== undefined && `p99 about ${durationWords(figures.p99Ms)}`,
   ]
     .filter(Boolean)
     .join(" · ");
 }
 
 /** What is wrong by the lists as they are. */
-function useTroubles(): Trouble[] {
+function useTroubles(): { troubles: Trouble[]; active: number } {
   const lists = {
     claims: live("claims"),
     workloads: live("workloads"),
     pools: live("pools"),
     triggers: live("triggers"),
   };
-  const version = useThrottled(
-    Object.values(lists).reduce((sum, { version: one }) => sum + one.value, 0),
-    LOOK_MS,
-  );
+  const version = useThrottled(() => Object.values(lists).reduce((sum, list) => sum + list.version.value, 0), LOOK_MS);
   const [look, setLook] = useState(0);
-  /** Since when a claim is Pending: no message says it, so the page knows what it has seen. */
+  /** Since when a claim is Pending: messages do not say it, so the page knows what it has seen. */
   const pendingSince = useRef(new Map<string, number>());
-  const { troubles, nextMs } = useMemo(() => {
+  const { nextMs, ...found } = useMemo(() => {
     const now = performance.now();
     const before = pendingSince.current;
     const since = new Map<string, number>();
-    for (const [key, { phase }] of lists.claims.rows) if (phase === "Pending") since.set(key, before.get(key) ?? now);
+    let active = 0;
+    for (const [key, claim] of lists.claims.rows) {
+      if (claim.phase === "Active") active += 1;
+      if (claim.phase === "Pending") since.set(key, before.get(key) ?? now - ageMs(claim));
+    }
     pendingSince.current = since;
     const pendingMs = (claim: ApiTypes["Claim"]): number => now - (since.get(lists.claims.keyOf(claim)) ?? now);
     const young = [...since.values()].map((at) => now - at).filter((ms) => ms < SLOW_MS);
     return {
+      active,
       troubles: findTroubles({
         claims: lists.claims.rows.values(),
         workloads: lists.workloads.rows.values(),
@@ -106,7 +107,13 @@ function useTroubles(): Trouble[] {
     const timer = setTimeout(() => setLook((count) => count + 1), nextMs + 1);
     return () => clearTimeout(timer);
   }, [nextMs, look]);
-  return troubles;
+  return found;
+}
+
+/** Of one that has never had a pod: the time since it was created, by the edge's clock. */
+function ageMs({ createdAt, claimedAt }: Kinds["claims"]): number {
+  if (createdAt === undefined || claimedAt !== undefined) return 0;
+  return Math.max(0, Date.now() + clockAheadMs.peek() - Date.parse(createdAt));
 }
 
 function Troubles({ troubles }: { troubles: readonly Trouble[] }) {
@@ -271,7 +278,8 @@ function Pools() {
 function PoolRow({ pool }: { pool: ApiTypes["Pool"] }) {
   const { name, status } = pool;
   const wanted = status.desired ?? pool.spec.size;
-  const version = useThrottled(pool, HISTORY_MS);
+  const pools = live("pools");
+  const version = useThrottled(() => pools.version.value && pools.rows.get(name), HISTORY_MS, name);
   const path = `/pools/${encodeURIComponent(name)}/history`;
   const { value } = useLoad(path, (signal) => call<ApiTypes["PoolHistory"]>("GET", path, { signal }), version);
   const sum = (series: readonly number[] | undefined) =>

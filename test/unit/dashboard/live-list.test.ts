@@ -14,7 +14,8 @@ interface Row {
 
 const folded: RowKind<Row> = {
   keyOf: ({ name }) => name,
-  fold: (row, { ready }: { ready: number }) => ({ ...row, ready }),
+  rowOf: ({ ready }: { ready: number }, row) => row && { ...row, ready },
+  isPartial: true,
 };
 
 function testList(kind: RowKind<Row>) {
