@@ -1,16 +1,15 @@
 import * as v from "valibot";
+import type { ClaimSource } from "../../crds/claim.ts";
 import type { Clock } from "../../crds/client/clock.ts";
 import type { Trigger } from "../../crds/trigger.ts";
 import { linkSignals } from "../../crds/waits.ts";
-import type { Outcome } from "../gateway/adapter.ts";
-import type { Delivery } from "../gateway/delivery-log.ts";
-import type { Gateway } from "../gateway/start-gateway.ts";
 import { HttpError, quote } from "../http/http-error.ts";
 import { pathParam, triggerNameRule } from "../http/parameters.ts";
 import { readJson } from "../http/read-json.ts";
 import { jsonResponse } from "../http/response.ts";
 import type { RoutedRequest } from "../http/router.ts";
 import { type ApiRoute, bodySchema } from "./api-route.ts";
+import type { ApiTypes } from "./openapi/schemas.ts";
 
 /** What the routes of deliveries work with. */
 export interface DeliveryServices {
@@ -22,7 +21,53 @@ export interface DeliveryServices {
   readonly clock: Clock;
 }
 
-type Deliverer = Pick<Gateway, "isReady" | "find" | "deliveriesOf" | "runnerOf">;
+/** The gateway, as these routes ask it. */
+export interface Deliverer {
+  /** Whether every trigger was reconciled once, and the watch is open. */
+  isReady(): boolean;
+  find(name: string): Trigger | undefined;
+  /** What became of a trigger's last events, the newest first. */
+  deliveriesOf(trigger: Trigger): Delivery[];
+  /** What runs the trigger's events; undefined while it is not served. */
+  runnerOf(trigger: Trigger): TestRunner | undefined;
+}
+
+interface TestRunner {
+  /** Aborted when the trigger is edited or deleted, or the edge stops. */
+  readonly signal: AbortSignal;
+  run(
+    event: { id: string; data: unknown; fields: unknown; text: string | undefined; receivedAt: string; test: true },
+    options: { signal: AbortSignal; onEnded: (delivery: Delivery) => void },
+  ): Promise<Outcome>;
+}
+
+type Outcome =
+  | { readonly kind: "answered"; readonly reply: { readonly contentType: string; readonly body: Uint8Array } }
+  | { readonly kind: "denied" | "refused" | "failed"; readonly message: string };
+
+/**
+ * What became of an event. Never anything of its body or its headers but the sender's id of a delivery that was
+ * accepted, and never a word of the container or of a guard: whoever reads this log is not who they were meant for.
+ */
+export interface Delivery {
+  /** The event's. */
+  readonly id: string;
+  /** When it arrived, ISO 8601. */
+  readonly at: string;
+  readonly result: ApiTypes["TestDelivery"]["result"];
+  readonly tenantId?: string | undefined;
+  /** What its source was answered, where that speaks HTTP. */
+  readonly status?: number | undefined;
+  /** From its arrival to its answer. */
+  readonly ms: number;
+  /** How its pod was found. */
+  readonly source?: ClaimSource | undefined;
+  readonly instanceId?: string | undefined;
+  /** Why it was not answered, in the edge's own words. */
+  readonly reason?: string | undefined;
+  /** Sent by POST /triggers/{id}/test. */
+  readonly test?: true | undefined;
+}
 
 const ONE = "/api/v1/triggers/:id";
 const MAX_SHOWN_BYTES = 64 * 1024;

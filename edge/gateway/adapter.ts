@@ -1,7 +1,7 @@
 import type { Clock } from "../../crds/client/clock.ts";
 import type { Log } from "../../crds/log.ts";
 import type { Trigger } from "../../crds/trigger.ts";
-import type { Delivery } from "./delivery-log.ts";
+import type { Delivery } from "../api/deliveries.ts";
 import type { DriverReply } from "./drivers/driver.ts";
 
 /** An event as an adapter received it, before it has a tenant. */

@@ -1,30 +1,5 @@
-import type { ClaimSource } from "../../crds/claim.ts";
 import type { Trigger } from "../../crds/trigger.ts";
-import type { EventResult } from "./gateway-metrics.ts";
-
-/**
- * What became of an event. Never anything of its body or its headers but the sender's id of a delivery that was
- * accepted, and never a word of the container or of a guard: whoever reads this log is not who they were meant for.
- */
-export interface Delivery {
-  /** The event's. */
-  readonly id: string;
-  /** When it arrived, ISO 8601. */
-  readonly at: string;
-  readonly result: EventResult;
-  readonly tenantId?: string | undefined;
-  /** What its source was answered, where that speaks HTTP. */
-  readonly status?: number | undefined;
-  /** From its arrival to its answer. */
-  readonly ms: number;
-  /** How its pod was found. */
-  readonly source?: ClaimSource | undefined;
-  readonly instanceId?: string | undefined;
-  /** Why it was not answered, in the edge's own words. */
-  readonly reason?: string | undefined;
-  /** Sent by POST /triggers/{id}/test. */
-  readonly test?: true | undefined;
-}
+import type { Delivery } from "../api/deliveries.ts";
 
 /** The last events of each trigger, in the memory of this process. */
 export interface DeliveryLog {

@@ -6,13 +6,14 @@ import type { SecretPolicy } from "../../crds/secret-refusal.ts";
 import type { Trigger } from "../../crds/trigger.ts";
 import { within } from "../../crds/waits.ts";
 import type { Activity } from "../activity.ts";
+import type { Deliverer } from "../api/deliveries.ts";
 import { type ClusterCache, webhookPath } from "../cluster/watch-cluster.ts";
 import type { TriggerLimits } from "../config.ts";
 import { HttpError } from "../http/http-error.ts";
 import type { AdapterContext } from "./adapter.ts";
 import { createAdapterContext } from "./adapter-context.ts";
 import { createAdapterTypes } from "./adapter-types.ts";
-import { createDeliveryLog, type Delivery } from "./delivery-log.ts";
+import { createDeliveryLog } from "./delivery-log.ts";
 import { createEventSlots } from "./events/event-slots.ts";
 import type { EventServices } from "./events/run-event.ts";
 import { createGatewayMetrics } from "./gateway-metrics.ts";
@@ -23,7 +24,7 @@ import { createTriggerEvents, createTriggerStatus } from "./triggers/trigger-sta
 import { pathProblem, type WebhookPaths } from "./webhook/webhook-paths.ts";
 
 /** A running trigger gateway. */
-export interface Gateway {
+export interface Gateway extends Deliverer {
   /** Paths of webhooks, which the handler tries before its routes. */
   readonly webhooks: Pick<WebhookPaths, "find">;
   /** Resolves when every existing trigger is served or shows why not. */
@@ -32,13 +33,6 @@ export interface Gateway {
   enqueueWorkload(name: string): void;
   /** Reconciles a trigger of the initial list, or one that was added, changed or deleted. */
   enqueueTrigger(change: Change<Trigger>): void;
-  /** Whether every trigger was reconciled once, and the watch is open. */
-  isReady(): boolean;
-  find(name: string): Trigger | undefined;
-  /** What became of a trigger's last events, the newest first. */
-  deliveriesOf(trigger: Trigger): Delivery[];
-  /** What runs the trigger's events; undefined while it is not served. */
-  runnerOf(trigger: Trigger): Pick<AdapterContext, "run" | "signal"> | undefined;
   /**
    * Stops polls and schedules, and lets their events finish for at most `graceMs`; webhooks go on.
    *

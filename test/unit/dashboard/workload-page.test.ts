@@ -2,6 +2,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { workloadProblems } from "../../../crds/schema/validate-workload.ts";
 import { schemas } from "../../../edge/api/openapi/schemas.ts";
+import { networkWords } from "../../../edge/dashboard/workloads/network-words.ts";
 import {
   type FieldSchema,
   fieldText,
@@ -11,8 +12,7 @@ import {
   specFields,
   valueAt,
   withValue,
-} from "../../../edge/dashboard/spec/spec-fields.ts";
-import { networkWords } from "../../../edge/dashboard/workloads/network-words.ts";
+} from "../../../edge/dashboard/workloads/spec-fields.ts";
 
 const test = suite("dashboard/workload page");
 

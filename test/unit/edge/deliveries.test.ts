@@ -2,9 +2,9 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Trigger, TriggerSpec } from "../../../crds/trigger.ts";
+import type { Deliverer, Delivery } from "../../../edge/api/deliveries.ts";
 import type { IncomingEvent, Outcome, RunOptions } from "../../../edge/gateway/adapter.ts";
-import type { Delivery } from "../../../edge/gateway/delivery-log.ts";
-import { type TestGateway, testEdge } from "./test-edge.ts";
+import { testEdge } from "./test-edge.ts";
 
 const test = suite("deliveries");
 const PATH = "/api/v1/triggers/hook";
@@ -27,7 +27,7 @@ function gatewayOf(
   const events: IncomingEvent[] = [];
   const stopped = new AbortController();
   const { run } = options;
-  const gateway: TestGateway = {
+  const gateway: Deliverer = {
     isReady: () => options.isReady ?? true,
     find: (name) => (name === "hook" ? trigger : undefined),
     deliveriesOf: () => [delivery],

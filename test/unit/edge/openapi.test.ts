@@ -7,13 +7,13 @@ import type { ClaimStatus } from "../../../crds/claim.ts";
 import { systemClock } from "../../../crds/client/clock.ts";
 import { annotation, label } from "../../../crds/labels.ts";
 import type { Trigger } from "../../../crds/trigger.ts";
+import type { Deliverer, Delivery } from "../../../edge/api/deliveries.ts";
 import type { OpenApiDocument } from "../../../edge/api/openapi/document.ts";
-import type { Delivery } from "../../../edge/gateway/delivery-log.ts";
 import { rawTar } from "../snapshots/raw-tar.ts";
 import { answerProblems } from "./answer-problems.ts";
 import { fakeKubectl } from "./fake-kubectl.ts";
 import { snapshotsFolder } from "./snapshots-folder.ts";
-import { type TestEdge, type TestGateway, testEdge } from "./test-edge.ts";
+import { type TestEdge, testEdge } from "./test-edge.ts";
 
 const test = suite("OpenAPI document");
 const active: ClaimStatus = {
@@ -42,7 +42,7 @@ const delivery: Delivery = {
   ...{ source: "pool", instanceId: "inst-a", test: true },
 };
 /** One that serves the trigger `t`. */
-const gateway: TestGateway = {
+const gateway: Deliverer = {
   isReady: () => true,
   find: (name) => (name === "t" ? ({ metadata: { name }, spec: trigger.spec } as Trigger) : undefined),
   deliveriesOf: () => [delivery, { ...delivery, result: "failed", reason: "the container did not answer" }],

@@ -1,10 +1,10 @@
 import type { Clock } from "../../../crds/client/clock.ts";
 import { type Activity, createActivity } from "../../../edge/activity.ts";
-import { createEventHub } from "../../../edge/api/events/event-hub.ts";
+import type { Deliverer } from "../../../edge/api/deliveries.ts";
+import { createEventHub, type EventHub } from "../../../edge/api/events/event-hub.ts";
 import { apiRoutes } from "../../../edge/api/routes.ts";
 import { createFindLivePod } from "../../../edge/cluster/live-pod.ts";
 import { standingOf } from "../../../edge/cluster/watch-cluster.ts";
-import type { Gateway } from "../../../edge/gateway/start-gateway.ts";
 import { createClaimHistory } from "../../../edge/history/claim-history.ts";
 import { createPoolHistory } from "../../../edge/history/pool-history.ts";
 import { createIsKey } from "../../../edge/http/api-key.ts";
@@ -14,9 +14,6 @@ import { createSessions, type Sessions } from "../../../edge/http/session.ts";
 import { createKubectl } from "../../../edge/kubectl/kubectl.ts";
 import { type ManualClock, manualClock } from "../manual-clock.ts";
 import { FakeCluster, NAMESPACE } from "./fake-cluster.ts";
-
-/** What the routes ask of a gateway. */
-export type TestGateway = Pick<Gateway, "isReady" | "find" | "deliveriesOf" | "runnerOf">;
 
 /** One line of the log, with its level. */
 export interface LogLine {
@@ -32,6 +29,8 @@ export interface TestEdge {
   /** Stands still until a test moves it, so no wait ends by itself. */
   clock: ManualClock;
   activity: Activity;
+  /** What `/ws` tells; nothing is published by itself. */
+  events: EventHub;
   /** Undefined without a key. */
   sessions: Sessions | undefined;
   log: LogLine[];
@@ -61,7 +60,7 @@ export function testEdge(
     kubectl?: string;
     contextLimitBytes?: number;
     /** Of an edge with that role. */
-    gateway?: TestGateway;
+    gateway?: Deliverer;
     /** TENANCY_CORS_ORIGIN. */
     origins?: string[];
     localOnly?: boolean;
@@ -88,7 +87,7 @@ export function testEdge(
   };
   const checkPage = createPageCheck({ localOnly, origins });
   const sessions = apiKey === undefined ? undefined : createSessions({ apiKey, origins, clock: shared.clock });
-  const events = createEventHub({ instance: "test", clock, standing: () => standingOf(cluster.cache) });
+  const events = createEventHub({ instance: "test", clock: shared.clock, standing: () => standingOf(cluster.cache) });
   const handler = createHandler({
     routes: apiRoutes({
       asksForKey: apiKey !== undefined,
@@ -126,6 +125,7 @@ export function testEdge(
     handler,
     clock,
     activity,
+    events,
     sessions,
     log,
     answers,

@@ -1,7 +1,8 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Trigger } from "../../../crds/trigger.ts";
-import { createDeliveryLog, type Delivery } from "../../../edge/gateway/delivery-log.ts";
+import type { Delivery } from "../../../edge/api/deliveries.ts";
+import { createDeliveryLog } from "../../../edge/gateway/delivery-log.ts";
 
 const test = suite("delivery log");
 const trigger = (uid: string) => ({ metadata: { name: "t", uid } }) as Trigger;
