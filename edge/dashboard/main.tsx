@@ -2,7 +2,7 @@ import { effect, signal } from "@preact/signals";
 import { type ComponentType, render } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { connection } from "./api/kinds.ts";
-import { checkSession, logOut, session } from "./api/session.ts";
+import { checkSession, logOut, logOutProblem, session } from "./api/session.ts";
 import { matchPath } from "./match.ts";
 import { type Page, type PageParams, pages } from "./pages.ts";
 import { Confirmation } from "./parts/confirm.tsx";
@@ -89,6 +89,11 @@ function App() {
           <button type="button" onClick={() => void logOut()}>
             Log out
           </button>
+        )}
+        {logOutProblem.value !== undefined && (
+          <span role="alert" class="is-bad">
+            {logOutProblem.value}
+          </span>
         )}
       </header>
       <Banner />

@@ -4,6 +4,12 @@ import { CallError, call, isLoginAsked } from "./call.ts";
 
 type Session = ApiTypes["Session"];
 
+/** Goes up with each login: what was refused before is read again. */
+export const logins = signal(0);
+
+/** Why a logout has failed: the browser still has its session then. */
+export const logOutProblem = signal<string | undefined>(undefined);
+
 /** Undefined until the edge has said so. */
 export const session = signal<Session | undefined>(undefined);
 
@@ -22,10 +28,17 @@ export async function checkSession(): Promise<void> {
 export async function logIn(key: string): Promise<void> {
   session.value = await call<Session>("POST", "/session", { body: { key } });
   isLoginAsked.value = false;
+  logins.value += 1;
 }
 
 export async function logOut(): Promise<void> {
-  await call("DELETE", "/session");
+  try {
+    await call("DELETE", "/session");
+  } catch (error) {
+    if (!(error instanceof CallError)) throw error;
+    logOutProblem.value = `not logged out: ${error.message}`;
+    return;
+  }
   // Nothing of what was shown stays.
   location.assign("/");
 }

@@ -46,12 +46,7 @@ const columns: readonly Column<Claim>[] = [
 export default function Claims() {
   return (
     <>
-      <div class="title">
-        <h1>Claims</h1>
-        <a class="button" href="/dashboard/create/claim">
-          Claim
-        </a>
-      </div>
+      <h1>Claims</h1>
       <Table
         label="Claims"
         live={live("claims")}

@@ -47,12 +47,7 @@ const columns: readonly Column<Pool>[] = [
 export default function Pools() {
   return (
     <>
-      <div class="title">
-        <h1>Pools</h1>
-        <a class="button" href="/dashboard/create/pool">
-          Create a pool
-        </a>
-      </div>
+      <h1>Pools</h1>
       <Table
         label="Pools"
         live={live("pools")}

@@ -42,12 +42,7 @@ const columns: readonly Column<Trigger>[] = [
 export default function Triggers() {
   return (
     <>
-      <div class="title">
-        <h1>Triggers</h1>
-        <a class="button" href="/dashboard/create/trigger">
-          Create a trigger
-        </a>
-      </div>
+      <h1>Triggers</h1>
       <Table
         label="Triggers"
         live={live("triggers")}

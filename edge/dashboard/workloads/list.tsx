@@ -46,12 +46,7 @@ const columns: readonly Column<Workload>[] = [
 export default function Workloads() {
   return (
     <>
-      <div class="title">
-        <h1>Workloads</h1>
-        <a class="button" href="/dashboard/create/workload">
-          Create a workload
-        </a>
-      </div>
+      <h1>Workloads</h1>
       <Table
         label="Workloads"
         live={live("workloads")}
