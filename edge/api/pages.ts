@@ -52,17 +52,13 @@ export function createPages<T extends KubernetesObject>(
   kind: Pick<CachedKind<T, never>, "store" | "versions">,
   { namespace, clock }: { namespace: string; clock: Clock },
 ): Pages<T> {
-  let sorted:
-    | { readonly names: string[]; readonly seen: string | undefined; changed: string; sortedAt: number }
-    | undefined;
+  let sorted: { readonly names: string[]; readonly seen: string | undefined; readonly sortedAt: number } | undefined;
 
   function sort(isFirst: boolean) {
-    const { seen, changed = "" } = kind.versions();
     const ageMs = clock.now() - (sorted?.sortedAt ?? Number.NEGATIVE_INFINITY);
-    if (sorted !== undefined && (sorted.changed === changed || (!isFirst && ageMs >= 0 && ageMs < KEPT_MS)))
-      return sorted;
+    if (sorted !== undefined && !isFirst && ageMs >= 0 && ageMs < KEPT_MS) return sorted;
     const names = Array.from(kind.store.values(), ({ metadata }) => metadata.name).sort();
-    sorted = { names, seen, changed, sortedAt: clock.now() };
+    sorted = { names, seen: kind.versions().seen, sortedAt: clock.now() };
     return sorted;
   }
 
