@@ -38,9 +38,29 @@ export const pages: readonly Page[] = [
     load: () => import("./workloads/one.tsx"),
   },
   {
-    path: "/dashboard/create/workload",
-    title: () => "Create a workload",
-    load: () => import("./create/workload.tsx"),
+    path: "/dashboard/triggers/:name",
+    title: ({ name = "" }) => name,
+    load: () => import("./triggers/one.tsx"),
+  },
+  {
+    path: "/dashboard/snapshots/:tenant/:workload",
+    title: ({ tenant, workload }) => `${workload} saved of ${tenant}`,
+    load: () => import("./snapshots/one.tsx"),
+  },
+  {
+    path: "/dashboard/create/claim",
+    title: () => "Claim a workload",
+    load: () => import("./claims/create.tsx"),
+  },
+  {
+    path: "/dashboard/create/:kind",
+    title: ({ kind }) => `Create a ${kind}`,
+    load: () => import("./spec/create.tsx"),
+  },
+  {
+    path: "/dashboard/pools/:name",
+    title: ({ name = "" }) => name,
+    load: () => import("./pools/one.tsx"),
   },
   {
     path: "/dashboard/instances/:name",

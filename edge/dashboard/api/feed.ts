@@ -1,3 +1,5 @@
+import { isBefore } from "./read-pages.ts";
+
 /** A message of `/ws`. */
 export interface FeedMessage {
   readonly id: string;
@@ -282,10 +284,4 @@ export function createFeed(options: FeedOptions): Feed {
       open?.close();
     },
   };
-}
-
-/** Resource versions are decimal numbers of any length (KEP-5504). */
-function isBefore(version: string | undefined, wanted: string | undefined): boolean {
-  if (version === undefined || wanted === undefined) return false;
-  return version.length === wanted.length ? version < wanted : version.length < wanted.length;
 }

@@ -3,6 +3,7 @@ import type { ApiTypes } from "../../api/openapi/schemas.ts";
 import { CallError, call, send } from "./call.ts";
 import { createFeed, type FeedReader, type FeedState } from "./feed.ts";
 import { createLiveList, type RowKind, type RowSink } from "./live-list.ts";
+import { readPages } from "./read-pages.ts";
 import { checkSession } from "./session.ts";
 
 /** What the page can hold of the cluster, by the name of its list. */
@@ -29,23 +30,26 @@ export interface Live<Row> {
 interface Kind<Row> extends RowKind<Row> {
   /** Of its list, below `/api/v1`. */
   readonly path: string;
-  /** The rows of what the list answers. @default it is an array of them */
-  readonly rowsOf?: (answer: never) => Row[];
+  /** How many at once, where there may be thousands: who reads all at once holds every other caller up. */
+  readonly pageSize?: number;
   /** What the types of its messages start with. */
   readonly event: string;
 }
 
+const PAGE_SIZE = 1000;
 const byName = ({ name }: { name: string }): string => name;
 
 const kinds: { readonly [Name in keyof Kinds]: Kind<Kinds[Name]> } = {
   claims: {
-    path: "/tenants",
-    rowsOf: (tenants: ApiTypes["Tenant"][]) => tenants.flatMap(({ claims }) => claims),
-    event: "claim.",
+    path: "/claims",
+    ...{ pageSize: PAGE_SIZE, event: "claim." },
     keyOf: ({ tenantId, workloadRef }) => `${tenantId}/${workloadRef}`,
     rowOf: (shown: ApiTypes["Claim"], before) => (before === undefined ? shown : { ...constantOf(before), ...shown }),
   },
-  instances: { path: "/instances", event: "instance.", keyOf: byName },
+  instances: {
+    path: "/instances",
+    ...{ pageSize: PAGE_SIZE, event: "instance.", keyOf: byName },
+  },
   workloads: {
     ...{ path: "/workloads", event: "workload.", keyOf: byName, isPartial: true },
     rowOf: ({ phase }: ApiTypes["OpenWorkload"], row) => row && { ...row, status: { ...row.status, phase } },
@@ -157,7 +161,7 @@ export function live<Name extends keyof Kinds>(name: Name): Live<Kinds[Name]> {
 }
 
 function start<Row>(name: string, kind: Kind<Row>): { live: Live<Row>; reader: FeedReader<Row[]> } {
-  const { path, rowsOf, event, keyOf } = kind;
+  const { path, pageSize, event, keyOf } = kind;
   const version = signal(0);
   const state = signal<FeedState>("loading");
   const list = createLiveList(kind, {
@@ -176,12 +180,17 @@ function start<Row>(name: string, kind: Kind<Row>): { live: Live<Row>; reader: F
       kind: name,
       takes: (type) => type.startsWith(event),
       async list(signal) {
-        const response = await send("GET", path, { signal });
-        const answer = (await response.json()) as never;
-        return {
-          list: rowsOf === undefined ? answer : rowsOf(answer),
-          version: response.headers.get("x-tenancy-version") ?? undefined,
-        };
+        return readPages(async (after) => {
+          const query = new URLSearchParams();
+          if (pageSize !== undefined) query.set("limit", String(pageSize));
+          if (after !== undefined) query.set("after", after);
+          const response = await send("GET", query.size === 0 ? path : `${path}?${query}`, { signal });
+          return {
+            rows: (await response.json()) as Row[],
+            version: response.headers.get("x-tenancy-version") ?? undefined,
+            next: response.headers.get("x-tenancy-next") ?? undefined,
+          };
+        });
       },
       reset(all) {
         list.reset(all);

@@ -12,20 +12,30 @@ export interface Loaded<T> {
 
 const PAUSE_MS = 1000;
 
+interface Reading {
+  readonly aborted: AbortController;
+  isUnderWay: boolean;
+  /** Whether something changed since the reading under way began. */
+  isAsked: boolean;
+  startedAt: number;
+  timer: ReturnType<typeof setTimeout> | undefined;
+}
+
 /**
- * Reads something when the component comes to the page, and again when `version` changes or it is asked for; a second at
- * least lies between two readings.
+ * Reads something when the component comes to the page, and again when `version` changes or it is asked for. One reading
+ * at a time: what changes all the time is read all the same.
  *
  * @param of what is read: another one shows nothing of the one before; undefined reads nothing
+ * @param leastMs from the start of a reading to the next one's
  */
 export function useLoad<T>(
   of: string | undefined,
   read: (signal: AbortSignal) => Promise<T>,
   version: unknown = 0,
+  leastMs = PAUSE_MS,
 ): Loaded<T> {
   const [shown, setShown] = useState<{ of: string | undefined; value?: T; error?: Error }>({ of });
-  const [asked, setAsked] = useState(0);
-  const readAt = useRef<{ of?: string; at: number }>({ at: 0 });
+  const reading = useRef<Reading | undefined>(undefined);
   const latest = useRef(read);
   latest.current = read;
 
@@ -37,23 +47,44 @@ export function useLoad<T>(
 
   useEffect(() => {
     if (of === undefined) return;
-    const aborted = new AbortController();
-    const since = performance.now() - readAt.current.at;
-    const pauseMs = readAt.current.of === of && since < PAUSE_MS ? PAUSE_MS - since : 0;
-    const timer = setTimeout(() => {
-      readAt.current = { of, at: performance.now() };
-      latest.current(aborted.signal).then(
-        (value) => !aborted.signal.aborted && setShown({ of, value }),
-        (error: Error) =>
-          !aborted.signal.aborted && setShown((before) => ({ ...(before.of === of ? before : { of }), error })),
-      );
-    }, pauseMs);
-    return () => {
-      clearTimeout(timer);
-      aborted.abort();
+    const mine: Reading = {
+      ...{ aborted: new AbortController(), isUnderWay: false, isAsked: false },
+      ...{ startedAt: Number.NEGATIVE_INFINITY, timer: undefined },
     };
-  }, [of, version, asked]);
+    reading.current = mine;
+    return () => {
+      reading.current = undefined;
+      clearTimeout(mine.timer);
+      mine.aborted.abort();
+    };
+  }, [of]);
+  useEffect(ask, [of, version]);
 
   const { value, error } = shown.of === of ? shown : { value: undefined, error: undefined };
-  return { value, error, again: () => setAsked((count) => count + 1) };
+  return { value, error, again: ask };
+
+  function ask(): void {
+    const mine = reading.current;
+    if (mine === undefined || mine.timer !== undefined) return;
+    if (mine.isUnderWay) {
+      mine.isAsked = true;
+      return;
+    }
+    const pauseMs = Math.max(0, mine.startedAt + leastMs - performance.now());
+    mine.timer = setTimeout(() => void start(mine), pauseMs);
+  }
+
+  async function start(mine: Reading): Promise<void> {
+    const { signal } = mine.aborted;
+    Object.assign(mine, { timer: undefined, isUnderWay: true, isAsked: false, startedAt: performance.now() });
+    try {
+      const value = await latest.current(signal);
+      if (!signal.aborted) setShown({ of, value });
+    } catch (error) {
+      if (!signal.aborted) setShown((before) => ({ ...(before.of === of ? before : { of }), error: error as Error }));
+    } finally {
+      mine.isUnderWay = false;
+      if (mine.isAsked && !signal.aborted) ask();
+    }
+  }
 }

@@ -46,7 +46,12 @@ const columns: readonly Column<Claim>[] = [
 export default function Claims() {
   return (
     <>
-      <h1>Claims</h1>
+      <div class="title">
+        <h1>Claims</h1>
+        <a class="button" href="/dashboard/create/claim">
+          Claim
+        </a>
+      </div>
       <Table
         label="Claims"
         live={live("claims")}

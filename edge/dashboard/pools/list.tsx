@@ -47,7 +47,12 @@ const columns: readonly Column<Pool>[] = [
 export default function Pools() {
   return (
     <>
-      <h1>Pools</h1>
+      <div class="title">
+        <h1>Pools</h1>
+        <a class="button" href="/dashboard/create/pool">
+          Create a pool
+        </a>
+      </div>
       <Table
         label="Pools"
         live={live("pools")}

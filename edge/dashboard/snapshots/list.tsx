@@ -2,11 +2,12 @@ import { useEffect } from "preact/hooks";
 import type { ApiTypes } from "../../api/openapi/schemas.ts";
 import { live } from "../api/kinds.ts";
 import { useKey } from "../parts/keys.ts";
+import { Problem } from "../parts/problem.tsx";
 import { sizeWords } from "../parts/size-words.ts";
 import { When } from "../parts/when.tsx";
 import type { Column } from "../table/columns.tsx";
 import { Table } from "../table/table.tsx";
-import { releasesOf, snapshotListing } from "./listing.ts";
+import { followReleases, snapshotListing } from "./listing.ts";
 
 type Snapshot = ApiTypes["Snapshot"];
 
@@ -47,26 +48,23 @@ export default function Snapshots() {
   const { read, isReading, error, again } = snapshotListing;
   useEffect(() => {
     again("the page was opened");
-    return live("claims").follow(releasesOf(again));
+    return followReleases(live("claims"));
   }, []);
   useKey("r", "Read the snapshots again", () => again("you asked for it"));
   return (
     <>
-      <h1>Snapshots</h1>
-      <div class="acts">
-        <p class="muted">
-          {read !== undefined && (
-            <>
-              Read <When at={new Date(read.at).toISOString()} />, because {read.because}.
-            </>
-          )}{" "}
-          The volume is not watched.
-        </p>
+      <div class="title">
+        <h1>Snapshots</h1>
         <button type="button" disabled={isReading} onClick={() => again("you asked for it")}>
           {isReading ? "Reading…" : "Read again"}
         </button>
+        {read !== undefined && (
+          <p class="muted">
+            Read <When at={new Date(read.at).toISOString()} />, because {read.because}. The volume is not watched.
+          </p>
+        )}
       </div>
-      {error !== undefined && <p role="alert">{error.message}</p>}
+      <Problem error={error} />
       <Table
         label="Snapshots"
         live={snapshotListing.live}

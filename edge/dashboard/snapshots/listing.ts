@@ -52,15 +52,33 @@ export const snapshotListing: SnapshotListing = {
   },
 };
 
-/** A release saves a tenant's files, and its claim goes with that: what is shown of the pair is old then. */
-export function releasesOf(again: SnapshotListing["again"]): RowSink<Kinds["claims"]> {
-  return {
+/** To read it runs a command in a pod, so releases have it read that often at most. */
+const PAUSE_MS = 10_000;
+
+/**
+ * Has it read again after releases: one saves the tenant's files, and its claim goes with that. The function it returns
+ * ends that.
+ */
+export function followReleases(claims: Live<Kinds["claims"]>): () => void {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const end = claims.follow({
     put: () => undefined,
     reset: () => undefined,
     remove(key) {
       const [tenant = "", workload = ""] = key.split("/");
-      again(`${tenant}'s claim on ${workload} has ended`);
+      const sinceMs = Date.now() - (read.peek()?.at ?? 0);
+      timer ??= setTimeout(
+        () => {
+          timer = undefined;
+          snapshotListing.again(`${tenant}'s claim on ${workload} has ended`);
+        },
+        Math.max(0, PAUSE_MS - sinceMs),
+      );
     },
+  });
+  return () => {
+    end();
+    clearTimeout(timer);
   };
 }
 

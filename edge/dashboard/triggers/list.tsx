@@ -42,7 +42,12 @@ const columns: readonly Column<Trigger>[] = [
 export default function Triggers() {
   return (
     <>
-      <h1>Triggers</h1>
+      <div class="title">
+        <h1>Triggers</h1>
+        <a class="button" href="/dashboard/create/trigger">
+          Create a trigger
+        </a>
+      </div>
       <Table
         label="Triggers"
         live={live("triggers")}

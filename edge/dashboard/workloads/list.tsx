@@ -46,7 +46,12 @@ const columns: readonly Column<Workload>[] = [
 export default function Workloads() {
   return (
     <>
-      <h1>Workloads</h1>
+      <div class="title">
+        <h1>Workloads</h1>
+        <a class="button" href="/dashboard/create/workload">
+          Create a workload
+        </a>
+      </div>
       <Table
         label="Workloads"
         live={live("workloads")}

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import type { ApiTypes } from "../../api/openapi/schemas.ts";
-import { call, send } from "../api/call.ts";
+import { call } from "../api/call.ts";
 import { type Kinds, live } from "../api/kinds.ts";
 import { useLoad } from "../api/load.ts";
 import type { PageParams } from "../pages.ts";
@@ -12,10 +12,9 @@ import { Phase } from "../parts/phase.tsx";
 import { Problem } from "../parts/problem.tsx";
 import { durationWords } from "../parts/time-words.ts";
 import { When } from "../parts/when.tsx";
-import { navigate, place } from "../route.ts";
+import { place } from "../route.ts";
+import { EditSpec, isEdited } from "../spec/edit.tsx";
 import { networkWords } from "./network-words.ts";
-import { specChanges } from "./spec-fields.ts";
-import { SpecForm } from "./spec-form.tsx";
 
 type Workload = ApiTypes["Workload"];
 
@@ -25,8 +24,10 @@ export default function One({ params }: { params: PageParams }) {
   const workloads = live("workloads");
   workloads.version.value;
   const row = workloads.rows.get(name);
+  // Read beforehand, since questions say what uses it.
+  live("claims");
+  live("pools");
   const acts = useActs();
-  const isEdited = place.value.searchParams.get("edit") === "1";
   return (
     <>
       <p class="crumbs">
@@ -36,8 +37,10 @@ export default function One({ params }: { params: PageParams }) {
       {row === undefined && (
         <p class="muted">{workloads.state.value === "loading" ? "Reading …" : "There is no such workload."}</p>
       )}
-      {row !== undefined && isEdited && <Edit name={name} path={path} />}
-      {row !== undefined && !isEdited && (
+      {row !== undefined && isEdited() && (
+        <EditSpec noun="workload" path={path} schema="WorkloadSpec" also={<Rolls name={name} />} />
+      )}
+      {row !== undefined && !isEdited() && (
         <>
           <div class="acts">
             <a class="button" href={`/dashboard/create/claim?workload=${name}`}>
@@ -215,83 +218,25 @@ async function remove(name: string, path: string): Promise<string | undefined> {
 
 /** What uses a workload, as the page knows it. */
 function usersWords(name: string): string {
-  const count = (rows: Iterable<unknown>): number => [...rows].length;
-  const claims = count(ofWorkload(live("claims").rows.values(), name));
-  const pools = count([...live("pools").rows.values()].filter(({ spec }) => spec.workloadRef === name));
+  const claims = claimsOn(name).length;
+  const pools = [...live("pools").rows.values()].filter(({ spec }) => spec.workloadRef === name).length;
   return `${claims} ${claims === 1 ? "claim" : "claims"} and ${pools} ${pools === 1 ? "pool" : "pools"} use it now.`;
 }
 
-function ofWorkload(rows: Iterable<Kinds["claims"]>, name: string): Kinds["claims"][] {
-  return [...rows].filter(({ workloadRef }) => workloadRef === name);
+function claimsOn(name: string): Kinds["claims"][] {
+  return [...live("claims").rows.values()].filter(({ workloadRef }) => workloadRef === name);
 }
 
-/** Read anew, with the tag that a change is made against. */
-function Edit({ name, path }: { name: string; path: string }) {
-  // Asked for here, so that it is there when the question names them.
-  live("claims");
-  const read = useLoad(`edit ${path}`, async (signal) => {
-    const response = await send("GET", path, { signal });
-    return { workload: (await response.json()) as Workload, tag: response.headers.get("etag") };
-  });
-  const leave = (): void => navigate(place.value.pathname, { replace: true });
-  if (read.value === undefined) return <Problem error={read.error} />;
-  const { workload, tag } = read.value;
-  return (
-    <>
-      <p>
-        <button type="button" onClick={read.again}>
-          Read again
-        </button>
-      </p>
-      <SpecForm
-        key={tag ?? ""}
-        schema="WorkloadSpec"
-        spec={workload.spec}
-        name={name}
-        verb="Save"
-        onCancel={leave}
-        write={async ({ spec, dryRun, signal }) => {
-          if (
-            !dryRun &&
-            !(await confirm({
-              title: `Change workload ${name}?`,
-              lost: <WhatChanges {...{ name, before: workload.spec, after: spec }} />,
-              verb: "Save",
-            }))
-          )
-            return;
-          await call("PUT", `${path}${dryRun ? "?dryRun=true" : ""}`, {
-            body: { spec },
-            ...(tag !== null && { ifMatch: tag }),
-            ...(signal !== undefined && { signal }),
-          });
-          if (!dryRun) leave();
-        }}
-      />
-    </>
-  );
-}
-
-function WhatChanges({ name, before, after }: { name: string; before: unknown; after: unknown }) {
-  const changes = specChanges(before, after);
+/** What a change does to what runs. */
+function Rolls({ name }: { name: string }) {
   const pools = [...live("pools").rows.values()].filter(({ spec }) => spec.workloadRef === name);
   const pods = pools.reduce((sum, { status }) => sum + status.ready + status.warming, 0);
-  const claimed = ofWorkload(live("claims").rows.values(), name).filter((claim) => claim.instanceId !== undefined);
+  const claimed = claimsOn(name).filter(({ instanceId }) => instanceId !== undefined).length;
   return (
-    <>
-      {changes.length === 0 && <p>Nothing changes.</p>}
-      <ul>
-        {changes.map((line) => (
-          <li key={line}>
-            <code>{line}</code>
-          </li>
-        ))}
-      </ul>
-      <p>
-        {pools.length} {pools.length === 1 ? "pool rolls" : "pools roll"} to it ({pods} {pods === 1 ? "pod" : "pods"});{" "}
-        {claimed.length} claimed {claimed.length === 1 ? "pod stays as it is" : "pods stay as they are"}.
-      </p>
-    </>
+    <p>
+      {pools.length} {pools.length === 1 ? "pool rolls" : "pools roll"} to it ({pods} {pods === 1 ? "pod" : "pods"});{" "}
+      {claimed} claimed {claimed === 1 ? "pod stays as it is" : "pods stay as they are"}.
+    </p>
   );
 }
 

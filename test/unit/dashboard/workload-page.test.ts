@@ -2,7 +2,6 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { workloadProblems } from "../../../crds/schema/validate-workload.ts";
 import { schemas } from "../../../edge/api/openapi/schemas.ts";
-import { networkWords } from "../../../edge/dashboard/workloads/network-words.ts";
 import {
   type FieldSchema,
   fieldText,
@@ -12,7 +11,8 @@ import {
   specFields,
   valueAt,
   withValue,
-} from "../../../edge/dashboard/workloads/spec-fields.ts";
+} from "../../../edge/dashboard/spec/spec-fields.ts";
+import { networkWords } from "../../../edge/dashboard/workloads/network-words.ts";
 
 const test = suite("dashboard/workload page");
 

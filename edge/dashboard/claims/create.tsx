@@ -1,0 +1,75 @@
+import { useState } from "preact/hooks";
+import { live } from "../api/kinds.ts";
+import { Act, Outcome, useActs } from "../parts/acts.tsx";
+import { navigate, place } from "../route.ts";
+import { claim } from "./acts.tsx";
+
+/** Claims a workload for a tenant; `?workload=` and `?tenant=` are filled in. */
+export default function CreateClaim() {
+  const { searchParams } = place.value;
+  const [tenantId, setTenantId] = useState(searchParams.get("tenant") ?? "");
+  const [workloadRef, setWorkloadRef] = useState(searchParams.get("workload") ?? "");
+  const [withFiles, setWithFiles] = useState(true);
+  const acts = useActs();
+  const workloads = live("workloads");
+  workloads.version.value;
+  const isComplete = tenantId !== "" && workloadRef !== "";
+  return (
+    <>
+      <p class="crumbs">
+        <a href="/dashboard/claims">Claims</a>
+      </p>
+      <h1>Claim a workload</h1>
+      <form
+        class="spec"
+        onSubmit={(event) => {
+          event.preventDefault();
+          if (isComplete) acts.run("Claim", run);
+        }}
+      >
+        <div class="field">
+          <label for="tenant">Tenant</label>
+          <input
+            id="tenant"
+            required
+            maxLength={63}
+            autocomplete="off"
+            spellcheck={false}
+            value={tenantId}
+            onInput={(event) => setTenantId(event.currentTarget.value)}
+          />
+        </div>
+        <div class="field">
+          <label for="workload">Workload</label>
+          <select
+            id="workload"
+            required
+            value={workloadRef}
+            onChange={(event) => setWorkloadRef(event.currentTarget.value)}
+          >
+            <option value="">–</option>
+            {[...new Set([...workloads.rows.keys(), ...(workloadRef === "" ? [] : [workloadRef])])]
+              .sort()
+              .map((name) => (
+                <option key={name}>{name}</option>
+              ))}
+          </select>
+        </div>
+        <label>
+          <input type="checkbox" checked={withFiles} onChange={(event) => setWithFiles(event.currentTarget.checked)} />{" "}
+          with the files that were saved
+        </label>
+        <div class="acts">
+          <Act acts={acts} verb="Claim" class="primary" disabled={!isComplete} act={run} />
+        </div>
+      </form>
+      <Outcome acts={acts} />
+    </>
+  );
+
+  async function run(): Promise<string> {
+    const said = await claim({ tenantId, workloadRef }, withFiles);
+    navigate(`/dashboard/claims/${encodeURIComponent(tenantId)}/${encodeURIComponent(workloadRef)}`);
+    return said;
+  }
+}

@@ -1,0 +1,213 @@
+import type { ComponentType } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import type { ApiTypes } from "../../api/openapi/schemas.ts";
+import { call, send } from "../api/call.ts";
+import { type Kinds, live } from "../api/kinds.ts";
+import { useLoad } from "../api/load.ts";
+import type { PageParams } from "../pages.ts";
+import { Act, type Acts, Outcome, useActs } from "../parts/acts.tsx";
+import { confirm } from "../parts/confirm.tsx";
+import { Facts } from "../parts/facts.tsx";
+import { Phase } from "../parts/phase.tsx";
+import { Problem } from "../parts/problem.tsx";
+import { When } from "../parts/when.tsx";
+import { place } from "../route.ts";
+import { EditSpec, isEdited } from "../spec/edit.tsx";
+import { poolMinutes, poolWords } from "./pool-minutes.ts";
+
+type Pool = Kinds["pools"];
+type PoolHistory = ApiTypes["PoolHistory"];
+
+export default function One({ params }: { params: PageParams }) {
+  const { name = "" } = params;
+  const path = `/pools/${encodeURIComponent(name)}`;
+  const pools = live("pools");
+  pools.version.value;
+  const row = pools.rows.get(name);
+  const acts = useActs();
+  return (
+    <>
+      <p class="crumbs">
+        <a href="/dashboard/pools">Pools</a>
+      </p>
+      <h1>{name}</h1>
+      {row === undefined && (
+        <p class="muted">{pools.state.value === "loading" ? "Reading …" : "There is no such pool."}</p>
+      )}
+      {row !== undefined && isEdited() && <EditSpec noun="pool" path={path} schema="PoolSpec" />}
+      {row !== undefined && !isEdited() && (
+        <>
+          <div class="acts">
+            <Scale key={row.spec.size} pool={row} path={path} acts={acts} />
+            <a class="button" href={`${place.value.pathname}?edit=1`}>
+              Edit
+            </a>
+            <Act acts={acts} verb="Delete" class="danger" act={() => remove(row, path)} />
+          </div>
+          <Outcome acts={acts} />
+          <Shown pool={row} />
+          <Hour path={path} row={row} />
+        </>
+      )}
+    </>
+  );
+}
+
+function Shown({ pool: { spec, status, createdAt } }: { pool: Pool }) {
+  const { phase, ready, warming, desired, reason, message } = status;
+  return (
+    <>
+      <Facts
+        of={[
+          ["Phase", <Phase key="phase" is={phase} />],
+          [
+            "Workload",
+            <a key="workload" href={`/dashboard/workloads/${spec.workloadRef}`}>
+              {spec.workloadRef}
+            </a>,
+          ],
+          ["Ready", `${ready} of ${spec.size}`],
+          ["Starting", String(warming)],
+          ["Aiming for", desired === undefined || desired === spec.size ? undefined : String(desired)],
+          ["Created", <When key="created" at={createdAt} />],
+        ]}
+      />
+      {(reason !== undefined || message !== undefined) && (
+        <section aria-labelledby="reason">
+          <h2 id="reason" class={phase === "Filling" ? "is-warn" : "is-bad"}>
+            {reason ?? phase}
+          </h2>
+          <p>{message}</p>
+        </section>
+      )}
+    </>
+  );
+}
+
+function Scale({ pool, path, acts }: { pool: Pool; path: string; acts: Acts }) {
+  const [size, setSize] = useState(String(pool.spec.size));
+  return (
+    <form
+      class="acts"
+      onSubmit={(event) => {
+        event.preventDefault();
+        acts.run("Scale", () => scale(pool, path, Number(size)));
+      }}
+    >
+      <input
+        type="number"
+        aria-label="Size"
+        min={0}
+        max={10_000}
+        required
+        value={size}
+        onInput={(event) => setSize(event.currentTarget.value)}
+      />
+      <button type="submit" aria-disabled={acts.busy !== undefined}>
+        Scale
+      </button>
+    </form>
+  );
+}
+
+/** Changes the size alone, of the spec as it is now. */
+async function scale(pool: Pool, path: string, size: number): Promise<string | undefined> {
+  const { name, status } = pool;
+  const fewer = Math.max(0, status.ready + status.warming - size);
+  if (size < pool.spec.size) {
+    const pods = fewer === 1 ? "1 warm pod is" : `${fewer} warm pods are`;
+    const isMeant = await confirm({
+      title: `Scale pool ${name} from ${pool.spec.size} to ${size}?`,
+      lost: <p>{fewer === 0 ? "No pod is deleted." : `${pods} deleted; nobody uses them.`} Claimed ones stay.</p>,
+      verb: "Scale",
+    });
+    if (!isMeant) return undefined;
+  }
+  const response = await send("GET", path);
+  const { spec } = (await response.json()) as Pool;
+  const tag = response.headers.get("etag");
+  await call("PUT", path, { body: { spec: { ...spec, size } }, ...(tag !== null && { ifMatch: tag }) });
+  return `Pool ${name} is scaled to ${size}.`;
+}
+
+async function remove({ name, status }: Pool, path: string): Promise<string | undefined> {
+  const pods = status.ready + status.warming;
+  const isMeant = await confirm({
+    title: `Delete pool ${name}?`,
+    lost: <p>Its {pods === 1 ? "warm pod goes" : `${pods} warm pods go`} with it. Claimed ones stay.</p>,
+    verb: "Delete",
+  });
+  if (!isMeant) return undefined;
+  await call("DELETE", path);
+  return `Pool ${name} is deleted.`;
+}
+
+const READ_EVERY_MS = 5000;
+
+/** The last hour; read again when the pool has changed, so that nothing is asked of a pool that rests. */
+function Hour({ path, row }: { path: string; row: Pool }) {
+  const history = useLoad(
+    `${path}/history`,
+    (signal) => call<PoolHistory>("GET", `${path}/history`, { signal }),
+    row,
+    READ_EVERY_MS,
+  );
+  const [Chart, setChart] = useState<ComponentType<{ history: PoolHistory }>>();
+  const [problem, setProblem] = useState<Error>();
+  useEffect(() => {
+    // The library is larger than the rest of the page.
+    import("./chart.tsx").then(({ default: loaded }) => setChart(() => loaded), setProblem);
+  }, []);
+  const { value } = history;
+  return (
+    <section aria-labelledby="hour">
+      <h2 id="hour">The last hour</h2>
+      <Problem error={history.error ?? problem} />
+      {value !== undefined && (
+        <>
+          <p>{poolWords(value)}</p>
+          {Chart !== undefined && <Chart history={value} />}
+          <p class="muted">
+            As the edge {value.replica} saw it since <When at={value.since} />.
+          </p>
+          <details>
+            <summary>By the minute</summary>
+            <Minutes of={value} />
+          </details>
+        </>
+      )}
+    </section>
+  );
+}
+
+function Minutes({ of }: { of: PoolHistory }) {
+  const columns = ["ready", "lowest", "hits", "misses", "refilled"] as const;
+  return (
+    <table aria-label="The last hour by the minute">
+      <thead>
+        <tr>
+          <th scope="col">Minute</th>
+          {columns.map((name) => (
+            <th key={name} scope="col" class="number">
+              {name === "lowest" ? "fewest ready" : name}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {poolMinutes(of)
+          .reverse()
+          .map((minute) => (
+            <tr key={minute.at}>
+              <th scope="row">{new Date(minute.at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })}</th>
+              {columns.map((name) => (
+                <td key={name} class="number">
+                  {minute[name]}
+                </td>
+              ))}
+            </tr>
+          ))}
+      </tbody>
+    </table>
+  );
+}

@@ -1,0 +1,47 @@
+import type { ApiTypes } from "../../api/openapi/schemas.ts";
+
+type PoolHistory = ApiTypes["PoolHistory"];
+
+/** A minute of a pool. */
+export interface PoolMinute {
+  /** When it began, in milliseconds since the epoch. */
+  readonly at: number;
+  readonly ready: number;
+  readonly lowest: number;
+  readonly refilled: number;
+  readonly hits: number;
+  readonly misses: number;
+}
+
+const MINUTE_MS = 60_000;
+
+/** A history by the minute, the oldest first: 60 rows can be read, 360 cannot. */
+export function poolMinutes(history: PoolHistory): PoolMinute[] {
+  const minutes = new Map<number, PoolMinute>();
+  const from = Date.parse(history.since);
+  for (const [step, ready] of history.ready.entries()) {
+    const at = Math.floor((from + step * history.stepSeconds * 1000) / MINUTE_MS) * MINUTE_MS;
+    const known = minutes.get(at);
+    const of = (series: readonly number[]): number => series[step] ?? 0;
+    minutes.set(at, {
+      at,
+      ready,
+      lowest: Math.min(known?.lowest ?? Number.POSITIVE_INFINITY, of(history.lowest)),
+      refilled: (known?.refilled ?? 0) + of(history.refilled),
+      hits: (known?.hits ?? 0) + of(history.hits),
+      misses: (known?.misses ?? 0) + of(history.misses),
+    });
+  }
+  return [...minutes.values()];
+}
+
+/** What a pool did in the hour, in words. */
+export function poolWords(history: PoolHistory): string {
+  const sum = (series: readonly number[]): number => series.reduce((all, one) => all + one, 0);
+  const [hits, misses, refilled] = [sum(history.hits), sum(history.misses), sum(history.refilled)];
+  const claims = hits + misses;
+  if (claims === 0) return `Nobody claimed from it; ${refilled} pods became ready.`;
+  const rate = Math.floor((100 * hits) / claims);
+  const lowest = Math.min(...history.lowest);
+  return `${hits} of ${claims} claims found a warm pod (${rate} %), ${misses} started cold; ${refilled} pods became ready; at the least ${lowest} were.`;
+}

@@ -1,0 +1,191 @@
+import { useEffect, useState } from "preact/hooks";
+import type { ApiTypes } from "../../api/openapi/schemas.ts";
+import { call } from "../api/call.ts";
+import { type Kinds, live } from "../api/kinds.ts";
+import { useLoad } from "../api/load.ts";
+import type { PageParams } from "../pages.ts";
+import { Act, Outcome, useActs } from "../parts/acts.tsx";
+import { confirm } from "../parts/confirm.tsx";
+import { Facts } from "../parts/facts.tsx";
+import { Phase } from "../parts/phase.tsx";
+import { Problem } from "../parts/problem.tsx";
+import { durationWords } from "../parts/time-words.ts";
+import { When } from "../parts/when.tsx";
+import { place } from "../route.ts";
+import { EditSpec, isEdited } from "../spec/edit.tsx";
+import { deliveriesOf, noDeliveries, resultLook, withAnswer } from "./deliveries.ts";
+import { TestDelivery } from "./test-delivery.tsx";
+
+type Trigger = Kinds["triggers"];
+
+export default function One({ params }: { params: PageParams }) {
+  const { name = "" } = params;
+  const path = `/triggers/${encodeURIComponent(name)}`;
+  const triggers = live("triggers");
+  triggers.version.value;
+  const row = triggers.rows.get(name);
+  const acts = useActs();
+  return (
+    <>
+      <p class="crumbs">
+        <a href="/dashboard/triggers">Triggers</a>
+      </p>
+      <h1>{name}</h1>
+      {row === undefined && (
+        <p class="muted">{triggers.state.value === "loading" ? "Reading …" : "There is no such trigger."}</p>
+      )}
+      {row !== undefined && isEdited() && (
+        <EditSpec
+          {...{ noun: "trigger", path, schema: "TriggerSpec" }}
+          also={<p>Events that are under way end as they began.</p>}
+        />
+      )}
+      {row !== undefined && !isEdited() && (
+        <>
+          <div class="acts">
+            <a class="button" href={`${place.value.pathname}?edit=1`}>
+              Edit
+            </a>
+            <Act acts={acts} verb="Delete" class="danger" act={() => remove(name, path)} />
+          </div>
+          <Outcome acts={acts} />
+          <Shown trigger={row} />
+          <Events key={name} trigger={row} path={path} />
+        </>
+      )}
+    </>
+  );
+}
+
+function Shown({ trigger: { spec, status, createdAt } }: { trigger: Trigger }) {
+  const { type, workloadRef, tenant, config, driver, guards = [] } = spec;
+  const { phase = "Pending", detail } = status;
+  return (
+    <>
+      <Facts
+        of={[
+          ["Phase", <Phase key="phase" is={phase} />],
+          ["Type", type],
+          ["Path", config.path !== undefined && <code>{config.path}</code>],
+          ["Schedule", config.schedule && <code>{`${config.schedule} ${config.timezone ?? "UTC"}`}</code>],
+          [
+            "Workload",
+            <a key="workload" href={`/dashboard/workloads/${workloadRef}`}>
+              {workloadRef}
+            </a>,
+          ],
+          ["Tenant", tenant.static ?? `${tenant.prefix ?? ""}{${tenant.from}}`],
+          ["Driver", driver ?? "plain HTTP"],
+          ["Guards", guards.length === 0 ? undefined : guards.map((guard) => guard.type).join(", ")],
+          ["Created", <When key="created" at={createdAt} />],
+        ]}
+      />
+      {detail !== undefined && detail !== "" && (
+        <section aria-labelledby="detail">
+          <h2 id="detail" class={phase === "Error" ? "is-bad" : ""}>
+            What the gateway says
+          </h2>
+          <p>{detail}</p>
+        </section>
+      )}
+    </>
+  );
+}
+
+const READ_EVERY_MS = 5000;
+
+/** What became of the last events, and a test; read again when something in the cluster has changed. */
+function Events({ trigger, path }: { trigger: Trigger; path: string }) {
+  const [claims, instances] = [live("claims").version.value, live("instances").version.value];
+  const read = useLoad(
+    `${path}/deliveries`,
+    (signal) => call<ApiTypes["Deliveries"]>("GET", `${path}/deliveries`, { signal }),
+    claims + instances,
+    READ_EVERY_MS,
+  );
+  const [known, setKnown] = useState(noDeliveries);
+  useEffect(() => {
+    const { value } = read;
+    if (value !== undefined) setKnown((before) => withAnswer(before, value));
+  }, [read.value]);
+  const all = deliveriesOf(known);
+  const edges = known.answers.size;
+  return (
+    <>
+      <section aria-labelledby="deliveries">
+        <h2 id="deliveries">Deliveries</h2>
+        <Problem error={read.error} />
+        {all.length > 0 && <Deliveries of={all} />}
+        {edges > 0 && (
+          <p class="muted">
+            {all.length === 0 && "None. "}
+            As {edges === 1 ? "one edge remembers" : `${edges} edges remember`} them: the last 50 since its start.
+          </p>
+        )}
+        <div class="acts">
+          <button type="button" onClick={read.again}>
+            Read again
+          </button>
+        </div>
+      </section>
+      <TestDelivery trigger={trigger} onEnd={read.again} />
+    </>
+  );
+}
+
+function Deliveries({ of }: { of: ReturnType<typeof deliveriesOf> }) {
+  return (
+    <table aria-labelledby="deliveries" class="deliveries">
+      <thead>
+        <tr>
+          <th scope="col">When</th>
+          <th scope="col">Result</th>
+          <th scope="col">Tenant</th>
+          <th scope="col" class="number">
+            Status
+          </th>
+          <th scope="col" class="number">
+            Took
+          </th>
+          <th scope="col">Pod</th>
+          <th scope="col">Event</th>
+        </tr>
+      </thead>
+      <tbody>
+        {of.map(({ id, at, result, tenantId, status, ms, source, instanceId, reason, test }) => (
+          <tr key={`${id} ${at}`}>
+            <td>
+              <When at={at} />
+            </td>
+            <td>
+              <span class={`is-${resultLook(result)}`}>{result}</span>
+              {test === true && " (test)"}
+              {reason !== undefined && <div class="muted">{reason}</div>}
+            </td>
+            <td>{tenantId}</td>
+            <td class="number">{status}</td>
+            <td class="number">{durationWords(ms)}</td>
+            <td>
+              {instanceId !== undefined && <a href={`/dashboard/instances/${instanceId}`}>{instanceId}</a>}
+              {source !== undefined && ` ${source}`}
+            </td>
+            <td>
+              <code>{id}</code>
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+async function remove(name: string, path: string): Promise<string | undefined> {
+  const isMeant = await confirm({
+    title: `Delete trigger ${name}?`,
+    lost: <p>Events from outside are no longer taken; what became of the last ones is forgotten. Its claims stay.</p>,
+    verb: "Delete",
+  });
+  if (!isMeant) return undefined;
+  await call("DELETE", path);
+  return `Trigger ${name} is deleted.`;
+}

@@ -1,0 +1,34 @@
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { poolMinutes, poolWords } from "../../../edge/dashboard/pools/pool-minutes.ts";
+
+const test = suite("dashboard/pool page");
+
+const since = "2026-01-02T03:04:40.000Z";
+const history = {
+  ...{ since, replica: "one", stepSeconds: 10 },
+  ready: [4, 4, 3, 4],
+  lowest: [4, 4, 0, 2],
+  warming: [0, 0, 1, 0],
+  refilled: [0, 0, 3, 1],
+  hits: [0, 1, 4, 0],
+  misses: [0, 0, 1, 0],
+};
+
+test("poolMinutes adds up what was given, and keeps the fewest and the last", () => {
+  assert.equal(poolMinutes(history), [
+    { at: Date.parse("2026-01-02T03:04:00Z"), ready: 4, lowest: 4, refilled: 0, hits: 1, misses: 0 },
+    { at: Date.parse("2026-01-02T03:05:00Z"), ready: 4, lowest: 0, refilled: 4, hits: 4, misses: 1 },
+  ]);
+});
+
+test("poolWords tells the hit rate, and never 100 % where one missed", () => {
+  assert.is(
+    poolWords(history),
+    "5 of 6 claims found a warm pod (83 %), 1 started cold; 4 pods became ready; at the least 0 were.",
+  );
+  assert.match(poolWords({ ...history, hits: [999], misses: [1] }), "(99 %)");
+  assert.is(poolWords({ ...history, hits: [0], misses: [0] }), "Nobody claimed from it; 4 pods became ready.");
+});
+
+test.run();
