@@ -98,7 +98,8 @@ function App() {
       </header>
       <Banner />
       <main id="main" tabIndex={-1} ref={main}>
-        {Content !== undefined && <Content params={params} />}
+        {/* Nothing of one object, such as what was done to it, stays for the next. */}
+        {Content !== undefined && <Content key={pathname} params={params} />}
         {problem !== undefined && (
           <>
             <h1>{page === undefined ? "Nothing here" : "This page cannot be loaded"}</h1>

@@ -56,6 +56,7 @@ export async function firstClaim(options: {
 tenant alice claimed workload hello:
 ${JSON.stringify(claim, null, 2)}
 
+open in a browser:     ${url}/
 her pod answers:       curl http://${endpoint.host}:${endpoint.port}/
 claim for another:     curl ${url}/api/v1/tenants/bob/claim${key} --json '{"workload":"hello"}'
 see what is there:     curl ${url}/api/v1/tenants${key}
