@@ -39,12 +39,6 @@ export function useLoad<T>(
   const latest = useRef(read);
   latest.current = read;
 
-  const wasRefused = shown.error instanceof CallError && shown.error.status === 401;
-  const login = logins.value;
-  useEffect(() => {
-    if (wasRefused) setAsked((count) => count + 1);
-  }, [login]);
-
   useEffect(() => {
     if (of === undefined) return;
     const mine: Reading = {
@@ -59,6 +53,12 @@ export function useLoad<T>(
     };
   }, [of]);
   useEffect(ask, [of, version]);
+  // What was refused before somebody logged in is read after it.
+  const wasRefused = shown.error instanceof CallError && shown.error.status === 401;
+  const login = logins.value;
+  useEffect(() => {
+    if (wasRefused) ask();
+  }, [login]);
 
   const { value, error } = shown.of === of ? shown : { value: undefined, error: undefined };
   return { value, error, again: ask };
