@@ -112,8 +112,8 @@ function WhatReleaseDoes({ tenantId, workloadRef }: ClaimKey) {
   const workload = useLoad(`workload ${workloadRef}`, (signal) =>
     call<ApiTypes["Workload"]>("GET", `/workloads/${encodeURIComponent(workloadRef)}`, { signal }).catch(ifGone),
   );
-  const saved = useLoad(`snapshots ${workloadRef}`, (signal) =>
-    call<ApiTypes["Snapshot"][]>("GET", "/snapshots", { signal }),
+  const saved = useLoad(`snapshots ${tenantId}`, (signal) =>
+    call<ApiTypes["Snapshot"][]>("GET", `/snapshots?tenant=${encodeURIComponent(tenantId)}`, { signal }),
   );
   if (workload.error !== undefined) return <p>What is saved is not known: {workload.error.message}</p>;
   if (workload.value === undefined) return <p>Reading what is saved …</p>;
@@ -125,7 +125,7 @@ function WhatReleaseDoes({ tenantId, workloadRef }: ClaimKey) {
       </p>
     );
   }
-  const present = saved.value?.find((one) => one.tenantId === tenantId && one.workloadRef === workloadRef);
+  const present = saved.value?.find((one) => one.workloadRef === workloadRef);
   return (
     <>
       <p>

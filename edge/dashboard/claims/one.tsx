@@ -1,9 +1,11 @@
 import { useEffect, useState } from "preact/hooks";
+import type { ApiTypes } from "../../api/openapi/schemas.ts";
 import { call } from "../api/call.ts";
-import { type Kinds, live } from "../api/kinds.ts";
+import { clockAheadMs, type Kinds, live } from "../api/kinds.ts";
 import { useLoad } from "../api/load.ts";
 import type { PageParams } from "../pages.ts";
 import { Act, type Acts, Outcome, useActs } from "../parts/acts.tsx";
+import { Events } from "../parts/events.tsx";
 import { Facts } from "../parts/facts.tsx";
 import { Phase } from "../parts/phase.tsx";
 import { Problem } from "../parts/problem.tsx";
@@ -12,9 +14,10 @@ import { durationWords } from "../parts/time-words.ts";
 import { Timeline } from "../parts/timeline.tsx";
 import { When } from "../parts/when.tsx";
 import { type ClaimKey, claim, destroy, discard, release } from "./acts.tsx";
-import type { ClaimDetail } from "./claim-detail.ts";
 import { remedyOf } from "./remedies.ts";
 import { claimMs, claimSegments } from "./segments.ts";
+
+type ClaimDetail = ApiTypes["ClaimDetail"];
 
 export default function Claim({ params }: { params: PageParams }) {
   const { tenant: tenantId = "", workload: workloadRef = "" } = params;
@@ -80,6 +83,7 @@ function Shown(props: { claimKey: ClaimKey; row: Kinds["claims"]; detail: ClaimD
           ["Phase", <Phase key="phase" is={phase} />],
           ["Source", source],
           ["Claimed", claimedAt !== undefined && <When at={claimedAt} />],
+          ["Release asked for", detail?.releasedAt !== undefined && <When at={detail.releasedAt} />],
           ["Took", took !== undefined && durationWords(took)],
           ["Pod", instanceId !== undefined && <a href={`/dashboard/instances/${instanceId}`}>{instanceId}</a>],
           ["Endpoint", endpoint !== undefined && <code>{`${endpoint.host}:${endpoint.port}`}</code>],
@@ -135,10 +139,7 @@ function Shown(props: { claimKey: ClaimKey; row: Kinds["claims"]; detail: ClaimD
               </a>
             </p>
           </section>
-          <section aria-labelledby="events">
-            <h2 id="events">Events</h2>
-            <Events of={detail.events} />
-          </section>
+          <Events of={detail.events} />
         </>
       )}
     </>
@@ -165,35 +166,6 @@ function Nobody({ claimKey: key, acts }: { claimKey: ClaimKey; acts: Acts }) {
   );
 }
 
-function Events({ of }: { of: ClaimDetail["events"] }) {
-  if (of === undefined || of.length === 0) return <p class="muted">None in the last hour.</p>;
-  return (
-    <table aria-label="Events">
-      <thead>
-        <tr>
-          <th scope="col">When</th>
-          <th scope="col">Reason</th>
-          <th scope="col">Message</th>
-        </tr>
-      </thead>
-      <tbody>
-        {of.map(({ at, reason, message, count, type }) => (
-          <tr key={`${at} ${reason} ${message}`}>
-            <td>
-              <When at={at} />
-            </td>
-            <td class={type === "Warning" ? "is-warn" : ""}>
-              {reason}
-              {count !== undefined && count > 1 ? ` × ${count}` : ""}
-            </td>
-            <td>{message}</td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
-  );
-}
-
 /** The claim is made again as it was asked for. */
 function resumeOf({ resume = false, resumeVersion }: Partial<ClaimDetail> = {}): boolean | { version: string } {
   return resumeVersion === undefined ? resume : { version: resumeVersion };
@@ -207,11 +179,11 @@ function filesWords(resumedFrom: string | undefined, phase: string): string {
 
 /** The time, a few times a second while something grows with it. */
 function useNow(isRunning: boolean): number {
-  const [now, setNow] = useState(Date.now());
+  const [now, setNow] = useState(Date.now() + clockAheadMs.peek());
   useEffect(() => {
     if (!isRunning) return;
     const timer = setInterval(() => {
-      if (!document.hidden) setNow(Date.now());
+      if (!document.hidden) setNow(Date.now() + clockAheadMs.peek());
     }, 250);
     return () => clearInterval(timer);
   }, [isRunning]);

@@ -31,6 +31,9 @@ export function claimSegments({ phase, createdAt, source, timeline = [] }: Claim
     // The edge's clock may be behind the operator's.
     .sort((a, b) => Number(b.step === "Requested") - Number(a.step === "Requested"));
   const [first] = steps;
+  const last = steps.at(-1)?.step;
+  // It is tried again, and how that goes is told at its end.
+  if (phase === "Pending" && (last === "Active" || last === "Error")) return [];
   const created = Date.parse(createdAt);
   if (first === undefined) {
     if (phase !== "Pending") return [];
@@ -67,8 +70,7 @@ export function claimSegments({ phase, createdAt, source, timeline = [] }: Claim
     });
     fromMs = at;
   }
-  const last = steps.at(-1)?.step;
-  if (phase === "Pending" && last !== "Active" && last !== "Error") {
+  if (phase === "Pending") {
     segments.push({ name: "Now", fromMs, toMs: undefined, kind: "wait" });
   }
   return segments;

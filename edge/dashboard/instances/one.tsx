@@ -5,6 +5,7 @@ import { useLoad } from "../api/load.ts";
 import { destroy } from "../claims/acts.tsx";
 import type { PageParams } from "../pages.ts";
 import { Act, Outcome, useActs } from "../parts/acts.tsx";
+import { Events } from "../parts/events.tsx";
 import { Facts } from "../parts/facts.tsx";
 import { Log } from "../parts/log.tsx";
 import { Phase } from "../parts/phase.tsx";
@@ -12,7 +13,8 @@ import { Problem } from "../parts/problem.tsx";
 import { When } from "../parts/when.tsx";
 import { navigate, place } from "../route.ts";
 import { Exec } from "./exec.tsx";
-import type { InstanceDetail } from "./instance-detail.ts";
+
+type InstanceDetail = ApiTypes["InstanceDetail"];
 
 export default function Instance({ params }: { params: PageParams }) {
   const { name = "" } = params;
@@ -41,6 +43,7 @@ export default function Instance({ params }: { params: PageParams }) {
       <Problem error={detail.error} />
       {row !== undefined && <Logs name={name} />}
       {row?.tenantId !== undefined && <Exec key={name} instance={name} />}
+      {detail.value?.events !== undefined && <Events of={detail.value.events} />}
     </>
   );
 }
@@ -99,7 +102,7 @@ function Containers({ of }: { of: NonNullable<InstanceDetail["containers"]> }) {
               <td title={message}>
                 {state}
                 {reason !== undefined && `, ${reason}`}
-                {ready === true && ", ready"}
+                {ready && ", ready"}
               </td>
               <td class="number">{restarts}</td>
               <td>{amounts(requests)}</td>

@@ -22,9 +22,9 @@ export default function One({ params }: { params: PageParams }) {
   const read = useLoad(
     `versions ${tenantId} ${workloadRef}`,
     async (signal) =>
-      (await call<Snapshot[]>("GET", "/snapshots?versions=true", { signal })).filter(
-        (one) => one.tenantId === tenantId && one.workloadRef === workloadRef,
-      ),
+      (
+        await call<Snapshot[]>("GET", `/snapshots?versions=true&tenant=${encodeURIComponent(tenantId)}`, { signal })
+      ).filter((one) => one.workloadRef === workloadRef),
     row?.phase,
   );
   const acts = useActs();

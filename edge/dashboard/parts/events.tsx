@@ -1,0 +1,39 @@
+import type { ApiTypes } from "../../api/openapi/schemas.ts";
+import { When } from "./when.tsx";
+
+/** The Events that the cluster keeps of something, the newest first. */
+export function Events({ of }: { of: readonly ApiTypes["ObjectEvent"][] }) {
+  return (
+    <section aria-labelledby="events">
+      <h2 id="events">Events</h2>
+      {of.length === 0 ? (
+        <p class="muted">The cluster keeps none; it forgets them after about an hour.</p>
+      ) : (
+        <table aria-labelledby="events">
+          <thead>
+            <tr>
+              <th scope="col">When</th>
+              <th scope="col">Reason</th>
+              <th scope="col">Message</th>
+            </tr>
+          </thead>
+          <tbody>
+            {[...of].reverse().map(({ at, about, reason, message, count = 1, type }) => (
+              <tr key={`${at} ${about} ${reason} ${message}`}>
+                <td>
+                  <When at={at} />
+                </td>
+                <td class={type === "Warning" ? "is-warn" : ""}>
+                  {reason}
+                  {count > 1 && ` × ${count}`}
+                  {about === "instance" && <span class="muted"> pod</span>}
+                </td>
+                <td>{message}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </section>
+  );
+}
