@@ -86,6 +86,7 @@ export const claimStatusSchema = Type.Object(
         { description: "The archive that the release saved the files in." },
       ),
     ),
+    // A list, since the merge patch of an object would keep steps of an earlier start.
     timeline: Type.Optional(
       Type.Array(
         Type.Object(
