@@ -11,7 +11,7 @@ import { Sparkline } from "../parts/sparkline.tsx";
 import { useThrottled } from "../parts/throttled.ts";
 import { durationWords } from "../parts/time-words.ts";
 import { type Figures, figuresOf } from "./figures.ts";
-import { findTroubles, SLOW_MS, type Trouble } from "./troubles.ts";
+import { findTroubles, isPoolEmpty, SLOW_MS, type Trouble } from "./troubles.ts";
 
 /** What is wrong is looked for that often while claims come and go. */
 const LOOK_MS = 500;
@@ -75,19 +75,23 @@ function useTroubles(): { troubles: Trouble[]; active: number } {
   };
   const version = useThrottled(() => Object.values(lists).reduce((sum, list) => sum + list.version.value, 0), LOOK_MS);
   const [look, setLook] = useState(0);
-  /** Since when a claim is Pending: messages do not say it, so the page knows what it has seen. */
-  const pendingSince = useRef(new Map<string, number>());
+  /** Since when claims are Pending and pools empty: messages do not say it, so the page knows what it has seen. */
+  const slowSince = useRef(new Map<string, number>());
   const { nextMs, ...found } = useMemo(() => {
     const now = performance.now();
-    const before = pendingSince.current;
+    const before = slowSince.current;
     const since = new Map<string, number>();
     let active = 0;
     for (const [key, claim] of lists.claims.rows) {
       if (claim.phase === "Active") active += 1;
       if (claim.phase === "Pending") since.set(key, before.get(key) ?? now - ageMs(claim));
     }
-    pendingSince.current = since;
-    const pendingMs = (claim: ApiTypes["Claim"]): number => now - (since.get(lists.claims.keyOf(claim)) ?? now);
+    for (const pool of lists.pools.rows.values()) {
+      const key = `pool ${pool.name}`;
+      if (isPoolEmpty(pool)) since.set(key, before.get(key) ?? now);
+    }
+    slowSince.current = since;
+    const msOf = (key: string): number => now - (since.get(key) ?? now);
     const young = [...since.values()].map((at) => now - at).filter((ms) => ms < SLOW_MS);
     return {
       active,
@@ -96,12 +100,13 @@ function useTroubles(): { troubles: Trouble[]; active: number } {
         workloads: lists.workloads.rows.values(),
         pools: lists.pools.rows.values(),
         triggers: lists.triggers.rows.values(),
-        pendingMs,
+        pendingMs: (claim) => msOf(lists.claims.keyOf(claim)),
+        emptyMs: ({ name }) => msOf(`pool ${name}`),
       }),
       nextMs: young.length === 0 ? undefined : SLOW_MS - Math.max(...young),
     };
   }, [version, look]);
-  // A claim that waits becomes slow without a message.
+  // What waits becomes slow without a message.
   useEffect(() => {
     if (nextMs === undefined) return;
     const timer = setTimeout(() => setLook((count) => count + 1), nextMs + 1);

@@ -24,9 +24,11 @@ export interface TroubleSources {
   readonly triggers: Iterable<ApiTypes["Trigger"]>;
   /** For how long a claim has been Pending, as far as the page knows. */
   pendingMs(claim: ApiTypes["Claim"]): number;
+  /** For how long a pool has had no ready pod, as far as the page knows. */
+  emptyMs(pool: ApiTypes["Pool"]): number;
 }
 
-/** A claim that takes longer is worth a look. */
+/** A claim that takes longer is worth a look, and a pool that is empty for longer; a burst empties one for a moment. */
 export const SLOW_MS = 30_000;
 
 /** In this order: files that may be lost, what fails, what is about to. */
@@ -43,13 +45,14 @@ export function findTroubles(sources: TroubleSources): Trouble[] {
   for (const { name, status } of sources.workloads) {
     if (status.phase === "Error") found.push({ rank: 2, trouble: { ...told("workload", name, status), is: "bad" } });
   }
-  for (const { name, status } of sources.pools) {
-    const isEmpty = status.ready === 0 && (status.desired ?? 0) > 0;
-    if (status.phase === "Error" || status.phase === "Degraded" || (isEmpty && status.phase === "Ready")) {
-      const is = status.phase === "Error" ? "bad" : "warn";
-      const trouble = { ...told("pool", name, status), is } as const;
-      found.push({ rank: 3, trouble: isEmpty ? { ...trouble, what: `${trouble.what}, which is empty` } : trouble });
-    }
+  for (const pool of sources.pools) {
+    const { name, status } = pool;
+    const isEmpty = isPoolEmpty(pool) && sources.emptyMs(pool) >= SLOW_MS;
+    if (status.phase !== "Error" && status.phase !== "Degraded" && !isEmpty) continue;
+    const { reason = isEmpty ? "Empty" : status.phase } = status;
+    const what = `pool ${name}: ${status.ready} of ${status.desired ?? pool.spec.size} ready`;
+    const is = status.phase === "Error" ? "bad" : "warn";
+    found.push({ rank: 3, trouble: { ...told("pool", name, status), reason, what, is } });
   }
   for (const { name, status } of sources.triggers) {
     if (status.phase !== "Error") continue;
@@ -59,6 +62,11 @@ export function findTroubles(sources: TroubleSources): Trouble[] {
   }
   found.sort((a, b) => a.rank - b.rank || (b.trouble.claims ?? 0) - (a.trouble.claims ?? 0));
   return found.map(({ trouble }) => trouble);
+}
+
+/** Whether a pool that should have pods has none that can be claimed. */
+export function isPoolEmpty({ status, spec }: ApiTypes["Pool"]): boolean {
+  return status.ready === 0 && (status.desired ?? spec.size) > 0;
 }
 
 function claimGroups({ claims, pendingMs }: TroubleSources): Map<string, { rank: number; trouble: Trouble }> {

@@ -30,6 +30,12 @@ export function Dialog(props: {
         event.preventDefault();
         onCancel?.();
       }}
+      onClose={(event) => {
+        // A second Escape closes it whatever the page says.
+        if (!event.currentTarget.isConnected) return;
+        if (onCancel === undefined) event.currentTarget.showModal();
+        else onCancel();
+      }}
     >
       <h2 id={id}>{title}</h2>
       {children}

@@ -1,5 +1,6 @@
 import { effect, signal } from "@preact/signals";
-import { clockAheadMs, connection, isEdgeFresh, lastHeardAt, listProblem } from "../api/kinds.ts";
+import { isLoginAsked } from "../api/call.ts";
+import { clockAheadMs, connection, isEdgeFresh, lastHeardAt, listProblem, retryFeed } from "../api/kinds.ts";
 import { When } from "../parts/when.tsx";
 
 /** Whether the edge serves another version of the page by now. */
@@ -39,13 +40,16 @@ export function Banner() {
     <div class="banner" role="status">
       {isStale && (
         <p>
-          The connection to the edge is lost. What is shown was so <When at={heardAt} />; it is tried again.
+          The connection to the edge is lost. What is shown was so <When at={heardAt} />; it is tried again.{" "}
+          <button type="button" onClick={retryFeed}>
+            Try now
+          </button>
         </p>
       )}
       {!isStale && !isEdgeFresh.value && (
         <p>The edge cannot see the cluster at the moment. What is shown may be old.</p>
       )}
-      {!isStale && problem !== undefined && <p>{problem.message}</p>}
+      {!isStale && problem !== undefined && !isLoginAsked.value && <p>{problem.message}</p>}
       {isUpdated.value && (
         <p class="plain">
           tenancy was updated.{" "}

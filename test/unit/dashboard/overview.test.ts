@@ -8,7 +8,14 @@ import { findTroubles, SLOW_MS, type TroubleSources } from "../../../edge/dashbo
 const test = suite("dashboard/overview");
 
 type Claim = ApiTypes["Claim"];
-const none: TroubleSources = { claims: [], workloads: [], pools: [], triggers: [], pendingMs: () => 0 };
+const none: TroubleSources = {
+  claims: [],
+  workloads: [],
+  pools: [],
+  triggers: [],
+  pendingMs: () => 0,
+  emptyMs: () => 0,
+};
 const spec = {} as never;
 const createdAt = "2026-01-01T00:00:00Z";
 
@@ -38,9 +45,10 @@ test("files that may be lost come first, then what fails, then what is slow", ()
     workloads: [
       { name: "next", spec, createdAt, status: { phase: "Error", reason: "BuildFailed", message: "step 3" } },
     ],
-    pools: [pool("web", { phase: "Degraded", reason: "CrashLooping" }), pool("empty", { ready: 0 })],
+    pools: [pool("web", { phase: "Degraded", reason: "CrashLooping" }), pool("full", { phase: "Filling", ready: 0 })],
     triggers: [{ name: "echo", spec, createdAt, status: { phase: "Error", detail: "no such secret" } }],
     pendingMs: () => SLOW_MS,
+    emptyMs: () => SLOW_MS,
   });
   assert.equal(
     found.map(({ is, reason, what, href }) => `${is} ${reason} ${what} ${href}`),
@@ -48,8 +56,8 @@ test("files that may be lost come first, then what fails, then what is slow", ()
       "bad SaveFailed hello: files cannot be saved /dashboard/claims?phase=ReleaseFailed&workload=hello&reason=SaveFailed",
       "bad CrashLooping hello /dashboard/claims?phase=Error&workload=hello&reason=CrashLooping",
       "bad BuildFailed workload next /dashboard/workloads/next",
-      "warn CrashLooping pool web /dashboard/pools/web",
-      "warn Ready pool empty, which is empty /dashboard/pools/empty",
+      "warn CrashLooping pool web: 1 of 2 ready /dashboard/pools/web",
+      "warn Empty pool full: 0 of 2 ready /dashboard/pools/full",
       "bad Error trigger echo /dashboard/triggers/echo",
       "warn Unschedulable hello /dashboard/claims?phase=Pending&workload=hello&reason=Unschedulable",
     ],
