@@ -83,7 +83,7 @@ function Shown(props: { claimKey: ClaimKey; row: Kinds["claims"]; detail: ClaimD
           ["Phase", <Phase key="phase" is={phase} />],
           ["Source", source],
           ["Claimed", claimedAt !== undefined && <When at={claimedAt} />],
-          ["Release asked for", detail?.releasedAt !== undefined && <When at={detail.releasedAt} />],
+          ["Release asked for", detail?.releasingSince !== undefined && <When at={detail.releasingSince} />],
           ["Took", took !== undefined && durationWords(took)],
           ["Pod", instanceId !== undefined && <a href={`/dashboard/instances/${instanceId}`}>{instanceId}</a>],
           ["Endpoint", endpoint !== undefined && <code>{`${endpoint.host}:${endpoint.port}`}</code>],
