@@ -67,7 +67,8 @@ export function FilterBar<Row>(props: {
   }
 
   function set(change: Partial<Filter>): void {
-    write({ ...filter, ...change }, columns);
+    // By the address of now: a field that was typed in says so a moment later.
+    write({ ...readFilter(place.value.searchParams, columns), ...change }, columns);
   }
 
   function typed(text: string): void {
