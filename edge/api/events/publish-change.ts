@@ -17,12 +17,9 @@ export function publishChanges(hub: Pick<EventHub, "publish">): Parameters<typeo
   return {
     claims: (change) => publishClaim(change, hub),
     pods: (change) => publishPod(change, hub),
-    workloads: (change) =>
-      publishObject("workload", change, { hub, open: openWorkload, workloadOf: ({ name }) => name }),
-    pools: (change) =>
-      publishObject("pool", change, { hub, open: openPool, workloadOf: ({ workloadRef }) => workloadRef }),
-    triggers: (change) =>
-      publishObject("trigger", change, { hub, open: openTrigger, workloadOf: ({ workloadRef }) => workloadRef }),
+    workloads: (change) => publishObject(change, shownWorkload, hub),
+    pools: (change) => publishObject(change, shownPool, hub),
+    triggers: (change) => publishObject(change, shownTrigger, hub),
   };
 }
 
@@ -51,15 +48,44 @@ function openClaim(claim: Claim) {
   return { tenantId, phase, instanceId, endpoint, source, claimedAt, workloadRef, reason };
 }
 
+/** What is told of an object that a person made. */
+interface Shown<T extends KubernetesObject, Open extends object> {
+  readonly family: "workload" | "pool" | "trigger";
+  readonly open: (object: T) => Open;
+  /** What is said of it behind the key: that it has changed is told, what it is is not. */
+  readonly wordsOf: (object: T) => string | undefined;
+  readonly workloadOf: (object: T) => string;
+}
+
+const shownWorkload: Shown<Workload, ApiTypes["OpenWorkload"]> = {
+  family: "workload",
+  open: openWorkload,
+  wordsOf: ({ status }) => status?.message,
+  workloadOf: ({ metadata }) => metadata.name,
+};
+const shownPool: Shown<Pool, ApiTypes["OpenPool"]> = {
+  family: "pool",
+  open: openPool,
+  wordsOf: ({ status }) => status?.message,
+  workloadOf: ({ spec }) => spec.workloadRef,
+};
+const shownTrigger: Shown<Trigger, ApiTypes["OpenTrigger"]> = {
+  family: "trigger",
+  open: openTrigger,
+  wordsOf: ({ status }) => status?.detail,
+  workloadOf: ({ spec }) => spec.workloadRef,
+};
+
 function publishObject<T extends KubernetesObject, Open extends object>(
-  family: "workload" | "pool" | "trigger",
   { type, object, previous }: Change<T>,
-  options: { hub: Pick<EventHub, "publish">; open: (object: T) => Open; workloadOf: (open: Open) => string },
+  kind: Shown<T, Open>,
+  hub: Pick<EventHub, "publish">,
 ): void {
-  const { hub, open, workloadOf } = options;
+  const { family, open, wordsOf, workloadOf } = kind;
   const shown = open(object);
-  if (type === "modified" && previous !== undefined && isSame(shown, open(previous))) return;
-  hub.publish({ type: `${family}.${type}`, tenant: undefined, workload: workloadOf(shown), object: shown });
+  const isTold = previous !== undefined && wordsOf(object) === wordsOf(previous) && isSame(shown, open(previous));
+  if (type === "modified" && isTold) return;
+  hub.publish({ type: `${family}.${type}`, tenant: undefined, workload: workloadOf(object), object: shown });
 }
 
 /** No spec, whose environment may hold secrets; the generation tells that it has changed. */

@@ -4,9 +4,11 @@ import * as assert from "uvu/assert";
 import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { label } from "../../../crds/labels.ts";
+import type { Trigger } from "../../../crds/trigger.ts";
+import type { Workload } from "../../../crds/workload.ts";
 import { createEventHub } from "../../../edge/api/events/event-hub.ts";
 import { createEventRing } from "../../../edge/api/events/event-ring.ts";
-import { publishClaim, publishPod } from "../../../edge/api/events/publish-change.ts";
+import { publishChanges, publishClaim, publishPod } from "../../../edge/api/events/publish-change.ts";
 import type { EventSocket } from "../../../edge/http/event-socket.ts";
 import { manualClock } from "../manual-clock.ts";
 
@@ -197,6 +199,51 @@ test("a change of a claim is an event named for its phase", () => {
     "claim.released",
     "claim.error",
     "claim.deleted",
+  ]);
+});
+
+test("of a workload, a pool and a trigger it is told that something has changed, never the spec or what is said", () => {
+  const seen: [type: string, workload: string | undefined, object: object][] = [];
+  const { workloads, pools, triggers } = publishChanges({
+    publish: ({ type, workload, object }) => void seen.push([type, workload, object]),
+  });
+  const metadata = { name: "x", generation: 1, creationTimestamp: "2026-01-01T00:00:00Z" };
+  const workload: Workload = {
+    metadata,
+    spec: { image: { ref: "a:1" }, entrypoint: { env: { TOKEN: "hunter2" } } },
+    status: { phase: "Error", reason: "ImagePullFailed", message: "hunter2 is no image" },
+  };
+  const change = (status: Workload["status"]) =>
+    workloads({
+      type: "modified",
+      object: { ...workload, ...(status !== undefined && { status }) },
+      previous: workload,
+    });
+  workloads({ type: "added", object: workload });
+  change(workload.status);
+  change({ phase: "Error", reason: "ImagePullFailed", message: "hunter3 is no image" });
+  change({ phase: "Ready" });
+  pools({ type: "deleted", object: { metadata, spec: { workloadRef: "app", size: 3 } } });
+  const trigger: Trigger = {
+    metadata,
+    spec: { type: "webhook", workloadRef: "app", tenant: { static: "hunter2" }, config: { path: "/hunter2" } },
+    status: { phase: "Error", detail: "hunter2" },
+  };
+  triggers({ type: "added", object: trigger });
+  // What its adapter remembers changes with each event.
+  triggers({
+    type: "modified",
+    object: { ...trigger, metadata: { ...metadata, resourceVersion: "7" } },
+    previous: trigger,
+  });
+  const shown = { name: "x", generation: 1, createdAt: "2026-01-01T00:00:00Z" };
+  const failed = { ...shown, phase: "Error", reason: "ImagePullFailed" };
+  assert.equal(seen, [
+    ["workload.added", "x", failed],
+    ["workload.modified", "x", failed],
+    ["workload.modified", "x", { ...shown, phase: "Ready" }],
+    ["pool.deleted", "app", { ...shown, workloadRef: "app", size: 3, phase: "Filling", ready: 0, warming: 0 }],
+    ["trigger.added", "app", { ...shown, type: "webhook", workloadRef: "app", phase: "Error" }],
   ]);
 });
 
