@@ -94,10 +94,11 @@ export function FilterBar<Row>(props: {
         defaultValue={filter.text}
         onInput={(event) => typed(event.currentTarget.value)}
         onKeyDown={(event) => {
-          if (event.key === "Escape") event.currentTarget.blur();
-          if (event.key !== "Enter" && event.key !== "ArrowDown") return;
+          if (!["Escape", "Enter", "ArrowDown"].includes(event.key)) return;
+          // Browsers empty a search field at Escape; the filter is to stay.
           event.preventDefault();
-          props.onDone();
+          if (event.key === "Escape") event.currentTarget.blur();
+          else props.onDone();
         }}
       />
       {columns.map(({ key, title, choices: offered }) => {
