@@ -55,17 +55,19 @@ function Shown(props: { claimKey: ClaimKey; row: Kinds["claims"]; detail: ClaimD
   const start = createdAt === undefined ? [] : claimSegments({ phase, createdAt, source, timeline });
   const took = claimMs({ timeline });
   const remedy = remedyOf(reason);
+  // It keeps its phase when its pod is destroyed, and the pod's name.
+  const isWithoutPod = phase === "Active" && endpoint === undefined;
   const destroyed = { name: instanceId ?? "", tenantId: key.tenantId, ...(claimedAt !== undefined && { claimedAt }) };
   return (
     <>
       <div class="acts">
-        {(phase === "Error" || (phase === "Active" && instanceId === undefined)) && (
+        {(phase === "Error" || isWithoutPod) && (
           <Act acts={acts} verb="Retry" keys="t" class="primary" act={() => claim(key, resumeOf(detail))} />
         )}
         {phase !== "Releasing" && phase !== "Released" && phase !== "ReleaseFailed" && (
           <Act acts={acts} verb="Release" keys="r" act={() => release(key)} />
         )}
-        {instanceId !== undefined && (
+        {instanceId !== undefined && !isWithoutPod && (
           <Act acts={acts} verb="Destroy" keys="x" class="danger" act={() => destroy(destroyed)} />
         )}
         {phase === "ReleaseFailed" && (
@@ -108,6 +110,7 @@ function Shown(props: { claimKey: ClaimKey; row: Kinds["claims"]; detail: ClaimD
           )}
         </section>
       )}
+      {isWithoutPod && <p>Its pod was destroyed; to claim again starts another.</p>}
       {reason === undefined && phase === "Pending" && (
         <section aria-labelledby="waits">
           <h2 id="waits">What it waits for</h2>

@@ -65,6 +65,11 @@ test("claimSegments of a claim that was made with kubectl begins at its creation
 test("claimSegments grow while a claim is Pending, and are none where nothing is known", () => {
   assert.equal(told({ phase: "Pending", createdAt }), [["Pending", 0, undefined, "wait", "since, to the second"]]);
   assert.equal(told({ phase: "Active", createdAt }), []);
+  // Of the start before this one.
+  assert.equal(
+    told({ phase: "Pending", createdAt, timeline: steps(["Requested", 5], ["Seen", 6], ["Error", 30]) }),
+    [],
+  );
   assert.equal(told({ phase: "Pending", createdAt, timeline: steps(["Requested", 5]) }), [
     ["Now", 5, undefined, "wait", undefined],
   ]);
