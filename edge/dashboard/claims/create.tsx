@@ -1,4 +1,4 @@
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { live } from "../api/kinds.ts";
 import { Act, Outcome, useActs } from "../parts/acts.tsx";
 import { navigate, place } from "../route.ts";
@@ -11,6 +11,13 @@ export default function CreateClaim() {
   const [workloadRef, setWorkloadRef] = useState(searchParams.get("workload") ?? "");
   const [withFiles, setWithFiles] = useState(true);
   const acts = useActs();
+  const isLeft = useRef(false);
+  useEffect(
+    () => () => {
+      isLeft.current = true;
+    },
+    [],
+  );
   const workloads = live("workloads");
   workloads.version.value;
   const isComplete = tenantId !== "" && workloadRef !== "";
@@ -69,7 +76,9 @@ export default function CreateClaim() {
 
   async function run(): Promise<string> {
     const said = await claim({ tenantId, workloadRef }, withFiles);
-    navigate(`/dashboard/claims/${encodeURIComponent(tenantId)}/${encodeURIComponent(workloadRef)}`);
+    // It may have taken half a minute.
+    if (!isLeft.current)
+      navigate(`/dashboard/claims/${encodeURIComponent(tenantId)}/${encodeURIComponent(workloadRef)}`);
     return said;
   }
 }

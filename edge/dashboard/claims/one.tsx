@@ -32,7 +32,8 @@ export default function Claim({ params }: { params: PageParams }) {
   return (
     <>
       <p class="crumbs">
-        <a href="/dashboard/claims">Claims</a> / <a href={`/dashboard/claims?tenant=${tenantId}`}>{tenantId}</a>
+        <a href="/dashboard/claims">Claims</a> /{" "}
+        <a href={`/dashboard/claims?tenant=${encodeURIComponent(tenantId)}`}>{tenantId}</a>
       </p>
       <h1>
         {workloadRef} <small>claimed by {tenantId}</small>
@@ -53,7 +54,7 @@ function Shown(props: { claimKey: ClaimKey; row: Kinds["claims"]; detail: ClaimD
   const { createdAt, timeline, waitsFor, snapshot } = detail ?? {};
   const now = useNow(phase === "Pending");
   const start = createdAt === undefined ? [] : claimSegments({ phase, createdAt, source, timeline });
-  const took = claimMs({ timeline });
+  const took = start.length === 0 ? undefined : claimMs({ timeline });
   const remedy = remedyOf(reason);
   // It keeps its phase when its pod is destroyed, and the pod's name.
   const isWithoutPod = phase === "Active" && endpoint === undefined;

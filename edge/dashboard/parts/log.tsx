@@ -1,6 +1,6 @@
 import { signal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { send } from "../api/call.ts";
+import { CallError, send } from "../api/call.ts";
 import { navigate, place } from "../route.ts";
 import { useKey } from "./keys.ts";
 import { createLogLines } from "./log-lines.ts";
@@ -141,7 +141,7 @@ function follow(path: string, { lines, version, state, error }: Reading): { stop
     },
     (cause: Error) => {
       if (aborted.signal.aborted) return;
-      error.value = cause;
+      error.value = cause instanceof CallError ? cause : new Error("the connection to the edge broke", { cause });
       state.value = "ended";
     },
   );
