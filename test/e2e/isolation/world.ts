@@ -4,8 +4,10 @@ import { once } from "node:events";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { createDeferred } from "../../../crds/waits.ts";
 import { readClusterState } from "../../../scripts/cluster/cluster-state.ts";
-import { clusterFolder } from "../../../scripts/cluster/folders.ts";
+import { clusterFolder, clustersFolder } from "../../../scripts/cluster/folders.ts";
+import { withFileLock } from "../../../scripts/cluster/process/file-lock.ts";
 import { runCommand } from "../../../scripts/cluster/process/run-command.ts";
 import { slotOf } from "../../../scripts/cluster/slot.ts";
 import { testProgram } from "../egress/reply.ts";
@@ -25,8 +27,33 @@ const CABLE = { here: "198.51.100.1", there: "198.51.100.2" };
 /** What the names of the two hosts lead to. */
 export const worldRecords = { "allowed.example": [world.allowed], "other.example": [world.other] };
 
-/** Makes hosts beyond the node that say who they are, and the way to them from the cluster's pods. */
+/**
+ * Makes hosts beyond the node that say who they are, and the way to them from the cluster's pods. The machine has one way
+ * to an address, so a second test that asks for them waits until the first has removed them.
+ */
 export async function startWorld(cluster: string): Promise<{ remove(): Promise<void> }> {
+  const had = createDeferred<void>();
+  const free = createDeferred<void>();
+  const lock = { what: "the hosts of another test", limitMs: 300_000 };
+  const held = withFileLock(join(clustersFolder(), "test-world.lock"), lock, () => {
+    had.resolve();
+    return free.promise;
+  });
+  await Promise.race([had.promise, held]);
+  async function giveBack(): Promise<void> {
+    free.resolve();
+    await held;
+  }
+  try {
+    const { remove } = await makeWorld(cluster);
+    return { remove: () => remove().finally(giveBack) };
+  } catch (error) {
+    await giveBack();
+    throw error;
+  }
+}
+
+async function makeWorld(cluster: string): Promise<{ remove(): Promise<void> }> {
   const { bridge } = slotOf(readClusterState(clusterFolder(cluster))?.slot as number);
   const id = randomBytes(3).toString("hex");
   const [namespace, link] = [`tnworld-${id}`, `tn${id}`];
