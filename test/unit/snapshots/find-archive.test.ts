@@ -8,6 +8,7 @@ import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata
 import type { Workload } from "../../../crds/workload.ts";
 import { createBackgroundWork } from "../../../operator/background-work.ts";
 import { type ArchiveAnswer, findArchive } from "../../../operator/claim/find-archive.ts";
+import { createTimelines } from "../../../operator/claim/timeline.ts";
 import type { OperatorContext } from "../../../operator/context.ts";
 import { silentLog } from "../silent-log.ts";
 
@@ -68,6 +69,7 @@ async function ask({ resume = true, keeps = ["/data"], has, hasHelper = true, he
     events: { record: () => undefined },
     log: { ...silentLog, info: say("info"), warn: say("warn") },
     enqueueClaim: () => wake(),
+    timelines: createTimelines(),
   } as unknown as OperatorContext;
   const claim: Claim = {
     metadata: { name: "claim-t-w", namespace: "n", uid: "u" },

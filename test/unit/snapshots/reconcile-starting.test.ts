@@ -5,6 +5,7 @@ import type { Pod } from "../../../crds/kubernetes.ts";
 import { annotation, label } from "../../../crds/labels.ts";
 import { createBackgroundWork } from "../../../operator/background-work.ts";
 import { reconcileStarting } from "../../../operator/claim/reconcile-starting.ts";
+import { createTimelines } from "../../../operator/claim/timeline.ts";
 import type { OperatorContext } from "../../../operator/context.ts";
 import { createStartExplanations } from "../../../operator/pod/explain-start.ts";
 import type { PodState } from "../../../operator/pod/pod-state.ts";
@@ -42,6 +43,7 @@ function waitingClaim() {
     startExplanations: createStartExplanations(),
     refillPause: createRefillPause(),
     restoreFailures: new Map<string, number>(),
+    timelines: createTimelines(),
     snapshots: {
       restore: () => {
         restores += 1;
