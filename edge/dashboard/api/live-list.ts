@@ -25,8 +25,22 @@ export interface LiveList<Row> {
   follow(sink: RowSink<Row>): () => void;
 }
 
-/** A row is read again after so long where that failed. */
-const AGAIN_MS = 2000;
+/** A row is read again after so long where that failed, or where more has come meanwhile. */
+const AGAIN_MS = 1000;
+
+/** The part of what messages show that tells of what they do not. */
+interface Shown {
+  readonly generation?: number;
+  readonly phase?: string;
+  readonly reason?: string;
+}
+
+/** Whether what a message does not show may have changed: the spec, or the words that go with a reason. */
+function hasMore(now: Shown, was: Shown): boolean {
+  if (now.generation !== was.generation || now.phase !== was.phase || now.reason !== was.reason) return true;
+  // The edge tells that words have changed by a message with nothing new; with a number that is new they may too.
+  return now.reason !== undefined || JSON.stringify(now) === JSON.stringify(was);
+}
 
 /**
  * Makes an empty list. Where messages show less than rows, a row is read by itself when a message tells that something
@@ -47,9 +61,10 @@ export function createLiveList<Row>(
 ): LiveList<Row> {
   const rows = new Map<string, Row>();
   const sinks = new Set<RowSink<Row>>();
-  /** By key: what the last message said of what messages do not show. */
-  const marks = new Map<string, string>();
-  const reading = new Set<string>();
+  /** By key: what the last message showed of a row. */
+  const shown = new Map<string, Shown>();
+  /** By key: whether more has come since the reading began. */
+  const reading = new Map<string, boolean>();
 
   function put(key: string, row: Row): void {
     rows.set(key, row);
@@ -60,7 +75,7 @@ export function createLiveList<Row>(
     const key = keyOf(object as Row);
     if (type.endsWith(".deleted")) {
       rows.delete(key);
-      marks.delete(key);
+      shown.delete(key);
       for (const sink of sinks) sink.remove(key);
       return;
     }
@@ -68,42 +83,49 @@ export function createLiveList<Row>(
     const row = rowOf === undefined ? (object as Row) : rowOf(object as never, before);
     if (row !== undefined) put(key, row);
     if (!isPartial) return;
-    const { generation, reason, phase } = object as { generation?: number; reason?: string; phase?: string };
-    const mark = `${generation} ${reason} ${phase}`;
-    if (marks.get(key) === mark && before !== undefined) return;
-    marks.set(key, mark);
-    void read(key);
+    const was = shown.get(key);
+    shown.set(key, object as Shown);
+    if (row === undefined || was === undefined || hasMore(object as Shown, was)) read(key);
   }
 
-  async function read(key: string): Promise<void> {
-    if (reading.has(key)) return;
-    reading.add(key);
-    const mark = marks.get(key);
-    try {
-      const row = await options.readOne(key);
-      // A message tells of one that has gone.
-      if (row !== undefined && marks.has(key)) {
-        put(key, row);
-        options.onRead();
-      }
-    } catch (error) {
-      options.onFailure(error);
-      options.clock.after(AGAIN_MS, () => {
-        if (marks.has(key)) void read(key);
-      });
+  function read(key: string): void {
+    if (reading.has(key)) {
+      reading.set(key, true);
       return;
-    } finally {
-      reading.delete(key);
     }
-    // More has come meanwhile, which the answer may not show.
-    if (marks.has(key) && marks.get(key) !== mark) await read(key);
+    reading.set(key, false);
+    options.readOne(key).then(
+      (row) => {
+        const last = shown.get(key);
+        // A message tells of one that has gone.
+        if (row !== undefined && last !== undefined) {
+          // What messages show, they may have shown newer meanwhile.
+          put(key, rowOf?.(last as never, row) ?? row);
+          options.onRead();
+        }
+        if (reading.get(key) === true) readSoon(key);
+        else reading.delete(key);
+      },
+      (error: unknown) => {
+        options.onFailure(error);
+        readSoon(key);
+      },
+    );
+  }
+
+  /** Of something that changes all the time it is enough to be right for a second ago. */
+  function readSoon(key: string): void {
+    options.clock.after(AGAIN_MS, () => {
+      reading.delete(key);
+      if (shown.has(key)) read(key);
+    });
   }
 
   return {
     rows,
     reset(all) {
       rows.clear();
-      marks.clear();
+      shown.clear();
       for (const row of all) rows.set(keyOf(row), row);
       for (const sink of sinks) sink.reset(all);
     },

@@ -79,15 +79,45 @@ test("messages that show less change the row, which is read again only where mor
   assert.equal(taken(), ["a 1 3", "a 2 3"]);
 });
 
-test("a row that is new is read, once more where it changed meanwhile", async () => {
+test("a message with nothing new tells of words that are new, and with a reason each may", async () => {
   const { list, tell, answer, asked } = testList(folded);
+  list.reset([{ name: "a", spec: "1", ready: 0 }]);
+  for (const [ready, reason, reads] of [
+    [0, undefined, 1],
+    [1, undefined, 1],
+    [1, undefined, 2],
+    [1, "CrashLooping", 3],
+    [0, "CrashLooping", 4],
+    [1, undefined, 5],
+    [2, undefined, 5],
+  ] as const) {
+    tell("pool.modified", { name: "a", ready, ...(reason && { reason }) });
+    assert.is(asked.length, reads);
+    await answer({ name: "a", spec: "1", ready });
+  }
+});
+
+test("what was read does not take back what messages have shown meanwhile", async () => {
+  const { list, tell, answer } = testList(folded);
+  list.reset([{ name: "a", spec: "1", ready: 0 }]);
+  tell("pool.modified", { name: "a", ready: 1, generation: 2 });
+  tell("pool.modified", { name: "a", ready: 2, generation: 2 });
+  await answer({ name: "a", spec: "2", ready: 1 });
+  assert.equal(list.rows.get("a"), { name: "a", spec: "2", ready: 2 });
+});
+
+test("a row that is new is read, once more where it changed meanwhile", async () => {
+  const { list, clock, tell, answer, asked } = testList(folded);
   list.reset([]);
   tell("pool.added", { name: "a", ready: 0, generation: 1 });
   tell("pool.modified", { name: "a", ready: 0, generation: 2 });
   assert.equal([asked, list.rows.size], [["a"], 0]);
   await answer({ name: "a", spec: "1", ready: 0 });
+  assert.equal(asked, ["a"]);
+  await clock.pass(1000);
   assert.equal(asked, ["a", "a"]);
   await answer({ name: "a", spec: "2", ready: 0 });
+  await clock.pass(60_000);
   assert.equal([asked.length, list.rows.get("a")?.spec], [2, "2"]);
 });
 
@@ -108,7 +138,7 @@ test("a row that cannot be read is read again later, unless the list was read an
   list.reset([]);
   tell("pool.added", { name: "a", ready: 0, generation: 1 });
   answers.shift()?.reject(new Error("away"));
-  await clock.pass(2000);
+  await clock.pass(1000);
   assert.equal(asked, ["a", "a"]);
   await answer({ name: "a", spec: "1", ready: 0 });
   assert.is(list.rows.size, 1);
