@@ -297,9 +297,11 @@ test("how it stands with a build is about what the workload asks for now", async
   const shown = (await edge.call("GET /api/v1/workloads/app")).json as { status: WorkloadStatus };
   assert.equal(shown.status, { phase: "Ready", image, build: done });
 
-  setStatus(withContext, { phase: "Error", reason: "BuildUnavailable", message: "set TENANCY_REGISTRY" });
+  const { generation: observedGeneration = 0 } = withContext.metadata;
+  const unavailable = { reason: "BuildUnavailable", message: "set TENANCY_REGISTRY" };
+  setStatus(withContext, { phase: "Error", ...unavailable, observedGeneration });
   assert.equal((await edge.call(target)).json, {
-    ...{ workload: "app", state: "Failed", reason: "BuildUnavailable", message: "set TENANCY_REGISTRY" },
+    ...{ workload: "app", state: "Failed", ...unavailable },
     context: sha256,
   });
 });

@@ -71,7 +71,10 @@ test("a claim that had failed is revived once, with the resourceVersion as the p
       body: {
         metadata: {
           resourceVersion: failed.metadata.resourceVersion,
-          annotations: { [annotation.attempt]: "attempt-1" },
+          annotations: {
+            [annotation.attempt]: "attempt-1",
+            [annotation.requestedAt]: "2026-01-01T00:00:00.000Z",
+          },
         },
         spec: { resume: true },
       },
