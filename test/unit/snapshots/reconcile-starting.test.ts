@@ -10,6 +10,7 @@ import type { OperatorContext } from "../../../operator/context.ts";
 import { createStartExplanations } from "../../../operator/pod/explain-start.ts";
 import type { PodState } from "../../../operator/pod/pod-state.ts";
 import { createRefillPause } from "../../../operator/pool/refill-pause.ts";
+import { TOOLS_CONTAINER } from "../../../operator/snapshots/pod-tools.ts";
 import { silentLog } from "../silent-log.ts";
 
 const LONG_AGO = "2020-01-01T00:00:00Z";
@@ -29,7 +30,7 @@ function pod(annotations: Record<string, string> = {}, tenant = "t"): Pod {
 }
 
 /** A claim that waits for its files, and all that is written to it. */
-function waitingClaim() {
+function waitingClaim(outcome: Promise<unknown> = new Promise(() => undefined)) {
   const written: Partial<ClaimStatus>[] = [];
   let restores = 0;
   let claim: Claim = {
@@ -47,7 +48,7 @@ function waitingClaim() {
     snapshots: {
       restore: () => {
         restores += 1;
-        return new Promise(() => undefined);
+        return outcome;
       },
     },
     client: {
@@ -66,7 +67,8 @@ function waitingClaim() {
   };
   const supervise = (state: PodState, of = pod()) =>
     reconcileStarting({ claim, pod: of, state }, context as unknown as OperatorContext);
-  return { supervise, written, context, restored: () => restores };
+  const steps = () => context.timelines.of(claim, "Active", new Date()).map(({ step }) => step);
+  return { supervise, written, context, restored: () => restores, steps };
 }
 
 test("reconcileStarting times a warm pod that waits for files from its binding, however long it had been there", async () => {
@@ -103,6 +105,25 @@ test("reconcileStarting restores into a pod that this term has bound, and replac
   own.context.ownPods.add("pod-uid");
   await own.supervise({ state: "ready" });
   assert.equal([own.restored(), own.written], [1, []]);
+  // It had been scheduled and ready before anybody asked for it.
+  assert.equal(own.steps(), ["FilesFrom", "Active"]);
+});
+
+test("reconcileStarting notes when a cold pod was scheduled, and when its files came", async () => {
+  const { supervise, context, steps } = waitingClaim(Promise.resolve({ sha256: "0" }));
+  context.ownPods.add("pod-uid");
+  const cold = pod({ [annotation.source]: "cold+data" });
+  const tools = { name: TOOLS_CONTAINER, ready: false, restartCount: 0, image: "busybox", state: { running: {} } };
+  const waits: Pod = {
+    ...cold,
+    status: { conditions: [{ type: "PodScheduled", status: "True" }], initContainerStatuses: [tools] },
+  };
+  const starting = { state: "starting", since: undefined, message: "its files are brought" } as const;
+  await supervise(starting, waits);
+  assert.equal(steps(), ["Scheduled", "FilesFrom", "Active"]);
+  await new Promise((resolve) => setImmediate(resolve));
+  await supervise(starting, waits);
+  assert.equal(steps(), ["Scheduled", "FilesFrom", "FilesTo", "Active"]);
 });
 
 test("reconcileStarting restores nothing into a pod that carries another tenant", async () => {
