@@ -225,21 +225,41 @@ test("a step reaches DNS, HTTPS outside and the registry, and no pod, node, API 
     return console.log(`note: no packets sent: policies are not enforced here: ${policies.because}`);
   const { table, caller, end } = await places();
   try {
-    const file = [`FROM ${caller}`, "RUN <<EOF", probeScript(table), "exit 1", "EOF"].join("\n");
-    const begun = await builds.begin("packets", { Dockerfile: file });
-    const result = await builds.ended(begun);
-    assert.is(result.state, "Failed");
-    const log = await builds.inBuilds("logs", begun.pod, "-c", "build");
-    const said = [...log.matchAll(/^#\d+ [\d.]+ (.*)$/gm)].map(([, line]) => line).join("\n");
-    const free = await builds.kubectl("exec", "bystander", "--", "sh", "-c", probeScript(table));
-    const rows = (output: string) => readAnswers(table, output).map((answer, row) => `${table[row]?.name}: ${answer}`);
-    const expected = (source: Source) => table.map(({ name, answers }) => `${name}: ${answers[source]}`);
-    assert.equal(rows(free), expected("no policy"));
-    assert.equal(rows(said), expected("build"));
+    const inPod = (script: string) => builds.kubectl("exec", "bystander", "--", "sh", "-c", script);
+    const inStep = async (script: string) => {
+      const file = [`FROM ${caller}`, "RUN <<EOF", script, "exit 1", "EOF"].join("\n");
+      const begun = await builds.begin("packets", { Dockerfile: file });
+      assert.is((await builds.ended(begun)).state, "Failed");
+      const log = await builds.inBuilds("logs", begun.pod, "-c", "build");
+      return [...log.matchAll(/^#\d+ [\d.]+ (.*)$/gm)].map(([, line]) => line).join("\n");
+    };
+    for (const [source, ask] of [
+      ["no policy", inPod],
+      ["build", inStep],
+    ] as const)
+      assert.equal(
+        await answersFrom(source, { table, ask }),
+        table.map(({ name, answers }) => `${name}: ${answers[source]}`),
+      );
   } finally {
     await end();
   }
 });
+
+/** Asks for every place, and again for those that should have answered and have not: a busy machine may be late. */
+async function answersFrom(
+  source: Source,
+  { table, ask }: { table: readonly Destination[]; ask: (script: string) => Promise<string> },
+): Promise<string[]> {
+  const found = new Map<Destination, string>();
+  let left = table;
+  for (let tries = 1; tries <= 4 && left.length > 0; tries += 1) {
+    const answers = readAnswers(left, await ask(probeScript(left)));
+    for (const [row, place] of left.entries()) found.set(place, answers[row] ?? "-");
+    left = left.filter((place) => found.get(place) === "-" && place.answers[source] !== "-");
+  }
+  return table.map((place) => `${place.name}: ${found.get(place)}`);
+}
 
 test("containers on the node: no root, two capabilities, no token; a Job that is deleted leaves no process and no mount", async () => {
   const step = "sleep 3607";
