@@ -56,7 +56,7 @@ function Shown(props: { claimKey: ClaimKey; row: Kinds["claims"]; detail: ClaimD
   const start = createdAt === undefined ? [] : claimSegments({ phase, createdAt, source, timeline });
   const took = start.length === 0 ? undefined : claimMs({ timeline });
   const remedy = remedyOf(reason);
-  // It keeps its phase when its pod is destroyed, and the pod's name.
+  // It keeps its phase when its pod is destroyed, and the pod's name, but not the endpoint.
   const isWithoutPod = phase === "Active" && endpoint === undefined;
   const destroyed = { name: instanceId ?? "", tenantId: key.tenantId, ...(claimedAt !== undefined && { claimedAt }) };
   return (
@@ -111,7 +111,7 @@ function Shown(props: { claimKey: ClaimKey; row: Kinds["claims"]; detail: ClaimD
           )}
         </section>
       )}
-      {isWithoutPod && <p>Its pod was destroyed; to claim again starts another.</p>}
+      {isWithoutPod && <p>Its pod was destroyed, or has lost its address: to claim again gets one.</p>}
       {reason === undefined && phase === "Pending" && (
         <section aria-labelledby="waits">
           <h2 id="waits">What it waits for</h2>

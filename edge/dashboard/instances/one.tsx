@@ -82,7 +82,7 @@ function Containers({ of }: { of: NonNullable<InstanceDetail["containers"]> }) {
   return (
     <section aria-labelledby="containers">
       <h2 id="containers">Containers</h2>
-      <table aria-labelledby="containers">
+      <table aria-labelledby="containers" class="stack">
         <thead>
           <tr>
             <th scope="col">Name</th>
@@ -104,9 +104,11 @@ function Containers({ of }: { of: NonNullable<InstanceDetail["containers"]> }) {
                 {reason !== undefined && `, ${reason}`}
                 {ready && ", ready"}
               </td>
-              <td class="number">{restarts}</td>
-              <td>{amounts(requests)}</td>
-              <td>{amounts(limits)}</td>
+              <td class="number" data-label="restarts">
+                {restarts}
+              </td>
+              <td data-label="requests">{amounts(requests)}</td>
+              <td data-label="limits">{amounts(limits)}</td>
               <td>
                 <code>{image}</code>
               </td>

@@ -154,7 +154,11 @@ export function SpecForm(props: {
     } finally {
       setBusy(false);
       // Once the answer is on the page.
-      requestAnimationFrame(() => form.current?.querySelector<HTMLElement>("[aria-invalid=true]")?.focus());
+      requestAnimationFrame(() => {
+        const bad = form.current?.querySelector<HTMLElement>("[aria-invalid=true]");
+        if (bad != null) bad.focus();
+        else form.current?.querySelector("[role=alert]")?.scrollIntoView({ block: "center" });
+      });
     }
   }
 }

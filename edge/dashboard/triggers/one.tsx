@@ -135,7 +135,7 @@ function Events({ trigger, path }: { trigger: Trigger; path: string }) {
 
 function Deliveries({ of }: { of: ReturnType<typeof deliveriesOf> }) {
   return (
-    <table aria-labelledby="deliveries" class="deliveries">
+    <table aria-labelledby="deliveries" class="stack">
       <thead>
         <tr>
           <th scope="col">When</th>
@@ -163,8 +163,12 @@ function Deliveries({ of }: { of: ReturnType<typeof deliveriesOf> }) {
               {reason !== undefined && <div class="muted">{reason}</div>}
             </td>
             <td>{tenantId}</td>
-            <td class="number">{status}</td>
-            <td class="number">{durationWords(ms)}</td>
+            <td class="number" data-label="status">
+              {status}
+            </td>
+            <td class="number" data-label="took">
+              {durationWords(ms)}
+            </td>
             <td>
               {instanceId !== undefined && <a href={`/dashboard/instances/${instanceId}`}>{instanceId}</a>}
               {source !== undefined && ` ${source}`}

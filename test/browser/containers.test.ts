@@ -1,0 +1,122 @@
+// @limit 900
+import type { Browser, Page } from "playwright-core";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { type Stack, startStack } from "../e2e/claims/stack.ts";
+import { launchBrowser, openPage } from "./browser.ts";
+
+const test = suite("browser/containers");
+let stack: Stack;
+let browser: Browser;
+
+const image = { ref: "localhost/tenancy-hello:1" };
+const resources = { memoryMb: 64 };
+// Prints a line a second, after one that names its run.
+const talks = `echo "started <b>here</b>"; n=0; while true; do n=$((n+1)); echo "line $n"; sleep 1; done`;
+
+test.before(async () => {
+  [stack, browser] = await Promise.all([startStack("browser-containers"), launchBrowser()]);
+  for (const [name, spec] of [
+    ["web", { image, resources }],
+    [
+      "talker",
+      {
+        ...{ image, resources, filesystem: { overlayDirs: ["/data"] } },
+        entrypoint: { cmd: "/bin/sh", args: ["-c", talks] },
+      },
+    ],
+  ] as const) {
+    const { status, body } = await stack.call("POST", "/workloads", { name, spec });
+    assert.is(status, 201, JSON.stringify(body));
+  }
+});
+test.after(async () => {
+  await browser?.close();
+  await stack?.interrupt();
+});
+
+test("a log is followed and searched, and a command runs and tells its exit code", async () => {
+  const instance = await claim("ann");
+  const { page, assertAccessible, close } = await openPage(browser);
+  await page.goto(`${stack.url}/dashboard/claims/ann/talker`);
+  await page.getByRole("link", { name: instance }).click();
+  const log = page.getByRole("log", { name: `Log of ${instance}` });
+  await log.getByText("started <b>here</b>").waitFor();
+  await log.getByText("line 3", { exact: true }).waitFor();
+  await page.keyboard.press("/");
+  await page.keyboard.type("LINE 2");
+  await page.getByText(/^\d+ of \d+ lines, following$/).waitFor();
+  await log.getByText("started").waitFor({ state: "detached" });
+  assert.match(page.url(), "find=LINE");
+
+  const containers = page.getByRole("table", { name: "Containers" });
+  await containers.getByRole("row", { name: /running, ready.*memory 64M/ }).waitFor();
+  assert.is(await run(page, "echo kept > /data/file; echo out; echo err >&2; exit 3"), 3);
+  assert.is(await page.getByRole("textbox", { name: "Output" }).inputValue(), "out\n");
+  assert.is(await page.getByRole("textbox", { name: "Errors" }).inputValue(), "err\n");
+  await assertAccessible();
+  await close();
+});
+
+test("a release says what it saves; the version is listed, claimed with, and deleted once the name is typed", async () => {
+  const { page, close } = await openPage(browser);
+  await page.goto(`${stack.url}/dashboard/claims/ann/talker`);
+  await page.getByRole("button", { name: "Release" }).click();
+  const release = page.getByRole("dialog", { name: "Release talker of ann?" });
+  await release.getByText("/data of ann is saved as a new version, then the pod goes.").waitFor();
+  await release.getByText("Nothing was saved before.").waitFor();
+  await release.getByRole("button", { name: "Release" }).click();
+  await page.getByText("ann has no claim on talker").waitFor();
+
+  await page.goto(`${stack.url}/dashboard/snapshots/ann/talker`);
+  await page.getByRole("button", { name: /^Claim with [0-9a-f]{8}$/ }).click();
+  await page.getByRole("status").getByText("ann has an instance of talker").waitFor();
+  await page.getByRole("link", { name: "The claim" }).click();
+  await page.getByText(/It was given the files of version [0-9a-f]{16}\./).waitFor();
+  await page.getByRole("link", { name: /^inst-/ }).click();
+  assert.is(await run(page, "cat /data/file"), 0);
+  assert.is(await page.getByRole("textbox", { name: "Output" }).inputValue(), "kept\n");
+
+  await page.goto(`${stack.url}/dashboard/snapshots/ann/talker`);
+  await page.getByRole("button", { name: "Delete" }).click();
+  const erase = page.getByRole("dialog", { name: "Delete what was saved of ann in talker?" });
+  await erase.getByText("The one version of the files is erased").waitFor();
+  await erase.getByRole("textbox").fill("ann");
+  await erase.getByRole("button", { name: "Delete" }).click();
+  await page.getByText("Nothing is saved.").waitFor();
+  await close();
+});
+
+test("a trigger is tried with an event, which is listed with what became of it", async () => {
+  const { page, close } = await openPage(browser);
+  const spec = { type: "webhook", workloadRef: "web", tenant: { static: "eve" }, config: { path: "/hooks/web" } };
+  assert.is((await stack.call("POST", "/triggers", { name: "hook", spec })).status, 201);
+  await page.goto(`${stack.url}/dashboard/triggers/hook`);
+  await page.getByText("● Active").waitFor();
+  await page.getByRole("button", { name: "Send" }).click();
+  const dialog = page.getByRole("dialog", { name: "Send hook an event?" });
+  await dialog.getByText("it claims a pod of web for tenant eve").waitFor();
+  await dialog.getByRole("button", { name: "Send" }).click();
+  await page.getByText(/^answered, status 200/).waitFor();
+  await page
+    .getByRole("table", { name: "Deliveries" })
+    .getByRole("row", { name: /answered \(test\) eve 200/ })
+    .waitFor();
+  await close();
+});
+
+async function claim(tenant: string): Promise<string> {
+  const { status, body } = await stack.claim(tenant, { workload: "talker" });
+  assert.is(status, 201, JSON.stringify(body));
+  return String(body.instanceId);
+}
+
+/** Runs a command on the page of an instance, and returns its exit code. */
+async function run(page: Page, command: string): Promise<number> {
+  await page.getByLabel("Command", { exact: true }).fill(command);
+  await page.getByRole("button", { name: "Run", exact: true }).click();
+  const ended = page.getByText(/ended with exit code \d+$/);
+  return Number((await ended.innerText()).split(" ").at(-1));
+}
+
+test.run();
