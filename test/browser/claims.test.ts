@@ -35,7 +35,7 @@ for (const colorScheme of ["light", "dark"] as const) {
     const name = `carol-${colorScheme}`;
     await tenancy.createClaim(name, "hello");
     const { page, assertAccessible, close } = await openPage(browser, { colorScheme });
-    await page.goto(edge.url);
+    await page.goto(`${edge.url}/dashboard/claims`);
     await page.getByRole("row", { name: new RegExp(name) }).waitFor();
     await assertAccessible();
     await close();
