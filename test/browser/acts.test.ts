@@ -1,0 +1,228 @@
+import type { Page } from "playwright-core";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { openPage } from "./browser.ts";
+import { type Stage, startStage } from "./stage.ts";
+
+const test = suite("browser/acts");
+let stage: Stage;
+
+test.before(async () => {
+  stage = await startStage("browser-acts");
+  await stage.tenancy.createWorkload("hello");
+});
+test.after(() => stage?.stop());
+
+test("a claim's page claims, tells how long each step took, and releases after it has asked", async () => {
+  const { edge, browser } = stage;
+  const { page, assertAccessible, close } = await openPage(browser);
+  await page.goto(`${edge.url}/dashboard/claims/alice/hello`);
+  await page.getByText("alice has no claim on hello").waitFor();
+  await button(page, "Claim").click();
+  await page.getByRole("status").getByText("alice has an instance of hello").waitFor();
+  const steps = page.getByRole("table", { name: "Time line of the claim" });
+  await steps.getByRole("row", { name: /Request to operator \d+ ms/ }).waitFor();
+  await steps.getByRole("row", { name: /Finding a pod \d+ ms source cold/ }).waitFor();
+  await assertAccessible();
+
+  const posted = posts(page);
+  await page.keyboard.press("r");
+  const dialog = page.getByRole("dialog", { name: "Release hello of alice?" });
+  await dialog.getByText("Nothing is saved: this workload keeps no files. The pod of alice goes.").waitFor();
+  assert.ok(await button(dialog, "Cancel").evaluate((cancel) => cancel.matches(":focus")));
+  await assertAccessible();
+  await page.keyboard.press("Escape");
+  await dialog.waitFor({ state: "detached" });
+  assert.equal(posted, []);
+
+  await page.keyboard.press("r");
+  await button(dialog, "Release").dblclick({ noWaitAfter: true });
+  await page.getByText("alice has no claim on hello").waitFor();
+  assert.equal(posted, ["/api/v1/tenants/alice/release"]);
+  await close();
+});
+
+test("destroy wants the tenant's name typed; the claim stays, and is tried again with another pod", async () => {
+  const { tenancy, edge, browser } = stage;
+  await tenancy.createClaim("bob", "hello");
+  const { page, close } = await openPage(browser);
+  await page.goto(`${edge.url}/dashboard/claims/bob/hello`);
+  await page.getByText("● Active").waitFor();
+  const pod = page.getByRole("link", { name: /^inst-/ });
+  const before = await pod.innerText();
+  await button(page, "Destroy").click();
+  const dialog = page.getByRole("dialog", { name: `Destroy instance ${before}?` });
+  await dialog.getByText("is not saved").waitFor();
+  const destroy = button(dialog, "Destroy");
+  await dialog.getByRole("textbox").fill("bo");
+  assert.ok(await destroy.isDisabled());
+  await dialog.getByRole("textbox").fill("bob");
+  await page.keyboard.press("Enter");
+  await page.getByRole("status").getByText(`Instance ${before} is destroyed.`).waitFor();
+
+  await button(page, "Retry").click();
+  await page.getByRole("status").getByText("bob has an instance of hello").waitFor();
+  await button(page, "Destroy").waitFor();
+  assert.is.not(await pod.innerText(), before);
+  await close();
+});
+
+test("files that cannot be saved are given up once the tenant's name is typed", async () => {
+  const { tenancy, edge, browser } = stage;
+  // Nothing runs on simulated nodes that could save them.
+  await tenancy.createWorkload("notes", { filesystem: { overlayDirs: ["/data"] } });
+  const { metadata } = await tenancy.createClaim("carol", "notes");
+  await tenancy.untilClaim(metadata.name, { phase: "Active" });
+  const { page, close } = await openPage(browser);
+  await page.goto(`${edge.url}/dashboard/claims/carol/notes`);
+  await page.getByText("● Active").waitFor();
+  await page.keyboard.press("r");
+  const release = page.getByRole("dialog", { name: "Release notes of carol?" });
+  await release.getByText("/data of carol is saved as a new version, then the pod goes.").waitFor();
+  await button(release, "Release").click();
+  await page.getByText("▲ ReleaseFailed").waitFor();
+  await page.getByText("What to do:").waitFor();
+
+  await button(page, "Discard").click();
+  const discard = page.getByRole("dialog", { name: "Discard what carol has in notes?" });
+  await discard.getByText("given up").waitFor();
+  await discard.getByRole("textbox").fill("carol");
+  await button(discard, "Discard").click();
+  await page.getByText("carol has no claim on notes").waitFor();
+  await tenancy.untilGone(metadata.name);
+  await close();
+});
+
+test("a workload is made by the form: what the API says stands at its field, and the focus goes there", async () => {
+  const { edge, browser } = stage;
+  const { page, complaints, assertAccessible, close } = await openPage(browser);
+  await page.goto(`${edge.url}/dashboard/workloads`);
+  await page.getByRole("link", { name: /create a workload/i }).click();
+  await field(page, "name").fill("made");
+  await field(page, "vcpus").fill("two");
+  await page.getByText("body.spec.resources.vcpus: must be a whole number").waitFor();
+  assert.is(await field(page, "vcpus").getAttribute("aria-invalid"), "true");
+  await assertAccessible();
+  await field(page, "ref").fill("simulated/hello:1");
+  await button(page, "Create").click();
+  await page.locator("[aria-invalid=true]:focus").waitFor();
+  await field(page, "vcpus").fill("1");
+  await button(page, "Create").click();
+  await page.getByRole("heading", { name: "made" }).waitFor();
+  await page.getByText("It reaches nothing, DNS neither.").waitFor();
+  takeOut(complaints, /400/);
+  await close();
+});
+
+test("a change shows what it changes, and is refused where somebody was faster", async () => {
+  const { tenancy, edge, browser } = stage;
+  await tenancy.createWorkload("edited");
+  const { page, complaints, close } = await openPage(browser);
+  await page.goto(`${edge.url}/dashboard/workloads/edited?edit=1`);
+  await field(page, "memoryMb").fill("64");
+  const save = async (): Promise<void> => {
+    await button(page, "Save").click();
+    const dialog = page.getByRole("dialog", { name: "Change workload edited?" });
+    await dialog.getByText("spec.resources.memoryMb: 512 → 64").waitFor();
+    await dialog.getByText("0 claimed pods stay as they are").waitFor();
+    await button(dialog, "Save").click();
+  };
+  await put(`${edge.url}/api/v1/workloads/edited`, { spec: { image: { ref: "simulated/hello:2" } } });
+  await save();
+  await page.getByRole("alert").getByText('workload "edited" was changed since it was read').waitFor();
+  await button(page, "Read again").click();
+  await tenancy.until("the form to be read again", async () => {
+    return (await field(page, "ref").inputValue()) === "simulated/hello:2";
+  });
+  await field(page, "memoryMb").fill("64");
+  await save();
+  await page.getByRole("link", { name: "Edit" }).waitFor();
+  takeOut(complaints, /409/);
+  await close();
+});
+
+test("a workload that is used says what uses it when it is deleted", async () => {
+  const { tenancy, edge, browser } = stage;
+  await tenancy.createWorkload("used");
+  await tenancy.createClaim("dan", "used");
+  const { page, close } = await openPage(browser);
+  await page.goto(`${edge.url}/dashboard/workloads/used`);
+  await button(page, "Delete").click();
+  const dialog = page.getByRole("dialog", { name: "Delete workload used?" });
+  await dialog.getByText("1 claim and 0 pools use it now.").waitFor();
+  await button(dialog, "Delete").click();
+  await page
+    .getByRole("status")
+    .getByText(/the workload goes when nothing uses it any longer/)
+    .waitFor();
+  await close();
+});
+
+test("a pool is made, shows its hour, is scaled down after a question, and deleted", async () => {
+  const { tenancy, edge, browser } = stage;
+  const { page, assertAccessible, close } = await openPage(browser);
+  await page.goto(`${edge.url}/dashboard/create/pool?workload=hello`);
+  await field(page, "name").fill("warm");
+  await field(page, "size").fill("2");
+  await button(page, "Create").click();
+  await page.getByRole("heading", { name: "warm" }).waitFor();
+  await page.getByText("2 of 2").waitFor();
+  await page.locator("canvas").first().waitFor();
+  await page.getByText("By the minute").click();
+  await page.getByRole("table", { name: "The last hour by the minute" }).waitFor();
+  await assertAccessible();
+
+  await page.getByRole("spinbutton", { name: "Size" }).fill("1");
+  await button(page, "Scale").click();
+  const dialog = page.getByRole("dialog", { name: "Scale pool warm from 2 to 1?" });
+  await dialog.getByText("1 warm pod is deleted; nobody uses them. Claimed ones stay.").waitFor();
+  await button(dialog, "Scale").click();
+  await page.getByText("1 of 1").waitFor();
+  await tenancy.until("the pool to have one pod", () => tenancy.members("warm").length === 1);
+
+  await button(page, "Delete").click();
+  await button(page.getByRole("dialog", { name: "Delete pool warm?" }), "Delete").click();
+  await page.getByText("There is no such pool.").waitFor();
+  await close();
+});
+
+test("an error is shown in the API's own words", async () => {
+  const { edge, browser } = stage;
+  const { page, complaints, close } = await openPage(browser);
+  await page.goto(`${edge.url}/dashboard/claims/carol/nothing`);
+  await button(page, "Claim").click();
+  await page.getByRole("alert").getByText('workload "nothing" does not exist').waitFor();
+  takeOut(complaints, /404/);
+  await close();
+});
+
+function button(within: Pick<Page, "getByRole">, name: string) {
+  return within.getByRole("button", { name, exact: true });
+}
+
+function field(page: Page, name: string) {
+  return page.getByLabel(name, { exact: true });
+}
+
+/** The paths that are posted to from now on. */
+function posts(page: Page): string[] {
+  const paths: string[] = [];
+  page.on("request", (request) => {
+    if (request.method() === "POST") paths.push(new URL(request.url()).pathname);
+  });
+  return paths;
+}
+
+async function put(url: string, body: object): Promise<void> {
+  const headers = { "content-type": "application/json" };
+  const { status } = await fetch(url, { method: "PUT", headers, body: JSON.stringify(body) });
+  assert.is(status, 200);
+}
+
+/** What a browser writes to its console of an answer that the test asked for. */
+function takeOut(complaints: string[], expected: RegExp): void {
+  const others = complaints.filter((line) => !expected.test(line));
+  complaints.splice(0, complaints.length, ...others);
+}
+
+test.run();
