@@ -45,6 +45,8 @@ export function SpecForm(props: {
   const [json, setJson] = useState<string>();
   const [error, setError] = useState<Error>();
   const [isBusy, setBusy] = useState(false);
+  // The state of a rendering may be older than a second press of the key.
+  const isWriting = useRef(false);
   const form = useRef<HTMLFormElement>(null);
   const isTouched = name !== (props.name ?? "") || spec !== first;
   const jsonProblem = json === undefined ? undefined : parsed(json).problem;
@@ -144,7 +146,8 @@ export function SpecForm(props: {
 
   async function submit(event: Event): Promise<void> {
     event.preventDefault();
-    if (isBusy || jsonProblem !== undefined) return;
+    if (isWriting.current || jsonProblem !== undefined) return;
+    isWriting.current = true;
     setBusy(true);
     try {
       await write({ name, spec, dryRun: false });
@@ -152,6 +155,7 @@ export function SpecForm(props: {
     } catch (cause) {
       setError(cause as Error);
     } finally {
+      isWriting.current = false;
       setBusy(false);
       // Once the answer is on the page.
       requestAnimationFrame(() => {
