@@ -1,6 +1,12 @@
 import type { Browser } from "playwright-core";
+import type { ClusterClient } from "../../crds/client/cluster-client.ts";
+import { loadDashboard } from "../../edge/api/dashboard.ts";
+import { loadConfig } from "../../edge/config.ts";
+import { type Edge, startEdge as startEdgeInProcess } from "../../edge/edge.ts";
+import { serveNode } from "../../edge/serve/node.ts";
 import { startTenancy, type Tenancy } from "../cluster/tenancy.ts";
 import { type EdgeProcess, startReadyEdge } from "../unit/edge/edge-process.ts";
+import { silentLog } from "../unit/silent-log.ts";
 import { launchBrowser } from "./browser.ts";
 
 /** What a person has who opens the dashboard: a cluster with an operator and an edge, and a browser. */
@@ -10,6 +16,8 @@ export interface Stage {
   readonly browser: Browser;
   /** Another edge on the same cluster. */
   startEdge(env?: Record<string, string>): Promise<EdgeProcess>;
+  /** Another one in this process, of the role api, with what no variable of the environment sets. */
+  startEdgeHere(options: { env?: Record<string, string>; client?: ClusterClient; sessionMs?: number }): Promise<Edge>;
   stop(): Promise<void>;
 }
 
@@ -24,6 +32,7 @@ export async function startStage(
 ): Promise<Stage> {
   const [tenancy, browser] = await Promise.all([startTenancy(name, options.tenancy), launchBrowser()]);
   const edges = new Set<EdgeProcess>();
+  const edgesHere = new Set<Edge>();
   async function startEdge(env: Record<string, string> = {}): Promise<EdgeProcess> {
     const edge = await startReadyEdge("bun", { KUBECONFIG: tenancy.cluster.kubeconfigPath, ...env });
     edges.add(edge);
@@ -36,8 +45,27 @@ export async function startStage(
     browser,
     edge: await startEdge(options.env),
     startEdge,
+    async startEdgeHere({ env = {}, client = tenancy.client, ...more }) {
+      const config = loadConfig({
+        ...{ TENANCY_LISTEN: "127.0.0.1:0", TENANCY_EDGE_METRICS_LISTEN: "off", TENANCY_EDGE_ROLES: "api" },
+        ...env,
+      });
+      const dashboard = await loadDashboard(silentLog);
+      const started = await startEdgeInProcess({
+        config,
+        client,
+        dashboard,
+        serve: serveNode,
+        log: silentLog,
+        ...more,
+      });
+      edgesHere.add(started);
+      await started.synced;
+      return started;
+    },
     async stop() {
       await browser.close();
+      for (const started of edgesHere) await started.stop({ graceMs: 0 });
       for (const { child, exited } of edges) {
         child.kill("SIGTERM");
         await exited;
