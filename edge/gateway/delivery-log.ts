@@ -59,6 +59,6 @@ function uidOf({ metadata }: Trigger): string {
 }
 
 /** Whether anybody could have sent it. */
-function isStrangers({ result }: Delivery): boolean {
-  return result === "unsigned" || result === "rejected";
+function isStrangers({ result, tenantId }: Delivery): boolean {
+  return tenantId === undefined && (result === "unsigned" || result === "rejected");
 }

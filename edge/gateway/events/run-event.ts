@@ -81,7 +81,7 @@ export function createEventRunner(pipeline: EventPipeline, services: EventServic
       return outcome;
     } catch (error) {
       if (linked.signal.aborted) {
-        end("aborted", undefined, "the edge stopped, or the trigger was edited or deleted");
+        end("aborted", undefined, "the edge stopped, the trigger was edited or deleted, or a test's caller left");
         throw linked.signal.reason;
       }
       if (error instanceof TooManyWaiting) {
