@@ -221,7 +221,7 @@ test("a session that ends asks for the key over what was being typed, and goes o
   const { page, complaints, close } = await openPage(stage.browser);
   await page.goto(`${edge.url}/dashboard/instances/${instance}`);
   await logIn(page);
-  const field = page.getByLabel("Command");
+  const field = page.getByRole("textbox", { name: "Command" });
   await field.fill("echo kept");
   await page.evaluate("window.isSame = true");
   await page.getByLabel("API key").waitFor();
