@@ -151,6 +151,8 @@ function Opened() {
 
 function Freshness() {
   const state = connection.value;
+  // A page that shows no list, such as a form, may follow nothing.
+  if (state === "loading") return null;
   return (
     <span class={`fresh is-${state}`}>
       <span aria-hidden="true">{state === "live" ? "●" : "○"}</span> {state}
