@@ -73,13 +73,19 @@ export function createClaimHistory({ now }: { now: () => number }): ClaimHistory
     return rows.reduce((total, row) => total + (row[REASONS_AT + reason] ?? 0), 0);
   }
 
-  /** Milliseconds from the request to the pod; undefined where it is not known, or was measured before. */
-  function latencyOf({ metadata, status }: Claim): number | undefined {
-    const requested = metadata.annotations?.[annotation.requestedAt];
-    const uid = metadata.uid ?? "";
-    if (requested === undefined || measured.get(uid) === requested) return undefined;
+  /** Notes that a claim has its answer, a pod or an error; false where its request had one before, or has no time. */
+  function isFirstAnswer({ metadata: { uid = "", annotations } }: Claim): boolean {
+    const requested = annotations?.[annotation.requestedAt];
+    if (requested === undefined || measured.get(uid) === requested) return false;
     measured.set(uid, requested);
-    const ms = Date.parse(status?.claimedAt ?? "") - Date.parse(requested);
+    return true;
+  }
+
+  /** Milliseconds from the request to the pod; undefined where that is not known, or is no answer to it. */
+  function latencyOf(claim: Claim): number | undefined {
+    const { metadata, status } = claim;
+    if (!isFirstAnswer(claim)) return undefined;
+    const ms = Date.parse(status?.claimedAt ?? "") - Date.parse(metadata.annotations?.[annotation.requestedAt] ?? "");
     return Number.isNaN(ms) ? undefined : ms;
   }
 
@@ -92,16 +98,18 @@ export function createClaimHistory({ now }: { now: () => number }): ClaimHistory
   }
 
   return {
-    onListed({ metadata, status }) {
-      const requested = metadata.annotations?.[annotation.requestedAt];
-      if (requested !== undefined && status?.phase === "Active") measured.set(metadata.uid ?? "", requested);
+    onListed(claim) {
+      if (claim.status?.phase === "Active" || claim.status?.phase === "Error") isFirstAnswer(claim);
     },
     onChange({ type, object, previous }) {
       const [is, was] = [object.status, previous?.status];
       if (type === "deleted") measured.delete(object.metadata.uid ?? "");
       else if (is?.phase === "Active" && !(was?.phase === "Active" && was.claimedAt === is.claimedAt)) onActive(object);
-      else if (is?.phase === "Error" && !(was?.phase === "Error" && was.attempt === is.attempt))
+      else if (is?.phase === "Error" && !(was?.phase === "Error" && was.attempt === is.attempt)) {
         add(columnOf(is.reason ?? OTHER));
+        // One that comes up by itself hours later is no slow claim.
+        isFirstAnswer(object);
+      }
     },
     read() {
       const { from, rows } = minutes.read();

@@ -172,8 +172,12 @@ async function fulfilClaim(claim: Claim, context: OperatorContext): Promise<Reco
 
   const phase = claim.status?.phase ?? "Pending";
   if (phase === "Error") {
-    if (!isAnswered(claim) || hasFoundWorkload(claim, context))
-      await patchClaimStatus(claim, { phase: "Pending", reason: null, message: null, timeline: null }, context);
+    const isAskedAgain = !isAnswered(claim);
+    if (isAskedAgain || hasFoundWorkload(claim, context)) {
+      // An empty one says that the request was answered before: nobody has waited since.
+      const timeline = isAskedAgain ? null : [];
+      await patchClaimStatus(claim, { phase: "Pending", reason: null, message: null, timeline }, context);
+    }
     return undefined;
   }
 

@@ -60,7 +60,7 @@ export function requestedMs({ metadata, status }: Claim): number | undefined {
   const { annotations = {}, creationTimestamp = "" } = metadata;
   const isAnswered =
     status?.claimedAt !== undefined && (status.attempt ?? "") === (annotations[annotation.attempt] ?? "");
-  if (isAnswered) return undefined;
+  if (isAnswered || status?.timeline?.length === 0) return undefined;
   const ms = Date.parse(annotations[annotation.requestedAt] ?? creationTimestamp);
   return Number.isNaN(ms) ? undefined : ms;
 }

@@ -90,6 +90,13 @@ test("a latency counts once a request: a pod that is replaced hours later is no 
   assert.is(sourceOf("pool").hour.claims, 4);
 });
 
+test("an error is an answer: a claim that comes up by itself hours later is no slow one", () => {
+  const { history, active, claimOf, sourceOf } = world();
+  history.onChange({ type: "added", object: claimOf("a", { phase: "Error", reason: "WorkloadNotFound" }, START) });
+  active("a", 7_200_000, "pool", START);
+  assert.equal(sourceOf("pool").hour, { claims: 1, p50Ms: null, p99Ms: null });
+});
+
 test("a claim without a time of its request, or from a clock that is ahead, breaks nothing", () => {
   const { history, claimOf, active, sourceOf } = world();
   const object = claimOf("k", { phase: "Active", source: "pool", claimedAt: "2026-01-01T00:00:01Z" });

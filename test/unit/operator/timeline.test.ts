@@ -70,6 +70,13 @@ test("a request counts until it is answered: the next pod of an Active claim was
   assert.is(requestedMs(claim(again, { ...answered, attempt: "2" })), undefined);
 });
 
+test("an error is an answer: a claim that comes up by itself hours later was not waited for", () => {
+  const { timelines } = timelinesAt();
+  const found: ClaimStatus = { phase: "Pending", timeline: [] };
+  assert.is(requestedMs(requested(found)), undefined);
+  assert.is(steps(timelines.of(requested(found), "Active", at(7_200_000))), "Active 7200000");
+});
+
 test("a claim made with kubectl was requested when it was created, which is known to the second and not shown", () => {
   const { timelines } = timelinesAt();
   assert.is(requestedMs(claim()), START);
