@@ -5,11 +5,11 @@ import type { Exec } from "../../crds/client/exec/exec.ts";
 import type { CoreEvent, Pod, Probe } from "../../crds/kubernetes.ts";
 import { WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 import type { Log } from "../../crds/log.ts";
+import { podFiles } from "../../crds/snapshots/pod-files.ts";
 import { withTimeLimit } from "../../crds/waits.ts";
 import { type BackgroundWork, createBackgroundWork } from "../background-work.ts";
 import { HEALTH_PORT, PROXY_CONTAINER, REDIRECT_PORT } from "../egress/layout.ts";
 import { collectOutput } from "../snapshots/exec-output.ts";
-import { podFiles } from "../snapshots/pod-files.ts";
 import { TOOLS_BUSYBOX } from "../snapshots/pod-tools.ts";
 
 /** What a starting pod waits for, and what to change if that never comes; the latter as the object of "mend". */

@@ -1,6 +1,6 @@
 import type { Container, ContainerStatus, Pod } from "../../crds/kubernetes.ts";
 import { annotation, WORKLOAD_CONTAINER } from "../../crds/labels.ts";
-import { podFiles } from "../snapshots/pod-files.ts";
+import { podFiles } from "../../crds/snapshots/pod-files.ts";
 import { TOOLS_CONTAINER } from "../snapshots/pod-tools.ts";
 
 /** What keeps a container from running, and which field or setting to change; the latter as the object of "mend". */

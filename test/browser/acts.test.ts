@@ -28,7 +28,7 @@ test("a claim's page claims, tells how long each step took, and releases after i
   const posted = posts(page);
   await page.keyboard.press("r");
   const dialog = page.getByRole("dialog", { name: "Release hello of alice?" });
-  await dialog.getByText("Nothing is saved: this workload keeps no files. The pod of alice goes.").waitFor();
+  await dialog.getByText("Nothing is saved: this pod keeps no files. The pod of alice goes.").waitFor();
   assert.ok(await button(dialog, "Cancel").evaluate((cancel) => cancel.matches(":focus")));
   await assertAccessible();
   await page.keyboard.press("Escape");

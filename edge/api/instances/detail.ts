@@ -1,6 +1,7 @@
 import { isNotFound } from "../../../crds/client/api-error.ts";
 import { pods } from "../../../crds/client/built-in-resources.ts";
 import type { Container, ContainerStatus, Pod } from "../../../crds/kubernetes.ts";
+import { podFiles } from "../../../crds/snapshots/pod-files.ts";
 import { eventsOf } from "../object-events.ts";
 import type { ApiTypes } from "../openapi/schemas.ts";
 import { type InstanceServices, instanceNotFound, instanceResponse } from "./instance.ts";
@@ -36,8 +37,14 @@ export async function instanceDetail(
         statuses.find((one) => one.name === container.name),
       ),
     ),
+    savedDirs: hasEnded(pod) ? [] : [...podFiles(pod).overlayDirs],
     events: await eventsOf([uid], services),
   };
+}
+
+/** Whether nothing can be read of its files any more. */
+function hasEnded({ metadata, status }: Pod): boolean {
+  return metadata.deletionTimestamp !== undefined || status?.phase === "Failed" || status?.phase === "Succeeded";
 }
 
 function shownContainer({ name, image, resources }: Container, status: ContainerStatus | undefined): ShownContainer {

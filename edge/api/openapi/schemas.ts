@@ -254,6 +254,12 @@ const shared = {
       ...instance,
       node: Type.Optional(text("The node that it is on.")),
       containers: Type.Optional(Type.Array(container, { description: "Its containers; those of its start first." })),
+      savedDirs: Type.Optional(
+        Type.Array(text("A directory."), {
+          description:
+            "What a release saves of it, as was said when it was made; none where it has ended or is being deleted.",
+        }),
+      ),
       events: Type.Optional(Type.Array(objectEvent, { description: "Of the pod, the oldest first." })),
     },
     { description: "A managed pod, and what `detail=true` adds." },

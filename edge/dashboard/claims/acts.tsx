@@ -4,6 +4,7 @@ import { useLoad } from "../api/load.ts";
 import { confirm } from "../parts/confirm.tsx";
 import { sizeWords } from "../parts/size-words.ts";
 import { When } from "../parts/when.tsx";
+import { releaseOutcome } from "./release-outcome.ts";
 
 /** Whose claim, on what. */
 export interface ClaimKey {
@@ -107,35 +108,38 @@ export async function deleteSnapshot(key: ClaimKey, versions: readonly ApiTypes[
   return `What was saved of ${tenantId} in ${workloadRef} is deleted.`;
 }
 
-/** Read when the question is asked: what the table shows may be older. */
+/** Read when the question is asked, of the pod itself: its workload may have been changed since it was made. */
 function WhatReleaseDoes({ tenantId, workloadRef }: ClaimKey) {
-  const workload = useLoad(`workload ${workloadRef}`, (signal) =>
-    call<ApiTypes["Workload"]>("GET", `/workloads/${encodeURIComponent(workloadRef)}`, { signal }).catch(ifGone),
-  );
+  const read = useLoad(`release ${tenantId} ${workloadRef}`, async (signal) => {
+    const path = `/tenants/${encodeURIComponent(tenantId)}/claims/${encodeURIComponent(workloadRef)}`;
+    const claim = await call<ApiTypes["ClaimDetail"]>("GET", path, { signal });
+    const { instanceId } = claim;
+    const pod =
+      instanceId &&
+      (await call<ApiTypes["InstanceDetail"]>("GET", `/instances/${encodeURIComponent(instanceId)}?detail=true`, {
+        signal,
+      }).catch(undefinedIfGone));
+    return { claim, savedDirs: pod ? (pod.savedDirs ?? []) : undefined };
+  });
   const saved = useLoad(`snapshots ${tenantId}`, (signal) =>
     call<ApiTypes["Snapshot"][]>("GET", `/snapshots?tenant=${encodeURIComponent(tenantId)}`, { signal }),
   );
-  if (workload.error !== undefined) return <p>What is saved is not known: {workload.error.message}</p>;
-  if (workload.value === undefined) return <p>Reading what is saved …</p>;
-  const directories = workload.value?.spec.filesystem?.overlayDirs ?? [];
-  if (workload.value !== null && directories.length === 0) {
-    return (
-      <p>
-        <b>Nothing is saved</b>: this workload keeps no files. The pod of {tenantId} goes.
-      </p>
-    );
-  }
+  if (read.error !== undefined) return <p>What is saved is not known: {read.error.message}</p>;
+  if (read.value === undefined) return <p>Reading what is saved …</p>;
+  const { claim, savedDirs } = read.value;
   const present = saved.value?.find((one) => one.workloadRef === workloadRef);
+  const outcome = releaseOutcome({ claim, savedDirs, present });
   return (
     <>
       <p>
-        {directories.length === 0 ? "Its files" : directories.join(", ")} of {tenantId}{" "}
-        {directories.length > 1 ? "are" : "is"} saved as a new version, then the pod goes.
+        {!outcome.saves && <b>Nothing is saved</b>}
+        {!outcome.saves && ": "}
+        {outcome.words}
       </p>
       {saved.error !== undefined && <p class="muted">What was saved before is not known: {saved.error.message}</p>}
       {present !== undefined && (
         <p class="muted">
-          The present version is of <When at={present.createdAt} />, {sizeWords(present.sizeBytes)}.
+          The present version is of <When at={present.createdAt} />, {sizeWords(present.sizeBytes)}. {outcome.present}
         </p>
       )}
       {saved.value !== undefined && present === undefined && <p class="muted">Nothing was saved before.</p>}
@@ -143,9 +147,8 @@ function WhatReleaseDoes({ tenantId, workloadRef }: ClaimKey) {
   );
 }
 
-/** A workload that is deleted leaves its claims as they are. */
-function ifGone(error: unknown): null {
-  if (error instanceof CallError && error.status === 404) return null;
+function undefinedIfGone(error: unknown): undefined {
+  if (error instanceof CallError && error.status === 404) return undefined;
   throw error;
 }
 

@@ -1,9 +1,9 @@
 import { createHash } from "node:crypto";
 import { ArchiveError } from "../../../crds/archive/archive-error.ts";
 import { annotation } from "../../../crds/labels.ts";
+import { podFiles } from "../../../crds/snapshots/pod-files.ts";
 import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
-import { podFiles } from "../../../operator/snapshots/pod-files.ts";
 import type { Snapshots } from "../../../operator/snapshots/snapshots.ts";
 import { pause } from "../../../scripts/cluster/process/wait-until.ts";
 import type { PretendKubelet } from "./pretend-kubelet.ts";

@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { releaseOutcome } from "../../../edge/dashboard/claims/release-outcome.ts";
 import { remedyOf } from "../../../edge/dashboard/claims/remedies.ts";
 import { claimMs, claimSegments } from "../../../edge/dashboard/claims/segments.ts";
 import { sizeWords } from "../../../edge/dashboard/parts/size-words.ts";
@@ -77,6 +78,24 @@ test("claimSegments grow while a claim is Pending, and are none where nothing is
     told({ phase: "Error", createdAt, timeline: steps(["Requested", 5], ["Seen", 6], ["Error", 30]) }).at(-1),
     ["Until it failed", 6, 30, "bad", undefined],
   );
+});
+
+test("releaseOutcome says what of the pod is saved, and what becomes of the present version", () => {
+  const claim = { tenantId: "alice", resumedFrom: "aa" };
+  const outcome = (of: Partial<Parameters<typeof releaseOutcome>[0]>) =>
+    Object.values(releaseOutcome({ claim, savedDirs: ["/data"], present: { sha256: "aa" }, ...of }));
+  const replaced = "The session went on from it, so the new one takes its place.";
+  const older = "It stays as an older version; of those the newest three stay.";
+  const saved = "/data of alice is saved as a new version, then the pod goes.";
+  assert.equal(outcome({}), [true, saved, replaced]);
+  assert.equal(outcome({ present: { sha256: "bb" } }), [true, saved, older]);
+  assert.equal(outcome({ claim: { tenantId: "alice" }, present: {} }), [true, saved, older]);
+  assert.equal(outcome({ claim: { tenantId: "alice", source: "pool+data" } }), [true, saved, replaced]);
+  assert.match(outcome({ savedDirs: ["/a", "/b"] })[1] as string, "/a, /b of alice are saved");
+  // The pod is older than the directories that its workload names now.
+  const nothing = "this pod keeps no files. The pod of alice goes.";
+  assert.equal(outcome({ savedDirs: [] }), [false, nothing, "It stays as it is."]);
+  assert.equal(outcome({ savedDirs: undefined }), [false, "there is no pod.", "It stays as it is."]);
 });
 
 test("each reason of a claim in docs/troubleshooting.md has a remedy", () => {

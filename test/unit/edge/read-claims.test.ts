@@ -235,10 +235,23 @@ test("an instance in detail tells its node, its containers and its Events, as th
         ...{ requests: { cpu: "500m" }, limits: { cpu: "1" } },
       },
     ],
+    savedDirs: [],
     events: [{ about: "instance", type: "Normal", reason: "Pulled", message: "", at: "2026-01-01T00:00:03Z" }],
   });
   edge.cluster.objects.delete("tenancy/inst-a");
   assert.is((await edge.call("GET /api/v1/instances/inst-a?detail=true")).status, 404);
+});
+
+test("an instance in detail tells what a release saves of it, whatever its workload says by now", async () => {
+  const edge = testEdge();
+  edge.cluster.addWorkload("app");
+  const annotations = { [annotation.overlayDirs]: '["/data","/notes"]' };
+  const pod = edge.cluster.addPod("inst-a", "Running", { annotations });
+  const savedDirs = async () =>
+    ((await edge.call("GET /api/v1/instances/inst-a?detail=true")).json as ApiTypes["InstanceDetail"]).savedDirs;
+  assert.equal(await savedDirs(), ["/data", "/notes"]);
+  Object.assign(pod.status ?? {}, { phase: "Failed" });
+  assert.equal(await savedDirs(), [], "of one that has ended nothing can be read");
 });
 
 test.run();

@@ -1,6 +1,6 @@
-import type { PreSave } from "../../crds/defaults.ts";
-import type { Pod } from "../../crds/kubernetes.ts";
-import { annotation } from "../../crds/labels.ts";
+import type { PreSave } from "../defaults.ts";
+import type { Pod } from "../kubernetes.ts";
+import { annotation } from "../labels.ts";
 
 /** What of a pod's files is archived, as it was when the pod was made: its workload may be another by now, or gone. */
 export interface PodFiles {
