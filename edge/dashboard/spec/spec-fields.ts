@@ -63,8 +63,26 @@ export function withValue(spec: Spec, path: string, value: unknown): Spec {
   return { ...spec, [name]: next };
 }
 
+/**
+ * The field as a value can be edited in it: JSON where its own control would change the value, such as an entry of more
+ * than one line, or an empty list.
+ */
+export function editableField(field: SpecField, value: unknown): SpecField {
+  if (value === undefined || field.kind === "json") return field;
+  const text = fieldText(field, value);
+  // Controls normalise line ends, and those of one line drop them.
+  const isKept = !(isOneLine(field) ? /[\r\n]/ : /\r/).test(text);
+  if (isKept && JSON.stringify(fieldValue(field, text)) === JSON.stringify(value)) return field;
+  return { ...field, kind: "json" };
+}
+
+function isOneLine({ kind }: SpecField): boolean {
+  return kind !== "lines" && kind !== "pairs" && kind !== "json";
+}
+
 /** What stands in a field's control. */
-export function fieldText({ kind }: SpecField, value: unknown): string {
+export function fieldText(field: SpecField, value: unknown): string {
+  const { kind, schema } = field;
   if (value === undefined) return "";
   if (kind === "lines" && Array.isArray(value)) return value.join("\n");
   if (kind === "pairs" && isObject(value)) {
@@ -72,7 +90,9 @@ export function fieldText({ kind }: SpecField, value: unknown): string {
       .map(([name, text]) => `${name}=${text}`)
       .join("\n");
   }
-  return typeof value === "string" ? value : JSON.stringify(value, null, 2);
+  // What is no JSON was typed there, and is shown as it was.
+  const isPlain = kind !== "json" || (schema.type !== "string" && fieldValue(field, String(value)) === value);
+  return typeof value === "string" && isPlain ? value : JSON.stringify(value, null, 2);
 }
 
 /** The value that a control's text stands for; what cannot be one stays text, which the API says more of. */

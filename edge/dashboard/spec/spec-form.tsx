@@ -3,6 +3,7 @@ import { CallError, call } from "../api/call.ts";
 import { useLoad } from "../api/load.ts";
 import { Problem } from "../parts/problem.tsx";
 import {
+  editableField,
   type FieldSchema,
   fieldText,
   fieldValue,
@@ -198,8 +199,11 @@ function Groups(props: {
 }
 
 function Field(props: { field: SpecField; value: unknown; problem: string | undefined; change(value: unknown): void }) {
-  const { field, value, problem, change } = props;
-  const { path, kind, help, isRequired, schema } = field;
+  const { value, problem, change } = props;
+  // As it came: what is typed meanwhile does not change the control.
+  const [field] = useState(() => editableField(props.field, value));
+  const { path, kind, isRequired, schema } = field;
+  const help = kind === props.field.kind ? field.help : `${field.help} As JSON, since plain lines would change it.`;
   // The text as it was typed: what it stands for may be written in another way.
   const [typed, setTyped] = useState(() => fieldText(field, value));
   const set = (text: string): void => {

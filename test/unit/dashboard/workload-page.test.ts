@@ -3,10 +3,12 @@ import * as assert from "uvu/assert";
 import { workloadProblems } from "../../../crds/schema/validate-workload.ts";
 import { schemas } from "../../../edge/api/openapi/schemas.ts";
 import {
+  editableField,
   type FieldSchema,
   fieldText,
   fieldValue,
   problemsByField,
+  type SpecField,
   specChanges,
   specFields,
   valueAt,
@@ -59,6 +61,57 @@ test("fieldText and fieldValue are each other's reverse", () => {
   }
   assert.is(fieldValue(field("image.ref"), " "), undefined);
   assert.is(fieldText(field("image.ref"), undefined), "");
+});
+
+/** What stands in a control of the browser after a text was put there. */
+function inControl({ kind }: SpecField, text: string): string {
+  if (kind === "lines" || kind === "pairs" || kind === "json") return text.replaceAll(/\r\n?/g, "\n");
+  return text.replaceAll(/[\r\n]/g, "");
+}
+
+test("no value that the schema admits is changed by its control", () => {
+  const texts = [
+    "",
+    " ",
+    "a",
+    "a=b",
+    "=",
+    "set -e\nserve\n",
+    "-----BEGIN\r\nabc",
+    "\t",
+    "\r",
+    "1",
+    "[]",
+    '"q"',
+    "null",
+  ];
+  const [lists, maps] = [texts.map((text) => ["-c", text, "x"]), texts.map((text) => ({ A: text, CERT: "b" }))];
+  const values: Record<SpecField["kind"], readonly unknown[]> = {
+    text: texts,
+    number: [0, -1, 512, 1.5],
+    flag: [true, false],
+    choice: [],
+    lines: [[], texts, ...lists],
+    pairs: [{}, ...maps, { "a=b": "c" }, { "": "x" }, { "a\nb": "c" }],
+    json: [[], {}, lists, { a: maps }, [{ domain: "a.example", headers: [] }]],
+  };
+  const numbers = [[], [80], [80, 443]];
+  let count = 0;
+  for (const schema of [schemas.WorkloadSpec, schemas.PoolSpec, schemas.TriggerSpec] as FieldSchema[]) {
+    for (const one of specFields(schema)) {
+      const isNumbers = one.schema.items?.type === "integer";
+      for (const value of isNumbers ? numbers : [...values[one.kind], ...(one.schema.enum ?? [])]) {
+        const shown = editableField(one, value);
+        assert.equal(fieldValue(shown, inControl(shown, fieldText(shown, value))), value, `${one.path}: ${shown.kind}`);
+        count += 1;
+      }
+    }
+  }
+  assert.ok(count > 200, `${count}`);
+  const args = field("entrypoint.args");
+  assert.is(editableField(args, ["-c", "serve"]).kind, "lines");
+  assert.is(editableField(args, undefined).kind, "lines");
+  assert.is(editableField(args, ["-c", "set -e\nserve"]).kind, "json");
 });
 
 test("fieldValue leaves what is no value to the API", () => {
