@@ -20,7 +20,7 @@ import type { EdgeConfig } from "./config.ts";
 import { type Gateway, startGateway } from "./gateway/start-gateway.ts";
 import { createClaimHistory } from "./history/claim-history.ts";
 import { createPoolHistory } from "./history/pool-history.ts";
-import { createIsKey } from "./http/api-key.ts";
+import { createApiKeyCheck, createIsKey } from "./http/api-key.ts";
 import { createCors } from "./http/cors.ts";
 import { createHandler } from "./http/handler.ts";
 import { createPageCheck } from "./http/page-check.ts";
@@ -139,6 +139,7 @@ export async function startEdge(options: {
     sessions,
     isKey: apiKey === undefined ? undefined : createIsKey(apiKey),
     requireKey: config.wsRequireKey,
+    authenticate: apiKey === undefined ? undefined : createApiKeyCheck(apiKey, sessions),
     asksForKey: apiKey !== undefined,
     kubectl,
     builds,

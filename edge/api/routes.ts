@@ -34,6 +34,8 @@ export type ApiServices = ClaimServices &
     readonly checkPage: (request: Request) => void;
     /** Whether `/ws` asks for the key too. @default false */
     readonly requireKey?: boolean;
+    /** Throws where a request has no key. Undefined: no key is set. */
+    readonly authenticate?: ((request: Request) => void | Promise<void>) | undefined;
     /** Whether TENANCY_API_KEY is set. @default false */
     readonly asksForKey?: boolean;
   };

@@ -7,7 +7,7 @@ import type { ApiRoute } from "../api-route.ts";
 import { nameSchema, tenantIdSchema } from "../openapi/schemas.ts";
 import { readEventFilter } from "./event-filter.ts";
 import { type EventHub, MAX_CLIENTS } from "./event-hub.ts";
-import { eventFamilies, eventTypes } from "./event-ring.ts";
+import { eventFamilies, eventTypes, familyOf, usualFamilies } from "./event-ring.ts";
 
 const eventWord = `(?:${[...eventFamilies, ...eventTypes].join("|").replaceAll(".", "\\.")})`;
 const KEY = /^[+/0-9A-Za-z]{22}==$/;
@@ -17,22 +17,25 @@ const KEY = /^[+/0-9A-Za-z]{22}==$/;
  *
  * @param options.checkPage throws where the request is one that a page of another site made
  * @param options.requireKey whether it asks for the key as other routes do (TENANCY_WS_REQUIRE_KEY) @default false
+ * @param options.authenticate throws 401 where a request has no key, which those that name more than the usual families
+ *   always have to; undefined where no key is set
  * @param options.sessions what a socket can be opened with then; it is closed when its session ends
  */
 export function eventsRoute(options: {
   events: EventHub;
   checkPage: (request: Request) => void;
   requireKey?: boolean;
+  authenticate?: ((request: Request) => void | Promise<void>) | undefined;
   sessions?: Pick<Sessions, "endOf"> | undefined;
   clock: Clock;
 }): ApiRoute {
-  const { events, checkPage, requireKey = false, sessions, clock } = options;
+  const { events, checkPage, requireKey = false, authenticate, sessions, clock } = options;
   return {
     method: "GET",
     path: "/ws",
     summary: "Changes of instances, claims, workloads, pools and triggers, as they happen",
     description:
-      "A WebSocket of JSON messages `{id, type, time, object}`; `object` is an Instance with the service's own labels, a Claim without its `message`, or of a workload, a pool or a trigger what OpenWorkload, OpenPool and OpenTrigger show. Without `type` it tells of instances and claims. To the text `ping` it answers with a Pong. It may be set to ask for the key, which then comes as the header, as the subprotocol `tenancy.bearer.<base64url of the key>` beside `tenancy.events`, or by a session, whose end closes the socket with 4401. A client that connects again with `since` gets what it missed, or one message of type `resync` where that is not kept: read the lists anew then.",
+      "A WebSocket of JSON messages `{id, type, time, object}`; `object` is an Instance with the service's own labels, a Claim without its `message`, or of a workload, a pool or a trigger what OpenWorkload, OpenPool and OpenTrigger show. Without `type` it tells of instances and claims; the others ask for the key where one is set. To the text `ping` it answers with a Pong. It may be set to ask for the key, which then comes as the header, as the subprotocol `tenancy.bearer.<base64url of the key>` beside `tenancy.events`, or by a session, whose end closes the socket with 4401. A client that connects again with `since` gets what it missed, or one message of type `resync` where that is not kept: read the lists anew then.",
     query: {
       tenant: { ...tenantIdSchema, description: "Only this tenant's." },
       workload: { ...nameSchema, description: "Only this workload's." },
@@ -45,7 +48,7 @@ export function eventsRoute(options: {
     },
     status: 101,
     answer: "websocket",
-    errors: [403, 426, 503],
+    errors: [401, 403, 426, 503],
     public: !requireKey,
     async handle(request, { upgrade }) {
       checkPage(request);
@@ -73,7 +76,11 @@ export function eventsRoute(options: {
       if (since !== undefined && (typeof since !== "string" || since === "")) {
         throw new HttpError(400, "query.since: must be the id of one message");
       }
-      const endsAt = requireKey && !carriesKey(request) ? await sessions?.endOf(request) : undefined;
+      const isMore = filter.types?.some((type) => !usualFamilies.includes(familyOf(type))) === true;
+      if (isMore && !requireKey) await authenticate?.(request);
+      const isBySession = (isMore || requireKey) && authenticate !== undefined && !carriesKey(request);
+      const endsAt = isBySession ? await sessions?.endOf(request) : undefined;
+      if (isBySession && endsAt === undefined) throw new HttpError(401, "the session has ended");
       if (events.isFull) {
         throw new HttpError(503, `${MAX_CLIENTS} clients are connected already; try again later`, {
           headers: { "retry-after": "10" },

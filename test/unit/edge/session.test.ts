@@ -170,6 +170,21 @@ for (const origins of [["https://app.example.com"], ["https://app.example.com", 
   });
 }
 
+test("what /ws tells of workloads, pools and triggers asks for the key, or a session, whatever else it tells freely", async () => {
+  const edge = testEdge({ apiKey: KEY });
+  const cookie = await login(edge);
+  const authorization = `Bearer ${KEY}`;
+  for (const query of ["", "?type=claim,instance.deleted"]) assert.is((await handshake(edge, {}, query)).status, 101);
+  for (const query of ["?type=workload", "?type=claim,pool.added", "?type=trigger"]) {
+    assert.is((await handshake(edge, {}, query)).status, 401);
+    assert.is((await handshake(edge, { authorization: "Bearer wrong" }, query)).status, 401);
+    assert.is((await handshake(edge, { cookie, origin: "http://evil.example" }, query)).status, 403);
+    assert.is((await handshake(edge, { authorization }, query)).status, 101);
+    assert.is((await handshake(edge, { ...own, cookie }, query)).status, 101);
+  }
+  assert.is((await handshake(testEdge(), {}, "?type=workload")).status, 101);
+});
+
 test("beside a key, right or wrong, a session does not count", async () => {
   const edge = testEdge({ apiKey: KEY, requireKey: true });
   const cookie = await login(edge);
@@ -310,13 +325,13 @@ test("no answer of the edge is guessed to be of another type, or kept", async ()
   }
 });
 
-async function handshake(edge: TestEdge, headers: Record<string, string>) {
+async function handshake(edge: TestEdge, headers: Record<string, string>, query = "") {
   let listener: SocketListener | undefined;
   const upgrade = (wanted: SocketListener): Response => {
     listener = wanted;
     return switchingProtocols();
   };
-  const request = new Request("http://edge.test/ws", {
+  const request = new Request(`http://edge.test/ws${query}`, {
     headers: {
       ...headers,
       upgrade: "websocket",

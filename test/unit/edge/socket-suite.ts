@@ -5,6 +5,7 @@ import { systemClock } from "../../../crds/client/clock.ts";
 import { createEventHub, type EventHub } from "../../../edge/api/events/event-hub.ts";
 import { eventsRoute } from "../../../edge/api/events/routes.ts";
 import { healthRoute } from "../../../edge/api/system.ts";
+import { createApiKeyCheck } from "../../../edge/http/api-key.ts";
 import type { EventSocket } from "../../../edge/http/event-socket.ts";
 import { createHandler, type Handler } from "../../../edge/http/handler.ts";
 import { createPageCheck } from "../../../edge/http/page-check.ts";
@@ -50,7 +51,10 @@ export function socketSuite(name: string, serve: Serve, { lingers = false }: { l
     return createHandler({
       routes: [
         healthRoute,
-        eventsRoute({ events, checkPage, requireKey: apiKey !== undefined, sessions, clock: systemClock }),
+        eventsRoute({
+          ...{ events, checkPage, requireKey: apiKey !== undefined, sessions, clock: systemClock },
+          authenticate: apiKey === undefined ? undefined : createApiKeyCheck(apiKey, sessions),
+        }),
       ],
       apiKey,
       sessions,

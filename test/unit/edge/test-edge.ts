@@ -7,7 +7,7 @@ import { createFindLivePod } from "../../../edge/cluster/live-pod.ts";
 import { standingOf } from "../../../edge/cluster/watch-cluster.ts";
 import { createClaimHistory } from "../../../edge/history/claim-history.ts";
 import { createPoolHistory } from "../../../edge/history/pool-history.ts";
-import { createIsKey } from "../../../edge/http/api-key.ts";
+import { createApiKeyCheck, createIsKey } from "../../../edge/http/api-key.ts";
 import { type AnsweredRequest, createHandler, type Handler } from "../../../edge/http/handler.ts";
 import { createPageCheck } from "../../../edge/http/page-check.ts";
 import { createSessions, type Sessions } from "../../../edge/http/session.ts";
@@ -92,6 +92,7 @@ export function testEdge(
     routes: apiRoutes({
       asksForKey: apiKey !== undefined,
       requireKey,
+      authenticate: apiKey === undefined ? undefined : createApiKeyCheck(apiKey, sessions),
       sessions,
       isKey: apiKey === undefined ? undefined : createIsKey(apiKey),
       activity,
