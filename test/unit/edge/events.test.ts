@@ -106,6 +106,70 @@ test("a client that was cut counts as a connection until it is gone, and hears n
   assert.is(hub.isFull, false);
 });
 
+test("pings in the pause after an answer share the next one: a flood costs two answers, and the last ping has its own", async () => {
+  const clock = manualClock();
+  let made = 0;
+  const counted = () => ({ ...standing(), made: ++made });
+  const hub = createEventHub({ instance: "i", clock, standing: counted });
+  const connect = () => {
+    const answers: unknown[] = [];
+    const listener = hub.client({ filter: everything, since: undefined });
+    listener.onOpen({
+      send: (text) => {
+        const { id, type, made: one } = JSON.parse(text);
+        answers.push(type === "pong" ? `${id} ${one}` : type);
+      },
+      waitingBytes: 0,
+      cut: () => undefined,
+      close: () => undefined,
+    });
+    return { answers, listener };
+  };
+  const [flood, page] = [connect(), connect()];
+  for (let sent = 0; sent < 10_000; sent += 1) flood.listener.onMessage("ping");
+  // One that floods keeps nobody else's answer back.
+  page.listener.onMessage("ping");
+  assert.equal([flood.answers, page.answers, made], [["i-0 1"], ["i-0 2"], 2]);
+  // The answer that is due tells of the end of the pause, behind all that came before.
+  hub.publish({ type: "instance.added", tenant: "a", workload: "app", object: {} });
+  await clock.pass(99);
+  assert.is(made, 2);
+  await clock.pass(1);
+  assert.equal([flood.answers, made], [["i-0 1", "instance.added", "i-1 3"], 3]);
+  // Whoever asks once each time that he was answered misses none.
+  flood.listener.onMessage("ping");
+  await clock.pass(100);
+  assert.equal(flood.answers.at(-1), "i-1 4");
+  await clock.pass(100);
+  assert.equal([made, clock.pending()], [4, 0]);
+  flood.listener.onMessage("ping");
+  assert.is(made, 5);
+  // Who goes leaves no timer and is owed nothing.
+  flood.listener.onMessage("ping");
+  flood.listener.onClose();
+  assert.is(clock.pending(), 0);
+});
+
+test("a client that is cut is owed no answer", async () => {
+  const clock = manualClock();
+  const hub = createEventHub({ instance: "i", clock, standing });
+  const sent: string[] = [];
+  const listener = hub.client({ filter: everything, since: undefined });
+  listener.onOpen({
+    send: (text) => void sent.push(text),
+    get waitingBytes() {
+      return sent.length * 3 * 1024 * 1024;
+    },
+    cut: () => undefined,
+    close: () => undefined,
+  });
+  for (let count = 0; count < 3; count += 1) listener.onMessage("ping");
+  hub.publish({ type: "instance.added", tenant: "a", workload: "app", object: {} });
+  assert.equal([hub.size, clock.pending()], [0, 0]);
+  listener.onMessage("ping");
+  assert.equal([sent.length, clock.pending()], [1, 0]);
+});
+
 test("what goes to strangers holds neither a message nor labels of others", () => {
   const seen: unknown[] = [];
   const hub = { publish: ({ object }: { object: object }) => seen.push(JSON.parse(JSON.stringify(object))) };

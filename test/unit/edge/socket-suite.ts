@@ -6,12 +6,13 @@ import { createEventHub, type EventHub } from "../../../edge/api/events/event-hu
 import { eventsRoute } from "../../../edge/api/events/routes.ts";
 import { healthRoute } from "../../../edge/api/system.ts";
 import { createApiKeyCheck } from "../../../edge/http/api-key.ts";
-import type { EventSocket } from "../../../edge/http/event-socket.ts";
+import type { EventSocket, SocketListener } from "../../../edge/http/event-socket.ts";
 import { createHandler, type Handler } from "../../../edge/http/handler.ts";
 import { createPageCheck } from "../../../edge/http/page-check.ts";
 import { createSessions, type Sessions } from "../../../edge/http/session.ts";
 import type { Serve, Server } from "../../../edge/serve/serve.ts";
 import { eventually } from "../../eventually.ts";
+import { manualClock } from "../manual-clock.ts";
 import { silentLog } from "../silent-log.ts";
 import { openWire } from "./open-wire.ts";
 
@@ -61,6 +62,12 @@ export function socketSuite(name: string, serve: Serve, { lingers = false }: { l
       log: silentLog,
       instance: "test",
     });
+  }
+
+  /** The hub with something between it and its clients. */
+  function watch(events: EventHub, between: (listener: SocketListener) => SocketListener): EventHub {
+    const client: EventHub["client"] = (wish) => between(events.client(wish));
+    return Object.create(events, { client: { value: client } });
   }
 
   async function open(query = "", headers: Record<string, string> = {}): Promise<Client> {
@@ -146,18 +153,13 @@ export function socketSuite(name: string, serve: Serve, { lingers = false }: { l
     const bound = 1024 * 1024;
     hub = createEventHub({ instance: "edge1", clock: systemClock, maxWaitingBytes: bound, standing });
     const opened: EventSocket[] = [];
-    const watched: EventHub = Object.create(hub, {
-      client: {
-        value: (wish: Parameters<EventHub["client"]>[0]) => {
-          const { onOpen, onMessage, onClose } = hub.client(wish);
-          const see = (socket: EventSocket) => {
-            opened.push(socket);
-            onOpen(socket);
-          };
-          return { onOpen: see, onMessage, onClose };
-        },
+    const watched = watch(hub, (listener) => ({
+      ...listener,
+      onOpen(socket) {
+        opened.push(socket);
+        listener.onOpen(socket);
       },
-    });
+    }));
     await server.stop({ graceMs: 0 });
     server = await serve({ handler: handlerOf(watched), listen: { hostname: "127.0.0.1", port: 0 }, log: silentLog });
     const wires = Array.from({ length: 6 }, () => openWire(server.url, handshake("/ws")));
@@ -297,6 +299,37 @@ export function socketSuite(name: string, serve: Serve, { lingers = false }: { l
     assert.equal(pong, { id: "edge1-2", type: "pong", ...standing() });
     assert.is(new Date(time ?? "").toISOString(), time);
     assert.not.ok(hears.messages.some(({ type }) => type === "pong"));
+  });
+
+  test("a flood of pings is answered twice, the last of them too", async () => {
+    const clock = manualClock();
+    let made = 0;
+    const counted = () => ({ ...standing(), made: ++made });
+    hub = createEventHub({ instance: "edge1", clock, standing: counted });
+    let heard = 0;
+    const watched = watch(hub, (listener) => ({
+      ...listener,
+      onMessage(text) {
+        heard += 1;
+        listener.onMessage(text);
+      },
+    }));
+    await server.stop({ graceMs: 0 });
+    server = await serve({ handler: handlerOf(watched), listen: { hostname: "127.0.0.1", port: 0 }, log: silentLog });
+    const { socket, messages } = await open();
+    for (let count = 0; count < 1000; count += 1) socket.send("ping");
+    await eventually(() => heard === 1000);
+    assert.is(made, 1);
+    tell("instance.added", "a", "p");
+    await clock.pass(100);
+    await eventually(() => messages.length === 3);
+    await clock.pass(1000);
+    assert.is(made, 2);
+    assert.equal(
+      messages.map(({ id, type }) => `${id} ${type}`),
+      ["edge1-0 pong", "edge1-1 instance.added", "edge1-1 pong"],
+    );
+    assert.is(clock.pending(), 0);
   });
 
   test("other messages of a client mean nothing, and a large one ends the client alone", async () => {
