@@ -1,3 +1,4 @@
+import { ApiError, NetworkError } from "../../crds/client/api-error.ts";
 import { events } from "../../crds/client/built-in-resources.ts";
 import type { ClusterClient } from "../../crds/client/cluster-client.ts";
 import type { CoreEvent } from "../../crds/kubernetes.ts";
@@ -6,17 +7,29 @@ import type { ApiTypes } from "./openapi/schemas.ts";
 /** Of each object. A cluster keeps Events for an hour by default, and repeats are counted, not kept. */
 const MOST = 100;
 
-/** The Events about the objects of these uids that the cluster still keeps, the oldest first. */
+/** Of a list of Events, which the API server answers by a scan. Nobody waits longer for what only explains. */
+const LIMIT_MS = 5000;
+
+/**
+ * The Events about the objects of these uids that the cluster still keeps, the oldest first; where they cannot be read,
+ * why not, since whoever shows the objects needs the rest all the same.
+ */
 export async function eventsOf(
   uids: readonly (string | undefined)[],
   { client, namespace }: { client: ClusterClient; namespace: string },
-): Promise<ApiTypes["ObjectEvent"][]> {
-  const lists = await Promise.all(
-    uids
-      .filter((uid) => uid !== undefined)
-      .map((uid) => client.list(events, { namespace, fieldSelector: `involvedObject.uid=${uid}`, limit: MOST })),
-  );
-  return lists.flatMap(({ items }) => items.map(shown)).sort((a, b) => (a.at < b.at ? -1 : 1));
+): Promise<{ events: ApiTypes["ObjectEvent"][] } | { eventsProblem: string }> {
+  const options = { namespace, limit: MOST, timeoutMs: LIMIT_MS };
+  try {
+    const lists = await Promise.all(
+      uids
+        .filter((uid) => uid !== undefined)
+        .map((uid) => client.list(events, { ...options, fieldSelector: `involvedObject.uid=${uid}` })),
+    );
+    return { events: lists.flatMap(({ items }) => items.map(shown)).sort((a, b) => (a.at < b.at ? -1 : 1)) };
+  } catch (error) {
+    if (!(error instanceof ApiError) && !(error instanceof NetworkError)) throw error;
+    return { eventsProblem: `the Events cannot be read: ${error.message}` };
+  }
 }
 
 function shown(event: CoreEvent): ApiTypes["ObjectEvent"] {

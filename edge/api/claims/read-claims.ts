@@ -89,7 +89,7 @@ export function readClaimRoutes(services: ReadServices): ApiRoute[] {
           ...(resumedFrom !== undefined && { resumedFrom }),
           ...(snapshot !== undefined && { snapshot }),
           ...(why !== undefined && { waitsFor: why }),
-          events: await eventsOf([uid, instanceUid], services),
+          ...(await eventsOf([uid, instanceUid], services)),
         };
         return jsonResponse(detail);
       },

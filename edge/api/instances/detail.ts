@@ -38,7 +38,7 @@ export async function instanceDetail(
       ),
     ),
     savedDirs: hasEnded(pod) ? [] : [...podFiles(pod).overlayDirs],
-    events: await eventsOf([uid], services),
+    ...(await eventsOf([uid], services)),
   };
 }
 

@@ -129,6 +129,7 @@ const objectEvent = Type.Object(
   },
   { description: "An Event that the cluster keeps." },
 );
+const eventsProblem = Type.Optional(text("Why there are no `events`, where they cannot be read."));
 const amounts = (description: string) => Type.Optional(stringMap({ maxLength: 63 }, { description }));
 const container = Type.Object(
   {
@@ -239,7 +240,8 @@ const shared = {
       releasingSince: Type.Optional(time("When its release was asked for, in whole seconds.")),
       ...{ timeline, conditions, resumedFrom, snapshot },
       waitsFor: Type.Optional(text("What it waits for, in a sentence.")),
-      events: Type.Array(objectEvent, { description: "Of the claim and its pod, the oldest first." }),
+      events: Type.Optional(Type.Array(objectEvent, { description: "Of the claim and its pod, the oldest first." })),
+      eventsProblem,
     },
     { description: "A claim with how its start went and what happened to it." },
   ),
@@ -261,6 +263,7 @@ const shared = {
         }),
       ),
       events: Type.Optional(Type.Array(objectEvent, { description: "Of the pod, the oldest first." })),
+      eventsProblem,
     },
     { description: "A managed pod, and what `detail=true` adds." },
   ),

@@ -4,23 +4,11 @@ import { useLoad } from "../api/load.ts";
 import { confirm } from "../parts/confirm.tsx";
 import { sizeWords } from "../parts/size-words.ts";
 import { When } from "../parts/when.tsx";
+import type { ClaimKey } from "./claim.ts";
 import { releaseOutcome } from "./release-outcome.ts";
-
-/** Whose claim, on what. */
-export interface ClaimKey {
-  readonly tenantId: string;
-  readonly workloadRef: string;
-}
 
 const body = ({ workloadRef }: ClaimKey) => ({ workload: workloadRef });
 const tenantPath = ({ tenantId }: ClaimKey): string => `/tenants/${encodeURIComponent(tenantId)}`;
-
-/** Claims for the tenant, with files where `resume` says so; goes on for at most 30 s. */
-export async function claim(key: ClaimKey, resume: boolean | { version: string }): Promise<string> {
-  const path = `${tenantPath(key)}/claim`;
-  const { source } = await call<ApiTypes["Claim"]>("POST", path, { body: { ...body(key), resume } });
-  return `${key.tenantId} has an instance of ${key.workloadRef}${source === undefined ? "" : `, source ${source}`}.`;
-}
 
 /** Asks first: the pod goes. */
 export async function release(key: ClaimKey): Promise<string | undefined> {

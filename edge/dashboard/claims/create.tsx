@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { live } from "../api/kinds.ts";
 import { Act, Outcome, useActs } from "../parts/acts.tsx";
 import { navigate, place } from "../route.ts";
-import { claim } from "./acts.tsx";
+import { claim } from "./claim.ts";
 
 /** Claims a workload for a tenant; `?workload=` and `?tenant=` are filled in. */
 export default function CreateClaim() {

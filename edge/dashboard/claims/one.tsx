@@ -13,7 +13,8 @@ import { sizeWords } from "../parts/size-words.ts";
 import { durationWords } from "../parts/time-words.ts";
 import { Timeline } from "../parts/timeline.tsx";
 import { When } from "../parts/when.tsx";
-import { type ClaimKey, claim, destroy, discard, release } from "./acts.tsx";
+import { destroy, discard, release } from "./acts.tsx";
+import { type ClaimKey, claim, retry } from "./claim.ts";
 import { remedyOf } from "./remedies.ts";
 import { claimMs, claimSegments } from "./segments.ts";
 
@@ -63,7 +64,7 @@ function Shown(props: { claimKey: ClaimKey; row: Kinds["claims"]; detail: ClaimD
     <>
       <div class="acts">
         {(phase === "Error" || isWithoutPod) && (
-          <Act acts={acts} verb="Retry" keys="t" class="primary" act={() => claim(key, resumeOf(detail))} />
+          <Act acts={acts} verb="Retry" keys="t" class="primary" act={() => retry(key)} />
         )}
         {phase !== "Releasing" && phase !== "Released" && phase !== "ReleaseFailed" && (
           <Act acts={acts} verb="Release" keys="r" act={() => release(key)} />
@@ -143,7 +144,7 @@ function Shown(props: { claimKey: ClaimKey; row: Kinds["claims"]; detail: ClaimD
               </a>
             </p>
           </section>
-          <Events of={detail.events} />
+          <Events of={detail} />
         </>
       )}
     </>
@@ -168,11 +169,6 @@ function Nobody({ claimKey: key, acts }: { claimKey: ClaimKey; acts: Acts }) {
       <Outcome acts={acts} />
     </>
   );
-}
-
-/** The claim is made again as it was asked for. */
-function resumeOf({ resume = false, resumeVersion }: Partial<ClaimDetail> = {}): boolean | { version: string } {
-  return resumeVersion === undefined ? resume : { version: resumeVersion };
 }
 
 function filesWords(resumedFrom: string | undefined, phase: string): string {

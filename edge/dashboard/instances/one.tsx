@@ -43,7 +43,7 @@ export default function Instance({ params }: { params: PageParams }) {
       <Problem error={detail.error} />
       {row !== undefined && <Logs name={name} />}
       {row?.tenantId !== undefined && <Exec key={name} instance={name} />}
-      {detail.value?.events !== undefined && <Events of={detail.value.events} />}
+      {detail.value !== undefined && <Events of={detail.value} />}
     </>
   );
 }

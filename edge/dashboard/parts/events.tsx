@@ -1,12 +1,14 @@
 import type { ApiTypes } from "../../api/openapi/schemas.ts";
 import { When } from "./when.tsx";
 
-/** The Events that the cluster keeps of something, the newest first. */
-export function Events({ of }: { of: readonly ApiTypes["ObjectEvent"][] }) {
+/** The Events that the cluster keeps of something, the newest first, or why they are not known. */
+export function Events({ of }: { of: Pick<ApiTypes["ClaimDetail"], "events" | "eventsProblem"> }) {
+  const { events, eventsProblem } = of;
   return (
     <section aria-labelledby="events">
       <h2 id="events">Events</h2>
-      {of.length === 0 ? (
+      {eventsProblem !== undefined && <p class="is-warn">{eventsProblem}</p>}
+      {events === undefined ? null : events.length === 0 ? (
         <p class="muted">The cluster keeps none; it forgets them after about an hour.</p>
       ) : (
         <table aria-labelledby="events">
@@ -18,7 +20,7 @@ export function Events({ of }: { of: readonly ApiTypes["ObjectEvent"][] }) {
             </tr>
           </thead>
           <tbody>
-            {[...of].reverse().map(({ at, about, reason, message, count = 1, type }) => (
+            {[...events].reverse().map(({ at, about, reason, message, count = 1, type }) => (
               <tr key={`${at} ${about} ${reason} ${message}`}>
                 <td>
                   <When at={at} />

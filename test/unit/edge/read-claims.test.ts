@@ -2,6 +2,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
+import { ApiError } from "../../../crds/client/api-error.ts";
 import { createStore } from "../../../crds/client/watch/store.ts";
 import { annotation } from "../../../crds/labels.ts";
 import type { ApiTypes } from "../../../edge/api/openapi/schemas.ts";
@@ -153,12 +154,26 @@ test("one claim tells how its start went, and its Events and those of its pod by
   assert.is(answer.status, 200, answer.text);
   const { events, ...claim } = answer.json as ApiTypes["ClaimDetail"];
   assert.equal(
-    events.map(({ about, reason, at }) => `${about} ${reason} ${at}`),
+    events?.map(({ about, reason, at }) => `${about} ${reason} ${at}`),
     ["claim PodLost 2026-01-01T00:00:01Z", "instance Pulled 2026-01-01T00:00:03Z"],
   );
   assert.equal(claim.timeline, timeline);
   assert.is(claim.resumedFrom, "none");
   assert.is(claim.waitsFor, undefined);
+});
+
+test("Events that cannot be read are said to be so, and the rest is told", async () => {
+  const edge = testEdge();
+  edge.cluster.addInstance("inst-a");
+  const refused = new ApiError("too many requests", { status: 429, reason: "TooManyRequests" });
+  for (const path of ["/tenants/inst-a/claims/app", "/instances/inst-a?detail=true"]) {
+    edge.cluster.onNext("list", refused);
+    const answer = await edge.call(`GET /api/v1${path}`);
+    assert.is(answer.status, 200, answer.text);
+    const { events, eventsProblem, workloadRef } = answer.json as ApiTypes["ClaimDetail"];
+    assert.equal([workloadRef, events], ["app", undefined]);
+    assert.is(eventsProblem, "the Events cannot be read: too many requests");
+  }
 });
 
 test("a claim that is not Active says what it waits for; one that nobody made is a 404", async () => {
