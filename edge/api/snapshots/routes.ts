@@ -4,13 +4,14 @@ import { ifFound } from "../../../crds/client/api-error.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
 import { claimName, hashedClaimName } from "../../../crds/names.ts";
+import { pattern } from "../../../crds/schema/patterns.ts";
 import {
   type ListedSnapshot,
   parseSnapshotList,
   type UnrecordedArchive,
 } from "../../../crds/snapshots/parse-snapshot-list.ts";
 import { type SnapshotKey, snapshotPath } from "../../../crds/snapshots/snapshot-key.ts";
-import { NO_ARCHIVE, storeScripts } from "../../../crds/snapshots/store-scripts.ts";
+import { archiveDigits, NO_ARCHIVE, storeScripts } from "../../../crds/snapshots/store-scripts.ts";
 import { whenAborted } from "../../../crds/waits.ts";
 import { createSharedCall } from "../../cluster/shared-call.ts";
 import { HttpError, quote } from "../../http/http-error.ts";
@@ -73,19 +74,33 @@ export function snapshotRoutes(services: SnapshotServices): ApiRoute[] {
       summary: "Erase what was saved of a tenant's files, with all versions",
       description:
         "A claim on the workload keeps its running files, and its next release saves them anew; a later claim with `resume` finds nothing. While a release is under way, or has failed and is tried again, the answer is 409, since that would write the snapshot anew. The workload need not exist any more.",
+      query: {
+        newest: {
+          ...{ type: "string", pattern: pattern.archiveVersion },
+          description:
+            "SHA-256 of the newest version that was looked at, or its first 16 digits: the answer is 409, and nothing is erased, where that is not the newest one.",
+        },
+      },
       answer: doneSchema("deleted", "tenantId", "workload"),
       errors: [404, 409, 503, 504],
       async handle(request, { clientGone, mayBeSilent }) {
         const tenantId = pathParam(request, "id", tenantIdRule);
         const workload = pathParam(request, "workload", workloadNameRule);
+        const newest = queryText(request, "newest", newestRule);
         mayBeSilent?.();
         const key = { tenantId, workloadRef: workload };
-        await deleteSnapshot(key, services, { clientGone: clientGone ?? request.signal });
+        await deleteSnapshot(key, services, { newest, clientGone: clientGone ?? request.signal });
         return jsonResponse({ status: "deleted", tenantId, workload });
       },
     },
   ];
 }
+
+const archiveVersion = new RegExp(pattern.archiveVersion);
+const newestRule = {
+  accepts: (value: string): boolean => archiveVersion.test(value),
+  says: "a version is a SHA-256 in lower-case hexadecimal digits, or the first 16 of them",
+} as const;
 
 /** A client that goes leaves the listing to those who share it. */
 async function unlessGone(listing: Promise<SnapshotRecord[]>, clientGone: AbortSignal): Promise<SnapshotRecord[]> {
@@ -169,13 +184,14 @@ function bySnapshotKey(a: SnapshotRecord, b: SnapshotRecord): number {
 /**
  * Erases a tenant's archive, and what an interrupted save left of it.
  *
- * @throws HttpError 404 where there is none; as {@link refuseWhileSaved} does while a release writes it; 503 where the
+ * @param options.newest the digits of the only one that may be erased as the newest, with the older ones
+ * @throws HttpError 404 where there is none, 409 where another is the newest one; as {@link refuseWhileSaved} does while a release writes it; 503 where the
  *   volume cannot be written; as {@link runInStore} does
  */
 async function deleteSnapshot(
   key: SnapshotKey,
   services: SnapshotServices,
-  { clientGone }: { clientGone: AbortSignal | undefined },
+  { newest, clientGone }: { newest: string | undefined; clientGone: AbortSignal | undefined },
 ): Promise<void> {
   await refuseWhileSaved(key, services);
   const { tenantId, workloadRef } = key;
@@ -185,8 +201,18 @@ async function deleteSnapshot(
   );
   if ((await storeState(services)) === "none") throw none;
   const { kubectl, clock, namespace } = services;
-  const command = { script: storeScripts.delete, words: [tenantId, workloadRef, "", ""], namespace };
+  const command = {
+    script: storeScripts.delete,
+    words: [tenantId, workloadRef, archiveDigits(newest ?? ""), ""],
+    namespace,
+  };
   const answer = await runInStore(command, { kubectl, clock, clientGone });
+  if (answer.exitCode === NO_ARCHIVE && newest !== undefined) {
+    throw new HttpError(
+      409,
+      `the newest version of workload ${quote(workloadRef)} that is saved of tenant ${quote(tenantId)} is not ${archiveDigits(newest)} any more: list the versions again`,
+    );
+  }
   if (answer.exitCode === NO_ARCHIVE) throw none;
   if (answer.exitCode !== 0 || answer.stdout !== "deleted\n") throw volumeFailure(answer);
 }

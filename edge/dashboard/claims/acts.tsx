@@ -67,9 +67,11 @@ export async function discard(key: ClaimKey, { claimedAt, message }: { claimedAt
   return `The files of ${tenantId} in ${workloadRef} are discarded.`;
 }
 
-/** Asks first: all versions go. */
-export async function deleteSnapshot(key: ClaimKey, versions: readonly ApiTypes["Snapshot"][]) {
+/** Asks first: all versions go, and none that was saved since the question was opened. */
+export async function deleteSnapshot(key: ClaimKey): Promise<string | undefined> {
   const { tenantId, workloadRef } = key;
+  const versions = await readVersions(key);
+  if (versions.length === 0) return `Nothing is saved of ${tenantId} in ${workloadRef} any more.`;
   const isMeant = await confirm({
     title: `Delete what was saved of ${tenantId} in ${workloadRef}?`,
     lost: (
@@ -85,15 +87,29 @@ export async function deleteSnapshot(key: ClaimKey, versions: readonly ApiTypes[
             </li>
           ))}
         </ul>
-        <p>A running claim keeps its files, and its next release saves them anew.</p>
+        <p>
+          A running claim keeps its files. Its release saves them anew, unless it is released for idleness and its
+          workload saves nothing then.
+        </p>
       </>
     ),
     verb: "Delete",
     type: tenantId,
   });
   if (!isMeant) return undefined;
-  await call("DELETE", `${tenantPath(key)}/snapshots/${encodeURIComponent(workloadRef)}`);
+  const newest = versions.find(({ version }) => version === undefined)?.sha256;
+  const query = newest === undefined ? "" : `?newest=${newest}`;
+  await call("DELETE", `${tenantPath(key)}/snapshots/${encodeURIComponent(workloadRef)}${query}`);
   return `What was saved of ${tenantId} in ${workloadRef} is deleted.`;
+}
+
+/** All that is saved now, the newest first. */
+export async function readVersions(
+  { tenantId, workloadRef }: ClaimKey,
+  options: { signal?: AbortSignal } = {},
+): Promise<ApiTypes["Snapshot"][]> {
+  const path = `/snapshots?versions=true&tenant=${encodeURIComponent(tenantId)}`;
+  return (await call<ApiTypes["Snapshot"][]>("GET", path, options)).filter((one) => one.workloadRef === workloadRef);
 }
 
 /** Read when the question is asked, of the pod itself: its workload may have been changed since it was made. */

@@ -1,8 +1,7 @@
 import type { ApiTypes } from "../../api/openapi/schemas.ts";
-import { call } from "../api/call.ts";
 import { live } from "../api/kinds.ts";
 import { useLoad } from "../api/load.ts";
-import { deleteSnapshot } from "../claims/acts.tsx";
+import { deleteSnapshot, readVersions } from "../claims/acts.tsx";
 import { claim } from "../claims/claim.ts";
 import type { PageParams } from "../pages.ts";
 import { Act, type Acts, Outcome, useActs } from "../parts/acts.tsx";
@@ -20,14 +19,7 @@ export default function One({ params }: { params: PageParams }) {
   claims.version.value;
   // A release that has ended saved a version.
   const row = claims.rows.get(`${tenantId}/${workloadRef}`);
-  const read = useLoad(
-    `versions ${tenantId} ${workloadRef}`,
-    async (signal) =>
-      (
-        await call<Snapshot[]>("GET", `/snapshots?versions=true&tenant=${encodeURIComponent(tenantId)}`, { signal })
-      ).filter((one) => one.workloadRef === workloadRef),
-    row?.phase,
-  );
+  const read = useLoad(`versions ${tenantId} ${workloadRef}`, (signal) => readVersions(key, { signal }), row?.phase);
   const acts = useActs();
   const versions = read.value ?? [];
   return (
@@ -60,7 +52,7 @@ export default function One({ params }: { params: PageParams }) {
   );
 
   async function erase(): Promise<string | undefined> {
-    const said = await deleteSnapshot(key, versions);
+    const said = await deleteSnapshot(key);
     if (said !== undefined) read.again();
     return said;
   }

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -15,8 +16,9 @@ export interface SnapshotsFolder {
   remove(): void;
 }
 
-/** SHA-256 that is recorded of each archive. */
-export const DIGEST = "ab".repeat(32);
+const CONTENT = "an archive";
+/** SHA-256 of each archive, which is recorded beside it. */
+export const DIGEST = createHash("sha256").update(CONTENT).digest("hex");
 
 export function snapshotsFolder(): SnapshotsFolder {
   const path = mkdtempSync(join(tmpdir(), "tenancy-snapshots-"));
@@ -27,7 +29,7 @@ export function snapshotsFolder(): SnapshotsFolder {
     };
     mkdirSync(dirname(archive), { recursive: true });
     writeFileSync(`${archive}.${DIGEST.slice(0, 16)}.json`, `${JSON.stringify(metadata)}\n`);
-    writeFileSync(archive, "an archive");
+    writeFileSync(archive, CONTENT);
   }
   return {
     path,

@@ -95,6 +95,23 @@ test("older versions are listed where they are asked for, after the newest, and 
   assert.equal((await edge.call(`${ALL}?versions=true`)).json, [record("a", "old")]);
 });
 
+test("a snapshot is erased where its newest version is the one that was looked at", async () => {
+  volume.save("a", "app");
+  volume.keep("a", "app");
+  const erase = (newest: string) => edge.call(`DELETE /api/v1/tenants/a/snapshots/app?newest=${newest}`);
+  const other = await erase("cd".repeat(32));
+  assert.is(other.status, 409);
+  assert.is(
+    other.error,
+    'the newest version of workload "app" that is saved of tenant "a" is not cdcdcdcdcdcdcdcd any more: list the versions again',
+  );
+  assert.is(((await edge.call(`${ALL}?versions=true`)).json as object[]).length, 2);
+  assert.is((await erase("none")).status, 400);
+  assert.is((await erase(DIGEST)).status, 200);
+  assert.equal((await edge.call(`${ALL}?versions=true`)).json, []);
+  assert.is((await erase(DIGEST.slice(0, 16))).status, 409, "there is none");
+});
+
 test("an archive that has lost what was recorded beside it is listed, and can be erased", async () => {
   volume.save("a", "app");
   for (const name of readdirSync(join(folder, "a"))) if (name.endsWith(".json")) rmSync(join(folder, "a", name));
