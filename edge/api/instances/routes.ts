@@ -1,4 +1,4 @@
-import { isConflict, isNotFound } from "../../../crds/client/api-error.ts";
+import { ifFound, isConflict, isNotFound } from "../../../crds/client/api-error.ts";
 import { pods } from "../../../crds/client/built-in-resources.ts";
 import { claims } from "../../../crds/kinds.ts";
 import type { Pod, PodPhase } from "../../../crds/kubernetes.ts";
@@ -26,6 +26,10 @@ import { findInstance, type InstanceServices, instanceNotFound, instanceResponse
 import { logsRoute } from "./logs.ts";
 
 const phases: readonly PodPhase[] = ["Pending", "Running", "Succeeded", "Failed", "Unknown"];
+const tenantIdOrNone = {
+  accepts: (value: string) => value === "" || tenantIdRule.accepts(value),
+  says: `${tenantIdRule.says}; empty is nobody`,
+};
 const ALL = "/api/v1/instances";
 const ONE = "/api/v1/instances/:id";
 
@@ -72,12 +76,20 @@ export function instanceRoutes(services: InstanceServices): ApiRoute[] {
       method: "POST",
       path: `${ONE}/destroy`,
       summary: "Delete a pod at once and save nothing",
-      description: "Its claim stays in the phase it had. Release is the graceful path.",
+      description:
+        "The claim that is Active with it stays Active, without a pod; one that waits gets another pod, and one that is being released goes. Release is the graceful path.",
+      query: {
+        tenant: {
+          anyOf: [tenantIdSchema, { type: "string", maxLength: 0 }],
+          description: "Whose it is, empty for a warm pod that nobody has claimed: 409 where that is not so any more.",
+        },
+      },
       answer: doneSchema("destroyed", "instance"),
-      errors: [404, 503],
+      errors: [404, 409, 503],
       async handle(request) {
+        const tenantId = queryText(request, "tenant", tenantIdOrNone);
         const pod = await find(request);
-        await destroyInstance(pod, services);
+        await destroyInstance(pod, { tenantId, services });
         return jsonResponse({ status: "destroyed", instance: pod.metadata.name });
       },
     },
@@ -129,27 +141,62 @@ const MAX_TRIES = 5;
  * Force-deletes a pod and saves nothing.
  *
  * Its claim is marked first, so that the operator leaves the claim in the phase it had instead of giving it another
- * pod.
+ * pod. A pod that looks unclaimed is deleted only as it was seen: a claim may bind it at any moment, which the watch has
+ * yet to show.
  *
- * @throws HttpError 404 where the pod went meanwhile
+ * @param options.tenantId whose it has to be, empty for nobody's; anybody's where it is undefined
+ * @throws HttpError 404 where the pod went meanwhile, 409 where it is not that tenant's
  */
 async function destroyInstance(
-  pod: Pod,
-  services: Pick<InstanceServices, "client" | "namespace" | "cache">,
+  known: Pod,
+  {
+    tenantId,
+    services,
+  }: { tenantId: string | undefined; services: Pick<InstanceServices, "client" | "namespace" | "cache"> },
 ): Promise<void> {
   const { client, namespace, cache } = services;
-  const { name, uid } = pod.metadata;
-  await markClaim(pod, services);
-  try {
-    const left = await client.delete(
-      pods,
-      { namespace, name },
-      { gracePeriodSeconds: 0, ...(uid !== undefined && { uid }) },
-    );
-    if (left !== undefined) cache.pods.put(left);
-  } catch (error) {
-    throw isNotFound(error) || isConflict(error) ? instanceNotFound(name) : error;
+  const { name, uid } = known.metadata;
+  const ref = { namespace, name };
+  // Before a refusal the cluster is asked, since the watch may be behind.
+  let pod = tenantId === undefined || tenantOf(known) === tenantId ? known : await readNow();
+  for (let tries = 1; ; tries += 1) {
+    requireTenant(pod, tenantId);
+    const { resourceVersion } = pod.metadata;
+    const isFree = !isClaimed(pod);
+    if (!isFree) await markClaim(pod, services);
+    const preconditions = {
+      ...(uid !== undefined && { uid }),
+      ...(isFree && resourceVersion !== undefined && { resourceVersion }),
+    };
+    try {
+      const left = await client.delete(pods, ref, { gracePeriodSeconds: 0, ...preconditions });
+      if (left !== undefined) cache.pods.put(left);
+      return;
+    } catch (error) {
+      if (isNotFound(error)) throw instanceNotFound(name);
+      if (!isConflict(error)) throw error;
+    }
+    pod = await readNow();
+    if (tries === MAX_TRIES) throw new HttpError(503, `instance ${quote(name)} changes all the time; try again`);
   }
+
+  async function readNow(): Promise<Pod> {
+    const now = await ifFound(client.get(pods, ref));
+    if (now === undefined || now.metadata.uid !== uid) throw instanceNotFound(name);
+    return now;
+  }
+}
+
+function tenantOf({ metadata }: Pod): string {
+  return metadata.labels?.[label.tenant] ?? "";
+}
+
+/** @throws HttpError 409 where the pod is not the one's whom the caller means */
+function requireTenant(pod: Pod, meant: string | undefined): void {
+  const tenantId = tenantOf(pod);
+  if (meant === undefined || tenantId === meant) return;
+  const whose = tenantId === "" ? "nobody has claimed it" : `it is claimed by tenant ${quote(tenantId)} meanwhile`;
+  throw new HttpError(409, `instance ${quote(pod.metadata.name)} is not destroyed: ${whose}`);
 }
 
 /** Marks the claim that the pod is bound to, where that is still the same object; other writers are waited out. */

@@ -41,7 +41,9 @@ export async function destroy(instance: { name: string; tenantId?: string; claim
     ...(tenantId !== undefined && { type: tenantId }),
   });
   if (!isMeant) return undefined;
-  await call("POST", `/instances/${encodeURIComponent(name)}/destroy`);
+  // A warm pod may have been given to somebody while this was asked.
+  const query = new URLSearchParams({ tenant: tenantId ?? "" });
+  await call("POST", `/instances/${encodeURIComponent(name)}/destroy?${query}`);
   return `Instance ${name} is destroyed.`;
 }
 

@@ -357,12 +357,13 @@ export class FakeCluster {
       delete: async (
         _: unknown,
         { name }: { name: string },
-        options: { uid?: string; gracePeriodSeconds?: number } = {},
+        options: { uid?: string; resourceVersion?: string; gracePeriodSeconds?: number } = {},
       ) => {
-        const { uid } = options;
+        const { uid, resourceVersion } = options;
         record({ verb: "delete", name, body: options });
         const held = this.#held(name);
         if (uid !== undefined && held.metadata.uid !== uid) throw conflict();
+        if (resourceVersion !== undefined && held.metadata.resourceVersion !== resourceVersion) throw conflict();
         if ((held.metadata.finalizers ?? []).length > 0) {
           return this.#save({ ...held, metadata: { ...held.metadata, deletionTimestamp: "2026-01-01T00:00:00Z" } });
         }

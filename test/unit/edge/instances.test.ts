@@ -1,7 +1,6 @@
 // @runtimes node bun deno
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { ApiError } from "../../../crds/client/api-error.ts";
 import { annotation, label } from "../../../crds/labels.ts";
 import { slimPod } from "../../../edge/cluster/slim-pod.ts";
 import { operatorConfig } from "../../../operator/config.ts";
@@ -125,14 +124,57 @@ test("destroy leaves another claim of the same name alone, and needs none", asyn
 });
 
 test("a pod that is gone, or whose name another has, when destroy comes to it is a 404", async () => {
-  for (const error of [
-    new ApiError("not found", { status: 404, reason: "NotFound" }),
-    new ApiError("precondition failed", { status: 409, reason: "Conflict" }),
-  ]) {
+  for (const annotations of [undefined, { ...claimed.annotations, [annotation.claimUid]: "u" }]) {
+    for (const happens of ["goes", "is another"]) {
+      const edge = testEdge();
+      edge.cluster.addPod("inst-a", "Running", { ...(annotations && { ...claimed, annotations }) });
+      edge.cluster.onNext("delete", () => {
+        edge.cluster.removePod("inst-a");
+        if (happens === "is another") edge.cluster.addPod("inst-a", "Running");
+      });
+      assert.is((await edge.call("POST /api/v1/instances/inst-a/destroy")).status, 404, happens);
+      assert.is(edge.cluster.objects.has("tenancy/inst-a"), happens === "is another");
+    }
+  }
+});
+
+test("destroy of a warm pod leaves it to the tenant who is given it meanwhile", async () => {
+  for (const seen of ["before the request", "by no watch yet", "during the deletion"]) {
     const edge = testEdge();
-    edge.cluster.addPod("inst-a", "Running");
-    edge.cluster.onNext("delete", error);
-    assert.is((await edge.call("POST /api/v1/instances/inst-a/destroy")).status, 404);
+    const { cluster } = edge;
+    cluster.addPod("inst-a", "Running");
+    const claim = cluster.addClaim({ tenantId: "a", workloadRef: "app" });
+    const annotations = { ...claimed.annotations, [annotation.claimUid]: claim.metadata.uid ?? "" };
+    const uid = cluster.objects.get("tenancy/inst-a")?.metadata.uid;
+    const bind = (): void => {
+      const pod = cluster.addPod("inst-a", "Running", { ...claimed, annotations, hidden: true });
+      Object.assign(pod.metadata, { uid });
+      if (seen === "before the request") cluster.cache.pods.put(pod);
+    };
+    if (seen === "during the deletion") cluster.onNext("delete", bind);
+    else bind();
+    const answer = await edge.call("POST /api/v1/instances/inst-a/destroy?tenant=");
+    assert.is(answer.status, 409, `${seen}: ${answer.text}`);
+    assert.is(answer.error, 'instance "inst-a" is not destroyed: it is claimed by tenant "a" meanwhile');
+    assert.ok(cluster.objects.has("tenancy/inst-a"));
+    assert.is(cluster.claim("claim-a-app").metadata.annotations?.[annotation.destroyed], undefined);
+
+    assert.is((await edge.call("POST /api/v1/instances/inst-a/destroy?tenant=b")).status, 409);
+    assert.is((await edge.call("POST /api/v1/instances/inst-a/destroy?tenant=a")).status, 200);
+    assert.is(cluster.claim("claim-a-app").metadata.annotations?.[annotation.destroyed], "inst-a");
+  }
+});
+
+test("destroy of a warm pod that only its status changed is done all the same", async () => {
+  const edge = testEdge();
+  const { uid } = edge.cluster.addPod("inst-a", "Running").metadata;
+  edge.cluster.onNext("delete", () => {
+    Object.assign(edge.cluster.addPod("inst-a", "Running", { hidden: true }).metadata, { uid });
+  });
+  assert.is((await edge.call("POST /api/v1/instances/inst-a/destroy?tenant=")).status, 200);
+  assert.equal(edge.cluster.verbs(), ["delete", "get", "delete"]);
+  for (const tenant of ["-a", "a&tenant=b"]) {
+    assert.is((await edge.call(`POST /api/v1/instances/inst-a/destroy?tenant=${tenant}`)).status, 400);
   }
 });
 
