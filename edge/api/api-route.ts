@@ -22,7 +22,7 @@ export const errorMeanings = {
 
 /** What the headers mean that some routes take or answer with. */
 export const headerMeanings = {
-  "if-match": "The ETag of what was read: the write is refused where the spec has changed since.",
+  "if-match": "The ETag of what was read: what is asked for is refused where the spec has changed since.",
   etag: "Names the spec as it is, for `If-Match`; the status may change under it.",
   "x-tenancy-next": "The `after` of the next page; absent on the last one.",
   "x-tenancy-version": "How new the list is: every change up to this resourceVersion is in it.",

@@ -4,7 +4,7 @@ import { type Pool, type PoolSpec, type PoolStatus, poolSpecSchema } from "../..
 import { plainSchema } from "../../crds/schema/schema.ts";
 import { schemaProblems } from "../../crds/schema/schema-problems.ts";
 import type { ClusterCache } from "../cluster/watch-cluster.ts";
-import { pathParam, poolNameRule } from "../http/parameters.ts";
+import { poolNameRule } from "../http/parameters.ts";
 import { jsonResponse } from "../http/response.ts";
 import type { ApiRoute } from "./api-route.ts";
 import { doneSchema } from "./openapi/schemas.ts";
@@ -34,10 +34,11 @@ export function poolRoutes(options: {
       path: `${kind.path}/:name`,
       summary: "Delete a pool",
       description: "Its warm pods go with it; claimed ones stay.",
+      takes: ["if-match"],
       answer: doneSchema("deleted"),
-      errors: [404, 503],
+      errors: [404, 409, 503],
       async handle(request) {
-        await deleteObject(kind, pathParam(request, "name", poolNameRule), options);
+        await deleteObject(kind, request, options);
         return jsonResponse({ status: "deleted" });
       },
     },

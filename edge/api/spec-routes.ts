@@ -6,6 +6,7 @@ import { HttpError, quote } from "../http/http-error.ts";
 import { type PathRule, pathParam, queryFlag } from "../http/parameters.ts";
 import { readSpecBody } from "../http/read-json.ts";
 import { jsonResponse, versionHeader } from "../http/response.ts";
+import type { RoutedRequest } from "../http/router.ts";
 import { type ApiRoute, flagSchema } from "./api-route.ts";
 import { specBodySchema } from "./openapi/schemas.ts";
 
@@ -121,7 +122,7 @@ export function specRoutes<T extends SpecObject>(kind: SpecKind<T>, cluster: Clu
       async handle(request) {
         const name = pathParam(request, parameter, nameRule);
         const dryRun = queryFlag(request, "dryRun");
-        const expected = tagsOf(request.headers.get("if-match"));
+        const expected = expectedTags(request);
         const { name: given = name, spec } = await readSpecBody<T["spec"]>(request, problemsOf);
         if (given !== name) {
           throw new HttpError(
@@ -158,16 +159,34 @@ export async function readObject<T extends SpecObject>(
   }
 }
 
-/** Deletes one. @returns what is left of it while finalizers hold it @throws HttpError 404 where there is none */
+/**
+ * Deletes the one that a request names, and with `If-Match` only where its spec is still that one.
+ *
+ * @returns what is left of it while finalizers hold it
+ * @throws HttpError 404 where there is none, 409 where its spec is another
+ */
 export async function deleteObject<T extends SpecObject>(
   kind: SpecKind<T>,
-  name: string,
-  { client, namespace }: Cluster,
+  request: RoutedRequest,
+  cluster: Cluster,
 ): Promise<T | undefined> {
-  try {
-    return await client.delete(kind.resource, { namespace, name });
-  } catch (error) {
-    throw isNotFound(error) ? objectNotFound(kind, name) : error;
+  const name = pathParam(request, kind.parameter, kind.nameRule);
+  const expected = expectedTags(request);
+  const { client, namespace } = cluster;
+  for (let tries = 1; ; tries += 1) {
+    let precondition = {};
+    if (expected !== undefined) {
+      const current = await readObject(kind, name, cluster);
+      requireTag(kind, current, expected);
+      const { uid, resourceVersion } = current.metadata;
+      precondition = { uid, resourceVersion };
+    }
+    try {
+      return await client.delete(kind.resource, { namespace, name }, precondition);
+    } catch (error) {
+      if (isNotFound(error)) throw objectNotFound(kind, name);
+      if (!isConflict(error) || expected === undefined || tries === MAX_TRIES) throw error;
+    }
   }
 }
 
@@ -193,12 +212,7 @@ async function replaceSpec<T extends SpecObject>(
   const { name, spec, expected, dryRun } = change;
   for (let tries = 1; ; tries += 1) {
     const current = await readObject(kind, name, cluster);
-    if (expected !== undefined && !expected.includes(specTag(current))) {
-      throw new HttpError(
-        409,
-        `${kind.noun} ${quote(name)} was changed since it was read, and is now of generation ${current.metadata.generation ?? 0}: read it again, and make the change there`,
-      );
-    }
+    if (expected !== undefined) requireTag(kind, current, expected);
     try {
       return await cluster.client.replace(kind.resource, { ...current, spec }, { dryRun });
     } catch (error) {
@@ -216,10 +230,23 @@ function specTag({ metadata: { uid = "", generation = 0 } }: KubernetesObject): 
   return `"${uid}.${generation}"`;
 }
 
-/** The tags of an `If-Match` (https://www.rfc-editor.org/rfc/rfc9110#name-if-match); undefined where any will do. */
-function tagsOf(header: string | null): string[] | undefined {
+/**
+ * The tags of an `If-Match` (https://www.rfc-editor.org/rfc/rfc9110#name-if-match); undefined where any will do. Weak
+ * ones count: a proxy that compresses makes them so, and what they name is a spec, not bytes.
+ */
+function expectedTags({ headers }: RoutedRequest): string[] | undefined {
+  const header = headers.get("if-match");
   if (header === null || header.trim() === "*") return undefined;
-  return header.split(",").map((tag) => tag.trim());
+  return header.split(",").map((tag) => tag.trim().replace(/^W\//, ""));
+}
+
+function requireTag<T extends SpecObject>(kind: SpecKind<T>, current: T, expected: readonly string[]): void {
+  const { name, generation = 0 } = current.metadata;
+  if (expected.includes(specTag(current))) return;
+  throw new HttpError(
+    409,
+    `${kind.noun} ${quote(name)} was changed since it was read, and is now of generation ${generation}: read it again, and make the change there`,
+  );
 }
 
 function byName(a: { name: string }, b: { name: string }): number {

@@ -2,7 +2,7 @@ import type { ClusterClient } from "../../crds/client/cluster-client.ts";
 import { triggers } from "../../crds/kinds.ts";
 import { triggerProblems } from "../../crds/schema/validate-trigger.ts";
 import type { Trigger, TriggerSpec, TriggerStatus } from "../../crds/trigger.ts";
-import { pathParam, triggerNameRule } from "../http/parameters.ts";
+import { triggerNameRule } from "../http/parameters.ts";
 import { jsonResponse } from "../http/response.ts";
 import type { ApiRoute } from "./api-route.ts";
 import { doneSchema } from "./openapi/schemas.ts";
@@ -24,10 +24,11 @@ export function triggerRoutes(options: { client: ClusterClient; namespace: strin
       method: "DELETE",
       path: `${kind.path}/:id`,
       summary: "Delete a trigger",
+      takes: ["if-match"],
       answer: doneSchema("deleted"),
-      errors: [404, 503],
+      errors: [404, 409, 503],
       async handle(request) {
-        await deleteObject(kind, pathParam(request, "id", triggerNameRule), options);
+        await deleteObject(kind, request, options);
         return jsonResponse({ status: "deleted" });
       },
     },

@@ -45,12 +45,13 @@ export function workloadRoutes(options: { client: ClusterClient; namespace: stri
       path: `${kind.path}/:name`,
       summary: "Delete a workload",
       description: "It goes when no claim and no pool uses it any more; while some do, the answer names them.",
+      takes: ["if-match"],
       answer: deletedSchema,
-      errors: [404, 503],
+      errors: [404, 409, 503],
       async handle(request) {
         const name = pathParam(request, "name", workloadNameRule);
         const pooled = await listAll(pools, options);
-        const left = await deleteObject(kind, name, options);
+        const left = await deleteObject(kind, request, options);
         if (left === undefined) return jsonResponse({ status: "deleted" });
         cache.workloads.put(left);
         const [claims, pods] = [cache.claims.store.values(), cache.pods.store.values()];

@@ -183,6 +183,7 @@ test("a pool is made, shows its hour, is scaled down after a question, and delet
   await button(page, "Delete").click();
   await button(page.getByRole("dialog", { name: "Delete pool warm?" }), "Delete").click();
   await page.getByText("There is no such pool.").waitFor();
+  await page.getByRole("status").getByText("Pool warm is deleted.").waitFor();
   await close();
 });
 

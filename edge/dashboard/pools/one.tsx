@@ -1,7 +1,7 @@
 import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { ApiTypes } from "../../api/openapi/schemas.ts";
-import { call, send } from "../api/call.ts";
+import { call } from "../api/call.ts";
 import { type Kinds, live } from "../api/kinds.ts";
 import { useLoad } from "../api/load.ts";
 import type { PageParams } from "../pages.ts";
@@ -13,6 +13,8 @@ import { Problem } from "../parts/problem.tsx";
 import { When } from "../parts/when.tsx";
 import { place } from "../route.ts";
 import { EditSpec, isEdited } from "../spec/edit.tsx";
+import { Gone } from "../spec/gone.tsx";
+import { readTagged } from "../spec/read-tagged.ts";
 import { poolMinutes, poolWords } from "./pool-minutes.ts";
 
 type Pool = Kinds["pools"];
@@ -31,20 +33,20 @@ export default function One({ params }: { params: PageParams }) {
         <a href="/dashboard/pools">Pools</a>
       </p>
       <h1>{name}</h1>
-      {row === undefined && (
-        <p class="muted">{pools.state.value === "loading" ? "Reading …" : "There is no such pool."}</p>
-      )}
+      {row === undefined && <Gone noun="pool" path="/pools" state={pools.state.value} />}
       {row !== undefined && isEdited() && <EditSpec noun="pool" path={path} schema="PoolSpec" />}
       {row !== undefined && !isEdited() && (
+        <div class="acts">
+          <Scale key={row.spec.size} pool={row} path={path} acts={acts} />
+          <a class="button" href={`${place.value.pathname}?edit=1`}>
+            Edit
+          </a>
+          <Act acts={acts} verb="Delete" class="danger" act={() => remove(path)} />
+        </div>
+      )}
+      {(row === undefined || !isEdited()) && <Outcome acts={acts} />}
+      {row !== undefined && !isEdited() && (
         <>
-          <div class="acts">
-            <Scale key={row.spec.size} pool={row} path={path} acts={acts} />
-            <a class="button" href={`${place.value.pathname}?edit=1`}>
-              Edit
-            </a>
-            <Act acts={acts} verb="Delete" class="danger" act={() => remove(row, path)} />
-          </div>
-          <Outcome acts={acts} />
           <Shown pool={row} />
           <Hour path={path} row={row} />
         </>
@@ -91,7 +93,7 @@ function Scale({ pool, path, acts }: { pool: Pool; path: string; acts: Acts }) {
       class="acts"
       onSubmit={(event) => {
         event.preventDefault();
-        acts.run("Scale", () => scale(pool, path, Number(size)));
+        acts.run("Scale", () => scale(path, Number(size)));
       }}
     >
       <input
@@ -110,27 +112,27 @@ function Scale({ pool, path, acts }: { pool: Pool; path: string; acts: Acts }) {
   );
 }
 
-/** Changes the size alone, of the spec as it is now. */
-async function scale(pool: Pool, path: string, size: number): Promise<string | undefined> {
-  const { name, status } = pool;
+/** Changes the size alone, of the spec as it was read for the question. */
+async function scale(path: string, size: number): Promise<string | undefined> {
+  const { object, ...precondition } = await readTagged<Pool>(path);
+  const { name, spec, status } = object;
   const fewer = Math.max(0, status.ready + status.warming - size);
-  if (size < pool.spec.size) {
+  if (size < spec.size) {
     const pods = fewer === 1 ? "1 warm pod is" : `${fewer} warm pods are`;
     const isMeant = await confirm({
-      title: `Scale pool ${name} from ${pool.spec.size} to ${size}?`,
+      title: `Scale pool ${name} from ${spec.size} to ${size}?`,
       lost: <p>{fewer === 0 ? "No pod is deleted." : `${pods} deleted; nobody uses them.`} Claimed ones stay.</p>,
       verb: "Scale",
     });
     if (!isMeant) return undefined;
   }
-  const response = await send("GET", path);
-  const { spec } = (await response.json()) as Pool;
-  const tag = response.headers.get("etag");
-  await call("PUT", path, { body: { spec: { ...spec, size } }, ...(tag !== null && { ifMatch: tag }) });
+  await call("PUT", path, { body: { spec: { ...spec, size } }, ...precondition });
   return `Pool ${name} is scaled to ${size}.`;
 }
 
-async function remove({ name, status }: Pool, path: string): Promise<string | undefined> {
+async function remove(path: string): Promise<string | undefined> {
+  const { object, ...precondition } = await readTagged<Pool>(path);
+  const { name, status } = object;
   const pods = status.ready + status.warming;
   const isMeant = await confirm({
     title: `Delete pool ${name}?`,
@@ -138,7 +140,7 @@ async function remove({ name, status }: Pool, path: string): Promise<string | un
     verb: "Delete",
   });
   if (!isMeant) return undefined;
-  await call("DELETE", path);
+  await call("DELETE", path, precondition);
   return `Pool ${name} is deleted.`;
 }
 

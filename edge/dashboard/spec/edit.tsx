@@ -1,9 +1,10 @@
 import type { ComponentChildren } from "preact";
-import { call, send } from "../api/call.ts";
+import { call } from "../api/call.ts";
 import { useLoad } from "../api/load.ts";
 import { confirm } from "../parts/confirm.tsx";
 import { Problem } from "../parts/problem.tsx";
 import { navigate, place } from "../route.ts";
+import { readTagged } from "./read-tagged.ts";
 import { specChanges } from "./spec-fields.ts";
 import { SpecForm } from "./spec-form.tsx";
 
@@ -24,13 +25,10 @@ export function isEdited(): boolean {
  */
 export function EditSpec(props: { noun: string; path: string; schema: string; also?: ComponentChildren }) {
   const { noun, path, schema, also } = props;
-  const read = useLoad(path, async (signal) => {
-    const response = await send("GET", path, { signal });
-    return { object: (await response.json()) as Named, tag: response.headers.get("etag") };
-  });
+  const read = useLoad(path, (signal) => readTagged<Named>(path, { signal }));
   const leave = (): void => navigate(place.value.pathname, { replace: true });
   if (read.value === undefined) return <Problem error={read.error} />;
-  const { object, tag } = read.value;
+  const { object, ...precondition } = read.value;
   const { name } = object;
   return (
     <>
@@ -41,7 +39,7 @@ export function EditSpec(props: { noun: string; path: string; schema: string; al
       </div>
       <Problem error={read.error} />
       <SpecForm
-        key={tag ?? ""}
+        key={precondition.ifMatch ?? ""}
         schema={schema}
         spec={object.spec}
         name={name}
@@ -52,7 +50,7 @@ export function EditSpec(props: { noun: string; path: string; schema: string; al
           if (!dryRun && !(await confirm({ title: `Change ${noun} ${name}?`, lost, verb: "Save" }))) return;
           await call("PUT", `${path}${dryRun ? "?dryRun=true" : ""}`, {
             body: { spec },
-            ...(tag !== null && { ifMatch: tag }),
+            ...precondition,
             ...(signal !== undefined && { signal }),
           });
           if (!dryRun) leave();

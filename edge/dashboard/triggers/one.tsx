@@ -13,6 +13,8 @@ import { durationWords } from "../parts/time-words.ts";
 import { When } from "../parts/when.tsx";
 import { place } from "../route.ts";
 import { EditSpec, isEdited } from "../spec/edit.tsx";
+import { Gone } from "../spec/gone.tsx";
+import { readTagged } from "../spec/read-tagged.ts";
 import { deliveriesOf, noDeliveries, resultLook, withAnswer } from "./deliveries.ts";
 import { TestDelivery } from "./test-delivery.tsx";
 
@@ -31,9 +33,7 @@ export default function One({ params }: { params: PageParams }) {
         <a href="/dashboard/triggers">Triggers</a>
       </p>
       <h1>{name}</h1>
-      {row === undefined && (
-        <p class="muted">{triggers.state.value === "loading" ? "Reading …" : "There is no such trigger."}</p>
-      )}
+      {row === undefined && <Gone noun="trigger" path="/triggers" state={triggers.state.value} />}
       {row !== undefined && isEdited() && (
         <EditSpec
           {...{ noun: "trigger", path, schema: "TriggerSpec" }}
@@ -41,14 +41,16 @@ export default function One({ params }: { params: PageParams }) {
         />
       )}
       {row !== undefined && !isEdited() && (
+        <div class="acts">
+          <a class="button" href={`${place.value.pathname}?edit=1`}>
+            Edit
+          </a>
+          <Act acts={acts} verb="Delete" class="danger" act={() => remove(name, path)} />
+        </div>
+      )}
+      {(row === undefined || !isEdited()) && <Outcome acts={acts} />}
+      {row !== undefined && !isEdited() && (
         <>
-          <div class="acts">
-            <a class="button" href={`${place.value.pathname}?edit=1`}>
-              Edit
-            </a>
-            <Act acts={acts} verb="Delete" class="danger" act={() => remove(name, path)} />
-          </div>
-          <Outcome acts={acts} />
           <Shown trigger={row} />
           <Events key={name} trigger={row} path={path} />
         </>
@@ -184,12 +186,13 @@ function Deliveries({ of }: { of: ReturnType<typeof deliveriesOf> }) {
 }
 
 async function remove(name: string, path: string): Promise<string | undefined> {
+  const { object: _, ...precondition } = await readTagged<Trigger>(path);
   const isMeant = await confirm({
     title: `Delete trigger ${name}?`,
     lost: <p>Events from outside are no longer taken; what became of the last ones is forgotten. Its claims stay.</p>,
     verb: "Delete",
   });
   if (!isMeant) return undefined;
-  await call("DELETE", path);
+  await call("DELETE", path, precondition);
   return `Trigger ${name} is deleted.`;
 }

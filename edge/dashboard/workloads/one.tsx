@@ -14,6 +14,8 @@ import { durationWords } from "../parts/time-words.ts";
 import { When } from "../parts/when.tsx";
 import { place } from "../route.ts";
 import { EditSpec, isEdited } from "../spec/edit.tsx";
+import { Gone } from "../spec/gone.tsx";
+import { readTagged } from "../spec/read-tagged.ts";
 import { networkWords } from "./network-words.ts";
 
 type Workload = ApiTypes["Workload"];
@@ -34,27 +36,23 @@ export default function One({ params }: { params: PageParams }) {
         <a href="/dashboard/workloads">Workloads</a>
       </p>
       <h1>{name}</h1>
-      {row === undefined && (
-        <p class="muted">{workloads.state.value === "loading" ? "Reading …" : "There is no such workload."}</p>
-      )}
+      {row === undefined && <Gone noun="workload" path="/workloads" state={workloads.state.value} />}
       {row !== undefined && isEdited() && (
         <EditSpec noun="workload" path={path} schema="WorkloadSpec" also={<Rolls name={name} />} />
       )}
       {row !== undefined && !isEdited() && (
-        <>
-          <div class="acts">
-            <a class="button" href={`/dashboard/create/claim?workload=${name}`}>
-              Claim
-            </a>
-            <a class="button" href={`${place.value.pathname}?edit=1`}>
-              Edit
-            </a>
-            <Act acts={acts} verb="Delete" class="danger" act={() => remove(name, path)} />
-          </div>
-          <Outcome acts={acts} />
-          <Shown row={row} acts={acts} />
-        </>
+        <div class="acts">
+          <a class="button" href={`/dashboard/create/claim?workload=${name}`}>
+            Claim
+          </a>
+          <a class="button" href={`${place.value.pathname}?edit=1`}>
+            Edit
+          </a>
+          <Act acts={acts} verb="Delete" class="danger" act={() => remove(name, path)} />
+        </div>
       )}
+      {(row === undefined || !isEdited()) && <Outcome acts={acts} />}
+      {row !== undefined && !isEdited() && <Shown row={row} acts={acts} />}
     </>
   );
 }
@@ -201,37 +199,54 @@ async function rebuild(path: string, name: string): Promise<string> {
 }
 
 async function remove(name: string, path: string): Promise<string | undefined> {
+  const { object: _, ...precondition } = await readTagged<Workload>(path);
   const isMeant = await confirm({
     title: `Delete workload ${name}?`,
     lost: (
       <>
-        <p>{usersWords(name)}</p>
+        <Users of={name} />
         <p>While something uses it, it stays Terminating, and nothing new can use it. Tenants' saved files stay.</p>
       </>
     ),
     verb: "Delete",
   });
   if (!isMeant) return undefined;
-  const { message } = await call<{ message?: string }>("DELETE", path);
+  const { message } = await call<{ message?: string }>("DELETE", path, precondition);
   return `Workload ${name} is deleted${message === undefined ? "." : `: ${message}`}`;
 }
 
 /** What uses a workload, as the page knows it. */
-function usersWords(name: string): string {
-  const claims = claimsOn(name).length;
-  const pools = [...live("pools").rows.values()].filter(({ spec }) => spec.workloadRef === name).length;
-  return `${claims} ${claims === 1 ? "claim" : "claims"} and ${pools} ${pools === 1 ? "pool" : "pools"} use it now.`;
+function Users({ of }: { of: string }) {
+  const users = useUsers(of);
+  if (users === undefined) return <p>{UNKNOWN}</p>;
+  const [claims, pools] = [users.claims.length, users.pools.length];
+  return (
+    <p>
+      {claims} {claims === 1 ? "claim" : "claims"} and {pools} {pools === 1 ? "pool" : "pools"} use it now.
+    </p>
+  );
 }
 
-function claimsOn(name: string): Kinds["claims"][] {
-  return [...live("claims").rows.values()].filter(({ workloadRef }) => workloadRef === name);
+const UNKNOWN = "What uses it is not known: the lists are still being read, or the connection is lost.";
+
+/** The claims and pools of a workload; undefined while one of their lists is not as it is. */
+function useUsers(name: string): { claims: Kinds["claims"][]; pools: Kinds["pools"][] } | undefined {
+  const [claims, pools] = [live("claims"), live("pools")];
+  void (claims.version.value + pools.version.value);
+  if (claims.state.value !== "live" || pools.state.value !== "live") return undefined;
+  return {
+    claims: [...claims.rows.values()].filter(({ workloadRef }) => workloadRef === name),
+    pools: [...pools.rows.values()].filter(({ spec }) => spec.workloadRef === name),
+  };
 }
 
 /** What a change does to what runs. */
 function Rolls({ name }: { name: string }) {
-  const pools = [...live("pools").rows.values()].filter(({ spec }) => spec.workloadRef === name);
+  const users = useUsers(name);
+  if (users === undefined) return <p>{UNKNOWN}</p>;
+  const { pools } = users;
   const pods = pools.reduce((sum, { status }) => sum + status.ready + status.warming, 0);
-  const claimed = claimsOn(name).filter(({ instanceId }) => instanceId !== undefined).length;
+  const claimed = users.claims.filter(({ instanceId }) => instanceId !== undefined).length;
   return (
     <p>
       {pools.length} {pools.length === 1 ? "pool rolls" : "pools roll"} to it ({pods} {pods === 1 ? "pod" : "pods"});{" "}

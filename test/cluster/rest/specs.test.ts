@@ -85,6 +85,7 @@ for (const { resource, path, spec, next, status } of kinds) {
     const late = await call(`PUT ${path}/x`, { spec }, { "if-match": created.etag });
     assert.is(late.status, 409);
     assert.match(late.text, "was changed since it was read");
+    assert.is((await call(`DELETE ${path}/x`, undefined, { "if-match": created.etag })).status, 409);
     // Another object of the same name has another tag.
     await tenancy.client.delete<never>(resource as never, ref);
     // No operator lets the workload go.
@@ -93,6 +94,9 @@ for (const { resource, path, spec, next, status } of kinds) {
     const again = await call(`POST ${path}`, { name: "x", spec });
     assert.is(again.status, 201, again.text);
     assert.is((await call(`PUT ${path}/x`, { spec: next }, { "if-match": created.etag })).status, 409);
+    assert.is((await call(`DELETE ${path}/x`, undefined, { "if-match": created.etag })).status, 409);
+    const deleted = await call(`DELETE ${path}/x`, undefined, { "if-match": again.etag });
+    assert.is(deleted.status, 200, deleted.text);
   });
 }
 
