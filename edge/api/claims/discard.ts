@@ -4,24 +4,27 @@ import { claims } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
 import { HttpError, quote } from "../../http/http-error.ts";
 import type { ClaimServices } from "./claim-services.ts";
-import { findClaims, noClaim } from "./release-tenant.ts";
+import { findClaims, noClaim, requireMeant } from "./release-tenant.ts";
 
 const MAX_TRIES = 5;
 
 /**
  * Gives up the files that a tenant's release cannot save: the release goes on without them.
  *
- * @throws HttpError 404 without a claim, 409 where no release of it has failed
+ * @param options.uid the claim object that is meant; whichever is there without it
+ * @throws HttpError 404 without a claim, 409 where no release of it has failed, or the one that is meant has ended
  */
 export async function discardFiles(
   key: ClaimKey,
   services: Pick<ClaimServices, "client" | "namespace" | "cache">,
+  { uid }: { uid?: string | undefined } = {},
 ): Promise<void> {
   const { client, namespace, cache } = services;
   const { tenantId, workloadRef } = key;
   const found = await findClaims(key, services);
   if (found.length === 0) throw noClaim(key);
-  for (const { metadata } of found) {
+  const meant = requireMeant(found, uid, key);
+  for (const { metadata } of meant === undefined ? found : [meant]) {
     for (let tries = 1; ; tries += 1) {
       const claim = await ifFound(client.get(claims, { namespace, name: metadata.name }));
       if (claim === undefined || claim.metadata.uid !== metadata.uid || !hasKey(claim, key)) break;

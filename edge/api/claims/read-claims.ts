@@ -102,6 +102,7 @@ function listedClaim(claim: Claim, { pods }: Pick<ClusterCache, "pods">): ApiTyp
   return {
     ...withoutOldEndpoint(claim, pods),
     name: metadata.name,
+    uid: metadata.uid ?? "",
     createdAt: metadata.creationTimestamp ?? "",
     resume: spec.resume ?? false,
     ...(spec.resumeVersion !== undefined && { resumeVersion: spec.resumeVersion }),

@@ -14,18 +14,23 @@ import { claimError } from "./claim-step.ts";
  * Duplicates go with it. A release that is under way already counts.
  *
  * @param options.wait whether to wait until the claim is gone
- * @throws HttpError 404 without a claim; when waiting, 500 where the data could not be saved, and 504 after the limit
+ * @param options.uid the claim object that is meant; whichever is there without it
+ * @throws HttpError 404 without a claim; 409 where the one that is meant has ended; when waiting, 500 where the data could not be saved, and 504 after the limit
  */
 export async function releaseTenant(
   key: ClaimKey,
   services: ClaimServices,
-  options: { wait: boolean; clientGone: () => AbortSignal | undefined },
+  options: { wait: boolean; uid?: string | undefined; clientGone: () => AbortSignal | undefined },
 ): Promise<void> {
   const { client, namespace, cache } = services;
   requireFresh(cache.claims);
   const found = await findClaims(key, services);
-  const existed = await Promise.all(found.map(release));
-  if (!existed.includes(true)) throw noClaim(key);
+  if (found.length === 0) throw noClaim(key);
+  const meant = requireMeant(found, options.uid, key);
+  // The others go with the one that is meant, not without it.
+  if (meant !== undefined && !(await release(meant))) throw endedClaim(key);
+  const existed = await Promise.all(found.filter((claim) => claim !== meant).map(release));
+  if (meant === undefined && !existed.includes(true)) throw noClaim(key);
   if (options.wait) await waitUntilGone(found, { key, services, clientGone: options.clientGone() });
 
   async function release(claim: Claim): Promise<boolean> {
@@ -47,6 +52,25 @@ export async function releaseTenant(
 /** The 404 of a claim that nobody has made. */
 export function noClaim({ tenantId, workloadRef }: ClaimKey): HttpError {
   return new HttpError(404, `tenant ${quote(tenantId)} has no claim on workload ${quote(workloadRef)}`);
+}
+
+/**
+ * The claim object of that uid; undefined without a uid.
+ *
+ * @throws HttpError 409 where none of those found is the one
+ */
+export function requireMeant(found: readonly Claim[], uid: string | undefined, key: ClaimKey): Claim | undefined {
+  if (uid === undefined) return undefined;
+  const meant = found.find(({ metadata }) => metadata.uid === uid);
+  if (meant === undefined) throw endedClaim(key);
+  return meant;
+}
+
+function endedClaim({ tenantId, workloadRef }: ClaimKey): HttpError {
+  return new HttpError(
+    409,
+    `the claim of tenant ${quote(tenantId)} on workload ${quote(workloadRef)} that is meant has ended, and what is there now is another one: look at it first`,
+  );
 }
 
 async function waitUntilGone(

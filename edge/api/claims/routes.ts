@@ -45,7 +45,16 @@ const claimBody = v.strictObject({
     false,
   ),
 });
-const releaseBody = v.strictObject(names);
+const releaseBody = v.strictObject({
+  ...names,
+  uid: v.optional(
+    v.pipe(
+      v.string(),
+      v.regex(/^[-A-Za-z0-9]{1,63}$/, "must be the uid of a claim"),
+      v.description("The claim object that is meant: 409 where it has ended. Without it, whichever is there is."),
+    ),
+  ),
+});
 const anyOf = [{ required: ["workload"] }, { required: ["workloadRef"] }];
 
 /** `POST /api/v1/tenants/{id}/claim`, `…/release` and `…/discard`. */
@@ -86,13 +95,13 @@ export function claimRoutes(services: ClaimServices & { readonly activity: Activ
       query: { wait: flagSchema("Whether to wait until the claim is gone.") },
       body: { ...bodySchema(releaseBody), anyOf },
       answer: doneSchema("released", "tenantId"),
-      errors: [404, 408, 413, 503, 504],
+      errors: [404, 408, 409, 413, 503, 504],
       async handle(request, { clientGone }) {
         const tenantId = pathParam(request, "id", tenantIdRule);
         const wait = queryFlag(request, "wait");
-        const workloadRef = workloadOf(await readJson(request, releaseBody));
-        const key = { tenantId, workloadRef };
-        await releaseTenant(key, services, { wait, clientGone: () => clientGone ?? request.signal });
+        const body = await readJson(request, releaseBody);
+        const key = { tenantId, workloadRef: workloadOf(body) };
+        await releaseTenant(key, services, { wait, uid: body.uid, clientGone: () => clientGone ?? request.signal });
         return jsonResponse({ status: "released", tenantId });
       },
     },
@@ -107,8 +116,8 @@ export function claimRoutes(services: ClaimServices & { readonly activity: Activ
       errors: [404, 408, 409, 413, 503],
       async handle(request) {
         const tenantId = pathParam(request, "id", tenantIdRule);
-        const workloadRef = workloadOf(await readJson(request, releaseBody));
-        await discardFiles({ tenantId, workloadRef }, services);
+        const body = await readJson(request, releaseBody);
+        await discardFiles({ tenantId, workloadRef: workloadOf(body) }, services, { uid: body.uid });
         return jsonResponse({ status: "discarded", tenantId });
       },
     },

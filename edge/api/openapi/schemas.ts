@@ -114,6 +114,7 @@ const instance = {
 const listedClaim = {
   ...claim.properties,
   name: text("Name of the claim object."),
+  uid: text("Of the claim object: another claim of the same name has another one."),
   createdAt,
   resume: Type.Boolean({ description: "Whether it asks for what was saved." }),
   resumeVersion: Type.Optional(text("Which version it asks for.")),

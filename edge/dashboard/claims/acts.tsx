@@ -4,22 +4,28 @@ import { useLoad } from "../api/load.ts";
 import { confirm } from "../parts/confirm.tsx";
 import { sizeWords } from "../parts/size-words.ts";
 import { When } from "../parts/when.tsx";
-import type { ClaimKey } from "./claim.ts";
+import { type ClaimKey, readClaim } from "./claim.ts";
 import { releaseOutcome } from "./release-outcome.ts";
 
-const body = ({ workloadRef }: ClaimKey) => ({ workload: workloadRef });
+type ClaimDetail = ApiTypes["ClaimDetail"];
+
 const tenantPath = ({ tenantId }: ClaimKey): string => `/tenants/${encodeURIComponent(tenantId)}`;
 
-/** Asks first: the pod goes. */
-export async function release(key: ClaimKey): Promise<string | undefined> {
+/**
+ * Asks first: the pod goes.
+ *
+ * @param shown what the page shows of the claim; it is read where that is not there yet
+ */
+export async function release(key: ClaimKey, shown: ClaimDetail | undefined): Promise<string | undefined> {
   const { tenantId, workloadRef } = key;
+  const { uid } = shown ?? (await readClaim(key));
   const isMeant = await confirm({
     title: `Release ${workloadRef} of ${tenantId}?`,
     lost: <WhatReleaseDoes {...key} />,
     verb: "Release",
   });
   if (!isMeant) return undefined;
-  await call("POST", `${tenantPath(key)}/release`, { body: body(key) });
+  await call("POST", `${tenantPath(key)}/release`, { body: { workload: workloadRef, uid } });
   return `The claim of ${tenantId} on ${workloadRef} is being released.`;
 }
 
@@ -47,9 +53,10 @@ export async function destroy(instance: { name: string; tenantId?: string; claim
   return `Instance ${name} is destroyed.`;
 }
 
-/** Asks first: gives up files that cannot be saved. */
-export async function discard(key: ClaimKey, { claimedAt, message }: { claimedAt?: string; message?: string }) {
+/** Asks first: gives up files that cannot be saved; `shown` as {@link release} has it. */
+export async function discard(key: ClaimKey, shown: ClaimDetail | undefined): Promise<string | undefined> {
   const { tenantId, workloadRef } = key;
+  const { uid, claimedAt, message } = shown ?? (await readClaim(key));
   const isMeant = await confirm({
     title: `Discard what ${tenantId} has in ${workloadRef}?`,
     lost: (
@@ -65,7 +72,7 @@ export async function discard(key: ClaimKey, { claimedAt, message }: { claimedAt
     type: tenantId,
   });
   if (!isMeant) return undefined;
-  await call("POST", `${tenantPath(key)}/discard`, { body: body(key) });
+  await call("POST", `${tenantPath(key)}/discard`, { body: { workload: workloadRef, uid } });
   return `The files of ${tenantId} in ${workloadRef} are discarded.`;
 }
 

@@ -67,18 +67,13 @@ function Shown(props: { claimKey: ClaimKey; row: Kinds["claims"]; detail: ClaimD
           <Act acts={acts} verb="Retry" keys="t" class="primary" act={() => retry(key)} />
         )}
         {phase !== "Releasing" && phase !== "Released" && phase !== "ReleaseFailed" && (
-          <Act acts={acts} verb="Release" keys="r" act={() => release(key)} />
+          <Act acts={acts} verb="Release" keys="r" act={() => release(key, detail)} />
         )}
         {instanceId !== undefined && !isWithoutPod && (
           <Act acts={acts} verb="Destroy" keys="x" class="danger" act={() => destroy(destroyed)} />
         )}
         {phase === "ReleaseFailed" && (
-          <Act
-            {...{ acts, verb: "Discard", class: "danger" }}
-            act={() =>
-              discard(key, { ...(claimedAt !== undefined && { claimedAt }), ...(message !== undefined && { message }) })
-            }
-          />
+          <Act acts={acts} verb="Discard" class="danger" act={() => discard(key, detail)} />
         )}
       </div>
       <Outcome acts={acts} />

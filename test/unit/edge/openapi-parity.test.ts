@@ -37,8 +37,8 @@ const bodies: Readonly<Record<string, readonly object[]>> = {
     { workloadRef: "app", resume: true },
     { workload: "app", resume: { version: "0123456789abcdef" } },
   ],
-  "POST /api/v1/tenants/{id}/release": [{ workload: "app" }, { workloadRef: "app" }],
-  "POST /api/v1/tenants/{id}/discard": [{ workload: "app" }, { workloadRef: "app" }],
+  "POST /api/v1/tenants/{id}/release": [{ workload: "app" }, { workloadRef: "app", uid: "0a-1" }],
+  "POST /api/v1/tenants/{id}/discard": [{ workload: "app" }, { workloadRef: "app", uid: "0a-1" }],
   "POST /api/v1/instances/{id}/exec": [{ command: ["ls", "-l"] }, { command: ["a", ""], timeoutSeconds: 3600 }],
 };
 /** What no schema can say: only the server refuses it. */

@@ -128,11 +128,11 @@ test("instances come whole, or in pages where a limit is given, and are found by
 
 test("a listed claim is the claim response object, its name, its age and what it asks for", async () => {
   const edge = testEdge();
-  edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active });
+  edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", uid: "u", status: active });
   assert.equal((await edge.call("GET /api/v1/claims")).json, [
     {
       ...{ tenantId: "a", phase: "Active", instanceId: "inst-a", source: "pool", workloadRef: "app" },
-      ...{ name: "claim-a-app", createdAt: "2026-01-01T00:00:00Z", resume: false },
+      ...{ name: "claim-a-app", uid: "u", createdAt: "2026-01-01T00:00:00Z", resume: false },
     },
   ]);
 });
@@ -220,6 +220,31 @@ test("discard gives up the files of a failed release, and of nothing else", asyn
   assert.is(discarded.status, 200, discarded.text);
   assert.equal(discarded.json, { status: "discarded", tenantId: "a" });
   assert.is(isDiscarded(), "true");
+});
+
+test("discard gives up the files of the release that is meant, not those of a later one", async () => {
+  const edge = testEdge();
+  const key = { tenantId: "a", workloadRef: "app", deleting: true };
+  const status = { phase: "ReleaseFailed" as const };
+  const discard = (uid: string) => edge.call("POST /api/v1/tenants/a/discard", { body: { workload: "app", uid } });
+  edge.cluster.addClaim({ ...key, uid: "second", status });
+  const refused = await discard("first");
+  assert.is(refused.status, 409);
+  assert.is(
+    refused.error,
+    'the claim of tenant "a" on workload "app" that is meant has ended, and what is there now is another one: look at it first',
+  );
+  // The watch has yet to show the second one.
+  edge.cluster.addClaim({ ...key, uid: "first", status });
+  edge.cluster.lag = true;
+  edge.cluster.addClaim({ ...key, uid: "second", status });
+  assert.is((await discard("first")).status, 409);
+  assert.is(edge.cluster.claim("claim-a-app").metadata.annotations?.[annotation.discard], undefined);
+  edge.cluster.lag = false;
+  edge.cluster.addClaim({ ...key, uid: "second", status });
+  assert.is((await discard("second")).status, 200);
+  assert.is(edge.cluster.claim("claim-a-app").metadata.annotations?.[annotation.discard], "true");
+  assert.is((await discard("no uid")).status, 400);
 });
 
 test("discard decides on the claim as it is, not as the watch shows it", async () => {

@@ -48,6 +48,25 @@ test("a release that is under way counts, without another call", async () => {
   assert.equal(edge.cluster.calls, []);
 });
 
+test("only the claim that is meant is released, also where the watch has yet to show the next one", async () => {
+  const edge = edgeWithClaim();
+  const first = edge.cluster.claim(NAME).metadata.uid;
+  const refused = await release(edge, "", { workload: "app", uid: "of-another" });
+  assert.is(refused.status, 409);
+  assert.match(refused.error ?? "", "that is meant has ended, and what is there now is another one");
+  edge.cluster.lag = true;
+  edge.cluster.objects.delete(`tenancy/${NAME}`);
+  edge.cluster.addClaim({ ...pair, uid: "second", status: active });
+  assert.is((await release(edge, "", { workload: "app", uid: first })).status, 409);
+  assert.is(edge.cluster.claim(NAME).metadata.deletionTimestamp, undefined);
+  edge.cluster.lag = false;
+  edge.cluster.addClaim({ ...pair, uid: "second", status: active });
+  const duplicate = edge.cluster.addClaim({ ...pair, name: hashedClaimName(pair), status: { phase: "Error" } });
+  assert.equal((await release(edge, "", { workload: "app", uid: "second" })).json, released);
+  assert.ok(edge.cluster.claim(NAME).metadata.deletionTimestamp);
+  assert.ok(edge.cluster.claim(duplicate.metadata.name).metadata.deletionTimestamp);
+});
+
 test("no such claim is a 404 that says whose and which", async () => {
   const edge = testEdge();
   const answer = await release(edge);
@@ -153,7 +172,7 @@ test("wait is true or false", async () => {
 
 test("resume is no key of a release", async () => {
   const answer = await release(edgeWithClaim(), "", { workload: "app", resume: true });
-  assert.is(answer.error, 'body: unknown key "resume"; known are workload, workloadRef');
+  assert.is(answer.error, 'body: unknown key "resume"; known are workload, workloadRef, uid');
 });
 
 test.run();
