@@ -4,6 +4,8 @@ import { HttpError } from "./http-error.ts";
 import type { Sessions } from "./session.ts";
 
 const BEARER = /^bearer +(\S+)$/i;
+/** Of a proxy in front, whose password a browser then sends with every request. */
+const BASIC = /^basic +\S+$/i;
 const challenge = { headers: { "www-authenticate": 'Bearer realm="tenancy"' } };
 
 /** Starts the subprotocol by which a WebSocket of a page, which can set no header, carries the key in base64url. */
@@ -11,7 +13,8 @@ export const KEY_PROTOCOL = "tenancy.bearer.";
 
 /**
  * Returns a check that throws 401 unless the request carries `Authorization: Bearer <apiKey>`, or is a WebSocket's
- * handshake that offers the subprotocol `tenancy.bearer.<base64url of the key>`, or has neither and carries a session.
+ * handshake that offers the subprotocol `tenancy.bearer.<base64url of the key>`, or has neither and carries a session,
+ * beside which `Authorization: Basic` means nothing.
  *
  * Digests are compared, so neither the place of the first difference nor the key's length shows in the time it takes.
  */
@@ -22,7 +25,7 @@ export function createApiKeyCheck(
   const isKey = createIsKey(apiKey);
   return (request) => {
     const header = request.headers.get("authorization");
-    if (header === null) {
+    if (header === null || (BASIC.test(header) && request.headers.has("cookie"))) {
       const offered = keyOffered(request);
       if (offered === undefined) return checkSession(request, sessions);
       if (isKey(offered)) return;
@@ -48,7 +51,8 @@ export function createIsKey(apiKey: string): (text: string) => boolean {
 
 /** Whether a request carries a key, be it right or wrong, beside which a session does not count. */
 export function carriesKey(request: Request): boolean {
-  return request.headers.has("authorization") || keyOffered(request) !== undefined;
+  const header = request.headers.get("authorization");
+  return (header !== null && !BASIC.test(header)) || keyOffered(request) !== undefined;
 }
 
 function checkSession(request: Request, sessions: Pick<Sessions, "endOf"> | undefined): undefined | Promise<void> {

@@ -198,6 +198,50 @@ test("beside a key, right or wrong, a session does not count", async () => {
   assert.is((await edge.call("DELETE /api/v1/workloads/x", { headers: right })).status, 404);
 });
 
+test("the password of a proxy in front, which the browser sends with everything, does not stand in a session's way", async () => {
+  const edge = testEdge({ apiKey: KEY, requireKey: true });
+  const authorization = `Basic ${Buffer.from("user:password").toString("base64")}`;
+  const headers = { ...own, authorization, cookie: await login(edge, { ...own, authorization }) };
+  assert.is((await edge.call("GET /api/v1/tenants", { headers })).status, 200);
+  assert.is((await edge.call("DELETE /api/v1/workloads/x", { headers })).status, 404);
+  // Nor does it keep a socket open beyond the session's end, or make up for what a session needs.
+  const { listener } = await handshake(edge, headers);
+  const closes: number[] = [];
+  listener?.onOpen({ close: (code: number) => void closes.push(code) } as unknown as EventSocket);
+  await edge.clock.pass(LIFETIME_MS);
+  assert.equal(closes, [4401]);
+  assert.is((await edge.call("GET /api/v1/tenants", { headers })).status, 401);
+  assert.is((await handshake(edge, headers)).status, 401);
+  const cookie = await login(edge);
+  const foreign = { ...own, authorization, cookie, "sec-fetch-site": "same-site" };
+  assert.is((await edge.call("DELETE /api/v1/workloads/x", { headers: foreign })).status, 403);
+  for (const value of [undefined, "a=b"]) {
+    const none = { ...own, authorization, ...(value !== undefined && { cookie: value }) };
+    assert.is((await edge.call("GET /api/v1/tenants", { headers: none })).status, 401);
+    assert.is((await handshake(edge, none)).status, 401);
+  }
+  const asKey = `Basic ${Buffer.from(KEY).toString("base64")}`;
+  assert.is((await edge.call("GET /api/v1/tenants", { headers: { authorization: asKey, cookie: "a=b" } })).status, 401);
+});
+
+test("a session that ends while a socket is asked for opens none", async () => {
+  const edge = testEdge({ apiKey: KEY, requireKey: true });
+  const { sessions } = edge;
+  const headers = { ...own, cookie: await login(edge) };
+  assert.ok(sessions !== undefined);
+  const { endOf } = sessions;
+  let looks = 0;
+  // It is looked at twice: for whether it is there, and for its end.
+  sessions.endOf = async (request) => {
+    const endsAt = await endOf(request);
+    looks += 1;
+    if (looks === 1) edge.clock.set(edge.clock.now() + LIFETIME_MS);
+    return endsAt;
+  };
+  assert.is((await handshake(edge, headers)).status, 401);
+  assert.is(looks, 2);
+});
+
 test("a socket is closed when the session ends that opened it, and not before", async () => {
   const edge = testEdge({ apiKey: KEY, requireKey: true });
   const cookie = await login(edge);
