@@ -39,7 +39,11 @@ export function dashboardRoutes(assets: DashboardAssets, options: { checkPage: (
   const html = page(assets);
   const etag = `"${createHash("sha256").update(html).digest("base64url").slice(0, 22)}"`;
   const files = new Map(
-    Object.entries(assets.files).map(([name, { type, gzip }]) => [name, { type, gzip: Buffer.from(gzip, "base64") }]),
+    Object.entries(assets.files).map(([name, file]) => {
+      const gzip = Buffer.from(file.gzip, "base64");
+      // Strangers ask for them, so they are unpacked once, and not for each who takes no gzip.
+      return [name, { type: file.type, gzip, plain: gunzipSync(gzip) }];
+    }),
   );
   const headers = {
     "content-type": "text/html; charset=utf-8",
@@ -71,8 +75,8 @@ export function dashboardRoutes(assets: DashboardAssets, options: { checkPage: (
         const file = files.get(request.params.file ?? "");
         if (file === undefined)
           throw new HttpError(404, "there is no such file: the page is of another version, load it anew");
-        const zips = /\bgzip\b/.test(request.headers.get("accept-encoding") ?? "");
-        return new Response(zips ? file.gzip : gunzipSync(file.gzip), {
+        const zips = acceptsGzip(request.headers.get("accept-encoding") ?? "");
+        return new Response(zips ? file.gzip : file.plain, {
           headers: {
             "content-type": file.type,
             "cache-control": "public, max-age=31536000, immutable",
@@ -97,6 +101,11 @@ export async function loadDashboard(log: Log): Promise<DashboardAssets | undefin
     log.warn({}, "no dashboard is served: npm run dashboard makes it");
     return undefined;
   }
+}
+
+/** Whether gzip is among the codings of an `Accept-Encoding`, and not with a weight of 0 (RFC 9110, 12.5.3). */
+function acceptsGzip(accepted: string): boolean {
+  return accepted.split(",").some((one) => /^\s*(?:x-)?gzip\s*(?:;\s*q=(?!0(?:\.0*)?\s*$).*)?$/i.test(one));
 }
 
 function page({ theme, script, style }: DashboardAssets): string {

@@ -74,6 +74,29 @@ test("files are kept for ever, and come gzipped where that is accepted", async (
   assert.is((await get("/assets/main-2.js", {}, "HEAD")).status, 200);
 });
 
+test("a file is gzipped where gzip is named, in any case and with any weight but 0", async () => {
+  const encodingOf = async (accepted: string) =>
+    (await get("/assets/main-2.js", { "accept-encoding": accepted })).headers.get("content-encoding");
+  for (const accepted of [
+    "gzip",
+    "GZIP",
+    "br;q=1, gzip;q=0.5",
+    "gzip ; q=1.0",
+    "deflate,gzip",
+    "x-gzip",
+    "gzip;q=0.001",
+  ])
+    assert.is(await encodingOf(accepted), "gzip", accepted);
+  for (const accepted of ["", "identity", "br", "gzip;q=0", "br, gzip; q=0.000", "GZIP;Q=0", "gzipped"])
+    assert.is(await encodingOf(accepted), null, accepted);
+});
+
+test("a file is unpacked when the routes are made, and not for each who asks", () => {
+  const files = { "main-2.js": { type: "text/javascript", gzip: Buffer.from("not gzip").toString("base64") } };
+  const assets = { theme: "theme-1.js", script: "main-2.js", style: "main-3.css", files };
+  assert.throws(() => dashboardRoutes(assets, { checkPage: () => undefined }), /header/);
+});
+
 test("a file that is not there, or not the page's, is a 404", async () => {
   for (const path of ["/assets/main-1.js", "/assets/..%2Fmain.ts", "/assets/constructor"])
     assert.is((await get(path)).status, 404, path);
