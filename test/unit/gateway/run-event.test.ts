@@ -213,6 +213,34 @@ test("the log says what became of an event, and no word of it, of a guard, of th
   assert.equal([fifth?.status, fifth?.reason], [502, "the container could not be started"]);
 });
 
+test("a test that fails is in the log and the trigger's Events, and not in the metrics", async () => {
+  const denied = testEnvironment({ guards: [async () => ({ allowed: false, message: "no" })] });
+  const failed = testEnvironment({
+    async driver() {
+      throw new DriverError("the agent ended", { nothingSent: false });
+    },
+  });
+  failed.answer(active());
+  const refused = testEnvironment({});
+  const runs = [
+    { ...denied, fields: event.fields, result: "denied" },
+    { ...failed, fields: event.fields, result: "failed" },
+    { ...refused, fields: {}, result: "refused" },
+  ];
+  for (const { run, fields, result, logged, results, events } of runs) {
+    assert.is((await run({ ...event, fields, test: true }, { signal: never })).kind, result);
+    assert.equal(
+      logged().map((one) => [one.result, one.test]),
+      [[result, true]],
+    );
+    assert.equal([results, events.length], [[], 1], result);
+    // What is no test still counts.
+    if (result === "failed") failed.answer(active());
+    await run({ ...event, fields }, { signal: never });
+    assert.equal([results, events.length], [[`webhook ${result}`], 2], result);
+  }
+});
+
 test("a claim that fails tells the source nothing of the cluster, and the owner what it was", async () => {
   for (const [status, expected, message, claimWaitMs] of [
     [
