@@ -26,6 +26,9 @@ test("a claim's page claims, tells how long each step took, and releases after i
   await assertAccessible();
 
   const posted = posts(page);
+  const bodies: unknown[] = [];
+  page.on("request", (request) => void (request.method() === "POST" && bodies.push(request.postDataJSON())));
+  const { uid } = (await (await fetch(`${edge.url}/api/v1/tenants/alice/claims/hello`)).json()) as { uid: string };
   await page.keyboard.press("r");
   const dialog = page.getByRole("dialog", { name: "Release hello of alice?" });
   await dialog.getByText("Nothing is saved: this pod keeps no files. The pod of alice goes.").waitFor();
@@ -39,6 +42,7 @@ test("a claim's page claims, tells how long each step took, and releases after i
   await button(dialog, "Release").dblclick({ noWaitAfter: true });
   await page.getByText("alice has no claim on hello").waitFor();
   assert.equal(posted, ["/api/v1/tenants/alice/release"]);
+  assert.equal(bodies, [{ workload: "hello", uid }]);
   await close();
 });
 
@@ -82,6 +86,7 @@ test("files that cannot be saved are given up once the tenant's name is typed", 
   await button(release, "Release").click();
   await page.getByText("▲ ReleaseFailed").waitFor();
   await page.getByText("What to do:").waitFor();
+  assert.is(await button(page, "Destroy").count(), 0);
 
   await button(page, "Discard").click();
   const discard = page.getByRole("dialog", { name: "Discard what carol has in notes?" });

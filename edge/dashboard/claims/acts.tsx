@@ -4,7 +4,8 @@ import { useLoad } from "../api/load.ts";
 import { confirm } from "../parts/confirm.tsx";
 import { sizeWords } from "../parts/size-words.ts";
 import { When } from "../parts/when.tsx";
-import { type ClaimKey, readClaim } from "./claim.ts";
+import { type ClaimKey, claim, readClaim } from "./claim.ts";
+import { destroyWords } from "./destroy-words.ts";
 import { releaseOutcome } from "./release-outcome.ts";
 
 type ClaimDetail = ApiTypes["ClaimDetail"];
@@ -29,9 +30,27 @@ export async function release(key: ClaimKey, shown: ClaimDetail | undefined): Pr
   return `The claim of ${tenantId} on ${workloadRef} is being released.`;
 }
 
+/** Asks first: the tenant begins without what was saved. */
+export async function retryWithoutFiles(key: ClaimKey): Promise<string | undefined> {
+  const { tenantId, workloadRef } = key;
+  const isMeant = await confirm({
+    title: `Claim ${workloadRef} for ${tenantId} without the files?`,
+    lost: (
+      <p>
+        <b>{tenantId}</b> begins with empty folders. What was saved stays; what comes now is saved as a newer version,
+        and of the older ones the newest three stay.
+      </p>
+    ),
+    verb: "Claim without the files",
+  });
+  return isMeant ? claim(key, false) : undefined;
+}
+
 /** Asks first: what the pod holds is lost. */
-export async function destroy(instance: { name: string; tenantId?: string; claimedAt?: string }) {
-  const { name, tenantId, claimedAt } = instance;
+export async function destroy(instance: Pick<ApiTypes["Instance"], "name" | "tenantId" | "workloadRef" | "claimedAt">) {
+  const { name, tenantId, workloadRef, claimedAt } = instance;
+  const of = tenantId === undefined || workloadRef === undefined ? undefined : { tenantId, workloadRef };
+  const claimed = of && (await readClaim(of).catch(ifGone));
   const isMeant = await confirm({
     title: `Destroy instance ${name}?`,
     lost:
@@ -39,8 +58,8 @@ export async function destroy(instance: { name: string; tenantId?: string; claim
         <p>The pod is deleted at once. Nobody has claimed it; its pool makes another.</p>
       ) : (
         <p>
-          The pod is deleted at once. What <b>{tenantId}</b> has written {since(claimedAt)} is <b>not saved</b>. The
-          claim stays, without a pod, until it is claimed again.
+          The pod is deleted at once. What <b>{tenantId}</b> has written {since(claimedAt)} is <b>not saved</b>.{" "}
+          {destroyWords(instance, claimed)}
         </p>
       ),
     verb: "Destroy",
@@ -172,4 +191,9 @@ function since(at: string | undefined) {
       since <When at={at} />
     </>
   );
+}
+
+function ifGone(error: unknown): undefined {
+  if (error instanceof CallError && error.status === 404) return undefined;
+  throw error;
 }

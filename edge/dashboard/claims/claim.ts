@@ -15,6 +15,16 @@ export async function claim(key: ClaimKey, resume: boolean | { version: string }
   return `${tenantId} has an instance of ${workloadRef}${source === undefined ? "" : `, source ${source}`}.`;
 }
 
+/** Whether a claim call can begin anew with other files: there is no claim, or it has failed. */
+export function isOpen(claim: Pick<ApiTypes["Claim"], "phase"> | undefined): boolean {
+  return claim === undefined || claim.phase === "Error";
+}
+
+/** Whether the claim's pod can be destroyed: in a release that would end the save, which is for `Discard` to do. */
+export function isDestroyable({ phase, instanceId }: Pick<ApiTypes["Claim"], "phase" | "instanceId">): boolean {
+  return instanceId !== undefined && (phase === "Active" || phase === "Pending");
+}
+
 /**
  * Claims again as the claim asks for it now. What the page shows of it may be missing or of before, and a claim without
  * the files that the tenant asked for begins with empty folders.

@@ -13,8 +13,8 @@ import { sizeWords } from "../parts/size-words.ts";
 import { durationWords } from "../parts/time-words.ts";
 import { Timeline } from "../parts/timeline.tsx";
 import { When } from "../parts/when.tsx";
-import { destroy, discard, release } from "./acts.tsx";
-import { type ClaimKey, claim, retry } from "./claim.ts";
+import { destroy, discard, release, retryWithoutFiles } from "./acts.tsx";
+import { type ClaimKey, claim, isDestroyable, isOpen, retry } from "./claim.ts";
 import { remedyOf } from "./remedies.ts";
 import { claimMs, claimSegments } from "./segments.ts";
 
@@ -59,17 +59,22 @@ function Shown(props: { claimKey: ClaimKey; row: Kinds["claims"]; detail: ClaimD
   const remedy = remedyOf(reason);
   // It keeps its phase when its pod is destroyed, and the pod's name, but not the endpoint.
   const isWithoutPod = phase === "Active" && endpoint === undefined;
-  const destroyed = { name: instanceId ?? "", tenantId: key.tenantId, ...(claimedAt !== undefined && { claimedAt }) };
+  const destroyed = { name: instanceId ?? "", ...key, ...(claimedAt !== undefined && { claimedAt }) };
+  const saved = `/dashboard/snapshots/${encodeURIComponent(key.tenantId)}/${encodeURIComponent(key.workloadRef)}`;
   return (
     <>
       <div class="acts">
-        {(phase === "Error" || isWithoutPod) && (
-          <Act acts={acts} verb="Retry" keys="t" class="primary" act={() => retry(key)} />
+        {(phase === "Error" || isWithoutPod) && <Act acts={acts} verb="Retry" class="primary" act={() => retry(key)} />}
+        {reason === "RestoreFailed" && isOpen(row) && (
+          <>
+            <Act acts={acts} verb="Retry without the files" act={() => retryWithoutFiles(key)} />
+            <a href={saved}>Claim another version</a>
+          </>
         )}
         {phase !== "Releasing" && phase !== "Released" && phase !== "ReleaseFailed" && (
           <Act acts={acts} verb="Release" keys="r" act={() => release(key, detail)} />
         )}
-        {instanceId !== undefined && !isWithoutPod && (
+        {isDestroyable(row) && !isWithoutPod && (
           <Act acts={acts} verb="Destroy" keys="x" class="danger" act={() => destroy(destroyed)} />
         )}
         {phase === "ReleaseFailed" && (
@@ -132,11 +137,7 @@ function Shown(props: { claimKey: ClaimKey; row: Kinds["claims"]; detail: ClaimD
               </p>
             )}
             <p>
-              <a
-                href={`/dashboard/snapshots/${encodeURIComponent(key.tenantId)}/${encodeURIComponent(key.workloadRef)}`}
-              >
-                What was saved
-              </a>
+              <a href={saved}>What was saved</a>
             </p>
           </section>
           <Events of={detail} />

@@ -15,7 +15,7 @@ const remedies: Readonly<Record<string, string>> = {
   CrashLooping: "Change the field that the message names, then claim again; an Active claim has to be released first.",
   StartTimeout: "Find out what the pod waited for: its health check, its image, or its node.",
   QuotaExceeded: "Release a claim, or raise the namespace's ResourceQuota.",
-  RestoreFailed: "Do what the message says, or claim without the files. The snapshot is kept.",
+  RestoreFailed: "Do what the message says, claim another version, or go on without the files. The snapshot is kept.",
   Duplicate: "Use or delete the other claim of the same tenant and workload.",
   SaveFailed: "Nothing at first: it is tried again. If it stays so, do what the message says, or give the files up.",
   RetryLimitExceeded: "Do what the message says, or give the files up: it is tried once an hour only.",

@@ -2,7 +2,7 @@ import type { ApiTypes } from "../../api/openapi/schemas.ts";
 import { live } from "../api/kinds.ts";
 import { useLoad } from "../api/load.ts";
 import { deleteSnapshot, readVersions } from "../claims/acts.tsx";
-import { claim } from "../claims/claim.ts";
+import { claim, isOpen } from "../claims/claim.ts";
 import type { PageParams } from "../pages.ts";
 import { Act, type Acts, Outcome, useActs } from "../parts/acts.tsx";
 import { Problem } from "../parts/problem.tsx";
@@ -41,11 +41,13 @@ export default function One({ params }: { params: PageParams }) {
       <Problem error={read.error} />
       {read.value === undefined && read.error === undefined && <p class="muted">Reading the volume …</p>}
       {read.value !== undefined && versions.length === 0 && <p>Nothing is saved.</p>}
-      {versions.length > 0 && <Versions of={versions} isClaimed={row !== undefined} acts={acts} />}
+      {versions.length > 0 && <Versions of={versions} isOpen={isOpen(row)} acts={acts} />}
       {row !== undefined && (
         <p>
           <a href={`/dashboard/claims/${encodeURIComponent(tenantId)}/${encodeURIComponent(workloadRef)}`}>The claim</a>{" "}
-          keeps the files that it has; its release saves them as a new version.
+          {isOpen(row)
+            ? "has failed: it can be made anew with any version."
+            : "keeps the files that it has; its release saves them as a new version."}
         </p>
       )}
     </>
@@ -58,7 +60,7 @@ export default function One({ params }: { params: PageParams }) {
   }
 }
 
-function Versions({ of, isClaimed, acts }: { of: readonly Snapshot[]; isClaimed: boolean; acts: Acts }) {
+function Versions({ of, isOpen, acts }: { of: readonly Snapshot[]; isOpen: boolean; acts: Acts }) {
   return (
     <table aria-label="Versions">
       <thead>
@@ -81,7 +83,7 @@ function Versions({ of, isClaimed, acts }: { of: readonly Snapshot[]; isClaimed:
             <td class="number">{sizeWords(sizeBytes)}</td>
             <td>{sha256 === undefined ? "lost, so that it cannot be restored" : <code>{sha256.slice(0, 16)}</code>}</td>
             <td>
-              {sha256 !== undefined && !isClaimed && (
+              {sha256 !== undefined && isOpen && (
                 <Act
                   acts={acts}
                   verb={`Claim with ${sha256.slice(0, 8)}`}

@@ -1,9 +1,11 @@
 // @runtimes node bun deno
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { retry } from "../../../edge/dashboard/claims/claim.ts";
+import type { ApiTypes } from "../../../edge/api/openapi/schemas.ts";
+import { isDestroyable, isOpen, retry } from "../../../edge/dashboard/claims/claim.ts";
+import { destroyWords } from "../../../edge/dashboard/claims/destroy-words.ts";
 
-const test = suite("dashboard/retry of a claim");
+const test = suite("dashboard/acts on a claim");
 
 const realFetch = globalThis.fetch;
 test.after.each(() => {
@@ -45,6 +47,31 @@ test("retry asks for nothing while it is not known what the claim asks for", asy
   );
   assert.is(problem, "not now");
   assert.equal(asked, [read]);
+});
+
+test("a claim is destroyed while it is used or starts, not while its files are being saved", () => {
+  const phases = ["Pending", "Active", "Releasing", "Released", "ReleaseFailed", "Error"] as const;
+  const of = (instanceId: object) => phases.filter((phase) => isDestroyable({ phase, ...instanceId }));
+  assert.equal(of({ instanceId: "inst-a" }), ["Pending", "Active"]);
+  assert.equal(of({}), []);
+  assert.equal(
+    phases.filter((phase) => isOpen({ phase })),
+    ["Error"],
+    "a claim that has failed can be made anew with other files",
+  );
+  assert.ok(isOpen(undefined));
+});
+
+test("destroyWords says what becomes of the claim by its phase", () => {
+  const words = (phase: ApiTypes["Claim"]["phase"], instanceId?: string) =>
+    destroyWords({ name: "inst-a" }, { phase, ...(instanceId !== undefined && { instanceId }) });
+  assert.match(words("Active", "inst-a"), "stays, without a pod, until it is claimed again");
+  assert.match(words("Active", "inst-b"), "has another pod, inst-b");
+  assert.match(words("Pending"), "another one is started at once");
+  assert.match(words("Releasing", "inst-a"), "what is not saved by then never is, and the claim goes");
+  assert.match(words("ReleaseFailed", "inst-a"), "given up, and the claim goes");
+  assert.match(words("Error"), "has failed already");
+  assert.match(destroyWords({ name: "inst-a" }, undefined), "no claim");
 });
 
 test.run();
