@@ -1,6 +1,7 @@
 import type { Claim, ClaimPhase } from "../../../crds/claim.ts";
 import { canonicalClaim } from "../../../crds/claims/claim-key.ts";
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
+import { annotation } from "../../../crds/labels.ts";
 import { requireFresh } from "../../cluster/freshness.ts";
 import type { ClusterCache } from "../../cluster/watch-cluster.ts";
 import { pathParam, queryText, queryWords, tenantIdRule, workloadNameRule } from "../../http/parameters.ts";
@@ -78,11 +79,13 @@ export function readClaimRoutes(services: ReadServices): ApiRoute[] {
         const key = { tenantId, workloadRef };
         const claim = canonicalClaim(await findClaims(key, services));
         if (claim === undefined) throw noClaim(key);
-        const { uid, deletionTimestamp } = claim.metadata;
+        const { uid, deletionTimestamp, annotations } = claim.metadata;
+        const requestedAt = annotations?.[annotation.requestedAt];
         const { phase, timeline, conditions, resumedFrom, snapshot, instanceUid } = claim.status ?? {};
         const why = phase === "Active" || phase === "Error" ? undefined : waitsFor(claim);
         const detail: ApiTypes["ClaimDetail"] = {
           ...listedClaim(claim, cache),
+          ...(requestedAt !== undefined && { requestedAt }),
           ...(deletionTimestamp !== undefined && { releasingSince: deletionTimestamp }),
           ...(timeline !== undefined && { timeline }),
           ...(conditions !== undefined && { conditions }),

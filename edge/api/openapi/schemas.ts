@@ -238,6 +238,7 @@ const shared = {
   ClaimDetail: Type.Object(
     {
       ...listedClaim,
+      requestedAt: Type.Optional(time("When the API was asked for it last; absent where it was made without the API.")),
       releasingSince: Type.Optional(time("When its release was asked for, in whole seconds.")),
       ...{ timeline, conditions, resumedFrom, snapshot },
       waitsFor: Type.Optional(text("What it waits for, in a sentence.")),

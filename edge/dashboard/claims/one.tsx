@@ -52,9 +52,9 @@ function Shown(props: { claimKey: ClaimKey; row: Kinds["claims"]; detail: ClaimD
   const { phase, reason, source, instanceId, endpoint, claimedAt } = row;
   // The connection tells no messages, and the detail may be of a moment before.
   const message = row.message ?? (detail?.reason === reason ? detail?.message : undefined);
-  const { createdAt, timeline, waitsFor, snapshot } = detail ?? {};
+  const { createdAt, requestedAt, timeline, waitsFor, snapshot } = detail ?? {};
   const now = useNow(phase === "Pending");
-  const start = createdAt === undefined ? [] : claimSegments({ phase, createdAt, source, timeline });
+  const start = createdAt === undefined ? [] : claimSegments({ phase, createdAt, requestedAt, source, timeline });
   const took = start.length === 0 ? undefined : claimMs({ timeline });
   const remedy = remedyOf(reason);
   // It keeps its phase when its pod is destroyed, and the pod's name, but not the endpoint.

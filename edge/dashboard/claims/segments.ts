@@ -4,6 +4,8 @@ import type { Segment } from "../parts/segment.ts";
 export interface ClaimTimes {
   readonly phase: string;
   readonly createdAt: string;
+  /** When the API was asked; absent where it was not. */
+  readonly requestedAt?: string | undefined;
   readonly source?: string | undefined;
   readonly timeline?: readonly { readonly step: string; readonly at: string }[] | undefined;
 }
@@ -24,7 +26,7 @@ const names: Readonly<Record<string, string>> = {
 const always = ["Seen", "Bound"];
 
 /** The stretches of a claim's start. A step that nobody saw leaves a gap, never a number that is made up. */
-export function claimSegments({ phase, createdAt, source, timeline = [] }: ClaimTimes): Segment[] {
+export function claimSegments({ phase, createdAt, requestedAt, source, timeline = [] }: ClaimTimes): Segment[] {
   const steps = timeline
     .map(({ step, at }) => ({ step, at: Date.parse(at) }))
     .filter(({ at }) => !Number.isNaN(at))
@@ -42,8 +44,10 @@ export function claimSegments({ phase, createdAt, source, timeline = [] }: Claim
   const segments: Segment[] = [];
   let fromMs = first.at;
   if (first.step !== "Requested") {
-    fromMs = Math.min(created, first.at);
-    const note = "made without the API: its creation is known to the second";
+    // What the API was asked for, the first start answered; another pod was nobody's request.
+    const isAnother = requestedAt !== undefined;
+    fromMs = isAnother ? first.at : Math.min(created, first.at);
+    const note = isAnother ? "it got another pod" : "made without the API: its creation is known to the second";
     segments.push({ name: names[first.step] ?? first.step, fromMs, toMs: first.at, kind: "unknown", note });
     fromMs = first.at;
   }

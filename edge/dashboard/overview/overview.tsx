@@ -2,7 +2,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { ApiTypes } from "../../api/openapi/schemas.ts";
 import { call } from "../api/call.ts";
-import { clockAheadMs, type Kinds, live } from "../api/kinds.ts";
+import { clockAheadMs, type Kinds, lastHeardAt, live } from "../api/kinds.ts";
 import { useLoad } from "../api/load.ts";
 import { remedyOf } from "../claims/remedies.ts";
 import { Phase } from "../parts/phase.tsx";
@@ -11,7 +11,7 @@ import { Sparkline } from "../parts/sparkline.tsx";
 import { useThrottled } from "../parts/throttled.ts";
 import { durationWords } from "../parts/time-words.ts";
 import { type Figures, figuresOf } from "./figures.ts";
-import { findTroubles, isPoolEmpty, SLOW_MS, type Trouble } from "./troubles.ts";
+import { findTroubles, headingWords, isPoolEmpty, isWaiting, SLOW_MS, type Trouble } from "./troubles.ts";
 
 /** What is wrong is looked for that often while claims come and go. */
 const LOOK_MS = 500;
@@ -21,7 +21,7 @@ const MOST_TROUBLES = 8;
 const MOST_POOLS = 12;
 
 export default function Overview() {
-  const { troubles, active } = useTroubles();
+  const { troubles, active, states } = useTroubles();
   const claims = live("claims");
   const version = useThrottled(() => claims.version.value, HISTORY_MS);
   const history = useLoad(
@@ -30,22 +30,16 @@ export default function Overview() {
     version,
   );
   const figures = useMemo(() => history.value && figuresOf(history.value), [history.value]);
-  const isRead = claims.state.value !== "loading";
   const count = troubles.length;
+  const heardAt = new Date(lastHeardAt.peek()).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
   useEffect(() => {
     document.title = count === 0 ? "tenancy" : `(${count}) tenancy`;
   }, [count]);
   return (
     <>
       <h1>
-        {!isRead
-          ? "Looking …"
-          : count === 0
-            ? "Nothing is wrong"
-            : count === 1
-              ? "One thing is wrong"
-              : `${count} things are wrong`}
-        <small>{isRead && summary(active, figures)}</small>
+        {headingWords({ states, count, heardAt })}
+        <small>{!states.includes("loading") && summary(active, figures)}</small>
       </h1>
       {count > 0 && <Troubles troubles={troubles} />}
       <LastHour figures={figures} since={history.value?.since} />
@@ -66,7 +60,7 @@ function summary(active: number, figures: Figures | undefined): string {
 }
 
 /** What is wrong by the lists as they are. */
-function useTroubles(): { troubles: Trouble[]; active: number } {
+function useTroubles(): { troubles: Trouble[]; active: number; states: string[] } {
   const lists = {
     claims: live("claims"),
     workloads: live("workloads"),
@@ -75,7 +69,7 @@ function useTroubles(): { troubles: Trouble[]; active: number } {
   };
   const version = useThrottled(() => Object.values(lists).reduce((sum, list) => sum + list.version.value, 0), LOOK_MS);
   const [look, setLook] = useState(0);
-  /** Since when claims are Pending and pools empty: messages do not say it, so the page knows what it has seen. */
+  /** Since when claims wait and pools empty: messages do not say it, so the page knows what it has seen. */
   const slowSince = useRef(new Map<string, number>());
   const { nextMs, ...found } = useMemo(() => {
     const now = performance.now();
@@ -84,7 +78,7 @@ function useTroubles(): { troubles: Trouble[]; active: number } {
     let active = 0;
     for (const [key, claim] of lists.claims.rows) {
       if (claim.phase === "Active") active += 1;
-      if (claim.phase === "Pending") since.set(key, before.get(key) ?? now - ageMs(claim));
+      if (isWaiting(claim)) since.set(waitKey(key, claim), before.get(waitKey(key, claim)) ?? now - ageMs(claim));
     }
     for (const pool of lists.pools.rows.values()) {
       const key = `pool ${pool.name}`;
@@ -100,7 +94,7 @@ function useTroubles(): { troubles: Trouble[]; active: number } {
         workloads: lists.workloads.rows.values(),
         pools: lists.pools.rows.values(),
         triggers: lists.triggers.rows.values(),
-        pendingMs: (claim) => msOf(lists.claims.keyOf(claim)),
+        waitingMs: (claim) => msOf(waitKey(lists.claims.keyOf(claim), claim)),
         emptyMs: ({ name }) => msOf(`pool ${name}`),
       }),
       nextMs: young.length === 0 ? undefined : SLOW_MS - Math.max(...young),
@@ -112,12 +106,16 @@ function useTroubles(): { troubles: Trouble[]; active: number } {
     const timer = setTimeout(() => setLook((count) => count + 1), nextMs + 1);
     return () => clearTimeout(timer);
   }, [nextMs, look]);
-  return found;
+  return { ...found, states: Object.values(lists).map(({ state }) => state.value) };
+}
+
+function waitKey(key: string, { phase }: Kinds["claims"]): string {
+  return `${phase} ${key}`;
 }
 
 /** Of one that has never had a pod: the time since it was created, by the edge's clock. */
-function ageMs({ createdAt, claimedAt }: Kinds["claims"]): number {
-  if (createdAt === undefined || claimedAt !== undefined) return 0;
+function ageMs({ phase, createdAt, claimedAt }: Kinds["claims"]): number {
+  if (phase !== "Pending" || createdAt === undefined || claimedAt !== undefined) return 0;
   return Math.max(0, Date.now() + clockAheadMs.peek() - Date.parse(createdAt));
 }
 

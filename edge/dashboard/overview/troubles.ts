@@ -22,8 +22,8 @@ export interface TroubleSources {
   readonly workloads: Iterable<ApiTypes["Workload"]>;
   readonly pools: Iterable<ApiTypes["Pool"]>;
   readonly triggers: Iterable<ApiTypes["Trigger"]>;
-  /** For how long a claim has been Pending, as far as the page knows. */
-  pendingMs(claim: ApiTypes["Claim"]): number;
+  /** For how long a claim has been Pending, or Releasing, as far as the page knows. */
+  waitingMs(claim: ApiTypes["Claim"]): number;
   /** For how long a pool has had no ready pod, as far as the page knows. */
   emptyMs(pool: ApiTypes["Pool"]): number;
 }
@@ -35,8 +35,25 @@ export const SLOW_MS = 30_000;
 const claimTroubles = {
   ReleaseFailed: { is: "bad", rank: 0, otherwise: "SaveFailed" },
   Error: { is: "bad", rank: 1, otherwise: "Error" },
+  // Such as a program that keeps crashing: the claim keeps its pod.
+  Active: { is: "bad", rank: 1, otherwise: "Active" },
   Pending: { is: "warn", rank: 5, otherwise: "Pending" },
+  Releasing: { is: "warn", rank: 5, otherwise: "Releasing" },
 } as const;
+
+/**
+ * The overview's heading.
+ *
+ * @param of.states of the lists that it is told from
+ * @param of.heardAt when they were last as they are, as a time of day
+ */
+export function headingWords(of: { states: readonly string[]; count: number; heardAt: string }): string {
+  const { states, count, heardAt } = of;
+  if (states.includes("loading")) return "Looking …";
+  const what = count === 0 ? "Nothing" : count === 1 ? "One thing" : `${count} things`;
+  if (states.includes("stale")) return `${what} ${count > 1 ? "were" : "was"} wrong at ${heardAt}`;
+  return `${what} ${count > 1 ? "are" : "is"} wrong`;
+}
 
 /** Lists what is wrong, the worst first, and of equals the most frequent. */
 export function findTroubles(sources: TroubleSources): Trouble[] {
@@ -64,17 +81,22 @@ export function findTroubles(sources: TroubleSources): Trouble[] {
   return found.map(({ trouble }) => trouble);
 }
 
+/** Whether a claim is on its way to another phase. */
+export function isWaiting({ phase }: ApiTypes["Claim"]): boolean {
+  return phase === "Pending" || phase === "Releasing";
+}
+
 /** Whether a pool that should have pods has none that can be claimed. */
 export function isPoolEmpty({ status, spec }: ApiTypes["Pool"]): boolean {
   return status.ready === 0 && (status.desired ?? spec.size) > 0;
 }
 
-function claimGroups({ claims, pendingMs }: TroubleSources): Map<string, { rank: number; trouble: Trouble }> {
+function claimGroups({ claims, waitingMs }: TroubleSources): Map<string, { rank: number; trouble: Trouble }> {
   const groups = new Map<string, { rank: number; trouble: Trouble }>();
   for (const claim of claims) {
     const { phase, reason, workloadRef, tenantId } = claim;
-    if (phase !== "ReleaseFailed" && phase !== "Error" && phase !== "Pending") continue;
-    if (phase === "Pending" && pendingMs(claim) < SLOW_MS) continue;
+    if (phase === "Released" || (phase === "Active" && reason === undefined)) continue;
+    if (isWaiting(claim) && waitingMs(claim) < SLOW_MS) continue;
     const { is, rank, otherwise } = claimTroubles[phase];
     const key = `${phase} ${reason} ${workloadRef}`;
     const known = groups.get(key)?.trouble;

@@ -63,6 +63,16 @@ test("claimSegments of a claim that was made with kubectl begins at its creation
   assert.is(claimMs({ timeline }), undefined);
 });
 
+test("claimSegments of a claim that got another pod begin where that start began", () => {
+  const day = 24 * 3_600_000;
+  const timeline = steps(["Seen", 3 * day], ["Bound", 3 * day + 8], ["Active", 3 * day + 9]);
+  assert.equal(told({ phase: "Active", createdAt, requestedAt: createdAt, source: "pool", timeline }), [
+    ["Request to operator", 3 * day, 3 * day, "unknown", "it got another pod"],
+    ["Finding a pod", 3 * day, 3 * day + 8, "wait", "source pool"],
+    ["Telling that it is ready", 3 * day + 8, 3 * day + 9, "ok", undefined],
+  ]);
+});
+
 test("claimSegments grow while a claim is Pending, and are none where nothing is known", () => {
   assert.equal(told({ phase: "Pending", createdAt }), [["Pending", 0, undefined, "wait", "since, to the second"]]);
   assert.equal(told({ phase: "Active", createdAt }), []);

@@ -3,7 +3,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { ApiTypes } from "../../../edge/api/openapi/schemas.ts";
 import { figuresOf } from "../../../edge/dashboard/overview/figures.ts";
-import { findTroubles, SLOW_MS, type TroubleSources } from "../../../edge/dashboard/overview/troubles.ts";
+import { findTroubles, headingWords, SLOW_MS, type TroubleSources } from "../../../edge/dashboard/overview/troubles.ts";
 
 const test = suite("dashboard/overview");
 
@@ -13,7 +13,7 @@ const none: TroubleSources = {
   workloads: [],
   pools: [],
   triggers: [],
-  pendingMs: () => 0,
+  waitingMs: () => 0,
   emptyMs: () => 0,
 };
 const spec = {} as never;
@@ -47,7 +47,7 @@ test("files that may be lost come first, then what fails, then what is slow", ()
     ],
     pools: [pool("web", { phase: "Degraded", reason: "CrashLooping" }), pool("full", { phase: "Filling", ready: 0 })],
     triggers: [{ name: "echo", spec, createdAt, status: { phase: "Error", detail: "no such secret" } }],
-    pendingMs: () => SLOW_MS,
+    waitingMs: () => SLOW_MS,
     emptyMs: () => SLOW_MS,
   });
   assert.equal(
@@ -63,6 +63,38 @@ test("files that may be lost come first, then what fails, then what is slow", ()
     ],
   );
   assert.equal(found.map(({ message }) => message).filter(Boolean), ["step 3", "no such secret"]);
+});
+
+test("a claim whose program fails while it is Active is a trouble, and so is a release that takes long", () => {
+  const claims = [
+    claim("alice", "Releasing"),
+    claim("bob", "Active", { reason: "CrashLooping" }),
+    claim("carol", "Active"),
+    claim("dan", "Released"),
+  ];
+  assert.equal(
+    findTroubles({ ...none, claims, waitingMs: () => SLOW_MS }).map(
+      ({ is, reason, href }) => `${is} ${reason} ${href}`,
+    ),
+    [
+      "bad CrashLooping /dashboard/claims?phase=Active&workload=hello&reason=CrashLooping",
+      "warn Releasing /dashboard/claims?phase=Releasing&workload=hello",
+    ],
+  );
+  assert.equal(
+    findTroubles({ ...none, claims }).map(({ reason }) => reason),
+    ["CrashLooping"],
+  );
+});
+
+test("headingWords says that nothing is wrong only of lists that are read, and are as they are", () => {
+  const words = (count: number, ...states: string[]) => headingWords({ states, count, heardAt: "14:02" });
+  assert.is(words(0, "live", "live"), "Nothing is wrong");
+  assert.is(words(1, "live"), "One thing is wrong");
+  assert.is(words(2, "live"), "2 things are wrong");
+  assert.is(words(0, "live", "loading"), "Looking …");
+  assert.is(words(0, "live", "stale"), "Nothing was wrong at 14:02");
+  assert.is(words(3, "stale"), "3 things were wrong at 14:02");
 });
 
 test("claims that fail alike are one trouble with their number, the most frequent first", () => {

@@ -294,4 +294,13 @@ test("an instance in detail tells what a release saves of it, whatever its workl
   assert.equal(await savedDirs(), [], "of one that has ended nothing can be read");
 });
 
+test("one claim tells when the API was asked for it, also once its timeline is of another pod", async () => {
+  const edge = testEdge();
+  const claim = edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", attempt: "1" });
+  const requestedAt = "2026-01-01T00:00:00.123Z";
+  Object.assign(claim.metadata.annotations ?? {}, { [annotation.requestedAt]: requestedAt });
+  const answer = await edge.call("GET /api/v1/tenants/a/claims/app");
+  assert.is((answer.json as ApiTypes["ClaimDetail"]).requestedAt, requestedAt);
+});
+
 test.run();
