@@ -15,7 +15,8 @@ import { claimError } from "./claim-step.ts";
  *
  * @param options.wait whether to wait until the claim is gone
  * @param options.uid the claim object that is meant; whichever is there without it
- * @throws HttpError 404 without a claim; 409 where the one that is meant has ended; when waiting, 500 where the data could not be saved, and 504 after the limit
+ * @throws HttpError 404 without a claim; 409 where the one that is meant has ended; when waiting, 500 where the data
+ *   could not be saved, and 504 after the limit
  */
 export async function releaseTenant(
   key: ClaimKey,
