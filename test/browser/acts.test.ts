@@ -15,7 +15,7 @@ test.after(() => stage?.stop());
 
 test("a claim's page claims, tells how long each step took, and releases after it has asked", async () => {
   const { edge, browser } = stage;
-  const { page, assertAccessible, close } = await openPage(browser);
+  const { page, complaints, assertAccessible, close } = await openPage(browser);
   await page.goto(`${edge.url}/dashboard/claims/alice/hello`);
   await page.getByText("alice has no claim on hello").waitFor();
   await button(page, "Claim").click();
@@ -43,6 +43,8 @@ test("a claim's page claims, tells how long each step took, and releases after i
   await page.getByText("alice has no claim on hello").waitFor();
   assert.equal(posted, ["/api/v1/tenants/alice/release"]);
   assert.equal(bodies, [{ workload: "hello", uid }]);
+  // The claim may be gone when the page reads its last change.
+  takeOut(complaints, /404/);
   await close();
 });
 
@@ -77,7 +79,7 @@ test("files that cannot be saved are given up once the tenant's name is typed", 
   await tenancy.createWorkload("notes", { filesystem: { overlayDirs: ["/data"] } });
   const { metadata } = await tenancy.createClaim("carol", "notes");
   await tenancy.untilClaim(metadata.name, { phase: "Active" });
-  const { page, close } = await openPage(browser);
+  const { page, complaints, close } = await openPage(browser);
   await page.goto(`${edge.url}/dashboard/claims/carol/notes`);
   await page.getByText("● Active").waitFor();
   await page.keyboard.press("r");
@@ -95,6 +97,8 @@ test("files that cannot be saved are given up once the tenant's name is typed", 
   await button(discard, "Discard").click();
   await page.getByText("carol has no claim on notes").waitFor();
   await tenancy.untilGone(metadata.name);
+  // Nor can the snapshots be read there, and the claim may be gone when the page reads its last change.
+  takeOut(complaints, /503|404/);
   await close();
 });
 
