@@ -150,7 +150,7 @@ function WhatReleaseDoes({ tenantId, workloadRef }: ClaimKey) {
       instanceId &&
       (await call<ApiTypes["InstanceDetail"]>("GET", `/instances/${encodeURIComponent(instanceId)}?detail=true`, {
         signal,
-      }).catch(undefinedIfGone));
+      }).catch(ifGone));
     return { claim, savedDirs: pod ? (pod.savedDirs ?? []) : undefined };
   });
   const saved = useLoad(`snapshots ${tenantId}`, (signal) =>
@@ -177,11 +177,6 @@ function WhatReleaseDoes({ tenantId, workloadRef }: ClaimKey) {
       {saved.value !== undefined && present === undefined && <p class="muted">Nothing was saved before.</p>}
     </>
   );
-}
-
-function undefinedIfGone(error: unknown): undefined {
-  if (error instanceof CallError && error.status === 404) return undefined;
-  throw error;
 }
 
 function since(at: string | undefined) {
