@@ -2,11 +2,11 @@ import type { Clock } from "../../crds/client/clock.ts";
 import type { KubernetesObject } from "../../crds/kubernetes.ts";
 import type { CachedKind } from "../cluster/watch-cluster.ts";
 import { HttpError, quote } from "../http/http-error.ts";
-import { instanceNameRule, queryText } from "../http/parameters.ts";
+import { instanceNameRule, queryText, queryWords, tenantIdRule, workloadNameRule } from "../http/parameters.ts";
 import { versionHeader } from "../http/response.ts";
 import type { RoutedRequest } from "../http/router.ts";
 import type { OpenApiSchema } from "./openapi/request-schemas.ts";
-import { nameSchema } from "./openapi/schemas.ts";
+import { nameSchema, tenantIdSchema } from "./openapi/schemas.ts";
 
 /** Reads lists of a kind in pages, by name: ten thousand objects at once would hold everybody else up for long. */
 export interface Pages<T> {
@@ -45,6 +45,46 @@ export function pageQuery(request: RoutedRequest, defaultLimit?: number): PageQu
   if (limit !== undefined && !(count <= MAX_LIMIT))
     throw new HttpError(400, `query.limit: must be a whole number from 1 to ${MAX_LIMIT}, got ${quote(String(limit))}`);
   return { limit: limit === undefined ? defaultLimit : count, after: queryText(request, "after", instanceNameRule) };
+}
+
+/** The query parameters that {@link filterQuery} reads. */
+export function filterSchemas(
+  phases: readonly string[],
+): Readonly<Record<"tenant" | "workload" | "phase", OpenApiSchema>> {
+  const phase = `(?:${phases.join("|")})`;
+  return {
+    tenant: { ...tenantIdSchema, description: "Only this tenant's." },
+    workload: { ...nameSchema, description: "Only this workload's." },
+    phase: {
+      type: "string",
+      pattern: `^${phase}(?:,${phase})*$`,
+      description: `Only these, by commas: ${phases.join(", ")}.`,
+    },
+  };
+}
+
+/** What a list may be narrowed to. */
+interface Filtered {
+  readonly tenant: string | undefined;
+  readonly workload: string | undefined;
+  /** @default "Pending" */
+  readonly phase: string | undefined;
+}
+
+/**
+ * Reads `tenant`, `workload` and `phase`.
+ *
+ * @returns whether an object of these is wanted
+ * @throws HttpError 400 for what no object can have
+ */
+export function filterQuery(request: RoutedRequest, phases: readonly string[]): (object: Filtered) => boolean {
+  const tenant = queryText(request, "tenant", tenantIdRule);
+  const workload = queryText(request, "workload", workloadNameRule);
+  const wanted = queryWords(request, "phase", phases);
+  return (object) =>
+    (tenant === undefined || object.tenant === tenant) &&
+    (workload === undefined || object.workload === workload) &&
+    (wanted === undefined || wanted.includes(object.phase ?? "Pending"));
 }
 
 /** Makes the pages of a cached kind. */

@@ -5,10 +5,8 @@ import { plainSchema } from "../../crds/schema/schema.ts";
 import { schemaProblems } from "../../crds/schema/schema-problems.ts";
 import type { ClusterCache } from "../cluster/watch-cluster.ts";
 import { poolNameRule } from "../http/parameters.ts";
-import { jsonResponse } from "../http/response.ts";
 import type { ApiRoute } from "./api-route.ts";
-import { doneSchema } from "./openapi/schemas.ts";
-import { deleteObject, type SpecKind, specRoutes } from "./spec-routes.ts";
+import { deleteRoute, type SpecKind, specRoutes } from "./spec-routes.ts";
 
 const schema = plainSchema(poolSpecSchema);
 
@@ -29,19 +27,7 @@ export function poolRoutes(options: {
   };
   return [
     ...specRoutes(kind, options),
-    {
-      method: "DELETE",
-      path: `${kind.path}/:name`,
-      summary: "Delete a pool",
-      description: "Its warm pods go with it; claimed ones stay.",
-      takes: ["if-match"],
-      answer: doneSchema("deleted"),
-      errors: [404, 409, 503],
-      async handle(request) {
-        await deleteObject(kind, request, options);
-        return jsonResponse({ status: "deleted" });
-      },
-    },
+    deleteRoute(kind, options, { description: "Its warm pods go with it; claimed ones stay." }),
   ];
 }
 

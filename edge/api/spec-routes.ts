@@ -8,7 +8,7 @@ import { readSpecBody } from "../http/read-json.ts";
 import { jsonResponse, versionHeader } from "../http/response.ts";
 import type { RoutedRequest } from "../http/router.ts";
 import { type ApiRoute, flagSchema } from "./api-route.ts";
-import { specBodySchema } from "./openapi/schemas.ts";
+import { doneSchema, specBodySchema } from "./openapi/schemas.ts";
 
 /** An object that a person describes by a name and a spec. */
 interface SpecObject extends KubernetesObject {
@@ -144,6 +144,27 @@ export function specRoutes<T extends SpecObject>(kind: SpecKind<T>, cluster: Clu
     }
     return new HttpError(409, `${noun} ${quote(name)} exists already; change it with PUT ${path}/${name}`);
   }
+}
+
+/** The route that deletes one of a kind that goes at once. */
+export function deleteRoute<T extends SpecObject>(
+  kind: SpecKind<T>,
+  cluster: Cluster,
+  more: Pick<ApiRoute, "description"> = {},
+): ApiRoute {
+  return {
+    method: "DELETE",
+    path: `${kind.path}/:${kind.parameter}`,
+    summary: `Delete a ${kind.noun}`,
+    ...more,
+    takes: ["if-match"],
+    answer: doneSchema("deleted"),
+    errors: [404, 409, 503],
+    async handle(request) {
+      await deleteObject(kind, request, cluster);
+      return jsonResponse({ status: "deleted" });
+    },
+  };
 }
 
 /** Reads one from the cluster. @throws HttpError 404 that says how to create it */

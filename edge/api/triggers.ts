@@ -3,10 +3,8 @@ import { triggers } from "../../crds/kinds.ts";
 import { triggerProblems } from "../../crds/schema/validate-trigger.ts";
 import type { Trigger, TriggerSpec, TriggerStatus } from "../../crds/trigger.ts";
 import { triggerNameRule } from "../http/parameters.ts";
-import { jsonResponse } from "../http/response.ts";
 import type { ApiRoute } from "./api-route.ts";
-import { doneSchema } from "./openapi/schemas.ts";
-import { deleteObject, type SpecKind, specRoutes } from "./spec-routes.ts";
+import { deleteRoute, type SpecKind, specRoutes } from "./spec-routes.ts";
 
 const kind: SpecKind<Trigger> = {
   resource: triggers,
@@ -18,21 +16,7 @@ const kind: SpecKind<Trigger> = {
 
 /** The routes of triggers. */
 export function triggerRoutes(options: { client: ClusterClient; namespace: string }): ApiRoute[] {
-  return [
-    ...specRoutes(kind, options),
-    {
-      method: "DELETE",
-      path: `${kind.path}/:id`,
-      summary: "Delete a trigger",
-      takes: ["if-match"],
-      answer: doneSchema("deleted"),
-      errors: [404, 409, 503],
-      async handle(request) {
-        await deleteObject(kind, request, options);
-        return jsonResponse({ status: "deleted" });
-      },
-    },
-  ];
+  return [...specRoutes(kind, options), deleteRoute(kind, options)];
 }
 
 /** A trigger as the REST API shows it; `phase` is absent until the gateway has looked at it. */

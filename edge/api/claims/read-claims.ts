@@ -4,12 +4,12 @@ import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import { annotation } from "../../../crds/labels.ts";
 import { requireFresh } from "../../cluster/freshness.ts";
 import type { ClusterCache } from "../../cluster/watch-cluster.ts";
-import { pathParam, queryText, queryWords, tenantIdRule, workloadNameRule } from "../../http/parameters.ts";
+import { pathParam, tenantIdRule, workloadNameRule } from "../../http/parameters.ts";
 import { jsonResponse } from "../../http/response.ts";
 import type { ApiRoute } from "../api-route.ts";
 import { eventsOf } from "../object-events.ts";
-import { type ApiTypes, nameSchema, tenantIdSchema } from "../openapi/schemas.ts";
-import { createPages, pageQuery, pageSchemas } from "../pages.ts";
+import type { ApiTypes } from "../openapi/schemas.ts";
+import { createPages, filterQuery, filterSchemas, pageQuery, pageSchemas } from "../pages.ts";
 import { withoutOldEndpoint } from "../tenants.ts";
 import type { ClaimServices } from "./claim-services.ts";
 import { waitsFor } from "./claim-tenant.ts";
@@ -35,13 +35,7 @@ export function readClaimRoutes(services: ReadServices): ApiRoute[] {
       description: "By the name of the claim object.",
       query: {
         ...pageSchemas({ default: DEFAULT_LIMIT }),
-        tenant: { ...tenantIdSchema, description: "Only this tenant's." },
-        workload: { ...nameSchema, description: "Only this workload's." },
-        phase: {
-          type: "string",
-          pattern: `^(?:${phases.join("|")})(?:,(?:${phases.join("|")}))*$`,
-          description: `Only these, by commas: ${phases.join(", ")}.`,
-        },
+        ...filterSchemas(phases),
       },
       answer: ["ListedClaim"],
       tells: ["x-tenancy-version"],
@@ -49,16 +43,12 @@ export function readClaimRoutes(services: ReadServices): ApiRoute[] {
       errors: [503],
       handle(request) {
         const page = pageQuery(request, DEFAULT_LIMIT);
-        const tenant = queryText(request, "tenant", tenantIdRule);
-        const workload = queryText(request, "workload", workloadNameRule);
-        const wanted = queryWords(request, "phase", phases);
+        const isWanted = filterQuery(request, phases);
         requireFresh(cache.claims, cache.pods);
         const { items, headers } = pages.read({
           ...page,
           matches: ({ spec, status }) =>
-            (tenant === undefined || spec.tenantId === tenant) &&
-            (workload === undefined || spec.workloadRef === workload) &&
-            (wanted === undefined || wanted.includes(status?.phase ?? "Pending")),
+            isWanted({ tenant: spec.tenantId, workload: spec.workloadRef, phase: status?.phase }),
         });
         return jsonResponse(
           items.map((claim) => listedClaim(claim, cache)),

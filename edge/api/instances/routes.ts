@@ -6,20 +6,12 @@ import { annotation, label } from "../../../crds/labels.ts";
 import { requireFresh } from "../../cluster/freshness.ts";
 import { isClaimed } from "../../cluster/slim-pod.ts";
 import { HttpError, quote } from "../../http/http-error.ts";
-import {
-  instanceNameRule,
-  pathParam,
-  queryFlag,
-  queryText,
-  queryWords,
-  tenantIdRule,
-  workloadNameRule,
-} from "../../http/parameters.ts";
+import { instanceNameRule, pathParam, queryFlag, queryText, tenantIdRule } from "../../http/parameters.ts";
 import { jsonResponse } from "../../http/response.ts";
 import type { RoutedRequest } from "../../http/router.ts";
 import { type ApiRoute, flagSchema } from "../api-route.ts";
-import { doneSchema, nameSchema, tenantIdSchema } from "../openapi/schemas.ts";
-import { createPages, pageQuery, pageSchemas } from "../pages.ts";
+import { doneSchema, tenantIdSchema } from "../openapi/schemas.ts";
+import { createPages, filterQuery, filterSchemas, pageQuery, pageSchemas } from "../pages.ts";
 import { instanceDetail } from "./detail.ts";
 import { execRoute } from "./exec.ts";
 import { findInstance, type InstanceServices, instanceNotFound, instanceResponse } from "./instance.ts";
@@ -100,13 +92,7 @@ export function instanceRoutes(services: InstanceServices): ApiRoute[] {
       description: "By name.",
       query: {
         ...pageSchemas({}),
-        tenant: { ...tenantIdSchema, description: "Only this tenant's." },
-        workload: { ...nameSchema, description: "Only this workload's." },
-        phase: {
-          type: "string",
-          pattern: `^(?:${phases.join("|")})(?:,(?:${phases.join("|")}))*$`,
-          description: `Only these, by commas: ${phases.join(", ")}.`,
-        },
+        ...filterSchemas(phases),
       },
       answer: ["Instance"],
       tells: ["x-tenancy-version"],
@@ -114,16 +100,12 @@ export function instanceRoutes(services: InstanceServices): ApiRoute[] {
       errors: [503],
       handle(request) {
         const page = pageQuery(request);
-        const tenant = queryText(request, "tenant", tenantIdRule);
-        const workload = queryText(request, "workload", workloadNameRule);
-        const wanted = queryWords(request, "phase", phases);
+        const isWanted = filterQuery(request, phases);
         requireFresh(cache.pods);
         const { items, headers } = pages.read({
           ...page,
           matches: ({ metadata: { labels = {} }, status }) =>
-            (tenant === undefined || labels[label.tenant] === tenant) &&
-            (workload === undefined || labels[label.workload] === workload) &&
-            (wanted === undefined || wanted.includes(status?.phase ?? "Pending")),
+            isWanted({ tenant: labels[label.tenant], workload: labels[label.workload], phase: status?.phase }),
         });
         return jsonResponse(items.map(instanceResponse), { headers });
       },

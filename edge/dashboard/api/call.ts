@@ -45,6 +45,12 @@ export async function call<T>(
     : ((await response.text()) as T);
 }
 
+/** For `catch`: undefined where there is no such object; all else is thrown on. */
+export function ifGone(error: unknown): undefined {
+  if (error instanceof CallError && error.status === 404) return undefined;
+  throw error;
+}
+
 /**
  * The response of a call that was a success, for whoever needs its headers or reads it as it comes.
  *

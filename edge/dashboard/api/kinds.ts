@@ -1,6 +1,6 @@
 import { type Signal, signal } from "@preact/signals";
 import type { ApiTypes } from "../../api/openapi/schemas.ts";
-import { CallError, call, send } from "./call.ts";
+import { call, ifGone, send } from "./call.ts";
 import { createFeed, type FeedReader, type FeedState } from "./feed.ts";
 import { createLiveList, type RowKind, type RowSink } from "./live-list.ts";
 import { readPages } from "./read-pages.ts";
@@ -165,7 +165,7 @@ function start<Row>(name: string, kind: Kind<Row>): { live: Live<Row>; reader: F
   const version = signal(0);
   const state = signal<FeedState>("loading");
   const list = createLiveList(kind, {
-    readOne: (key) => call<Row>("GET", `${path}/${encodeURIComponent(key)}`).catch(undefinedIfGone),
+    readOne: (key) => call<Row>("GET", `${path}/${encodeURIComponent(key)}`).catch(ifGone),
     onRead: () => {
       listProblem.value = undefined;
       version.value += 1;
@@ -207,9 +207,4 @@ function start<Row>(name: string, kind: Kind<Row>): { live: Live<Row>; reader: F
     },
     live: { version, rows: list.rows, state, keyOf, follow: list.follow },
   };
-}
-
-function undefinedIfGone(error: unknown): undefined {
-  if (error instanceof CallError && error.status === 404) return undefined;
-  throw error;
 }

@@ -1,5 +1,5 @@
 import type { ApiTypes } from "../../api/openapi/schemas.ts";
-import { CallError, call } from "../api/call.ts";
+import { call, ifGone } from "../api/call.ts";
 import { useLoad } from "../api/load.ts";
 import { confirm } from "../parts/confirm.tsx";
 import { sizeWords } from "../parts/size-words.ts";
@@ -186,9 +186,4 @@ function since(at: string | undefined) {
       since <When at={at} />
     </>
   );
-}
-
-function ifGone(error: unknown): undefined {
-  if (error instanceof CallError && error.status === 404) return undefined;
-  throw error;
 }
