@@ -139,7 +139,9 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): E
 
 const MIN_KEY_CHARACTERS = 20;
 
-/** What is wrong with a key that is allowed all the same: whoever reaches the edge can try keys, and no bound is kept. */
+/**
+ * What is wrong with a key that is allowed all the same: whoever reaches the edge can try keys, and no bound is kept.
+ */
 export function keyWarning({ apiKey }: Pick<EdgeConfig, "apiKey">): string | undefined {
   if (apiKey === undefined || apiKey.length >= MIN_KEY_CHARACTERS) return undefined;
   return `TENANCY_API_KEY has fewer than ${MIN_KEY_CHARACTERS} characters and can be guessed; openssl rand -hex 32 makes a better one`;

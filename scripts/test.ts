@@ -1,5 +1,5 @@
-// npm test [-- PATTERN…] | npm run test:unit|test:cluster|test:browser|test:e2e [-- PATTERN…]: runs the test files whose path
-// matches every pattern.
+// npm test [-- PATTERN…] | npm run test:unit|test:cluster|test:browser|test:e2e [-- PATTERN…]: runs the test files
+// whose path matches every pattern.
 // --runtime=node|bun|deno leaves out the runs on other runtimes; --once runs each file once, on Bun where nothing
 // speaks against it;
 // --at-once=N runs that many files beside each other.

@@ -29,11 +29,15 @@ export interface EntryRules {
   remember(set: Set<string>, path: string): void;
   /** @throws ArchiveError for what is none of the types */
   typeOf(header: TarHeader, path: string): TarEntryType;
-  /** Of a symlink, which nothing may lie behind from then on. @throws ArchiveError where it has none, or too long a one */
+  /**
+   * Of a symlink, which nothing may lie behind from then on. @throws ArchiveError where it has none, or too long a one
+   */
   checkTarget(path: string, target: string): void;
   /** Whether the path was a symlink's, or another name of one. */
   isSymlink(path: string): boolean;
-  /** Notes another name of a symlink, which nothing may lie behind from then on. @throws ArchiveError as `remember` does */
+  /**
+   * Notes another name of a symlink, which nothing may lie behind from then on. @throws ArchiveError as `remember` does
+   */
   addSymlink(path: string): void;
 }
 

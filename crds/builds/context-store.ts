@@ -27,8 +27,8 @@ export const contextScripts = {
   /**
    * `<workload> <id> <most bytes> <bytes that the volume was asked for with, or 0>`; reads the context, what ends an
    * upload, and the end of its input. Writes one line: `received <sha256> <bytes>`, `full` where the volume has no room
-   * for it, `large` where it has more bytes, or `failed: <why>`. Then it goes on reading, since the end of a command that
-   * leaves input unread is not reported.
+   * for it, `large` where it has more bytes, or `failed: <why>`. Then it goes on reading, since the end of a command
+   * that leaves input unread is not reported.
    */
   receive: script(`
 id="$4"; most="$5"; asked="$6"; partial="$dir/.$id.partial"

@@ -49,7 +49,9 @@ export interface DeleteOptions extends CallOptions {
   /** Precondition: an object that changed since is left alone. */
   readonly resourceVersion?: string | undefined;
   readonly gracePeriodSeconds?: number | undefined;
-  /** What becomes of the objects that it owns; with `Foreground` it stays until they are gone. @default the kind's own */
+  /**
+   * What becomes of the objects that it owns; with `Foreground` it stays until they are gone. @default the kind's own
+   */
   readonly propagationPolicy?: "Foreground" | "Background" | undefined;
 }
 

@@ -14,7 +14,8 @@ export interface DashboardAssets {
 }
 
 /**
- * Nothing but the page's own files runs, and no text can become markup: docs/decisions/edge-http.md#the-dashboards-page.
+ * Nothing but the page's own files runs, and no text can become markup:
+ * docs/decisions/edge-http.md#the-dashboards-page.
  */
 const CONTENT_POLICY = [
   "default-src 'none'",

@@ -135,7 +135,9 @@ export function watchCluster(options: {
   };
 }
 
-/** How the caches stand: whether all are fresh, and up to where changes have been told, by the API's words for kinds. */
+/**
+ * How the caches stand: whether all are fresh, and up to where changes have been told, by the API's words for kinds.
+ */
 export function standingOf({ claims, pods, workloads, pools, triggers }: ClusterCache): {
   fresh: boolean;
   versions: Record<string, string>;

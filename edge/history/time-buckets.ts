@@ -16,7 +16,8 @@ export interface TimeBuckets {
  * @param options.now milliseconds since the epoch; a time before the newest bucket counts into that one
  * @param options.from when the first bucket began, in milliseconds since the epoch @default now
  * @param options.first what the row of that bucket holds @default zeros
- * @param options.begin fills the row of a new bucket, which is all zeros, from that of the one before @default leaves it
+ * @param options.begin fills the row of a new bucket, which is all zeros, from that of the one before @default leaves
+ * it
  */
 export function createTimeBuckets(options: {
   stepMs: number;

@@ -72,8 +72,8 @@ export function createHandler(options: {
     }
     if (method === "HEAD") response = await withoutBody(response);
     response.headers.set("x-request-id", requestId);
-    // Nothing that is answered here may be guessed to be a script or a page of this origin, and no cache may keep what a
-    // session was shown: to a cache, a cookie is less than `Authorization`.
+    // Nothing that is answered here may be guessed to be a script or a page of this origin, and no cache may keep what
+    // a session was shown: to a cache, a cookie is less than `Authorization`.
     response.headers.set("x-content-type-options", "nosniff");
     if (!response.headers.has("cache-control")) response.headers.set("cache-control", "no-store");
     if (answerWebhook !== undefined) {

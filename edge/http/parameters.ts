@@ -46,7 +46,9 @@ export function queryText({ query }: RoutedRequest, name: string, rule: PathRule
   return value;
 }
 
-/** A query parameter that lists words by commas; undefined without it. @throws HttpError 400 for a word not among them */
+/**
+ * A query parameter that lists words by commas; undefined without it. @throws HttpError 400 for a word not among them
+ */
 export function queryWords(
   { query }: RoutedRequest,
   name: string,

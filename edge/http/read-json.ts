@@ -10,7 +10,8 @@ const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json *(?:;|$)/i;
  * noticed.
  *
  * @param options.limit bytes @default 1 MiB
- * @throws HttpError 400 that names each place, such as `body.workload: must be a string, got number`; 413 over the limit
+ * @throws HttpError 400 that names each place, such as `body.workload: must be a string, got number`; 413 over the
+ * limit
  */
 export async function readJson<const Entries extends v.ObjectEntries>(
   request: Request,

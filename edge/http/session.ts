@@ -116,8 +116,8 @@ function tokensOf({ headers }: Request): string[] {
 
 /**
  * Whose page sent a request. `SameSite=Strict` keeps other sites out, but neither other ports nor other subdomains of
- * this one, so a browser's own word on the page is asked for: `Sec-Fetch-Site`, else `Origin`. Browsers leave the former
- * out of WebSockets and, unless the host is this machine, of plain HTTP, and the latter out of what only reads.
+ * this one, so a browser's own word on the page is asked for: `Sec-Fetch-Site`, else `Origin`. Browsers leave the
+ * former out of WebSockets and, unless the host is this machine, of plain HTTP, and the latter out of what only reads.
  *
  * @returns `unknown` for a program, an address that a person typed, and a browser that only reads over plain HTTP
  */

@@ -22,9 +22,9 @@ const READ_LIMIT_MS = 10 * 60_000;
 const FOLLOW_HEAD_MS = 3000;
 
 /**
- * Answers with the log of a container, which kubectl reads at the reader's pace. A stream that breaks off fails, so that it
- * never looks complete; it ends with the container, and with the client. A log that is not followed has to be read
- * within ten minutes.
+ * Answers with the log of a container, which kubectl reads at the reader's pace. A stream that breaks off fails, so
+ * that it never looks complete; it ends with the container, and with the client. A log that is not followed has to be
+ * read within ten minutes.
  *
  * @param options.failure what kubectl fails with, by what it printed
  * @throws what `failure` says, where kubectl fails before its first byte; HttpError 504 when it is silent for 60 s

@@ -19,7 +19,10 @@ const STUCK_MS = 60_000;
 const imageProblems = new Set(["ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"]);
 const startProblems = new Set(["CreateContainerConfigError", "CreateContainerError", "RunContainerError"]);
 
-/** Whether nothing of a Job runs any longer, https://kubernetes.io/docs/concepts/workloads/controllers/job/#job-termination-and-cleanup. */
+/**
+ * Whether nothing of a Job runs any longer,
+ * https://kubernetes.io/docs/concepts/workloads/controllers/job/#job-termination-and-cleanup.
+ */
 export function isFinished(job: Job): boolean {
   return failureOf(job) !== undefined || hasCondition(job, "Complete");
 }

@@ -53,8 +53,8 @@ export function createTimelines(now: () => number = Date.now): Timelines {
 }
 
 /**
- * When somebody asked for what a claim is being started for; undefined where that was answered before, so that the claim
- * only gets another pod.
+ * When somebody asked for what a claim is being started for; undefined where that was answered before, so that the
+ * claim only gets another pod.
  */
 export function requestedMs({ metadata, status }: Claim): number | undefined {
   const { annotations = {}, creationTimestamp = "" } = metadata;

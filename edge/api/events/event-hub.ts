@@ -39,8 +39,8 @@ interface Group {
 /** What a client sends to learn how things stand; anything else means nothing. */
 const PING = "ping";
 /**
- * The pause between two answers on a socket; the pings that come in it share the next one. Strangers may connect, and an
- * answer costs far more than a ping: on Node, 1.7 MB of pings a second stopped the edge when each had an answer.
+ * The pause between two answers on a socket; the pings that come in it share the next one. Strangers may connect, and
+ * an answer costs far more than a ping: on Node, 1.7 MB of pings a second stopped the edge when each had an answer.
  */
 const PONG_PAUSE_MS = 100;
 /** Each takes some 20 KB, whether it reads or not. */

@@ -123,8 +123,8 @@ const MAX_TRIES = 5;
  * Force-deletes a pod and saves nothing.
  *
  * Its claim is marked first, so that the operator leaves the claim in the phase it had instead of giving it another
- * pod. A pod that looks unclaimed is deleted only as it was seen: a claim may bind it at any moment, which the watch has
- * yet to show.
+ * pod. A pod that looks unclaimed is deleted only as it was seen: a claim may bind it at any moment, which the watch
+ * has yet to show.
  *
  * @param options.tenantId whose it has to be, empty for nobody's; anybody's where it is undefined
  * @throws HttpError 404 where the pod went meanwhile, 409 where it is not that tenant's

@@ -185,7 +185,8 @@ function bySnapshotKey(a: SnapshotRecord, b: SnapshotRecord): number {
  * Erases a tenant's archive, and what an interrupted save left of it.
  *
  * @param options.newest the digits of the only one that may be erased as the newest, with the older ones
- * @throws HttpError 404 where there is none, 409 where another is the newest one; as {@link refuseWhileSaved} does while a release writes it; 503 where the
+ * @throws HttpError 404 where there is none, 409 where another is the newest one; as {@link refuseWhileSaved} does
+ * while a release writes it; 503 where the
  *   volume cannot be written; as {@link runInStore} does
  */
 async function deleteSnapshot(

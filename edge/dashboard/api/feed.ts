@@ -72,7 +72,9 @@ const LONGEST_PAUSE_MS = 10_000;
 /** A replica that is behind the socket's is asked again. */
 const FIRST_LAG_MS = 100;
 const LONGEST_LAG_MS = 2000;
-/** A page is not told that its connection is dead, so it asks after so long a silence, and believes it after so long. */
+/**
+ * A page is not told that its connection is dead, so it asks after so long a silence, and believes it after so long.
+ */
 const SILENCE_MS = 15_000;
 const ANSWER_MS = 5000;
 
@@ -92,8 +94,9 @@ interface Part {
 
 /**
  * Follows lists over one socket. The server's answer to a ping says up to which version of each kind the socket's past
- * reaches: a list that is as new, also of another replica, and what the socket brings from then on miss no change. After
- * a break the server replays what came meanwhile, or says that it cannot (`resync`), and then all lists are read anew.
+ * reaches: a list that is as new, also of another replica, and what the socket brings from then on miss no change.
+ * After a break the server replays what came meanwhile, or says that it cannot (`resync`), and then all lists are read
+ * anew.
  */
 export function createFeed(options: FeedOptions): Feed {
   const { clock, onFailure } = options;

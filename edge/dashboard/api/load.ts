@@ -22,8 +22,8 @@ interface Reading {
 }
 
 /**
- * Reads something when the component comes to the page, and again when `version` changes or it is asked for. One reading
- * at a time: what changes all the time is read all the same.
+ * Reads something when the component comes to the page, and again when `version` changes or it is asked for. One
+ * reading at a time: what changes all the time is read all the same.
  *
  * @param of what is read: another one shows nothing of the one before; undefined reads nothing
  * @param leastMs from the start of a reading to the next one's

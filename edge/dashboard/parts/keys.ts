@@ -5,7 +5,9 @@ import type { KeyBinding } from "./key-matcher.ts";
 
 /** All bindings of what is on the page at the moment; of two with one key the newer one counts. */
 export const bindings = signal<readonly KeyBinding[]>([]);
-/** Whether keys without Control do anything; https://www.w3.org/WAI/WCAG22/Understanding/character-key-shortcuts.html */
+/**
+ * Whether keys without Control do anything; https://www.w3.org/WAI/WCAG22/Understanding/character-key-shortcuts.html
+ */
 export const hasLetterKeys = signal(readStored("letters") !== "off");
 
 export function letterKeys(areOn: boolean): void {

@@ -1,7 +1,9 @@
 import { useState } from "preact/hooks";
 import { CallError } from "../api/call.ts";
 
-/** Why something could not be done or read, in the API's own words; with the request's id where it was the edge's fault. */
+/**
+ * Why something could not be done or read, in the API's own words; with the request's id where it was the edge's fault.
+ */
 export function Problem({ error }: { error: Error | undefined }) {
   if (error === undefined) return null;
   const requestId = error instanceof CallError && error.status >= 500 ? error.requestId : undefined;

@@ -14,7 +14,10 @@ export interface TarEntry {
 
 const BLOCK = 512;
 
-/** Returns a ustar archive (POSIX.1-1988; capabilities in headers of POSIX.1-2001) that is the same, byte for byte, for the same entries. */
+/**
+ * Returns a ustar archive (POSIX.1-1988; capabilities in headers of POSIX.1-2001) that is the same, byte for byte, for
+ * the same entries.
+ */
 export function tarArchive(entries: readonly TarEntry[]): Buffer {
   const parts: Buffer[] = [];
   for (const entry of entries) {
@@ -29,7 +32,10 @@ function padded(content: Uint8Array): Buffer[] {
   return [Buffer.from(content), Buffer.alloc((BLOCK - (content.length % BLOCK)) % BLOCK)];
 }
 
-/** What gives the entry after it the attribute `security.capability`, as containerd and Docker read it: `struct vfs_cap_data` of revision 2. */
+/**
+ * What gives the entry after it the attribute `security.capability`, as containerd and Docker read it: `struct
+ * vfs_cap_data` of revision 2.
+ */
 function capabilityHeader(bits: readonly number[]): Buffer[] {
   const value = Buffer.alloc(20);
   const REVISION_2_EFFECTIVE = 0x02000001;

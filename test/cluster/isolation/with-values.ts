@@ -1,4 +1,6 @@
-/** A copy of an object with values set at dotted paths, such as `spec.containers.0.image`; undefined removes what is there. */
+/**
+ * A copy of an object with values set at dotted paths, such as `spec.containers.0.image`; undefined removes what is there.
+ */
 export function withValues<T extends object>(object: T, values: Readonly<Record<string, unknown>>): T {
   const copy = structuredClone(object);
   for (const [path, value] of Object.entries(values)) {

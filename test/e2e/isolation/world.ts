@@ -28,8 +28,8 @@ const CABLE = { here: "198.51.100.1", there: "198.51.100.2" };
 export const worldRecords = { "allowed.example": [world.allowed], "other.example": [world.other] };
 
 /**
- * Makes hosts beyond the node that say who they are, and the way to them from the cluster's pods. The machine has one way
- * to an address, so a second test that asks for them waits until the first has removed them.
+ * Makes hosts beyond the node that say who they are, and the way to them from the cluster's pods. The machine has one
+ * way to an address, so a second test that asks for them waits until the first has removed them.
  */
 export async function startWorld(cluster: string): Promise<{ remove(): Promise<void> }> {
   const had = createDeferred<void>();
