@@ -163,9 +163,9 @@ function Freshness() {
 const match = createKeyMatcher();
 addEventListener("keydown", (event) => {
   if (event.defaultPrevented || document.querySelector("dialog[open]") !== null) return;
-  const { key, ctrlKey, metaKey, altKey, timeStamp, target } = event;
+  const { key, ctrlKey, metaKey, altKey, timeStamp, repeat, target } = event;
   const isTyping = target instanceof HTMLElement && target.matches("input, textarea, select, [contenteditable]");
-  const found = match({ key, ctrlKey, metaKey, altKey, timeStamp, isTyping }, bindings.value);
+  const found = match({ key, ctrlKey, metaKey, altKey, timeStamp, repeat, isTyping }, bindings.value);
   if (found === undefined || (!hasLetterKeys.value && key.length === 1 && !ctrlKey && !metaKey)) return;
   event.preventDefault();
   found.act();

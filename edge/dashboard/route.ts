@@ -1,7 +1,11 @@
 import { signal } from "@preact/signals";
+import { createLeaveGuard } from "./leave-guard.ts";
 
 /** The page's address. */
 export const place = signal(new URL(location.href));
+
+/** Guards what was typed on the page; a browser's own Back button asks nobody. */
+export const leaveGuard = createLeaveGuard();
 
 /** What the browser's history keeps of a page beside its address. */
 interface Kept {
@@ -35,18 +39,20 @@ export function keepNow(): void {
 export function navigate(path: string, { replace = false }: { replace?: boolean } = {}): void {
   const next = new URL(path, location.href);
   if (next.href === place.value.href) return;
-  if (replace) {
-    history.replaceState(history.state, "", next);
-  } else {
-    keepNow();
-    history.pushState({ depth: (kept().depth ?? 0) + 1 } satisfies Kept, "", next);
-  }
-  place.value = next;
+  leaveGuard.leave(() => {
+    if (replace) {
+      history.replaceState(history.state, "", next);
+    } else {
+      keepNow();
+      history.pushState({ depth: (kept().depth ?? 0) + 1 } satisfies Kept, "", next);
+    }
+    place.value = next;
+  });
 }
 
 /** Goes to the page before, unless that is not one of the dashboard. */
 export function goBack(): void {
-  if ((kept().depth ?? 0) > 0) history.back();
+  if ((kept().depth ?? 0) > 0) leaveGuard.leave(() => history.back());
 }
 
 addEventListener("popstate", () => {

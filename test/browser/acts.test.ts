@@ -150,6 +150,31 @@ test("a change shows what it changes, and is refused where somebody was faster",
   await close();
 });
 
+test("what was typed stays over a change of somebody else, and is not left behind without a question", async () => {
+  const { tenancy, edge, browser } = stage;
+  await tenancy.createWorkload("typed");
+  const { page, complaints, close } = await openPage(browser);
+  await page.goto(`${edge.url}/dashboard/workloads/typed`);
+  await page.getByRole("link", { name: "Edit" }).click();
+  await field(page, "memoryMb").fill("64");
+  await put(`${edge.url}/api/v1/workloads/typed`, { spec: { image: { ref: "simulated/hello:2" } } });
+  await button(page, "Read again").click();
+  await tenancy.until("the form to be read again", async () => {
+    return (await field(page, "ref").inputValue()) === "simulated/hello:2";
+  });
+  assert.is(await field(page, "memoryMb").inputValue(), "64");
+  await page.getByRole("link", { name: "Pools", exact: true }).first().click();
+  const dialog = page.getByRole("dialog", { name: "Leave without saving?" });
+  await dialog.getByText("spec.resources.memoryMb: 512 → 64").waitFor();
+  await page.keyboard.press("Escape");
+  await dialog.waitFor({ state: "detached" });
+  assert.is(await field(page, "memoryMb").inputValue(), "64");
+  await button(page, "Cancel").click();
+  await page.getByRole("link", { name: "Edit" }).waitFor();
+  takeOut(complaints, /409/);
+  await close();
+});
+
 test("a workload that is used says what uses it when it is deleted", async () => {
   const { tenancy, edge, browser } = stage;
   await tenancy.createWorkload("used");

@@ -13,6 +13,8 @@ export interface KeyPress {
   readonly metaKey: boolean;
   readonly altKey: boolean;
   readonly timeStamp: number;
+  /** Whether it comes from a key that is held down. */
+  readonly repeat: boolean;
   /** Whether a field has the focus, where letters are text. */
   readonly isTyping: boolean;
 }
@@ -26,6 +28,8 @@ export function createKeyMatcher(): (press: KeyPress, all: readonly KeyBinding[]
     const before = first;
     first = undefined;
     if (press.altKey) return undefined;
+    // The press that closed a dialog does not go back as well.
+    if (press.repeat && press.key === "Escape") return undefined;
     const isControl = press.ctrlKey || press.metaKey;
     if (press.isTyping && !isControl) return undefined;
     const name = isControl ? `Control+${press.key.toLowerCase()}` : press.key;

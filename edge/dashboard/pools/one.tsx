@@ -34,7 +34,7 @@ export default function One({ params }: { params: PageParams }) {
       </p>
       <h1>{name}</h1>
       {row === undefined && <Gone noun="pool" path="/pools" state={pools.state.value} />}
-      {row !== undefined && isEdited() && <EditSpec noun="pool" path={path} schema="PoolSpec" />}
+      {isEdited() && <EditSpec noun="pool" path={path} schema="PoolSpec" />}
       {row !== undefined && !isEdited() && (
         <div class="acts">
           <Scale key={row.spec.size} pool={row} path={path} acts={acts} />
@@ -44,7 +44,7 @@ export default function One({ params }: { params: PageParams }) {
           <Act acts={acts} verb="Delete" class="danger" act={() => remove(path)} />
         </div>
       )}
-      {(row === undefined || !isEdited()) && <Outcome acts={acts} />}
+      {!isEdited() && <Outcome acts={acts} />}
       {row !== undefined && !isEdited() && (
         <>
           <Shown pool={row} />

@@ -1,11 +1,12 @@
 import type { ComponentChildren } from "preact";
+import { useRef, useState } from "preact/hooks";
 import { call } from "../api/call.ts";
 import { useLoad } from "../api/load.ts";
 import { confirm } from "../parts/confirm.tsx";
 import { Problem } from "../parts/problem.tsx";
 import { navigate, place } from "../route.ts";
 import { readTagged } from "./read-tagged.ts";
-import { specChanges } from "./spec-fields.ts";
+import { rebased, specChanges } from "./spec-fields.ts";
 import { SpecForm } from "./spec-form.tsx";
 
 interface Named {
@@ -26,10 +27,10 @@ export function isEdited(): boolean {
 export function EditSpec(props: { noun: string; path: string; schema: string; also?: ComponentChildren }) {
   const { noun, path, schema, also } = props;
   const read = useLoad(path, (signal) => readTagged<Named>(path, { signal }));
-  const leave = (): void => navigate(place.value.pathname, { replace: true });
+  // What stands in the form, and over which spec: it is made again over one that is read anew.
+  const typed = useRef<Typed | undefined>(undefined);
   if (read.value === undefined) return <Problem error={read.error} />;
   const { object, ...precondition } = read.value;
-  const { name } = object;
   return (
     <>
       <div class="acts">
@@ -38,10 +39,59 @@ export function EditSpec(props: { noun: string; path: string; schema: string; al
         </button>
       </div>
       <Problem error={read.error} />
-      <SpecForm
+      <EditObject
         key={precondition.ifMatch ?? ""}
+        {...{ noun, path, schema, also, object, precondition, before: typed.current }}
+        onTyped={(spec) => {
+          typed.current = { over: object.spec, spec };
+        }}
+      />
+    </>
+  );
+}
+
+interface Typed {
+  readonly over: Named["spec"];
+  readonly spec: Named["spec"];
+}
+
+function EditObject(props: {
+  noun: string;
+  path: string;
+  schema: string;
+  also: ComponentChildren;
+  object: Named;
+  precondition: { ifMatch?: string };
+  before: Typed | undefined;
+  onTyped(spec: Named["spec"]): void;
+}) {
+  const { noun, path, schema, also, object, precondition, before, onTyped } = props;
+  const { name } = object;
+  const [{ value, clashes }] = useState(() =>
+    before === undefined
+      ? { value: object.spec, clashes: [] }
+      : rebased({ before: before.over, mine: before.spec, theirs: object.spec }),
+  );
+  const leave = (): void => navigate(place.value.pathname, { replace: true });
+  return (
+    <>
+      {clashes.length > 0 && (
+        <div role="status">
+          <p class="is-warn">Somebody else has changed these too, and the form has theirs. You wrote:</p>
+          <ul>
+            {clashes.map((line) => (
+              <li key={line}>
+                <code>{line}</code>
+              </li>
+            ))}
+          </ul>
+        </div>
+      )}
+      <SpecForm
         schema={schema}
         spec={object.spec}
+        start={value as Named["spec"]}
+        onTyped={onTyped}
         name={name}
         verb="Save"
         onCancel={leave}

@@ -155,6 +155,32 @@ export function specChanges(before: unknown, after: unknown, at = "spec"): strin
   return [is === undefined ? `${at}: ${was}, taken out` : `${at}: ${was} → ${is}`];
 }
 
+/**
+ * Makes the changes of one person again over those of another: where both changed a place, the other's stays, and
+ * `clashes` names it.
+ */
+export function rebased(
+  { before, mine, theirs }: { before: unknown; mine: unknown; theirs: unknown },
+  at = "spec",
+): { value: unknown; clashes: string[] } {
+  if (isSame(mine, before) || isSame(mine, theirs)) return { value: theirs, clashes: [] };
+  if (isSame(theirs, before)) return { value: mine, clashes: [] };
+  if (!isObject(mine) || !isObject(theirs)) {
+    return { value: theirs, clashes: [`${at}: ${mine === undefined ? "taken out" : JSON.stringify(mine)}`] };
+  }
+  const old = isObject(before) ? before : {};
+  const parts = [...new Set([...Object.keys(theirs), ...Object.keys(mine)])].map((name) => {
+    const values = { before: old[name], mine: mine[name], theirs: theirs[name] };
+    return { name, ...rebased(values, `${at}.${name}`) };
+  });
+  const kept = parts.filter(({ value }) => value !== undefined).map(({ name, value }) => [name, value]);
+  return { value: Object.fromEntries(kept), clashes: parts.flatMap(({ clashes }) => clashes) };
+}
+
+function isSame(a: unknown, b: unknown): boolean {
+  return JSON.stringify(a) === JSON.stringify(b);
+}
+
 function numberOr(text: string): number | string {
   const number = Number(text);
   return Number.isNaN(number) ? text : number;

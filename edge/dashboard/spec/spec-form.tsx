@@ -1,7 +1,9 @@
 import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
 import { CallError, call } from "../api/call.ts";
 import { useLoad } from "../api/load.ts";
+import { confirm } from "../parts/confirm.tsx";
 import { Problem } from "../parts/problem.tsx";
+import { leaveGuard } from "../route.ts";
 import {
   editableField,
   type FieldSchema,
@@ -9,6 +11,7 @@ import {
   fieldValue,
   problemsByField,
   type SpecField,
+  specChanges,
   specFields,
   valueAt,
   withValue,
@@ -29,6 +32,10 @@ export function SpecForm(props: {
   /** In the document, such as `WorkloadSpec`. */
   schema: string;
   spec: Spec;
+  /** What stands in the form at first. @default the spec */
+  start?: Spec;
+  /** Called with what stands in the form. */
+  onTyped?(spec: Spec): void;
   /** Undefined where the object has one; else what is asked for. */
   name: string | undefined;
   verb: string;
@@ -42,7 +49,7 @@ export function SpecForm(props: {
   const fields = useMemo(() => (parts === undefined ? [] : specFields(parts)), [parts]);
   const [name, setName] = useState(props.name ?? "");
   const [first] = useState(props.spec);
-  const [spec, setSpec] = useState(first);
+  const [spec, setSpec] = useState(props.start ?? first);
   const [json, setJson] = useState<string>();
   const [error, setError] = useState<Error>();
   const [isBusy, setBusy] = useState(false);
@@ -51,6 +58,18 @@ export function SpecForm(props: {
   const form = useRef<HTMLFormElement>(null);
   const isTouched = name !== (props.name ?? "") || spec !== first;
   const jsonProblem = json === undefined ? undefined : parsed(json).problem;
+  const isCancelled = useRef(false);
+  const ask = useRef((): Promise<boolean> | undefined => undefined);
+  ask.current = () => {
+    if (isWriting.current || isCancelled.current || (!isTouched && jsonProblem === undefined)) return undefined;
+    return confirm({
+      title: "Leave without saving?",
+      lost: <NotSaved changes={specChanges(first, spec)} />,
+      verb: "Leave",
+    });
+  };
+  useEffect(() => leaveGuard.set(() => ask.current()), []);
+  useEffect(() => props.onTyped?.(spec), [spec]);
 
   useEffect(() => {
     if (!isTouched || jsonProblem !== undefined) return;
@@ -133,7 +152,13 @@ export function SpecForm(props: {
         <button type="submit" class="primary" aria-disabled={isBusy}>
           {isBusy ? `${verb} …` : verb}
         </button>
-        <button type="button" onClick={onCancel}>
+        <button
+          type="button"
+          onClick={() => {
+            isCancelled.current = true;
+            onCancel();
+          }}
+        >
           Cancel
         </button>
       </div>
@@ -166,6 +191,23 @@ export function SpecForm(props: {
       });
     }
   }
+}
+
+function NotSaved({ changes }: { changes: readonly string[] }) {
+  return (
+    <>
+      <p>
+        What you changed is <b>not saved</b>:
+      </p>
+      <ul>
+        {changes.map((line) => (
+          <li key={line}>
+            <code>{line}</code>
+          </li>
+        ))}
+      </ul>
+    </>
+  );
 }
 
 function Groups(props: {

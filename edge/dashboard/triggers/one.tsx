@@ -34,7 +34,7 @@ export default function One({ params }: { params: PageParams }) {
       </p>
       <h1>{name}</h1>
       {row === undefined && <Gone noun="trigger" path="/triggers" state={triggers.state.value} />}
-      {row !== undefined && isEdited() && (
+      {isEdited() && (
         <EditSpec
           {...{ noun: "trigger", path, schema: "TriggerSpec" }}
           also={<p>Events that are under way end as they began.</p>}
@@ -48,7 +48,7 @@ export default function One({ params }: { params: PageParams }) {
           <Act acts={acts} verb="Delete" class="danger" act={() => remove(name, path)} />
         </div>
       )}
-      {(row === undefined || !isEdited()) && <Outcome acts={acts} />}
+      {!isEdited() && <Outcome acts={acts} />}
       {row !== undefined && !isEdited() && (
         <>
           <Shown trigger={row} />

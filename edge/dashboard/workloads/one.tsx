@@ -37,9 +37,7 @@ export default function One({ params }: { params: PageParams }) {
       </p>
       <h1>{name}</h1>
       {row === undefined && <Gone noun="workload" path="/workloads" state={workloads.state.value} />}
-      {row !== undefined && isEdited() && (
-        <EditSpec noun="workload" path={path} schema="WorkloadSpec" also={<Rolls name={name} />} />
-      )}
+      {isEdited() && <EditSpec noun="workload" path={path} schema="WorkloadSpec" also={<Rolls name={name} />} />}
       {row !== undefined && !isEdited() && (
         <div class="acts">
           <a class="button" href={`/dashboard/create/claim?workload=${name}`}>
@@ -51,7 +49,7 @@ export default function One({ params }: { params: PageParams }) {
           <Act acts={acts} verb="Delete" class="danger" act={() => remove(name, path)} />
         </div>
       )}
-      {(row === undefined || !isEdited()) && <Outcome acts={acts} />}
+      {!isEdited() && <Outcome acts={acts} />}
       {row !== undefined && !isEdited() && <Shown row={row} acts={acts} />}
     </>
   );

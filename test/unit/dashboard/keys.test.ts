@@ -5,7 +5,7 @@ import { createKeyMatcher, type KeyBinding, type KeyPress } from "../../../edge/
 
 const test = suite("dashboard/keys");
 
-const all: KeyBinding[] = ["j", "g c", "c", "Control+k", "j"].map((keys, at) => ({
+const all: KeyBinding[] = ["j", "g c", "c", "Control+k", "j", "Escape"].map((keys, at) => ({
   keys,
   label: String(at),
   act: () => undefined,
@@ -16,7 +16,15 @@ function typed(...presses: (string | Partial<KeyPress>)[]): (string | undefined)
   let at = 0;
   return presses.map((press) => {
     at += 100;
-    const plain = { key: "", ctrlKey: false, metaKey: false, altKey: false, timeStamp: at, isTyping: false };
+    const plain = {
+      key: "",
+      ctrlKey: false,
+      metaKey: false,
+      altKey: false,
+      timeStamp: at,
+      repeat: false,
+      isTyping: false,
+    };
     return match({ ...plain, ...(typeof press === "string" ? { key: press } : press) }, all)?.label;
   });
 }
@@ -30,6 +38,10 @@ test("a key after another one is a sequence, unless it comes late", () => {
   assert.equal(typed("c"), ["2"]);
   assert.equal(typed("g", { key: "c", timeStamp: 5000 }), [undefined, "2"]);
   assert.equal(typed("g", "j", "c"), [undefined, "4", "2"]);
+});
+
+test("Escape counts once while it is held down, other keys go on", () => {
+  assert.equal(typed("Escape", { key: "Escape", repeat: true }, { key: "j", repeat: true }), ["5", undefined, "4"]);
 });
 
 test("letters are text in a field, and Control works there", () => {

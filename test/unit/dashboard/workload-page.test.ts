@@ -8,6 +8,7 @@ import {
   fieldText,
   fieldValue,
   problemsByField,
+  rebased,
   type SpecField,
   specChanges,
   specFields,
@@ -154,6 +155,20 @@ test("specChanges names each place with what was and what is", () => {
     [`spec.image.ref: "a" → "b"`, `spec.network: {"ports":[80]}, taken out`, `spec.idle: {"timeoutSeconds":5}`],
   );
   assert.equal(specChanges({ a: [1] }, { a: [1] }), []);
+});
+
+test("rebased makes changes again over those of another, who wins where both changed a place", () => {
+  const before = { image: { ref: "a" }, resources: { vcpus: 1 }, network: { ports: [80] }, service: true };
+  const mine = { image: { ref: "mine" }, resources: { vcpus: 2 }, network: { ports: [80] } };
+  const theirs = { image: { ref: "theirs" }, resources: { vcpus: 1, memoryMb: 64 }, service: true };
+  assert.equal(rebased({ before, mine, theirs }), {
+    value: { image: { ref: "theirs" }, resources: { vcpus: 2, memoryMb: 64 } },
+    clashes: ['spec.image.ref: "mine"'],
+  });
+  assert.is(rebased({ before, mine: { ...before }, theirs }).value, theirs, "nothing was typed");
+  assert.is(rebased({ before, mine, theirs: { ...before } }).value, mine, "nobody else changed it");
+  const { resources: _, ...without } = before;
+  assert.equal(rebased({ before, mine: without, theirs }).clashes, ["spec.resources: taken out"]);
 });
 
 test("networkWords says what is reached, and what the container never sees", () => {
