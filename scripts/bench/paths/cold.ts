@@ -27,12 +27,12 @@ export async function measureCold(
   const floorMs: number[] = [];
   try {
     await startAndEnd("warm-up");
-    const { machine } = await reportEvery(
+    const { machine, rssMb } = await reportEvery(
       log,
       () => `${tally.size} of ${n} claims`,
       () => withUsage(environment, measure),
     );
-    return [{ path, ...tally.outcome, floorMs, machine, note: options.note }];
+    return [{ path, ...tally.outcome, floorMs, machine, rssMb, note: options.note }];
   } finally {
     await bare.close();
   }

@@ -29,13 +29,13 @@ export async function measurePool(
 
   await measure(WARM_UP, createTally("pool"));
   const floorFrom = floor.samplesMs.length;
-  const { machine } = await reportEvery(
+  const { machine, rssMb } = await reportEvery(
     log,
     () => `${tally.size} of ${n} claims`,
     () => withUsage(environment, () => measure(n, tally)),
   );
   const floorMs = floor.samplesMs.slice(floorFrom);
-  return [{ path, ...tally.outcome, floorMs, machine, note: "floor: the three bare writes in sequence" }];
+  return [{ path, ...tally.outcome, floorMs, machine, rssMb, note: "floor: the three bare writes in sequence" }];
 
   async function measure(count: number, into: typeof tally): Promise<void> {
     for (let index = 0; index < count; index++) {

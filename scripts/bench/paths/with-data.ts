@@ -57,7 +57,7 @@ export async function measureWithData(
     const expected = await run(first.instanceId, digest);
     await release();
     const before = await environment.operator().metrics();
-    const { machine } = await reportEvery(
+    const { machine, rssMb } = await reportEvery(
       log,
       () => `${tally.size} of ${n} claims`,
       () => withUsage(environment, () => measure(expected)),
@@ -71,7 +71,7 @@ export async function measureWithData(
       return `${operation} ${((times * mebibytes * MiB) / 1e6 / seconds).toFixed(0)} MB/s`;
     };
     const note = `${mebibytes} MiB in ${mebibytes * 16} files, digest checked; ${speed("restore")}, ${speed("save")}, by the operator's own clock`;
-    return [{ path: `${path}-${mebibytes}mib`, ...tally.outcome, machine, note }];
+    return [{ path: `${path}-${mebibytes}mib`, ...tally.outcome, machine, rssMb, note }];
   } finally {
     await pool?.remove(signal);
   }

@@ -1,25 +1,24 @@
 import type { Log } from "../../cluster/log.ts";
 import type { BenchEnvironment } from "../environment/environment.ts";
-import {
-  type MachineShare,
-  machineShare,
-  machineTime,
-  type ProgramUsage,
-  usageDifference,
-} from "../environment/usage.ts";
+import { type MachineShare, machineShare, machineTime } from "../environment/usage.ts";
 
-/** Does the work, and returns what every program used meanwhile and how busy others kept the machine. */
+/**
+ * Does the work, and returns how much CPU time every program used meanwhile, how much memory it has now, and how busy
+ * others kept the machine.
+ */
 export async function withUsage(
   environment: Pick<BenchEnvironment, "usage">,
   work: () => Promise<void>,
-): Promise<{ usage: Record<string, ProgramUsage>; machine: MachineShare }> {
+): Promise<{ cpuMs: Record<string, number>; rssMb: Record<string, number>; machine: MachineShare }> {
   const before = await environment.usage();
   const machineBefore = machineTime();
   await work();
   const machineAfter = machineTime();
-  const usage = usageDifference(before, await environment.usage());
-  const oursMs = Object.values(usage).reduce((sum, { cpuMs }) => sum + cpuMs, 0);
-  return { usage, machine: machineShare(machineBefore, machineAfter, oursMs) };
+  const after = Object.entries(await environment.usage());
+  const cpuMs = Object.fromEntries(after.map(([name, now]) => [name, now.cpuMs - (before[name]?.cpuMs ?? 0)]));
+  const rssMb = Object.fromEntries(after.map(([name, now]) => [name, now.rssMb]));
+  const oursMs = Object.values(cpuMs).reduce((sum, ms) => sum + ms, 0);
+  return { cpuMs, rssMb, machine: machineShare(machineBefore, machineAfter, oursMs) };
 }
 
 const EVERY_MS = 5000;

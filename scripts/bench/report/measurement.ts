@@ -1,4 +1,4 @@
-import type { MachineShare, ProgramUsage } from "../environment/usage.ts";
+import type { MachineShare } from "../environment/usage.ts";
 
 /** What was seen while one path was measured. */
 export interface Measurement {
@@ -22,7 +22,9 @@ export interface Measurement {
    * CPU time of each program while it was measured, what refills the pool included; only where the path leaves no
    * pauses.
    */
-  readonly usage?: Readonly<Record<string, ProgramUsage>>;
+  readonly cpuMs?: Readonly<Record<string, number>>;
+  /** Resident memory of each program at the end, in MiB. */
+  readonly rssMb?: Readonly<Record<string, number>>;
   readonly machine?: MachineShare;
   /** Things done a second, where the path is a rate. */
   readonly perSecond?: number;

@@ -13,15 +13,13 @@ export interface RequestsPerClaim {
  * @param requests what a claim of the path costs, where that was counted
  */
 export function summarise(measurement: Measurement, requests?: RequestsPerClaim): Row {
-  const { path, samplesMs, floorMs = [], missed, usage, perSecond, note, failures } = measurement;
+  const { path, samplesMs, floorMs = [], missed, cpuMs, rssMb, perSecond, note, failures } = measurement;
   const sorted = samplesMs.toSorted((a, b) => a - b);
   const sortedFloor = floorMs.toSorted((a, b) => a - b);
   const at = (share: number): number => (sorted.length === 0 ? Number.NaN : percentile(sorted, share));
   const floorP50 = sortedFloor.length === 0 ? Number.NaN : percentile(sortedFloor, 0.5);
   const failed = samplesMs.filter((ms) => ms === Number.POSITIVE_INFINITY).length;
   const whole = measurement.whole ?? { n: samplesMs.length, failed };
-  const cpu = Object.entries(usage ?? {}).map(([program, used]) => [program, finite(used.cpuMs / whole.n)] as const);
-  const cpuOf = (program: string) => cpu.find(([name]) => name === program)?.[1] ?? null;
   return {
     path,
     ...whole,
@@ -35,16 +33,19 @@ export function summarise(measurement: Measurement, requests?: RequestsPerClaim)
     readsPerClaim: requests?.reads ?? null,
     missed,
     perSecond: finite(perSecond ?? Number.NaN),
-    operatorCpuMsPerClaim: cpuOf("operator"),
-    edgeCpuMsPerClaim: cpuOf("edge"),
     othersCpuShare: finite(measurement.machine?.others ?? Number.NaN),
     idleCpuShare: finite(measurement.machine?.idle ?? Number.NaN),
     ...(note !== undefined && { note }),
     ...(Object.keys(failures).length > 0 && { failures }),
-    ...(cpu.length > 0 && { cpuMsPerClaim: Object.fromEntries(cpu.map(([name, ms]) => [name, ms ?? 0])) }),
+    ...(cpuMs && { cpuMsPerClaim: ofEach(cpuMs, (ms) => ms / whole.n) }),
+    ...(rssMb && { rssMb: ofEach(rssMb, (mb) => mb) }),
     samplesMs: samplesMs.map(finite),
     ...(floorMs.length > 0 && { floorSamplesMs: floorMs.map(finite) }),
   };
+}
+
+function ofEach(figures: Readonly<Record<string, number>>, change: (figure: number) => number): Record<string, number> {
+  return Object.fromEntries(Object.entries(figures).map(([name, figure]) => [name, finite(change(figure)) ?? 0]));
 }
 
 /** To a microsecond; null where JSON could not hold it. */
@@ -87,8 +88,6 @@ export interface Row {
   /** Claims that were answered by another way than the one measured. */
   readonly missed: number;
   readonly perSecond: number | null;
-  readonly operatorCpuMsPerClaim: number | null;
-  readonly edgeCpuMsPerClaim: number | null;
   /**
    * Share of the machine's CPU time that went to programs which are not measured: the higher, the less the times say.
    */
@@ -100,6 +99,8 @@ export interface Row {
   readonly failures?: Readonly<Record<string, number>>;
   /** CPU time of each program a claim, in milliseconds, what refills the pool included. */
   readonly cpuMsPerClaim?: Readonly<Record<string, number>>;
+  /** Resident memory of each program when the path was done, in MiB. */
+  readonly rssMb?: Readonly<Record<string, number>>;
   readonly samplesMs: readonly (number | null)[];
   readonly floorSamplesMs?: readonly (number | null)[];
 }

@@ -21,8 +21,6 @@ const columns: readonly Column[] = [
   { title: "writes", cell: ({ writesPerClaim }) => figure(writesPerClaim) },
   { title: "reads", cell: ({ readsPerClaim }) => figure(readsPerClaim) },
   { title: "per s", cell: ({ perSecond }) => figure(perSecond) },
-  { title: "operator CPU ms", cell: ({ operatorCpuMsPerClaim }) => figure(operatorCpuMsPerClaim) },
-  { title: "edge CPU ms", cell: ({ edgeCpuMsPerClaim }) => figure(edgeCpuMsPerClaim) },
   {
     title: "others' CPU",
     cell: ({ othersCpuShare: share }) => (share === null ? "-" : `${Math.round(share * 100)} %`),
@@ -33,14 +31,34 @@ const columns: readonly Column[] = [
 export function renderTable(rows: readonly Row[]): string {
   const used = columns.filter(({ cell, title }) => title === "path" || rows.some((row) => cell(row) !== "-"));
   const lines = [used.map(({ title }) => title), ...rows.map((row) => used.map(({ cell }) => cell(row)))];
-  const widths = used.map((_, index) => Math.max(...lines.map((line) => line[index]?.length ?? 0)));
-  const table = lines.map((line) =>
+  return [...alignColumns(lines), ...rows.flatMap(remarks)].join("\n");
+}
+
+/** Pads cells so that columns are equally wide: text in the first one to the left, figures in the others to the right. */
+export function alignColumns(lines: readonly (readonly string[])[]): string[] {
+  const widths = (lines[0] ?? []).map((_, index) => Math.max(...lines.map((line) => line[index]?.length ?? 0)));
+  return lines.map((line) =>
     line
       .map((cell, index) => (index === 0 ? cell.padEnd(widths[0] ?? 0) : cell.padStart(widths[index] ?? 0)))
       .join("  ")
       .trimEnd(),
   );
-  return [...table, ...rows.flatMap(remarks)].join("\n");
+}
+
+/** What is ours, whose memory is of interest; the rest only keeps it running. */
+const OURS = ["operator", "edge"];
+
+/** Renders what each program used: CPU time a claim where the path leaves no pauses, and our programs' memory after it. */
+export function renderUsage(rows: readonly Row[]): string {
+  const used = rows.filter(({ rssMb }) => rssMb !== undefined);
+  const programs = [...new Set(used.flatMap(({ cpuMsPerClaim = {} }) => Object.keys(cpuMsPerClaim)))];
+  const line = ({ path, cpuMsPerClaim: cpu, rssMb = {} }: Row) => {
+    const all = cpu && Object.values(cpu).reduce((sum, ms) => sum + ms, 0);
+    const figures = [...programs.map((name) => cpu?.[name]), all, ...OURS.map((name) => rssMb[name])];
+    return [path, ...figures.map((one) => figure(one ?? null))];
+  };
+  const titles = ["CPU ms a claim", ...programs, "all", ...OURS.map((name) => `${name} MiB`)];
+  return alignColumns([titles, ...used.map(line)]).join("\n");
 }
 
 function remarks({ path, error, note, failures }: Row): string[] {
@@ -57,7 +75,7 @@ function milliseconds({ n }: Row, value: number | null): string {
 }
 
 /** Three digits that count; a dash where there is no figure. */
-function figure(value: number | null): string {
+export function figure(value: number | null): string {
   if (value === null) return "-";
   if (value === 0) return "0";
   return value.toFixed(Math.max(0, Math.min(3, 2 - Math.floor(Math.log10(Math.abs(value))))));
@@ -71,6 +89,7 @@ export function renderReport(report: BenchReport): string {
     `${machine.cores} cores (${machine.cpu}), ${machine.memoryGb} GB, load before ${machine.loadBefore.toFixed(2)}`,
     "",
     renderTable(rows),
+    ...(rows.some(({ rssMb }) => rssMb !== undefined) ? ["", renderUsage(rows)] : []),
   ];
   if (scale !== null) {
     lines.push(

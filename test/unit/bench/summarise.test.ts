@@ -31,11 +31,10 @@ test("summarise: does not reorder what it was given", () => {
   assert.equal(samplesMs, [3, 1, 2]);
 });
 
-test("summarise: CPU time a claim, of every program", () => {
-  const usage = { operator: { cpuMs: 30, rssMb: 90 }, edge: { cpuMs: 6, rssMb: 80 }, etcd: { cpuMs: 9, rssMb: 70 } };
-  const row = summarise(of({ samplesMs: [1, 1, 1], usage }));
-  assert.equal([row.operatorCpuMsPerClaim, row.edgeCpuMsPerClaim], [10, 2]);
-  assert.equal(row.cpuMsPerClaim, { operator: 10, edge: 2, etcd: 3 });
+test("summarise: CPU time a claim and memory, of every program", () => {
+  const row = summarise(of({ samplesMs: [1, 1, 1], cpuMs: { operator: 30, etcd: 9 }, rssMb: { operator: 90.5 } }));
+  assert.equal(row.cpuMsPerClaim, { operator: 10, etcd: 3 });
+  assert.equal(row.rssMb, { operator: 90.5 });
 });
 
 test("summarise: where samples are a part, n and failed are those of the whole", () => {

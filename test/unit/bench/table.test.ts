@@ -1,7 +1,7 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
 import { failedRow, summarise } from "../../../scripts/bench/report/summarise.ts";
-import { renderTable } from "../../../scripts/bench/report/table.ts";
+import { renderTable, renderUsage } from "../../../scripts/bench/report/table.ts";
 
 const pool = summarise(
   { path: "pool", samplesMs: [14.2, 15, 16], floorMs: [10], missed: 0, failures: {} },
@@ -35,6 +35,19 @@ test("renderTable: a path that could not be measured has its line, and says why"
   const lines = renderTable([pool, failedRow("scale", new Error("no room"))]).split("\n");
   assert.match(lines[2] ?? "", /^scale +0 +0 +0 +-/);
   assert.is(lines[3], "scale: FAILED: no room");
+});
+
+test("renderUsage: CPU time a claim of every program and of all together, and our programs' memory", () => {
+  const measured = { samplesMs: [10, 20], missed: 0, failures: {} };
+  const cpuMs = { operator: 7, edge: 4, "kube-apiserver": 40, bench: 5 };
+  const rssMb = { operator: 182.4, edge: 103, "kube-apiserver": 600, bench: 90 };
+  const rate = summarise({ path: "pool-rate", ...measured, cpuMs, rssMb });
+  const paused = summarise({ path: "pool", ...measured, rssMb });
+  assert.equal(renderUsage([paused, rate, pool]).split("\n"), [
+    "CPU ms a claim  operator  edge  kube-apiserver  bench   all  operator MiB  edge MiB",
+    "pool                   -     -               -      -     -           182       103",
+    "pool-rate           3.50  2.00            20.0   2.50  28.0           182       103",
+  ]);
 });
 
 test.run();
