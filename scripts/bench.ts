@@ -2,6 +2,8 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type BenchOptions, parseOptions, usage } from "./bench/options.ts";
+import type { BenchReport } from "./bench/report/bench-report.ts";
+import { readReport, renderComparison } from "./bench/report/compare.ts";
 import { runBench } from "./bench/run-bench.ts";
 import { onInterrupt } from "./start/on-interrupt.ts";
 
@@ -17,6 +19,14 @@ onInterrupt((signal) => {
 const options = readOptions();
 if (options.help) {
   console.log(usage);
+} else if (options.compare !== undefined) {
+  try {
+    const [a, b] = options.compare.map(readReport) as [BenchReport, BenchReport];
+    console.log(renderComparison(a, b));
+  } catch (error) {
+    console.error(error instanceof Error ? error.message : error);
+    process.exitCode = 1;
+  }
 } else {
   try {
     const { report, text, failed } = await runBench({ ...options, root, signal: stopping.signal });

@@ -18,12 +18,14 @@ export const PATHS = [
 export type PathName = (typeof PATHS)[number];
 
 export const usage = `usage: npm run bench [-- [--only PATH[,PATH]] [--quick] [--json FILE] [--seed NUMBER] [--profile FOLDER]]
+       npm run bench -- --compare A.json B.json
   --only PATH[,PATH]  measure these alone: ${PATHS.join(" ")}
   --quick             fewer of each, in less than 50 s; without scale, http and what takes
                       real containers unless --only names them
   --json FILE         write the figures, with every sample, to a file
   --seed NUMBER       other arrival times (default: 1)
-  --profile FOLDER    have operator and edge write CPU profiles there, which slows them down`;
+  --profile FOLDER    have operator and edge write CPU profiles there, which slows them down
+  --compare           show by how much two reports of --json differ, and what of it is within noise`;
 
 /** What of it takes longer than a quick look may. */
 const NOT_QUICK: readonly PathName[] = ["scale", "cold", "pool+data", "cold+data", "http"];
@@ -34,6 +36,8 @@ export interface BenchOptions {
   readonly jsonPath: string | undefined;
   readonly seed: number;
   readonly profileFolder: string | undefined;
+  /** Two reports to compare, instead of measuring. */
+  readonly compare: readonly [string, string] | undefined;
   readonly help: boolean;
 }
 
@@ -43,7 +47,7 @@ export interface BenchOptions {
  * @throws Error that names what is wrong with it
  */
 export function parseOptions(commandArguments: readonly string[]): BenchOptions {
-  const { values } = parseArgs({
+  const { values, positionals } = parseArgs({
     args: [...commandArguments],
     options: {
       only: { type: "string" },
@@ -51,9 +55,16 @@ export function parseOptions(commandArguments: readonly string[]): BenchOptions 
       json: { type: "string" },
       seed: { type: "string", default: "1" },
       profile: { type: "string" },
+      compare: { type: "boolean", default: false },
       help: { type: "boolean", default: false },
     },
+    allowPositionals: true,
   });
+  const [a, b, ...more] = positionals;
+  if (!values.compare && a !== undefined) throw new Error(`${a}: is no option`);
+  if (values.compare && (a === undefined || b === undefined || more.length > 0)) {
+    throw new Error(`--compare: takes two files, got ${positionals.length}`);
+  }
   const named = values.only?.split(",").map((name) => name.trim());
   const unknown = named?.filter((name) => !PATHS.some((path) => path === name)) ?? [];
   if (unknown.length > 0) throw new Error(`--only: there is no path ${unknown.join(", ")}; use ${PATHS.join(", ")}`);
@@ -64,6 +75,7 @@ export function parseOptions(commandArguments: readonly string[]): BenchOptions 
     jsonPath: values.json,
     seed: Number(values.seed),
     profileFolder: values.profile,
+    compare: a !== undefined && b !== undefined ? [a, b] : undefined,
     help: values.help,
   };
 }

@@ -46,7 +46,7 @@ export function alignColumns(lines: readonly (readonly string[])[]): string[] {
 }
 
 /** What is ours, whose memory is of interest; the rest only keeps it running. */
-const OURS = ["operator", "edge"];
+export const OURS = ["operator", "edge"];
 
 /** Renders what each program used: CPU time a claim where the path leaves no pauses, and our programs' memory after it. */
 export function renderUsage(rows: readonly Row[]): string {

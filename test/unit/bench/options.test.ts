@@ -9,6 +9,7 @@ test("parseOptions: everything, unless told otherwise", () => {
     jsonPath: undefined,
     seed: 1,
     profileFolder: undefined,
+    compare: undefined,
     help: false,
   });
 });
@@ -30,6 +31,13 @@ test("parseOptions: a path that does not exist is refused with those that do", (
 test("parseOptions: a seed that is no number is refused, and so is an unknown option", () => {
   assert.throws(() => parseOptions(["--seed", "one"]), /--seed/);
   assert.throws(() => parseOptions(["--fast"]), /--fast/);
+});
+
+test("parseOptions: --compare takes two files, and nothing else does", () => {
+  assert.equal(parseOptions(["--compare", "a.json", "b.json"]).compare, ["a.json", "b.json"]);
+  assert.throws(() => parseOptions(["--compare", "a.json"]), /two files, got 1/);
+  assert.throws(() => parseOptions(["--compare", "a.json", "b.json", "c.json"]), /two files, got 3/);
+  assert.throws(() => parseOptions(["a.json"]), /a\.json: is no option/);
 });
 
 test.run();
