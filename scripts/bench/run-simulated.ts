@@ -8,6 +8,7 @@ import { measureCold } from "./paths/cold.ts";
 import { type CountablePath, countPaths } from "./paths/count-paths.ts";
 import { createBenchContext } from "./paths/create-bench-context.ts";
 import { measureHttp } from "./paths/http.ts";
+import { measureLadder } from "./paths/ladder.ts";
 import { measureExisting, measurePool, measurePoolBurst, measurePoolRate } from "./paths/pool.ts";
 import { measureRefill } from "./paths/refill.ts";
 import { measureScale } from "./paths/scale.ts";
@@ -23,7 +24,11 @@ export interface SimulatedResult {
   readonly counted: Partial<Record<CountablePath, CountedPath>>;
 }
 
-const LIMIT_MS: Readonly<Partial<Record<PathName, number>>> = { "pool-rate": 300_000, scale: 600_000 };
+const LIMIT_MS: Readonly<Partial<Record<PathName, number>>> = {
+  "pool-rate": 300_000,
+  scale: 600_000,
+  ladder: 300_000,
+};
 const OTHERS_LIMIT_MS = 180_000;
 const COUNTED_AS: Readonly<Partial<Record<PathName, CountablePath>>> = {
   existing: "existing",
@@ -97,6 +102,8 @@ function measurePath(path: PathName, context: BenchContext, signal: AbortSignal)
       return measureRefill(context, signal);
     case "pool-rate":
       return measurePoolRate(context, signal);
+    case "ladder":
+      return measureLadder(context, signal);
     case "http":
       return measureHttp(context, signal);
     case "scale":

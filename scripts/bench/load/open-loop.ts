@@ -7,18 +7,20 @@
  * @param arrivalsMs milliseconds from the start, ascending
  * @param send is given the number of the send and its intended moment, on the clock of `performance.now`; must not
  *   reject
+ * @param isOver is asked before each send; `true` leaves it and the rest out
  */
 export async function openLoop(
   arrivalsMs: readonly number[],
-  options: { send(index: number, intendedAt: number): Promise<void>; signal: AbortSignal },
+  options: { send(index: number, intendedAt: number): Promise<void>; isOver?: () => boolean; signal: AbortSignal },
 ): Promise<void> {
-  const { send, signal } = options;
+  const { send, isOver = () => false, signal } = options;
   const under: Promise<void>[] = [];
   const startedAt = performance.now();
   for (const [index, arrivalMs] of arrivalsMs.entries()) {
     const intendedAt = startedAt + arrivalMs;
     await until(intendedAt);
     signal.throwIfAborted();
+    if (isOver()) break;
     under.push(send(index, intendedAt));
   }
   await Promise.all(under);

@@ -81,33 +81,53 @@ export async function measurePoolBurst(
 
 const PER_SECOND = 45;
 
-/**
- * Claims from the pool at random moments at a fixed mean rate, each timed from its intended moment; the claims stay.
- */
-export async function measurePoolRate(
-  { environment, quick, seed, log, pool: poolOf, floor: floorOf }: BenchContext,
-  signal: AbortSignal,
-): Promise<Measurement[]> {
-  const pool = await poolOf(signal);
-  const floor = await floorOf(signal);
-  await pool.untilFull(signal);
+/** Claims from the pool for a minute at a rate that it is to bear after any other path. */
+export async function measurePoolRate(context: BenchContext, signal: AbortSignal): Promise<Measurement[]> {
+  const { quick, seed } = context;
+  const floor = await context.floor(signal);
   const seconds = quick ? 8 : 60;
-  const arrivalsMs = poissonArrivals({ perSecond: PER_SECOND, seconds, random: seededRandom(seed) });
+  const { planned: _, ...found } = await claimAtRate(context, { perSecond: PER_SECOND, seconds, name: "rate", signal });
+  const note = `${PER_SECOND} claims a second at random (Poisson, seed ${seed}) for ${seconds} s, timed from the intended moment, with the pool being refilled`;
+  return [{ path: "pool-rate", ...found, floorMs: floor.samplesMs, note }];
+}
+
+/**
+ * Claims from a full pool at random moments at a fixed mean rate, each timed from its intended moment; the claims stay.
+ *
+ * @param options.name begins the tenants' names
+ * @param options.isOver is given the times so far and how many claims are planned; `true` leaves the rest out
+ * @returns what was seen, and how many claims were planned
+ */
+export async function claimAtRate(
+  { environment, seed, log, pool: poolOf }: BenchContext,
+  options: {
+    perSecond: number;
+    seconds: number;
+    name: string;
+    isOver?: (samplesMs: readonly number[], planned: number) => boolean;
+    signal: AbortSignal;
+  },
+): Promise<Omit<Measurement, "path"> & { planned: number }> {
+  const { perSecond, seconds, name, isOver, signal } = options;
+  const pool = await poolOf(signal);
+  await pool.untilFull(signal);
+  const arrivalsMs = poissonArrivals({ perSecond, seconds, random: seededRandom(seed) });
+  const planned = arrivalsMs.length;
   const tally = createTally("pool");
   const used = await reportEvery(
     log,
-    () => `${tally.size} of ${arrivalsMs.length} claims, ${pool.warm.readyCount()} pods ready`,
+    () => `${tally.size} of ${planned} claims, ${pool.warm.readyCount()} pods ready`,
     () =>
       withUsage(environment, () =>
         openLoop(arrivalsMs, {
           send: (index, intendedAt) =>
-            timedClaim(environment.edge, { tenantId: `rate-${index}`, workload: pool.workload, intendedAt }, tally),
+            timedClaim(environment.edge, { tenantId: `${name}-${index}`, workload: pool.workload, intendedAt }, tally),
+          isOver: () => isOver?.(tally.outcome.samplesMs, planned) === true,
           signal,
         }),
       ),
   );
-  const note = `${PER_SECOND} claims a second at random (Poisson, seed ${seed}) for ${seconds} s, timed from the intended moment, with the pool being refilled`;
-  return [{ path: "pool-rate", ...tally.outcome, floorMs: floor.samplesMs, ...used, note }];
+  return { ...tally.outcome, ...used, planned };
 }
 
 const EXISTING_WARM_UP = 200;

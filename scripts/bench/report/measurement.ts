@@ -1,5 +1,20 @@
 import type { MachineShare } from "../environment/usage.ts";
 
+/** One rate that was tried. */
+export interface RateStep {
+  /** Claims a second. */
+  readonly perSecond: number;
+  readonly planned: number;
+  /** Fewer than planned where it was plain before the end that the rate is not held. */
+  readonly sent: number;
+  /** Of those sent; null where that is a failed one. */
+  readonly p99Ms: number | null;
+  readonly failed: number;
+  /** Answered by another way than from the pool. */
+  readonly missed: number;
+  readonly held: boolean;
+}
+
 /** What was seen while one path was measured. */
 export interface Measurement {
   readonly path: string;
@@ -28,6 +43,8 @@ export interface Measurement {
   readonly machine?: MachineShare;
   /** Things done a second, where the path is a rate. */
   readonly perSecond?: number;
+  /** The rates that were tried, in order, where the path looks for the highest. */
+  readonly steps?: readonly RateStep[];
   /** What a reader must know to judge it. */
   readonly note?: string;
 }

@@ -1,4 +1,4 @@
-import type { Measurement } from "./measurement.ts";
+import type { Measurement, RateStep } from "./measurement.ts";
 
 /** Requests to the API server that one claim costs. */
 export interface RequestsPerClaim {
@@ -35,6 +35,7 @@ export function summarise(measurement: Measurement, requests?: RequestsPerClaim)
     perSecond: finite(perSecond ?? Number.NaN),
     othersCpuShare: finite(measurement.machine?.others ?? Number.NaN),
     idleCpuShare: finite(measurement.machine?.idle ?? Number.NaN),
+    ...(measurement.steps && { steps: measurement.steps }),
     ...(note !== undefined && { note }),
     ...(Object.keys(failures).length > 0 && { failures }),
     ...(cpuMs && { cpuMsPerClaim: ofEach(cpuMs, (ms) => ms / whole.n) }),
@@ -49,7 +50,7 @@ function ofEach(figures: Readonly<Record<string, number>>, change: (figure: numb
 }
 
 /** To a microsecond; null where JSON could not hold it. */
-function finite(value: number): number | null {
+export function finite(value: number): number | null {
   return Number.isFinite(value) ? Math.round(value * 1000) / 1000 : null;
 }
 
@@ -97,6 +98,7 @@ export interface Row {
   readonly error?: string;
   readonly note?: string;
   readonly failures?: Readonly<Record<string, number>>;
+  readonly steps?: readonly RateStep[];
   /** CPU time of each program a claim, in milliseconds, what refills the pool included. */
   readonly cpuMsPerClaim?: Readonly<Record<string, number>>;
   /** Resident memory of each program when the path was done, in MiB. */

@@ -59,4 +59,19 @@ test("openLoop: stops sending when aborted", async () => {
   assert.is(sent, 1);
 });
 
+test("openLoop: leaves out the rest once it is over, and waits for what was sent", async () => {
+  let sent = 0;
+  let answered = 0;
+  await openLoop([0, 1, 2, 3], {
+    async send() {
+      sent += 1;
+      await new Promise((resolve) => setImmediate(resolve));
+      answered += 1;
+    },
+    isOver: () => sent === 2,
+    signal,
+  });
+  assert.equal([sent, answered], [2, 2]);
+});
+
 test.run();

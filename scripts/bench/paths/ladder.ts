@@ -1,0 +1,79 @@
+import type { Measurement, RateStep } from "../report/measurement.ts";
+import { finite, percentile } from "../report/summarise.ts";
+import type { BenchContext } from "./bench-context.ts";
+import { claimAtRate } from "./pool.ts";
+
+const START = 60;
+const STEP = 20;
+const FINEST = 5;
+
+/**
+ * The rate to try next: up or down by 20 until one is held and one is not, then halfway between these two.
+ *
+ * @returns undefined when the highest rate held is known to within 5 a second
+ */
+export function nextRate(steps: readonly Pick<RateStep, "perSecond" | "held">[]): number | undefined {
+  if (steps.length === 0) return START;
+  const held = Math.max(0, ...steps.filter((step) => step.held).map(({ perSecond }) => perSecond));
+  const failed = Math.min(...steps.filter((step) => !step.held).map(({ perSecond }) => perSecond));
+  if (failed === Number.POSITIVE_INFINITY) return held + STEP;
+  if (held === 0 && failed > STEP) return failed - STEP;
+  if (failed - held <= FINEST) return undefined;
+  return held + Math.ceil((failed - held) / 2 / FINEST) * FINEST;
+}
+
+const LIMIT_MS = 500;
+const WARM_UP = { perSecond: 30, seconds: 10, name: "ladder-warm-up" };
+// A step takes 25 s at most with what it leaves behind: all of it ends within two minutes and a half.
+const NO_STEP_AFTER_MS = 115_000;
+
+/** Finds the highest rate of pool claims of which 99 in 100 are answered within half a second; the claims stay. */
+export async function measureLadder(context: BenchContext, signal: AbortSignal): Promise<Measurement[]> {
+  const { quick, log, seed } = context;
+  const seconds = quick ? 5 : 20;
+  const began = performance.now();
+  const { samplesMs: floorMs } = await context.floor(signal);
+  await claimAtRate(context, { ...WARM_UP, signal });
+  const steps: RateStep[] = [];
+  let shown: Awaited<ReturnType<typeof tryRate>> | undefined;
+  for (let rate = nextRate(steps); rate !== undefined; rate = nextRate(steps)) {
+    if (steps.length > 0 && performance.now() - began > NO_STEP_AFTER_MS) break;
+    const tried = await tryRate(rate);
+    log(describe(tried.step));
+    steps.push(tried.step);
+    if (shown === undefined || tried.step.held || !shown.step.held) shown = tried;
+  }
+  if (shown === undefined) throw new Error("Cannot find the highest rate: no rate was tried");
+  const { step, measurement } = shown;
+  const note =
+    `the highest rate held for ${seconds} s (Poisson, seed ${seed}): p99 <= ${LIMIT_MS} ms, none failed, all from the pool; ` +
+    `figures of ${step.perSecond}/s. ${steps.map(describe).join("; ")}`;
+  return [{ path: "ladder", ...measurement, floorMs, perSecond: step.held ? step.perSecond : 0, steps, note }];
+
+  async function tryRate(perSecond: number): Promise<{ step: RateStep; measurement: Omit<Measurement, "path"> }> {
+    const { planned, ...measurement } = await claimAtRate(context, {
+      ...{ perSecond, seconds, name: `ladder-${perSecond}`, signal },
+      // What comes after so many late answers that the p99 is beyond the limit would only pile up.
+      isOver: (samplesMs, all) => samplesMs.filter((ms) => ms > LIMIT_MS).length > all / 100,
+    });
+    const { samplesMs, missed } = measurement;
+    const failed = samplesMs.filter((ms) => ms === Number.POSITIVE_INFINITY).length;
+    const p99Ms = percentile(
+      samplesMs.toSorted((a, b) => a - b),
+      0.99,
+    );
+    const held = p99Ms <= LIMIT_MS && failed === 0 && missed === 0;
+    const step = { perSecond, planned, sent: samplesMs.length, p99Ms: finite(p99Ms), failed, missed, held };
+    return { step, measurement };
+  }
+}
+
+function describe({ perSecond, planned, sent, p99Ms, failed, missed, held }: RateStep): string {
+  const remarks = [
+    `${held ? "held" : "not held"}, p99 ${p99Ms === null ? "failed" : `${p99Ms.toFixed(0)} ms`}`,
+    ...(failed > 0 ? [`${failed} failed`] : []),
+    ...(missed > 0 ? [`${missed} not from the pool`] : []),
+    ...(sent < planned ? [`given up after ${sent} of ${planned} claims`] : []),
+  ];
+  return `${perSecond}/s: ${remarks.join(", ")}`;
+}

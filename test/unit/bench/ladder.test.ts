@@ -1,0 +1,39 @@
+import { test } from "uvu";
+import * as assert from "uvu/assert";
+import { nextRate } from "../../../scripts/bench/paths/ladder.ts";
+
+/** The rates that are tried where the highest that is held is known. */
+function climb(highest: number): number[] {
+  const steps: { perSecond: number; held: boolean }[] = [];
+  for (let rate = nextRate(steps); rate !== undefined; rate = nextRate(steps)) {
+    steps.push({ perSecond: rate, held: rate <= highest });
+  }
+  return steps.map(({ perSecond }) => perSecond);
+}
+
+test("nextRate: up by 20 until one is not held, then halfway down to 5 a second", () => {
+  assert.equal(climb(60), [60, 80, 70, 65]);
+  assert.equal(climb(104), [60, 80, 100, 120, 110, 105]);
+});
+
+test("nextRate: down by 20 until one is held", () => {
+  assert.equal(climb(49), [60, 40, 50, 45]);
+  assert.equal(climb(57), [60, 40, 50, 55]);
+});
+
+test("nextRate: ends where nothing is held", () => {
+  assert.equal(climb(0), [60, 40, 20, 10, 5]);
+});
+
+test("nextRate: a lower rate that is not held bounds the search, whatever was held above it", () => {
+  assert.is(
+    nextRate([
+      { perSecond: 60, held: true },
+      { perSecond: 80, held: false },
+      { perSecond: 55, held: false },
+    ]),
+    undefined,
+  );
+});
+
+test.run();
