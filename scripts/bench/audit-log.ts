@@ -1,4 +1,5 @@
 import { closeSync, existsSync, fstatSync, openSync, readSync } from "node:fs";
+import type { ServerCounts } from "./environment/server-counts.ts";
 import type { RequestsPerClaim } from "./report/summarise.ts";
 
 /** Requests of one kind that one of our programs made. */
@@ -68,6 +69,8 @@ export interface CountedPath {
   /** How many claims were counted. */
   readonly claims: number;
   readonly requests: readonly RequestCount[];
+  /** What a claim had the API server do meanwhile, whoever asked for it. */
+  readonly server: ServerCounts;
 }
 
 const READS = new Set(["get", "list"]);

@@ -36,7 +36,10 @@ export async function runBench(
   const rows = results.flatMap((result): Row[] =>
     result.kind === "failed"
       ? [failedRow(result.path, result.error)]
-      : result.measurements.map((measurement) => summarise(measurement, costOf(measurement.path))),
+      : result.measurements.map((measurement) => {
+          const idle = measurement.path === "pool" ? counted.pool?.server : undefined;
+          return summarise({ ...(idle && { server: idle }), ...measurement }, costOf(measurement.path));
+        }),
   );
   const report: BenchReport = {
     ...{ commit, startedAt, quick, seed, machine, rows },

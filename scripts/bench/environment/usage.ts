@@ -62,6 +62,8 @@ interface Series {
 export interface MetricsText {
   /** Sum of all series of that name whose labels are as told; 0 without any. */
   sum(name: string, labels?: Readonly<Record<string, string>>): number;
+  /** Each series of that name. */
+  series(name: string): Pick<Series, "labels" | "value">[];
 }
 
 /** Reads the Prometheus text format, https://prometheus.io/docs/instrumenting/exposition_formats/ */
@@ -72,6 +74,7 @@ export function parseMetrics(text: string): MetricsText {
     if (name !== undefined) series.push({ name, labels: parseLabels(labels), value: Number(value) });
   }
   return {
+    series: (name) => series.filter((one) => one.name === name),
     sum(name, labels = {}) {
       const wanted = Object.entries(labels);
       return series

@@ -2,6 +2,7 @@ import { systemClock } from "../../../crds/client/clock.ts";
 import { withTimeLimit } from "../../../crds/waits.ts";
 import { pause } from "../../cluster/process/wait-until.ts";
 import { type CountedPath, countRequests, createLogReader } from "../audit-log.ts";
+import { currentServerCounts, serverCountsPerClaim } from "../environment/server-counts.ts";
 import { createWorkload } from "../fixtures/create-workload.ts";
 import { claimCall, createTally, timedClaim } from "../load/claim-call.ts";
 import type { BenchContext } from "./bench-context.ts";
@@ -13,6 +14,9 @@ const CLAIMS = 10;
 
 // A request is written down when it has been answered, and the operator may still be at its last one.
 const LOG_LAG_MS = 300;
+
+// The status of a pool is written when it is full again.
+const POOL_STATUS_MS = 100;
 
 const COLD = "bench-counted";
 
@@ -29,17 +33,20 @@ export async function countPaths(
   await untilClaimable();
   const counted: Partial<Record<CountablePath, CountedPath>> = {};
   for (const path of paths) {
-    if (path === "pool") await (await context.pool(signal)).untilFull(signal);
     counted[path] = await count(path);
   }
   return counted;
 
   async function count(path: CountablePath): Promise<CountedPath> {
+    if (path === "pool") await settledPool();
     await pause(LOG_LAG_MS, signal);
     log.next();
+    const before = await currentServerCounts(environment.client);
     const tally = createTally(path);
     for (let index = 0; index < CLAIMS; index++) {
       signal.throwIfAborted();
+      // Idle: what refills the pool after one claim is written before the next, as in the path that is timed.
+      if (path === "pool") await settledPool();
       const tenantId = path === "existing" ? "counted" : `counted-${path}-${index}`;
       await timedClaim(edge, { tenantId, workload: path === "pool" ? workload : COLD }, tally);
     }
@@ -47,8 +54,16 @@ export async function countPaths(
     if (missed > 0 || Object.keys(failures).length > 0) {
       throw new Error(`Cannot count ${path}: ${missed} claims went another way, failed: ${JSON.stringify(failures)}`);
     }
+    if (path === "pool") await settledPool();
     await pause(LOG_LAG_MS, signal);
-    return { claims: CLAIMS, requests: countRequests(log.next(), tally.instanceIds) };
+    const requests = countRequests(log.next(), tally.instanceIds);
+    const after = await currentServerCounts(environment.client);
+    return { claims: CLAIMS, requests, server: serverCountsPerClaim(before, after, CLAIMS) };
+  }
+
+  async function settledPool(): Promise<void> {
+    await (await context.pool(signal)).untilFull(signal);
+    await pause(POOL_STATUS_MS, signal);
   }
 
   /** Operator and edge come back by themselves when the API server does. */

@@ -1,4 +1,5 @@
 import { pause } from "../../cluster/process/wait-until.ts";
+import { currentServerCounts, type ServerCounts, serverCountsPerClaim } from "../environment/server-counts.ts";
 import { createWorkload } from "../fixtures/create-workload.ts";
 import { claimCall, createTally, timedClaim } from "../load/claim-call.ts";
 import { openLoop, poissonArrivals, seededRandom } from "../load/open-loop.ts";
@@ -54,16 +55,15 @@ export async function measurePool(
 const CLAIMS = 300;
 
 /** Claims a whole pool at one moment, a few times; the claims stay. */
-export async function measurePoolBurst(
-  { environment, quick, log, pool: poolOf, floor: floorOf }: BenchContext,
-  signal: AbortSignal,
-): Promise<Measurement[]> {
+export async function measurePoolBurst(context: BenchContext, signal: AbortSignal): Promise<Measurement[]> {
+  const { environment, quick, log } = context;
   const { edge } = environment;
-  const pool = await poolOf(signal);
-  const floor = await floorOf(signal);
+  const pool = await context.pool(signal);
+  const floor = await context.floor(signal);
   const tally = createTally("pool");
   const bursts = quick ? 1 : 3;
   await pool.untilFull(signal);
+  const before = await currentServerCounts(environment.client);
   const used = await withUsage(environment, async () => {
     for (let burst = 1; burst <= bursts; burst++) {
       // So that no claim has to open a connection.
@@ -75,8 +75,9 @@ export async function measurePoolBurst(
       await pool.untilFull(signal);
     }
   });
+  const server = await serverCountsSince(before, tally.size, context, signal);
   const note = `${bursts} x ${CLAIMS} claims at one moment; max is when the last was answered`;
-  return [{ path: "pool-burst", ...tally.outcome, floorMs: floor.samplesMs, ...used, note }];
+  return [{ path: "pool-burst", ...tally.outcome, floorMs: floor.samplesMs, ...used, server, note }];
 }
 
 const PER_SECOND = 45;
@@ -99,7 +100,7 @@ export async function measurePoolRate(context: BenchContext, signal: AbortSignal
  * @returns what was seen, and how many claims were planned
  */
 export async function claimAtRate(
-  { environment, seed, log, pool: poolOf }: BenchContext,
+  context: BenchContext,
   options: {
     perSecond: number;
     seconds: number;
@@ -108,12 +109,14 @@ export async function claimAtRate(
     signal: AbortSignal;
   },
 ): Promise<Omit<Measurement, "path"> & { planned: number }> {
+  const { environment, seed, log } = context;
   const { perSecond, seconds, name, isOver, signal } = options;
-  const pool = await poolOf(signal);
+  const pool = await context.pool(signal);
   await pool.untilFull(signal);
   const arrivalsMs = poissonArrivals({ perSecond, seconds, random: seededRandom(seed) });
   const planned = arrivalsMs.length;
   const tally = createTally("pool");
+  const before = await currentServerCounts(environment.client);
   const used = await reportEvery(
     log,
     () => `${tally.size} of ${planned} claims, ${pool.warm.readyCount()} pods ready`,
@@ -127,7 +130,23 @@ export async function claimAtRate(
         }),
       ),
   );
-  return { ...tally.outcome, ...used, planned };
+  const server = await serverCountsSince(before, tally.size, context, signal);
+  return { ...tally.outcome, ...used, server, planned };
+}
+
+// For what is written when the pool is full again, such as its status.
+const QUIET_MS = 500;
+
+/** What so many claims had the API server do, when all that they took from the pool is there again. */
+async function serverCountsSince(
+  before: ServerCounts,
+  claims: number,
+  { environment, pool }: BenchContext,
+  signal: AbortSignal,
+): Promise<ServerCounts> {
+  await (await pool(signal)).untilFull(signal);
+  await pause(QUIET_MS, signal);
+  return serverCountsPerClaim(before, await currentServerCounts(environment.client), claims);
 }
 
 const EXISTING_WARM_UP = 200;

@@ -67,6 +67,12 @@ function pairsOfRows(a: Row, b: Row): Pair[] {
     { name: "per s", a: a.perSecond, b: b.perSecond, moreIsBetter: true },
     { name: "writes", a: a.writesPerClaim, b: b.writesPerClaim, tolerance: COUNTS_TOLERANCE },
     { name: "reads", a: a.readsPerClaim, b: b.readsPerClaim, tolerance: COUNTS_TOLERANCE },
+    {
+      name: "writes with refill",
+      ...{ a: a.writesWithRefill ?? null, b: b.writesWithRefill ?? null, tolerance: COUNTS_TOLERANCE },
+    },
+    { name: "watch events", a: a.server?.watchEvents ?? null, b: b.server?.watchEvents ?? null },
+    { name: "watch KiB", a: a.server?.watchKb ?? null, b: b.server?.watchKb ?? null },
     ...programs.map((name) => ({ name: `CPU ms ${name}`, a: of(a.cpuMsPerClaim, name), b: of(b.cpuMsPerClaim, name) })),
     { name: "CPU ms all", a: sum(a.cpuMsPerClaim), b: sum(b.cpuMsPerClaim) },
     ...OURS.map((name) => ({ name: `MiB ${name}`, a: of(a.rssMb, name), b: of(b.rssMb, name) })),
@@ -158,7 +164,7 @@ function resample(samples: readonly (number | null)[], random: () => number): Fl
 
 const METHOD = `Ratios are B / A. A percentile is within noise while 1 lies in the interval that 95 in 100 resamplings of both
 samples give (moving-block bootstrap, blocks of √n in the order sent); restarts while their ranges overlap; requests
-while they differ by 1 % at most; single figures (CPU, memory, per s) by 5 %. None of this sees what differs between
+while they differ by 1 % at most; single figures (CPU, memory, watches, per s) by 5 %. None of this sees what differs between
 two runs as a whole, such as a busy neighbour: look at the floor, and measure A B A B.`;
 
 /** Shows a comparison to people. */

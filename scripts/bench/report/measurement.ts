@@ -1,3 +1,4 @@
+import type { ServerCounts } from "../environment/server-counts.ts";
 import type { MachineShare } from "../environment/usage.ts";
 
 /** One rate that was tried. */
@@ -41,6 +42,8 @@ export interface Measurement {
   /** Resident memory of each program at the end, in MiB. */
   readonly rssMb?: Readonly<Record<string, number>>;
   readonly machine?: MachineShare;
+  /** What one claim had the API server do under the load of the path, refill and all. */
+  readonly server?: ServerCounts;
   /** Things done a second, where the path is a rate. */
   readonly perSecond?: number;
   /** The rates that were tried, in order, where the path looks for the highest. */

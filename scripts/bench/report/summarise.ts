@@ -1,3 +1,4 @@
+import type { ServerCounts } from "../environment/server-counts.ts";
 import type { Measurement, RateStep } from "./measurement.ts";
 
 /** Requests to the API server that one claim costs. */
@@ -13,7 +14,7 @@ export interface RequestsPerClaim {
  * @param requests what a claim of the path costs, where that was counted
  */
 export function summarise(measurement: Measurement, requests?: RequestsPerClaim): Row {
-  const { path, samplesMs, floorMs = [], missed, cpuMs, rssMb, perSecond, note, failures } = measurement;
+  const { path, samplesMs, floorMs = [], missed, cpuMs, rssMb, server, perSecond, note, failures } = measurement;
   const sorted = samplesMs.toSorted((a, b) => a - b);
   const sortedFloor = floorMs.toSorted((a, b) => a - b);
   const at = (share: number): number => (sorted.length === 0 ? Number.NaN : percentile(sorted, share));
@@ -31,10 +32,12 @@ export function summarise(measurement: Measurement, requests?: RequestsPerClaim)
     ratioP50: finite(at(0.5) / floorP50),
     writesPerClaim: requests?.writes ?? null,
     readsPerClaim: requests?.reads ?? null,
+    writesWithRefill: server === undefined ? null : finite(total(server.writes)),
     missed,
     perSecond: finite(perSecond ?? Number.NaN),
     othersCpuShare: finite(measurement.machine?.others ?? Number.NaN),
     idleCpuShare: finite(measurement.machine?.idle ?? Number.NaN),
+    ...(server && { server }),
     ...(measurement.steps && { steps: measurement.steps }),
     ...(note !== undefined && { note }),
     ...(Object.keys(failures).length > 0 && { failures }),
@@ -47,6 +50,10 @@ export function summarise(measurement: Measurement, requests?: RequestsPerClaim)
 
 function ofEach(figures: Readonly<Record<string, number>>, change: (figure: number) => number): Record<string, number> {
   return Object.fromEntries(Object.entries(figures).map(([name, figure]) => [name, finite(change(figure)) ?? 0]));
+}
+
+function total(figures: Readonly<Record<string, number>>): number {
+  return Object.values(figures).reduce((sum, figure) => sum + figure, 0);
 }
 
 /** To a microsecond; null where JSON could not hold it. */
@@ -86,6 +93,8 @@ export interface Row {
   /** Requests to the API server by operator and edge, without what refills the pool, leases and watches. */
   readonly writesPerClaim: number | null;
   readonly readsPerClaim: number | null;
+  /** All writes, with what refills the pool and what scheduler and kubelet write of its pods. */
+  readonly writesWithRefill: number | null;
   /** Claims that were answered by another way than the one measured. */
   readonly missed: number;
   readonly perSecond: number | null;
@@ -99,6 +108,8 @@ export interface Row {
   readonly note?: string;
   readonly failures?: Readonly<Record<string, number>>;
   readonly steps?: readonly RateStep[];
+  /** What a claim had the API server do, refill and all: under the load of the path, or idle where it has no load. */
+  readonly server?: ServerCounts;
   /** CPU time of each program a claim, in milliseconds, what refills the pool included. */
   readonly cpuMsPerClaim?: Readonly<Record<string, number>>;
   /** Resident memory of each program when the path was done, in MiB. */

@@ -20,6 +20,9 @@ const columns: readonly Column[] = [
   { title: "x floor", cell: ({ ratioP50 }) => figure(ratioP50) },
   { title: "writes", cell: ({ writesPerClaim }) => figure(writesPerClaim) },
   { title: "reads", cell: ({ readsPerClaim }) => figure(readsPerClaim) },
+  { title: "with refill", cell: ({ writesWithRefill = null }) => figure(writesWithRefill) },
+  { title: "watch events", cell: ({ server }) => figure(server?.watchEvents ?? null) },
+  { title: "watch KiB", cell: ({ server }) => figure(server?.watchKb ?? null) },
   { title: "per s", cell: ({ perSecond }) => figure(perSecond) },
   {
     title: "others' CPU",
@@ -98,8 +101,16 @@ export function renderReport(report: BenchReport): string {
         `restart to the answer of a waiting claim ${scale.restartMs.toFixed(0)} ms (${scale.restartCpuMs.toFixed(0)} ms of its CPU), ${scale.cpuMsPerReconcile.toFixed(2)} ms of CPU a reconcile`,
     );
   }
+  const loaded = rows.filter(({ server }) => server !== undefined);
+  if (loaded.length > 0)
+    lines.push("", "writes a claim, refill, scheduler and kubelet and all, from the API server's metrics:");
+  for (const { path, server } of loaded) {
+    const writes = Object.entries(server?.writes ?? {}).map(([name, count]) => `${count.toFixed(2)} ${name}`);
+    lines.push(`  ${path}: ${writes.join(", ")}`);
+  }
   const counted = Object.entries(requests);
-  if (counted.length > 0) lines.push("", "requests to the API server a claim, from its audit log:");
+  if (counted.length > 0)
+    lines.push("", "requests of operator and edge a claim when idle, from the API server's audit log:");
   for (const [path, requested] of counted) lines.push(...renderRequests(path, requested));
   return lines.join("\n");
 }

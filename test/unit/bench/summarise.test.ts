@@ -37,6 +37,12 @@ test("summarise: CPU time a claim and memory, of every program", () => {
   assert.equal(row.rssMb, { operator: 90.5 });
 });
 
+test("summarise: writes with refill are all that the API server counted", () => {
+  const server = { writes: { "POST pods": 1, "PATCH pods": 1.5 }, watchEvents: 20, watchKb: 80 };
+  assert.is(summarise(of({ samplesMs: [1], server })).writesWithRefill, 2.5);
+  assert.is(summarise(of({ samplesMs: [1] }), { writes: 3, reads: 0 }).writesWithRefill, null);
+});
+
 test("summarise: where samples are a part, n and failed are those of the whole", () => {
   const row = summarise(of({ samplesMs: [1, 2], whole: { n: 1000, failed: 1 } }));
   assert.equal([row.n, row.failed, row.p50Ms], [1000, 1, 1]);

@@ -1,0 +1,54 @@
+import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
+import { type MetricsText, parseMetrics } from "./usage.ts";
+
+/** What claims had an API server do, whoever asked for it, the refill of the pool included. */
+export interface ServerCounts {
+  /** Requests that write, by verb and resource, as in `PATCH pods`. */
+  readonly writes: Readonly<Record<string, number>>;
+  /** Sent to all watchers, those of the nodes and of the bench among them. */
+  readonly watchEvents: number;
+  readonly watchKb: number;
+}
+
+const WRITES = new Set(["POST", "PUT", "PATCH", "APPLY", "DELETE", "DELETECOLLECTION"]);
+
+// Written whether anybody claims or not.
+const NEVER_A_CLAIMS = new Set(["nodes", "nodes/status", "leases"]);
+
+/**
+ * Reads the counters of an API server, which it has at no cost to what is measured. Its metrics know no user agent:
+ * what scheduler and kubelet write of a pod is counted too.
+ */
+export function readServerCounts(metrics: MetricsText): ServerCounts {
+  const writes: Record<string, number> = {};
+  for (const { labels, value } of metrics.series("apiserver_request_total")) {
+    const { verb = "", resource = "", subresource = "" } = labels;
+    const name = subresource === "" ? resource : `${resource}/${subresource}`;
+    if (!WRITES.has(verb) || resource === "" || NEVER_A_CLAIMS.has(name)) continue;
+    writes[`${verb} ${name}`] = (writes[`${verb} ${name}`] ?? 0) + value;
+  }
+  return {
+    writes,
+    watchEvents: metrics.sum("apiserver_watch_events_total"),
+    watchKb: metrics.sum("apiserver_watch_events_sizes_sum") / 1024,
+  };
+}
+
+/** What one claim had it do, from two looks before and after so many; what was not done is left out. */
+export function serverCountsPerClaim(before: ServerCounts, after: ServerCounts, claims: number): ServerCounts {
+  const writes = Object.entries(after.writes)
+    .map(([name, count]) => [name, (count - (before.writes[name] ?? 0)) / claims] as const)
+    .filter(([, count]) => count > 0)
+    .sort(([, a], [, b]) => b - a);
+  return {
+    writes: Object.fromEntries(writes),
+    watchEvents: (after.watchEvents - before.watchEvents) / claims,
+    watchKb: (after.watchKb - before.watchKb) / claims,
+  };
+}
+
+/** Asks the API server. */
+export async function currentServerCounts(client: ClusterClient): Promise<ServerCounts> {
+  const { body } = await client.request({ method: "GET", path: "/metrics", accept: "text/plain" });
+  return readServerCounts(parseMetrics(body.toString("utf8")));
+}
