@@ -2,13 +2,13 @@ import { ApiError, NetworkError } from "../../crds/client/api-error.ts";
 import { describeError } from "../../crds/describe-error.ts";
 import type { Log } from "../../crds/log.ts";
 import { HttpError } from "./http-error.ts";
+import { JsonResponse, type JsonResponseOptions } from "./json-response.ts";
+
+const isNode = process.versions.bun === undefined && !("deno" in process.versions);
 
 /** A JSON response, 200 unless `status` says otherwise. */
-export function jsonResponse(
-  body: unknown,
-  options: { status?: number; headers?: Readonly<Record<string, string>> } = {},
-): Response {
-  return Response.json(body, options);
+export function jsonResponse(body: unknown, options: JsonResponseOptions = {}): Response {
+  return isNode ? (new JsonResponse(body, options) as unknown as Response) : Response.json(body, options);
 }
 
 /** The header that says how new a list is: a resourceVersion up to which every change is in it. */

@@ -54,11 +54,21 @@ export class NodeRequest {
     return this.#gone.signal;
   }
 
-  async arrayBuffer(): Promise<ArrayBuffer> {
-    const chunks: Buffer[] = [];
-    for await (const chunk of this.#incoming) chunks.push(chunk as Buffer);
-    const whole = Buffer.concat(chunks);
-    return whole.buffer.slice(whole.byteOffset, whole.byteOffset + whole.byteLength) as ArrayBuffer;
+  // By events, since an iterator over the stream costs more than all the rest of reading a short body.
+  arrayBuffer(): Promise<ArrayBuffer> {
+    const incoming = this.#incoming;
+    return new Promise((resolve, reject) => {
+      const chunks: Buffer[] = [];
+      const closed = (): void => {
+        if (!incoming.readableEnded) reject(new Error("the connection was closed before the body's end"));
+      };
+      if (incoming.destroyed) closed();
+      incoming
+        .on("data", (chunk: Buffer) => chunks.push(chunk))
+        .once("end", () => resolve(wholeOf(chunks)))
+        .once("error", reject)
+        .once("close", closed);
+    });
   }
 
   async text(): Promise<string> {
@@ -68,6 +78,11 @@ export class NodeRequest {
   async json(): Promise<unknown> {
     return JSON.parse(await this.text());
   }
+}
+
+function wholeOf(chunks: readonly Buffer[]): ArrayBuffer {
+  const whole = Buffer.concat(chunks);
+  return whole.buffer.slice(whole.byteOffset, whole.byteOffset + whole.byteLength) as ArrayBuffer;
 }
 
 /** The request's address; a target that is a whole URL (a proxy's form) counts as it stands. */

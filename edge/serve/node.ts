@@ -5,6 +5,7 @@ import type { Duplex } from "node:stream";
 import type { Log } from "../../crds/log.ts";
 import { within } from "../../crds/waits.ts";
 import type { Handler } from "../http/handler.ts";
+import { JsonResponse } from "../http/json-response.ts";
 import { isJson } from "../http/response.ts";
 import type { RequestContext } from "../http/router.ts";
 import { UPLOAD_LIMIT_MS } from "../http/upload.ts";
@@ -112,7 +113,10 @@ async function send(response: Response, outgoing: ServerResponse): Promise<void>
   }
   const cookies = response.headers.getSetCookie();
   if (cookies.length > 0) headers["set-cookie"] = cookies;
-  if (response.body === null) {
+  if (response instanceof JsonResponse) {
+    const { status, content } = response;
+    outgoing.writeHead(status, { ...headers, "content-length": Buffer.byteLength(content) }).end(content);
+  } else if (response.body === null) {
     outgoing.writeHead(response.status, headers).end();
   } else if (isJson(response.headers)) {
     const body = Buffer.from(await response.arrayBuffer());

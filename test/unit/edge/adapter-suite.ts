@@ -6,6 +6,7 @@ import * as assert from "uvu/assert";
 import type { ClaimStatus } from "../../../crds/claim.ts";
 import { systemClock } from "../../../crds/client/clock.ts";
 import type { Handler } from "../../../edge/http/handler.ts";
+import { jsonResponse } from "../../../edge/http/response.ts";
 import type { Serve, Server } from "../../../edge/serve/serve.ts";
 import { eventually } from "../../eventually.ts";
 import { silentLog } from "../silent-log.ts";
@@ -79,6 +80,27 @@ export function adapterSuite(name: string, serve: Serve, { cuts = true }: { cuts
       await wire.closed;
       assert.match(wire.received(), '["DELETE","/a%20b//c","?x=%31&y","1, 2",null]');
     });
+  });
+
+  test("a JSON answer has the length of its bytes, its status and its headers", async () => {
+    const headers = { "set-cookie": "a=b; Path=/", "x-more": "1" };
+    await serving(
+      async () => jsonResponse({ text: "é🙂" }, { status: 202, headers }),
+      async ({ url }) => {
+        const wire = openWire(url, "GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+        await wire.closed;
+        const received = Buffer.from(wire.received(), "latin1").toString();
+        assert.match(received, /^HTTP\/1\.1 202 Accepted\r\n/);
+        for (const line of [
+          "content-length: 17",
+          "set-cookie: a=b; Path=/",
+          "x-more: 1",
+          "content-type: application/json",
+        ])
+          assert.match(received.toLowerCase(), `\r\n${line.toLowerCase()}`);
+        assert.match(received, /\r\n\r\n\{"text":"é🙂"\}$/);
+      },
+    );
   });
 
   test("HEAD sends headers with the length and no body", async () => {
