@@ -38,11 +38,11 @@ export interface Route {
   readonly handle: (request: RoutedRequest, context: RequestContext) => Response | Promise<Response>;
 }
 
-type Step = (request: RoutedRequest, context: RequestContext) => unknown;
+type Answer = (request: RoutedRequest, context: RequestContext) => Response | Promise<Response>;
 
 /**
- * Builds the dispatch of a route table, in its order: itty-router tries one pattern after the other, so hot routes come
- * first.
+ * Builds the dispatch of a route table: a map finds the paths without parameters, and itty-router tries the other
+ * patterns one after the other, in the table's order, so hot ones come first.
  *
  * HEAD of every GET route, 405 with `Allow`, and 404 derive from the table. `authenticate` runs before everything but
  * public routes, also before 404 and 405, which tell strangers nothing.
@@ -53,32 +53,80 @@ export function createRouter(
 ): (request: Request, context: RequestContext) => Promise<Response> {
   const router = IttyRouter<RoutedRequest, [RequestContext], Response>();
   const { authenticate } = options;
-  const guard: Step[] = [(request) => authenticate(request)];
-  const guardOf = (isPublic: boolean | undefined): Step[] => (isPublic === true ? [] : guard);
-  const stepsOf = ({ public: isPublic, query = {}, handle }: Route): Step[] => [
-    ...guardOf(isPublic),
-    ...(query === "any" ? [] : [(request: RoutedRequest) => refuseUnknownQuery(request, Object.keys(query))]),
-    handle,
-  ];
+  const literal = createLiteralRoutes();
 
-  for (const route of routes) on(route.method, route.path, stepsOf(route));
+  for (const route of routes) on(route.method, route.path, answerOf(route));
   for (const route of routes) {
-    if (route.method === "GET") on("HEAD", route.path, stepsOf(route));
+    if (route.method === "GET") on("HEAD", route.path, answerOf(route));
   }
   for (const [path, allowed] of methodsByPath(routes)) {
     const isPublic = routes.some((route) => route.path === path && route.public === true);
-    on("ALL", path, [...guardOf(isPublic), (request) => refuseMethod(request, allowed)]);
+    const refuse = guarded(isPublic, (request) => refuseMethod(request, allowed));
+    on("ALL", path, refuse);
   }
   const served = [...new Set([...methodsByPath(routes).values()].flat())];
-  on("ALL", "*", [...guard, (request) => refusePath(request, served)]);
+  const refuse = guarded(false, (request) => refusePath(request, served));
+  on("ALL", "*", refuse);
 
-  return (request, context) => router.fetch(request, context);
+  return async (request, context) => {
+    const answer = literal.find(request);
+    return answer === undefined ? router.fetch(request, context) : answer(request as RoutedRequest, context);
+  };
 
-  function on(method: Route["method"] | "HEAD" | "ALL", path: string, steps: readonly Step[]): void {
+  /** Who has no key learns nothing from the answer, unless it is public. */
+  function guarded(isPublic: boolean | undefined, answer: Answer): Answer {
+    return async (request, context) => {
+      if (isPublic !== true) await authenticate(request);
+      return await answer(request, context);
+    };
+  }
+
+  function answerOf({ public: isPublic, query = {}, handle }: Route): Answer {
+    if (query === "any") return guarded(isPublic, handle);
+    const known = Object.keys(query);
+    return guarded(isPublic, (request, context) => {
+      refuseUnknownQuery(request, known);
+      return handle(request, context);
+    });
+  }
+
+  function on(method: Route["method"] | "HEAD" | "ALL", path: string, answer: Answer): void {
     const register = router[method.toLowerCase()];
     if (register === undefined) throw new Error(`Cannot route ${method} ${path}: itty-router knows no such method`);
-    register(path, ...steps);
+    register(path, answer);
+    literal.add(method, path, answer);
   }
+}
+
+/** The routes that have no parameter in their path, for the requests that have no query. */
+function createLiteralRoutes(): {
+  add(method: string, path: string, answer: Answer): void;
+  find(request: Request): Answer | undefined;
+} {
+  const answers = new Map<string, Answer>();
+  /** What came before the path in an address that `new URL` read as a path and no more: servers see few of them. */
+  let plainOrigin: string | undefined;
+  return {
+    add(method, path, answer) {
+      const key = `${method} ${path}`;
+      if (/[:*]/.test(path) || answers.has(key)) return;
+      answers.set(key, (request, context) =>
+        answer(Object.assign(request, { route: path, params: {}, query: {} }), context),
+      );
+    },
+    find({ method, url }) {
+      const start = url.indexOf("/", "http://".length);
+      const path = url.slice(start);
+      const answer = answers.get(`${method} ${path}`);
+      if (answer === undefined) return undefined;
+      const origin = url.slice(0, start);
+      if (origin !== plainOrigin) {
+        if (new URL(url).pathname !== path) return undefined;
+        plainOrigin = origin;
+      }
+      return answer;
+    },
+  };
 }
 
 function methodsByPath(routes: readonly Route[]): Map<string, string[]> {

@@ -117,6 +117,23 @@ test("a trailing slash is the same route", async () => {
   assert.is((await testEdge().call("GET /api/v1/tenants/")).status, 200);
 });
 
+test("an address is what new URL reads, also once the same path was found on another host", async () => {
+  const { handler } = testEdge();
+  const cases: [string, number][] = [
+    ["http://edge.test", 200],
+    ["http://a b", 400],
+    ["http://edge.test?x=", 404],
+    ["http://edge.test#", 404],
+    ["http://", 404],
+    ["http://edge.test\\", 404],
+    ["http://[::1]:8080", 200],
+  ];
+  for (const [origin, status] of cases) {
+    const request = { method: "GET", url: `${origin}/api/v1/health`, headers: new Headers() } as Request;
+    assert.is((await handler(request)).status, status, origin);
+  }
+});
+
 test("a request id comes back, and one that is unsafe to log is replaced", async () => {
   const edge = testEdge();
   const idOf = async (headers: Record<string, string>) =>
