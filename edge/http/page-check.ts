@@ -48,7 +48,8 @@ loopback.addAddress("::1", "ipv6");
 export function isLoopback(hostname: string): boolean {
   const family = isIP(hostname);
   if (family === 0) return hostname.toLowerCase() === "localhost";
-  return loopback.check(hostname, family === 4 ? "ipv4" : "ipv6");
+  // A list takes longer to ask than the rest of a short request's checks.
+  return family === 4 ? hostname.startsWith("127.") : loopback.check(hostname, "ipv6");
 }
 
 /**
