@@ -12,7 +12,7 @@ export interface Reconciler<Name extends string> {
   /** Its reconciles at once, so that slow work of one controller leaves room for the others. */
   readonly concurrency: number;
   /** For how long an ask waits for more where it does not say itself, in milliseconds. @default 0 */
-  readonly batchMs?: number;
+  readonly batchMs?: (key: string) => number;
   /**
    * Brings one object's actual state towards its desired state. Throws to be tried again with back-off.
    *
@@ -88,7 +88,7 @@ export function createQueue<Name extends string>(options: {
   function add(name: Name, key: string, options: { afterMs?: number } = {}): void {
     const controller = byName.get(name);
     if (controller === undefined || stopping.signal.aborted) return;
-    const { afterMs = controller.batchMs ?? 0 } = options;
+    const { afterMs = controller.batchMs?.(key) ?? 0 } = options;
     const id = `${name} ${key}`;
     let entry = entries.get(id);
     if (entry === undefined) {

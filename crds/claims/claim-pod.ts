@@ -25,6 +25,12 @@ export function podAddress({ metadata, status }: Pod): string | undefined {
   return (isTrue(SANDBOX_CONDITIONS) ?? runs) ? status.podIP : undefined;
 }
 
+/** Whether a pod's program answers, at an address that the pod has. */
+export function isPodReady(pod: Pod): boolean {
+  const ready = pod.status?.conditions?.find(({ type }) => type === "Ready");
+  return ready?.status === "True" && podAddress(pod) !== undefined;
+}
+
 /** Where a pod's program listens at this moment, if anywhere. */
 export function podEndpoint(pod: Pod): { host: string; port: number } | undefined {
   const host = podAddress(pod);

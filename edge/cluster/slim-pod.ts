@@ -1,4 +1,4 @@
-import { podAddress } from "../../crds/claims/claim-pod.ts";
+import { isPodReady, podAddress } from "../../crds/claims/claim-pod.ts";
 import type { Pod, PodSpec } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
 
@@ -10,6 +10,7 @@ const readAnnotations = [
   annotation.idleTimeoutSeconds,
 ];
 const noSpec: PodSpec = { containers: [] };
+const ready = [{ type: "Ready", status: "True" }];
 
 /**
  * What the edge reads of a pod and nothing else, so that ten thousand of them fit into a few megabytes. Its
@@ -39,6 +40,7 @@ export function slimPod(pod: Pod): Pod {
     status: {
       ...(status?.phase !== undefined && { phase: status.phase }),
       ...(podIP !== undefined && { podIP }),
+      ...(isPodReady(pod) && { conditions: ready }),
     },
   };
 }
@@ -48,12 +50,15 @@ export function isClaimed({ metadata }: Pod): boolean {
   return metadata.annotations?.[annotation.claimUid] !== undefined;
 }
 
-/** Of which pool a pod is, and whether it is `ready` or `warming`; undefined for one that is none's, or that goes. */
-export function poolPlace({ metadata }: Pod): { readonly pool: string; readonly status: string } | undefined {
-  const { labels, deletionTimestamp } = metadata;
-  const [pool, status] = [labels?.[label.pool], labels?.[label.poolStatus]];
-  if (pool === undefined || status === undefined || deletionTimestamp !== undefined) return undefined;
-  return { pool, status };
+/**
+ * Of which pool a pod is, and whether it is `ready` or `warming`; undefined for one that is none's, or that goes. By the
+ * pod's own status, as claims go by it and the pool's status counts: the label may be seconds behind.
+ */
+export function poolPlace(pod: Pod): { readonly pool: string; readonly status: string } | undefined {
+  const { labels, deletionTimestamp } = pod.metadata;
+  const pool = labels?.[label.pool];
+  if (pool === undefined || deletionTimestamp !== undefined) return undefined;
+  return { pool, status: isPodReady(pod) ? "ready" : "warming" };
 }
 
 /** The value of the pods' index `pool` for those of a pool that are `ready`, or `warming`. */

@@ -1,4 +1,4 @@
-import { podAddress } from "../../crds/claims/claim-pod.ts";
+import { isPodReady } from "../../crds/claims/claim-pod.ts";
 import type { ContainerStatus, Pod, PodStatus } from "../../crds/kubernetes.ts";
 import { WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 import { endFailure, programFailure, pullFailure } from "./start-failure.ts";
@@ -30,10 +30,9 @@ export function podState(pod: Pod): PodState {
   if (status?.phase === "Failed" || status?.phase === "Succeeded") {
     return { state: "lost", message: `pod ${metadata.name} ended (${endOf(status)})` };
   }
-  const condition = (type: string) => status?.conditions?.find((candidate) => candidate.type === type);
-  if (condition("Ready")?.status === "True" && podAddress(pod) !== undefined) return { state: "ready" };
+  if (isPodReady(pod)) return { state: "ready" };
 
-  const scheduled = condition("PodScheduled");
+  const scheduled = status?.conditions?.find(({ type }) => type === "PodScheduled");
   if (scheduled?.status === "False") {
     return { state: "unschedulable", message: `no node can take the pod yet: ${shortage(pod, scheduled.message)}` };
   }

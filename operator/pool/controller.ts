@@ -21,6 +21,8 @@ import { writePoolStatus, writtenFailure } from "./write-pool-status.ts";
 
 const DEFAULT_FILL_CONCURRENCY = 5;
 const POOL_STATUS_DELAY_MS = 200;
+/** While claims come, each of which changes it. */
+const BUSY_POOL_STATUS_DELAY_MS = 1000;
 
 /** Keeps pools at their size. */
 export function createPoolController(context: OperatorContext): Controller<"pool"> {
@@ -52,12 +54,17 @@ export function createPoolController(context: OperatorContext): Controller<"pool
 
 /** Writes the status of pools. A controller of its own, so that a status is not late where pods are created slowly. */
 export function createPoolStatusController(context: OperatorContext): Controller<"poolStatus"> {
+  const { informers, refillPause } = context;
   return {
     name: "poolStatus",
     priority: 3,
     concurrency: 2,
     // A burst of changes is one write.
-    batchMs: POOL_STATUS_DELAY_MS,
+    batchMs(key) {
+      const workload = informers.pools.store.get(key)?.spec.workloadRef;
+      const isBusy = workload !== undefined && !refillPause.isCalm(workload);
+      return isBusy ? BUSY_POOL_STATUS_DELAY_MS : POOL_STATUS_DELAY_MS;
+    },
     watches: poolWatches(context),
     reconcile: (key) => writePoolStatus(key, context),
   };
@@ -108,10 +115,13 @@ function resumeFailures({ type, object, previous }: Change<Pool>, { metrics, poo
   return [];
 }
 
-function noteStart(change: Change<Pod>, { poolFailures }: OperatorContext): [] {
+function noteStart(change: Change<Pod>, { metrics, poolFailures }: OperatorContext): [] {
   const pool = poolOf(change);
   const [now, before] = memberStates(change);
-  if (pool !== undefined && now === "ready" && before !== "ready") poolFailures.started(pool, change.object);
+  if (pool === undefined || now !== "ready" || before === "ready") return [];
+  poolFailures.started(pool, change.object);
+  const { creationTimestamp = "" } = change.object.metadata;
+  if (before !== undefined) metrics.warmUpSeconds.observe((Date.now() - Date.parse(creationTimestamp)) / 1000);
   return [];
 }
 

@@ -14,6 +14,8 @@ import { isNobodys } from "./pool-member.ts";
 
 // A readiness probe that failed for a moment is no reason to throw a warm pod away.
 const UNREADY_LIMIT_MS = 30_000;
+/** Until a pod whose label waits for a claim is looked at again. */
+const [SHORTEST_LABEL_WAIT_MS, LONGEST_LABEL_WAIT_MS] = [1000, 4000];
 
 /** Looks after one unclaimed pod of a pool: its `pool-status` label, its start-up limit, and its end when it fails. */
 export async function reconcileMember(pod: Pod, pool: string, context: OperatorContext): Promise<ReconcileResult> {
@@ -49,11 +51,17 @@ export async function reconcileMember(pod: Pod, pool: string, context: OperatorC
   return replace(pod, pool, `pod ${pod.metadata.name} is not ready in time (${message}): mend ${mend}`, context);
 }
 
-async function markReady(pod: Pod, context: OperatorContext): Promise<undefined> {
-  const { creationTimestamp = "", labels } = pod.metadata;
-  if (labels?.[label.poolStatus] === "ready") return undefined;
-  context.metrics.warmUpSeconds.observe((Date.now() - Date.parse(creationTimestamp)) / 1000);
-  return writeStatusLabel(pod, "ready", context);
+/**
+ * Labels a pod that has become ready. Claims go by the pod's own status, so where one takes it in the next seconds the
+ * label is left out: it would be one of seven writes of a claim with its refill.
+ */
+async function markReady(pod: Pod, context: OperatorContext): Promise<ReconcileResult> {
+  const { [label.poolStatus]: status, [label.workload]: name = "" } = pod.metadata.labels ?? {};
+  if (status === "ready") return undefined;
+  const ready = context.informers.pods.store.by("warm", name).size;
+  const turnMs = context.refillPause.turnMs({ name, ready });
+  if (turnMs === undefined) return writeStatusLabel(pod, "ready", context);
+  return { requeueAfterMs: Math.min(Math.max(turnMs, SHORTEST_LABEL_WAIT_MS), LONGEST_LABEL_WAIT_MS) };
 }
 
 async function poolExists(name: string, { informers, client, config }: OperatorContext): Promise<boolean> {

@@ -11,6 +11,12 @@ const LONGEST_MS = 1000;
 const RESERVE = 20;
 /** After that long without a claim a pool is filled as fast as it may be. */
 const CALM_MS = 1000;
+/** Over how long the rate of claims is measured. */
+const RATE_MS = 1000;
+/** A slower stream is none: what can be put off for it is not worth its being late. */
+const LOWEST_RATE_PER_SECOND = 5;
+/** A pod that waits longer for its claim is one that people see waiting. */
+const SOON_MS = 10_000;
 
 /**
  * Lets a burst of claims go before the refill that it causes: each refilled pod costs the API server and the kubelet
@@ -29,17 +35,56 @@ export interface RefillPause {
    * they wait behind.
    */
   share(pool: { workload: string; size: number; ready: number; missing: number }): number;
+  /**
+   * Milliseconds until a pod of the workload that becomes ready now is probably claimed; undefined where claims do not
+   * come so fast that this is within ten seconds.
+   *
+   * @param workload.ready how many pods can be claimed, of which the one that has been ready longest goes first
+   */
+  turnMs(workload: { name: string; ready: number }): number | undefined;
+  /** Whether no claim took a pod of the workload within the last second. */
+  isCalm(workload: string): boolean;
   /** The pool lacks no pods. */
   filled(pool: string): void;
 }
 
+/** When the last pod was taken, and how many were until then, of which each counts the less the longer it is ago. */
+interface Takes {
+  readonly at: number;
+  readonly weight: number;
+}
+
+const nothingTaken: Takes = { at: 0, weight: 0 };
+
 export function createRefillPause(clock: Clock = systemClock): RefillPause {
-  const takenAt = new Map<string, number>();
+  const taken = new Map<string, Takes>();
   const restores = new Map<string, number>();
   const lackingSince = new Map<string, number>();
+
+  function lastAt(workload: string): number {
+    return taken.get(workload)?.at ?? Number.NEGATIVE_INFINITY;
+  }
+
+  function isCalm(workload: string): boolean {
+    return clock.now() - lastAt(workload) >= CALM_MS;
+  }
+
+  /** Claims a second. */
+  function rateOf(workload: string): number {
+    const { at, weight } = taken.get(workload) ?? nothingTaken;
+    return (weight * Math.exp((at - clock.now()) / RATE_MS) * 1000) / RATE_MS;
+  }
+
   return {
+    isCalm,
     taken(workload) {
-      takenAt.set(workload, clock.now());
+      const at = clock.now();
+      taken.set(workload, { at, weight: (rateOf(workload) * RATE_MS) / 1000 + 1 });
+    },
+    turnMs({ name, ready }) {
+      const rate = rateOf(name);
+      const turnMs = (ready / rate) * 1000;
+      return isCalm(name) || rate < LOWEST_RATE_PER_SECOND || turnMs > SOON_MS ? undefined : turnMs;
     },
     restoring(workload) {
       const count = (by: number) => restores.set(workload, (restores.get(workload) ?? 0) + by);
@@ -51,13 +96,11 @@ export function createRefillPause(clock: Clock = systemClock): RefillPause {
       const since = lackingSince.get(name) ?? now;
       lackingSince.set(name, since);
       if (ready < Math.min(RESERVE, size / 2)) return 0;
-      const lastAt = (restores.get(workload) ?? 0) > 0 ? now : (takenAt.get(workload) ?? Number.NEGATIVE_INFINITY);
-      const quietAt = lastAt + QUIET_MS;
+      const quietAt = ((restores.get(workload) ?? 0) > 0 ? now : lastAt(workload)) + QUIET_MS;
       return Math.max(0, Math.min(quietAt, since + LONGEST_MS) - now);
     },
     share({ workload, size, ready, missing }) {
-      const isCalm = clock.now() - (takenAt.get(workload) ?? Number.NEGATIVE_INFINITY) >= CALM_MS;
-      if (isCalm || ready < Math.min(RESERVE, size / 2)) return 1;
+      if (isCalm(workload) || ready < Math.min(RESERVE, size / 2)) return 1;
       return Math.min(1, (2 * missing) / size);
     },
     filled(pool) {

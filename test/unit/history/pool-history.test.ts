@@ -41,11 +41,13 @@ function world(workloads: Record<string, string[]> = {}) {
     const object = {
       metadata: {
         name,
-        labels: { ...(pool !== undefined && { [label.pool]: pool, [label.poolStatus]: status }) },
+        // Under load the label `pool-status` stays behind.
+        labels: { ...(pool !== undefined && { [label.pool]: pool, [label.poolStatus]: "warming" }) },
         annotations: { ...(more.claimed && { [annotation.claimUid]: "u" }) },
         ...(more.going && { deletionTimestamp: "2026-01-01T00:00:00Z" }),
       },
       spec: { containers: [] },
+      status: { podIP: "10.0.0.1", conditions: [{ type: "Ready", status: status === "ready" ? "True" : "False" }] },
     } as Pod;
     pods.set(name, object);
     history.onPod(previous === undefined ? { type: "added", object } : { type: "modified", object, previous });

@@ -193,7 +193,7 @@ test("gathers what is asked for during a controller's batchMs into one reconcile
     name: "only",
     priority: 0,
     concurrency: 1,
-    batchMs: 200,
+    batchMs: () => 200,
     reconcile: async (key: string) => void runs.push(key),
   };
   const queue = createQueue({ controllers: [only], log: silentLog, clock });

@@ -97,4 +97,32 @@ test("claims on another workload hold nothing up", () => {
   assert.is(pause.waitMs(pool), 0);
 });
 
+test("a pod is soon taken where claims come fast enough to reach it within ten seconds", () => {
+  const { pause, pass } = pauseAt();
+  const soon = (ready: number) => pause.turnMs({ name: "w", ready }) !== undefined;
+  assert.is(soon(10), false);
+  for (let count = 0; count < 100; count++) {
+    pause.taken("w");
+    pass(25);
+  }
+  assert.equal([soon(300), soon(500)], [true, false]);
+  const turnMs = pause.turnMs({ name: "w", ready: 200 }) ?? 0;
+  assert.ok(turnMs > 4000 && turnMs < 6000, `${turnMs}`);
+  assert.is(pause.turnMs({ name: "other", ready: 1 }), undefined);
+});
+
+test("a pod is not soon taken when claims are few, or have ended", () => {
+  const { pause, pass } = pauseAt();
+  for (let count = 0; count < 10; count++) {
+    pause.taken("w");
+    assert.is(pause.turnMs({ name: "w", ready: 1 }), undefined);
+    pass(400);
+  }
+  for (let count = 0; count < 300; count++) pause.taken("w");
+  const isSoon = () => pause.turnMs({ name: "w", ready: 100 }) !== undefined;
+  assert.equal([pause.isCalm("w"), isSoon()], [false, true]);
+  pass(1000);
+  assert.equal([pause.isCalm("w"), isSoon()], [true, false]);
+});
+
 test.run();
