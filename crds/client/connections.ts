@@ -1,5 +1,6 @@
 import { Agent, type AgentOptions } from "node:http";
 import { Agent as SecureAgent, type AgentOptions as SecureAgentOptions } from "node:https";
+import { createSecureContext } from "node:tls";
 import type { ClusterConfig, Credential } from "./config/cluster-config.ts";
 
 export interface Agents {
@@ -35,7 +36,7 @@ export function createConnections(options: {
   const { config, secure, maxSockets } = options;
   let current: { credential: Credential; agents: Agents } | undefined;
 
-  function create(credential: Credential, sockets: number): Agent {
+  function create(tls: SecureAgentOptions, sockets: number): Agent {
     const common: AgentOptions = {
       keepAlive: true,
       maxSockets: sockets,
@@ -43,7 +44,7 @@ export function createConnections(options: {
       noDelay: true,
       timeout: idleMs,
     };
-    const agent = secure ? new SecureAgent({ ...common, ...tlsOptions(config, credential) }) : new Agent(common);
+    const agent = secure ? new SecureAgent({ ...common, ...tls }) : new Agent(common);
     // An agent files connections under all that they were made with, certificates and all: 15 % of the time that a call
     // takes here goes into hashing them. All of this one's are alike.
     agent.getName = () => config.server;
@@ -58,11 +59,12 @@ export function createConnections(options: {
     agents(credential) {
       if (current?.credential === credential) return current.agents;
       if (current === undefined || !sameCertificates(current.credential, credential)) {
+        const tls = secure ? tlsOptions(config, credential) : {};
         for (const agent of all()) retire(agent);
         const agents = {
-          calls: create(credential, maxSockets),
-          leases: create(credential, Number.POSITIVE_INFINITY),
-          watches: create(credential, Number.POSITIVE_INFINITY),
+          calls: create(tls, maxSockets),
+          leases: create(tls, Number.POSITIVE_INFINITY),
+          watches: create(tls, Number.POSITIVE_INFINITY),
         };
         current = { credential, agents };
       } else {
@@ -80,12 +82,18 @@ export function createConnections(options: {
 }
 
 function tlsOptions(config: ClusterConfig, credential: Credential): SecureAgentOptions {
-  return {
-    rejectUnauthorized: config.insecureSkipTlsVerify !== true,
-    ...(config.tlsServerName !== undefined && { servername: config.tlsServerName }),
+  const certificates = {
     ...(credential.ca !== undefined && { ca: credential.ca }),
     ...(credential.certificate !== undefined && { cert: credential.certificate }),
     ...(credential.key !== undefined && { key: credential.key }),
+  };
+  return {
+    rejectUnauthorized: config.insecureSkipTlsVerify !== true,
+    ...(config.tlsServerName !== undefined && { servername: config.tlsServerName }),
+    // For runtimes that do not read the context.
+    ...certificates,
+    // Without it Node reads the certificates again for every connection, which takes 1.1 ms of its only thread.
+    secureContext: createSecureContext(certificates),
   };
 }
 
