@@ -101,9 +101,11 @@ export function startInformer<T extends KubernetesObject, Index extends string =
   }
 
   function put(object: T): void {
+    // The echo of every write that was put; a transform takes longer than to see that.
+    if (store.isOutdated(object)) return;
     const previous = store.get(keyOf(object));
     const stored = transformed(object);
-    if (!store.put(stored)) return;
+    store.put(stored);
     if (previous === undefined) {
       notify({ type: "added", object: stored });
     } else if (previous.metadata.uid === stored.metadata.uid) {

@@ -92,6 +92,8 @@ export interface Store<T extends KubernetesObject, Index extends string> extends
    * So the answer to a write can be stored at once, and the watch events that lag behind it do not undo it.
    */
   put(object: T): boolean;
+  /** Whether {@link put} would refuse the object. */
+  isOutdated(object: T): boolean;
   /**
    * Removes what a deletion event names, and returns what was held; a successor of its name, or a state newer than the
    * event, stays.
@@ -127,7 +129,7 @@ export function createStore<T extends KubernetesObject, Index extends string = n
   }));
   const bucketsByIndex = new Map(indexes.map(({ name, buckets }) => [name, buckets]));
 
-  function isOutdated(object: T, held: T | undefined): boolean {
+  function isOutdated(object: T, held = objects.get(keyOf(object))): boolean {
     const { uid, resourceVersion } = object.metadata;
     if (uid !== undefined && deletions.has(uid) && !isNewer(resourceVersion, deletions.get(uid))) return true;
     return held !== undefined && !isNewer(resourceVersion, held.metadata.resourceVersion);
@@ -184,6 +186,7 @@ export function createStore<T extends KubernetesObject, Index extends string = n
     get: (key) => objects.get(key),
     by: (index, value) => bucketsByIndex.get(index)?.get(value) ?? noObjects,
     values: () => objects.values(),
+    isOutdated: (object) => isOutdated(object),
     put(object) {
       const key = keyOf(object);
       const held = objects.get(key);

@@ -75,6 +75,27 @@ test("startInformer keeps a store and tells of each change with what was there b
   assert.is(informer.store.by("color", "blue").size, 0);
 });
 
+test("startInformer transforms no object that its store has already", async () => {
+  const transformed: (string | undefined)[] = [];
+  const { informer, watches, changes } = await inform(
+    { onList: oneList },
+    {
+      transform(object) {
+        transformed.push(object.metadata.resourceVersion);
+        return object;
+      },
+    },
+  );
+  await informer.synced;
+  await until("the watch", () => watches.length === 1);
+  informer.put(object("x", 12));
+  watches[0]?.send("MODIFIED", object("x", 11));
+  watches[0]?.send("MODIFIED", object("x", 12));
+  watches[0]?.send("MODIFIED", object("x", 13));
+  await until("the changes", () => changes.length === 3);
+  assert.equal(transformed, ["5", "12", "13"]);
+});
+
 test("Informer.versions counts what was put as a change that has not been seen", async () => {
   const { informer, watches, changes } = await inform({ onList: oneList });
   await informer.synced;
