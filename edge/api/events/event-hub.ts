@@ -7,6 +7,11 @@ import { createEventRing, type EventType, type StoredEvent } from "./event-ring.
 export interface EventHub {
   /** Tells everyone who wants to know. */
   publish(event: { type: EventType; tenant: string | undefined; workload: string | undefined; object: object }): void;
+  /**
+   * Whether an event can reach anybody: a client that is connected, or one that left so lately that it may come back
+   * for what it missed. What happens while it is false need not be published, and no id from before is replayed then.
+   */
+  isHeard(): boolean;
   /** A new client's listener. `since` is the id of the last message that it has seen. */
   client(options: { filter: EventFilter; since: string | undefined }): SocketListener;
   /** Closes every socket, with the code for a server that goes away. */
@@ -45,6 +50,8 @@ const PING = "ping";
 const PONG_PAUSE_MS = 100;
 /** Each takes some 20 KB, whether it reads or not. */
 export const MAX_CLIENTS = 4096;
+/** For so long after the last client has left, events are kept for it. */
+const RETURN_MS = 5 * 60_000;
 const MAX_EVENTS = 4096;
 const MAX_CHARACTERS = 1024 * 1024;
 const GOING_AWAY = 1001;
@@ -75,6 +82,10 @@ export function createEventHub(options: {
   let waitingBytes = 0;
   let sentBytes = 0;
   let count = 0;
+  /** When the last client left. */
+  let leftAt = Number.NEGATIVE_INFINITY;
+  /** Whether somebody may know an id that can be replayed. */
+  let isAwaited = false;
   let size = 0;
   let closed = false;
   const idOf = (number: number): string => `${instance}-${number}`;
@@ -175,6 +186,15 @@ export function createEventHub(options: {
         for (const group of groups.get(key)?.values() ?? []) if (matches(group.filter, event)) send(group, text);
       }
     },
+    isHeard() {
+      if (clients.size > 0 || clock.now() - leftAt < RETURN_MS) return true;
+      if (isAwaited) {
+        isAwaited = false;
+        count += 1;
+        ring.skip();
+      }
+      return false;
+    },
     client({ filter, since }) {
       let client: Client | undefined;
       return {
@@ -185,6 +205,7 @@ export function createEventHub(options: {
           }
           client = { socket, group: undefined, isCut: false, endPause: undefined, isAsking: false };
           clients.add(client);
+          isAwaited = true;
           // Before it listens, so that nothing newer overtakes what it missed.
           if (since !== undefined) replay(socket, filter, since);
           if (client.isCut) return;
@@ -203,6 +224,7 @@ export function createEventHub(options: {
           client.endPause?.();
           leave(client);
           clients.delete(client);
+          leftAt = clock.now();
           client = undefined;
         },
       };

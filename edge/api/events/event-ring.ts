@@ -51,6 +51,8 @@ export interface StoredEvent {
 interface EventRing {
   /** Keeps an event, and drops the oldest where there is no more room. */
   add(event: StoredEvent): void;
+  /** Counts an event that is not kept, and drops those before it. */
+  skip(): void;
   /**
    * What came after the event of that number; undefined where some of it is not kept any more, or there never was one.
    */
@@ -77,6 +79,12 @@ export function createEventRing(limits: { events: number; characters: number }):
         kept = kept.slice(start);
         start = 0;
       }
+    },
+    skip() {
+      kept = [];
+      start = 0;
+      characters = 0;
+      count += 1;
     },
     after(number) {
       const missed = count - number;

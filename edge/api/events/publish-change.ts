@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import type { Claim } from "../../../crds/claim.ts";
 import { claimResponse } from "../../../crds/claims/claim-response.ts";
 import type { Change } from "../../../crds/client/watch/informer.ts";
@@ -12,28 +13,30 @@ import type { ApiTypes } from "../openapi/schemas.ts";
 import type { EventHub } from "./event-hub.ts";
 import type { EventType } from "./event-ring.ts";
 
-/** Publishes the changes of every kind, each where what it shows has changed. */
-export function publishChanges(hub: Pick<EventHub, "publish">): Parameters<typeof watchCluster>[0]["onChange"] {
+/** Publishes the changes of every kind, each where what it shows has changed, for as long as somebody may hear of it. */
+export function publishChanges(
+  hub: Pick<EventHub, "publish" | "isHeard">,
+): Parameters<typeof watchCluster>[0]["onChange"] {
   return {
-    claims: (change) => publishClaim(change, hub),
-    pods: (change) => publishPod(change, hub),
-    workloads: (change) => publishObject(change, shownWorkload, hub),
-    pools: (change) => publishObject(change, shownPool, hub),
-    triggers: (change) => publishObject(change, shownTrigger, hub),
+    claims: (change) => hub.isHeard() && publishClaim(change, hub),
+    pods: (change) => hub.isHeard() && publishPod(change, hub),
+    workloads: (change) => hub.isHeard() && publishObject(change, shownWorkload, hub),
+    pools: (change) => hub.isHeard() && publishObject(change, shownPool, hub),
+    triggers: (change) => hub.isHeard() && publishObject(change, shownTrigger, hub),
   };
 }
 
 /** Publishes a pod's change, where its record shows it. */
 export function publishPod({ type, object, previous }: Change<Pod>, hub: Pick<EventHub, "publish">): void {
   const record = openInstance(object);
-  if (type === "modified" && previous !== undefined && isSame(record, openInstance(previous))) return;
+  if (type === "modified" && previous !== undefined && isDeepStrictEqual(record, openInstance(previous))) return;
   hub.publish({ type: `instance.${type}`, tenant: record.tenantId, workload: record.workloadRef, object: record });
 }
 
 /** Publishes a claim's change, where its response object shows it. */
 export function publishClaim({ type, object, previous }: Change<Claim>, hub: Pick<EventHub, "publish">): void {
   const response = openClaim(object);
-  if (type === "modified" && previous !== undefined && isSame(response, openClaim(previous))) return;
+  if (type === "modified" && previous !== undefined && isDeepStrictEqual(response, openClaim(previous))) return;
   const word = type === "deleted" ? "deleted" : (response.phase.toLowerCase() as Lowercase<typeof response.phase>);
   const eventType: EventType = `claim.${word}`;
   hub.publish({ type: eventType, tenant: response.tenantId, workload: response.workloadRef, object: response });
@@ -83,7 +86,8 @@ function publishObject<T extends KubernetesObject, Open extends object>(
 ): void {
   const { family, open, wordsOf, workloadOf } = kind;
   const shown = open(object);
-  const isTold = previous !== undefined && wordsOf(object) === wordsOf(previous) && isSame(shown, open(previous));
+  const isTold =
+    previous !== undefined && wordsOf(object) === wordsOf(previous) && isDeepStrictEqual(shown, open(previous));
   if (type === "modified" && isTold) return;
   hub.publish({ type: `${family}.${type}`, tenant: undefined, workload: workloadOf(object), object: shown });
 }
@@ -136,7 +140,3 @@ function openInstance(pod: Pod) {
 }
 
 const ownLabels = new Set<string>(Object.values(label));
-
-function isSame(a: object, b: object): boolean {
-  return JSON.stringify(a) === JSON.stringify(b);
-}

@@ -34,6 +34,69 @@ test("the ring keeps the last events, by count and by size", () => {
   assert.equal(texts(ring.after(7)), []);
   for (let count = 0; count < 1000; count += 1) ring.add(event(String(count)));
   assert.equal(texts(ring.after(1005)), ["998", "999"]);
+  ring.skip();
+  assert.equal([ring.after(1007), ring.after(1008)], [undefined, []]);
+  ring.add(event("f"));
+  assert.equal([ring.after(1007), texts(ring.after(1008))], [undefined, ["f"]]);
+});
+
+test("events are made for a client that may come back, and what was not made is never taken for nothing", async () => {
+  const clock = manualClock();
+  const hub = createEventHub({ instance: "i", clock, standing });
+  const { claims } = publishChanges(hub);
+  let made = 0;
+  const change = () =>
+    claims({
+      type: "added",
+      object: {
+        metadata: { name: "c" },
+        get spec() {
+          made += 1;
+          return { tenantId: "a", workloadRef: "app" };
+        },
+      },
+    });
+  const connect = (since?: string) => {
+    const told: string[] = [];
+    const listener = hub.client({ filter: everything, since });
+    listener.onOpen({
+      send: (text) => {
+        const { id, type } = JSON.parse(text);
+        told.push(`${type} ${id}`);
+      },
+      waitingBytes: 0,
+      cut: () => undefined,
+      close: () => undefined,
+    });
+    listener.onMessage("ping");
+    return { told, leave: () => listener.onClose() };
+  };
+  change();
+  assert.is(made, 0);
+
+  const first = connect();
+  change();
+  first.leave();
+  await clock.pass(299_999);
+  change();
+  assert.equal(first.told, ["pong i-0", "claim.pending i-1"]);
+  const back = connect("i-1");
+  assert.equal(back.told, ["claim.pending i-2", "pong i-2"]);
+  back.leave();
+  await clock.pass(300_000);
+  const quiet = connect("i-2");
+  assert.equal(quiet.told, ["pong i-2"]);
+  quiet.leave();
+
+  // Also an id that only a pong has told, with no event between.
+  await clock.pass(300_000);
+  made = 0;
+  change();
+  assert.is(made, 0);
+  const late = connect("i-2");
+  assert.equal(late.told, ["resync i-3", "pong i-3"]);
+  change();
+  assert.equal(late.told.at(-1), "claim.pending i-4");
 });
 
 test("one message is made for all clients of an event, and only its own listeners are looked at", () => {
@@ -269,6 +332,7 @@ test("a change of a claim is an event named for its phase", () => {
 test("of a workload, a pool and a trigger it is told that something has changed, never the spec or what is said", () => {
   const seen: [type: string, workload: string | undefined, object: object][] = [];
   const { workloads, pools, triggers } = publishChanges({
+    isHeard: () => true,
     publish: ({ type, workload, object }) => void seen.push([type, workload, object]),
   });
   const metadata = { name: "x", generation: 1, creationTimestamp: "2026-01-01T00:00:00Z" };
