@@ -30,7 +30,8 @@ export async function createClaim(
   const workload = isKnown ? seen : await readWorkload(workloadRef, { client, namespace, signal });
   if (workload.metadata.deletionTimestamp !== undefined) throw workloadTerminating(workloadRef);
   const { uid = "", generation = 0 } = workload.metadata;
-  for (const name of [claimName(request), hashedClaimName(request)]) {
+  for (const nameOf of [claimName, hashedClaimName]) {
+    const name = nameOf(request);
     try {
       const claim: Claim = {
         metadata: {
