@@ -162,6 +162,8 @@ function resample(samples: readonly (number | null)[], random: () => number): Fl
   return drawn.sort();
 }
 
+const MOST_FOR_OTHERS = 0.1;
+
 const METHOD = `Ratios are B / A. A percentile is within noise while 1 lies in the interval that 95 in 100 resamplings of both
 samples give (moving-block bootstrap, blocks of √n in the order sent); restarts while their ranges overlap; requests
 while they differ by 1 % at most; single figures (CPU, memory, watches, per s) by 5 %. None of this sees what differs between
@@ -181,7 +183,14 @@ export function renderComparison(a: BenchReport, b: BenchReport): string {
     const { cpu, cores, node, bun, loadBefore } = machine;
     return `${"AB"[index]}: commit ${commit.slice(0, 12)}${commit.endsWith("+") ? "+" : ""}, ${startedAt}, ${cores} cores (${cpu}), Kubernetes ${kubernetes}, Node ${node}, Bun ${bun}, load before ${loadBefore.toFixed(2)}`;
   });
-  return [...heads, "", ...alignColumns([["", "A", "B", "ratio", "95 %", ""], ...lines]), "", METHOD].join("\n");
+  const disturbed = [a, b].flatMap(({ rows }, index) =>
+    rows
+      .filter(({ othersCpuShare: share }) => share !== null && share > MOST_FOR_OTHERS)
+      .map(({ path, othersCpuShare }) => `${path} of ${"AB"[index]}: ${Math.round((othersCpuShare ?? 0) * 100)} %`),
+  );
+  const warning = `Other programs had the processors for more than 10 % of the time: ${disturbed.join(", ")}`;
+  const table = alignColumns([["", "A", "B", "ratio", "95 %", ""], ...lines]);
+  return [...heads, "", ...table, "", ...(disturbed.length > 0 ? [warning, ""] : []), METHOD].join("\n");
 }
 
 /** What a comparison cannot do without; figures that a report of another commit lacks are left out. */

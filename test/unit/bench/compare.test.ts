@@ -112,6 +112,12 @@ test("renderComparison: says what it compares, a line a figure, and by what meth
   assert.match(text, /bootstrap/);
 });
 
+test("renderComparison: tells which rows were disturbed by other programs", () => {
+  const quiet = report({ machine: { idle: 0.5, others: 0.02 } });
+  assert.not.match(renderComparison(quiet, quiet), /Other programs/);
+  assert.match(renderComparison(quiet, report({ machine: { idle: 0, others: 0.26 } })), /10 %.*: pool of B: 26 %$/m);
+});
+
 test("readReport: names the file and what is wrong with it", () => {
   const folder = mkdtempSync(join(tmpdir(), "tenancy-compare-"));
   try {
