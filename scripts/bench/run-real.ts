@@ -1,7 +1,7 @@
 import type { WorkloadSpec } from "../../crds/workload.ts";
 import { HELLO_IMAGE } from "../cluster/images/local-images.ts";
 import type { Log } from "../cluster/log.ts";
-import type { BenchEnvironment } from "./environment/environment.ts";
+import type { BenchEnvironment } from "./environment/start-environment.ts";
 import { startRealEnvironment } from "./environment/start-real-environment.ts";
 import type { BenchOptions, PathName } from "./options.ts";
 import { measureCold } from "./paths/cold.ts";

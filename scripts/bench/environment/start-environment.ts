@@ -3,17 +3,41 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { isAlreadyExists } from "../../../crds/client/api-error.ts";
 import { namespaces } from "../../../crds/client/built-in-resources.ts";
-import { createClusterClient } from "../../../crds/client/cluster-client.ts";
+import { type ClusterClient, createClusterClient } from "../../../crds/client/cluster-client.ts";
 import { loadClusterConfig } from "../../../crds/client/config/load-cluster-config.ts";
 import { createTransport } from "../../../crds/client/transport.ts";
 import type { ProcessIdentity } from "../../cluster/process/process-identity.ts";
 import { undoAll } from "../../cluster/process/undo-all.ts";
 import { installKinds } from "../../start/install-kinds.ts";
-import { createLoadClient } from "../load/load-client.ts";
-import { type BenchEnvironment, FLOOR_NAMESPACE, NAMESPACE } from "./environment.ts";
-import { programMetricsUsage } from "./measured-program.ts";
+import { createLoadClient, type LoadClient } from "../load/load-client.ts";
+import { type MeasuredProgram, programMetricsUsage } from "./measured-program.ts";
 import { startEdge, startOperator } from "./start-programs.ts";
 import { type ProgramUsage, processUsage } from "./usage.ts";
+
+/** A cluster with operator and edge on it, each a process of its own, and what a bench does to them. */
+export interface BenchEnvironment {
+  /** Of Kubernetes, such as `v1.34.10`. */
+  readonly version: string;
+  readonly kubeconfigPath: string;
+  /** Logs, profiles and whatever else goes with the environment. */
+  readonly folder: string;
+  /** The bench's own calls to the API server. */
+  readonly client: ClusterClient;
+  readonly edge: LoadClient;
+  /** The one that runs now. */
+  operator(): MeasuredProgram;
+  /** Stops the operator, starts another in its place and returns that, without waiting until it is ready. */
+  restartOperator(): Promise<MeasuredProgram>;
+  /** What every program has used so far, by name. */
+  usage(): Promise<Record<string, ProgramUsage>>;
+  stop(): Promise<void>;
+}
+
+/** Where operator and edge have their objects. */
+export const NAMESPACE = "tenancy";
+
+/** Where the bare calls have theirs, so that the operator does not act on them. */
+export const FLOOR_NAMESPACE = "bench-floor";
 
 /** As many as a burst has claims, so that none of them waits for a connection. */
 const CONNECTIONS = 320;

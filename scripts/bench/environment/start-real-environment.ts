@@ -5,8 +5,7 @@ import { BUSYBOX_IMAGE } from "../../cluster/images/local-images.ts";
 import type { Log } from "../../cluster/log.ts";
 import { upLocalCluster } from "../../cluster/up-local-cluster.ts";
 import { makeSnapshotsVolume } from "../../start/snapshots-volume.ts";
-import { type BenchEnvironment, NAMESPACE } from "./environment.ts";
-import { startEnvironment } from "./start-environment.ts";
+import { type BenchEnvironment, NAMESPACE, startEnvironment } from "./start-environment.ts";
 
 const CLUSTER = "bench-real";
 

@@ -8,8 +8,7 @@ import { isPortFree } from "../../cluster/process/free-port.ts";
 import { waitUntil } from "../../cluster/process/wait-until.ts";
 import { CONTROL_PLANE_PROGRAMS } from "../../cluster/programs.ts";
 import { AUDIT_POLICY } from "../audit-log.ts";
-import type { BenchEnvironment } from "./environment.ts";
-import { startEnvironment } from "./start-environment.ts";
+import { type BenchEnvironment, startEnvironment } from "./start-environment.ts";
 
 /** An environment whose pods exist in name only, on an API server and an etcd that are real. */
 export interface SimulatedEnvironment extends BenchEnvironment {

@@ -4,7 +4,7 @@ import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import { startInformer } from "../../../crds/client/watch/informer.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { pause } from "../../cluster/process/wait-until.ts";
-import { FLOOR_NAMESPACE } from "../environment/environment.ts";
+import { FLOOR_NAMESPACE } from "../environment/start-environment.ts";
 import { createChanges } from "../fixtures/changes.ts";
 
 /** Starts pods without the operator: what a cold claim cannot do without. */

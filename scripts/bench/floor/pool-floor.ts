@@ -5,7 +5,7 @@ import { claims } from "../../../crds/kinds.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { annotation, claimLabels, finalizer, label } from "../../../crds/labels.ts";
 import { claimName } from "../../../crds/names.ts";
-import { FLOOR_NAMESPACE } from "../environment/environment.ts";
+import { FLOOR_NAMESPACE } from "../environment/start-environment.ts";
 
 /** The three writes that a pool claim cannot do without, in sequence, by the client that operator and edge use. */
 export interface PoolFloor {

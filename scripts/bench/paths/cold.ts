@@ -1,7 +1,7 @@
 import { pods } from "../../../crds/client/built-in-resources.ts";
 import type { WorkloadSpec } from "../../../crds/workload.ts";
 import type { Log } from "../../cluster/log.ts";
-import { type BenchEnvironment, NAMESPACE } from "../environment/environment.ts";
+import { type BenchEnvironment, NAMESPACE } from "../environment/start-environment.ts";
 import { createWorkload } from "../fixtures/create-workload.ts";
 import { releaseAll } from "../fixtures/release-all.ts";
 import { createBareStarts } from "../floor/bare-starts.ts";

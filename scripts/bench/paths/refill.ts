@@ -1,10 +1,7 @@
-import { type BenchPool, createPool } from "../fixtures/pool.ts";
+import { type BenchPool, createPool, MAX_FILL_CONCURRENCY } from "../fixtures/pool.ts";
 import type { Measurement } from "../report/measurement.ts";
 import type { BenchContext } from "./bench-context.ts";
 import { withUsage } from "./with-usage.ts";
-
-/** How many pods are started at once in every pool of the bench. */
-export const MAX_FILL_CONCURRENCY = 20;
 
 /** Fills a new pool; a sample is one pod, from when the watch first showed it to when it could be claimed. */
 export async function measureRefill({ environment, quick }: BenchContext, signal: AbortSignal): Promise<Measurement[]> {

@@ -5,7 +5,7 @@ import { WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
 import type { WorkloadSpec } from "../../../crds/workload.ts";
 import { BUSYBOX_IMAGE } from "../../cluster/images/local-images.ts";
 import type { Log } from "../../cluster/log.ts";
-import { type BenchEnvironment, NAMESPACE } from "../environment/environment.ts";
+import { type BenchEnvironment, NAMESPACE } from "../environment/start-environment.ts";
 import { createWorkload } from "../fixtures/create-workload.ts";
 import { createPool } from "../fixtures/pool.ts";
 import { releaseAll } from "../fixtures/release-all.ts";

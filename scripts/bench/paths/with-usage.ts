@@ -1,5 +1,5 @@
 import type { Log } from "../../cluster/log.ts";
-import type { BenchEnvironment } from "../environment/environment.ts";
+import type { BenchEnvironment } from "../environment/start-environment.ts";
 import { type MachineShare, machineShare, machineTime } from "../environment/usage.ts";
 
 /**
