@@ -1,11 +1,10 @@
-import type { Measurement, RateStep } from "../report/measurement.ts";
+import { FINEST_STEP, type Measurement, type RateStep } from "../report/measurement.ts";
 import { finite, percentile } from "../report/summarise.ts";
 import type { BenchContext } from "./bench-context.ts";
 import { claimAtRate } from "./pool.ts";
 
 const START = 60;
 const STEP = 20;
-const FINEST = 5;
 
 /**
  * The rate to try next: up or down by 20 until one is held and one is not, then halfway between these two.
@@ -18,8 +17,8 @@ export function nextRate(steps: readonly Pick<RateStep, "perSecond" | "held">[])
   const failed = Math.min(...steps.filter((step) => !step.held).map(({ perSecond }) => perSecond));
   if (failed === Number.POSITIVE_INFINITY) return held + STEP;
   if (held === 0 && failed > STEP) return failed - STEP;
-  if (failed - held <= FINEST) return undefined;
-  return held + Math.ceil((failed - held) / 2 / FINEST) * FINEST;
+  if (failed - held <= FINEST_STEP) return undefined;
+  return held + Math.ceil((failed - held) / 2 / FINEST_STEP) * FINEST_STEP;
 }
 
 const LIMIT_MS = 500;

@@ -4,6 +4,7 @@ import { plainSchema } from "../../../crds/schema/schema.ts";
 import { schemaProblems } from "../../../crds/schema/schema-problems.ts";
 import { seededRandom } from "../load/open-loop.ts";
 import type { BenchReport } from "./bench-report.ts";
+import { FINEST_STEP } from "./measurement.ts";
 import { percentile, type Row } from "./summarise.ts";
 import { alignColumns, figure, OURS } from "./table.ts";
 
@@ -59,12 +60,21 @@ function pairsOfRows(a: Row, b: Row): Pair[] {
   const [p50, p95, p99] = ratioIntervals(a.samplesMs, b.samplesMs, SHARES);
   const [floorP50] = ratioIntervals(a.floorSamplesMs ?? [], b.floorSamplesMs ?? [], [0.5]);
   const programs = Object.keys({ ...a.cpuMsPerClaim, ...b.cpuMsPerClaim });
-  const pairs: Pair[] = [
+  const times: Pair[] = [
     { name: "p50 ms", a: a.p50Ms, b: b.p50Ms, interval: p50 },
     { name: "p95 ms", a: a.p95Ms, b: b.p95Ms, interval: p95 },
     { name: "p99 ms", a: a.p99Ms, b: b.p99Ms, interval: p99 },
+  ];
+  const isSearch = a.steps !== undefined && a.perSecond !== null && b.perSecond !== null;
+  const pairs: Pair[] = [
+    // The highest rate is found to within a step, and times at two rates have nothing to do with each other.
+    ...(isSearch && a.perSecond !== b.perSecond ? [] : times),
     { name: "floor p50 ms", a: a.floorP50Ms, b: b.floorP50Ms, interval: floorP50 },
-    { name: "per s", a: a.perSecond, b: b.perSecond, moreIsBetter: true },
+    {
+      name: "per s",
+      ...{ a: a.perSecond, b: b.perSecond, moreIsBetter: true },
+      ...(isSearch && { tolerance: FINEST_STEP / Math.min(a.perSecond ?? 0, b.perSecond ?? 0) }),
+    },
     { name: "writes", a: a.writesPerClaim, b: b.writesPerClaim, tolerance: COUNTS_TOLERANCE },
     { name: "reads", a: a.readsPerClaim, b: b.readsPerClaim, tolerance: COUNTS_TOLERANCE },
     {

@@ -1,6 +1,9 @@
 import type { ServerCounts } from "../environment/server-counts.ts";
 import type { MachineShare } from "../environment/usage.ts";
 
+/** To within how many claims a second the highest rate is found. */
+export const FINEST_STEP = 5;
+
 /** One rate that was tried. */
 export interface RateStep {
   /** Claims a second. */

@@ -60,6 +60,14 @@ test("compareReports: single figures have a tolerance, requests a smaller one, a
   assert.is(found.reads, "within noise");
 });
 
+test("compareReports: of two highest rates one step is noise, and times at two rates are not compared", () => {
+  const ladder = (perSecond: number) => report({ path: "ladder", perSecond, steps: [] });
+  assert.is(verdicts(ladder(60), ladder(65))["per s"], "within noise");
+  assert.is(verdicts(ladder(60), ladder(70))["per s"], "better");
+  assert.is(verdicts(ladder(60), ladder(70))["p99 ms"], undefined);
+  assert.is(verdicts(ladder(60), ladder(60))["p99 ms"], "within noise");
+});
+
 test("compareReports: a percentile among failed claims is worse than any time", () => {
   const failed = report({ samplesMs: [...times(1).slice(0, 380), ...Array(20).fill(Number.POSITIVE_INFINITY)] });
   const found = verdicts(report({}), failed);
