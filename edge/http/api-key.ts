@@ -1,4 +1,4 @@
-import { createHash, timingSafeEqual } from "node:crypto";
+import { hash, timingSafeEqual } from "node:crypto";
 import { offeredProtocols } from "./event-socket.ts";
 import { HttpError } from "./http-error.ts";
 import type { Sessions } from "./session.ts";
@@ -78,5 +78,5 @@ function keyOffered(request: Request): string | undefined {
 }
 
 function digest(value: string): Buffer {
-  return createHash("sha256").update(value).digest();
+  return hash("sha256", value, "buffer");
 }
