@@ -11,6 +11,11 @@ export interface Resource<T extends KubernetesObject> {
   readonly namespaced: boolean;
   /** Whether lists and watches bring the metadata alone. @default false */
   readonly metadataOnly?: boolean;
+  /**
+   * Takes out of the JSON of lists and watch events, in place, what the program does not read, before it is parsed.
+   * @default it is parsed whole
+   */
+  readonly cut?: (json: Buffer) => Buffer;
   /** Never set: carries the type of the objects. */
   readonly object?: T;
 }

@@ -116,7 +116,9 @@ export function createClusterClient(options: { transport: Transport }): ClusterC
       const accept = acceptedType(resource, "list");
       const where = { method: "GET", path, accept, verb: "list", resource: resource.plural } as const;
       const request = { ...where, signal, timeoutMs };
-      const list = (await call(request)) as KubernetesList<T>;
+      const answer = await transport.request(request);
+      const body = resource.cut?.(answer.body) ?? answer.body;
+      const list = parseAnswer({ status: answer.status, body }, request) as KubernetesList<T>;
       // An empty list of a custom resource may come as null from old servers.
       list.items ??= [];
       for (const item of list.items) dropManagedFields(item);

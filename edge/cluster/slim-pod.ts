@@ -1,6 +1,8 @@
 import { isPodReady, podAddress } from "../../crds/claims/claim-pod.ts";
+import { pods } from "../../crds/client/built-in-resources.ts";
 import type { Pod, PodSpec } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
+import type { Resource } from "../../crds/resource.ts";
 
 const readAnnotations = [
   annotation.claim,
@@ -11,6 +13,37 @@ const readAnnotations = [
 ];
 const noSpec: PodSpec = { containers: [] };
 const ready = [{ type: "Ready", status: "True" }];
+
+const spec = Buffer.from(',"spec":{');
+const status = Buffer.from('},"status":{');
+
+/** Pods whose `spec` is not parsed: it is half of their JSON, and what {@link slimPod} leaves holds none of it. */
+export const podsWithoutSpec: Resource<Pod> = { ...pods, cut: cutSpecs };
+
+/**
+ * Cuts the `spec` out of the JSON of pods, in place, where nothing but a `status` comes after it. Both keys are searched
+ * for and not parsed: inside of a string their quotes would be escaped, and a pod's spec holds no `status`. One with
+ * another `spec` in it (a volume's template) is left alone.
+ */
+export function cutSpecs(json: Buffer): Buffer {
+  let read = 0;
+  let written = 0;
+  let start = json.indexOf(spec);
+  while (start !== -1) {
+    const end = json.indexOf(status, start);
+    if (end === -1) break;
+    const next = json.indexOf(spec, start + 1);
+    if (next === -1 || next > end) {
+      if (written !== read) json.copyWithin(written, read, start);
+      written += start - read;
+      read = end + 1;
+    }
+    start = next === -1 || next > end ? next : json.indexOf(spec, end);
+  }
+  if (read === 0) return json;
+  json.copyWithin(written, read);
+  return json.subarray(0, written + json.length - read);
+}
 
 /**
  * What the edge reads of a pod and nothing else, so that ten thousand of them fit into a few megabytes. Its

@@ -1,6 +1,5 @@
 import type { Claim } from "../../crds/claim.ts";
 import { claimKey } from "../../crds/claims/claim-key.ts";
-import { pods } from "../../crds/client/built-in-resources.ts";
 import { type Clock, systemClock } from "../../crds/client/clock.ts";
 import type { ClusterClient } from "../../crds/client/cluster-client.ts";
 import type { ReportHandlerFailure } from "../../crds/client/watch/handler-failures.ts";
@@ -17,7 +16,7 @@ import type { Trigger } from "../../crds/trigger.ts";
 import type { Workload } from "../../crds/workload.ts";
 import type { ClaimWaiters } from "./claim-waiters.ts";
 import { createFreshness } from "./freshness.ts";
-import { poolIndex, poolPlace, slimPod } from "./slim-pod.ts";
+import { podsWithoutSpec, poolIndex, poolPlace, slimPod } from "./slim-pod.ts";
 
 /** What the edge knows of its namespace without a call: one watch a kind, shared by all requests. */
 export interface ClusterCache {
@@ -84,7 +83,7 @@ export function watchCluster(options: {
     }),
     pods: watchKind({
       ...shared,
-      resource: pods,
+      resource: podsWithoutSpec,
       labelSelector: `${label.managed}=true`,
       indexes: { phase: phaseOf, pool: poolOf },
       transform: slimPod,

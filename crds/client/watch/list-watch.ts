@@ -164,7 +164,7 @@ export function listWatch<T extends KubernetesObject>(options: ListWatchOptions<
       resourceVersion = version;
     }
 
-    const end = await readWatchStream<T>(response, { onEvent, maxSilenceMs, path, signal, clock });
+    const end = await readWatchStream<T>(response, { onEvent, cut: resource.cut, maxSilenceMs, path, signal, clock });
     const healthy = clock.now() - startedAt >= timings.healthyAfterMs;
     switch (end.kind) {
       case "aborted":

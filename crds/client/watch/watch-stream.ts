@@ -30,6 +30,8 @@ export type WatchEnd =
 export interface WatchStreamOptions<T extends KubernetesObject> {
   /** Called in order, as the bytes arrive. What it throws ends the watch as a decode error. */
   readonly onEvent: (event: ObjectEvent<T>) => void;
+  /** As the resource's. */
+  readonly cut?: ((json: Buffer) => Buffer) | undefined;
   /** After so many milliseconds without a byte the stream counts as dead. */
   readonly maxSilenceMs: number;
   readonly path: string;
@@ -45,7 +47,7 @@ export function readWatchStream<T extends KubernetesObject>(
   response: IncomingMessage,
   options: WatchStreamOptions<T>,
 ): Promise<WatchEnd> {
-  const { onEvent, maxSilenceMs, path, signal, clock } = options;
+  const { onEvent, cut = (json: Buffer): Buffer => json, maxSilenceMs, path, signal, clock } = options;
   return new Promise((resolve) => {
     let ended = false;
     let lastBytesAt = clock.now();
@@ -74,7 +76,7 @@ export function readWatchStream<T extends KubernetesObject>(
     }
     function read(line: Buffer): void {
       if (ended) return;
-      const event = JSON.parse(cutManagedFields(line).toString("utf8")) as WatchEvent<T>;
+      const event = JSON.parse(cutManagedFields(cut(line)).toString("utf8")) as WatchEvent<T>;
       if (event.type !== "ERROR") onEvent(event);
       else
         end({

@@ -536,4 +536,17 @@ test("listWatch ends up with what the server has, whatever happened to its watch
   await fc.assert(property, { numRuns: 25 });
 });
 
+test("what a resource cuts is cut from lists and from watch events", async () => {
+  const cut = (json: Buffer) => Buffer.from(json.toString().replaceAll('"whole-', '"'));
+  const { events } = await follow(
+    {
+      onList: () => ({ resourceVersion: "10", items: [object("whole-x", 5)] }),
+      onWatch: (watch) => void watch.send("ADDED", object("whole-y", 11)),
+    },
+    { resource: { ...configMaps, cut } },
+  );
+  await until("the event", () => events.length === 3);
+  assert.equal(events, ["added x 5", "synced", "added y 11"]);
+});
+
 test.run();
