@@ -26,7 +26,8 @@ export const usage = `usage: npm run bench [-- [--only PATH[,PATH]] [--quick] [-
                       real containers unless --only names them
   --json FILE         write the figures, with every sample, to a file
   --seed NUMBER       other arrival times (default: 1)
-  --profile FOLDER    have operator and edge write CPU profiles there, which slows them down
+  --profile FOLDER    have operator, edge and, on simulated nodes, the API server write CPU profiles
+                      there, which slows them down
   --compare           show by how much two reports of --json differ, and what of it is within noise`;
 
 /** What leaves so many claims behind that others would be measured in a crowd. */

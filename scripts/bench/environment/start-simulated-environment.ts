@@ -1,5 +1,6 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import { findBinaries } from "../../cluster/binaries.ts";
 import { readClusterState } from "../../cluster/cluster-state.ts";
 import { type ControlPlane, startControlPlane } from "../../cluster/control-plane.ts";
@@ -28,7 +29,14 @@ export async function startSimulatedEnvironment(options: {
 }): Promise<SimulatedEnvironment> {
   const { bundle, profileFolder, log, signal } = options;
   const binaries = await findBinaries({ need: CONTROL_PLANE_PROGRAMS, log });
-  const cluster = await startControlPlane({ name: "bench", binaries, simulatedNodes: NODES, log });
+  const cluster = await startControlPlane({
+    name: "bench",
+    binaries,
+    simulatedNodes: NODES,
+    // A local cluster's is off.
+    apiServerFlags: profileFolder === undefined ? [] : ["--profiling=true"],
+    log,
+  });
   try {
     const { version, kubeconfigPath } = cluster;
     const clusterProcesses = () => processesOf(cluster);
@@ -40,10 +48,19 @@ export async function startSimulatedEnvironment(options: {
       profileFolder,
       signal,
     });
+    const { client } = environment;
+    const endProfile = profileFolder && profileApiServer({ client, folder: profileFolder, log });
     return {
       ...environment,
       startAudit: () => startAudit(cluster),
-      stop: () => environment.stop().finally(() => cluster.stop()),
+      async stop() {
+        try {
+          if (endProfile) await endProfile();
+          await environment.stop();
+        } finally {
+          await cluster.stop();
+        }
+      },
     };
   } catch (error) {
     await cluster.stop();
@@ -54,6 +71,35 @@ export async function startSimulatedEnvironment(options: {
 function processesOf(cluster: ControlPlane) {
   const recorded = readClusterState(cluster.folder)?.processes ?? [];
   return Object.fromEntries(recorded.map(({ name, identity }) => [name, identity]));
+}
+
+const PROFILE_SECONDS = 5;
+
+/**
+ * Has an API server profile itself, one stretch after the other, each a file: `go tool pprof` adds them up.
+ *
+ * @returns what ends it; the stretch under way is lost
+ */
+function profileApiServer(options: { client: ClusterClient; folder: string; log: Log }): () => Promise<void> {
+  const { client, folder, log } = options;
+  const closing = new AbortController();
+  const done = profile().catch((error: unknown) => {
+    // When requests are counted, the API server is killed and started anew.
+    if (!closing.signal.aborted) log(`no more profiles of the API server: ${(error as Error).message}`);
+  });
+  return () => {
+    closing.abort();
+    return done;
+  };
+
+  async function profile(): Promise<void> {
+    const path = `/debug/pprof/profile?seconds=${PROFILE_SECONDS}`;
+    for (let index = 1; ; index++) {
+      const accept = "application/octet-stream";
+      const { body } = await client.request({ method: "GET", path, accept, signal: closing.signal });
+      writeFileSync(join(folder, `kube-apiserver-${String(index).padStart(3, "0")}.pb.gz`), body);
+    }
+  }
 }
 
 async function startAudit(cluster: ControlPlane): Promise<string> {

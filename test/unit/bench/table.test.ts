@@ -37,6 +37,14 @@ test("renderTable: a path that could not be measured has its line, and says why"
   assert.is(lines[3], "scale: FAILED: no room");
 });
 
+test("renderTable: what the API server did under load, where it was counted", () => {
+  const server = { writes: { "POST pods": 1, "PATCH pods": 5.2 }, watchEvents: 29.2, watchKb: 80.3 };
+  const rate = summarise({ path: "pool-rate", samplesMs: [10], missed: 0, failures: {}, server });
+  const [titles, figures] = renderTable([rate]).split("\n");
+  assert.match(titles ?? "", / with refill {2}watch events {2}watch KiB$/);
+  assert.match(figures ?? "", / 6\.20 +29\.2 +80\.3$/);
+});
+
 test("renderUsage: CPU time a claim of every program and of all together, and our programs' memory", () => {
   const measured = { samplesMs: [10, 20], missed: 0, failures: {} };
   const cpuMs = { operator: 7, edge: 4, "kube-apiserver": 40, bench: 5 };
