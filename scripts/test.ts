@@ -61,6 +61,7 @@ for (const kind of wanted) {
   console.log(`\n${kind}: ${files.length} runs`);
   await runTestFiles(files, {
     atOnce: atOnce === undefined ? kinds[kind].atOnce : Number(atOnce),
+    waitingAtOnce: atOnce === undefined ? 1 : 0,
     lastSeconds: ({ label }) => last.get(label),
     signal: stop.signal,
     async run(file) {

@@ -11,6 +11,8 @@ export interface TestFile {
   limitSeconds: number;
   /** Whether nothing may run beside it. */
   isAlone: boolean;
+  /** Whether it waits for clocks more than it computes. */
+  waits: boolean;
   /** Its path, and the runtime unless that is Node. */
   label: string;
 }
@@ -18,9 +20,9 @@ export interface TestFile {
 const root = join(import.meta.dirname, "..", "..");
 
 /**
- * Lists the runs of `test/<kind>/**\/*.test.ts` whose path holds every pattern, one a runtime. Three comments at the
- * top of a file steer it: `// @runtimes node bun deno` (without it: `otherwise`), `// @limit 900` (seconds), and
- * `// @alone`.
+ * Lists the runs of `test/<kind>/**\/*.test.ts` whose path holds every pattern, one a runtime. Comments at the top
+ * of a file steer it: `// @runtimes node bun deno` (without it: `otherwise`), `// @limit 900` (seconds), `// @alone`
+ * and `// @waits`.
  *
  * @throws Error when a comment names a runtime that does not exist
  */
@@ -44,11 +46,12 @@ function readRuns(path: string, options: { limitSeconds: number; otherwise: Runt
   const named = /^\/\/ @runtimes (.+)$/m.exec(text)?.[1]?.trim().split(/\s+/) ?? [options.otherwise];
   const limitSeconds = Number(/^\/\/ @limit (\d+)$/m.exec(text)?.[1] ?? options.limitSeconds);
   const isAlone = /^\/\/ @alone$/m.test(text);
+  const waits = /^\/\/ @waits$/m.test(text);
   return named.map((runtime) => {
     if (!isRuntime(runtime))
       throw new Error(`Cannot run ${path}: unknown runtime "${runtime}" in its @runtimes comment`);
     const label = runtime === "node" ? path : `${path} on ${runtime}`;
-    return { path, runtime, limitSeconds, isAlone, label };
+    return { path, runtime, limitSeconds, isAlone, waits, label };
   });
 }
 

@@ -3,6 +3,8 @@ import type { TestFile } from "./find-test-files.ts";
 export interface RunTestFilesOptions {
   /** How many run beside each other. */
   atOnce: number;
+  /** How many more of those that mostly wait run beside them. */
+  waitingAtOnce: number;
   /** How long a file took when it last ran. */
   lastSeconds(file: TestFile): number | undefined;
   signal: AbortSignal;
@@ -14,21 +16,20 @@ export interface RunTestFilesOptions {
  * of them is waited for at the end. One that has never run counts as long as its limit.
  */
 export async function runTestFiles(files: readonly TestFile[], options: RunTestFilesOptions): Promise<void> {
+  const { atOnce, waitingAtOnce, signal, run } = options;
   const seconds = (file: TestFile): number => options.lastSeconds(file) ?? file.limitSeconds;
   const longestFirst = files.toSorted((a, b) => seconds(b) - seconds(a));
-  await runQueue(
-    longestFirst.filter(({ isAlone }) => isAlone),
-    { ...options, atOnce: 1 },
-  );
-  await runQueue(
-    longestFirst.filter(({ isAlone }) => !isAlone),
-    options,
-  );
-}
+  const alone = longestFirst.filter(({ isAlone }) => isAlone);
+  const others = longestFirst.filter(({ isAlone, waits }) => !isAlone && !waits);
+  const waiting = longestFirst.filter(({ isAlone, waits }) => !isAlone && waits);
 
-async function runQueue(queue: TestFile[], { atOnce, signal, run }: RunTestFilesOptions): Promise<void> {
-  async function worker(): Promise<void> {
-    for (let file = queue.shift(); file !== undefined && !signal.aborted; file = queue.shift()) await run(file);
+  async function work(...queues: TestFile[][]): Promise<void> {
+    const next = () => queues.find((queue) => queue.length > 0)?.shift();
+    for (let file = next(); file !== undefined && !signal.aborted; file = next()) await run(file);
   }
-  await Promise.all(Array.from({ length: atOnce }, worker));
+  await work(alone);
+  await Promise.all([
+    ...Array.from({ length: waitingAtOnce }, () => work(waiting)),
+    ...Array.from({ length: atOnce }, () => work(others, waiting)),
+  ]);
 }

@@ -1,4 +1,5 @@
 // @limit 600
+// @waits
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";

@@ -1,4 +1,5 @@
 // @limit 600
+// @waits
 import type { ServerResponse } from "node:http";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";

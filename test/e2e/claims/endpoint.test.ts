@@ -1,4 +1,5 @@
 // @limit 2400
+// @waits
 import { existsSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";

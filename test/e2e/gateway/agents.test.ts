@@ -1,4 +1,5 @@
 // @limit 900
+// @waits
 import { mkdtempSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";

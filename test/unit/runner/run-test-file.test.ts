@@ -18,7 +18,7 @@ test.after.each(({ folder }) => rmSync(folder, { recursive: true }));
 function write(folder: string, program: string, limitSeconds = 60) {
   const path = relative(root, join(folder, "program.mts"));
   writeFileSync(join(root, path), program);
-  return { path, label: "program", runtime: "node", isAlone: false, limitSeconds } as const;
+  return { path, label: "program", runtime: "node", isAlone: false, waits: false, limitSeconds } as const;
 }
 
 /** A program whose child takes a moment to put away what it made, longer than the program itself lives. */
@@ -56,7 +56,7 @@ process.exit(0);`;
 for (const runtime of runtimes) {
   test(`shows on ${runtime} what a hook has thrown`, async () => {
     const path = "test/unit/runner/failing-hook.ts";
-    const file = { path, label: "failing hook", runtime, isAlone: false, limitSeconds: 60 };
+    const file = { path, label: "failing hook", runtime, isAlone: false, waits: false, limitSeconds: 60 };
     const { failed, problem, output } = await runTestFile(file, new AbortController().signal);
     assert.is(failed, 1);
     assert.is(problem, "1 of 1 tests failed");

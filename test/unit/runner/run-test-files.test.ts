@@ -3,19 +3,34 @@ import * as assert from "uvu/assert";
 import { findTestFiles, onceEach, type TestFile } from "../../../scripts/test/find-test-files.ts";
 import { runTestFiles } from "../../../scripts/test/run-test-files.ts";
 
-const seconds: Record<string, number> = { short: 1, long: 30, alone: 5, longer: 40, "long alone": 6 };
+const seconds: Record<string, number> = {
+  short: 1,
+  long: 30,
+  alone: 5,
+  longer: 40,
+  "long alone": 6,
+  "long waits": 50,
+  "short waits": 2,
+};
 
 function file(label: string): TestFile {
-  return { label, path: label, runtime: "node", limitSeconds: 35, isAlone: label.includes("alone") };
+  return {
+    label,
+    path: label,
+    runtime: "node",
+    limitSeconds: 35,
+    isAlone: label.includes("alone"),
+    waits: label.includes("waits"),
+  };
 }
 
 /** Runs files that end when they are told to; what is under way is shown. */
-async function stage(atOnce: number, names: string[]) {
+async function stage(atOnce: number, names: string[], waitingAtOnce = 1) {
   const running = new Map<string, () => void>();
   const begun: string[] = [];
   const stop = new AbortController();
   const done = runTestFiles(names.map(file), {
-    atOnce,
+    ...{ atOnce, waitingAtOnce },
     lastSeconds: ({ label }) => seconds[label],
     signal: stop.signal,
     run: ({ label }) =>
@@ -55,6 +70,24 @@ test("runTestFiles runs nothing beside a file that is to be alone", async () => 
   assert.equal(running(), ["long", "short"]);
   for (const label of ["long", "short"]) await end(label);
   await done;
+});
+
+test("runTestFiles runs one that waits beside the others, and the rest of those last", async () => {
+  const { running, done, end } = await stage(1, ["short waits", "short", "long", "long waits", "alone"]);
+  assert.equal(running(), ["alone"]);
+  await end("alone");
+  assert.equal(running(), ["long waits", "long"]);
+  for (const label of ["long", "short"]) await end(label);
+  assert.equal(running(), ["long waits", "short waits"]);
+  for (const label of ["long waits", "short waits"]) await end(label);
+  await done;
+
+  const one = await stage(1, ["short waits", "short", "long"], 0);
+  for (const label of ["long", "short", "short waits"]) {
+    assert.equal(one.running(), [label]);
+    await one.end(label);
+  }
+  await one.done;
 });
 
 test("runTestFiles begins none after it was told to stop", async () => {
