@@ -1,9 +1,11 @@
 import { once } from "node:events";
 import { createServer, request as httpRequest, type IncomingMessage } from "node:http";
 import { type AddressInfo, connect } from "node:net";
+import type { Page } from "playwright-core";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { claims } from "../../crds/kinds.ts";
+import { waitUntil } from "../../scripts/cluster/process/wait-until.ts";
 import { startTcpProxy } from "../cluster/client/tcp-proxy.ts";
 import { NAMESPACE } from "../cluster/tenancy.ts";
 import { createWatchGate } from "../cluster/watch-gate.ts";
@@ -28,6 +30,15 @@ test.after(async () => {
 /** What a browser says of requests and sockets that break off. */
 const BROKEN = /ERR_CONNECTION_|ERR_EMPTY_RESPONSE|ERR_TIMED_OUT|ERR_SOCKET|WebSocket connection to/;
 
+/** How long a connection is silent before the page asks whether somebody is there. */
+const SILENCE_MS = 15_000;
+
+/** Moves the page's clock on, so that it asks, until the answers have made it so. */
+async function untilAsked(page: Page, isSo: () => Promise<boolean>): Promise<void> {
+  const look = async () => (await isSo()) || page.clock.fastForward(SILENCE_MS).then(() => false);
+  await waitUntil(look, { what: String(isSo), limitMs: 60_000, intervalMs: 1000 });
+}
+
 /** The list of claims, or its first page. */
 const LIST = /\/api\/v1\/claims\?(?!.*after=)/;
 
@@ -37,6 +48,7 @@ test("a connection that swallows everything is found out, and what came meanwhil
   const proxy = await startTcpProxy({ port: Number(new URL(edge.url).port) });
   closing.push(proxy.close);
   const { page, complaints, close } = await openPage(browser);
+  await page.clock.install();
   await page.goto(`http://127.0.0.1:${proxy.port}/dashboard/claims`);
   await page.getByRole("row", { name: /alice/ }).waitFor();
   // The banner is there for a moment only, since the next connection is let through.
@@ -47,6 +59,8 @@ test("a connection that swallows everything is found out, and what came meanwhil
   proxy.freeze();
   await tenancy.createClaim("bob", "hello");
   await tenancy.release("claim-alice-hello");
+  // It asks, and waits so long for the answer.
+  for (const ms of [SILENCE_MS, 5000]) await page.clock.fastForward(ms);
   await page.getByRole("row", { name: /bob/ }).waitFor();
   await page.getByRole("row", { name: /alice/ }).waitFor({ state: "detached" });
   await page.getByText("The connection to the edge is lost").waitFor({ state: "detached" });
@@ -62,11 +76,12 @@ test("an edge that loses the API server says so, and the page with it, until it 
   const { tenancy, edge, browser } = stage;
   await tenancy.createClaim("carol", "hello");
   const { page, complaints, close } = await openPage(browser);
+  await page.clock.install();
   await page.goto(`${edge.url}/dashboard/claims`);
   await page.getByRole("row", { name: /carol hello Active/ }).waitFor();
   await tenancy.cluster.apiServer.stop();
   const words = page.getByText("The edge cannot see the cluster at the moment");
-  await words.waitFor();
+  await untilAsked(page, () => words.isVisible());
   assert.is(await page.getByRole("row", { name: /carol/ }).count(), 1);
   await tenancy.cluster.apiServer.start();
   await tenancy.until("the API server takes writes", () =>
@@ -76,7 +91,7 @@ test("an edge that loses the API server says so, and the page with it, until it 
     ),
   );
   await page.getByRole("row", { name: /dave hello Active/ }).waitFor();
-  await words.waitFor({ state: "detached" });
+  await untilAsked(page, async () => !(await words.isVisible()));
   complaints.splice(0);
   await close();
 });
