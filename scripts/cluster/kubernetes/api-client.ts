@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { Agent, type RequestOptions, request } from "node:https";
+import { Agent, type AgentOptions, type RequestOptions, request } from "node:https";
 import { parse } from "yaml";
 
 export interface ApiRequest {
@@ -27,13 +27,14 @@ export interface ApiClient {
   close(): void;
 }
 
-/** Returns a client of the API server that a kubeconfig with inline certificates names. */
+/** Returns a client of the API server that a kubeconfig with inline credentials names. */
 export function createApiClient(kubeconfigPath: string, options: { maxSockets?: number } = {}): ApiClient {
-  const { server, ...credentials } = readKubeconfig(kubeconfigPath);
-  const agent = new Agent({ keepAlive: true, maxSockets: options.maxSockets ?? 32, ...credentials });
-  const watches = new Agent({ keepAlive: false, ...credentials });
+  const { server, tls, headers: authorization } = readKubeconfig(kubeconfigPath);
+  const agent = new Agent({ keepAlive: true, maxSockets: options.maxSockets ?? 32, ...tls });
+  const watches = new Agent({ keepAlive: false, ...tls });
   const send = (method: string, path: string, extra: RequestOptions, body?: Buffer): ReturnType<typeof request> => {
-    const outgoing = request(new URL(path, server), { method, ...extra });
+    const headers = { ...authorization, ...extra.headers };
+    const outgoing = request(new URL(path, server), { method, ...extra, headers });
     outgoing.end(body);
     return outgoing;
   };
@@ -103,17 +104,24 @@ function splitLines(buffer: Buffer, onLine: (line: Buffer) => void): Buffer {
 
 interface Kubeconfig {
   clusters: [{ cluster: { server: string; "certificate-authority-data": string } }];
-  users: [{ user: { "client-certificate-data": string; "client-key-data": string } }];
+  users: [{ user: { token: string } | { "client-certificate-data": string; "client-key-data": string } }];
 }
 
-/** Reads a kubeconfig with inline certificates. */
-export function readKubeconfig(path: string): { server: string; ca: Buffer; cert: Buffer; key: Buffer } {
+/** How to reach an API server, and the headers that say as whom where the connection does not. */
+export interface ApiAccess {
+  readonly server: string;
+  readonly tls: Pick<AgentOptions, "ca" | "cert" | "key">;
+  readonly headers: { readonly authorization?: string };
+}
+
+/** Reads a kubeconfig with an inline authority, and an inline token or certificate. */
+export function readKubeconfig(path: string): ApiAccess {
   const { clusters, users } = parse(readFileSync(path, "utf8")) as Kubeconfig;
   const decode = (text: string): Buffer => Buffer.from(text, "base64");
-  return {
-    server: clusters[0].cluster.server,
-    ca: decode(clusters[0].cluster["certificate-authority-data"]),
-    cert: decode(users[0].user["client-certificate-data"]),
-    key: decode(users[0].user["client-key-data"]),
-  };
+  const { server, "certificate-authority-data": authority } = clusters[0].cluster;
+  const { user } = users[0];
+  const ca = decode(authority);
+  if ("token" in user) return { server, tls: { ca }, headers: { authorization: `Bearer ${user.token}` } };
+  const cert = decode(user["client-certificate-data"]);
+  return { server, tls: { ca, cert, key: decode(user["client-key-data"]) }, headers: {} };
 }

@@ -80,6 +80,7 @@ interface ApiServerFlagsOptions {
   server: IssuedCertificate;
   admin: IssuedCertificate;
   serviceAccounts: ServiceAccountKeys;
+  tokensPath: string;
   /** Prefix of a /16, such as `10.96`. */
   serviceNetwork: string;
   /** Whether a kubelet and the controllers are there too. */
@@ -98,6 +99,7 @@ function apiServerFlags(options: ApiServerFlagsOptions): string[] {
     `--tls-cert-file=${server.certificatePath}`,
     `--tls-private-key-file=${server.keyPath}`,
     `--client-ca-file=${authority.certificatePath}`,
+    `--token-auth-file=${options.tokensPath}`,
     `--service-account-key-file=${serviceAccounts.publicKeyPath}`,
     `--service-account-signing-key-file=${serviceAccounts.privateKeyPath}`,
     "--service-account-issuer=https://kubernetes.default.svc",

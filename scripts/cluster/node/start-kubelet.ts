@@ -44,7 +44,7 @@ export async function startKubelet(options: StartKubeletOptions): Promise<Progra
     name: nodeName,
     server: options.server,
     authority: keys.authority.certificate,
-    client: certificate,
+    credential: certificate,
   });
   const configPath = join(home, "config.yaml");
   const socket = containerdSocket(folder);

@@ -1,5 +1,5 @@
-import { generateKeyPairSync } from "node:crypto";
-import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { generateKeyPairSync, randomBytes } from "node:crypto";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Authority, type IssuedCertificate, openAuthority } from "./authority.ts";
 import { writeKubeconfig } from "./write-kubeconfig.ts";
@@ -19,6 +19,9 @@ export interface ClusterKeys {
   readonly admin: IssuedCertificate;
   readonly server: IssuedCertificate;
   readonly serviceAccounts: ServiceAccountKeys;
+  /** Of the file of bearer tokens that the API server knows. */
+  readonly tokensPath: string;
+  /** Has a token of the same user as `admin`. */
   readonly kubeconfigPath: string;
 }
 
@@ -38,14 +41,31 @@ export async function clusterKeys(options: ClusterKeysOptions): Promise<ClusterK
     alternativeNames: ["localhost", "kubernetes.default.svc", "127.0.0.1", ...(options.alternativeNames ?? [])],
     purpose: "server",
   });
+  const { token, tokensPath } = adminToken(pki);
   const kubeconfigPath = writeKubeconfig({
     path: join(options.folder, "kubeconfig"),
     name: options.name,
     server: options.server,
     authority: authority.certificate,
-    client: admin,
+    credential: { token },
   });
-  return { authority, admin, server, serviceAccounts: serviceAccountKeys(pki), kubeconfigPath };
+  return { authority, admin, server, serviceAccounts: serviceAccountKeys(pki), tokensPath, kubeconfigPath };
+}
+
+/**
+ * Returns the administrator's token, made now unless it is there. The API server verifies the chain of a client
+ * certificate at every request, and looks a token up.
+ *
+ * Follows https://kubernetes.io/docs/reference/access-authn-authz/authentication/#static-token-file
+ */
+function adminToken(folder: string): { token: string; tokensPath: string } {
+  const tokensPath = join(folder, "tokens.csv");
+  if (!existsSync(tokensPath)) {
+    const made = randomBytes(32).toString("base64url");
+    writeFileSync(tokensPath, `${made},admin,admin,system:masters\n`, { mode: 0o600 });
+  }
+  const [token = ""] = readFileSync(tokensPath, "utf8").split(",");
+  return { token, tokensPath };
 }
 
 export interface ServiceAccountKeys {

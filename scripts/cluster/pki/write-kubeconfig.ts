@@ -10,12 +10,12 @@ export interface WriteKubeconfigOptions {
   server: string;
   /** PEM of the authority that signed the server's certificate. */
   authority: string;
-  client: Pick<IssuedCertificate, "certificate" | "key">;
+  credential: Pick<IssuedCertificate, "certificate" | "key"> | { token: string };
 }
 
 /** Writes a kubeconfig that needs no other file, readable by the user only, and returns its path. */
 export function writeKubeconfig(options: WriteKubeconfigOptions): string {
-  const { name, path } = options;
+  const { name, path, credential } = options;
   const base64 = (text: string): string => Buffer.from(text).toString("base64");
   const content = stringify(
     {
@@ -27,10 +27,13 @@ export function writeKubeconfig(options: WriteKubeconfigOptions): string {
       users: [
         {
           name,
-          user: {
-            "client-certificate-data": base64(options.client.certificate),
-            "client-key-data": base64(options.client.key),
-          },
+          user:
+            "token" in credential
+              ? { token: credential.token }
+              : {
+                  "client-certificate-data": base64(credential.certificate),
+                  "client-key-data": base64(credential.key),
+                },
         },
       ],
       contexts: [{ name, context: { cluster: name, user: name } }],
@@ -83,7 +86,7 @@ export async function clientCertificate(
     name: options.user,
     server: cluster.server,
     authority: authority.certificate,
-    client,
+    credential: client,
   });
   return { ...client, kubeconfigPath };
 }

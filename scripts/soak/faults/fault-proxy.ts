@@ -61,9 +61,9 @@ const HOP_BY_HOP = new Set(["connection", "keep-alive", "transfer-encoding", "up
 /** Starts a proxy on loopback, which speaks HTTP to its program and HTTPS to the API server. */
 export async function startFaultProxy(options: FaultProxyOptions): Promise<FaultProxy> {
   const { name, decisions } = options;
-  const { server: apiServer, ...credentials } = readKubeconfig(options.kubeconfigPath);
-  const calls = new Agent({ keepAlive: true, ...credentials });
-  const streams = new Agent({ keepAlive: false, ...credentials });
+  const { server: apiServer, tls, headers: authorization } = readKubeconfig(options.kubeconfigPath);
+  const calls = new Agent({ keepAlive: true, ...tls });
+  const streams = new Agent({ keepAlive: false, ...tls });
   const sockets = new Set<Socket>();
   const watches = new Set<Watch>();
   const hits = new Map<string, number>();
@@ -138,7 +138,7 @@ export async function startFaultProxy(options: FaultProxyOptions): Promise<Fault
     delete headers.authorization;
     const forwarded = request(new URL(incoming.url ?? "/", apiServer), {
       method: incoming.method ?? "GET",
-      headers,
+      headers: { ...headers, ...authorization },
       agent: isWatch ? streams : calls,
     });
     forwarded.on("error", () => outgoing.destroy());
@@ -170,7 +170,11 @@ export async function startFaultProxy(options: FaultProxyOptions): Promise<Fault
   function forwardUpgrade(incoming: IncomingMessage, { socket, head }: { socket: Duplex; head: Buffer }): void {
     const { host: _, authorization: __, ...headers } = incoming.headers;
     const { method = "GET", url = "/" } = incoming;
-    const forwarded = request(new URL(url, apiServer), { method, headers, agent: streams });
+    const forwarded = request(new URL(url, apiServer), {
+      method,
+      headers: { ...headers, ...authorization },
+      agent: streams,
+    });
     forwarded.on("error", () => socket.destroy());
     forwarded.on("upgrade", (answer, upstream, first) => {
       socket.write(headOf(answer));

@@ -1,9 +1,11 @@
 import { existsSync, readdirSync, readFileSync, readlinkSync, statSync } from "node:fs";
+import { get } from "node:https";
+import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { type Binaries, findBinaries } from "../../../scripts/cluster/binaries.ts";
 import { type ControlPlane, startControlPlane } from "../../../scripts/cluster/control-plane.ts";
-import { type ApiClient, createApiClient } from "../../../scripts/cluster/kubernetes/api-client.ts";
+import { type ApiClient, createApiClient, readKubeconfig } from "../../../scripts/cluster/kubernetes/api-client.ts";
 import { isRunning } from "../../../scripts/cluster/process/process-identity.ts";
 import { CONTROL_PLANE_PROGRAMS } from "../../../scripts/cluster/programs.ts";
 
@@ -80,8 +82,27 @@ test("lets a client certificate do what RBAC lets its user do", async ({ one }) 
   assert.is(await statusOf(expired.kubeconfigPath), 401);
 });
 
-test("keeps its kubeconfig from other users", ({ one }) => {
-  assert.is(statSync(one.kubeconfigPath).mode & 0o777, 0o600);
+test("keeps its kubeconfig and its tokens from other users", ({ one }) => {
+  for (const path of [one.kubeconfigPath, join(one.folder, "pki", "tokens.csv")]) {
+    assert.is(statSync(path).mode & 0o777, 0o600, path);
+  }
+  assert.is(statSync(join(one.folder, "pki")).mode & 0o777, 0o700);
+});
+
+test("knows its administrator by a token, which is checked faster than a certificate", async ({ one }) => {
+  const { tls, headers } = readKubeconfig(one.kubeconfigPath);
+  assert.match(headers.authorization ?? "", /^Bearer [\w-]{43}$/);
+  assert.is(tls.cert, undefined);
+  const statusOf = (authorization: string): Promise<number | undefined> =>
+    new Promise((resolve, reject) => {
+      const url = new URL("/api/v1/namespaces", one.server);
+      get(url, { ca: tls.ca, headers: { authorization } }, (answer) => {
+        answer.resume();
+        resolve(answer.statusCode);
+      }).once("error", reject);
+    });
+  assert.is(await statusOf(headers.authorization ?? ""), 200);
+  assert.is(await statusOf(`${headers.authorization}x`), 401);
 });
 
 test("listens on loopback only", ({ one }) => {
