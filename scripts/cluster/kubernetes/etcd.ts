@@ -97,8 +97,9 @@ function etcdFlags({ dataFolder, clientPort, peerPort }: EtcdFlagsOptions): stri
     `--initial-cluster=default=${peer}`,
     "--unsafe-no-fsync",
     "--log-level=warn",
-    // The only member elects itself: 100 ms instead of the second that a group of several waits.
-    "--heartbeat-interval=10",
+    // The only member elects itself: 100 ms instead of the second that a group of several waits. A shorter interval than
+    // a fifth of that wakes it up more often for nothing.
+    "--heartbeat-interval=20",
     "--election-timeout=100",
   ];
 }
