@@ -8,7 +8,7 @@ import { type ModelWorld, startModelWorld } from "./model-world.ts";
 import { type PretendKubelet, startPretendKubelet } from "./pretend-kubelet.ts";
 
 /** As many sequences as fit into the time, and so many at least. */
-const TIME_LIMIT_MS = Number(process.env.TENANCY_MODEL_SECONDS ?? 50) * 1000;
+const TIME_LIMIT_MS = Number(process.env.TENANCY_MODEL_SECONDS ?? 25) * 1000;
 const LEAST_SEQUENCES = 50;
 const filesystem = { overlayDirs: ["/data"] };
 
