@@ -23,7 +23,7 @@ export interface ClusterCache {
   /** Indexes: `key` by {@link claimKey}, `tenant` by the tenant id, `phase` by the phase. */
   readonly claims: CachedKind<Claim, "key" | "tenant" | "phase">;
   readonly workloads: CachedKind<Workload>;
-  /** Managed pods only; indexes: `phase`, and `pool` by {@link poolIndex} those that wait in a pool. */
+  /** Managed pods only, and without the role api those of tenants only; indexes: `phase`, and `pool` by {@link poolIndex} those that wait in a pool. */
   readonly pods: CachedKind<Pod, "phase" | "pool">;
   /** Indexes: `path` by the webhook's path, `workload` by the workload's name. */
   readonly triggers: CachedKind<Trigger, "path" | "workload">;
@@ -84,7 +84,8 @@ export function watchCluster(options: {
     pods: watchKind({
       ...shared,
       resource: podsWithoutSpec,
-      labelSelector: `${label.managed}=true`,
+      // Nobody asks a gateway for the pods that wait in pools, which change more often than those of tenants.
+      labelSelector: isApi ? `${label.managed}=true` : `${label.managed}=true,${label.tenant}`,
       indexes: { phase: phaseOf, pool: poolOf },
       transform: slimPod,
       onChange(change) {
