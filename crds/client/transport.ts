@@ -59,7 +59,7 @@ export interface TransportOptions {
   readonly role?: string | undefined;
   /** @default "dev" */
   readonly version?: string | undefined;
-  /** Connections for calls at most; watches and calls for Leases have their own. @default 64 */
+  /** Connections for calls at most; watches and calls for Leases have their own. @default 16 */
   readonly maxSockets?: number | undefined;
   /** @default 30000 */
   readonly timeoutMs?: number | undefined;
@@ -93,7 +93,7 @@ const maxThrottled = 5;
 
 /** Keep-alive connections to one API server, made once and shared by everything in the process. */
 export function createTransport(options: TransportOptions): Transport {
-  const { config, onRequest, log, clock = systemClock, maxSockets = 64 } = options;
+  const { config, onRequest, log, clock = systemClock, maxSockets = 16 } = options;
   const { secure, host, port, basePath } = parseServer(config.server);
   const userAgent = `tenancy-${options.role ?? "client"}/${options.version ?? "dev"}`;
   const credentials = createCredentials({ config, clock, log });
