@@ -12,6 +12,8 @@ import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { type Lifecycle, NAMESPACE } from "./lifecycle.ts";
 
 const LIMIT_MS = 180_000;
+/** Listing pods again and again would slow down what is waited for. */
+const LIST_MS = 20;
 
 /** The archive for a claim as it is on the volume; undefined when there is none. */
 export function archiveOf(
@@ -84,17 +86,24 @@ export function createFaults(life: Lifecycle): Faults {
         return partialIn(join(volumeFolder, tenantId));
       });
     },
-    untilRestoring: (claim) =>
-      waitFor(`files of ${claim.metadata.name} to arrive`, async () => {
-        const [pod] = await podsOf(claim);
+    untilRestoring(claim) {
+      let pod: Pod | undefined;
+      let listedAt = Number.NEGATIVE_INFINITY;
+      return waitFor(`files of ${claim.metadata.name} to arrive`, async () => {
+        if (performance.now() - listedAt > LIST_MS) {
+          [pod] = await podsOf(claim);
+          listedAt = performance.now();
+        }
         const volume = `${pod?.metadata.uid}/volumes/kubernetes.io~empty-dir/tenancy-overlay-0`;
         return namesIn(inNode(join(clusterFolder(cluster.name), "kubelet/pods", volume))).length > 0 ? pod : undefined;
-      }),
+      });
+    },
     async untilEvent({ metadata: { uid, name } }, reason) {
-      await waitFor(`the Event ${reason} of ${name}`, async () => {
+      const isThere = async () => {
         const { items } = await client.list(events, { namespace: NAMESPACE });
         return items.some((event) => event.reason === reason && event.involvedObject.uid === uid);
-      });
+      };
+      await waitUntil(isThere, { what: `the Event ${reason} of ${name}`, limitMs: LIMIT_MS });
     },
   };
 }
@@ -118,6 +127,7 @@ function freezerOf(pid: string): Freezer {
   return { path: `/sys/fs/cgroup${second}/cgroup.freeze`, freeze: "1", thaw: "0" };
 }
 
+/** Looks so often that what lasts for half a second is seen in the middle. */
 async function waitFor<T>(what: string, look: () => T | undefined | Promise<T | undefined>): Promise<T> {
   return (await waitUntil(async () => (await look()) ?? false, { what, limitMs: LIMIT_MS, intervalMs: 3 })) as T;
 }

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { Writable } from "node:stream";
 import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
 import { isNotFound } from "../../../crds/client/api-error.ts";
-import { pods } from "../../../crds/client/built-in-resources.ts";
+import { leases, pods } from "../../../crds/client/built-in-resources.ts";
 import { type ClusterClient, createClusterClient } from "../../../crds/client/cluster-client.ts";
 import { loadClusterConfig } from "../../../crds/client/config/load-cluster-config.ts";
 import { createExec, type Exec } from "../../../crds/client/exec/exec.ts";
@@ -45,7 +45,7 @@ export interface Lifecycle {
   remountVolume(mode: "ro" | "rw"): Promise<void>;
   /** Starts an operator beside those that run already. */
   startOperator(env?: Record<string, string>): Promise<OperatorProcess>;
-  /** Ends the operators as a crash does. */
+  /** Ends the operators as a crash does; the next one need not wait for the lease of the dead (`leader.test.ts`). */
   killOperator(): Promise<void>;
   createWorkload(name: string, spec?: Partial<WorkloadSpec>): Promise<Workload>;
   createPool(name: string, workloadRef: string, size: number): Promise<void>;
@@ -145,19 +145,21 @@ async function prepareLifecycle(cluster: LocalCluster, { volumeMiB }: LifecycleO
 
   async function until<T>(what: string, look: () => Promise<T | undefined>): Promise<T> {
     let found: T | undefined;
-    let seen = "";
+    let problem = "";
     const looked = async () => {
       try {
         found = await look();
-        const { items } = await client.list(claims, { namespace: NAMESPACE });
-        seen = JSON.stringify(items.map(({ metadata, status }) => ({ name: metadata.name, ...status })));
       } catch (error) {
         // A busy API server may have no answer in time.
-        seen = String(error);
+        problem = String(error);
       }
       return found !== undefined;
     };
-    await waitUntil(looked, { what, limitMs: LIMIT_MS, intervalMs: 30, explain: () => seen });
+    await waitUntil(looked, { what, limitMs: LIMIT_MS, explain: () => problem }).catch(async (error: Error) => {
+      const { items } = await client.list(claims, { namespace: NAMESPACE });
+      const seen = JSON.stringify(items.map(({ metadata, status }) => ({ name: metadata.name, ...status })));
+      throw new Error(`${error.message}\n${seen}`, { cause: error });
+    });
     return found as T;
   }
 
@@ -200,6 +202,11 @@ async function prepareLifecycle(cluster: LocalCluster, { volumeMiB }: LifecycleO
     },
     async killOperator() {
       await Promise.all([...operators].map((operator) => operator.kill()));
+      try {
+        await client.delete(leases, { namespace: NAMESPACE, name: "tenancy-operator" });
+      } catch (error) {
+        if (!isNotFound(error)) throw error;
+      }
     },
     async createWorkload(workload, spec = {}) {
       const defaults: WorkloadSpec = {
