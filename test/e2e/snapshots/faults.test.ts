@@ -16,9 +16,10 @@ import * as assert from "uvu/assert";
 import { claims } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
 import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
+import { testAtOnce } from "../../at-once.ts";
 import { rawTar } from "../../unit/snapshots/raw-tar.ts";
 import { archiveOf, type Faults } from "./faults.ts";
-import { lifeSuite } from "./life-suite.ts";
+import { type LifeContext, lifeSuite } from "./life-suite.ts";
 import { type Lifecycle, NAMESPACE } from "./lifecycle.ts";
 
 const test = lifeSuite("a snapshots volume that fails, and archives that must not be restored", {
@@ -28,6 +29,8 @@ const test = lifeSuite("a snapshots volume that fails, and archives that must no
     await life.createWorkload("warm");
     await life.createWorkload("cold");
     await life.createPool("warm", "warm", 2);
+    const tenants = [...volumeFaults.map(({ what }) => `tenant-${what}`), "given-up", "locks", "elsewhere"];
+    await Promise.all(tenants.map((tenant) => life.keep(tenant, "warm", "old")));
   },
 });
 
@@ -67,7 +70,6 @@ for (const { what, says, begin, end } of volumeFaults) {
   test(`${what}: the release fails, keeps the pod and the archive of before, and ends well once it is mended`, async (context) => {
     const { life, faults } = context;
     const tenant = `tenant-${what}`;
-    await life.keep(tenant, "warm", "old");
     const claim = await life.claim(tenant, "warm", true);
     assert.is(await life.kept(claim), "old\n");
     await life.run(
@@ -94,12 +96,10 @@ for (const { what, says, begin, end } of volumeFaults) {
     const next = await life.claim(tenant, "warm", true);
     assert.is(next.status?.source, "pool+data");
     assert.is(await life.kept(next), "new\n");
-    await life.release(next);
   });
 }
 
-test("a person gives up files that cannot be saved, and the archive of before stays", async ({ life, faults }) => {
-  await life.keep("given-up", "warm", "old");
+async function giveUp({ life, faults }: LifeContext): Promise<void> {
   const claim = await life.claim("given-up", "warm", true);
   await life.run(claim.status?.instanceId, "echo new > /data/file");
   const before = archiveOf(life, claim);
@@ -114,12 +114,9 @@ test("a person gives up files that cannot be saved, and the archive of before st
   chmodSync(join(life.volumeFolder, "given-up"), 0o700);
   const next = await life.claim("given-up", "warm", true);
   assert.is(await life.kept(next), "old\n");
-  await life.release(next);
-});
+}
 
-test("a file that its own user may not read: the release says which, and saves it when it can be read", async (context) => {
-  const { life } = context;
-  await life.keep("locks", "warm", "old");
+async function saveLocked({ life }: LifeContext): Promise<void> {
   const claim = await life.claim("locks", "warm", true);
   await life.run(claim.status?.instanceId, "echo new > /data/file; echo mine > /data/locked; $b chmod 0 /data/locked");
   const before = archiveOf(life, claim);
@@ -130,12 +127,10 @@ test("a file that its own user may not read: the release says which, and saves i
   await life.untilGone(claim);
   const next = await life.claim("locks", "warm", true);
   assert.is(await life.run(next.status?.instanceId, "$b cat /data/file /data/locked"), "new\nmine\n");
-  await life.release(next);
-});
+}
 
 test("an empty folder in the volume's place: nobody with files starts without them, or saves beside them", async (context) => {
   const { life, faults } = context;
-  await life.keep("elsewhere", "warm", "old");
   const open = await life.claim("open", "warm", false);
   await life.run(open.status?.instanceId, "echo mine > /data/file");
   renameSync(life.volumeFolder, `${life.volumeFolder}.away`);
@@ -159,7 +154,6 @@ test("an empty folder in the volume's place: nobody with files starts without th
   assert.is(await life.kept(active), "old\n");
   await life.untilGone(open);
   assert.ok(archiveOf(life, open));
-  await life.release(active);
 });
 
 const archives: [what: string, workload: string, put: typeof changeArchive, says: RegExp][] = [
@@ -168,24 +162,36 @@ const archives: [what: string, workload: string, put: typeof changeArchive, says
   ["with a path upward", "cold", writeHostile, /has no plain path/],
 ];
 
-for (const [what, workload, put, says] of archives) {
-  test(`an archive ${what}: the claim ends in RestoreFailed (${workload}), the archive stays, no pod does`, async (context) => {
-    const { life, faults } = context;
-    const key = { tenantId: `archive-${workload}`, workloadRef: workload };
-    await life.untilHelperRuns();
-    await put(life, key);
-    const claim = await life.createClaim(key.tenantId, workload, true);
-    const before = archiveOf(life, claim);
-    const ended = await life.untilClaim(claim, "to end", (status) => ["Active", "Error"].includes(status?.phase ?? ""));
-    assert.equal([ended.status?.phase, ended.status?.reason], ["Error", "RestoreFailed"]);
-    assert.match(ended.status?.message ?? "", says);
-    assert.equal(archiveOf(life, claim), before);
-    await faults.untilEvent(claim, "RestoreFailed");
-    await life.untilClaim(claim, "to have no pod", async () => (await faults.podsOf(claim)).length === 0);
-    await life.release(claim);
-    assert.equal(archiveOf(life, claim), before, "its release saves nothing");
-  });
+async function refuse(
+  { life, faults }: LifeContext,
+  [, workload, put, says]: (typeof archives)[number],
+): Promise<void> {
+  const key = { tenantId: `archive-${workload}`, workloadRef: workload };
+  await life.untilHelperRuns();
+  await put(life, key);
+  const claim = await life.createClaim(key.tenantId, workload, true);
+  const before = archiveOf(life, claim);
+  const ended = await life.untilClaim(claim, "to end", (status) => ["Active", "Error"].includes(status?.phase ?? ""));
+  assert.equal([ended.status?.phase, ended.status?.reason], ["Error", "RestoreFailed"]);
+  assert.match(ended.status?.message ?? "", says);
+  assert.equal(archiveOf(life, claim), before);
+  await faults.untilEvent(claim, "RestoreFailed");
+  await life.untilClaim(claim, "to have no pod", async () => (await faults.podsOf(claim)).length === 0);
+  await life.release(claim);
+  assert.equal(archiveOf(life, claim), before, "its release saves nothing");
 }
+
+testAtOnce(test, [
+  ["a person gives up files that cannot be saved, and the archive of before stays", giveUp],
+  ["a file that its own user may not read: the release says which, and saves it when it can be read", saveLocked],
+  ...archives.map(
+    (archive) =>
+      [
+        `an archive ${archive[0]}: the claim ends in RestoreFailed (${archive[1]}), the archive stays, no pod does`,
+        (context: LifeContext) => refuse(context, archive),
+      ] as const,
+  ),
+]);
 
 /** Of the header of gzip (RFC 1952), the byte that names the operating system. */
 async function changeArchive(life: Lifecycle, { tenantId, workloadRef }: SnapshotKey): Promise<void> {
