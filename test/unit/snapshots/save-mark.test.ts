@@ -158,6 +158,16 @@ test("says why the store failed, also where the store has stopped reading before
   await untilCommandsEnd();
 });
 
+// What `Exec` makes of it: test/cluster/client/exec.test.ts.
+test("gives up a pod that is silent for a minute, or slower than its pace", async ({ save }) => {
+  const limits: Pick<Parameters<Exec>[0], "maxSilenceMs" | "minOutput">[] = [];
+  await save(({ maxSilenceMs, minOutput, ...options }) => {
+    limits.push({ maxSilenceMs, minOutput });
+    return localExec(options);
+  });
+  assert.equal(limits, [{ maxSilenceMs: 60_000, minOutput: { bytesPerSecond: 64 * 1024, overMs: 60_000 } }]);
+});
+
 test("fails when an overlay directory is not there", async ({ save, store }) => {
   const before = await save(unprivilegedExec);
   const error = await save(unprivilegedExec, { overlayDirs: ["/data", "/more"] }).catch((cause: unknown) => cause);
