@@ -28,7 +28,6 @@ async function restoreCold({ life }: LifeContext): Promise<void> {
   assert.is(second.status?.source, "cold+data");
   assert.is(await life.run(second.status?.instanceId, firstAct), ".seen\ndeep\ntop\n");
   assert.is(await life.run(second.status?.instanceId, "cat /data/deep/file"), "hello\n");
-  await life.release(second);
 }
 
 async function restoreWarm({ life }: LifeContext): Promise<void> {
@@ -42,7 +41,6 @@ async function restoreWarm({ life }: LifeContext): Promise<void> {
   const second = await life.claim("bob", "warm", true);
   assert.is(second.status?.source, "pool+data");
   assert.is(await life.kept(second), "kept\n");
-  await life.release(second);
 }
 
 async function claimWithoutResume({ life }: LifeContext): Promise<void> {
@@ -59,7 +57,6 @@ async function claimWithoutResume({ life }: LifeContext): Promise<void> {
   await life.release(claim);
   const next = await life.claim("fresh", "fresh", true);
   assert.is(await life.run(next.status?.instanceId, "$b ls -A /data; $b cat /data/other"), "other\nnew\n");
-  await life.release(next);
 }
 
 async function keepTenantsApart({ life }: LifeContext): Promise<void> {
@@ -74,7 +71,7 @@ async function keepTenantsApart({ life }: LifeContext): Promise<void> {
       assert.is(seen, round === 0 ? "" : `${tenantId}\nonly ${tenantId}\n`);
       await life.run(claim.status?.instanceId, `echo "only ${tenantId}" > "/data/${tenantId}"`);
     }
-    await Promise.all(held.map(life.release));
+    if (round === 0) await Promise.all(held.map(life.release));
   }
 }
 
@@ -105,7 +102,6 @@ async function deleteWorkload({ life }: LifeContext): Promise<void> {
   await life.createWorkload("deleted");
   const next = await life.claim("ann", "deleted", true);
   assert.is(await life.kept(next), "kept\n");
-  await life.release(next);
 }
 
 async function changeWorkload({ life }: LifeContext, what: string, spec: Partial<WorkloadSpec>): Promise<void> {
@@ -131,8 +127,7 @@ async function changeWorkload({ life }: LifeContext, what: string, spec: Partial
     await life.release(without);
     const next = await life.claim("bob", workload, true);
     assert.is(await life.kept(next), "kept\n");
-    await life.release(next);
-  } else await life.release(without);
+  }
 }
 
 async function losePod({ life, faults }: LifeContext, how: "deleted" | "evicted"): Promise<void> {
@@ -157,7 +152,6 @@ async function losePod({ life, faults }: LifeContext, how: "deleted" | "evicted"
   await faults.untilEvent(claim, "PodLost");
   assert.is(active.status?.source, "cold+data");
   assert.is(await life.kept(active), "saved\n");
-  await life.release(active);
 }
 
 const changes: [string, Partial<WorkloadSpec>][] = [

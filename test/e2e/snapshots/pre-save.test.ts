@@ -41,7 +41,6 @@ async function writeOut({ life }: LifeContext): Promise<void> {
   assert.is(next.status?.source, "cold+data");
   const held = await life.run(next.status?.instanceId, "$b cat /data/held");
   assert.is(held, `memory of ${claim.status?.instanceId}\n`);
-  await life.release(next);
 }
 
 async function waitForIt({ life }: LifeContext): Promise<void> {
@@ -53,7 +52,6 @@ async function waitForIt({ life }: LifeContext): Promise<void> {
   await life.untilGone(claim);
   const next = await life.claim("waits", "strict", true);
   assert.is(await life.kept(next), "kept\n");
-  await life.release(next);
 }
 
 async function goOn({ life }: LifeContext): Promise<void> {
@@ -72,7 +70,6 @@ async function goOn({ life }: LifeContext): Promise<void> {
   );
   const next = await life.claim("goes-on", "lenient", true);
   assert.is(await life.kept(next), "kept\n");
-  await life.release(next);
 }
 
 testAtOnce(test, [
