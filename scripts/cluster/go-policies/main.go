@@ -31,6 +31,10 @@ import (
 	"sigs.k8s.io/kube-network-policies/pkg/podinfo"
 )
 
+// How long connections are left alone after they were looked at. Changes of pods come in bursts, and a look reads every
+// connection that the machine tracks.
+const lookPause = 500 * time.Millisecond
+
 func main() {
 	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -86,6 +90,11 @@ func run() error {
 		case <-changed:
 			if err := endForbidden(ctx, pods, engine); err != nil {
 				fmt.Fprintln(os.Stderr, err)
+			}
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(lookPause):
 			}
 		}
 	}
