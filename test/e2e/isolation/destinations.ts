@@ -22,7 +22,7 @@ export interface Places {
 }
 
 /** Far more than any answer takes. */
-const LIMIT_S = 8;
+const LIMIT_S = 4;
 
 /** Every place that the table asks for, with who answers whom. */
 export function destinations(places: Places): Destination[] {
