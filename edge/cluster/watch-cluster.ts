@@ -23,7 +23,10 @@ export interface ClusterCache {
   /** Indexes: `key` by {@link claimKey}, `tenant` by the tenant id, `phase` by the phase. */
   readonly claims: CachedKind<Claim, "key" | "tenant" | "phase">;
   readonly workloads: CachedKind<Workload>;
-  /** Managed pods only, and without the role api those of tenants only; indexes: `phase`, and `pool` by {@link poolIndex} those that wait in a pool. */
+  /**
+   * Managed pods, and without the role api those of tenants alone. Indexes: `phase`, and `pool` by {@link poolIndex} those
+   * that wait in a pool.
+   */
   readonly pods: CachedKind<Pod, "phase" | "pool">;
   /** Indexes: `path` by the webhook's path, `workload` by the workload's name. */
   readonly triggers: CachedKind<Trigger, "path" | "workload">;
