@@ -201,7 +201,35 @@ async function loadOwnImage(): Promise<void> {
   }
 }
 
+/** Without a health check each of its pods is ready for a moment. */
+async function degradePool(): Promise<void> {
+  const ends = (script: string) => ({ entrypoint: { cmd: "/bin/sh", args: ["-c", script] } });
+  const image = "localhost/tenancy-hello:1";
+  await createWorkload("brief", image, ends("exit 3"));
+  const made = await stack.call("POST", "/pools", { name: "brief", spec: { workloadRef: "brief", size: 2 } });
+  assert.is(made.status, 201, JSON.stringify(made.body));
+  const wait = (condition: string) =>
+    stack.kubectl("wait", "tenancypool/brief", `--for=condition=${condition}`, "--timeout=400s");
+  await wait("Degraded");
+  const message = await stack.kubectl("get", "tp/brief", "-o", "jsonpath={.status.phase} {.status.message}");
+  assert.match(message, /^Degraded the container ends again and again; last: exit code 3/);
+  const ofPools = ["--field-selector", "involvedObject.kind=TenancyPool"];
+  const events = JSON.parse(await stack.kubectl("get", "events", ...ofPools, "-o", "json")) as {
+    items: { reason: string; type: string }[];
+  };
+  assert.equal(
+    events.items.map(({ reason, type }) => `${type} ${reason}`),
+    ["Warning PodsFail"],
+  );
+  const spec = { image: { ref: image }, resources: { memoryMb: 64 }, ...ends("exec sleep 100000") };
+  const mended = await stack.call("PUT", "/workloads/brief", { name: "brief", spec });
+  assert.is(mended.status, 200, JSON.stringify(mended.body));
+  await wait("Ready");
+  assert.match(await stack.kubectl("get", "tp/brief", "-o", "jsonpath={.status.conditions[2]}"), /"status":"False"/);
+}
+
 testAtOnce(test, [
+  ["a pool whose program ends at once is Degraded with an Event, and Ready when the workload is mended", degradePool],
   ["an image that runs as root gets its pod without runAsNonRoot, and capabilities dropped all the same", startAsRoot],
   [
     "an image that does not exist, and one that crashes: an error that says what to do, on the claim as in kubectl describe",
