@@ -24,8 +24,8 @@ export interface ClusterCache {
   readonly claims: CachedKind<Claim, "key" | "tenant" | "phase">;
   readonly workloads: CachedKind<Workload>;
   /**
-   * Managed pods, and without the role api those of tenants alone. Indexes: `phase`, and `pool` by {@link poolIndex} those
-   * that wait in a pool.
+   * Managed pods, and without the role api those of tenants alone. Indexes: `phase`, and `pool` by {@link poolIndex}
+   * those that wait in a pool.
    */
   readonly pods: CachedKind<Pod, "phase" | "pool">;
   /** Indexes: `path` by the webhook's path, `workload` by the workload's name. */

@@ -14,7 +14,7 @@ for (const { isApi, selector } of [
   { isApi: true, selector: "tenancy.dev/managed=true" },
   { isApi: false, selector: "tenancy.dev/managed=true,tenancy.dev/tenant" },
 ]) {
-  test(`${isApi ? "the role api follows all managed pods" : "a gateway alone follows the pods of tenants"}`, async () => {
+  test(isApi ? "the role api follows all managed pods" : "a gateway alone follows the pods of tenants", async () => {
     const server = await startFakeApiServer(({ query }, response) => {
       if (query.get("watch") === null) answerJson(response, { metadata: { resourceVersion: "10" }, items: [] });
       else response.writeHead(200).flushHeaders();
