@@ -80,16 +80,6 @@ test("two stages, a tree, arguments and owners; the second build has all steps f
   await builds.inBuilds("delete", "pod", "built", "--grace-period=0", "--force");
 });
 
-test("a step that fails: its name, its exit code and its last lines", async () => {
-  const file = [`FROM ${BASE}`, `RUN echo fine`, `RUN seq 1 50; echo no such header; exit 3`].join("\n");
-  const result = await builds.ended(await builds.begin("failing", { Dockerfile: file }));
-  if (result.state !== "Failed") throw new Error("it was built");
-  assert.is(result.reason, "BuildFailed");
-  assert.match(result.message, /step \[3\/3\] RUN seq 1 50; .* failed: process .* exit code: 3/);
-  assert.match(result.message, /32\n(.*\n)*50\nno such header$/);
-  assert.not.match(result.message, /^30$/m);
-});
-
 test("a build file that is not there, and one with a mistake: what is wrong", async () => {
   const [missing, mistaken] = await Promise.all([
     builds.begin("missing", { other: "" }).then(builds.ended),
