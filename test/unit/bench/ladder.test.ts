@@ -2,13 +2,13 @@ import { test } from "uvu";
 import * as assert from "uvu/assert";
 import { nextRate } from "../../../scripts/bench/paths/ladder.ts";
 
-/** The rates that are tried where the highest that is held is known. */
+/** The rates that are tried, each once, where the highest that is held is known. */
 function climb(highest: number): number[] {
   const steps: { perSecond: number; held: boolean }[] = [];
   for (let rate = nextRate(steps); rate !== undefined; rate = nextRate(steps)) {
     steps.push({ perSecond: rate, held: rate <= highest });
   }
-  return steps.map(({ perSecond }) => perSecond);
+  return [...new Set(steps.map(({ perSecond }) => perSecond))];
 }
 
 test("nextRate: up by 20 until one is not held, then halfway down to 5 a second", () => {
@@ -25,15 +25,17 @@ test("nextRate: ends where nothing is held", () => {
   assert.equal(climb(0), [60, 40, 20, 10, 5]);
 });
 
+test("nextRate: a rate counts as not held when it is not for a second time", () => {
+  const first = { perSecond: 60, held: false };
+  assert.is(nextRate([first]), 60);
+  assert.is(nextRate([first, { perSecond: 60, held: true }]), 80);
+  assert.is(nextRate([first, first]), 40);
+});
+
 test("nextRate: a lower rate that is not held bounds the search, whatever was held above it", () => {
-  assert.is(
-    nextRate([
-      { perSecond: 60, held: true },
-      { perSecond: 80, held: false },
-      { perSecond: 55, held: false },
-    ]),
-    undefined,
-  );
+  const notHeld = (perSecond: number) => ({ perSecond, held: false });
+  const steps = [{ perSecond: 60, held: true }, notHeld(80), notHeld(80), notHeld(55), notHeld(55)];
+  assert.is(nextRate(steps), undefined);
 });
 
 test.run();
