@@ -19,7 +19,7 @@ import { importProxyImage, PROXY_IMAGE } from "./cluster/images/proxy-image.ts";
 import { readProcessIdentity } from "./cluster/process/process-identity.ts";
 import { upLocalCluster } from "./cluster/up-local-cluster.ts";
 import { bundleDashboard } from "./start/bundle-dashboard.ts";
-import { bundleOperator } from "./start/bundle-operator.ts";
+import { bundleOperator, OPERATOR_FLAGS } from "./start/bundle-operator.ts";
 import { firstClaim } from "./start/first-claim.ts";
 import { installKinds } from "./start/install-kinds.ts";
 import { requireFreeAddresses } from "./start/listen-addresses.ts";
@@ -120,7 +120,7 @@ async function start(): Promise<void> {
   ]);
   const operatorCommand = values.watch
     ? [process.execPath, "--watch", "--import", "tsx", "operator/main.ts"]
-    : [process.execPath, operatorFile];
+    : [process.execPath, ...OPERATOR_FLAGS, operatorFile];
   if (values.watch) watchDashboard();
   // Not --hot, which would start one edge more in the same process at each change.
   const edgeCommand = values.watch ? ["bun", "--watch", "edge/main.ts"] : ["bun", "edge/main.ts"];

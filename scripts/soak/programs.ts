@@ -4,6 +4,7 @@ import { freePort } from "../cluster/process/free-port.ts";
 import { logTail } from "../cluster/process/log-tail.ts";
 import { type Program, startProgram } from "../cluster/process/start-program.ts";
 import { signalProcess, stopProcess } from "../cluster/process/stop-process.ts";
+import { OPERATOR_FLAGS } from "../start/bundle-operator.ts";
 import { NAMESPACE, PROXY_IMAGE, TOOLS_IMAGE } from "./objects.ts";
 
 /** Seconds of the leader's lease: short, so that many leaders are lost in a run. */
@@ -46,7 +47,7 @@ export async function startOperator(options: ProgramOptions & { bundle: string }
   writeFileSync(clockFile, "0");
   const program = await startAgain(options, {
     command: process.execPath,
-    arguments: ["--import", CLOCK, bundle],
+    arguments: [...OPERATOR_FLAGS, "--import", CLOCK, bundle],
     environment: {
       KUBECONFIG: kubeconfigPath,
       SOAK_CLOCK_FILE: clockFile,

@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { freePort } from "../../cluster/process/free-port.ts";
+import { OPERATOR_FLAGS } from "../../start/bundle-operator.ts";
 import { type MeasuredProgram, programEnvironment, startMeasuredProgram } from "./measured-program.ts";
 
 /** The runtimes that the edge runs on. */
@@ -74,7 +75,7 @@ export async function startOperator(options: {
     profileFolder === undefined ? [] : ["--cpu-prof", "--cpu-prof-dir", profileFolder, "--cpu-prof-interval", "200"];
   return startMeasuredProgram({
     name: "operator",
-    command: [process.execPath, ...profiling, bundle],
+    command: [process.execPath, ...OPERATOR_FLAGS, ...profiling, bundle],
     environment: programEnvironment({ ...settings, KUBECONFIG: kubeconfigPath, TENANCY_OPERATOR_LISTEN: listen }),
     folder,
     logPath: join(folder, "operator.log"),
