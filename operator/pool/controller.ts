@@ -27,11 +27,18 @@ const BUSY_POOL_STATUS_DELAY_MS = 1000;
 /** Keeps pools at their size. */
 export function createPoolController(context: OperatorContext): Controller<"pool"> {
   const { informers } = context;
-  let membersAreFresh: Promise<void> | undefined;
+  let membersAreFresh = false;
+  let refreshing: Promise<void> | undefined;
 
-  function askAgain(error: unknown): never {
-    membersAreFresh = undefined;
-    throw error;
+  /** Sees to it that the store has every member that a former leader created; false when it had them before. */
+  async function refresh(): Promise<boolean> {
+    if (membersAreFresh) return false;
+    refreshing ??= refreshMembers(context).finally(() => {
+      refreshing = undefined;
+    });
+    await refreshing;
+    membersAreFresh = true;
+    return true;
   }
 
   return {
@@ -44,11 +51,7 @@ export function createPoolController(context: OperatorContext): Controller<"pool
       watch(informers.pods, (change) => noteStart(change, context)),
       ...poolWatches(context),
     ],
-    async reconcile(key) {
-      membersAreFresh ??= refreshMembers(context).catch(askAgain);
-      await membersAreFresh;
-      return reconcilePool(key, context);
-    },
+    reconcile: (key) => reconcilePool(key, { context, refresh }),
   };
 }
 
@@ -151,7 +154,11 @@ async function refreshMembers({ client, config, informers }: OperatorContext): P
  * unless their isolation is another than the workload asks for now: those no claim may have, and they go at once. A
  * pool that is too large loses pods that are still warming first.
  */
-async function reconcilePool(key: string, context: OperatorContext): Promise<ReconcileResult> {
+async function reconcilePool(
+  key: string,
+  options: { context: OperatorContext; refresh: () => Promise<boolean> },
+): Promise<ReconcileResult> {
+  const { context, refresh } = options;
   const { informers, config } = context;
   const pool = informers.pools.store.get(key);
   if (pool === undefined || pool.metadata.deletionTimestamp !== undefined) return undefined;
@@ -193,6 +200,7 @@ async function reconcilePool(key: string, context: OperatorContext): Promise<Rec
   const pauseMs = context.refillPause.waitMs({ name, workload: workload.metadata.name, size, ready: readyNow });
   const waitMs = Math.max(pauseMs, (context.poolFailures.get(name)?.nextTryAt ?? 0) - Date.now());
   if (waitMs > 0) return { requeueAfterMs: waitMs };
+  if (await refresh()) return reconcilePool(key, options);
   const share = context.refillPause.share({ workload: workload.metadata.name, size, ready: readyNow, missing });
   const atOnce = context.poolFailures.isDegraded(name) ? 1 : Math.ceil(maxFill * share);
   const room = atOnce - counted("warming").size - counted("failed").size;
