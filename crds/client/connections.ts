@@ -5,6 +5,8 @@ import type { ClusterConfig, Credential } from "./config/cluster-config.ts";
 
 export interface Agents {
   readonly calls: Agent;
+  /** Apart, since admission webhooks can make each take seconds, and a pool's refill sends many: a claim waits for none. */
+  readonly podCreates: Agent;
   /**
    * Apart, so that a Lease is renewed while calls that nothing answers hold all of theirs; as many as there are Leases.
    */
@@ -52,7 +54,7 @@ export function createConnections(options: {
   }
 
   function all(): Agent[] {
-    return current === undefined ? [] : [current.agents.calls, current.agents.leases, current.agents.watches];
+    return current === undefined ? [] : Object.values(current.agents);
   }
 
   return {
@@ -63,6 +65,7 @@ export function createConnections(options: {
         for (const agent of all()) retire(agent);
         const agents = {
           calls: create(tls, maxSockets),
+          podCreates: create(tls, maxSockets),
           leases: create(tls, Number.POSITIVE_INFINITY),
           watches: create(tls, Number.POSITIVE_INFINITY),
         };

@@ -3,7 +3,7 @@ import type { Socket } from "node:net";
 import type { Log } from "../log.ts";
 import { sleep } from "../waits.ts";
 import { NetworkError } from "./api-error.ts";
-import { leases } from "./built-in-resources.ts";
+import { leases, pods } from "./built-in-resources.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import type { ClusterConfig, Credential } from "./config/cluster-config.ts";
 import { createCredentials } from "./config/credentials.ts";
@@ -27,7 +27,10 @@ export interface TransportRequest {
    * `delete`.
    */
   readonly verb?: string | undefined;
-  /** The plural of the resource, for metrics; calls for `leases` have connections of their own. */
+  /**
+   * The plural of the resource, for metrics; calls for `leases` and those that create `pods` have connections of their
+   * own.
+   */
   readonly resource?: string | undefined;
 }
 
@@ -59,7 +62,7 @@ export interface TransportOptions {
   readonly role?: string | undefined;
   /** @default "dev" */
   readonly version?: string | undefined;
-  /** Connections for calls at most; watches and calls for Leases have their own. @default 16 */
+  /** Connections for calls at most, and as many to create pods; watches and calls for Leases have their own. @default 16 */
   readonly maxSockets?: number | undefined;
   /** @default 30000 */
   readonly timeoutMs?: number | undefined;
@@ -178,8 +181,7 @@ export function createTransport(options: TransportOptions): Transport {
 
   return {
     async request(request) {
-      const kind = request.resource === leases.plural ? "leases" : "calls";
-      const { head, content } = await send({ request, kind, read: readBody });
+      const { head, content } = await send({ request, kind: kindOf(request), read: readBody });
       return { status: head.statusCode ?? 0, headers: head.headers, body: content };
     },
     async stream(request) {
@@ -193,6 +195,11 @@ export function createTransport(options: TransportOptions): Transport {
       connections.close();
     },
   };
+}
+
+function kindOf({ verb, resource }: TransportRequest): keyof Agents {
+  if (resource === leases.plural) return "leases";
+  return verb === "create" && resource === pods.plural ? "podCreates" : "calls";
 }
 
 interface Send<R> {

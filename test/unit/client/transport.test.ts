@@ -75,6 +75,27 @@ test("createTransport gives streams connections of their own", async () => {
   for (const stream of streams) if (stream.kind === "stream") stream.response.on("error", () => undefined).destroy();
 });
 
+test("createTransport lets no call wait for pods that an admission webhook holds up", async () => {
+  const held: (() => void)[] = [];
+  const server = await serve((request, response) => {
+    if (request.method === "POST") held.push(() => answerJson(response, {}));
+    else answerJson(response, {});
+  });
+  const transport = connect(server.url, { maxSockets: 1 });
+  const create = { method: "POST", path: "/pods", body: "{}", verb: "create", resource: "pods" } as const;
+  const creates = [1, 2, 3].map(() => transport.request(create));
+  const bind = { method: "PATCH", path: "/pods/p", body: "{}", verb: "patch", resource: "pods" } as const;
+  assert.is((await transport.request(bind)).status, 200);
+  const all = Promise.all(creates);
+  let done = false;
+  void all.then(() => (done = true));
+  while (!done) {
+    for (const answer of held.splice(0)) answer();
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  for (const { status } of await all) assert.is(status, 200);
+});
+
 test("createTransport resolves a stream that is refused with the whole answer", async () => {
   const server = await serve((_, response) => answerJson(response, { reason: "Expired" }, { status: 410 }));
   const opened = await connect(server.url).stream({ method: "GET", path: "/" });
