@@ -47,6 +47,7 @@ const localDefaults = {
   TENANCY_CPU_OVERCOMMIT: "20",
   TENANCY_MEMORY_OVERCOMMIT: "4",
   TENANCY_TOOLS_IMAGE: BUSYBOX_IMAGE,
+  TENANCY_PROXY_IMAGE: PROXY_IMAGE,
   TENANCY_SNAPSHOT_STORAGE_CLASS: "",
   TENANCY_IMAGE_PULL_HINT: `the local cluster pulls no images: "${loadCommand}" loads one and prints what to write into image.ref`,
 };
@@ -57,6 +58,8 @@ let isTakingDown = false;
 let wasWarned = false;
 /** What is brought after the first claim. */
 let bringing: Promise<void> = Promise.resolve();
+/** The local cluster that comes up beside the rest; settles. */
+let comingUp: Promise<unknown> = Promise.resolve();
 /**
  * The local cluster, as far as it is for this process to take it down; one that is coming takes itself down when it
  * fails.
@@ -94,6 +97,8 @@ try {
   if (!stopping.signal.aborted) {
     process.exitCode = 1;
     console.error(`\n${error instanceof Error ? error.message : error}`);
+    // What goes on beside what has failed starts nothing any more.
+    stopping.abort(error);
   }
 }
 await stop();
@@ -104,48 +109,34 @@ async function start(): Promise<void> {
   const again = `npm start -- ${values.context === undefined ? `--name ${values.name}-2` : `--context ${values.context}`}`;
   await requireFreeAddresses(process.env, { again });
   if (values.load !== undefined) requireSource(values.load);
-  const { volumesFolder, ...where } = await progress.step("cluster", findCluster);
-  const env = { ...process.env, ...where };
-  const namespace = process.env.TENANCY_NAMESPACE ?? "tenancy";
-  stopping.signal.throwIfAborted();
-  const { image, loaded } =
-    values.context === undefined ? await provideImage() : { image: values.image ?? HELLO_IMAGE, loaded: [] };
+  const { serving, up } = values.context === undefined ? bringUpCluster() : clusterOfContext(values.context);
   const buildsHere = values.context === undefined && process.env.TENANCY_REGISTRY === undefined;
-
-  const [operatorFile, , , proxyImage] = await Promise.all([
-    values.watch ? "" : progress.step("operator bundle", () => bundleOperator(root)),
-    progress.step("dashboard", () => bundleDashboard(root)),
-    progress.step("resource kinds", () => installAll(env, { namespace, volumesFolder })),
-    progress.step("proxy image", provideProxyImage),
-  ]);
-  const operatorCommand = values.watch
-    ? [process.execPath, "--watch", "--import", "tsx", "operator/main.ts"]
-    : [process.execPath, ...OPERATOR_FLAGS, operatorFile];
-  if (values.watch) watchDashboard();
-  // Not --hot, which would start one edge more in the same process at each change.
-  const edgeCommand = values.watch ? ["bun", "--watch", "edge/main.ts"] : ["bun", "edge/main.ts"];
-  const level = process.env.TENANCY_LOG_LEVEL ?? (values.watch ? "info" : "warn");
-  const programEnv: NodeJS.ProcessEnv = {
-    ...(values.context === undefined && localDefaults),
-    ...(buildsHere && buildEnvironment(values.name)),
-    ...{ ...proxyImage, ...env, TENANCY_LOG_LEVEL: level },
-  };
-  const shared = { cwd: root, env: programEnv };
-  // The cluster may have taken minutes.
-  await requireFreeAddresses(process.env, { again });
-  const { operator, edge } = await progress.step("operator and edge", async () => {
-    const started = {
-      operator: startProgram({ name: "operator", command: operatorCommand, ...shared }),
-      edge: startProgram({ name: "edge", command: edgeCommand, ...shared }),
-    };
-    programs.push(started.operator, started.edge);
-    return started;
-  });
-  const claim = await progress.step("first claim", () =>
-    firstClaim({ edge, image, apiKey: process.env.TENANCY_API_KEY, programs, signal: stopping.signal }),
+  const started = startPrograms(serving, { buildsHere, again });
+  const takesPods = up.then(() => stopping.signal.throwIfAborted());
+  const provided = takesPods.then(
+    values.context === undefined ? provideImage : () => ({ image: values.image ?? HELLO_IMAGE, loaded: [] }),
   );
+  const claimed = Promise.all([started, provided]).then(([{ edge }, { image }]) =>
+    progress.step("first claim", () =>
+      firstClaim({ edge, image, apiKey: process.env.TENANCY_API_KEY, programs, signal: stopping.signal }),
+    ),
+  );
+  const proxied = takesPods.then(() => progress.step("proxy image", provideProxyImage));
+  const [{ operator, programEnv }, { loaded }, claim, because] = await Promise.all([
+    started,
+    provided,
+    claimed,
+    proxied,
+  ]);
   // What is wrong with their configuration has shown by now.
   for (const program of programs) program.keep();
+  if (because !== undefined) {
+    progress.detail(
+      `no egress proxy, so workloads with a network.allowlist or network.credentials are refused: ${because}`,
+    );
+    delete programEnv.TENANCY_PROXY_IMAGE;
+    operator.restart();
+  }
   console.log(claim);
   progress.total();
   if (!buildsHere) return;
@@ -155,6 +146,44 @@ async function start(): Promise<void> {
     progress.detail(`no image.dockerfile is built here, such workloads are refused: ${why}`);
     delete programEnv.TENANCY_REGISTRY;
     operator.restart();
+  });
+}
+
+/** Starts operator and edge as soon as the API server has the kinds, which is before a new node takes pods. */
+async function startPrograms(
+  serving: Promise<Where>,
+  { buildsHere, again }: { buildsHere: boolean; again: string },
+): Promise<{ operator: Program; edge: Program; programEnv: NodeJS.ProcessEnv }> {
+  const namespace = process.env.TENANCY_NAMESPACE ?? "tenancy";
+  const { volumesFolder, ...where } = await serving;
+  stopping.signal.throwIfAborted();
+  const env = { ...process.env, ...where };
+  const [operatorFile] = await Promise.all([
+    values.watch ? "" : progress.step("operator bundle", () => bundleOperator(root)),
+    progress.step("dashboard", () => bundleDashboard(root)),
+    progress.step("resource kinds", () => installAll(env, { namespace, volumesFolder })),
+  ]);
+  const operatorCommand = values.watch
+    ? [process.execPath, "--watch", "--import", "tsx", "operator/main.ts"]
+    : [process.execPath, ...OPERATOR_FLAGS, operatorFile];
+  // Not --hot, which would start one edge more in the same process at each change.
+  const edgeCommand = values.watch ? ["bun", "--watch", "edge/main.ts"] : ["bun", "edge/main.ts"];
+  const level = process.env.TENANCY_LOG_LEVEL ?? (values.watch ? "info" : "warn");
+  const programEnv: NodeJS.ProcessEnv = {
+    ...(values.context === undefined && localDefaults),
+    ...(buildsHere && buildEnvironment(values.name)),
+    ...{ ...env, TENANCY_LOG_LEVEL: level },
+  };
+  const shared = { cwd: root, env: programEnv };
+  // The cluster may have taken minutes.
+  await requireFreeAddresses(process.env, { again });
+  stopping.signal.throwIfAborted();
+  if (values.watch) watchDashboard();
+  return progress.step("operator and edge", async () => {
+    const operator = startProgram({ name: "operator", command: operatorCommand, ...shared });
+    const edge = startProgram({ name: "edge", command: edgeCommand, ...shared });
+    programs.push(operator, edge);
+    return { operator, edge, programEnv };
   });
 }
 
@@ -195,17 +224,18 @@ async function provideImage(): Promise<{ image: string; loaded: string[] }> {
   throw new Error(`Cannot use --image ${image}: ${problem}; load it from here with --load, or ${loadCommand}`);
 }
 
-/** The rest works without it, so a machine that cannot fetch the packages goes on. */
-async function provideProxyImage(): Promise<{ TENANCY_PROXY_IMAGE?: string }> {
-  if (values.context !== undefined || process.env.TENANCY_PROXY_IMAGE !== undefined) return {};
+/**
+ * The rest works without it, so a machine that cannot fetch the packages goes on.
+ *
+ * @returns why it is not there
+ */
+async function provideProxyImage(): Promise<string | undefined> {
+  if (values.context !== undefined || process.env.TENANCY_PROXY_IMAGE !== undefined) return undefined;
   try {
     await importProxyImage(values.name, progress.detail);
-    return { TENANCY_PROXY_IMAGE: PROXY_IMAGE };
+    return undefined;
   } catch (error) {
-    progress.detail(
-      `no egress proxy, so workloads with a network.allowlist or network.credentials are refused: ${messageOf(error)}`,
-    );
-    return {};
+    return messageOf(error);
   }
 }
 
@@ -232,12 +262,47 @@ async function installAll(
  * Where the cluster is, as environment variables; the edge runs kubectl for logs and exec. The folder for volumes is
  * the local cluster's alone.
  */
-async function findCluster(): Promise<{ KUBECONFIG: string; PATH?: string; volumesFolder?: string }> {
-  if (values.context !== undefined) return { KUBECONFIG: await contextKubeconfig(values.context) };
+interface Where {
+  readonly KUBECONFIG: string;
+  readonly PATH?: string;
+  readonly volumesFolder?: string;
+}
+
+/** A cluster that takes calls before it takes pods. */
+interface ComingCluster {
+  readonly serving: Promise<Where>;
+  readonly up: Promise<unknown>;
+}
+
+function clusterOfContext(context: string): ComingCluster {
+  const serving = progress.step("cluster", async () => ({ KUBECONFIG: await contextKubeconfig(context) }));
+  return { serving, up: serving };
+}
+
+function bringUpCluster(): ComingCluster {
+  let isServing: (where: Where) => void = () => undefined;
+  const answering = new Promise<Where>((resolve) => {
+    isServing = resolve;
+  });
+  const up = progress.step("cluster", () => bringUp(isServing));
+  comingUp = up.catch(() => undefined);
+  // One that fails has no API server to wait for.
+  return { serving: Promise.race([answering, up.then(() => answering)]), up };
+}
+
+async function bringUp(isServing: (where: Where) => void): Promise<void> {
   ownCluster = "coming";
   const owner = readProcessIdentity(process.pid);
   if (owner === undefined) throw new Error("Cannot read /proc: the local cluster takes Linux; elsewhere use --context");
-  const cluster = await upLocalCluster({ name: values.name, owner, log: progress.detail }).finally(() => {
+  const cluster = await upLocalCluster({
+    ...{ name: values.name, owner, log: progress.detail },
+    onServing: ({ kubeconfigPath, kubectlPath, volumesFolder }) =>
+      isServing({
+        KUBECONFIG: kubeconfigPath,
+        PATH: `${dirname(kubectlPath)}:${process.env.PATH}`,
+        volumesFolder,
+      }),
+  }).finally(() => {
     ownCluster = "none";
   });
   if (cluster.isOwned) ownCluster = "up";
@@ -251,15 +316,11 @@ async function findCluster(): Promise<{ KUBECONFIG: string; PATH?: string; volum
       ? "network policies are enforced"
       : `network policies are NOT enforced: they are created, and close nothing here: ${cluster.policies.because}`,
   );
-  return {
-    KUBECONFIG: cluster.kubeconfigPath,
-    PATH: `${dirname(cluster.kubectlPath)}:${process.env.PATH}`,
-    volumesFolder: cluster.volumesFolder,
-  };
 }
 
 async function stop(): Promise<void> {
   isTakingDown = true;
+  await comingUp;
   if (programs.length === 0 && ownCluster === "none") return;
   console.log("\nstopping");
   await Promise.all([bringing, ...programs.map(({ name, stop }) => progress.step(`${name} stop`, stop))]);

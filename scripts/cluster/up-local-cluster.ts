@@ -25,17 +25,25 @@ export interface UpLocalClusterOptions {
    * Takes down what it brings up, or what a process of before that ended early would have taken down. @default nobody
    */
   owner?: ProcessIdentity;
+  /** Called when the API server answers, which a new cluster's does before its node takes pods. */
+  onServing?: (serving: ServingCluster) => void;
   log?: Log;
 }
 
-export interface LocalCluster {
+/** What is known of a cluster as soon as its API server answers. */
+export interface ServingCluster {
+  readonly kubeconfigPath: string;
+  readonly kubectlPath: string;
+  /** A folder of this machine for the volumes of the cluster's pods; it goes with the cluster. */
+  readonly volumesFolder: string;
+}
+
+export interface LocalCluster extends ServingCluster {
   readonly name: string;
   /** Whether it was up already. */
   readonly wasRunning: boolean;
   /** Whether the `owner` that was given takes it down. */
   readonly isOwned: boolean;
-  readonly kubeconfigPath: string;
-  readonly kubectlPath: string;
   /** Of Kubernetes, such as `v1.34.10`. */
   readonly version: string;
   /** Such as `https://127.0.0.1:20000`. */
@@ -43,8 +51,6 @@ export interface LocalCluster {
   readonly nodeName: string;
   /** The address by which pods reach this machine. */
   readonly hostAddress: string;
-  /** A folder of this machine for the volumes of the cluster's pods; it goes with the cluster. */
-  readonly volumesFolder: string;
   readonly containerdSocket: string;
   readonly policies: Policies;
 }
@@ -57,12 +63,12 @@ export interface LocalCluster {
  *   the log of what does not start; nothing is left running then
  */
 export async function upLocalCluster(options: UpLocalClusterOptions = {}): Promise<LocalCluster> {
-  const { name = DEFAULT_CLUSTER, owner, log = silent } = options;
+  const { name = DEFAULT_CLUSTER, owner, onServing, log = silent } = options;
   const folder = clusterFolder(name);
   if (process.getuid?.() !== 0) {
     throw new Error(`Cannot start the cluster "${name}": it takes root, for containers, mounts and a bridge; use sudo`);
   }
-  const wasRunning = await withClusterLock(name, async () => {
+  const { wasRunning, serving } = await withClusterLock(name, async () => {
     const status = await statusLocalCluster({ name });
     if (status?.kind === "control-plane") {
       throw new Error(
@@ -72,8 +78,10 @@ export async function upLocalCluster(options: UpLocalClusterOptions = {}): Promi
     if (status?.ready) {
       log(`the cluster "${name}" is up`);
       if (owner !== undefined) inherit(folder, owner);
+      const found = await findServing();
+      onServing?.(found);
       await importImages(name, localImages(await busyboxFiles(await findStaticBusybox(log))));
-      return true;
+      return { wasRunning: true, serving: found };
     }
     if (status !== undefined) {
       const ended = status.processes.filter(({ running }) => !running).map((process) => process.name);
@@ -83,8 +91,9 @@ export async function upLocalCluster(options: UpLocalClusterOptions = {}): Promi
     await installDebianPackages(missingNodePackages(), log);
     const policyEngine = findPolicyEngine({ log });
     const binaries = options.binaries ?? (await findBinaries({ log }));
+    const coming = await findServing();
     try {
-      await createLocalCluster({ name, binaries, policyEngine, log });
+      await createLocalCluster({ name, binaries, policyEngine, onServing: () => onServing?.(coming), log });
       if (owner !== undefined) recordOwner(folder, owner);
     } catch (error) {
       await removeLocalCluster(name, log).catch((second: unknown) => {
@@ -95,24 +104,30 @@ export async function upLocalCluster(options: UpLocalClusterOptions = {}): Promi
       });
       throw error;
     }
-    return false;
+    return { wasRunning: false, serving: coming };
   });
   const state = readClusterState(folder);
   if (state?.slot === undefined) throw new Error(`Cannot find the cluster "${name}": it has just been removed`);
   return {
+    ...serving,
     name,
     wasRunning,
     isOwned: owner !== undefined && state.owner?.pid === owner.pid && state.owner.startTime === owner.startTime,
-    kubeconfigPath: join(folder, "kubeconfig"),
-    kubectlPath: await findKubectl(log),
     version: state.version,
     server: state.server,
     nodeName: name,
     hostAddress: slotOf(state.slot).address,
-    volumesFolder: join(folder, "volumes"),
     containerdSocket: containerdSocket(folder),
     policies: state.policies ?? { enforced: false, because: "an older version has started it" },
   };
+
+  async function findServing(): Promise<ServingCluster> {
+    return {
+      kubeconfigPath: join(folder, "kubeconfig"),
+      kubectlPath: await findKubectl(log),
+      volumesFolder: join(folder, "volumes"),
+    };
+  }
 }
 
 /** Takes the place of an owner that has ended without taking the cluster down. @throws Error when it still runs */

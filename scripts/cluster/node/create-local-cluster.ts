@@ -31,6 +31,8 @@ export interface CreateLocalClusterOptions {
   binaries: Binaries;
   /** Being looked for or built while the rest starts. */
   policyEngine: Promise<PolicyEngine>;
+  /** Called when the API server answers, before the node takes pods. */
+  onServing: () => void;
   log: Log;
 }
 
@@ -130,7 +132,7 @@ function serverOf({ ports }: Slot): string {
   return `https://127.0.0.1:${ports.apiServer}`;
 }
 
-async function startControlPlane({ binaries, folder, slot, keys, log }: Making): Promise<Program[]> {
+async function startControlPlane({ binaries, folder, slot, keys, onServing, log }: Making): Promise<Program[]> {
   log("starting etcd and kube-apiserver");
   const etcd = await startEtcd({
     folder,
@@ -157,6 +159,7 @@ async function startControlPlane({ binaries, folder, slot, keys, log }: Making):
     readyPath:
       "/readyz?exclude=poststarthook/rbac/bootstrap-roles&exclude=poststarthook/scheduling/bootstrap-system-priority-classes",
   });
+  onServing();
   return [etcd.program, apiServer];
 }
 

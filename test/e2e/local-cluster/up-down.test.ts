@@ -31,7 +31,9 @@ import { type LocalCluster, upLocalCluster } from "../../../scripts/cluster/up-l
 import { listProcesses } from "../processes.ts";
 
 const name = `test-e2e-${process.pid}`;
-const test = suite<{ cluster: LocalCluster; before: Machine | undefined }>("upLocalCluster");
+const test = suite<{ cluster: LocalCluster; before: Machine | undefined; served: Promise<string> | undefined }>(
+  "upLocalCluster",
+);
 
 /** What the last of the complete clusters leaves as the first one found it; seen only where no other is there. */
 interface Machine {
@@ -56,6 +58,18 @@ async function links(...filter: string[]): Promise<string[]> {
 
 function kubectl({ kubectlPath, kubeconfigPath }: LocalCluster, ...words: string[]): Promise<string> {
   return runCommand(kubectlPath, ["--kubeconfig", kubeconfigPath, ...words]);
+}
+
+async function nodeNames(kubeconfigPath: string): Promise<string> {
+  const client = createApiClient(kubeconfigPath);
+  try {
+    const { status, text } = await client.call({ method: "GET", path: "/api/v1/nodes" });
+    assert.is(status, 200, text);
+    const { items } = JSON.parse(text) as { items: { metadata: { name: string } }[] };
+    return items.map(({ metadata }) => metadata.name).join(" ");
+  } finally {
+    client.close();
+  }
 }
 
 async function createPod(cluster: LocalCluster, pod: string, image: string, more: object = {}): Promise<void> {
@@ -105,10 +119,21 @@ const READY = '{.status.conditions[?(@.type=="Ready")].status}';
 test.before(async (context) => {
   context.before = machine();
   const started = performance.now();
-  context.cluster = await upLocalCluster({ name, log: (line) => console.log(line) });
+  context.cluster = await upLocalCluster({
+    ...{ name, log: (line) => console.log(line) },
+    onServing(serving) {
+      context.served = nodeNames(serving.kubeconfigPath);
+      // Read by a test, after the rest of the cluster is up.
+      context.served.catch(() => undefined);
+    },
+  });
   console.log(`note: cluster up after ${((performance.now() - started) / 1000).toFixed(1)} s`);
 });
 test.after(() => downLocalCluster({ name }));
+
+test("tells when its API server answers, which is before its node is there", async ({ served }) => {
+  assert.is(await served, "");
+});
 
 test("starts a pod that answers, within about a second", async ({ cluster }) => {
   const started = performance.now();
@@ -185,9 +210,11 @@ test("takes further images without a registry, and none twice", async ({ cluster
 test("finds a cluster that is up, and starts nothing of it again", async ({ cluster }) => {
   const { processes } = readClusterState(clusterFolder(name)) as ClusterState;
   const started = performance.now();
-  const again = await upLocalCluster({ name });
+  let serving = "";
+  const again = await upLocalCluster({ name, onServing: ({ kubeconfigPath }) => (serving = kubeconfigPath) });
   console.log(`note: up again after ${Math.round(performance.now() - started)} ms`);
   assert.ok(again.wasRunning);
+  assert.is(serving, cluster.kubeconfigPath);
   assert.is(again.server, cluster.server);
   assert.equal(readClusterState(clusterFolder(name))?.processes, processes);
 });
