@@ -19,7 +19,7 @@ import { importProxyImage, PROXY_IMAGE } from "./cluster/images/proxy-image.ts";
 import { readProcessIdentity } from "./cluster/process/process-identity.ts";
 import { upLocalCluster } from "./cluster/up-local-cluster.ts";
 import { bundleDashboard } from "./start/bundle-dashboard.ts";
-import { bundleOperator, OPERATOR_FLAGS } from "./start/bundle-operator.ts";
+import { bundleOperator, OPERATOR_FLAGS } from "./start/bundle-programs.ts";
 import { firstClaim } from "./start/first-claim.ts";
 import { installKinds } from "./start/install-kinds.ts";
 import { requireFreeAddresses } from "./start/listen-addresses.ts";

@@ -10,5 +10,5 @@ RUN node_modules/.bin/bun build --target=node operator/main.ts --outfile dist/op
 FROM node:20-slim
 COPY --from=build /build/dist/operator.mjs /app/operator.mjs
 USER 65532:65532
-# OPERATOR_FLAGS of scripts/start/bundle-operator.ts
+# OPERATOR_FLAGS of scripts/start/bundle-programs.ts
 ENTRYPOINT ["node", "--max-semi-space-size=4", "--heap-growing-percent=50", "/app/operator.mjs"]

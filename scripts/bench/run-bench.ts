@@ -1,5 +1,5 @@
 import type { Log } from "../cluster/log.ts";
-import { bundleOperator } from "../start/bundle-operator.ts";
+import { bundleOperator } from "../start/bundle-programs.ts";
 import { requestsPerClaim } from "./audit-log.ts";
 import type { BenchOptions } from "./options.ts";
 import type { CountablePath } from "./paths/count-paths.ts";

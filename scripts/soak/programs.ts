@@ -4,7 +4,7 @@ import { freePort } from "../cluster/process/free-port.ts";
 import { logTail } from "../cluster/process/log-tail.ts";
 import { type Program, startProgram } from "../cluster/process/start-program.ts";
 import { signalProcess, stopProcess } from "../cluster/process/stop-process.ts";
-import { OPERATOR_FLAGS } from "../start/bundle-operator.ts";
+import { OPERATOR_FLAGS } from "../start/bundle-programs.ts";
 import { NAMESPACE, PROXY_IMAGE, TOOLS_IMAGE } from "./objects.ts";
 
 /** Seconds of the leader's lease: short, so that many leaders are lost in a run. */

@@ -5,7 +5,7 @@ import type { ApiClient } from "../cluster/kubernetes/api-client.ts";
 import type { Log } from "../cluster/log.ts";
 import { undoAll } from "../cluster/process/undo-all.ts";
 import { waitUntil } from "../cluster/process/wait-until.ts";
-import { bundleOperator } from "../start/bundle-operator.ts";
+import { bundleOperator } from "../start/bundle-programs.ts";
 import { type Checker, createChecker, type Violation } from "./checker.ts";
 import { startContainerCluster } from "./cluster/container-cluster.ts";
 import { FILES_FOLDER } from "./cluster/pod-files.ts";

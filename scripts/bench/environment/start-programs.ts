@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { freePort } from "../../cluster/process/free-port.ts";
-import { OPERATOR_FLAGS } from "../../start/bundle-operator.ts";
+import { bundleEdge, OPERATOR_FLAGS } from "../../start/bundle-programs.ts";
 import { type MeasuredProgram, programEnvironment, startMeasuredProgram } from "./measured-program.ts";
 
 /** The runtimes that the edge runs on. */
@@ -23,7 +23,7 @@ export async function startEdge(options: {
   const metricsListen = `127.0.0.1:${await freePort()}`;
   const program = await startMeasuredProgram({
     name: "edge",
-    command: commandOf(runtime, profileFolder),
+    command: await commandOf(runtime, profileFolder),
     environment: programEnvironment({
       KUBECONFIG: kubeconfigPath,
       TENANCY_LISTEN: listen,
@@ -38,7 +38,7 @@ export async function startEdge(options: {
   return { ...program, url: `http://${listen}` };
 }
 
-function commandOf(runtime: EdgeRuntime, profileFolder: string | undefined): [string, ...string[]] {
+async function commandOf(runtime: EdgeRuntime, profileFolder: string | undefined): Promise<[string, ...string[]]> {
   const main = join(root, "edge", "main.ts");
   const binary = (name: string): string => join(root, "node_modules", ".bin", name);
   switch (runtime) {
@@ -46,7 +46,7 @@ function commandOf(runtime: EdgeRuntime, profileFolder: string | undefined): [st
       return [
         binary("bun"),
         ...(profileFolder === undefined ? [] : ["--cpu-prof", "--cpu-prof-dir", profileFolder]),
-        main,
+        await bundleEdge(root),
       ];
     case "deno":
       return [binary("deno"), "run", "-A", "--quiet", "--unstable-no-legacy-abort", main];

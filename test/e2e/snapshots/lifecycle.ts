@@ -23,7 +23,7 @@ import { BUSYBOX_IMAGE } from "../../../scripts/cluster/images/local-images.ts";
 import { runCommand } from "../../../scripts/cluster/process/run-command.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { type LocalCluster, upLocalCluster } from "../../../scripts/cluster/up-local-cluster.ts";
-import { bundleOperator } from "../../../scripts/start/bundle-operator.ts";
+import { bundleOperator } from "../../../scripts/start/bundle-programs.ts";
 import { installKinds } from "../../../scripts/start/install-kinds.ts";
 import { makeSnapshotsVolume } from "../../../scripts/start/snapshots-volume.ts";
 

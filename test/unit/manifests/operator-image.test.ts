@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { OPERATOR_FLAGS } from "../../../scripts/start/bundle-operator.ts";
+import { OPERATOR_FLAGS } from "../../../scripts/start/bundle-programs.ts";
 
 const test = suite("operator image");
 const root = join(import.meta.dirname, "..", "..", "..");

@@ -11,11 +11,21 @@ import { promisify } from "node:util";
 export const OPERATOR_FLAGS = ["--max-semi-space-size=4", "--heap-growing-percent=50"] as const;
 
 /** Bundles the operator into one file for Node, `dist/operator.mjs`, and returns its path. */
-export async function bundleOperator(root: string): Promise<string> {
-  const output = join(root, "dist", "operator.mjs");
+export function bundleOperator(root: string): Promise<string> {
+  return bundle("operator/main.ts", { root, target: "node", name: "operator.mjs" });
+}
+
+/** Bundles the edge into one file for Bun, `dist/edge.js`, as its image has it, and returns its path. */
+export function bundleEdge(root: string): Promise<string> {
+  return bundle("edge/main.ts", { root, target: "bun", name: "edge.js" });
+}
+
+async function bundle(main: string, into: { root: string; target: "node" | "bun"; name: string }): Promise<string> {
+  const { root, target, name } = into;
+  const output = join(root, "dist", name);
   // Another process may start the present one at this moment.
   const making = `${output}.${process.pid}`;
-  await promisify(execFile)("bun", ["build", "--target=node", "operator/main.ts", "--outfile", making], { cwd: root });
+  await promisify(execFile)("bun", ["build", `--target=${target}`, main, "--outfile", making], { cwd: root });
   renameSync(making, output);
   return output;
 }
