@@ -365,8 +365,12 @@ async function refuseHostile(): Promise<void> {
   assert.equal(await jobsOf("hostile"), []);
 }
 
-async function timeOut(): Promise<void> {
+async function beginEndless(): Promise<void> {
   await createFrom("endless", { Dockerfile: `FROM ${BASE}\nRUN while true; do sleep 1; done` });
+  await untilStep("endless", "RUN while true");
+}
+
+async function timeOut(): Promise<void> {
   const { status } = await until("endless", ({ reason }) => reason === "BuildTimeout");
   assert.is(status?.phase, "Error");
   assert.match(status?.message ?? "", /120 s.*TENANCY_BUILD_TIMEOUT/s);
@@ -436,8 +440,7 @@ async function buildRepository(): Promise<void> {
 }
 
 testAtOnce(test, [
-  // First, since it takes the longest.
-  ["a build that never ends is ended, and says how to give it more time", timeOut],
+  ["a build that never ends begins", beginEndless],
   ["the example, applied by kubectl: a claim waits for the image, and its pod runs the digest", buildExample],
   [
     "two stages, a tree, arguments; the second build has every step from the cache; state and log by the API",
@@ -483,5 +486,8 @@ test("a registry that is down when the image is pushed: it says so, and tries ag
   await until("pushed", isReady);
   assert.is(await pageOf("ann", "pushed"), "pushed");
 });
+
+// Last, since it takes the longest; it has gone on beside all the others.
+test("a build that never ends is ended, and says how to give it more time", timeOut);
 
 test.run();
