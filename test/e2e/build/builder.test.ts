@@ -15,6 +15,7 @@ import { importImages } from "../../../scripts/cluster/images.ts";
 import { silent } from "../../../scripts/cluster/log.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { slotOf } from "../../../scripts/cluster/slot.ts";
+import { testAtOnce } from "../../at-once.ts";
 import { apiForPods } from "../isolation/api-for-pods.ts";
 import { startClusterDns } from "../isolation/cluster-dns.ts";
 import { type Destination, destinations, probeScript, readAnswers, type Source } from "../isolation/destinations.ts";
@@ -59,7 +60,7 @@ const twoStages = {
 };
 const options = { image: { dockerfile: "docker/Dockerfile", args: { BASE, GREETING: 'all "of" you' } } };
 
-test("two stages, a tree, arguments and owners; the second build has all steps from the cache; pods run the digest", async () => {
+async function buildTree(): Promise<void> {
   const first = built(await builds.ended(await builds.begin("two-stages", twoStages, options)));
   assert.is(first.steps, 4);
   assert.is(first.cached, 0);
@@ -78,18 +79,18 @@ test("two stages, a tree, arguments and owners; the second build has all steps f
   assert.is(await inside("ls", "/context"), "docker\nsrc\n");
   assert.match(await inside("id"), /^uid=65532\b.* gid=65532\b/);
   await builds.inBuilds("delete", "pod", "built", "--grace-period=0", "--force");
-});
+}
 
-test("a build file that is not there, and one with a mistake: what is wrong", async () => {
+async function failToParse(): Promise<void> {
   const [missing, mistaken] = await Promise.all([
     builds.begin("missing", { other: "" }).then(builds.ended),
     builds.begin("mistaken", { Dockerfile: `FROM ${BASE}\nCOPPY a b` }).then(builds.ended),
   ]);
   assert.match(JSON.stringify(missing), /BuildFailed.*Dockerfile.*no such file/);
   assert.match(JSON.stringify(mistaken), /BuildFailed.*unknown instruction: COPPY/);
-});
+}
 
-test("what a step is: not root of the node, without a way to more", async () => {
+async function lookAround(): Promise<void> {
   const script = [
     "grep -E '^(NoNewPrivs|Seccomp):' /proc/self/status",
     "cat /proc/self/uid_map",
@@ -113,25 +114,36 @@ test("what a step is: not root of the node, without a way to more", async () => 
   assert.not.match(said, /\\n(made a device|mounted|read )/);
   // RootlessKit, its child and buildkitd at the least.
   assert.ok(Number(/\\nsaw (\d+) other/.exec(said)?.[1]) >= 3, said);
-});
+}
 
-test("asking for more than that is refused", async () => {
+async function askForMore(): Promise<void> {
   const asked = await Promise.all(
     ["security=insecure", "network=host"].map(async (more) =>
       builds.ended(await builds.begin(more.replace("=", "-"), { Dockerfile: `FROM ${BASE}\nRUN --${more} id` })),
     ),
   );
   for (const result of asked) assert.match(JSON.stringify(result), /BuildFailed.*is not allowed/);
-});
+}
 
-test("a link of the context leads nowhere outside of it", async () => {
+async function leadOut(): Promise<void> {
   const file = [`FROM ${BASE}`, `COPY secret /secret`].join("\n");
   const result = await builds.ended(
     await builds.begin("link", { Dockerfile: file, secret: { linkTo: "/etc/passwd" } }),
   );
   assert.is(result.state === "Failed" && result.reason, "BuildFailed");
   assert.match(result.state === "Failed" ? result.message : "", /"\/secret": not found/);
-});
+}
+
+testAtOnce(test, [
+  [
+    "two stages, a tree, arguments and owners; the second build has all steps from the cache; pods run the digest",
+    buildTree,
+  ],
+  ["a build file that is not there, and one with a mistake: what is wrong", failToParse],
+  ["what a step is: not root of the node, without a way to more", lookAround],
+  ["asking for more than that is refused", askForMore],
+  ["a link of the context leads nowhere outside of it", leadOut],
+]);
 
 test("a registry over HTTPS with a password and an authority of its own: pushed to and pulled from, by those who know it", async () => {
   const registry = await startPrivateRegistry(NAME, builds.cluster.hostAddress);
