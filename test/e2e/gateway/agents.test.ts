@@ -54,7 +54,7 @@ async function until<T>(what: string, look: () => T | undefined | Promise<T | un
     found = await look();
     return found !== undefined;
   };
-  await waitUntil(lookAgain, { what, limitMs: 120_000, intervalMs: 20 }).catch(async (error: Error) => {
+  await waitUntil(lookAgain, { what, limitMs: 120_000, intervalMs: 100 }).catch(async (error: Error) => {
     throw new Error(`${error.message}\n${await stack.kubectl("get", "tt,tc,pods", "-o", "wide")}\n${stack.output()}`);
   });
   return found as T;

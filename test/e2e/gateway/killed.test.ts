@@ -13,8 +13,8 @@ import { namedAgentBridge } from "./named-programs.ts";
 
 const TOKEN = "110201543:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw";
 const CHATS = 40;
-const MESSAGES = 400;
-const WRITING_MS = 24_000;
+const MESSAGES = 240;
+const WRITING_MS = 15_000;
 const LIMIT_MS = 480_000;
 
 const test = suite<{ life: Lifecycle; messenger: FakeMessenger; apiBaseUrl: string }>(
@@ -31,7 +31,7 @@ test.after(async ({ life, messenger }) => {
   await messenger.stop();
 });
 
-test("400 messages of 40 chats are each answered once, in order within their chat", async (context) => {
+test("240 messages of 40 chats are each answered once, in order within their chat", async (context) => {
   const { life, messenger, apiBaseUrl } = context;
   const bot = messenger.bot(TOKEN);
   await life.startOperator();

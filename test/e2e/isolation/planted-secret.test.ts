@@ -196,9 +196,10 @@ async function until(what: string, look: () => Promise<boolean> | boolean): Prom
 
 const warm = `${label.pool}=${marker}`;
 
+const podsWith = async (labelSelector: string) => (await client.list(pods, { namespace, labelSelector })).items.length;
+
 async function untilWarm(): Promise<void> {
-  const ready = `${warm},${label.poolStatus}=ready`;
-  await until("a warm pod", async () => (await kubectl("get", "pods", "-l", ready, "-o", "name")) !== "");
+  await until("a warm pod", async () => (await podsWith(`${warm},${label.poolStatus}=ready`)) > 0);
 }
 
 async function untilTrigger(name: string, phase: string, detail = /(?:)/): Promise<void> {
@@ -397,7 +398,7 @@ test("released with an archive, restored before and after the start", async () =
     await expectStatus(200, untilReleased(release));
     if (source === "cold+data") {
       await client.delete(pools, { namespace, name: marker });
-      await until("the pool's pod to go", async () => (await kubectl("get", "pods", "-l", warm, "-o", "name")) === "");
+      await until("the pool's pod to go", async () => (await podsWith(warm)) === 0);
     } else {
       await untilWarm();
     }
