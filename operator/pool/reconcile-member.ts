@@ -3,7 +3,7 @@ import { pods } from "../../crds/client/built-in-resources.ts";
 import { clearManagedFields } from "../../crds/client/managed-fields.ts";
 import { pools } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
-import { label } from "../../crds/labels.ts";
+import { label, WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 import type { OperatorContext } from "../context.ts";
 import { deleteUnclaimed } from "../pod/delete-pod.ts";
 import { explainStart } from "../pod/explain-start.ts";
@@ -41,11 +41,12 @@ export async function reconcileMember(pod: Pod, pool: string, context: OperatorC
     default:
       return state satisfies never;
   }
-  const wasReady = pod.metadata.labels?.[label.poolStatus] === "ready";
-  if (wasReady) await writeStatusLabel(pod, "warming", context);
-  const since = wasReady ? unreadySince(pod) : state.since;
+  if (pod.metadata.labels?.[label.poolStatus] === "ready") await writeStatusLabel(pod, "warming", context);
+  const unready = unreadySince(pod);
+  const since = unready ?? state.since;
   if (since === undefined) return undefined;
-  const leftMs = Date.parse(since) + (wasReady ? UNREADY_LIMIT_MS : context.config.startTimeoutMs) - Date.now();
+  const limitMs = unready === undefined ? context.config.startTimeoutMs : UNREADY_LIMIT_MS;
+  const leftMs = Date.parse(since) + limitMs - Date.now();
   if (leftMs > 0) return { requeueAfterMs: leftMs };
   const { message, mend } = await explainStart({ pod, message: state.message }, context);
   return replace(pod, pool, `pod ${pod.metadata.name} is not ready in time (${message}): mend ${mend}`, context);
@@ -77,8 +78,17 @@ async function poolExists(name: string, { informers, client, config }: OperatorC
   }
 }
 
-function unreadySince(pod: Pod): string | undefined {
-  return pod.status?.conditions?.find(({ type }) => type === "Ready")?.lastTransitionTime;
+/**
+ * Since when a pod is unready that was ready; undefined where it never was. Its label cannot tell, which may be behind:
+ * the condition is false before the program starts, so where it became so after that, it was true in between.
+ */
+function unreadySince({ status }: Pod): string | undefined {
+  const since = status?.conditions?.find(({ type }) => type === "Ready")?.lastTransitionTime;
+  const program = status?.containerStatuses?.find(({ name }) => name === WORKLOAD_CONTAINER);
+  const starts = [program?.lastState?.terminated, program?.state?.running, program?.state?.terminated];
+  // A start that failed has the year 1970.
+  const startedAt = starts.map((state) => Date.parse(state?.startedAt ?? "")).find((time) => time > 0);
+  return since !== undefined && startedAt !== undefined && Date.parse(since) > startedAt ? since : undefined;
 }
 
 async function replace(pod: Pod, pool: string, message: string, context: OperatorContext): Promise<undefined> {

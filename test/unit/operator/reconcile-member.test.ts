@@ -2,7 +2,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { systemClock } from "../../../crds/client/clock.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
-import { label } from "../../../crds/labels.ts";
+import { label, WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
 import type { OperatorContext } from "../../../operator/context.ts";
 import { reconcileMember } from "../../../operator/pool/reconcile-member.ts";
 import { createRefillPause } from "../../../operator/pool/refill-pause.ts";
@@ -18,9 +18,33 @@ const readyPod: Pod = {
   status: { podIP: "10.0.0.1", conditions: [{ type: "Ready", status: "True" }] },
 };
 
-/** A pool with so many ready pods, and the labels that are written to them. */
-function poolOf(ready: number) {
+/** A pod whose program runs for ten minutes, and which became unready so many seconds ago. */
+function unreadyPod({ unreadyForMs, status = "warming" }: { unreadyForMs: number; status?: string }): Pod {
+  const ago = (ms: number) => new Date(Date.now() - ms).toISOString();
+  return {
+    ...readyPod,
+    metadata: { ...readyPod.metadata, labels: { ...readyPod.metadata.labels, [label.poolStatus]: status } },
+    status: {
+      ...{ phase: "Running", podIP: "10.0.0.1" },
+      conditions: [
+        { type: "PodScheduled", status: "True", lastTransitionTime: ago(602_000) },
+        { type: "Ready", status: "False", lastTransitionTime: ago(unreadyForMs) },
+      ],
+      containerStatuses: [
+        {
+          ...{ name: WORKLOAD_CONTAINER, image: "i:1", ready: false, restartCount: 0 },
+          state: { running: { startedAt: ago(600_000) } },
+        },
+      ],
+    },
+  };
+}
+
+/** A pool with so many ready pods, and what is written to one of them. */
+function poolOf(ready: number, pod = readyPod) {
   const labels: unknown[] = [];
+  const failures: string[] = [];
+  let deletions = 0;
   let now = systemClock.now();
   const refillPause = createRefillPause({ now: () => now, after: () => () => undefined });
   const context = {
@@ -31,15 +55,22 @@ function poolOf(ready: number) {
         labels.push(body.metadata.labels?.[label.poolStatus]);
         return readyPod;
       },
+      async delete() {
+        deletions += 1;
+      },
+      async list() {
+        return { metadata: {}, items: [] };
+      },
     },
     informers: {
       pools: { store: { get: () => ({ metadata: { name: "p" } }) } },
       pods: { store: { by: () => ({ size: ready }) }, put: () => undefined },
     },
-    config: { namespace: "n" },
+    poolFailures: { failed: (_pool: string, message: string) => failures.push(message) },
+    config: { namespace: "n", startTimeoutMs: 300_000 },
   };
-  const reconcile = () => reconcileMember(readyPod, "p", context as unknown as OperatorContext);
-  return { reconcile, refillPause, labels, pass: (ms: number) => (now += ms) };
+  const reconcile = () => reconcileMember(pod, "p", context as unknown as OperatorContext);
+  return { reconcile, refillPause, labels, failures, deletions: () => deletions, pass: (ms: number) => (now += ms) };
 }
 
 test("a pod that became ready is labelled at once, also where a claim comes now and then", async () => {
@@ -60,6 +91,39 @@ test("a pod that a stream of claims reaches in seconds is not labelled while the
   pass(1000);
   assert.is(await reconcile(), undefined);
   assert.equal(labels, ["ready"]);
+});
+
+for (const status of ["ready", "warming"]) {
+  test(`an old pod labelled ${status} that is unready for a moment stays, and counts as no failure`, async () => {
+    const { reconcile, labels, failures, deletions } = poolOf(1, unreadyPod({ unreadyForMs: 5_000, status }));
+    const { requeueAfterMs = 0 } = (await reconcile()) ?? {};
+    assert.ok(requeueAfterMs > 20_000 && requeueAfterMs <= 25_000, `${requeueAfterMs}`);
+    assert.equal(
+      { labels, failures, deletions: deletions() },
+      {
+        ...{ labels: status === "ready" ? ["warming"] : [], failures: [], deletions: 0 },
+      },
+    );
+  });
+}
+
+test("a pod that is unready for half a minute goes, also where its label never said that it was ready", async () => {
+  const { reconcile, deletions } = poolOf(1, unreadyPod({ unreadyForMs: 31_000 }));
+  await reconcile();
+  assert.is(deletions(), 1);
+});
+
+test("a pod that was never ready has until the limit of its start", async () => {
+  const pod = unreadyPod({ unreadyForMs: 601_000 });
+  const { reconcile, deletions } = poolOf(1, pod);
+  await reconcile();
+  assert.is(deletions(), 1);
+  const young = structuredClone(pod);
+  const startedAt = new Date(Date.now() - 100_000).toISOString();
+  for (const condition of young.status?.conditions ?? []) condition.lastTransitionTime = startedAt;
+  for (const program of young.status?.containerStatuses ?? []) program.state = { running: { startedAt } };
+  const { requeueAfterMs = 0 } = (await poolOf(1, young).reconcile()) ?? {};
+  assert.ok(requeueAfterMs > 190_000 && requeueAfterMs <= 200_000, `${requeueAfterMs}`);
 });
 
 test.run();
