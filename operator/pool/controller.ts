@@ -24,22 +24,30 @@ const POOL_STATUS_DELAY_MS = 200;
 /** While claims come, each of which changes it. */
 const BUSY_POOL_STATUS_DELAY_MS = 1000;
 
+/** Whether the store has every member that a former leader created. */
+interface Members {
+  areFresh(): boolean;
+  /** Sees to it that they are. */
+  refresh(): Promise<void>;
+}
+
 /** Keeps pools at their size. */
 export function createPoolController(context: OperatorContext): Controller<"pool"> {
   const { informers } = context;
   let membersAreFresh = false;
   let refreshing: Promise<void> | undefined;
 
-  /** Sees to it that the store has every member that a former leader created; false when it had them before. */
-  async function refresh(): Promise<boolean> {
-    if (membersAreFresh) return false;
-    refreshing ??= refreshMembers(context).finally(() => {
-      refreshing = undefined;
-    });
-    await refreshing;
-    membersAreFresh = true;
-    return true;
-  }
+  const members: Members = {
+    areFresh: () => membersAreFresh,
+    async refresh() {
+      if (membersAreFresh) return;
+      refreshing ??= refreshMembers(context).finally(() => {
+        refreshing = undefined;
+      });
+      await refreshing;
+      membersAreFresh = true;
+    },
+  };
 
   return {
     name: "pool",
@@ -51,7 +59,7 @@ export function createPoolController(context: OperatorContext): Controller<"pool
       watch(informers.pods, (change) => noteStart(change, context)),
       ...poolWatches(context),
     ],
-    reconcile: (key) => reconcilePool(key, { context, refresh }),
+    reconcile: (key) => reconcilePool(key, { context, members }),
   };
 }
 
@@ -156,10 +164,12 @@ async function refreshMembers({ client, config, informers }: OperatorContext): P
  */
 async function reconcilePool(
   key: string,
-  options: { context: OperatorContext; refresh: () => Promise<boolean> },
+  options: { context: OperatorContext; members: Members },
 ): Promise<ReconcileResult> {
-  const { context, refresh } = options;
+  const { context, members } = options;
   const { informers, config } = context;
+  // Another pool's run can refresh them after this one has counted.
+  const wereFresh = members.areFresh();
   const pool = informers.pools.store.get(key);
   if (pool === undefined || pool.metadata.deletionTimestamp !== undefined) return undefined;
   const workload = informers.workloads.store.get(`${config.namespace}/${pool.spec.workloadRef}`);
@@ -200,7 +210,10 @@ async function reconcilePool(
   const pauseMs = context.refillPause.waitMs({ name, workload: workload.metadata.name, size, ready: readyNow });
   const waitMs = Math.max(pauseMs, (context.poolFailures.get(name)?.nextTryAt ?? 0) - Date.now());
   if (waitMs > 0) return { requeueAfterMs: waitMs };
-  if (await refresh()) return reconcilePool(key, options);
+  if (!wereFresh) {
+    await members.refresh();
+    return reconcilePool(key, options);
+  }
   const share = context.refillPause.share({ workload: workload.metadata.name, size, ready: readyNow, missing });
   const atOnce = context.poolFailures.isDegraded(name) ? 1 : Math.ceil(maxFill * share);
   const room = atOnce - counted("warming").size - counted("failed").size;

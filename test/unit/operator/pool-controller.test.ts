@@ -2,9 +2,10 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { createStore } from "../../../crds/client/watch/store.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
-import { label } from "../../../crds/labels.ts";
+import { annotation, label } from "../../../crds/labels.ts";
 import { poolInstanceName } from "../../../crds/names.ts";
 import type { Pool } from "../../../crds/pool.ts";
+import { createDeferred } from "../../../crds/waits.ts";
 import type { Workload } from "../../../crds/workload.ts";
 import { operatorConfig } from "../../../operator/config.ts";
 import type { OperatorContext } from "../../../operator/context.ts";
@@ -24,10 +25,11 @@ const workload: Workload = {
   status: { phase: "Ready", observedGeneration: 1 },
 };
 const pool: Pool = { metadata: { name: "p", namespace, generation: 1 }, spec: { workloadRef: "w", size: 2 } };
+const other: Pool = { metadata: { name: "other", namespace, generation: 1 }, spec: { workloadRef: "w", size: 1 } };
 
-function member(suffix: string): Pod {
+function member(suffix: string, poolName = "p"): Pod {
   const name = poolInstanceName({ workload: "w", suffix });
-  const pod = renderPod(workload, { name, labels: { [label.pool]: "p" }, annotations: {} }, config);
+  const pod = renderPod(workload, { name, labels: { [label.pool]: poolName }, annotations: {} }, config);
   return {
     ...pod,
     metadata: { ...pod.metadata, uid: suffix, resourceVersion: "1" },
@@ -40,6 +42,7 @@ function newLeader({ cached, present }: { cached: Pod[]; present: Pod[] }) {
   const pods = createStore<Pod, "pool" | "warm">({ indexes: { pool: poolIndex, warm: warmIndex } });
   for (const pod of cached) pods.put(pod);
   const calls: string[] = [];
+  const deleted = createDeferred<void>();
   let failures = 0;
   const context = {
     config,
@@ -49,6 +52,10 @@ function newLeader({ cached, present }: { cached: Pod[]; present: Pod[] }) {
         if (failures-- > 0) throw new Error("cut");
         return { metadata: {}, items: present };
       },
+      async delete() {
+        calls.push("delete");
+        await deleted.promise;
+      },
       async create(_resource: unknown, pod: Pod) {
         calls.push("create");
         return { ...pod, metadata: { ...pod.metadata, uid: pod.metadata.name, resourceVersion: "2" } };
@@ -56,15 +63,16 @@ function newLeader({ cached, present }: { cached: Pod[]; present: Pod[] }) {
     },
     informers: {
       pods: { store: pods, put: (pod: Pod) => void pods.put(pod) },
-      pools: { store: { get: () => pool } },
+      pools: { store: { get: (key: string) => (key === "n/other" ? other : pool) } },
       workloads: { store: { get: () => workload } },
     },
+    reservedPods: new Set(),
     poolFailures: createFailureRecord({ onChange: () => undefined }),
     refillPause: createRefillPause(),
   };
   const controller = createPoolController(context as unknown as OperatorContext);
-  const reconcile = () => controller.reconcile("n/p", { signal: new AbortController().signal });
-  return { reconcile, calls, failNext: () => (failures = 1) };
+  const reconcile = (key = "n/p") => controller.reconcile(key, { signal: new AbortController().signal });
+  return { reconcile, calls, failNext: () => (failures = 1), endDeletion: () => deleted.resolve() };
 }
 
 test("a new leader creates no pod that its predecessor did and its cache does not show", async () => {
@@ -90,6 +98,21 @@ test("a new leader does not read the members of a pool that lacks none", async (
   const { reconcile, calls } = newLeader({ cached: full, present: full });
   await reconcile();
   assert.equal(calls, []);
+});
+
+test("a new leader counts again what it counted before another pool's run read the members", async () => {
+  const old = member("cccccc", "other");
+  const outdated: Pod = {
+    metadata: { ...old.metadata, annotations: { ...old.metadata.annotations, [annotation.templateHash]: "older" } },
+    spec: old.spec,
+  };
+  const present = [member("aaaaaa"), member("bbbbbb"), member("dddddd", "other")];
+  const { reconcile, calls, endDeletion } = newLeader({ cached: [outdated], present });
+  const ofOther = reconcile("n/other");
+  await reconcile();
+  endDeletion();
+  await ofOther;
+  assert.not.ok(calls.includes("create"), calls.join());
 });
 
 test.run();
