@@ -54,8 +54,6 @@ interface Takes {
   readonly weight: number;
 }
 
-const nothingTaken: Takes = { at: 0, weight: 0 };
-
 export function createRefillPause(clock: Clock = systemClock): RefillPause {
   const taken = new Map<string, Takes>();
   const restores = new Map<string, number>();
@@ -65,14 +63,19 @@ export function createRefillPause(clock: Clock = systemClock): RefillPause {
     return taken.get(workload)?.at ?? Number.NEGATIVE_INFINITY;
   }
 
+  /** A clock that was set back makes the last claim no newer than one that was set forward. */
+  function sinceLastMs(workload: string): number {
+    return Math.abs(clock.now() - lastAt(workload));
+  }
+
   function isCalm(workload: string): boolean {
-    return clock.now() - lastAt(workload) >= CALM_MS;
+    return sinceLastMs(workload) >= CALM_MS;
   }
 
   /** Claims a second. */
   function rateOf(workload: string): number {
-    const { at, weight } = taken.get(workload) ?? nothingTaken;
-    return (weight * Math.exp((at - clock.now()) / RATE_MS) * 1000) / RATE_MS;
+    const weight = taken.get(workload)?.weight ?? 0;
+    return (weight * Math.exp(-sinceLastMs(workload) / RATE_MS) * 1000) / RATE_MS;
   }
 
   return {

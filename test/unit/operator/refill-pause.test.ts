@@ -125,4 +125,19 @@ test("a pod is not soon taken when claims are few, or have ended", () => {
   assert.equal([pause.isCalm("w"), isSoon()], [true, false]);
 });
 
+test("a clock that is set back holds nothing up, and leaves a rate that can be told", () => {
+  const { pause, pass } = pauseAt();
+  const takeMany = () => {
+    for (let count = 0; count < 20; count++) pause.taken("w");
+  };
+  takeMany();
+  pass(-3_600_000);
+  assert.equal([pause.isCalm("w"), pause.turnMs({ name: "w", ready: 1 })], [true, undefined]);
+  takeMany();
+  pass(3_600_000);
+  takeMany();
+  const turnMs = pause.turnMs({ name: "w", ready: 20 }) ?? 0;
+  assert.ok(turnMs > 900 && turnMs < 1100, `${turnMs}`);
+});
+
 test.run();
