@@ -121,7 +121,9 @@ function createLiteralRoutes(): {
       if (answer === undefined) return undefined;
       const origin = url.slice(0, start);
       if (origin !== plainOrigin) {
-        if (new URL(url).pathname !== path) return undefined;
+        const { pathname, search, hash } = new URL(url);
+        // The path of `http://host#/` is the root's, whatever comes behind.
+        if (pathname !== path || search !== "" || hash !== "") return undefined;
         plainOrigin = origin;
       }
       return answer;
