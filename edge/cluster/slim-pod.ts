@@ -16,6 +16,7 @@ const ready = [{ type: "Ready", status: "True" }];
 
 const spec = Buffer.from(',"spec":{');
 const status = Buffer.from('},"status":{');
+const metadata = Buffer.from('"metadata":{');
 
 /** Pods whose `spec` is not parsed: it is half of their JSON, and what {@link slimPod} leaves holds none of it. */
 export const podsWithoutSpec: Resource<Pod> = { ...pods, cut: cutSpecs };
@@ -23,7 +24,8 @@ export const podsWithoutSpec: Resource<Pod> = { ...pods, cut: cutSpecs };
 /**
  * Cuts the `spec` out of the JSON of pods, in place, where nothing but a `status` comes after it. Both keys are searched
  * for and not parsed: inside of a string their quotes would be escaped, and a pod's spec holds no `status`. One with
- * another `spec` in it (a volume's template) is left alone.
+ * another `spec` in it (a volume's template) is left alone, as is one whose next `status` is another pod's: that one's
+ * `metadata` comes in between.
  */
 export function cutSpecs(json: Buffer): Buffer {
   let read = 0;
@@ -33,7 +35,8 @@ export function cutSpecs(json: Buffer): Buffer {
     const end = json.indexOf(status, start);
     if (end === -1) break;
     const next = json.indexOf(spec, start + 1);
-    if (next === -1 || next > end) {
+    const nextPod = json.indexOf(metadata, start);
+    if ((next === -1 || next > end) && (nextPod === -1 || nextPod > end)) {
       if (written !== read) json.copyWithin(written, read, start);
       written += start - read;
       read = end + 1;

@@ -40,6 +40,32 @@ test("cutSpecs leaves alone a pod without a status, or with another spec in its 
   assert.equal(cut([plain, early]), [short, early]);
 });
 
+test("cutSpecs gives no pod the status of another, in whichever order their keys come", () => {
+  const orders = ["metadata spec status", "metadata status spec", "status metadata spec", "spec metadata status"];
+  for (const order of orders) {
+    const podOf = (name: string): object => {
+      const parts: Record<string, object> = { metadata: { name }, spec: { hostname: name }, status: { phase: name } };
+      return Object.fromEntries(order.split(" ").map((key) => [key, parts[key]]));
+    };
+    const shown = cut(["a", "b", "c"].map(podOf)) as { metadata: { name: string }; status: { phase: string } }[];
+    assert.equal(
+      shown.map(({ metadata, status }) => `${metadata.name} ${status.phase}`),
+      ["a a", "b b", "c c"],
+      order,
+    );
+  }
+  assert.equal(
+    cut([
+      { metadata: {}, spec: {} },
+      { metadata: {}, status: {} },
+    ]),
+    [
+      { metadata: {}, spec: {} },
+      { metadata: {}, status: {} },
+    ],
+  );
+});
+
 test("cutSpecs leaves broken JSON as broken as it is", () => {
   for (const text of ["", '{"metadata":{},"spec":{"a":', "no JSON", '{"message":"no pod"}'])
     assert.is(cutSpecs(Buffer.from(text)).toString(), text);
