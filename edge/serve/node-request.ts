@@ -62,7 +62,9 @@ export class NodeRequest {
       const closed = (): void => {
         if (!incoming.readableEnded) reject(new Error("the connection was closed before the body's end"));
       };
-      if (incoming.destroyed) closed();
+      // It tells nothing more then, so whoever reads it twice would wait for ever.
+      if (incoming.readableEnded) return reject(new TypeError("the body has been read already"));
+      if (incoming.destroyed) return closed();
       incoming
         .on("data", (chunk: Buffer) => chunks.push(chunk))
         .once("end", () => resolve(wholeOf(chunks)))

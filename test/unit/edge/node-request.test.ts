@@ -36,4 +36,19 @@ for (const when of ["while it is read", "before it is read"]) {
   });
 }
 
+test("a body that is read a second time is an error, as a Request's is", async () => {
+  const server = await serveNode({
+    listen: { hostname: "127.0.0.1", port: 0 },
+    log: silentLog,
+    async handler(request) {
+      const first = await request.text();
+      const second = await request.text().catch((error: Error) => error.name);
+      return jsonResponse({ first, second });
+    },
+  });
+  const response = await fetch(server.url, { method: "POST", body: "once", signal: AbortSignal.timeout(10_000) });
+  assert.equal(await response.json(), { first: "once", second: "TypeError" });
+  await server.stop({ graceMs: 0 });
+});
+
 test.run();
