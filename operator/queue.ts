@@ -105,10 +105,11 @@ export function createQueue<Name extends string>(options: {
     if (entry.state === "waiting" || dueAt >= entry.dueAt) return;
     entry.cancelTimer();
     entry.dueAt = dueAt;
-    entry.cancelTimer = clock.after(Math.min(afterMs, LONGEST_TIMER_MS), () => {
-      const remainingMs = entry.dueAt - clock.now();
+    const stepMs = Math.min(afterMs, LONGEST_TIMER_MS);
+    entry.cancelTimer = clock.after(stepMs, () => {
       entry.dueAt = Number.POSITIVE_INFINITY;
-      if (remainingMs > 1) schedule(entry, remainingMs);
+      // Not by the clock, which may have been set back meanwhile.
+      if (afterMs > stepMs) schedule(entry, afterMs - stepMs);
       else makeReady(entry);
     });
   }

@@ -157,6 +157,16 @@ test("a delay beyond what a timer holds is waited out in steps", async () => {
   assert.is(clock.now() - start, thirtyDaysMs);
 });
 
+test("a clock that is set back delays no key", async () => {
+  let runs = 0;
+  const { queue, clock } = queueOf(async () => void runs++);
+  queue.add("only", "a", { afterMs: 1000 });
+  clock.set(clock.now() - 3_600_000);
+  await clock.runNext();
+  await settled();
+  assert.is(runs, 1);
+});
+
 test("stop waits for what runs and takes no more", async () => {
   let release: () => void = () => undefined;
   const runs: string[] = [];
