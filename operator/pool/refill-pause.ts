@@ -59,13 +59,9 @@ export function createRefillPause(clock: Clock = systemClock): RefillPause {
   const restores = new Map<string, number>();
   const lackingSince = new Map<string, number>();
 
-  function lastAt(workload: string): number {
-    return taken.get(workload)?.at ?? Number.NEGATIVE_INFINITY;
-  }
-
   /** A clock that was set back makes the last claim no newer than one that was set forward. */
   function sinceLastMs(workload: string): number {
-    return Math.abs(clock.now() - lastAt(workload));
+    return Math.abs(clock.now() - (taken.get(workload)?.at ?? Number.NEGATIVE_INFINITY));
   }
 
   function isCalm(workload: string): boolean {
@@ -96,11 +92,11 @@ export function createRefillPause(clock: Clock = systemClock): RefillPause {
     },
     waitMs({ name, workload, size, ready }) {
       const now = clock.now();
-      const since = lackingSince.get(name) ?? now;
+      const since = Math.min(lackingSince.get(name) ?? now, now);
       lackingSince.set(name, since);
       if (ready < Math.min(RESERVE, size / 2)) return 0;
-      const quietAt = ((restores.get(workload) ?? 0) > 0 ? now : lastAt(workload)) + QUIET_MS;
-      return Math.max(0, Math.min(quietAt, since + LONGEST_MS) - now);
+      const quietForMs = (restores.get(workload) ?? 0) > 0 ? 0 : sinceLastMs(workload);
+      return Math.max(0, Math.min(QUIET_MS - quietForMs, since + LONGEST_MS - now));
     },
     share({ workload, size, ready, missing }) {
       if (isCalm(workload) || ready < Math.min(RESERVE, size / 2)) return 1;

@@ -131,7 +131,9 @@ test("a clock that is set back holds nothing up, and leaves a rate that can be t
     for (let count = 0; count < 20; count++) pause.taken("w");
   };
   takeMany();
+  assert.is(pause.waitMs(pool), 100);
   pass(-3_600_000);
+  assert.is(pause.waitMs(pool), 0);
   assert.equal([pause.isCalm("w"), pause.turnMs({ name: "w", ready: 1 })], [true, undefined]);
   takeMany();
   pass(3_600_000);
