@@ -5,7 +5,10 @@ import type { ClusterConfig, Credential } from "./config/cluster-config.ts";
 
 export interface Agents {
   readonly calls: Agent;
-  /** Apart, since admission webhooks can make each take seconds, and a pool's refill sends many: a claim waits for none. */
+  /**
+   * Apart, since admission webhooks can make each take seconds, and a pool's refill sends many: a claim of a warm pod
+   * waits for none.
+   */
   readonly podCreates: Agent;
   /**
    * Apart, so that a Lease is renewed while calls that nothing answers hold all of theirs; as many as there are Leases.
