@@ -3,7 +3,7 @@ import type { Pod } from "../kubernetes.ts";
 import { annotation, label, WORKLOAD_CONTAINER } from "../labels.ts";
 
 /** Says that the pod's sandbox, which holds its address, is there; the second is its name before Kubernetes 1.28. */
-const SANDBOX_CONDITIONS = ["PodReadyToStartContainers", "PodHasNetwork"];
+export const SANDBOX_CONDITIONS: readonly string[] = ["PodReadyToStartContainers", "PodHasNetwork"];
 
 /**
  * The address that a pod has at this moment; undefined where it has none, or may have lost it.

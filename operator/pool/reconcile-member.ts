@@ -1,3 +1,4 @@
+import { SANDBOX_CONDITIONS } from "../../crds/claims/claim-pod.ts";
 import { isConflict, isNotFound } from "../../crds/client/api-error.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
 import { clearManagedFields } from "../../crds/client/managed-fields.ts";
@@ -14,6 +15,8 @@ import { isNobodys } from "./pool-member.ts";
 
 // A readiness probe that failed for a moment is no reason to throw a warm pod away.
 const UNREADY_LIMIT_MS = 30_000;
+/** The conditions without which a pod is not ready. */
+const DECISIVE = ["Ready", ...SANDBOX_CONDITIONS];
 /** Until a pod whose label waits for a claim is looked at again. */
 const [SHORTEST_LABEL_WAIT_MS, LONGEST_LABEL_WAIT_MS] = [1000, 4000];
 
@@ -42,11 +45,10 @@ export async function reconcileMember(pod: Pod, pool: string, context: OperatorC
       return state satisfies never;
   }
   if (pod.metadata.labels?.[label.poolStatus] === "ready") await writeStatusLabel(pod, "warming", context);
-  const unready = unreadySince(pod);
-  const since = unready ?? state.since;
-  if (since === undefined) return undefined;
-  const limitMs = unready === undefined ? context.config.startTimeoutMs : UNREADY_LIMIT_MS;
-  const leftMs = Date.parse(since) + limitMs - Date.now();
+  if (state.since === undefined) return undefined;
+  const { lostAt, wasReady } = readiness(pod);
+  const startsUntil = wasReady ? 0 : Date.parse(state.since) + context.config.startTimeoutMs;
+  const leftMs = Math.max(lostAt + UNREADY_LIMIT_MS, startsUntil) - Date.now();
   if (leftMs > 0) return { requeueAfterMs: leftMs };
   const { message, mend } = await explainStart({ pod, message: state.message }, context);
   return replace(pod, pool, `pod ${pod.metadata.name} is not ready in time (${message}): mend ${mend}`, context);
@@ -79,16 +81,18 @@ async function poolExists(name: string, { informers, client, config }: OperatorC
 }
 
 /**
- * Since when a pod is unready that was ready; undefined where it never was. Its label cannot tell, which may be behind:
- * the condition is false before the program starts, so where it became so after that, it was true in between.
+ * Since when a pod is not ready, in milliseconds since the epoch, and whether it was before. The label cannot tell, which
+ * may be behind: the condition is false before the program starts, so where it became so after that, it was true in
+ * between.
  */
-function unreadySince({ status }: Pod): string | undefined {
-  const since = status?.conditions?.find(({ type }) => type === "Ready")?.lastTransitionTime;
+function readiness({ status }: Pod): { lostAt: number; wasReady: boolean } {
+  const lost = status?.conditions?.filter(({ type, status }) => DECISIVE.includes(type) && status !== "True") ?? [];
+  const lostAt = Math.max(0, ...lost.map(({ lastTransitionTime }) => Date.parse(lastTransitionTime ?? "") || 0));
   const program = status?.containerStatuses?.find(({ name }) => name === WORKLOAD_CONTAINER);
   const starts = [program?.lastState?.terminated, program?.state?.running, program?.state?.terminated];
   // A start that failed has the year 1970.
   const startedAt = starts.map((state) => Date.parse(state?.startedAt ?? "")).find((time) => time > 0);
-  return since !== undefined && startedAt !== undefined && Date.parse(since) > startedAt ? since : undefined;
+  return { lostAt, wasReady: startedAt !== undefined && lostAt > startedAt };
 }
 
 async function replace(pod: Pod, pool: string, message: string, context: OperatorContext): Promise<undefined> {

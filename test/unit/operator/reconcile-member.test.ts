@@ -113,6 +113,27 @@ test("a pod that is unready for half a minute goes, also where its label never s
   assert.is(deletions(), 1);
 });
 
+test("an old pod whose program was started anew without a trace of the one before stays for half a minute too", async () => {
+  const pod = unreadyPod({ unreadyForMs: 5_000 });
+  for (const program of pod.status?.containerStatuses ?? [])
+    program.state = { running: { startedAt: new Date(Date.now() - 4_000).toISOString() } };
+  const { reconcile, deletions } = poolOf(1, pod);
+  const { requeueAfterMs = 0 } = (await reconcile()) ?? {};
+  assert.ok(requeueAfterMs > 20_000 && requeueAfterMs <= 25_000, `${requeueAfterMs}`);
+  assert.is(deletions(), 0);
+});
+
+test("a pod whose sandbox is made anew stays for half a minute, also while its condition is still true", async () => {
+  const pod = unreadyPod({ unreadyForMs: 400_000 });
+  const lastTransitionTime = new Date(Date.now() - 5_000).toISOString();
+  for (const condition of pod.status?.conditions ?? []) condition.status = "True";
+  pod.status?.conditions?.push({ type: "PodReadyToStartContainers", status: "False", lastTransitionTime });
+  const { reconcile, deletions } = poolOf(1, pod);
+  const { requeueAfterMs = 0 } = (await reconcile()) ?? {};
+  assert.ok(requeueAfterMs > 20_000 && requeueAfterMs <= 25_000, `${requeueAfterMs}`);
+  assert.is(deletions(), 0);
+});
+
 test("a pod that was never ready has until the limit of its start", async () => {
   const pod = unreadyPod({ unreadyForMs: 601_000 });
   const { reconcile, deletions } = poolOf(1, pod);
