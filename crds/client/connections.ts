@@ -26,6 +26,9 @@ export interface Connections {
   close(): void;
 }
 
+/** So many that a cold claim's pod is not created behind those of refills, some forty at once. */
+const MAX_POD_CREATES = 64;
+
 /** The API server drops connections that were idle for 90 s: a write must never meet that moment. */
 const idleMs = 45_000;
 
@@ -68,7 +71,7 @@ export function createConnections(options: {
         for (const agent of all()) retire(agent);
         const agents = {
           calls: create(tls, maxSockets),
-          podCreates: create(tls, maxSockets),
+          podCreates: create(tls, MAX_POD_CREATES),
           leases: create(tls, Number.POSITIVE_INFINITY),
           watches: create(tls, Number.POSITIVE_INFINITY),
         };

@@ -62,7 +62,7 @@ export interface TransportOptions {
   readonly role?: string | undefined;
   /** @default "dev" */
   readonly version?: string | undefined;
-  /** Connections for calls at most, and as many to create pods; watches and calls for Leases have their own. @default 16 */
+  /** Connections for calls at most; creating pods, watches and calls for Leases have their own. @default 16 */
   readonly maxSockets?: number | undefined;
   /** @default 30000 */
   readonly timeoutMs?: number | undefined;
