@@ -21,10 +21,13 @@ function write(folder: string, program: string, limitSeconds = 60) {
   return { path, label: "program", runtime: "node", isAlone: false, waits: false, limitSeconds } as const;
 }
 
-/** A program whose child takes a moment to put away what it made, longer than the program itself lives. */
+/**
+ * A program whose child takes a moment to put away what it made, longer than the program itself lives. The child kills
+ * its own, since a signal that meets that one between fork and exec is lost.
+ */
 const withChild = (folder: string) => `
 import { spawn } from "node:child_process";
-spawn("sh", ["-c", "trap 'sleep 1; rm ${folder}/made; exit' TERM; touch ${folder}/made; sleep 1000 & wait"]);
+spawn("sh", ["-c", "trap 'kill -9 $!; sleep 1; rm ${folder}/made; exit' TERM; sleep 1000 & touch ${folder}/made; wait"]);
 setInterval(() => undefined, 1000);
 `;
 
