@@ -1,7 +1,7 @@
 import type { Page } from "playwright-core";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { openPage } from "./browser.ts";
+import { openPage, takeOut } from "./browser.ts";
 import { type Stage, startStage } from "./stage.ts";
 
 const test = suite("browser/acts");
@@ -252,12 +252,6 @@ async function put(url: string, body: object): Promise<void> {
   const headers = { "content-type": "application/json" };
   const { status } = await fetch(url, { method: "PUT", headers, body: JSON.stringify(body) });
   assert.is(status, 200);
-}
-
-/** What a browser writes to its console of an answer that the test asked for. */
-function takeOut(complaints: string[], expected: RegExp): void {
-  const others = complaints.filter((line) => !expected.test(line));
-  complaints.splice(0, complaints.length, ...others);
 }
 
 test.run();
