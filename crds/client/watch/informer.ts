@@ -70,6 +70,7 @@ export function startInformer<T extends KubernetesObject, Index extends string =
   const store = createStore<T, Index>({
     indexes: options.indexes,
     onIndexError: (error, { object, index }) => onFailure(error, { object, resource, handler: `index ${index}` }),
+    transform: transformed,
   });
   const handlers = new Set(onChange === undefined ? [] : [onChange]);
 
@@ -101,11 +102,10 @@ export function startInformer<T extends KubernetesObject, Index extends string =
   }
 
   function put(object: T): void {
-    // The echo of every write that was put; a transform takes longer than to see that.
-    if (store.isOutdated(object)) return;
-    const previous = store.get(keyOf(object));
-    const stored = transformed(object);
-    store.put(stored);
+    const key = keyOf(object);
+    const previous = store.get(key);
+    if (!store.put(object)) return;
+    const stored = store.get(key) ?? object;
     if (previous === undefined) {
       notify({ type: "added", object: stored });
     } else if (previous.metadata.uid === stored.metadata.uid) {

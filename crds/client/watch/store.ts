@@ -92,8 +92,6 @@ export interface Store<T extends KubernetesObject, Index extends string> extends
    * So the answer to a write can be stored at once, and the watch events that lag behind it do not undo it.
    */
   put(object: T): boolean;
-  /** Whether {@link put} would refuse the object. */
-  isOutdated(object: T): boolean;
   /**
    * Removes what a deletion event names, and returns what was held; a successor of its name, or a state newer than the
    * event, stays.
@@ -115,7 +113,10 @@ export function createStore<T extends KubernetesObject, Index extends string = n
    * Called where an index function throws over an object; that index then has it under no value. @default it is thrown
    */
   onIndexError?: (error: unknown, failed: { object: T; index: string }) => void;
+  /** Makes of an object that is not refused what is stored. @default it is stored as it is */
+  transform?: (object: T) => T;
 }): Store<T, Index> {
+  const { transform = (object: T): T => object } = options;
   const objects = new Map<string, T>();
   /**
    * By uid, the resourceVersion of the deletion: an object that left a selector is "deleted" too, and may come back
@@ -129,7 +130,7 @@ export function createStore<T extends KubernetesObject, Index extends string = n
   }));
   const bucketsByIndex = new Map(indexes.map(({ name, buckets }) => [name, buckets]));
 
-  function isOutdated(object: T, held = objects.get(keyOf(object))): boolean {
+  function isOutdated(object: T, held: T | undefined): boolean {
     const { uid, resourceVersion } = object.metadata;
     if (uid !== undefined && deletions.has(uid) && !isNewer(resourceVersion, deletions.get(uid))) return true;
     return held !== undefined && !isNewer(resourceVersion, held.metadata.resourceVersion);
@@ -186,13 +187,14 @@ export function createStore<T extends KubernetesObject, Index extends string = n
     get: (key) => objects.get(key),
     by: (index, value) => bucketsByIndex.get(index)?.get(value) ?? noObjects,
     values: () => objects.values(),
-    isOutdated: (object) => isOutdated(object),
     put(object) {
       const key = keyOf(object);
       const held = objects.get(key);
+      // The echo of every write that was put; a transform takes longer than to see that.
       if (isOutdated(object, held)) return false;
-      objects.set(key, object);
-      reindex(key, held, object);
+      const stored = transform(object);
+      objects.set(key, stored);
+      reindex(key, held, stored);
       return true;
     },
     remove(object) {
