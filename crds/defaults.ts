@@ -40,6 +40,7 @@ export function withDefaults(spec: WorkloadSpec): ResolvedWorkloadSpec {
       allowlist: network?.allowlist ?? [],
       credentials: network?.credentials ?? [],
       ports: network?.ports ?? [],
+      expose: network?.expose ?? "none",
     },
     idle: {
       ...(idle?.timeoutSeconds !== undefined && { timeoutSeconds: idle.timeoutSeconds }),
@@ -74,6 +75,16 @@ function withPreSaveDefaults({
 /** The port of a claim's endpoint: the first of `network.ports`, else the health port, else 8080. */
 export function endpointPort(spec: WorkloadSpec): number {
   return spec.network?.ports?.[0] ?? spec.health?.httpGet?.port ?? 8080;
+}
+
+/**
+ * The port that is meant by one of an address: undefined for the endpoint's own, so that it has one name.
+ *
+ * @returns false for one on which the workload does not say that it listens
+ */
+export function servedPort(spec: WorkloadSpec, port: number | undefined): number | undefined | false {
+  if (port === undefined || port === endpointPort(spec)) return undefined;
+  return spec.network?.ports?.includes(port) === true ? port : false;
 }
 
 /** Drops directories that lie inside another of the list, which saves them already; keeps the order. */

@@ -87,6 +87,10 @@ export const annotation = {
    * (docs/decisions/snapshots.md#a-volume-without-its-mark-is-not-believed).
    */
   volumeMarked: "tenancy.dev/volume-marked",
+  /** On the claim of the snapshots volume: the object storage that archives were kept in since the volume had them. */
+  volumeLeft: "tenancy.dev/volume-left-for",
+  /** On the Secret of the snapshots: the object storage that was last seen with the mark of archives. */
+  objectStore: "tenancy.dev/object-store",
   /** On a pod, and on a Job that builds an image: the uid of its workload. */
   workloadUid: "tenancy.dev/workload-uid",
   /** On a workload: SHA-256 of the build context that was uploaded last. */
@@ -116,3 +120,9 @@ export function claimLabels({ tenantId, workloadRef }: { tenantId: string; workl
 
 /** Name of the workload's own container in each of its pods; the operator gives it. */
 export const WORKLOAD_CONTAINER = "workload";
+
+/**
+ * Begins an annotation of a claimed pod, before the name of an edge process: ISO 8601 time until which that process may
+ * have requests in flight there. A release waits for it, or for the process to take it back.
+ */
+export const IN_FLIGHT_PREFIX = "inflight.tenancy.dev/";

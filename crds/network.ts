@@ -23,6 +23,10 @@ const credentialSchema = Type.Object(
   { description: "Headers for one domain." },
 );
 
+/** Who may reach a workload's instances by their address at the front door, from nobody to everybody. */
+export const exposures = ["none", "key", "link", "public"] as const;
+export type Exposure = (typeof exposures)[number];
+
 /** `spec.network` of a workload. */
 export const networkSchema = Type.Object(
   {
@@ -52,6 +56,13 @@ export const networkSchema = Type.Object(
         description: "Ports on which the container listens; the first is the endpoint's port.",
         maxItems: 32,
         ...setList,
+      }),
+    ),
+    expose: Type.Optional(
+      stringEnum(exposures, {
+        description:
+          "Who reaches the container through the front door: nobody, who has the API key, who has a signed link too, or everybody.",
+        default: "none",
       }),
     ),
   },

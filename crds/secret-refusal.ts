@@ -1,5 +1,6 @@
 import type { Secret } from "./kubernetes.ts";
 import { API_GROUP, label } from "./labels.ts";
+import { NAMES_SECRET, SNAPSHOTS_NAME } from "./snapshots/store-folder.ts";
 
 /** What a Secret is named for: a header of a workload's requests, or a trigger's signatures and tokens. */
 export type SecretUse = "workload" | "trigger";
@@ -14,6 +15,12 @@ export type SecretPolicy = (typeof secretPolicies)[number];
 const USE_LABEL = `${API_GROUP}/use`;
 /** Holds the key of the REST API, as `manifests/base` names it. */
 const API_KEY_SECRET = "tenancy-api-key";
+/** Holds the keys that sign links of the front door. */
+export const LINK_KEYS_SECRET = "tenancy-proxy-keys";
+/** Holds the credentials of the bucket with the tenants' files, as `manifests/components/object-storage` names it. */
+const OBJECT_STORAGE_SECRET = "tenancy-object-storage";
+/** As that one, for whoever may know no more of them than whose they are. */
+const OBJECT_STORAGE_NAMES_SECRET = "tenancy-object-storage-names";
 /** Of these only the last is a person's own; the others are credentials of the cluster, of servers and of releases. */
 const BUILT_IN_TYPE = /^(?:[^/]+\.)?(?:kubernetes\.io|helm\.sh)\//;
 const BASIC_AUTH = "kubernetes.io/basic-auth";
@@ -34,6 +41,11 @@ export function secretRefusal(options: {
   const { name, secret, use, policy } = options;
   const instead = "name a Secret that holds nothing but this value";
   if (name === API_KEY_SECRET) return `Secret ${name} holds the key of the API: ${instead}`;
+  if (name === LINK_KEYS_SECRET) return `Secret ${name} holds the keys of links: ${instead}`;
+  if (name === SNAPSHOTS_NAME || name === OBJECT_STORAGE_SECRET)
+    return `Secret ${name} opens the tenants' files: ${instead}`;
+  if (name === NAMES_SECRET || name === OBJECT_STORAGE_NAMES_SECRET)
+    return `Secret ${name} tells whose files are saved: ${instead}`;
   if (secret === undefined) return undefined;
   const { labels = {} } = secret.metadata;
   if (labels[label.managed] === "true")

@@ -127,18 +127,20 @@ export class TimeLimitError extends Error {
  * Does the work under a signal that is aborted when the time is up or `signal` is; the work has to end then, with the
  * signal's reason.
  *
- * @param limit.what is limited, for the error's message
+ * @param limit.what is limited, for the error's message; or what makes the error
  * @param limit.ms milliseconds
- * @throws TimeLimitError when the time was up
+ * @throws TimeLimitError when the time was up, or the error that was made
  */
 export async function withTimeLimit<T>(
-  limit: { what: string; ms: number; clock: Clock; signal?: AbortSignal | undefined },
+  limit: { what: string | (() => Error); ms: number; clock: Clock; signal?: AbortSignal | undefined },
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const { what, ms, clock, signal } = limit;
   signal?.throwIfAborted();
   const linked = linkSignals(signal);
-  const cancel = clock.after(ms, () => linked.abort(new TimeLimitError(`${what} took longer than ${ms / 1000} s`)));
+  const late = () =>
+    typeof what === "string" ? new TimeLimitError(`${what} took longer than ${ms / 1000} s`) : what();
+  const cancel = clock.after(ms, () => linked.abort(late()));
   try {
     return await work(linked.signal);
   } finally {

@@ -5,7 +5,7 @@ import type { ClusterClient } from "../crds/client/cluster-client.ts";
 import { clearManagedFields } from "../crds/client/managed-fields.ts";
 import { describeError } from "../crds/describe-error.ts";
 import type { Pod } from "../crds/kubernetes.ts";
-import { annotation } from "../crds/labels.ts";
+import { annotation, IN_FLIGHT_PREFIX } from "../crds/labels.ts";
 import type { Log } from "../crds/log.ts";
 import { isClaimed } from "./cluster/slim-pod.ts";
 import type { ClusterCache } from "./cluster/watch-cluster.ts";
@@ -16,7 +16,19 @@ export interface Activity {
   touch(podName: string): void;
   /** Counts the work as use of the pod for as long as it lasts. */
   during<T>(podName: string, work: () => Promise<T>): Promise<T>;
-  /** Writes the uses that are not written yet, and ends the timers. */
+  /**
+   * As {@link during}, and says on the pod until when this process may have such work in flight, so that a release waits
+   * for it: at once, and anew with each record of the use.
+   */
+  duringInFlight<T>(podName: string, work: () => Promise<T>): Promise<T>;
+  /**
+   * Since when the pod says without a gap that this process may have work in flight there, which is written first where
+   * it does not; undefined where that fails, or no such work is there.
+   */
+  announceInFlight(podName: string): Promise<number | undefined>;
+  /** Takes back what was said of work in flight, where it still counts. */
+  clearInFlight(podName: string): Promise<void>;
+  /** Writes the uses that are not written yet, takes back what was said of work in flight, and ends the timers. */
   close(): Promise<void>;
 }
 
@@ -29,9 +41,30 @@ interface Entry {
   written: number;
   cancel: (() => void) | undefined;
   writing: Promise<void> | undefined;
+  /** Whether it is written without a pause. */
+  isUrgent: boolean;
+}
+
+/** What a pod says of this process's work in flight. */
+interface InFlight {
+  readonly name: string;
+  readonly uid: string | undefined;
+  count: number;
+  until: number;
+  /** When the first of the writes was through of which none came after the end of the one before. */
+  since: number;
+  cancelForget: (() => void) | undefined;
 }
 
 const MAX_INTERVAL_MS = 30_000;
+/** Work in flight is announced for so many intervals, so that one record may come late. */
+const IN_FLIGHT_INTERVALS = 2;
+/** And for so long after the next record: longer than a release waits. */
+const IN_FLIGHT_MIN_MS = 20_000;
+/** So long before its end an announcement is not relied on, since a release may begin, and clocks differ. */
+const IN_FLIGHT_MARGIN_MS = 15_000;
+/** At a stop, of thousands of pods maybe. */
+const TAKEN_BACK_AT_ONCE = 16;
 /** For pods without an idle timeout, whose last use is only shown to people. */
 const UNTIMED_INTERVAL_MS = 60_000;
 
@@ -46,12 +79,20 @@ export function createActivity(options: {
   cache: Pick<ClusterCache, "pods">;
   clock: Clock;
   log: Log;
+  /** Unique to this process. */
+  instance: string;
 }): Activity {
   const { client, namespace, cache, clock, log } = options;
+  const inFlightKey = `${IN_FLIGHT_PREFIX}${options.instance}`;
   const entries = new Map<string, Entry>();
+  const inFlight = new Map<string, InFlight>();
   let closed = false;
 
   function touch(podName: string): void {
+    record(podName, { isUrgent: false });
+  }
+
+  function record(podName: string, { isUrgent }: { isUrgent: boolean }): void {
     const pod = cache.pods.store.get(`${namespace}/${podName}`);
     const interval = pod === undefined ? undefined : intervalMs(pod);
     if (pod === undefined || interval === undefined) return;
@@ -63,10 +104,17 @@ export function createActivity(options: {
       written: lastWritten(pod),
       cancel: undefined,
       writing: undefined,
+      isUrgent: false,
     };
     entries.set(key, entry);
     entry.lastUsed = clock.now();
-    if (entry.writing === undefined && entry.cancel === undefined) schedule(key, entry, interval);
+    entry.isUrgent ||= isUrgent;
+    if (entry.writing !== undefined) return;
+    if (entry.isUrgent) {
+      entry.cancel?.();
+      entry.cancel = undefined;
+      entry.writing = write(key, entry, interval);
+    } else if (entry.cancel === undefined) schedule(key, entry, interval);
   }
 
   function schedule(key: string, entry: Entry, interval: number): void {
@@ -84,10 +132,19 @@ export function createActivity(options: {
   async function write(key: string, entry: Entry, interval: number): Promise<void> {
     const { name, uid, lastUsed } = entry;
     entry.written = lastUsed;
-    const annotations = { [annotation.lastActivity]: new Date(lastUsed).toISOString() };
+    entry.isUrgent = false;
+    const annotations: Record<string, string> = { [annotation.lastActivity]: new Date(lastUsed).toISOString() };
+    const work = inFlight.get(key);
+    const until = clock.now() + Math.max(interval * IN_FLIGHT_INTERVALS, interval + IN_FLIGHT_MIN_MS);
+    const isWorking = work !== undefined && work.count > 0;
+    if (isWorking) annotations[inFlightKey] = new Date(until).toISOString();
     try {
       const body = { metadata: { ...clearManagedFields, uid, annotations } };
       cache.pods.put(await client.patch(pods, { namespace, name }, { type: "merge", body }));
+      if (isWorking) {
+        if (!isAnnounced(work)) work.since = clock.now();
+        work.until = until;
+      }
     } catch (error) {
       // The pod is gone, or another has its name: there is nothing to record.
       if (!isNotFound(error) && !isConflict(error)) {
@@ -98,7 +155,8 @@ export function createActivity(options: {
     }
     entry.writing = undefined;
     if (entry.cancel !== undefined) return;
-    if (entry.lastUsed > lastUsed && isCached(name, uid)) schedule(key, entry, interval);
+    if (entry.isUrgent && isCached(name, uid)) entry.writing = write(key, entry, interval);
+    else if (entry.lastUsed > lastUsed && isCached(name, uid)) schedule(key, entry, interval);
     else entries.delete(key);
   }
 
@@ -107,29 +165,101 @@ export function createActivity(options: {
     entry.writing = write(key, entry, interval);
   }
 
+  function isAnnounced({ until }: InFlight): boolean {
+    return until - IN_FLIGHT_MARGIN_MS > clock.now();
+  }
+
+  function forget(key: string, said: InFlight): void {
+    if (said.count === 0 && inFlight.get(key) === said) inFlight.delete(key);
+  }
+
+  async function takeBack(key: string): Promise<void> {
+    const said = inFlight.get(key);
+    if (said === undefined) return;
+    const { name, uid, cancelForget } = said;
+    cancelForget?.();
+    inFlight.delete(key);
+    await entries.get(key)?.writing;
+    if (said.until <= clock.now()) return;
+    try {
+      const body = { metadata: { ...clearManagedFields, uid, annotations: { [inFlightKey]: null } } };
+      cache.pods.put(await client.patch(pods, { namespace, name }, { type: "merge", body }));
+    } catch (error) {
+      // The release waits for the time that was said.
+      if (!isNotFound(error) && !isConflict(error))
+        log.warn({ pod: name, error: describeError(error) }, "the end of requests in flight could not be written");
+    }
+  }
+
   function isCached(name: string, uid: string | undefined): boolean {
     return cache.pods.store.get(`${namespace}/${name}`)?.metadata.uid === uid;
   }
 
+  async function during<T>(podName: string, work: () => Promise<T>): Promise<T> {
+    let cancel: () => void = () => undefined;
+    const renew = (): void => {
+      touch(podName);
+      const pod = cache.pods.store.get(`${namespace}/${podName}`);
+      cancel = clock.after((pod && intervalMs(pod)) ?? MAX_INTERVAL_MS, renew);
+    };
+    renew();
+    try {
+      return await work();
+    } finally {
+      cancel();
+      touch(podName);
+    }
+  }
+
   return {
     touch,
-    async during(podName, work) {
-      let cancel: () => void = () => undefined;
-      const renew = (): void => {
-        touch(podName);
-        const pod = cache.pods.store.get(`${namespace}/${podName}`);
-        cancel = clock.after((pod && intervalMs(pod)) ?? MAX_INTERVAL_MS, renew);
+    during,
+    async duringInFlight(podName, work) {
+      const pod = cache.pods.store.get(`${namespace}/${podName}`);
+      const key = pod?.metadata.uid ?? podName;
+      const said = inFlight.get(key) ?? {
+        name: podName,
+        uid: pod?.metadata.uid,
+        count: 0,
+        until: 0,
+        since: 0,
+        cancelForget: undefined,
       };
-      renew();
+      inFlight.set(key, said);
+      said.count += 1;
+      said.cancelForget?.();
+      // What was said of work before may end before this does.
+      const interval = (pod && intervalMs(pod)) ?? MAX_INTERVAL_MS;
+      if (said.until < clock.now() + interval) record(podName, { isUrgent: true });
       try {
-        return await work();
+        return await during(podName, work);
       } finally {
-        cancel();
-        touch(podName);
+        said.count -= 1;
+        if (said.count === 0 && !closed && inFlight.get(key) === said)
+          said.cancelForget = clock.after(Math.max(0, said.until - clock.now()), () => forget(key, said));
       }
+    },
+    async announceInFlight(podName) {
+      const key = cache.pods.store.get(`${namespace}/${podName}`)?.metadata.uid ?? podName;
+      const said = inFlight.get(key);
+      if (said === undefined) return undefined;
+      // The write that is under way may be one without it, or fail.
+      for (let tries = 0; tries < 2 && !isAnnounced(said); tries += 1) {
+        if (entries.get(key)?.writing === undefined) record(podName, { isUrgent: true });
+        await entries.get(key)?.writing;
+      }
+      return isAnnounced(said) && inFlight.get(key) === said ? said.since : undefined;
+    },
+    async clearInFlight(podName) {
+      await takeBack(cache.pods.store.get(`${namespace}/${podName}`)?.metadata.uid ?? podName);
     },
     async close() {
       closed = true;
+      for (const said of inFlight.values()) {
+        said.cancelForget?.();
+        // Where work goes on, it ends with this process.
+        said.count = 0;
+      }
       for (const [key, entry] of entries) {
         if (entry.cancel === undefined) continue;
         entry.cancel();
@@ -137,6 +267,11 @@ export function createActivity(options: {
         entry.writing = write(key, entry, 0);
       }
       await Promise.all([...entries.values()].map(({ writing }) => writing));
+      const left = [...inFlight.keys()].values();
+      const takeAllBack = async (): Promise<void> => {
+        for (const key of left) await takeBack(key);
+      };
+      await Promise.all(Array.from({ length: TAKEN_BACK_AT_ONCE }, takeAllBack));
     },
   };
 }

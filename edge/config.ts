@@ -1,3 +1,4 @@
+import { isIP } from "node:net";
 import * as v from "valibot";
 import {
   bytesOf,
@@ -11,7 +12,9 @@ import {
   wholeNumber,
 } from "../crds/environment.ts";
 import { type SecretPolicy, secretPolicies } from "../crds/secret-refusal.ts";
+import { type StoreConfig, storeConfig, storeEnvironment } from "../crds/snapshots/store-config.ts";
 import { isLoopback } from "./http/page-check.ts";
+import { type Network, parseNetwork } from "./proxy/entry/origin.ts";
 
 /** The edge's settings, from its environment. */
 export interface EdgeConfig {
@@ -29,16 +32,22 @@ export interface EdgeConfig {
   readonly triggers: TriggerLimits;
   /** Which Secrets triggers can name. */
   readonly secretPolicy: SecretPolicy;
+  /** Where tenants' files are archived. */
+  readonly store: StoreConfig;
+  /** Bytes that an archive may have as it is uploaded. */
+  readonly snapshotLimitBytes: number;
   /** Where images are built. */
   readonly buildNamespace: string;
   /** Bytes that a build context may have as it is uploaded. */
   readonly contextLimitBytes: number;
   /** Undefined: no listener for metrics and probes. */
   readonly metricsListen: ListenAddress | undefined;
+  /** The front door, which the role proxy serves and of which the API makes addresses. */
+  readonly proxy: ProxyConfig;
   readonly logLevel: LogLevel;
 }
 
-export type EdgeRole = "api" | "gateway";
+export type EdgeRole = "api" | "gateway" | "proxy";
 export type LogLevel = "debug" | "info" | "warn" | "error";
 
 const origins = v.pipe(
@@ -50,7 +59,32 @@ const origins = v.pipe(
   ),
 );
 
-const role = v.picklist(["api", "gateway"], "must be api, gateway or api,gateway");
+const networks = v.pipe(
+  v.string(),
+  v.transform((text) => text.split(",").map((part) => parseNetwork(part.trim()))),
+  v.custom<Network[]>(
+    (list) => Array.isArray(list) && list.every((network) => network !== undefined),
+    "must be networks such as 10.0.0.0/8 or fd00::/8, by commas; an IPv4 one without ::ffff:",
+  ),
+);
+
+const role = v.picklist(["api", "gateway", "proxy"], "must be of api, gateway and proxy, by commas");
+
+const proxyDomain = v.pipe(
+  v.string(),
+  v.regex(
+    /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*(:\d{1,5})?$/,
+    "must be a domain in lower case, such as apps.example.com, with :port where visitors have to name one",
+  ),
+  v.transform(parseDomain),
+  v.check(
+    ({ name, port }) => name.length <= 189 && port !== 0 && (port ?? 0) <= 65_535 && isIP(name) === 0,
+    "must be a domain of at most 189 characters, to which the names of tenants are added",
+  ),
+);
+
+/** A quarter of the size that the snapshots volume has by default. */
+const DEFAULT_SNAPSHOT_LIMIT = "2560Mi";
 
 const environment = v.object({
   TENANCY_LISTEN: v.optional(listenAddress, "127.0.0.1:8080"),
@@ -73,9 +107,22 @@ const environment = v.object({
   TENANCY_TRIGGER_EVENTS_IN_FLIGHT: v.optional(wholeNumber(1, 10_000), "16"),
   TENANCY_GATEWAY_EVENTS_IN_FLIGHT: v.optional(wholeNumber(1, 100_000), "256"),
   TENANCY_SECRETS: v.optional(v.picklist(secretPolicies, "must be any or labelled"), "any"),
+  ...storeEnvironment,
   TENANCY_BUILD_NAMESPACE: v.optional(namespaceName, "tenancy-builds"),
   TENANCY_BUILD_CONTEXT_LIMIT: v.optional(quantity, "256Mi"),
   TENANCY_LEASE_SECONDS: v.optional(leaseSeconds, "10"),
+  TENANCY_PROXY_LISTEN: v.optional(listenAddress, "127.0.0.1:8081"),
+  TENANCY_PROXY_DOMAIN: v.optional(proxyDomain),
+  TENANCY_PROXY_SCHEME: v.optional(v.picklist(["http", "https"], "must be http or https")),
+  TENANCY_PROXY_TRUSTED: v.optional(networks),
+  TENANCY_PROXY_WAIT: v.optional(wholeNumber(1, 3600), "60"),
+  TENANCY_PROXY_CONNECTIONS: v.optional(wholeNumber(1, 1_000_000), "20000"),
+  TENANCY_PROXY_TENANT_CONNECTIONS: v.optional(wholeNumber(1, 1_000_000), "500"),
+  TENANCY_PROXY_RESPONSE_TIMEOUT: v.optional(wholeNumber(1, 86_400), "300"),
+  TENANCY_PROXY_DRAIN: v.optional(wholeNumber(0, 10), "10"),
+  TENANCY_PROXY_LINK_MAX: v.optional(wholeNumber(60, 31_536_000), "2592000"),
+  TENANCY_PROXY_MEMORY: v.optional(quantity, "256Mi"),
+  TENANCY_PROXY_LOG_RATE: v.optional(wholeNumber(0, 100_000), "100"),
   TENANCY_EDGE_METRICS_LISTEN: v.optional(listenAddressOrOff, "127.0.0.1:9091"),
   TENANCY_LOG_LEVEL: v.optional(
     v.picklist(["debug", "info", "warn", "error"], "must be debug, info, warn or error"),
@@ -105,6 +152,14 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): E
         "set TENANCY_API_KEY to a secret, or TENANCY_ALLOW_ANONYMOUS=true to serve everyone without a key",
     );
   }
+  const roles = new Set(values.TENANCY_EDGE_ROLES);
+  const isAnonymous = values.TENANCY_ALLOW_ANONYMOUS === "true";
+  if (roles.has("proxy") && apiKey === undefined && !isAnonymous && !isLoopback(values.TENANCY_PROXY_LISTEN.hostname)) {
+    throw new Error(
+      `TENANCY_API_KEY is unset while TENANCY_PROXY_LISTEN (${env.TENANCY_PROXY_LISTEN}) lets other machines in; ` +
+        "set TENANCY_API_KEY to a secret, or TENANCY_ALLOW_ANONYMOUS=true to serve everyone without a key",
+    );
+  }
   if (apiKey === undefined && values.TENANCY_WS_REQUIRE_KEY === "true") {
     throw new Error("TENANCY_WS_REQUIRE_KEY asks for a key that is not set; set TENANCY_API_KEY to a secret");
   }
@@ -122,7 +177,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): E
     wsRequireKey: values.TENANCY_WS_REQUIRE_KEY === "true",
     localOnly: apiKey === undefined && values.TENANCY_ALLOW_ANONYMOUS === "false",
     corsOrigins,
-    roles: new Set(values.TENANCY_EDGE_ROLES),
+    roles,
     triggers: {
       claimWaitMs: values.TENANCY_TRIGGER_CLAIM_WAIT * 1000,
       perTrigger: values.TENANCY_TRIGGER_EVENTS_IN_FLIGHT,
@@ -130,9 +185,12 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): E
       leaseMs: values.TENANCY_LEASE_SECONDS * 1000,
     },
     secretPolicy: values.TENANCY_SECRETS,
+    store: storeConfig(values),
+    snapshotLimitBytes: bytesOf(values.TENANCY_SNAPSHOT_LIMIT ?? DEFAULT_SNAPSHOT_LIMIT),
     buildNamespace: values.TENANCY_BUILD_NAMESPACE,
     contextLimitBytes: bytesOf(values.TENANCY_BUILD_CONTEXT_LIMIT),
     metricsListen: values.TENANCY_EDGE_METRICS_LISTEN,
+    proxy: proxyConfig(values, roles),
     logLevel: values.TENANCY_LOG_LEVEL,
   };
 }
@@ -145,6 +203,62 @@ const MIN_KEY_CHARACTERS = 20;
 export function keyWarning({ apiKey }: Pick<EdgeConfig, "apiKey">): string | undefined {
   if (apiKey === undefined || apiKey.length >= MIN_KEY_CHARACTERS) return undefined;
   return `TENANCY_API_KEY has fewer than ${MIN_KEY_CHARACTERS} characters and can be guessed; openssl rand -hex 32 makes a better one`;
+}
+
+/** What the environment says of the front door. */
+export interface ProxyConfig {
+  readonly listen: ListenAddress;
+  /**
+   * Where visitors reach it: tenants' hosts are names below the domain. Undefined without the role proxy where nothing
+   * says it.
+   */
+  readonly domain: { readonly name: string; readonly port: number | undefined } | undefined;
+  /** What visitors speak, be it with this process or with a balancer before it. */
+  readonly scheme: "http" | "https";
+  /** Balancers, which are believed where a request comes from. */
+  readonly trusted: readonly Network[];
+  /** Milliseconds that a request waits for its pod. */
+  readonly waitMs: number;
+  /** Connections of visitors in all. */
+  readonly connections: number;
+  /** Requests and WebSockets of one tenant at a time. */
+  readonly tenantConnections: number;
+  /** Milliseconds for which pod and visitor may be silent before a response. */
+  readonly responseTimeoutMs: number;
+  /** Milliseconds that a release leaves to requests in flight. */
+  readonly drainMs: number;
+  /** How long a link may be valid. */
+  readonly linkMaxSeconds: number;
+  /** What may be kept in memory for visitors and pods that do not read, or do not send all. */
+  readonly memoryBytes: number;
+  /** Lines of the access log a second, at most. */
+  readonly logRate: number;
+}
+
+function proxyConfig(values: v.InferOutput<typeof environment>, roles: ReadonlySet<EdgeRole>): ProxyConfig {
+  const given = values.TENANCY_PROXY_DOMAIN;
+  const domain = given ?? (roles.has("proxy") ? { name: "localhost", port: undefined } : undefined);
+  // Nobody has a certificate for it, and browsers trust it without one.
+  const isLocal = domain !== undefined && /(^|\.)localhost$/.test(domain.name);
+  return {
+    listen: values.TENANCY_PROXY_LISTEN,
+    domain,
+    scheme: values.TENANCY_PROXY_SCHEME ?? (isLocal ? "http" : "https"),
+    trusted: values.TENANCY_PROXY_TRUSTED ?? [],
+    waitMs: values.TENANCY_PROXY_WAIT * 1000,
+    connections: values.TENANCY_PROXY_CONNECTIONS,
+    tenantConnections: values.TENANCY_PROXY_TENANT_CONNECTIONS,
+    responseTimeoutMs: values.TENANCY_PROXY_RESPONSE_TIMEOUT * 1000,
+    drainMs: values.TENANCY_PROXY_DRAIN * 1000,
+    linkMaxSeconds: values.TENANCY_PROXY_LINK_MAX,
+    memoryBytes: bytesOf(values.TENANCY_PROXY_MEMORY),
+    logRate: values.TENANCY_PROXY_LOG_RATE,
+  };
+}
+
+function parseDomain(text: string): { name: string; port: number | undefined } {
+  const [name = "", port] = text.split(":");
+  return { name, port: port === undefined ? undefined : Number(port) };
 }
 
 function isOrigin(text: string): boolean {

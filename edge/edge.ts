@@ -1,8 +1,10 @@
 import { randomBytes } from "node:crypto";
 import { systemClock } from "../crds/client/clock.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
+import { createEventRecorder } from "../crds/client/event-recorder.ts";
 import { createHandlerFailures } from "../crds/client/watch/handler-failures.ts";
 import type { Log } from "../crds/log.ts";
+import type { OpenedStore } from "../crds/snapshots/open-store.ts";
 import { within } from "../crds/waits.ts";
 import { createActivity } from "./activity.ts";
 import type { ApiRoute } from "./api/api-route.ts";
@@ -12,6 +14,7 @@ import { createEventHub } from "./api/events/event-hub.ts";
 import { publishChanges } from "./api/events/publish-change.ts";
 import { type ApiServices, apiRoutes } from "./api/routes.ts";
 import { sessionRoutes } from "./api/session.ts";
+import { listSnapshotKeys } from "./api/snapshots/store.ts";
 import { healthRoute } from "./api/system.ts";
 import { createClaimWaiters } from "./cluster/claim-waiters.ts";
 import { createFindLivePod } from "./cluster/live-pod.ts";
@@ -27,12 +30,18 @@ import { createPageCheck } from "./http/page-check.ts";
 import { createSessions } from "./http/session.ts";
 import { createKubectl } from "./kubectl/kubectl.ts";
 import { createMetrics, probeRoutes } from "./metrics.ts";
+import { createLinks, findFrontDoor } from "./proxy/entry/front-door.ts";
+import { createLinkTokens } from "./proxy/entry/link-token.ts";
+import { watchSigningKeys } from "./proxy/entry/signing-keys.ts";
+import { type RunningProxy, startProxy } from "./proxy/start-proxy.ts";
 import type { Serve, Server } from "./serve/serve.ts";
 
 /** A running edge. */
 export interface Edge {
   readonly url: string;
   readonly metricsUrl: string | undefined;
+  /** Of the front door; undefined without the role proxy. */
+  readonly proxyUrl: string | undefined;
   /** Resolves when all caches are synced. */
   readonly synced: Promise<unknown>;
   /** Rejects where a watch cannot be resumed: end the process and start a new one. */
@@ -58,6 +67,8 @@ export async function startEdge(options: {
   config: EdgeConfig;
   client: ClusterClient;
   serve: Serve;
+  /** Where tenants' files are archived; opened by the first call. */
+  store: () => OpenedStore;
   /** @default none is served */
   dashboard?: DashboardAssets | undefined;
   log: Log;
@@ -66,7 +77,7 @@ export async function startEdge(options: {
   /** How long a browser's session lasts. @default 12 hours */
   sessionMs?: number;
 }): Promise<Edge> {
-  const { config, client, serve, dashboard, log } = options;
+  const { config, client, serve, store, dashboard, log } = options;
   const { namespace, apiKey } = config;
   const instance = randomBytes(4).toString("hex");
   const watches = new AbortController();
@@ -87,11 +98,17 @@ export async function startEdge(options: {
       claims(change) {
         history.claims.onChange(change);
         history.pools.onClaim(change);
+        proxy?.onClaim(change);
         publish.claims(change);
       },
       pods(change) {
         history.pools.onPod(change);
+        proxy?.onPod(change);
         publish.pods(change);
+      },
+      workloads(change) {
+        proxy?.onWorkload(change);
+        publish.workloads(change);
       },
     },
     gateway: {
@@ -101,6 +118,7 @@ export async function startEdge(options: {
   });
   let stopping = false;
   let gateway: Gateway | undefined;
+  let proxy: RunningProxy | undefined;
   const isReady = () =>
     !stopping &&
     cache.claims.isFresh() &&
@@ -119,7 +137,8 @@ export async function startEdge(options: {
     kubectl: createKubectl({ namespace: config.buildNamespace }),
     contextLimitBytes: config.contextLimitBytes,
   };
-  const activity = createActivity({ client, namespace, cache, clock: systemClock, log });
+  const recorder = createEventRecorder({ client, namespace, component: "tenancy-edge", log });
+  const activity = createActivity({ client, namespace, cache, clock: systemClock, log, instance });
   if (isApi) {
     void kubectl.problem().then((problem) => {
       if (problem !== undefined) log.warn({ problem }, "logs and exec of instances cannot be served");
@@ -129,6 +148,13 @@ export async function startEdge(options: {
   const lifetime = options.sessionMs === undefined ? {} : { lifetimeMs: options.sessionMs };
   const sessions =
     apiKey === undefined ? undefined : createSessions({ apiKey, origins: config.corsOrigins, ...lifetime });
+  const frontDoor = findFrontDoor(config.proxy, () => proxy?.port);
+  const keys = frontDoor && watchSigningKeys({ client, namespace, signal: watches.signal, log });
+  const tokens = createLinkTokens({ keys: () => keys?.current() ?? [], now });
+  const links =
+    frontDoor &&
+    createLinks({ frontDoor, tokens, problem: () => keys?.problem(), maxSeconds: config.proxy.linkMaxSeconds });
+  const isKey = apiKey === undefined ? undefined : createIsKey(apiKey);
   const services = {
     events,
     gateway: () => gateway,
@@ -137,11 +163,17 @@ export async function startEdge(options: {
     instance,
     checkPage,
     sessions,
-    isKey: apiKey === undefined ? undefined : createIsKey(apiKey),
+    isKey,
+    links,
     requireKey: config.wsRequireKey,
     authenticate: apiKey === undefined ? undefined : createApiKeyCheck(apiKey, sessions),
     asksForKey: apiKey !== undefined,
     kubectl,
+    store,
+    most: config.store.most,
+    snapshotLimitBytes: config.snapshotLimitBytes,
+    recorder,
+    log,
     builds,
     activity,
     client,
@@ -200,6 +232,22 @@ export async function startEdge(options: {
     servers.push(await serve({ handler, listen: config.listen, log }));
     if (config.metricsListen !== undefined)
       servers.push(await serve({ handler: probes, listen: config.metricsListen, log }));
+    if (config.roles.has("proxy") && frontDoor !== undefined) {
+      proxy = await startProxy({
+        config: config.proxy,
+        claims: services,
+        isKey,
+        localOnly: config.localOnly,
+        frontDoor,
+        tokens,
+        areKeysKnown: () => keys?.isKnown() ?? false,
+        listArchives: () => listSnapshotKeys(services),
+        activity,
+        registry: metrics.registry,
+        instance,
+        log,
+      });
+    }
   } catch (error) {
     watches.abort();
     await gateway?.close();
@@ -211,6 +259,7 @@ export async function startEdge(options: {
   return {
     url: server.url,
     metricsUrl: probeServer?.url,
+    proxyUrl: proxy?.url,
     synced,
     failed: cache.done,
     async stop({ graceMs }) {
@@ -219,15 +268,19 @@ export async function startEdge(options: {
       kubectl.closeEndless();
       builds.kubectl.closeEndless();
       // Webhooks are served for as long as the listener is.
-      const [answered, drained = true] = await Promise.all([server.stop({ graceMs }), gateway?.drain({ graceMs })]);
+      const [answered, drained = true, forwarded = true] = await Promise.all([
+        server.stop({ graceMs }),
+        gateway?.drain({ graceMs }),
+        proxy?.stop({ graceMs }),
+      ]);
       await gateway?.close();
       kubectl.close();
       builds.kubectl.close();
-      await within(activity.close(), FLUSH_MS);
+      await within(Promise.all([activity.close(), recorder.flush()]), FLUSH_MS);
       watches.abort();
       await cache.done;
       await probeServer?.stop({ graceMs: 1000 });
-      return answered && drained;
+      return answered && drained && forwarded;
     },
   };
 }

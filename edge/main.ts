@@ -2,6 +2,7 @@ import { createClusterClient } from "../crds/client/cluster-client.ts";
 import { loadClusterConfig } from "../crds/client/config/load-cluster-config.ts";
 import { createTransport } from "../crds/client/transport.ts";
 import { createLog } from "../crds/log.ts";
+import { type OpenedStore, openStore } from "../crds/snapshots/open-store.ts";
 import { loadDashboard } from "./api/dashboard.ts";
 import { keyWarning, loadConfig } from "./config.ts";
 import { chooseServe, startEdge } from "./edge.ts";
@@ -16,14 +17,25 @@ async function main(): Promise<void> {
   const warning = keyWarning(config);
   if (warning !== undefined) log.warn({ problem: warning }, "the API key is weak");
   const stop = stopSignal(process);
-  const transport = createTransport({ config: await loadClusterConfig(), role: "edge", log });
+  const cluster = await loadClusterConfig();
+  const transport = createTransport({ config: cluster, role: "edge", log });
   const client = createClusterClient({ transport });
+  let opened: OpenedStore | undefined;
+  const store = (): OpenedStore => {
+    // The front door alone has to know no more than whose files there are.
+    const rights = config.roles.has("api") ? "all" : "names";
+    opened ??= openStore(config.store, { client, cluster, namespace: config.namespace, rights, log });
+    return opened;
+  };
+  // Without credentials of object storage it serves none of its calls; other roles have none to serve.
+  if (config.roles.has("api")) store();
   const dashboard = config.roles.has("api") ? await loadDashboard(log) : undefined;
-  const edge = await startEdge({ config, client, serve: await chooseServe(), dashboard, log });
+  const edge = await startEdge({ config, client, serve: await chooseServe(), store, dashboard, log });
   log.info(
     {
       url: edge.url,
       metricsUrl: edge.metricsUrl,
+      proxyUrl: edge.proxyUrl,
       namespace: config.namespace,
       authentication: config.apiKey !== undefined,
     },
@@ -39,6 +51,7 @@ async function main(): Promise<void> {
   await Promise.race([stop, edge.failed]);
   log.info({ graceMs: GRACE_MS }, "edge stopping");
   const finished = await edge.stop({ graceMs: GRACE_MS });
+  opened?.close();
   transport.close();
   log.info({ finished }, "edge stopped");
 }

@@ -12,6 +12,7 @@ import {
 import { isImageReference } from "../crds/schema/image-reference.ts";
 import { pattern } from "../crds/schema/patterns.ts";
 import { type SecretPolicy, secretPolicies } from "../crds/secret-refusal.ts";
+import { type StoreConfig, storeConfig, storeEnvironment } from "../crds/snapshots/store-config.ts";
 import { isAddressRange } from "./egress/address-ranges.ts";
 
 /** With a fraction where one is wanted; `says` ends a sentence that the name of the variable begins. */
@@ -26,6 +27,9 @@ const seconds = number("must be a number of seconds greater than 0", (value) => 
 const DEFAULT_TOOLS_IMAGE = "busybox:1.37-musl";
 
 const DEFAULT_BUILDER_IMAGE = "moby/buildkit:v0.26.3-rootless";
+
+/** What ten thousand parts of 5 MiB hold, rounded down. */
+const MOST_OBJECT_BYTES = 48 * 1024 ** 3;
 
 const addressRanges = v.pipe(
   v.string(),
@@ -62,8 +66,13 @@ const environment = v.object({
     "",
   ),
   TENANCY_SECRETS: v.optional(v.picklist(secretPolicies, "must be any or labelled"), "any"),
+  ...storeEnvironment,
+  TENANCY_SNAPSHOT_IMAGE: v.optional(v.pipe(v.string(), v.check(isImageReference, "must be an image reference"))),
+  TENANCY_SNAPSHOT_PROGRAM: v.optional(
+    v.pipe(v.string(), v.regex(new RegExp(pattern.subdomain), "must be the name of a ConfigMap")),
+  ),
+  TENANCY_POD_NAME: v.optional(v.pipe(v.string(), v.regex(new RegExp(pattern.subdomain), "must be the name of a pod"))),
   TENANCY_SNAPSHOT_SIZE: v.optional(quantity, "10Gi"),
-  TENANCY_SNAPSHOT_LIMIT: v.optional(quantity),
   // Empty: volumes without a class. Unset: the cluster's own class.
   TENANCY_SNAPSHOT_STORAGE_CLASS: v.optional(
     v.pipe(v.string(), v.regex(/^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$/, "must be the name of a storage class, or empty")),
@@ -137,8 +146,20 @@ export interface EgressConfig {
   extraAuthorities: string;
 }
 
+/** What the pod runs that serves the snapshots volume. */
+export interface HelperConfig {
+  /** Undefined: that of the operator's own pod. */
+  image: string | undefined;
+  /** A ConfigMap with the program, for an image that has Node alone; undefined: the image is the operator's. */
+  program: string | undefined;
+  /** The name of the operator's own pod; undefined outside of the cluster. */
+  ownPod: string | undefined;
+}
+
 /** How tenants' files are archived. */
 export interface SnapshotConfig {
+  store: StoreConfig;
+  helper: HelperConfig;
   /** Of the volume: a Kubernetes quantity. */
   size: string;
   /** The same in bytes. */
@@ -201,8 +222,19 @@ export function operatorConfig(env: Record<string, string | undefined>): Operato
       "Cannot start the operator: TENANCY_BUILD_NAMESPACE must be another namespace than TENANCY_NAMESPACE",
     );
   }
+  const store = storeConfig(values);
   const sizeBytes = bytesOf(values.TENANCY_SNAPSHOT_SIZE);
-  const limit = values.TENANCY_SNAPSHOT_LIMIT;
+  const limit = values.TENANCY_SNAPSHOT_LIMIT === undefined ? undefined : bytesOf(values.TENANCY_SNAPSHOT_LIMIT);
+  if (store.place.kind === "s3") {
+    if ((limit ?? 0) > MOST_OBJECT_BYTES) {
+      throw new Error("Cannot start the operator: TENANCY_SNAPSHOT_LIMIT must be at most 48Gi in object storage");
+    }
+    // What is a day old and nobody names is erased.
+    if (values.TENANCY_SNAPSHOT_TIMEOUT >= 86_400) {
+      throw new Error("Cannot start the operator: TENANCY_SNAPSHOT_TIMEOUT must be less than a day in object storage");
+    }
+  }
+  const mostBytes = store.place.kind === "s3" ? MOST_OBJECT_BYTES : Math.floor(sizeBytes / 4);
   return {
     namespace: values.TENANCY_NAMESPACE,
     cpuOvercommit: values.TENANCY_CPU_OVERCOMMIT,
@@ -220,9 +252,15 @@ export function operatorConfig(env: Record<string, string | undefined>): Operato
     },
     secretPolicy: values.TENANCY_SECRETS,
     snapshots: {
+      store,
+      helper: {
+        image: values.TENANCY_SNAPSHOT_IMAGE,
+        program: values.TENANCY_SNAPSHOT_PROGRAM,
+        ownPod: values.TENANCY_POD_NAME,
+      },
       size: values.TENANCY_SNAPSHOT_SIZE,
       sizeBytes,
-      maxArchiveBytes: limit === undefined ? Math.floor(sizeBytes / 4) : bytesOf(limit),
+      maxArchiveBytes: limit ?? mostBytes,
       storageClass: values.TENANCY_SNAPSHOT_STORAGE_CLASS,
       ttlMs: values.TENANCY_SNAPSHOT_TTL === undefined ? undefined : values.TENANCY_SNAPSHOT_TTL * 1000,
       concurrency: values.TENANCY_SNAPSHOT_CONCURRENCY,

@@ -1,3 +1,4 @@
+import type { BuildContexts } from "../crds/builds/build-contexts.ts";
 import type { Claim } from "../crds/claim.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
 import type { EventRecorder } from "../crds/client/event-recorder.ts";
@@ -33,6 +34,7 @@ export interface OperatorContext {
   poolFailures: FailureRecord;
   refillPause: RefillPause;
   snapshots: Snapshots;
+  contexts: BuildContexts;
   /** Undefined: no commands are run in pods but for their files. */
   exec: Exec | undefined;
   startExplanations: StartExplanations;
@@ -63,6 +65,8 @@ export interface OperatorContext {
   enqueueClaim(claim: Claim): void;
   /** Asks for a reconcile of the workload of that name. */
   enqueueWorkload(name: string): void;
+  /** When this term of leading began, in milliseconds of `performance.now()`. */
+  startedAt: number;
   /** Whether no other operator can have taken over. */
   isLeading(): boolean;
 }

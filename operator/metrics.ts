@@ -1,6 +1,6 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
-
 import type { SnapshotMetadata } from "../crds/snapshots/snapshot-metadata.ts";
+import type { StoreUsage } from "../crds/snapshots/snapshot-store.ts";
 
 export type Metrics = ReturnType<typeof createMetrics>;
 
@@ -22,18 +22,50 @@ export function createMetrics() {
     labelNames: ["operation"],
     registers,
   });
+  let askUsage: () => Promise<StoreUsage | undefined> = async () => undefined;
+  let asking: ReturnType<typeof askUsage> | undefined;
+  function storeGauge(name: string, { what, help }: { what: "archives" | "bytes"; help: string }): void {
+    new Gauge({
+      name,
+      help,
+      labelNames: ["workload"],
+      registers,
+      async collect() {
+        // A scrape asks once for both.
+        asking ??= askUsage().finally(() => {
+          asking = undefined;
+        });
+        const used = await asking;
+        this.reset();
+        for (const [workload, taken] of Object.entries(used?.workloads ?? {})) this.set({ workload }, taken[what]);
+      },
+    });
+  }
+  storeGauge("tenancy_snapshot_store_archives", {
+    what: "archives",
+    help: "Archives that are kept, of which each older version is one; told by the leader alone",
+  });
+  storeGauge("tenancy_snapshot_store_bytes", {
+    what: "bytes",
+    help: "Bytes of the archives that are kept; told by the leader alone",
+  });
   return {
     registry,
+    /** Whom to ask, at each scrape, what archives take; undefined where that is not known or another leads. */
+    followStoreUsage(ask: typeof askUsage): void {
+      askUsage = ask;
+    },
     /** Measures a save or a restore of files. */
-    async timeSnapshot<T extends SnapshotMetadata | undefined>(
+    async timeSnapshot<T extends (SnapshotMetadata & { readonly isUnchanged?: boolean }) | undefined>(
       operation: "save" | "restore",
       work: () => Promise<T>,
     ): Promise<T> {
       const end = snapshotSeconds.startTimer({ operation });
       try {
         const snapshot = await work();
-        end({ outcome: "done" });
-        snapshotBytes.inc({ operation }, snapshot?.sizeBytes ?? 0);
+        const isUnchanged = snapshot?.isUnchanged === true;
+        end({ outcome: isUnchanged ? "unchanged" : "done" });
+        snapshotBytes.inc({ operation }, isUnchanged ? 0 : (snapshot?.sizeBytes ?? 0));
         return snapshot;
       } catch (error) {
         end({ outcome: "failed" });
@@ -42,7 +74,7 @@ export function createMetrics() {
     },
     saveFailures: new Counter({
       name: "tenancy_save_failures_total",
-      help: "Saves that failed and are tried again: archive may not be kept, command in the pod or the helper failed, connection",
+      help: "Saves that failed and are tried again: archive may not be kept, command in the pod failed, store, connection",
       labelNames: ["reason"],
       registers,
     }),

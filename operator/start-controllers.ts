@@ -1,3 +1,4 @@
+import type { BuildContexts } from "../crds/builds/build-contexts.ts";
 import type { Claim } from "../crds/claim.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
 import { createEventRecorder } from "../crds/client/event-recorder.ts";
@@ -36,6 +37,7 @@ const LOOKUPS_AT_ONCE = 16;
 export function startControllers(options: {
   client: ClusterClient;
   snapshots: Snapshots;
+  contexts: BuildContexts;
   exec?: Exec | undefined;
   config: OperatorConfig;
   informers: Informers;
@@ -58,6 +60,7 @@ export function startControllers(options: {
     poolFailures: createFailureRecord({ onChange: enqueuePool }),
     refillPause: createRefillPause(),
     snapshots: options.snapshots,
+    contexts: options.contexts,
     exec: options.exec,
     startExplanations: createStartExplanations(),
     archiveLookups: createBackgroundWork({ concurrency: LOOKUPS_AT_ONCE, maximumBackoffMs: 10_000 }),
@@ -89,6 +92,7 @@ export function startControllers(options: {
     onFailure,
     enqueueClaim,
     enqueueWorkload: (name) => queue.add("workload", `${config.namespace}/${name}`),
+    startedAt: performance.now(),
     isLeading: () => term.writeTimeLeftMs() > 0,
   };
   const controllers = [

@@ -1,3 +1,4 @@
+import type { BuildContexts } from "../crds/builds/build-contexts.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
 import type { Exec } from "../crds/client/exec/exec.ts";
 import { createHandlerFailures } from "../crds/client/watch/handler-failures.ts";
@@ -15,6 +16,7 @@ const LEASE_NAME = "tenancy-operator";
 export interface OperatorOptions {
   client: ClusterClient;
   snapshots: Snapshots;
+  contexts: BuildContexts;
   /** Asks pods that do not become ready where they listen. @default they are not asked */
   exec?: Exec | undefined;
   config: OperatorConfig;

@@ -15,6 +15,7 @@ import { downLocalCluster } from "./cluster/down-local-cluster.ts";
 import { DEFAULT_CLUSTER } from "./cluster/folders.ts";
 import { loadImage, missingImage, requireSource } from "./cluster/images/load-image.ts";
 import { BUSYBOX_IMAGE, HELLO_IMAGE } from "./cluster/images/local-images.ts";
+import { importNodeImage, NODE_IMAGE } from "./cluster/images/node-image.ts";
 import { importProxyImage, PROXY_IMAGE } from "./cluster/images/proxy-image.ts";
 import { readProcessIdentity } from "./cluster/process/process-identity.ts";
 import { upLocalCluster } from "./cluster/up-local-cluster.ts";
@@ -22,9 +23,11 @@ import { bundleDashboard } from "./start/bundle-dashboard.ts";
 import { bundleOperator, OPERATOR_FLAGS } from "./start/bundle-programs.ts";
 import { firstClaim } from "./start/first-claim.ts";
 import { installKinds } from "./start/install-kinds.ts";
+import { makeLinkKeys } from "./start/link-keys.ts";
 import { requireFreeAddresses } from "./start/listen-addresses.ts";
 import { onInterrupt } from "./start/on-interrupt.ts";
 import { type Program, startProgram } from "./start/program.ts";
+import { makeSnapshotsProgram, readSnapshotsProgram, type SnapshotsProgram } from "./start/snapshots-program.ts";
 import { makeSnapshotsVolume } from "./start/snapshots-volume.ts";
 
 const usage = `usage: npm start [-- [--context NAME] [--image REF] [--load IMAGE] [--name NAME]]
@@ -48,9 +51,16 @@ const localDefaults = {
   TENANCY_MEMORY_OVERCOMMIT: "4",
   TENANCY_TOOLS_IMAGE: BUSYBOX_IMAGE,
   TENANCY_PROXY_IMAGE: PROXY_IMAGE,
+  // Few enough for the open files that a shell may have.
+  TENANCY_PROXY_CONNECTIONS: "1000",
   TENANCY_SNAPSHOT_STORAGE_CLASS: "",
+  TENANCY_SNAPSHOT_IMAGE: NODE_IMAGE,
   TENANCY_IMAGE_PULL_HINT: `the local cluster pulls no images: "${loadCommand}" loads one and prints what to write into image.ref`,
 };
+/** The same on a cluster of one's own, whose pods are not reached from here, and which has no image of the operator. */
+const contextDefaults = { TENANCY_SNAPSHOT_IMAGE: "node:20-slim", TENANCY_SNAPSHOT_ACCESS: "api-server" };
+// All of it is here to be tried.
+process.env.TENANCY_EDGE_ROLES ??= "api,gateway,proxy";
 const progress = createProgress();
 const stopping = new AbortController();
 const programs: Program[] = [];
@@ -122,11 +132,13 @@ async function start(): Promise<void> {
     ),
   );
   const proxied = takesPods.then(() => progress.step("proxy image", provideProxyImage));
+  const kept = takesPods.then(() => progress.step("snapshots image", provideNodeImage));
   const [{ operator, programEnv }, { loaded }, claim, because] = await Promise.all([
     started,
     provided,
     claimed,
     proxied,
+    kept,
   ]);
   // What is wrong with their configuration has shown by now.
   for (const program of programs) program.keep();
@@ -158,10 +170,12 @@ async function startPrograms(
   const { volumesFolder, ...where } = await serving;
   stopping.signal.throwIfAborted();
   const env = { ...process.env, ...where };
-  const [operatorFile] = await Promise.all([
+  const bundling = progress.step("snapshots bundle", () => readSnapshotsProgram(root));
+  const [program, operatorFile] = await Promise.all([
+    bundling,
     values.watch ? "" : progress.step("operator bundle", () => bundleOperator(root)),
     progress.step("dashboard", () => bundleDashboard(root)),
-    progress.step("resource kinds", () => installAll(env, { namespace, volumesFolder })),
+    progress.step("resource kinds", async () => installAll(env, { namespace, volumesFolder, program: await bundling })),
   ]);
   const operatorCommand = values.watch
     ? [process.execPath, "--watch", "--import", "tsx", "operator/main.ts"]
@@ -170,7 +184,9 @@ async function startPrograms(
   const edgeCommand = values.watch ? ["bun", "--watch", "edge/main.ts"] : ["bun", "edge/main.ts"];
   const level = process.env.TENANCY_LOG_LEVEL ?? (values.watch ? "info" : "warn");
   const programEnv: NodeJS.ProcessEnv = {
-    ...(values.context === undefined && localDefaults),
+    ...(values.context === undefined ? localDefaults : contextDefaults),
+    // An image that somebody names is the operator's.
+    ...(process.env.TENANCY_SNAPSHOT_IMAGE === undefined && { TENANCY_SNAPSHOT_PROGRAM: program.name }),
     ...(buildsHere && buildEnvironment(values.name)),
     ...{ ...env, TENANCY_LOG_LEVEL: level },
   };
@@ -224,6 +240,12 @@ async function provideImage(): Promise<{ image: string; loaded: string[] }> {
   throw new Error(`Cannot use --image ${image}: ${problem}; load it from here with --load, or ${loadCommand}`);
 }
 
+/** What the helper pod runs on, which the first claim does without. */
+async function provideNodeImage(): Promise<void> {
+  if (values.context !== undefined || process.env.TENANCY_SNAPSHOT_IMAGE !== undefined) return;
+  await importNodeImage(values.name);
+}
+
 /**
  * The rest works without it, so a machine that cannot fetch the packages goes on.
  *
@@ -245,12 +267,15 @@ function messageOf(error: unknown): string {
 
 async function installAll(
   env: NodeJS.ProcessEnv,
-  { namespace, volumesFolder }: { namespace: string; volumesFolder: string | undefined },
+  into: { namespace: string; volumesFolder: string | undefined; program: SnapshotsProgram },
 ): Promise<void> {
+  const { namespace, volumesFolder, program } = into;
   const transport = createTransport({ config: await loadClusterConfig({ env }), role: "start" });
   const shared = { client: createClusterClient({ transport }), namespace, signal: stopping.signal };
   try {
     await installKinds(shared);
+    await makeLinkKeys(shared);
+    await makeSnapshotsProgram({ ...shared, program });
     if (volumesFolder === undefined) return;
     await makeSnapshotsVolume({ ...shared, folder: volumesFolder, size: env.TENANCY_SNAPSHOT_SIZE ?? "10Gi" });
   } finally {

@@ -10,6 +10,8 @@ export interface ArchiveCheckOptions {
   /** Where everything in it must be, as `overlayRoots` gives them; `context` of a build context, which has no roots. */
   readonly roots: readonly string[] | "context";
   readonly limits: ArchiveLimits;
+  /** Whether the names may be in entries of their own as POSIX has them, which busybox never writes. @default false */
+  readonly takesPax?: boolean | undefined;
   /** @default false */
   readonly leaveOutPipes?: boolean | undefined;
   /** Takes what follows the zeros after the archive's end. @default an archive that goes on after its end is refused */
@@ -41,7 +43,7 @@ export interface ArchiveCheck {
  * end when the end is missing.
  */
 export function createArchiveCheck(options: ArchiveCheckOptions): ArchiveCheck {
-  const { roots, limits, leaveOutPipes = false, rewrite = (entry: TarEntry) => entry } = options;
+  const { roots, limits, leaveOutPipes = false, takesPax = false, rewrite = (entry: TarEntry) => entry } = options;
   const isContext = roots === "context";
   const reader = isContext ? createContextReader({ limits }) : createEntryReader({ roots, limits, leaveOutPipes });
   const contents: ArchiveContents = { entries: 0, bytes: 0, bytesIn: 0 };
@@ -58,7 +60,7 @@ export function createArchiveCheck(options: ArchiveCheckOptions): ArchiveCheck {
   let givenType = "";
 
   function startEntry(header: TarHeader): void {
-    const isPax = isContext && (header.type === "x" || header.type === "g");
+    const isPax = (isContext || takesPax) && (header.type === "x" || header.type === "g");
     if (isPax || header.type === "L" || header.type === "K") {
       if (header.size > (isPax ? MAX_PAX_BYTES : limits.maxPathBytes + 1)) {
         throw new ArchiveError("TooLarge", "it holds a path that is too long");

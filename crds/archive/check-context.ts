@@ -1,8 +1,8 @@
-import { PassThrough, pipeline, Readable } from "node:stream";
-import { createGunzip } from "node:zlib";
+import { pipeline } from "node:stream";
 import { createArchiveCheck } from "./archive-check.ts";
 import { ArchiveError } from "./archive-error.ts";
 import type { ArchiveLimits } from "./archive-limits.ts";
+import { openPacked, unpackError } from "./packed-tar.ts";
 import { writeTarHeader } from "./tar-header.ts";
 
 /** How many times larger than its archive may be what a build context holds. */
@@ -41,10 +41,7 @@ export async function* checkContext(
       target: entry.type === "hardlink" ? below(entry.target) : entry.target,
     }),
   });
-  const counted = countBytes(source, limitBytes);
-  const { first, rest } = await takeTwo(counted);
-  const input = Readable.from(joined(first, rest), { objectMode: false });
-  const unpacked = first[0] === 0x1f && first[1] === 0x8b ? createGunzip() : new PassThrough();
+  const { input, unpacked } = await openPacked(countBytes(source, limitBytes));
   // What fails is seen by who reads the last of them.
   const output = pipeline(input, unpacked, check.stream, () => undefined);
   const made = { uid: 0, gid: 0, mtime: 0, size: 0, target: "" };
@@ -52,8 +49,7 @@ export async function* checkContext(
     yield writeTarHeader({ type: "directory", path: folder, mode: 0o755, ...made });
     for await (const chunk of output) yield chunk as Buffer;
   } catch (error) {
-    if (!/^Z_/.test(String((error as { code?: unknown }).code))) throw error;
-    throw new ArchiveError("Corrupt", "its compression is damaged or cut off", { cause: error });
+    throw unpackError(error);
   } finally {
     output.destroy();
   }
@@ -68,27 +64,5 @@ async function* countBytes(
     bytes += chunk.length;
     if (bytes > limitBytes) throw new ArchiveError("TooLarge", `it has more than ${limitBytes} bytes`);
     if (chunk.length > 0) yield chunk;
-  }
-}
-
-/** Takes chunks until there are two bytes, or no more. */
-async function takeTwo(
-  source: AsyncGenerator<Uint8Array>,
-): Promise<{ first: Uint8Array; rest: AsyncGenerator<Uint8Array> }> {
-  let first: Uint8Array = new Uint8Array();
-  while (first.length < 2) {
-    const { done, value } = await source.next();
-    if (done === true) break;
-    first = first.length === 0 ? value : Buffer.concat([first, value]);
-  }
-  return { first, rest: source };
-}
-
-async function* joined(first: Uint8Array, rest: AsyncGenerator<Uint8Array>): AsyncGenerator<Uint8Array> {
-  try {
-    if (first.length > 0) yield first;
-    yield* rest;
-  } finally {
-    await rest.return(undefined);
   }
 }

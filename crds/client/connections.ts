@@ -90,7 +90,8 @@ export function createConnections(options: {
   };
 }
 
-function tlsOptions(config: ClusterConfig, credential: Credential): SecureAgentOptions {
+/** What a connection to the API server is made with. */
+export function tlsOptions(config: ClusterConfig, credential: Credential): SecureAgentOptions {
   const certificates = {
     ...(credential.ca !== undefined && { ca: credential.ca }),
     ...(credential.certificate !== undefined && { cert: credential.certificate }),

@@ -23,3 +23,8 @@ export function snapshotPath({ tenantId, workloadRef, version }: SnapshotKey & {
   if (version !== undefined) return `/snapshots/${tenantId}/.versions/${workloadRef}/${version}.tar.gz`;
   return `/snapshots/${tenantId}/${workloadRef}.tar.gz`;
 }
+
+/** What of an archive's SHA-256 names it: in a version of a claim, and in the names of files on the volume. */
+export function archiveDigits(sha256: string): string {
+  return sha256.slice(0, 16);
+}

@@ -1,6 +1,7 @@
 import * as v from "valibot";
 
-const schema = v.object({
+/** What is written beside an archive; what else is there is another version's. */
+export const snapshotMetadataSchema = v.object({
   sha256: v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/)),
   sizeBytes: v.pipe(v.number(), v.integer(), v.minValue(0)),
   tenantId: v.string(),
@@ -38,7 +39,7 @@ export interface SnapshotMetadata {
 /** Reads one line of an archive's metadata; undefined when the line is something else. */
 export function parseSnapshotMetadata(line: string): SnapshotMetadata | undefined {
   try {
-    return v.parse(schema, JSON.parse(line));
+    return v.parse(snapshotMetadataSchema, JSON.parse(line));
   } catch {
     return undefined;
   }

@@ -40,7 +40,7 @@ export interface ApiRoute extends Route {
   /** The status of success. @default 200 */
   readonly status?: 101 | 200 | 201;
   /** The schema of a success, or a media type where it is not JSON. `[name]` is a list. */
-  readonly answer: SchemaUse | "text/plain" | "text/html" | "websocket";
+  readonly answer: SchemaUse | "text/plain" | "text/html" | "application/gzip" | "websocket";
   /** Headers that it reads. */
   readonly takes?: readonly "if-match"[];
   /** Headers of a success. */

@@ -11,11 +11,17 @@ import { eventsRoute } from "./events/routes.ts";
 import { type HistoryServices, historyRoutes } from "./history.ts";
 import type { InstanceServices } from "./instances/instance.ts";
 import { instanceRoutes } from "./instances/routes.ts";
+import { type LinkServices, linkRoutes } from "./links.ts";
 import { openApiRoutes } from "./openapi/routes.ts";
 import { poolRoutes } from "./pools.ts";
 import { type SessionServices, sessionRoutes } from "./session.ts";
-import { hasArchive } from "./snapshots/archive-store.ts";
+
+import { archiveRoutes } from "./snapshots/archive.ts";
 import { snapshotRoutes } from "./snapshots/routes.ts";
+import { hasArchive } from "./snapshots/store.ts";
+import { type UploadServices, uploadRoutes } from "./snapshots/upload.ts";
+import { createSnapshotTotals } from "./snapshots/usage.ts";
+import { versionRoutes } from "./snapshots/versions.ts";
 import { healthRoute, statsRoute } from "./system.ts";
 import { tenantRoutes } from "./tenants.ts";
 import { triggerRoutes } from "./triggers.ts";
@@ -27,7 +33,9 @@ export type ApiServices = ClaimServices &
   BuildServices &
   SessionServices &
   HistoryServices &
-  DeliveryServices & {
+  DeliveryServices &
+  LinkServices &
+  UploadServices & {
     readonly cache: ClusterCache;
     readonly events: EventHub;
     /** Throws where a page of another site, which `/ws` is not for, made the request. */
@@ -48,10 +56,17 @@ export function apiRoutes(services: ApiServices): ApiRoute[] {
     ...instanceRoutes(services),
     ...tenantRoutes(services.cache),
     ...readClaimRoutes(services),
-    statsRoute(services.cache),
+    ...linkRoutes(services),
+    statsRoute(services.cache, {
+      snapshotTotals: createSnapshotTotals(services),
+      snapshotLimits: services.most,
+    }),
     ...workloadRoutes(services),
     ...poolRoutes(services),
     ...snapshotRoutes(services),
+    ...versionRoutes(services),
+    ...archiveRoutes(services),
+    ...uploadRoutes(services),
     ...buildRoutes(services),
     ...triggerRoutes(services),
     ...deliveryRoutes(services),

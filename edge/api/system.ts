@@ -1,27 +1,43 @@
 import type { ClaimPhase } from "../../crds/claim.ts";
 import type { PodPhase } from "../../crds/kubernetes.ts";
+import type { MostKept } from "../../crds/snapshots/snapshot-store.ts";
 import { requireFresh } from "../cluster/freshness.ts";
 import type { ClusterCache } from "../cluster/watch-cluster.ts";
 import { jsonResponse } from "../http/response.ts";
 import type { ApiRoute } from "./api-route.ts";
+import type { SnapshotTotals } from "./snapshots/usage.ts";
 
 const podPhases: readonly PodPhase[] = ["Pending", "Running", "Succeeded", "Failed", "Unknown"];
 const claimPhases: readonly ClaimPhase[] = ["Pending", "Active", "Releasing", "Released", "ReleaseFailed", "Error"];
 
-/** `GET /api/v1/stats`: instances and claims by phase. */
-export function statsRoute({ claims, pods }: Pick<ClusterCache, "claims" | "pods">): ApiRoute {
+/** `GET /api/v1/stats`: instances and claims by phase, and what snapshots take and may take. */
+export function statsRoute(
+  { claims, pods }: Pick<ClusterCache, "claims" | "pods">,
+  options: {
+    snapshotTotals: () => Promise<SnapshotTotals | undefined>;
+    snapshotLimits: Pick<MostKept, "tenantBytes" | "workloadBytes">;
+  },
+): ApiRoute {
+  const { tenantBytes, workloadBytes } = options.snapshotLimits;
+  const snapshotLimits = {
+    ...(tenantBytes !== undefined && { tenantBytes }),
+    ...(workloadBytes !== undefined && { workloadBytes }),
+  };
   return {
     method: "GET",
     path: "/api/v1/stats",
-    summary: "Instances and claims by phase",
+    summary: "Instances and claims by phase, and what snapshots take and may take",
     answer: "Stats",
     errors: [503],
     public: true,
-    handle() {
+    async handle() {
       requireFresh(claims, pods);
+      const snapshots = await options.snapshotTotals();
       return jsonResponse({
         instances: countByPhase(pods.store, podPhases),
         claims: countByPhase(claims.store, claimPhases),
+        ...(snapshots !== undefined && { snapshots }),
+        ...(Object.keys(snapshotLimits).length > 0 && { snapshotLimits }),
       });
     },
   };

@@ -10,7 +10,11 @@ import type { ClusterCache } from "./watch-cluster.ts";
 
 /** An Active claim's pod as it is at this moment. */
 export type LivePod =
-  | { readonly state: "reachable"; readonly endpoint: { readonly host: string; readonly port: number } }
+  | {
+      readonly state: "reachable";
+      readonly endpoint: { readonly host: string; readonly port: number };
+      readonly uid: string | undefined;
+    }
   /** Its sandbox is being made anew: it gets another address. */
   | { readonly state: "unreachable" }
   /** It does not exist, is being deleted, or is not this claim's and this tenant's. */
@@ -52,7 +56,7 @@ export function createFindLivePod(options: {
     if (pod === undefined || pod.metadata.deletionTimestamp !== undefined || !isPodOf(pod, claim))
       return { state: "gone" };
     const endpoint = podEndpoint(pod);
-    return endpoint === undefined ? { state: "unreachable" } : { state: "reachable", endpoint };
+    return endpoint === undefined ? { state: "unreachable" } : { state: "reachable", endpoint, uid: pod.metadata.uid };
   };
 
   async function ask(name: string, asks: () => void): Promise<Pod | undefined> {

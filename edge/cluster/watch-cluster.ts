@@ -6,6 +6,7 @@ import type { ReportHandlerFailure } from "../../crds/client/watch/handler-failu
 import { type Change, startInformer } from "../../crds/client/watch/informer.ts";
 import type { Versions } from "../../crds/client/watch/list-watch.ts";
 import type { IndexFunction, ReadonlyStore } from "../../crds/client/watch/store.ts";
+import { derivedDigits } from "../../crds/host-name.ts";
 import { claims, pools, triggers, workloads } from "../../crds/kinds.ts";
 import type { KubernetesObject, Pod } from "../../crds/kubernetes.ts";
 import { label } from "../../crds/labels.ts";
@@ -20,8 +21,11 @@ import { podsWithoutSpec, poolIndex, poolPlace, slimPod } from "./slim-pod.ts";
 
 /** What the edge knows of its namespace without a call: one watch a kind, shared by all requests. */
 export interface ClusterCache {
-  /** Indexes: `key` by {@link claimKey}, `tenant` by the tenant id, `phase` by the phase. */
-  readonly claims: CachedKind<Claim, "key" | "tenant" | "phase">;
+  /**
+   * Indexes: `key` by {@link claimKey}, `tenant` by the tenant id, `phase` by the phase, `host` by its label at the
+   * front door, where that cannot be read.
+   */
+  readonly claims: CachedKind<Claim, "key" | "tenant" | "phase" | "host">;
   readonly workloads: CachedKind<Workload>;
   /**
    * Managed pods, and without the role api those of tenants alone. Indexes: `phase`, and `pool` by {@link poolIndex}
@@ -69,7 +73,7 @@ export function watchCluster(options: {
     claims: watchKind({
       ...shared,
       resource: claims,
-      indexes: { key: (claim) => claimKey(claim.spec), tenant: (claim) => claim.spec.tenantId, phase: phaseOf },
+      indexes: claimIndexes,
       onChange(change) {
         waiters.changed(change.object.spec);
         if (listed.claims) onChange.claims(change);
@@ -153,6 +157,14 @@ export function standingOf({ claims, pods, workloads, pools, triggers }: Cluster
   }
   return { fresh: Object.values(kinds).every((kind) => kind.isFresh()), versions };
 }
+
+/** The indexes of claims. */
+export const claimIndexes = {
+  key: (claim: Claim) => claimKey(claim.spec),
+  tenant: (claim: Claim) => claim.spec.tenantId,
+  phase: phaseOf,
+  host: ({ spec }: Claim) => derivedDigits({ workload: spec.workloadRef, tenantId: spec.tenantId }),
+};
 
 /** The path that a trigger serves; undefined for one that is no webhook. */
 export function webhookPath({ spec }: Trigger): string | undefined {

@@ -35,8 +35,8 @@ import {
 } from "./end-build.ts";
 import { feedBuild } from "./feed-context.ts";
 import { builtImage } from "./render-build.ts";
-import { eraseStoredContexts } from "./stored-context.ts";
 
+const ERASE_LIMIT_MS = 60_000;
 /** Backstop: poll, in case an event is missed. */
 const LOOK_AGAIN_MS = 15_000;
 const SOON_MS = 1000;
@@ -140,20 +140,20 @@ export async function deleteBuilds(workload: Workload, given: OperatorContext): 
  * volume may not answer: a first call begins it, and a later one says how it stands.
  */
 export function deleteContexts(workload: Workload, context: OperatorContext): WorkState<void> {
-  const { exec, config, feeds } = context;
+  const { config, contexts, feeds } = context;
   const { name, uid = "", annotations } = workload.metadata;
   const { dockerfile, context: from } = workload.spec.image;
   const named = annotations?.[annotation.buildContext];
   // An upload that was kept may not have been named any more.
   const takesUploads = config.builds !== undefined && dockerfile !== undefined && from === undefined;
   const mayHave = named === undefined ? takesUploads : named !== LEFT;
-  if (exec === undefined || !mayHave) return { state: "done", value: undefined };
+  if (!mayHave) return { state: "done", value: undefined };
   const erase = async (signal: AbortSignal) => {
     try {
-      await eraseStoredContexts({ exec, namespace: config.namespace, workload: name }, signal);
+      await contexts.erase(name, { signal, timeoutMs: ERASE_LIMIT_MS });
     } catch (error) {
       // Where there is no volume there is nothing on it.
-      if (await hasVolume(context)) throw error;
+      if (config.snapshots.store.place.kind !== "volume" || (await hasVolume(context))) throw error;
     }
   };
   const work = feeds.run(`contexts of ${uid}`, erase, () => context.enqueueWorkload(name), "contexts");

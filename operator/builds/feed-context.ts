@@ -11,13 +11,17 @@ import type { BuildContext } from "./build-context.ts";
 import { applyBuildsPolicy, type BuilderContext } from "./build-jobs.ts";
 import type { BuildFailure, BuildRecord } from "./build-result.ts";
 import { CONTEXT_CONTAINER } from "./render-build.ts";
-import { ContextGoneError, readStoredContext } from "./stored-context.ts";
 
 /** How it stands with the context of a build. */
 export type Fed =
   | { readonly state: "feeding"; readonly message?: string | undefined; readonly requeueAfterMs?: number | undefined }
   /** It will never be there. */
   | { readonly state: "ended"; readonly record: BuildRecord };
+
+/** A build context that was uploaded and is not there any longer. */
+class ContextGoneError extends Error {
+  override readonly name = "ContextGoneError";
+}
 
 const BUSYBOX = "/bin/busybox";
 /** The exit code for an archive that came whole and that tar does not unpack. */
@@ -83,12 +87,11 @@ async function feed(
   signal: AbortSignal,
   context: BuilderContext,
 ): Promise<void> {
-  const { builds, config, exec } = context;
+  const { builds, contexts, exec } = context;
   if (exec === undefined) throw new Error("Cannot bring the build context: this operator runs no commands in pods");
   // Steps run as soon as the context is there.
   await applyBuildsPolicy(context);
   const { timeoutMs, contextLimitBytes: limitBytes } = builds;
-  const store = { exec, namespace: config.namespace, workload: workload.metadata.name };
   async function* input(): AsyncGenerator<Uint8Array> {
     switch (found.kind) {
       case "configMap":
@@ -96,8 +99,13 @@ async function feed(
         break;
       case "archive": {
         const { sha256 } = found;
-        const packed = sameAs(sha256, readStoredContext(store, { sha256, signal, timeoutMs }));
-        yield* frames(checkContext(packed, { folder: FOLDER, limitBytes }));
+        const opened = await contexts.open(workload.metadata.name, sha256, { signal, timeoutMs });
+        if (opened === undefined) throw new ContextGoneError(`build context ${sha256} is not kept any longer`);
+        try {
+          yield* frames(checkContext(sameAs(sha256, opened.content), { folder: FOLDER, limitBytes }));
+        } finally {
+          opened.close();
+        }
         break;
       }
       default:

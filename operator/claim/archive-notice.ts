@@ -2,9 +2,10 @@ import type { Claim } from "../../crds/claim.ts";
 import { isConflict } from "../../crds/client/api-error.ts";
 import { withDefaults } from "../../crds/defaults.ts";
 import { claims } from "../../crds/kinds.ts";
-import { archiveDigits } from "../../crds/snapshots/store-scripts.ts";
+import { archiveDigits } from "../../crds/snapshots/snapshot-key.ts";
 import type { Workload } from "../../crds/workload.ts";
 import type { ArchiveNotice, OperatorContext } from "../context.ts";
+import { hasStore } from "../snapshots/has-store.ts";
 import { patchClaimStatus } from "./claim-status.ts";
 import { asksForFiles } from "./find-archive.ts";
 
@@ -15,11 +16,11 @@ const MOST_TRIES = 3;
  * is found before the claim is Active goes into that write, and what is found later into a write after it.
  */
 export function findNotice(claim: Claim, workload: Workload, context: OperatorContext): void {
-  const { archiveLookups, informers, log, notices, snapshots } = context;
+  const { archiveLookups, log, notices, snapshots } = context;
   const { uid = "" } = claim.metadata;
   const { tenantId, workloadRef } = claim.spec;
   const keepsFiles = withDefaults(workload.spec).filesystem.overlayDirs.length > 0;
-  if (asksForFiles(claim) || !keepsFiles || informers.helperPods.store.size === 0 || notices.has(uid)) return;
+  if (asksForFiles(claim) || !keepsFiles || !hasStore(context) || notices.has(uid)) return;
   const notice: ArchiveNotice = { message: undefined, isLate: false };
   notices.set(uid, notice);
   const id = `notice ${uid}`;
@@ -27,7 +28,7 @@ export function findNotice(claim: Claim, workload: Workload, context: OperatorCo
     id,
     async (signal) => {
       try {
-        const found = await snapshots.find({ tenantId, workloadRef }, { brings: false, signal });
+        const found = await snapshots.find({ tenantId, workloadRef }, { signal });
         if (found === undefined) return undefined;
         notice.message = `the tenant has files of ${found.createdAt}: this session starts without them, and its release keeps them as version ${archiveDigits(found.sha256)}`;
         if (notice.isLate) await reportLate(claim, notice.message, context);

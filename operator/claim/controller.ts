@@ -125,15 +125,12 @@ function forgetPod(pod: Pod, context: OperatorContext): void {
   context.saves.forget(uid);
   context.startExplanations.forget(uid);
   context.nodeSilence.forget(uid);
-  context.snapshots.cancelPrestarted(pod);
+  context.snapshots.forgetPod(pod);
 }
 
 /** Maps a change of the helper pod to the claims that failed or wait because it did not run. */
 function* claimsOfHelper({ type, object, previous }: Change<Pod>, context: OperatorContext): Iterable<string> {
-  if (type === "deleted" || !isHelperRunning(object)) {
-    context.snapshots.leaveHelper();
-    return;
-  }
+  if (type === "deleted" || !isHelperRunning(object)) return;
   if (previous !== undefined && isHelperRunning(previous)) return;
   context.helperStart.announce();
   context.archiveLookups.retryNow();

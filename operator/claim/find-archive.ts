@@ -8,6 +8,7 @@ import type { Workload } from "../../crds/workload.ts";
 import type { OperatorContext } from "../context.ts";
 import { podState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";
+import { hasStore } from "../snapshots/has-store.ts";
 import { isHelperRunning } from "../snapshots/helper-pod.ts";
 import { patchClaimStatus } from "./claim-status.ts";
 import { failClaim } from "./fail-claim.ts";
@@ -25,9 +26,8 @@ export async function findArchive(claim: Claim, workload: Workload, context: Ope
   const { overlayDirs } = withDefaults(workload.spec).filesystem;
   if (!asksForFiles(claim)) return { known: true, archive: undefined };
   const { tenantId, workloadRef, resumeVersion: version } = claim.spec;
-  // A workload that keeps no files now may have kept some before, of which its tenants are told. Without a helper pod
-  // there never were any.
-  if (overlayDirs.length === 0 && version === undefined && context.informers.helperPods.store.size === 0)
+  // A workload that keeps no files now may have kept some before, of which its tenants are told.
+  if (overlayDirs.length === 0 && version === undefined && !hasStore(context))
     return { known: true, archive: undefined };
   const uid = claim.metadata.uid ?? "";
   const look = context.archiveLookups.run(
@@ -74,14 +74,15 @@ function helperState(helper: Pod | undefined): string {
 }
 
 async function reportWaiting(claim: Claim, error: unknown, context: OperatorContext): Promise<void> {
-  const { log, informers } = context;
+  const { log, informers, config } = context;
   const [helper] = informers.helperPods.store.values();
-  const isRunning = helper !== undefined && isHelperRunning(helper);
+  const isVolume = config.snapshots.store.place.kind === "volume";
+  const isRunning = !isVolume || (helper !== undefined && isHelperRunning(helper));
   const why = isRunning ? (error instanceof Error ? error.message : error) : helperState(helper);
   const message = `whether the tenant has files to bring back cannot be found out yet: ${why}`;
   if (claim.status?.message === message) return;
   const fields = { claim: claim.metadata.name, error };
-  if (isRunning) log.warn(fields, "cannot read the snapshots volume");
+  if (isRunning) log.warn(fields, "cannot look for the tenant's archive");
   else log.info(fields, "claim waits for the snapshots helper pod");
   await patchClaimStatus(claim, { phase: "Pending", reason: "SnapshotsUnavailable", message }, context);
 }

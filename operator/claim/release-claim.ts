@@ -8,8 +8,10 @@ import { withTimeLimit } from "../../crds/waits.ts";
 import type { OperatorContext } from "../context.ts";
 import { deletePod } from "../pod/delete-pod.ts";
 import type { ReconcileResult } from "../queue.ts";
+import { hasStore } from "../snapshots/has-store.ts";
 import { readClaimPods } from "./claim-pods.ts";
 import { patchClaimStatus } from "./claim-status.ts";
+import { drainLeftMs } from "./drain.ts";
 import { podToSave, saveFiles } from "./save-files.ts";
 
 const NOTE_LIMIT_MS = 20_000;
@@ -36,6 +38,9 @@ export async function releaseClaim(claim: Claim, context: OperatorContext): Prom
         { phase: "Releasing", reason: null, message: null, endpoint: null },
         context,
       );
+    // What is on its way into the files is in them then. Its end, taken back on the pod, starts the next run.
+    const drainMs = drainLeftMs(claim, pods, systemClock.now());
+    if (drainMs > 0) return { requeueAfterMs: drainMs };
     const others = pods.filter((pod) => pod !== toSave);
     await Promise.all(others.map((pod) => deletePod(pod, context)));
     if (toSave !== undefined) {
@@ -64,8 +69,9 @@ export async function releaseClaim(claim: Claim, context: OperatorContext): Prom
  * The archive of a claim that ends without a save is kept for `TENANCY_SNAPSHOT_TTL` from now on. A release does not
  * wait for the volume: where it cannot be written, what was noted while the claim was there counts.
  */
-function noteUse({ spec, status }: Claim, { config, informers, log, snapshots }: OperatorContext): void {
-  if (config.snapshots.ttlMs === undefined || informers.helperPods.store.size === 0) return;
+function noteUse({ spec, status }: Claim, context: OperatorContext): void {
+  const { config, log, snapshots } = context;
+  if (config.snapshots.ttlMs === undefined || !hasStore(context)) return;
   if (status?.snapshot !== undefined) return;
   const { tenantId, workloadRef } = spec;
   const limit = { what: "the record of an archive's last use", ms: NOTE_LIMIT_MS, clock: systemClock };

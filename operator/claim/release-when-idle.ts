@@ -7,6 +7,12 @@ import type { OperatorContext } from "../context.ts";
 import type { ReconcileResult } from "../queue.ts";
 
 /**
+ * A term often begins when the API server is back, and pods look idle then that are in use: edges write their activity
+ * anew an interval after a write that failed, and find the API server again within this time.
+ */
+const SETTLE_MS = 10_000;
+
+/**
  * Releases an Active claim once nobody has used its pod for the time that was stamped on it; before that, asks to be
  * run again at that moment, so that no claim is polled.
  */
@@ -14,6 +20,8 @@ export async function releaseWhenIdle(claim: Claim, pod: Pod, context: OperatorC
   const leftMs = timeLeftMs(claim, pod);
   if (leftMs === undefined) return undefined;
   if (leftMs > 0) return { requeueAfterMs: leftMs };
+  const settleMs = context.startedAt + SETTLE_MS + recordIntervalMs(pod) - performance.now();
+  if (settleMs > 0) return { requeueAfterMs: settleMs };
   const { client, log } = context;
   const { namespace = "" } = claim.metadata;
   // Activity that the store has not seen yet counts too.
@@ -63,6 +71,11 @@ function timeLeftMs(claim: Claim, pod: Pod): number | undefined {
   const used = lastUsed(claim, pod);
   if (!(timeoutSeconds > 0) || used === Number.NEGATIVE_INFINITY) return undefined;
   return used + timeoutSeconds * 1000 - Date.now();
+}
+
+/** How often an edge records the activity of a pod that is in use. */
+function recordIntervalMs({ metadata }: Pod): number {
+  return Math.min(Number(metadata.annotations?.[annotation.idleTimeoutSeconds]) * 100, 30_000);
 }
 
 /** Milliseconds since the epoch; negative infinity before the claim has been Active. */

@@ -10,8 +10,9 @@ import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation, label, WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 import type { Condition } from "../../crds/schema/condition.ts";
 import { podFiles } from "../../crds/snapshots/pod-files.ts";
+import { archiveDigits } from "../../crds/snapshots/snapshot-key.ts";
+import { StoreConflict, StoreError } from "../../crds/snapshots/snapshot-store.ts";
 import { SNAPSHOTS_NAME } from "../../crds/snapshots/store-folder.ts";
-import { archiveDigits } from "../../crds/snapshots/store-scripts.ts";
 import { linkSignals, sleep } from "../../crds/waits.ts";
 import type { OperatorContext } from "../context.ts";
 import { podState } from "../pod/pod-state.ts";
@@ -21,9 +22,12 @@ import { isHelperRunning } from "../snapshots/helper-pod.ts";
 import { TOOLS_BUSYBOX } from "../snapshots/pod-tools.ts";
 import { isCurrent, readClaimPods } from "./claim-pods.ts";
 import { type ClaimStatusPatch, patchClaimStatus } from "./claim-status.ts";
+import { drainLeftMs } from "./drain.ts";
 import { isDiscardedForIdleness } from "./release-when-idle.ts";
 
 const HELPER_START_LIMIT_MS = 20_000;
+/** Only where the store of pods was behind. */
+const DRAIN_POLL_MS = 250;
 const LATE_RETRY_MS = 3_600_000;
 const FILES_SAVED = "FilesSaved";
 const MOST_SHOWN = 8192;
@@ -92,7 +96,7 @@ export async function saveFiles(
     pod.metadata.uid ?? "",
     async (signal) => {
       try {
-        await checkOwner(claim, pod, context, signal);
+        await untilDrained(claim, pod, context, signal);
         await untilHelperRuns(context, signal);
         await runPreSave(claim, pod, { context, signal });
         const key = { tenantId, workloadRef };
@@ -107,14 +111,14 @@ export async function saveFiles(
   );
   if (work.state === "running") return { saved: undefined, result: undefined };
   if (work.state === "done") {
-    const { sha256, sizeBytes, createdAt, kept } = work.value;
+    const { sha256, sizeBytes, createdAt, replaced } = work.value;
     const snapshot = { sha256, sizeBytes, createdAt };
     const conditions = claim.status?.conditions === undefined ? {} : { conditions: otherConditions(claim) };
     const status: ClaimStatusPatch = { phase: "Releasing", reason: null, message: null, snapshot, ...conditions };
     const saved = await patchClaimStatus(claim, status, context);
-    if (kept !== undefined) {
-      const version = archiveDigits(kept.sha256);
-      const message = `the session was not given the archive of ${kept.createdAt ?? "before"}, so that stays as version ${version}: claim with resume {"version": "${version}"} to go on from it`;
+    if (replaced !== undefined) {
+      const version = archiveDigits(replaced.sha256);
+      const message = `the session was not given the archive of ${replaced.createdAt}, so that stays as version ${version}: claim with resume {"version": "${version}"} to go on from it`;
       context.events.record({ resource: claims, object: saved, type: "Normal", reason: "VersionKept", message });
     }
     return { saved };
@@ -138,17 +142,30 @@ async function runPreSave(
   }
 }
 
+/**
+ * Looks at the pod once more, by what the API server says of it now: the store that the release has gone by may not show
+ * yet that an edge has requests in flight there.
+ */
+async function untilDrained(claim: Claim, pod: Pod, context: OperatorContext, signal: AbortSignal): Promise<void> {
+  for (;;) {
+    const present = await checkOwner(claim, pod, context, signal);
+    const leftMs = drainLeftMs(claim, [present], systemClock.now());
+    if (leftMs === 0) return;
+    await sleep(Math.min(leftMs, DRAIN_POLL_MS), { clock: systemClock, signal });
+  }
+}
+
 /** Nothing is read from a pod that is not the claim's and its tenant's, by what the API server says of it now. */
 async function checkOwner(
   { metadata, spec }: Claim,
   { metadata: { name, uid } }: Pod,
   { client, config }: OperatorContext,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<Pod> {
   const present = await client.get(pods, { namespace: config.namespace, name }, { signal });
   const { labels, annotations } = present.metadata;
   if (present.metadata.uid !== uid) throw new Error(`pod "${name}" is another than the claim's`);
-  if (labels?.[label.tenant] === spec.tenantId && annotations?.[annotation.claimUid] === metadata.uid) return;
+  if (labels?.[label.tenant] === spec.tenantId && annotations?.[annotation.claimUid] === metadata.uid) return present;
   throw new Error(
     `pod "${name}" carries the tenant "${labels?.[label.tenant]}" and the claim ${annotations?.[annotation.claimUid]}, not "${spec.tenantId}" and ${metadata.uid}`,
   );
@@ -157,6 +174,7 @@ async function checkOwner(
 /** The helper pod starts with the first workload that keeps files, and a tenant of it may be released before it has. */
 async function untilHelperRuns(context: OperatorContext, signal: AbortSignal): Promise<void> {
   const { informers, config, helperStart } = context;
+  if (config.snapshots.store.place.kind !== "volume") return;
   const helper = informers.helperPods.store.get(`${config.namespace}/${SNAPSHOTS_NAME}`);
   if (helper !== undefined && isHelperRunning(helper)) return;
   const linked = linkSignals(signal);
@@ -170,8 +188,9 @@ async function untilHelperRuns(context: OperatorContext, signal: AbortSignal): P
   }
 }
 
-function reasonOf(error: unknown): "archive" | "command" | "connection" | "other" {
+function reasonOf(error: unknown): "archive" | "command" | "connection" | "store" | "other" {
   if (error instanceof ArchiveError) return "archive";
+  if (error instanceof StoreConflict || error instanceof StoreError) return "store";
   if (error instanceof ExecFailure) return "command";
   return error instanceof NetworkError || error instanceof ExecError ? "connection" : "other";
 }

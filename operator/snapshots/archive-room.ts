@@ -1,5 +1,6 @@
 import { Transform } from "node:stream";
 import { ArchiveError } from "../../crds/archive/archive-error.ts";
+import type { SnapshotStore } from "../../crds/snapshots/snapshot-store.ts";
 
 /** What archives may take of the snapshots volume. */
 export interface ArchiveRoom {
@@ -18,12 +19,13 @@ const LOOK_EVERY_BYTES = 32 * 1024 * 1024;
  * Passes an archive on until it takes more than it may: one large archive fails before it leaves no room for all the
  * others.
  *
- * @param options.space what the volume has now, with what has arrived there of this archive
+ * @param options.space what the volume has now, with what has arrived there of this archive; undefined of a store
+ *   without a bound
  * @throws ArchiveError through the stream
  */
 export function createRoomCheck(
   room: ArchiveRoom,
-  { space }: { space: () => Promise<{ freeBytes: number; totalBytes: number }> },
+  { space }: { space: () => ReturnType<SnapshotStore["space"]> },
 ): Transform {
   const { maxArchiveBytes, volumeBytes } = room;
   let bytes = 0;
@@ -31,12 +33,14 @@ export function createRoomCheck(
 
   async function check(): Promise<void> {
     if (bytes > maxArchiveBytes) {
-      const what = `it takes more than ${shown(maxArchiveBytes)} of the snapshots volume`;
+      const what = `it takes more than ${shown(maxArchiveBytes)}`;
       throw new ArchiveError("TooLarge", `${what}, the limit of one archive (TENANCY_SNAPSHOT_LIMIT)`);
     }
     if (bytes <= nextLook) return;
     nextLook = bytes + LOOK_EVERY_BYTES;
-    const { freeBytes, totalBytes } = await space();
+    const found = await space();
+    if (found === undefined) return;
+    const { freeBytes, totalBytes } = found;
     const kept = Math.min(totalBytes, volumeBytes) / KEPT_SHARE;
     if (freeBytes >= kept) return;
     const why = `the snapshots volume has ${shown(freeBytes)} left, of which ${shown(kept)} are for archives of up to ${shown(SMALL_BYTES)}`;

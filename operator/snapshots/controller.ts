@@ -6,9 +6,18 @@ import { SNAPSHOTS_NAME } from "../../crds/snapshots/store-folder.ts";
 import { applyNetworkPolicy } from "../apply-object.ts";
 import type { OperatorContext } from "../context.ts";
 import { type Controller, watch } from "../controller.ts";
+import type { ReconcileResult } from "../queue.ts";
 import { hasNewPhase } from "../workload/readiness.ts";
-import { renderSnapshotsClaim, renderSnapshotsPod, renderSnapshotsPolicy } from "./helper-pod.ts";
+import {
+  type HelperProgram,
+  isHelperOutdated,
+  renderSnapshotsClaim,
+  renderSnapshotsPod,
+  renderSnapshotsPolicy,
+} from "./helper-pod.ts";
+import { findHelperProgram } from "./helper-program.ts";
 import { reconcileArchives } from "./reconcile-archives.ts";
+import { ensureStoreSecret } from "./store-secret.ts";
 
 // A new leader has more urgent work first.
 const FIRST_SWEEP_MS = 60_000;
@@ -16,6 +25,12 @@ const FIRST_SWEEP_MS = 60_000;
 /** Keeps the helper pod with the snapshots volume. */
 export function createHelperController(context: OperatorContext): Controller<"helper"> {
   const { informers } = context;
+  // The image of a pod that runs does not change.
+  let known: HelperProgram | undefined;
+  const findProgram = async (): Promise<HelperProgram> => {
+    known ??= await findHelperProgram(context);
+    return known;
+  };
   return {
     name: "helper",
     priority: 3,
@@ -29,7 +44,7 @@ export function createHelperController(context: OperatorContext): Controller<"he
         object.metadata.name === SNAPSHOTS_NAME ? [SNAPSHOTS_NAME] : [],
       ),
     ],
-    reconcile: () => reconcileHelper(context),
+    reconcile: () => reconcileHelper(context, findProgram),
   };
 }
 
@@ -50,15 +65,21 @@ export function createArchivesController(context: OperatorContext): Controller<"
  * an uploaded build context. The volume is never deleted here, and while it is there so is the pod, since archives
  * outlive their workloads.
  */
-async function reconcileHelper(context: OperatorContext): Promise<undefined> {
-  const { informers, config, client } = context;
+async function reconcileHelper(
+  context: OperatorContext,
+  findProgram: () => Promise<HelperProgram>,
+): Promise<ReconcileResult> {
+  const { informers, config, client, log } = context;
   const { namespace } = config;
+  const { place } = config.snapshots.store;
+  if (place.kind !== "volume") return undefined;
   const isThere = await hasVolume(context);
   if (!isThere && !keepsFiles(context)) return undefined;
 
-  const policy = renderSnapshotsPolicy({ namespace });
+  const policy = renderSnapshotsPolicy({ namespace, access: place.access });
   const present = informers.networkPolicies.store.get(`${namespace}/${SNAPSHOTS_NAME}`);
   if (!isDeepStrictEqual(present?.spec, policy.spec)) await applyNetworkPolicy(policy, { present, client });
+  const requeueAfterMs = await ensureStoreSecret({ client, namespace, nowMs: Date.now(), log });
   const { size, storageClass } = config.snapshots;
   const volume = renderSnapshotsClaim({ namespace, size, storageClass });
   if (!isThere) {
@@ -67,19 +88,19 @@ async function reconcileHelper(context: OperatorContext): Promise<undefined> {
   }
 
   const pod = informers.helperPods.store.get(`${namespace}/${SNAPSHOTS_NAME}`);
-  const wanted = renderSnapshotsPod({ namespace, image: config.toolsImage });
+  const program = await findProgram();
+  const wanted = renderSnapshotsPod({ namespace, program, logLevel: config.logLevel });
   if (pod === undefined) {
     const created = await ignoreExisting(client.create(pods, wanted));
     if (created !== undefined) informers.helperPods.put(created);
-    return undefined;
+    return { requeueAfterMs };
   }
   const hasEnded = pod.status?.phase === "Failed" || pod.status?.phase === "Succeeded";
-  const isOutdated = pod.spec.containers[0]?.image !== wanted.spec.containers[0]?.image;
   const { uid, deletionTimestamp } = pod.metadata;
-  if (deletionTimestamp !== undefined || !(hasEnded || isOutdated)) return undefined;
+  if (deletionTimestamp !== undefined || !(hasEnded || isHelperOutdated(pod, wanted))) return { requeueAfterMs };
   // The event of its end starts the next run.
   await client.delete(pods, { namespace, name: SNAPSHOTS_NAME }, uid === undefined ? {} : { uid });
-  return undefined;
+  return { requeueAfterMs };
 }
 
 function keepsFiles({ config, informers }: OperatorContext): boolean {

@@ -10,7 +10,12 @@ import type { ExecTarget } from "../../crds/client/exec/exec-outcome.ts";
  */
 export async function collectOutput(
   exec: Exec,
-  options: { target: ExecTarget; signal: AbortSignal; timeoutMs: number; maxBytes?: number },
+  options: {
+    target: ExecTarget;
+    signal: AbortSignal;
+    timeoutMs: number;
+    maxBytes?: number;
+  },
 ): Promise<{ exitCode: number; stdout: string; stderr: string }> {
   const { target, signal, timeoutMs, maxBytes = 64 * 1024 * 1024 } = options;
   const chunks: Buffer[] = [];

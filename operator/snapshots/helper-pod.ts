@@ -1,62 +1,100 @@
-import type { NetworkPolicy, PersistentVolumeClaim, Pod } from "../../crds/kubernetes.ts";
-import { label } from "../../crds/labels.ts";
+import { createHash } from "node:crypto";
+import type { NetworkPolicy, PersistentVolumeClaim, Pod, PodSpec } from "../../crds/kubernetes.ts";
+import { annotation, label } from "../../crds/labels.ts";
+import type { VolumePlace } from "../../crds/snapshots/store-config.ts";
+import { STORE_PORT } from "../../crds/snapshots/store-endpoint.ts";
 import { SNAPSHOTS_CONTAINER, SNAPSHOTS_LABELS, SNAPSHOTS_NAME } from "../../crds/snapshots/store-folder.ts";
 
 const USER = 65532;
 
+/** What the helper pod runs. */
+export interface HelperProgram {
+  readonly image: string;
+  /** A ConfigMap with the program, for an image that has Node alone. @default the image is the operator's */
+  readonly configMap?: string | undefined;
+  readonly pullSecrets?: PodSpec["imagePullSecrets"];
+}
+
+/** The program's key in such a ConfigMap. */
+export const PROGRAM_KEY = "snapshots.mjs";
+
 /**
- * Renders the pod that mounts the snapshots volume, which no other pod does. It runs nothing but what the store runs in
- * it, and is labelled as no instance.
+ * Renders the pod that mounts the snapshots volume, which no other pod does, and serves its archives. It is labelled as
+ * no instance.
  */
-export function renderSnapshotsPod({ namespace, image }: { namespace: string; image: string }): Pod {
+export function renderSnapshotsPod(options: { namespace: string; program: HelperProgram; logLevel: string }): Pod {
+  const { namespace, program, logLevel } = options;
+  const { image, configMap, pullSecrets } = program;
+  const spec: PodSpec = {
+    restartPolicy: "Always",
+    terminationGracePeriodSeconds: 5,
+    automountServiceAccountToken: false,
+    enableServiceLinks: false,
+    ...(pullSecrets !== undefined && { imagePullSecrets: pullSecrets }),
+    securityContext: {
+      runAsUser: USER,
+      runAsGroup: USER,
+      runAsNonRoot: true,
+      fsGroup: USER,
+      fsGroupChangePolicy: "OnRootMismatch",
+      seccompProfile: { type: "RuntimeDefault" },
+    },
+    containers: [
+      {
+        name: SNAPSHOTS_CONTAINER,
+        image,
+        // The operator's image says itself how its program is run.
+        ...(configMap === undefined ? { args: ["snapshots"] } : { command: ["node", `/program/${PROGRAM_KEY}`] }),
+        env: [
+          // What streams through is outside of it: eight archives at once take 120 MiB in all.
+          { name: "NODE_OPTIONS", value: "--max-old-space-size=96" },
+          { name: "TENANCY_LOG_LEVEL", value: logLevel },
+          { name: "TENANCY_POD_UID", valueFrom: { fieldRef: { fieldPath: "metadata.uid" } } },
+        ],
+        ports: [{ name: "snapshots", containerPort: STORE_PORT }],
+        resources: {
+          limits: { cpu: "1", memory: "256Mi" },
+          requests: { cpu: "50m", memory: "64Mi" },
+        },
+        readinessProbe: {
+          httpGet: { path: "/healthz", port: STORE_PORT, scheme: "HTTPS" },
+          periodSeconds: 5,
+          timeoutSeconds: 5,
+        },
+        securityContext: {
+          allowPrivilegeEscalation: false,
+          readOnlyRootFilesystem: true,
+          capabilities: { drop: ["ALL"] },
+        },
+        volumeMounts: [
+          { name: "snapshots", mountPath: "/snapshots" },
+          { name: "secrets", mountPath: "/etc/tenancy-snapshots", readOnly: true },
+          ...(configMap === undefined ? [] : [{ name: "program", mountPath: "/program", readOnly: true }]),
+        ],
+      },
+    ],
+    volumes: [
+      { name: "snapshots", persistentVolumeClaim: { claimName: SNAPSHOTS_NAME } },
+      { name: "secrets", secret: { secretName: SNAPSHOTS_NAME, defaultMode: 0o440 } },
+      ...(configMap === undefined ? [] : [{ name: "program", configMap: { name: configMap } }]),
+    ],
+  };
+  const hash = createHash("sha256").update(JSON.stringify(spec)).digest("hex").slice(0, 16);
   return {
     apiVersion: "v1",
     kind: "Pod",
-    metadata: { name: SNAPSHOTS_NAME, namespace, labels: SNAPSHOTS_LABELS },
-    spec: {
-      restartPolicy: "Always",
-      terminationGracePeriodSeconds: 5,
-      automountServiceAccountToken: false,
-      enableServiceLinks: false,
-      securityContext: {
-        runAsUser: USER,
-        runAsGroup: USER,
-        runAsNonRoot: true,
-        fsGroup: USER,
-        fsGroupChangePolicy: "OnRootMismatch",
-        seccompProfile: { type: "RuntimeDefault" },
-      },
-      containers: [
-        {
-          name: SNAPSHOTS_CONTAINER,
-          image,
-          // Process 1 ends by a signal only when it handles it.
-          command: [
-            "/bin/busybox",
-            "sh",
-            "-c",
-            "trap 'exit 0' TERM; while :; do /bin/busybox sleep 3600 & wait $!; done",
-          ],
-          resources: {
-            limits: { cpu: "1", memory: "256Mi" },
-            requests: { cpu: "50m", memory: "32Mi" },
-          },
-          readinessProbe: {
-            exec: { command: ["/bin/busybox", "test", "-w", "/snapshots"] },
-            periodSeconds: 10,
-            timeoutSeconds: 5,
-          },
-          securityContext: {
-            allowPrivilegeEscalation: false,
-            readOnlyRootFilesystem: true,
-            capabilities: { drop: ["ALL"] },
-          },
-          volumeMounts: [{ name: "snapshots", mountPath: "/snapshots" }],
-        },
-      ],
-      volumes: [{ name: "snapshots", persistentVolumeClaim: { claimName: SNAPSHOTS_NAME } }],
+    metadata: {
+      ...{ name: SNAPSHOTS_NAME, namespace, labels: SNAPSHOTS_LABELS },
+      annotations: { [annotation.templateHash]: hash },
     },
+    spec,
   };
+}
+
+/** Whether the helper pod is of another template: of another version or another configuration of the operator. */
+export function isHelperOutdated(pod: Pod, wanted: Pod): boolean {
+  const [hash, wantedHash] = [pod, wanted].map(({ metadata }) => metadata.annotations?.[annotation.templateHash]);
+  return hash !== wantedHash;
 }
 
 interface SnapshotsVolumeOptions {
@@ -85,17 +123,30 @@ export function renderSnapshotsClaim({ namespace, size, storageClass }: Snapshot
   };
 }
 
-/** Renders the policy of the helper pod: it reaches nobody, and nobody reaches it; execs come through the kubelet. */
-export function renderSnapshotsPolicy({ namespace }: { namespace: string }): NetworkPolicy {
+/**
+ * Renders the policy of the helper pod: it reaches nobody, and the operator and edges alone reach it. Where they go
+ * through the API server, whose address no policy can know, certificate and token keep the others out.
+ */
+export function renderSnapshotsPolicy({
+  namespace,
+  access,
+}: { namespace: string } & Pick<VolumePlace, "access">): NetworkPolicy {
+  const clients = [{ "app.kubernetes.io/name": "tenancy-operator" }, { "app.kubernetes.io/component": "edge" }];
+  const from = clients.map((matchLabels) => ({ podSelector: { matchLabels } }));
+  const ports = [{ port: STORE_PORT, protocol: "TCP" }];
   return {
     apiVersion: "networking.k8s.io/v1",
     kind: "NetworkPolicy",
     metadata: { name: SNAPSHOTS_NAME, namespace, labels: { ...SNAPSHOTS_LABELS, [label.managed]: "true" } },
-    spec: { podSelector: { matchLabels: SNAPSHOTS_LABELS }, policyTypes: ["Ingress", "Egress"] },
+    spec: {
+      podSelector: { matchLabels: SNAPSHOTS_LABELS },
+      policyTypes: ["Ingress", "Egress"],
+      ingress: [access === "direct" ? { from, ports } : { ports }],
+    },
   };
 }
 
-/** Whether commands can be run in the helper pod; its readiness probe may take some seconds more to say so. */
+/** Whether the helper pod's program runs; its readiness probe may take some seconds more to say so. */
 export function isHelperRunning({ metadata, status }: Pod): boolean {
   return metadata.deletionTimestamp === undefined && status?.containerStatuses?.[0]?.state?.running !== undefined;
 }

@@ -1,4 +1,4 @@
-import { constants, createGunzip, createGzip, type Gunzip, type Gzip } from "node:zlib";
+import { createGunzip, type Gunzip } from "node:zlib";
 import type { ExecTarget } from "../../crds/client/exec/exec-outcome.ts";
 import type { Pace } from "../../crds/client/exec/pace-meter.ts";
 import { TOOLS_BUSYBOX } from "./pod-tools.ts";
@@ -32,24 +32,4 @@ export function overlayCommand(pod: OverlayPod, script: string, roots: readonly 
  */
 const chunkSize = 256 * 1024;
 
-/** The fastest level: of text it makes a third more than the default, in a third of the time. */
-export const compress = (): Gzip => createGzip({ level: constants.Z_BEST_SPEED, chunkSize });
-
 export const decompress = (): Gunzip => createGunzip({ chunkSize });
-
-/**
- * The overlay directories as an archive names them: relative to `/`, in UTF-8 bytes (latin1), none inside another.
- *
- * @throws TypeError when one is not an absolute path of plain parts
- */
-export function overlayRoots(overlayDirs: readonly string[]): string[] {
-  const roots = overlayDirs.map((folder) => {
-    const path = folder.replace(/\/+$/, "");
-    const parts = path.split("/").slice(1);
-    const isPlain = path.startsWith("/") && parts.every((part) => part !== "" && part !== "." && part !== "..");
-    if (!isPlain || path.includes("\0")) throw new TypeError(`Cannot archive "${folder}": not the path of a directory`);
-    return Buffer.from(path.slice(1), "utf8").toString("latin1");
-  });
-  const unique = [...new Set(roots)];
-  return unique.filter((root) => !unique.some((other) => root.startsWith(`${other}/`)));
-}

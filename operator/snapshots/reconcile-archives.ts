@@ -1,25 +1,26 @@
 import { claimKey } from "../../crds/claims/claim-key.ts";
 import { claims } from "../../crds/kinds.ts";
 import { label } from "../../crds/labels.ts";
-import type { ListedSnapshot } from "../../crds/snapshots/parse-snapshot-list.ts";
 import type { OperatorContext } from "../context.ts";
 import type { ReconcileResult } from "../queue.ts";
+import { hasStore } from "./has-store.ts";
+import type { ListedSnapshot } from "./snapshots.ts";
 
 const HOUR_MS = 3_600_000;
 const MOST_AT_ONCE = 500;
 
 /**
- * Once an hour deletes what interrupted saves left on the snapshots volume, and, where `TENANCY_SNAPSHOT_TTL` is set,
+ * Once an hour deletes what interrupted saves left in the store, and, where `TENANCY_SNAPSHOT_TTL` is set,
  * the archives that nobody has used for so long.
  *
- * An archive is in use while its tenant has a claim on the workload, which is noted on the volume again and again, so
+ * An archive is in use while its tenant has a claim on the workload, which is noted in the store again and again, so
  * that the time counts from the end of the last claim. Since the last note may be missing, a tenth of the time, at most
- * an hour, is added. The clocks of the operator, of the API server and of the volume all have to agree that the time is
+ * an hour, is added. The clocks of the operator, of the API server and of the store all have to agree that the time is
  * over.
  */
 export async function reconcileArchives(context: OperatorContext, signal: AbortSignal): Promise<ReconcileResult> {
-  const { informers, snapshots, config, log } = context;
-  if (informers.helperPods.store.size === 0) return { requeueAfterMs: HOUR_MS };
+  const { snapshots, config, log } = context;
+  if (!hasStore(context)) return { requeueAfterMs: HOUR_MS };
   await snapshots.tidy(signal);
   const { ttlMs } = config.snapshots;
   if (ttlMs === undefined) return { requeueAfterMs: HOUR_MS };

@@ -2,23 +2,33 @@ import { pipeline } from "node:stream";
 import { createArchiveCheck } from "../../crds/archive/archive-check.ts";
 import { ArchiveError } from "../../crds/archive/archive-error.ts";
 import type { ArchiveLimits } from "../../crds/archive/archive-limits.ts";
+import { overlayRoots } from "../../crds/archive/overlay-roots.ts";
 import type { Exec } from "../../crds/client/exec/exec.ts";
 import { awaitAcknowledgement, createAcknowledgement } from "../../crds/snapshots/acknowledgement.ts";
-import type { SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
+import type { SnapshotDescription, SnapshotStore, StoreCall } from "../../crds/snapshots/snapshot-store.ts";
 import { linkSignals } from "../../crds/waits.ts";
 import { type ArchiveRoom, createRoomCheck } from "./archive-room.ts";
-import type { ArchiveStore } from "./archive-store.ts";
 import { ExecFailure } from "./exec-output.ts";
-import { compress, type OverlayPod, overlayCommand, overlayRoots, POD_PACE } from "./overlay-pod.ts";
+import { gzip } from "./gzip.ts";
+import { type OverlayPod, overlayCommand, POD_PACE } from "./overlay-pod.ts";
 import { createLineTaker } from "./take-lines.ts";
 
 export interface SaveOverlayOptions {
   readonly exec: Exec;
-  readonly store: Pick<ArchiveStore, "write" | "space">;
+  /**
+   * Stores the archive. What that fails with fails the call, and a failure of the archive fails it.
+   *
+   * @param call.describe asked at the end of the archive, and throws unless all of it is good
+   */
+  readonly write: (
+    archive: AsyncIterable<Uint8Array>,
+    call: StoreCall & { readonly describe: () => SnapshotDescription },
+  ) => Promise<SnapshotMetadata>;
+  /** What the store has, where it has a bound. */
+  readonly space: SnapshotStore["space"];
   /** @default the archive takes what there is */
   readonly room?: ArchiveRoom | undefined;
-  readonly key: SnapshotKey;
   readonly pod: OverlayPod;
   /** Those that the pod was made with. */
   readonly overlayDirs: readonly string[];
@@ -90,11 +100,11 @@ esac`;
  * @throws as `Exec` does
  */
 export async function saveOverlay(options: SaveOverlayOptions): Promise<SnapshotMetadata> {
-  const { exec, store, key, pod, overlayDirs, room, limits, timeoutMs, now = Date.now } = options;
+  const { exec, write, pod, overlayDirs, room, limits, timeoutMs, now = Date.now } = options;
   const roots = overlayRoots(overlayDirs);
   const stop = linkSignals(options.signal);
   const { signal } = stop;
-  const space = () => store.space({ signal, timeoutMs: SPACE_LIMIT_MS });
+  const space = () => options.space({ signal, timeoutMs: SPACE_LIMIT_MS });
   const owner = createLineTaker(() => true);
   const acknowledgement = createAcknowledgement();
   const missing = new Set(roots);
@@ -110,11 +120,8 @@ export async function saveOverlay(options: SaveOverlayOptions): Promise<Snapshot
       if (mark.endsWith("\nend\n")) acknowledgement.send();
     },
   });
-  const compressed = compress();
-  const finished =
-    room === undefined
-      ? pipeline(owner.stream, check.stream, compressed, ignore)
-      : pipeline(owner.stream, check.stream, compressed, createRoomCheck(room, { space }), ignore);
+  const compressed = gzip(pipeline(owner.stream, check.stream, ignore));
+  const finished = room === undefined ? compressed : pipeline(compressed, createRoomCheck(room, { space }), ignore);
 
   const target = overlayCommand(pod, script, roots);
   const streams = { stdin: acknowledgement.stdin, stdout: owner.stream, minOutput: POD_PACE };
@@ -134,7 +141,7 @@ export async function saveOverlay(options: SaveOverlayOptions): Promise<Snapshot
   failed.catch(ignore);
 
   try {
-    return await store.write(key, finished, {
+    return await write(finished, {
       signal,
       timeoutMs,
       describe: () => ({

@@ -1,33 +1,50 @@
 import { archiveLimits } from "../../crds/archive/archive-limits.ts";
+import { overlayRoots } from "../../crds/archive/overlay-roots.ts";
 import type { Exec } from "../../crds/client/exec/exec.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation, WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 import type { Log } from "../../crds/log.ts";
-import type { ListedSnapshot } from "../../crds/snapshots/parse-snapshot-list.ts";
 import { podFiles } from "../../crds/snapshots/pod-files.ts";
 import type { SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
-import { SNAPSHOTS_CONTAINER, SNAPSHOTS_NAME } from "../../crds/snapshots/store-folder.ts";
-import type { IdentifiedArchive } from "./archive-lookup.ts";
+import {
+  type KeptAs,
+  type KeptSnapshots,
+  type MostKept,
+  type OpenArchive,
+  type SnapshotStore,
+  type StoreCall,
+  StoreConflict,
+  StoreError,
+} from "../../crds/snapshots/snapshot-store.ts";
+import type { StoreMark } from "../../crds/snapshots/store-mark.ts";
+import { createArchiveLooks } from "./archive-looks.ts";
 import type { ArchiveRoom } from "./archive-room.ts";
-import { createArchiveSession } from "./archive-session.ts";
-import { createArchiveStore } from "./archive-store.ts";
-import { overlayRoots } from "./overlay-pod.ts";
 import { TOOLS_CONTAINER } from "./pod-tools.ts";
 import { runPreSave } from "./pre-save.ts";
 import { createPrestartedRestores } from "./prestarted-restores.ts";
+import { type CountBytes, createRefusedSaves } from "./refused-saves.ts";
 import { restoreCommand } from "./restore-command.ts";
 import { restoreOverlay } from "./restore-overlay.ts";
 import { saveOverlay } from "./save-overlay.ts";
-import type { VolumeMark } from "./volume-mark.ts";
+import { withTransferHeap } from "./transfer-heap.ts";
+import { areUnchanged, type RestoredFiles } from "./unchanged-files.ts";
 
 // For what only looks at the volume or changes a name on it.
 const LOOK_LIMIT_MS = 20_000;
 const LIST_LIMIT_MS = 120_000;
 
-/** What a save has made, and what it has left as an older version. */
+/** What a save has made, and what it has left as an older version, which nobody has asked for. */
 export interface SavedSnapshot extends SnapshotMetadata {
-  readonly kept?: { readonly sha256: string; readonly createdAt: string | undefined };
+  readonly replaced?: SnapshotMetadata;
+  /** Whether it is what was restored into the pod, since no file was changed. */
+  readonly isUnchanged?: boolean;
+}
+
+/** The newest archive of a tenant and workload. */
+export interface ListedSnapshot extends SnapshotMetadata {
+  /** ISO 8601 time, by the store's clock, at which it was written or last in use. */
+  readonly usedAt: string;
 }
 
 /** Tenants' files and their archives: every call fails as the function that it stands for does. */
@@ -43,15 +60,15 @@ export interface Snapshots {
    *
    * @param options.version an older version, or the newest, by its SHA-256 or the first 16 digits of that.
    *   @default the newest
-   * @param options.brings whether a restore will follow at once. @default true
    */
   find(
     key: SnapshotKey,
-    options: { version?: string | undefined; brings?: boolean; signal: AbortSignal },
+    options: { version?: string | undefined; signal: AbortSignal },
   ): Promise<SnapshotMetadata | undefined>;
   /**
-   * Saves the overlay directories of a running pod in the place of the archive before, which stays as an older version
-   * unless it is what was restored into the pod.
+   * Saves the overlay directories of a running pod in the place of the archive before. That stays as an older version
+   * where it is not what was restored into the pod, and else where versions are kept. Where no file was changed since,
+   * only that it was in use is noted.
    *
    * @param isFenced asked before the new archive takes that place: whether another operator may be at work by now
    */
@@ -73,6 +90,9 @@ export interface Snapshots {
   warm(pod: Pod): void;
   /** Ends what waits there. */
   cancelPrestarted(pod: Pod): void;
+  /** To be called when the pod is gone. */
+  forgetPod(pod: Pod): void;
+  /** The newest archives, but those that nothing recorded fits. */
   list(signal: AbortSignal): Promise<ListedSnapshot[]>;
   /**
    * Deletes the archive where it is that one, with its older versions, when nothing has written or touched it for so
@@ -87,31 +107,28 @@ export interface Snapshots {
    * To be called when the volume is made anew: until then, one that is empty is not believed where archives were seen.
    */
   forgetVolume(): void;
-  /** Ends what stays in the helper pod between calls, which goes; later calls start anew. */
-  leaveHelper(): void;
-  /**
-   * Ends all that stays in pods between calls, and forgets what it said: another operator may change the volume from
-   * now on.
-   */
+  /** Ends all that stays in pods between calls. */
   close(): void;
 }
 
-/** Archives on the snapshots volume, through the helper pod. */
+/** Moves files between pods and a store. */
 export function createSnapshots(options: {
   exec: Exec;
+  archives: SnapshotStore;
+  mark: StoreMark;
+  most: MostKept;
   namespace: string;
   timeoutMs: number;
   /** @default an archive takes what there is */
   room?: ArchiveRoom | undefined;
-  /** @default only what this process has seen is known of the volume */
-  mark?: VolumeMark | undefined;
   log?: Log | undefined;
 }): Snapshots {
-  const { exec, namespace, timeoutMs, room, mark, log } = options;
-  const folder = { namespace, pod: SNAPSHOTS_NAME, container: SNAPSHOTS_CONTAINER };
-  const session = createArchiveSession({ exec, folder, log });
-  const store = createArchiveStore({ exec, folder, session, mark, log });
+  const { exec, archives, mark, most, namespace, timeoutMs, room, log } = options;
+  const looks = createArchiveLooks({ archives, mark, log });
+  const refused = createRefusedSaves();
   const prestarted = createPrestartedRestores({ exec, timeoutMs });
+  /** By the pods' uids. */
+  const restored = new Map<string, RestoredFiles & { readonly sha256: string }>();
 
   function overlay(pod: Pod, container: string) {
     const { overlayDirs, diskGb } = podFiles(pod);
@@ -122,40 +139,94 @@ export function createSnapshots(options: {
     };
   }
 
+  async function open(
+    key: SnapshotKey,
+    { sha256, ...call }: StoreCall & { sha256: string | undefined },
+  ): Promise<OpenArchive | undefined> {
+    const wanted = sha256 ?? (await looks.find(key, call))?.sha256;
+    const opened = wanted === undefined ? undefined : await archives.open(key, wanted, call);
+    const { metadata } = opened ?? {};
+    if (metadata === undefined || (metadata.sha256 === wanted && isOf(key, metadata))) return opened;
+    opened?.close();
+    throw new StoreError("the snapshots store gives another archive than the one that it was asked for", {
+      isTransient: false,
+    });
+  }
+
+  /**
+   * Whether an archive is still the newest, as when it was looked at, and can be read: nothing else is left of the files
+   * when the pod is gone. A head in object storage can name one that a rule of the bucket has deleted.
+   */
+  async function isKept(
+    key: SnapshotKey,
+    { sha256, replaces, signal }: { sha256: string; replaces: string; signal: AbortSignal },
+  ): Promise<boolean> {
+    const call = { signal, timeoutMs: LOOK_LIMIT_MS };
+    const opened = await archives.open(key, sha256, call);
+    opened?.close();
+    return opened !== undefined && (await looks.look(key, call)).revision === replaces;
+  }
+
   return {
-    find: (key, options) => store.stat(key, { ...options, timeoutMs: LOOK_LIMIT_MS }),
+    find: (key, options) => looks.find(key, { ...options, timeoutMs: LOOK_LIMIT_MS }),
     async runPreSave(pod, signal) {
       const { preSave } = podFiles(pod);
       if (preSave === undefined) return;
       await runPreSave({ exec, pod: overlay(pod, WORKLOAD_CONTAINER).pod, preSave, signal });
     },
     async save(key, pod, { signal, isFenced }) {
-      const before = await store.identify(key, { signal, timeoutMs: LOOK_LIMIT_MS });
-      const keeps = before !== undefined && !isContinued(before, pod);
-      const over = { replaces: before?.sha256 ?? "none", keeps };
-      const fenced: Pick<typeof store, "write" | "space"> = {
-        space: store.space,
-        write: (target, archive, call) =>
-          store.write(target, archive, {
-            ...call,
-            ...over,
-            describe() {
-              if (isFenced()) throw new Error("Cannot save the files: another operator may be at work on them");
-              return { ...call.describe(), podUid: idOf(pod) };
-            },
-          }),
-      };
-      const saved = await saveOverlay({ ...overlay(pod, WORKLOAD_CONTAINER), store: fenced, room, key, signal });
-      if (!keeps) return saved;
-      return { ...saved, kept: { sha256: before.sha256, createdAt: before.metadata?.createdAt } };
+      const before = await looks.look(key, { signal, timeoutMs: LOOK_LIMIT_MS });
+      const { revision: replaces, newest } = before;
+      const files = restored.get(idOf(pod));
+      const { exec: run, pod: target, overlayDirs } = overlay(pod, WORKLOAD_CONTAINER);
+      const list = { exec: run, pod: target, overlayDirs, signal };
+      if (newest !== undefined && files?.sha256 === newest.sha256) {
+        if (await areUnchanged(files, list)) {
+          await archives.touch([key], { signal, timeoutMs: LOOK_LIMIT_MS });
+          if (await isKept(key, { sha256: newest.sha256, replaces, signal })) return { ...newest, isUnchanged: true };
+        }
+      }
+      const keep = keptAs(before, pod, most);
+      const attempt = await refused.begin(idOf(pod), list);
+      if (isLimited(most)) {
+        // The first of a store's process counts all archives.
+        const call = { signal, timeoutMs: LIST_LIMIT_MS };
+        await archives.checkRoom(key, { ...call, sizeBytes: attempt.leastBytes, keep, most });
+      }
+      const save = (count: CountBytes) =>
+        saveOverlay({
+          ...overlay(pod, WORKLOAD_CONTAINER),
+          ...{ space: archives.space, room, signal },
+          async write(archive, { describe, ...call }) {
+            const { metadata } = await archives.put(key, count(archive), {
+              ...{ ...call, replaces, keep, most },
+              describe() {
+                if (isFenced()) throw new Error("Cannot save the files: another operator may be at work on them");
+                return { ...describe(), podUid: idOf(pod) };
+              },
+            });
+            return metadata;
+          },
+        });
+      const saved = await withTransferHeap(() => attempt.run(save));
+      looks.noteMark();
+      return { ...saved, ...(keep === "replaced" && newest !== undefined && { replaced: newest }) };
     },
     restore(key, pod, { into, sha256, signal }) {
       const opensGate = into === "waiting";
-      return restoreOverlay({
-        ...overlay(pod, opensGate ? TOOLS_CONTAINER : WORKLOAD_CONTAINER),
-        ...{ store, key, sha256, opensGate, signal },
-        takePrestarted: opensGate ? undefined : (given) => prestarted.take(idOf(pod), given),
-      });
+      return withTransferHeap(() =>
+        restoreOverlay({
+          ...overlay(pod, opensGate ? TOOLS_CONTAINER : WORKLOAD_CONTAINER),
+          open: (call) => open(key, { sha256, ...call }),
+          ...{ opensGate, signal },
+          onRestored(files) {
+            // What else keeps files for the pod, such as gVisor, may know other times of them.
+            if (sha256 === undefined || pod.spec.runtimeClassName !== undefined) return;
+            restored.set(idOf(pod), { ...files, sha256 });
+          },
+          takePrestarted: opensGate ? undefined : (given) => prestarted.take(idOf(pod), given),
+        }),
+      );
     },
     prepare(pod) {
       const { overlayDirs, pod: target } = overlay(pod, WORKLOAD_CONTAINER);
@@ -164,33 +235,58 @@ export function createSnapshots(options: {
     },
     warm: (pod) => prestarted.warm(idOf(pod)),
     cancelPrestarted: (pod) => prestarted.cancel(idOf(pod)),
-    list: (signal) => store.list({ signal, timeoutMs: LIST_LIMIT_MS }),
-    delete({ tenantId, workloadRef, sha256 }, { unusedForMs, signal }) {
-      const only = { sha256, unusedForSeconds: unusedForMs / 1000 };
-      return store.delete({ tenantId, workloadRef }, { ...only, signal, timeoutMs: LIST_LIMIT_MS });
+    forgetPod(pod) {
+      prestarted.cancel(idOf(pod));
+      restored.delete(idOf(pod));
+      refused.forget(idOf(pod));
     },
-    touch: (keys, signal) => store.touch(keys, { signal, timeoutMs: LIST_LIMIT_MS }),
-    tidy: (signal) => store.tidy({ signal, timeoutMs: LIST_LIMIT_MS }),
-    forgetVolume: store.forgetVolume,
-    leaveHelper: store.close,
-    close() {
-      store.close();
-      prestarted.close();
+    async list(signal) {
+      const entries = await archives.list({ versions: false }, { signal, timeoutMs: LIST_LIMIT_MS });
+      return entries.flatMap(({ metadata, usedAt }) => (metadata === undefined ? [] : [{ ...metadata, usedAt }]));
     },
+    async delete({ tenantId, workloadRef, sha256 }, { unusedForMs, signal }) {
+      const key = { tenantId, workloadRef };
+      const call = { signal, timeoutMs: LIST_LIMIT_MS };
+      const { revision: replaces, newest } = await looks.look(key, call);
+      if (newest?.sha256 !== sha256) return false;
+      try {
+        return await archives.delete(key, { ...call, replaces, unusedForMs });
+      } catch (error) {
+        if (error instanceof StoreConflict) return false;
+        throw error;
+      }
+    },
+    touch: (keys, signal) => archives.touch(keys, { signal, timeoutMs: LIST_LIMIT_MS }),
+    tidy: (signal) => archives.tidy({ signal, timeoutMs: LIST_LIMIT_MS }),
+    forgetVolume: looks.forgetMark,
+    close: prestarted.close,
   };
 }
 
-/**
- * Whether the pod's files are a continuation of that archive: the pod was given its files, or an earlier save of the
- * same pod wrote it.
- */
-function isContinued({ sha256, metadata }: IdentifiedArchive, pod: Pod): boolean {
+function isLimited({ tenantBytes, workloadBytes }: MostKept): boolean {
+  return tenantBytes !== undefined || workloadBytes !== undefined;
+}
+
+/** As what the archive before stays. */
+function keptAs({ state, newest }: KeptSnapshots, pod: Pod, most: MostKept): KeptAs | undefined {
+  if (newest === undefined) return state === "unrecorded" ? "replaced" : undefined;
+  // An earlier save of the same pod wrote it.
+  if (newest.podUid !== undefined && newest.podUid === pod.metadata.uid) return undefined;
+  if (!isContinued(newest, pod)) return "replaced";
+  return most.history > 0 ? "history" : undefined;
+}
+
+/** Whether the pod was given the files of that archive. */
+function isContinued({ sha256 }: SnapshotMetadata, pod: Pod): boolean {
   const { annotations = {} } = pod.metadata;
-  if (metadata?.podUid !== undefined && metadata.podUid === pod.metadata.uid) return true;
   const resumedFrom = annotations[annotation.resumedFrom];
   // Pods that an older operator bound do not say which archive.
   if (resumedFrom === undefined) return annotations[annotation.source]?.endsWith("+data") === true;
   return resumedFrom === sha256;
+}
+
+function isOf(key: SnapshotKey, { tenantId, workloadRef }: SnapshotKey): boolean {
+  return tenantId === key.tenantId && workloadRef === key.workloadRef;
 }
 
 function idOf({ metadata: { uid = "" } }: Pod): string {

@@ -12,7 +12,9 @@ export const PATHS = [
   "cold",
   "pool+data",
   "cold+data",
+  "pool-beside",
   "http",
+  "proxy",
   "ladder",
 ] as const;
 
@@ -22,8 +24,8 @@ export const usage = `usage: npm run bench [-- [--only PATH[,PATH]] [--quick] [-
        npm run bench -- --compare A.json B.json
   --only PATH[,PATH]  measure these alone: ${PATHS.join(" ")};
                       ladder, the highest rate held, is measured only if named
-  --quick             fewer of each, in less than 50 s; without scale, http and what takes
-                      real containers unless --only names them
+  --quick             fewer of each, in less than 50 s; without scale, http, proxy and what
+                      takes real containers unless --only names them
   --json FILE         write the figures, with every sample, to a file
   --seed NUMBER       other arrival times (default: 1)
   --profile FOLDER    have operator, edge and, on simulated nodes, the API server write CPU profiles
@@ -34,7 +36,7 @@ export const usage = `usage: npm run bench [-- [--only PATH[,PATH]] [--quick] [-
 const NAMED_ONLY: readonly PathName[] = ["ladder"];
 
 /** What of it takes longer than a quick look may. */
-const NOT_QUICK: readonly PathName[] = ["scale", "cold", "pool+data", "cold+data", "http"];
+const NOT_QUICK: readonly PathName[] = ["scale", "cold", "pool+data", "cold+data", "pool-beside", "http", "proxy"];
 
 export interface BenchOptions {
   readonly paths: readonly PathName[];

@@ -52,7 +52,7 @@ export async function runBench(
 
   function costOf(path: string) {
     const as: CountablePath = path === "existing" ? "existing" : path.startsWith("cold") ? "cold" : "pool";
-    const found = path === "refill" || path.startsWith("http") || path.includes("+data") ? undefined : counted[as];
+    const found = path === "refill" || /^(http|proxy)-/.test(path) || path.includes("+data") ? undefined : counted[as];
     return found && requestsPerClaim(found.requests, found.claims);
   }
 }

@@ -4,6 +4,7 @@ import type { Log } from "../cluster/log.ts";
 import type { BenchEnvironment } from "./environment/start-environment.ts";
 import { startRealEnvironment } from "./environment/start-real-environment.ts";
 import type { BenchOptions, PathName } from "./options.ts";
+import { measureBesideReleases } from "./paths/beside-releases.ts";
 import { measureCold } from "./paths/cold.ts";
 import { measureWithData } from "./paths/with-data.ts";
 import type { Measurement } from "./report/measurement.ts";
@@ -19,7 +20,7 @@ const HELLO: WorkloadSpec = {
 };
 
 /** What takes real containers. */
-export const REAL = ["cold", "pool+data", "cold+data"] as const satisfies readonly PathName[];
+export const REAL = ["cold", "pool+data", "cold+data", "pool-beside"] as const satisfies readonly PathName[];
 
 type RealPath = (typeof REAL)[number];
 
@@ -82,6 +83,8 @@ async function measure(
         ...(await measureWithData(environment, { path, mebibytes: 1, n: quick ? 3 : 10, log, signal })),
         ...(await measureWithData(environment, { path, mebibytes: 64, n: quick ? 2 : 5, log, signal })),
       ];
+    case "pool-beside":
+      return measureBesideReleases(environment, { mebibytes: 16, n: quick ? 10 : 30, log, signal });
     default:
       return path satisfies never;
   }

@@ -9,6 +9,7 @@ import { type CountablePath, countPaths } from "./paths/count-paths.ts";
 import { measureHttp } from "./paths/http.ts";
 import { measureLadder } from "./paths/ladder.ts";
 import { measureExisting, measurePool, measurePoolBurst, measurePoolRate } from "./paths/pool.ts";
+import { measureProxy } from "./paths/proxy.ts";
 import { measureRefill } from "./paths/refill.ts";
 import { measureScale } from "./paths/scale.ts";
 import type { ScaleResult } from "./report/bench-report.ts";
@@ -105,10 +106,13 @@ function measurePath(path: PathName, context: BenchContext, signal: AbortSignal)
       return measureLadder(context, signal);
     case "http":
       return measureHttp(context, signal);
+    case "proxy":
+      return measureProxy(context, signal);
     case "scale":
     case "cold":
     case "pool+data":
     case "cold+data":
+    case "pool-beside":
       throw new Error(`Cannot measure ${path} here`);
     default:
       return path satisfies never;

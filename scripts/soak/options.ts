@@ -2,7 +2,8 @@ import { parseArgs } from "node:util";
 
 export const usage = `usage: npm run soak -- [--minutes N] [--seed S] [--containers] [--keep-going] [--tree FOLDER] [--trace FOLDER]
   --minutes N     how long faults are injected and tenants come and go (default: 3)
-  --seed S        the row of decisions: who claims what, which fault comes when (default: one by chance)
+  --seed S        the row of decisions: who claims what, which fault comes when (default: one by chance); an even one keeps
+                  snapshots on the volume, an odd one in object storage
   --containers    runs pods as real containers, on a local cluster of its own, instead of as folders of this machine
   --keep-going    goes on after a violation, and reports all of them at the end
   --tree FOLDER   the checkout whose operator and edge are run, such as one of an older commit (default: this one)

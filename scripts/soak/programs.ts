@@ -37,6 +37,8 @@ interface ProgramOptions {
   name: string;
   folder: string;
   kubeconfigPath: string;
+  /** More of its environment. */
+  environment: Readonly<Record<string, string>>;
   onEnd(name: string, how: string): void;
 }
 
@@ -58,7 +60,7 @@ export async function startOperator(options: ProgramOptions & { bundle: string }
       TENANCY_LEASE_SECONDS: String(LEASE_SECONDS),
       TENANCY_TOOLS_IMAGE: TOOLS_IMAGE,
       TENANCY_PROXY_IMAGE: PROXY_IMAGE,
-      TENANCY_SNAPSHOT_STORAGE_CLASS: "",
+      ...options.environment,
       TENANCY_SNAPSHOT_TIMEOUT: "30",
       TENANCY_START_TIMEOUT: "60",
     },
@@ -77,6 +79,7 @@ export async function startEdge(options: ProgramOptions & { tree: string }): Pro
       KUBECONFIG: kubeconfigPath,
       TENANCY_NAMESPACE: NAMESPACE,
       TENANCY_LISTEN: listen,
+      ...options.environment,
       TENANCY_EDGE_METRICS_LISTEN: "off",
       TENANCY_LEASE_SECONDS: String(LEASE_SECONDS),
     },

@@ -153,7 +153,7 @@ function summaryOf(run: {
   const broken = new Map<string, number>();
   for (const { invariant } of run.violations) broken.set(invariant, (broken.get(invariant) ?? 0) + 1);
   return [
-    `seed ${run.seed}, ${run.seconds} s, ${counts.get("rounds")} rounds, at rest ${rest.toFixed(1)} s after each on average`,
+    `seed ${run.seed}, snapshots ${world.objects === undefined ? "on the volume" : "in object storage"}, ${run.seconds} s, ${counts.get("rounds")} rounds, at rest ${rest.toFixed(1)} s after each on average`,
     `${counts.get("sequences")} sequences, ${counts.get("claims")} claims, ${counts.get("releases")} releases, ${counts.get("destroys")} destroys, ${counts.get("execs")} execs, ${counts.get("tokens written")} tokens written`,
     `${faults.reduce((sum, [, n]) => sum + n, 0)} faults: ${list(faults)}`,
     `requests hit: ${list([...hits].sort())}`,

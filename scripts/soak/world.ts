@@ -8,6 +8,7 @@ import { waitUntil } from "../cluster/process/wait-until.ts";
 import { bundleOperator } from "../start/bundle-programs.ts";
 import { type Checker, createChecker, type Violation } from "./checker.ts";
 import { startContainerCluster } from "./cluster/container-cluster.ts";
+import { startSoakObjects } from "./cluster/object-storage.ts";
 import { FILES_FOLDER } from "./cluster/pod-files.ts";
 import { startSimulatedCluster } from "./cluster/simulated-cluster.ts";
 import type { SoakCluster } from "./cluster/soak-cluster.ts";
@@ -64,16 +65,19 @@ export async function startWorld(options: {
   async function start(): Promise<World> {
     const bundle = await bundleOperator(tree);
     const startCluster = isContainers ? startContainerCluster : startSimulatedCluster;
-    const cluster = await startCluster({ seed, log, onTrouble, onStop: (step) => undo.push(step) });
+    const cluster = await startCluster({ seed, tree, log, onTrouble, onStop: (step) => undo.push(step) });
     const { api, kubeconfigPath, pods } = cluster;
+    const objects = isInObjects(seed) ? await startSoakObjects({ log, onStop: (step) => undo.push(step) }) : undefined;
     await installKinds(api, join(tree, "crds"));
+    await cluster.prepare?.();
     const checker: Checker = createChecker({ trace, contentOf: pods.content, onViolation });
     const history = await followHistory({ api, onChange: checker.onChange, onTrouble });
     undo.push(() => history.stop());
 
     const proxyFor = async (name: string): Promise<FaultProxy> => {
       const decisions = decisionsOf(seed, `proxy of ${name}`);
-      const proxy = await startFaultProxy({ name, kubeconfigPath, decisions, onExec: cluster.onExec });
+      const { onExec, helperPort } = cluster;
+      const proxy = await startFaultProxy({ name, kubeconfigPath, decisions, onExec, helperPort, objects });
       undo.push(() => proxy.close());
       return proxy;
     };
@@ -89,6 +93,7 @@ export async function startWorld(options: {
         bundle,
         onEnd,
         kubeconfigPath: proxy.kubeconfigPath,
+        environment: { ...cluster.environment, ...objects?.environment(proxy.url) },
       });
       undo.push(() => program.kill());
       operators.push({ program, proxy });
@@ -100,6 +105,7 @@ export async function startWorld(options: {
       tree,
       onEnd,
       kubeconfigPath: edgeProxy.kubeconfigPath,
+      environment: { ...cluster.environment, ...objects?.environment(edgeProxy.url) },
     });
     undo.push(() => edge.kill());
     await makeWorkloads(cluster);
@@ -109,9 +115,23 @@ export async function startWorld(options: {
       });
     };
     await untilServing();
-    const targets = { operators, edge: { program: edge, proxy: edgeProxy }, pods, checker, api, trace, counts };
+    const targets = {
+      operators,
+      edge: { program: edge, proxy: edgeProxy },
+      pods,
+      objects,
+      checker,
+      api,
+      trace,
+      counts,
+    };
     return { ...targets, cluster, edgeUrl: edge.url, untilServing, history, stop: () => undoAll(undo) };
   }
+}
+
+/** Which of the two stores snapshots are kept in. */
+function isInObjects(seed: number): boolean {
+  return seed % 2 === 1;
 }
 
 async function installKinds(api: ApiClient, folder: string): Promise<void> {

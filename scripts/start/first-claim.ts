@@ -36,7 +36,7 @@ export async function firstClaim(options: {
       version: "1",
       image: { ref: image },
       resources: { vcpus: 1, memoryMb: 64, diskGb: 1 },
-      network: { access: "none", ports: [8080] },
+      network: { access: "none", ports: [8080], expose: "link" },
       // Probed once a second: a kubelet that has just started spreads its first probes over their interval.
       health: { intervalSeconds: 1, httpGet: { path: "/", port: 8080 } },
     },
@@ -51,13 +51,14 @@ export async function firstClaim(options: {
   else await expectOk(known);
   const claim = await expectOk(await claimAlice());
   const { endpoint } = claim as { endpoint: { host: string; port: number } };
+  const address = await aliceAddress();
   const key = apiKey === undefined ? "" : ` -H "Authorization: Bearer $TENANCY_API_KEY"`;
   return `
 tenant alice claimed workload hello:
 ${JSON.stringify(claim, null, 2)}
 
-open in a browser:     ${url}/
-her pod answers:       curl http://${endpoint.host}:${endpoint.port}/
+the dashboard:         ${url}/${address === undefined ? "" : `\nalice's instance:      ${address}`}
+her pod itself:        curl http://${endpoint.host}:${endpoint.port}/
 claim for another:     curl ${url}/api/v1/tenants/bob/claim${key} --json '{"workload":"hello"}'
 see what is there:     curl ${url}/api/v1/tenants${key}
 release:               curl ${url}/api/v1/tenants/alice/release${key} --json '{"workload":"hello"}'`;
@@ -70,6 +71,14 @@ release:               curl ${url}/api/v1/tenants/alice/release${key} --json '{"
       options.signal.throwIfAborted();
       throw new Error(`The edge does not listen after ${HEALTHY_LIMIT_MS / 1000} s: see its messages above`, { cause });
     }
+  }
+
+  /** What a browser opens: a link, and without a key the plain address; undefined where there is no front door. */
+  async function aliceAddress(): Promise<string | undefined> {
+    const response = await call("POST", "/api/v1/tenants/alice/links", { workload: "hello" });
+    if (response.status === 409) return undefined;
+    const { url: link } = (await expectOk(response)) as { url: string };
+    return apiKey === undefined ? link.replace(/\?.*/, "") : link;
   }
 
   async function claimAlice(): Promise<Response> {

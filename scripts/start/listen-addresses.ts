@@ -28,6 +28,7 @@ export async function requireFreeAddresses(env: NodeJS.ProcessEnv, { again }: { 
   const edge = loadConfig(env);
   const addresses: [variable: string, address: ListenAddress | undefined][] = [
     ["TENANCY_LISTEN", edge.listen],
+    ["TENANCY_PROXY_LISTEN", edge.roles.has("proxy") ? edge.proxy.listen : undefined],
     ["TENANCY_EDGE_METRICS_LISTEN", edge.metricsListen],
     ["TENANCY_OPERATOR_LISTEN", operatorConfig(env).listen],
   ];

@@ -1,7 +1,7 @@
 import type { Page } from "playwright-core";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { openPage, takeOut } from "./browser.ts";
+import { openPage } from "./browser.ts";
 import { type Stage, startStage } from "./stage.ts";
 
 const test = suite("browser/acts");
@@ -15,7 +15,7 @@ test.after(() => stage?.stop());
 
 test("a claim's page claims, tells how long each step took, and releases after it has asked", async () => {
   const { edge, browser } = stage;
-  const { page, complaints, assertAccessible, close } = await openPage(browser);
+  const { page, expect, assertAccessible, close } = await openPage(browser);
   await page.goto(`${edge.url}/dashboard/claims/alice/hello`);
   await page.getByText("alice has no claim on hello").waitFor();
   await button(page, "Claim").click();
@@ -44,7 +44,7 @@ test("a claim's page claims, tells how long each step took, and releases after i
   assert.equal(posted, ["/api/v1/tenants/alice/release"]);
   assert.equal(bodies, [{ workload: "hello", uid }]);
   // The claim may be gone when the page reads its last change.
-  takeOut(complaints, /404/);
+  expect(/404/);
   await close();
 });
 
@@ -79,7 +79,7 @@ test("files that cannot be saved are given up once the tenant's name is typed", 
   await tenancy.createWorkload("notes", { filesystem: { overlayDirs: ["/data"] } });
   const { metadata } = await tenancy.createClaim("carol", "notes");
   await tenancy.untilClaim(metadata.name, { phase: "Active" });
-  const { page, complaints, close } = await openPage(browser);
+  const { page, expect, close } = await openPage(browser);
   await page.goto(`${edge.url}/dashboard/claims/carol/notes`);
   await page.getByText("● Active").waitFor();
   await page.keyboard.press("r");
@@ -98,13 +98,13 @@ test("files that cannot be saved are given up once the tenant's name is typed", 
   await page.getByText("carol has no claim on notes").waitFor();
   await tenancy.untilGone(metadata.name);
   // Nor can the snapshots be read there, and the claim may be gone when the page reads its last change.
-  takeOut(complaints, /503|404/);
+  expect(/503|404/);
   await close();
 });
 
 test("a workload is made by the form: what the API says stands at its field, and the focus goes there", async () => {
   const { edge, browser } = stage;
-  const { page, complaints, assertAccessible, close } = await openPage(browser);
+  const { page, expect, assertAccessible, close } = await openPage(browser);
   await page.goto(`${edge.url}/dashboard/workloads`);
   await page.getByRole("link", { name: /create a workload/i }).click();
   await field(page, "name").fill("made");
@@ -119,14 +119,14 @@ test("a workload is made by the form: what the API says stands at its field, and
   await button(page, "Create").click();
   await page.getByRole("heading", { name: "made" }).waitFor();
   await page.getByText("It reaches nothing, DNS neither.").waitFor();
-  takeOut(complaints, /400/);
+  expect(/400/);
   await close();
 });
 
 test("a change shows what it changes, and is refused where somebody was faster", async () => {
   const { tenancy, edge, browser } = stage;
   await tenancy.createWorkload("edited");
-  const { page, complaints, close } = await openPage(browser);
+  const { page, expect, close } = await openPage(browser);
   await page.goto(`${edge.url}/dashboard/workloads/edited?edit=1`);
   await field(page, "memoryMb").fill("64");
   const save = async (): Promise<void> => {
@@ -146,14 +146,14 @@ test("a change shows what it changes, and is refused where somebody was faster",
   await field(page, "memoryMb").fill("64");
   await save();
   await page.getByRole("link", { name: "Edit" }).waitFor();
-  takeOut(complaints, /409/);
+  expect(/409/);
   await close();
 });
 
 test("what was typed stays over a change of somebody else, and is not left behind without a question", async () => {
   const { tenancy, edge, browser } = stage;
   await tenancy.createWorkload("typed");
-  const { page, complaints, close } = await openPage(browser);
+  const { page, expect, close } = await openPage(browser);
   await page.goto(`${edge.url}/dashboard/workloads/typed`);
   await page.getByRole("link", { name: "Edit" }).click();
   await field(page, "memoryMb").fill("64");
@@ -171,7 +171,7 @@ test("what was typed stays over a change of somebody else, and is not left behin
   assert.is(await field(page, "memoryMb").inputValue(), "64");
   await button(page, "Cancel").click();
   await page.getByRole("link", { name: "Edit" }).waitFor();
-  takeOut(complaints, /409/);
+  expect(/409/);
   await close();
 });
 
@@ -223,11 +223,11 @@ test("a pool is made, shows its hour, is scaled down after a question, and delet
 
 test("an error is shown in the API's own words", async () => {
   const { edge, browser } = stage;
-  const { page, complaints, close } = await openPage(browser);
+  const { page, expect, close } = await openPage(browser);
   await page.goto(`${edge.url}/dashboard/claims/carol/nothing`);
   await button(page, "Claim").click();
   await page.getByRole("alert").getByText('workload "nothing" does not exist').waitFor();
-  takeOut(complaints, /404/);
+  expect(/404/);
   await close();
 });
 

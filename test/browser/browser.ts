@@ -9,16 +9,23 @@ import { findChromium } from "../../scripts/test/find-chromium.ts";
 export interface TestPage {
   readonly page: Page;
   /**
-   * What the page wrote to its console, threw, was refused by its content policy, or asked of another origin; a test
-   * that expects some takes it out.
+   * What the page wrote to its console, threw, was refused by its content policy, or asked of another origin, but for
+   * what is expected of it. Taken, it is forgotten.
    */
-  readonly complaints: string[];
+  takeComplaints(): string[];
+  /**
+   * Says what the page may complain of, before or after: the browser writes to the console of each refused request, also
+   * of one whose answer comes after what the test waited for.
+   */
+  expect(complaint: RegExp): void;
   /** Asserts that axe finds nothing in the page as it is, https://github.com/dequelabs/axe-core. */
   assertAccessible(): Promise<void>;
   /** Asserts that the page had nothing to complain of, and closes it. */
   close(): Promise<void>;
 }
 
+/** What the browser itself writes to the console of requests without a key, or with a wrong one. */
+export const UNAUTHORIZED = /status of 401|WebSocket connection to .* Authentication failed/;
 /** What other processes bring is waited for that long. */
 const LIMIT_MS = 60_000;
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
@@ -37,19 +44,22 @@ export async function openPage(browser: Browser, options: BrowserContextOptions 
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
   context.setDefaultTimeout(LIMIT_MS);
   const page = await context.newPage();
-  const complaints: string[] = [];
+  const said: string[] = [];
+  const expected: RegExp[] = [];
+  const takeComplaints = () => said.splice(0).filter((words) => !expected.some((pattern) => pattern.test(words)));
   page.on("console", (message) => {
-    if (message.type() !== "debug") complaints.push(`${message.type()}: ${message.text()}`);
+    if (message.type() !== "debug") said.push(`${message.type()}: ${message.text()}`);
   });
-  page.on("pageerror", (error) => complaints.push(String(error)));
+  page.on("pageerror", (error) => said.push(String(error)));
   page.on("request", (request) => {
     const { protocol, origin } = new URL(request.url());
     if (protocol !== "data:" && origin !== new URL(page.url()).origin && page.url() !== "about:blank")
-      complaints.push(`asked another origin: ${request.url()}`);
+      said.push(`asked another origin: ${request.url()}`);
   });
   return {
     page,
-    complaints,
+    takeComplaints,
+    expect: (complaint) => expected.push(complaint),
     async assertAccessible() {
       // What evaluate runs is not subject to the page's content policy.
       await page.evaluate(axe);
@@ -61,15 +71,9 @@ export async function openPage(browser: Browser, options: BrowserContextOptions 
     },
     async close() {
       await context.close();
-      assert.equal(complaints, []);
+      assert.equal(takeComplaints(), []);
     },
   };
-}
-
-/** Takes out what a browser writes to its console of an answer that the test asked for. */
-export function takeOut(complaints: string[], expected: RegExp): void {
-  const others = complaints.filter((line) => !expected.test(line));
-  complaints.splice(0, complaints.length, ...others);
 }
 
 interface AxeViolation {

@@ -107,6 +107,6 @@ export async function openVisit(
 }
 
 /** What the page complained of meanwhile, but for the answers that a visit expects. */
-export function takeComplaints({ complaints }: TestPage, { refused }: Visit): string[] {
-  return complaints.splice(0).filter((words) => refused?.test(words) !== true);
+export function takeComplaints({ takeComplaints }: TestPage, { refused }: Visit): string[] {
+  return takeComplaints().filter((words) => refused?.test(words) !== true);
 }

@@ -113,7 +113,7 @@ test("ten thousand rows: few in the document, all in reach, and right after a st
 
 test("a page that missed more than the edge keeps reads the list anew, once, and shows what is there now", async () => {
   const proxy = await startTcpProxy({ port: Number(new URL(server.url).port) });
-  const { page, complaints, close } = await openPage(browser);
+  const { page, expect, close } = await openPage(browser);
   const lists: string[] = [];
   page.on("requestfinished", (request) => {
     if (LIST.test(request.url())) lists.push(request.url());
@@ -132,10 +132,7 @@ test("a page that missed more than the edge keeps reads the list anew, once, and
   await page.getByText("The connection to the edge is lost").waitFor({ state: "detached" });
   assert.is(lists.length, 2);
   assert.is(await page.evaluate("window.isSame"), true);
-  assert.equal(
-    complaints.splice(0).filter((words) => !/ERR_CONNECTION_|ERR_EMPTY_RESPONSE|WebSocket/.test(words)),
-    [],
-  );
+  expect(/ERR_CONNECTION_|ERR_EMPTY_RESPONSE|WebSocket/);
   await close();
   await proxy.close();
 });

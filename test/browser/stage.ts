@@ -1,5 +1,7 @@
 import type { Browser } from "playwright-core";
 import type { ClusterClient } from "../../crds/client/cluster-client.ts";
+import { loadClusterConfig } from "../../crds/client/config/load-cluster-config.ts";
+import { openStore } from "../../crds/snapshots/open-store.ts";
 import { loadDashboard } from "../../edge/api/dashboard.ts";
 import { loadConfig } from "../../edge/config.ts";
 import { type Edge, startEdge as startEdgeInProcess } from "../../edge/edge.ts";
@@ -51,11 +53,13 @@ export async function startStage(
         ...env,
       });
       const dashboard = await loadDashboard(silentLog);
+      const cluster = await loadClusterConfig({ kubeconfigPath: tenancy.cluster.kubeconfigPath });
       const started = await startEdgeInProcess({
         config,
         client,
         dashboard,
         serve: serveNode,
+        store: () => openStore(config.store, { client, cluster, namespace: config.namespace }),
         log: silentLog,
         ...more,
       });

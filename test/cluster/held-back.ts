@@ -2,11 +2,11 @@ import type { IncomingMessage } from "node:http";
 import { Transform } from "node:stream";
 import type { ClusterClient } from "../../crds/client/cluster-client.ts";
 
-/** How late a watch that is held back tells everything, in milliseconds. */
-const DELAY_MS = 3000;
+/** By their plurals, so that a name that no watch has does not pass for a late one. */
+type HeldBack = "pods" | "jobs" | "tenancyclaims" | "tenancyworkloads";
 
-/** A client whose watch of one resource, by its plural, tells everything three seconds late. */
-export function heldBack(client: ClusterClient, plural: string): ClusterClient {
+/** A client whose watch of one resource tells everything three seconds late, or as late as is said. */
+export function heldBack(client: ClusterClient, plural: HeldBack, delayMs = 3000): ClusterClient {
   return {
     ...client,
     transport: {
@@ -16,7 +16,7 @@ export function heldBack(client: ClusterClient, plural: string): ClusterClient {
         if (answer.kind !== "stream" || request.resource !== plural) return answer;
         const late = new Transform({
           transform(chunk, _encoding, callback) {
-            setTimeout(() => this.push(chunk), DELAY_MS);
+            setTimeout(() => this.push(chunk), delayMs);
             callback();
           },
         });

@@ -1,3 +1,4 @@
+import { join } from "node:path";
 // An operator that kills itself with SIGKILL right after its n-th write to `countedKinds`.
 //   node --import tsx operator-that-dies.ts N      (KUBECONFIG names the cluster)
 import { type ClusterClient, createClusterClient } from "../../crds/client/cluster-client.ts";
@@ -6,11 +7,14 @@ import { createExec } from "../../crds/client/exec/exec.ts";
 import { createTransport } from "../../crds/client/transport.ts";
 import type { KubernetesObject } from "../../crds/kubernetes.ts";
 import type { Resource } from "../../crds/resource.ts";
+import { openStore } from "../../crds/snapshots/open-store.ts";
+import { SNAPSHOTS_NAME } from "../../crds/snapshots/store-folder.ts";
 import { operatorConfig } from "../../operator/config.ts";
 import { createMetrics } from "../../operator/metrics.ts";
 import { createSnapshots } from "../../operator/snapshots/snapshots.ts";
 import { startOperator } from "../../operator/start-operator.ts";
 import { silentLog } from "../unit/silent-log.ts";
+import { serveStore } from "../unit/snapshots/store-server.ts";
 import { createFolderExec } from "./builds/pretend-builders.ts";
 import { countedKinds } from "./dying-operator.ts";
 
@@ -30,20 +34,33 @@ async function thenCount<T>(resource: Resource<KubernetesObject>, write: Promise
 const cluster = await loadClusterConfig();
 const client = createClusterClient({ transport: createTransport({ config: cluster, role: "operator" }) });
 const { TENANCY_REGISTRY, PODS_FOLDER } = process.env;
-const config = { ...operatorConfig({ TENANCY_OPERATOR_LISTEN: "off", TENANCY_REGISTRY }), leaseMs: LEASE_MS };
+const environment = {
+  TENANCY_OPERATOR_LISTEN: "off",
+  TENANCY_REGISTRY,
+  TENANCY_SNAPSHOT_IMAGE: "simulated/snapshots:1",
+};
+const config = { ...operatorConfig(environment), leaseMs: LEASE_MS };
 const dying: ClusterClient = {
   ...client,
   create: (resource, object, options) => thenCount(resource, client.create(resource, object, options)),
   patch: (resource, reference, options) => thenCount(resource, client.patch(resource, reference, options)),
   delete: (resource, reference, options) => thenCount(resource, client.delete(resource, reference, options)),
 };
+const { namespace } = config;
+const { store } = config.snapshots;
+const { archives, contexts, mark } = openStore(store, { client, cluster, namespace });
+const exec = createExec({ config: cluster });
 const operator = startOperator({
   client: dying,
   snapshots: createSnapshots({
-    exec: createExec({ config: cluster }),
-    namespace: config.namespace,
+    exec,
+    archives,
+    mark,
+    most: store.most,
+    namespace,
     timeoutMs: config.snapshots.timeoutMs,
   }),
+  contexts: PODS_FOLDER === undefined ? contexts : (await serveStore(join(PODS_FOLDER, SNAPSHOTS_NAME))).contexts,
   exec: PODS_FOLDER === undefined ? undefined : createFolderExec(PODS_FOLDER),
   config,
   metrics: createMetrics(),

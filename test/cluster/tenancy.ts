@@ -1,8 +1,9 @@
+import type { BuildContexts } from "../../crds/builds/build-contexts.ts";
 import type { Claim, ClaimStatus } from "../../crds/claim.ts";
 import { events, leases, pods } from "../../crds/client/built-in-resources.ts";
 import { type ClusterClient, createClusterClient } from "../../crds/client/cluster-client.ts";
 import { loadClusterConfig } from "../../crds/client/config/load-cluster-config.ts";
-import { createExec, type Exec } from "../../crds/client/exec/exec.ts";
+import type { Exec } from "../../crds/client/exec/exec.ts";
 import { createTransport, type RequestRecord } from "../../crds/client/transport.ts";
 import { type Informer, startInformer } from "../../crds/client/watch/informer.ts";
 import { claims, pools, workloads } from "../../crds/kinds.ts";
@@ -14,7 +15,7 @@ import type { Resource } from "../../crds/resource.ts";
 import type { Workload, WorkloadSpec } from "../../crds/workload.ts";
 import { type OperatorConfig, operatorConfig } from "../../operator/config.ts";
 import { createMetrics } from "../../operator/metrics.ts";
-import { createSnapshots, type Snapshots } from "../../operator/snapshots/snapshots.ts";
+import type { Snapshots } from "../../operator/snapshots/snapshots.ts";
 import { type Operator, startOperator } from "../../operator/start-operator.ts";
 import { findBinaries } from "../../scripts/cluster/binaries.ts";
 import { type ControlPlane, startControlPlane } from "../../scripts/cluster/control-plane.ts";
@@ -22,6 +23,7 @@ import { CONTROL_PLANE_PROGRAMS } from "../../scripts/cluster/programs.ts";
 import type { SimulatedNodesOptions } from "../../scripts/cluster/simulated/options.ts";
 import { installKinds } from "../../scripts/start/install-kinds.ts";
 import { silentLog } from "../unit/silent-log.ts";
+import { simulatedStore } from "./snapshots/simulated-snapshots.ts";
 
 export const NAMESPACE = "tenancy";
 /** For hundreds of pods on a machine that has more to do. */
@@ -42,6 +44,7 @@ export interface Tenancy {
     leaseName?: string;
     /** Instead of archives on simulated nodes, where nothing runs that could make them. */
     snapshots?: Snapshots;
+    contexts?: BuildContexts;
     /** Runs commands in pods. @default none are run but for archives */
     exec?: Exec;
     /** Puts faults between the operator and the API server. */
@@ -162,12 +165,15 @@ export async function startTenancy(
         role: "operator",
         onRequest: (record) => made.push(record),
       });
+      const simulated = simulatedStore({ client, cluster: tenancyConfig, namespace: NAMESPACE });
       const operator = startOperator({
         client: (overrides.wrap ?? ((whole) => whole))(createClusterClient({ transport: operatorTransport })),
-        snapshots:
-          overrides.snapshots ??
-          createSnapshots({ exec: createExec({ config: tenancyConfig }), namespace: NAMESPACE, timeoutMs: 10_000 }),
-        config: { ...operatorConfig({ TENANCY_OPERATOR_LISTEN: "off" }), ...overrides.config },
+        snapshots: overrides.snapshots ?? simulated.snapshots,
+        contexts: overrides.contexts ?? simulated.contexts,
+        config: {
+          ...operatorConfig({ TENANCY_OPERATOR_LISTEN: "off", TENANCY_SNAPSHOT_IMAGE: "simulated/snapshots:1" }),
+          ...overrides.config,
+        },
         metrics: createMetrics(),
         log: silentLog,
         identity: overrides.identity ?? `test-${operators.size}`,

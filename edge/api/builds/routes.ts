@@ -19,6 +19,8 @@ import { type ContextServices, keepContext, notBuilt } from "./keep-context.ts";
 
 /** What the routes of builds work with. */
 export type BuildServices = Omit<ContextServices, "contextLimitBytes"> & {
+  /** 16 hexadecimal digits, others each time. */
+  readonly randomId: () => string;
   readonly builds: {
     /** Where images are built. */
     readonly namespace: string;

@@ -37,8 +37,8 @@ export class ReleasedMeanwhile extends HttpError {
  * waited for, and a destroyed pod is replaced. The claim stays when the limit passes or the client goes.
  *
  * @param options.clientGone ends the wait, not the claim
- * @param options.asksAlways whether the pod is read also where this call was just given a warm pod, which was ready
- *   when it was bound. @default false
+ * @param options.asks whether the pod is read also where this call was just given a warm pod, which was ready when it
+ *   was bound. @default never
  * @throws HttpError 404 without the workload; 409 where the claim is Active without the files that are asked for;
  *   {@link ReleasedMeanwhile}; as {@link claimError} says where the claim fails; 503
  *   while the cache is stale, or where the pod cannot be read; 504 after the limit
@@ -46,14 +46,14 @@ export class ReleasedMeanwhile extends HttpError {
 export async function claimTenant(
   request: ClaimRequest,
   services: ClaimServices,
-  options: { clientGone: () => AbortSignal | undefined; asksAlways?: boolean },
+  options: { clientGone: () => AbortSignal | undefined; asks?: (claim: Claim) => boolean },
 ): Promise<ClaimResponse> {
   requireFresh(services.cache.claims);
-  const { asksAlways = false } = options;
+  const { asks = () => false } = options;
   const clientGone = options.clientGone();
   const deadline = startDeadline(services.waitLimitMs, services.clock);
   try {
-    return await waitForClaim(request, services, { limit: deadline.signal, clientGone, asksAlways });
+    return await waitForClaim(request, services, { limit: deadline.signal, clientGone, asks });
   } catch (error) {
     // The limit aborts the request that is under way.
     if (deadline.signal.aborted && !(error instanceof HttpError)) throw tooLate(request, services);
@@ -105,10 +105,10 @@ async function refuseWithoutFiles(
 async function waitForClaim(
   request: ClaimRequest,
   services: ClaimServices,
-  ends: { limit: AbortSignal; clientGone: AbortSignal | undefined; asksAlways: boolean },
+  ends: { limit: AbortSignal; clientGone: AbortSignal | undefined; asks: (claim: Claim) => boolean },
 ): Promise<ClaimResponse> {
   const { cache, clock, waiters, findLivePod } = services;
-  const { limit, clientGone, asksAlways } = ends;
+  const { limit, clientGone, asks } = ends;
   const lastLook = { what: "the last look for the pod", ms: LOOK_AGAIN_MS, clock };
   const shared = new Set<string>();
   /** When this call made each of its attempts: whatever the watch shows of an attempt happened after that. */
@@ -123,8 +123,9 @@ async function waitForClaim(
     const found = cache.claims.store.by("key", claimKey(request));
     if (awaited !== undefined && isReleased(awaited, found)) throw new ReleasedMeanwhile();
     const step = claimStep(found, shared);
-    if (step.kind === "answer" && !asksAlways && isJustBound(step.claim) && isAsAsked(step.claim, request, services))
-      return claimResponse(step.claim);
+    if (step.kind === "answer" && isJustBound(step.claim) && isAsAsked(step.claim, request, services)) {
+      if (!asks(step.claim)) return claimResponse(step.claim);
+    }
     if (step.kind === "fail") throw claimError(step.claim);
     if (clientGone?.aborted) throw new HttpError(499, "the client went away");
     // A claim that becomes Active at the limit is still answered.

@@ -151,6 +151,8 @@ function answered(answer: ApiRoute["answer"]): DocumentedOperation["responses"][
     case "text/plain":
     case "text/html":
       return { description: "Success.", content: { [answer]: { schema: { type: "string" } } } };
+    case "application/gzip":
+      return { description: "Success.", content: { [answer]: rawSchema } };
     default:
       return { description: "Success.", content: { "application/json": { schema: schemaOf(answer) } } };
   }

@@ -147,6 +147,10 @@ const container = Type.Object(
   { description: "A container of the pod." },
 );
 
+const keptAs = Type.Union([Type.Literal("history"), Type.Literal("replaced")], {
+  description: "Why an older version stays: its session went on from it, or one that did not has taken its place.",
+});
+
 const shared = {
   Error: Type.Object({ error: text("What was wrong, and what to do.") }, { description: "Every error's body." }),
   Health: Type.Object({ status: done("ok") }, { description: "The process is alive." }),
@@ -159,8 +163,30 @@ const shared = {
     { description: "A browser's session, which stands for the key." },
   ),
   Stats: Type.Object(
-    { instances: counts("instances"), claims: counts("claims") },
-    { description: "Instances and claims by phase." },
+    {
+      ...{ instances: counts("instances"), claims: counts("claims") },
+      snapshots: Type.Optional(
+        Type.Object(
+          {
+            archives: Type.Integer({ description: "Snapshots, of which each older version is one.", minimum: 0 }),
+            bytes: Type.Integer({ description: "Bytes of them.", minimum: 0 }),
+          },
+          { description: "What snapshots take, of some minutes ago; absent where that is not known." },
+        ),
+      ),
+      snapshotLimits: Type.Optional(
+        Type.Object(
+          {
+            tenantBytes: Type.Optional(Type.Integer({ description: "Bytes of one tenant's.", minimum: 0 })),
+            workloadBytes: Type.Optional(
+              Type.Integer({ description: "Bytes of all tenants' of a workload.", minimum: 0 }),
+            ),
+          },
+          { description: "What snapshots may take, with older versions; absent where nothing limits them." },
+        ),
+      ),
+    },
+    { description: "Instances and claims by phase, and what snapshots take and may take." },
   ),
   WorkloadSpec: workloadSpecSchema,
   Workload: Type.Object(
@@ -230,10 +256,34 @@ const shared = {
         ),
       ),
       createdAt: time("When it was saved."),
+      kept: Type.Optional(keptAs),
     },
     { description: "What was saved of a tenant's overlay directories." },
   ),
+  SnapshotVersion: Type.Object(
+    {
+      tenantId: text("The tenant."),
+      workloadRef: text("The workload."),
+      path: text("Path on the snapshots volume."),
+      version: text("What `resume.version` of a claim names it by."),
+      sizeBytes: Type.Integer({ description: "Bytes of the archive.", minimum: 0 }),
+      sha256: text("SHA-256 of the archive in hexadecimal digits."),
+      createdAt: time("When it was saved, or was made the newest by a rollback or a copy."),
+      newest: Type.Boolean({ description: "Whether it is what a claim with `resume: true` is given." }),
+      kept: Type.Optional(keptAs),
+    },
+    { description: "A version of what was saved of a tenant's overlay directories." },
+  ),
   Claim: claim,
+  Link: Type.Object(
+    {
+      url: text("The address, with its token: whoever has it comes in."),
+      expiresAt: time("When it ends, and what a browser got for it."),
+      tenantId: text("The tenant."),
+      workloadRef: text("The workload."),
+    },
+    { description: "A signed address of a tenant's instance at the front door." },
+  ),
   ListedClaim: Type.Object(listedClaim, { description: "A claim as lists show it." }),
   ClaimDetail: Type.Object(
     {

@@ -1,17 +1,6 @@
-import type { Claim } from "../../../crds/claim.ts";
-import { claimKey, hasKey } from "../../../crds/claims/claim-key.ts";
-import { ifFound } from "../../../crds/client/api-error.ts";
-import { claims } from "../../../crds/kinds.ts";
-import { annotation } from "../../../crds/labels.ts";
-import { claimName, hashedClaimName } from "../../../crds/names.ts";
 import { pattern } from "../../../crds/schema/patterns.ts";
-import {
-  type ListedSnapshot,
-  parseSnapshotList,
-  type UnrecordedArchive,
-} from "../../../crds/snapshots/parse-snapshot-list.ts";
-import { type SnapshotKey, snapshotPath } from "../../../crds/snapshots/snapshot-key.ts";
-import { archiveDigits, NO_ARCHIVE, storeScripts } from "../../../crds/snapshots/store-scripts.ts";
+import { archiveDigits, type SnapshotKey, snapshotPath } from "../../../crds/snapshots/snapshot-key.ts";
+import { type KeptAs, StoreConflict, type StoreEntry } from "../../../crds/snapshots/snapshot-store.ts";
 import { whenAborted } from "../../../crds/waits.ts";
 import { createSharedCall } from "../../cluster/shared-call.ts";
 import { HttpError, quote } from "../../http/http-error.ts";
@@ -20,7 +9,9 @@ import { jsonResponse } from "../../http/response.ts";
 import { type ApiRoute, flagSchema } from "../api-route.ts";
 import { doneSchema, tenantIdSchema } from "../openapi/schemas.ts";
 import { readWorkload } from "../workloads.ts";
-import { runInStore, type SnapshotServices, storeState, volumeFailure } from "./archive-store.ts";
+import { refuseWhileSaved } from "./claims-of-snapshot.ts";
+import { askStore, noSnapshot, type SnapshotServices, storeState } from "./store.ts";
+import { versionRule } from "./versions.ts";
 
 /**
  * `GET /api/v1/snapshots` and `GET /api/v1/workloads/{name}/snapshots`, which share one listing at a time
@@ -86,7 +77,7 @@ export function snapshotRoutes(services: SnapshotServices): ApiRoute[] {
       async handle(request, { clientGone, mayBeSilent }) {
         const tenantId = pathParam(request, "id", tenantIdRule);
         const workload = pathParam(request, "workload", workloadNameRule);
-        const newest = queryText(request, "newest", newestRule);
+        const newest = queryText(request, "newest", versionRule);
         mayBeSilent?.();
         const key = { tenantId, workloadRef: workload };
         await deleteSnapshot(key, services, { newest, clientGone: clientGone ?? request.signal });
@@ -95,12 +86,6 @@ export function snapshotRoutes(services: SnapshotServices): ApiRoute[] {
     },
   ];
 }
-
-const archiveVersion = new RegExp(pattern.archiveVersion);
-const newestRule = {
-  accepts: (value: string): boolean => archiveVersion.test(value),
-  says: "a version is a SHA-256 in lower-case hexadecimal digits, or the first 16 of them",
-} as const;
 
 /** A client that goes leaves the listing to those who share it. */
 async function unlessGone(listing: Promise<SnapshotRecord[]>, clientGone: AbortSignal): Promise<SnapshotRecord[]> {
@@ -114,33 +99,22 @@ async function unlessGone(listing: Promise<SnapshotRecord[]>, clientGone: AbortS
   }
 }
 
-const MAX_TRIES = 3;
-
 /**
- * Every archive on the snapshots volume, by tenant, then workload: one command in the helper pod, however many there
- * are. A list that comes without its end is asked for again, and never passed on.
+ * Every archive in the store, by tenant, then workload: one request to it, however many there are.
  *
  * @param options.versions whether older versions are listed too, after the newest
- * @param options.looks called before the volume is looked at
- * @throws HttpError 503 where the volume cannot be read or the list never comes whole; as {@link runInStore} does
+ * @param options.looks called before the store is looked at
+ * @throws HttpError as {@link askStore} and {@link storeState} do
  */
-async function listSnapshots(
+export async function listSnapshots(
   services: SnapshotServices,
   { looks, versions }: { looks: () => void; versions: boolean },
 ): Promise<SnapshotRecord[]> {
   if ((await storeState(services)) === "none") return [];
   looks();
-  const { kubectl, clock, namespace } = services;
-  const command = { script: storeScripts.list, words: [".", versions ? "4" : "2"], namespace };
-  for (let tries = 1; tries <= MAX_TRIES; tries += 1) {
-    const answer = await runInStore(command, { kubectl, clock, clientGone: undefined });
-    if (answer.exitCode !== 0) throw volumeFailure(answer);
-    const list = parseSnapshotList(answer.stdout);
-    if (list !== undefined) return [...list.snapshots, ...list.unrecorded].map(snapshotRecord).sort(bySnapshotKey);
-  }
-  throw new HttpError(503, `the list of snapshots came without its end, ${MAX_TRIES} times; try again`, {
-    headers: { "retry-after": "1" },
-  });
+  const ask = { ...services, clientGone: undefined };
+  const entries = await askStore(({ archives }, call) => archives.list({ versions }, call), ask);
+  return entries.map(snapshotRecord).sort(bySnapshotKey);
 }
 
 /** The snapshot record, with what is known of the archive. */
@@ -156,20 +130,29 @@ interface SnapshotRecord {
   sha256?: string;
   /** ISO 8601. */
   createdAt: string;
+  /** Of one that is not the newest. */
+  kept?: KeptAs;
 }
 
 /** Shows an archive as the REST API does. */
-function snapshotRecord(archive: ListedSnapshot | UnrecordedArchive): SnapshotRecord {
-  const { tenantId, workloadRef, sizeBytes, version } = archive;
-  const place = { tenantId, workloadRef, ...(version !== undefined && { version }) };
+function snapshotRecord({
+  tenantId,
+  workloadRef,
+  sizeBytes,
+  version,
+  kept,
+  usedAt,
+  metadata,
+}: StoreEntry): SnapshotRecord {
   return {
     tenantId,
     workloadRef,
-    path: snapshotPath(place),
+    path: snapshotPath({ tenantId, workloadRef, ...(version !== undefined && { version }) }),
     ...(version !== undefined && { version }),
     sizeBytes,
-    ...("sha256" in archive && { sha256: archive.sha256 }),
-    createdAt: "createdAt" in archive ? archive.createdAt : archive.usedAt,
+    ...(metadata !== undefined && { sha256: metadata.sha256 }),
+    createdAt: metadata?.createdAt ?? usedAt,
+    ...(kept !== undefined && { kept }),
   };
 }
 
@@ -186,8 +169,7 @@ function bySnapshotKey(a: SnapshotRecord, b: SnapshotRecord): number {
  *
  * @param options.newest the digits of the only one that may be erased as the newest, with the older ones
  * @throws HttpError 404 where there is none, 409 where another is the newest one; as {@link refuseWhileSaved} does
- * while a release writes it; 503 where the
- *   volume cannot be written; as {@link runInStore} does
+ *   while a release writes it, and as {@link askStore} does
  */
 async function deleteSnapshot(
   key: SnapshotKey,
@@ -196,65 +178,25 @@ async function deleteSnapshot(
 ): Promise<void> {
   await refuseWhileSaved(key, services);
   const { tenantId, workloadRef } = key;
-  const none = new HttpError(
-    404,
-    `tenant ${quote(tenantId)} has no snapshot of workload ${quote(workloadRef)}: ${snapshotPath(key)} does not exist`,
-  );
+  const none = noSnapshot(key);
   if ((await storeState(services)) === "none") throw none;
-  const { kubectl, clock, namespace } = services;
-  const command = {
-    script: storeScripts.delete,
-    words: [tenantId, workloadRef, archiveDigits(newest ?? ""), ""],
-    namespace,
-  };
-  const answer = await runInStore(command, { kubectl, clock, clientGone });
-  if (answer.exitCode === NO_ARCHIVE && newest !== undefined) {
+  const ask = { ...services, clientGone };
+  try {
+    const isDeleted = await askStore(async ({ archives }, call) => {
+      if (newest === undefined) return await archives.delete(key, call);
+      const present = await archives.look(key, call);
+      if (present.newest === undefined || !present.newest.sha256.startsWith(archiveDigits(newest))) {
+        throw new StoreConflict("another is the newest");
+      }
+      return await archives.delete(key, { ...call, replaces: present.revision });
+    }, ask);
+    if (!isDeleted) throw none;
+  } catch (error) {
+    if (!(error instanceof StoreConflict)) throw error;
+    const which = newest === undefined ? "another" : `not ${archiveDigits(newest)}`;
     throw new HttpError(
       409,
-      `the newest version of workload ${quote(workloadRef)} that is saved of tenant ${quote(tenantId)} is not ${archiveDigits(newest)} any more: list the versions again`,
+      `the newest version of workload ${quote(workloadRef)} that is saved of tenant ${quote(tenantId)} is ${which} any more: list the versions again`,
     );
-  }
-  if (answer.exitCode === NO_ARCHIVE) throw none;
-  if (answer.exitCode !== 0 || answer.stdout !== "deleted\n") throw volumeFailure(answer);
-}
-
-/**
- * Refuses while a release of the key writes its archive, or will, since what is deleted now would be there again.
- * Claims are read from the cluster: the watch may not have seen yet that one is released.
- *
- * @throws HttpError 409 that says what to do
- */
-async function refuseWhileSaved(
-  key: SnapshotKey,
-  services: Pick<SnapshotServices, "client" | "namespace" | "cache">,
-): Promise<void> {
-  const { client, namespace, cache } = services;
-  const known = [...cache.claims.store.by("key", claimKey(key))].map(({ metadata }) => metadata.name);
-  const names = new Set([claimName(key), hashedClaimName(key), ...known]);
-  const found = await Promise.all([...names].map(get));
-  for (const claim of found) {
-    if (claim === undefined || !hasKey(claim, key)) continue;
-    const { tenantId, workloadRef } = key;
-    const release = `the release of workload ${quote(workloadRef)} by tenant ${quote(tenantId)}`;
-    const { name, deletionTimestamp } = claim.metadata;
-    const phase = claim.status?.phase;
-    if (phase === "ReleaseFailed") {
-      const command = `kubectl -n ${namespace} annotate tenancyclaim ${name} ${annotation.discard}=true`;
-      throw new HttpError(
-        409,
-        `${release} failed and is tried again, which would write this snapshot anew; give its files up with ${command}, then delete again`,
-      );
-    }
-    if (phase === "Releasing" || (deletionTimestamp !== undefined && phase !== "Released")) {
-      const wait = `POST /api/v1/tenants/${tenantId}/release?wait=true`;
-      throw new HttpError(
-        409,
-        `${release} is under way and may write this snapshot anew; delete again when it has ended, which ${wait} waits for`,
-      );
-    }
-  }
-
-  function get(name: string): Promise<Claim | undefined> {
-    return ifFound(client.get(claims, { namespace, name }));
   }
 }

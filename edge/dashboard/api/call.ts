@@ -75,6 +75,11 @@ export async function send(method: string, path: string, options: CallOptions = 
     if (aborted?.aborted === true) throw cause;
     throw new CallError("the edge cannot be reached", { status: 0, cause });
   }
+  return await okResponse(response);
+}
+
+/** The response where it is a success. @throws CallError in the API's words where it is none */
+export async function okResponse(response: Response): Promise<Response> {
   if (response.ok) return response;
   if (response.status === 401) isLoginAsked.value = true;
   const retryAfter = Number(response.headers.get("retry-after") ?? Number.NaN);

@@ -95,51 +95,6 @@ export async function discard(key: ClaimKey, shown: ClaimDetail | undefined): Pr
   return `The files of ${tenantId} in ${workloadRef} are discarded.`;
 }
 
-/** Asks first: all versions go, and none that was saved since the question was opened. */
-export async function deleteSnapshot(key: ClaimKey): Promise<string | undefined> {
-  const { tenantId, workloadRef } = key;
-  const versions = await readVersions(key);
-  if (versions.length === 0) return `Nothing is saved of ${tenantId} in ${workloadRef} any more.`;
-  const isMeant = await confirm({
-    title: `Delete what was saved of ${tenantId} in ${workloadRef}?`,
-    lost: (
-      <>
-        <p>
-          {versions.length === 1 ? "The one version" : `All ${versions.length} versions`} of the files{" "}
-          {versions.length === 1 ? "is" : "are"} erased and cannot be brought back:
-        </p>
-        <ul>
-          {versions.map(({ path, sizeBytes, createdAt }) => (
-            <li key={path}>
-              {sizeWords(sizeBytes)}, <When at={createdAt} />
-            </li>
-          ))}
-        </ul>
-        <p>
-          A running claim keeps its files. Its release saves them anew, unless it is released for idleness and its
-          workload saves nothing then.
-        </p>
-      </>
-    ),
-    verb: "Delete",
-    type: tenantId,
-  });
-  if (!isMeant) return undefined;
-  const newest = versions.find(({ version }) => version === undefined)?.sha256;
-  const query = newest === undefined ? "" : `?newest=${newest}`;
-  await call("DELETE", `${tenantPath(key)}/snapshots/${encodeURIComponent(workloadRef)}${query}`);
-  return `What was saved of ${tenantId} in ${workloadRef} is deleted.`;
-}
-
-/** All that is saved now, the newest first. */
-export async function readVersions(
-  { tenantId, workloadRef }: ClaimKey,
-  options: { signal?: AbortSignal } = {},
-): Promise<ApiTypes["Snapshot"][]> {
-  const path = `/snapshots?versions=true&tenant=${encodeURIComponent(tenantId)}`;
-  return (await call<ApiTypes["Snapshot"][]>("GET", path, options)).filter((one) => one.workloadRef === workloadRef);
-}
-
 /** Read when the question is asked, of the pod itself: its workload may have been changed since it was made. */
 function WhatReleaseDoes({ tenantId, workloadRef }: ClaimKey) {
   const read = useLoad(`release ${tenantId} ${workloadRef}`, async (signal) => {

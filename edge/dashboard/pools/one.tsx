@@ -2,18 +2,16 @@ import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { ApiTypes } from "../../api/openapi/schemas.ts";
 import { call } from "../api/call.ts";
-import { type Kinds, live } from "../api/kinds.ts";
+import type { Kinds } from "../api/kinds.ts";
 import { useLoad } from "../api/load.ts";
 import type { PageParams } from "../pages.ts";
-import { Act, type Acts, Outcome, useActs } from "../parts/acts.tsx";
+import type { Acts } from "../parts/acts.tsx";
 import { confirm } from "../parts/confirm.tsx";
 import { Facts } from "../parts/facts.tsx";
 import { Phase } from "../parts/phase.tsx";
 import { Problem } from "../parts/problem.tsx";
 import { When } from "../parts/when.tsx";
-import { place } from "../route.ts";
-import { EditSpec, isEdited } from "../spec/edit.tsx";
-import { Gone } from "../spec/gone.tsx";
+import { ObjectPage } from "../spec/object-page.tsx";
 import { readTagged } from "../spec/read-tagged.ts";
 import { poolMinutes, poolWords } from "./pool-minutes.ts";
 
@@ -22,36 +20,23 @@ type PoolHistory = ApiTypes["PoolHistory"];
 
 export default function One({ params }: { params: PageParams }) {
   const { name = "" } = params;
-  const path = `/pools/${encodeURIComponent(name)}`;
-  const pools = live("pools");
-  pools.version.value;
-  const row = pools.rows.get(name);
-  const acts = useActs();
   return (
-    <>
-      <p class="crumbs">
-        <a href="/dashboard/pools">Pools</a>
-      </p>
-      <h1>{name}</h1>
-      {row === undefined && <Gone noun="pool" path="/pools" state={pools.state.value} />}
-      {isEdited() && <EditSpec noun="pool" path={path} schema="PoolSpec" />}
-      {row !== undefined && !isEdited() && (
-        <div class="acts">
-          <Scale key={row.spec.size} pool={row} path={path} acts={acts} />
-          <a class="button" href={`${place.value.pathname}?edit=1`}>
-            Edit
-          </a>
-          <Act acts={acts} verb="Delete" class="danger" act={() => remove(path)} />
-        </div>
-      )}
-      {!isEdited() && <Outcome acts={acts} />}
-      {row !== undefined && !isEdited() && (
+    <ObjectPage
+      kind="pools"
+      name={name}
+      lost={({ status }) => {
+        const pods = status.ready + status.warming;
+        return <p>Its {pods === 1 ? "warm pod goes" : `${pods} warm pods go`} with it. Claimed ones stay.</p>;
+      }}
+      first={({ row, path, acts }) => <Scale key={row.spec.size} pool={row} path={path} acts={acts} />}
+    >
+      {({ row, path }) => (
         <>
           <Shown pool={row} />
           <Hour path={path} row={row} />
         </>
       )}
-    </>
+    </ObjectPage>
   );
 }
 
@@ -128,20 +113,6 @@ async function scale(path: string, size: number): Promise<string | undefined> {
   }
   await call("PUT", path, { body: { spec: { ...spec, size } }, ...precondition });
   return `Pool ${name} is scaled to ${size}.`;
-}
-
-async function remove(path: string): Promise<string | undefined> {
-  const { object, ...precondition } = await readTagged<Pool>(path);
-  const { name, status } = object;
-  const pods = status.ready + status.warming;
-  const isMeant = await confirm({
-    title: `Delete pool ${name}?`,
-    lost: <p>Its {pods === 1 ? "warm pod goes" : `${pods} warm pods go`} with it. Claimed ones stay.</p>,
-    verb: "Delete",
-  });
-  if (!isMeant) return undefined;
-  await call("DELETE", path, precondition);
-  return `Pool ${name} is deleted.`;
 }
 
 const READ_EVERY_MS = 5000;

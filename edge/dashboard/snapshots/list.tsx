@@ -1,17 +1,19 @@
-import { useEffect } from "preact/hooks";
+import { useEffect, useMemo } from "preact/hooks";
 import type { ApiTypes } from "../../api/openapi/schemas.ts";
+import { call } from "../api/call.ts";
 import { live } from "../api/kinds.ts";
+import { useLoad } from "../api/load.ts";
 import { useKey } from "../parts/keys.ts";
 import { Problem } from "../parts/problem.tsx";
 import { sizeWords } from "../parts/size-words.ts";
 import { When } from "../parts/when.tsx";
 import type { Column } from "../table/columns.tsx";
 import { Table } from "../table/table.tsx";
-import { followReleases, snapshotListing } from "./listing.ts";
+import { followReleases, type SnapshotRow, snapshotListing } from "./listing.ts";
 
-type Snapshot = ApiTypes["Snapshot"];
+type Limits = NonNullable<ApiTypes["Stats"]["snapshotLimits"]>;
 
-const columns: readonly Column<Snapshot>[] = [
+const columnsWith = ({ tenantBytes, workloadBytes }: Limits): readonly Column<SnapshotRow>[] => [
   { key: "tenant", title: "Tenant", text: ({ tenantId }) => tenantId, choices: "address", phone: 1 },
   { key: "workload", title: "Workload", text: ({ workloadRef }) => workloadRef, choices: true, phone: 2 },
   {
@@ -26,15 +28,30 @@ const columns: readonly Column<Snapshot>[] = [
     cell: ({ createdAt }) => <When at={createdAt} />,
   },
   {
-    ...{ key: "state", title: "State", choices: ["can be restored", "cannot be restored"] },
-    text: ({ sha256 }) => (sha256 === undefined ? "cannot be restored" : "can be restored"),
-    cell: ({ sha256 }) =>
-      sha256 === undefined ? (
+    ...{ key: "takes", title: "With versions", isNumber: true },
+    text: ({ versions, takes }) => `${sizeWords(takes.own)}${versions === 1 ? "" : ` in ${versions}`}`,
+    order: ({ takes }) => takes.own,
+  },
+  {
+    ...{ key: "tenant-takes", title: "Of the tenant", isNumber: true },
+    text: ({ takes }) => ofLimit(takes.tenant, tenantBytes),
+    order: ({ takes }) => takes.tenant,
+  },
+  {
+    ...{ key: "workload-takes", title: "Of the workload", isNumber: true },
+    text: ({ takes }) => ofLimit(takes.workload, workloadBytes),
+    order: ({ takes }) => takes.workload,
+  },
+  {
+    ...{ key: "state", title: "State", choices: ["can be restored", "cannot be restored", "older versions only"] },
+    text: stateOf,
+    cell: (row) =>
+      stateOf(row) === "cannot be restored" ? (
         <span class="is-bad" title="What was recorded beside the archive is lost.">
           <span aria-hidden="true">▲</span> cannot be restored
         </span>
       ) : (
-        "can be restored"
+        stateOf(row)
       ),
   },
   {
@@ -44,8 +61,20 @@ const columns: readonly Column<Snapshot>[] = [
   },
 ];
 
+function stateOf({ version, sha256 }: SnapshotRow): string {
+  if (sha256 === undefined) return "cannot be restored";
+  return version === undefined ? "can be restored" : "older versions only";
+}
+
+function ofLimit(bytes: number, limit: number | undefined): string {
+  return limit === undefined ? sizeWords(bytes) : `${sizeWords(bytes)} of ${sizeWords(limit)}`;
+}
+
 export default function Snapshots() {
   const { read, isReading, error, again } = snapshotListing;
+  const stats = useLoad("stats", (signal) => call<ApiTypes["Stats"]>("GET", "/stats", { signal }), read?.at);
+  const limits = stats.value?.snapshotLimits;
+  const columns = useMemo(() => columnsWith(limits ?? {}), [limits]);
   useEffect(() => {
     again("the page was opened");
     return followReleases(live("claims"));
@@ -60,11 +89,11 @@ export default function Snapshots() {
         </button>
         {read !== undefined && (
           <p class="muted">
-            Read <When at={new Date(read.at).toISOString()} />, because {read.because}. The volume is not watched.
+            Read <When at={new Date(read.at).toISOString()} />, because {read.because}. Nothing follows what is saved.
           </p>
         )}
       </div>
-      <Problem error={error} />
+      <Problem error={error ?? stats.error} />
       <Table
         label="Snapshots"
         live={snapshotListing.live}

@@ -7,9 +7,42 @@ import type { RowSink } from "../api/live-list.ts";
 
 type Snapshot = ApiTypes["Snapshot"];
 
-/** The snapshots as they were read: to look at the volume takes a command in a pod, so nothing follows it. */
+/** What is saved of a tenant in a workload: its newest version, and what it takes with the others. */
+export interface SnapshotRow extends Snapshot {
+  readonly versions: number;
+  /** Bytes of all versions, and of all that the tenant has, and that all tenants have in the workload. */
+  readonly takes: { readonly own: number; readonly tenant: number; readonly workload: number };
+}
+
+/** @param all with older versions, which come after the newest */
+export function snapshotRows(all: readonly Snapshot[]): SnapshotRow[] {
+  const own = new Map<string, Snapshot[]>();
+  const takes = { tenant: new Map<string, number>(), workload: new Map<string, number>() };
+  const add = (to: Map<string, number>, name: string, bytes: number) => to.set(name, (to.get(name) ?? 0) + bytes);
+  for (const version of all) {
+    const versions = own.get(snapshotKey(version));
+    if (versions === undefined) own.set(snapshotKey(version), [version]);
+    else versions.push(version);
+    add(takes.tenant, version.tenantId, version.sizeBytes);
+    add(takes.workload, version.workloadRef, version.sizeBytes);
+  }
+  return [...own.values()].map((versions) => {
+    const first = versions[0] as Snapshot;
+    return {
+      ...first,
+      versions: versions.length,
+      takes: {
+        own: versions.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0),
+        tenant: takes.tenant.get(first.tenantId) ?? 0,
+        workload: takes.workload.get(first.workloadRef) ?? 0,
+      },
+    };
+  });
+}
+
+/** The snapshots as they were read: nothing tells of what changes in their store. */
 export interface SnapshotListing {
-  readonly live: Live<Snapshot>;
+  readonly live: Live<SnapshotRow>;
   /** When it was read last, and why. */
   readonly read: { readonly at: number; readonly because: string } | undefined;
   readonly isReading: boolean;
@@ -18,8 +51,8 @@ export interface SnapshotListing {
   again(because: string): void;
 }
 
-const rows = new Map<string, Snapshot>();
-const sinks = new Set<RowSink<Snapshot>>();
+const rows = new Map<string, SnapshotRow>();
+const sinks = new Set<RowSink<SnapshotRow>>();
 const version = signal(0);
 const state = signal<FeedState>("loading");
 const read = signal<SnapshotListing["read"]>(undefined);
@@ -52,7 +85,7 @@ export const snapshotListing: SnapshotListing = {
   },
 };
 
-/** To read it runs a command in a pod, so releases have it read that often at most. */
+/** All that is saved is listed each time, so releases have it read that often at most. */
 const PAUSE_MS = 10_000;
 
 /**
@@ -85,7 +118,7 @@ export function followReleases(claims: Live<Kinds["claims"]>): () => void {
 async function readAll(because: string): Promise<void> {
   reading.value = because;
   try {
-    const all = await call<Snapshot[]>("GET", "/snapshots");
+    const all = snapshotRows(await call<Snapshot[]>("GET", "/snapshots?versions=true"));
     rows.clear();
     for (const row of all) rows.set(snapshotKey(row), row);
     for (const sink of sinks) sink.reset(all);

@@ -1,15 +1,22 @@
-import type { ApiTypes } from "../../api/openapi/schemas.ts";
 import { live } from "../api/kinds.ts";
 import { useLoad } from "../api/load.ts";
-import { deleteSnapshot, readVersions } from "../claims/acts.tsx";
 import { claim, isOpen } from "../claims/claim.ts";
 import type { PageParams } from "../pages.ts";
 import { Act, type Acts, Outcome, useActs } from "../parts/acts.tsx";
 import { Problem } from "../parts/problem.tsx";
 import { sizeWords } from "../parts/size-words.ts";
 import { When } from "../parts/when.tsx";
-
-type Snapshot = ApiTypes["Snapshot"];
+import {
+  deleteSnapshot,
+  digitsOf,
+  type KnownVersion,
+  readVersions,
+  rollBack,
+  snapshotPath,
+  type Version,
+} from "./acts.tsx";
+import { Copy } from "./copy.tsx";
+import { Upload } from "./upload.tsx";
 
 /** All versions of what was saved of a tenant in a workload. */
 export default function One({ params }: { params: PageParams }) {
@@ -22,6 +29,11 @@ export default function One({ params }: { params: PageParams }) {
   const read = useLoad(`versions ${tenantId} ${workloadRef}`, (signal) => readVersions(key, { signal }), row?.phase);
   const acts = useActs();
   const versions = read.value ?? [];
+  // A version that was gone back to is the newest and an older one.
+  const known = versions
+    .filter(isKnown)
+    .filter(({ sha256 }, at, all) => all.findIndex((one) => one.sha256 === sha256) === at);
+  const newest = versions.find(({ version }) => version === undefined);
   return (
     <>
       <p class="crumbs">
@@ -35,13 +47,41 @@ export default function One({ params }: { params: PageParams }) {
         <button type="button" onClick={read.again}>
           Read again
         </button>
-        {versions.length > 0 && <Act acts={acts} verb="Delete" class="danger" act={erase} />}
+        {versions.length > 0 && (
+          <Act acts={acts} verb="Delete" class="danger" act={() => changed(deleteSnapshot(key))} />
+        )}
       </div>
       <Outcome acts={acts} />
       <Problem error={read.error} />
-      {read.value === undefined && read.error === undefined && <p class="muted">Reading the volume …</p>}
+      {read.value === undefined && read.error === undefined && <p class="muted">Reading what is saved …</p>}
       {read.value !== undefined && versions.length === 0 && <p>Nothing is saved.</p>}
-      {versions.length > 0 && <Versions of={versions} isOpen={isOpen(row)} acts={acts} />}
+      {versions.length > 0 && (
+        <table aria-label="Versions" class="stack">
+          <thead>
+            <tr>
+              <th scope="col">Saved</th>
+              <th scope="col" class="number">
+                Size
+              </th>
+              <th scope="col">Version</th>
+              <th scope="col">Why it is kept</th>
+              <th scope="col">Act</th>
+            </tr>
+          </thead>
+          <tbody>
+            {versions.map((version) => (
+              <Row
+                key={version.path}
+                of={version}
+                isNewest={version.sha256 === newest?.sha256}
+                isOpen={isOpen(row)}
+                acts={acts}
+                changed={changed}
+              />
+            ))}
+          </tbody>
+        </table>
+      )}
       {row !== undefined && (
         <p>
           <a href={`/dashboard/claims/${encodeURIComponent(tenantId)}/${encodeURIComponent(workloadRef)}`}>The claim</a>{" "}
@@ -50,50 +90,61 @@ export default function One({ params }: { params: PageParams }) {
             : "keeps the files that it has; its release saves them as a new version."}
         </p>
       )}
+      {known.length > 0 && <Copy of={known} />}
+      {read.value !== undefined && <Upload of={key} onEnd={read.again} />}
     </>
   );
 
-  async function erase(): Promise<string | undefined> {
-    const said = await deleteSnapshot(key);
+  /** What an act has changed is read again. */
+  async function changed(act: Promise<string | undefined>): Promise<string | undefined> {
+    const said = await act;
     if (said !== undefined) read.again();
     return said;
   }
 }
 
-function Versions({ of, isOpen, acts }: { of: readonly Snapshot[]; isOpen: boolean; acts: Acts }) {
+function Row(props: {
+  of: Version;
+  /** Whether its files are those of the newest version. */
+  isNewest: boolean;
+  isOpen: boolean;
+  acts: Acts;
+  changed(act: Promise<string | undefined>): Promise<string | undefined>;
+}) {
+  const { of, isNewest, isOpen, acts, changed } = props;
+  const { createdAt, sizeBytes } = of;
   return (
-    <table aria-label="Versions">
-      <thead>
-        <tr>
-          <th scope="col">Saved</th>
-          <th scope="col" class="number">
-            Size
-          </th>
-          <th scope="col">SHA-256</th>
-          <th scope="col">Act</th>
-        </tr>
-      </thead>
-      <tbody>
-        {of.map(({ path, createdAt, sizeBytes, sha256, tenantId, workloadRef }, at) => (
-          <tr key={path}>
-            <td>
-              <When at={createdAt} />
-              {at === 0 && ", the newest"}
-            </td>
-            <td class="number">{sizeWords(sizeBytes)}</td>
-            <td>{sha256 === undefined ? "lost, so that it cannot be restored" : <code>{sha256.slice(0, 16)}</code>}</td>
-            <td>
-              {sha256 !== undefined && isOpen && (
-                <Act
-                  acts={acts}
-                  verb={`Claim with ${sha256.slice(0, 8)}`}
-                  act={() => claim({ tenantId, workloadRef }, { version: sha256 })}
-                />
-              )}
-            </td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+    <tr>
+      <td>
+        <When at={createdAt} />
+      </td>
+      <td class="number" data-label="size">
+        {sizeWords(sizeBytes)}
+      </td>
+      <td>{isKnown(of) ? <code title={of.sha256}>{digitsOf(of)}</code> : "lost, so that it cannot be restored"}</td>
+      <td>{keptWords(of)}</td>
+      <td>
+        {isKnown(of) && (
+          <div class="acts">
+            {isOpen && (
+              <Act acts={acts} verb={`Claim with ${short(of)}`} act={() => claim(of, { version: of.sha256 })} />
+            )}
+            {!isNewest && <Act acts={acts} verb={`Roll back to ${short(of)}`} act={() => changed(rollBack(of))} />}
+            <a class="button" download href={`/api/v1${snapshotPath(of)}/archive?version=${of.sha256}`}>
+              Download {short(of)}
+            </a>
+          </div>
+        )}
+      </td>
+    </tr>
   );
+}
+
+const isKnown = (version: Version): version is KnownVersion => version.sha256 !== undefined;
+const short = ({ sha256 }: KnownVersion): string => sha256.slice(0, 8);
+
+function keptWords({ version, kept, sha256 }: Version): string {
+  if (version === undefined)
+    return sha256 === undefined ? "the newest" : "the newest, which a claim with files is given";
+  return kept === "history" ? "a session went on from it" : "replaced by one that did not go on from it";
 }

@@ -4,17 +4,12 @@ import { call } from "../api/call.ts";
 import { type Kinds, live } from "../api/kinds.ts";
 import { useLoad } from "../api/load.ts";
 import type { PageParams } from "../pages.ts";
-import { Act, Outcome, useActs } from "../parts/acts.tsx";
-import { confirm } from "../parts/confirm.tsx";
 import { Facts } from "../parts/facts.tsx";
 import { Phase } from "../parts/phase.tsx";
 import { Problem } from "../parts/problem.tsx";
 import { durationWords } from "../parts/time-words.ts";
 import { When } from "../parts/when.tsx";
-import { place } from "../route.ts";
-import { EditSpec, isEdited } from "../spec/edit.tsx";
-import { Gone } from "../spec/gone.tsx";
-import { readTagged } from "../spec/read-tagged.ts";
+import { ObjectPage } from "../spec/object-page.tsx";
 import { deliveriesOf, noDeliveries, resultLook, withAnswer } from "./deliveries.ts";
 import { TestDelivery } from "./test-delivery.tsx";
 
@@ -22,40 +17,22 @@ type Trigger = Kinds["triggers"];
 
 export default function One({ params }: { params: PageParams }) {
   const { name = "" } = params;
-  const path = `/triggers/${encodeURIComponent(name)}`;
-  const triggers = live("triggers");
-  triggers.version.value;
-  const row = triggers.rows.get(name);
-  const acts = useActs();
   return (
-    <>
-      <p class="crumbs">
-        <a href="/dashboard/triggers">Triggers</a>
-      </p>
-      <h1>{name}</h1>
-      {row === undefined && <Gone noun="trigger" path="/triggers" state={triggers.state.value} />}
-      {isEdited() && (
-        <EditSpec
-          {...{ noun: "trigger", path, schema: "TriggerSpec" }}
-          also={<p>Events that are under way end as they began.</p>}
-        />
+    <ObjectPage
+      kind="triggers"
+      name={name}
+      also={<p>Events that are under way end as they began.</p>}
+      lost={() => (
+        <p>Events from outside are no longer taken; what became of the last ones is forgotten. Its claims stay.</p>
       )}
-      {row !== undefined && !isEdited() && (
-        <div class="acts">
-          <a class="button" href={`${place.value.pathname}?edit=1`}>
-            Edit
-          </a>
-          <Act acts={acts} verb="Delete" class="danger" act={() => remove(name, path)} />
-        </div>
-      )}
-      {!isEdited() && <Outcome acts={acts} />}
-      {row !== undefined && !isEdited() && (
+    >
+      {({ row, path }) => (
         <>
           <Shown trigger={row} />
-          <Events key={name} trigger={row} path={path} />
+          <Events trigger={row} path={path} />
         </>
       )}
-    </>
+    </ObjectPage>
   );
 }
 
@@ -183,16 +160,4 @@ function Deliveries({ of }: { of: ReturnType<typeof deliveriesOf> }) {
       </tbody>
     </table>
   );
-}
-
-async function remove(name: string, path: string): Promise<string | undefined> {
-  const { object: _, ...precondition } = await readTagged<Trigger>(path);
-  const isMeant = await confirm({
-    title: `Delete trigger ${name}?`,
-    lost: <p>Events from outside are no longer taken; what became of the last ones is forgotten. Its claims stay.</p>,
-    verb: "Delete",
-  });
-  if (!isMeant) return undefined;
-  await call("DELETE", path, precondition);
-  return `Trigger ${name} is deleted.`;
 }

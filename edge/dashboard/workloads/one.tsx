@@ -4,54 +4,42 @@ import { call } from "../api/call.ts";
 import { type Kinds, live } from "../api/kinds.ts";
 import { useLoad } from "../api/load.ts";
 import type { PageParams } from "../pages.ts";
-import { Act, type Acts, Outcome, useActs } from "../parts/acts.tsx";
-import { confirm } from "../parts/confirm.tsx";
+import { Act, type Acts } from "../parts/acts.tsx";
 import { Facts } from "../parts/facts.tsx";
 import { Log } from "../parts/log.tsx";
 import { Phase } from "../parts/phase.tsx";
 import { Problem } from "../parts/problem.tsx";
 import { durationWords } from "../parts/time-words.ts";
 import { When } from "../parts/when.tsx";
-import { place } from "../route.ts";
-import { EditSpec, isEdited } from "../spec/edit.tsx";
-import { Gone } from "../spec/gone.tsx";
-import { readTagged } from "../spec/read-tagged.ts";
+import { ObjectPage } from "../spec/object-page.tsx";
 import { networkWords } from "./network-words.ts";
 
 type Workload = ApiTypes["Workload"];
 
 export default function One({ params }: { params: PageParams }) {
   const { name = "" } = params;
-  const path = `/workloads/${encodeURIComponent(name)}`;
-  const workloads = live("workloads");
-  workloads.version.value;
-  const row = workloads.rows.get(name);
   // Read beforehand, since questions say what uses it.
   live("claims");
   live("pools");
-  const acts = useActs();
   return (
-    <>
-      <p class="crumbs">
-        <a href="/dashboard/workloads">Workloads</a>
-      </p>
-      <h1>{name}</h1>
-      {row === undefined && <Gone noun="workload" path="/workloads" state={workloads.state.value} />}
-      {isEdited() && <EditSpec noun="workload" path={path} schema="WorkloadSpec" also={<Rolls name={name} />} />}
-      {row !== undefined && !isEdited() && (
-        <div class="acts">
-          <a class="button" href={`/dashboard/create/claim?workload=${name}`}>
-            Claim
-          </a>
-          <a class="button" href={`${place.value.pathname}?edit=1`}>
-            Edit
-          </a>
-          <Act acts={acts} verb="Delete" class="danger" act={() => remove(name, path)} />
-        </div>
+    <ObjectPage
+      kind="workloads"
+      name={name}
+      also={<Rolls name={name} />}
+      lost={() => (
+        <>
+          <Users of={name} />
+          <p>While something uses it, it stays Terminating, and nothing new can use it. Tenants' saved files stay.</p>
+        </>
       )}
-      {!isEdited() && <Outcome acts={acts} />}
-      {row !== undefined && !isEdited() && <Shown row={row} acts={acts} />}
-    </>
+      first={() => (
+        <a class="button" href={`/dashboard/create/claim?workload=${name}`}>
+          Claim
+        </a>
+      )}
+    >
+      {({ row, acts }) => <Shown row={row} acts={acts} />}
+    </ObjectPage>
   );
 }
 
@@ -194,23 +182,6 @@ function Build({ name, version, acts }: { name: string; version: unknown; acts: 
 async function rebuild(path: string, name: string): Promise<string> {
   await call("POST", path);
   return `${name} is built anew; the present image serves until then.`;
-}
-
-async function remove(name: string, path: string): Promise<string | undefined> {
-  const { object: _, ...precondition } = await readTagged<Workload>(path);
-  const isMeant = await confirm({
-    title: `Delete workload ${name}?`,
-    lost: (
-      <>
-        <Users of={name} />
-        <p>While something uses it, it stays Terminating, and nothing new can use it. Tenants' saved files stay.</p>
-      </>
-    ),
-    verb: "Delete",
-  });
-  if (!isMeant) return undefined;
-  const { message } = await call<{ message?: string }>("DELETE", path, precondition);
-  return `Workload ${name} is deleted${message === undefined ? "." : `: ${message}`}`;
 }
 
 /** What uses a workload, as the page knows it. */

@@ -1,54 +1,10 @@
 import type { Claim } from "../../../crds/claim.ts";
 import { type ClaimKey, claimKey } from "../../../crds/claims/claim-key.ts";
 import type { ClaimResponse } from "../../../crds/claims/claim-response.ts";
-import { ApiError, NetworkError } from "../../../crds/client/api-error.ts";
-import { createBackoff } from "../../../crds/client/backoff.ts";
-import { linkSignals, sleep, startDeadline } from "../../../crds/waits.ts";
+import { linkSignals, startDeadline } from "../../../crds/waits.ts";
 import type { ClaimServices } from "../../api/claims/claim-services.ts";
-import { claimTenant, ReleasedMeanwhile } from "../../api/claims/claim-tenant.ts";
 import type { ClusterCache } from "../../cluster/watch-cluster.ts";
-import { HttpError } from "../../http/http-error.ts";
 import { type DriverCall, PodGoneError } from "../drivers/driver.ts";
-
-/**
- * Claims a pod for an event, with the tenant's data of last time, and waits for it.
- *
- * Unlike a caller of the REST API, an event's source often cannot ask again: what may pass by itself, such as a restart
- * of the API server or a used-up quota, is waited out within the same limit. An event whose claim is released while it
- * waits claims again once, so that it is not lost; a second release ends it.
- *
- * @param services `waitLimitMs` bounds all of it
- * @throws HttpError as `claimTenant` does; the signal's reason when it is aborted
- */
-export async function claimForEvent(
-  key: ClaimKey,
-  services: ClaimServices,
-  signal: AbortSignal,
-): Promise<ClaimResponse> {
-  const { clock } = services;
-  const until = clock.now() + services.waitLimitMs;
-  const backoff = createBackoff({ initialMs: 250, maxMs: 5000 });
-  // An event joins the session that exists, resumed or not: the release of that loses no files.
-  const request = { ...key, resume: true, joins: true };
-  let wasReleased = false;
-  for (;;) {
-    signal.throwIfAborted();
-    const waitLimitMs = Math.max(1, until - clock.now());
-    try {
-      const options = { clientGone: () => signal, asksAlways: true };
-      return await claimTenant(request, { ...services, waitLimitMs }, options);
-    } catch (error) {
-      signal.throwIfAborted();
-      if (error instanceof ReleasedMeanwhile && !wasReleased) {
-        wasReleased = true;
-        continue;
-      }
-      const pauseMs = backoff.next();
-      if (!mayPass(error) || clock.now() + pauseMs >= until) throw error;
-      await sleep(pauseMs, { clock, signal });
-    }
-  }
-}
 
 /** How long the kubelet and the operator take to notice that a pod is lost. */
 const NOTICED_MS = 5000;
@@ -134,10 +90,4 @@ export async function whilePodIsCurrent<T>(
   function podGone(): PodGoneError {
     return new PodGoneError(`pod ${instanceId} is gone, or is no longer at ${endpoint.host}`);
   }
-}
-
-function mayPass(error: unknown): boolean {
-  if (error instanceof NetworkError) return true;
-  if (error instanceof HttpError) return error.status === 503;
-  return error instanceof ApiError && (error.status === 429 || error.status >= 500);
 }

@@ -9,6 +9,7 @@ import type { Activity } from "../../activity.ts";
 import type { ClaimServices } from "../../api/claims/claim-services.ts";
 import { claimStep } from "../../api/claims/claim-step.ts";
 import { ReleasedMeanwhile } from "../../api/claims/claim-tenant.ts";
+import { joinSession } from "../../api/claims/join-session.ts";
 import type { Delivery } from "../../api/deliveries.ts";
 import type { ClusterCache } from "../../cluster/watch-cluster.ts";
 import { HttpError } from "../../http/http-error.ts";
@@ -19,7 +20,7 @@ import type { EventResult, GatewayMetrics } from "../gateway-metrics.ts";
 import type { Guard } from "../guards.ts";
 import { runGuards } from "../guards.ts";
 import type { TriggerEvents } from "../triggers/trigger-status.ts";
-import { claimForEvent, untilPodChanges, whilePodIsCurrent } from "./claimed-pod.ts";
+import { untilPodChanges, whilePodIsCurrent } from "./claimed-pod.ts";
 import { type EventSlots, TooManyWaiting } from "./event-slots.ts";
 import { resolveTenant } from "./resolve-tenant.ts";
 
@@ -146,7 +147,7 @@ export function createEventRunner(pipeline: EventPipeline, services: EventServic
     if (step.kind !== "answer" || isDestroyed(step.claim)) onColdStart?.();
     const until = clock.now() + claims.waitLimitMs;
     for (let tries = 1; ; tries += 1) {
-      const claimed = await claimForEvent(key, { ...claims, waitLimitMs: Math.max(1, until - clock.now()) }, signal);
+      const claimed = await joinSession(key, { ...claims, waitLimitMs: Math.max(1, until - clock.now()) }, { signal });
       found.source = claimed.source;
       found.instanceId = claimed.instanceId;
       try {

@@ -3,6 +3,7 @@ import type { ProcessIdentity } from "../../cluster/process/process-identity.ts"
 import { startProgram } from "../../cluster/process/start-program.ts";
 import { stopProcess } from "../../cluster/process/stop-process.ts";
 import { waitUntil } from "../../cluster/process/wait-until.ts";
+import { getOnce } from "./get-once.ts";
 import { type MetricsText, type ProgramUsage, parseMetrics } from "./usage.ts";
 
 /** One of our own programs, as a process of its own. */
@@ -72,13 +73,12 @@ export async function startMeasuredProgram(options: {
   };
 
   async function metrics(): Promise<MetricsText> {
-    const response = await fetch(`${metricsUrl}/metrics`, { signal: AbortSignal.timeout(5000) });
-    return parseMetrics(await response.text());
+    return parseMetrics((await getOnce(`${metricsUrl}/metrics`, { timeoutMs: 5000 })).text);
   }
 
   async function isReady(): Promise<boolean> {
     try {
-      const { ok } = await fetch(`${metricsUrl}/readyz`, { signal: AbortSignal.timeout(2000) });
+      const { ok } = await getOnce(`${metricsUrl}/readyz`, { timeoutMs: 2000 });
       return options.isReady({ readyz: ok, metrics: await metrics() });
     } catch {
       // It does not listen yet; the limit of the wait tells when that has gone on for too long.

@@ -16,9 +16,12 @@ export async function startEdge(options: {
   runtime?: EdgeRuntime;
   /** Where Bun writes a CPU profile at the edge's end. */
   profileFolder?: string | undefined;
+  /** More of its environment. */
+  settings?: Readonly<Record<string, string>>;
   signal: AbortSignal;
-}): Promise<MeasuredProgram & { url: string }> {
-  const { kubeconfigPath, folder, runtime = "bun", profileFolder, signal } = options;
+}): Promise<MeasuredProgram & { url: string; proxyUrl: string }> {
+  const { kubeconfigPath, folder, runtime = "bun", profileFolder, settings, signal } = options;
+  const proxyListen = `127.0.0.1:${await freePort()}`;
   const listen = `127.0.0.1:${await freePort()}`;
   const metricsListen = `127.0.0.1:${await freePort()}`;
   const program = await startMeasuredProgram({
@@ -28,6 +31,8 @@ export async function startEdge(options: {
       KUBECONFIG: kubeconfigPath,
       TENANCY_LISTEN: listen,
       TENANCY_EDGE_METRICS_LISTEN: metricsListen,
+      TENANCY_PROXY_LISTEN: proxyListen,
+      ...settings,
     }),
     folder: root,
     logPath: join(folder, `edge-${runtime}.log`),
@@ -35,7 +40,7 @@ export async function startEdge(options: {
     isReady: ({ readyz }) => readyz,
     signal,
   });
-  return { ...program, url: `http://${listen}` };
+  return { ...program, url: `http://${listen}`, proxyUrl: `http://${proxyListen}` };
 }
 
 async function commandOf(runtime: EdgeRuntime, profileFolder: string | undefined): Promise<[string, ...string[]]> {

@@ -1,13 +1,15 @@
+import { join } from "node:path";
 import { readClusterState } from "../../cluster/cluster-state.ts";
 import { downLocalCluster } from "../../cluster/down-local-cluster.ts";
 import { clusterFolder } from "../../cluster/folders.ts";
 import { BUSYBOX_IMAGE } from "../../cluster/images/local-images.ts";
 import type { Log } from "../../cluster/log.ts";
 import { upLocalCluster } from "../../cluster/up-local-cluster.ts";
-import { makeSnapshotsVolume } from "../../start/snapshots-volume.ts";
+import { localSnapshots } from "../../start/local-snapshots.ts";
 import { type BenchEnvironment, NAMESPACE, startEnvironment } from "./start-environment.ts";
 
 const CLUSTER = "bench-real";
+const root = join(import.meta.dirname, "..", "..", "..");
 
 /**
  * Brings up a local cluster of the bench's own, whose pods are containers, with operator and edge on it.
@@ -24,6 +26,7 @@ export async function startRealEnvironment(options: {
   const down = () => downLocalCluster({ name: CLUSTER, log });
   const { version, kubeconfigPath, volumesFolder } = await upLocalCluster({ name: CLUSTER, log });
   try {
+    const snapshots = await localSnapshots({ cluster: { name: CLUSTER, volumesFolder }, root });
     signal.throwIfAborted();
     const environment = await startEnvironment({
       version,
@@ -36,14 +39,14 @@ export async function startRealEnvironment(options: {
       operatorSettings: {
         // The node has this machine's cores, and warm pods that idle should not fill it.
         TENANCY_CPU_OVERCOMMIT: "20",
-        TENANCY_SNAPSHOT_STORAGE_CLASS: "",
+        ...snapshots.environment,
         TENANCY_TOOLS_IMAGE: BUSYBOX_IMAGE,
       },
       profileFolder,
       signal,
     });
     const { client } = environment;
-    await makeSnapshotsVolume({ client, namespace: NAMESPACE, folder: volumesFolder, size: "10Gi", signal });
+    await snapshots.make({ client, namespace: NAMESPACE, signal });
     return { ...environment, stop: () => environment.stop().finally(down) };
   } catch (error) {
     await down();

@@ -71,8 +71,9 @@ export async function generateLoad(order: LoadOrder): Promise<LoadResult> {
   }
 }
 
-function requestText({ method, path, body = "" }: LoadOrder): string {
+function requestText({ method, path, headers = {}, body = "" }: LoadOrder): string {
   const head = [`${method} ${path} HTTP/1.1`, "host: 127.0.0.1", "accept: application/json"];
+  for (const [name, value] of Object.entries(headers)) head.push(`${name}: ${value}`);
   if (body !== "") head.push("content-type: application/json", `content-length: ${Buffer.byteLength(body)}`);
   return `${head.join("\r\n")}\r\n\r\n${body}`;
 }
@@ -82,6 +83,7 @@ export interface LoadOrder {
   readonly port: number;
   readonly method: "GET" | "POST";
   readonly path: string;
+  readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string;
   readonly connections: number;
   /** How long requests are sent before any is counted. */

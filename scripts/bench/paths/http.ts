@@ -1,9 +1,8 @@
-import { join } from "node:path";
-import { runCommand } from "../../cluster/process/run-command.ts";
 import { type EdgeRuntime, startEdge } from "../environment/start-programs.ts";
 import { processUsage } from "../environment/usage.ts";
 import { createWorkload } from "../fixtures/create-workload.ts";
-import type { LoadOrder, LoadResult } from "../http/generate-load.ts";
+import { generate } from "../http/generate.ts";
+import type { LoadOrder } from "../http/generate-load.ts";
 import { claimCall } from "../load/claim-call.ts";
 import type { Measurement } from "../report/measurement.ts";
 import type { BenchContext } from "./bench-context.ts";
@@ -76,11 +75,4 @@ export async function measureHttp(
       note: `${CONNECTIONS} connections, ${perCpuSecond} requests a second of the server's CPU time`,
     };
   }
-}
-
-async function generate(order: LoadOrder, signal: AbortSignal): Promise<LoadResult> {
-  const main = join(import.meta.dirname, "..", "http", "main.ts");
-  const command = ["--import", import.meta.resolve("tsx"), main, JSON.stringify(order)];
-  const limitMs = order.warmUpMs + order.measureMs + 30_000;
-  return JSON.parse(await runCommand(process.execPath, command, { limitMs, signal })) as LoadResult;
 }

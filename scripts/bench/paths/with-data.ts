@@ -1,12 +1,7 @@
-import { Writable } from "node:stream";
-import { loadClusterConfig } from "../../../crds/client/config/load-cluster-config.ts";
-import { createExec } from "../../../crds/client/exec/exec.ts";
-import { WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
-import type { WorkloadSpec } from "../../../crds/workload.ts";
-import { BUSYBOX_IMAGE } from "../../cluster/images/local-images.ts";
 import type { Log } from "../../cluster/log.ts";
-import { type BenchEnvironment, NAMESPACE } from "../environment/start-environment.ts";
+import type { BenchEnvironment } from "../environment/start-environment.ts";
 import { createWorkload } from "../fixtures/create-workload.ts";
+import { createInstanceShell, FILES_WORKLOAD, fillScript } from "../fixtures/files-workload.ts";
 import { createPool } from "../fixtures/pool.ts";
 import { releaseAll } from "../fixtures/release-all.ts";
 import { claimCall, createTally, timedClaim } from "../load/claim-call.ts";
@@ -16,16 +11,6 @@ import { reportEvery, withUsage } from "./with-usage.ts";
 const MiB = 2 ** 20;
 const POOL_SIZE = 2;
 
-const WORKLOAD: WorkloadSpec = {
-  image: { ref: BUSYBOX_IMAGE },
-  entrypoint: { cmd: "/bin/busybox", args: ["sh", "-c", "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done"] },
-  resources: { vcpus: 1, memoryMb: 64, diskGb: 1 },
-  filesystem: { overlayDirs: ["/data"] },
-};
-
-// Random bytes, which do not compress, in as many files as a small project has.
-const fill = (mebibytes: number): string =>
-  `for i in $($b seq 1 ${mebibytes * 16}); do $b dd if=/dev/urandom of=/data/$i bs=64k count=1 2>/dev/null; done`;
 const digest = "cd /data && $b find . -type f | $b sort | $b xargs $b sha256sum | $b sha256sum";
 
 /**
@@ -43,7 +28,7 @@ export async function measureWithData(
   const workload = `bench-${path.replace("+", "-")}`;
   const claim = { tenantId: `tenant-${mebibytes}`, workload, resume: true };
   const run = await createInstanceShell({ kubeconfigPath, signal });
-  await createWorkload(environment, workload, WORKLOAD);
+  await createWorkload(environment, workload, FILES_WORKLOAD);
   const pool =
     path === "pool+data"
       ? await createPool(environment, { name: workload, size: POOL_SIZE, maxFillConcurrency: 2 })
@@ -53,7 +38,7 @@ export async function measureWithData(
     await pool?.untilFull(signal);
     const first = await claimCall(edge, claim);
     if (first.kind === "failed") throw new Error(`Cannot measure ${path}: the first claim failed: ${first.why}`);
-    await run(first.instanceId, fill(mebibytes));
+    await run(first.instanceId, fillScript(mebibytes));
     const expected = await run(first.instanceId, digest);
     await release();
     const before = await environment.operator().metrics();
@@ -65,7 +50,8 @@ export async function measureWithData(
     const after = await environment.operator().metrics();
     const speed = (operation: string): string => {
       const [seconds, times] = ["sum", "count"].map((part) => {
-        const of = (metrics: typeof before) => metrics.sum(`tenancy_snapshot_seconds_${part}`, { operation });
+        const name = `tenancy_snapshot_seconds_${part}`;
+        const of = (metrics: typeof before) => metrics.sum(name, { operation, outcome: "done" });
         return of(after) - of(before);
       }) as [number, number];
       return `${operation} ${((times * mebibytes * MiB) / 1e6 / seconds).toFixed(0)} MB/s`;
@@ -85,6 +71,8 @@ export async function measureWithData(
       if (lastInstanceId === undefined) continue;
       const seen = await run(lastInstanceId, digest);
       if (seen !== expected) throw new Error(`the files of ${lastInstanceId} are not those that were saved`);
+      // Else the release would find that nothing was changed, and save nothing.
+      await run(lastInstanceId, "$b touch /data/1");
       await release();
     }
   }
@@ -92,36 +80,4 @@ export async function measureWithData(
   async function release(): Promise<void> {
     await releaseAll(edge, [claim.tenantId], { workload, signal });
   }
-}
-
-const LIMIT_MS = 120_000;
-
-/**
- * Makes the function that runs a script in an instance, with the busybox that is brought there as `$b`, and resolves
- * with what it wrote.
- *
- * @throws Error when the script fails
- */
-async function createInstanceShell({
-  kubeconfigPath,
-  signal,
-}: {
-  kubeconfigPath: string;
-  signal: AbortSignal;
-}): Promise<(pod: string, script: string) => Promise<string>> {
-  const exec = createExec({ config: await loadClusterConfig({ kubeconfigPath }) });
-  return async (pod, script) => {
-    const chunks: Buffer[] = [];
-    const stdout = new Writable({
-      write(chunk: Buffer, _encoding, callback) {
-        chunks.push(chunk);
-        callback();
-      },
-    });
-    const command = ["/.tenancy/busybox", "sh", "-c", `b=/.tenancy/busybox; ${script}`];
-    const target = { namespace: NAMESPACE, pod, container: WORKLOAD_CONTAINER, command };
-    const { exitCode, stderr } = await exec({ ...target, stdout, signal, timeoutMs: LIMIT_MS });
-    if (exitCode !== 0) throw new Error(`Cannot run a script in ${pod}: ${stderr.trim() || `exit code ${exitCode}`}`);
-    return Buffer.concat(chunks).toString("utf8");
-  };
 }

@@ -1,4 +1,5 @@
 import { randomInt } from "node:crypto";
+import { createSocket } from "node:dgram";
 import { createServer } from "node:net";
 
 // Below the range that Linux gives to outgoing connections (32768 and up), so that a port stays ours while its server
@@ -6,13 +7,30 @@ import { createServer } from "node:net";
 const FIRST = 23_000;
 const LAST = 32_700;
 
-/** Returns a TCP port on 127.0.0.1 that nothing listens on, picked at random so that several callers do not meet. */
+/**
+ * Returns a TCP port on 127.0.0.1 that nothing listens on, and that no other call gets while this process runs: for as
+ * long, it has the UDP port of the same number.
+ */
 export async function freePort(): Promise<number> {
   for (let attempt = 0; attempt < 50; attempt += 1) {
     const port = randomInt(FIRST, LAST);
-    if (await isPortFree(port)) return port;
+    if ((await isPortFree(port)) && (await reserve(port))) return port;
   }
   throw new Error(`Cannot find a free TCP port between ${FIRST} and ${LAST}: 50 random ones are taken`);
+}
+
+function reserve(port: number): Promise<boolean> {
+  return new Promise((resolve, reject) => {
+    const socket = createSocket("udp4");
+    // Before it is bound: Deno ignores it later.
+    socket.unref();
+    socket.once("error", (error: NodeJS.ErrnoException) => {
+      socket.close();
+      if (error.code === "EADDRINUSE" || error.code === "EACCES") resolve(false);
+      else reject(error);
+    });
+    socket.bind({ port, address: "127.0.0.1", exclusive: true }, () => resolve(true));
+  });
 }
 
 /** Tells whether a TCP port can be listened on. */

@@ -10,7 +10,7 @@ import { importProxyImage } from "../../cluster/images/proxy-image.ts";
 import { type ApiClient, createApiClient } from "../../cluster/kubernetes/api-client.ts";
 import { watchPods } from "../../cluster/simulated/pod-watch.ts";
 import { upLocalCluster } from "../../cluster/up-local-cluster.ts";
-import { makeSnapshotsVolume } from "../../start/snapshots-volume.ts";
+import { type LocalSnapshots, localSnapshots } from "../../start/local-snapshots.ts";
 import { NAMESPACE, type Pod } from "../objects.ts";
 import { PAIRS } from "../tenants.ts";
 import { type Content, EMPTY, readContent, writeContent } from "./pod-files.ts";
@@ -22,14 +22,19 @@ import type { SoakCluster, SoakClusterOptions, SoakPods } from "./soak-cluster.t
 const ROOM_FOR = new Set([0, 1, 2, 3, 6, 8]);
 
 /** Starts a local cluster of its own, with real containers. */
-export async function startContainerCluster({ log, onTrouble, onStop }: SoakClusterOptions): Promise<SoakCluster> {
+export async function startContainerCluster({
+  tree,
+  log,
+  onTrouble,
+  onStop,
+}: SoakClusterOptions): Promise<SoakCluster> {
   const name = `soak-${process.pid}`;
   onStop(() => downLocalCluster({ name }));
   const { kubeconfigPath, kubectlPath, volumesFolder } = await upLocalCluster({ name, log });
   // The edge execs by kubectl.
   process.env.PATH = `${dirname(kubectlPath)}:${process.env.PATH}`;
   await importProxyImage(name, log);
-  await makeVolume(kubeconfigPath, volumesFolder);
+  const snapshots = await localSnapshots({ cluster: { name, volumesFolder }, root: tree });
   const api = createApiClient(kubeconfigPath);
   onStop(() => api.close());
   const { pods, stop } = followPods({ api, name, onTrouble });
@@ -41,20 +46,16 @@ export async function startContainerCluster({ log, onTrouble, onStop }: SoakClus
     poolSizes: { c: 1, "b-c": 1, guarded: 1 },
     pairs: PAIRS.filter((_, index) => ROOM_FOR.has(index)),
     mustRestMs: 300_000,
+    prepare: () => makeSnapshots(kubeconfigPath, snapshots),
+    environment: { ...snapshots.environment, TENANCY_SNAPSHOT_ACCESS: "api-server" },
   };
 }
 
-async function makeVolume(kubeconfigPath: string, folder: string): Promise<void> {
+async function makeSnapshots(kubeconfigPath: string, snapshots: LocalSnapshots): Promise<void> {
   const transport = createTransport({ config: await loadClusterConfig({ kubeconfigPath }), role: "soak" });
   try {
     const client = createClusterClient({ transport });
-    await makeSnapshotsVolume({
-      client,
-      namespace: NAMESPACE,
-      folder,
-      size: "10Gi",
-      signal: AbortSignal.timeout(60_000),
-    });
+    await snapshots.make({ client, namespace: NAMESPACE, signal: AbortSignal.timeout(60_000) });
   } finally {
     transport.close();
   }

@@ -7,6 +7,7 @@ import { watchPods } from "../../cluster/simulated/pod-watch.ts";
 import type { Decisions } from "../decisions.ts";
 import { type Container, NAMESPACE, PODS_PATH, type Pod, TOOLS_IMAGE } from "../objects.ts";
 import type { CommandRunner } from "./exec-endpoint.ts";
+import { startHelperServer } from "./helper-server.ts";
 import {
   type Content,
   FILES_FOLDER,
@@ -27,6 +28,8 @@ import type { SoakPods } from "./soak-cluster.ts";
  * not run.
  */
 export interface Kubelet extends CommandRunner, SoakPods {
+  /** Where the helper pod's program listens; undefined while it does not run. Comes when its node goes on. */
+  helperPort(): Promise<number | undefined>;
   stop(): Promise<void>;
 }
 
@@ -44,6 +47,7 @@ interface PlayedPod {
   readonly running: Set<string>;
   readonly commands: Set<ChildProcess>;
   readonly over: AbortController;
+  port: Promise<number> | undefined;
   isStarted: boolean;
   hasFiles: boolean;
   lastContent: Content | undefined;
@@ -57,10 +61,12 @@ export async function startKubelet(options: {
   api: ApiClient;
   folder: string;
   base: PodBase;
+  /** The bundle of the helper pod's program. */
+  helper: string;
   decisions: Decisions;
   onTrouble(error: unknown): void;
 }): Promise<Kubelet> {
-  const { api, folder, base, decisions, onTrouble } = options;
+  const { api, folder, base, helper, decisions, onTrouble } = options;
   const nodes: Node[] = ["soak-1", "soak-2", "soak-3"].map((name) => ({
     name,
     thawed: Promise.resolve(),
@@ -98,18 +104,18 @@ export async function startKubelet(options: {
     let entry = played.get(uid);
     if (entry === undefined) {
       const awake = nodes.filter(({ thaw }) => thaw === undefined);
-      const isHelper = pod.metadata.labels?.["app.kubernetes.io/name"] === HELPER_APP;
       entry = {
         pod,
         node: decisions.pick(awake.length > 0 ? awake : nodes),
         // The volume outlives the helper pods that mount it.
-        root: join(folder, isHelper ? "volume" : uid),
+        root: join(folder, isHelper(pod) ? "volume" : uid),
         address: freeAddresses.pop() ?? "10.65.0.1",
         running: new Set(),
         commands: new Set(),
         over: new AbortController(),
+        port: undefined,
         isStarted: false,
-        hasFiles: !isHelper,
+        hasFiles: !isHelper(pod),
         lastContent: undefined,
         isFinishing: false,
         isGone: false,
@@ -156,8 +162,22 @@ export async function startKubelet(options: {
     await pause(decisions.between(20, 300), over.signal);
     await node.thawed;
     if (over.signal.aborted) return;
+    if (isHelper(pod)) await runHelper(entry);
     for (const container of pod.spec.containers) entry.running.add(container.name);
     await report(entry, runningStatus(entry, true));
+  }
+
+  async function runHelper(entry: PlayedPod): Promise<void> {
+    const { pod, root, over, commands } = entry;
+    const started = await startHelperServer({ api, root, podUid: pod.metadata.uid, bundle: helper });
+    commands.add(started.process);
+    entry.port = started.port;
+    if (over.signal.aborted) killGroup(started.process);
+    started.process.on("close", () => commands.delete(started.process));
+    // Of one that is ended before it listens, nobody waits for it.
+    await started.port.catch((error: unknown) => {
+      if (!over.signal.aborted) throw error;
+    });
   }
 
   async function runInit(entry: PlayedPod, init: Container): Promise<void> {
@@ -280,6 +300,11 @@ export async function startKubelet(options: {
       child.on("close", () => entry.commands.delete(child));
       return child;
     },
+    async helperPort() {
+      const entry = [...played.values()].find(({ pod, over }) => isHelper(pod) && !over.signal.aborted);
+      await entry?.node.thawed;
+      return entry?.running.size === 0 ? undefined : await entry?.port;
+    },
     async stop() {
       stopping.abort();
       for (const { thaw } of nodes) thaw?.();
@@ -293,6 +318,10 @@ export async function startKubelet(options: {
     if (node === undefined) throw new Error(`Cannot find the node ${name}`);
     return node;
   }
+}
+
+function isHelper({ metadata }: Pod): boolean {
+  return metadata.labels?.["app.kubernetes.io/name"] === HELPER_APP;
 }
 
 function isRunning({ pod, running }: PlayedPod): boolean {

@@ -6,6 +6,7 @@ import { startControlPlane } from "../../cluster/control-plane.ts";
 import { findStaticBusybox } from "../../cluster/images/busybox.ts";
 import { createApiClient } from "../../cluster/kubernetes/api-client.ts";
 import { CONTROL_PLANE_PROGRAMS } from "../../cluster/programs.ts";
+import { bundleSnapshots } from "../../start/bundle-programs.ts";
 import { decisionsOf } from "../decisions.ts";
 import { PAIRS } from "../tenants.ts";
 import { createExecEndpoint } from "./exec-endpoint.ts";
@@ -17,6 +18,7 @@ import type { SoakCluster, SoakClusterOptions } from "./soak-cluster.ts";
 export async function startSimulatedCluster({
   seed,
   log,
+  tree,
   onTrouble,
   onStop,
 }: SoakClusterOptions): Promise<SoakCluster> {
@@ -33,7 +35,7 @@ export async function startSimulatedCluster({
   mkdirSync(join(podsFolder, "volume"), { recursive: true });
   const base = await makePodBase(folder, await findStaticBusybox(log));
   const kubelet = await startKubelet({
-    ...{ api, folder: podsFolder, base, onTrouble },
+    ...{ api, folder: podsFolder, base, helper: await bundleSnapshots(tree), onTrouble },
     decisions: decisionsOf(seed, "kubelet"),
   });
   onStop(() => kubelet.stop());
@@ -44,5 +46,12 @@ export async function startSimulatedCluster({
     poolSizes: { c: 2, "b-c": 1, guarded: 2 },
     pairs: PAIRS,
     mustRestMs: 120_000,
+    helperPort: kubelet.helperPort,
+    environment: {
+      TENANCY_SNAPSHOT_STORAGE_CLASS: "",
+      TENANCY_SNAPSHOT_IMAGE: "simulated/snapshots:1",
+      // What goes wrong on the way is made by the proxies.
+      TENANCY_SNAPSHOT_ACCESS: "api-server",
+    },
   };
 }

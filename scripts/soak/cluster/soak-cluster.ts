@@ -28,15 +28,26 @@ export interface SoakCluster {
   readonly pods: SoakPods;
   /** Answers `pods/<name>/exec` where no kubelet is behind the API server. */
   onExec?(pod: string, request: IncomingMessage, connection: { socket: Duplex; head: Buffer }): void;
+  /**
+   * Where the program of the helper pod listens on this machine, for those who ask the API server to pass requests on,
+   * which reaches no pod there; undefined while none runs.
+   */
+  helperPort?(): Promise<number | undefined>;
   readonly poolSizes: Readonly<Record<string, number>>;
   /** Those tenants that there is room for. */
   readonly pairs: readonly Pair[];
   /** How long after the last fault everything must have come to rest. */
   readonly mustRestMs: number;
+  /** Brings what its namespace takes, once that is there. */
+  prepare?(): Promise<void>;
+  /** What operators and edge are told of this cluster. */
+  readonly environment: Readonly<Record<string, string>>;
 }
 
 export interface SoakClusterOptions {
   seed: number;
+  /** The repository whose programs run. */
+  tree: string;
   log: Log;
   onTrouble(error: unknown): void;
   /** Takes what is to be done at the end, the last one first, also where the start fails. */

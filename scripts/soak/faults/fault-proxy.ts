@@ -1,14 +1,22 @@
 import { writeFileSync } from "node:fs";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import {
+  type ClientRequest,
+  createServer,
+  type IncomingMessage,
+  Agent as PlainAgent,
+  request as requestOverHttp,
+  type ServerResponse,
+} from "node:http";
 import { Agent, request } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { stringify } from "yaml";
 import { readKubeconfig } from "../../cluster/kubernetes/api-client.ts";
+import type { SoakObjects } from "../cluster/object-storage.ts";
 import type { SoakCluster } from "../cluster/soak-cluster.ts";
 import type { Decisions } from "../decisions.ts";
 
-/** What goes wrong between one program and the API server, at this moment. */
+/** What goes wrong between one program and the API server, and object storage where there is some, at this moment. */
 export interface ActiveFaults {
   /** Calls that are refused before the API server hears of them. */
   refuse: { readonly probability: number; readonly statuses: readonly number[] } | undefined;
@@ -20,9 +28,11 @@ export interface ActiveFaults {
   cutAnswer: number;
 }
 
-/** Stands between one program and the API server. */
+/** Stands between one program and the API server, and between it and object storage where there is some. */
 export interface FaultProxy {
   readonly name: string;
+  /** Where object storage is reached through it. */
+  readonly url: string;
   readonly kubeconfigPath: string;
   readonly faults: ActiveFaults;
   /**
@@ -48,6 +58,10 @@ export interface FaultProxyOptions {
   decisions: Decisions;
   /** Answers `pods/<name>/exec` where there is no kubelet behind the API server; without it, the API server does. */
   onExec?: SoakCluster["onExec"];
+  /** The same of requests to the helper pod. */
+  helperPort?: SoakCluster["helperPort"];
+  /** Gets what is asked of its bucket. */
+  objects?: SoakObjects | undefined;
 }
 
 interface Watch {
@@ -56,14 +70,18 @@ interface Watch {
   expire(): void;
 }
 
+/** What an API server passes on to the helper pod, whose certificate it does not check. */
+const TO_HELPER = /^\/api\/v1\/namespaces\/[^/]+\/pods\/https:tenancy-snapshots:8443\/proxy(\/.*)$/;
 const HOP_BY_HOP = new Set(["connection", "keep-alive", "transfer-encoding", "upgrade", "accept-encoding"]);
 
 /** Starts a proxy on loopback, which speaks HTTP to its program and HTTPS to the API server. */
 export async function startFaultProxy(options: FaultProxyOptions): Promise<FaultProxy> {
-  const { name, decisions } = options;
+  const { name, decisions, objects } = options;
   const { server: apiServer, tls, headers: authorization } = readKubeconfig(options.kubeconfigPath);
   const calls = new Agent({ keepAlive: true, ...tls });
   const streams = new Agent({ keepAlive: false, ...tls });
+  const toHelper = new Agent({ keepAlive: false, rejectUnauthorized: false });
+  const toObjects = new PlainAgent({ keepAlive: true });
   const sockets = new Set<Socket>();
   const watches = new Set<Watch>();
   const hits = new Map<string, number>();
@@ -95,10 +113,9 @@ export async function startFaultProxy(options: FaultProxyOptions): Promise<Fault
     } else socket.end(`HTTP/1.1 ${refused} Refused\r\nconnection: close\r\ncontent-length: 0\r\n\r\n`);
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const kubeconfigPath = `${options.kubeconfigPath}.${name}`;
-  writeFileSync(kubeconfigPath, proxyKubeconfig(name, `http://127.0.0.1:${(server.address() as AddressInfo).port}`), {
-    mode: 0o600,
-  });
+  writeFileSync(kubeconfigPath, proxyKubeconfig(name, url), { mode: 0o600 });
 
   function hit(fault: string): void {
     hits.set(fault, (hits.get(fault) ?? 0) + 1);
@@ -112,13 +129,24 @@ export async function startFaultProxy(options: FaultProxyOptions): Promise<Fault
     // its next page.
     const isUpdate = ["PUT", "PATCH", "DELETE"].includes(incoming.method ?? "");
     const isNextPage = /[?&]continue=./.test(incoming.url ?? "");
-    if ((status === 409 && !isUpdate) || (status === 410 && !isNextPage)) return 500;
+    const mayConflict = isForObjects(incoming) ? isConditional(incoming) : isUpdate;
+    if ((status === 409 && !mayConflict) || (status === 410 && !isNextPage)) return 500;
     return status;
+  }
+
+  function isForObjects({ url: path = "" }: IncomingMessage): boolean {
+    return objects !== undefined && path.startsWith(`/${objects.bucket}`);
   }
 
   async function handle(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
     const body = await readWhole(incoming);
     const isWatch = /[?&]watch=(1|true)/.test(incoming.url ?? "");
+    const refuse = isForObjects(incoming) ? refuseObject : refuseCall;
+    if (objects?.isLost && isForObjects(incoming)) {
+      hit("object storage lost");
+      outgoing.destroy();
+      return;
+    }
     const { stall } = faults;
     if (stall !== undefined && decisions.chance(stall.probability)) {
       hit("stalled");
@@ -133,14 +161,11 @@ export async function startFaultProxy(options: FaultProxyOptions): Promise<Fault
     }
     const isLost = incoming.method !== "GET" && decisions.chance(faults.loseAnswer);
     const isCut = !isWatch && decisions.chance(faults.cutAnswer);
-    const headers = Object.fromEntries(Object.entries(incoming.headers).filter(([key]) => !HOP_BY_HOP.has(key)));
-    delete headers.host;
-    delete headers.authorization;
-    const forwarded = request(new URL(incoming.url ?? "/", apiServer), {
-      method: incoming.method ?? "GET",
-      headers: { ...headers, ...authorization },
-      agent: isWatch ? streams : calls,
-    });
+    const forwarded = await forward(incoming, isWatch ? streams : calls);
+    if (forwarded === undefined) {
+      refuse(outgoing, 503);
+      return;
+    }
     forwarded.on("error", () => outgoing.destroy());
     forwarded.on("response", (answer) => {
       answer.on("error", () => outgoing.destroy());
@@ -165,6 +190,25 @@ export async function startFaultProxy(options: FaultProxyOptions): Promise<Fault
     // A watch ends with its reader; a call that was sent is done, whoever waits for it.
     if (isWatch) outgoing.on("close", () => forwarded.destroy());
     forwarded.end(body);
+  }
+
+  /** Begins the request to whom it is for; undefined where that is a helper pod that does not run. */
+  async function forward(incoming: IncomingMessage, agent: Agent): Promise<ClientRequest | undefined> {
+    const { url: path = "/", method = "GET" } = incoming;
+    const kept = Object.fromEntries(Object.entries(incoming.headers).filter(([key]) => !HOP_BY_HOP.has(key)));
+    if (objects !== undefined && isForObjects(incoming)) {
+      // As it was signed: for the address that the program has asked at.
+      const to = new URL(objects.endpoint);
+      return requestOverHttp({ hostname: to.hostname, port: to.port, path, method, headers: kept, agent: toObjects });
+    }
+    const { host: _, authorization: __, ...headers } = kept;
+    const helperPath = options.helperPort === undefined ? undefined : TO_HELPER.exec(path)?.[1];
+    if (helperPath === undefined) {
+      return request(new URL(path, apiServer), { method, headers: { ...headers, ...authorization }, agent });
+    }
+    const port = await options.helperPort?.();
+    if (port === undefined) return undefined;
+    return request(new URL(helperPath, `https://127.0.0.1:${port}`), { method, headers, agent: toHelper });
   }
 
   function forwardUpgrade(incoming: IncomingMessage, { socket, head }: { socket: Duplex; head: Buffer }): void {
@@ -250,10 +294,7 @@ export async function startFaultProxy(options: FaultProxyOptions): Promise<Fault
   }
 
   return {
-    name,
-    kubeconfigPath,
-    faults,
-    hits,
+    ...{ name, url, kubeconfigPath, faults, hits },
     delayWatches(plural, ms) {
       if (ms > 0) {
         watchDelayMs.set(plural, ms);
@@ -282,6 +323,8 @@ export async function startFaultProxy(options: FaultProxyOptions): Promise<Fault
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       for (const socket of sockets) socket.destroy();
       calls.destroy();
+      toHelper.destroy();
+      toObjects.destroy();
       streams.destroy();
       return closed;
     },
@@ -297,11 +340,29 @@ const REASONS: Readonly<Record<number, string>> = {
   503: "ServiceUnavailable",
 };
 
-function refuse(outgoing: ServerResponse, status: number): void {
-  const message = "refused by the soak's proxy";
-  const body = { kind: "Status", apiVersion: "v1", metadata: {}, status: "Failure", message, code: status };
+const MESSAGE = "refused by the soak's proxy";
+
+function refuseCall(outgoing: ServerResponse, status: number): void {
+  const body = { kind: "Status", apiVersion: "v1", metadata: {}, status: "Failure", message: MESSAGE, code: status };
   outgoing.writeHead(status, { "content-type": "application/json", ...(status === 429 && { "retry-after": "1" }) });
   outgoing.end(JSON.stringify({ ...body, reason: REASONS[status] ?? "Unknown" }));
+}
+
+const OBJECT_CODES: Readonly<Record<number, string>> = {
+  409: "ConditionalRequestConflict",
+  429: "TooManyRequests",
+  500: "InternalError",
+  503: "SlowDown",
+};
+
+function refuseObject(outgoing: ServerResponse, status: number): void {
+  outgoing.writeHead(status, { "content-type": "application/xml" });
+  outgoing.end(`<Error><Code>${OBJECT_CODES[status] ?? "Unknown"}</Code><Message>${MESSAGE}</Message></Error>`);
+}
+
+/** Whether a write is to be done only in the place of what its caller has seen. */
+function isConditional({ method, headers }: IncomingMessage): boolean {
+  return method !== "GET" && ("if-match" in headers || "if-none-match" in headers);
 }
 
 function headOf({ statusCode, statusMessage, headers }: IncomingMessage): string {

@@ -1,6 +1,7 @@
 import type { ApiClient } from "../../cluster/kubernetes/api-client.ts";
 import { pause } from "../../cluster/process/wait-until.ts";
 import type { Checker, PodRecord } from "../checker.ts";
+import type { SoakObjects } from "../cluster/object-storage.ts";
 import type { SoakPods } from "../cluster/soak-cluster.ts";
 import type { Decisions } from "../decisions.ts";
 import { NAMESPACE, PODS_PATH } from "../objects.ts";
@@ -13,6 +14,8 @@ export interface FaultTargets {
   readonly operators: readonly { readonly program: SoakOperator; readonly proxy: FaultProxy }[];
   readonly edge: { readonly program: SoakProgram; readonly proxy: FaultProxy };
   readonly pods: SoakPods;
+  /** Where snapshots are kept; undefined where that is the volume. */
+  readonly objects: SoakObjects | undefined;
   readonly checker: Checker;
   readonly api: ApiClient;
   readonly trace: Trace;
@@ -25,6 +28,10 @@ type Fault = (targets: FaultTargets, decisions: Decisions, signal: AbortSignal) 
 const KINDS = ["tenancyclaims", "pods", "tenancyworkloads", "tenancypools"] as const;
 /** Takes nodes that can be made to stand still. */
 const NODE_FAULT = "node not ready";
+/** Of the volume. */
+const HELPER_FAULT = "helper deleted";
+/** Of object storage. */
+const OBJECT_FAULTS = ["object storage hangs", "object storage lost"];
 const LEASE_PATH = `/apis/coordination.k8s.io/v1/namespaces/${NAMESPACE}/leases/tenancy-operator`;
 const HELPER_SELECTOR = "labelSelector=app.kubernetes.io%2Fname%3Dtenancy-snapshots";
 
@@ -82,7 +89,7 @@ export const FAULT_PARTS: Readonly<
         checker.excuse(uid, "failed by the soak");
         await pods.fail(uid);
       },
-      "helper deleted": async ({ api }) => {
+      [HELPER_FAULT]: async ({ api }) => {
         await api.call({ method: "DELETE", path: `${PODS_PATH}?${HELPER_SELECTOR}`, body: { gracePeriodSeconds: 1 } });
       },
       [NODE_FAULT]: async ({ pods, checker }, decisions, signal) => {
@@ -94,6 +101,17 @@ export const FAULT_PARTS: Readonly<
         for (const uid of pods.podsOn(node)) checker.excuse(uid, `its node ${node} was not ready`);
         await pods.thaw(node);
       },
+      "object storage hangs": async ({ objects }, decisions, signal) => {
+        objects?.hang();
+        await pause(decisions.between(500, 12_000), signal);
+        objects?.goOn();
+      },
+      "object storage lost": async ({ objects }, decisions, signal) => {
+        if (objects === undefined) return;
+        objects.isLost = true;
+        await pause(decisions.between(500, 12_000), signal);
+        objects.isLost = false;
+      },
     },
   },
 };
@@ -104,7 +122,7 @@ export async function makeFaults(
   { targets, decisions, signal }: { targets: FaultTargets; decisions: Decisions; signal: AbortSignal },
 ): Promise<void> {
   const { pauseMs, faults } = FAULT_PARTS[part] ?? { pauseMs: [0, 0], faults: {} };
-  const names = Object.keys(faults).filter((name) => name !== NODE_FAULT || targets.pods.nodes.length > 0);
+  const names = Object.keys(faults).filter((name) => isPossible(name, targets));
   while (!signal.aborted) {
     await pause(decisions.between(pauseMs[0], pauseMs[1]), signal);
     if (signal.aborted) return;
@@ -116,8 +134,16 @@ export async function makeFaults(
   }
 }
 
+function isPossible(fault: string, { pods, objects }: FaultTargets): boolean {
+  if (fault === NODE_FAULT) return pods.nodes.length > 0;
+  if (fault === HELPER_FAULT) return objects === undefined;
+  return objects !== undefined || !OBJECT_FAULTS.includes(fault);
+}
+
 /** Ends every fault: programs run, clocks are right, nothing stands between them and the API server. */
-export async function endFaults({ operators, edge, pods }: FaultTargets): Promise<void> {
+export async function endFaults({ operators, edge, pods, objects }: FaultTargets): Promise<void> {
+  objects?.goOn();
+  if (objects !== undefined) objects.isLost = false;
   for (const { program, proxy } of operators) {
     program.resume();
     program.shiftClock(0);

@@ -1,20 +1,19 @@
 // @limit 300
 import { spawn } from "node:child_process";
 import { createHash, randomBytes } from "node:crypto";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { pods } from "../../../crds/client/built-in-resources.ts";
 import { workloads } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
-import { SNAPSHOTS_CONTAINER, SNAPSHOTS_NAME } from "../../../crds/snapshots/store-folder.ts";
+import { SNAPSHOTS_NAME } from "../../../crds/snapshots/store-folder.ts";
 import { operatorConfig } from "../../../operator/config.ts";
 import { type EdgeProcess, runtimes, startReadyEdge } from "../../unit/edge/edge-process.ts";
 import { type FakeKubectl, fakeKubectl } from "../../unit/edge/fake-kubectl.ts";
 import { rawTar } from "../../unit/snapshots/raw-tar.ts";
-import { staticBusybox } from "../../unit/snapshots/static-busybox.ts";
+import { runHelper } from "../snapshots/simulated-helper.ts";
 import { exists, NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
 import { built, type PretendBuilders, startPretendBuilders } from "./pretend-builders.ts";
 
@@ -24,18 +23,18 @@ const IMAGE = `sha256:${"1".repeat(64)}`;
 let tenancy: Tenancy;
 let builders: PretendBuilders;
 let kubectl: FakeKubectl;
+let helper: { stop(): Promise<void> } | undefined;
 
 test.before(async () => {
   tenancy = await startTenancy("test-context-upload");
   builders = await startPretendBuilders(tenancy.client);
-  const volume = join(builders.root, SNAPSHOTS_NAME);
-  mkdirSync(volume);
-  kubectl = fakeKubectl({ paths: { "/bin/busybox": staticBusybox, "/snapshots": volume } });
+  kubectl = fakeKubectl();
   const { builds } = operatorConfig({ TENANCY_REGISTRY: "registry.example.com/built" });
-  tenancy.startOperator({ config: { builds }, exec: builders.exec });
+  tenancy.startOperator({ config: { builds }, exec: builders.exec, contexts: builders.contexts });
 });
 test.after(async () => {
   kubectl?.remove();
+  await helper?.stop();
   await builders?.stop();
   await tenancy?.stop();
 });
@@ -58,14 +57,8 @@ async function call(edge: EdgeProcess, target: string, body?: Buffer): Promise<{
   return { status: response.status, json: await response.json() };
 }
 
-/** The kubelet's part: the helper pod runs. */
-async function runHelper(): Promise<void> {
-  await tenancy.until("the helper pod", () => exists(tenancy.client, pods, SNAPSHOTS_NAME));
-  const state = { running: { startedAt: "2026-01-01T00:00:00Z" } };
-  const container = { name: SNAPSHOTS_CONTAINER, state, ready: true, restartCount: 0, image: "i", imageID: "i" };
-  const body = { status: { phase: "Running", containerStatuses: [container] } };
-  const ref = { namespace: NAMESPACE, name: SNAPSHOTS_NAME };
-  await tenancy.client.patch(pods, ref, { type: "merge", subresource: "status", body });
+async function untilHelperRuns(): Promise<void> {
+  helper ??= await runHelper(tenancy, join(builders.root, SNAPSHOTS_NAME));
 }
 
 for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
@@ -79,7 +72,7 @@ for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
     const edge = await startEdge(runtime);
     await tenancy.createWorkload(name, { image: { dockerfile: "Dockerfile" } });
     await tenancy.untilWorkload(name, ({ status }) => status?.build?.reason === "ContextMissing");
-    await runHelper();
+    await untilHelperRuns();
     const refused = await call(edge, `PUT /workloads/${name}/context`, rawTar([{ name: "/etc/passwd" }]));
     assert.equal(refused, {
       status: 400,
@@ -137,7 +130,7 @@ test("the command packs a folder, uploads it and ends as the build does", async 
       : { message: "state=Failed\ncode=2\nstep=[2/2] RUN make\nerror=exit code: 2\n", exitCode: 1 };
   });
   await tenancy.createWorkload("command", { image: { dockerfile: "Dockerfile" } });
-  await runHelper();
+  await untilHelperRuns();
   const run = async (): Promise<{ code: number; said: string }> => {
     const words = [
       "--import",

@@ -24,7 +24,7 @@ let operator: RunningOperator;
 test.before(async () => {
   tenancy = await startTenancy("test-builds-hazards", { nodes: false });
   builders = await startPretendBuilders(tenancy.client);
-  operator = tenancy.startOperator({ config: { builds }, exec: builders.exec });
+  operator = tenancy.startOperator({ config: { builds }, exec: builders.exec, contexts: builders.contexts });
 });
 test.after(async () => {
   await builders?.stop();
@@ -185,6 +185,7 @@ test("caches that are seconds late: never more than two at once, and each is bui
   const late = tenancy.startOperator({
     config: { builds },
     exec: builders.exec,
+    contexts: builders.contexts,
     wrap: (client) => heldBack(heldBack(client, "jobs"), "tenancyworkloads"),
   });
   let most = 0;
@@ -201,7 +202,7 @@ test("caches that are seconds late: never more than two at once, and each is bui
 });
 
 test("two that wait and are refused keep nobody waiting", async () => {
-  const again = tenancy.startOperator({ config: { builds }, exec: builders.exec });
+  const again = tenancy.startOperator({ config: { builds }, exec: builders.exec, contexts: builders.contexts });
   const going = createDeferred<PretendEnd>();
   builders.ends(() => going.promise);
   for (const name of ["held-a", "held-b"]) await createBuilt(name);
@@ -221,7 +222,12 @@ test("two that wait and are refused keep nobody waiting", async () => {
 });
 
 test("without rights in the namespace of builds nothing is built, and all else goes on", async () => {
-  const refused = tenancy.startOperator({ config: { builds }, exec: builders.exec, wrap: withoutRights });
+  const refused = tenancy.startOperator({
+    config: { builds },
+    exec: builders.exec,
+    contexts: builders.contexts,
+    wrap: withoutRights,
+  });
   await tenancy.createWorkload("named");
   await untilReady("named");
   await createBuilt("forbidden");

@@ -83,7 +83,7 @@ for (const flow of flows) {
 }
 
 function startOperator(): RunningOperator {
-  return tenancy.startOperator({ config: { builds }, exec: builders.exec });
+  return tenancy.startOperator({ config: { builds }, exec: builders.exec, contexts: builders.contexts });
 }
 
 async function createBuilt(name: string): Promise<void> {

@@ -5,6 +5,7 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, writeFil
 import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { BuildContexts } from "../../../crds/builds/build-contexts.ts";
 import { isConflict, isNotFound } from "../../../crds/client/api-error.ts";
 import { jobs, namespaces, pods } from "../../../crds/client/built-in-resources.ts";
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
@@ -17,6 +18,7 @@ import { onAbort, orAborted } from "../../../crds/waits.ts";
 import { isFinished } from "../../../operator/builds/build-progress.ts";
 import { localExec } from "../../unit/snapshots/local-exec.ts";
 import { staticBusybox } from "../../unit/snapshots/static-busybox.ts";
+import { serveStore } from "../../unit/snapshots/store-server.ts";
 
 export const BUILDS = "tenancy-builds";
 
@@ -40,6 +42,8 @@ export interface PretendBuilders {
   readonly root: string;
   /** Names of all Jobs that there ever were, and of their pods. */
   readonly everJobs: ReadonlyMap<string, string[]>;
+  /** The build contexts on the snapshots volume. */
+  readonly contexts: BuildContexts;
   /** Puts a build context on the snapshots volume; its SHA-256. */
   store(workload: string, content: Buffer): string;
   /** Names of what is there of a workload. */
@@ -80,6 +84,9 @@ export async function startPretendBuilders(client: ClusterClient): Promise<Prete
   let build = async (_pod: Pod, _files: Record<string, string>): Promise<PretendEnd> =>
     built(`sha256:${"a".repeat(64)}`);
   await client.create(namespaces, { metadata: { name: BUILDS } });
+  const volume = join(root, SNAPSHOTS_NAME);
+  mkdirSync(volume);
+  const served = await serveStore(volume);
 
   const shared = { client, namespace: BUILDS, labelSelector: "tenancy.dev/build=true", signal: stopping.signal };
   const jobInformer = startInformer<Job, never>({
@@ -181,6 +188,7 @@ export async function startPretendBuilders(client: ClusterClient): Promise<Prete
   return {
     root,
     exec: createFolderExec(root),
+    contexts: served.contexts,
     everJobs,
     store(workload, content) {
       const sha256 = createHash("sha256").update(content).digest("hex");
@@ -200,7 +208,7 @@ export async function startPretendBuilders(client: ClusterClient): Promise<Prete
     async stop() {
       stopping.abort();
       for (const end of ends.values()) end.abort(GONE);
-      await Promise.all([jobInformer.done, ...work]);
+      await Promise.all([jobInformer.done, ...work, served.close()]);
       await rm(root, REMOVAL);
     },
   };

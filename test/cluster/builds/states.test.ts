@@ -5,7 +5,6 @@ import * as assert from "uvu/assert";
 import { configMaps, jobs } from "../../../crds/client/built-in-resources.ts";
 import { workloads } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
-import { SNAPSHOTS_NAME } from "../../../crds/snapshots/store-folder.ts";
 import { createDeferred } from "../../../crds/waits.ts";
 import type { Workload } from "../../../crds/workload.ts";
 import { operatorConfig } from "../../../operator/config.ts";
@@ -18,7 +17,7 @@ const FIRST = `sha256:${"1".repeat(64)}`;
 const SECOND = `sha256:${"2".repeat(64)}`;
 let tenancy: Tenancy;
 let builders: PretendBuilders;
-/** While true, no command runs in the helper pod. */
+/** While true, the helper pod does not answer. */
 let isVolumeAway = false;
 
 test.before(async () => {
@@ -27,10 +26,14 @@ test.before(async () => {
   const { builds } = operatorConfig({ TENANCY_REGISTRY: "registry.example.com/built" });
   tenancy.startOperator({
     config: { builds },
-    exec: (options) =>
-      isVolumeAway && options.pod === SNAPSHOTS_NAME
-        ? Promise.reject(new Error("the helper pod does not answer"))
-        : builders.exec(options),
+    exec: builders.exec,
+    contexts: {
+      ...builders.contexts,
+      async erase(workload, call) {
+        if (isVolumeAway) throw new Error("the helper pod does not answer");
+        await builders.contexts.erase(workload, call);
+      },
+    },
   });
 });
 test.after(async () => {

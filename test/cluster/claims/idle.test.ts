@@ -1,5 +1,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { pods } from "../../../crds/client/built-in-resources.ts";
+import { annotation } from "../../../crds/labels.ts";
 import { NAMESPACE, type RunningOperator, startTenancy, type Tenancy } from "../tenancy.ts";
 
 // What puts a release off: `rest/destroy-activity.test.ts`.
@@ -42,6 +44,26 @@ test("a successor keeps to the time as well, and claims without a timeout or wit
     const claim = tenancy.claims.store.get(`${NAMESPACE}/claim-carol-${workload}`);
     assert.equal([claim?.status?.phase, claim?.metadata.deletionTimestamp], ["Active", undefined]);
   }
+});
+
+test("activity that could not be written for longer than the idle time still counts, as after an API server's outage", async () => {
+  await tenancy.createClaim("dora", "brief");
+  const { status } = await tenancy.untilClaim("claim-dora-brief", { phase: "Active" });
+  await operator.stop();
+  const left = Date.parse(status?.claimedAt ?? "") + 2500 - Date.now();
+  await new Promise((resolve) => setTimeout(resolve, left));
+  operator = tenancy.startOperator();
+  await tenancy.until("the operator's first reconciles", () => operator.requests.length > 10);
+  await new Promise((resolve) => setTimeout(resolve, 1000));
+  const ref = { namespace: NAMESPACE, name: status?.instanceId ?? "" };
+  const used = new Date();
+  const body = { metadata: { annotations: { [annotation.lastActivity]: used.toISOString() } } };
+  await tenancy.client.patch(pods, ref, { type: "merge", body });
+  const deleted = await tenancy.untilClaim(
+    "claim-dora-brief",
+    (claim) => claim === undefined || claim.metadata.deletionTimestamp !== undefined,
+  );
+  assert.ok(Date.parse(deleted.metadata.deletionTimestamp ?? "") - used.getTime() > 1000);
 });
 
 test.run();

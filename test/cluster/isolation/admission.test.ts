@@ -450,11 +450,13 @@ test("the archives are mounted by the operator's helper pod alone", async () => 
   const helper = renderedPods.find(({ pod }) => pod.metadata.name === "tenancy-snapshots")?.pod;
   assert.ok(helper);
   assert.is(await refusal(operator, helper), undefined);
+  // Its annotation, which nobody but the operator sets, is refused by another policy.
+  const unmarked = withValues(helper, { "metadata.annotations": undefined });
   assert.match(
-    (await refusal(tenancy.client, helper)) ?? "taken",
+    (await refusal(tenancy.client, unmarked)) ?? "taken",
     /holds the files of all tenants; only the pod tenancy-snapshots/,
   );
-  const renamed = withValues(helper, { "metadata.name": "reader" });
+  const renamed = withValues(unmarked, { "metadata.name": "reader" });
   for (const client of [operator, tenancy.client])
     assert.match(
       (await refusal(client, renamed)) ?? "taken",
@@ -464,11 +466,58 @@ test("the archives are mounted by the operator's helper pod alone", async () => 
   assert.match((await refusal(tenancy.client, impostor)) ?? "taken", /sends the files of all tenants to the pod/);
 });
 
-test("accounts of the namespace exec into instances and the helper pod, never into operator or edge", async () => {
+test("no container is put beside the archives, nor one that reads the Secret beside another", async () => {
+  const helper = renderedPods.find(({ pod }) => pod.metadata.name === "tenancy-snapshots")?.pod;
+  assert.ok(helper);
+  await operator.create(pods, helper);
+  await tenancy.client.create(pods, withValues(otherPod, { "metadata.name": "other-debugged" }));
+  const add = (pod: string, container: object) =>
+    reasonOf(
+      tenancy.client.request({
+        method: "PATCH",
+        path: `/api/v1/namespaces/${NAMESPACE}/pods/${pod}/ephemeralcontainers`,
+        contentType: "application/strategic-merge-patch+json",
+        body: JSON.stringify({ spec: { ephemeralContainers: [{ name: "debug", image: "busybox:1", ...container }] } }),
+      }),
+    );
+  try {
+    for (const container of [{}, { volumeMounts: [{ name: "snapshots", mountPath: "/archives" }] }]) {
+      assert.match((await add("tenancy-snapshots", container)) ?? "taken", /holds the files of all tenants/);
+    }
+    const reader = { envFrom: [{ secretRef: { name: "tenancy-snapshots" } }] };
+    assert.match((await add("other-debugged", reader)) ?? "taken", /opens the files of all tenants; only the pod/);
+    assert.is(await add("other-debugged", {}), undefined);
+  } finally {
+    await operator.delete(pods, { namespace: NAMESPACE, name: "tenancy-snapshots" });
+  }
+});
+
+for (const name of ["tenancy-snapshots", "tenancy-snapshots-names"]) {
+  const env = [{ name: "V", valueFrom: { secretKeyRef: { name, key: "token" } } }];
+  for (const [what, values] of [
+    ["as a volume", { "spec.volumes": [{ name: "v", secret: { secretName: name } }] }],
+    [
+      "by a driver of volumes",
+      { "spec.volumes": [{ name: "v", csi: { driver: "files.example", nodePublishSecretRef: { name } } }] },
+    ],
+    ["projected", { "spec.volumes": [{ name: "v", projected: { sources: [{ secret: { name } }] } }] }],
+    ["as variables", { "spec.containers.0.envFrom": [{ secretRef: { name } }] }],
+    ["as a variable", { "spec.containers.0.env": env }],
+  ] as const) {
+    test(`no other pod than the helper pod reads the Secret ${name} ${what}`, async () => {
+      for (const client of [operator, tenancy.client]) {
+        const reader = withValues(otherPod, { "metadata.name": "reader", ...values });
+        assert.match((await refusal(client, reader)) ?? "taken", /opens the files of all tenants; only the pod/);
+      }
+    });
+  }
+}
+
+test("accounts of the namespace exec into instances, never into operator or edge, nor into the helper pod", async () => {
   for (const client of [operator, api]) {
-    for (const pod of ["tenancy-operator-5d-x", "tenancy-edge-5d-x", "other"])
-      assert.match(await execRefusal(client, pod), /may exec into instances and tenancy-snapshots, not into/);
-    for (const pod of ["inst-none", "tenancy-snapshots"]) assert.match(await execRefusal(client, pod), /not found/);
+    for (const pod of ["tenancy-operator-5d-x", "tenancy-edge-5d-x", "tenancy-snapshots", "other"])
+      assert.match(await execRefusal(client, pod), /may exec into instances, not into/);
+    assert.match(await execRefusal(client, "inst-none"), /not found/);
   }
   assert.match(await execRefusal(tenancy.client, "tenancy-operator-5d-x"), /not found/);
 });
@@ -483,10 +532,7 @@ test("nor do they attach to those or forward their ports, where somebody gives t
     for (const how of ["attach?stdout=true", "portforward?ports=8080"]) {
       await eventually(async () => !(await execRefusal(client, "inst-none", how)).includes("cannot create resource"));
       assert.match(await execRefusal(client, "inst-none", how), /not found/);
-      assert.match(
-        await execRefusal(client, "tenancy-operator-5d-x", how),
-        /may exec into instances and tenancy-snapshots, not into/,
-      );
+      assert.match(await execRefusal(client, "tenancy-operator-5d-x", how), /may exec into instances, not into/);
     }
   }
 });

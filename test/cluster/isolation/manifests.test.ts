@@ -8,6 +8,7 @@ import { type ControlPlane, startControlPlane } from "../../../scripts/cluster/c
 import { versionAtLeast } from "../../../scripts/cluster/kubernetes/version-at-least.ts";
 import { CONTROL_PLANE_PROGRAMS } from "../../../scripts/cluster/programs.ts";
 import { KUBERNETES_VERSION } from "../../../scripts/cluster/sources/binaries-source.ts";
+import { eventually } from "../../eventually.ts";
 import { kubectlFor, type RunKubectl, validation } from "./kubectl.ts";
 import { writeOverlay } from "./write-overlay.ts";
 
@@ -70,7 +71,16 @@ if (versionAtLeast(version, "1.30")) {
   test("a kustomization of one's own can put all of it into another namespace", async () => {
     const tree = await writeOverlay({
       namespace: "tenants",
-      components: ["split-edge", "admission", "egress", "builds"],
+      components: [
+        "split-edge",
+        "front-door",
+        "front-door-public",
+        "front-door-ingress",
+        "admission",
+        "egress",
+        "builds",
+        "object-storage",
+      ],
     });
     await kubectl("apply", "-k", tree.path, validation(version));
     await tree.remove();
@@ -78,10 +88,18 @@ if (versionAtLeast(version, "1.30")) {
     for (const kind of ["deployments", "serviceaccounts", "roles"]) {
       const found = await kubectl("-n", "tenants", "get", kind, ...names);
       const own = kind === "deployments" ? "tenancy-edge" : "tenancy-api";
-      assert.equal(found.split(" "), [own, "tenancy-gateway", "tenancy-operator"], kind);
+      assert.equal(found.split(" "), [own, "tenancy-gateway", "tenancy-operator", "tenancy-proxy"], kind);
     }
     const subjects = ["-o", "jsonpath={.items[*].subjects[*].namespace}"];
-    assert.is(await kubectl("-n", "tenants", "get", "rolebindings", ...subjects), "tenants tenants tenants");
+    assert.is(await kubectl("-n", "tenants", "get", "rolebindings", ...subjects), "tenants tenants tenants tenants");
+    const sources = ["-o", "jsonpath={..envFrom[*].configMapRef.name} {..envFrom[*].secretRef.name}"];
+    for (const name of ["tenancy-operator", "tenancy-edge"]) {
+      const found = await kubectl("-n", "tenants", "get", "deployment", name, ...sources);
+      assert.is(found, "tenancy-object-storage tenancy-object-storage", name);
+    }
+    // The front door has credentials of its own.
+    const ofDoor = await kubectl("-n", "tenants", "get", "deployment", "tenancy-proxy", ...sources);
+    assert.is(ofDoor, "tenancy-object-storage tenancy-object-storage-names");
     const labels = ["-o", "jsonpath={.metadata.labels}"];
     assert.equal(JSON.parse(await kubectl("get", "namespace", "tenants", ...labels)), {
       "app.kubernetes.io/part-of": "tenancy",
@@ -89,6 +107,37 @@ if (versionAtLeast(version, "1.30")) {
       "pod-security.kubernetes.io/enforce": "privileged",
       "tenancy.dev/admission": "enforced",
     });
+  });
+
+  test("the HTTPRoute before the front door is one of the Gateway API's, every field of it", async () => {
+    const definition = join(import.meta.dirname, "httproute-crd.yaml");
+    await kubectl("apply", "-f", definition, validation(version));
+    const all = ["get", "httproutes.v1.gateway.networking.k8s.io"];
+    await eventually(() =>
+      kubectl(...all).then(
+        () => true,
+        () => false,
+      ),
+    );
+    const tree = await writeOverlay({ namespace: "routes", components: ["front-door", "front-door-httproute"] });
+    await kubectl("create", "namespace", "routes");
+    try {
+      await checkTree(tree.path);
+    } finally {
+      await tree.remove();
+    }
+    const badly = '{"spec":{"rules":[{"timeouts":{"request":"for ever"}}]}}';
+    const patched = await kubectl(
+      "-n",
+      "routes",
+      "patch",
+      "httproute",
+      "tenancy-proxy",
+      "--type=merge",
+      "-p",
+      badly,
+    ).catch(String);
+    assert.match(patched, "spec.rules[0].timeouts.request: Invalid value");
   });
 }
 

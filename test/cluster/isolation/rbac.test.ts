@@ -21,6 +21,7 @@ import { versionAtLeast } from "../../../scripts/cluster/kubernetes/version-at-l
 import { eventually } from "../../eventually.ts";
 import { FakeMessenger } from "../../messenger/fake-messenger.ts";
 import { BUILDS, type PretendBuilders, startPretendBuilders } from "../builds/pretend-builders.ts";
+import { runHelper } from "../snapshots/simulated-helper.ts";
 import { exists, NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
 import { type AccountAccess, accountAccess, canEnterPods } from "./account-access.ts";
 import { type AuditedRequest, type AuditLog, createAuditLog } from "./audit-log.ts";
@@ -31,7 +32,7 @@ import { writeOverlay } from "./write-overlay.ts";
 
 const test = suite("each account has the rights that its program uses, and no others");
 
-const ACCOUNTS = ["tenancy-operator", "tenancy-api", "tenancy-gateway"] as const;
+const ACCOUNTS = ["tenancy-operator", "tenancy-api", "tenancy-gateway", "tenancy-proxy"] as const;
 type Account = (typeof ACCOUNTS)[number];
 
 const EXEC_LATER = { "create pods/exec": "asked for beside get by servers from 1.35 on" };
@@ -42,8 +43,13 @@ const notHere: Readonly<Record<Account, Readonly<Record<string, string>>>> = {
     "patch persistentvolumeclaims":
       "once a save has marked the volume, which takes containers: isolation/in-cluster.test.ts",
   },
-  "tenancy-api": {},
+  "tenancy-api": {
+    ...Object.fromEntries(
+      ["create events", "get events", "patch events"].map((right) => [right, "once a tenant is given another's files"]),
+    ),
+  },
   "tenancy-gateway": {},
+  "tenancy-proxy": {},
 };
 
 let tenancy: Tenancy;
@@ -72,7 +78,14 @@ test.before(async () => {
   const { version } = tenancy.cluster;
   await kubectl("apply", "-k", "manifests/builds", validation(version));
   const overlay = await writeOverlay({
-    components: ["split-edge", "egress", "builds", ...(versionAtLeast(version, "1.30") ? ["admission"] : [])],
+    components: [
+      "split-edge",
+      "front-door",
+      "front-door-public",
+      "egress",
+      "builds",
+      ...(versionAtLeast(version, "1.30") ? ["admission"] : []),
+    ],
     ...(!versionAtLeast(version, "1.21") && { without: ["PodDisruptionBudget"] }),
   });
   await kubectl("apply", "-k", overlay.path, validation(version));
@@ -96,7 +109,7 @@ test.after(async () => {
 
 function start(account: Account, env: Record<string, string> = {}): AccountProgram {
   const isOperator = account === "tenancy-operator";
-  const roles = account === "tenancy-api" ? "api" : "gateway";
+  const roles = account.replace("tenancy-", "");
   const own: Record<string, string> = isOperator
     ? {
         TENANCY_OPERATOR_LISTEN: "127.0.0.1:0",
@@ -104,11 +117,15 @@ function start(account: Account, env: Record<string, string> = {}): AccountProgr
         // Simulated nodes pull nothing.
         TENANCY_PROXY_IMAGE: "simulated/proxy:1",
         TENANCY_REGISTRY: "registry.example.com/built",
+        TENANCY_SNAPSHOT_IMAGE: "simulated/snapshots:1",
       }
     : {
         TENANCY_EDGE_ROLES: roles,
         TENANCY_LISTEN: "127.0.0.1:0",
         TENANCY_EDGE_METRICS_LISTEN: "127.0.0.1:0",
+        TENANCY_PROXY_LISTEN: "127.0.0.1:0",
+        ...(account !== "tenancy-gateway" && { TENANCY_PROXY_DOMAIN: "apps.test" }),
+        TENANCY_PROXY_WAIT: "10",
         TENANCY_API_KEY: KEY,
         TENANCY_LEASE_SECONDS: "2",
         TENANCY_TRIGGER_CLAIM_WAIT: "20",
@@ -118,11 +135,11 @@ function start(account: Account, env: Record<string, string> = {}): AccountProgr
   return program;
 }
 
-async function startEdge(account: "tenancy-api" | "tenancy-gateway", env: Record<string, string> = {}) {
+async function startEdge(account: Exclude<Account, "tenancy-operator">, env: Record<string, string> = {}) {
   const program = start(account, env);
-  const { url, metricsUrl } = await program.logged("edge listening");
+  const { url, metricsUrl, proxyUrl } = await program.logged("edge listening");
   await eventually(async () => (await fetch(`${metricsUrl}/readyz`)).status === 200);
-  return { program, url: String(url) };
+  return { program, url: String(url), proxyUrl: String(proxyUrl) };
 }
 
 async function stop(program: AccountProgram): Promise<void> {
@@ -425,23 +442,98 @@ async function deliver(body: object, path = "/hooks/a", key = SIGNATURE_KEY): Pr
   return (await fetch(`${gateway}${path}`, { method: "POST", headers, body: text })).status;
 }
 
+test("the front door: waking, waking anew, and what is in its way", async () => {
+  const network = { expose: "key" };
+  for (const [name, spec] of Object.entries({
+    door: { image, network },
+    "door-broken": { image: { ref: "simulated/missing:1" }, network },
+    "door-closing": { image, network },
+  })) {
+    assert.is((await call("POST", "/workloads", { name, spec })).status, 201);
+  }
+  const { program, proxyUrl } = await startEdge("tenancy-proxy");
+  const ask = async (tenant: string, workload: string): Promise<number> => {
+    const path = `${proxyUrl}/t/${tenant}/${workload}/`;
+    const { status, body } = await fetch(path, { headers: { "x-tenancy-key": KEY } });
+    await body?.cancel();
+    return status;
+  };
+  await until("the workloads at the front door", async () => (await ask("first", "door")) !== 404);
+  // No simulated pod answers, whatever else of this machine's network may.
+  assert.ok((await ask("first", "door")) >= 400);
+  await until("the mark of a use", () => asked("tenancy-proxy", "patch", "pods"));
+  // A claim in Error is tried again.
+  assert.is(await ask("first", "door-broken"), 503);
+  await until("the second try", async () => {
+    assert.is(await ask("first", "door-broken"), 503);
+    return asked("tenancy-proxy", "patch", "tenancyclaims");
+  });
+  // Its readable name belongs to another pair.
+  await tenancy.client.create(claims, {
+    metadata: { name: "claim-second-door", namespace: NAMESPACE },
+    spec: { tenantId: "other", workloadRef: "door" },
+  });
+  assert.ok((await ask("second", "door")) >= 400);
+  await until("the claim under its other name", async () =>
+    [...tenancy.claims.store.values()].some(({ spec }) => spec.tenantId === "second" && spec.workloadRef === "door"),
+  );
+  assert.is((await claim("first", "door-closing")).status, 201);
+  assert.is((await call("DELETE", "/workloads/door-closing")).status, 200);
+  await until("the workload to be closing", async () => {
+    assert.ok((await ask("second", "door-closing")) >= 404);
+    return asked("tenancy-proxy", "get", "tenancyworkloads");
+  });
+  await stop(program);
+  assert.is((await call("POST", "/tenants/first/release?wait=true", { workload: "door-closing" })).status, 200);
+});
+
 test("files: the volume, the helper pod, and what cannot be reached without a kubelet", async () => {
   const spec = { image, filesystem: { overlayDirs: ["/data"] } };
   assert.is((await call("POST", "/workloads", { name: "keeps", spec })).status, 201);
+  const shown = { ...spec, network: { expose: "public" } };
+  assert.is((await call("POST", "/workloads", { name: "shown", spec: shown })).status, 201);
   await until("the volume claim", () => exists(tenancy.client, persistentVolumeClaims, "tenancy-snapshots"));
-  await until("the helper pod", () => exists(tenancy.client, pods, "tenancy-snapshots"));
-  await call("GET", "/snapshots");
-  // The claim waits for an answer that never comes.
-  await tenancy.client.create(claims, {
-    metadata: { name: "claim-a-keeps", namespace: NAMESPACE },
-    spec: { tenantId: "a", workloadRef: "keeps", resume: true },
+  const folder = await mkdtemp(join(tmpdir(), "tenancy-rbac-"));
+  const helper = await runHelper(tenancy, folder);
+  assert.is((await call("GET", "/snapshots")).status, 200);
+  // The front door knows by its own Secret whom strangers wake, and has no way to the other.
+  await mkdir(join(folder, "sleeper"));
+  await writeFile(join(folder, "sleeper", "shown.tar.gz"), "saved");
+  const door = await startEdge("tenancy-proxy");
+  const visit = async (tenant: string): Promise<number> => {
+    const { status, body } = await fetch(`${door.proxyUrl}/t/${tenant}/shown/`);
+    await body?.cancel();
+    return status;
+  };
+  await until("the claim of the one with files", async () => {
+    const status = await visit("sleeper");
+    return status !== 404 && (await exists(tenancy.client, claims, "claim-sleeper-shown"));
   });
+  assert.is(await visit("nobody"), 404);
+  await stop(door.program);
+  const as = `--as=system:serviceaccount:${NAMESPACE}:tenancy-proxy`;
+  const rights = (await kubectl("-n", NAMESPACE, "auth", "can-i", "--list", as)).split("\n");
+  const ofSecrets = rights.filter((line) => line.startsWith("secrets ")).map((line) => line.split(/\s{2,}/).slice(1));
+  assert.equal(ofSecrets.sort(), [
+    ["[]", "[tenancy-proxy-keys]", "[list watch]"],
+    ["[]", "[tenancy-snapshots-names]", "[get]"],
+  ]);
+  assert.is((await claim("a", "keeps", { resume: true })).status, 201);
+  // Its files are asked for in vain.
+  assert.is((await call("POST", "/tenants/a/release", { workload: "keeps" })).status, 200);
   await until(
     "an exec of the operator",
     () =>
       asked("tenancy-operator", "get", "pods", { subresource: "exec" }) ||
       asked("tenancy-operator", "create", "pods", { subresource: "exec" }),
   );
+  await until(
+    "its files to be given up",
+    async () => (await call("POST", "/tenants/a/discard", { workload: "keeps" })).status === 200,
+  );
+  await until("its release", async () => !(await exists(tenancy.client, claims, "claim-a-keeps")));
+  await helper.stop();
+  await rm(folder, { recursive: true });
   await tenancy.client.delete(pods, { namespace: NAMESPACE, name: "tenancy-snapshots" }, { gracePeriodSeconds: 0 });
   await until("the helper pod again", () => exists(tenancy.client, pods, "tenancy-snapshots"));
 });
@@ -479,7 +571,9 @@ test("nothing was refused, and nothing is granted that was not used", async () =
       const used = new Set(own.filter(({ objectRef }) => objectRef?.namespace === namespace).flatMap(takenBy));
       const found = JSON.parse(await kubectl("-n", namespace, "get", "roles", "-o", "json")).items as Role[];
       const granted = [...new Set(found.filter(({ metadata }) => metadata.name === account).flatMap(grantedBy))];
-      assert.ok(granted.length > 0 || (namespace === BUILDS && account === "tenancy-gateway"));
+      assert.ok(
+        granted.length > 0 || (namespace === BUILDS && (account === "tenancy-gateway" || account === "tenancy-proxy")),
+      );
       const elsewhere: Readonly<Record<string, string>> = namespace === NAMESPACE ? notHere[account] : EXEC_LATER;
       console.log(`note: ${account} in ${namespace}`);
       for (const line of table(granted, used, elsewhere)) console.log(`note:   ${line}`);

@@ -95,7 +95,7 @@ export const renderedPods: readonly { what: string; pod: Pod; level: Level }[] =
   },
   {
     what: "the helper pod",
-    pod: renderSnapshotsPod({ namespace: config.namespace, image: config.toolsImage }),
+    pod: renderSnapshotsPod({ namespace: config.namespace, program: { image: "operator:1" }, logLevel: "info" }),
     level: "restricted",
   },
 ];

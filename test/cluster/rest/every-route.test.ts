@@ -155,6 +155,15 @@ const routes: [route: string, tries: { success: Try; missing?: Try; bad?: Try; e
     },
   ],
   [
+    "POST /api/v1/tenants/{id}/links",
+    {
+      success: { ...at("/tenants/a/links"), body: { workload: "linked" } },
+      missing: { ...at("/tenants/a/links"), body: { workload: "none" } },
+      bad: { ...at("/tenants/a/links"), body: {} },
+      expected: "201 404 400 401 401 503",
+    },
+  ],
+  [
     "GET /api/v1/tenants/{id}",
     { success: at("/tenants/a"), bad: at("/tenants/-a"), expected: "200 - 400 401 401 503" },
   ],
@@ -336,6 +345,11 @@ test.before(async () => {
   tenancy = await startTenancy("rest-routes");
   tenancy.startOperator();
   await tenancy.createWorkload("app");
+  await tenancy.createWorkload("linked", { network: { expose: "link" } });
+  await tenancy.client.create(secrets, {
+    metadata: { name: "tenancy-proxy-keys", namespace: NAMESPACE },
+    stringData: { "2026": "x".repeat(32) },
+  } as never);
   await tenancy.createWorkload("built", { image: { dockerfile: "Dockerfile" } });
   await tenancy.client.create(secrets, {
     metadata: { name: "s", namespace: NAMESPACE },
@@ -346,7 +360,8 @@ test.before(async () => {
 
 for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
   test(`${runtime}: every route answers as it should and as it is documented`, async () => {
-    edge = await startRestEdge(runtime, { KUBECONFIG: tenancy.cluster.kubeconfigPath });
+    const env = { KUBECONFIG: tenancy.cluster.kubeconfigPath, TENANCY_PROXY_DOMAIN: "apps.test" };
+    edge = await startRestEdge(runtime, env);
     const seen = new Map<string, string[]>();
     let instance = "none";
     const run = async (route: string, one: Try | undefined, key: { key?: string | undefined } = {}) => {

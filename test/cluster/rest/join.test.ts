@@ -1,10 +1,13 @@
 // @limit 300
+
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import WebSocket from "ws";
+import { loadClusterConfig } from "../../../crds/client/config/load-cluster-config.ts";
 import { compareResourceVersions } from "../../../crds/client/watch/store.ts";
 import { claims, pools, triggers, workloads } from "../../../crds/kinds.ts";
 import { claimLabels } from "../../../crds/labels.ts";
+import { openStore } from "../../../crds/snapshots/open-store.ts";
 import type { ApiTypes } from "../../../edge/api/openapi/schemas.ts";
 import { loadConfig } from "../../../edge/config.ts";
 import { type Edge, startEdge } from "../../../edge/edge.ts";
@@ -29,8 +32,11 @@ test.before(async () => {
     TENANCY_EDGE_METRICS_LISTEN: "off",
     TENANCY_EDGE_ROLES: "api",
   });
+  const cluster = await loadClusterConfig({ kubeconfigPath: tenancy.cluster.kubeconfigPath });
+  const { client } = tenancy;
+  const store = () => openStore(config.store, { client, cluster, namespace: config.namespace });
   const start = (gate: typeof listGate) =>
-    startEdge({ config, client: gate.wrap(tenancy.client), serve: serveNode, log: silentLog, claimWaitMs: 300 });
+    startEdge({ config, client: gate.wrap(client), serve: serveNode, store, log: silentLog, claimWaitMs: 300 });
   await tenancy.createWorkload("app");
   await make("first");
   [lister, teller] = await Promise.all([start(listGate), start(tellGate)]);

@@ -29,7 +29,7 @@ export interface MemoryVolume {
 /**
  * Keeps one text a pod, with the promises of `createSnapshots`: a save asks whether it is fenced, then replaces the
  * archive in one step; a restore gives what is there, or fails; neither works without the helper pod. That a late
- * command of a save replaces nothing is for test/unit/snapshots/archive-store.test.ts to show.
+ * command of a save replaces nothing is for test/unit/snapshots/store-contract.ts to show.
  *
  * @param reach called at each point; what it throws is the failure
  */
@@ -74,7 +74,7 @@ export function createMemorySnapshots(options: {
       if (isKept) volume.versions.set(path(key), [before, ...(volume.versions.get(path(key)) ?? [])]);
       volume.archives.set(path(key), { content, metadata });
       await reach("save-done");
-      return { ...metadata, ...(isKept && { kept: before.metadata }) };
+      return { ...metadata, ...(isKept && { replaced: before.metadata }) };
     },
     async restore(key, pod, { into, sha256 = "" }) {
       const uid = pod.metadata.uid ?? "";
@@ -103,8 +103,8 @@ export function createMemorySnapshots(options: {
     prepare: () => undefined,
     warm: () => undefined,
     cancelPrestarted: () => undefined,
+    forgetPod: () => undefined,
     forgetVolume: () => undefined,
-    leaveHelper: () => undefined,
     close: () => undefined,
   };
 }

@@ -1,8 +1,8 @@
 import { loadClusterConfig } from "../../../crds/client/config/load-cluster-config.ts";
-import { createExec } from "../../../crds/client/exec/exec.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
-import { createSnapshots, type Snapshots } from "../../../operator/snapshots/snapshots.ts";
+import type { Snapshots } from "../../../operator/snapshots/snapshots.ts";
 import { NAMESPACE, type Tenancy } from "../tenancy.ts";
+import { simulatedStore } from "./simulated-snapshots.ts";
 
 /**
  * Snapshots that save nothing and take note of the pods, by name, that were to be saved; there is no archive of
@@ -11,13 +11,13 @@ import { NAMESPACE, type Tenancy } from "../tenancy.ts";
  * @param save what it throws is the failure of the save
  */
 export async function recordSaves(
-  { cluster }: Tenancy,
+  { cluster, client }: Tenancy,
   save: (pod: Pod) => void = () => undefined,
 ): Promise<{ snapshots: Snapshots; saved: string[] }> {
   const config = await loadClusterConfig({ kubeconfigPath: cluster.kubeconfigPath });
   const saved: string[] = [];
   const snapshots: Snapshots = {
-    ...createSnapshots({ exec: createExec({ config }), namespace: NAMESPACE, timeoutMs: 10_000 }),
+    ...simulatedStore({ client, cluster: config, namespace: NAMESPACE }).snapshots,
     find: async () => undefined,
     async save(key, pod) {
       save(pod);

@@ -18,7 +18,8 @@ const volume: MemoryVolume = { archives: new Map(), versions: new Map(), touched
 test.before(async () => {
   tenancy = await startTenancy("test-snapshots-versions", { nodes: false });
   kubelet = await startPretendKubelet(tenancy.client);
-  const { snapshots } = operatorConfig({ TENANCY_OPERATOR_LISTEN: "off", TENANCY_SNAPSHOT_TTL: "86400" });
+  const environment = { TENANCY_SNAPSHOT_IMAGE: "simulated/snapshots:1", TENANCY_SNAPSHOT_TTL: "86400" };
+  const { snapshots } = operatorConfig({ TENANCY_OPERATOR_LISTEN: "off", ...environment });
   tenancy.startOperator({
     snapshots: createMemorySnapshots({ kubelet, volume, reach: async () => undefined }),
     config: { snapshots },

@@ -61,6 +61,15 @@ test("prints a claim as JSON, and lines that work as they stand", async () => {
   assert.is(JSON.parse(answers[3] ?? "").status, "released");
 });
 
+test("the address of alice's instance wakes it, as browsers resolve it", async () => {
+  const [, address = ""] = /^alice's instance: +(\S+)$/m.exec(stack.output()) ?? [];
+  assert.match(address, /^http:\/\/hello--alice\.localhost:\d+\/$/);
+  // The lines before have released her claim.
+  const { stdout } = await promisify(exec)(`curl --silent --show-error --fail-with-body ${address}`);
+  assert.match(stdout, /hello/i);
+  assert.is((await stack.release("alice", "hello")).status, 200);
+});
+
 test("a claimed pod answers HTTP, two tenants have two pods, and kubectl shows both claims", async () => {
   const [erin, frank] = await Promise.all([claim("erin", "hello"), claim("frank", "hello")]);
   const pages = await Promise.all(
@@ -304,7 +313,11 @@ async function second(env: Record<string, string>, words: string[] = []): Promis
   return output;
 }
 
-const anyPort = { TENANCY_OPERATOR_LISTEN: "127.0.0.1:0", TENANCY_EDGE_METRICS_LISTEN: "127.0.0.1:0" };
+const anyPort = {
+  TENANCY_OPERATOR_LISTEN: "127.0.0.1:0",
+  TENANCY_EDGE_METRICS_LISTEN: "127.0.0.1:0",
+  TENANCY_PROXY_LISTEN: "127.0.0.1:0",
+};
 
 test("a second npm start is refused: on the same port before it does anything, on another since the cluster is the first one's", async () => {
   const listen = new URL(stack.url).host;

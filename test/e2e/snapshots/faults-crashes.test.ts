@@ -34,7 +34,7 @@ test("the helper pod is killed during a save: it comes back, and the release end
   await life.deleteClaim(claim);
   await faults.untilSaving("save-helper");
   await faults.killHelper();
-  assert.is(archiveOf(life, claim), undefined, "it was in the middle");
+  assert.is(await archiveOf(life, claim), undefined, "it was in the middle");
   await life.untilGone(claim);
   const next = await life.claim("save-helper", "warm", true);
   assert.is(await digestOfMany(life, next), digest);
@@ -71,11 +71,11 @@ for (const workload of ["warm", "cold"]) {
 
 test("the operator is killed during a save: its successor finishes", async ({ life, faults }) => {
   const [claim, digest] = await fillClaim(life, "save-operator", "warm");
-  const before = archiveOf(life, claim);
+  const before = await archiveOf(life, claim);
   await life.deleteClaim(claim);
   await faults.untilSaving("save-operator");
   await life.killOperator();
-  assert.equal(archiveOf(life, claim), before);
+  assert.equal(await archiveOf(life, claim), before);
   await life.startOperator();
   await life.untilGone(claim);
   const next = await life.claim("save-operator", "warm", true);
@@ -85,13 +85,13 @@ test("the operator is killed during a save: its successor finishes", async ({ li
 test("a pod is lost during the save of its files: the archive of before stays, and the release ends", async (context) => {
   const { life, faults } = context;
   const [claim] = await fillClaim(life, "save-lost", "warm");
-  const before = archiveOf(life, claim);
+  const before = await archiveOf(life, claim);
   await life.deleteClaim(claim);
   await faults.untilSaving("save-lost");
   const { instanceId = "" } = claim.status ?? {};
   await life.client.delete(pods, { namespace: NAMESPACE, name: instanceId }, { gracePeriodSeconds: 0 });
   await life.untilGone(claim);
-  assert.equal(archiveOf(life, claim), before);
+  assert.equal(await archiveOf(life, claim), before);
   const next = await life.claim("save-lost", "warm", true);
   assert.is(await life.kept(next), "old\n");
 });
@@ -103,17 +103,17 @@ test("an operator that was suspended during a save never replaces what came afte
   await life.deleteClaim(claim);
   await faults.untilSaving("save-suspended");
   suspended.pause();
-  assert.is(archiveOf(life, claim), undefined, "it was in the middle");
+  assert.is(await archiveOf(life, claim), undefined, "it was in the middle");
   const successor = await life.startOperator();
   await life.untilGone(claim);
   await life.keep("save-suspended", "warm", "newer");
-  const newer = archiveOf(life, claim);
+  const newer = await archiveOf(life, claim);
   suspended.resume();
   await life.keep("another", "warm", "works on");
   await successor.kill();
   // It leads again, and was therefore done with what it did before.
   const next = await life.claim("save-suspended", "warm", true);
-  assert.equal(archiveOf(life, claim), newer);
+  assert.equal(await archiveOf(life, claim), newer);
   assert.is(await life.kept(next), "newer\n");
 });
 

@@ -13,6 +13,7 @@ import {
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import * as assert from "uvu/assert";
+import type { Claim } from "../../../crds/claim.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
 import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
@@ -22,14 +23,15 @@ import { archiveOf, type Faults } from "./faults.ts";
 import { type LifeContext, lifeSuite } from "./life-suite.ts";
 import { type Lifecycle, NAMESPACE } from "./lifecycle.ts";
 
-const test = lifeSuite("a snapshots volume that fails, and archives that must not be restored", {
+const isInObjects = process.env.TENANCY_TEST_STORE === "s3";
+const test = lifeSuite("a store that fails, and archives that must not be restored", {
   name: "faults",
-  volumeMiB: 128,
+  ...(isInObjects ? { hasObjectFaults: true } : { volumeMiB: 128 }),
   async prepare(life) {
     await life.createWorkload("warm");
     await life.createWorkload("cold");
     await life.createPool("warm", "warm", 2);
-    const tenants = [...volumeFaults.map(({ what }) => `tenant-${what}`), "given-up", "locks", "elsewhere"];
+    const tenants = [...storeFaults.map(({ what }) => `tenant-${what}`), "given-up", "locks", "elsewhere"];
     await Promise.all(tenants.map((tenant) => life.keep(tenant, "warm", "old")));
   },
 });
@@ -40,20 +42,24 @@ interface Fault {
   readonly says: RegExp;
   begin(life: Lifecycle, faults: Faults): Promise<void> | void;
   end(life: Lifecycle): Promise<void> | void;
+  /** What of the tenant is there meanwhile; nothing can be asked for of a bucket that is gone. */
+  archiveOf?(life: Lifecycle, claim: Claim): Promise<Buffer | undefined>;
 }
 
 const volumeFaults: Fault[] = [
   {
     what: "read-only",
-    says: /Read-only file system/,
+    says: /EROFS: read-only file system, open/,
     begin: (life) => life.remountVolume("ro"),
     end: (life) => life.remountVolume("rw"),
+    archiveOf,
   },
   {
     what: "full",
-    says: /No space left on device/,
+    says: /ENOSPC: no space left on device/,
     begin: ({ volumeFolder }) => fill(join(volumeFolder, "filler")),
     end: ({ volumeFolder }) => rmSync(join(volumeFolder, "filler")),
+    archiveOf,
   },
   {
     what: "gone",
@@ -63,10 +69,39 @@ const volumeFaults: Fault[] = [
       await faults.killHelper();
     },
     end: ({ volumeFolder }) => renameSync(`${volumeFolder}.away`, volumeFolder),
+    archiveOf: (life, claim) => archiveOf({ ...life, volumeFolder: `${life.volumeFolder}.away` }, claim),
   },
 ];
 
-for (const { what, says, begin, end } of volumeFaults) {
+const objectFaults: Fault[] = [
+  {
+    what: "denied",
+    says: /403 AccessDenied/,
+    begin: (life) => refuseWrites(life, "/"),
+    end: allowWrites,
+    archiveOf,
+  },
+  {
+    what: "gone",
+    says: /404 NoSuchBucket/,
+    begin: ({ objects }) => objects?.takeAway(),
+    end: ({ objects }) => objects?.bringBack(),
+  },
+];
+
+const storeFaults = isInObjects ? objectFaults : volumeFaults;
+
+/** Has object storage refuse to write what has that in its name. */
+function refuseWrites({ objects }: Lifecycle, within: string): void {
+  if (objects?.faults === undefined) return;
+  objects.faults.decide = ({ method, path }) => (method !== "GET" && path.includes(within) ? "denied" : undefined);
+}
+
+function allowWrites({ objects }: Lifecycle): void {
+  if (objects?.faults !== undefined) objects.faults.decide = () => undefined;
+}
+
+for (const { what, says, begin, end, archiveOf: archiveMeanwhile } of storeFaults) {
   test(`${what}: the release fails, keeps the pod and the archive of before, and ends well once it is mended`, async (context) => {
     const { life, faults } = context;
     const tenant = `tenant-${what}`;
@@ -76,7 +111,7 @@ for (const { what, says, begin, end } of volumeFaults) {
       claim.status?.instanceId,
       "echo new > /data/file; $b dd if=/dev/urandom of=/data/more bs=1M count=8",
     );
-    const before = archiveOf(life, claim);
+    const before = await archiveOf(life, claim);
     await begin(life, faults);
     await life.deleteClaim(claim);
     try {
@@ -84,14 +119,13 @@ for (const { what, says, begin, end } of volumeFaults) {
       assert.match(failed.status?.message ?? "", /The pod is kept .*tenancy\.dev\/discard=true/);
       await faults.untilEvent(claim, "ReleaseFailed");
       assert.is(await life.kept(claim), "new\n", "its pod is kept");
-      const volumeFolder = what === "gone" ? `${life.volumeFolder}.away` : life.volumeFolder;
-      assert.equal(archiveOf({ volumeFolder }, claim), before);
+      if (archiveMeanwhile !== undefined) assert.equal(await archiveMeanwhile(life, claim), before);
     } finally {
       await end(life);
     }
     await life.untilGone(claim);
-    assert.not.equal(archiveOf(life, claim), before);
-    assert.equal(leftovers(life, tenant), []);
+    assert.not.equal(await archiveOf(life, claim), before);
+    assert.is(await leftovers(life, claim.spec), 0);
     await life.untilPool("warm", 1);
     const next = await life.claim(tenant, "warm", true);
     assert.is(next.status?.source, "pool+data");
@@ -102,16 +136,18 @@ for (const { what, says, begin, end } of volumeFaults) {
 async function giveUp({ life, faults }: LifeContext): Promise<void> {
   const claim = await life.claim("given-up", "warm", true);
   await life.run(claim.status?.instanceId, "echo new > /data/file");
-  const before = archiveOf(life, claim);
-  chmodSync(join(life.volumeFolder, "given-up"), 0o500);
+  const before = await archiveOf(life, claim);
+  if (isInObjects) refuseWrites(life, "/given-up/");
+  else chmodSync(join(life.volumeFolder, "given-up"), 0o500);
   await life.deleteClaim(claim);
   await life.untilClaim(claim, "to fail", (status) => status?.phase === "ReleaseFailed");
   const body = { metadata: { annotations: { [annotation.discard]: "true" } } };
   await life.client.patch(claims, { namespace: NAMESPACE, name: claim.metadata.name }, { type: "merge", body });
   await life.untilGone(claim);
   await faults.untilEvent(claim, "Discarded");
-  assert.equal(archiveOf(life, claim), before);
-  chmodSync(join(life.volumeFolder, "given-up"), 0o700);
+  assert.equal(await archiveOf(life, claim), before);
+  if (isInObjects) allowWrites(life);
+  else chmodSync(join(life.volumeFolder, "given-up"), 0o700);
   const next = await life.claim("given-up", "warm", true);
   assert.is(await life.kept(next), "old\n");
 }
@@ -119,10 +155,10 @@ async function giveUp({ life, faults }: LifeContext): Promise<void> {
 async function saveLocked({ life }: LifeContext): Promise<void> {
   const claim = await life.claim("locks", "warm", true);
   await life.run(claim.status?.instanceId, "echo new > /data/file; echo mine > /data/locked; $b chmod 0 /data/locked");
-  const before = archiveOf(life, claim);
+  const before = await archiveOf(life, claim);
   await life.deleteClaim(claim);
   await life.untilReleaseFails(claim, /data\/locked.*Permission denied/);
-  assert.equal(archiveOf(life, claim), before);
+  assert.equal(await archiveOf(life, claim), before);
   await life.run(claim.status?.instanceId, "$b chmod 600 /data/locked");
   await life.untilGone(claim);
   const next = await life.claim("locks", "warm", true);
@@ -130,6 +166,8 @@ async function saveLocked({ life }: LifeContext): Promise<void> {
 }
 
 test("an empty folder in the volume's place: nobody with files starts without them, or saves beside them", async (context) => {
+  // For a bucket: object-storage.test.ts.
+  if (isInObjects) return;
   const { life, faults } = context;
   const open = await life.claim("open", "warm", false);
   await life.run(open.status?.instanceId, "echo mine > /data/file");
@@ -156,7 +194,7 @@ test("an empty folder in the volume's place: nobody with files starts without th
   const active = await life.untilClaim(waiting, "to be Active", (status) => status?.phase === "Active");
   assert.is(await life.kept(active), "old\n");
   await life.untilGone(open);
-  assert.ok(archiveOf(life, open));
+  assert.ok(await archiveOf(life, open));
 });
 
 const archives: [what: string, workload: string, put: typeof changeArchive, says: RegExp][] = [
@@ -170,18 +208,19 @@ async function refuse(
   [, workload, put, says]: (typeof archives)[number],
 ): Promise<void> {
   const key = { tenantId: `archive-${workload}`, workloadRef: workload };
-  await life.untilHelperRuns();
+  if (!isInObjects) await life.untilHelperRuns();
   await put(life, key);
   const claim = await life.createClaim(key.tenantId, workload, true);
-  const before = archiveOf(life, claim);
+  const stored = () => life.objects?.stored(key) ?? archiveOf(life, claim);
+  const before = await stored();
   const ended = await life.untilClaim(claim, "to end", (status) => ["Active", "Error"].includes(status?.phase ?? ""));
   assert.equal([ended.status?.phase, ended.status?.reason], ["Error", "RestoreFailed"]);
   assert.match(ended.status?.message ?? "", says);
-  assert.equal(archiveOf(life, claim), before);
+  assert.equal(await stored(), before);
   await faults.untilEvent(claim, "RestoreFailed");
   await life.untilClaim(claim, "to have no pod", async () => (await faults.podsOf(claim)).length === 0);
   await life.release(claim);
-  assert.equal(archiveOf(life, claim), before, "its release saves nothing");
+  assert.equal(await stored(), before, "its release saves nothing");
 }
 
 testAtOnce(test, [
@@ -199,31 +238,36 @@ testAtOnce(test, [
 /** Of the header of gzip (RFC 1952), the byte that names the operating system. */
 async function changeArchive(life: Lifecycle, { tenantId, workloadRef }: SnapshotKey): Promise<void> {
   await life.keep(tenantId, workloadRef, "good");
-  const archive = archiveOf(life, { spec: { tenantId, workloadRef } }) ?? Buffer.alloc(0);
+  const archive = (await archiveOf(life, { spec: { tenantId, workloadRef } })) ?? Buffer.alloc(0);
   archive[9] = (archive[9] ?? 0) ^ 1;
+  if (life.objects !== undefined) return await life.objects.overwrite({ tenantId, workloadRef }, archive);
   writeFileSync(join(life.volumeFolder, tenantId, `${workloadRef}.tar.gz`), archive);
 }
 
 async function writeHostile(life: Lifecycle, key: SnapshotKey): Promise<void> {
   const archive = gzipSync(rawTar([{ name: "data/../etc/passwd", content: Buffer.from("content") }]));
-  const write = { signal: AbortSignal.timeout(60_000), timeoutMs: 60_000 };
-  await life.store.write(
-    key,
-    (async function* () {
-      yield archive;
-    })(),
-    {
-      ...write,
-      describe: () => ({
-        ...{ uid: 0, gid: 0, entries: 1, contentBytes: 1024, overlayDirs: ["/data"] },
-        createdAt: new Date().toISOString(),
-      }),
-    },
-  );
+  const call = { signal: AbortSignal.timeout(60_000), timeoutMs: 60_000 };
+  const { revision: replaces } = await life.store.look(key, call);
+  async function* content(): AsyncGenerator<Uint8Array> {
+    yield archive;
+  }
+  await life.store.put(key, content(), {
+    ...{ ...call, replaces, most: { history: 0, replaced: 0 } },
+    describe: () => ({
+      ...{ uid: 0, gid: 0, entries: 1, contentBytes: 1024, overlayDirs: ["/data"] },
+      createdAt: new Date().toISOString(),
+    }),
+  });
 }
 
-function leftovers(life: Lifecycle, tenantId: string): string[] {
-  return readdirSync(join(life.volumeFolder, tenantId)).filter((name) => name.endsWith(".partial"));
+/** How many archives there are that do not count. */
+async function leftovers(life: Lifecycle, key: SnapshotKey): Promise<number> {
+  const { objects, store, volumeFolder } = life;
+  if (objects === undefined) {
+    return readdirSync(join(volumeFolder, key.tenantId)).filter((name) => name.endsWith(".partial")).length;
+  }
+  const { versions } = await store.look(key, { signal: AbortSignal.timeout(60_000), timeoutMs: 60_000 });
+  return (await objects.archivesOf(key.tenantId)).length - versions.length - 1;
 }
 
 /** Leaves less than 4 MiB on a volume. */

@@ -15,16 +15,29 @@ const LIMIT_MS = 180_000;
 /** Listing pods again and again would slow down what is waited for. */
 const LIST_MS = 20;
 
-/** The archive for a claim as it is on the volume; undefined when there is none. */
-export function archiveOf(
-  { volumeFolder }: Pick<Lifecycle, "volumeFolder">,
+/** The newest archive for a claim as it is in the store; undefined when there is none. */
+export async function archiveOf(
+  { store, objects, volumeFolder }: Pick<Lifecycle, "store" | "objects" | "volumeFolder">,
   { spec: { tenantId, workloadRef } }: Pick<Claim, "spec">,
-): Buffer | undefined {
-  const path = join(volumeFolder, tenantId, `${workloadRef}.tar.gz`);
-  return existsSync(path) ? readFileSync(path) : undefined;
+): Promise<Buffer | undefined> {
+  if (objects === undefined) {
+    const path = join(volumeFolder, tenantId, `${workloadRef}.tar.gz`);
+    return existsSync(path) ? readFileSync(path) : undefined;
+  }
+  const key = { tenantId, workloadRef };
+  const call = { signal: AbortSignal.timeout(LIMIT_MS), timeoutMs: LIMIT_MS };
+  const { newest } = await store.look(key, call);
+  const opened = newest && (await store.open(key, newest.sha256, call));
+  if (opened === undefined) return undefined;
+  const parts: Uint8Array[] = [];
+  for await (const part of opened.content) parts.push(part);
+  return Buffer.concat(parts);
 }
 
-/** What goes wrong on a real cluster, and what can be seen of it. */
+/**
+ * What goes wrong on a real cluster, and what can be seen of it. Of object storage it is the server to which happens what
+ * happens to the helper pod.
+ */
 export interface Faults {
   /** Freezes every process of the helper pod, which looks as a network that is cut. */
   freezeHelper(): Promise<void>;
@@ -32,6 +45,8 @@ export interface Faults {
   thawHelper(): Promise<void>;
   /** Deletes the helper pod as a node that is lost does: at once. */
   killHelper(): Promise<void>;
+  /** Kills the program of the helper pod, which the kubelet starts again. */
+  endHelper(): Promise<void>;
   /** Waits until an archive is being written, and not yet there. */
   untilSaving(tenantId: string): Promise<void>;
   /** Waits until files have begun to arrive in the first overlay directory of a claim's pod; resolves with the pod. */
@@ -43,13 +58,18 @@ export interface Faults {
 }
 
 export function createFaults(life: Lifecycle): Faults {
-  const { client, cluster, volumeFolder, inNode } = life;
+  const { client, cluster, objects, volumeFolder, inNode } = life;
   let frozen: Freezer | undefined;
 
   async function pidOf(containerId: string): Promise<string> {
     const tasks = await runCommand("ctr", ["-a", cluster.containerdSocket, "-n", "k8s.io", "tasks", "list"]);
     const [, pid = ""] = new RegExp(`^${containerId}\\s+(\\d+)`, "m").exec(tasks) ?? [];
     return pid;
+  }
+
+  async function helperPid(): Promise<string> {
+    const { status } = await life.untilHelperRuns();
+    return await pidOf(status?.containerStatuses?.[0]?.containerID?.replace("containerd://", "") ?? "");
   }
 
   async function podsOf({ metadata: { uid } }: Claim): Promise<Pod[]> {
@@ -61,18 +81,23 @@ export function createFaults(life: Lifecycle): Faults {
 
   return {
     podsOf,
+    async endHelper() {
+      if (objects !== undefined) return await objects.kill();
+      process.kill(Number(await helperPid()), "SIGKILL");
+    },
     async freezeHelper() {
-      const { status } = await life.untilHelperRuns();
-      const id = status?.containerStatuses?.[0]?.containerID?.replace("containerd://", "") ?? "";
-      frozen = freezerOf(await pidOf(id));
+      if (objects !== undefined) return objects.freeze();
+      frozen = freezerOf(await helperPid());
       writeFileSync(frozen.path, frozen.freeze);
     },
     async thawHelper() {
+      objects?.thaw();
       const freezer = frozen;
       frozen = undefined;
       if (freezer !== undefined && existsSync(freezer.path)) writeFileSync(freezer.path, freezer.thaw);
     },
     async killHelper() {
+      if (objects !== undefined) return await objects.kill();
       const path = `/api/v1/namespaces/${NAMESPACE}/pods/${SNAPSHOTS_NAME}`;
       try {
         await client.request({ method: "DELETE", path, body: JSON.stringify({ gracePeriodSeconds: 0 }) });
@@ -82,7 +107,8 @@ export function createFaults(life: Lifecycle): Faults {
       }
     },
     async untilSaving(tenantId) {
-      await waitFor(`an archive of ${tenantId} to be written`, () => {
+      await waitFor(`an archive of ${tenantId} to be written`, async () => {
+        if (objects !== undefined) return (await objects.isSaving(tenantId)) || undefined;
         return partialIn(join(volumeFolder, tenantId));
       });
     },

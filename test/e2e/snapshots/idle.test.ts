@@ -40,13 +40,13 @@ async function destroy({ life }: LifeContext): Promise<void> {
   const first = await life.claim("bob", "destroy", true);
   await life.run(first.status?.instanceId, "echo old > /data/file");
   await life.release(first);
-  const before = archiveOf(life, first);
+  const before = await archiveOf(life, first);
   assert.ok(before, "a release that was asked for saves");
   const second = await life.claim("bob", "destroy", true);
   assert.is(await life.kept(second), "old\n");
   await life.run(second.status?.instanceId, "echo new > /data/file");
   await life.untilGone(second);
-  assert.equal(archiveOf(life, second), before);
+  assert.equal(await archiveOf(life, second), before);
   const third = await life.claim("bob", "destroy", true);
   assert.is(await life.kept(third), "old\n");
 }

@@ -8,7 +8,7 @@ export interface LifeContext {
 }
 
 /**
- * A suite on a cluster of its own, with one operator.
+ * A suite on a cluster of its own, with one operator; with `TENANCY_TEST_STORE=s3` over object storage.
  *
  * @param options.name tells the cluster from those of the other files
  * @param options.prepare makes what all its tests need

@@ -129,7 +129,7 @@ test("an overlay that is larger than the memory for it goes there and back in bo
   const digest = await life.run(first.status?.instanceId, digestScript.replaceAll("/home/somebody", ""));
   const before = mostMemory(pid);
   await life.release(first);
-  assert.ok((archiveOf(life, first)?.length ?? 0) >= LARGE_MIB * MiB, "none of it can be compressed");
+  assert.ok(((await archiveOf(life, first))?.length ?? 0) >= LARGE_MIB * MiB, "none of it can be compressed");
   const next = await life.claim("large", "large", true);
   assert.is(await life.run(next.status?.instanceId, digestScript.replaceAll("/home/somebody", "")), digest);
   const grown = mostMemory(pid) - before;

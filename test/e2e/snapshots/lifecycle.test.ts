@@ -50,10 +50,10 @@ async function claimWithoutResume({ life }: LifeContext): Promise<void> {
   await life.untilPool("fresh", 1);
   const claim = await life.claim("fresh", "fresh", false);
   assert.is(claim.status?.source, "pool");
-  const before = archiveOf(life, claim);
+  const before = await archiveOf(life, claim);
   assert.is(await life.run(claim.status?.instanceId, "$b ls -A /data"), "");
   await life.run(claim.status?.instanceId, "echo new > /data/other");
-  assert.equal(archiveOf(life, claim), before);
+  assert.equal(await archiveOf(life, claim), before);
   await life.release(claim);
   const next = await life.claim("fresh", "fresh", true);
   assert.is(await life.run(next.status?.instanceId, "$b ls -A /data; $b cat /data/other"), "other\nnew\n");
@@ -85,7 +85,7 @@ async function saveWhileItLoops({ life }: LifeContext): Promise<void> {
   await life.deleteClaim(claim);
   await life.untilClaim(claim, "to fail", (status) => status?.phase === "ReleaseFailed");
   await life.untilGone(claim);
-  assert.ok(archiveOf(life, claim));
+  assert.ok(await archiveOf(life, claim));
 }
 
 async function edit({ client }: Lifecycle, name: string, spec: Partial<WorkloadSpec>): Promise<void> {
@@ -111,7 +111,7 @@ async function changeWorkload({ life }: LifeContext, what: string, spec: Partial
   await life.run(claim.status?.instanceId, "echo kept > /data/file");
   await edit(life, workload, structuredClone(spec));
   await life.release(claim);
-  const before = archiveOf(life, claim);
+  const before = await archiveOf(life, claim);
   assert.ok(before);
   const refused = await life.createClaim("bob", workload, true);
   const failed = await life.untilClaim(refused, "to end", (status) =>
@@ -121,7 +121,7 @@ async function changeWorkload({ life }: LifeContext, what: string, spec: Partial
   assert.match(failed.status?.message ?? "", /holds files of \/data, .*add it to spec\.filesystem\.overlayDirs/);
   await life.release(refused);
   const without = await life.claim("bob", workload, false);
-  assert.equal(archiveOf(life, claim), before);
+  assert.equal(await archiveOf(life, claim), before);
   await edit(life, workload, { filesystem: { overlayDirs: ["/data", "/other"] } });
   if (what === "keeps none any more") {
     await life.release(without);

@@ -13,9 +13,10 @@ import { claims, pools, workloads } from "../../../crds/kinds.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { finalizer, label, WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
 import { claimName } from "../../../crds/names.ts";
-import { SNAPSHOTS_CONTAINER, SNAPSHOTS_NAME } from "../../../crds/snapshots/store-folder.ts";
+import { openStore } from "../../../crds/snapshots/open-store.ts";
+import type { SnapshotStore } from "../../../crds/snapshots/snapshot-store.ts";
+import { SNAPSHOTS_NAME } from "../../../crds/snapshots/store-folder.ts";
 import type { Workload, WorkloadSpec } from "../../../crds/workload.ts";
-import { type ArchiveStore, createArchiveStore } from "../../../operator/snapshots/archive-store.ts";
 import { readClusterState } from "../../../scripts/cluster/cluster-state.ts";
 import { downLocalCluster } from "../../../scripts/cluster/down-local-cluster.ts";
 import { clusterFolder } from "../../../scripts/cluster/folders.ts";
@@ -25,7 +26,8 @@ import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { type LocalCluster, upLocalCluster } from "../../../scripts/cluster/up-local-cluster.ts";
 import { bundleOperator } from "../../../scripts/start/bundle-programs.ts";
 import { installKinds } from "../../../scripts/start/install-kinds.ts";
-import { makeSnapshotsVolume } from "../../../scripts/start/snapshots-volume.ts";
+import { localSnapshots } from "../../../scripts/start/local-snapshots.ts";
+import { type LifeObjects, startLifeObjects } from "./life-objects.ts";
 
 export const NAMESPACE = "tenancy";
 const root = join(import.meta.dirname, "..", "..", "..");
@@ -36,7 +38,9 @@ export interface Lifecycle {
   readonly cluster: LocalCluster;
   readonly client: ClusterClient;
   readonly exec: Exec;
-  readonly store: ArchiveStore;
+  readonly store: SnapshotStore;
+  /** What is in the place of the volume; undefined where it is the volume. */
+  readonly objects: LifeObjects | undefined;
   /** The snapshots volume as this machine sees it. */
   readonly volumeFolder: string;
   /** The same folder of the node, which is there as long as the cluster is. */
@@ -96,6 +100,8 @@ export interface LifecycleOptions {
    * @default a folder of this machine
    */
   volumeMiB?: number;
+  /** Lets operators ask object storage, where it is in the volume's place, through a proxy that can let requests fail. */
+  hasObjectFaults?: boolean;
 }
 
 /** A program that runs until it is told to stop, after a command that it begins with. */
@@ -115,7 +121,10 @@ export async function startLifecycle(name: string, options: LifecycleOptions = {
   }
 }
 
-async function prepareLifecycle(cluster: LocalCluster, { volumeMiB }: LifecycleOptions): Promise<Lifecycle> {
+async function prepareLifecycle(
+  cluster: LocalCluster,
+  { volumeMiB, hasObjectFaults = false }: LifecycleOptions,
+): Promise<Lifecycle> {
   const { name } = cluster;
   const nodePid = readClusterState(clusterFolder(name))?.processes.find((found) => found.name === "containerd")
     ?.identity.pid;
@@ -125,8 +134,14 @@ async function prepareLifecycle(cluster: LocalCluster, { volumeMiB }: LifecycleO
   const client = createClusterClient({ transport });
   const exec = createExec({ config });
   const volumeFolder = inNode(join(cluster.volumesFolder, "snapshots"));
-  const folder = { namespace: NAMESPACE, pod: SNAPSHOTS_NAME, container: SNAPSHOTS_CONTAINER };
-  const store = createArchiveStore({ exec, folder });
+  const place = { kind: "volume", access: "api-server" } as const;
+  // The same tests run over both stores: a file of its own sets it, and imports the other.
+  const objects =
+    process.env.TENANCY_TEST_STORE === "s3" ? await startLifeObjects({ hasFaults: hasObjectFaults }) : undefined;
+  const { archives: volume } = openStore(
+    { place, mayBeEmpty: false },
+    { client, cluster: config, namespace: NAMESPACE },
+  );
   const bundle = await bundleOperator(root);
   const operators = new Set<OperatorProcess>();
 
@@ -141,7 +156,8 @@ async function prepareLifecycle(cluster: LocalCluster, { volumeMiB }: LifecycleO
   }
   const signal = AbortSignal.timeout(LIMIT_MS);
   await installKinds({ client, namespace: NAMESPACE, signal });
-  await makeSnapshotsVolume({ client, namespace: NAMESPACE, folder: cluster.volumesFolder, size: "10Gi", signal });
+  const snapshots = await localSnapshots({ cluster, root });
+  await snapshots.make({ client, namespace: NAMESPACE, signal });
 
   async function until<T>(what: string, look: () => Promise<T | undefined>): Promise<T> {
     let found: T | undefined;
@@ -163,8 +179,9 @@ async function prepareLifecycle(cluster: LocalCluster, { volumeMiB }: LifecycleO
     return found as T;
   }
 
+  const store = objects?.store ?? volume;
   const life: Lifecycle = {
-    ...{ cluster, client, exec, store, volumeFolder, inNode },
+    ...{ cluster, client, exec, store, objects, volumeFolder, inNode },
     remountVolume: (mode) => mountInNode("-o", `remount,${mode}`, cluster.volumesFolder),
     async startOperator(env = {}) {
       const child = spawn(process.execPath, [bundle], {
@@ -179,8 +196,9 @@ async function prepareLifecycle(cluster: LocalCluster, { volumeMiB }: LifecycleO
           // more.
           TENANCY_LOG_LEVEL: process.env.TENANCY_LOG_LEVEL ?? "warn",
           TENANCY_OPERATOR_LISTEN: "off",
-          TENANCY_SNAPSHOT_STORAGE_CLASS: "",
+          ...snapshots.environment,
           TENANCY_TOOLS_IMAGE: BUSYBOX_IMAGE,
+          ...objects?.env,
           ...env,
         },
         stdio: ["ignore", "inherit", "inherit"],
@@ -338,6 +356,7 @@ async function prepareLifecycle(cluster: LocalCluster, { volumeMiB }: LifecycleO
       await life.killOperator();
       transport.close();
       await downLocalCluster({ name });
+      await objects?.stop();
     },
   };
   return life;

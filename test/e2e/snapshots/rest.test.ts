@@ -263,6 +263,41 @@ test("while the helper pod is replaced, a list is whole or an error", async () =
   console.log(`note: answers while the helper pod was replaced: ${JSON.stringify(Object.fromEntries(seen))}`);
 });
 
+test("files are given to another tenant, rolled back, downloaded and uploaded", async () => {
+  const of = (tenant: string, what: string) => `/tenants/${tenant}/snapshots/keeper/${what}`;
+  assert.is((await stack.call("POST", of("ann", "copy"), { tenantId: "fork" })).status, 201);
+  const events = ["get", "events", "--field-selector", "reason=SnapshotCopied", "-o", "jsonpath={.items[*].message}"];
+  await eventually("the Event to be there", async () => /ann.*fork/.test(await stack.kubectl(...events)));
+  assert.is(await claim("fork", { resume: true }), "cold+data");
+  await run("echo of the fork > /data/fork");
+  const forked = await run(DIGEST);
+  assert.is((await stack.call("POST", of("fork", "rollback"), { version: "0".repeat(16) })).status, 409, "in use");
+  await release("fork");
+  await claim("fork", { resume: false });
+  await run("echo fresh > /data/fresh");
+  await release("fork");
+
+  const { body } = await stack.call("GET", of("fork", "versions"));
+  const [newest, older] = body as unknown as { version: string; sha256: string; newest: boolean; kept?: string }[];
+  assert.equal([newest?.newest, older?.newest, older?.kept], [true, false, "replaced"]);
+  const back = await stack.call("POST", of("fork", "rollback"), { version: older?.version, newest: newest?.version });
+  assert.is(back.status, 200, JSON.stringify(back.body));
+  assert.is(await claim("fork", { resume: true }), "cold+data");
+  assert.is(await run(DIGEST), forked);
+  await release("fork");
+
+  const download = await fetch(`${stack.url}/api/v1${of("fork", "archive")}`);
+  const archive = new Uint8Array(await download.arrayBuffer());
+  const sha256 = createHash("sha256").update(archive).digest("hex");
+  assert.equal([download.status, download.headers.get("etag")], [200, `"${sha256}"`]);
+  const upload = await fetch(`${stack.url}/api/v1${of("uploaded", "archive")}`, { method: "PUT", body: archive });
+  assert.is(upload.status, 201, await upload.text());
+  assert.is(await claim("uploaded", { resume: true }), "cold+data");
+  assert.is(await run(DIGEST), forked);
+  await release("uploaded");
+  for (const tenant of ["fork", "uploaded"]) assert.is((await erase(tenant)).status, 200);
+});
+
 test("what a deleted workload left stays listed, and can be erased", async () => {
   assert.is((await stack.call("DELETE", "/workloads/keeper")).status, 200);
   await eventually("the workload to go", async () => (await stack.call("GET", "/workloads/keeper")).status === 404);

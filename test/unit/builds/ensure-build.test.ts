@@ -1,7 +1,7 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
+import type { BuildContexts } from "../../../crds/builds/build-contexts.ts";
 import { ApiError } from "../../../crds/client/api-error.ts";
-import type { Exec } from "../../../crds/client/exec/exec.ts";
 import type { Store } from "../../../crds/client/watch/store.ts";
 import { createStore } from "../../../crds/client/watch/store.ts";
 import type { ConfigMap, ContainerState, Job, KubernetesObject, NetworkPolicy, Pod } from "../../../crds/kubernetes.ts";
@@ -123,7 +123,7 @@ function cluster(...given: KubernetesObject[]): Cluster {
   const quiet = { subscribe: () => () => undefined };
   const context = {
     client,
-    config: { namespace: NAMESPACE, builds },
+    config: { namespace: NAMESPACE, builds, snapshots: operatorConfig({}).snapshots },
     informers: {
       workloads: { ...quiet, ...informerOf(workloads) },
       builds: {
@@ -138,6 +138,7 @@ function cluster(...given: KubernetesObject[]): Cluster {
     feeds: createBackgroundWork<void>({ concurrency: 2 }),
     buildTurns: createBuildTurns(),
     exec: () => Promise.reject(new Error("the helper pod does not run")),
+    contexts: { erase: () => Promise.reject(new Error("the helper pod does not run")) },
     enqueueWorkload: () => undefined,
   } as unknown as OperatorContext;
   const workload = (name: string) => objects.get(idOf("tenancyworkloads", { namespace: NAMESPACE, name })) as Workload;
@@ -369,27 +370,27 @@ test("deleteContexts: erased behind the reconcile; a person can leave them, and 
   const named = (value: string) => workload(fromUpload, { annotations: { [annotation.buildContext]: value } });
   const calls: string[] = [];
   const { context, objects } = cluster(workload(fromUpload));
-  const answering: Exec = async ({ stdout, pod }) => {
-    calls.push(pod);
-    stdout?.write("erased\n");
-    return { exitCode: 0, stderr: "" };
-  };
-  const withExec = (exec: Exec, more: object = {}): OperatorContext => ({ ...context, exec, ...more });
-  assert.is(deleteContexts(named("left"), withExec(answering)).state, "done");
+  const answering: BuildContexts["erase"] = async (workload) => void calls.push(workload);
+  const withErase = (erase: BuildContexts["erase"], more: object = {}): OperatorContext => ({
+    ...context,
+    contexts: { ...context.contexts, erase },
+    ...more,
+  });
+  assert.is(deleteContexts(named("left"), withErase(answering)).state, "done");
   const unset = { config: { ...context.config, builds: undefined } };
-  assert.is(deleteContexts(workload(fromUpload), withExec(answering, unset)).state, "done");
+  assert.is(deleteContexts(workload(fromUpload), withErase(answering, unset)).state, "done");
   assert.equal(calls, []);
 
-  const ended = (exec: Exec) =>
+  const ended = (erase: BuildContexts["erase"]) =>
     new Promise<ReturnType<typeof deleteContexts>>((resolve) => {
-      const own: OperatorContext = withExec(exec, {
+      const own: OperatorContext = withErase(erase, {
         feeds: createBackgroundWork<void>({ concurrency: 2 }),
         enqueueWorkload: () => resolve(deleteContexts(workload(fromUpload), own)),
       });
       assert.is(deleteContexts(workload(fromUpload), own).state, "running");
     });
   assert.is((await ended(answering)).state, "done");
-  assert.is(calls.length, 1);
+  assert.equal(calls, ["w"]);
   // No volume, nothing on it.
   assert.is((await ended(() => Promise.reject(new Error("no helper pod")))).state, "done");
   objects.set("persistentvolumeclaims tenancy/tenancy-snapshots", { metadata: { name: "tenancy-snapshots" } });

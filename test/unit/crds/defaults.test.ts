@@ -1,7 +1,7 @@
 // @runtimes node bun deno
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import { endpointPort, withDefaults } from "../../../crds/defaults.ts";
+import { endpointPort, servedPort, withDefaults } from "../../../crds/defaults.ts";
 
 const image = { ref: "a/b:1" };
 
@@ -9,7 +9,7 @@ test("withDefaults: gives the defaults to the smallest workload", () => {
   assert.equal(withDefaults({ image }), {
     image,
     resources: { vcpus: 1, memoryMb: 512, diskGb: 1 },
-    network: { access: "none", allowlist: [], credentials: [], ports: [] },
+    network: { access: "none", allowlist: [], credentials: [], ports: [], expose: "none" },
     idle: { action: "hibernate" },
     filesystem: { overlayDirs: [] },
     entrypoint: { env: {} },
@@ -32,7 +32,13 @@ test("withDefaults: keeps what the spec says", () => {
     version: "2",
     image,
     resources: { vcpus: 4, memoryMb: 8, diskGb: 3 },
-    network: { access: "unrestricted" as const, allowlist: ["a.b"], credentials: [], ports: [1] },
+    network: {
+      access: "unrestricted" as const,
+      allowlist: ["a.b"],
+      credentials: [],
+      ports: [1],
+      expose: "key" as const,
+    },
     idle: { timeoutSeconds: 5, action: "destroy" as const },
     filesystem: { overlayDirs: ["/data"] },
     health: { intervalSeconds: 1, unhealthyThreshold: 1, httpGet: { path: "/x", port: 2 } },
@@ -61,6 +67,18 @@ test("endpointPort: the first port, else the health port, else 8080", () => {
   assert.is(endpointPort({ image, network: { ports: [] }, health }), 9);
   assert.is(endpointPort({ image, health }), 9);
   assert.is(endpointPort({ image }), 8080);
+});
+
+test("servedPort: the endpoint's own port has no number, and what is not listed is refused", () => {
+  const spec = { image, network: { ports: [7, 8] }, health: { httpGet: { port: 9 } } };
+  assert.equal(
+    [undefined, 7, 8, 9].map((port) => servedPort(spec, port)),
+    [undefined, undefined, 8, false],
+  );
+  assert.equal(
+    [8080, 80].map((port) => servedPort({ image }, port)),
+    [undefined, false],
+  );
 });
 
 test.run();

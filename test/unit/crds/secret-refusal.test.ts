@@ -24,6 +24,11 @@ test("what the service or the cluster lives by is refused, whatever it is labell
         const refused = (options: Parameters<typeof isRefused>[0]) =>
           assert.ok(isRefused({ labels, ...options }, [policy, use]), JSON.stringify(options));
         refused({ name: "tenancy-api-key" });
+        refused({ name: "tenancy-proxy-keys" });
+        refused({ name: "tenancy-snapshots" });
+        refused({ name: "tenancy-object-storage" });
+        refused({ name: "tenancy-snapshots-names" });
+        refused({ name: "tenancy-object-storage-names" });
         refused({ labels: { ...labels, "tenancy.dev/managed": "true" } });
         for (const type of [
           "kubernetes.io/service-account-token",

@@ -53,6 +53,7 @@ export const goodSpecs: readonly { title: string; kind: BadSpec["kind"]; spec: u
         allowlist: ["example.com", "*.Example.org", "xn--bcher-kva.example"],
         credentials: [credential],
         ports: [8080, 9090],
+        expose: "link",
       },
       idle: { timeoutSeconds: 1800, action: "destroy" },
       filesystem: {
@@ -170,6 +171,7 @@ export const badSpecs: readonly BadSpec[] = [
     ["a domain with a line break", { image, network: { allowlist: ["a.b\nc.d"] } }, "spec.network.allowlist[0]"],
     ["a domain twice", { image, network: { allowlist: ["a.b", "a.b"] } }, "spec.network.allowlist[1]"],
     ["credentials twice", { image, network: { credentials: [credential, credential] } }, "spec.network.credentials[1]"],
+    ["an unknown exposure", { image, network: { expose: "all" } }, "spec.network.expose"],
     ["port 0", { image, network: { ports: [0] } }, "spec.network.ports[0]"],
     ["port 65536", { image, network: { ports: [80, 65536] } }, "spec.network.ports[1]"],
     ["an idle time of zero", { image, idle: { timeoutSeconds: 0 } }, "spec.idle.timeoutSeconds"],

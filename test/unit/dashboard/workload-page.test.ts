@@ -175,6 +175,7 @@ test("networkWords says what is reached, and what the container never sees", () 
   assert.equal(networkWords(), [
     "It reaches nothing, DNS neither.",
     "It names no port that it listens on.",
+    "It is closed to the front door.",
     "No instance reaches another one, of the same tenant neither.",
   ]);
   const secret = { valueFrom: { secretKeyRef: { name: "s", key: "k" } } };
@@ -184,13 +185,17 @@ test("networkWords says what is reached, and what the container never sees", () 
       allowlist: ["api.example.com", "*.example.org"],
       credentials: [{ domain: "api.example.com", headers: [{ name: "authorization", ...secret }] }],
       ports: [8080, 9090],
-    }).slice(0, 3),
+    }).slice(0, 4),
     [
       "It reaches DNS and, over HTTPS, api.example.com, every name below example.org; nothing else.",
       "Requests to api.example.com get authorization, whose value the container never sees.",
       "It listens on port 8080, also on 9090.",
+      "It is closed to the front door.",
     ],
   );
+  assert.match(networkWords({ expose: "key" })[2] ?? "", "who have the API key");
+  assert.match(networkWords({ expose: "link" })[2] ?? "", "a signed link");
+  assert.match(networkWords({ expose: "public" })[2] ?? "", "for everybody");
   assert.match(networkWords({ access: "restricted" })[0] ?? "", "any host over HTTPS");
   assert.match(networkWords({ access: "unrestricted" })[0] ?? "", "link-local");
 });

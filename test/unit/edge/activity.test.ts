@@ -3,6 +3,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { ApiError, NetworkError } from "../../../crds/client/api-error.ts";
 import { annotation, label } from "../../../crds/labels.ts";
+import { createDeferred } from "../../../crds/waits.ts";
 import { eventually } from "../../eventually.ts";
 import { testEdge } from "./test-edge.ts";
 
@@ -168,6 +169,74 @@ test("an existing claim is an activity, answered before its write; a new one is 
   finish();
   await turns();
   assert.equal(written(), [START]);
+});
+
+test("work in flight is said on the pod at once, for longer than a release waits, with each record anew, and taken back", async () => {
+  const { activity, cluster, clock } = withPod("60", START);
+  const said = () =>
+    cluster.calls.map(({ body }) => {
+      const { annotations } = (body as { metadata: { annotations: Record<string, string | null> } }).metadata;
+      const until = annotations["inflight.tenancy.dev/test"];
+      return typeof until === "string" ? Date.parse(until) - Date.parse(START) : until;
+    });
+  const work = createDeferred<void>();
+  const done = activity.duringInFlight("inst-a", () => work.promise);
+  assert.equal(said(), [26_000]);
+  await turns();
+  assert.is(await clock.runNext(), 6000);
+  await turns();
+  assert.equal(said(), [26_000, 32_000]);
+  work.resolve();
+  await done;
+  const again = createDeferred<void>();
+  const third = activity.duringInFlight("inst-a", () => again.promise);
+  await turns();
+  assert.equal(said(), [26_000, 32_000], "what was said before still counts");
+  again.resolve();
+  await third;
+  await activity.clearInFlight("inst-a");
+  assert.equal(said(), [26_000, 32_000, null]);
+  await activity.clearInFlight("inst-a");
+  await clock.pass(6000);
+  assert.equal(said(), [26_000, 32_000, null, undefined], "the last use is recorded, without work");
+});
+
+test("work in flight counts as announced while its word holds without a gap, and is announced anew otherwise", async () => {
+  const { activity, cluster, clock } = withPod("60", START);
+  const patches = () => cluster.calls.filter(({ verb }) => verb === "patch").length;
+  assert.is(await activity.announceInFlight("inst-a"), undefined, "there is no work");
+  const work = createDeferred<void>();
+  const done = activity.duringInFlight("inst-a", () => work.promise);
+  const since = clock.now();
+  assert.is(await activity.announceInFlight("inst-a"), since);
+  assert.is(patches(), 1, "the write that is under way is waited for");
+  await clock.pass(6000);
+  await turns();
+  assert.is(await activity.announceInFlight("inst-a"), since, "renewed in time");
+  for (let count = 0; count < 2; count += 1) {
+    cluster.onNext("patch", new NetworkError("refused", { requestWasSent: false }));
+    await clock.pass(6000);
+    await turns();
+  }
+  assert.is(await activity.announceInFlight("inst-a"), clock.now(), "its word came too near to its end");
+  work.resolve();
+  await done;
+  await activity.close();
+});
+
+test("a close takes back what was said of work in flight, so that no release waits for a process that is gone", async () => {
+  const { activity, cluster, clock, pod } = withPod("60", START);
+  const work = createDeferred<void>();
+  const done = activity.duringInFlight("inst-a", () => work.promise);
+  await turns();
+  const said = () =>
+    cluster.objects.get(`tenancy/${pod.metadata.name}`)?.metadata.annotations?.["inflight.tenancy.dev/test"];
+  assert.ok(said());
+  work.resolve();
+  await done;
+  await activity.close();
+  assert.not.ok(said());
+  assert.is(clock.pending(), 0);
 });
 
 test.run();

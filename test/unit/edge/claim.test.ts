@@ -6,9 +6,10 @@ import { ApiError, NetworkError } from "../../../crds/client/api-error.ts";
 import { systemClock } from "../../../crds/client/clock.ts";
 import { annotation, finalizer, label } from "../../../crds/labels.ts";
 import { hashedClaimName } from "../../../crds/names.ts";
+import type { SnapshotStore } from "../../../crds/snapshots/snapshot-store.ts";
 import { eventually } from "../../eventually.ts";
+import { serveStore } from "../snapshots/store-server.ts";
 import { active, answered, claim, edgeWithWorkload, NAME, pair, release, waiting } from "./claim-calls.ts";
-import { fakeKubectl } from "./fake-kubectl.ts";
 import { snapshotsFolder } from "./snapshots-folder.ts";
 import { type TestEdge, testEdge } from "./test-edge.ts";
 
@@ -144,15 +145,26 @@ test("a release ends a call that waits for its pod's address", async () => {
 
 test("resume on a claim that is active without its files is a 409 where there are files, and joins it where there are none", async () => {
   const volume = snapshotsFolder();
-  const kubectl = fakeKubectl({ paths: volume.paths });
-  const edge = testEdge({ kubectl: kubectl.command, clock: systemClock });
+  const served = await serveStore(volume.path);
+  let looks = 0;
+  let isMarked = false;
+  const store: SnapshotStore = {
+    ...served.store,
+    look(...given) {
+      looks += 1;
+      return served.store.look(...given);
+    },
+  };
+  const edge = testEdge({ store, wasMarked: () => isMarked, clock: systemClock });
   try {
     edge.cluster.addWorkload("app", { filesystem: { overlayDirs: ["/data"] } });
     edge.cluster.addSnapshots();
     edge.cluster.addClaim({ ...pair, status: active });
     const resume = () => claim(edge, { workload: "app", resume: true });
     assert.equal((await resume()).json, { ...answered, source: "existing" }, "there are none");
-    assert.is(kubectl.calls().length, 1);
+    assert.is(looks, 1);
+    isMarked = true;
+    assert.is((await resume()).status, 503, "there were some, and the volume has lost its mark");
     volume.save("a", "app");
     const refused = await resume();
     assert.is(refused.status, 409);
@@ -161,7 +173,7 @@ test("resume on a claim that is active without its files is a 409 where there ar
     for (const body of [{ workload: "app" }, { workload: "app", resume: false }]) {
       assert.is((await claim(edge, body)).status, 201, "without resume it goes on");
     }
-    const looks = kubectl.calls().length;
+    const before = looks;
     // One that asked for its files has what there was.
     for (const status of [
       { ...active, source: "pool+data" as const },
@@ -170,23 +182,23 @@ test("resume on a claim that is active without its files is a 409 where there ar
       edge.cluster.setStatus(NAME, status);
       assert.is((await resume()).status, 201, JSON.stringify(status));
     }
-    assert.is(kubectl.calls().length, looks, "nothing was looked at");
+    assert.is(looks, before, "nothing was looked at");
     // What cannot be found out is not taken for none.
     edge.cluster.setStatus(NAME, active);
-    kubectl.failExec('pods "tenancy-snapshots" not found');
+    await served.close();
     assert.is((await resume()).status, 503);
   } finally {
     // The use of the pod would be written a minute later, by the system's clock.
     await edge.activity.close();
-    kubectl.remove();
+    await served.close();
     volume.remove();
   }
 });
 
 test("a call that waits with resume on somebody's claim without is refused too", async () => {
   const volume = snapshotsFolder();
-  const kubectl = fakeKubectl({ paths: volume.paths });
-  const edge = testEdge({ kubectl: kubectl.command, clock: systemClock });
+  const served = await serveStore(volume.path);
+  const edge = testEdge({ store: served.store, clock: systemClock });
   try {
     edge.cluster.addWorkload("app", { filesystem: { overlayDirs: ["/data"] } });
     edge.cluster.addSnapshots();
@@ -197,7 +209,7 @@ test("a call that waits with resume on somebody's claim without is refused too",
     edge.cluster.setStatus(NAME, active);
     assert.is((await pending).status, 409);
   } finally {
-    kubectl.remove();
+    await served.close();
     volume.remove();
   }
 });

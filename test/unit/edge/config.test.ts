@@ -24,10 +24,26 @@ test("defaults", () => {
     localOnly: true,
     roles: new Set(["api", "gateway"]),
     secretPolicy: "any",
+    store: { place: { kind: "volume", access: "direct" }, mayBeEmpty: false, most: { history: 0, replaced: 3 } },
+    snapshotLimitBytes: 2560 * 1024 * 1024,
     triggers: { claimWaitMs: 120_000, perTrigger: 16, inAll: 256, leaseMs: 10_000 },
     buildNamespace: "tenancy-builds",
     contextLimitBytes: 256 * 1024 * 1024,
     metricsListen: { hostname: "127.0.0.1", port: 9091 },
+    proxy: {
+      listen: { hostname: "127.0.0.1", port: 8081 },
+      domain: undefined,
+      scheme: "https",
+      trusted: [],
+      waitMs: 60_000,
+      connections: 20_000,
+      tenantConnections: 500,
+      responseTimeoutMs: 300_000,
+      drainMs: 10_000,
+      linkMaxSeconds: 2_592_000,
+      memoryBytes: 268_435_456,
+      logRate: 100,
+    },
     logLevel: "info",
   });
 });
@@ -47,6 +63,18 @@ test("every variable is read", () => {
       TENANCY_LEASE_SECONDS: "4",
       TENANCY_BUILD_NAMESPACE: "builders",
       TENANCY_BUILD_CONTEXT_LIMIT: "1G",
+      TENANCY_PROXY_LISTEN: "0.0.0.0:90",
+      TENANCY_PROXY_DOMAIN: "apps.example.com:8443",
+      TENANCY_PROXY_SCHEME: "http",
+      TENANCY_PROXY_TRUSTED: "10.0.0.0/8, fd00::/8,192.0.2.7",
+      TENANCY_PROXY_WAIT: "1",
+      TENANCY_PROXY_CONNECTIONS: "2",
+      TENANCY_PROXY_TENANT_CONNECTIONS: "3",
+      TENANCY_PROXY_RESPONSE_TIMEOUT: "4",
+      TENANCY_PROXY_DRAIN: "5",
+      TENANCY_PROXY_LINK_MAX: "60",
+      TENANCY_PROXY_MEMORY: "1Gi",
+      TENANCY_PROXY_LOG_RATE: "0",
       TENANCY_EDGE_METRICS_LISTEN: "0.0.0.0:9100",
       TENANCY_LOG_LEVEL: "debug",
       PATH: "/bin",
@@ -60,15 +88,71 @@ test("every variable is read", () => {
       localOnly: false,
       roles: new Set(["gateway"]),
       secretPolicy: "labelled",
+      store: { place: { kind: "volume", access: "direct" }, mayBeEmpty: false, most: { history: 0, replaced: 3 } },
+      snapshotLimitBytes: 2560 * 1024 * 1024,
       triggers: { claimWaitMs: 5000, perTrigger: 2, inAll: 3, leaseMs: 4000 },
       buildNamespace: "builders",
       contextLimitBytes: 1e9,
       metricsListen: { hostname: "0.0.0.0", port: 9100 },
+      proxy: {
+        listen: { hostname: "0.0.0.0", port: 90 },
+        domain: { name: "apps.example.com", port: 8443 },
+        scheme: "http",
+        trusted: [
+          { address: "10.0.0.0", prefix: 8, family: "ipv4" },
+          { address: "fd00::", prefix: 8, family: "ipv6" },
+          { address: "192.0.2.7", prefix: 32, family: "ipv4" },
+        ],
+        waitMs: 1000,
+        connections: 2,
+        tenantConnections: 3,
+        responseTimeoutMs: 4000,
+        drainMs: 5000,
+        linkMaxSeconds: 60,
+        memoryBytes: 1_073_741_824,
+        logRate: 0,
+      },
       logLevel: "debug",
     },
   );
   assert.is(loadConfig({ TENANCY_EDGE_METRICS_LISTEN: "off" }).metricsListen, undefined);
   assert.equal(loadConfig({ TENANCY_EDGE_ROLES: "gateway, api" }).roles, new Set(["gateway", "api"]));
+});
+
+test("the front door is at localhost unless it is said where, over HTTPS unless it is there", () => {
+  const door = (env: Record<string, string>) => loadConfig({ TENANCY_EDGE_ROLES: "proxy", ...env }).proxy;
+  assert.equal(door({}).domain, { name: "localhost", port: undefined });
+  assert.is(door({}).scheme, "http");
+  assert.is(door({ TENANCY_PROXY_DOMAIN: "a.localhost" }).scheme, "http");
+  assert.is(door({ TENANCY_PROXY_DOMAIN: "apps.example.com" }).scheme, "https");
+  assert.equal(loadConfig({ TENANCY_PROXY_DOMAIN: "x.org" }).proxy.domain, { name: "x.org", port: undefined });
+  for (const domain of [
+    "Apps.example.com",
+    ".example.com",
+    "a..b",
+    "10.0.0.1",
+    "a.b:0",
+    "a.b:70000",
+    "a/b",
+    "x".repeat(190),
+  ])
+    assert.match(problemsOf({ TENANCY_PROXY_DOMAIN: domain }), "TENANCY_PROXY_DOMAIN must be a domain");
+  for (const networks of [
+    "10.0.0.0/8;fd00::/8",
+    "10.0.0.0/33",
+    "10.0.0/8",
+    "::/129",
+    "10.0.0.0/8,",
+    "all",
+    "::ffff:10.0.0.0/104",
+    "fe80::1%eth0",
+  ])
+    assert.match(problemsOf({ TENANCY_PROXY_TRUSTED: networks }), "TENANCY_PROXY_TRUSTED must be");
+  const open = { TENANCY_EDGE_ROLES: "proxy", TENANCY_PROXY_LISTEN: "0.0.0.0:8081" };
+  assert.match(problemsOf(open), "TENANCY_API_KEY is unset while TENANCY_PROXY_LISTEN (0.0.0.0:8081)");
+  assert.ok(loadConfig({ ...open, TENANCY_EDGE_ROLES: "api" }));
+  assert.ok(loadConfig({ ...open, TENANCY_API_KEY: "k3y!" }));
+  assert.ok(loadConfig({ ...open, TENANCY_ALLOW_ANONYMOUS: "true" }));
 });
 
 test("without a key, only a loopback address or a plain yes is served", () => {
@@ -156,7 +240,7 @@ test("a bad value is refused with what it must be, all at once", () => {
     [
       'TENANCY_NAMESPACE must be the name of a namespace: at most 63 lower-case letters, digits and dashes, not "Tenancy"',
       'TENANCY_ALLOW_ANONYMOUS must be true or false, not "yes"',
-      'TENANCY_EDGE_ROLES must be api, gateway or api,gateway, not "api,operator"',
+      'TENANCY_EDGE_ROLES must be of api, gateway and proxy, by commas, not "api,operator"',
       'TENANCY_TRIGGER_CLAIM_WAIT must be a whole number from 1 to 3600, not "2m"',
       'TENANCY_TRIGGER_EVENTS_IN_FLIGHT must be a whole number from 1 to 10000, not "0"',
       'TENANCY_GATEWAY_EVENTS_IN_FLIGHT must be a whole number from 1 to 100000, not "1e3"',

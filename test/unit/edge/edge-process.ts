@@ -17,6 +17,8 @@ export interface EdgeProcess {
   readonly child: ChildProcess;
   readonly url: string;
   readonly metricsUrl: string;
+  /** Of the front door; undefined without the role proxy. */
+  readonly proxyUrl: string | undefined;
   /** Every line that it printed. */
   readonly lines: string[];
   /** Its exit code, or the signal that ended it. */
@@ -38,6 +40,7 @@ export async function startEdgeProcess(
       HOME: process.env.HOME ?? "",
       TENANCY_LISTEN: "127.0.0.1:0",
       TENANCY_EDGE_METRICS_LISTEN: "127.0.0.1:0",
+      TENANCY_PROXY_LISTEN: "127.0.0.1:0",
       ...env,
     },
     stdio: ["ignore", "pipe", "pipe"],
@@ -46,7 +49,7 @@ export async function startEdgeProcess(
   const exited = new Promise<number | string>((resolve) => {
     child.once("close", (code, signal) => resolve(code ?? signal ?? "unknown"));
   });
-  const listening = new Promise<{ url: string; metricsUrl: string }>((resolve) => {
+  const listening = new Promise<{ url: string; metricsUrl: string; proxyUrl?: string }>((resolve) => {
     for (const stream of [child.stdout, child.stderr]) {
       createInterface({ input: stream }).on("line", (line) => {
         lines.push(line);
@@ -56,7 +59,8 @@ export async function startEdgeProcess(
   });
   const first = await Promise.race([listening, exited]);
   if (typeof first !== "object") throw new Error(`ended with ${first}: ${lines.join("\n")}`);
-  return { child, url: first.url, metricsUrl: first.metricsUrl, lines, exited };
+  const { url, metricsUrl, proxyUrl } = first;
+  return { child, url, metricsUrl, proxyUrl, lines, exited };
 }
 
 /** Starts the edge and waits until its caches are synced. */

@@ -1,5 +1,5 @@
 import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
-import { claimKey } from "../../../crds/claims/claim-key.ts";
+
 import { ApiError } from "../../../crds/client/api-error.ts";
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import { createStore, type IndexFunction, keyOf } from "../../../crds/client/watch/store.ts";
@@ -13,7 +13,14 @@ import type { Workload, WorkloadSpec } from "../../../crds/workload.ts";
 import { type ClaimWaiters, createClaimWaiters } from "../../../edge/cluster/claim-waiters.ts";
 import { slimPod } from "../../../edge/cluster/slim-pod.ts";
 import type { CachedKind } from "../../../edge/cluster/watch-cluster.ts";
-import { type ClusterCache, phaseOf, poolOf, webhookPath, workloadOf } from "../../../edge/cluster/watch-cluster.ts";
+import {
+  type ClusterCache,
+  claimIndexes,
+  phaseOf,
+  poolOf,
+  webhookPath,
+  workloadOf,
+} from "../../../edge/cluster/watch-cluster.ts";
 
 export const NAMESPACE = "tenancy";
 
@@ -63,9 +70,8 @@ export class FakeCluster {
 
   constructor() {
     this.cache = {
-      claims: this.#watched<Claim, "key" | "tenant" | "phase">(
-        { key: (claim) => claimKey(claim.spec), tenant: (claim) => claim.spec.tenantId, phase: phaseOf },
-        (claim) => this.waiters.changed(claim.spec),
+      claims: this.#watched<Claim, "key" | "tenant" | "phase" | "host">(claimIndexes, (claim) =>
+        this.waiters.changed(claim.spec),
       ),
       workloads: this.#watched<Workload, never>({}),
       pools: this.#watched<Pool, "workload">({ workload: workloadOf }),

@@ -7,10 +7,6 @@ export interface FakeKubectl {
   readonly command: string;
   /** The parameters of each call but those that ask for the version, a parameter a line. */
   calls(): string[][];
-  /** Says this as kubectl's own failure at each `exec`, from now on. */
-  failExec(stderr: string): void;
-  /** Loses what the next `exec` prints after so many bytes, and reports success. */
-  loseOutputAfter(bytes: number): void;
   /** Process ids of the calls, also of ended ones. */
   pids(): number[];
   remove(): void;
@@ -20,11 +16,8 @@ export interface FakeKubectl {
  * Writes a kubectl that runs what `exec` asks for on this machine, ends as kubectl ends, and fails for pods that are
  * named after a failure; `logs` prints a few lines, of a pod named `endless` without end, and with `--follow` goes on
  * for ever unless the pod is named `brief`.
- *
- * @param options.paths what stands for paths of the container on this machine, where they are a whole parameter
  */
-export function fakeKubectl(options: { version?: string; paths?: Readonly<Record<string, string>> } = {}): FakeKubectl {
-  const { version = "v1.30.1", paths = {} } = options;
+export function fakeKubectl({ version = "v1.30.1" }: { version?: string } = {}): FakeKubectl {
   const folder = mkdtempSync(join(tmpdir(), "tenancy-kubectl-"));
   const command = join(folder, "kubectl");
   writeFileSync(
@@ -55,21 +48,7 @@ esac
 if [ "$verb" = exec ]; then
   while [ "$1" != -- ]; do shift; done
   shift
-  if [ -f ${folder}/failure ]; then cat ${folder}/failure >&2; exit 1; fi
-  command=()
-  for word in "$@"; do
-    case $word in
-${Object.entries(paths)
-  .map(([from, to]) => `      ${from}) word=${to};;`)
-  .join("\n")}
-    esac
-    command+=("$word")
-  done
-  if [ -f ${folder}/loss ]; then
-    bytes=$(cat ${folder}/loss); rm ${folder}/loss
-    "\${command[@]}" > ${folder}/output; head -c "$bytes" ${folder}/output; exit 0
-  fi
-  "\${command[@]}"; code=$?
+  "$@"; code=$?
   if [ $code != 0 ]; then echo "command terminated with exit code $code" >&2; fi
   exit $code
 fi
@@ -90,8 +69,6 @@ esac
         .split("----\n")
         .slice(0, -1)
         .map((call) => call.split("\n").slice(0, -1)),
-    failExec: (stderr) => writeFileSync(join(folder, "failure"), stderr),
-    loseOutputAfter: (bytes) => writeFileSync(join(folder, "loss"), String(bytes)),
     pids: () => read("pids").split("\n").filter(Boolean).map(Number),
     remove: () => rmSync(folder, { recursive: true }),
   };

@@ -39,6 +39,15 @@ const bodies: Readonly<Record<string, readonly object[]>> = {
   ],
   "POST /api/v1/tenants/{id}/release": [{ workload: "app" }, { workloadRef: "app", uid: "0a-1" }],
   "POST /api/v1/tenants/{id}/discard": [{ workload: "app" }, { workloadRef: "app", uid: "0a-1" }],
+  "POST /api/v1/tenants/{id}/links": [{ workload: "app" }, { workload: "app", expiresInSeconds: 60, port: 8080 }],
+  "POST /api/v1/tenants/{id}/snapshots/{workload}/rollback": [
+    { version: "0123456789abcdef" },
+    { version: "0123456789abcdef", newest: "0123456789abcdef" },
+  ],
+  "POST /api/v1/tenants/{id}/snapshots/{workload}/copy": [
+    { tenantId: "a" },
+    { tenantId: "a.b", workload: "app", version: "0123456789abcdef", replaces: "0123456789abcdef" },
+  ],
   "POST /api/v1/instances/{id}/exec": [{ command: ["ls", "-l"] }, { command: ["a", ""], timeoutSeconds: 3600 }],
 };
 /** What no schema can say: only the server refuses it. */
@@ -137,7 +146,7 @@ for (const [route, good] of Object.entries(bodies)) {
     const { paths, components } = await documentOf();
     const [method = "", path = ""] = route.split(" ");
     const schema = paths[path]?.[method.toLowerCase()]?.requestBody?.content["application/json"]?.schema ?? false;
-    const target = `${method} ${path.replace("{id}", "inst-a").replace("{name}", "app")}`;
+    const target = `${method} ${path.replace("{id}", "inst-a").replace(/\{(name|workload)\}/, "app")}`;
     const edge = edgeWithAll();
     const seen = { both: 0, neither: 0 };
     await fc.assert(

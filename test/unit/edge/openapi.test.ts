@@ -10,9 +10,10 @@ import type { Trigger } from "../../../crds/trigger.ts";
 import type { Deliverer, Delivery } from "../../../edge/api/deliveries.ts";
 import type { OpenApiDocument } from "../../../edge/api/openapi/document.ts";
 import { rawTar } from "../snapshots/raw-tar.ts";
+import { serveStore } from "../snapshots/store-server.ts";
 import { answerProblems } from "./answer-problems.ts";
 import { fakeKubectl } from "./fake-kubectl.ts";
-import { snapshotsFolder } from "./snapshots-folder.ts";
+import { DIGEST, snapshotsFolder } from "./snapshots-folder.ts";
 import { type TestEdge, testEdge } from "./test-edge.ts";
 
 const test = suite("OpenAPI document");
@@ -36,6 +37,7 @@ const trigger = {
 
 const pool = { name: "p", spec: { workloadRef: "app", size: 1 } };
 const context = rawTar([{ name: "Dockerfile" }]).toString("latin1");
+const emptyOverlay = rawTar([{ name: "data/", type: "5", mode: 0o755 }]).toString("latin1");
 
 const delivery: Delivery = {
   ...{ id: "t-1", at: active.claimedAt ?? "", result: "answered", tenantId: "a", status: 200, ms: 1.5 },
@@ -94,6 +96,28 @@ const requests: [route: string, path: string, body?: unknown][] = [
   ["GET /api/v1/workloads/{name}/build/logs", "/api/v1/workloads/built/build/logs"],
   ["GET /api/v1/workloads/{name}/build/logs", "/api/v1/workloads/built/build/logs?tail=x"],
   ["GET /api/v1/snapshots", "/api/v1/snapshots"],
+  ["GET /api/v1/tenants/{id}/snapshots/{workload}/versions", "/api/v1/tenants/a/snapshots/new/versions"],
+  ["GET /api/v1/tenants/{id}/snapshots/{workload}/versions", "/api/v1/tenants/nobody/snapshots/new/versions"],
+  ["GET /api/v1/tenants/{id}/snapshots/{workload}/archive", "/api/v1/tenants/a/snapshots/new/archive"],
+  ["GET /api/v1/tenants/{id}/snapshots/{workload}/archive", "/api/v1/tenants/nobody/snapshots/new/archive"],
+  ["PUT /api/v1/tenants/{id}/snapshots/{workload}/archive", "/api/v1/tenants/a/snapshots/new/archive?uid=x"],
+  [
+    "PUT /api/v1/tenants/{id}/snapshots/{workload}/archive",
+    "/api/v1/tenants/uploaded/snapshots/keeps/archive",
+    emptyOverlay,
+  ],
+  [
+    "POST /api/v1/tenants/{id}/snapshots/{workload}/rollback",
+    "/api/v1/tenants/a/snapshots/new/rollback",
+    { version: DIGEST },
+  ],
+  ["POST /api/v1/tenants/{id}/snapshots/{workload}/rollback", "/api/v1/tenants/a/snapshots/new/rollback", {}],
+  [
+    "POST /api/v1/tenants/{id}/snapshots/{workload}/copy",
+    "/api/v1/tenants/a/snapshots/new/copy",
+    { tenantId: "copied", workload: "app" },
+  ],
+  ["POST /api/v1/tenants/{id}/snapshots/{workload}/copy", "/api/v1/tenants/a/snapshots/new/copy", {}],
   ["DELETE /api/v1/tenants/{id}/snapshots/{workload}", "/api/v1/tenants/a/snapshots/app"],
   ["DELETE /api/v1/tenants/{id}/snapshots/{workload}", "/api/v1/tenants/a/snapshots/App"],
   ["POST /api/v1/pools", "/api/v1/pools", pool],
@@ -131,6 +155,8 @@ const requests: [route: string, path: string, body?: unknown][] = [
   ["GET /api/v1/tenants/{id}/claims/{workload}", "/api/v1/tenants/a/claims/app"],
   ["GET /api/v1/tenants/{id}/claims/{workload}", "/api/v1/tenants/b/claims/app"],
   ["GET /api/v1/instances/{id}", "/api/v1/instances/inst-a?detail=true"],
+  ["POST /api/v1/tenants/{id}/links", "/api/v1/tenants/a/links", { workload: "linked", expiresInSeconds: 60 }],
+  ["POST /api/v1/tenants/{id}/links", "/api/v1/tenants/a/links", { workload: "app", expiresInSeconds: 60 }],
   ["POST /api/v1/tenants/{id}/discard", "/api/v1/tenants/failed/discard", { workload: "app" }],
   ["POST /api/v1/tenants/{id}/discard", "/api/v1/tenants/a/discard", { workload: "app" }],
   ["POST /api/v1/tenants/{id}/release", "/api/v1/tenants/a/release", { workload: "app" }],
@@ -143,12 +169,23 @@ async function documentOf(edge: TestEdge): Promise<OpenApiDocument> {
 
 test("every documented route is called, and every answer is as documented", async () => {
   const volume = snapshotsFolder();
-  const kubectl = fakeKubectl({ paths: volume.paths });
-  const edge = testEdge({ kubectl: kubectl.command, clock: systemClock, gateway });
+  const kubectl = fakeKubectl();
+  const links = { maxSeconds: 60, create: () => "http://app--a.localhost/?tenancy-token=x", problem: () => undefined };
+  const served = await serveStore(volume.path);
+  const edge = testEdge({
+    kubectl: kubectl.command,
+    store: served.store,
+    contexts: served.contexts,
+    clock: systemClock,
+    gateway,
+    links,
+  });
   // There are sessions only where a key is asked for.
   const locked = testEdge({ apiKey: "secret-key" });
   const { cluster } = edge;
   cluster.addWorkload("app");
+  cluster.addWorkload("keeps", { filesystem: { overlayDirs: ["/data"] } });
+  cluster.addWorkload("linked", { network: { expose: "link" } });
   cluster.addWorkload("built", { image: { dockerfile: "Dockerfile" } });
   cluster.addPod("build-built", "Running", { labels: { [label.build]: "true", [label.workload]: "built" } });
   cluster.addSnapshots();
@@ -183,6 +220,7 @@ test("every documented route is called, and every answer is as documented", asyn
   }
   assert.equal([...successful].sort(), documented.sort());
   kubectl.remove();
+  await served.close();
   volume.remove();
 });
 

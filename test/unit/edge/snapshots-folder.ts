@@ -2,13 +2,10 @@ import { createHash } from "node:crypto";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { staticBusybox } from "../snapshots/static-busybox.ts";
 
 /** A snapshots volume as a folder of this machine. */
 export interface SnapshotsFolder {
   readonly path: string;
-  /** For `fakeKubectl`: what the helper pod's paths are here. */
-  readonly paths: Readonly<Record<string, string>>;
   /** Puts an archive of ten bytes there, as a save does. */
   save(tenantId: string, workloadRef: string): void;
   /** Puts an older version of an archive there. */
@@ -33,11 +30,10 @@ export function snapshotsFolder(): SnapshotsFolder {
   }
   return {
     path,
-    paths: { "/bin/busybox": staticBusybox, "/snapshots": path },
     save: (tenantId, workloadRef) => put(join(path, tenantId, `${workloadRef}.tar.gz`), tenantId, workloadRef),
     keep(tenantId, workloadRef) {
       put(join(path, tenantId, ".versions", workloadRef, `${DIGEST.slice(0, 16)}.tar.gz`), tenantId, workloadRef);
     },
-    remove: () => rmSync(path, { recursive: true }),
+    remove: () => rmSync(path, { recursive: true, force: true }),
   };
 }

@@ -7,7 +7,8 @@ import * as assert from "uvu/assert";
 import { NetworkError } from "../../../crds/client/api-error.ts";
 import { systemClock } from "../../../crds/client/clock.ts";
 import type { ContainerState, PodStatus } from "../../../crds/kubernetes.ts";
-import { type FakeKubectl, fakeKubectl } from "./fake-kubectl.ts";
+import { type SnapshotStore, StoreError } from "../../../crds/snapshots/snapshot-store.ts";
+import { type ServedStore, serveStore } from "../snapshots/store-server.ts";
 import { DIGEST, type SnapshotsFolder, snapshotsFolder } from "./snapshots-folder.ts";
 import { type TestEdge, testEdge } from "./test-edge.ts";
 
@@ -15,20 +16,38 @@ const test = suite("snapshot routes");
 const ALL = "GET /api/v1/snapshots";
 let volume: SnapshotsFolder;
 let folder: string;
-let kubectl: FakeKubectl;
+let served: ServedStore;
+/** Calls of the store. */
+let calls: string[];
 let edge: TestEdge;
 
-test.before.each(() => {
+test.before.each(async () => {
   volume = snapshotsFolder();
   folder = volume.path;
-  kubectl = fakeKubectl({ paths: volume.paths });
-  edge = testEdge({ kubectl: kubectl.command, clock: systemClock });
-  edge.cluster.addSnapshots();
+  served = await serveStore(folder);
+  calls = [];
+  edge = edgeOver(served.store);
 });
-test.after.each(() => {
-  kubectl.remove();
+test.after.each(async () => {
+  await served.close();
   volume.remove();
 });
+
+function edgeOver(store: SnapshotStore): TestEdge {
+  function noted<T extends unknown[], R>(name: string, call: (...given: T) => R): (...given: T) => R {
+    return (...given) => {
+      calls.push(name);
+      return call(...given);
+    };
+  }
+  const noting = {
+    ...store,
+    ...{ look: noted("look", store.look), list: noted("list", store.list), delete: noted("delete", store.delete) },
+  };
+  const made = testEdge({ store: noting, clock: systemClock });
+  made.cluster.addSnapshots();
+  return made;
+}
 
 function record(tenantId: string, workloadRef: string) {
   return {
@@ -48,7 +67,7 @@ test("snapshots of one tenant are listed alone", async () => {
   assert.is((await edge.call(`${ALL}?tenant=-a`)).status, 400);
 });
 
-test("a cluster without a snapshots volume has no snapshots, and needs no kubectl to say so", async () => {
+test("a cluster without a snapshots volume has no snapshots, and asks no store to say so", async () => {
   edge = testEdge();
   edge.cluster.addWorkload("app");
   assert.equal((await edge.call(ALL)).json, []);
@@ -56,6 +75,14 @@ test("a cluster without a snapshots volume has no snapshots, and needs no kubect
   const answer = await edge.call("DELETE /api/v1/tenants/a/snapshots/app");
   assert.is(answer.status, 404);
   assert.is(answer.error, 'tenant "a" has no snapshot of workload "app": /snapshots/a/app.tar.gz does not exist');
+});
+
+test("object storage has snapshots without a volume", async () => {
+  edge = testEdge({ store: served.store, storeKind: "s3", clock: systemClock });
+  volume.save("a", "app");
+  assert.equal((await edge.call(ALL)).json, [record("a", "app")]);
+  assert.is((await edge.call("DELETE /api/v1/tenants/a/snapshots/app")).status, 200);
+  assert.equal((await edge.call(ALL)).json, []);
 });
 
 test("snapshots are listed by tenant, then workload, also of a workload that is gone", async () => {
@@ -74,7 +101,7 @@ test("snapshots are listed by tenant, then workload, also of a workload that is 
   assert.equal(ofApp.json, [record("B", "app"), record("a", "app"), record("b", "app")]);
   const gone = await edge.call("GET /api/v1/workloads/old/snapshots");
   assert.is(gone.status, 404);
-  assert.is(kubectl.calls().length, 2);
+  assert.equal(calls, ["list", "list"]);
 });
 
 test("older versions are listed where they are asked for, after the newest, and go with it", async () => {
@@ -82,7 +109,9 @@ test("older versions are listed where they are asked for, after the newest, and 
   for (const workload of ["app", "old"]) volume.save("a", workload);
   volume.keep("a", "app");
   const version = DIGEST.slice(0, 16);
-  const older = { ...record("a", "app"), path: `/snapshots/a/.versions/app/${version}.tar.gz`, version };
+  const path = `/snapshots/a/.versions/app/${version}.tar.gz`;
+  // What recorded no reason counts as replaced.
+  const older = { ...record("a", "app"), path, version, kept: "replaced" };
   assert.equal((await edge.call(ALL)).json, [record("a", "app"), record("a", "old")]);
   assert.equal((await edge.call(`${ALL}?versions=true`)).json, [record("a", "app"), older, record("a", "old")]);
   const ofApp = await edge.call("GET /api/v1/workloads/app/snapshots?versions=true");
@@ -119,26 +148,26 @@ test("an archive that has lost what was recorded beside it is listed, and can be
   const [{ createdAt, ...rest } = { createdAt: "" }] = json as { createdAt: string }[];
   const { sha256: _, createdAt: __, ...known } = record("a", "app");
   assert.equal(rest, known);
-  assert.match(createdAt, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.000Z$/);
+  assert.match(createdAt, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
   assert.is((await edge.call("DELETE /api/v1/tenants/a/snapshots/app")).status, 200);
   assert.equal((await edge.call(ALL)).json, []);
 });
 
-test("listings at once are one command, and one that comes after it began is another", async () => {
+test("listings at once are one request, and one that comes after it began is another", async () => {
   volume.save("a", "app");
   edge.cluster.addWorkload("app");
   const paths = [ALL, "GET /api/v1/workloads/app/snapshots"];
   const answers = await Promise.all(Array.from({ length: 50 }, (_, index) => edge.call(paths[index % 2] ?? "")));
   for (const { json } of answers) assert.equal(json, [record("a", "app")]);
-  assert.is(kubectl.calls().length, 1);
+  assert.equal(calls, ["list"]);
 
   const first = edge.call(ALL);
-  while (kubectl.calls().length < 2) await new Promise((resolve) => setTimeout(resolve, 1));
+  while (calls.length < 2) await new Promise((resolve) => setTimeout(resolve, 1));
   volume.save("b", "app");
   const second = await edge.call(ALL);
   assert.equal(second.json, [record("a", "app"), record("b", "app")]);
   assert.is((await first).status, 200);
-  assert.is(kubectl.calls().length, 3);
+  assert.is(calls.length, 3);
 });
 
 test("a client that goes leaves the listing to those who share it", async () => {
@@ -151,34 +180,13 @@ test("a client that goes leaves the listing to those who share it", async () => 
   assert.equal((await stays).json, [record("a", "app")]);
 });
 
-test("a list of ten thousand archives is one command and whole", async () => {
+test("a list of ten thousand archives is one request and whole", async () => {
   for (let tenant = 0; tenant < 100; tenant += 1) {
     for (let workload = 0; workload < 100; workload += 1) volume.save(`t${tenant}`, `w${workload}`);
   }
   const answer = await edge.call(ALL);
   assert.is((answer.json as unknown[]).length, 10_000);
-  assert.is(kubectl.calls().length, 1);
-});
-
-test("a list whose end was lost is asked for again, and is an error when it never comes whole", async () => {
-  volume.save("a", "app");
-  volume.save("b", "app");
-  for (const bytes of [0, 1, 40, 80, 300, 500]) {
-    kubectl.loseOutputAfter(bytes);
-    const { json } = await edge.call(ALL);
-    assert.equal(json, [record("a", "app"), record("b", "app")], `cut after ${bytes} bytes`);
-  }
-  const calls = kubectl.calls().length;
-  kubectl.remove();
-  kubectl = fakeKubectl({ paths: { "/bin/busybox": "/bin/true" } });
-  edge = testEdge({ kubectl: kubectl.command, clock: systemClock });
-  edge.cluster.addSnapshots();
-  const answer = await edge.call(ALL);
-  assert.is(answer.status, 503, answer.text);
-  assert.is(answer.error, "the list of snapshots came without its end, 3 times; try again");
-  assert.is(kubectl.calls().length, 3);
-  assert.is(calls, 12);
-  assert.is((await edge.call("DELETE /api/v1/tenants/a/snapshots/app")).status, 503, "nothing says that it is deleted");
+  assert.equal(calls, ["list"]);
 });
 
 test("a helper pod that does not run is a 503 that says what is missing", async () => {
@@ -212,57 +220,45 @@ test("a helper pod that does not run is a 503 that says what is missing", async 
   edge.cluster.addSnapshots({ phase: "Pending" });
   if (edge.cluster.volumeClaim) edge.cluster.volumeClaim.status = { phase: "Pending" };
   assert.match((await edge.call(ALL)).error ?? "", "and its volume claim tenancy-snapshots is Pending;");
-  assert.equal(kubectl.calls(), []);
+  assert.equal(calls, []);
 });
 
-test("failures of kubectl, of the cluster and of the volume are a status with words that help", async () => {
+test("failures of the store and of the cluster are a status with words that help", async () => {
   volume.save("a", "app");
-  for (const [stderr, status, message] of [
-    ['pods "tenancy-snapshots" not found', 503, /its helper pod tenancy-snapshots does not run at the moment/],
-    ['error: unable to upgrade connection: container not found ("snapshots")', 503, /does not run at the moment/],
-    [
-      "error: Internal error occurred: error executing command in container: failed to exec in container: failed to create exec: cannot exec in a stopped state: unknown",
-      503,
-      /does not run at the moment/,
-    ],
-    [
-      'error: Internal error occurred: failed to find container "4e04" in store: not found',
-      503,
-      /does not run at the moment/,
-    ],
-    ["Error from server: error dialing backend: dial tcp", 503, /the node of the helper pod .* cannot be reached/],
-    [
-      "error: error reading from error stream: read message: %!w(<nil>)",
-      503,
-      /the connection to the helper pod .* broke/,
-    ],
-    ["The connection to the server 10.9.9.9 was refused", 503, /the cluster cannot be reached at the moment/],
-    ['Error from server (Forbidden): pods "x" is forbidden', 500, /allow its account to create pods\/exec/],
-    ["error: something new", 500, /internal error/],
+  const failing = (error: Error) => {
+    const fail = () => Promise.reject(error);
+    return edgeOver({ ...served.store, list: fail, look: fail, delete: fail });
+  };
+  const later = new StoreError("it starts", { isTransient: true });
+  const broken = new StoreError("the disk is gone", { isTransient: false });
+  for (const [error, message, retryAfter] of [
+    [new NetworkError("refused", { requestWasSent: false }), "the snapshots volume cannot be reached", "1"],
+    [later, "the snapshots volume cannot be reached at the moment; try again", "1"],
+    [broken, "the snapshots volume fails; see this server's log", null],
   ] as const) {
-    kubectl.failExec(stderr);
+    edge = failing(error);
     for (const target of [ALL, "DELETE /api/v1/tenants/a/snapshots/app"]) {
       const answer = await edge.call(target);
-      assert.is(answer.status, status, `${stderr}: ${answer.text}`);
+      assert.is(answer.status, 503, answer.text);
       assert.match(answer.error ?? "", message);
+      assert.is(answer.headers.get("retry-after"), retryAfter);
     }
+    assert.match(JSON.stringify(edge.log), error.message);
   }
+  edge = failing(new Error("something new"));
+  assert.is((await edge.call(ALL)).status, 500);
   edge.cluster.onNext("get", new NetworkError("refused", { requestWasSent: false }));
   assert.is((await edge.call(ALL)).status, 503);
 });
 
-test("a volume that is gone or fails is an error, and not an empty list", async () => {
+test("a volume that is gone is an error, and not an empty list", async () => {
   volume.save("a", "app");
-  kubectl.remove();
-  kubectl = fakeKubectl({ paths: { ...volume.paths, "/snapshots": join(folder, "nowhere") } });
-  edge = testEdge({ kubectl: kubectl.command, clock: systemClock });
-  edge.cluster.addSnapshots();
+  rmSync(folder, { recursive: true });
   for (const target of [ALL, "DELETE /api/v1/tenants/a/snapshots/app"]) {
     const answer = await edge.call(target);
     assert.is(answer.status, 503, answer.text);
-    assert.match(answer.error ?? "", "the snapshots volume fails; see this server's log");
+    assert.match(answer.error ?? "", /^the snapshots volume (fails|cannot be reached)/);
   }
-  assert.match(JSON.stringify(edge.log), "nowhere");
 });
 
 test("an erased snapshot is gone with all that belongs to it, and no other is", async () => {
@@ -305,7 +301,7 @@ test("a snapshot cannot be erased while a release writes it, and can while the c
   // The operator has not come to it yet, and the watch neither.
   cluster.setStatus("claim-a-app", { phase: "Active" });
   assert.is((await erase()).status, 409);
-  assert.equal(kubectl.calls(), []);
+  assert.equal(calls, []);
   cluster.setStatus("claim-a-app", { phase: "Released" });
   assert.is((await erase()).status, 200);
 
@@ -339,7 +335,7 @@ test("ids that cannot be are refused before any call", async () => {
     assert.is(answer.status, status, `${path} ${answer.text}`);
   }
   assert.equal(edge.cluster.calls, []);
-  assert.equal(kubectl.calls(), []);
+  assert.equal(calls, []);
 });
 
 test.run();

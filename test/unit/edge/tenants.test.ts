@@ -78,6 +78,7 @@ test("stats count instances and claims by phase", async () => {
   assert.equal((await edge.call("GET /api/v1/stats")).json, {
     instances: { total: 0, byPhase: {} },
     claims: { total: 0, byPhase: {} },
+    snapshots: { archives: 0, bytes: 0 },
   });
   edge.cluster.addPod("p1", "Running");
   edge.cluster.addPod("p2", "Running");
@@ -87,6 +88,7 @@ test("stats count instances and claims by phase", async () => {
   assert.equal((await edge.call("GET /api/v1/stats")).json, {
     instances: { total: 3, byPhase: { Running: 2, Pending: 1 } },
     claims: { total: 2, byPhase: { Pending: 1, Active: 1 } },
+    snapshots: { archives: 0, bytes: 0 },
   });
   edge.cluster.setStatus("claim-a-x", { phase: "Error" });
   edge.cluster.remove("claim-b-x");

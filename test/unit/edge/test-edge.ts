@@ -1,7 +1,12 @@
+import type { BuildContexts } from "../../../crds/builds/build-contexts.ts";
 import type { Clock } from "../../../crds/client/clock.ts";
+import type { RecordedEvent } from "../../../crds/client/event-recorder.ts";
+import type { OpenedStore } from "../../../crds/snapshots/open-store.ts";
+import type { MostKept, SnapshotStore } from "../../../crds/snapshots/snapshot-store.ts";
 import { type Activity, createActivity } from "../../../edge/activity.ts";
 import type { Deliverer } from "../../../edge/api/deliveries.ts";
 import { createEventHub, type EventHub } from "../../../edge/api/events/event-hub.ts";
+import type { Links } from "../../../edge/api/links.ts";
 import { apiRoutes } from "../../../edge/api/routes.ts";
 import { createFindLivePod } from "../../../edge/cluster/live-pod.ts";
 import { standingOf } from "../../../edge/cluster/watch-cluster.ts";
@@ -35,6 +40,8 @@ export interface TestEdge {
   sessions: Sessions | undefined;
   log: LogLine[];
   answers: AnsweredRequest[];
+  /** Events of the cluster. */
+  recorded: RecordedEvent[];
   /** Sends a request; a body that is no string goes as JSON. */
   call(
     target: string,
@@ -59,6 +66,9 @@ export function testEdge(
     waitLimitMs?: number;
     kubectl?: string;
     contextLimitBytes?: number;
+    snapshotLimitBytes?: number;
+    /** @default three older versions of each kind */
+    most?: MostKept;
     /** Of an edge with that role. */
     gateway?: Deliverer;
     /** TENANCY_CORS_ORIGIN. */
@@ -66,6 +76,14 @@ export function testEdge(
     localOnly?: boolean;
     /** Of `/ws`. */
     requireKey?: boolean;
+    links?: Links;
+    /** @default none is there */
+    store?: SnapshotStore;
+    contexts?: BuildContexts;
+    /** @default volume */
+    storeKind?: OpenedStore["kind"];
+    /** Whether archives were seen. @default they were not */
+    wasMarked?: () => boolean;
   } = {},
 ): TestEdge {
   const { kubectl: command = "/nowhere/kubectl", apiKey, localOnly = false, requireKey = false } = options;
@@ -74,12 +92,13 @@ export function testEdge(
   const clock = manualClock();
   const log: LogLine[] = [];
   const answers: AnsweredRequest[] = [];
+  const recorded: RecordedEvent[] = [];
   const logAt = (level: string) => (fields: object, message: string) => void log.push({ level, fields, message });
   let ids = 0;
   const logger = { debug: logAt("debug"), info: logAt("info"), warn: logAt("warn"), error: logAt("error") };
   const shared = { client: cluster.client, namespace: NAMESPACE, cache: cluster.cache, clock: options.clock ?? clock };
   // A write that is put off for a minute would keep the test's process for as long.
-  const activity = createActivity({ ...shared, clock, log: logger });
+  const activity = createActivity({ ...shared, clock, log: logger, instance: "test" });
   const { now } = shared.clock;
   const history = {
     claims: createClaimHistory({ now }),
@@ -98,10 +117,16 @@ export function testEdge(
       activity,
       events,
       history,
+      links: options.links,
       instance: "test",
       gateway: () => options.gateway,
       checkPage,
       kubectl: createKubectl({ namespace: NAMESPACE, command }),
+      store: () => openedStore(options),
+      most: options.most ?? { history: 3, replaced: 3 },
+      snapshotLimitBytes: options.snapshotLimitBytes ?? 1024 * 1024,
+      recorder: { record: (event) => void recorded.push(event), flush: async () => undefined },
+      log: logger,
       builds: {
         namespace: "tenancy-builds",
         kubectl: createKubectl({ namespace: "tenancy-builds", command }),
@@ -121,6 +146,14 @@ export function testEdge(
     onAnswered: (answered) => void answers.push(answered),
   });
 
+  function openedStore(given: typeof options): OpenedStore {
+    const { store, contexts = {} as BuildContexts, storeKind = "volume", wasMarked = () => false } = given;
+    // Every call of one that was not given fails.
+    const archives = store ?? ({} as SnapshotStore);
+    const mark = { advice: "", wasSeen: async () => wasMarked(), remember: async () => undefined };
+    return { kind: storeKind, archives, contexts, mark, check: async () => undefined, close: () => undefined };
+  }
+
   return {
     cluster,
     handler,
@@ -130,6 +163,7 @@ export function testEdge(
     sessions,
     log,
     answers,
+    recorded,
     async call(target, { body, headers = {}, signal } = {}) {
       const [method = "GET", path = "/"] = target.split(" ");
       const init: RequestInit = { method, headers };

@@ -36,7 +36,11 @@ function deployment(file: string) {
   if (found === undefined) throw new Error(`${file} has no Deployment`);
   const { spec } = found.spec.template;
   const [container] = spec.containers;
-  const fromCluster: Record<string, string> = { TENANCY_NAMESPACE: "elsewhere", TENANCY_API_KEY: "key" };
+  const fromCluster: Record<string, string> = {
+    TENANCY_NAMESPACE: "elsewhere",
+    TENANCY_API_KEY: "key",
+    TENANCY_PROXY_DOMAIN: "apps.example.com",
+  };
   const env = Object.fromEntries(container.env.map(({ name, value }) => [name, value ?? fromCluster[name]]));
   return { spec, container, env };
 }
@@ -67,6 +71,7 @@ test("the operator is probed where it listens, in its own namespace", () => {
 for (const [file, account, roles] of [
   ["base/edge.yaml", "tenancy-edge", ["api", "gateway"]],
   ["components/split-edge/gateway.yaml", "tenancy-gateway", ["gateway"]],
+  ["components/front-door/proxy.yaml", "tenancy-proxy", ["proxy"]],
 ] as const) {
   test(`${file}: the edge is probed where it listens, and has its roles`, () => {
     const { spec, container, env } = deployment(file);
@@ -74,7 +79,10 @@ for (const [file, account, roles] of [
     assert.is(spec.serviceAccountName, account);
     assert.equal([...config.roles], roles);
     assert.is(config.namespace, "elsewhere");
-    assert.is(config.listen.port, portNamed(container, "http"));
+    const isProxy = config.roles.has("proxy");
+    const { port } = isProxy ? config.proxy.listen : config.listen;
+    assert.is(port, portNamed(container, "http"));
+    if (isProxy) assert.is(config.listen.hostname, "127.0.0.1", "the API is not for visitors");
     assertProbed(container, config.metricsListen?.port);
     // A stop lets calls end for 35 s, after the pause of preStop.
     assert.ok(spec.terminationGracePeriodSeconds > 40);

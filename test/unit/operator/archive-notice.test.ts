@@ -60,6 +60,7 @@ function start({ conflicts = 0 } = {}) {
       helperPods: { store: { size: 1 } },
       claims: { put: () => true, store: { get: () => claim } },
     },
+    config: { snapshots: { store: { place: { kind: "volume" } } } },
     notices: new Map(),
     timelines: createTimelines(),
     restores: { forget: () => undefined },

@@ -18,12 +18,25 @@ test("has a default for everything", () => {
     egress: { image: undefined, openedRanges: [], extraAuthorities: "" },
     secretPolicy: "any",
     snapshots: {
+      store: {
+        place: { kind: "volume", access: "direct" },
+        ...{ mayBeEmpty: false, most: { history: 0, replaced: 3 } },
+      },
+      helper: { image: undefined, program: undefined, ownPod: undefined },
       ...{ size: "10Gi", sizeBytes: 10 * 1024 ** 3, maxArchiveBytes: 2.5 * 1024 ** 3, storageClass: undefined },
       ...{ ttlMs: undefined, concurrency: 4, timeoutMs: 3_600_000, retryLimitMs: 86_400_000 },
     },
     builds: undefined,
     logLevel: "info",
   });
+});
+
+test("archives in object storage are as large and as long on their way as that takes them", () => {
+  const env = { TENANCY_SNAPSHOT_STORE: "s3://bucket", TENANCY_SNAPSHOT_REGION: "eu-central-1" };
+  assert.is(operatorConfig(env).snapshots.maxArchiveBytes, 48 * 1024 ** 3);
+  assert.is(operatorConfig({ ...env, TENANCY_SNAPSHOT_LIMIT: "1Gi" }).snapshots.maxArchiveBytes, 1024 ** 3);
+  assert.throws(() => operatorConfig({ ...env, TENANCY_SNAPSHOT_LIMIT: "49Gi" }), /at most 48Gi/);
+  assert.throws(() => operatorConfig({ ...env, TENANCY_SNAPSHOT_TIMEOUT: "86400" }), /less than a day/);
 });
 
 test("off and IPv6 addresses are understood", () => {

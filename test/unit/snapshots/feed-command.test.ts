@@ -1,4 +1,5 @@
 import { spawn } from "node:child_process";
+import { createHash, randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { test } from "uvu";
 import * as assert from "uvu/assert";
@@ -46,6 +47,18 @@ test("feedCommand: a failure has the script's own words, while input is still to
   assert.instance(error, ExecFailure);
   assert.is((error as ExecFailure).message, "Cannot do it: no room");
   assert.is((error as ExecFailure).exitCode, 3);
+});
+
+test("receive: gives frames of any length back, and takes nothing of what follows them", async () => {
+  const pieces = [1, 65_535, 65_536, 65_537, 1_048_576, 1_500_000].map((length) => randomBytes(length));
+  const script = fedScript('b="$1"\nreceive | "$b" sha256sum >&2\nread -r next && echo "next $next"');
+  const child = spawn(staticBusybox, ["sh", "-c", script, "script", staticBusybox], { env: {} });
+  child.stdin.write(Buffer.concat([...pieces.flatMap((piece) => [`${piece.length}\n`, piece]).map(Buffer.from), END]));
+  child.stdin.end("line\n");
+  let said = "";
+  for await (const chunk of child.stdout) said += chunk;
+  const sum = createHash("sha256").update(Buffer.concat(pieces)).digest("hex");
+  assert.is(said, `${sum}  -\nnext line\nexit-status 0\n`);
 });
 
 test.run();

@@ -37,10 +37,19 @@ interface Case {
   hasHelper?: boolean;
   /** @default one that runs */
   helper?: Pod;
+  /** Of the store. @default volume */
+  kind?: "volume" | "s3";
 }
 
 /** Asks until an answer is known or written to the claim. */
-async function ask({ resume = true, keeps = ["/data"], has, hasHelper = true, helper = runningHelper }: Case) {
+async function ask({
+  resume = true,
+  keeps = ["/data"],
+  has,
+  hasHelper = true,
+  helper = runningHelper,
+  kind = "volume",
+}: Case) {
   let looks = 0;
   let written: Partial<ClaimStatus> | undefined;
   let wake: () => void = () => undefined;
@@ -62,11 +71,12 @@ async function ask({ resume = true, keeps = ["/data"], has, hasHelper = true, he
       },
     },
     informers: {
-      helperPods: { store: { size: hasHelper ? 1 : 0, values: () => [helper] } },
+      helperPods: { store: { size: hasHelper ? 1 : 0, values: () => (hasHelper ? [helper] : []) } },
       claims: { put: () => undefined },
     },
     metrics: { claimErrors: { inc: () => undefined } },
     events: { record: () => undefined },
+    config: { snapshots: { store: { place: { kind } } } },
     log: { ...silentLog, info: say("info"), warn: say("warn") },
     enqueueClaim: () => wake(),
     timelines: createTimelines(),
@@ -94,6 +104,7 @@ async function ask({ resume = true, keeps = ["/data"], has, hasHelper = true, he
 const known: [string, Case, SnapshotMetadata | undefined, number][] = [
   ["nothing without resume, and does not look", { resume: false, has: archive }, undefined, 0],
   ["nothing where nobody ever kept files, and does not look", { keeps: [], hasHelper: false }, undefined, 0],
+  ["the archive in object storage, without a helper pod", { has: archive, hasHelper: false, kind: "s3" }, archive, 1],
   ["nothing for a workload that keeps none, of a tenant without an archive", { keeps: [] }, undefined, 1],
   ["nothing for a tenant without an archive", {}, undefined, 1],
   ["the archive", { has: archive }, archive, 1],
@@ -139,7 +150,13 @@ test("findArchive has the claim wait, and says why, when the volume cannot be lo
   assert.ok(!answer.known && (answer.result?.requeueAfterMs ?? 0) > 0);
   assert.equal([written?.phase, written?.reason], ["Pending", "SnapshotsUnavailable"]);
   assert.match(written?.message ?? "", /cannot be found out yet: the disk does not answer/);
-  assert.equal(said, ["warn: cannot read the snapshots volume"]);
+  assert.equal(said, ["warn: cannot look for the tenant's archive"]);
+});
+
+test("findArchive says what object storage fails with, and nothing of a helper pod", async () => {
+  const { written } = await ask({ has: new Error("503 SlowDown"), hasHelper: false, kind: "s3" });
+  assert.is(written?.reason, "SnapshotsUnavailable");
+  assert.match(written?.message ?? "", /cannot be found out yet: 503 SlowDown$/);
 });
 
 test("findArchive takes a helper pod that still starts for what it is, and says what it waits for", async () => {

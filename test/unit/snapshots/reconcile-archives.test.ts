@@ -1,9 +1,9 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import type { ListedSnapshot } from "../../../crds/snapshots/parse-snapshot-list.ts";
 import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
 import type { OperatorContext } from "../../../operator/context.ts";
 import { reconcileArchives } from "../../../operator/snapshots/reconcile-archives.ts";
+import type { ListedSnapshot } from "../../../operator/snapshots/snapshots.ts";
 import { silentLog } from "../silent-log.ts";
 
 const MINUTE_MS = 60_000;
@@ -29,11 +29,13 @@ function volume(options: {
   /** On the API server. */
   present?: string[];
   hasHelper?: boolean;
+  /** @default volume */
+  kind?: "volume" | "s3";
   /** How far the clocks of the API server and of the volume are behind this process's. @default 0 */
   serverBehindMs?: number;
   volumeBehindMs?: number;
 }) {
-  const { archives, ttlMs, claims = [], present = claims, hasHelper = true } = options;
+  const { archives, ttlMs, claims = [], present = claims, hasHelper = true, kind = "volume" } = options;
   const { serverBehindMs = 0, volumeBehindMs = 0 } = options;
   const called: string[] = [];
   const context = {
@@ -58,7 +60,7 @@ function volume(options: {
         return true;
       },
     },
-    config: { namespace: "n", snapshots: { ttlMs } },
+    config: { namespace: "n", snapshots: { ttlMs, store: { place: { kind } } } },
     log: silentLog,
   };
   return { called, tend: () => reconcileArchives(context as unknown as OperatorContext, signal) };
@@ -118,6 +120,12 @@ test("reconcileArchives asks nothing of a helper pod that is not there", async (
   const { called, tend } = volume({ archives: [archive("old", HOUR_MS)], ttlMs: 1000, hasHelper: false });
   assert.equal(await tend(), { requeueAfterMs: HOUR_MS });
   assert.equal(called, []);
+});
+
+test("reconcileArchives needs no helper pod in object storage", async () => {
+  const { called, tend } = volume({ archives: [archive("old", HOUR_MS)], ttlMs: 1000, hasHelper: false, kind: "s3" });
+  await tend();
+  assert.equal(called, ["tidy", "delete old"]);
 });
 
 test.run();

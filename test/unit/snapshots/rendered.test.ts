@@ -1,11 +1,14 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
+import { overlayRoots } from "../../../crds/archive/overlay-roots.ts";
+import type { Pod } from "../../../crds/kubernetes.ts";
 import {
+  type HelperProgram,
+  isHelperOutdated,
   renderSnapshotsClaim,
   renderSnapshotsPod,
   renderSnapshotsPolicy,
 } from "../../../operator/snapshots/helper-pod.ts";
-import { overlayRoots } from "../../../operator/snapshots/overlay-pod.ts";
 import { podTools, RESTORE_GATE, TOOLS_FOLDER } from "../../../operator/snapshots/pod-tools.ts";
 
 const image = "tools:1";
@@ -63,12 +66,53 @@ test("the snapshots volume has the size and class asked for, and the cluster's o
 });
 
 test("the helper pod is no instance, has no rights, and its policy selects it", () => {
-  const pod = renderSnapshotsPod({ namespace: "n", image });
+  const pod = renderSnapshotsPod({ namespace: "n", program: { image }, logLevel: "info" });
   assert.is(pod.metadata.labels?.["tenancy.dev/managed"], undefined);
   assert.is(pod.spec.automountServiceAccountToken, false);
   assert.equal(pod.spec.containers[0]?.securityContext?.capabilities, { drop: ["ALL"] });
-  const { podSelector } = renderSnapshotsPolicy({ namespace: "n" }).spec;
+  const { podSelector } = renderSnapshotsPolicy({ namespace: "n", access: "direct" }).spec;
   assert.equal(podSelector.matchLabels, pod.metadata.labels);
+});
+
+test("the helper pod runs the operator's image, or a program that a ConfigMap brings to Node", () => {
+  const render = (program: HelperProgram) => renderSnapshotsPod({ namespace: "n", program, logLevel: "info" });
+  const own = render({ image: "operator:1", pullSecrets: [{ name: "pull" }] });
+  const [container] = own.spec.containers;
+  assert.equal([container?.command, container?.args], [undefined, ["snapshots"]]);
+  assert.equal(own.spec.imagePullSecrets, [{ name: "pull" }]);
+  const brought = render({ image: "node:1", configMap: "program-1" });
+  assert.equal(brought.spec.containers[0]?.command, ["node", "/program/snapshots.mjs"]);
+  assert.ok(brought.spec.volumes?.some(({ configMap }) => configMap?.name === "program-1"));
+});
+
+test("a helper pod is outdated when its image, its program or its configuration is another", () => {
+  const programs = [
+    { image: "a:1" },
+    { image: "a:2" },
+    { image: "a:1", configMap: "p-1" },
+    { image: "a:1", configMap: "p-2" },
+  ];
+  const pods = programs.map((program) => renderSnapshotsPod({ namespace: "n", program, logLevel: "info" }));
+  pods.push(renderSnapshotsPod({ namespace: "n", program: { image: "a:1" }, logLevel: "debug" }));
+  for (const pod of pods) {
+    assert.equal(
+      pods.filter((other) => !isHelperOutdated(pod, other)),
+      [pod],
+    );
+  }
+  // One of an earlier version says nothing of its template.
+  const [pod] = pods as [Pod];
+  assert.is(isHelperOutdated({ ...pod, metadata: { name: "tenancy-snapshots" } }, pod), true);
+});
+
+test("operator and edges alone reach the helper pod directly, and whoever has the token by the API server", () => {
+  const [direct] = renderSnapshotsPolicy({ namespace: "n", access: "direct" }).spec.ingress ?? [];
+  assert.equal(
+    direct?.from?.map(({ podSelector }) => podSelector?.matchLabels),
+    [{ "app.kubernetes.io/name": "tenancy-operator" }, { "app.kubernetes.io/component": "edge" }],
+  );
+  const [byServer] = renderSnapshotsPolicy({ namespace: "n", access: "api-server" }).spec.ingress ?? [];
+  assert.equal(byServer, { ports: [{ port: 8443, protocol: "TCP" }] });
 });
 
 test.run();

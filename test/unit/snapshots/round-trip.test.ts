@@ -15,11 +15,13 @@ import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { archiveLimits } from "../../../crds/archive/archive-limits.ts";
-import { type ArchiveStore, createArchiveStore } from "../../../operator/snapshots/archive-store.ts";
+import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
 import { restoreOverlay } from "../../../operator/snapshots/restore-overlay.ts";
 import { saveOverlay } from "../../../operator/snapshots/save-overlay.ts";
 import { localExec, unprivilegedExec } from "./local-exec.ts";
+import { overlayStore } from "./overlay-store.ts";
 import { staticBusybox } from "./static-busybox.ts";
+import { type ServedStore, serveStore } from "./store-server.ts";
 import { makeTree, treeLines } from "./tree.ts";
 
 // A copy of its own: the cache that the original may stand in is closed to other users where the home folder is.
@@ -33,18 +35,29 @@ const key = { tenantId: "Tenant_1", workloadRef: "shell" };
 const limits = archiveLimits({ diskGb: 1 });
 const call = { signal: new AbortController().signal, timeoutMs: 60_000 };
 
-const test = suite<{ folder: string; store: ArchiveStore }>("saveOverlay and restoreOverlay");
+interface Context {
+  folder: string;
+  served: ServedStore;
+  store: ReturnType<typeof overlayStore>;
+  newest(): Promise<SnapshotMetadata | undefined>;
+}
+const test = suite<Context>("saveOverlay and restoreOverlay");
 
-test.before.each((context) => {
+test.before.each(async (context) => {
   context.folder = mkdtempSync(join(tmpdir(), "tenancy-round-trip-"));
   chmodSync(context.folder, 0o755);
   for (const name of ["from/data/one", "from/data/two", "to/data/one", "to/data/two", "volume"]) {
     mkdirSync(join(context.folder, name), { recursive: true });
     chmodSync(join(context.folder, name), 0o777);
   }
-  context.store = createArchiveStore({ exec: localExec, folder: { ...where, root: join(context.folder, "volume") } });
+  context.served = await serveStore(join(context.folder, "volume"));
+  context.store = overlayStore(context.served.store, key);
+  context.newest = async () => (await context.served.store.look(key, call)).newest;
 });
-test.after.each(({ folder }) => rmSync(folder, { recursive: true, maxRetries: 20 }));
+test.after.each(async ({ folder, served }) => {
+  await served.close();
+  rmSync(folder, { recursive: true, maxRetries: 20 });
+});
 test.after(() => rmSync(tools, { recursive: true }));
 
 const users = [
@@ -52,7 +65,7 @@ const users = [
   ["root", localExec],
 ] as const;
 for (const [who, exec] of isRoot ? users : users.slice(0, 1)) {
-  test(`keep everything of a tree, as ${who}`, async ({ folder, store }) => {
+  test(`keep everything of a tree, as ${who}`, async ({ folder, store, newest }) => {
     const from = join(folder, "from");
     makeTree(join(from, "data/one"));
     writeFileSync(join(from, "data/two/second"), "second");
@@ -62,9 +75,9 @@ for (const [who, exec] of isRoot ? users : users.slice(0, 1)) {
     chmodSync(join(from, "data/one/mode-2755"), 0o2755);
     const overlayDirs = ["/data/one", "/data/two/"];
     const pod = { ...where, root: from };
-    const saved = await saveOverlay({ exec, store, key, pod, overlayDirs, limits, ...call });
+    const saved = await saveOverlay({ exec, ...store, pod, overlayDirs, limits, ...call });
     assert.is(saved.uid, !isRoot ? process.getuid?.() : exec === localExec ? 0 : 65532);
-    assert.equal(await store.stat(key, call), saved);
+    assert.equal(await newest(), saved);
 
     const to = join(folder, "to");
     mkdirSync(join(to, "data/one/left/over"), { recursive: true });
@@ -73,7 +86,7 @@ for (const [who, exec] of isRoot ? users : users.slice(0, 1)) {
     if (isRoot && exec === unprivilegedExec) execFileSync("chown", ["-R", "65532:65532", to]);
     const target = { ...where, root: to };
     const restored = await restoreOverlay({
-      ...{ exec, store, key, pod: target, overlayDirs, limits, opensGate: false },
+      ...{ ...store, exec, pod: target, overlayDirs, limits, opensGate: false },
       ...call,
     });
     assert.equal(restored, saved);
@@ -87,13 +100,13 @@ for (const [who, exec] of isRoot ? users : users.slice(0, 1)) {
 test("give back an empty tree for an empty tree", async ({ folder, store }) => {
   const overlayDirs = ["/data/one"];
   await saveOverlay({
-    ...{ exec: localExec, store, key, pod: { ...where, root: join(folder, "from") }, overlayDirs, limits },
+    ...{ ...store, exec: localExec, pod: { ...where, root: join(folder, "from") }, overlayDirs, limits },
     ...call,
   });
   const to = join(folder, "to");
   writeFileSync(join(to, "data/one/made-at-boot"), "");
   await restoreOverlay({
-    ...{ exec: localExec, store, key, pod: { ...where, root: to }, overlayDirs, limits, opensGate: false },
+    ...{ ...store, exec: localExec, pod: { ...where, root: to }, overlayDirs, limits, opensGate: false },
     ...call,
   });
   assert.equal(readdirSync(join(to, "data/one")), []);
@@ -105,7 +118,7 @@ test("say so when there is no archive, and when the workload has other directori
 }) => {
   const from = { ...where, root: join(folder, "from") };
   const to = { ...where, root: join(folder, "to") };
-  const common = { exec: localExec, store, key, limits, ...call };
+  const common = { ...store, exec: localExec, limits, ...call };
   const restore = { ...common, pod: to, opensGate: false };
   assert.is(await restoreOverlay({ ...restore, overlayDirs: ["/data/one"] }), undefined);
   writeFileSync(join(folder, "from/data/two/file"), "");
@@ -114,23 +127,23 @@ test("say so when there is no archive, and when the workload has other directori
   assert.match(String(error), /ArchiveError: entry "data\/two.*" is outside the overlay directories/);
 });
 
-test("fail when a file cannot be read, and keep the archive before", async ({ folder, store }) => {
+test("fail when a file cannot be read, and keep the archive before", async ({ folder, store, newest }) => {
   const from = { ...where, root: join(folder, "from") };
-  const save = { exec: unprivilegedExec, store, key, pod: from, overlayDirs: ["/data/one"], limits, ...call };
+  const save = { ...store, exec: unprivilegedExec, pod: from, overlayDirs: ["/data/one"], limits, ...call };
   const saved = await saveOverlay(save);
   writeFileSync(join(folder, "from/data/one/locked"), "");
   chmodSync(join(folder, "from/data/one/locked"), 0);
   if (isRoot) chownSync(join(folder, "from/data/one/locked"), 65532, 65532);
   const error = await saveOverlay(save).catch((cause: unknown) => cause);
   assert.match(String(error), /ExecFailure: Cannot save the overlay directories: .*locked.*Permission denied/);
-  assert.equal(await store.stat(key, call), saved);
+  assert.equal(await newest(), saved);
 });
 
 // Only root can make a small disk.
 (isRoot ? test : test.skip)("fail when the pod's disk is full", async ({ folder, store }) => {
   const from = join(folder, "from");
   writeFileSync(join(from, "data/one/big"), Buffer.alloc(8 * 1024 * 1024, "x"));
-  const common = { exec: localExec, store, key, overlayDirs: ["/data/one"], limits, ...call };
+  const common = { ...store, exec: localExec, overlayDirs: ["/data/one"], limits, ...call };
   await saveOverlay({ ...common, pod: { ...where, root: from } });
   const to = join(folder, "to");
   execFileSync("mount", ["-t", "tmpfs", "-o", "size=2m", "tmpfs", join(to, "data/one")]);

@@ -19,10 +19,11 @@ import * as assert from "uvu/assert";
 import { archiveLimits } from "../../../crds/archive/archive-limits.ts";
 import type { Exec } from "../../../crds/client/exec/exec.ts";
 import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
-import { type ArchiveStore, createArchiveStore } from "../../../operator/snapshots/archive-store.ts";
-import { saveOverlay } from "../../../operator/snapshots/save-overlay.ts";
+import { type SaveOverlayOptions, saveOverlay } from "../../../operator/snapshots/save-overlay.ts";
 import { localExec, unprivilegedExec, untilCommandsEnd } from "./local-exec.ts";
+import { overlayStore } from "./overlay-store.ts";
 import { staticBusybox } from "./static-busybox.ts";
+import { type ServedStore, serveStore } from "./store-server.ts";
 
 const key = { tenantId: "tenant", workloadRef: "shell" };
 const machine = { namespace: "here", pod: "this", container: "machine" };
@@ -32,7 +33,8 @@ interface Context {
   folder: string;
   data: string;
   busybox: string;
-  store: ArchiveStore;
+  served: ServedStore;
+  newest(): Promise<SnapshotMetadata | undefined>;
   save(exec: Exec, options?: { busybox?: string; overlayDirs?: string[] }): Promise<SnapshotMetadata>;
   /** A busybox whose tar is this shell line instead; `$REAL` is the true one, and `"$@"` what it is called with. */
   withTar(line: string): string;
@@ -41,21 +43,22 @@ interface Context {
 }
 const test = suite<Context>("saveOverlay");
 
-test.before.each((context) => {
+test.before.each(async (context) => {
   const folder = mkdtempSync(join(tmpdir(), "tenancy-save-mark-"));
   const busybox = join(folder, "busybox");
   const data = join(folder, "data");
   copyFileSync(staticBusybox, busybox);
   for (const name of [data, join(folder, "volume")]) mkdirSync(name);
   for (const name of [folder, busybox, data]) chmodSync(name, 0o755);
-  const store = createArchiveStore({ exec: localExec, folder: { ...machine, busybox, root: join(folder, "volume") } });
+  const served = await serveStore(join(folder, "volume"));
+  const store = overlayStore(served.store, key);
   Object.assign(context, {
-    ...{ folder, data, busybox, store },
+    ...{ folder, data, busybox, served },
+    newest: async () => (await served.store.look(key, call)).newest,
     save: (exec: Exec, options = {}) =>
       saveOverlay({
-        ...{ exec, store, key, limits: archiveLimits({ diskGb: 1 }), overlayDirs: ["/data"], ...options, ...call },
+        ...{ ...store, exec, limits: archiveLimits({ diskGb: 1 }), overlayDirs: ["/data"], ...options, ...call },
         pod: { ...machine, busybox, root: folder, ...options },
-        // A save that failed takes its folder away, which the next one may be in the middle of making.
       }).finally(untilCommandsEnd),
     withTar(line: string) {
       const path = join(folder, "with-tar");
@@ -71,7 +74,10 @@ test.before.each((context) => {
   } satisfies Context);
   writeFileSync(join(data, "file"), "content");
 });
-test.after.each(({ folder }) => rmSync(folder, { recursive: true, maxRetries: 20 }));
+test.after.each(async ({ folder, served }) => {
+  await served.close();
+  rmSync(folder, { recursive: true, maxRetries: 20 });
+});
 
 /** As when a part of what a command says on its standard error does not arrive. */
 function losing(part: (lines: string[]) => string[]): Exec {
@@ -89,13 +95,13 @@ for (const [what, part] of [
   test(`fails for a file that cannot be read, and names it, when of the standard error is lost ${what}`, async ({
     save,
     lock,
-    store,
+    newest,
   }) => {
     const before = await save(unprivilegedExec);
     lock("locked");
     const error = await save(losing(part)).catch((cause: unknown) => cause);
     assert.match(String(error), /ExecFailure: Cannot save the overlay directories: .*data\/locked.*Permission denied/);
-    assert.equal(await store.stat(key, call), before);
+    assert.equal(await newest(), before);
   });
 }
 
@@ -143,16 +149,16 @@ test("says why, and at once, when tar gives up in the middle of a file", async (
 
 test("says why the store failed, also where the store has stopped reading before", async ({ folder, data }) => {
   writeFileSync(join(data, "more"), randomBytes(8 << 20));
-  const store: Pick<ArchiveStore, "write" | "space"> = {
+  const store: Pick<SaveOverlayOptions, "write" | "space"> = {
     space: () => Promise.reject(new Error("not asked for")),
-    async write(_key, archive) {
+    async write(archive) {
       for await (const _ of archive) break;
       await new Promise((resolve) => setTimeout(resolve, 10));
       throw new Error("No space left on device");
     },
   };
   const pod = { ...machine, busybox: staticBusybox, root: folder };
-  const options = { exec: localExec, store, key, pod, limits: archiveLimits({ diskGb: 1 }), overlayDirs: ["/data"] };
+  const options = { ...store, exec: localExec, pod, limits: archiveLimits({ diskGb: 1 }), overlayDirs: ["/data"] };
   const error = await saveOverlay({ ...options, ...call }).catch((cause: unknown) => cause);
   assert.is(String(error), "Error: No space left on device");
   await untilCommandsEnd();
@@ -168,11 +174,11 @@ test("gives up a pod that is silent for a minute, or slower than its pace", asyn
   assert.equal(limits, [{ maxSilenceMs: 60_000, minOutput: { bytesPerSecond: 64 * 1024, overMs: 60_000 } }]);
 });
 
-test("fails when an overlay directory is not there", async ({ save, store }) => {
+test("fails when an overlay directory is not there", async ({ save, newest }) => {
   const before = await save(unprivilegedExec);
   const error = await save(unprivilegedExec, { overlayDirs: ["/data", "/more"] }).catch((cause: unknown) => cause);
   assert.match(String(error), /more was not there/);
-  assert.equal(await store.stat(key, call), before);
+  assert.equal(await newest(), before);
 });
 
 /** As when a part of what the command writes does not arrive, and its end is reported as good. */

@@ -21,11 +21,13 @@ import { type FakeKubectl, fakeKubectl } from "../edge/fake-kubectl.ts";
 import { type SnapshotsFolder, snapshotsFolder } from "../edge/snapshots-folder.ts";
 import { type TestEdge, testEdge } from "../edge/test-edge.ts";
 import { silentLog } from "../silent-log.ts";
+import { type ServedStore, serveStore } from "../snapshots/store-server.ts";
 
 interface Context {
   folder: string;
   volume: SnapshotsFolder;
   kubectl: FakeKubectl;
+  served: ServedStore;
   edge: TestEdge;
   server: Server;
 }
@@ -36,14 +38,18 @@ test.before.each(async (context) => {
   context.folder = mkdtempSync(join(tmpdir(), "tenancy-build-"));
   writeFileSync(join(context.folder, "Dockerfile"), "FROM scratch\n");
   context.volume = snapshotsFolder();
-  context.kubectl = fakeKubectl({ paths: context.volume.paths });
-  context.edge = testEdge({ kubectl: context.kubectl.command, clock: systemClock, apiKey: "secret-key" });
+  context.kubectl = fakeKubectl();
+  context.served = await serveStore(context.volume.path);
+  const { contexts } = context.served;
+  const { command } = context.kubectl;
+  context.edge = testEdge({ kubectl: command, contexts, clock: systemClock, apiKey: "secret-key" });
   context.edge.cluster.addSnapshots();
   const listen = { hostname: "127.0.0.1", port: 0 };
   context.server = await serveNode({ handler: context.edge.handler, listen, log: silentLog });
 });
-test.after.each(async ({ server, kubectl, volume, folder }) => {
+test.after.each(async ({ server, kubectl, served, volume, folder }) => {
   await server.stop({ graceMs: 0 });
+  await served.close();
   kubectl.remove();
   volume.remove();
   rmSync(folder, { recursive: true });

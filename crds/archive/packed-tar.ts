@@ -1,0 +1,40 @@
+import { PassThrough, Readable, type Transform } from "node:stream";
+import { createGunzip } from "node:zlib";
+import { ArchiveError } from "./archive-error.ts";
+
+/** A tar archive that somebody packed, compressed by gzip or not, which its first two bytes tell. */
+export async function openPacked(
+  source: AsyncGenerator<Uint8Array>,
+): Promise<{ readonly input: Readable; readonly unpacked: Transform }> {
+  const { first, rest } = await takeTwo(source);
+  const input = Readable.from(joined(first, rest), { objectMode: false });
+  return { input, unpacked: first[0] === 0x1f && first[1] === 0x8b ? createGunzip() : new PassThrough() };
+}
+
+/** What unpacking failed with; zlib's words are no use to whoever packed it. */
+export function unpackError(error: unknown): unknown {
+  if (!/^Z_/.test(String((error as { code?: unknown }).code))) return error;
+  return new ArchiveError("Corrupt", "its compression is damaged or cut off", { cause: error });
+}
+
+/** Takes chunks until there are two bytes, or no more. */
+async function takeTwo(
+  source: AsyncGenerator<Uint8Array>,
+): Promise<{ first: Uint8Array; rest: AsyncGenerator<Uint8Array> }> {
+  let first: Uint8Array = new Uint8Array();
+  while (first.length < 2) {
+    const { done, value } = await source.next();
+    if (done === true) break;
+    first = first.length === 0 ? value : Buffer.concat([first, value]);
+  }
+  return { first, rest: source };
+}
+
+async function* joined(first: Uint8Array, rest: AsyncGenerator<Uint8Array>): AsyncGenerator<Uint8Array> {
+  try {
+    if (first.length > 0) yield first;
+    yield* rest;
+  } finally {
+    await rest.return(undefined);
+  }
+}

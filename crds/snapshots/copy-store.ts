@@ -1,0 +1,156 @@
+import { ArchiveError } from "../archive/archive-error.ts";
+import type { SnapshotKey } from "./snapshot-key.ts";
+import type { SnapshotMetadata } from "./snapshot-metadata.ts";
+import { type KeptAs, type SnapshotStore, type StoreCall, StoreConflict } from "./snapshot-store.ts";
+
+/** What became of one tenant and workload. */
+export type CopyOutcome =
+  | { readonly kind: "copied"; readonly archives: number; readonly bytes: number }
+  /** All of it was there. */
+  | { readonly kind: "present" }
+  /** The target has archives that the source has not: it was used since, and is left as it is. */
+  | { readonly kind: "differs" }
+  /** The source has none any more, the target has: erased since an earlier copy, or made by the target's own use. */
+  | { readonly kind: "surplus" }
+  /** That was deleted in the target. */
+  | { readonly kind: "deleted" }
+  /** Not copied, and the target is as it was: somebody changed the files meanwhile, or they are not what was saved. */
+  | { readonly kind: "failed"; readonly because: string };
+
+interface Stores {
+  readonly from: SnapshotStore;
+  readonly to: SnapshotStore;
+}
+
+export interface CopyCall extends StoreCall {
+  /** Whether what the source has not is deleted in the target, which nobody may be using. @default false */
+  readonly deletes?: boolean | undefined;
+  /** Called with how many tenants and workloads the source has. */
+  readonly onBegin?: ((keys: number) => void) | undefined;
+  /** Called with what became of each. */
+  readonly onKey: (key: SnapshotKey, outcome: CopyOutcome) => void;
+}
+
+const AT_ONCE = 4;
+
+/**
+ * Copies all archives of a store to another, with their versions and what is recorded of them, and checks each by its
+ * SHA-256 on its way. What is there is not sent again, so that a copy which was ended goes on where it was, and a later
+ * one brings what was saved since.
+ *
+ * @param call.timeoutMs for each archive
+ * @throws what a store fails with, at the first failure that is not of one key alone
+ */
+export async function copyStore({ from, to }: Stores, call: CopyCall): Promise<void> {
+  const { onBegin, onKey, deletes = false } = call;
+  const [listed, there] = await Promise.all([from, to].map((store) => store.list({ versions: false }, call)));
+  const keys = new Map((listed ?? []).map((entry) => [nameOf(entry), entry] as const));
+  const surplus = (there ?? []).filter((entry) => !keys.has(nameOf(entry)));
+  // A volume that is not mounted has none either.
+  if (deletes && keys.size === 0) throw new Error("Cannot delete what the source has not: it has nothing at all");
+  onBegin?.(keys.size);
+
+  async function report(key: SnapshotKey, work: () => Promise<CopyOutcome>): Promise<void> {
+    try {
+      onKey(key, await work());
+    } catch (error) {
+      if (!(error instanceof ArchiveError || error instanceof StoreConflict)) throw error;
+      onKey(key, { kind: "failed", because: error.message });
+    }
+  }
+
+  const rest = keys.values();
+  let failure: { readonly error: unknown } | undefined;
+  async function work(): Promise<void> {
+    for (const { tenantId, workloadRef, metadata } of rest) {
+      if (failure !== undefined) return;
+      const key = { tenantId, workloadRef };
+      const unrecorded = { kind: "failed", because: "nothing that is recorded fits the archive" } as const;
+      await report(key, async () => (metadata === undefined ? unrecorded : await copyKey({ from, to, key }, call)));
+    }
+  }
+  const workers = Array.from({ length: AT_ONCE }, () =>
+    work().catch((error: unknown) => {
+      failure ??= { error };
+    }),
+  );
+  await Promise.all(workers);
+  if (failure !== undefined) throw failure.error;
+
+  for (const { tenantId, workloadRef } of surplus) {
+    const key = { tenantId, workloadRef };
+    await report(key, async () => (deletes ? await deleteSurplus({ from, to, key }, call) : { kind: "surplus" }));
+  }
+}
+
+async function copyKey({ from, to, key }: Stores & { key: SnapshotKey }, call: StoreCall): Promise<CopyOutcome> {
+  const { newest, versions } = await from.look(key, call);
+  if (newest === undefined) throw new StoreConflict("it was erased meanwhile");
+  const wanted: readonly (SnapshotMetadata & { readonly kept?: KeptAs })[] = [...[...versions].reverse(), newest];
+  const present = await to.look(key, call);
+  const there = present.newest === undefined ? [] : [...[...present.versions].reverse(), present.newest];
+  const begin = whereToBegin(wanted, there);
+  if (typeof begin === "string") return { kind: begin };
+  let { revision } = present;
+  let { keep } = begin;
+  let bytes = 0;
+  const left = wanted.slice(begin.index);
+  for (const { sha256, sizeBytes, tenantId: _, workloadRef: __, kept, ...description } of left) {
+    const opened = await from.open(key, sha256, call);
+    if (opened === undefined) throw new StoreConflict("another archive has taken its place meanwhile");
+    try {
+      const most = { history: wanted.length, replaced: wanted.length + there.length };
+      const put = { ...call, replaces: revision, keep, most, describe: () => description };
+      ({ revision } = await to.put(key, opened.content, put));
+    } finally {
+      opened.close();
+    }
+    keep = kept;
+    bytes += sizeBytes;
+  }
+  return { kind: "copied", archives: left.length, bytes };
+}
+
+interface Begin {
+  /** Of the first archive that is wanted and not there. */
+  readonly index: number;
+  /** As what the target's newest stays. */
+  readonly keep: KeptAs | undefined;
+}
+
+/** @param wanted the oldest first, as `there` is */
+function whereToBegin(
+  wanted: readonly (SnapshotMetadata & { readonly kept?: KeptAs })[],
+  there: readonly SnapshotMetadata[],
+): Begin | "present" | "differs" {
+  const [newest, present] = [wanted.at(-1), there.at(-1)];
+  if (newest === undefined || present === undefined) return { index: 0, keep: undefined };
+  // What a copy has made that was ended, or an earlier one.
+  if (there.every(({ sha256 }, index) => sha256 === wanted[index]?.sha256)) {
+    if (there.length === wanted.length) return "present";
+    return { index: there.length, keep: wanted[there.length - 1]?.kept };
+  }
+  if (newest.sha256 === present.sha256) {
+    const has = new Set(there.map(({ sha256 }) => sha256));
+    return wanted.every(({ sha256 }) => has.has(sha256)) ? "present" : "differs";
+  }
+  if (Date.parse(present.createdAt) >= Date.parse(newest.createdAt)) return "differs";
+  // The source has gone on since. What it has not kept stays here as what was replaced, since it may be of a session.
+  const last = wanted.findLastIndex(({ sha256 }) => sha256 === present.sha256);
+  if (last >= 0) return { index: last + 1, keep: wanted[last]?.kept };
+  const index = wanted.findIndex(({ createdAt }) => Date.parse(createdAt) > Date.parse(present.createdAt));
+  return { index, keep: "replaced" };
+}
+
+async function deleteSurplus({ from, to, key }: Stores & { key: SnapshotKey }, call: StoreCall): Promise<CopyOutcome> {
+  const { newest, revision: replaces } = await to.look(key, call);
+  if (newest === undefined) return { kind: "present" };
+  // The list of the source is older than this.
+  if ((await from.look(key, call)).state === "kept") throw new StoreConflict("it was saved meanwhile");
+  await to.delete(key, { ...call, replaces });
+  return { kind: "deleted" };
+}
+
+function nameOf({ tenantId, workloadRef }: SnapshotKey): string {
+  return `${tenantId}/${workloadRef}`;
+}

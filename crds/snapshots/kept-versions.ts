@@ -1,0 +1,34 @@
+import type { KeptAs, MostKept } from "./snapshot-store.ts";
+
+interface Version {
+  readonly sha256: string;
+  readonly kept: KeptAs;
+}
+
+/**
+ * Which older versions stay after a commit, the latest first.
+ *
+ * @param older those before it, the latest first
+ * @param added what it keeps, which stays whatever `most` says
+ */
+export function keptVersions<T extends Version>(
+  older: readonly T[],
+  { added, most }: { added?: T | undefined; most: Pick<MostKept, KeptAs> },
+): T[] {
+  const left = { history: most.history, replaced: most.replaced };
+  if (added !== undefined) left[added.kept] -= 1;
+  const staying = older.filter(({ sha256, kept }) => {
+    if (sha256 === added?.sha256) return false;
+    left[kept] -= 1;
+    return left[kept] >= 0;
+  });
+  return added === undefined ? staying : [added, ...staying];
+}
+
+/**
+ * As what an archive stays that is one of the older versions already: nobody may have meant to replace it, however often
+ * it is gone on from since.
+ */
+export function keptAs<T extends Version>(keep: KeptAs, older: readonly T[], sha256: string): KeptAs {
+  return older.some((one) => one.sha256 === sha256 && one.kept === "replaced") ? "replaced" : keep;
+}

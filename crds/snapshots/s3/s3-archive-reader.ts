@@ -1,0 +1,101 @@
+import { createHash } from "node:crypto";
+import type { IncomingMessage } from "node:http";
+import { ArchiveError } from "../../archive/archive-error.ts";
+import { NetworkError } from "../../client/api-error.ts";
+import { createDeferred, linkSignals, orAborted } from "../../waits.ts";
+import type { LimitCall } from "../limit-calls.ts";
+import type { SnapshotMetadata } from "../snapshot-metadata.ts";
+import { type OpenArchive, type StoreCall, StoreError } from "../snapshot-store.ts";
+import { isMissing, type S3Bucket } from "./s3-bucket.ts";
+import { isAnswer } from "./s3-client.ts";
+
+const MOST_RESUMPTIONS = 5;
+
+type Recorded = Pick<SnapshotMetadata, "sha256" | "sizeBytes">;
+
+/**
+ * Opens an archive; undefined when it is not there. The call's time is also that of the reading.
+ *
+ * @param find says which object it is
+ */
+export function openS3Archive<T extends Recorded>(
+  { bucket, limited, call }: { bucket: S3Bucket; limited: LimitCall; call: StoreCall },
+  find: (signal: AbortSignal) => Promise<{ readonly at: string; readonly metadata: T } | undefined>,
+): Promise<(Omit<OpenArchive, "metadata"> & { readonly metadata: T }) | undefined> {
+  return new Promise((resolve, reject) => {
+    limited(call, async (callSignal) => {
+      const reading = linkSignals(callSignal);
+      const { signal } = reading;
+      try {
+        const found = await find(signal);
+        if (found === undefined) return resolve(undefined);
+        const { at, metadata } = found;
+        const first = await bucket.open({ method: "GET", key: at, signal });
+        if (isAnswer(first)) {
+          // A save can have taken its place since, and erased it.
+          if (!isMissing(first)) bucket.expect(first, "read an archive", 200);
+          return resolve(undefined);
+        }
+        const isRead = createDeferred<void>();
+        const content = readS3Archive(bucket, { at, first, metadata, signal, onEnd: isRead.resolve });
+        const close = (): void => reading.abort(new Error("Cannot read the archive: it was given up"));
+        resolve({ metadata, content, close });
+        await orAborted(isRead.promise, signal).catch(() => first.destroy());
+      } finally {
+        reading.close();
+      }
+    }).catch(reject);
+  });
+}
+
+/**
+ * Reads an archive to its end, from the same object again where a connection was cut.
+ *
+ * @param archive.at the object's name
+ * @param archive.first the beginning of the answer
+ * @throws ArchiveError when it is not what was recorded
+ */
+async function* readS3Archive(
+  bucket: S3Bucket,
+  archive: { at: string; first: IncomingMessage; metadata: Recorded; signal: AbortSignal; onEnd: () => void },
+): AsyncGenerator<Uint8Array> {
+  const { at, first, metadata, signal, onEnd } = archive;
+  const hash = createHash("sha256");
+  const { etag = "" } = first.headers;
+  let bytes = 0;
+  let response = first;
+  try {
+    for (let resumptions = 0; ; resumptions += 1) {
+      let failure: unknown;
+      try {
+        for await (const piece of response as AsyncIterable<Buffer>) {
+          bytes += piece.length;
+          if (bytes > metadata.sizeBytes) break;
+          hash.update(piece);
+          yield piece;
+        }
+      } catch (error) {
+        failure = error;
+      }
+      signal.throwIfAborted();
+      if (bytes >= metadata.sizeBytes) break;
+      if (resumptions >= MOST_RESUMPTIONS) {
+        const why = `of ${metadata.sizeBytes} bytes ${bytes} arrived`;
+        throw new NetworkError(`Cannot read the archive: ${why}`, { cause: failure, requestWasSent: true });
+      }
+      const headers = { range: `bytes=${bytes}-`, "if-match": etag };
+      const next = await bucket.open({ method: "GET", key: at, headers, signal });
+      if (isAnswer(next)) throw new StoreError(`Cannot read on: ${next.status} ${next.code}`, { isTransient: true });
+      if (next.statusCode !== 206) {
+        next.destroy();
+        throw new StoreError("Cannot read on: the whole is sent anew", { isTransient: true });
+      }
+      response = next;
+    }
+  } finally {
+    if (!response.readableEnded) response.destroy();
+    onEnd();
+  }
+  if (bytes === metadata.sizeBytes && hash.digest("hex") === metadata.sha256) return;
+  throw new ArchiveError("Corrupt", "its SHA-256 is not the one that was recorded");
+}

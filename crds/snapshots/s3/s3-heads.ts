@@ -1,0 +1,178 @@
+import { randomBytes } from "node:crypto";
+import * as v from "valibot";
+import { ArchiveError } from "../../archive/archive-error.ts";
+import { NetworkError } from "../../client/api-error.ts";
+import type { SnapshotKey } from "../snapshot-key.ts";
+import { type SnapshotMetadata, snapshotMetadataSchema } from "../snapshot-metadata.ts";
+import { type KeptAs, StoreConflict, StoreError } from "../snapshot-store.ts";
+import { keptAsSchema } from "../store-protocol.ts";
+import { isMissing, type S3Bucket } from "./s3-bucket.ts";
+import { BLOB, type S3Layout } from "./s3-layout.ts";
+
+const MOST_SWAPS = 3;
+const MOST_LOOKS = 5;
+const MOST_CACHED = 20_000;
+/** Says of a head what its content says, to tell that both are of one write. */
+const COMMIT = "x-amz-meta-commit";
+
+/** A head names no object that is not its key's own. */
+const blob = v.pipe(v.string(), v.regex(BLOB));
+const versionSchema = v.object({ ...snapshotMetadataSchema.entries, kept: v.optional(keptAsSchema), blob });
+const headSchema = v.object({
+  commit: v.string(),
+  versions: v.array(versionSchema),
+  erase: v.optional(v.array(blob)),
+});
+
+/** An archive that counts, and the last part of its object's name. */
+export type S3Version = v.InferOutput<typeof versionSchema>;
+
+/** The one object of a key that changes, always under the condition that it is as it was seen. */
+export interface S3Head {
+  /** Different in every head that was ever written. */
+  readonly commit: string;
+  /** The newest first; empty where all were deleted. */
+  readonly versions: readonly S3Version[];
+  /** Archives that a deletion has still to erase. */
+  readonly erase?: readonly string[] | undefined;
+}
+
+/** The state of a key: its head, and what names it in a condition. */
+export interface HeadState {
+  /** Undefined where no archive was ever saved. */
+  readonly head: S3Head | undefined;
+  /** The head's own name for itself, and its ETag. */
+  readonly revision: string;
+}
+
+export interface S3Heads {
+  /** @throws ArchiveError when the head is of another key, or cannot be understood */
+  read(key: SnapshotKey, signal: AbortSignal): Promise<HeadState>;
+  /** A head by its ETag in a list, from memory where it was read before. */
+  listed(key: SnapshotKey, etag: string, signal: AbortSignal): Promise<S3Head | undefined>;
+  /**
+   * Writes a head in the place of the state that was seen, and finds out what became of a write whose answer was lost.
+   *
+   * @returns the revision
+   * @throws StoreConflict when another state is there; what else it throws says not whether it was written
+   */
+  swap(key: SnapshotKey, change: { next: S3Head; replaces: string; signal: AbortSignal }): Promise<string>;
+}
+
+const NOTHING: HeadState = { head: undefined, revision: "none " };
+
+export function createS3Heads({ bucket, layout }: { bucket: S3Bucket; layout: S3Layout }): S3Heads {
+  // A head never changes under its ETag.
+  const cached = new Map<string, S3Head>();
+
+  async function readWithEtag(
+    key: SnapshotKey,
+    signal: AbortSignal,
+  ): Promise<{ readonly head: S3Head; readonly etag: string } | undefined> {
+    for (let tries = 1; ; tries += 1) {
+      const answer = await bucket.send({ method: "GET", key: layout.head(key), signal });
+      if (isMissing(answer)) return undefined;
+      bucket.expect(answer, "look at the archives", 200);
+      const head = parseHead(key, answer.body);
+      // Some servers read content and headers in two steps, and a write can come between.
+      if (answer.headers[COMMIT] === head.commit) return { head, etag: answer.etag };
+      if (tries >= MOST_LOOKS) {
+        throw new StoreError(`Cannot look at the archives: ${layout.head(key)} is not as it was written`, {
+          isTransient: true,
+        });
+      }
+    }
+  }
+
+  function parseHead(key: SnapshotKey, body: Buffer): S3Head {
+    const head = headIn(body);
+    if (head === undefined) throw new ArchiveError("Corrupt", `${layout.head(key)} cannot be read`);
+    for (const { tenantId, workloadRef } of head.versions) {
+      if (tenantId === key.tenantId && workloadRef === key.workloadRef) continue;
+      throw new ArchiveError("Foreign", `${layout.head(key)} is of tenant "${tenantId}" and workload "${workloadRef}"`);
+    }
+    return head;
+  }
+
+  async function read(key: SnapshotKey, signal: AbortSignal): Promise<HeadState> {
+    const found = await readWithEtag(key, signal);
+    return found === undefined ? NOTHING : { head: found.head, revision: revisionOf(found.head, found.etag) };
+  }
+
+  return {
+    read,
+
+    async listed(key, etag, signal) {
+      const name = layout.head(key);
+      const known = cached.get(`${name} ${etag}`);
+      if (known !== undefined) return known;
+      const found = await readWithEtag(key, signal);
+      if (found === undefined) return undefined;
+      const [oldest] = cached.keys();
+      if (cached.size >= MOST_CACHED && oldest !== undefined) cached.delete(oldest);
+      cached.set(`${name} ${found.etag}`, found.head);
+      return found.head;
+    },
+
+    async swap(key, { next, replaces, signal }) {
+      const body = Buffer.from(JSON.stringify(next));
+      const at = layout.head(key);
+      const seen = replaces === NOTHING.revision ? undefined : replaces.slice(replaces.indexOf(" ") + 1);
+      const condition: Record<string, string> = seen === undefined ? { "if-none-match": "*" } : { "if-match": seen };
+      const own = { "content-type": "application/json", [COMMIT]: next.commit };
+      const headers = { ...bucket.encryption, ...condition, ...own };
+      for (let tries = 1; ; tries += 1) {
+        let failure: unknown;
+        try {
+          const answer = await bucket.send({ method: "PUT", key: at, headers, body, signal });
+          if (answer.status === 200) return revisionOf(next, answer.etag);
+          // 412, 409, 404: another head is there, or this one since an earlier try, or none.
+          if (![404, 409, 412].includes(answer.status) || answer.code === "NoSuchBucket") {
+            bucket.expect(answer, "write the head", 200);
+          }
+        } catch (error) {
+          const isOpen = error instanceof NetworkError || (error instanceof StoreError && error.isTransient);
+          if (!isOpen || signal.aborted) throw error;
+          failure = error;
+        }
+        const present = await read(key, signal);
+        if (present.head?.commit === next.commit) return present.revision;
+        // A server that refuses the condition has the last word, whatever a look at it says.
+        if (failure === undefined || present.revision !== replaces) {
+          throw new StoreConflict(`${at} is another than when this began`);
+        }
+        if (tries >= MOST_SWAPS) throw failure;
+      }
+    },
+  };
+}
+
+function headIn(body: Buffer): S3Head | undefined {
+  try {
+    return v.parse(headSchema, JSON.parse(body.toString("utf8")));
+  } catch (error) {
+    if (error instanceof SyntaxError || error instanceof v.ValiError) return undefined;
+    throw error;
+  }
+}
+
+function revisionOf({ commit }: S3Head, etag: string): string {
+  return `${commit} ${etag}`;
+}
+
+export function newCommit(): string {
+  return randomBytes(16).toString("hex");
+}
+
+export function blobsOf(head: Pick<S3Head, "versions"> | undefined): ReadonlySet<string> {
+  return new Set((head?.versions ?? []).map(({ blob }) => blob));
+}
+
+export function metadataOf({ blob: _, kept: __, ...metadata }: S3Version): SnapshotMetadata {
+  return metadata;
+}
+
+/** Heads of older programs do not say why a version was kept. */
+export function asOlder(version: S3Version): S3Version & { readonly kept: KeptAs } {
+  return { ...version, kept: version.kept ?? "replaced" };
+}

@@ -1,0 +1,181 @@
+import { randomBytes } from "node:crypto";
+import * as v from "valibot";
+import { NetworkError } from "../client/api-error.ts";
+import { checkSnapshotKey, type SnapshotKey } from "./snapshot-key.ts";
+import { parseSnapshotMetadata, type SnapshotMetadata } from "./snapshot-metadata.ts";
+import { type CommitCall, type SnapshotStore, StoreConflict } from "./snapshot-store.ts";
+import type { StoreConnection } from "./store-connection.ts";
+import {
+  committedSchema,
+  deletedSchema,
+  entrySchema,
+  keptSchema,
+  MARKED,
+  nameSchema,
+  receivedSchema,
+  spaceSchema,
+  usageSchema,
+} from "./store-protocol.ts";
+
+const GIVE_UP_LIMIT_MS = 5000;
+
+export interface StoreClientOptions {
+  readonly connection: StoreConnection;
+  /** Whether the volume was ever seen with its mark. @default it was not */
+  readonly wasMarked?: ((signal: AbortSignal) => Promise<boolean>) | undefined;
+}
+
+/** The archives of a snapshots server. */
+export function createStoreClient(options: StoreClientOptions): SnapshotStore {
+  const { connection, wasMarked = async () => false } = options;
+  const { ask, askLines, send, openBytes, repeat, limited } = connection;
+
+  async function commit(
+    key: SnapshotKey,
+    given: { id: string; metadata: SnapshotMetadata; signal: AbortSignal },
+    { replaces, keep, most }: CommitCall,
+  ) {
+    const { id, metadata, signal } = given;
+    const body = Buffer.from(JSON.stringify({ id, replaces, keep, most, metadata }));
+    // The server knows a commit that it has carried out by its id.
+    return await repeat(signal, () =>
+      ask(committedSchema, { method: "POST", path: pathOf("keys", key), body, signal }),
+    );
+  }
+
+  const marked = async (signal: AbortSignal) => ({ [MARKED]: String(await wasMarked(signal)) });
+
+  return {
+    look: (key, call) =>
+      limited(call, (signal) =>
+        repeat(signal, async () => {
+          const { newest, ...kept } = await ask(keptSchema, { method: "GET", path: pathOf("keys", key), signal });
+          return { ...kept, newest };
+        }),
+      ),
+
+    async open(key, sha256, call) {
+      const path = `${pathOf("archives", key)}/${sha256}`;
+      const opened = await openBytes(path, { ...call, readHead: parseSnapshotMetadata });
+      return opened && { metadata: opened.head, content: opened.content, close: opened.close };
+    },
+
+    put: (key, archive, call) =>
+      limited(call, async (signal) => {
+        checkSnapshotKey(key);
+        const id = randomBytes(16).toString("hex");
+        const path = `${pathOf("uploads", key)}/${id}`;
+        const headers = await marked(signal);
+        const { tenantId, workloadRef } = key;
+        let metadata: SnapshotMetadata;
+        try {
+          const sent = await send(archive, { path, headers, signal });
+          metadata = { ...sent, tenantId, workloadRef, ...call.describe() };
+        } catch (error) {
+          // The server sees by itself that a connection has ended.
+          if (!signal.aborted && !(error instanceof NetworkError)) await giveUp(path);
+          throw error;
+        }
+        return await commit(key, { id, metadata, signal }, call);
+      }),
+
+    checkRoom: (key, { sizeBytes, keep, most, ...call }) =>
+      limited(call, async (signal) => {
+        const body = Buffer.from(JSON.stringify({ sizeBytes, keep, most }));
+        await repeat(signal, () => ask(v.object({}), { method: "POST", path: pathOf("room", key), body, signal }));
+      }),
+
+    adopt: (key, from, call) =>
+      limited(call, async (signal) => {
+        checkSnapshotKey(key);
+        checkSnapshotKey(from);
+        const id = randomBytes(16).toString("hex");
+        const path = `${pathOf("uploads", key)}/${id}?from=${from.tenantId}/${from.workloadRef}/${from.sha256}`;
+        const headers = await marked(signal);
+        const { received } = await repeat(signal, () => ask(receivedSchema, { method: "PUT", path, headers, signal }));
+        if (received?.metadata === undefined) return undefined;
+        const { tenantId, workloadRef } = key;
+        // The pod that it was saved from is not one that goes on from it here.
+        const { podUid: _, ...saved } = received.metadata;
+        const metadata = { ...saved, tenantId, workloadRef, createdAt: call.createdAt };
+        return await commit(key, { id, metadata, signal }, call);
+      }),
+
+    delete: (key, call) =>
+      limited(call, async (signal) => {
+        checkSnapshotKey(key);
+        const query = new URLSearchParams();
+        if (call.replaces !== undefined) query.set("replaces", call.replaces);
+        if (call.unusedForMs !== undefined) query.set("unused-for-ms", String(call.unusedForMs));
+        const path = `${pathOf("keys", key)}?${query}`;
+        return await repeat(signal, async (tries) => {
+          try {
+            const { deleted } = await ask(deletedSchema, { method: "DELETE", path, signal });
+            // What is not there the second time was deleted the first time, when the answer was lost.
+            return deleted || tries > 1;
+          } catch (error) {
+            const isGone = tries > 1 && error instanceof StoreConflict && (await isNone(key, signal));
+            if (isGone) return true;
+            throw error;
+          }
+        });
+      }),
+
+    list: ({ tenantId, versions }, call) =>
+      limited(call, (signal) =>
+        repeat(signal, async () => {
+          const query = new URLSearchParams({ versions: String(versions) });
+          if (tenantId !== undefined) query.set("tenant", tenantId);
+          const entries = await askLines({ method: "GET", path: `/v1/list?${query}`, signal });
+          return entries.map((entry) => {
+            const { metadata, ...listed } = v.parse(entrySchema, entry);
+            return { ...listed, metadata };
+          });
+        }),
+      ),
+
+    names: (call) =>
+      limited(call, (signal) =>
+        repeat(signal, async () => {
+          const names = await askLines({ method: "GET", path: "/v1/names", signal });
+          return names.map((name) => v.parse(nameSchema, name));
+        }),
+      ),
+
+    touch: (keys, call) =>
+      limited(call, async (signal) => {
+        for (const key of keys) checkSnapshotKey(key);
+        const body = Buffer.from(JSON.stringify(keys.map(({ tenantId, workloadRef }) => ({ tenantId, workloadRef }))));
+        await repeat(signal, () => ask(v.object({}), { method: "POST", path: "/v1/touch", body, signal }));
+      }),
+
+    space: (call) =>
+      limited(call, (signal) => repeat(signal, () => ask(spaceSchema, { method: "GET", path: "/v1/space", signal }))),
+
+    usage: (call) =>
+      limited(call, (signal) => repeat(signal, () => ask(usageSchema, { method: "GET", path: "/v1/usage", signal }))),
+
+    tidy: (call) =>
+      limited(call, async (signal) => {
+        await repeat(signal, () => ask(v.object({}), { method: "POST", path: "/v1/tidy", signal }));
+      }),
+
+    close: () => undefined,
+  };
+
+  /** Tells the server that an upload will not be committed; what it does not hear of it deletes when it starts anew. */
+  async function giveUp(path: string): Promise<void> {
+    const signal = AbortSignal.timeout(GIVE_UP_LIMIT_MS);
+    await ask(v.object({}), { method: "DELETE", path, signal }).catch(() => undefined);
+  }
+
+  async function isNone(key: SnapshotKey, signal: AbortSignal): Promise<boolean> {
+    const { state } = await ask(keptSchema, { method: "GET", path: pathOf("keys", key), signal });
+    return state === "none" || state === "unmarked";
+  }
+}
+
+function pathOf(kind: string, key: SnapshotKey): string {
+  checkSnapshotKey(key);
+  return `/v1/${kind}/${key.tenantId}/${key.workloadRef}`;
+}

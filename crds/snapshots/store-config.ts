@@ -1,0 +1,58 @@
+import * as v from "valibot";
+import { bytesOf, environmentProblems, quantity, wholeNumber } from "../environment.ts";
+import { type S3Place, s3Environment, s3Place } from "./s3/s3-config.ts";
+import type { MostKept } from "./snapshot-store.ts";
+
+/** Versions that a session without the tenant's files leaves of them, whatever is configured: nobody asked for it. */
+const REPLACED = 3;
+
+/** The variables that operator and edge read alike. */
+export const storeEnvironment = {
+  TENANCY_SNAPSHOT_ACCESS: v.optional(v.picklist(["direct", "api-server"], "must be direct or api-server"), "direct"),
+  ...s3Environment,
+  TENANCY_SNAPSHOT_STORE_EMPTY: v.optional(v.picklist(["true", "false"], "must be true or false"), "false"),
+  TENANCY_SNAPSHOT_KEEP: v.optional(wholeNumber(1, 1000), "1"),
+  TENANCY_SNAPSHOT_LIMIT: v.optional(quantity),
+  TENANCY_SNAPSHOT_TENANT_LIMIT: v.optional(quantity),
+  TENANCY_SNAPSHOT_WORKLOAD_LIMIT: v.optional(quantity),
+};
+
+/** Where archives are kept, and how much of them. */
+export interface StoreConfig {
+  readonly place: StorePlace;
+  /** Whether a store without archives is believed although another one was seen with some. */
+  readonly mayBeEmpty: boolean;
+  /** For every commit. */
+  readonly most: MostKept;
+}
+
+export type StorePlace = VolumePlace | S3Place;
+
+/** On the snapshots volume, whose server is reached at the helper pod's address, or through the API server. */
+export interface VolumePlace {
+  readonly kind: "volume";
+  readonly access: "direct" | "api-server";
+}
+
+/** Where archives are kept, of variables that are not checked yet. @throws Error that says which is wrong */
+export function storePlace(env: Readonly<Record<string, string | undefined>>): StorePlace {
+  const parsed = v.safeParse(v.object(storeEnvironment), env);
+  if (!parsed.success) throw new Error(environmentProblems(parsed.issues, { env, hidden: [] }).join("; "));
+  return storeConfig(parsed.output).place;
+}
+
+/** @throws Error that says which variable of a store is missing or has no meaning */
+export function storeConfig(values: v.InferOutput<v.ObjectSchema<typeof storeEnvironment, undefined>>): StoreConfig {
+  const { TENANCY_SNAPSHOT_TENANT_LIMIT: tenant, TENANCY_SNAPSHOT_WORKLOAD_LIMIT: workload } = values;
+  return {
+    place: s3Place(values) ?? { kind: "volume", access: values.TENANCY_SNAPSHOT_ACCESS },
+    mayBeEmpty: values.TENANCY_SNAPSHOT_STORE_EMPTY === "true",
+    most: {
+      // The newest is one of those that are kept.
+      history: values.TENANCY_SNAPSHOT_KEEP - 1,
+      replaced: REPLACED,
+      ...(tenant !== undefined && { tenantBytes: bytesOf(tenant) }),
+      ...(workload !== undefined && { workloadBytes: bytesOf(workload) }),
+    },
+  };
+}

@@ -1,0 +1,323 @@
+import { createHash } from "node:crypto";
+import { type IncomingMessage, type RequestOptions, request as requestOverHttp } from "node:http";
+import { request as requestOverHttps } from "node:https";
+import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import * as v from "valibot";
+import { ArchiveError } from "../archive/archive-error.ts";
+import { NetworkError } from "../client/api-error.ts";
+import { type Clock, systemClock } from "../client/clock.ts";
+import { limitConnect } from "../client/limit-connect.ts";
+import { onAbort, sleep } from "../waits.ts";
+import { type LimitCall, limitCalls } from "./limit-calls.ts";
+import { QuotaError, type StoreCall, StoreConflict, StoreError, StoreFullError } from "./snapshot-store.ts";
+import { errorSchema, MARK, receivedSchema, TOKEN } from "./store-protocol.ts";
+
+/** Where the server is at this moment, and how it is reached. */
+export interface StoreEndpoint {
+  readonly secure: boolean;
+  /** Host, port, agent, and of TLS the one certificate that is trusted with the name that it has. */
+  readonly options: RequestOptions & { readonly servername?: string };
+  /** What is before the paths of the protocol, where an API server passes requests on. @default "" */
+  readonly prefix?: string | undefined;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  readonly token: string;
+  /** Called where nobody answers there, or refuses the token: the next one is not to be from memory. */
+  forget?(): void;
+}
+
+const MOST_TRIES = 3;
+const RETRY_MS = 200;
+/** The address may be of a pod that is gone, where nothing answers at all. */
+const CONNECT_MS = 5000;
+/** A server that says and takes nothing for so long is gone. */
+const SILENCE_MS = 60_000;
+const MOST_LINE_BYTES = 256 * 1024;
+
+export interface Asked {
+  readonly method: "GET" | "PUT" | "POST" | "DELETE";
+  readonly path: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: Buffer | AsyncIterable<Uint8Array> | undefined;
+  readonly signal: AbortSignal;
+}
+
+/** Bytes that are read, and what is known of them; as `OpenArchive`. */
+export interface OpenBytes<T> {
+  readonly head: T;
+  readonly content: AsyncIterable<Uint8Array>;
+  close(): void;
+}
+
+/** Requests to a snapshots server, on Node, Bun and Deno alike. */
+export interface StoreConnection {
+  ask<T extends v.GenericSchema>(schema: T, asked: Asked): Promise<v.InferOutput<T>>;
+  /** The lines of an answer that ends with how many they are. */
+  askLines(asked: Asked): Promise<unknown[]>;
+  /** Sends bytes, and sees to it that what arrived is what was sent. */
+  send(
+    content: AsyncIterable<Uint8Array>,
+    asked: Omit<Asked, "method" | "body">,
+  ): Promise<{ sha256: string; sizeBytes: number }>;
+  /** Opens bytes that come after a line about them; undefined where the line is empty. */
+  openBytes<T extends { readonly sha256: string; readonly sizeBytes: number }>(
+    path: string,
+    call: StoreCall & { readonly readHead: (line: string) => T | undefined },
+  ): Promise<OpenBytes<T> | undefined>;
+  /** Asks again where there was no answer, which the call has to allow. */
+  repeat<T>(signal: AbortSignal, call: (tries: number) => Promise<T>): Promise<T>;
+  readonly limited: LimitCall;
+}
+
+/** @param options.endpoint asked before each request, since the address of a pod that is gone is soon another's */
+export function createStoreConnection(options: {
+  endpoint: (signal: AbortSignal) => Promise<StoreEndpoint>;
+  clock?: Clock | undefined;
+}): StoreConnection {
+  const { endpoint, clock = systemClock } = options;
+  const limited = limitCalls({ verb: "ask the snapshots server", clock });
+
+  /** Asks, and gives the answer's head; its body is read under the same signal. */
+  async function open(asked: Asked): Promise<IncomingMessage> {
+    const at = await endpoint(asked.signal);
+    const response = await exchange(asked, at).catch((error: unknown) => {
+      if (error instanceof NetworkError) at.forget?.();
+      throw error;
+    });
+    const isServer = response.headers[MARK] !== undefined;
+    if (!isServer || response.statusCode === 401) at.forget?.();
+    if (!isServer) {
+      response.resume();
+      throw new StoreError(`the snapshots server cannot be reached: ${response.statusCode} from what is before it`, {
+        isTransient: true,
+      });
+    }
+    if (response.statusCode === 200) return response;
+    try {
+      throw refusalOf(response, await readAll(response));
+    } finally {
+      // What it was to be sent is not sent to its end.
+      if (asked.body !== undefined && !Buffer.isBuffer(asked.body)) response.destroy();
+    }
+  }
+
+  async function ask<T extends v.GenericSchema>(schema: T, asked: Asked): Promise<v.InferOutput<T>> {
+    return v.parse(schema, JSON.parse((await readAll(await open(asked))).toString("utf8")));
+  }
+
+  /** Asks again where there was no answer, which the call has to allow. */
+  async function repeat<T>(signal: AbortSignal, call: (tries: number) => Promise<T>): Promise<T> {
+    for (let tries = 1; ; tries += 1) {
+      try {
+        return await call(tries);
+      } catch (error) {
+        if (!(error instanceof NetworkError) || tries >= MOST_TRIES) throw error;
+        await sleep(RETRY_MS * tries, { clock, signal });
+      }
+    }
+  }
+
+  return {
+    ...{ ask, repeat, limited },
+
+    async askLines(asked) {
+      const body = await readAll(await open(asked));
+      const lines = body.toString("utf8").split("\n").slice(0, -1);
+      const last: unknown = JSON.parse(lines.pop() ?? "{}");
+      if ((last as { end?: unknown }).end !== lines.length) throw cut("the list came without its end");
+      return lines.map((line): unknown => JSON.parse(line));
+    },
+
+    async send(content, asked) {
+      const hash = createHash("sha256");
+      let sizeBytes = 0;
+      async function* counted(): AsyncGenerator<Uint8Array> {
+        for await (const piece of content) {
+          hash.update(piece);
+          sizeBytes += piece.length;
+          yield piece;
+        }
+      }
+      const { received } = await ask(receivedSchema, { ...asked, method: "PUT", body: counted() });
+      const sha256 = hash.digest("hex");
+      if (received?.sha256 !== sha256 || received.sizeBytes !== sizeBytes) {
+        throw new StoreError("Cannot store it: what arrived is not what was sent", { isTransient: true });
+      }
+      return { sha256, sizeBytes };
+    },
+
+    openBytes: (path, { readHead, ...call }) =>
+      // The limit is also of the reading.
+      new Promise((resolve, reject) => {
+        limited(call, async (signal) => {
+          const response = await repeat(signal, () => open({ method: "GET", path, signal }));
+          const content = response[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
+          const { line, rest } = await readLine(content);
+          const head = line === "" ? undefined : readHead(line);
+          if (head === undefined) {
+            response.destroy();
+            if (line !== "") {
+              throw new StoreError("the snapshots server's answer cannot be read", { isTransient: false });
+            }
+            resolve(undefined);
+            return;
+          }
+          const ended = new Promise<void>((end) => response.once("close", end));
+          const close = (): void => void response.destroy();
+          resolve({ head, content: checked({ first: rest, content, head, response }), close });
+          await ended;
+        }).catch(reject);
+      }),
+  };
+}
+
+/** One request, up to the head of its answer. @throws NetworkError, what the body fails with, the signal's reason */
+function exchange({ method, path, headers, body, signal }: Asked, at: StoreEndpoint): Promise<IncomingMessage> {
+  const { secure, options, prefix = "", token } = at;
+  return new Promise((resolve, reject) => {
+    if (signal.aborted) {
+      reject(signal.reason);
+      return;
+    }
+    const isBuffer = Buffer.isBuffer(body);
+    const sent: Record<string, string> = { ...at.headers, ...headers, [TOKEN]: token };
+    if (isBuffer || body === undefined) sent["content-length"] = String(isBuffer ? body.length : 0);
+    const all: RequestOptions = { ...options, method, path: prefix + path, headers: sent };
+    const request = secure ? requestOverHttps(all) : requestOverHttp(all);
+    let bodyError: unknown;
+    let wasSent = false;
+    const ignoreAbort = onAbort(signal, () => {
+      request.destroy();
+      fail(signal.reason);
+    });
+    function fail(error: unknown): void {
+      ignoreAbort();
+      const network = (cause: unknown) =>
+        new NetworkError(`Cannot ask the snapshots server: ${cause instanceof Error ? cause.message : cause}`, {
+          cause,
+          requestWasSent: wasSent,
+        });
+      reject(signal.aborted ? signal.reason : (bodyError ?? network(error)));
+    }
+    request.setTimeout(SILENCE_MS, () => request.destroy(new Error(`nothing for ${SILENCE_MS / 1000} s`)));
+    limitConnect(request, CONNECT_MS);
+    request.on("socket", () => (wasSent = true));
+    request.on("error", fail);
+    request.on("response", (response) => {
+      // Whoever reads the body is ended with the signal too.
+      const ignore = onAbort(signal, () => response.destroy(signal.reason));
+      response.once("close", ignore);
+      ignoreAbort();
+      resolve(response);
+    });
+    if (isBuffer || body === undefined) {
+      request.end(body);
+      return;
+    }
+    const watched = Readable.from(noting(body), { objectMode: false, highWaterMark: 1024 * 1024 });
+    pipeline(watched, request).catch(fail);
+
+    async function* noting(source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+      try {
+        yield* source;
+      } catch (error) {
+        bodyError = error;
+        throw error;
+      }
+    }
+  });
+}
+
+async function readAll(response: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  try {
+    for await (const chunk of response as AsyncIterable<Buffer>) chunks.push(chunk);
+  } catch (error) {
+    throw cut(error instanceof Error ? error.message : String(error), error);
+  }
+  const body = Buffer.concat(chunks);
+  // Bun says of a cut answer that it is complete.
+  const announced = Number(response.headers["content-length"] ?? body.length);
+  if (!response.complete || announced !== body.length) throw cut("the connection ended in the middle of the answer");
+  return body;
+}
+
+async function readLine(content: AsyncIterator<Buffer>): Promise<{ line: string; rest: Buffer }> {
+  let read: Buffer = Buffer.alloc(0);
+  for (;;) {
+    const end = read.indexOf(10);
+    if (end !== -1) return { line: read.toString("utf8", 0, end), rest: read.subarray(end + 1) };
+    const { done, value } = await next(content);
+    if (done === true || read.length > MOST_LINE_BYTES) throw cut("the answer ends before its first line does");
+    read = read.length === 0 ? value : Buffer.concat([read, value]);
+  }
+}
+
+async function next(content: AsyncIterator<Buffer>): Promise<IteratorResult<Buffer>> {
+  try {
+    return await content.next();
+  } catch (error) {
+    throw cut(error instanceof Error ? error.message : String(error), error);
+  }
+}
+
+/** Passes an archive on, and fails at its end where it is not what was saved. */
+async function* checked(options: {
+  first: Buffer;
+  content: AsyncIterator<Buffer>;
+  head: { readonly sha256: string; readonly sizeBytes: number };
+  response: IncomingMessage;
+}): AsyncGenerator<Uint8Array> {
+  const { first, content, head, response } = options;
+  const hash = createHash("sha256");
+  let bytes = 0;
+  try {
+    for (let piece: Buffer | undefined = first; piece !== undefined; ) {
+      hash.update(piece);
+      bytes += piece.length;
+      if (piece.length > 0) yield piece;
+      const { done, value } = await next(content);
+      piece = done === true ? undefined : value;
+    }
+  } finally {
+    // One that is read to its end leaves its connection to the next request.
+    if (!response.readableEnded) response.destroy();
+  }
+  if (bytes !== head.sizeBytes) throw cut(`of ${head.sizeBytes} bytes of the archive ${bytes} arrived`);
+  if (hash.digest("hex") !== head.sha256) {
+    throw new ArchiveError("Corrupt", "its SHA-256 is not the one that was recorded");
+  }
+}
+
+function refusalOf({ statusCode = 0 }: IncomingMessage, body: Buffer): Error {
+  const read = v.safeParse(errorSchema, parseJson(body));
+  if (!read.success) return new StoreError(`the snapshots server answers ${statusCode}`, { isTransient: true });
+  const { error, kind, reason, isTransient = false } = read.output;
+  switch (kind) {
+    case "conflict":
+      return new StoreConflict(error);
+    case "archive":
+      return new ArchiveError(reason ?? "Corrupt", error);
+    case "quota":
+      return new QuotaError(error);
+    case "full":
+      return new StoreFullError(error);
+    case "store":
+    case "request":
+      return new StoreError(error, { isTransient });
+    default:
+      return kind satisfies never;
+  }
+}
+
+function parseJson(body: Buffer): unknown {
+  try {
+    return JSON.parse(body.toString("utf8"));
+  } catch {
+    return undefined;
+  }
+}
+
+function cut(why: string, cause?: unknown): NetworkError {
+  return new NetworkError(`Cannot read the snapshots server's answer: ${why}`, { cause, requestWasSent: true });
+}

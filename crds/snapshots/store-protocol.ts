@@ -1,0 +1,114 @@
+import * as v from "valibot";
+import { type SnapshotMetadata, snapshotMetadataSchema } from "./snapshot-metadata.ts";
+import type { SnapshotVersion } from "./snapshot-store.ts";
+
+/**
+ * What the snapshots server and its clients say to each other, over HTTP.
+ *
+ * Every answer carries `MARK`, so that what another program answers, such as an API server on the way, is never taken
+ * for the server's. "There is none" is a 200 that says so, and never a 404.
+ *
+ * | request | answer |
+ * |---|---|
+ * | `GET /v1/keys/<tenant>/<workload>` | `keptSchema` |
+ * | `GET /v1/archives/<tenant>/<workload>/<sha256>` | the metadata as a line, then the archive; an empty line for none |
+ * | `PUT /v1/uploads/<tenant>/<workload>/<id>` with an archive, or `?from=<tenant>/<workload>/<sha256>` without | `receivedSchema` |
+ * | `DELETE /v1/uploads/<tenant>/<workload>/<id>` | `{}`: it will not be committed, and is gone |
+ * | `POST /v1/keys/<tenant>/<workload>` with `commitSchema` | `committedSchema`; 412 when another state is there |
+ * | `POST /v1/room/<tenant>/<workload>` with `roomSchema` | `{}`: an archive of that size would be kept; 507 when not |
+ * | `DELETE /v1/keys/<tenant>/<workload>?replaces=<revision>&unused-for-ms=<n>` | `deletedSchema`; 412 as above |
+ * | `GET /v1/list?versions=true&tenant=<tenant>` | an entry a line, then `{"end":<entries>}` |
+ * | `GET /v1/names`, which another token is let in for too | a key a line, then `{"end":<keys>}` |
+ * | `PUT /v1/contexts/<workload>/<id>?most=<bytes>&volume=<bytes>` with a build context | `receivedSchema` |
+ * | `POST /v1/contexts/<workload>` with `keepContextSchema` | `{}`: it is the one that counts, and others go |
+ * | `GET /v1/contexts/<workload>/<sha256>` | `contextHeadSchema` as a line, then the context; an empty line for none |
+ * | `DELETE /v1/contexts/<workload>`, `DELETE /v1/contexts/<workload>/<id>` | `{}`: all are gone; what was received is |
+ * | `POST /v1/touch` with keys, `POST /v1/tidy` | `{}` |
+ * | `GET /v1/space`, `GET /v1/usage` | `spaceSchema`, `usageSchema` |
+ */
+export const MARK = "x-tenancy-snapshots";
+/** The header that a client shows its token in: an API server that passes a request on takes `Authorization` away. */
+export const TOKEN = "x-tenancy-token";
+/** Set on uploads to a store that was seen with its mark. */
+export const MARKED = "x-tenancy-marked";
+
+/** Of an upload; it names the commit too. */
+export const UPLOAD_ID = /^[0-9a-f]{32}$/;
+
+const count = v.pipe(v.number(), v.integer(), v.minValue(0));
+export const sha256Schema = v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/));
+const metadata = v.pipe(
+  snapshotMetadataSchema,
+  v.transform((read): SnapshotMetadata => read),
+);
+
+export const keptAsSchema = v.picklist(["history", "replaced"]);
+
+export const keptSchema = v.object({
+  revision: v.string(),
+  state: v.picklist(["kept", "none", "unmarked", "unrecorded"]),
+  newest: v.optional(metadata),
+  versions: v.array(
+    v.pipe(
+      v.object({ ...snapshotMetadataSchema.entries, kept: keptAsSchema }),
+      v.transform((read): SnapshotVersion => read),
+    ),
+  ),
+});
+
+export const receivedSchema = v.object({
+  /** Undefined where the archive to be taken over is not there. */
+  received: v.optional(v.object({ sha256: sha256Schema, sizeBytes: count, metadata: v.optional(metadata) })),
+});
+
+const most = v.object({
+  ...{ history: count, replaced: count },
+  ...{ tenantBytes: v.optional(count), workloadBytes: v.optional(count) },
+});
+
+export const commitSchema = v.object({
+  id: v.pipe(v.string(), v.regex(UPLOAD_ID)),
+  replaces: v.string(),
+  keep: v.optional(keptAsSchema),
+  most,
+  metadata,
+});
+
+export const roomSchema = v.object({ sizeBytes: count, keep: v.optional(keptAsSchema), most });
+
+export const committedSchema = v.object({ revision: v.string(), metadata });
+export const deletedSchema = v.object({ deleted: v.boolean() });
+export const spaceSchema = v.object({ freeBytes: count, totalBytes: count });
+export const usageSchema = v.object({
+  ...{ archives: count, bytes: count },
+  workloads: v.record(v.string(), v.object({ archives: count, bytes: count })),
+});
+export const contextHeadSchema = v.object({ sizeBytes: count });
+export const keepContextSchema = v.object({
+  id: v.pipe(v.string(), v.regex(UPLOAD_ID)),
+  sha256: sha256Schema,
+  /** Another that stays. */
+  other: v.optional(sha256Schema),
+});
+export const nameSchema = v.object({ tenantId: v.string(), workloadRef: v.string() });
+export const touchSchema = v.array(nameSchema);
+
+export const entrySchema = v.object({
+  tenantId: v.string(),
+  workloadRef: v.string(),
+  version: v.optional(v.string()),
+  kept: v.optional(keptAsSchema),
+  sizeBytes: count,
+  usedAt: v.string(),
+  metadata: v.optional(metadata),
+});
+
+export const errorSchema = v.object({
+  error: v.string(),
+  /** What the client throws it as. */
+  kind: v.picklist(["conflict", "archive", "store", "quota", "full", "request"]),
+  /** Of an ArchiveError. */
+  reason: v.optional(v.picklist(["Corrupt", "Hostile", "TooLarge", "Foreign", "NoVersion"])),
+  isTransient: v.optional(v.boolean()),
+});
+export type StoreRefusal = v.InferOutput<typeof errorSchema>;

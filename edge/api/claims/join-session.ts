@@ -1,0 +1,56 @@
+import type { ClaimKey } from "../../../crds/claims/claim-key.ts";
+import type { ClaimResponse } from "../../../crds/claims/claim-response.ts";
+import { ApiError, NetworkError } from "../../../crds/client/api-error.ts";
+import { createBackoff } from "../../../crds/client/backoff.ts";
+import { sleep } from "../../../crds/waits.ts";
+import { HttpError } from "../../http/http-error.ts";
+import type { ClaimServices } from "./claim-services.ts";
+import { claimTenant, ReleasedMeanwhile } from "./claim-tenant.ts";
+
+/**
+ * Claims a pod for work that has arrived for it, with the tenant's data of last time, and waits for it: an event of a
+ * trigger, or a request at the front door.
+ *
+ * Unlike a caller of the REST API, who sends such work often cannot ask again: what may pass by itself, such as a
+ * restart of the API server or a used-up quota, is waited out within the same limit. Work whose claim is released while
+ * it waits claims again once, so that it is not lost; a second release ends it.
+ *
+ * @param services `waitLimitMs` bounds all of it
+ * @param options.asks as of `claimTenant`. @default always
+ * @throws HttpError as `claimTenant` does; the signal's reason when it is aborted
+ */
+export async function joinSession(
+  key: ClaimKey,
+  services: ClaimServices,
+  { signal, asks = () => true }: { signal: AbortSignal; asks?: () => boolean },
+): Promise<ClaimResponse> {
+  const { clock } = services;
+  const until = clock.now() + services.waitLimitMs;
+  const backoff = createBackoff({ initialMs: 250, maxMs: 5000 });
+  // It joins the session that exists, resumed or not: the release of that loses no files.
+  const request = { ...key, resume: true, joins: true };
+  let wasReleased = false;
+  for (;;) {
+    signal.throwIfAborted();
+    const waitLimitMs = Math.max(1, until - clock.now());
+    try {
+      const options = { clientGone: () => signal, asks };
+      return await claimTenant(request, { ...services, waitLimitMs }, options);
+    } catch (error) {
+      signal.throwIfAborted();
+      if (error instanceof ReleasedMeanwhile && !wasReleased) {
+        wasReleased = true;
+        continue;
+      }
+      const pauseMs = backoff.next();
+      if (!mayPass(error) || clock.now() + pauseMs >= until) throw error;
+      await sleep(pauseMs, { clock, signal });
+    }
+  }
+}
+
+function mayPass(error: unknown): boolean {
+  if (error instanceof NetworkError) return true;
+  if (error instanceof HttpError) return error.status === 503;
+  return error instanceof ApiError && (error.status === 429 || error.status >= 500);
+}

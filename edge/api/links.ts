@@ -1,0 +1,111 @@
+import * as v from "valibot";
+import type { Clock } from "../../crds/client/clock.ts";
+import { servedPort } from "../../crds/defaults.ts";
+import type { HostTarget } from "../../crds/host-name.ts";
+import { pattern } from "../../crds/schema/patterns.ts";
+import { requireFresh } from "../cluster/freshness.ts";
+import type { ClusterCache } from "../cluster/watch-cluster.ts";
+import { HttpError, quote } from "../http/http-error.ts";
+import { pathParam, tenantIdRule, workloadNameRule } from "../http/parameters.ts";
+import { readJson } from "../http/read-json.ts";
+import { jsonResponse } from "../http/response.ts";
+import { type ApiRoute, bodySchema } from "./api-route.ts";
+
+/** Makes addresses of the front door that let in whoever has them. */
+export interface Links {
+  readonly maxSeconds: number;
+  /** Undefined where no key signs at present. */
+  create(instance: HostTarget, expiresAt: number): string | undefined;
+  /** Why none does. */
+  problem(): string | undefined;
+}
+
+/** What the routes of links work with. */
+export interface LinkServices {
+  readonly namespace: string;
+  readonly cache: Pick<ClusterCache, "workloads">;
+  readonly clock: Clock;
+  /** Undefined where this edge knows of no front door. */
+  readonly links?: Links | undefined;
+}
+
+const DEFAULT_SECONDS = 3600;
+const says = (issue: v.RegexIssue<string> | v.MaxLengthIssue<string, number>) =>
+  `${workloadNameRule.says}, got ${quote(issue.input)}`;
+const linkBody = v.strictObject({
+  workload: v.pipe(
+    v.string(),
+    v.regex(new RegExp(pattern.subdomain), says),
+    v.maxLength(63, says),
+    v.description("The workload, whose `network.expose` is `link` or `public`."),
+  ),
+  expiresInSeconds: v.optional(
+    v.pipe(
+      v.number(),
+      v.integer("must be a whole number"),
+      v.minValue(1, "must be at least 1"),
+      v.maxValue(31_536_000, "must be at most 31536000"),
+      v.description("How long the link is valid; TENANCY_PROXY_LINK_MAX bounds it."),
+    ),
+    DEFAULT_SECONDS,
+  ),
+  port: v.optional(
+    v.pipe(
+      v.number(),
+      v.integer("must be a whole number"),
+      v.minValue(1, "must be at least 1"),
+      v.maxValue(65_535, "must be at most 65535"),
+      v.description("One of the workload's `network.ports`, the first without it."),
+    ),
+  ),
+});
+
+/** `POST /api/v1/tenants/{id}/links`. */
+export function linkRoutes({ namespace, cache, clock, links }: LinkServices): ApiRoute[] {
+  return [
+    {
+      method: "POST",
+      path: "/api/v1/tenants/:id/links",
+      summary: "Make a link to a tenant's instance",
+      description:
+        "An address of the front door that lets in whoever has it, until it expires: a link is a password. No single link can be revoked; removing the key that signed it ends all of that key.",
+      body: bodySchema(linkBody),
+      status: 201,
+      answer: "Link",
+      errors: [404, 408, 409, 413, 503],
+      async handle(request) {
+        const tenantId = pathParam(request, "id", tenantIdRule);
+        const { workload: name, expiresInSeconds, port: given } = await readJson(request, linkBody);
+        if (links === undefined)
+          throw new HttpError(
+            409,
+            "this edge knows of no front door: set TENANCY_PROXY_DOMAIN, or serve one with the role proxy",
+          );
+        if (expiresInSeconds > links.maxSeconds) {
+          throw new HttpError(
+            400,
+            `body.expiresInSeconds: must be at most ${links.maxSeconds} (TENANCY_PROXY_LINK_MAX)`,
+          );
+        }
+        requireFresh(cache.workloads);
+        const workload = cache.workloads.store.get(`${namespace}/${name}`);
+        if (workload === undefined) throw new HttpError(404, `workload ${quote(name)} does not exist`);
+        const port = servedPort(workload.spec, given);
+        if (port === false) throw new HttpError(400, `body.port: ${given} is none of the workload's network.ports`);
+        const { expose = "none" } = workload.spec.network ?? {};
+        if (expose !== "link" && expose !== "public") {
+          throw new HttpError(
+            409,
+            `network.expose of workload ${quote(name)} is ${expose}, which lets no link in: set it to link`,
+          );
+        }
+        const expiresAt = Math.floor(clock.now() / 1000) + expiresInSeconds;
+        const url = links.create({ workload: name, tenantId, ...(port !== undefined && { port }) }, expiresAt);
+        if (url === undefined)
+          throw new HttpError(503, links.problem() ?? "links cannot be signed yet; try again shortly");
+        const answer = { url, expiresAt: new Date(expiresAt * 1000).toISOString(), tenantId, workloadRef: name };
+        return jsonResponse(answer, { status: 201, headers: { "cache-control": "no-store" } });
+      },
+    },
+  ];
+}

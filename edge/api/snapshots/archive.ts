@@ -1,0 +1,92 @@
+import { pattern } from "../../../crds/schema/patterns.ts";
+import type { OpenArchive } from "../../../crds/snapshots/snapshot-store.ts";
+import { HttpError } from "../../http/http-error.ts";
+import { queryText } from "../../http/parameters.ts";
+import type { ApiRoute } from "../api-route.ts";
+import { askStore, lookAtSnapshots, noSnapshot, type SnapshotServices } from "./store.ts";
+import { findVersion, keyOf, versionRule } from "./versions.ts";
+
+const DOWNLOAD_LIMIT_MS = 3_600_000;
+
+/** `GET /api/v1/tenants/{id}/snapshots/{workload}/archive`. */
+export function archiveRoutes(services: SnapshotServices): ApiRoute[] {
+  return [
+    {
+      method: "GET",
+      path: "/api/v1/tenants/:id/snapshots/:workload/archive",
+      summary: "Download what was saved of a tenant's files",
+      description:
+        "A tar.gz with the paths as they are in the pod, without the slash at their beginning. The connection ends before the last byte where the archive is not what was saved.",
+      query: {
+        version: {
+          ...{ type: "string", pattern: pattern.archiveVersion },
+          description: "SHA-256 of the version, or its first 16 digits. Without it the newest.",
+        },
+      },
+      answer: "application/gzip",
+      tells: ["etag"],
+      errors: [404, 503, 504],
+      async handle(request, { clientGone, mayBeSilent }) {
+        const key = keyOf(request);
+        const version = queryText(request, "version", versionRule);
+        mayBeSilent?.();
+        const asking = { ...services, clientGone: clientGone ?? request.signal };
+        const found = findVersion(key, await lookAtSnapshots(key, services, asking.clientGone), version);
+        const opened = await askStore(({ archives }, call) => archives.open(key, found.sha256, call), {
+          ...asking,
+          limitMs: DOWNLOAD_LIMIT_MS,
+        });
+        // A save has taken its place meanwhile.
+        if (opened === undefined) throw version === undefined ? again() : noSnapshot(key);
+        const { tenantId, workloadRef } = key;
+        return new Response(streamOf(opened), {
+          headers: {
+            "content-type": "application/gzip",
+            "content-length": String(found.sizeBytes),
+            "content-disposition": `attachment; filename="${tenantId}-${workloadRef}.tar.gz"`,
+            etag: `"${found.sha256}"`,
+          },
+        });
+      },
+    },
+  ];
+}
+
+function again(): HttpError {
+  return new HttpError(503, "another snapshot has taken its place meanwhile; try again", {
+    headers: { "retry-after": "1" },
+  });
+}
+
+/**
+ * What is not read is given up when the response is. The last piece comes only when the digest was found right: a client
+ * that has as many bytes as were announced takes them for all of it, whatever becomes of the connection.
+ */
+function streamOf(opened: OpenArchive): ReadableStream<Uint8Array> {
+  const content = withoutEmpty(opened.content);
+  let following: Promise<IteratorResult<Uint8Array>> | undefined;
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        const { done, value } = await (following ?? content.next());
+        if (done === true) {
+          controller.close();
+          return;
+        }
+        following = content.next();
+        await following;
+        controller.enqueue(value);
+      },
+      async cancel() {
+        opened.close();
+        // It ends with the reason that it was given up.
+        await content.return().catch(() => undefined);
+      },
+    },
+    { highWaterMark: 0 },
+  );
+}
+
+async function* withoutEmpty(content: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void> {
+  for await (const piece of content) if (piece.length > 0) yield piece;
+}

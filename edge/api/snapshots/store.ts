@@ -1,0 +1,166 @@
+import { ifFound, isNotFound, NetworkError } from "../../../crds/client/api-error.ts";
+import { persistentVolumeClaims, pods } from "../../../crds/client/built-in-resources.ts";
+import type { Clock } from "../../../crds/client/clock.ts";
+import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
+import type { EventRecorder } from "../../../crds/client/event-recorder.ts";
+import type { KubernetesObject, Pod } from "../../../crds/kubernetes.ts";
+import type { Log } from "../../../crds/log.ts";
+import type { Resource } from "../../../crds/resource.ts";
+import type { OpenedStore } from "../../../crds/snapshots/open-store.ts";
+import { type SnapshotKey, snapshotPath } from "../../../crds/snapshots/snapshot-key.ts";
+import {
+  type KeptSnapshots,
+  type MostKept,
+  QuotaError,
+  type StoreCall,
+  StoreError,
+  StoreFullError,
+} from "../../../crds/snapshots/snapshot-store.ts";
+import { SNAPSHOTS_CONTAINER, SNAPSHOTS_NAME } from "../../../crds/snapshots/store-folder.ts";
+import type { ClusterCache } from "../../cluster/watch-cluster.ts";
+import { HttpError, quote } from "../../http/http-error.ts";
+
+const LIMIT_MS = 60_000;
+const RETRY = { "retry-after": "1" };
+
+/** What the snapshot routes work with. */
+export interface SnapshotServices {
+  readonly client: ClusterClient;
+  readonly namespace: string;
+  readonly cache: Pick<ClusterCache, "claims">;
+  readonly clock: Clock;
+  /** Opened by the first call. @throws Error where that cannot be done */
+  readonly store: () => OpenedStore;
+  /** How much of it stays. */
+  readonly most: MostKept;
+  /** Tells of what the platform did with tenants' files. */
+  readonly recorder: EventRecorder;
+  readonly log: Log;
+}
+
+/**
+ * Asks the store, with errors that help whoever called the API.
+ *
+ * @throws HttpError 503 where the store cannot be reached or fails, 409 where a quota is used up, 504 when the time is
+ *   up, 499 when the client goes; StoreConflict and ArchiveError as the store does
+ */
+export async function askStore<T>(
+  work: (store: OpenedStore, call: StoreCall) => Promise<T>,
+  services: Pick<SnapshotServices, "clock" | "store"> & { clientGone: AbortSignal | undefined; limitMs?: number },
+): Promise<T> {
+  const { clock, clientGone, limitMs = LIMIT_MS } = services;
+  const store = services.store();
+  const { kind } = store;
+  const where = kind === "volume" ? "the snapshots volume" : "the object storage of the snapshots";
+  const began = clock.now();
+  try {
+    return await work(store, { signal: clientGone ?? new AbortController().signal, timeoutMs: limitMs });
+  } catch (cause) {
+    if (clientGone?.aborted) throw new HttpError(499, "the client went away");
+    if (cause instanceof StoreFullError) throw new HttpError(503, cause.message, { expected: true });
+    if (cause instanceof QuotaError) throw new HttpError(409, cause.message);
+    const isUnreachable = cause instanceof NetworkError || isNotFound(cause);
+    if (isUnreachable && clock.now() - began >= limitMs) {
+      throw new HttpError(504, `${where} has not answered after ${limitMs / 1000} s; try again later`);
+    }
+    if (isUnreachable || (cause instanceof StoreError && cause.isTransient)) {
+      throw new HttpError(503, `${where} cannot be reached at the moment; try again`, { headers: RETRY, cause });
+    }
+    if (cause instanceof StoreError) throw new HttpError(503, `${where} fails; see this server's log`, { cause });
+    throw cause;
+  }
+}
+
+/**
+ * What is kept of a tenant's files; undefined where there never was a volume. Only a store that says itself that there is none
+ * counts as one without, and not one that has lost its mark (docs/decisions/snapshots.md#a-volume-without-its-mark-is-not-believed).
+ *
+ * @throws HttpError as {@link askStore} and {@link storeState} do
+ */
+export async function lookAtSnapshots(
+  key: SnapshotKey,
+  services: SnapshotServices,
+  clientGone: AbortSignal | undefined,
+): Promise<KeptSnapshots | undefined> {
+  if ((await storeState(services)) === "none") return undefined;
+  return await askStore(
+    async ({ archives, mark }, call) => {
+      const kept = await archives.look(key, call);
+      if (kept.state !== "unmarked" || !(await mark.wasSeen(call.signal))) return kept;
+      throw new StoreError("archives were seen, and there are none now", { isTransient: false });
+    },
+    { ...services, clientGone },
+  );
+}
+
+/** Whether a tenant has an archive. @throws as {@link lookAtSnapshots} does */
+export async function hasArchive(
+  key: SnapshotKey,
+  services: SnapshotServices,
+  clientGone: AbortSignal | undefined,
+): Promise<boolean> {
+  const kept = await lookAtSnapshots(key, services, clientGone);
+  return kept?.state === "kept" || kept?.state === "unrecorded";
+}
+
+/** Of which tenants and workloads there are archives. @throws HttpError as {@link askStore} and {@link storeState} do */
+export async function listSnapshotKeys(services: SnapshotServices): Promise<SnapshotKey[]> {
+  if ((await storeState(services)) === "none") return [];
+  return await askStore(({ archives }, call) => archives.names(call), { ...services, clientGone: undefined });
+}
+
+/** The 404 of a tenant without one. */
+export function noSnapshot(key: SnapshotKey): HttpError {
+  const { tenantId, workloadRef } = key;
+  return new HttpError(
+    404,
+    `tenant ${quote(tenantId)} has no snapshot of workload ${quote(workloadRef)}: ${snapshotPath(key)} does not exist`,
+  );
+}
+
+/**
+ * Whether the store can be asked: `none` where there never was a volume, so that there are no snapshots.
+ *
+ * @throws HttpError 503 that says what is missing, where the volume is there and its helper pod does not run
+ */
+export async function storeState(
+  services: Pick<SnapshotServices, "client" | "namespace" | "store">,
+): Promise<"none" | "ready"> {
+  const { namespace } = services;
+  if (services.store().kind !== "volume") return "ready";
+  const [claim, pod] = await Promise.all([find(persistentVolumeClaims, services), find(pods, services)]);
+  if (claim === undefined) return "none";
+  const missing = whatIsMissing(pod);
+  if (missing === undefined) return "ready";
+  const { phase = "Pending" } = claim.status ?? {};
+  const volume = phase === "Bound" ? "" : `, and its volume claim ${SNAPSHOTS_NAME} is ${phase}`;
+  throw new HttpError(
+    503,
+    `the snapshots volume cannot be reached: its helper pod ${SNAPSHOTS_NAME} ${missing}${volume}; ` +
+      `see kubectl -n ${namespace} describe pod,pvc ${SNAPSHOTS_NAME}`,
+    { headers: RETRY },
+  );
+}
+
+/** In words, after the pod's name; undefined where its container runs. */
+function whatIsMissing(pod: Pod | undefined): string | undefined {
+  if (pod === undefined) return "does not exist (the operator makes it, so see that one runs)";
+  if (pod.metadata.deletionTimestamp !== undefined) return "is being deleted";
+  const { phase = "Pending", conditions = [], containerStatuses = [] } = pod.status ?? {};
+  const state = containerStatuses.find(({ name }) => name === SNAPSHOTS_CONTAINER)?.state;
+  if (phase === "Running" && state?.running !== undefined) return undefined;
+  const scheduled = conditions.find(({ type }) => type === "PodScheduled");
+  const why =
+    state?.waiting?.message ??
+    state?.waiting?.reason ??
+    state?.terminated?.reason ??
+    (scheduled?.status === "False" ? scheduled.message : undefined);
+  return `is ${phase} and does not run${why === undefined ? "" : ` (${why})`}`;
+}
+
+async function find<T extends KubernetesObject>(
+  resource: Resource<T>,
+  { client, namespace }: { client: ClusterClient; namespace: string },
+): Promise<T | undefined> {
+  return ifFound(client.get(resource, { namespace, name: SNAPSHOTS_NAME }));
+}

@@ -1,0 +1,181 @@
+import { pipeline } from "node:stream";
+import { createGzip } from "node:zlib";
+import { type ArchiveContents, createArchiveCheck } from "../../../crds/archive/archive-check.ts";
+import { ArchiveError } from "../../../crds/archive/archive-error.ts";
+import { archiveLimits } from "../../../crds/archive/archive-limits.ts";
+import { overlayRoots } from "../../../crds/archive/overlay-roots.ts";
+import { openPacked, unpackError } from "../../../crds/archive/packed-tar.ts";
+import { withDefaults } from "../../../crds/defaults.ts";
+import { pattern } from "../../../crds/schema/patterns.ts";
+import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
+import { StoreConflict } from "../../../crds/snapshots/snapshot-store.ts";
+import type { Workload } from "../../../crds/workload.ts";
+import { HttpError, quote } from "../../http/http-error.ts";
+import { queryText } from "../../http/parameters.ts";
+import { jsonResponse } from "../../http/response.ts";
+import { readUpload, UPLOAD_LIMIT_MS } from "../../http/upload.ts";
+import type { ApiRoute } from "../api-route.ts";
+import { readWorkload } from "../workloads.ts";
+import { refuseWhileClaimed } from "./claims-of-snapshot.ts";
+import { askStore, lookAtSnapshots, type SnapshotServices } from "./store.ts";
+import {
+  changed,
+  keyOf,
+  refuseOtherThan,
+  refusePresent,
+  type VersionRecord,
+  versionRecord,
+  versionRule,
+} from "./versions.ts";
+
+export interface UploadServices extends SnapshotServices {
+  /** Bytes that an archive may have as it is sent. */
+  readonly snapshotLimitBytes: number;
+}
+
+/** Each is held against the rules, and compressed anew. */
+const UPLOADS_AT_ONCE = 2;
+/** As whom files are restored of which nobody says whose they are. */
+const NOBODY = 65532;
+
+const idRule = {
+  accepts: (value: string): boolean => /^(0|[1-9][0-9]{0,9})$/.test(value) && Number(value) < 2 ** 31,
+  says: "a user's or group's id is a whole number below 2147483648",
+} as const;
+const idSchema = { type: "integer", minimum: 0, maximum: 2 ** 31 - 1 } as const;
+
+/** `PUT /api/v1/tenants/{id}/snapshots/{workload}/archive`. */
+export function uploadRoutes(services: UploadServices): ApiRoute[] {
+  let uploads = 0;
+  return [
+    {
+      method: "PUT",
+      path: "/api/v1/tenants/:id/snapshots/:workload/archive",
+      summary: "Upload a tenant's files as what was saved last",
+      description:
+        "A tar or tar.gz, told apart by its first bytes, with the workload's overlay directories, as a download has them. Devices, `..` and paths outside these directories are refused. While no claim is there. The next claim with `resume` has these files.",
+      query: {
+        replaces: {
+          ...{ type: "string", pattern: pattern.archiveVersion },
+          description: "The newest snapshot that is there, which stays as an older version.",
+        },
+        uid: { ...idSchema, description: "As whom the files are restored. Without it as those before, else 65532." },
+        gid: { ...idSchema, description: "The same of the group." },
+      },
+      rawBody: ["application/x-tar", "application/gzip"],
+      status: 201,
+      answer: "SnapshotVersion",
+      errors: [404, 408, 409, 413, 503, 504],
+      async handle(request, { clientGone, mayBeSilent }) {
+        const key = keyOf(request);
+        const replaces = queryText(request, "replaces", versionRule);
+        const [uid, gid] = ["uid", "gid"].map((name) => queryText(request, name, idRule));
+        if (uploads >= UPLOADS_AT_ONCE) {
+          throw new HttpError(503, `${UPLOADS_AT_ONCE} snapshots are uploaded already; try again soon`, {
+            headers: { "retry-after": "5" },
+          });
+        }
+        uploads += 1;
+        mayBeSilent?.();
+        try {
+          const acting = { ...services, clientGone: clientGone ?? request.signal };
+          return jsonResponse(await upload(request, { key, replaces, uid, gid }, acting), { status: 201 });
+        } finally {
+          uploads -= 1;
+        }
+      },
+    },
+  ];
+}
+
+async function upload(
+  request: Request,
+  to: {
+    readonly key: SnapshotKey;
+    readonly replaces: string | undefined;
+    readonly uid: string | undefined;
+    readonly gid: string | undefined;
+  },
+  services: UploadServices & { clientGone: AbortSignal },
+): Promise<VersionRecord> {
+  const { key, replaces } = to;
+  const { clock, clientGone, most, snapshotLimitBytes } = services;
+  const workload = await readWorkload(key.workloadRef, services);
+  const { overlayDirs } = withDefaults(workload.spec).filesystem;
+  if (overlayDirs.length === 0) {
+    throw new HttpError(409, `workload ${quote(key.workloadRef)} keeps no files: it has no filesystem.overlayDirs`);
+  }
+  await refuseWhileClaimed(key, services);
+  const present = await lookAtSnapshots(key, services, clientGone);
+  if (present === undefined) {
+    throw new HttpError(503, "the snapshots volume is not made yet; try again", { headers: { "retry-after": "1" } });
+  }
+  refusePresent(key, present, replaces);
+  refuseOtherThan(replaces, key, present);
+  const body = readUpload(request, { limit: snapshotLimitBytes, clientGone, clock });
+  const archive = checked(body.chunks, { workload, limitBytes: snapshotLimitBytes });
+  const describe = () => ({
+    uid: Number(to.uid ?? present.newest?.uid ?? NOBODY),
+    gid: Number(to.gid ?? present.newest?.gid ?? NOBODY),
+    ...{ createdAt: new Date(clock.now()).toISOString(), overlayDirs },
+    ...{ entries: archive.contents.entries, contentBytes: archive.contents.bytes },
+  });
+  const put = { replaces: present.revision, keep: "replaced", most, describe } as const;
+  try {
+    const committed = await askStore(({ archives }, call) => archives.put(key, archive.content, { ...call, ...put }), {
+      ...services,
+      limitMs: UPLOAD_LIMIT_MS,
+    });
+    return versionRecord(key, committed.metadata);
+  } catch (error) {
+    const why = archive.problem() ?? error;
+    if (why instanceof StoreConflict) throw changed(key, undefined);
+    if (!(why instanceof ArchiveError)) throw why;
+    const message = `body: must be an archive of ${overlayDirs.join(" and ")}: ${why.message}`;
+    throw new HttpError(why.reason === "TooLarge" ? 413 : 400, message);
+  } finally {
+    body.close();
+  }
+}
+
+/** What is stored is written anew from what was read, so that nobody can read it otherwise than this check has. */
+function checked(
+  body: AsyncIterable<Uint8Array>,
+  { workload, limitBytes }: { readonly workload: Workload; readonly limitBytes: number },
+): { content: AsyncGenerator<Uint8Array>; contents: ArchiveContents; problem: () => unknown } {
+  const { filesystem, resources } = withDefaults(workload.spec);
+  const roots = overlayRoots(filesystem.overlayDirs);
+  const check = createArchiveCheck({ roots, limits: archiveLimits(resources), takesPax: true });
+  let problem: unknown;
+
+  async function* content(): AsyncGenerator<Uint8Array> {
+    async function* source(): AsyncGenerator<Uint8Array> {
+      yield* body;
+    }
+    try {
+      const { input, unpacked } = await openPacked(source());
+      const compressed = createGzip({ level: 1, chunkSize: 256 * 1024 });
+      // What fails is seen by who reads the last of them.
+      const output = pipeline(input, unpacked, check.stream, compressed, () => undefined);
+      try {
+        let bytes = 0;
+        for await (const chunk of output as AsyncIterable<Buffer>) {
+          bytes += chunk.length;
+          // What was packed more tightly than it is here takes several times what arrived.
+          if (bytes > limitBytes) {
+            const limit = `${limitBytes} bytes, the limit of one archive (TENANCY_SNAPSHOT_LIMIT)`;
+            throw new ArchiveError("TooLarge", `compressed as here it takes more than ${limit}`);
+          }
+          yield chunk;
+        }
+      } finally {
+        output.destroy();
+      }
+    } catch (error) {
+      problem = unpackError(check.stream.errored ?? error);
+      throw problem;
+    }
+  }
+
+  return { content: content(), contents: check.contents, problem: () => problem };
+}

@@ -1,0 +1,57 @@
+import { startDeadline } from "../../../crds/waits.ts";
+import { askStore, type SnapshotServices, storeState } from "./store.ts";
+
+/** What all snapshots take, with their older versions. */
+export interface SnapshotTotals {
+  readonly archives: number;
+  readonly bytes: number;
+}
+
+const KEPT_MS = 60_000;
+const AGAIN_MS = 10_000;
+const WAIT_MS = 1000;
+
+/**
+ * Tells what snapshots take, of a minute ago at most unless nobody has asked for longer: an answer that is old is given
+ * once more while the next is fetched. Undefined where that is not known, after a second at the latest.
+ */
+export function createSnapshotTotals(services: SnapshotServices): () => Promise<SnapshotTotals | undefined> {
+  const { clock, log } = services;
+  let last: { readonly totals: SnapshotTotals | undefined; readonly until: number } | undefined;
+  let asking: Promise<SnapshotTotals | undefined> | undefined;
+
+  async function ask(): Promise<SnapshotTotals | undefined> {
+    let totals: SnapshotTotals | undefined;
+    try {
+      if ((await storeState(services)) === "none") totals = { archives: 0, bytes: 0 };
+      else {
+        const used = await askStore(({ archives }, call) => archives.usage(call), {
+          ...services,
+          clientGone: undefined,
+        });
+        totals = { archives: used.archives, bytes: used.bytes };
+      }
+    } catch (error) {
+      log.debug({ error }, "cannot tell what snapshots take");
+    }
+    last = { totals, until: clock.now() + (totals === undefined ? AGAIN_MS : KEPT_MS) };
+    return totals;
+  }
+
+  return async () => {
+    if (last !== undefined && clock.now() < last.until) return last.totals;
+    asking ??= ask().finally(() => {
+      asking = undefined;
+    });
+    if (last?.totals !== undefined) return last.totals;
+    const limit = startDeadline(WAIT_MS, clock);
+    try {
+      const late = new Promise<undefined>((resolve) => {
+        limit.signal.addEventListener("abort", () => resolve(undefined), { once: true });
+      });
+      return await Promise.race([asking, late]);
+    } finally {
+      limit.close();
+    }
+  };
+}

@@ -1,0 +1,260 @@
+import * as v from "valibot";
+import { workloads } from "../../../crds/kinds.ts";
+import { pattern } from "../../../crds/schema/patterns.ts";
+import { patternHints } from "../../../crds/schema/schema-problems.ts";
+import { archiveDigits, type SnapshotKey, snapshotPath } from "../../../crds/snapshots/snapshot-key.ts";
+import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
+import { type KeptAs, type KeptSnapshots, StoreConflict } from "../../../crds/snapshots/snapshot-store.ts";
+import { HttpError, quote } from "../../http/http-error.ts";
+import { pathParam, tenantIdRule, workloadNameRule } from "../../http/parameters.ts";
+import { readJson } from "../../http/read-json.ts";
+import { jsonResponse } from "../../http/response.ts";
+import type { RoutedRequest } from "../../http/router.ts";
+import { type ApiRoute, bodySchema } from "../api-route.ts";
+import { readWorkload } from "../workloads.ts";
+import { refuseWhileClaimed } from "./claims-of-snapshot.ts";
+import { askStore, lookAtSnapshots, noSnapshot, type SnapshotServices } from "./store.ts";
+
+const digits = v.pipe(
+  v.string(),
+  v.regex(new RegExp(pattern.archiveVersion), `must be ${patternHints[pattern.archiveVersion]}`),
+);
+const newest = v.optional(
+  v.pipe(
+    digits,
+    v.description("The newest version as it was looked at: the answer is 409 where another is the newest one."),
+  ),
+);
+const rollbackBody = v.strictObject({
+  version: v.pipe(digits, v.description("The SHA-256 of the version, or its first 16 digits.")),
+  newest,
+});
+const copyBody = v.strictObject({
+  tenantId: v.pipe(
+    v.string(),
+    v.regex(new RegExp(pattern.tenantId), tenantIdRule.says),
+    v.maxLength(63, tenantIdRule.says),
+    v.description("Who is given it."),
+  ),
+  workload: v.optional(
+    v.pipe(
+      v.string(),
+      v.regex(new RegExp(pattern.subdomain), workloadNameRule.says),
+      v.maxLength(63, workloadNameRule.says),
+      v.description("Under which workload. Without it the same."),
+    ),
+  ),
+  version: v.optional(v.pipe(digits, v.description("Which version. Without it the newest."))),
+  replaces: v.optional(
+    v.pipe(digits, v.description("The newest snapshot that they have, which stays as an older version.")),
+  ),
+});
+
+const PATH = "/api/v1/tenants/:id/snapshots/:workload";
+
+/** `GET …/versions`, `POST …/rollback` and `POST …/copy` of a tenant's snapshot. */
+export function versionRoutes(services: SnapshotServices): ApiRoute[] {
+  return [
+    {
+      method: "GET",
+      path: `${PATH}/versions`,
+      summary: "All versions of what was saved of a tenant's files",
+      description: "The newest first. A claim resumes from one by `resume: {version}`.",
+      answer: ["SnapshotVersion"],
+      errors: [404, 503, 504],
+      async handle(request, { clientGone, mayBeSilent }) {
+        const key = keyOf(request);
+        mayBeSilent?.();
+        const kept = await lookAtSnapshots(key, services, clientGone ?? request.signal);
+        const versions = kept === undefined ? [] : versionsOf(key, kept);
+        if (versions.length === 0) throw noSnapshot(key);
+        return jsonResponse(versions);
+      },
+    },
+    {
+      method: "POST",
+      path: `${PATH}/rollback`,
+      summary: "Make an older version of a tenant's files the newest",
+      description:
+        "While no claim is there. What was the newest stays as an older version, and the next claim with `resume` has the files of this one.",
+      body: bodySchema(rollbackBody),
+      answer: "SnapshotVersion",
+      errors: [404, 409, 503, 504],
+      async handle(request, { clientGone, mayBeSilent }) {
+        const key = keyOf(request);
+        const body = await readJson(request, rollbackBody);
+        mayBeSilent?.();
+        return jsonResponse(await rollBack(key, body, { ...services, clientGone: clientGone ?? request.signal }));
+      },
+    },
+    {
+      method: "POST",
+      path: `${PATH}/copy`,
+      summary: "Give a tenant's files to another tenant, or keep them under another workload",
+      description:
+        "Their copy is their own from then on. They have no claim on the workload meanwhile; of this tenant the files may be in use. An Event `SnapshotCopied` of the workload names both.",
+      body: bodySchema(copyBody),
+      status: 201,
+      answer: "SnapshotVersion",
+      errors: [404, 409, 503, 504],
+      async handle(request, { clientGone, mayBeSilent }) {
+        const key = keyOf(request);
+        const body = await readJson(request, copyBody);
+        mayBeSilent?.();
+        const copied = await copy(key, body, { ...services, clientGone: clientGone ?? request.signal });
+        return jsonResponse(copied, { status: 201 });
+      },
+    },
+  ];
+}
+
+const archiveVersion = new RegExp(pattern.archiveVersion);
+
+/** Of a query parameter that names a version. */
+export const versionRule = {
+  accepts: (value: string): boolean => archiveVersion.test(value),
+  says: "a version is a SHA-256 in lower-case hexadecimal digits, or the first 16 of them",
+} as const;
+
+export function keyOf(request: RoutedRequest): SnapshotKey {
+  return {
+    tenantId: pathParam(request, "id", tenantIdRule),
+    workloadRef: pathParam(request, "workload", workloadNameRule),
+  };
+}
+
+/** A version, with what is known of it. */
+export interface VersionRecord {
+  readonly tenantId: string;
+  readonly workloadRef: string;
+  readonly path: string;
+  readonly version: string;
+  readonly sizeBytes: number;
+  readonly sha256: string;
+  readonly createdAt: string;
+  readonly newest: boolean;
+  readonly kept?: KeptAs;
+}
+
+function versionsOf(key: SnapshotKey, { newest: first, versions }: KeptSnapshots): VersionRecord[] {
+  const older = versions.map((one) => versionRecord(key, one, one.kept));
+  return first === undefined ? older : [versionRecord(key, first), ...older];
+}
+
+/** @param kept why an older version stays; undefined of the newest */
+export function versionRecord(
+  { tenantId, workloadRef }: SnapshotKey,
+  { sha256, sizeBytes, createdAt }: SnapshotMetadata,
+  kept?: KeptAs,
+): VersionRecord {
+  const version = archiveDigits(sha256);
+  return {
+    tenantId,
+    workloadRef,
+    path: snapshotPath({ tenantId, workloadRef, ...(kept !== undefined && { version }) }),
+    ...{ version, sizeBytes, sha256, createdAt, newest: kept === undefined },
+    ...(kept !== undefined && { kept }),
+  };
+}
+
+type Acting = SnapshotServices & { readonly clientGone: AbortSignal | undefined };
+
+async function rollBack(
+  key: SnapshotKey,
+  { version, newest: expected }: v.InferOutput<typeof rollbackBody>,
+  services: Acting,
+): Promise<VersionRecord> {
+  await refuseWhileClaimed(key, services);
+  const kept = await lookAtSnapshots(key, services, services.clientGone);
+  const wanted = findVersion(key, kept, version);
+  refuseOtherThan(expected, key, kept);
+  if (wanted.sha256 === kept?.newest?.sha256) return versionRecord(key, wanted);
+  return await adopt(key, { ...key, sha256: wanted.sha256 }, { ...services, replaces: kept?.revision ?? "" });
+}
+
+async function copy(
+  from: SnapshotKey,
+  { tenantId, workload, version, replaces }: v.InferOutput<typeof copyBody>,
+  services: Acting,
+): Promise<VersionRecord> {
+  const { namespace, clientGone, recorder, log } = services;
+  const to = { tenantId, workloadRef: workload ?? from.workloadRef };
+  if (to.tenantId === from.tenantId && to.workloadRef === from.workloadRef) {
+    throw new HttpError(
+      409,
+      "a copy is for another tenant or workload; POST …/rollback makes an older version the newest",
+    );
+  }
+  const target = await readWorkload(to.workloadRef, services);
+  await refuseWhileClaimed(to, services);
+  const source = findVersion(from, await lookAtSnapshots(from, services, clientGone), version);
+  const present = await lookAtSnapshots(to, services, clientGone);
+  refusePresent(to, present, replaces);
+  refuseOtherThan(replaces, to, present);
+  const copied = await adopt(
+    to,
+    { ...from, sha256: source.sha256 },
+    { ...services, replaces: present?.revision ?? "" },
+  );
+  const whose = `the files of tenant "${from.tenantId}" of workload "${from.workloadRef}" (version ${archiveDigits(source.sha256)})`;
+  const message = `${whose} were given to tenant "${to.tenantId}" for workload "${to.workloadRef}"`;
+  recorder.record({ resource: workloads, object: target, type: "Normal", reason: "SnapshotCopied", message });
+  log.info({ namespace, from, to, sha256: source.sha256 }, "snapshot copied");
+  return copied;
+}
+
+/** @throws HttpError 404 that says which there are */
+export function findVersion(
+  key: SnapshotKey,
+  kept: KeptSnapshots | undefined,
+  version: string | undefined,
+): SnapshotMetadata {
+  const all = kept?.newest === undefined ? (kept?.versions ?? []) : [kept.newest, ...kept.versions];
+  const found = version === undefined ? kept?.newest : all.find(({ sha256 }) => sha256.startsWith(version));
+  if (found !== undefined) return found;
+  if (version === undefined || all.length === 0) throw noSnapshot(key);
+  const there = all.map(({ sha256 }) => archiveDigits(sha256)).join(", ");
+  throw new HttpError(404, `there is no version ${version} of it: there are ${there}`);
+}
+
+/** @throws HttpError 409 where the newest version is another than the expected one */
+export function refuseOtherThan(expected: string | undefined, key: SnapshotKey, kept: KeptSnapshots | undefined): void {
+  if (expected !== undefined && kept?.newest?.sha256.startsWith(expected) !== true) throw changed(key, expected);
+}
+
+/** @throws HttpError 409 where there is a snapshot that was not named */
+export function refusePresent(
+  { tenantId, workloadRef }: SnapshotKey,
+  kept: KeptSnapshots | undefined,
+  replaces: string | undefined,
+): void {
+  if (kept?.state !== "unrecorded" && (kept?.newest === undefined || replaces !== undefined)) return;
+  const whose = `tenant ${quote(tenantId)} has a snapshot of workload ${quote(workloadRef)}`;
+  throw new HttpError(409, `${whose}: name it in replaces, or erase it first`);
+}
+
+export function changed({ tenantId, workloadRef }: SnapshotKey, expected: string | undefined): HttpError {
+  const which = expected === undefined ? "another" : `not ${archiveDigits(expected)}`;
+  const whose = `the newest version of workload ${quote(workloadRef)} that is saved of tenant ${quote(tenantId)}`;
+  return new HttpError(409, `${whose} is ${which} any more: list the versions again`);
+}
+
+/** @throws HttpError 409 where somebody else was first */
+async function adopt(
+  key: SnapshotKey,
+  from: SnapshotKey & { readonly sha256: string },
+  { replaces, ...services }: Acting & { replaces: string },
+): Promise<VersionRecord> {
+  const { clock, most } = services;
+  const createdAt = new Date(clock.now()).toISOString();
+  try {
+    const committed = await askStore(
+      ({ archives }, call) => archives.adopt(key, from, { ...call, replaces, keep: "replaced", most, createdAt }),
+      services,
+    );
+    if (committed === undefined) throw changed(from, undefined);
+    return versionRecord(key, committed.metadata);
+  } catch (error) {
+    throw error instanceof StoreConflict ? changed(key, undefined) : error;
+  }
+}

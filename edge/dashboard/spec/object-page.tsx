@@ -1,0 +1,73 @@
+import type { ComponentChildren } from "preact";
+import { call } from "../api/call.ts";
+import { type Kinds, live } from "../api/kinds.ts";
+import { Act, type Acts, Outcome, useActs } from "../parts/acts.tsx";
+import { confirm } from "../parts/confirm.tsx";
+import { place } from "../route.ts";
+import { EditSpec, isEdited } from "./edit.tsx";
+import { Gone } from "./gone.tsx";
+import { readTagged } from "./read-tagged.ts";
+
+/** An object that is there, with what the parts of its page work with. */
+export interface Shown<Row> {
+  readonly row: Row;
+  /** Of the object, below `/api/v1`. */
+  readonly path: string;
+  readonly acts: Acts;
+}
+
+/** The page of one object that has a spec: the form that changes it, its deletion, and what is shown of it. */
+export function ObjectPage<Kind extends "workloads" | "pools" | "triggers">(props: {
+  kind: Kind;
+  name: string;
+  /** What a change does beyond itself. */
+  also?: ComponentChildren;
+  /** What is lost with the object, as it was read for the question. */
+  lost(object: Kinds[Kind]): ComponentChildren;
+  /** What stands before `Edit`. @default nothing */
+  first?(shown: Shown<Kinds[Kind]>): ComponentChildren;
+  children(shown: Shown<Kinds[Kind]>): ComponentChildren;
+}) {
+  const { kind, name, also, lost, first, children } = props;
+  const title = `${kind[0]?.toUpperCase()}${kind.slice(1, -1)}`;
+  const noun = kind.slice(0, -1);
+  const path = `/${kind}/${encodeURIComponent(name)}`;
+  const list = live(kind);
+  list.version.value;
+  const row = list.rows.get(name);
+  const acts = useActs();
+  return (
+    <>
+      <p class="crumbs">
+        <a href={`/dashboard/${kind}`}>{title}s</a>
+      </p>
+      <h1>{name}</h1>
+      {row === undefined && <Gone noun={noun} path={`/${kind}`} state={list.state.value} />}
+      {isEdited() ? (
+        <EditSpec {...{ noun, path, also }} schema={`${title}Spec`} />
+      ) : (
+        <>
+          {row !== undefined && (
+            <div class="acts">
+              {first?.({ row, path, acts })}
+              <a class="button" href={`${place.value.pathname}?edit=1`}>
+                Edit
+              </a>
+              <Act acts={acts} verb="Delete" class="danger" act={remove} />
+            </div>
+          )}
+          <Outcome acts={acts} />
+          {row !== undefined && children({ row, path, acts })}
+        </>
+      )}
+    </>
+  );
+
+  async function remove(): Promise<string | undefined> {
+    const { object, ...precondition } = await readTagged<Kinds[Kind]>(path);
+    const isMeant = await confirm({ title: `Delete ${noun} ${name}?`, lost: lost(object), verb: "Delete" });
+    if (!isMeant) return undefined;
+    const { message } = await call<{ message?: string }>("DELETE", path, precondition);
+    return `${title} ${name} is deleted${message === undefined ? "." : `: ${message}`}`;
+  }
+}

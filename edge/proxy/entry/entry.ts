@@ -1,0 +1,195 @@
+import { type HostTarget, hostLabel } from "../../../crds/host-name.ts";
+import type { Exposure } from "../../../crds/network.ts";
+import type { Field, RequestHead } from "../http/message-head.ts";
+import { type Address, nameOf } from "./address.ts";
+import type { FrontDoor } from "./front-door.ts";
+import type { LinkGrant, LinkTokens } from "./link-token.ts";
+import { takeToken } from "./token-parameter.ts";
+
+/** What a request shows of who sends it, checked before anything is looked up. */
+export interface Credentials {
+  /** Whether it carries the API key, or none is asked for of a page of its own. */
+  readonly hasKey: boolean;
+  /** Whether `Authorization` holds the API key, which the pod never sees. */
+  readonly hidesAuthorization: boolean;
+  /** The grant of a link, and of cookies where a page of the very host sends them. */
+  readonly link: LinkGrant | undefined;
+  readonly cookies: readonly LinkGrant[];
+  /** Whether there was a token or a cookie to look at, be it right or wrong. */
+  readonly presentsToken: boolean;
+  /** What the pod is asked for, without a token. */
+  readonly target: string;
+}
+
+/** By what a visitor was let in. */
+export type Pass = "key" | "link" | "cookie" | "public";
+
+/** Of several cookies of the name, which other hosts of the domain may have set, so many are looked at. */
+const MAX_COOKIES = 4;
+const BEARER = /^bearer +(\S+)$/i;
+
+/**
+ * Returns what reads the credentials of a request: the API key in `Authorization: Bearer` or `X-Tenancy-Key`, a link's
+ * token in the query, and at a host the cookie that a link was changed for.
+ *
+ * @param options.isKey undefined: no key is set, and everybody has it whose request is not of another page
+ */
+export function createCredentials(options: {
+  isKey: ((text: string) => boolean) | undefined;
+  tokens: Pick<LinkTokens, "read">;
+  frontDoor: FrontDoor;
+}): (head: RequestHead, address: Address | undefined) => Credentials {
+  const { isKey, tokens, frontDoor } = options;
+  const cookie = cookieName(frontDoor);
+
+  return (head, address) => {
+    const read = readFields(head.fields, cookie);
+    const { target, token } = takeToken(address?.target ?? head.target);
+    const isBearer = isKey !== undefined && read.bearer.some(isKey);
+    const carriesKey = isBearer || (isKey !== undefined && read.keys.some(isKey));
+    const link = tokens.read("link", token);
+    const isOwn = isOwnPage(head, read, frontDoor);
+    const cookies: LinkGrant[] = [];
+    // A path is one origin for all tenants, so that nothing is let in there by what a browser sends of itself.
+    if (isOwn && address?.form === "host") {
+      for (const text of read.cookies) {
+        const grant = tokens.read("cookie", text);
+        if (grant !== undefined) cookies.push(grant);
+      }
+    }
+    return {
+      hasKey: carriesKey || (isKey === undefined && isOwn),
+      hidesAuthorization: isBearer,
+      link,
+      cookies,
+      presentsToken: token !== undefined || read.cookies.length > 0,
+      target,
+    };
+  };
+}
+
+/**
+ * By what a visitor comes in to an instance; undefined where it does not. The API key opens what a link opens: its
+ * holder could make itself one.
+ */
+export function passOf(
+  expose: Exposure,
+  { hasKey, link, cookies }: Credentials,
+  instance: HostTarget,
+): Pass | undefined {
+  switch (expose) {
+    case "none":
+      return undefined;
+    case "key":
+      return hasKey ? "key" : undefined;
+    case "link":
+    case "public": {
+      if (hasKey) return "key";
+      if (isFor(link, instance)) return "link";
+      if (cookies.some((grant) => isFor(grant, instance))) return "cookie";
+      return expose === "public" ? "public" : undefined;
+    }
+    default:
+      return expose satisfies never;
+  }
+}
+
+/** Which instance the holder of a token calls by a derived label, which cannot be read. */
+export function grantedBy({ link, cookies }: Credentials, label: string): HostTarget | undefined {
+  for (const grant of link === undefined ? cookies : [link, ...cookies]) {
+    const { workload, tenantId, port } = grant;
+    const instance = { workload, tenantId, ...(port !== undefined && { port }) };
+    if (hostLabel(instance) === label) return instance;
+  }
+  return undefined;
+}
+
+function isFor(grant: LinkGrant | undefined, { workload, tenantId, port }: HostTarget): boolean {
+  return grant !== undefined && grant.workload === workload && grant.tenantId === tenantId && grant.port === port;
+}
+
+/**
+ * The cookie's name. `__Host-` keeps other hosts of the domain from setting it, and takes HTTPS
+ * (https://datatracker.ietf.org/doc/html/draft-ietf-httpbis-rfc6265bis#section-4.1.3.2).
+ */
+export function cookieName({ scheme }: FrontDoor): string {
+  return scheme === "https" ? "__Host-tenancy-link" : "tenancy-link";
+}
+
+/** The `Set-Cookie` of a token. */
+export function linkCookie(frontDoor: FrontDoor, token: string, maxAgeSeconds: number): string {
+  const secure = frontDoor.scheme === "https" ? " Secure;" : "";
+  return `${cookieName(frontDoor)}=${token}; Max-Age=${maxAgeSeconds}; Path=/;${secure} HttpOnly; SameSite=Lax`;
+}
+
+interface ReadFields {
+  readonly bearer: string[];
+  readonly keys: string[];
+  readonly cookies: string[];
+  origin: string | undefined;
+  site: string | undefined;
+  mode: string | undefined;
+  dest: string | undefined;
+}
+
+function readFields(fields: readonly Field[], cookie: string): ReadFields {
+  const read: ReadFields = {
+    bearer: [],
+    keys: [],
+    cookies: [],
+    origin: undefined,
+    site: undefined,
+    mode: undefined,
+    dest: undefined,
+  };
+  for (const [, value, name] of fields) {
+    switch (name) {
+      case "authorization": {
+        const presented = BEARER.exec(value)?.[1];
+        if (presented !== undefined) read.bearer.push(presented);
+        break;
+      }
+      case "x-tenancy-key":
+        read.keys.push(value);
+        break;
+      case "cookie":
+        for (const pair of value.split(";")) {
+          const text = pair.trim();
+          if (text.startsWith(`${cookie}=`) && read.cookies.length < MAX_COOKIES)
+            read.cookies.push(text.slice(cookie.length + 1));
+        }
+        break;
+      case "origin":
+        read.origin = value;
+        break;
+      case "sec-fetch-site":
+        read.site = value;
+        break;
+      case "sec-fetch-mode":
+        read.mode = value;
+        break;
+      case "sec-fetch-dest":
+        read.dest = value;
+        break;
+      default:
+    }
+  }
+  return read;
+}
+
+/**
+ * Whether nothing speaks for a page of another origin. Tenants' hosts are one site to a browser, so that `SameSite`
+ * keeps none of them from another: `Origin`, which every WebSocket and everything that writes has, and
+ * `Sec-Fetch-Site` do. A page may lead a person to a host of another, as any link does, and no more.
+ */
+function isOwnPage(head: RequestHead, { origin, site, mode, dest }: ReadFields, { scheme }: FrontDoor): boolean {
+  if (origin !== undefined && origin.toLowerCase() !== `${scheme}://${head.host}`) return false;
+  if (site === undefined || site === "same-origin" || site === "none") return true;
+  return mode === "navigate" && dest === "document" && (head.method === "GET" || head.method === "HEAD");
+}
+
+/** Whether a host is a name of this machine or one of the front door's, which no page of another name can be at. */
+export function isKnownHost(host: string, { domain }: FrontDoor, isLoopback: (name: string) => boolean): boolean {
+  const name = nameOf(host).replace(/^\[|\]$/g, "");
+  return name === "" || name === domain || name.endsWith(`.${domain}`) || isLoopback(name);
+}

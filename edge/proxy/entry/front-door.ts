@@ -1,0 +1,51 @@
+import { type HostTarget, hostLabel } from "../../../crds/host-name.ts";
+import type { Links } from "../../api/links.ts";
+import type { ProxyConfig } from "../../config.ts";
+import type { LinkTokens } from "./link-token.ts";
+import { TOKEN_PARAMETER } from "./token-parameter.ts";
+
+/** Where visitors reach the front door. */
+export interface FrontDoor {
+  /** Tenants' hosts are one label below it. */
+  readonly domain: string;
+  /** Undefined: the scheme's own. */
+  readonly port: number | undefined;
+  readonly scheme: "http" | "https";
+}
+
+/**
+ * Returns what says where the front door is; undefined where nobody has said.
+ *
+ * @param listensAt the port of this process's own listener, once there is one; with plain HTTP visitors come to it
+ */
+export function findFrontDoor(
+  { domain, scheme, listen }: Pick<ProxyConfig, "domain" | "scheme" | "listen">,
+  listensAt: () => number | undefined,
+): (() => FrontDoor) | undefined {
+  if (domain === undefined) return undefined;
+  const port = (): number | undefined => (scheme === "http" ? (listensAt() ?? listen.port) : undefined);
+  return () => ({ domain: domain.name, port: domain.port ?? port(), scheme });
+}
+
+/** The address of a tenant's instance, which a browser can open where the workload lets it in. */
+export function instanceUrl({ domain, port, scheme }: FrontDoor, target: HostTarget): string {
+  return `${scheme}://${hostLabel(target)}.${domain}${port === undefined ? "" : `:${port}`}/`;
+}
+
+/** Makes addresses with a token. */
+export function createLinks(options: {
+  frontDoor: () => FrontDoor;
+  tokens: Pick<LinkTokens, "sign">;
+  problem: () => string | undefined;
+  maxSeconds: number;
+}): Links {
+  const { frontDoor, tokens, problem, maxSeconds } = options;
+  return {
+    maxSeconds,
+    problem,
+    create(instance, expiresAt) {
+      const token = tokens.sign("link", { ...instance, expiresAt });
+      return token && `${instanceUrl(frontDoor(), instance)}?${TOKEN_PARAMETER}=${token}`;
+    },
+  };
+}

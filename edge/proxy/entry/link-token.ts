@@ -1,0 +1,90 @@
+import { createHmac, createSecretKey, type KeyObject, randomBytes, timingSafeEqual } from "node:crypto";
+import * as v from "valibot";
+
+/** What a token lets its holder reach, and until when. */
+export interface LinkGrant {
+  readonly tenantId: string;
+  readonly workload: string;
+  /** A port of the workload other than its first. */
+  readonly port?: number | undefined;
+  /** Seconds since the epoch. */
+  readonly expiresAt: number;
+}
+
+/** What a token is for: a cookie is no link, so that nobody can be sent one. */
+export type TokenPurpose = "link" | "cookie";
+
+export interface LinkTokens {
+  /** Undefined where there is no key to sign with. */
+  sign(purpose: TokenPurpose, grant: LinkGrant): string | undefined;
+  /**
+   * What a token grants at this moment; undefined for one that is not ours, is over or is for something else. The work
+   * is the same for all texts, none at all too, so that the time it takes tells nothing.
+   */
+  read(purpose: TokenPurpose, text: string | undefined): LinkGrant | undefined;
+}
+
+const payloadSchema = v.strictObject({
+  v: v.literal(1),
+  p: v.picklist(["link", "cookie"]),
+  t: v.string(),
+  w: v.string(),
+  port: v.optional(v.number()),
+  e: v.number(),
+});
+
+/** Stands in where there is no key, so that the work is the same. */
+const decoy = createSecretKey(randomBytes(32));
+/** Longer than any token, whose ids have at most 63 characters. */
+const MAX_LENGTH = 1024;
+const TOKEN = /^([\w-]+)\.([\w-]{43})$/;
+const NO_TOKEN = ["", ".".repeat(43)] as const;
+
+/**
+ * Tokens are `<base64url of JSON>.<base64url of HMAC-SHA256 over that text>`. The signature is checked over the text as
+ * it was sent, before anything of it is decoded, and with every key: nothing in a token chooses how it is read.
+ *
+ * @param options.keys the newest first, which signs; asked for at each use
+ */
+export function createLinkTokens(options: { keys: () => readonly KeyObject[]; now: () => number }): LinkTokens {
+  const { keys, now } = options;
+
+  function mac(key: KeyObject, text: string): string {
+    return createHmac("sha256", key).update(text).digest("base64url");
+  }
+
+  return {
+    sign(purpose, { tenantId, workload, port, expiresAt }) {
+      const [key] = keys();
+      if (key === undefined) return undefined;
+      const payload: v.InferOutput<typeof payloadSchema> = {
+        v: 1,
+        p: purpose,
+        t: tenantId,
+        w: workload,
+        ...(port !== undefined && { port }),
+        e: expiresAt,
+      };
+      const text = Buffer.from(JSON.stringify(payload)).toString("base64url");
+      return `${text}.${mac(key, text)}`;
+    },
+    read(purpose, token = "") {
+      const [, text, signature] = (token.length <= MAX_LENGTH ? TOKEN.exec(token) : null) ?? ["", ...NO_TOKEN];
+      let isSigned = false;
+      const usable = keys();
+      // Texts are compared: other texts may decode to the same bytes.
+      for (const key of usable.length === 0 ? [decoy] : usable) {
+        if (isEqual(mac(key, text), signature) && key !== decoy) isSigned = true;
+      }
+      if (!isSigned) return undefined;
+      const { p, t, w, port, e } = v.parse(payloadSchema, JSON.parse(Buffer.from(text, "base64url").toString("utf8")));
+      if (p !== purpose || e * 1000 <= now()) return undefined;
+      return { tenantId: t, workload: w, ...(port !== undefined && { port }), expiresAt: e };
+    },
+  };
+}
+
+/** Of two texts of 43 characters. */
+function isEqual(a: string, b: string): boolean {
+  return timingSafeEqual(Buffer.from(a, "latin1"), Buffer.from(b, "latin1"));
+}

@@ -1,0 +1,207 @@
+import type { Forward } from "../forward.ts";
+import { createBodyDecoder } from "../http/body-decoder.ts";
+import { type BodyFraming, responseFraming } from "../http/body-framing.ts";
+import { keepsAlive, type Origin, responseHeadFor } from "../http/forward-head.ts";
+import { createHeadReader } from "../http/head-reader.ts";
+import {
+  listOf,
+  MessageError,
+  parseResponseHead,
+  type RequestHead,
+  type ResponseHead,
+  valuesOf,
+} from "../http/message-head.ts";
+import { endOfChunks, reframe, writeAll } from "../http/reframe.ts";
+import type { ClientSide, ExchangeLimits } from "./client-side.ts";
+import type { PodSide } from "./pod-side.ts";
+
+/** How far a response has come. */
+export interface ResponseProgress {
+  /** Whether its head has gone out, so that no other answer can. */
+  readonly hasBegun: boolean;
+  readonly status: number;
+  /** Bytes of its body. */
+  readonly sent: number;
+  /** Milliseconds from the exchange's start to the response's head. */
+  readonly answeredMs: number | undefined;
+}
+
+/** A pod's response on its way to the client. */
+export interface PodResponse {
+  readonly progress: ResponseProgress;
+  /** @throws MessageError where it is not valid HTTP/1.1 */
+  onData(chunk: Buffer): void;
+  /** Returns whether the response waits to be acknowledged, and takes note of the end then. */
+  isHeldAtEnd(): boolean;
+  /** Completes a response that ends with its connection, and returns whether it is one. */
+  endWithConnection(): boolean;
+  /** What is held back does not go on. */
+  close(): void;
+}
+
+const EMPTY = Buffer.alloc(0);
+
+/** Forwards a pod's response, held back where `untilKept` of its forward says so. */
+export function createPodResponse(options: {
+  head: RequestHead;
+  forward: Forward;
+  origin: Origin;
+  client: ClientSide;
+  pod: PodSide;
+  limits: ExchangeLimits;
+  /** Whether the request asks for a WebSocket. */
+  upgrades: boolean;
+  /** When the exchange began, by `performance.now()`. */
+  startedAt: number;
+  /** Whether the client's connection may go on after the response. */
+  mayKeepClient: () => boolean;
+  /** The pod speaks WebSocket from here on. */
+  onSwitch: (early: Buffer) => void;
+  onComplete: (how: { keepAlive: boolean }) => void;
+  /** Both sides have been silent for too long. */
+  onSilent: () => void;
+  /** The pod's connection had ended while the response was held back, which has gone on now. */
+  onPodEnd: () => void;
+  /** The response cannot go on after it was held back. */
+  onError: (error: unknown) => void;
+}): PodResponse {
+  const { head, forward, origin, client, pod, limits, upgrades, startedAt } = options;
+  const { mayKeepClient, onSwitch, onComplete, onSilent, onPodEnd, onError } = options;
+  const expectsContinue = head.minor === 1 && listOf(head.fields, "expect").includes("100-continue");
+  const progress = { hasBegun: false, status: 0, sent: 0, answeredMs: undefined as number | undefined };
+  let reader = createHeadReader(limits.head);
+  /** What the pod has sent since its answer is held back. */
+  let held: { chunks: Buffer[]; hasEnded: boolean } | undefined;
+  let response: ResponseHead | undefined;
+  let responseBody = createBodyDecoder({ kind: "none" });
+  let responseOut: BodyFraming = { kind: "none" };
+  /** As the response's head told the client. */
+  let keepsClient = false;
+
+  /** Reads a head, or a part of one, and returns what follows it. */
+  function readHead(chunk: Buffer, parts: Buffer[]): Buffer {
+    const read = reader.push(chunk);
+    if (read === undefined) return chunk.subarray(chunk.length);
+    const parsed = parseResponseHead(read.text, limits.head);
+    if (parsed.status === 101 || parsed.status >= 200) progress.answeredMs = performance.now() - startedAt;
+    if (parsed.status === 101) {
+      if (!upgrades || !listOf(parsed.fields, "upgrade").includes("websocket")) {
+        throw new MessageError(502, "response: it switches to a protocol that was not asked for");
+      }
+      parts.push(headOf(parsed, { framing: { kind: "none" }, keepAlive: true, switches: true }));
+      writeAll(client, parts.splice(0));
+      onSwitch(read.rest);
+      return EMPTY;
+    }
+    if (parsed.status < 200) {
+      // An interim response; 100 is for those who wait for it, and HTTP/1.0 knows none.
+      reader = createHeadReader(limits.head);
+      if (parsed.status === 100) pod.sendAll();
+      if (head.minor === 1 && (parsed.status !== 100 || expectsContinue)) {
+        parts.push(headOf(parsed, { framing: { kind: "none" }, keepAlive: true }));
+      }
+      return read.rest;
+    }
+    const kept = parsed.status < 400 ? forward.untilKept?.() : undefined;
+    if (kept === undefined) {
+      beginBody(parsed, parts);
+      return read.rest;
+    }
+    held = { chunks: [read.rest], hasEnded: false };
+    pod.pause();
+    kept.then(() => goOn(parsed)).catch(onError);
+    return EMPTY;
+  }
+
+  /** The answer that was held back may go on. */
+  function goOn(parsed: ResponseHead): void {
+    if (held === undefined) return;
+    const { chunks, hasEnded } = held;
+    held = undefined;
+    const parts: Buffer[] = [];
+    pod.resume();
+    beginBody(parsed, parts);
+    readBody(parts, Buffer.concat(chunks));
+    if (hasEnded) onPodEnd();
+  }
+
+  function beginBody(parsed: ResponseHead, parts: Buffer[]): void {
+    response = parsed;
+    progress.status = parsed.status;
+    const incoming = responseFraming(parsed, head.method);
+    responseBody = createBodyDecoder(incoming);
+    responseOut = outgoing(incoming);
+    keepsClient = mayKeepClient() && responseOut.kind !== "close";
+    parts.push(headOf(parsed, { framing: responseOut, keepAlive: keepsClient }));
+    progress.hasBegun = true;
+    client.limit.set(limits.silentMs, onSilent);
+  }
+
+  function headOf(parsed: ResponseHead, how: { framing: BodyFraming; keepAlive: boolean; switches?: boolean }): Buffer {
+    const { scheme } = origin;
+    const changes = forward.response;
+    const text = responseHeadFor(parsed, { ...how, request: head, scheme, podPort: pod.port, changes });
+    return Buffer.from(text, "latin1");
+  }
+
+  /** How the client gets a body: as it came where the client can read that. */
+  function outgoing(incoming: BodyFraming): BodyFraming {
+    if (incoming.kind === "none" || incoming.kind === "length") return incoming;
+    return head.minor === 1 ? { kind: "chunked" } : { kind: "close" };
+  }
+
+  function readBody(parts: Buffer[], chunk: Buffer): void {
+    const { taken, bytes } = reframe(responseBody, chunk, responseOut, parts);
+    progress.sent += bytes;
+    if (!responseBody.isDone) {
+      if (parts.length > 0 && !writeAll(client, parts)) pod.pause();
+      return;
+    }
+    finish(parts, { hasMore: taken < chunk.length });
+  }
+
+  function finish(parts: Buffer[], { hasMore }: { hasMore: boolean }): void {
+    if (parts.length > 0) writeAll(client, parts);
+    const podKeeps = response?.minor === 1 && keepsAlive(response) && !responseBody.endsWithConnection;
+    const ended = pod.take();
+    if (pod.isSent() && podKeeps && !hasMore && !upgrades) ended?.release(response && keptFor(response));
+    else ended?.destroy();
+    onComplete({ keepAlive: keepsClient });
+  }
+
+  return {
+    progress,
+    onData(chunk) {
+      if (held !== undefined) {
+        held.chunks.push(chunk);
+        return;
+      }
+      const parts: Buffer[] = [];
+      let rest = chunk;
+      while (!progress.hasBegun && held === undefined && rest.length > 0) rest = readHead(rest, parts);
+      if (progress.hasBegun) readBody(parts, rest);
+      else if (parts.length > 0 && !writeAll(client, parts)) pod.pause();
+    },
+    isHeldAtEnd() {
+      if (held === undefined) return false;
+      held.hasEnded = true;
+      return true;
+    },
+    endWithConnection() {
+      if (!progress.hasBegun || !responseBody.endsWithConnection) return false;
+      finish(responseOut.kind === "chunked" ? [endOfChunks([])] : [], { hasMore: false });
+      return true;
+    },
+    close() {
+      held = undefined;
+    },
+  };
+}
+
+const TIMEOUT = /^(?:.*[\s,;])?timeout="?(\d{1,6})\b/i;
+
+/** How many milliseconds the sender keeps its connection, where it says so. */
+function keptFor({ fields }: ResponseHead): number | undefined {
+  const seconds = TIMEOUT.exec(valuesOf(fields, "keep-alive")[0] ?? "")?.[1];
+  return seconds === undefined ? undefined : Number(seconds) * 1000;
+}

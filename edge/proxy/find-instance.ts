@@ -1,0 +1,119 @@
+import { type ClaimKey, canonicalClaim, claimKey } from "../../crds/claims/claim-key.ts";
+import { linkSignals, startDeadline, whenAborted } from "../../crds/waits.ts";
+import type { ClaimServices } from "../api/claims/claim-services.ts";
+import { waitsFor } from "../api/claims/claim-tenant.ts";
+import { HttpError } from "../http/http-error.ts";
+import { AnswerError, type LostPod } from "./forward.ts";
+import { errorAnswer, type LocalAnswer } from "./http/local-answer.ts";
+import type { AwakePod, FindAwake } from "./wake/find-awake.ts";
+import { waitingPage } from "./wake/waiting-page.ts";
+import type { Waking } from "./wake/waking.ts";
+
+/** A request that looks for its pod. */
+export interface Wanted {
+  readonly key: ClaimKey;
+  /** Of the workload, other than its first. */
+  readonly port: number | undefined;
+  /** Whether a person waits in a browser. */
+  readonly showsPages: boolean;
+  /** Whether the visitor may know why an instance does not start: what a claim says can hold lines of its log. */
+  readonly isInsider: boolean;
+}
+
+/** Finds the pod of a request, and wakes it where there is none. */
+export type FindInstance = (
+  wanted: Wanted,
+  gone: () => AbortSignal,
+  lost: (LostPod & { readonly sinceMs: number }) | undefined,
+) => AwakePod | Promise<AwakePod>;
+
+/** How long a browser waits for its pod before it is shown a page. */
+const PAGE_MS = 1000;
+/** How long a pod that cannot be reached is tried again: its program may not listen yet, or it is being replaced. */
+const LOST_MS = 5000;
+const PAUSE_MS = 100;
+/** A pod that was woken may be released at once, by somebody else. */
+const MAX_WAKES = 3;
+
+/**
+ * Returns what finds the pod of a request: at once where it is awake, else by a claim that all who wait share.
+ *
+ * It throws an `AnswerError` with a 503 and the claim's reason where the pod cannot be woken, or with a page for a
+ * browser that has waited a second; the error of `lost` when that pod has not been reached for five.
+ */
+export function createFindInstance(options: {
+  claims: Pick<ClaimServices, "cache" | "waiters" | "clock">;
+  findAwake: FindAwake;
+  waking: Waking;
+}): FindInstance {
+  const { findAwake, waking } = options;
+  const { cache, waiters, clock } = options.claims;
+
+  async function wake(wanted: Wanted, gone: AbortSignal): Promise<AwakePod> {
+    for (let wakes = 1; wakes <= MAX_WAKES; wakes += 1) {
+      try {
+        await waking.wake(wanted.key, { gone, isInsider: wanted.isInsider });
+      } catch (error) {
+        gone.throwIfAborted();
+        throw asAnswer(error, wanted);
+      }
+      const pod = findAwake(wanted.key, wanted.port);
+      if (pod !== undefined) return pod;
+    }
+    throw new AnswerError(unavailable("the instance was released meanwhile; try again"));
+  }
+
+  /** Waits for a second, and leaves the rest to the page, which asks again. */
+  async function wakeForPage(wanted: Wanted, gone: AbortSignal): Promise<AwakePod> {
+    const limit = startDeadline(PAGE_MS, clock);
+    const isLate = whenAborted([limit.signal]);
+    const waits = linkSignals(gone);
+    try {
+      const found = await Promise.race([wake(wanted, waits.signal), isLate.promise]);
+      if (found !== undefined) return found;
+      const claim = canonicalClaim(cache.claims.store.by("key", claimKey(wanted.key)));
+      throw new AnswerError(waitingPage(wanted.isInsider && claim !== undefined ? waitsFor(claim) : undefined));
+    } finally {
+      waits.abort();
+      waits.close();
+      limit.close();
+      isLate.close();
+    }
+  }
+
+  async function findAgain(
+    wanted: Wanted,
+    gone: AbortSignal,
+    lost: LostPod & { readonly sinceMs: number },
+  ): Promise<AwakePod> {
+    if (clock.now() - lost.sinceMs >= LOST_MS) throw lost.error;
+    const pause = startDeadline(PAUSE_MS, clock);
+    try {
+      await waiters.next(wanted.key, [gone, pause.signal]);
+    } finally {
+      pause.close();
+    }
+    gone.throwIfAborted();
+    return findAwake(wanted.key, wanted.port) ?? wakeAs(wanted, gone);
+  }
+
+  function wakeAs(wanted: Wanted, gone: AbortSignal): Promise<AwakePod> {
+    return wanted.showsPages ? wakeForPage(wanted, gone) : wake(wanted, gone);
+  }
+
+  return (wanted, gone, lost) => {
+    if (lost !== undefined) return findAgain(wanted, gone(), lost);
+    return findAwake(wanted.key, wanted.port) ?? wakeAs(wanted, gone());
+  };
+}
+
+/** What a visitor is told of a claim that failed, or is not ready in time. */
+function asAnswer(cause: unknown, { isInsider }: Wanted): AnswerError {
+  const message =
+    isInsider && cause instanceof HttpError ? cause.message : "the instance could not be started; try again later";
+  return new AnswerError(unavailable(message), { cause });
+}
+
+function unavailable(message: string): LocalAnswer {
+  return errorAnswer(503, message, [["Retry-After", "1"]]);
+}

@@ -1,0 +1,252 @@
+import type { BodyFraming } from "./body-framing.ts";
+import type { AnswerField } from "./local-answer.ts";
+import { type Field, listOf, type RequestHead, type ResponseHead } from "./message-head.ts";
+
+/** What the pod is told of where a request comes from; nothing of it is taken from the request itself. */
+export interface Origin {
+  /** The client's address. */
+  readonly address: string;
+  /** What the client speaks, where it is known: before a balancer that ends TLS it is not what arrives here. */
+  readonly scheme: "http" | "https";
+  readonly requestId: string;
+}
+
+/** Where the pod listens. */
+export interface PodAddress {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** What of a request the pod gets to see otherwise than it came. */
+export interface RequestChanges {
+  /** The path and query that the pod is asked for. @default the request's own */
+  readonly target?: string | undefined;
+  /** What the client's path has before the pod's. @default none */
+  readonly prefix?: string | undefined;
+  /** A cookie that is the proxy's own. */
+  readonly hiddenCookie?: string | undefined;
+  /** Whether `Authorization` holds a key of the proxy. @default false */
+  readonly hidesAuthorization?: boolean | undefined;
+  /** Whether cookies stay here, whosever they are. @default false */
+  readonly hidesCookies?: boolean | undefined;
+  /** What becomes of a `Referer`. @default as it came */
+  readonly referer?: ((value: string) => string) | undefined;
+}
+
+/** What of a response the client gets to see otherwise than it came. */
+export interface ResponseChanges {
+  /** What becomes of a `Set-Cookie`, undefined for nothing. @default as it came */
+  readonly setCookie?: ((value: string) => string | undefined) | undefined;
+  /** Whether the host is the pod's alone, so that a `Location` at it is where the client finds the pod. @default false */
+  readonly ownsHost?: boolean | undefined;
+  /** Names, in lower case, of fields of the pod that the client does not get. @default none */
+  readonly drops?: ReadonlySet<string> | undefined;
+  /** Fields in addition to the pod's. */
+  readonly fields?: readonly AnswerField[] | undefined;
+}
+
+/** Belong to one connection (https://www.rfc-editor.org/rfc/rfc9110#section-7.6.1), or say how a body is framed. */
+const HOP_BY_HOP = new Set([
+  "connection",
+  "content-length",
+  "keep-alive",
+  "proxy-authenticate",
+  "proxy-authentication-info",
+  "proxy-authorization",
+  "proxy-connection",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+]);
+
+/** What proxies say of a client, which a pod believes; a client must not say it. */
+const OURS = /^(?:forwarded|x-forwarded(?:-.*)?|x-real-ip|x-request-id|x-original-.*|x-rewrite-url|x-tenancy-.*)$/;
+
+/** Fields that mean something before a body has been read; in a trailer they are dropped. */
+const NOT_IN_TRAILER =
+  /^(?:host|authorization|cookie|set-cookie|content-.*|cache-control|expect|max-forwards|pragma|range|if-.*|date|age|expires|location|referer|retry-after|vary|warning|www-authenticate)$/;
+
+/** Whether the request asks to go on as a WebSocket: the one protocol that a connection may change to. */
+export function asksForWebSocket({ minor, method, fields }: RequestHead): boolean {
+  return (
+    minor === 1 &&
+    method === "GET" &&
+    listOf(fields, "connection").includes("upgrade") &&
+    listOf(fields, "upgrade").includes("websocket")
+  );
+}
+
+/**
+ * Whether the sender keeps its connection after this message; one of HTTP/1.0 says so
+ * (https://www.rfc-editor.org/rfc/rfc9112#section-9.3).
+ */
+export function keepsAlive({ minor, fields }: Pick<RequestHead, "minor" | "fields">): boolean {
+  const options = listOf(fields, "connection");
+  return !options.includes("close") && (minor === 1 || options.includes("keep-alive"));
+}
+
+/** Writes the head of the request that the pod gets. */
+export function requestHeadFor(
+  request: RequestHead,
+  options: { framing: BodyFraming; origin: Origin; changes: RequestChanges; upgrades: boolean; pod: PodAddress },
+): string {
+  const { framing, origin, changes, upgrades, pod } = options;
+  const named = namedByConnection(request.fields);
+  let text = `${request.method} ${changes.target ?? request.target} HTTP/1.1\r\n`;
+  // An HTTP/1.0 client may leave it out; HTTP/1.1 wants one, and servers such as nginx refuse one that is empty.
+  if (request.host === "") text += `Host: ${pod.host.includes(":") ? `[${pod.host}]` : pod.host}:${pod.port}\r\n`;
+  for (const [name, value, lowerCase] of request.fields) {
+    if (HOP_BY_HOP.has(lowerCase) || named?.has(lowerCase) || isOurs(lowerCase)) continue;
+    if (lowerCase === "cookie" && changes.hidesCookies === true) continue;
+    if (lowerCase === "cookie" && changes.hiddenCookie !== undefined) {
+      const shown = withoutCookie(value, changes.hiddenCookie);
+      if (shown !== "") text += `${name}: ${shown}\r\n`;
+      continue;
+    }
+    if (lowerCase === "authorization" && changes.hidesAuthorization === true) continue;
+    if (lowerCase === "host" && request.host === "") continue;
+    if (lowerCase === "referer" && changes.referer !== undefined) {
+      text += `${name}: ${changes.referer(value)}\r\n`;
+      continue;
+    }
+    // HTTP/1.0 has no interim responses.
+    if (lowerCase === "expect" && request.minor === 0) continue;
+    text += `${name}: ${value}\r\n`;
+  }
+  if (listOf(request.fields, "te").includes("trailers")) text += "TE: trailers\r\nConnection: te\r\n";
+  text += `X-Forwarded-For: ${origin.address}\r\nX-Forwarded-Proto: ${origin.scheme}\r\n`;
+  if (request.host !== "") text += `X-Forwarded-Host: ${request.host}\r\n`;
+  if (changes.prefix !== undefined) text += `X-Forwarded-Prefix: ${changes.prefix}\r\n`;
+  text += `X-Request-Id: ${origin.requestId}\r\n`;
+  if (upgrades) text += "Connection: Upgrade\r\nUpgrade: websocket\r\n";
+  return `${text}${framingField(framing)}\r\n`;
+}
+
+/**
+ * Writes the head of the response that the client gets.
+ *
+ * @param options.framing how its body is sent
+ * @param options.keepAlive whether the client may send its next request on this connection
+ */
+export function responseHeadFor(
+  response: ResponseHead,
+  options: {
+    framing: BodyFraming;
+    request: Pick<RequestHead, "method" | "minor" | "host">;
+    scheme: Origin["scheme"];
+    /** The port that the pod knows as its own. */
+    podPort: number | undefined;
+    changes: ResponseChanges;
+    keepAlive: boolean;
+    switches?: boolean;
+  },
+): string {
+  const { framing, request, changes, keepAlive, switches = false } = options;
+  const named = namedByConnection(response.fields);
+  let text = `HTTP/1.1 ${response.status} ${response.reason}\r\n`;
+  for (const [name, value, lowerCase] of response.fields) {
+    if (lowerCase === "content-length" && tellsLength(response, request.method)) {
+      text += `${name}: ${value}\r\n`;
+      continue;
+    }
+    if (HOP_BY_HOP.has(lowerCase) || named?.has(lowerCase) || changes.drops?.has(lowerCase)) continue;
+    if (lowerCase === "set-cookie" && changes.setCookie !== undefined) {
+      const changed = changes.setCookie(value);
+      if (changed !== undefined) text += `${name}: ${changed}\r\n`;
+      continue;
+    }
+    if (lowerCase === "location" && changes.ownsHost === true) {
+      text += `${name}: ${locationFor(value, { ...options, host: request.host })}\r\n`;
+      continue;
+    }
+    text += `${name}: ${value}\r\n`;
+  }
+  for (const [name, value] of changes.fields ?? []) text += `${name}: ${value}\r\n`;
+  if (switches) return `${text}Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n`;
+  if (response.status >= 200 && !keepAlive) text += "Connection: close\r\n";
+  else if (request.minor === 0) text += "Connection: keep-alive\r\n";
+  return `${text}${framingField(framing)}\r\n`;
+}
+
+const ORIGIN = /^http:\/\/([^/?#:@\\]+)(?::(\d+))?(?=[/?#]|$)/i;
+
+/**
+ * A `Location` as the client gets there. Servers such as nginx put their own port behind the name that they were called
+ * by, and take the scheme for the one that they speak themselves.
+ */
+function locationFor(
+  value: string,
+  options: { host: string; scheme: Origin["scheme"]; podPort: number | undefined },
+): string {
+  const [whole = "", name = "", port] = ORIGIN.exec(value) ?? [];
+  if (name.toLowerCase() !== options.host.replace(/:\d+$/, "")) return value;
+  if (port !== undefined && Number(port) !== options.podPort) return value;
+  return `${options.scheme}://${options.host}${value.slice(whole.length)}`;
+}
+
+/** Writes the trailer of a chunked body, with the blank line. */
+export function trailerFor(trailer: readonly Field[]): string {
+  let text = "";
+  for (const [name, value, lowerCase] of trailer) {
+    if (HOP_BY_HOP.has(lowerCase) || isOurs(lowerCase) || NOT_IN_TRAILER.test(lowerCase)) continue;
+    text += `${name}: ${value}\r\n`;
+  }
+  return `${text}\r\n`;
+}
+
+/** Whether a response without a body tells how long the body would be. */
+function tellsLength({ status }: ResponseHead, method: string): boolean {
+  return status === 304 || (method === "HEAD" && status >= 200 && status !== 204);
+}
+
+function framingField(framing: BodyFraming): string {
+  switch (framing.kind) {
+    case "none":
+    case "close":
+      return "";
+    case "length":
+      return `Content-Length: ${framing.bytes}\r\n`;
+    case "chunked":
+      return "Transfer-Encoding: chunked\r\n";
+    default:
+      return framing satisfies never;
+  }
+}
+
+/** Fields that `Connection` names belong to the connection too. */
+function namedByConnection(fields: readonly Field[]): Set<string> | undefined {
+  const named = listOf(fields, "connection");
+  return named.length === 0 ? undefined : new Set(named.filter((name) => !NEVER_NAMED.has(name)));
+}
+
+/** What makes a request the one that was checked is not dropped on the client's word. */
+const NEVER_NAMED = new Set(["host", "expect"]);
+
+/** CGI and what follows it reads `X_Forwarded_For` as `X-Forwarded-For`. */
+function isOurs(lowerCase: string): boolean {
+  const code = lowerCase.charCodeAt(0);
+  if (code !== 0x78 && code !== 0x66) return false;
+  return OURS.test(lowerCase.includes("_") ? lowerCase.replaceAll("_", "-") : lowerCase);
+}
+
+/** Takes a cookie out of a `Cookie` field, every one of that name. */
+export function withoutCookie(value: string, name: string): string {
+  if (!value.includes(name)) return value;
+  return value
+    .split(";")
+    .filter((pair) => pair.split("=", 1)[0]?.trim() !== name)
+    .join(";")
+    .trim();
+}
+
+/**
+ * Makes a cookie one of the host that set it alone: without its `Domain`, by which a tenant's page would set cookies
+ * of another tenant's host. Undefined where the cookie has the name of the proxy's own.
+ */
+export function hostOnlyCookie(value: string, reserved: string): string | undefined {
+  const [pair = "", ...attributes] = value.split(";");
+  if (pair.split("=", 1)[0]?.trim().toLowerCase() === reserved.toLowerCase()) return undefined;
+  const kept = attributes.filter((attribute) => attribute.split("=", 1)[0]?.trim().toLowerCase() !== "domain");
+  return [pair, ...kept].join(";");
+}

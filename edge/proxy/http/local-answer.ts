@@ -1,0 +1,33 @@
+import { STATUS_CODES } from "node:http";
+
+/** A field that the proxy adds. */
+export type AnswerField = readonly [name: string, value: string];
+
+/** An answer of the proxy itself. */
+export interface LocalAnswer {
+  readonly status: number;
+  readonly fields?: readonly AnswerField[] | undefined;
+  readonly contentType: string;
+  readonly body: string;
+  /** The code that an open WebSocket is closed with in its place. @default 1001, going away */
+  readonly closeCode?: number | undefined;
+}
+
+/** What programs read: `{error}`, as the REST API answers. */
+export function errorAnswer(status: number, message: string, fields?: readonly AnswerField[]): LocalAnswer {
+  return { status, fields, contentType: "application/json", body: JSON.stringify({ error: message }) };
+}
+
+/** Writes an answer as it goes over the wire. */
+export function answerText(
+  { status, fields = [], contentType, body }: LocalAnswer,
+  options: { method: string; keepAlive: boolean; requestId: string },
+): string {
+  const { method, keepAlive, requestId } = options;
+  let text = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ""}\r\n`;
+  for (const [name, value] of fields) text += `${name}: ${value}\r\n`;
+  text += `Content-Type: ${contentType}\r\nCache-Control: no-store\r\nX-Request-Id: ${requestId}\r\n`;
+  if (!keepAlive) text += "Connection: close\r\n";
+  text += `Content-Length: ${Buffer.byteLength(body)}\r\n\r\n`;
+  return method === "HEAD" ? text : text + body;
+}

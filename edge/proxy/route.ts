@@ -1,0 +1,264 @@
+import type { Clock } from "../../crds/client/clock.ts";
+import { orAborted } from "../../crds/waits.ts";
+import type { ClusterCache } from "../cluster/watch-cluster.ts";
+import type { Access } from "./access.ts";
+import type { IncomingRequest, Route } from "./client-connection.ts";
+import { type Address, readAddress } from "./entry/address.ts";
+import { type Admission, createAdmissions } from "./entry/admission.ts";
+import { type Credentials, linkCookie } from "./entry/entry.ts";
+import { createForwardChanges } from "./entry/forward-changes.ts";
+import type { FrontDoor } from "./entry/front-door.ts";
+import type { LinkTokens } from "./entry/link-token.ts";
+import type { FindInstance, Wanted } from "./find-instance.ts";
+import { AnswerError, type Forward, type Stop } from "./forward.ts";
+import { errorAnswer, type LocalAnswer } from "./http/local-answer.ts";
+import { type RequestHead, SAFE_METHODS } from "./http/message-head.ts";
+import type { InstanceUse, InstanceUses } from "./instance-uses.ts";
+import type { AwakePod } from "./wake/find-awake.ts";
+import type { KnownTenants } from "./wake/known-tenants.ts";
+import { showsPages } from "./wake/waiting-page.ts";
+
+/** What is not there, and what nobody may know to be there: one answer. */
+export const NOT_FOUND = errorAnswer(404, "there is nothing here");
+const TRY_AGAIN = [["Retry-After", "1"]] as const;
+const STALE = errorAnswer(503, "no current view of the cluster; try again shortly", TRY_AGAIN);
+const KEYS_UNKNOWN = errorAnswer(503, "links cannot be checked yet; try again shortly", TRY_AGAIN);
+const MAY_BE_LOST = errorAnswer(503, "the instance is being released and may not keep this; try again", TRY_AGAIN);
+const TOO_MANY = errorAnswer(503, "too many requests to this instance at once; try again shortly", TRY_AGAIN);
+
+/** Characters of a path in the log, which strangers could fill with long ones. */
+const MAX_LOGGED = 256;
+/** Pods that a request may lose, one after the other, before anything of it was sent. */
+const MAX_LOST_PODS = 3;
+
+/**
+ * Makes the route of the front door: whose instance a request is for, whether it comes in, and what of it the pod sees.
+ *
+ * What it carries is checked before anything is looked up, so that strangers cannot tell what is not there from what is
+ * closed to them: both are {@link NOT_FOUND}, and neither costs a call.
+ */
+export function createRoute(options: {
+  frontDoor: () => FrontDoor;
+  namespace: string;
+  cache: Pick<ClusterCache, "claims" | "workloads">;
+  /** Whether the caches hold what the cluster holds now. */
+  isFresh: () => boolean;
+  /** Whether a host may be asked for at all. */
+  isKnownHost: (host: string) => boolean;
+  readCredentials: (head: RequestHead, address: Address | undefined) => Credentials;
+  tokens: Pick<LinkTokens, "sign">;
+  areKeysKnown: () => boolean;
+  known: Pick<KnownTenants, "has" | "named" | "isListed" | "refresh">;
+  findInstance: FindInstance;
+  uses: InstanceUses;
+  /** Requests and WebSockets of one tenant at a time. */
+  tenantConnections: number;
+  access: Pick<Access, "ended">;
+  clock: Clock;
+}): Route {
+  const { namespace, cache, readCredentials, tokens, known, findInstance, uses, access, clock } = options;
+  const { admissionOf, mayBeListed, exposureOf } = createAdmissions({ namespace, cache, known });
+  const changesOf = createForwardChanges();
+  const inUse = new Map<string, number>();
+
+  return (request) => {
+    const { head } = request;
+    const refuse = (answer: LocalAnswer): { kind: "answer"; answer: LocalAnswer } => {
+      access.ended({ ...whatOf(request), status: answer.status });
+      return { kind: "answer", answer };
+    };
+    if (!options.isFresh()) return refuse(STALE);
+    const frontDoor = options.frontDoor();
+    const address = options.isKnownHost(head.host) ? readAddress(head, frontDoor.domain) : undefined;
+    const credentials = readCredentials(head, address);
+    // Says nothing of what was asked for.
+    if (credentials.presentsToken && !options.areKeysKnown()) return refuse(KEYS_UNKNOWN);
+    const admission = address && admissionOf({ address, credentials });
+    if (address === undefined) return refuse(NOT_FOUND);
+    if (admission === undefined) {
+      if (!mayBeListed(address) || known.isListed()) return refuse(NOT_FOUND);
+      return forwardAfterList(request, { address, credentials, frontDoor });
+    }
+    if (admission.pass === "link" && address.form === "host" && showsPages(head) && !request.isWebSocket) {
+      const answer = toCookie(head, credentials, frontDoor);
+      if (answer !== undefined) return refuse(answer);
+    }
+    if (isFull(admission)) return refuse(TOO_MANY);
+    return forward(request, { address, credentials, admission, frontDoor });
+  };
+
+  interface Found {
+    readonly address: Address;
+    readonly credentials: Credentials;
+    readonly frontDoor: FrontDoor;
+  }
+
+  function isFull({ tenantId }: Admission): boolean {
+    return (inUse.get(tenantId) ?? 0) >= options.tenantConnections;
+  }
+
+  /** A link is changed for a cookie, so that its token leaves the address before anybody copies that. */
+  function toCookie(
+    { host }: RequestHead,
+    { link, target }: Credentials,
+    frontDoor: FrontDoor,
+  ): LocalAnswer | undefined {
+    if (link === undefined) return undefined;
+    const token = tokens.sign("cookie", link);
+    if (token === undefined) return undefined;
+    const maxAge = Math.max(1, Math.floor(link.expiresAt - clock.now() / 1000));
+    return {
+      status: 303,
+      fields: [
+        // Whole: a path that begins with two slashes would lead to another host.
+        ["Location", `${frontDoor.scheme}://${host}${target}`],
+        ["Set-Cookie", linkCookie(frontDoor, token, maxAge)],
+        ["Referrer-Policy", "no-referrer"],
+      ],
+      contentType: "text/plain",
+      body: "",
+    };
+  }
+
+  function forward(request: IncomingRequest, found: Found & { readonly admission: Admission }): Forward {
+    const { workload, tenantId, port, pass } = found.admission;
+    const key = { tenantId, workloadRef: workload };
+    const wanted: Wanted = { key, port, showsPages: showsPages(request.head), isInsider: pass !== "public" };
+    let stop: Stop | undefined;
+    let use: InstanceUse | undefined;
+    let pod: string | undefined;
+    // Nothing below may hold the request: an open WebSocket would keep its head for as long as it lasts.
+    const what = whatOf(request);
+    let lost: { uid: string; sinceMs: number; pods: number } | undefined;
+    let isOver = false;
+
+    const exposure = exposureOf(workload);
+    const isSafe = SAFE_METHODS.has(request.head.method);
+    const begin = (awake: AwakePod): AwakePod => {
+      use?.end();
+      if (!isOver && stop !== undefined) use = uses.begin(awake, key, stop);
+      if (!isSafe) use?.keep();
+      pod = awake.name;
+      return awake;
+    };
+
+    return {
+      kind: "forward",
+      ...changesOf(found),
+      onStart(ends) {
+        stop = ends;
+        inUse.set(tenantId, (inUse.get(tenantId) ?? 0) + 1);
+      },
+      findPod(gone, last) {
+        if (last !== undefined && lost?.uid !== last.target.uid)
+          lost = { uid: last.target.uid, sinceMs: clock.now(), pods: (lost?.pods ?? 0) + 1 };
+        if (last !== undefined && (lost?.pods ?? 0) > MAX_LOST_PODS) throw last.error;
+        const sinceMs = lost?.sinceMs ?? 0;
+        const find = (): AwakePod | Promise<AwakePod> => findInstance(wanted, gone, last && { ...last, sinceMs });
+        const awake = pass === "public" ? ifKnown(find) : find();
+        if (!(awake instanceof Promise)) return begin(awake);
+        return awake.then((found) => {
+          // It may have been closed, or opened to others only, while the request waited.
+          if (exposureOf(workload) !== exposure) throw new AnswerError(NOT_FOUND);
+          return begin(found);
+        });
+      },
+      ...(!isSafe && { untilKept: () => untilKept(use?.isKept()) }),
+      onSwitch: () => use?.becomesSocket(),
+      onTraffic: () => use?.onTraffic(),
+      onEnd(end) {
+        isOver = true;
+        use?.end();
+        const left = (inUse.get(tenantId) ?? 1) - 1;
+        if (left === 0) inUse.delete(tenantId);
+        else inUse.set(tenantId, left);
+        access.ended({ ...what, tenant: tenantId, workload, pod, ...end });
+      },
+    };
+
+    function ifKnown(find: () => AwakePod | Promise<AwakePod>): AwakePod | Promise<AwakePod> {
+      const isKnown = known.has(key);
+      if (isKnown instanceof Promise) {
+        return isKnown.then(
+          (is) => {
+            if (!is) throw new AnswerError(NOT_FOUND);
+            return find();
+          },
+          (cause) => {
+            throw new AnswerError(STALE, { cause });
+          },
+        );
+      }
+      if (!isKnown) throw new AnswerError(NOT_FOUND);
+      return find();
+    }
+  }
+
+  function untilKept(isKept: true | Promise<boolean> | undefined): Promise<void> | undefined {
+    if (!(isKept instanceof Promise)) return undefined;
+    return isKept.then((is) => {
+      if (!is) throw new AnswerError(MAY_BE_LOST);
+    });
+  }
+
+  /** Returns what lets a visitor in by what is known then. */
+  function entranceOf(request: IncomingRequest, found: Found): () => Forward {
+    return () => {
+      const admission = admissionOf(found);
+      if (admission === undefined) throw new AnswerError(NOT_FOUND);
+      if (isFull(admission)) throw new AnswerError(TOO_MANY);
+      return forward(request, { ...found, admission });
+    };
+  }
+
+  /**
+   * Lets a visitor in once the archives have been listed. Who asks for what is closed waits like who asks for what is
+   * not there, so that the wait tells nothing.
+   */
+  function forwardAfterList(request: IncomingRequest, found: Found): Forward {
+    const what = whatOf(request);
+    // An open WebSocket must not hold the request.
+    let enter: (() => Forward) | undefined = entranceOf(request, found);
+    let admitted: Forward | undefined;
+    let stop: Stop | undefined;
+
+    return {
+      kind: "forward",
+      ...changesOf(found),
+      onStart(ends) {
+        stop = ends;
+      },
+      async findPod(gone, lost) {
+        const signal = gone();
+        if (enter !== undefined) {
+          try {
+            await orAborted(known.refresh(), signal);
+          } catch (cause) {
+            signal.throwIfAborted();
+            throw new AnswerError(STALE, { cause });
+          }
+          signal.throwIfAborted();
+          admitted = enter();
+          enter = undefined;
+          if (stop !== undefined) admitted.onStart?.(stop);
+        }
+        if (admitted === undefined) throw new AnswerError(NOT_FOUND);
+        return admitted.findPod(gone, lost);
+      },
+      untilKept: () => admitted?.untilKept?.(),
+      onSwitch: () => admitted?.onSwitch?.(),
+      onTraffic: () => admitted?.onTraffic?.(),
+      onEnd(end) {
+        if (admitted === undefined) access.ended({ ...what, ...end });
+        else admitted.onEnd?.(end);
+      },
+    };
+  }
+}
+
+function whatOf({ head, requestId }: IncomingRequest): { requestId: string; method: string; path: string } {
+  const { method, target } = head;
+  const query = target.indexOf("?");
+  const path = query === -1 ? target : target.slice(0, query);
+  return { requestId, method, path: path.length > MAX_LOGGED ? `${path.slice(0, MAX_LOGGED)}…` : path };
+}

@@ -1,0 +1,155 @@
+import type { Registry } from "prom-client";
+import type { Claim } from "../../crds/claim.ts";
+import { type ClaimKey, claimKey } from "../../crds/claims/claim-key.ts";
+import { steadyClock } from "../../crds/client/clock.ts";
+import type { Change } from "../../crds/client/watch/informer.ts";
+import type { Pod } from "../../crds/kubernetes.ts";
+import type { Log } from "../../crds/log.ts";
+import type { Workload } from "../../crds/workload.ts";
+import type { Activity } from "../activity.ts";
+import type { ClaimServices } from "../api/claims/claim-services.ts";
+import type { ClusterCache } from "../cluster/watch-cluster.ts";
+import type { ProxyConfig } from "../config.ts";
+import { isLoopback } from "../http/page-check.ts";
+import type { Server } from "../serve/serve.ts";
+import { createAccess } from "./access.ts";
+import { createCredentials, isKnownHost } from "./entry/entry.ts";
+import type { FrontDoor } from "./entry/front-door.ts";
+import type { LinkTokens } from "./entry/link-token.ts";
+import { createOriginReader } from "./entry/origin.ts";
+import { createFindInstance } from "./find-instance.ts";
+import { errorAnswer } from "./http/local-answer.ts";
+import { createInstanceUses } from "./instance-uses.ts";
+import { connectionsWithin, openFilesFor, readOpenFilesLimit } from "./open-files.ts";
+import { createRoute, NOT_FOUND } from "./route.ts";
+import { type ProxyServer, serveProxy } from "./serve-proxy.ts";
+import { createFindAwake } from "./wake/find-awake.ts";
+import { createKnownTenants } from "./wake/known-tenants.ts";
+import { createWaking } from "./wake/waking.ts";
+
+/** A running front door. */
+export interface RunningProxy extends Server {
+  readonly port: number;
+  /** Take what the watches show. */
+  onClaim(change: Change<Claim>): void;
+  onWorkload(change: Change<Workload>): void;
+  onPod(change: Change<Pod>): void;
+}
+
+const RELEASED = errorAnswer(503, "the instance is being released; try again", [["Retry-After", "1"]]);
+const LOST = errorAnswer(502, "the pod was lost");
+/** Instances that are woken at the same time. */
+const WAKES_AT_ONCE = 200;
+
+/** Serves tenants' instances at their addresses. */
+export async function startProxy(options: {
+  config: ProxyConfig;
+  claims: ClaimServices & { readonly cache: Pick<ClusterCache, "claims" | "workloads" | "pods"> };
+  /** Undefined: no key is set. */
+  isKey: ((text: string) => boolean) | undefined;
+  /** Whether this machine's own names alone are answered. */
+  localOnly: boolean;
+  /** Where it is, once it listens. */
+  frontDoor: () => FrontDoor;
+  tokens: LinkTokens;
+  areKeysKnown: () => boolean;
+  /** @default nobody's archives can be listed */
+  listArchives?: (() => Promise<Iterable<ClaimKey>>) | undefined;
+  activity: Pick<Activity, "duringInFlight" | "announceInFlight" | "clearInFlight" | "touch">;
+  registry: Registry;
+  /** The first part of the request ids that this process gives out. */
+  instance: string;
+  /** Open files that this process may have. @default as the system says, where it does */
+  openFiles?: number | undefined;
+  log: Log;
+}): Promise<RunningProxy> {
+  const { config, isKey, localOnly, frontDoor, tokens, areKeysKnown, activity, registry, instance, log } = options;
+  const claims = { ...options.claims, waitLimitMs: config.waitMs };
+  const { cache, namespace, clock } = claims;
+  const openFiles = options.openFiles ?? (await readOpenFilesLimit());
+  const connections = Math.min(config.connections, openFiles === undefined ? Infinity : connectionsWithin(openFiles));
+  if (connections < config.connections) {
+    const problem = `TENANCY_PROXY_CONNECTIONS is ${config.connections}, for which ${openFiles} open files are too few: raise the limit (ulimit -Hn, LimitNOFILE) to ${openFilesFor(config.connections)}, or lower the setting`;
+    log.warn({ openFiles, connections, problem }, "fewer connections are taken than configured");
+  }
+  let server: ProxyServer | undefined;
+  let requests = 0;
+  const access = createAccess({
+    registry,
+    gauges: {
+      clients: () => server?.openConnections().clients ?? 0,
+      pods: () => server?.openConnections().pods ?? 0,
+      waking: () => waking.size,
+    },
+    log,
+    logRate: config.logRate,
+    clock,
+  });
+  const findAwake = createFindAwake(claims);
+  const waking = createWaking({
+    claims,
+    isFound: (key) => findAwake(key, undefined) !== undefined,
+    atOnce: WAKES_AT_ONCE,
+    onWoken: ({ claim, ms }) => access.woken(claim.source ?? "existing", ms),
+  });
+  const known = createKnownTenants({ claims: cache.claims, listArchives: options.listArchives, clock });
+  const uses = createInstanceUses({ activity, clock: steadyClock });
+  const route = createRoute({
+    frontDoor,
+    namespace,
+    cache,
+    isFresh: () => cache.claims.isFresh() && cache.workloads.isFresh() && cache.pods.isFresh(),
+    isKnownHost: (host) => !localOnly || isKnownHost(host, frontDoor(), isLoopback),
+    readCredentials: createCredentials({ isKey, tokens, frontDoor: frontDoor() }),
+    tokens,
+    areKeysKnown,
+    known,
+    findInstance: createFindInstance({ claims, findAwake, waking }),
+    uses,
+    tenantConnections: config.tenantConnections,
+    access,
+    clock,
+  });
+  server = await serveProxy({
+    route,
+    listen: config.listen,
+    log,
+    requestId() {
+      requests += 1;
+      return `${instance}x-${requests.toString(36)}`;
+    },
+    limits: { connections, heldBytes: config.memoryBytes, firstByteMs: config.responseTimeoutMs },
+    originOf: createOriginReader(config),
+    onRefused: access.refused,
+  });
+  const { url, port } = server;
+  const listening = server;
+
+  return {
+    url,
+    port,
+    onClaim({ type, object, previous }) {
+      if (type === "deleted") known.onReleased(object.spec);
+      const { instanceId } = object.status ?? {};
+      const isNew = object.metadata.deletionTimestamp !== undefined && !previous?.metadata.deletionTimestamp;
+      if (isNew && instanceId !== undefined) uses.drain(instanceId, { answer: RELEASED, drainMs: config.drainMs });
+    },
+    onWorkload({ type, object, previous }) {
+      const isSame = object.spec.network?.expose === previous?.spec.network?.expose;
+      if (type === "deleted" || (previous !== undefined && !isSame)) uses.stopWorkload(object.metadata.name, NOT_FOUND);
+    },
+    onPod({ type, object }) {
+      uses.onPod(object.metadata.name, type === "deleted" ? undefined : object, ({ tenantId, workloadRef }) => {
+        for (const { metadata } of cache.claims.store.by("key", claimKey({ tenantId, workloadRef })))
+          if (metadata.deletionTimestamp === undefined) return LOST;
+        return RELEASED;
+      });
+    },
+    async stop({ graceMs }) {
+      const finished = await listening.stop({ graceMs });
+      waking.close();
+      uses.close();
+      return finished;
+    },
+  };
+}

@@ -1,0 +1,68 @@
+import { type ClaimKey, canonicalClaim, claimKey } from "../../../crds/claims/claim-key.ts";
+import { isDestroyed, isPodOf } from "../../../crds/claims/claim-pod.ts";
+import { ifFound } from "../../../crds/client/api-error.ts";
+import { claims } from "../../../crds/kinds.ts";
+import type { ClaimServices } from "../../api/claims/claim-services.ts";
+import type { ClusterCache } from "../../cluster/watch-cluster.ts";
+import { AnswerError } from "../forward.ts";
+import { errorAnswer } from "../http/local-answer.ts";
+import type { PodTarget } from "../pod-connections.ts";
+
+/** A tenant's pod that runs. */
+export interface AwakePod extends PodTarget {
+  readonly name: string;
+  /**
+   * When the deletion of its claim began, by the API server's word of this moment: undefined where it has not, negative
+   * infinity where the claim is gone. @throws where it cannot be asked
+   */
+  releasedAt(signal: AbortSignal): Promise<number | undefined>;
+}
+
+export type FindAwake = (key: ClaimKey, port: number | undefined) => AwakePod | undefined;
+
+/**
+ * Returns what finds a tenant's pod in the caches, without a wait: that of its claim, where it is Active and the pod
+ * has an address. A cache may be behind, so that each new connection is confirmed by the API server before anything is
+ * sent on it.
+ */
+export function createFindAwake(
+  services: Pick<ClaimServices, "client" | "namespace" | "findLivePod"> & {
+    readonly cache: Pick<ClusterCache, "claims" | "pods">;
+  },
+): FindAwake {
+  const { cache, client, namespace, findLivePod } = services;
+  return (key, port) => {
+    const claim = canonicalClaim(cache.claims.store.by("key", claimKey(key)));
+    const { phase, instanceId, endpoint } = claim?.status ?? {};
+    if (claim === undefined || phase !== "Active" || instanceId === undefined || endpoint === undefined)
+      return undefined;
+    if (claim.metadata.deletionTimestamp !== undefined || isDestroyed(claim)) return undefined;
+    const pod = cache.pods.store.get(`${namespace}/${instanceId}`);
+    const host = pod?.status?.podIP;
+    const uid = pod?.metadata.uid;
+    if (pod === undefined || host === undefined || uid === undefined || !isPodOf(pod, claim)) return undefined;
+    return {
+      uid,
+      name: instanceId,
+      host,
+      port: port ?? endpoint.port,
+      async confirm(signal) {
+        try {
+          const live = await findLivePod(claim, signal);
+          return live.state === "reachable" && live.uid === uid && live.endpoint.host === host;
+        } catch (error) {
+          signal.throwIfAborted();
+          const answer = errorAnswer(503, "the cluster cannot be reached; try again", [["Retry-After", "1"]]);
+          throw new AnswerError(answer, { cause: error });
+        }
+      },
+      async releasedAt(signal) {
+        const { name, uid } = claim.metadata;
+        const present = await ifFound(client.get(claims, { namespace, name }, { signal }));
+        if (present?.metadata.uid !== uid) return Number.NEGATIVE_INFINITY;
+        const { deletionTimestamp } = present?.metadata ?? {};
+        return deletionTimestamp === undefined ? undefined : Date.parse(deletionTimestamp);
+      },
+    };
+  };
+}

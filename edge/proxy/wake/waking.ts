@@ -1,0 +1,120 @@
+import { type ClaimKey, claimKey } from "../../../crds/claims/claim-key.ts";
+import type { ClaimResponse } from "../../../crds/claims/claim-response.ts";
+import { orAborted } from "../../../crds/waits.ts";
+import type { ClaimServices } from "../../api/claims/claim-services.ts";
+import { joinSession } from "../../api/claims/join-session.ts";
+import { HttpError } from "../../http/http-error.ts";
+
+/** Wakes the pods of tenants for requests. */
+export interface Waking {
+  /**
+   * Claims the tenant's pod, and resolves when it is ready. All who want it at the same time share one claim call; it
+   * ends some seconds after the last of them has gone, and the claim stays.
+   *
+   * @param options.isInsider strangers have half of the places, so that they leave some to others
+   * @throws HttpError as a claim call does; 503 where too many are woken at the same time; the signal's reason
+   */
+  wake(key: ClaimKey, options: { gone: AbortSignal; isInsider: boolean }): Promise<ClaimResponse>;
+  /** How many are being woken. */
+  readonly size: number;
+  /** Ends the calls that are under way. */
+  close(): void;
+}
+
+/** Time for a browser that was shown a page to ask again. */
+const LINGER_MS = 5000;
+/** For so long a failure is told to others too, so that a broken workload is not claimed for each request. */
+const FAILURE_MS = 1000;
+
+interface Call {
+  readonly ready: Promise<ClaimResponse>;
+  readonly abort: AbortController;
+  waiters: number;
+  /** Whether it is settled; one that failed is kept for a while. */
+  isOver: boolean;
+  cancelTimer: (() => void) | undefined;
+}
+
+/**
+ * @param options.claims `waitLimitMs` is how long a request waits
+ * @param options.isFound whether a claim's pod is in the caches, so that it need not be read there: what connects to it has
+ *   its address confirmed in any case
+ * @param options.atOnce how many are woken at the same time, so that visitors cannot queue without bound
+ */
+export function createWaking(options: {
+  claims: ClaimServices;
+  isFound: (key: ClaimKey) => boolean;
+  atOnce: number;
+  /** Called for each pod that was woken. */
+  onWoken?: (woken: { claim: ClaimResponse; ms: number }) => void;
+}): Waking {
+  const { claims, isFound, atOnce, onWoken } = options;
+  const { clock } = claims;
+  const calls = new Map<string, Call>();
+
+  function start(key: ClaimKey, id: string): Call {
+    const abort = new AbortController();
+    const startedAt = clock.now();
+    const ready = joinSession(key, claims, { signal: abort.signal, asks: () => !isFound(key) });
+    const call: Call = { ready, abort, waiters: 0, isOver: false, cancelTimer: undefined };
+    calls.set(id, call);
+    ready.then(
+      (claim) => {
+        call.isOver = true;
+        drop(id, call);
+        onWoken?.({ claim, ms: clock.now() - startedAt });
+      },
+      () => {
+        call.isOver = true;
+        if (calls.get(id) === call) setTimer(call, FAILURE_MS, () => drop(id, call));
+      },
+    );
+    return call;
+  }
+
+  function setTimer(call: Call, ms: number, callback: () => void): void {
+    call.cancelTimer?.();
+    call.cancelTimer = clock.after(ms, callback);
+  }
+
+  function drop(id: string, call: Call): void {
+    call.cancelTimer?.();
+    if (calls.get(id) === call) calls.delete(id);
+  }
+
+  return {
+    async wake(key, { gone, isInsider }) {
+      gone.throwIfAborted();
+      const id = claimKey(key);
+      let call = calls.get(id);
+      if (call === undefined) {
+        if (calls.size >= (isInsider ? atOnce : atOnce / 2))
+          throw new HttpError(503, "too many instances are being started; try again shortly");
+        call = start(key, id);
+      }
+      const joined = call;
+      if (!joined.isOver) joined.cancelTimer?.();
+      joined.waiters += 1;
+      try {
+        return await orAborted(joined.ready, gone);
+      } finally {
+        joined.waiters -= 1;
+        if (joined.waiters === 0 && !joined.isOver) {
+          setTimer(joined, LINGER_MS, () => {
+            drop(id, joined);
+            joined.abort.abort(new Error("nobody waits for it any more"));
+          });
+        }
+      }
+    },
+    get size() {
+      return calls.size;
+    },
+    close() {
+      for (const [id, call] of calls) {
+        drop(id, call);
+        call.abort.abort(new Error("the edge stops"));
+      }
+    },
+  };
+}

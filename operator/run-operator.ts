@@ -1,0 +1,98 @@
+import { randomBytes } from "node:crypto";
+import { hostname } from "node:os";
+import { createClusterClient } from "../crds/client/cluster-client.ts";
+import { loadClusterConfig } from "../crds/client/config/load-cluster-config.ts";
+import { createExec } from "../crds/client/exec/exec.ts";
+import { createTransport } from "../crds/client/transport.ts";
+import { createLog, type Log } from "../crds/log.ts";
+import { type OpenedStore, openStore } from "../crds/snapshots/open-store.ts";
+import { StoreError } from "../crds/snapshots/snapshot-store.ts";
+import { operatorConfig } from "./config.ts";
+import { createMetrics } from "./metrics.ts";
+import { serveHealth } from "./serve-health.ts";
+import { createSnapshots } from "./snapshots/snapshots.ts";
+import { startOperator } from "./start-operator.ts";
+
+// A stop that takes longer is cut: the next leader finishes whatever was left.
+const STOP_LIMIT_MS = 20_000;
+const CHECK_LIMIT_MS = 30_000;
+/** A scrape waits for it. */
+const USAGE_LIMIT_MS = 5000;
+
+/** The operator's process, from its start to its end. */
+export async function runOperator(): Promise<void> {
+  const config = operatorConfig(process.env);
+  const log = createLog({ program: "operator", level: config.logLevel });
+  const metrics = createMetrics();
+  const cluster = await loadClusterConfig({ env: process.env });
+  const transport = createTransport({
+    config: cluster,
+    role: "operator",
+    onRequest: ({ verb, resource, status }) => metrics.apiRequests.inc({ verb, resource, status: String(status) }),
+  });
+  const stopping = new AbortController();
+  const client = createClusterClient({ transport });
+  const { namespace } = config;
+  const exec = createExec({ config: cluster, log });
+  const { store } = config.snapshots;
+  const opened = openStore(store, { client, cluster, namespace, log });
+  await checkStore(opened, { log, signal: stopping.signal });
+  const { archives, contexts, mark } = opened;
+  metrics.followStoreUsage(async () => {
+    const [leading] = (await metrics.leading.get()).values;
+    if (leading?.value !== 1) return undefined;
+    return await archives.usage({ signal: stopping.signal, timeoutMs: USAGE_LIMIT_MS }).catch((error: unknown) => {
+      log.debug({ error }, "cannot tell what archives take");
+      return undefined;
+    });
+  });
+  const operator = startOperator({
+    client,
+    snapshots: createSnapshots({
+      ...{ exec, archives, mark, most: store.most, namespace, log },
+      timeoutMs: config.snapshots.timeoutMs,
+      room: { maxArchiveBytes: config.snapshots.maxArchiveBytes, volumeBytes: config.snapshots.sizeBytes },
+    }),
+    contexts,
+    exec,
+    config,
+    metrics,
+    log,
+    identity: `${hostname()}_${process.pid}_${randomBytes(4).toString("hex")}`,
+    signal: stopping.signal,
+  });
+  const health = config.listen && (await serveHealth({ listen: config.listen, metrics, isReady: operator.isReady }));
+  log.info({ namespace, metrics: health?.url }, "operator started");
+
+  const stop = (signal: NodeJS.Signals) => {
+    if (stopping.signal.aborted) process.exit(1);
+    log.info({ signal }, "stopping");
+    stopping.abort();
+    setTimeout(() => {
+      log.error({ limitMs: STOP_LIMIT_MS }, "stop took too long");
+      process.exit(1);
+    }, STOP_LIMIT_MS).unref();
+  };
+  process.on("SIGTERM", stop);
+  process.on("SIGINT", stop);
+
+  await operator.done;
+  await health?.stop();
+  opened.close();
+  transport.close();
+  log.info({}, "operator stopped");
+}
+
+/**
+ * Ends the start where archives cannot be kept, before anything is done. A store that does not answer may later.
+ *
+ * @throws StoreError that says what is missing
+ */
+async function checkStore(store: OpenedStore, { log, signal }: { log: Log; signal: AbortSignal }): Promise<void> {
+  try {
+    await store.check({ signal, timeoutMs: CHECK_LIMIT_MS });
+  } catch (error) {
+    if (error instanceof StoreError && !error.isTransient) throw error;
+    log.warn({ error }, "cannot find out whether archives can be kept; saves and restores wait");
+  }
+}

@@ -1,0 +1,94 @@
+import { ArchiveError } from "../../crds/archive/archive-error.ts";
+import type { Log } from "../../crds/log.ts";
+import { archiveDigits, type SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
+import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
+import {
+  type KeptSnapshots,
+  type SnapshotStore,
+  type StoreCall,
+  StoreError,
+} from "../../crds/snapshots/snapshot-store.ts";
+import type { StoreMark } from "../../crds/snapshots/store-mark.ts";
+
+/** Finds out which archives there are, and never takes another store for an empty one. */
+export interface ArchiveLooks {
+  /**
+   * @throws StoreError when the mark of the store is gone that was seen before
+   *   (docs/decisions/snapshots.md#a-volume-without-its-mark-is-not-believed)
+   * @throws as `SnapshotStore` does
+   */
+  look(key: SnapshotKey, call: StoreCall): Promise<KeptSnapshots>;
+  /**
+   * What is recorded of one archive; undefined when there is none.
+   *
+   * @param call.version an older version, or the newest, by its SHA-256 or the first 16 digits of that.
+   *   @default the newest
+   * @throws ArchiveError when there is an archive that nothing recorded fits, or not that version
+   */
+  find(
+    key: SnapshotKey,
+    call: StoreCall & { readonly version?: string | undefined },
+  ): Promise<SnapshotMetadata | undefined>;
+  /**
+   * The store has its mark. Never waited for: what was saved or found is so without it, and the next time tries again.
+   */
+  noteMark(): void;
+  /** Forgets the mark, where the store is made anew. */
+  forgetMark(): void;
+}
+
+export function createArchiveLooks(options: {
+  archives: Pick<SnapshotStore, "look">;
+  mark: StoreMark;
+  log?: Log | undefined;
+}): ArchiveLooks {
+  const { archives, mark, log } = options;
+  let isMarked = false;
+  let isRemembered = false;
+
+  function noteMark(): void {
+    isMarked = true;
+    if (isRemembered) return;
+    isRemembered = true;
+    mark.remember().catch((error: unknown) => {
+      isRemembered = false;
+      log?.warn({ error }, "cannot record that the snapshots store has its mark");
+    });
+  }
+
+  async function look(key: SnapshotKey, call: StoreCall): Promise<KeptSnapshots> {
+    const kept = await archives.look(key, call);
+    if (kept.state === "unmarked" && (isMarked || (await mark.wasSeen(call.signal)))) {
+      const why = `the mark that was in the store is gone, so it is another or was emptied. Should that be meant, ${mark.advice}`;
+      throw new StoreError(`Cannot look at the archive: ${why}`, { isTransient: false });
+    }
+    // An archive says nothing of the mark: it may be older than marks are.
+    if (kept.state === "none") noteMark();
+    return kept;
+  }
+
+  return {
+    look,
+    async find(key, { version, ...call }) {
+      const { newest, versions, state } = await look(key, call);
+      const all = newest === undefined ? versions : [newest, ...versions];
+      const found = version === undefined ? newest : all.find(({ sha256 }) => sha256.startsWith(version));
+      if (found !== undefined) return found;
+      if (version !== undefined) throw noVersion(version, { newest, versions });
+      if (state !== "unrecorded") return undefined;
+      throw new ArchiveError("Corrupt", "the archive has changed: nothing that was recorded beside it fits it");
+    },
+    noteMark,
+    forgetMark() {
+      isMarked = false;
+      isRemembered = false;
+    },
+  };
+}
+
+function noVersion(version: string, { newest, versions }: Pick<KeptSnapshots, "newest" | "versions">): ArchiveError {
+  const shown = ({ sha256, createdAt }: SnapshotMetadata): string => `${archiveDigits(sha256)} of ${createdAt}`;
+  const there = [...(newest === undefined ? [] : [`${shown(newest)} (the newest)`]), ...versions.map(shown)];
+  const has = there.length === 0 ? "there is none" : `there are ${there.join(", ")}`;
+  return new ArchiveError("NoVersion", `there is no version ${version} of it: ${has}`);
+}

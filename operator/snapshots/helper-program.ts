@@ -1,0 +1,32 @@
+import { pods } from "../../crds/client/built-in-resources.ts";
+import type { Pod } from "../../crds/kubernetes.ts";
+import type { OperatorContext } from "../context.ts";
+import type { HelperProgram } from "./helper-pod.ts";
+
+/** The operator's container, as `manifests/base` names it. */
+const CONTAINER = "operator";
+
+/**
+ * What the helper pod runs: what is configured, else the image of the operator's own pod.
+ *
+ * @throws Error where neither is known, and as the client does
+ */
+export async function findHelperProgram({
+  client,
+  config,
+}: Pick<OperatorContext, "client" | "config">): Promise<HelperProgram> {
+  const { image, program: configMap, ownPod } = config.snapshots.helper;
+  if (image !== undefined) return { image, configMap };
+  if (ownPod === undefined) {
+    throw new Error(
+      "Cannot make the helper pod: set TENANCY_SNAPSHOT_IMAGE to the operator's image, or TENANCY_POD_NAME to its pod",
+    );
+  }
+  return programOf(await client.get(pods, { namespace: config.namespace, name: ownPod }));
+}
+
+function programOf({ metadata, spec }: Pod): HelperProgram {
+  const own = spec.containers.find(({ name }) => name === CONTAINER) ?? spec.containers[0];
+  if (own?.image === undefined) throw new Error(`Cannot make the helper pod: pod ${metadata.name} names no image`);
+  return { image: own.image, pullSecrets: spec.imagePullSecrets };
+}

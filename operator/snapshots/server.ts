@@ -1,0 +1,334 @@
+import { timingSafeEqual } from "node:crypto";
+import type { FileHandle } from "node:fs/promises";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { createServer as createSecureServer } from "node:https";
+import { pipeline } from "node:stream/promises";
+import * as v from "valibot";
+import { ArchiveError } from "../../crds/archive/archive-error.ts";
+import type { Log } from "../../crds/log.ts";
+import type { SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
+import { QuotaError, StoreConflict, StoreError, StoreFullError } from "../../crds/snapshots/snapshot-store.ts";
+import {
+  commitSchema,
+  keepContextSchema,
+  MARK,
+  MARKED,
+  roomSchema,
+  type StoreRefusal,
+  sha256Schema,
+  TOKEN,
+  touchSchema,
+  UPLOAD_ID,
+} from "../../crds/snapshots/store-protocol.ts";
+import { createVolume } from "./store/volume.ts";
+import { READ_BYTES, type ReadSpace } from "./store/volume-files.ts";
+
+/** A client that says nothing for so long in the middle of a request is gone. */
+const SILENCE_MS = 120_000;
+/** Longer than a client keeps a connection that it does not use: the client is the one that closes it. */
+const KEPT_MS = 75_000;
+const ALIVE_MS = 15_000;
+const PASSED_OVER_MS = 10_000;
+/** Whoever reaches the port may connect, and has shown no token by then. */
+const STRANGER_MS = 10_000;
+/** Of 25 KB each; the operator and each edge keep some tens. */
+const MOST_CONNECTIONS = 1024;
+const MOST_BODY_BYTES = 4 * 1024 * 1024;
+
+export interface SnapshotServerOptions {
+  /** The folder that the snapshots volume is mounted at. */
+  readonly root: string;
+  /** Those that count at this moment. */
+  readonly tokens: () => readonly string[];
+  /** Those that are let in for `GET /v1/names` alone. @default there are none */
+  readonly namesTokens?: (() => readonly string[]) | undefined;
+  /** In PEM. @default plain HTTP, for tests */
+  readonly tls?: { readonly key: string; readonly cert: string } | undefined;
+  /** How often a client that waits for the volume is told that it does. @default 15000 */
+  readonly aliveMs?: number | undefined;
+  /** How long who connects may take to ask for something. @default 10000 */
+  readonly strangerMs?: number | undefined;
+  /** Of the pod that this runs in. @default it runs in none */
+  readonly podUid?: string | undefined;
+  /** What the volume has. @default what the file system says */
+  readonly space?: ReadSpace | undefined;
+  readonly log?: Log | undefined;
+}
+
+interface Call {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly query: URLSearchParams;
+  /** Aborted when the client goes. */
+  readonly signal: AbortSignal;
+}
+
+/**
+ * The program of the helper pod: keeps archives on the snapshots volume, and changes it alone. What it says over HTTP
+ * is in crds/snapshots/store-protocol.ts.
+ */
+export function createSnapshotServer(options: SnapshotServerOptions): Server {
+  const { root, tokens, namesTokens = () => [], tls, aliveMs = ALIVE_MS, strangerMs = STRANGER_MS, log } = options;
+  const volume = createVolume({ root, podUid: options.podUid, space: options.space });
+  // Where that fails, it is done with the first change, or that fails.
+  volume.takeOver().catch((error: unknown) => log?.warn({ error }, "snapshots volume cannot be written"));
+
+  function shows({ headers }: IncomingMessage, known: readonly string[]): boolean {
+    const shown = String(headers[TOKEN] ?? "").split(",");
+    return shown.some((one) => known.some((token) => isSame(Buffer.from(one), Buffer.from(token))));
+  }
+
+  async function answer(call: Call, path: string): Promise<void> {
+    const { request, response, query, signal } = call;
+    const [kind = "", tenantId = "", workloadRef = "", last = ""] = partsOf(path);
+    const key = { tenantId, workloadRef };
+    switch (`${request.method} ${kind}`) {
+      case "GET keys":
+        return send(response, await volume.look(key));
+      case "POST keys": {
+        const commit = v.parse(commitSchema, await readJson(request));
+        return send(response, await volume.commit(key, commit, signal));
+      }
+      case "POST room":
+        await volume.checkRoom(key, v.parse(roomSchema, await readJson(request)));
+        return send(response, {});
+      case "DELETE keys": {
+        const unusedForMs = query.get("unused-for-ms");
+        const only = {
+          replaces: query.get("replaces") ?? undefined,
+          unusedForMs: unusedForMs === null ? undefined : v.parse(wholeNumber, Number(unusedForMs)),
+        };
+        return send(response, { deleted: await volume.delete(key, only, signal) });
+      }
+      case "GET archives":
+        return await sendArchive(call, key, last);
+      case "PUT uploads":
+        return send(response, { received: await receive(call, key, last) });
+      case "DELETE uploads":
+        await volume.discard(key, checkId(last));
+        return send(response, {});
+      case "PUT contexts":
+        return send(response, { received: await receiveContext(call, tenantId, workloadRef) });
+      case "POST contexts":
+        await volume.keepContext(tenantId, v.parse(keepContextSchema, await readJson(request)));
+        return send(response, {});
+      case "GET contexts":
+        return await sendContext(call, tenantId, workloadRef);
+      case "DELETE contexts":
+        await volume.eraseContexts(tenantId, workloadRef === "" ? undefined : checkId(workloadRef));
+        return send(response, {});
+      case "GET list": {
+        const versions = query.get("versions") === "true";
+        const entries = await volume.list({ tenantId: query.get("tenant") ?? undefined, versions });
+        return sendLines(response, [...entries, { end: entries.length }]);
+      }
+      case "GET names": {
+        const names = await volume.names();
+        return sendLines(response, [...names, { end: names.length }]);
+      }
+      case "GET space":
+        return send(response, await volume.space());
+      case "GET usage":
+        return send(response, await volume.usage());
+      case "POST touch":
+        await volume.touch(v.parse(touchSchema, await readJson(request)));
+        return send(response, {});
+      case "POST tidy":
+        await volume.tidy();
+        return send(response, {});
+      default:
+        throw new RequestError(`Cannot ${request.method} ${path}: there is no such call`);
+    }
+  }
+
+  async function receive({ request, query, signal }: Call, key: SnapshotKey, id: string) {
+    const options = { id: checkId(id), isMarked: request.headers[MARKED] === "true" };
+    const from = query.get("from");
+    if (from === null) return await volume.receive(key, bodyOf(request), { ...options, signal });
+    const [tenantId = "", workloadRef = "", sha256 = ""] = from.split("/");
+    return await volume.receiveKept(key, { tenantId, workloadRef, sha256 }, options);
+  }
+
+  async function receiveContext({ request, query, signal }: Call, workload: string, id: string) {
+    const mostBytes = v.parse(wholeNumber, Number(query.get("most") ?? Number.NaN));
+    const asked = query.get("volume");
+    const volumeBytes = asked === null ? undefined : v.parse(wholeNumber, Number(asked));
+    return await volume.receiveContext(workload, bodyOf(request), { id: checkId(id), mostBytes, volumeBytes, signal });
+  }
+
+  async function sendArchive(call: Call, key: SnapshotKey, sha256: string): Promise<void> {
+    const found = await volume.open(key, sha256);
+    await sendFile(call, found && { ...found, head: found.metadata, sizeBytes: found.metadata.sizeBytes });
+  }
+
+  async function sendContext(call: Call, workload: string, sha256: string): Promise<void> {
+    const found = await volume.openContext(workload, v.parse(sha256Schema, sha256));
+    await sendFile(call, found && { ...found, head: { sizeBytes: found.sizeBytes } });
+  }
+
+  function handle(request: IncomingMessage, response: ServerResponse): void {
+    const gone = new AbortController();
+    response.on("close", () => gone.abort(new Error("the client is gone")));
+    response.setHeader(MARK, "1");
+    const [pathname = "", search = ""] = (request.url ?? "").split("?", 2);
+    const query = new URLSearchParams(search);
+    if (pathname === "/healthz") {
+      response.setHeader("connection", "close");
+      volume.space().then(
+        () => response.end("ok\n"),
+        () => response.writeHead(503).end("the volume cannot be read\n"),
+      );
+      return;
+    }
+    if (!shows(request, tokens())) {
+      if (!shows(request, namesTokens())) {
+        // A connection that is kept is one that others lack. An upload's is ended when its client has read why.
+        if (!hasBody(request)) response.setHeader("connection", "close");
+        refuse(response, 401, { error: "a valid token is needed", kind: "request", isTransient: true });
+        return;
+      }
+      if (request.method !== "GET" || pathname !== "/v1/names") {
+        const error = `Cannot ${request.method} ${pathname}: this token is for GET /v1/names alone`;
+        refuse(response, 403, { error, kind: "request" });
+        return;
+      }
+    }
+    // A slow disk says nothing for minutes, and a client takes silence for the end of the connection.
+    const alive = setInterval(() => {
+      if (!response.headersSent) response.writeProcessing();
+    }, aliveMs);
+    response.on("close", () => clearInterval(alive));
+    answer({ request, response, query, signal: gone.signal }, pathname).catch((error: unknown) => {
+      const [status, refusal] = refusalOf(error);
+      if (status === 500) log?.warn({ error, method: request.method, path: pathname }, "snapshot request failed");
+      refuse(response, status, refusal);
+    });
+  }
+
+  const strangers = { headersTimeout: strangerMs, connectionsCheckingInterval: strangerMs / 2 };
+  const server =
+    tls === undefined
+      ? createServer(strangers, handle)
+      : createSecureServer({ ...strangers, ...tls, handshakeTimeout: strangerMs }, handle);
+  server.maxConnections = MOST_CONNECTIONS;
+  // An archive takes as long as it takes; its silence is what is limited.
+  server.requestTimeout = 0;
+  server.timeout = SILENCE_MS;
+  server.keepAliveTimeout = KEPT_MS;
+  return server;
+}
+
+const wholeNumber = v.pipe(v.number(), v.integer(), v.minValue(0));
+
+function isSame(shown: Buffer, known: Buffer): boolean {
+  return shown.length > 0 && shown.length === known.length && timingSafeEqual(shown, known);
+}
+
+function hasBody({ headers }: IncomingMessage): boolean {
+  return headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;
+}
+
+/** A request that no client of this version makes. */
+class RequestError extends Error {}
+
+/** A request's body, which stays open when its reader ends before it does. */
+function bodyOf(request: IncomingMessage): AsyncIterable<Buffer> {
+  return { [Symbol.asyncIterator]: () => request.iterator({ destroyOnReturn: false }) };
+}
+
+function checkId(id: string): string {
+  if (UPLOAD_ID.test(id)) return id;
+  throw new RequestError(`Cannot store it: "${id}" is no id`);
+}
+
+/** A line about a file, and the file; an empty line where there is none. */
+async function sendFile(
+  { response, signal }: Call,
+  file: { handle: FileHandle; head: object; sizeBytes: number } | undefined,
+): Promise<void> {
+  if (file === undefined) {
+    response.end("\n");
+    return;
+  }
+  const { handle, sizeBytes } = file;
+  try {
+    const head = Buffer.from(`${JSON.stringify(file.head)}\n`);
+    response.setHeader("content-type", "application/octet-stream");
+    response.setHeader("content-length", head.length + sizeBytes);
+    response.write(head);
+    if (sizeBytes === 0) {
+      response.end();
+      return;
+    }
+    const content = handle.createReadStream({ highWaterMark: READ_BYTES, end: sizeBytes - 1 });
+    await pipeline(content, response, { signal });
+  } finally {
+    await handle.close();
+  }
+}
+
+/** What is behind `/v1/`. No part of a key holds a character that would have to be written otherwise. */
+function partsOf(path: string): string[] {
+  const [, version, ...parts] = path.split("/");
+  return version === "v1" ? parts : [];
+}
+
+function refusalOf(error: unknown): [status: number, refusal: StoreRefusal] {
+  const message = error instanceof Error ? error.message : String(error);
+  if (error instanceof StoreConflict) return [412, { error: message, kind: "conflict" }];
+  if (error instanceof ArchiveError) return [422, { error: message, kind: "archive", reason: error.reason }];
+  if (error instanceof QuotaError) return [507, { error: message, kind: "quota" }];
+  if (error instanceof StoreFullError) return [507, { error: message, kind: "full" }];
+  if (error instanceof StoreError) return [500, { error: message, kind: "store", isTransient: error.isTransient }];
+  const isRequest = error instanceof RequestError || error instanceof TypeError || error instanceof v.ValiError;
+  if (isRequest) return [400, { error: message, kind: "request" }];
+  const { code } = error as NodeJS.ErrnoException;
+  if (code === "ENOSPC" || code === "EDQUOT") return [507, { error: message, kind: "full" }];
+  // A read-only disk stays so for a while; all else that a disk says may pass.
+  const isTransient = code !== "EROFS" && code !== "EACCES";
+  return [500, { error: message, kind: "store", isTransient }];
+}
+
+function refuse(response: ServerResponse, status: number, refusal: StoreRefusal): void {
+  // In the middle of an archive only the end of the connection tells.
+  if (response.headersSent) {
+    response.destroy();
+    return;
+  }
+  response.statusCode = status;
+  send(response, refusal);
+  // What is left of an upload is passed over until the client has read why, and ends it: one whose connection ends while
+  // it sends reads nothing any more.
+  const { req: request } = response;
+  if (request.complete) return;
+  request.resume();
+  const ending = setTimeout(() => request.destroy(), PASSED_OVER_MS).unref();
+  request.once("close", () => clearTimeout(ending));
+}
+
+function send(response: ServerResponse, content: object): void {
+  const body = Buffer.from(JSON.stringify(content));
+  response.setHeader("content-type", "application/json");
+  response.setHeader("content-length", body.length);
+  response.end(body);
+}
+
+function sendLines(response: ServerResponse, lines: readonly object[]): void {
+  response.setHeader("content-type", "application/x-ndjson");
+  response.end(lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
+}
+
+async function readJson(request: IncomingMessage): Promise<unknown> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    if (bytes > MOST_BODY_BYTES) throw new RequestError(`Cannot read the request: more than ${MOST_BODY_BYTES} bytes`);
+    chunks.push(chunk);
+  }
+  try {
+    return JSON.parse(Buffer.concat(chunks).toString("utf8"));
+  } catch (cause) {
+    throw new RequestError("Cannot read the request: it is no JSON", { cause });
+  }
+}

@@ -1,0 +1,267 @@
+import { mkdir, readdir, rename, rm, stat } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import { keptAs, keptVersions } from "../../../crds/snapshots/kept-versions.ts";
+import { checkSnapshotKey, type SnapshotKey, snapshotPath } from "../../../crds/snapshots/snapshot-key.ts";
+import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
+import {
+  type CommittedSnapshot,
+  type KeptAs,
+  type MostKept,
+  QuotaError,
+  type SnapshotVersion,
+  StoreConflict,
+} from "../../../crds/snapshots/snapshot-store.ts";
+import type { Turns } from "./turns.ts";
+import {
+  cannotStore,
+  digitsOf,
+  ifThere,
+  isRecordOf,
+  linkOrCopy,
+  placesOf,
+  recordPath,
+  removeIfEmpty,
+  type StoredFile,
+  sha256Of,
+  syncFolders,
+  writeRecord,
+} from "./volume-files.ts";
+import { withVolumeLock } from "./volume-lock.ts";
+import type { VolumeOwner } from "./volume-owner.ts";
+import { asVersion, checkOwner, type VolumeState } from "./volume-state.ts";
+import type { ReceivedFile, VolumeUploads } from "./volume-uploads.ts";
+import type { VolumeUsage } from "./volume-usage.ts";
+
+const OLD_RECORD_MS = 10 * 60_000;
+
+export interface CommitOptions {
+  /** Of the upload, 32 hexadecimal digits; the commit can be repeated under the same. */
+  readonly id: string;
+  readonly replaces: string;
+  readonly keep?: KeptAs | undefined;
+  readonly most: MostKept;
+  readonly metadata: SnapshotMetadata;
+}
+
+interface RoomOptions extends Pick<CommitOptions, "keep" | "most"> {
+  readonly sizeBytes: number;
+}
+
+/** What changes which archives there are. */
+export interface VolumeCommits {
+  /** Puts what was received in its place. @throws StoreConflict when it is gone, or another state is there */
+  commit(key: SnapshotKey, options: CommitOptions, signal: AbortSignal): Promise<CommittedSnapshot>;
+  /** @throws QuotaError where an archive of that size would not be kept */
+  checkRoom(key: SnapshotKey, options: RoomOptions): Promise<void>;
+  delete(
+    key: SnapshotKey,
+    options: { replaces?: string | undefined; unusedForMs?: number | undefined },
+    signal: AbortSignal,
+  ): Promise<boolean>;
+}
+
+export function createVolumeCommits(options: {
+  state: VolumeState;
+  uploads: VolumeUploads;
+  owner: VolumeOwner;
+  /** Of the helper pod. */
+  podUid: string | undefined;
+  usage: VolumeUsage;
+  turns: Turns;
+  now: () => number;
+}): VolumeCommits {
+  const { state, uploads, owner, podUid, usage, turns, now } = options;
+  const { root } = state;
+
+  async function commitLocked(key: SnapshotKey, options: CommitOptions): Promise<CommittedSnapshot> {
+    const { id, replaces, metadata } = options;
+    await owner.check();
+    const before = await state.newest(key);
+    if (before?.commit === id && before.metadata !== undefined) {
+      // The answer to the same call was lost.
+      return { revision: state.revisionOf(key, before), metadata: before.metadata };
+    }
+    const upload = uploads.take(key, id);
+    const present = state.revisionOf(key, before);
+    if (present !== replaces) {
+      throw new StoreConflict(
+        `${snapshotPath(key)} is another than when this save began (${present}, not ${replaces})`,
+      );
+    }
+    if (upload.sha256 !== metadata.sha256 || upload.sizeBytes !== metadata.sizeBytes) {
+      throw cannotStore("what was written is not what was sent");
+    }
+    checkOwner(key, metadata);
+    try {
+      return await put(key, { ...options, upload, before });
+    } catch (error) {
+      if (!(error instanceof QuotaError)) await recount(key).catch(ignore);
+      throw error;
+    }
+  }
+
+  /** In one step, by a rename: before it there is the one archive, and after it the other. */
+  async function put(
+    key: SnapshotKey,
+    options: CommitOptions & { upload: ReceivedFile; before: StoredFile | undefined },
+  ): Promise<CommittedSnapshot> {
+    const { id, keep, most, metadata, upload, before } = options;
+    const { archive, folder } = placesOf(root, key);
+    const { added, wanted } = await olderBeside(key, { before, keep, most });
+    const staying = usage.reserve(key, { sizeBytes: metadata.sizeBytes, older: wanted, most });
+    const hasRoom = added === undefined || staying.includes(added);
+    if (before !== undefined && keep !== undefined && hasRoom) {
+      await keepVersion(key, before, { id, kept: added?.kept ?? keep });
+    }
+    const record = recordPath(archive, metadata.sha256);
+    await writeRecord(record, { metadata, commit: id }, id);
+    await rename(upload.path, archive);
+    await syncFolders(folder, root);
+    uploads.forget(key, id);
+    // Where this server was suspended until now, another may have made versions and records that are not known here.
+    await owner.check();
+    await dropOldRecords(archive, record);
+    await prune(key, staying);
+    const { sha256 } = metadata;
+    return { revision: `${digitsOf(sha256)}.${id}`, metadata };
+  }
+
+  /** The older versions beside a new archive, before quotas; `added` is what it would replace. */
+  async function olderBeside(
+    key: SnapshotKey,
+    { before, keep, most }: Pick<CommitOptions, "keep" | "most"> & { before: StoredFile | undefined },
+  ): Promise<{ added: SnapshotVersion | undefined; wanted: SnapshotVersion[] }> {
+    const older = (await state.versions(key)).flatMap(asVersion);
+    const added = keep === undefined ? undefined : asAdded(keep, before?.metadata, older);
+    return { added, wanted: keptVersions(older, { added, most }) };
+  }
+
+  async function recount(key: SnapshotKey): Promise<void> {
+    const present = [await state.newest(key), ...(await state.versions(key))];
+    usage.note(
+      key,
+      present.filter((one) => one !== undefined),
+    );
+  }
+
+  async function keepVersion(
+    key: SnapshotKey,
+    before: StoredFile,
+    { id, kept }: { id: string; kept: KeptAs },
+  ): Promise<void> {
+    const { folder, versions } = placesOf(root, key);
+    const { metadata, commit } = before;
+    // One that nothing recorded fits is not restored, and is for a person to look at.
+    const sha256 = metadata?.sha256 ?? (await sha256Of(before.path));
+    await mkdir(versions, { recursive: true, mode: 0o700 });
+    const older = join(versions, `${digitsOf(sha256)}.tar.gz`);
+    if (metadata !== undefined) await writeRecord(recordPath(older, sha256), { metadata, commit, kept }, id);
+    await linkOrCopy(before.path, older, id);
+    await syncFolders(versions, join(folder, ".versions"), folder);
+  }
+
+  async function prune(key: SnapshotKey, staying: readonly SnapshotVersion[]): Promise<void> {
+    const names = new Set(staying.map(({ sha256 }) => `${digitsOf(sha256)}.tar.gz`));
+    for (const { path, metadata } of await state.versions(key)) {
+      // Of one without a record nobody knows what it is.
+      if (metadata === undefined || names.has(basename(path))) continue;
+      await rm(path, { force: true });
+      await rm(recordPath(path, metadata.sha256), { force: true });
+    }
+  }
+
+  async function dropOldRecords(archive: string, except: string | undefined): Promise<void> {
+    const folder = dirname(archive);
+    for (const name of await readdir(folder)) {
+      const path = join(folder, name);
+      if (!isRecordOf(basename(archive), name) || path === except) continue;
+      const found = await ifThere(stat(path));
+      if (found !== undefined && now() - found.mtimeMs > OLD_RECORD_MS) await rm(path, { force: true });
+    }
+  }
+
+  async function deleteLocked(
+    key: SnapshotKey,
+    { replaces, unusedForMs }: { replaces?: string | undefined; unusedForMs?: number | undefined },
+  ): Promise<boolean> {
+    const { archive, folder, versions } = placesOf(root, key);
+    await owner.check();
+    const stored = await state.newest(key);
+    const present = state.revisionOf(key, stored);
+    if (replaces !== undefined && replaces !== present) {
+      throw new StoreConflict(
+        `${snapshotPath(key)} is another than when it was looked at (${present}, not ${replaces})`,
+      );
+    }
+    if (unusedForMs !== undefined && (stored === undefined || now() - stored.usedMs < unusedForMs)) return false;
+    await uploads.drop(key, "the archive was deleted");
+    const hasVersions = (await state.versions(key)).length > 0;
+    await rm(versions, { recursive: true, force: true });
+    await removeIfEmpty(join(folder, ".versions"));
+    await rm(archive, { force: true });
+    for (const name of await readdir(folder)) {
+      if (isRecordOf(basename(archive), name)) await rm(join(folder, name), { force: true });
+    }
+    await syncFolders(folder);
+    state.noteDeletion(key);
+    usage.note(key, []);
+    return stored !== undefined || hasVersions;
+  }
+
+  return {
+    async commit(key, options, signal) {
+      checkSnapshotKey(key);
+      const { folder } = placesOf(root, key);
+      const { tenantBytes, workloadBytes } = options.most;
+      if (tenantBytes !== undefined || workloadBytes !== undefined) await usage.counted();
+      return await turns.take(key.tenantId, async () => {
+        try {
+          return await withVolumeLock(folder, { signal, podUid }, () => commitLocked(key, options));
+        } catch (error) {
+          // A client that is told of it saves anew; one whose connection has ended may ask again.
+          if (!signal.aborted) await uploads.discard(key, options.id).catch(ignore);
+          if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+          throw new StoreConflict("Cannot store the archive: its folder was deleted meanwhile", { cause: error });
+        }
+      });
+    },
+
+    async checkRoom(key, { sizeBytes, keep, most }) {
+      checkSnapshotKey(key);
+      await state.checkRoot();
+      await usage.counted();
+      await turns.take(key.tenantId, async () => {
+        const { wanted } = await olderBeside(key, { before: await state.newest(key), keep, most });
+        usage.staying(key, { sizeBytes, older: wanted, most });
+      });
+    },
+
+    async delete(key, options, signal) {
+      checkSnapshotKey(key);
+      await state.checkRoot();
+      const { folder } = placesOf(root, key);
+      return await turns.take(key.tenantId, async () => {
+        const there = await readdir(root);
+        if (!there.includes(key.tenantId)) {
+          if (options.replaces === undefined || options.replaces === state.revisionOf(key, undefined)) return false;
+          throw new StoreConflict(`${snapshotPath(key)} is not there any more`);
+        }
+        const isDeleted = await withVolumeLock(folder, { signal, podUid }, () => deleteLocked(key, options));
+        await removeIfEmpty(folder);
+        return isDeleted;
+      });
+    },
+  };
+}
+
+function asAdded(
+  keep: KeptAs,
+  metadata: SnapshotMetadata | undefined,
+  older: readonly SnapshotVersion[],
+): SnapshotVersion | undefined {
+  return metadata && { ...metadata, kept: keptAs(keep, older, metadata.sha256) };
+}
+
+function ignore(): void {
+  // What failed before is thrown; all is counted again now and then.
+}

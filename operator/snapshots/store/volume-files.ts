@@ -1,0 +1,220 @@
+import { createHash } from "node:crypto";
+import { createReadStream } from "node:fs";
+import { link, open, readdir, readFile, rename, rm, rmdir, stat, statfs } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import { pipeline } from "node:stream/promises";
+import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
+import { parseSnapshotMetadata, type SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
+import { type KeptAs, StoreError } from "../../../crds/snapshots/snapshot-store.ts";
+
+/** How many digits of its SHA-256 name an archive in names of files. */
+const DIGITS = 16;
+export const READ_BYTES = 512 * 1024;
+
+/** An archive's file, and what is recorded beside it. */
+export interface StoredFile {
+  readonly path: string;
+  readonly sizeBytes: number;
+  /** When it was written or last in use, in milliseconds since the epoch. */
+  readonly usedMs: number;
+  /** What is recorded of it; undefined where nothing fits it. */
+  readonly metadata: SnapshotMetadata | undefined;
+  /** What made it the newest; undefined of what earlier versions have written. */
+  readonly commit: string | undefined;
+  /** Of an older version; undefined of those that earlier versions have kept. */
+  readonly kept: KeptAs | undefined;
+  /** Of the file as it was seen, of which there is never another with the same. */
+  readonly identity: string;
+}
+
+/** What a volume has, in bytes. */
+export type ReadSpace = () => Promise<{ readonly freeBytes: number; readonly totalBytes: number }>;
+
+export async function readSpace(root: string): ReturnType<ReadSpace> {
+  const { bavail, blocks, bsize } = await statfs(root);
+  return { freeBytes: bavail * bsize, totalBytes: blocks * bsize };
+}
+
+/** Where the archives of a key are below the root of the volume (docs/files.md#where-snapshots-are-kept). */
+export function placesOf(root: string, { tenantId, workloadRef }: SnapshotKey) {
+  const folder = join(root, tenantId);
+  return {
+    folder,
+    archive: join(folder, `${workloadRef}.tar.gz`),
+    versions: join(folder, ".versions", workloadRef),
+  };
+}
+
+export function digitsOf(sha256: string): string {
+  return sha256.slice(0, DIGITS);
+}
+
+/** The path of what is recorded of an archive: a file of its own for each SHA-256. */
+export function recordPath(archive: string, sha256: string): string {
+  return `${archive}.${digitsOf(sha256)}.json`;
+}
+
+/**
+ * Looks at an archive; undefined when there is none.
+ *
+ * @throws Error where the volume cannot be read, which must not look like a tenant without files
+ */
+export async function readStored(path: string): Promise<StoredFile | undefined> {
+  let before: string | undefined;
+  for (;;) {
+    const stored = await readOnce(path);
+    // A commit in between has deleted what was recorded of the archive that was seen, and another is there.
+    if (stored === undefined || stored.metadata !== undefined || stored.identity === before) return stored;
+    before = stored.identity;
+  }
+}
+
+async function readOnce(path: string): Promise<StoredFile | undefined> {
+  const found = await ifThere(stat(path, { bigint: true }));
+  if (found === undefined) return undefined;
+  const { ino, size, mtimeNs, ctimeNs, mtimeMs } = found;
+  const identity = `${ino}.${size}.${mtimeNs}.${ctimeNs}`;
+  const sizeBytes = Number(size);
+  const recorded = (await readRecords(path)).filter(({ metadata }) => metadata.sizeBytes === sizeBytes);
+  const [only] = recorded;
+  const fits = recorded.length === 1 ? only : await bySha256(path, recorded);
+  return {
+    path,
+    sizeBytes,
+    usedMs: Number(mtimeMs),
+    metadata: fits?.metadata,
+    commit: fits?.commit,
+    kept: fits?.kept,
+    identity,
+  };
+}
+
+interface ArchiveRecord {
+  readonly metadata: SnapshotMetadata;
+  readonly commit: string | undefined;
+  readonly kept?: KeptAs | undefined;
+}
+
+/** All that is recorded of archives of this path, of which one at most is there. */
+async function readRecords(path: string): Promise<ArchiveRecord[]> {
+  const [folder, name] = [dirname(path), basename(path)];
+  const names = (await ifThere(readdir(folder))) ?? [];
+  const records = await Promise.all(
+    names.filter((found) => isRecordOf(name, found)).map(async (found) => readRecord(join(folder, found))),
+  );
+  return records.filter((record) => record !== undefined);
+}
+
+async function readRecord(path: string): Promise<ArchiveRecord | undefined> {
+  const text = await ifThere(readFile(path, "utf8"));
+  const metadata = text === undefined ? undefined : parseSnapshotMetadata(text);
+  if (text === undefined || metadata === undefined || !path.endsWith(`.${digitsOf(metadata.sha256)}.json`))
+    return undefined;
+  const { commit, kept } = JSON.parse(text) as { commit?: unknown; kept?: unknown };
+  return {
+    ...{ metadata, commit: typeof commit === "string" ? commit : undefined },
+    kept: kept === "history" || kept === "replaced" ? kept : undefined,
+  };
+}
+
+/** After a crash, or where the one before has the same size, only the archive itself says which record is its own. */
+async function bySha256(path: string, records: readonly ArchiveRecord[]): Promise<ArchiveRecord | undefined> {
+  if (records.length === 0) return undefined;
+  // One that was deleted since is looked at again.
+  const sha256 = await ifThere(sha256Of(path));
+  return records.find(({ metadata }) => metadata.sha256 === sha256);
+}
+
+export async function sha256Of(path: string): Promise<string> {
+  const hash = createHash("sha256");
+  await pipeline(createReadStream(path, { highWaterMark: READ_BYTES }), hash);
+  return hash.digest("hex");
+}
+
+export function isRecordOf(archiveName: string, name: string): boolean {
+  return name.startsWith(`${archiveName}.`) && /^[0-9a-f]{16}\.json$/.test(name.slice(archiveName.length + 1));
+}
+
+/** Writes a record, whole or not at all, and has it on the disk. */
+export async function writeRecord(path: string, { metadata, commit, kept }: ArchiveRecord, id: string): Promise<void> {
+  const partial = `${path}.${id}.partial`;
+  const handle = await open(partial, "wx", 0o600);
+  try {
+    await handle.writeFile(`${JSON.stringify({ ...metadata, commit, kept })}\n`);
+    await handle.sync();
+  } catch (error) {
+    await rm(partial, { force: true });
+    throw error;
+  } finally {
+    await handle.close();
+  }
+  await rename(partial, path);
+}
+
+/** Gives a file another name beside its own; a volume without hard links gets a copy. */
+export async function linkOrCopy(from: string, to: string, id: string): Promise<void> {
+  const partial = `${to}.${id}.partial`;
+  try {
+    await link(from, partial);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") throw error;
+    await copy(from, partial);
+  }
+  await rename(partial, to);
+  // Where both names are of one file already, a rename leaves both.
+  await rm(partial, { force: true });
+}
+
+async function copy(from: string, to: string): Promise<void> {
+  const target = await open(to, "wx", 0o600);
+  try {
+    for await (const chunk of createReadStream(from, { highWaterMark: READ_BYTES })) await target.writeFile(chunk);
+    await target.sync();
+  } finally {
+    await target.close();
+  }
+}
+
+/** Has the names in folders on the disk. */
+export async function syncFolders(...folders: readonly string[]): Promise<void> {
+  for (const folder of folders) {
+    const handle = await open(folder, "r");
+    try {
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+  }
+}
+
+/** What a call gives, or undefined where there is no such file or folder; every other failure stays one. */
+export async function ifThere<T>(read: Promise<T>): Promise<T | undefined> {
+  return await unless(["ENOENT"], read);
+}
+
+/** As `ifThere`, for what passes over a plain file where a folder would be. */
+export async function ifFolder<T>(read: Promise<T>): Promise<T | undefined> {
+  return await unless(["ENOENT", "ENOTDIR"], read);
+}
+
+async function unless<T>(codes: readonly string[], read: Promise<T>): Promise<T | undefined> {
+  try {
+    return await read;
+  } catch (error) {
+    if (codes.includes((error as NodeJS.ErrnoException).code ?? "")) return undefined;
+    throw error;
+  }
+}
+
+export async function removeIfEmpty(folder: string): Promise<void> {
+  try {
+    await rmdir(folder);
+  } catch (error) {
+    // On a disk that cannot be written to, what failed before this says so.
+    if (!["ENOTEMPTY", "EEXIST", "ENOENT", "EROFS"].includes((error as NodeJS.ErrnoException).code ?? "")) throw error;
+  }
+}
+
+export function cannotStore(why: string): StoreError {
+  return new StoreError(`Cannot store the archive: ${why}`, { isTransient: false });
+}

@@ -1,0 +1,107 @@
+import { lstat, lutimes, readdir, readFile, readlink, symlink, unlink } from "node:fs/promises";
+import { join } from "node:path";
+import { type Clock, systemClock } from "../../../crds/client/clock.ts";
+import { sleep } from "../../../crds/waits.ts";
+
+/** One of another machine, or of another pod, whose processes are not seen here: it is a pod's that was replaced. */
+const OTHERS_MS = 60_000;
+const RETRY_MS = 20;
+const LOCK = ".lock";
+
+/**
+ * Runs work alone on a tenant's folder, also beside the commands of an earlier version that share the volume: the lock
+ * is theirs (docs/decisions/snapshots.md#archives-change-under-a-lock). Calls of one process for one folder must not
+ * overlap, since the process is the holder.
+ *
+ * @throws Error when the folder cannot be written, and the signal's reason
+ */
+export async function withVolumeLock<T>(
+  folder: string,
+  options: { signal: AbortSignal; podUid?: string | undefined; clock?: Clock | undefined },
+  work: () => Promise<T>,
+): Promise<T> {
+  const { signal, podUid, clock = systemClock } = options;
+  const place = await placeOf(podUid);
+  const own = `${place}.${process.pid}.${await startTime(process.pid)}`;
+  while (!(await take(folder, { own, place }))) await sleep(RETRY_MS, { clock, signal });
+  try {
+    return await work();
+  } finally {
+    await unlink(join(folder, LOCK));
+    const others = (await readdir(folder)).filter((name) => name.startsWith(`${LOCK}.`));
+    await Promise.all(others.map((other) => unlink(join(folder, other))));
+  }
+}
+
+async function take(folder: string, { own, place }: { own: string; place: string }): Promise<boolean> {
+  const first = join(folder, LOCK);
+  if (await link(own, first)) return true;
+  const oldest = await holderOf(first);
+  if (oldest === undefined) return false;
+  // Who took it over from a holder that was gone has a link that is named for that one.
+  let [at, holder] = [first, oldest];
+  for (;;) {
+    const next = join(folder, `${LOCK}.${holder}`);
+    const taker = await holderOf(next);
+    if (taker === undefined) break;
+    [at, holder] = [next, taker];
+  }
+  const next = join(folder, `${LOCK}.${holder}`);
+  if (!(await isGone(at, { holder, place })) || !(await link(own, next))) return false;
+  // One that was given back meanwhile has another holder, or none.
+  if ((await holderOf(first)) === oldest) return true;
+  await unlink(next);
+  return false;
+}
+
+/** Whether the link was made: it is there already for all but one of those who try at once. */
+async function link(target: string, path: string): Promise<boolean> {
+  try {
+    await symlink(target, path);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "EEXIST") return false;
+    throw error;
+  }
+}
+
+async function holderOf(path: string): Promise<string | undefined> {
+  try {
+    return await readlink(path);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    throw error;
+  }
+}
+
+async function isGone(path: string, { holder, place }: { holder: string; place: string }): Promise<boolean> {
+  const [held, pid, start] = holder.split(".");
+  if (held === place) return start !== (await startTime(Number(pid)));
+  try {
+    const ageMs = Date.now() - (await lstat(path)).mtimeMs;
+    // By a clock that was ahead, or is behind now: the minute begins here, else it would be a day's before that.
+    if (ageMs < 0) await lutimes(path, Date.now() / 1000, Date.now() / 1000);
+    return ageMs > OTHERS_MS;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return false;
+    throw error;
+  }
+}
+
+/** Where processes of one number are the same: a boot of a machine, and in it a pod. */
+async function placeOf(podUid: string | undefined): Promise<string> {
+  const [boot = ""] = (await readFile("/proc/sys/kernel/random/boot_id", "utf8")).split("-");
+  return podUid === undefined ? boot : `${boot}-${podUid.replaceAll("-", "")}`;
+}
+
+/** In ticks since the boot; undefined of a process that is gone. */
+async function startTime(pid: number): Promise<string | undefined> {
+  try {
+    const stat = await readFile(`/proc/${pid}/stat`, "utf8");
+    const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+    return fields[0] === "Z" ? undefined : fields[19];
+  } catch (error) {
+    if (["ENOENT", "ESRCH"].includes((error as NodeJS.ErrnoException).code ?? "")) return undefined;
+    throw error;
+  }
+}

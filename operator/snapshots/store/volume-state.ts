@@ -1,0 +1,140 @@
+import { randomBytes } from "node:crypto";
+import { type FileHandle, open, readdir, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { ArchiveError } from "../../../crds/archive/archive-error.ts";
+import { checkSnapshotKey, type SnapshotKey, snapshotPath } from "../../../crds/snapshots/snapshot-key.ts";
+import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
+import type { KeptSnapshots, SnapshotVersion } from "../../../crds/snapshots/snapshot-store.ts";
+import { digitsOf, ifThere, placesOf, readStored, type StoredFile } from "./volume-files.ts";
+
+export const MARK = ".marked";
+const MOST_DELETIONS = 10_000;
+const MOST_LOOKS = 3;
+
+/** What is in the volume at the moment. */
+export interface VolumeState {
+  readonly root: string;
+  look(key: SnapshotKey): Promise<KeptSnapshots>;
+  /** Finds an archive of the key, the newest or an older version. @throws ArchiveError when it is another tenant's */
+  find(key: SnapshotKey, sha256: string): Promise<FoundFile | undefined>;
+  /** As `find`, open. */
+  open(key: SnapshotKey, sha256: string): Promise<{ handle: FileHandle; metadata: SnapshotMetadata } | undefined>;
+  /** @throws ArchiveError when it is another tenant's */
+  newest(key: SnapshotKey): Promise<StoredFile | undefined>;
+  /** The latest first. */
+  versions(key: SnapshotKey): Promise<StoredFile[]>;
+  /** Names the state that has this newest archive. */
+  revisionOf(key: SnapshotKey, stored: StoredFile | undefined): string;
+  /** To be called when the archives of a key were deleted. */
+  noteDeletion(key: SnapshotKey): void;
+  isMarked(): Promise<boolean>;
+  /** @throws Error of a share that is not mounted, which is no volume without archives */
+  checkRoot(): Promise<void>;
+}
+
+/** A file, and what is recorded of it. */
+export interface FoundFile extends StoredFile {
+  readonly metadata: SnapshotMetadata;
+}
+
+export function createVolumeState(root: string): VolumeState {
+  // A state without an archive is named by this process and its deletions, so that it is never taken for an earlier one.
+  let epoch = randomBytes(8).toString("hex");
+  const deletions = new Map<string, number>();
+
+  function revisionOf(key: SnapshotKey, stored: StoredFile | undefined): string {
+    if (stored === undefined) return `none.${epoch}.${deletions.get(snapshotPath(key)) ?? 0}`;
+    const { metadata, commit = "0", identity } = stored;
+    return metadata === undefined ? `unrecorded.${identity}` : `${digitsOf(metadata.sha256)}.${commit}`;
+  }
+
+  function noteDeletion(key: SnapshotKey): void {
+    if (deletions.size >= MOST_DELETIONS) {
+      deletions.clear();
+      epoch = randomBytes(8).toString("hex");
+    }
+    const path = snapshotPath(key);
+    deletions.set(path, (deletions.get(path) ?? 0) + 1);
+  }
+
+  async function readNewest(key: SnapshotKey): Promise<StoredFile | undefined> {
+    const stored = await readStored(placesOf(root, key).archive);
+    if (stored?.metadata !== undefined) checkOwner(key, stored.metadata);
+    return stored;
+  }
+
+  async function readVersions(key: SnapshotKey): Promise<StoredFile[]> {
+    const { versions } = placesOf(root, key);
+    const names = ((await ifThere(readdir(versions))) ?? []).filter((name) => /^[0-9a-f]{16}\.tar\.gz$/.test(name));
+    const stored = await Promise.all(names.map((name) => readStored(join(versions, name))));
+    return stored.filter((one) => one !== undefined).sort(latestFirst);
+  }
+
+  async function isMarked(): Promise<boolean> {
+    return (await ifThere(stat(join(root, MARK)))) !== undefined;
+  }
+
+  async function look(key: SnapshotKey): Promise<KeptSnapshots> {
+    checkSnapshotKey(key);
+    await checkRoot();
+    const newest = await readNewest(key);
+    const versions = (await readVersions(key)).flatMap(asVersion);
+    const revision = revisionOf(key, newest);
+    if (newest === undefined) return { revision, state: (await isMarked()) ? "none" : "unmarked", versions };
+    if (newest.metadata === undefined) return { revision, state: "unrecorded", versions };
+    return { revision, state: "kept", newest: newest.metadata, versions };
+  }
+
+  async function checkRoot(): Promise<void> {
+    await stat(root);
+  }
+
+  async function find(key: SnapshotKey, sha256: string): Promise<FoundFile | undefined> {
+    checkSnapshotKey(key);
+    const { archive, versions } = placesOf(root, key);
+    for (const path of [archive, join(versions, `${digitsOf(sha256)}.tar.gz`)]) {
+      const stored = await readStored(path);
+      if (stored?.metadata?.sha256 !== sha256) continue;
+      checkOwner(key, stored.metadata);
+      return { ...stored, metadata: stored.metadata };
+    }
+    return undefined;
+  }
+
+  return {
+    root,
+    look,
+    find,
+    async open(key, sha256) {
+      for (let looks = 0; looks < MOST_LOOKS; looks += 1) {
+        const found = await find(key, sha256);
+        if (found === undefined) return undefined;
+        const handle = await ifThere(open(found.path, "r"));
+        if (handle === undefined) continue;
+        // Another can have taken the place since; its reader would find the digest wrong.
+        if ((await handle.stat()).size === found.sizeBytes) return { handle, metadata: found.metadata };
+        await handle.close();
+      }
+      return undefined;
+    },
+    newest: readNewest,
+    versions: readVersions,
+    ...{ revisionOf, noteDeletion, isMarked, checkRoot },
+  };
+}
+
+export function asVersion({ metadata, kept = "replaced" }: StoredFile): SnapshotVersion[] {
+  return metadata === undefined ? [] : [{ ...metadata, kept }];
+}
+
+function latestFirst(a: StoredFile, b: StoredFile): number {
+  const [of, to] = [a, b].map(({ metadata }) => metadata?.createdAt ?? "") as [string, string];
+  return of === to ? 0 : of < to ? 1 : -1;
+}
+
+export function checkOwner(key: SnapshotKey, { tenantId, workloadRef }: SnapshotKey): void {
+  if (tenantId === key.tenantId && workloadRef === key.workloadRef) return;
+  const whose = `of tenant "${tenantId}" and workload "${workloadRef}"`;
+  const message = `${snapshotPath(key)} is ${whose}, not of "${key.tenantId}" and "${key.workloadRef}": the volume may ignore case, so rename the tenant or use another volume`;
+  throw new ArchiveError("Foreign", message);
+}

@@ -1,0 +1,199 @@
+import { mkdir, open, readdir, rm, utimes } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { checkSnapshotKey, type SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
+import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
+import { StoreConflict } from "../../../crds/snapshots/snapshot-store.ts";
+import { linkSignals } from "../../../crds/waits.ts";
+import type { Turns } from "./turns.ts";
+import { cannotStore, ifThere, linkOrCopy, placesOf, removeIfEmpty } from "./volume-files.ts";
+import { type FoundFile, MARK, type VolumeState } from "./volume-state.ts";
+import { type WrittenFile, writeFile } from "./write-file.ts";
+
+const MOST_LOOKS = 3;
+
+interface UploadOptions {
+  /** 32 hexadecimal digits. */
+  readonly id: string;
+  /** Whether the volume was seen with its mark: then it must have it. */
+  readonly isMarked: boolean;
+}
+
+/** Archives that arrive, and are not in their place yet. */
+export interface VolumeUploads {
+  /** Writes an archive beside its place, and ends every other upload of the same key. */
+  receive(
+    key: SnapshotKey,
+    content: AsyncIterable<Uint8Array>,
+    options: UploadOptions & { signal: AbortSignal },
+  ): Promise<WrittenFile>;
+  /** As `receive`, of an archive that is there; undefined when it is not. */
+  receiveKept(
+    key: SnapshotKey,
+    from: SnapshotKey & { readonly sha256: string },
+    options: UploadOptions,
+  ): Promise<(WrittenFile & { metadata: SnapshotMetadata }) | undefined>;
+  /** One that has arrived. @throws StoreConflict when there is none */
+  take(key: SnapshotKey, id: string): ReceivedFile;
+  /** To be called when it is in its place. */
+  forget(key: SnapshotKey, id: string): void;
+  /** Ends and deletes all of a key, in the tenant's turn. */
+  drop(key: SnapshotKey, why: string): Promise<void>;
+  /** Ends and deletes one that nobody will put in its place, in the tenant's turn. */
+  discard(key: SnapshotKey, id: string): Promise<void>;
+  /** Whether a file is one of these. */
+  holds(path: string): boolean;
+}
+
+export interface ReceivedFile extends WrittenFile {
+  readonly path: string;
+}
+
+export function createVolumeUploads(options: { state: VolumeState; turns: Turns; now: () => number }): VolumeUploads {
+  const { state, turns, now } = options;
+  const { root } = state;
+  /** What was received and not yet committed, by key and id; while it still comes, what ends it. */
+  const uploads = new Map<string, Map<string, ReceivedFile | AbortController>>();
+
+  /** Makes the tenant's folder; a volume that ignores case has one place for the folders of two tenants. */
+  async function makeFolder(key: SnapshotKey): Promise<void> {
+    const { folder } = placesOf(root, key);
+    try {
+      await mkdir(folder, { mode: 0o700 });
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+    }
+    if (!(await readdir(root)).includes(key.tenantId)) {
+      throw cannotStore(`the volume ignores case, and another tenant's folder has the place of ${folder}`);
+    }
+  }
+
+  async function begin(
+    key: SnapshotKey,
+    options: { id: string; isMarked: boolean },
+    upload: AbortController,
+  ): Promise<string> {
+    checkSnapshotKey(key);
+    await state.checkRoot();
+    if (!(await state.isMarked())) {
+      if (options.isMarked) throw cannotStore("the mark that was on the volume is gone, so it is another");
+      await (await open(join(root, MARK), "a", 0o600)).close();
+    }
+    await makeFolder(key);
+    await drop(key, "another upload of the same files has begun");
+    const { archive } = placesOf(root, key);
+    uploads.set(archive, new Map([[options.id, upload]]));
+    return partialOf(key, options.id);
+  }
+
+  function partialOf(key: SnapshotKey, id: string): string {
+    return `${placesOf(root, key).archive}.${id.slice(0, 8)}.partial`;
+  }
+
+  /** The newest beginning wins: what began before has nothing left to put in its place. */
+  async function drop(key: SnapshotKey, why: string): Promise<void> {
+    const { archive, folder } = placesOf(root, key);
+    for (const upload of uploads.get(archive)?.values() ?? []) {
+      if (upload instanceof AbortController) upload.abort(new StoreConflict(`Cannot store the archive: ${why}`));
+    }
+    uploads.delete(archive);
+    const isPartial = (name: string) =>
+      name.startsWith(`${basename(archive)}.`) &&
+      /^(?:[0-9a-f]{16}\.json\.)?[0-9a-f]{8,32}\.partial$/.test(name.slice(basename(archive).length + 1));
+    for (const name of (await ifThere(readdir(folder))) ?? []) {
+      if (isPartial(name)) await rm(join(folder, name), { force: true });
+    }
+  }
+
+  /** Gives an archive another name. A save of the same files, which is not waited for, can have the place it was in. */
+  async function linkKept(
+    { sha256, ...from }: SnapshotKey & { readonly sha256: string },
+    to: { path: string; id: string },
+  ): Promise<FoundFile | undefined> {
+    for (let looks = 0; looks < MOST_LOOKS; looks += 1) {
+      const found = await state.find(from, sha256);
+      if (found === undefined) return undefined;
+      const isLinked = (await ifThere(linkOrCopy(found.path, to.path, to.id).then(() => true))) === true;
+      if (isLinked && (await state.find(from, sha256))?.path === found.path) return found;
+    }
+    return undefined;
+  }
+
+  function finish(key: SnapshotKey, id: string, upload: ReceivedFile): void {
+    const { archive } = placesOf(root, key);
+    const known = uploads.get(archive);
+    if (known?.has(id) !== true) throw new StoreConflict("Cannot store the archive: it was overtaken by another");
+    known.set(id, upload);
+  }
+
+  async function discard(key: SnapshotKey, id: string): Promise<void> {
+    const { archive, folder } = placesOf(root, key);
+    const upload = uploads.get(archive)?.get(id);
+    if (upload instanceof AbortController) upload.abort(new StoreConflict("Cannot store the archive: it was given up"));
+    uploads.get(archive)?.delete(id);
+    await rm(partialOf(key, id), { force: true });
+    await removeIfEmpty(folder);
+  }
+
+  return {
+    async receive(key, content, { id, isMarked, signal }) {
+      const upload = new AbortController();
+      // In the turn: nobody else takes the folder away while it is empty.
+      const { path, handle } = await turns.take(key.tenantId, async () => {
+        const path = await begin(key, { id, isMarked }, upload);
+        try {
+          return { path, handle: await open(path, "wx", 0o600) };
+        } catch (error) {
+          await discard(key, id);
+          throw error;
+        }
+      });
+      const ending = linkSignals(signal, upload.signal);
+      try {
+        const received = await writeFile(handle, content, { signal: ending.signal });
+        finish(key, id, { ...received, path });
+        return received;
+      } catch (error) {
+        // What is discarded is aborted too, which is not why it failed.
+        const failure: unknown = upload.signal.aborted ? upload.signal.reason : error;
+        await turns.take(key.tenantId, () => discard(key, id));
+        throw failure;
+      } finally {
+        ending.close();
+      }
+    },
+
+    async receiveKept(key, { sha256, ...from }, { id, isMarked }) {
+      checkSnapshotKey(from);
+      return await turns.take(key.tenantId, async () => {
+        const path = await begin(key, { id, isMarked }, new AbortController());
+        const found = await linkKept({ ...from, sha256 }, { path, id });
+        if (found === undefined) {
+          await discard(key, id);
+          return undefined;
+        }
+        // It is in use from now on, however old it is.
+        await utimes(path, now() / 1000, now() / 1000);
+        const { sizeBytes, metadata } = found;
+        finish(key, id, { sha256, sizeBytes, path });
+        return { sha256, sizeBytes, metadata };
+      });
+    },
+
+    take(key, id) {
+      const upload = uploads.get(placesOf(root, key).archive)?.get(id);
+      if (upload === undefined || upload instanceof AbortController) {
+        throw new StoreConflict("Cannot store the archive: it was overtaken by another, or never arrived");
+      }
+      return upload;
+    },
+
+    forget: (key, id) => void uploads.get(placesOf(root, key).archive)?.delete(id),
+    drop,
+    discard,
+    holds(path) {
+      const { archive, digits } = /^(?<archive>.*)\.(?<digits>[0-9a-f]{8})\.partial$/.exec(path)?.groups ?? {};
+      const ids = [...(uploads.get(archive ?? "")?.keys() ?? [])];
+      return digits !== undefined && ids.some((id) => id.startsWith(digits));
+    },
+  };
+}

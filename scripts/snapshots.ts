@@ -1,0 +1,62 @@
+// npm run snapshots: copies snapshots from one store to another (docs/object-storage.md).
+import { createClusterClient } from "../crds/client/cluster-client.ts";
+import { loadClusterConfig } from "../crds/client/config/load-cluster-config.ts";
+import { createTransport } from "../crds/client/transport.ts";
+import { copyStore } from "../crds/snapshots/copy-store.ts";
+import { openS3Store, openStore } from "../crds/snapshots/open-store.ts";
+import type { SnapshotStore } from "../crds/snapshots/snapshot-store.ts";
+import { type NamedStore, parseArguments, type SnapshotsArguments, USAGE } from "./snapshots/arguments.ts";
+import { createCopyProgress } from "./snapshots/copy-progress.ts";
+import { onInterrupt } from "./start/on-interrupt.ts";
+
+/** For one archive. */
+const LIMIT_MS = 3_600_000;
+
+const log = (line: string): void => void process.stderr.write(`${line}\n`);
+const stopping = new AbortController();
+onInterrupt(() => {
+  if (stopping.signal.aborted) process.exit(130);
+  stopping.abort(new Error("stopped; the same command goes on where this one was"));
+});
+
+try {
+  process.exitCode = await run(parseArguments(process.argv.slice(2), process.env));
+} catch (error) {
+  log(error instanceof Error ? error.message : String(error));
+  process.exitCode = stopping.signal.aborted ? 130 : 1;
+}
+// Connections that are kept would hold this process for a while.
+process.exit();
+
+async function run(parsed: SnapshotsArguments): Promise<number> {
+  if (parsed.command === "help") {
+    process.stdout.write(USAGE);
+    return 0;
+  }
+  const call = { signal: stopping.signal, timeoutMs: LIMIT_MS };
+  const { from, to, deletes } = parsed;
+  const source = await open(from, parsed);
+  const target = await open(to, parsed);
+  await target.check?.(call);
+  const progress = createCopyProgress({ log, now: () => performance.now() });
+  const { begin: onBegin, take: onKey } = progress;
+  await copyStore({ from: source.archives, to: target.archives }, { ...call, deletes, onBegin, onKey });
+  return progress.end() ? 0 : 1;
+}
+
+async function open(
+  { place, env }: NamedStore,
+  { namespace, context }: { namespace: string; context: string | undefined },
+): Promise<{
+  archives: SnapshotStore;
+  check?: (call: { signal: AbortSignal; timeoutMs: number }) => Promise<void>;
+}> {
+  if (place.kind === "s3") {
+    const archives = openS3Store(place, { env });
+    return { archives, check: archives.check };
+  }
+  const cluster = await loadClusterConfig({ context });
+  const client = createClusterClient({ transport: createTransport({ config: cluster, role: "snapshots" }) });
+  // That there are none is no news to whoever copies.
+  return openStore({ place, mayBeEmpty: true }, { client, cluster, namespace, env });
+}

@@ -1,0 +1,40 @@
+import type { ClusterClient } from "../../crds/client/cluster-client.ts";
+import { importNodeImage, NODE_IMAGE } from "../cluster/images/node-image.ts";
+import { makeSnapshotsProgram, readSnapshotsProgram } from "./snapshots-program.ts";
+import { makeSnapshotsVolume } from "./snapshots-volume.ts";
+
+/** What keeps tenants' files on a local cluster. */
+export interface LocalSnapshots {
+  /** What the operator is told. */
+  readonly environment: Readonly<Record<string, string>>;
+  /** Brings the volume, the image and the program of the helper pod to a namespace of a complete cluster. */
+  make(into: { client: ClusterClient; namespace: string; signal: AbortSignal }): Promise<void>;
+}
+
+/**
+ * Prepares what keeps tenants' files on a local cluster.
+ *
+ * @param options.cluster its name, and its folder for volumes
+ * @param options.root of this repository
+ */
+export async function localSnapshots(options: {
+  cluster: { name: string; volumesFolder: string };
+  root: string;
+}): Promise<LocalSnapshots> {
+  const { cluster, root } = options;
+  const program = await readSnapshotsProgram(root);
+  return {
+    environment: {
+      TENANCY_SNAPSHOT_STORAGE_CLASS: "",
+      TENANCY_SNAPSHOT_IMAGE: NODE_IMAGE,
+      TENANCY_SNAPSHOT_PROGRAM: program.name,
+    },
+    async make(into) {
+      await Promise.all([
+        makeSnapshotsVolume({ ...into, folder: cluster.volumesFolder, size: "10Gi" }),
+        makeSnapshotsProgram({ ...into, program }),
+        importNodeImage(cluster.name),
+      ]);
+    },
+  };
+}

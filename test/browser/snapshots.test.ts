@@ -1,0 +1,252 @@
+// @limit 300
+import { randomBytes } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { gzipSync } from "node:zlib";
+import type { Page } from "playwright-core";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { systemClock } from "../../crds/client/clock.ts";
+import type { SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
+import type { SnapshotStore } from "../../crds/snapshots/snapshot-store.ts";
+import { eventually } from "../eventually.ts";
+import { type SnapshotsFolder, snapshotsFolder } from "../unit/edge/snapshots-folder.ts";
+import { rawTar } from "../unit/snapshots/raw-tar.ts";
+import { call, load, save } from "../unit/snapshots/store-contract.ts";
+import { type ServedStore, serveStore } from "../unit/snapshots/store-server.ts";
+import { openPage } from "./browser.ts";
+import { type FakeStage, startFakeStage } from "./fake-stage.ts";
+
+const test = suite("browser/snapshots");
+let volume: SnapshotsFolder;
+let served: ServedStore;
+let stage: FakeStage;
+/** What is stored waits for it, so that an upload is not read any further. */
+let held: Promise<void> | undefined;
+
+const most = { history: 3, replaced: 3, tenantBytes: 10_000_000_000, workloadBytes: 20_000_000_000 };
+const key = (tenantId: string): SnapshotKey => ({ tenantId, workloadRef: "notes" });
+const addressOf = (tenantId: string): string => `${stage.url}/dashboard/snapshots/${tenantId}/notes`;
+
+test.before(async () => {
+  volume = snapshotsFolder();
+  served = await serveStore(volume.path);
+  const store: SnapshotStore = {
+    ...served.store,
+    async put(...given) {
+      await held;
+      return await served.store.put(...given);
+    },
+  };
+  stage = await startFakeStage({ store, most, snapshotLimitBytes: 2 ** 30, clock: systemClock });
+  const { cluster } = stage.edge;
+  cluster.addSnapshots();
+  cluster.addWorkload("notes", { filesystem: { overlayDirs: ["/data"] } });
+});
+test.after(async () => {
+  await stage?.stop();
+  await served?.close();
+  volume?.remove();
+});
+
+/** Saves three versions of a tenant's files, and returns the digits that name them. */
+async function saveThree(tenantId: string): Promise<string[]> {
+  const { store } = served;
+  const to = key(tenantId);
+  const saved = [
+    await save(store, "first", to, { createdAt: "2026-11-21T01:00:00.000Z" }),
+    await save(store, "second", to, { createdAt: "2026-11-21T02:00:00.000Z", keep: "history", most }),
+    await save(store, "third", to, { createdAt: "2026-11-21T03:00:00.000Z", keep: "replaced", most }),
+  ];
+  return saved.map(({ metadata }) => metadata.sha256.slice(0, 16));
+}
+
+test("the list says what each takes, its tenant and its workload, and what they may", async () => {
+  const { page, assertAccessible, close } = await openPage(stage.browser);
+  await saveThree("ann");
+  await save(served.store, "elsewhere", { tenantId: "ann", workloadRef: "other" });
+  await save(served.store, "of bob", key("bob"));
+  await page.goto(`${stage.url}/dashboard/snapshots?sort=-takes`);
+  const grid = page.getByRole("grid", { name: "Snapshots" });
+  const cells = ["ann", "notes", "5 B", "16 B in 3", "25 B of 10.0 GB", "22 B of 20.0 GB", "can be restored"];
+  const row = grid.getByRole("row", { name: /ann notes/ });
+  await row.waitFor();
+  for (const words of cells) await row.getByRole("gridcell", { name: words, exact: true }).waitFor();
+  assert.match(await grid.getByRole("row").nth(1).innerText(), /ann[\s\S]*notes/, "sorted by what all versions take");
+  await grid.getByRole("row", { name: /bob notes 6 B .* 6 B 6 B of 10\.0 GB 22 B of 20\.0 GB/ }).waitFor();
+  await assertAccessible();
+  await close();
+});
+
+test("all versions are listed with why they are kept, and one is gone back to once the claim has gone", async () => {
+  const [first = "", second = "", third = ""] = await saveThree("cat");
+  const { page, expect, assertAccessible, close } = await openPage(stage.browser);
+  await page.goto(addressOf("cat"));
+  const versions = page.getByRole("table", { name: "Versions" });
+  const row = (digits: string) => versions.getByRole("row", { name: digits });
+  await row(third).getByText("the newest, which a claim with files is given").waitFor();
+  await row(second).getByText("replaced by one that did not go on from it").waitFor();
+  await row(first).getByText("a session went on from it").waitFor();
+  assert.is(
+    await row(third)
+      .getByRole("button", { name: /^Roll back/ })
+      .count(),
+    0,
+  );
+  await assertAccessible();
+  await page.setViewportSize({ width: 360, height: 740 });
+  assert.is(await page.evaluate("document.documentElement.scrollWidth"), 360);
+  await assertAccessible();
+  await page.setViewportSize({ width: 1280, height: 800 });
+
+  const rollBack = async (): Promise<void> => {
+    await row(first)
+      .getByRole("button", { name: `Roll back to ${first.slice(0, 8)}` })
+      .click();
+    const dialog = page.getByRole("dialog", { name: `Roll notes of cat back to ${first}?` });
+    await dialog.getByText("stays as an older version").waitFor();
+    await assertAccessible();
+    await dialog.getByRole("button", { name: "Roll back" }).click();
+  };
+  stage.edge.cluster.addClaim({ ...key("cat"), status: { phase: "Active" } });
+  await rollBack();
+  await page.getByRole("alert").getByText('tenant "cat" has a claim on workload "notes": release it').waitFor();
+  assert.is(await load(served.store, key("cat")), "third");
+  expect(/409/);
+
+  stage.edge.cluster.remove("claim-cat-notes");
+  await rollBack();
+  await page.getByRole("status").getByText(`notes of cat is rolled back to ${first}.`).waitFor();
+  await row(first).first().getByText("the newest").waitFor();
+  assert.is(await page.getByRole("button", { name: `Roll back to ${first.slice(0, 8)}` }).count(), 0);
+  await row(third).getByText("replaced by one").waitFor();
+  assert.is(await load(served.store, key("cat")), "first");
+  await close();
+});
+
+test("files are given to another tenant once the name of their owner is typed; what that one had stays", async () => {
+  const [, second = ""] = await saveThree("dan");
+  await save(served.store, "of eve", key("eve"));
+  const { page, expect, assertAccessible, close } = await openPage(stage.browser);
+  await page.goto(addressOf("dan"));
+  await page.getByLabel("Version", { exact: true }).selectOption({ label: `${second}, 6 B` });
+  const to = page.getByLabel("To tenant");
+  await to.fill("no tenant");
+  await to.press("Enter");
+  await page.getByRole("alert").getByText("tenant").waitFor();
+  expect(/400/);
+
+  await to.fill("eve");
+  await page.getByRole("button", { name: "Copy to tenant" }).click();
+  const dialog = page.getByRole("dialog", { name: "Give eve the files of dan in notes?" });
+  await dialog.getByText("This gives one tenant's files to another").waitFor();
+  await dialog.getByText(/^What eve has now, .* stays as an older version/).waitFor();
+  await assertAccessible();
+  const copy = dialog.getByRole("button", { name: "Copy" });
+  await dialog.getByRole("textbox").fill("eve");
+  assert.ok(await copy.isDisabled());
+  await dialog.getByRole("textbox").fill("dan");
+  await copy.click();
+  await page.getByText(`eve has the files of dan in notes, version ${second}.`).waitFor();
+  assert.equal([await load(served.store, key("eve")), await load(served.store, key("dan"))], ["second", "third"]);
+  const { versions } = await served.store.look(key("eve"), call);
+  assert.equal(
+    versions.map(({ kept }) => kept),
+    ["replaced"],
+  );
+  assert.is(stage.edge.recorded.at(-1)?.reason, "SnapshotCopied");
+  await close();
+});
+
+test("a version is downloaded as a file", async () => {
+  const [, second = ""] = await saveThree("fay");
+  const { page, close } = await openPage(stage.browser);
+  await page.goto(addressOf("fay"));
+  const begun = page.waitForEvent("download");
+  await page.getByRole("link", { name: `Download ${second.slice(0, 8)}` }).click();
+  const download = await begun;
+  assert.is(download.suggestedFilename(), "fay-notes.tar.gz");
+  assert.is(readFileSync(await download.path(), "utf8"), "second");
+  await close();
+});
+
+const archive = (content: Buffer, name = "data/file"): Buffer =>
+  rawTar([
+    { name: "data/", type: "5" },
+    { name, content },
+  ]);
+
+async function choose(page: Page, buffer: Buffer): Promise<void> {
+  await page
+    .getByLabel("Archive", { exact: true })
+    .setInputFiles({ name: "mine.tar.gz", mimeType: "application/gzip", buffer });
+  await page.getByRole("button", { name: "Upload" }).click();
+  await page
+    .getByRole("dialog", { name: /^Upload an archive for / })
+    .getByRole("button", { name: "Upload" })
+    .click();
+}
+
+test("an archive takes the place of what was saved, and a hostile one is refused in the API's words", async () => {
+  const { page, expect, assertAccessible, close } = await openPage(stage.browser);
+  await page.goto(addressOf("gil"));
+  await page.getByText("Nothing is saved.").waitFor();
+  await choose(page, gzipSync(archive(Buffer.from("hello"))));
+  await page.getByText(/^The archive is what was saved last of gil in notes: version [0-9a-f]{16}, /).waitFor();
+  await page.getByRole("table", { name: "Versions" }).getByText("the newest").waitFor();
+  const before = await served.store.look(key("gil"), call);
+
+  // The second has arrived at its end long after it was refused.
+  for (const content of [Buffer.from("root"), randomBytes(32 * 1024 * 1024)]) {
+    await choose(page, archive(content, "data/../etc/passwd"));
+    await page.getByRole("alert").getByText("body: must be an archive of /data").waitFor();
+    await assertAccessible();
+    await page.getByLabel("Archive", { exact: true }).setInputFiles([]);
+  }
+  assert.equal(await served.store.look(key("gil"), call), before);
+  expect(/400/);
+
+  await page
+    .getByLabel("Archive", { exact: true })
+    .setInputFiles({ name: "x.tar", mimeType: "", buffer: archive(Buffer.from("second")) });
+  await page.getByRole("button", { name: "Upload" }).click();
+  const dialog = page.getByRole("dialog", { name: "Upload an archive for gil in notes?" });
+  await dialog.getByText(/^What gil has now, .* stays as an older version/).waitFor();
+  await assertAccessible();
+  await dialog.getByRole("button", { name: "Upload" }).click();
+  await page.getByRole("table", { name: "Versions" }).getByText("replaced by one").waitFor();
+  await close();
+});
+
+test("a large upload says how much is sent, is stopped, and is not left without a question", async () => {
+  const { page, assertAccessible, close } = await openPage(stage.browser);
+  await page.goto(addressOf("hal"));
+  await page.getByText("Nothing is saved.").waitFor();
+  let goOn = (): void => undefined;
+  held = new Promise((resolve) => {
+    goOn = resolve;
+  });
+  const large = archive(randomBytes(32_000_000));
+  await choose(page, large);
+  const progress = page.getByRole("progressbar", { name: "Sent of the archive" });
+  await eventually(async () => Number(await progress.getAttribute("value")) > 0);
+  await page.getByText(/[\d.]+ [kM]?B of 32\.0 MB sent$/).waitFor();
+  await assertAccessible();
+  await page.getByRole("button", { name: "Stop" }).click();
+  await page.getByRole("alert").getByText("The upload was stopped.").waitFor();
+  await progress.waitFor({ state: "detached" });
+
+  await choose(page, large);
+  await progress.waitFor();
+  await page.getByRole("navigation").getByRole("link", { name: "Claims" }).click();
+  const leave = page.getByRole("dialog", { name: "Leave during the upload?" });
+  await leave.waitFor();
+  await page.keyboard.press("Escape");
+  assert.is((await served.store.look(key("hal"), call)).newest, undefined);
+  goOn();
+  await page.getByText(/^The archive is what was saved last of hal/).waitFor();
+  const sent = await served.store.look(key("hal"), call);
+  assert.is(sent.newest?.contentBytes, large.length);
+  await close();
+});
+
+test.run();

@@ -1,0 +1,111 @@
+// @limit 300
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { pods } from "../../../crds/client/built-in-resources.ts";
+import type { Pod } from "../../../crds/kubernetes.ts";
+import { IN_FLIGHT_PREFIX } from "../../../crds/labels.ts";
+import { eventually } from "../../eventually.ts";
+import { type EdgeProcess, startReadyEdge } from "../../unit/edge/edge-process.ts";
+import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
+import { askAt, type NamedPods, POD_NETWORK, startNamedPods } from "./named-pods.ts";
+
+const test = suite("a release and the requests that are in flight at several replicas");
+
+const KEY = "drain-key";
+let tenancy: Tenancy;
+let named: NamedPods;
+let doors: [EdgeProcess, EdgeProcess];
+/** Ends the requests that are held, by the tenants whose they are. */
+const held = new Map<string, () => void>();
+
+test.before(async () => {
+  named = await startNamedPods(() => tenancy.client);
+  named.onRequest = (tenant, request, response) => {
+    if (request.url === "/held") held.set(tenant, () => response.end(tenant));
+    else response.end(tenant);
+  };
+  tenancy = await startTenancy("drain", { nodes: { podNetwork: POD_NETWORK } });
+  tenancy.pods.subscribe(named.onPod);
+  tenancy.startOperator();
+  await tenancy.createWorkload("app", { network: { ports: [named.port], expose: "key" } });
+  const env = {
+    KUBECONFIG: tenancy.cluster.kubeconfigPath,
+    TENANCY_API_KEY: KEY,
+    TENANCY_EDGE_ROLES: "api,proxy",
+  };
+  doors = [await startReadyEdge("bun", env), await startReadyEdge("node", env)];
+});
+
+test.after(async () => {
+  for (const { child, exited } of doors ?? []) {
+    child.kill("SIGTERM");
+    await exited;
+  }
+  await tenancy?.stop();
+  await named?.stop();
+});
+
+const ask = (door: EdgeProcess, tenant: string, path = "/") =>
+  askAt(door.proxyUrl, `app--${tenant}.localhost`, { path, headers: { "x-tenancy-key": KEY } });
+
+async function release(door: EdgeProcess, tenant: string): Promise<number> {
+  const { status } = await fetch(`${door.url}/api/v1/tenants/${tenant}/release?wait=true`, {
+    method: "POST",
+    headers: { "content-type": "application/json", authorization: `Bearer ${KEY}` },
+    body: JSON.stringify({ workload: "app" }),
+  });
+  return status;
+}
+
+async function podOf(tenant: string): Promise<Pod> {
+  const { status } = await tenancy.untilClaim(`claim-${tenant}-app`, { phase: "Active" });
+  return tenancy.client.get(pods, { namespace: NAMESPACE, name: status?.instanceId ?? "" });
+}
+
+const marksOf = ({ metadata }: Pod): string[] =>
+  Object.keys(metadata.annotations ?? {}).filter((name) => name.startsWith(IN_FLIGHT_PREFIX));
+
+const phaseOf = (tenant: string) => tenancy.claims.store.get(`${NAMESPACE}/claim-${tenant}-app`)?.status?.phase;
+
+test("waits for a request at the other replica, and deletes the pod when that has ended", async () => {
+  assert.is((await ask(doors[1], "ann")).status, 200);
+  const request = ask(doors[0], "ann", "/held");
+  await eventually(() => held.has("ann"));
+  await eventually(async () => marksOf(await podOf("ann")).length === 2);
+  const { metadata } = await podOf("ann");
+  const seen: string[] = [];
+  const ends = tenancy.pods.subscribe(({ type, object }) => {
+    if (object.metadata.uid === metadata.uid) seen.push(`${type} ${marksOf(object).length}`);
+  });
+  const released = release(doors[1], "ann");
+  await eventually(() => phaseOf("ann") === "Releasing");
+  // The replica without a request takes its word back at once.
+  await eventually(() => seen.at(-1) === "modified 1");
+  held.get("ann")?.();
+  const { status, text } = await request;
+  assert.equal([status, text], [200, "ann"]);
+  assert.is(await released, 200);
+  ends();
+  assert.ok(seen.includes("modified 0"), `the pod went while a request was in flight: ${seen}`);
+});
+
+test("a request that does not end is ended with 503, and the release goes on", async () => {
+  const request = ask(doors[0], "ben", "/held");
+  await eventually(() => held.has("ben"));
+  await eventually(async () => marksOf(await podOf("ben")).length === 1);
+  assert.is(await release(doors[1], "ben"), 200);
+  assert.is((await request).status, 503);
+});
+
+test("a replica that was killed holds a release no longer than it said, or 15 s", async () => {
+  const request = ask(doors[0], "cem", "/held");
+  request.catch(() => undefined); // It ends with its replica.
+  await eventually(() => held.has("cem"));
+  await eventually(async () => marksOf(await podOf("cem")).length === 1);
+  doors[0].child.kill("SIGKILL");
+  await doors[0].exited;
+  assert.is(await release(doors[1], "cem"), 200);
+  assert.is((await ask(doors[1], "cem")).text, "cem");
+});
+
+test.run();

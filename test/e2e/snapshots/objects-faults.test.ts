@@ -1,0 +1,6 @@
+// @limit 900
+// What faults.test.ts tests, with archives in object storage.
+process.env.TENANCY_TEST_STORE = "s3";
+await import("./faults.test.ts");
+
+export {};

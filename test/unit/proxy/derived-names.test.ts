@@ -1,0 +1,118 @@
+// @runtimes node bun deno
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
+import { type ClaimKey, claimKey } from "../../../crds/claims/claim-key.ts";
+import { derivedDigits, hostLabel } from "../../../crds/host-name.ts";
+import { createDeferred } from "../../../crds/waits.ts";
+import { createKnownTenants } from "../../../edge/proxy/wake/known-tenants.ts";
+import { eventually } from "../../eventually.ts";
+import { FakeCluster } from "../edge/fake-cluster.ts";
+import { manualClock } from "../manual-clock.ts";
+import { startPod } from "./fake-pod.ts";
+import { comparable, get, KEY, startDoor } from "./front-door.ts";
+import { closeAll } from "./start-proxy.ts";
+
+const test = suite("derived host names of instances without a claim");
+test.after.each(closeAll);
+
+const key = `X-Tenancy-Key: ${KEY}`;
+
+test("a public instance that sleeps is woken by its derived name, at each of its ports", async () => {
+  let lists = 0;
+  const archives = [{ tenantId: "user_1", workloadRef: "app" }];
+  const door = await startDoor({
+    listArchives: async () => {
+      lists += 1;
+      return archives;
+    },
+  });
+  const pod = await startPod();
+  door.addWorkload("app", "public", { network: { ports: [1, pod.target.port] } });
+  const host = hostLabel({ workload: "app", tenantId: "user_1", port: pod.target.port });
+  const asked = door.ask(get(`${host}.apps.test`));
+  await eventually(() => door.cluster.verbs().includes("create"));
+  const status: ClaimStatus = {
+    phase: "Active",
+    source: "pool",
+    instanceId: "inst-user-1-app-1",
+    endpoint: { host: "127.0.0.1", port: pod.target.port },
+  };
+  const [claim] = door.cluster.cache.claims.store.by("key", claimKey({ tenantId: "user_1", workloadRef: "app" }));
+  door.cluster.setStatus((claim as Claim).metadata.name, status);
+  assert.match(await asked, /^HTTP\/1.1 200 /);
+  assert.is(lists, 1);
+  assert.is(door.accessed[0]?.tenant, "user_1");
+});
+
+test("a derived name of nobody and of what is closed is one answer, after one list, which no key opens", async () => {
+  let lists = 0;
+  const archives = ["app", "linked"].map((workloadRef) => ({ tenantId: "user_1", workloadRef }));
+  const door = await startDoor({
+    listArchives: async () => {
+      lists += 1;
+      return archives;
+    },
+  });
+  door.addWorkload("linked", "link");
+  const asks = (workload: string, ...lines: string[]) =>
+    door.ask(get(`${hostLabel({ workload, tenantId: "user_1" })}.apps.test`, "/", ...lines));
+  const before = await asks("linked");
+  assert.match(before, /^HTTP\/1.1 404 /);
+  assert.is(lists, 0, "nobody is let in without a key");
+  door.addWorkload("open", "public");
+  for (const answer of await Promise.all([asks("linked"), asks("open"), asks("nothing"), asks("nothing", key)])) {
+    assert.is(comparable(answer), comparable(before));
+  }
+  assert.is(lists, 1);
+  assert.equal(door.cluster.calls, []);
+  assert.equal(
+    door.accessed.map(({ status, tenant }) => [status, tenant]),
+    Array(5).fill([404, undefined]),
+  );
+});
+
+test("a derived name whose list does not come: the visitor may go, and no list is a 503", async () => {
+  const list = createDeferred<never[]>();
+  let lists = 0;
+  const door = await startDoor({
+    listArchives: () => {
+      lists += 1;
+      return list.promise;
+    },
+  });
+  door.addWorkload("app", "public");
+  const asked = get(`${hostLabel({ workload: "app", tenantId: "user_1" })}.apps.test`);
+  const wire = door.wire(asked);
+  await eventually(() => lists === 1);
+  const other = door.ask(asked);
+  wire.socket.destroy();
+  await eventually(() => door.accessed.length === 1);
+  assert.is(door.accessed[0]?.status, 499);
+  list.reject(new Error("no volume"));
+  assert.match(await other, /^HTTP\/1.1 503 /);
+});
+
+test("KnownTenants: who was released or has files is known by the digits of derived names", async () => {
+  const clock = manualClock();
+  const cluster = new FakeCluster();
+  let archives: { tenantId: string; workloadRef: string }[] = [];
+  const known = createKnownTenants({ claims: cluster.cache.claims, listArchives: async () => archives, clock });
+  const [one, two] = ["user_1", "user_2"].map((tenantId) => ({ tenantId, workloadRef: "app" }));
+  const digits = (tenantId: string) => derivedDigits({ workload: "app", tenantId }) as string;
+  known.onReleased(one as ClaimKey);
+  assert.equal(known.named(digits("user_1")), one);
+  archives = [two as ClaimKey];
+  await known.refresh();
+  assert.equal(known.named(digits("user_1")), one, "the list may be older than its archive");
+  assert.equal(known.named(digits("user_2")), two);
+  assert.ok(known.isListed());
+  await clock.pass(121_000);
+  known.onReleased({ tenantId: "x", workloadRef: "app" });
+  assert.is(known.named(digits("user_1")), undefined);
+  archives = [];
+  await known.refresh();
+  assert.is(known.named(digits("user_2")), undefined);
+});
+
+test.run();

@@ -1,0 +1,349 @@
+// @runtimes node bun deno
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { hostLabel } from "../../../crds/host-name.ts";
+import { eventually } from "../../eventually.ts";
+import { answerWith } from "./fake-pod.ts";
+import { comparable, get, KEY, startDoor, type TestDoor } from "./front-door.ts";
+import { closeAll } from "./start-proxy.ts";
+
+const test = suite("who gets in at the front door");
+test.after.each(closeAll);
+
+const bearer = `Authorization: Bearer ${KEY}`;
+const inAnHour = () => Math.floor(Date.now() / 1000) + 3600;
+
+function linkTo(door: TestDoor, workload: string, tenantId: string, more: { port?: number; expiresAt?: number } = {}) {
+  return door.tokens.sign("link", { workload, tenantId, expiresAt: inAnHour(), ...more }) ?? "";
+}
+
+function cookieTo(door: TestDoor, workload: string, tenantId: string) {
+  return `tenancy-link=${door.tokens.sign("cookie", { workload, tenantId, expiresAt: inAnHour() })}`;
+}
+
+test("what is not there and what is closed are one answer, and neither costs a call", async () => {
+  const door = await startDoor();
+  door.addWorkload("closed", "none");
+  door.addWorkload("keyed", "key", { network: { ports: [8080, 9000] } });
+  door.addWorkload("linked", "link");
+  await door.addInstance("alice", "closed");
+  await door.addInstance("alice", "keyed");
+  await door.addInstance("alice", "linked");
+  await door.addInstance("Al_ice", "keyed");
+  const derived = "at-keyed-al-ice--000000000000000000000000";
+  const old = door.tokens.sign("link", { workload: "linked", tenantId: "alice", expiresAt: 1 });
+  const other = linkTo(door, "linked", "bob");
+  const asked = [
+    get("nothing--alice.apps.test"),
+    get("keyed--nobody.apps.test"),
+    get("keyed--alice.apps.test"),
+    get("keyed--alice.apps.test", "/", "Authorization: Bearer wrong"),
+    get("keyed--alice.apps.test", "/", "X-Tenancy-Key: wrong"),
+    get("keyed-9001--alice.apps.test", "/", bearer),
+    get("keyed-9000--alice.apps.test"),
+    get("closed--alice.apps.test"),
+    get("closed--alice.apps.test", "/", bearer),
+    get(`${derived}.apps.test`),
+    get(`${derived}.apps.test`, "/", bearer),
+    get("linked--alice.apps.test"),
+    get("linked--alice.apps.test", `/?tenancy-token=${old}`),
+    get("linked--alice.apps.test", `/?tenancy-token=${other}`),
+    get("linked--alice.apps.test", "/?tenancy-token=x"),
+    get("linked--alice.apps.test", "/", `Cookie: ${cookieTo(door, "linked", "bob")}`),
+    get("linked--alice.apps.test", "/", `Cookie: tenancy-link=${linkTo(door, "linked", "alice")}`),
+    get("linked--alice.apps.test", `/?tenancy-token=${cookieTo(door, "linked", "alice").slice(13)}`),
+    get("keyed--alice.apps.test", `/?tenancy-token=${linkTo(door, "keyed", "alice")}`),
+    get("apps.test"),
+    get("other.test"),
+    get("a.b.apps.test"),
+    get("evil-apps.test"),
+    get("apps.test", "/t/alice/closed/", bearer),
+    get("apps.test", "/t/alice/keyed/"),
+    get("apps.test", "/t/alice/keyed:9001/", bearer),
+    get("apps.test", "/t/alice%2fbob/keyed/", bearer),
+    get("apps.test", "/t/%2561lice/keyed/", bearer),
+    get("apps.test", "/t/alice/linked/", `Cookie: ${cookieTo(door, "linked", "alice")}`),
+    get("apps.test", "/t/alice"),
+  ];
+  const answers = new Set<string>();
+  for (const text of asked) answers.add(comparable(await door.ask(text)));
+  assert.equal([...answers].length, 1, [...answers].join("\n---\n"));
+  assert.match([...answers][0] ?? "", /^HTTP\/1.1 404 Not Found\r\n[\s\S]*\{"error":"there is nothing here"\}$/);
+  assert.equal(door.cluster.calls, []);
+  assert.equal(new Set(door.accessed.map(({ workload }) => workload)), new Set([undefined]));
+});
+
+test("the API key opens key, link and public by either header, at a host and by a path, and never reaches the pod", async () => {
+  const door = await startDoor();
+  for (const expose of ["key", "link", "public"] as const) {
+    door.addWorkload(expose, expose);
+    const { pod } = await door.addInstance("alice", expose);
+    for (const line of [bearer, `authorization: BEARER  ${KEY}`, `X-Tenancy-Key: ${KEY}`, `x-tenancy-key: ${KEY}`]) {
+      assert.match(await door.ask(get(`${expose}--alice.apps.test`, "/p", line)), /^HTTP\/1.1 200 /);
+      assert.match(await door.ask(get("apps.test", `/t/alice/${expose}/p`, line)), /^HTTP\/1.1 200 /);
+    }
+    assert.not.match(pod.received(), KEY);
+  }
+});
+
+test("an Authorization of the program's own passes, beside the key in a header of its own", async () => {
+  const door = await startDoor();
+  door.addWorkload("app", "key");
+  const { pod } = await door.addInstance("alice", "app");
+  const own = ["Authorization: Basic abc", `X-Tenancy-Key: ${KEY}`, `X_Tenancy_Key: ${KEY}`];
+  assert.match(await door.ask(get("app--alice.apps.test", "/", ...own)), /^HTTP\/1.1 200 /);
+  assert.match(pod.received(), "\r\nAuthorization: Basic abc\r\n");
+  assert.not.match(pod.received(), KEY);
+});
+
+test("a link becomes a cookie and leaves the address; then the cookie lets in", async () => {
+  const door = await startDoor();
+  door.addWorkload("app", "link");
+  const { pod } = await door.addInstance("alice", "app", answerWith("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"));
+  const token = linkTo(door, "app", "alice");
+  const host = "app--alice.apps.test";
+  const answer = await door.ask(get(host, `//a%20b?x=%2F&tenancy-token=${token}&y`, "Accept: text/html"));
+  assert.match(answer, /^HTTP\/1.1 303 See Other\r\n/);
+  assert.match(answer, `\r\nLocation: http://${host}//a%20b?x=%2F&y\r\n`);
+  assert.match(answer, "\r\nReferrer-Policy: no-referrer\r\n");
+  assert.match(answer, "\r\nCache-Control: no-store\r\n");
+  const [, cookie = "", attributes = ""] = /\r\nSet-Cookie: (tenancy-link=[^;]+); ([^\r]+)/.exec(answer) ?? [];
+  assert.match(attributes, /^Max-Age=3[56]\d\d; Path=\/; HttpOnly; SameSite=Lax$/);
+  assert.is(pod.received(), "");
+  const next = await door.ask(get(host, "/next", `Cookie: a=1; ${cookie}; b=2`));
+  assert.match(next, /^HTTP\/1.1 200 /);
+  assert.match(pod.received(), "\r\nCookie: a=1; b=2\r\n");
+  assert.not.match(pod.received(), "tenancy-link");
+});
+
+test("a program's link is used at once, and its token is cut out of the target in each spelling", async () => {
+  const door = await startDoor();
+  door.addWorkload("app", "link");
+  const { pod } = await door.addInstance("alice", "app");
+  const token = linkTo(door, "app", "alice");
+  const target = `/a?b=+%2b&tenancy-token=${token}&tenancy%2Dtoken=${token}&tenancy-token=${token}&c`;
+  assert.match(await door.ask(get("app--alice.apps.test", target)), /^HTTP\/1.1 200 /);
+  assert.match(await door.ask(get("apps.test", `/t/alice/app?tenancy-token=${token}`)), /^HTTP\/1.1 200 /);
+  assert.match(pod.received(), /^GET \/a\?b=\+%2b&c HTTP\/1.1\r\n/);
+  assert.match(pod.received(), /\nGET \/ HTTP\/1.1\r\n[\s\S]*\r\nX-Forwarded-Prefix: \/t\/alice\/app\r\n/);
+  assert.not.match(pod.received(), token.slice(0, 20));
+  assert.not.match(JSON.stringify(door.accessed), token.slice(0, 20));
+});
+
+test("a page that was opened with its token, in a frame, does not show it to the pod in what it asks for", async () => {
+  const door = await startDoor();
+  door.addWorkload("app", "link");
+  const { pod } = await door.addInstance("alice", "app");
+  const token = linkTo(door, "app", "alice");
+  const host = "app--alice.apps.test";
+  const page = `/p?tenancy-token=${token}`;
+  for (const query of [`?tenancy-token=${token}`, `?a=1&tenancy%2Dtoken=${token}&b=%2F`, "?c"])
+    for (const [name, place] of [
+      [host, page],
+      ["apps.test", `/t/alice/app${page}`],
+    ] as const)
+      await door.ask(get(name, place, `rEferer: http://${host}/q${query}`));
+  const referers = [...pod.received().matchAll(/^rEferer: (.*)\r$/gm)].map(([, referer]) => referer);
+  const all = [`http://${host}/q`, `http://${host}/q?a=1&b=%2F`, `http://${host}/q?c`];
+  assert.equal(
+    referers,
+    all.flatMap((referer) => [referer, referer]),
+  );
+});
+
+test("over HTTPS the cookie is one that no other host can set", async () => {
+  const door = await startDoor({ config: { scheme: "https" } });
+  door.addWorkload("app", "link");
+  await door.addInstance(
+    "alice",
+    "app",
+    answerWith(
+      "HTTP/1.1 200 OK\r\nSet-Cookie: __Host-tenancy-link=x\r\nSet-Cookie: a=1; Domain=apps.test\r\nContent-Length: 0\r\n\r\n",
+    ),
+  );
+  const link = get("app--alice.apps.test", `/?tenancy-token=${linkTo(door, "app", "alice")}`, "Accept: text/html");
+  const answer = await door.ask(link);
+  assert.match(
+    answer,
+    /\r\nSet-Cookie: __Host-tenancy-link=[^;]+; Max-Age=\d+; Path=\/; Secure; HttpOnly; SameSite=Lax\r\n/,
+  );
+  assert.match(answer, "\r\nLocation: https://app--alice.apps.test/\r\n");
+  const [, cookie] = /Set-Cookie: ([^;]+)/.exec(answer) ?? [];
+  const page = await door.ask(get("app--alice.apps.test", "/", `Cookie: ${cookie}`));
+  assert.match(page, /^HTTP\/1.1 200 OK\r\nSet-Cookie: a=1\r\nConnection: close\r\n/);
+});
+
+test("a cookie lets in the pages of its own host alone", async () => {
+  const door = await startDoor();
+  door.addWorkload("app", "link");
+  const { pod } = await door.addInstance("alice", "app");
+  const host = "app--alice.apps.test";
+  const cookie = `Cookie: ${cookieTo(door, "app", "alice")}`;
+  const status = async (...lines: string[]) => (await door.ask(get(host, "/", cookie, ...lines))).slice(9, 12);
+  assert.is(await status(), "200");
+  assert.is(await status(`Origin: http://${host}`), "200");
+  assert.is(await status("Sec-Fetch-Site: same-origin", "Sec-Fetch-Mode: cors"), "200");
+  assert.is(await status("Sec-Fetch-Site: none", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document"), "200");
+  assert.is(await status("Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document"), "200");
+  const seen = pod.received().length;
+  assert.is(await status("Origin: http://app--bob.apps.test"), "404");
+  assert.is(await status(`Origin: https://${host}`), "404");
+  assert.is(await status("Origin: null"), "404");
+  assert.is(await status("Sec-Fetch-Site: same-site", "Sec-Fetch-Mode: no-cors", "Sec-Fetch-Dest: script"), "404");
+  assert.is(await status("Sec-Fetch-Site: same-site", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: iframe"), "404");
+  const socket = ["Connection: Upgrade", "Upgrade: websocket", "Origin: http://app--bob.apps.test"];
+  assert.match(await door.ask(get(host, "/", cookie, ...socket)), /^HTTP\/1.1 404 /);
+  const post = `POST / HTTP/1.1\r\nHost: ${host}\r\n${cookie}\r\nSec-Fetch-Site: same-site\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document\r\nContent-Length: 0\r\n\r\n`;
+  assert.match(await door.ask(post), /^HTTP\/1.1 404 /);
+  assert.is(pod.received().length, seen);
+});
+
+test("the right one of several cookies of the name counts, wherever the others come from", async () => {
+  const door = await startDoor();
+  door.addWorkload("app", "link");
+  await door.addInstance("alice", "app");
+  const cookies = `tenancy-link=forged; ${cookieTo(door, "app", "bob")}; ${cookieTo(door, "app", "alice")}`;
+  assert.match(await door.ask(get("app--alice.apps.test", "/", `Cookie: ${cookies}`)), /^HTTP\/1.1 200 /);
+});
+
+test("a link is for its port alone, and the first port has one name", async () => {
+  const door = await startDoor();
+  door.addWorkload("app", "link", { network: { ports: [8080, 9000] } });
+  const { pod } = await door.addInstance("alice", "app");
+  const first = linkTo(door, "app", "alice");
+  const second = linkTo(door, "app", "alice", { port: 9000 });
+  const status = async (host: string, token: string) =>
+    (await door.ask(get(`${host}.apps.test`, `/?tenancy-token=${token}`))).slice(9, 12);
+  assert.is(await status("app--alice", first), "200");
+  assert.is(await status("app-8080--alice", first), "200");
+  assert.is(await status("app--alice", second), "404");
+  assert.is(await status("app-9000--alice", first), "404");
+  assert.is(pod.connections.length > 0, true);
+});
+
+test("a derived label is found by what its caller was granted, and among the claims", async () => {
+  const door = await startDoor();
+  door.addWorkload("app", "link");
+  door.addWorkload("open", "public");
+  const label = "at-app-user-2abc--";
+  await door.addInstance("user_2aBc", "app");
+  await door.addInstance("user_2aBc", "open");
+  const { pod } = await door.addInstance("user_2aBc", "many");
+  const second = pod.target.port;
+  door.addWorkload("many", "public", { network: { ports: [1, second] } });
+  const host = hostLabel({ workload: "app", tenantId: "user_2aBc" });
+  assert.ok(host.startsWith(label), host);
+  const token = linkTo(door, "app", "user_2aBc");
+  assert.match(await door.ask(get(`${host}.apps.test`, `/?tenancy-token=${token}`)), /^HTTP\/1.1 200 /);
+  const cookie = `Cookie: ${cookieTo(door, "app", "user_2aBc")}`;
+  assert.match(await door.ask(get(`${host}.apps.test`, "/", cookie)), /^HTTP\/1.1 200 /);
+  assert.match(await door.ask(get(`${host}.apps.test`, "/", bearer)), /^HTTP\/1.1 200 /);
+  const open = hostLabel({ workload: "open", tenantId: "user_2aBc" });
+  assert.match(await door.ask(get(`${open}.apps.test`)), /^HTTP\/1.1 200 /);
+  for (const [port, status] of [
+    [1, "200"],
+    [second, "200"],
+    [2, "404"],
+  ] as const) {
+    const other = hostLabel({ workload: "many", tenantId: "user_2aBc", port });
+    assert.match(await door.ask(get(`${other}.apps.test`)), `HTTP/1.1 ${status} `, `${port}`);
+    assert.match(await door.ask(get(`${other.replace("user", "usar")}.apps.test`)), "HTTP/1.1 404 ");
+  }
+  const gone = linkTo(door, "app", "user_x");
+  assert.match(await door.ask(get(`${host}.apps.test`, `/?tenancy-token=${gone}`)), /^HTTP\/1.1 404 /);
+});
+
+test("the path form is one origin of all tenants: a sandbox without cookies", async () => {
+  const door = await startDoor();
+  door.addWorkload("app", "public");
+  const kept = ["Content-Security-Policy: default-src 'self'", "X-A: 1"];
+  const dropped = [
+    "Set-Cookie: a=1",
+    "Clear-Site-Data: *",
+    "Strict-Transport-Security: max-age=1",
+    "Alt-Svc: h3",
+    "X-Content-Type-Options: x",
+  ];
+  const head = ["HTTP/1.1 200 OK", ...kept, ...dropped, "Content-Length: 2"].join("\r\n");
+  const { pod } = await door.addInstance("alice", "app", answerWith(`${head}\r\n\r\nok`));
+  const answer = await door.ask(get("apps.test", "/t/alice/app/../x?y", "Cookie: a=1"));
+  const fields = [...kept, "Content-Security-Policy: sandbox", "X-Content-Type-Options: nosniff"];
+  assert.is(answer, ["HTTP/1.1 200 OK", ...fields, "Connection: close", "Content-Length: 2", "", "ok"].join("\r\n"));
+  assert.match(pod.received(), /^GET \/\.\.\/x\?y HTTP\/1.1\r\n/);
+  assert.not.match(pod.received(), /cookie/i);
+});
+
+test("a long path is cut in the log, which strangers could fill else", async () => {
+  const door = await startDoor();
+  await door.ask(get("x.apps.test", `/${"a".repeat(20_000)}?q`));
+  assert.is(door.accessed[0]?.path, `/${"a".repeat(255)}…`);
+});
+
+test("a tenant's own path that looks like the path form is the pod's", async () => {
+  const door = await startDoor();
+  door.addWorkload("app", "public");
+  const { pod } = await door.addInstance("alice", "app");
+  await door.ask(get("app--alice.apps.test:8443", "/t/bob/app/"));
+  assert.match(pod.received(), /^GET \/t\/bob\/app\/ HTTP\/1.1\r\nHost: app--alice.apps.test:8443\r\n/);
+});
+
+test("closing a workload ends what is open, and holds at once", async () => {
+  const door = await startDoor();
+  door.addWorkload("app", "public");
+  const { pod } = await door.addInstance("alice", "app", () => undefined);
+  const waiting = door.wire(get("app--alice.apps.test"));
+  await eventually(() => pod.received() !== "");
+  const previous = door.cluster.cache.workloads.store.get("tenancy/app");
+  if (previous === undefined) throw new Error("no workload");
+  door.addWorkload("app", "none");
+  const object = door.cluster.cache.workloads.store.get("tenancy/app") ?? previous;
+  door.proxy.onWorkload({ type: "modified", object, previous });
+  await waiting.seen("HTTP/1.1 404 ");
+  assert.match(await door.ask(get("app--alice.apps.test")), /^HTTP\/1.1 404 /);
+});
+
+test("without an API key everybody comes in but other pages, by names of this machine", async () => {
+  const door = await startDoor({ key: null, localOnly: true });
+  door.addWorkload("app", "key");
+  await door.addInstance("alice", "app");
+  const status = async (host: string, target: string, ...lines: string[]) =>
+    (await door.ask(get(host, target, ...lines))).slice(9, 12);
+  assert.is(await status("app--alice.apps.test", "/"), "200");
+  assert.is(await status("127.0.0.1:8081", "/t/alice/app/"), "200");
+  assert.is(await status("localhost", "/t/alice/app/"), "200");
+  assert.is(await status("[::1]:8081", "/t/alice/app/"), "200");
+  assert.is(await status("app--alice.apps.test", "/", "Origin: http://evil.test"), "404");
+  assert.is(await status("app--alice.apps.test", "/", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Dest: image"), "404");
+  assert.is(await status("rebound.test", "/t/alice/app/"), "404");
+});
+
+test("until the keys of links are read, whoever shows a token is asked to come again, whatever it is for", async () => {
+  let isKnown = false;
+  const door = await startDoor({ areKeysKnown: () => isKnown });
+  door.addWorkload("app", "link");
+  await door.addInstance("alice", "app");
+  const token = linkTo(door, "app", "alice");
+  const asked = [
+    get("app--alice.apps.test", `/?tenancy-token=${token}`),
+    get("app--nobody.apps.test", "/?tenancy-token=x"),
+    get("nothing.test", "/", "Cookie: a=1"),
+    get("app--alice.apps.test", "/", "Cookie: tenancy-link=x"),
+  ];
+  const statuses = async () =>
+    (await Promise.all(asked.map((text) => door.ask(text)))).map((text) => text.slice(9, 12));
+  assert.equal(await statuses(), ["503", "503", "404", "503"]);
+  isKnown = true;
+  assert.equal(await statuses(), ["200", "404", "404", "404"]);
+});
+
+test("while the caches are stale nobody is told anything", async () => {
+  const door = await startDoor();
+  door.addWorkload("app", "public");
+  await door.addInstance("alice", "app");
+  door.cluster.isFresh = false;
+  const answers = await Promise.all([get("app--alice.apps.test"), get("x.test")].map((text) => door.ask(text)));
+  assert.equal(new Set(answers.map(comparable)).size, 1);
+  assert.match(answers[0] ?? "", /^HTTP\/1.1 503 [\s\S]*\r\nRetry-After: 1\r\n/);
+});
+
+test.run();

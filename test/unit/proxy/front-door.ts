@@ -1,0 +1,185 @@
+import { Registry } from "prom-client";
+import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
+import { type Clock, systemClock } from "../../../crds/client/clock.ts";
+import { label } from "../../../crds/labels.ts";
+import type { Exposure } from "../../../crds/network.ts";
+import type { WorkloadSpec } from "../../../crds/workload.ts";
+import { createActivity } from "../../../edge/activity.ts";
+import { createFindLivePod } from "../../../edge/cluster/live-pod.ts";
+import type { ProxyConfig } from "../../../edge/config.ts";
+import { createIsKey } from "../../../edge/http/api-key.ts";
+import type { Accessed } from "../../../edge/proxy/access.ts";
+import { findFrontDoor } from "../../../edge/proxy/entry/front-door.ts";
+import { createLinkTokens, type LinkTokens } from "../../../edge/proxy/entry/link-token.ts";
+import { readKeys } from "../../../edge/proxy/entry/signing-keys.ts";
+import { type RunningProxy, startProxy } from "../../../edge/proxy/start-proxy.ts";
+import { FakeCluster, NAMESPACE } from "../edge/fake-cluster.ts";
+import { openWire, type Wire } from "../edge/open-wire.ts";
+import { type FakePod, startPod } from "./fake-pod.ts";
+import { closeAfter } from "./start-proxy.ts";
+
+export const KEY = "the-api-key-of-the-tests";
+
+/** A front door over a fake cluster, with pods of bytes. */
+export interface TestDoor {
+  readonly cluster: FakeCluster;
+  readonly proxy: RunningProxy;
+  readonly tokens: LinkTokens;
+  /** What the access log got. */
+  readonly accessed: Accessed[];
+  /** Fields of the warnings. */
+  readonly warned: object[];
+  readonly registry: Registry;
+  /** Uses of pods, by their names, as they were told to be recorded. */
+  readonly touched: string[];
+  /** Sends a request, and gives what comes back on a connection of its own until its end. */
+  ask(text: string): Promise<string>;
+  wire(text?: string): Wire;
+  addWorkload(name: string, expose: Exposure, more?: Partial<WorkloadSpec>): void;
+  /** Makes a tenant's claim Active, with a pod that answers. */
+  addInstance(tenantId: string, workloadRef: string, options?: Parameters<typeof startPod>[0]): Promise<AddedInstance>;
+}
+
+export interface AddedInstance {
+  readonly pod: FakePod;
+  readonly claim: Claim;
+  readonly status: ClaimStatus;
+}
+
+const testKeys = readKeys({ data: { "2026-01": Buffer.alloc(32, "k").toString("base64") } }).keys;
+
+/** Starts one on a free port, for tenants' hosts below `apps.test`. */
+export async function startDoor(
+  options: {
+    config?: Partial<ProxyConfig>;
+    /** Null: none is set. */
+    key?: string | null;
+    localOnly?: boolean;
+    areKeysKnown?: () => boolean;
+    openFiles?: number;
+    clock?: Clock;
+    listArchives?: () => Promise<{ tenantId: string; workloadRef: string }[]>;
+  } = {},
+): Promise<TestDoor> {
+  const { key = KEY, localOnly = false, areKeysKnown = () => true, openFiles = 100_000, clock = systemClock } = options;
+  const { listArchives } = options;
+  const cluster = new FakeCluster();
+  const config: ProxyConfig = {
+    listen: { hostname: "127.0.0.1", port: 0 },
+    domain: { name: "apps.test", port: undefined },
+    scheme: "http",
+    trusted: [],
+    waitMs: 5000,
+    connections: 1000,
+    tenantConnections: 500,
+    responseTimeoutMs: 30_000,
+    drainMs: 300,
+    linkMaxSeconds: 3600,
+    memoryBytes: 100_000_000,
+    logRate: 1000,
+    ...options.config,
+  };
+  const accessed: Accessed[] = [];
+  const warned: object[] = [];
+  const touched: string[] = [];
+  const log = {
+    debug: () => undefined,
+    info: (fields: object) => void accessed.push(fields as Accessed),
+    warn: (fields: object) => void warned.push(fields),
+    error: (fields: object, message: string) => {
+      throw new Error(`${message}: ${JSON.stringify(fields)}`);
+    },
+  };
+  const shared = { client: cluster.client, namespace: NAMESPACE, cache: cluster.cache, clock };
+  const written = createActivity({ ...shared, log, instance: "door" });
+  const tokens = createLinkTokens({ keys: () => testKeys, now: systemClock.now });
+  const registry = new Registry();
+  let proxy: RunningProxy | undefined;
+  const frontDoor = findFrontDoor(config, () => proxy?.port);
+  if (frontDoor === undefined) throw new Error("Cannot start a front door without a domain");
+  let ids = 0;
+  proxy = await startProxy({
+    config,
+    claims: {
+      ...shared,
+      waiters: cluster.waiters,
+      findLivePod: createFindLivePod(shared),
+      randomId: () => `attempt-${++ids}`,
+      waitLimitMs: 30_000,
+    },
+    isKey: key === null ? undefined : createIsKey(key),
+    localOnly,
+    frontDoor,
+    tokens,
+    areKeysKnown,
+    listArchives,
+    activity: {
+      touch: (name) => void touched.push(name),
+      duringInFlight: (name, work) => {
+        touched.push(name);
+        return written.duringInFlight(name, work);
+      },
+      announceInFlight: written.announceInFlight,
+      clearInFlight: written.clearInFlight,
+    },
+    registry,
+    instance: "test",
+    openFiles,
+    log,
+  });
+  const running = proxy;
+  closeAfter(async () => {
+    await running.stop({ graceMs: 0 });
+    await written.close();
+  });
+
+  function wire(text = ""): Wire {
+    const opened = openWire(running.url);
+    closeAfter(async () => opened.socket.destroy());
+    if (text !== "") opened.socket.write(Buffer.from(text, "latin1"));
+    return opened;
+  }
+
+  return {
+    cluster,
+    proxy: running,
+    tokens,
+    accessed,
+    warned,
+    registry,
+    touched,
+    wire,
+    async ask(text) {
+      const opened = wire(text.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n"));
+      await opened.closed;
+      return opened.received();
+    },
+    addWorkload(name, expose, more = {}) {
+      cluster.addWorkload(name, { ...more, network: { ...more.network, expose } });
+    },
+    async addInstance(tenantId, workloadRef, answer) {
+      const pod = await startPod(answer);
+      const status: ClaimStatus = {
+        phase: "Active",
+        source: "pool",
+        instanceId: `inst-${tenantId.toLowerCase()}-${workloadRef}-1`,
+        endpoint: { host: "127.0.0.1", port: pod.target.port },
+      };
+      const claim = cluster.addClaim({ tenantId, workloadRef, status });
+      return { pod, claim, status };
+    },
+  };
+}
+
+/** A GET at a tenant's host, with more lines. */
+export function get(host: string, target = "/", ...lines: string[]): string {
+  return [`GET ${target} HTTP/1.1`, `Host: ${host}`, ...lines, "", ""].join("\r\n");
+}
+
+/** A response without what differs from one request to the next. */
+export function comparable(response: string): string {
+  return response.replace(/X-Request-Id: \S+/, "X-Request-Id: …");
+}
+
+/** The labels by which pods are found. */
+export const podLabels = label;

@@ -1,0 +1,147 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { type CopyOutcome, copyStore } from "../../../crds/snapshots/copy-store.ts";
+import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
+import type { KeptAs, SnapshotStore } from "../../../crds/snapshots/snapshot-store.ts";
+import { call, key, load, save } from "./store-contract.ts";
+import { type ServedStore, serveStore } from "./store-server.ts";
+
+const test = suite<{ folder: string; served: ServedStore[]; from: SnapshotStore; to: SnapshotStore }>("copyStore");
+
+test.before.each(async (context) => {
+  context.folder = mkdtempSync(join(tmpdir(), "tenancy-copy-"));
+  const roots = ["from", "to"].map((name) => join(context.folder, name));
+  for (const root of roots) mkdirSync(root);
+  context.served = await Promise.all(roots.map((root) => serveStore(root)));
+  [context.from, context.to] = context.served.map(({ store }) => store) as [SnapshotStore, SnapshotStore];
+});
+test.after.each(async ({ folder, served }) => {
+  await Promise.all(served.map(({ close }) => close()));
+  rmSync(folder, { recursive: true, maxRetries: 20 });
+});
+
+const other = { tenantId: "other", workloadRef: "w" };
+const at = (hour: number, keep: KeptAs = "replaced") => ({
+  ...{ keep, most: { history: 3 } },
+  createdAt: `2026-11-21T0${hour}:00:00.000Z`,
+});
+
+async function copy(
+  stores: { from: SnapshotStore; to: SnapshotStore },
+  deletes = false,
+): Promise<Record<string, CopyOutcome>> {
+  const outcomes: Record<string, CopyOutcome> = {};
+  const onKey = ({ tenantId }: SnapshotKey, outcome: CopyOutcome): void => {
+    outcomes[tenantId] = outcome;
+  };
+  await copyStore(stores, { ...call, deletes, onKey });
+  return outcomes;
+}
+
+async function everything(store: SnapshotStore): Promise<unknown> {
+  const { newest, versions } = await store.look(key, call);
+  const contents = [newest, ...versions].map((one) => load(store, key, one?.sha256));
+  return { newest, versions, contents: await Promise.all(contents) };
+}
+
+test("copies all archives with their versions and what is recorded, and nothing twice", async ({ from, to }) => {
+  for (const hour of [1, 2, 3]) await save(from, `of ${hour}`, key, at(hour, hour === 2 ? "history" : "replaced"));
+  await save(from, "of the other", other);
+  assert.equal(await copy({ from, to }), {
+    [key.tenantId]: { kind: "copied", archives: 3, bytes: 12 },
+    other: { kind: "copied", archives: 1, bytes: 12 },
+  });
+  assert.equal(await everything(to), await everything(from));
+  assert.equal(await copy({ from, to }), { [key.tenantId]: { kind: "present" }, other: { kind: "present" } });
+  await save(from, "of 4", key, at(4));
+  assert.equal((await copy({ from, to }))[key.tenantId], { kind: "copied", archives: 1, bytes: 4 });
+  assert.equal(await everything(to), await everything(from));
+});
+
+test("goes on where it was ended", async ({ from, to }) => {
+  for (const hour of [1, 2, 3]) await save(from, `of ${hour}`, key, at(hour));
+  let puts = 0;
+  const failing: SnapshotStore = {
+    ...to,
+    put(...given) {
+      puts += 1;
+      if (puts === 2) throw new Error("the connection is cut");
+      return to.put(...given);
+    },
+  };
+  const error = await copy({ from, to: failing }).catch((caught: unknown) => caught);
+  assert.match(String(error), /the connection is cut/);
+  assert.is(await load(to), "of 1");
+  assert.equal((await copy({ from, to }))[key.tenantId], { kind: "copied", archives: 2, bytes: 8 });
+  assert.equal(await everything(to), await everything(from));
+});
+
+test("leaves what has changed in the target, and says so", async ({ from, to }) => {
+  await save(from, "of the source", key, at(1));
+  await save(to, "of a later session", key, at(2));
+  assert.equal(await copy({ from, to }), { [key.tenantId]: { kind: "differs" } });
+  assert.is(await load(to), "of a later session");
+});
+
+test("brings what was saved since, and keeps what the source has not kept", async ({ from, to }) => {
+  await save(from, "of 1", key, at(1));
+  await copy({ from, to });
+  await save(from, "of 2", key, { createdAt: "2026-11-21T02:00:00.000Z" });
+  assert.equal((await copy({ from, to }))[key.tenantId], { kind: "copied", archives: 1, bytes: 4 });
+  const { newest, versions } = await to.look(key, call);
+  assert.is(await load(to), "of 2");
+  assert.equal(await Promise.all(versions.map(async ({ sha256, kept }) => [await load(to, key, sha256), kept])), [
+    ["of 1", "replaced"],
+  ]);
+  assert.equal(await copy({ from, to }), { [key.tenantId]: { kind: "present" } });
+  assert.equal(newest, (await from.look(key, call)).newest);
+});
+
+test("an archive that is newest and version at once is both in the copy, also when that was ended", async (context) => {
+  const { from, to } = context;
+  const first = await save(from, "of 1", key, at(1));
+  await save(from, "of 2", key, at(2));
+  const { revision: replaces } = await from.look(key, call);
+  const most = { history: 3, replaced: 3 };
+  const adopted = { ...call, ...{ replaces, most, keep: "replaced" as const, createdAt: "2026-11-21T03:00:00.000Z" } };
+  await from.adopt(key, { ...key, sha256: first.metadata.sha256 }, adopted);
+  await save(to, "of 1", key, at(1));
+  assert.is((await copy({ from, to }))[key.tenantId]?.kind, "copied");
+  assert.equal(await everything(to), await everything(from));
+});
+
+test("says what the target alone has, and deletes it where it is told to", async ({ from, to }) => {
+  await save(from, "of a", key, at(1));
+  await save(from, "of the other", other);
+  await copy({ from, to });
+  await from.delete(other, call);
+  assert.equal(await copy({ from, to }), { [key.tenantId]: { kind: "present" }, other: { kind: "surplus" } });
+  assert.is(await load(to, other), "of the other");
+  assert.equal((await copy({ from, to }, true)).other, { kind: "deleted" });
+  assert.equal([await load(to, other), await load(to)], [undefined, "of a"]);
+  await from.delete(key, call);
+  assert.match(String(await copy({ from, to }, true).catch((error: unknown) => error)), /it has nothing at all/);
+  assert.is(await load(to), "of a");
+});
+
+test("passes over an archive of which nothing is recorded, and copies none that has changed", async ({
+  folder,
+  from,
+  to,
+}) => {
+  await save(from, "as it was saved");
+  await save(from, "of the other", other);
+  writeFileSync(join(folder, "from", "a.b", "c.tar.gz.tar.gz"), "as it was SAVED");
+  const { [key.tenantId]: changed, other: sound } = await copy({ from, to });
+  assert.ok(changed?.kind === "failed" && /its SHA-256 is not the one/.test(changed.because), JSON.stringify(changed));
+  assert.is(sound?.kind, "copied");
+  assert.is((await to.look(key, call)).newest, undefined);
+  writeFileSync(join(folder, "from", "a.b", "c.tar.gz.tar.gz"), "cut");
+  const { [key.tenantId]: cut } = await copy({ from, to });
+  assert.ok(cut?.kind === "failed" && /nothing that is recorded/.test(cut.because), JSON.stringify(cut));
+});
+
+test.run();

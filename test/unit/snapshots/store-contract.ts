@@ -1,0 +1,407 @@
+import { createHash, randomBytes } from "node:crypto";
+import type { Test } from "uvu";
+import * as assert from "uvu/assert";
+import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
+import {
+  type CommittedSnapshot,
+  type KeptAs,
+  type MostKept,
+  type SnapshotStore,
+  StoreConflict,
+  type StoreEntry,
+} from "../../../crds/snapshots/snapshot-store.ts";
+
+export const call = { signal: new AbortController().signal, timeoutMs: 60_000 };
+/** What stays where nothing is configured. */
+export const MOST: MostKept = { history: 0, replaced: 3 };
+export const key: SnapshotKey = { tenantId: "a.b", workloadRef: "c.tar.gz" };
+const described = { uid: 1000, gid: 2000, entries: 1, contentBytes: 10, overlayDirs: ["/data"] };
+
+export async function* pieces(content: string | Buffer): AsyncGenerator<Uint8Array> {
+  const bytes = Buffer.from(content);
+  yield bytes.subarray(0, 3);
+  yield bytes.subarray(3);
+}
+
+interface SaveOptions {
+  readonly replaces?: string | undefined;
+  readonly keep?: KeptAs | undefined;
+  readonly most?: Partial<MostKept>;
+  readonly createdAt?: string;
+}
+
+/** Saves in the place of what is there, or of the state that is given. */
+export async function save(
+  store: SnapshotStore,
+  content: string | Buffer | AsyncIterable<Uint8Array>,
+  to: SnapshotKey = key,
+  { replaces, keep, createdAt = "2026-11-21T12:00:00.000Z", most }: SaveOptions = {},
+): Promise<CommittedSnapshot> {
+  const state = replaces ?? (await store.look(to, call)).revision;
+  const archive = typeof content === "string" || Buffer.isBuffer(content) ? pieces(content) : content;
+  const describe = () => ({ ...described, createdAt });
+  return await store.put(to, archive, { ...call, replaces: state, keep, most: { ...MOST, ...most }, describe });
+}
+
+/** The content of the newest archive, or of a version. */
+export async function load(
+  store: SnapshotStore,
+  from: SnapshotKey = key,
+  sha256?: string,
+): Promise<string | undefined> {
+  const wanted = sha256 ?? (await store.look(from, call)).newest?.sha256;
+  const opened = wanted === undefined ? undefined : await store.open(from, wanted, call);
+  if (opened === undefined) return undefined;
+  const parts: Uint8Array[] = [];
+  for await (const part of opened.content) parts.push(part);
+  return Buffer.concat(parts).toString("utf8");
+}
+
+const digest = (content: string): string => createHash("sha256").update(content).digest("hex");
+
+async function errorOf(attempt: Promise<unknown>): Promise<unknown> {
+  return await attempt.then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+}
+
+/** What every store keeps to, whatever it keeps archives in. */
+export function testStore<T extends { store: SnapshotStore }>(test: Test<T>): void {
+  test("keeps an archive and what is recorded of it, and replaces both", async ({ store }) => {
+    assert.is((await store.look(key, call)).newest, undefined);
+    assert.equal(await store.list({ versions: true }, call), []);
+    const first = await save(store, "the first");
+    assert.equal([first.metadata.sha256, first.metadata.sizeBytes], [digest("the first"), 9]);
+    assert.equal([first.metadata.tenantId, first.metadata.workloadRef], [key.tenantId, key.workloadRef]);
+    assert.equal([first.metadata.uid, first.metadata.gid, first.metadata.overlayDirs], [1000, 2000, ["/data"]]);
+    assert.is(await load(store), "the first");
+    const second = await save(store, "the second one");
+    assert.is(await load(store), "the second one");
+    const { state, newest, versions, revision } = await store.look(key, call);
+    assert.equal([state, newest, versions, revision], ["kept", second.metadata, [], second.revision]);
+    const [{ usedAt, ...entry } = { usedAt: "" }, ...others] = await store.list({ versions: true }, call);
+    assert.equal([entry, others], [{ ...key, sizeBytes: 14, metadata: second.metadata }, []]);
+    assert.ok(Math.abs(Date.parse(usedAt) - Date.now()) < 3_600_000);
+    assert.is(await store.open(key, first.metadata.sha256, call), undefined);
+  });
+
+  test("keeps an empty archive, and one of many pieces", async ({ store }) => {
+    await save(store, "");
+    assert.is(await load(store), "");
+    const large = randomBytes(3_000_001).toString("latin1");
+    await save(store, large);
+    assert.is(await load(store), large);
+  });
+
+  test("an archive that is opened and not read can be given up", async ({ store }) => {
+    const large = randomBytes(3_000_000);
+    const { metadata } = await save(store, large);
+    for (const isBegun of [false, true]) {
+      const opened = await store.open(key, metadata.sha256, call);
+      const reading = opened?.content[Symbol.asyncIterator]();
+      if (isBegun) await reading?.next();
+      opened?.close();
+      // What was on its way may still come; the archive does not.
+      const error = await errorOf(
+        (async () => {
+          for (;;) if ((await reading?.next())?.done === true) return;
+        })(),
+      );
+      assert.ok(error !== undefined);
+    }
+    assert.is(await load(store), large.toString("utf8"));
+  });
+
+  test("a state that was left does not come back", async ({ store }) => {
+    const nothing = (await store.look(key, call)).revision;
+    const first = await save(store, "one");
+    const same = await save(store, "one");
+    assert.is.not(first.revision, same.revision);
+    await save(store, "two", key, { keep: "replaced" });
+    const back = await store.adopt(
+      key,
+      { ...key, sha256: digest("one") },
+      {
+        ...call,
+        ...{
+          replaces: (await store.look(key, call)).revision,
+          keep: "replaced",
+          most: MOST,
+          createdAt: "2026-11-22T00:00:00.000Z",
+        },
+      },
+    );
+    assert.is(await load(store), "one");
+    assert.ok(back !== undefined && ![first.revision, same.revision].includes(back.revision));
+    assert.is(await store.delete(key, call), true);
+    const after = (await store.look(key, call)).revision;
+    assert.is.not(after, nothing);
+    for (const replaces of [nothing, first.revision, same.revision, back.revision]) {
+      assert.instance(await errorOf(save(store, "late", key, { replaces })), StoreConflict);
+    }
+    assert.is(await load(store), undefined);
+  });
+
+  test("of saves that replace the same state one wins, and the others leave nothing", async ({ store }) => {
+    for (const before of [undefined, "before"]) {
+      if (before !== undefined) await save(store, before);
+      const { revision: replaces } = await store.look(key, call);
+      const contents = Array.from({ length: 8 }, (_, index) => `of ${index}, after ${before}`);
+      const results = await Promise.all(contents.map((content) => errorOf(save(store, content, key, { replaces }))));
+      const won = contents.filter((_, index) => results[index] === undefined);
+      assert.is(won.length, 1, String(results));
+      for (const error of results) if (error !== undefined) assert.instance(error, StoreConflict);
+      assert.is(await load(store), won[0]);
+    }
+  });
+
+  test("a failure of the archive, or of what describes it, leaves what is there", async ({ store }) => {
+    await save(store, "before");
+    const { revision } = await store.look(key, call);
+    async function* broken(): AsyncGenerator<Uint8Array> {
+      yield Buffer.from("the beginning");
+      throw new Error("the pod is gone");
+    }
+    assert.match(String(await errorOf(save(store, broken()))), /the pod is gone/);
+    const fenced = store.put(key, pieces("late"), {
+      ...{ ...call, replaces: revision, most: MOST },
+      describe() {
+        throw new Error("another operator may be at work");
+      },
+    });
+    assert.match(String(await errorOf(fenced)), /another operator may be at work/);
+    assert.equal([await load(store), (await store.look(key, call)).revision], ["before", revision]);
+  });
+
+  test("an abort ends a save at once, with its own reason", async ({ store }) => {
+    const stop = new AbortController();
+    async function* endless(): AsyncGenerator<Uint8Array> {
+      for (let index = 0; ; index += 1) {
+        if (index === 3) stop.abort(new Error("no longer wanted"));
+        yield Buffer.alloc(1024);
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+    }
+    const { revision: replaces } = await store.look(key, call);
+    const saving = store.put(key, endless(), {
+      ...{ signal: stop.signal, timeoutMs: 60_000, replaces, most: MOST },
+      describe: () => ({ ...described, createdAt: "2026-11-21T12:00:00.000Z" }),
+    });
+    assert.match(String(await errorOf(saving)), /no longer wanted/);
+    assert.is((await store.look(key, call)).newest, undefined);
+  });
+
+  test("what a save keeps is an older version, and the newest of them stay", async ({ store }) => {
+    for (let hour = 0; hour < 6; hour += 1) {
+      await save(store, `of ${hour}`, key, {
+        keep: hour === 5 ? undefined : "replaced",
+        createdAt: `2026-11-21T0${hour}:00:00.000Z`,
+      });
+    }
+    const { newest, versions } = await store.look(key, call);
+    assert.is(newest?.sha256, digest("of 5"));
+    assert.equal(
+      versions.map(({ sha256 }) => sha256),
+      ["of 3", "of 2", "of 1"].map(digest),
+    );
+    for (const each of ["of 3", "of 2", "of 1", "of 5"]) assert.is(await load(store, key, digest(each)), each);
+    for (const each of ["of 4", "of 0"]) assert.is(await load(store, key, digest(each)), undefined);
+    const listed = await store.list({ versions: true }, call);
+    assert.equal(
+      listed.map(({ version }) => version).sort(),
+      ["of 3", "of 2", "of 1"]
+        .map((each) => digest(each).slice(0, 16))
+        .concat([undefined as never])
+        .sort(),
+    );
+    assert.is((await store.list({ versions: false }, call)).length, 1);
+    await save(store, "of 6", key, { keep: "replaced", most: { replaced: 1 }, createdAt: "2026-11-21T06:00:00.000Z" });
+    assert.equal(
+      (await store.look(key, call)).versions.map(({ sha256 }) => sha256),
+      [digest("of 5")],
+    );
+  });
+
+  test("older versions of each kind stay by a number of their own, and what was replaced stays that", async ({
+    store,
+  }) => {
+    const kinds = ["history", "replaced", "history", "history", undefined] as const;
+    const contents = ["of 0", "of 1", "of 2", "of 3", "of 4", "of 5"];
+    await save(store, "of 0", key, { createdAt: "2026-11-21T00:00:00.000Z" });
+    for (const [index, keep] of kinds.entries()) {
+      const createdAt = `2026-11-21T0${index + 1}:00:00.000Z`;
+      await save(store, contents[index + 1] ?? "", key, { keep, most: { history: 2, replaced: 1 }, createdAt });
+    }
+    const kept = async () => (await store.look(key, call)).versions.map(({ sha256, kept }) => [sha256, kept]);
+    assert.equal(await kept(), [
+      [digest("of 3"), "history"],
+      [digest("of 2"), "history"],
+      [digest("of 1"), "replaced"],
+    ]);
+    const listed = (await store.list({ versions: true }, call)).map(({ version, kept }) => `${version} ${kept}`);
+    const named = (content: string, as: string) => `${digest(content).slice(0, 16)} ${as}`;
+    const expected = [named("of 3", "history"), named("of 2", "history"), named("of 1", "replaced")];
+    assert.equal(listed.sort(), [...expected, "undefined undefined"].sort());
+
+    const { revision: replaces } = await store.look(key, call);
+    const back = { ...key, sha256: digest("of 1") };
+    await store.adopt(key, back, {
+      ...call,
+      ...{ replaces, keep: "replaced", most: { history: 2, replaced: 2 }, createdAt: "2026-11-22T00:00:00.000Z" },
+    });
+    await save(store, "of 6", key, { keep: "history", most: { history: 0, replaced: 2 } });
+    assert.equal(
+      (await kept()).map(String).sort(),
+      [`${digest("of 1")},replaced`, `${digest("of 5")},replaced`].sort(),
+    );
+  });
+
+  test("says what its archives take, with all versions", async ({ store }) => {
+    assert.equal(await store.usage(call), { archives: 0, bytes: 0, workloads: {} });
+    await save(store, "1");
+    await save(store, "22", key, { keep: "replaced" });
+    await save(store, "333", { tenantId: "other", workloadRef: key.workloadRef });
+    await save(store, "4444", { tenantId: "other", workloadRef: "w" });
+    const workloads = { [key.workloadRef]: { archives: 3, bytes: 6 }, w: { archives: 1, bytes: 4 } };
+    assert.equal(await store.usage(call), { archives: 4, bytes: 10, workloads });
+    await store.delete(key, call);
+    const left = { [key.workloadRef]: { archives: 1, bytes: 3 }, w: { archives: 1, bytes: 4 } };
+    assert.equal(await store.usage(call), { archives: 2, bytes: 7, workloads: left });
+  });
+
+  test("names the keys that have archives, and those alone", async ({ store }) => {
+    assert.equal(await store.names(call), []);
+    const other = { tenantId: "other", workloadRef: "w" };
+    for (const to of [key, key, other]) await save(store, "one", to, { keep: "replaced" });
+    const named = async () =>
+      (await store.names(call)).sort((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1));
+    assert.equal(await named(), [key, other]);
+    await store.delete(key, call);
+    assert.equal(await named(), [other]);
+  });
+
+  test("an archive of a tenant can be given to another, and is that one's own from then on", async ({ store }) => {
+    await save(store, "of a");
+    const other = { tenantId: "other", workloadRef: "w" };
+    const given = await store.adopt(
+      other,
+      { ...key, sha256: digest("of a") },
+      {
+        ...call,
+        ...{
+          replaces: (await store.look(other, call)).revision,
+          keep: "replaced",
+          most: MOST,
+          createdAt: "2026-11-22T00:00:00.000Z",
+        },
+      },
+    );
+    assert.equal([given?.metadata.tenantId, given?.metadata.workloadRef], ["other", "w"]);
+    assert.is(given?.metadata.podUid, undefined);
+    assert.is(await store.delete(key, call), true);
+    assert.is(await load(store, other), "of a");
+    const none = await store.adopt(
+      key,
+      { ...other, sha256: digest("another") },
+      {
+        ...call,
+        ...{
+          replaces: (await store.look(key, call)).revision,
+          keep: "replaced",
+          most: MOST,
+          createdAt: "2026-11-22T00:00:00.000Z",
+        },
+      },
+    );
+    assert.is(none, undefined);
+  });
+
+  test("deletes an archive with its versions, where told only in the state that was seen", async ({ store }) => {
+    assert.is(await store.delete(key, call), false);
+    const { revision: first } = await save(store, "first");
+    await save(store, "second", key, { keep: "replaced" });
+    assert.instance(await errorOf(store.delete(key, { ...call, replaces: first })), StoreConflict);
+    assert.is(await store.delete(key, { ...call, unusedForMs: 3_600_000 }), false);
+    assert.is(await load(store), "second");
+    const { revision: replaces } = await store.look(key, call);
+    assert.is(await store.delete(key, { ...call, replaces }), true);
+    const { state, versions } = await store.look(key, call);
+    assert.equal([state, versions], ["none", []]);
+    assert.equal(await store.list({ versions: true }, call), []);
+    assert.is(await store.delete(key, call), false);
+  });
+
+  test("a list has each archive once and as it was at a moment, while it is replaced and deleted", async ({
+    store,
+  }) => {
+    const other = { tenantId: "b", workloadRef: "w" };
+    await save(store, "of b", other);
+    const sizes = new Map<string, number>();
+    let isChanging = true;
+    const changing = (async () => {
+      for (let round = 0; round < 30; round += 1) {
+        const { metadata } = await save(store, "x".repeat(1 + round), key, { keep: "replaced" });
+        sizes.set(metadata.sha256, metadata.sizeBytes);
+        if (round % 7 === 6) await store.delete(key, call);
+      }
+      isChanging = false;
+    })();
+    const lists: StoreEntry[][] = [];
+    while (isChanging) lists.push(await store.list({ versions: false }, call));
+    await changing;
+    assert.ok(lists.length > 5);
+    for (const entries of lists) {
+      assert.is(entries.filter(({ tenantId }) => tenantId === "b").length, 1);
+      const own = entries.filter(({ tenantId }) => tenantId === key.tenantId);
+      assert.ok(own.length <= 1);
+      for (const { sizeBytes, metadata } of own) assert.is(sizes.get(metadata?.sha256 ?? "") ?? sizeBytes, sizeBytes);
+      for (const { metadata } of own) assert.ok(metadata !== undefined);
+    }
+  });
+
+  test("keeps tenants and workloads apart, and takes no other names for them", async ({ store }) => {
+    const keys = [
+      { tenantId: "a", workloadRef: "b" },
+      { tenantId: "a", workloadRef: "b.tar.gz" },
+      { tenantId: "a", workloadRef: "b.json" },
+      { tenantId: "a.b", workloadRef: "b" },
+      { tenantId: "A", workloadRef: "b" },
+      { tenantId: "x-.-y", workloadRef: "b" },
+    ];
+    for (const each of keys) await save(store, `of ${each.tenantId}/${each.workloadRef}`, each);
+    for (const each of keys) assert.is(await load(store, each), `of ${each.tenantId}/${each.workloadRef}`);
+    assert.is((await store.list({ versions: false }, call)).length, keys.length);
+    assert.is((await store.list({ versions: false, tenantId: "a" }, call)).length, 3);
+    for (const bad of ["..", ".", "", "a/b", "a/../b", "-a", "a\n", "%2e%2e", "a?b", "x".repeat(64)]) {
+      for (const hostile of [
+        { tenantId: bad, workloadRef: "b" },
+        { tenantId: "a", workloadRef: bad },
+      ]) {
+        const asked = { ...call, replaces: "none", most: MOST, createdAt: "2026-11-22T00:00:00.000Z" };
+        const attempts = [
+          () => store.look(hostile, call),
+          () => store.open(hostile, "0".repeat(64), call),
+          () => store.put(hostile, pieces("x"), { ...asked, describe: () => ({ ...described, createdAt: "" }) }),
+          () => store.adopt(hostile, { ...key, sha256: "0".repeat(64) }, asked),
+          () => store.adopt(key, { ...hostile, sha256: "0".repeat(64) }, asked),
+          () => store.delete(hostile, call),
+          () => store.touch([hostile], call),
+        ];
+        for (const attempt of attempts) {
+          assert.match(String(await errorOf((async () => await attempt())())), /TypeError: Cannot keep files/);
+        }
+      }
+    }
+  });
+
+  test("notes that archives are in use, and nothing of those that are not there", async ({ store }) => {
+    await save(store, "one");
+    await store.touch([key, { tenantId: "nobody", workloadRef: "w" }], call);
+    const [entry, ...others] = await store.list({ versions: true }, call);
+    assert.ok(Math.abs(Date.parse(entry?.usedAt ?? "") - Date.now()) < 60_000);
+    assert.equal(others, []);
+    await store.tidy(call);
+    assert.is(await load(store), "one");
+  });
+}

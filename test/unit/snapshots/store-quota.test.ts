@@ -1,0 +1,171 @@
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { QuotaError, type SnapshotStore, StoreError } from "../../../crds/snapshots/snapshot-store.ts";
+import { call, key, load, save } from "./store-contract.ts";
+import { type ServedStore, serveStore } from "./store-server.ts";
+
+const test = suite<{ folder: string; root: string; served: ServedStore; store: SnapshotStore }>(
+  "quotas of the snapshots volume",
+);
+
+test.before.each(async (context) => {
+  context.folder = mkdtempSync(join(tmpdir(), "tenancy-quota-"));
+  context.root = join(context.folder, "volume");
+  mkdirSync(context.root);
+  context.served = await serveStore(context.root);
+  context.store = context.served.store;
+});
+test.after.each(async ({ folder, served }) => {
+  await served.close();
+  rmSync(folder, { recursive: true, maxRetries: 20 });
+});
+
+const other = { ...key, workloadRef: "other" };
+const ofBytes = (bytes: number, fill = "x"): string => fill.repeat(bytes);
+
+async function errorOf(attempt: Promise<unknown>): Promise<Error> {
+  return await attempt.then(
+    () => new Error("it was taken"),
+    (error: Error) => error,
+  );
+}
+
+async function versionsOf(store: SnapshotStore): Promise<number> {
+  return (await store.look(key, call)).versions.length;
+}
+
+test("a tenant's archives take no more than its limit, and a refusal leaves what was there", async (context) => {
+  const { store, root } = context;
+  const most = { tenantBytes: 2048 };
+  await save(store, ofBytes(1000), key, { most });
+  await save(store, ofBytes(1000), other, { most });
+  const error = await errorOf(save(store, ofBytes(1100), key, { most }));
+  assert.instance(error, QuotaError);
+  assert.instance(error, StoreError);
+  assert.match(error.message, 'it would take 2.06 KiB of 2 KiB (TENANCY_SNAPSHOT_TENANT_LIMIT) for tenant "a.b"');
+  assert.match(error.message, "delete snapshots of other workloads that it does not need, or raise the limit");
+  assert.is((await load(store))?.length, 1000);
+  assert.equal(
+    readdirSync(join(root, key.tenantId)).filter((name) => name.endsWith(".partial")),
+    [],
+  );
+  assert.is((await store.usage(call)).bytes, 2000);
+  await save(store, ofBytes(1048), key, { most });
+  // Another tenant has a limit of its own.
+  await save(store, ofBytes(2048), { ...key, tenantId: "another" }, { most });
+  await store.delete(other, call);
+  await save(store, ofBytes(2048), key, { most });
+});
+
+test("a workload's archives of all tenants take no more than its limit, of two at once one is refused", async (context) => {
+  const { store } = context;
+  const most = { workloadBytes: 2500 };
+  const tenants = ["a", "b", "c"].map((tenantId) => ({ ...key, tenantId }));
+  const results = await Promise.all(
+    tenants.map((tenant) =>
+      save(store, ofBytes(1000), tenant, { most }).then(
+        () => "taken",
+        (error: Error) => error.message,
+      ),
+    ),
+  );
+  assert.is(results.filter((result) => result === "taken").length, 2);
+  assert.match(results.find((result) => result !== "taken") ?? "", "(TENANCY_SNAPSHOT_WORKLOAD_LIMIT)");
+  await save(store, ofBytes(1000), { ...key, workloadRef: "w" }, { most });
+});
+
+test("history goes where there is no room for it, the oldest first, and what was replaced stays", async ({ store }) => {
+  const most = { history: 5, replaced: 3, tenantBytes: 4000 };
+  const at = (hour: number) => ({ createdAt: `2026-11-21T0${hour}:00:00.000Z` });
+  await save(store, ofBytes(1000, "0"), key, at(0));
+  await save(store, ofBytes(1000, "1"), key, { ...at(1), keep: "replaced", most });
+  await save(store, ofBytes(1000, "2"), key, { ...at(2), keep: "history", most });
+  await save(store, ofBytes(1000, "3"), key, { ...at(3), keep: "history", most });
+  assert.is(await versionsOf(store), 3);
+  await save(store, ofBytes(1000, "4"), key, { ...at(4), keep: "history", most });
+  const contents = async () => {
+    const { versions } = await store.look(key, call);
+    return await Promise.all(versions.map(async ({ sha256 }) => (await load(store, key, sha256))?.slice(0, 1)));
+  };
+  assert.equal(await contents(), ["3", "2", "0"]);
+  // No room for any history: not for what this save would have kept either.
+  await save(store, ofBytes(2500, "5"), key, { ...at(5), keep: "history", most });
+  assert.equal(await contents(), ["0"]);
+  assert.instance(
+    await errorOf(save(store, ofBytes(1000, "6"), key, { ...at(6), keep: "replaced", most })),
+    QuotaError,
+  );
+  assert.equal(await contents(), ["0"]);
+  assert.is((await store.usage(call)).bytes, 3500);
+});
+
+test("there is room for what a commit takes, to the byte, and for nothing more", async (context) => {
+  const { store, root } = context;
+  const replaced = { ...key, workloadRef: "replaced" };
+  await save(store, ofBytes(500), other);
+  for (const fill of ["1", "2"]) await save(store, ofBytes(300, fill), replaced, { keep: "replaced" });
+  await save(store, ofBytes(200, "3"), replaced, { keep: "history", most: { history: 5 } });
+  const none = { ...key, workloadRef: "none" };
+  const before = await store.usage(call);
+  // What takes no more than there was is never too much; history goes, and what was replaced stays.
+  for (const [of, keep, fits] of [
+    [none, undefined, 700],
+    [other, undefined, 1200],
+    [other, "replaced", 700],
+    [other, "history", 1200],
+    [replaced, undefined, 1200],
+    [replaced, "replaced", 1000],
+    [replaced, "history", 1200],
+  ] as const) {
+    const most = { history: 5, replaced: 3, tenantBytes: 2000 };
+    const asked = { ...call, keep, most };
+    await store.checkRoom(of, { ...asked, sizeBytes: fits });
+    const error = await errorOf(store.checkRoom(of, { ...asked, sizeBytes: fits + 1 }));
+    assert.instance(error, QuotaError, `${of.workloadRef} ${keep} ${error}`);
+    const committed = await errorOf(save(store, ofBytes(fits + 1), of, { keep, most }));
+    assert.equal([committed.name, committed.message], [error.name, error.message]);
+  }
+  assert.equal(await store.usage(call), before);
+  assert.is(readdirSync(join(root, key.tenantId)).filter((name) => name.endsWith(".partial")).length, 0);
+});
+
+test("where the limit was lowered, an archive may still become smaller", async ({ store }) => {
+  await save(store, ofBytes(3000));
+  const most = { tenantBytes: 1024 };
+  await save(store, ofBytes(2000), key, { most });
+  assert.instance(await errorOf(save(store, ofBytes(2001), key, { most })), QuotaError);
+});
+
+test("what was there when the server was started counts, and what others have changed since a sweep", async (context) => {
+  const { store, root } = context;
+  await save(store, ofBytes(1000));
+  await save(store, ofBytes(1000), other);
+  const again = await serveStore(root);
+  try {
+    const most = { tenantBytes: 2000 };
+    assert.instance(await errorOf(save(again.store, ofBytes(1001), key, { most })), QuotaError);
+    rmSync(join(root, key.tenantId, "other.tar.gz"));
+    await again.store.tidy(call);
+    await save(again.store, ofBytes(1001), key, { most });
+    const { archives, bytes } = await again.store.usage(call);
+    assert.equal([archives, bytes], [1, 1001]);
+  } finally {
+    await again.close();
+  }
+});
+
+test("a tenant's folder that cannot be read keeps no other tenant from a save", async ({ root, store }) => {
+  mkdirSync(join(root, "broken/.versions"), { recursive: true });
+  writeFileSync(join(root, "broken/.versions/w"), "a file where a folder belongs");
+  const most = { tenantBytes: 2000, workloadBytes: 2000 };
+  await save(store, ofBytes(1000), key, { most });
+  await store.tidy(call);
+  await save(store, ofBytes(1001), key, { most });
+  assert.is((await store.usage(call)).bytes, 1001);
+  assert.instance(await errorOf(store.list({ versions: true }, call)), StoreError);
+});
+
+test.run();

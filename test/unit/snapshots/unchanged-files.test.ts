@@ -1,0 +1,339 @@
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import {
+  appendFileSync,
+  chmodSync,
+  cpSync,
+  linkSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmdirSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  unlinkSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type Callback, suite } from "uvu";
+import * as assert from "uvu/assert";
+import type { Exec } from "../../../crds/client/exec/exec.ts";
+import type { Pod } from "../../../crds/kubernetes.ts";
+import { annotation } from "../../../crds/labels.ts";
+import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
+import { type SnapshotStore, StoreConflict } from "../../../crds/snapshots/snapshot-store.ts";
+import { RESTORE_GATE, TOOLS_BUSYBOX, TOOLS_IMAGE_BUSYBOX } from "../../../operator/snapshots/pod-tools.ts";
+import { createSnapshots, type Snapshots } from "../../../operator/snapshots/snapshots.ts";
+import { createListReader, SAY_FILE_SYSTEM } from "../../../operator/snapshots/unchanged-files.ts";
+import { localExec } from "./local-exec.ts";
+import { staticBusybox } from "./static-busybox.ts";
+import { call, key, MOST, save } from "./store-contract.ts";
+import { isOverVolume, type ServedStore, serveStore } from "./store-server.ts";
+import { makeTree, treeLines } from "./tree.ts";
+
+interface Context {
+  folder: string;
+  served: ServedStore;
+  snapshots: Snapshots;
+  saved: SnapshotMetadata;
+  /** Restores what was saved into a pod of this name, and resolves with its folder. */
+  restore(name: string, into?: "waiting" | "running", spec?: object): Promise<{ pod: Pod; data: string }>;
+}
+const test = suite<Context>("areUnchanged");
+/** Of what can be seen of the volume's own files. */
+const testOfVolume: (name: string, run: Callback<Context>) => void = isOverVolume ? test : () => undefined;
+const { signal } = call;
+const led = { signal, isFenced: () => false };
+
+test.before.each(async (context) => {
+  const folder = mkdtempSync(join(tmpdir(), "tenancy-unchanged-"));
+  chmodSync(folder, 0o755);
+  mkdirSync(join(folder, "volume"));
+  const served = await serveStore(join(folder, "volume"));
+  // The command of a pod, in the folder that stands for it.
+  const exec: Exec = ({ command, ...asked }) => {
+    const root = join(folder, asked.pod);
+    const known: Record<string, string> = {
+      ...{ [TOOLS_BUSYBOX]: staticBusybox, [TOOLS_IMAGE_BUSYBOX]: staticBusybox },
+      ...{ "/": root, [RESTORE_GATE]: `${root}.gate` },
+    };
+    // The folder may be on any file system.
+    const there = (word: string): string => known[word] ?? word.replace(SAY_FILE_SYSTEM, "echo file system ef53");
+    return localExec({ ...asked, command: command.map(there) });
+  };
+  const mark = { advice: "", wasSeen: async () => false, remember: async () => undefined };
+  const snapshots = createSnapshots({
+    ...{ exec, mark, archives: served.store, most: MOST, namespace: "n", timeoutMs: 20_000 },
+  });
+  const podIn = (name: string, spec: object = {}, sha256 = ""): Pod => ({
+    metadata: {
+      ...{ name, uid: `uid of ${name}` },
+      annotations: { [annotation.overlayDirs]: '["/data","/more"]', [annotation.resumedFrom]: sha256 },
+    },
+    spec: { containers: [], ...spec },
+  });
+  const gates: ChildProcess[] = [];
+  for (const name of ["from/data", "from/more"]) mkdirSync(join(folder, name), { recursive: true });
+  makeTree(join(folder, "from/data"));
+  for (const [name, mode] of [
+    ["deep", 0o755],
+    ["empty", 0o700],
+  ] as const) {
+    chmodSync(join(folder, "from/data", name), mode);
+    utimesSync(join(folder, "from/data", name), MTIME, MTIME);
+  }
+  // A pipe is not restored, and such a name would be two lines of a list.
+  for (const name of ["pipe", "new\nline"]) unlinkSync(join(folder, "from/data", name));
+  for (const name of ["one", "two"]) writeFileSync(join(folder, "from/more", name), name.repeat(1000));
+  for (const name of ["one", "two"]) utimesSync(join(folder, "from/more", name), ...TIMES);
+  for (const name of ["blue", "green"]) {
+    mkdirSync(join(folder, "from/more", name));
+    writeFileSync(join(folder, "from/more", name, "config"), name.slice(0, 4));
+    utimesSync(join(folder, "from/more", name, "config"), ...TIMES);
+    utimesSync(join(folder, "from/more", name), ...TIMES);
+  }
+  const saved = await snapshots.save(key, podIn("from"), led);
+  Object.assign(context, {
+    ...{ folder, served, snapshots, saved },
+    async restore(name, into = "waiting", spec = {}) {
+      const root = join(folder, name);
+      for (const part of ["data", "more"]) mkdirSync(join(root, part), { recursive: true });
+      execFileSync(staticBusybox, ["mkfifo", `${root}.gate`]);
+      gates.push(spawn(staticBusybox, ["timeout", "20", staticBusybox, "cat", `${root}.gate`]));
+      const pod = podIn(name, spec, saved.sha256);
+      await snapshots.restore(key, pod, { into, sha256: saved.sha256, signal });
+      if (into === "running") writeFileSync(`${root}.gate`, "");
+      return { pod, data: join(root, "data") };
+    },
+  } satisfies Context);
+});
+test.after.each(async ({ folder, served, snapshots }) => {
+  snapshots.close();
+  await served.close();
+  rmSync(folder, { recursive: true, maxRetries: 20 });
+});
+
+testOfVolume("files that were only read are not saved again, and noted to be in use", async (context) => {
+  const { folder, restore, saved, served, snapshots } = context;
+  const { pod, data } = await restore("into");
+  assert.equal(treeLines(data), treeLines(join(folder, "from/data")));
+  readFileSync(join(data, "plain"));
+  const archive = join(folder, "volume/a.b/c.tar.gz.tar.gz");
+  const inode = lstatSync(archive).ino;
+  utimesSync(archive, 1, 1);
+  const { isUnchanged, ...again } = await snapshots.save(key, pod, led);
+  assert.is(isUnchanged, true);
+  assert.equal(again, saved);
+  assert.is(lstatSync(archive).ino, inode);
+  const [entry] = await served.store.list({ versions: false }, call);
+  assert.ok(Math.abs(Date.parse(entry?.usedAt ?? "") - Date.now()) < 60_000);
+});
+
+const [MTIME, TIMES] = [1_700_000_000, [1_700_000_000, 1_700_000_000] as const];
+const changes: [string, (more: string, data: string) => void][] = [
+  [
+    "a byte, with the time of before",
+    (more) => setTimes(more, () => writeFileSync(join(more, "one"), "One".repeat(1000))),
+  ],
+  ["a byte", (more) => writeFileSync(join(more, "one"), "One".repeat(1000))],
+  [
+    "a byte that is appended and taken away",
+    (more) =>
+      setTimes(more, () => {
+        appendFileSync(join(more, "one"), "x");
+        truncateSync(join(more, "one"), 3000);
+      }),
+  ],
+  ["its size", (more) => setTimes(more, () => appendFileSync(join(more, "one"), "x"))],
+  ["its mode", (more) => chmodSync(join(more, "one"), 0o600)],
+  ["its time", (more) => utimesSync(join(more, "one"), MTIME + 1, MTIME + 1)],
+  ["a file in whose place a copy was put", (more) => replaceByCopy(more)],
+  ["two files that changed names", (more) => swap(more)],
+  ["two folders that changed names, with files of the same names, sizes and times", (more) => swapFolders(more)],
+  ["a file that is gone", (more) => setTimes(more, () => unlinkSync(join(more, "two")))],
+  ["a new file", (more) => setTimes(more, () => writeFileSync(join(more, "three"), ""))],
+  ["a new file with a line break in its name", (more) => setTimes(more, () => writeFileSync(join(more, "a\nb"), ""))],
+  ["a new folder", (more) => setTimes(more, () => mkdirSync(join(more, "folder")))],
+  ["a folder that is gone", (_more, data) => rmdirSync(join(data, "empty"))],
+  ["a folder's mode", (_more, data) => chmodSync(join(data, "empty"), 0o750)],
+  ["the modes of two folders, against each other", (_more, data) => swapModes(data)],
+  ["a link to somewhere else", (_more, data) => relink(data)],
+  ["another name of a file", (more) => setTimes(more, () => linkSync(join(more, "one"), join(more, "three")))],
+  ["a pipe", (more) => execFileSync(staticBusybox, ["mkfifo", join(more, "pipe")])],
+];
+
+/** Does something to the files of a folder, and sets all times back. */
+function setTimes(more: string, change: () => void): void {
+  change();
+  utimesSync(join(more, "one"), ...TIMES);
+  utimesSync(more, ...TIMES);
+}
+
+function replaceByCopy(more: string): void {
+  const copy = join(more, "..", "copy");
+  cpSync(join(more, "one"), copy, { preserveTimestamps: true });
+  renameSync(copy, join(more, "one"));
+}
+
+function swap(more: string): void {
+  renameSync(join(more, "one"), join(more, "..", "other"));
+  renameSync(join(more, "two"), join(more, "one"));
+  renameSync(join(more, "..", "other"), join(more, "two"));
+}
+
+function swapFolders(more: string): void {
+  renameSync(join(more, "blue"), join(more, "other"));
+  renameSync(join(more, "green"), join(more, "blue"));
+  renameSync(join(more, "other"), join(more, "green"));
+}
+
+function swapModes(data: string): void {
+  chmodSync(join(data, "deep"), 0o700);
+  chmodSync(join(data, "empty"), 0o755);
+}
+
+function relink(data: string): void {
+  unlinkSync(join(data, "dangling"));
+  symlinkSync("elsewhere", join(data, "dangling"));
+}
+
+for (const [what, change] of changes) {
+  test(`what was changed is saved: ${what}`, async (context) => {
+    const { folder, restore, snapshots } = context;
+    const { pod, data } = await restore("into");
+    change(join(folder, "into/more"), data);
+    assert.is((await snapshots.save(key, pod, led)).isUnchanged, undefined);
+  });
+}
+
+test("all is saved where the program ran during the restore, or the kernel is another than the node's", async (context) => {
+  const { restore, snapshots } = context;
+  const { pod: warm } = await restore("warm", "running");
+  assert.is((await snapshots.save(key, warm, led)).isUnchanged, undefined);
+  const { pod: gvisor } = await restore("gvisor", "waiting", { runtimeClassName: "gvisor" });
+  assert.is((await snapshots.save(key, gvisor, led)).isUnchanged, undefined);
+});
+
+test("all is saved where another archive is the newest by now, or another operator restored the files", async (context) => {
+  const { restore, served, snapshots } = context;
+  const { pod: forgotten } = await restore("forgotten");
+  const { pod } = await restore("into");
+  snapshots.forgetPod(forgotten);
+  assert.is((await snapshots.save(key, forgotten, led)).isUnchanged, undefined);
+  await save(served.store, "another", key, { keep: "replaced" });
+  const saved = await snapshots.save(key, pod, led);
+  assert.equal([saved.isUnchanged, saved.replaced !== undefined], [undefined, true]);
+});
+
+test("files that nobody changed are saved where their archive is erased meanwhile", async (context) => {
+  const { restore, saved, served, snapshots } = context;
+  const { pod } = await restore("into");
+  const { touch } = served.store;
+  const erasing: Partial<SnapshotStore> = {
+    async touch(keys, asked) {
+      await touch(keys, asked);
+      await served.store.delete(key, call);
+    },
+  };
+  Object.assign(served.store, erasing);
+  const overtaken = await snapshots.save(key, pod, led).catch((error: unknown) => error);
+  assert.instance(overtaken, StoreConflict);
+  Object.assign(served.store, { touch });
+  await snapshots.save(key, pod, led);
+  const { newest } = await served.store.look(key, call);
+  assert.equal([newest?.entries, newest?.contentBytes], [saved.entries, saved.contentBytes]);
+});
+
+test("files that nobody changed are saved where their archive is named and cannot be read", async (context) => {
+  const { restore, saved, served, snapshots } = context;
+  const { pod } = await restore("into");
+  const { open } = served.store;
+  Object.assign(served.store, { open: async () => undefined });
+  await snapshots.save(key, pod, led);
+  Object.assign(served.store, { open });
+  const { newest } = await served.store.look(key, call);
+  assert.is.not(newest?.createdAt, saved.createdAt);
+});
+
+const now = "2026-11-23 00:00:10.500000000";
+const at = { now, uptime: 1000 };
+const roots = ["data"];
+const file = (ctime: string) =>
+  `81a4 1 7 3 1700000000 2023-11-14 22:13:20.000000000 +0000|${ctime} +0000|./data/file\n`;
+const folder = (ctime: string) => file(ctime).replace("81a4 1 7 3", "41ed 2 6 0").replace("/file", "");
+const before = "2026-11-23 00:00:10.412345678";
+const list = (time: string, uptime: string, ...lines: string[]) =>
+  `answer at ${time} +0000 ${uptime} 2000.00\nfile system ef53\n${folder(before)}${lines.join("")}end\n`;
+
+/** Of what comes in pieces. */
+function digestOfList(output: string, options: Parameters<typeof createListReader>[0]): string | undefined {
+  const list = createListReader(options);
+  for (let start = 0; start < output.length; start += 7) list.take(output.slice(start, start + 7));
+  return list.digest();
+}
+
+test("createListReader: who says something else, or does not stop, is not listened to any longer", () => {
+  const [start = ""] = list(now, "1000.00").split("end\n");
+  for (const more of ["\n", "a".repeat(20_000), "end\nend\n"]) {
+    const reader = createListReader({ roots, at });
+    assert.equal([reader.take(start), reader.take(more), reader.take("end\n")], [true, false, false]);
+    assert.is(reader.digest(), undefined);
+  }
+  const reader = createListReader({ roots, at });
+  assert.ok(reader.take(start));
+  const mebibyte = file(before).repeat(Math.ceil(2 ** 20 / file(before).length));
+  let taken = 0;
+  while (reader.take(mebibyte)) taken += 1;
+  assert.ok(taken > 8 && taken < 32, String(taken));
+});
+
+test("createListReader: nothing is known of a list that is cut off, or says something else", () => {
+  const whole = list(now, "1000.00", file(before));
+  assert.type(digestOfList(whole, { roots, at }), "string");
+  for (const cut of [whole.slice(0, -1), whole.slice(0, -4), whole.split("\n").slice(1).join("\n"), "", "end\n"]) {
+    assert.is(digestOfList(cut, { roots, at }), undefined);
+  }
+  assert.is(digestOfList(list(now, "1000.00", "odd\n"), { roots, at }), undefined);
+  assert.is(digestOfList(list(now, "1000.00", file(before).replace("data", "else")), { roots, at }), undefined);
+  assert.is.not(digestOfList(list(now, "1000.00"), { roots, at }), digestOfList(whole, { roots, at }));
+});
+
+test("createListReader: a file system that may not show a change of a mapped file is not believed", () => {
+  const whole = list(now, "1000.00", file(before));
+  for (const type of ["58465342", "9123683e"]) {
+    assert.type(digestOfList(whole.replace("ef53", type), { roots, at }), "string");
+  }
+  // tmpfs, overlayfs, NFS, and one that says nothing.
+  for (const type of ["1021994", "794c7630", "6969", ""]) {
+    assert.is(digestOfList(whole.replace("ef53", type), { roots, at }), undefined, type);
+  }
+});
+
+test("createListReader: names that were exchanged show in their directory alone on some file systems", () => {
+  const whole = list(now, "1000.00", file(before));
+  for (const changed of [folder("2026-11-23 00:00:10.500000001"), ""]) {
+    assert.is(digestOfList(whole.replace(folder(before), changed), { roots, at }), undefined);
+  }
+});
+
+test("createListReader: a clock that was set back, or times that are rounded, may hide a change", () => {
+  const known = (time: string, uptime: string, ctime = before) =>
+    digestOfList(list(time, uptime, file(ctime)), { roots, at }) !== undefined;
+  assert.equal(
+    [
+      known("2026-11-23 01:00:10.500000000", "4600.00"),
+      known("2026-11-23 02:00:10.500000000", "4600.00"),
+      known("2026-11-23 00:59:10.500000000", "4600.00"),
+      known("2026-11-23 01:00:10.500000000", "10.00"),
+      known(now, "1000.00", "2026-11-23 00:00:10.000000000"),
+      known(now, "1000.00", "2026-11-23 00:00:10.500000001"),
+    ],
+    [true, true, false, false, false, false],
+  );
+});
+
+test.run();

@@ -1,0 +1,147 @@
+// @limit 120
+import { type ChildProcess, spawn } from "node:child_process";
+import { createHash, randomBytes } from "node:crypto";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { Agent } from "node:https";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { NetworkError } from "../../../crds/client/api-error.ts";
+import { type SnapshotStore, StoreConflict } from "../../../crds/snapshots/snapshot-store.ts";
+import { createStoreClient } from "../../../crds/snapshots/store-client.ts";
+import { createStoreConnection, type StoreEndpoint } from "../../../crds/snapshots/store-connection.ts";
+import { SNAPSHOTS_NAME } from "../../../crds/snapshots/store-folder.ts";
+import { makeSelfSigned } from "../../../operator/snapshots/self-signed.ts";
+import { runCommand } from "../../../scripts/cluster/process/run-command.ts";
+import { call, key, load, save } from "./store-contract.ts";
+import { TOKEN } from "./store-server.ts";
+
+const KILLS = 40;
+const repository = join(import.meta.dirname, "..", "..", "..");
+
+const test = suite<{ folder: string; root: string }>("the snapshots server, killed");
+
+test.before.each((context) => {
+  context.folder = mkdtempSync(join(tmpdir(), "tenancy-crash-"));
+  context.root = join(context.folder, "volume");
+  mkdirSync(context.root);
+});
+test.after.each(({ folder }) => rmSync(folder, { recursive: true, maxRetries: 20 }));
+
+interface RunningServer {
+  readonly store: SnapshotStore;
+  kill(): Promise<void>;
+}
+
+async function startServer(bundle: string, { folder, root }: { folder: string; root: string }): Promise<RunningServer> {
+  const child = spawn(process.execPath, [bundle], {
+    env: {
+      ...{ TENANCY_SNAPSHOT_ROOT: root, TENANCY_SNAPSHOT_LISTEN: "127.0.0.1:0" },
+      TENANCY_SNAPSHOT_SECRETS: folder,
+    },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const port = await portOf(child);
+  const ca = readFileSync(join(folder, "tls.crt"), "utf8");
+  const agent = new Agent({ keepAlive: true, ca, servername: SNAPSHOTS_NAME });
+  const endpoint: StoreEndpoint = { secure: true, options: { host: "127.0.0.1", port, agent }, token: TOKEN };
+  return {
+    store: createStoreClient({ connection: createStoreConnection({ endpoint: async () => endpoint }) }),
+    async kill() {
+      const ended = new Promise((resolve) => child.once("exit", resolve));
+      child.kill("SIGKILL");
+      await ended;
+      agent.destroy();
+    },
+  };
+}
+
+function portOf(child: ChildProcess): Promise<number> {
+  return new Promise((resolve, reject) => {
+    let said = "";
+    child.stdout?.on("data", (chunk) => {
+      said += chunk;
+      const [, port] = /"port":(\d+)/.exec(said) ?? [];
+      if (port !== undefined) resolve(Number(port));
+    });
+    child.once("exit", () => reject(new Error(`the server ended: ${said}`)));
+  });
+}
+
+/** What is there: the newest archive first, then older versions. */
+async function contentsOf(store: SnapshotStore): Promise<string[]> {
+  const { newest, versions, state } = await store.look(key, call);
+  assert.ok(["kept", "none", "unmarked"].includes(state), state);
+  const digests = [newest, ...versions].flatMap((one) => (one === undefined ? [] : [one.sha256]));
+  // Each is read whole: `load` fails where its bytes are not those of its digest.
+  return await Promise.all(digests.map(async (sha256) => (await load(store, key, sha256)) ?? "(not there)"));
+}
+
+function shown(contents: readonly string[]): string {
+  return contents.map((content) => createHash("sha256").update(content).digest("hex").slice(0, 8)).join(" ");
+}
+
+test("at whatever moment, the volume has what was there before the call or after it, whole", async (context) => {
+  const bundle = join(context.folder, "server.mjs");
+  const entry = join(repository, "operator/snapshots/server-main.ts");
+  await runCommand(join(repository, "node_modules/.bin/bun"), ["build", "--target=node", entry, "--outfile", bundle]);
+  const [from, until] = [Date.now() - 60_000, Date.now() + 3_600_000].map((at) => new Date(at)) as [Date, Date];
+  const { certificate, key: tlsKey } = makeSelfSigned({ name: SNAPSHOTS_NAME, from, until });
+  const secrets = { token: TOKEN, "tls.crt": certificate, "tls.key": tlsKey };
+  for (const [name, text] of Object.entries(secrets)) writeFileSync(join(context.folder, name), text);
+  let server = await startServer(bundle, context);
+  let contents: string[] = [];
+  let tookMs = 25;
+  const outcomes = { before: 0, after: 0, answered: 0 };
+  try {
+    for (let kills = 0; kills < KILLS; kills += 1) {
+      const content = randomBytes(1 + Math.floor(Math.random() ** 3 * 2_000_000)).toString("latin1");
+      const createdAt = new Date(Date.UTC(2026, 0, 1) + kills * 60_000).toISOString();
+      const isDeletion = contents.length > 0 && Math.random() < 0.2;
+      // A save that was ended in the middle can have kept what is still the newest.
+      const after = isDeletion ? [] : [content, ...new Set(contents)].slice(0, 4);
+      const { store } = server;
+      const act = isDeletion ? store.delete(key, call) : save(store, content, key, { keep: "replaced", createdAt });
+      const outcome = act.then(
+        () => "answered" as const,
+        (error: unknown) => {
+          // A commit that is asked for again meets another server, which knows nothing of the upload.
+          assert.ok(error instanceof NetworkError || error instanceof StoreConflict, String(error));
+          return "failed" as const;
+        },
+      );
+      await new Promise((resolve) => setTimeout(resolve, Math.random() * 1.5 * tookMs));
+      await server.kill();
+      const how = await outcome;
+      // A busy machine takes longer, and the moments are to be in the middle of the calls.
+      tookMs = how === "answered" ? Math.max(5, tookMs * 0.8) : Math.min(1000, tookMs * 1.1);
+      server = await startServer(bundle, context);
+      const found = await contentsOf(server.store);
+      const unpruned = [content, ...new Set(contents)];
+      const isSame = (one: readonly string[]): boolean => shown(one) === shown(found);
+      const isOf = (some: readonly string[]): boolean => found.every((one) => some.includes(one));
+      const isPossible =
+        isSame(after) ||
+        (how === "failed" &&
+          (isSame(contents) ||
+            // Of a deletion that was ended in the middle the newest archive can be there without older versions.
+            (isDeletion && found[0] === contents[0] && isOf(contents)) ||
+            // A save can have kept what it was about to replace, or what goes with the next one.
+            isSame([...contents.slice(0, 1), ...contents]) ||
+            (!isDeletion && found.length >= after.length && isSame(unpruned.slice(0, found.length)))));
+      assert.ok(isPossible, `${shown(found)} after ${shown(contents)} -> ${shown(after)} (${how})`);
+      outcomes[how === "answered" ? "answered" : isSame(contents) ? "before" : "after"] += 1;
+      contents = found;
+    }
+    await server.store.delete(key, call);
+    await save(server.store, "the last");
+    const names = readdirSync(join(context.root, key.tenantId));
+    assert.is(names.length, 2, `left behind: ${names.join(" ")}`);
+    assert.ok(outcomes.before > 0 && outcomes.answered + outcomes.after > 0, JSON.stringify(outcomes));
+  } finally {
+    await server.kill();
+  }
+});
+
+test.run();

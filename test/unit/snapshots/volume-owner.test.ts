@@ -1,0 +1,188 @@
+import { randomBytes } from "node:crypto";
+import {
+  lstatSync,
+  lutimesSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readlinkSync,
+  rmSync,
+  symlinkSync,
+  unlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { type MostKept, StoreConflict, StoreError } from "../../../crds/snapshots/snapshot-store.ts";
+import { createDeferred } from "../../../crds/waits.ts";
+import { createTurns } from "../../../operator/snapshots/store/turns.ts";
+import { createVolumeCommits } from "../../../operator/snapshots/store/volume-commits.ts";
+import { withVolumeLock } from "../../../operator/snapshots/store/volume-lock.ts";
+import { createVolumeOwner } from "../../../operator/snapshots/store/volume-owner.ts";
+import { createVolumeState, type VolumeState } from "../../../operator/snapshots/store/volume-state.ts";
+import { createVolumeUploads } from "../../../operator/snapshots/store/volume-uploads.ts";
+import { createVolumeUsage } from "../../../operator/snapshots/store/volume-usage.ts";
+import { eventually } from "../../eventually.ts";
+import { call, key, load, MOST, pieces, save } from "./store-contract.ts";
+import { type ServedStore, serveStore } from "./store-server.ts";
+
+const test = suite<{ folder: string; root: string; served: ServedStore[] }>("two servers of one snapshots volume");
+
+test.before.each((context) => {
+  context.folder = mkdtempSync(join(tmpdir(), "tenancy-owner-"));
+  context.root = join(context.folder, "volume");
+  mkdirSync(context.root);
+  writeFileSync(join(context.root, ".marked"), "");
+  context.served = [];
+});
+test.after.each(async ({ folder, served }) => {
+  await Promise.all(served.map(({ close }) => close()));
+  rmSync(folder, { recursive: true, maxRetries: 20 });
+});
+
+async function errorOf(attempt: Promise<unknown>): Promise<unknown> {
+  return await attempt.then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+}
+
+async function serve({ root, served }: { root: string; served: ServedStore[] }): Promise<ServedStore["store"]> {
+  const owner = (): string => {
+    try {
+      return readlinkSync(join(root, ".helper"));
+    } catch {
+      return "";
+    }
+  };
+  const before = owner();
+  const one = await serveStore(root);
+  served.push(one);
+  await eventually(() => owner() !== before);
+  return one.store;
+}
+
+test("the one that was started last changes it, and the other says so", async (context) => {
+  const first = await serve(context);
+  await save(first, "of the first");
+  const second = await serve(context);
+  const late = await errorOf(save(first, "late"));
+  assert.ok(late instanceof StoreError && late.isTransient, String(late));
+  assert.ok((await errorOf(first.delete(key, call))) instanceof StoreError);
+  assert.equal([await load(first), await load(second)], ["of the first", "of the first"]);
+  await save(second, "of the second");
+  assert.is(await load(second), "of the second");
+});
+
+test("what was deleted by one is not brought back by a save that the other has begun", async (context) => {
+  const first = await serve(context);
+  const { revision: replaces } = await first.look(key, call);
+  const isGone = createDeferred<void>();
+  async function* slow(): AsyncGenerator<Uint8Array> {
+    yield* pieces("of the first");
+    await isGone.promise;
+  }
+  const saving = errorOf(save(first, slow(), key, { replaces }));
+  const second = await serve(context);
+  await save(second, "of the second");
+  assert.is(await second.delete(key, call), true);
+  isGone.resolve();
+  const error = await saving;
+  assert.ok(error instanceof StoreError || error instanceof StoreConflict, String(error));
+  assert.is((await second.look(key, call)).state, "none");
+});
+
+test("one that was suspended in a commit deletes nothing that the other may have kept since", async ({ root }) => {
+  const folder = { root, podUid: undefined, now: Date.now };
+  const turns = createTurns();
+  const present = createVolumeState(root);
+  let isTaken = false;
+  const state: VolumeState = {
+    ...present,
+    async versions(of) {
+      const versions = await present.versions(of);
+      if (isTaken) {
+        unlinkSync(join(root, ".helper"));
+        symlinkSync("another", join(root, ".helper"));
+      }
+      return versions;
+    },
+  };
+  const uploads = createVolumeUploads({ state, turns, now: Date.now });
+  const usage = createVolumeUsage({ root, turns, listTenant: async () => [] });
+  const commits = createVolumeCommits({ ...folder, state, uploads, owner: createVolumeOwner(root), usage, turns });
+  async function commit(content: string, most: MostKept): Promise<unknown> {
+    const [id, { revision: replaces }] = [randomBytes(16).toString("hex"), await state.look(key)];
+    const received = await uploads.receive(key, pieces(content), { id, isMarked: true, signal });
+    const described = {
+      uid: 1,
+      gid: 1,
+      entries: 1,
+      contentBytes: 1,
+      overlayDirs: [],
+      createdAt: "2026-11-22T00:00:00.000Z",
+    };
+    const metadata = { ...received, ...key, ...described };
+    return await commits.commit(key, { id, replaces, keep: "replaced", most, metadata }, signal);
+  }
+  for (const content of ["one", "two"]) await commit(content, MOST);
+  isTaken = true;
+  assert.instance(await errorOf(commit("three", { history: 0, replaced: 0 })), StoreError);
+  assert.is((await present.look(key)).versions.length, 2);
+});
+
+test("a volume that comes from elsewhere is the server's that finds it", async (context) => {
+  const store = await serve(context);
+  unlinkSync(join(context.root, ".helper"));
+  await save(store, "x");
+  assert.is(await load(store), "x");
+});
+
+test("a volume without its mark is left as it is", async ({ root, served }) => {
+  unlinkSync(join(root, ".marked"));
+  const { store, close } = await serveStore(root);
+  served.push({ store, close } as ServedStore);
+  assert.is((await store.look(key, call)).state, "unmarked");
+  assert.equal(readdirSync(root), []);
+  await save(store, "the first");
+  assert.equal(readdirSync(root).sort(), [".helper", ".marked", key.tenantId]);
+});
+
+const { signal } = new AbortController();
+
+/** Whether the lock is taken within what a holder that is gone is waited for. */
+async function isTaken(root: string, podUid: string, ms = 300): Promise<boolean> {
+  const ending = AbortSignal.timeout(ms);
+  return await withVolumeLock(root, { signal: ending, podUid }, async () => true).catch(() => false);
+}
+
+test("a lock of another pod holds, though a process of its number runs here too", async ({ root }) => {
+  let name = "";
+  await withVolumeLock(root, { signal, podUid: "a-1" }, async () => {
+    name = readlinkSync(join(root, ".lock"));
+    assert.is(await isTaken(root, "b-2"), false);
+  });
+  // Of a container of the same pod, which is gone: its process had another start.
+  symlinkSync(name.replace(/\d+$/, "1"), join(root, ".lock"));
+  assert.is(await isTaken(root, "a-1", 60_000), true);
+  // Of a pod that is gone, as nothing has changed for a minute.
+  symlinkSync(name, join(root, ".lock"));
+  assert.is(await isTaken(root, "b-2"), false);
+  lutimesSync(join(root, ".lock"), Date.now() / 1000 - 90, Date.now() / 1000 - 90);
+  assert.is(await isTaken(root, "b-2", 60_000), true);
+});
+
+test("a lock of another pod whose clock was ahead holds no longer than others", async ({ root }) => {
+  const lock = join(root, ".lock");
+  symlinkSync("gone.1.1", lock);
+  const tomorrow = Date.now() / 1000 + 86_400;
+  lutimesSync(lock, tomorrow, tomorrow);
+  assert.is(await isTaken(root, "b-2"), false);
+  assert.ok(lstatSync(lock).mtimeMs <= Date.now());
+  lutimesSync(lock, Date.now() / 1000 - 90, Date.now() / 1000 - 90);
+  assert.is(await isTaken(root, "b-2", 60_000), true);
+});
+
+test.run();
