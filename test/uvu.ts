@@ -4,6 +4,7 @@
 import { createRequire } from "node:module";
 import { Assertion } from "uvu/assert";
 import type { Callback, Test } from "../node_modules/uvu/index.d.ts";
+import { tellWhenATestFails } from "./when-a-test-fails.ts";
 
 export type { Callback, Test };
 
@@ -45,6 +46,7 @@ function showingActual<T>(add: (name: string, run: Callback<T>) => void): (name:
         await run(context);
       } catch (error) {
         if (error instanceof Assertion && error.operator === "match") error.details ||= `Actual: ${error.actual}`;
+        for (const tell of tellWhenATestFails) console.error(`when "${name}" failed: ${await tell()}`);
         throw error;
       }
     });

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
 import * as assert from "uvu/assert";
 import { findChromium } from "../../scripts/test/find-chromium.ts";
+import { tellWhenATestFails } from "../when-a-test-fails.ts";
 
 /** A page in a context of its own, whose complaints fail the test. */
 export interface TestPage {
@@ -56,6 +57,11 @@ export async function openPage(browser: Browser, options: BrowserContextOptions 
     if (protocol !== "data:" && origin !== new URL(page.url()).origin && page.url() !== "about:blank")
       said.push(`asked another origin: ${request.url()}`);
   });
+  const tell = async (): Promise<string> => {
+    const words = await page.evaluate("document.body.innerText").catch((error: unknown) => `not to be read: ${error}`);
+    return `the page was ${page.url()}\n${words}\nit complained of ${JSON.stringify(said)}`;
+  };
+  tellWhenATestFails.add(tell);
   return {
     page,
     takeComplaints,
@@ -70,6 +76,7 @@ export async function openPage(browser: Browser, options: BrowserContextOptions 
       assert.equal(found, []);
     },
     async close() {
+      tellWhenATestFails.delete(tell);
       await context.close();
       assert.equal(takeComplaints(), []);
     },

@@ -1,6 +1,8 @@
 // @limit 300
 import { randomBytes } from "node:crypto";
-import { readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import type { Page } from "playwright-core";
 import { suite } from "uvu";
@@ -17,6 +19,7 @@ import { openPage } from "./browser.ts";
 import { type FakeStage, startFakeStage } from "./fake-stage.ts";
 
 const test = suite("browser/snapshots");
+const folder = mkdtempSync(join(tmpdir(), "tenancy-upload-"));
 let volume: SnapshotsFolder;
 let served: ServedStore;
 let stage: FakeStage;
@@ -46,6 +49,7 @@ test.after(async () => {
   await stage?.stop();
   await served?.close();
   volume?.remove();
+  rmSync(folder, { recursive: true });
 });
 
 /** Saves three versions of a tenant's files, and returns the digits that name them. */
@@ -175,10 +179,12 @@ const archive = (content: Buffer, name = "data/file"): Buffer =>
     { name, content },
   ]);
 
-async function choose(page: Page, buffer: Buffer): Promise<void> {
-  await page
-    .getByLabel("Archive", { exact: true })
-    .setInputFiles({ name: "mine.tar.gz", mimeType: "application/gzip", buffer });
+async function choose(page: Page, content: Buffer): Promise<void> {
+  // As a file of this machine, since what is handed over in memory the browser holds several times; as one of its own,
+  // since the browser reads no file on that has changed.
+  const path = join(mkdtempSync(join(folder, "one-")), "mine.tar.gz");
+  writeFileSync(path, content);
+  await page.getByLabel("Archive", { exact: true }).setInputFiles(path);
   await page.getByRole("button", { name: "Upload" }).click();
   await page
     .getByRole("dialog", { name: /^Upload an archive for / })
