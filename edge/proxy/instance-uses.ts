@@ -1,7 +1,7 @@
 import type { ClaimKey } from "../../crds/claims/claim-key.ts";
 import type { Clock } from "../../crds/client/clock.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
-import { createDeferred, type Deferred, sleep, startDeadline } from "../../crds/waits.ts";
+import { createDeferred, type Deferred, linkSignals, sleep, startDeadline } from "../../crds/waits.ts";
 import type { Activity } from "../activity.ts";
 import type { Stop } from "./forward.ts";
 import { errorAnswer, type LocalAnswer } from "./http/local-answer.ts";
@@ -43,7 +43,7 @@ export interface InstanceUses {
   drain(name: string, options: { answer: LocalAnswer; drainMs: number }): void;
   /** Ends what is under way at all pods of a workload. */
   stopWorkload(workload: string, answer: LocalAnswer): void;
-  /** Ends all records of activity, so that the last of it is written. */
+  /** Ends all records of activity, so that the last of it is written, and what is still asked of the API server. */
   close(): void;
 }
 
@@ -86,6 +86,7 @@ export function createInstanceUses(options: {
 }): InstanceUses {
   const { activity, clock } = options;
   const pods = new Map<string, Used>();
+  const closed = new AbortController();
 
   function find({ name, uid, host }: AwakePod, key: ClaimKey): Used {
     const known = pods.get(name);
@@ -138,29 +139,31 @@ export function createInstanceUses(options: {
    */
   async function ask(pod: AwakePod, used: Used): Promise<boolean> {
     const limit = startDeadline(ASK_MS, clock);
+    const { signal, close } = linkSignals(limit.signal, closed.signal);
     try {
-      for (;;) {
+      while (!signal.aborted) {
         const since = await activity.announceInFlight(pod.name);
         const askedAt = clock.now();
         try {
           if (since !== undefined) {
-            const releasedAt = await pod.releasedAt(limit.signal);
+            const releasedAt = await pod.releasedAt(signal);
             if (releasedAt !== undefined) return used.heldAt >= since && clock.now() < releasedAt + RELEASE_MS;
             used.heldAt = askedAt;
             // Not where this process was suspended over the question.
             if (isRecent(used)) return true;
           }
         } catch (error) {
-          if (limit.signal.aborted) throw error;
+          if (signal.aborted) throw error;
         }
-        await sleep(ASK_AGAIN_MS, { clock, signal: limit.signal });
+        await sleep(ASK_AGAIN_MS, { clock, signal });
       }
     } catch {
       // The time is up, so that it cannot be told.
-      return false;
     } finally {
+      close();
       limit.close();
     }
+    return false;
   }
 
   function isRecent({ heldAt }: Used): boolean {
@@ -233,6 +236,7 @@ export function createInstanceUses(options: {
       for (const used of pods.values()) if (used.key.workloadRef === workload) stopAll(used, answer);
     },
     close() {
+      closed.abort();
       for (const { isIdle, cancelIdle } of pods.values()) {
         cancelIdle?.();
         isIdle?.resolve();

@@ -3,12 +3,11 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Claim } from "../../../crds/claim.ts";
 import { NetworkError } from "../../../crds/client/api-error.ts";
-import { systemClock } from "../../../crds/client/clock.ts";
 import { annotation } from "../../../crds/labels.ts";
 import { createKnownTenants } from "../../../edge/proxy/wake/known-tenants.ts";
 import { eventually } from "../../eventually.ts";
 import { FakeCluster } from "../edge/fake-cluster.ts";
-import { manualClock } from "../manual-clock.ts";
+import { hurriedClock, manualClock } from "../manual-clock.ts";
 import { startPod } from "./fake-pod.ts";
 import { get, KEY, startDoor, type TestDoor } from "./front-door.ts";
 import { closeAll } from "./start-proxy.ts";
@@ -176,7 +175,7 @@ test("nobody wakes public instances for tenants that were never there; those wit
     lists += 1;
     return [{ tenantId: "alice", workloadRef: "app" }];
   };
-  const door = await startDoor({ listArchives });
+  const door = await startDoor({ listArchives, clock: hurriedClock });
   door.addWorkload("app", "public");
   for (const tenant of ["eve", "mallory", "eve"])
     assert.match(await door.ask(get(`app--${tenant}.apps.test`)), /^HTTP\/1.1 404 /);
@@ -245,7 +244,7 @@ test("KnownTenants: archives that cannot be listed are tried again after some se
 });
 
 test("the wait ends when its last visitor goes, some seconds later, and the claim stays", async () => {
-  const door = await startDoor();
+  const door = await startDoor({ clock: hurriedClock });
   door.addWorkload("app", "key");
   const wires = [door.wire(get(HOST, "/", key)), door.wire(get(HOST, "/", key))];
   await eventually(() => creates(door).length === 1);
@@ -278,13 +277,13 @@ test("a pod that does not listen yet is tried again for some seconds", async () 
 });
 
 test("a pod that never listens is a 502", async () => {
-  const door = await startDoor();
+  const door = await startDoor({ clock: hurriedClock });
   door.addWorkload("app", "key");
   const { status } = await door.addInstance("alice", "app");
   door.cluster.setStatus(NAME, { ...status, endpoint: { host: "127.0.0.1", port: 1 } });
-  const startedAt = systemClock.now();
+  const startedAt = hurriedClock.now();
   assert.match(await door.ask(get(HOST, "/", key)), /^HTTP\/1.1 502 [\s\S]*the pod cannot be reached/);
-  assert.ok(systemClock.now() - startedAt >= 5000);
+  assert.ok(hurriedClock.now() - startedAt >= 5000);
 });
 
 test("nothing goes to an address that the API server says is another's, whatever the caches say", async () => {
