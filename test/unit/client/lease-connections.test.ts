@@ -1,4 +1,5 @@
 // @runtimes node bun deno
+// @waits
 import { test } from "uvu";
 import { pods } from "../../../crds/client/built-in-resources.ts";
 import { createClusterClient } from "../../../crds/client/cluster-client.ts";

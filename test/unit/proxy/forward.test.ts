@@ -1,4 +1,5 @@
 // @runtimes node bun deno
+// @waits
 import { connect, type Socket } from "node:net";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";

@@ -1,4 +1,5 @@
 // @runtimes node bun deno
+// @waits
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Claim } from "../../../crds/claim.ts";

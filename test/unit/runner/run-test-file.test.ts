@@ -1,4 +1,5 @@
 // @runtimes node
+// @waits
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, relative } from "node:path";

@@ -1,4 +1,6 @@
+// @waits
 import {
+// @waits
   chmodSync,
   existsSync,
   mkdirSync,

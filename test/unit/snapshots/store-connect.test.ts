@@ -1,4 +1,6 @@
+// @waits
 import { mkdtempSync, rmSync } from "node:fs";
+// @waits
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "uvu";
