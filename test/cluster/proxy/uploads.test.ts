@@ -1,4 +1,5 @@
 // @limit 300
+// @waits
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { eventually } from "../../eventually.ts";

@@ -1,6 +1,6 @@
 // @waits
 import {
-// @waits
+  // @waits
   chmodSync,
   existsSync,
   mkdirSync,
