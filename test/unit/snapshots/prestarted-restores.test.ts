@@ -1,6 +1,5 @@
 // @waits
 import {
-  // @waits
   chmodSync,
   existsSync,
   mkdirSync,
