@@ -18,8 +18,8 @@ export async function pushImages(address: string, images: readonly Image[]): Pro
   for (const image of images) {
     const [, path = "", tag = ""] = /^(.+):([^:/]+)$/.exec(image.name) ?? [];
     const repository = `http://${address}/v2/${path}`;
-    const { manifest, config, layer } = imageBlobs(image);
-    for (const { digest, content } of [layer, config]) {
+    const { manifest, config, layers } = imageBlobs(image);
+    for (const { digest, content } of [...layers, config]) {
       if ((await call("HEAD", `${repository}/blobs/${digest}`, { expect: [200, 404] })).status === 200) continue;
       const begun = await call("POST", `${repository}/blobs/uploads/`, { expect: [202] });
       const upload = new URL(begun.headers.get("location") ?? "", repository);

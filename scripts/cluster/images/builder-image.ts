@@ -7,10 +7,10 @@ import type { Log } from "../log.ts";
 import { withFileLock } from "../process/file-lock.ts";
 import { buildGo } from "../sources/build-go.ts";
 import { isProgram } from "../sources/find-on-path.ts";
+import { authorities } from "./authorities.ts";
 import { busyboxFiles, findStaticBusybox } from "./busybox.ts";
 import type { Image } from "./image-archive.ts";
 import { programFiles } from "./program-files.ts";
-import { authorities } from "./proxy-image.ts";
 import type { TarEntry } from "./tar-archive.ts";
 import { unpackDebianPackages } from "./unpack-debian-packages.ts";
 
@@ -68,7 +68,7 @@ export async function builderImage(log: Log): Promise<Image | { readonly because
   return assembleBuilder({
     busybox: await busyboxFiles(await findStaticBusybox(log)),
     programs: (base) => programFiles({ programs: PROGRAMS, files: [], base, root }),
-    authorities: authorities(join(root, "usr/share/ca-certificates/mozilla")),
+    authorities: authorities(root),
     buildkit: BUILT.map((name) => program(`usr/bin/${name}`, join(buildkit.folder, name))),
   });
 }

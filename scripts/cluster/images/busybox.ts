@@ -47,7 +47,7 @@ export async function busyboxFiles(busybox: string): Promise<TarEntry[]> {
 }
 
 /** Tells whether an ELF file names no interpreter, so that it runs without any library. */
-function isStatic(path: string): boolean {
+export function isStatic(path: string): boolean {
   const file = readFileSync(path);
   if (file.readUInt32BE(0) !== 0x7f454c46 || file[4] !== 2) return false;
   const start = Number(file.readBigUInt64LE(32));

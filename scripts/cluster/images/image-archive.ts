@@ -1,10 +1,12 @@
 import { createHash } from "node:crypto";
 import { type TarEntry, tarArchive } from "./tar-archive.ts";
 
-/** An image of one layer. */
+/** An image of one layer, or of two. */
 export interface Image {
   /** Such as `localhost/tenancy-hello:1`. */
   readonly name: string;
+  /** Of a layer below, which stays the same from version to version. */
+  readonly base?: readonly TarEntry[];
   readonly files: readonly TarEntry[];
   readonly entrypoint?: readonly string[];
   readonly command?: readonly string[];
@@ -13,13 +15,17 @@ export interface Image {
   readonly environment?: Readonly<Record<string, string>>;
   readonly workingFolder?: string;
   readonly ports?: readonly number[];
+  /** Of the config, and as annotations of the manifest, such as `org.opencontainers.image.version`. */
+  readonly labels?: Readonly<Record<string, string>>;
+  /** ISO 8601. */
+  readonly created?: string;
 }
 
 /** What a registry keeps of an image; the manifest names the others. */
 export interface ImageBlobs {
   readonly manifest: Blob;
   readonly config: Blob;
-  readonly layer: Blob;
+  readonly layers: readonly Blob[];
 }
 
 const ARCHITECTURES: Readonly<Record<string, string>> = { x64: "amd64", arm64: "arm64" };
@@ -40,31 +46,44 @@ export function imageDigest(image: Image): string {
 
 /** Returns an archive in the OCI image layout that `ctr images import` takes, with any number of images in it. */
 export function imageArchive(images: readonly Image[]): Buffer {
+  return tarArchive(imageLayout(images));
+}
+
+/**
+ * Returns the files and folders of an OCI image layout.
+ *
+ * Follows https://github.com/opencontainers/image-spec/blob/main/image-layout.md
+ */
+export function imageLayout(images: readonly Image[]): TarEntry[] {
   const blobs = new Map<string, Buffer>();
   const manifests = images.map((image) => {
-    const { manifest, config, layer } = imageBlobs(image);
-    for (const { digest, content } of [manifest, config, layer]) blobs.set(digest, content);
-    const annotations = { "io.containerd.image.name": image.name, "org.opencontainers.image.ref.name": image.name };
+    const { manifest, config, layers } = imageBlobs(image);
+    for (const { digest, content } of [manifest, config, ...layers]) blobs.set(digest, content);
+    const annotations = {
+      "io.containerd.image.name": image.name,
+      "org.opencontainers.image.ref.name": image.name.slice(image.name.lastIndexOf(":") + 1),
+    };
     return { ...descriptor(manifest), annotations };
   });
   const json = (value: unknown): Buffer => Buffer.from(JSON.stringify(value));
-  return tarArchive([
+  return [
     { path: "oci-layout", content: json({ imageLayoutVersion: "1.0.0" }) },
     { path: "index.json", content: json({ schemaVersion: 2, manifests }) },
     { path: "blobs" },
     { path: "blobs/sha256" },
     ...[...blobs].map(([digest, content]) => ({ path: `blobs/sha256/${digest.slice("sha256:".length)}`, content })),
-  ]);
+  ];
 }
 
 /** Returns the blobs of an image. */
 export function imageBlobs(image: Image): ImageBlobs {
-  const layer = blob(`${OCI}.layer.v1.tar`, tarArchive(image.files));
-  const { entrypoint, command, user, workingFolder } = image;
+  const { base, files, entrypoint, command, user, workingFolder, labels, created } = image;
+  const layers = [...(base ? [base] : []), files].map((layer) => blob(`${OCI}.layer.v1.tar`, tarArchive(layer)));
   const config = blob(
     `${OCI}.config.v1+json`,
     Buffer.from(
       JSON.stringify({
+        ...(created !== undefined && { created }),
         architecture: ARCHITECTURES[process.arch] ?? process.arch,
         os: "linux",
         config: {
@@ -74,8 +93,9 @@ export function imageBlobs(image: Image): ImageBlobs {
           ...(user !== undefined && { User: user }),
           ...(workingFolder !== undefined && { WorkingDir: workingFolder }),
           ...(image.ports && { ExposedPorts: Object.fromEntries(image.ports.map((port) => [`${port}/tcp`, {}])) }),
+          ...(labels && { Labels: labels }),
         },
-        rootfs: { type: "layers", diff_ids: [layer.digest] },
+        rootfs: { type: "layers", diff_ids: layers.map(({ digest }) => digest) },
       }),
     ),
   );
@@ -86,11 +106,12 @@ export function imageBlobs(image: Image): ImageBlobs {
         schemaVersion: 2,
         mediaType: `${OCI}.manifest.v1+json`,
         config: descriptor(config),
-        layers: [descriptor(layer)],
+        layers: layers.map(descriptor),
+        ...(labels && { annotations: labels }),
       }),
     ),
   );
-  return { manifest, config, layer };
+  return { manifest, config, layers };
 }
 
 function blob(mediaType: string, content: Buffer): Blob {

@@ -44,7 +44,7 @@ async function librariesOf(program: string, root: string): Promise<string[]> {
 }
 
 /** Where Debian's packages have their libraries: `lib/x86_64-linux-gnu` and the like. */
-function libraryFolders(root: string): string[] {
+export function libraryFolders(root: string): string[] {
   return ["lib", "usr/lib"]
     .map((folder) => join(root, folder))
     .filter((folder) => existsSync(folder))
@@ -60,7 +60,8 @@ function isTriplet(name: string): boolean {
   return name.includes("-linux-gnu");
 }
 
-function foldersOf(path: string): string[] {
+/** Returns the folders that an absolute path is in, from the top, without the slash at their beginning. */
+export function foldersOf(path: string): string[] {
   const folder = dirname(path);
   return folder === "/" ? [] : [...foldersOf(folder), folder.slice(1)];
 }

@@ -1,8 +1,7 @@
-import { readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
 import { PUBLIC_AUTHORITIES } from "../../../operator/egress/layout.ts";
 import { importImages } from "../images.ts";
 import type { Log } from "../log.ts";
+import { authorities } from "./authorities.ts";
 import { busyboxFiles, findStaticBusybox } from "./busybox.ts";
 import type { Image } from "./image-archive.ts";
 import { programFiles } from "./program-files.ts";
@@ -12,8 +11,6 @@ export const PROXY_IMAGE = "localhost/tenancy-proxy:1";
 
 const PACKAGES = ["haproxy", "nftables", "ca-certificates"];
 const PROGRAMS = ["/usr/sbin/haproxy", "/usr/sbin/nft"];
-/** Of the package, whose script makes one file of all of them when it is installed. */
-const AUTHORITIES = "usr/share/ca-certificates/mozilla";
 
 /** Brings the image of the egress proxy into a complete cluster, unless it has it already. */
 export async function importProxyImage(cluster: string, log: Log): Promise<void> {
@@ -35,17 +32,9 @@ export async function proxyImage(log: Log): Promise<Image> {
       ...base,
       ...(await programFiles({ programs: PROGRAMS, files: [], base, root })),
       ...["etc/ssl", "etc/ssl/certs"].map((path) => ({ path })),
-      { path: PUBLIC_AUTHORITIES.slice(1), content: authorities(join(root, AUTHORITIES)), mode: 0o644 },
+      { path: PUBLIC_AUTHORITIES.slice(1), content: authorities(root), mode: 0o644 },
     ],
     command: ["sh"],
     environment: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" },
   };
-}
-
-/** Returns all certificates of a folder as one file. */
-export function authorities(folder: string): Buffer {
-  const files = readdirSync(folder).filter((file) => file.endsWith(".crt"));
-  if (files.length === 0) throw new Error(`Cannot find certificate authorities in ${folder}`);
-  const certificates = files.sort().map((file) => readFileSync(join(folder, file), "utf8").trimEnd());
-  return Buffer.from(`${certificates.join("\n")}\n`);
 }

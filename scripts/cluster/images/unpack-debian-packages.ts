@@ -1,4 +1,13 @@
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from "node:fs";
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+} from "node:fs";
 import { join } from "node:path";
 import { withDebianLock } from "../debian-packages.ts";
 import { cacheFolder } from "../folders.ts";
@@ -50,12 +59,31 @@ async function fetchInto(folder: string, packages: readonly string[]): Promise<v
     });
     for (const archive of readdirSync(archives).filter((file) => file.endsWith(".deb"))) {
       await runCommand("dpkg-deb", ["-x", join(archives, archive), root]);
+      await keepStatus(join(archives, archive), { root, work });
     }
     // Whole, or not there at all.
     renameSync(root, folder);
   } finally {
     rmSync(work, { recursive: true });
   }
+}
+
+/**
+ * Where the unpacked folder has the control file of each package under its name, and beside it, with `.md5sums` at the
+ * end, the list of its files: scanners look for them there in images that have no dpkg.
+ */
+export const PACKAGE_STATUS = "var/lib/dpkg/status.d";
+
+async function keepStatus(archive: string, { root, work }: { root: string; work: string }): Promise<void> {
+  const control = join(work, "control");
+  await runCommand("dpkg-deb", ["-e", archive, control]);
+  const [, name = ""] = /^Package: (.+)$/m.exec(readFileSync(join(control, "control"), "utf8")) ?? [];
+  const status = join(root, PACKAGE_STATUS);
+  mkdirSync(status, { recursive: true });
+  copyFileSync(join(control, "control"), join(status, name));
+  const files = join(control, "md5sums");
+  if (existsSync(files)) copyFileSync(files, join(status, `${name}.md5sums`));
+  rmSync(control, { recursive: true });
 }
 
 async function withLibraries(packages: readonly string[]): Promise<string[]> {
@@ -65,7 +93,8 @@ async function withLibraries(packages: readonly string[]): Promise<string[]> {
 
 /** Those of every Debian, which the programs that run here are linked with anyway. */
 const ALWAYS_THERE = /^(libc6|libgcc-s1)$/;
-const LIBRARY = /^(lib|zlib)/;
+/** And what has the licence of GCC's libraries. */
+const LIBRARY = /^(lib|zlib|gcc-\d+-base$)/;
 
 /**
  * Returns the named packages and, of what they depend on, all libraries; of alternatives, the first.

@@ -79,6 +79,7 @@ async function withRegistry(
 
 const image: Image = {
   name: "localhost/some:1",
+  base: [{ path: "lib" }],
   files: [{ path: "tool", content: Buffer.from("x") }],
   command: ["/tool"],
 };

@@ -118,6 +118,29 @@ test("imageArchive holds a layer once that two images share", () => {
   assert.is(blobs.length, 5);
 });
 
+test("imageArchive has the base as a layer below, and labels in both places", () => {
+  const labels = { "org.opencontainers.image.version": "1.0.0" };
+  const created = "2026-01-02T03:04:05.000Z";
+  const above = { ...image, base: [{ path: "lib" }], labels, created };
+  const entries = read(imageArchive([above]));
+  const blob = (digest: string) => json(entries, `blobs/sha256/${digest.slice(7)}`);
+  const manifest = blob(imageDigest(above)) as {
+    config: { digest: string };
+    layers: { digest: string }[];
+    annotations: unknown;
+  };
+  const settings = blob(manifest.config.digest) as { rootfs: { diff_ids: string[] }; config: { Labels: unknown } };
+  const layers = manifest.layers.map(({ digest }) => digest);
+  assert.equal(settings.rootfs.diff_ids, layers);
+  const contents = layers.map((digest) => entries.get(`blobs/sha256/${digest.slice(7)}`)?.content ?? Buffer.alloc(0));
+  assert.equal(
+    contents.map((content) => [...read(content).keys()]),
+    [["lib/"], ["bin/", "bin/tool"]],
+  );
+  assert.equal([manifest.annotations, settings.config.Labels], [labels, labels]);
+  assert.match(JSON.stringify(settings), created);
+});
+
 test("imageDigest is the same for the same image and another for another", () => {
   assert.is(imageDigest(image), imageDigest({ ...image }));
   assert.is.not(imageDigest(image), imageDigest({ ...image, user: "0" }));

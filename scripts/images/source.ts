@@ -1,0 +1,31 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { runCommand } from "../cluster/process/run-command.ts";
+
+/** What images are made from. */
+export interface Source {
+  /** The folder of the repository. */
+  readonly root: string;
+  readonly version: string;
+  /** Commit, with `-dirty` at the end when files differ from it; undefined where there is no git. */
+  readonly revision?: string;
+  /** When that commit was made, ISO 8601. */
+  readonly created?: string;
+}
+
+/** Returns what is there. */
+export async function readSource(root: string): Promise<Source> {
+  const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { version: string };
+  const git = (...words: string[]) => runCommand("git", ["-C", root, ...words]);
+  const [commit, seconds] = await git("log", "-1", "--format=%H %ct").then(
+    (line) => line.trim().split(" "),
+    () => [],
+  );
+  if (commit === undefined) return { root, version };
+  const isDirty = (await git("status", "--porcelain")).trim() !== "";
+  return {
+    ...{ root, version },
+    revision: isDirty ? `${commit}-dirty` : commit,
+    created: new Date(Number(seconds) * 1000).toISOString(),
+  };
+}
