@@ -1,0 +1,59 @@
+import { createHash, randomBytes } from "node:crypto";
+
+/** Which trace a span belongs to, and which span it is: what the header `traceparent` carries. */
+export interface TraceContext {
+  /** 32 lower-case hexadecimal digits, not all zero. */
+  readonly traceId: string;
+  /** 16 of them. */
+  readonly spanId: string;
+  /** Whether the trace is recorded. */
+  readonly sampled: boolean;
+}
+
+const TRACEPARENT = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
+const MOST_CHARACTERS = 256;
+
+/**
+ * Reads the header `traceparent` of a request; undefined where it is not valid, for which a new trace is begun. Versions
+ * after 00 are read as far as they are known.
+ *
+ * https://www.w3.org/TR/trace-context/#traceparent-header
+ */
+export function parseTraceparent(header: string | null | undefined): TraceContext | undefined {
+  if (header == null || header.length > MOST_CHARACTERS) return undefined;
+  const [, version, traceId = "", spanId = "", flags = "", tail] = TRACEPARENT.exec(header) ?? [];
+  if (version === undefined || version === "ff" || (version === "00" && tail !== undefined)) return undefined;
+  if (/^0+$/.test(traceId) || /^0+$/.test(spanId)) return undefined;
+  return { traceId, spanId, sampled: (Number.parseInt(flags, 16) & 1) === 1 };
+}
+
+/** The value of the header, and of a claim's annotation. */
+export function formatTraceparent({ traceId, spanId, sampled }: TraceContext): string {
+  return `00-${traceId}-${spanId}-${sampled ? "01" : "00"}`;
+}
+
+/**
+ * Reads the annotation of a claim as {@link formatTraceparent} writes it, and nothing else: whoever may write claims may
+ * have set it.
+ */
+export function parseCarried(text: string | undefined): TraceContext | undefined {
+  const context = parseTraceparent(text);
+  return context !== undefined && formatTraceparent(context) === text ? context : undefined;
+}
+
+export function newTraceId(): string {
+  return randomBytes(16).toString("hex");
+}
+
+export function newSpanId(): string {
+  return randomBytes(8).toString("hex");
+}
+
+/**
+ * The trace of a claim's release. A deletion carries no context, so both programs, and an operator that takes a release
+ * over, take the ids from the claim's uid.
+ */
+export function releaseTrace(claimUid: string): { traceId: string; spanId: string } {
+  const digits = createHash("sha256").update(`release ${claimUid}`).digest("hex");
+  return { traceId: digits.slice(0, 32), spanId: digits.slice(32, 48) };
+}
