@@ -55,6 +55,11 @@ export const annotation = {
   claimedAt: "tenancy.dev/claimed-at",
   /** On a claim: ISO 8601 time at which the API was asked for it, since `creationTimestamp` has whole seconds. */
   requestedAt: "tenancy.dev/requested-at",
+  /**
+   * On a claim: the span of whoever asked for it, as `traceparent` says it (docs/tracing.md); whoever may write claims
+   * may have set it.
+   */
+  traceparent: "tenancy.dev/traceparent",
   /** On a claim: changes when a caller claims again, so that an `Error` claim is tried anew. */
   attempt: "tenancy.dev/attempt",
   /** On a pod: JSON array of the overlay directories that a release archives. */

@@ -13,6 +13,7 @@ import {
 } from "../crds/environment.ts";
 import { type SecretPolicy, secretPolicies } from "../crds/secret-refusal.ts";
 import { type StoreConfig, storeConfig, storeEnvironment } from "../crds/snapshots/store-config.ts";
+import { type TracingConfig, tracingConfig } from "../crds/tracing/tracing-config.ts";
 import { isLoopback } from "./http/page-check.ts";
 import { type Network, parseNetwork } from "./proxy/entry/origin.ts";
 
@@ -44,6 +45,8 @@ export interface EdgeConfig {
   readonly metricsListen: ListenAddress | undefined;
   /** The front door, which the role proxy serves and of which the API makes addresses. */
   readonly proxy: ProxyConfig;
+  /** Undefined: nothing is traced. */
+  readonly tracing: TracingConfig | undefined;
   readonly logLevel: LogLevel;
 }
 
@@ -191,6 +194,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): E
     contextLimitBytes: bytesOf(values.TENANCY_BUILD_CONTEXT_LIMIT),
     metricsListen: values.TENANCY_EDGE_METRICS_LISTEN,
     proxy: proxyConfig(values, roles),
+    tracing: tracingConfig(env, { service: "tenancy-edge" }),
     logLevel: values.TENANCY_LOG_LEVEL,
   };
 }

@@ -5,6 +5,7 @@ import { createEventRecorder } from "../crds/client/event-recorder.ts";
 import { createHandlerFailures } from "../crds/client/watch/handler-failures.ts";
 import type { Log } from "../crds/log.ts";
 import type { OpenedStore } from "../crds/snapshots/open-store.ts";
+import { startTracing } from "../crds/tracing/start-tracing.ts";
 import { within } from "../crds/waits.ts";
 import { createActivity } from "./activity.ts";
 import type { ApiRoute } from "./api/api-route.ts";
@@ -131,6 +132,7 @@ export async function startEdge(options: {
     isFresh: isReady,
   });
 
+  const tracing = config.tracing && startTracing({ config: config.tracing, registry: metrics.registry, log });
   const kubectl = createKubectl({ namespace });
   const builds = {
     namespace: config.buildNamespace,
@@ -182,6 +184,7 @@ export async function startEdge(options: {
     waiters,
     findLivePod: createFindLivePod({ client, namespace, cache }),
     clock: systemClock,
+    tracer: tracing?.tracer,
     randomId: () => randomBytes(8).toString("hex"),
     waitLimitMs: options.claimWaitMs ?? CLAIM_WAIT_MS,
   };
@@ -218,6 +221,7 @@ export async function startEdge(options: {
     sessions,
     checkPage,
     cors: config.corsOrigins.size > 0 ? createCors(config.corsOrigins) : undefined,
+    tracer: tracing?.tracer,
     log,
     instance,
     onAnswered(answered) {
@@ -278,7 +282,7 @@ export async function startEdge(options: {
       builds.kubectl.close();
       await within(Promise.all([activity.close(), recorder.flush()]), FLUSH_MS);
       watches.abort();
-      await cache.done;
+      await Promise.all([cache.done, tracing?.close()]);
       await probeServer?.stop({ graceMs: 1000 });
       return answered && drained && forwarded;
     },

@@ -13,6 +13,7 @@ import { isImageReference } from "../crds/schema/image-reference.ts";
 import { pattern } from "../crds/schema/patterns.ts";
 import { type SecretPolicy, secretPolicies } from "../crds/secret-refusal.ts";
 import { type StoreConfig, storeConfig, storeEnvironment } from "../crds/snapshots/store-config.ts";
+import { type TracingConfig, tracingConfig } from "../crds/tracing/tracing-config.ts";
 import { isAddressRange } from "./egress/address-ranges.ts";
 
 /** With a fraction where one is wanted; `says` ends a sentence that the name of the variable begins. */
@@ -131,6 +132,8 @@ export interface OperatorConfig {
   snapshots: SnapshotConfig;
   /** Undefined without a registry: workloads that are built are refused. */
   builds: BuildConfig | undefined;
+  /** Undefined: nothing is traced. */
+  tracing: TracingConfig | undefined;
   logLevel: string;
 }
 
@@ -284,6 +287,7 @@ export function operatorConfig(env: Record<string, string | undefined>): Operato
             contextLimitBytes: bytesOf(values.TENANCY_BUILD_CONTEXT_LIMIT),
             openedRanges: values.TENANCY_BUILD_PRIVATE_RANGES,
           },
+    tracing: tracingConfig(env, { service: "tenancy-operator" }),
     logLevel: values.TENANCY_LOG_LEVEL,
   };
 }

@@ -8,6 +8,7 @@ import type { Log } from "../crds/log.ts";
 import type { SnapshotMetadata } from "../crds/snapshots/snapshot-metadata.ts";
 import type { BackgroundWork } from "./background-work.ts";
 import type { BuildTurns } from "./builds/build-turns.ts";
+import type { ClaimTraces } from "./claim/claim-traces.ts";
 import type { ServiceWatch } from "./claim/service-watch.ts";
 import type { Timelines } from "./claim/timeline.ts";
 import type { OperatorConfig } from "./config.ts";
@@ -44,6 +45,8 @@ export interface OperatorContext {
   notices: Map<string, ArchiveNotice>;
   serviceWatch: ServiceWatch;
   timelines: Timelines;
+  /** Undefined: nothing is traced. */
+  traces: ClaimTraces | undefined;
   /** By pod uid. */
   restores: BackgroundWork<SnapshotMetadata | undefined>;
   /** By pod uid. */

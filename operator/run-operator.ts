@@ -7,6 +7,7 @@ import { createTransport } from "../crds/client/transport.ts";
 import { createLog, type Log } from "../crds/log.ts";
 import { type OpenedStore, openStore } from "../crds/snapshots/open-store.ts";
 import { StoreError } from "../crds/snapshots/snapshot-store.ts";
+import { startTracing } from "../crds/tracing/start-tracing.ts";
 import { operatorConfig } from "./config.ts";
 import { createMetrics } from "./metrics.ts";
 import { serveHealth } from "./serve-health.ts";
@@ -46,6 +47,7 @@ export async function runOperator(): Promise<void> {
       return undefined;
     });
   });
+  const tracing = config.tracing && startTracing({ config: config.tracing, registry: metrics.registry, log });
   const operator = startOperator({
     client,
     snapshots: createSnapshots({
@@ -57,6 +59,7 @@ export async function runOperator(): Promise<void> {
     exec,
     config,
     metrics,
+    tracer: tracing?.tracer,
     log,
     identity: `${hostname()}_${process.pid}_${randomBytes(4).toString("hex")}`,
     signal: stopping.signal,
@@ -77,6 +80,7 @@ export async function runOperator(): Promise<void> {
   process.on("SIGINT", stop);
 
   await operator.done;
+  await tracing?.close();
   await health?.stop();
   opened.close();
   transport.close();

@@ -7,9 +7,11 @@ import type { ReportHandlerFailure } from "../crds/client/watch/handler-failures
 import { keyOf } from "../crds/client/watch/store.ts";
 import { claims } from "../crds/kinds.ts";
 import type { Log } from "../crds/log.ts";
+import type { Tracer } from "../crds/tracing/tracer.ts";
 import { createDeferred } from "../crds/waits.ts";
 import { createBackgroundWork } from "./background-work.ts";
 import { createBuildTurns } from "./builds/build-turns.ts";
+import { createClaimTraces } from "./claim/claim-traces.ts";
 import { createClaimController } from "./claim/controller.ts";
 import { createServiceWatch } from "./claim/service-watch.ts";
 import { createTimelines } from "./claim/timeline.ts";
@@ -42,6 +44,7 @@ export function startControllers(options: {
   config: OperatorConfig;
   informers: Informers;
   metrics: Metrics;
+  tracer?: Tracer | undefined;
   log: Log;
   term: Term;
   onFailure: ReportHandlerFailure;
@@ -71,6 +74,7 @@ export function startControllers(options: {
     restoreFailures: new Map(),
     notices: new Map(),
     timelines: createTimelines(),
+    traces: options.tracer && createClaimTraces(options.tracer),
     serviceWatch: createServiceWatch({
       client: options.client,
       namespace: config.namespace,

@@ -3,6 +3,7 @@ import type { ClusterClient } from "../crds/client/cluster-client.ts";
 import type { Exec } from "../crds/client/exec/exec.ts";
 import { createHandlerFailures } from "../crds/client/watch/handler-failures.ts";
 import type { Log } from "../crds/log.ts";
+import type { Tracer } from "../crds/tracing/tracer.ts";
 import { linkSignals, whenAborted } from "../crds/waits.ts";
 import type { OperatorConfig } from "./config.ts";
 import { startInformers } from "./informers.ts";
@@ -21,6 +22,8 @@ export interface OperatorOptions {
   exec?: Exec | undefined;
   config: OperatorConfig;
   metrics: Metrics;
+  /** @default nothing is traced */
+  tracer?: Tracer | undefined;
   log: Log;
   /** Unique to this process. */
   identity: string;

@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import type { ClaimSource } from "../../crds/claim.ts";
 import type { Clock } from "../../crds/client/clock.ts";
+import type { Span } from "../../crds/tracing/tracer.ts";
 import type { Trigger } from "../../crds/trigger.ts";
 import { linkSignals } from "../../crds/waits.ts";
 import { HttpError, quote } from "../http/http-error.ts";
@@ -37,7 +38,7 @@ interface TestRunner {
   readonly signal: AbortSignal;
   run(
     event: { id: string; data: unknown; fields: unknown; text: string | undefined; receivedAt: string; test: true },
-    options: { signal: AbortSignal; onEnded: (delivery: Delivery) => void },
+    options: { signal: AbortSignal; onEnded: (delivery: Delivery) => void; span: Span | undefined },
   ): Promise<Outcome>;
 }
 
@@ -110,7 +111,7 @@ export function deliveryRoutes(services: DeliveryServices): ApiRoute[] {
       body: bodySchema(testBody),
       answer: "TestDelivery",
       errors: [404, 408, 409, 413, 503],
-      async handle(request, { clientGone = request.signal, mayBeSilent }) {
+      async handle(request, { clientGone = request.signal, mayBeSilent, span }) {
         const { gateway, trigger } = served(request, services);
         const { data = trigger.spec.config.payload ?? null, fields = data, text } = await readJson(request, testBody);
         const runner = gateway.runnerOf(trigger);
@@ -126,7 +127,7 @@ export function deliveryRoutes(services: DeliveryServices): ApiRoute[] {
         try {
           const outcome = await runner.run(
             { id, data, fields, text, receivedAt, test: true },
-            { signal: linked.signal, onEnded },
+            { signal: linked.signal, onEnded, span },
           );
           return jsonResponse({ ...delivery, ...shown(outcome) });
         } catch (error) {

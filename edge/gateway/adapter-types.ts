@@ -1,4 +1,5 @@
 import type { Clock } from "../../crds/client/clock.ts";
+import type { Tracer } from "../../crds/tracing/tracer.ts";
 import type { TriggerSpec } from "../../crds/trigger.ts";
 import type { TriggerLimits } from "../config.ts";
 import { createCronStart } from "./cron/start-cron.ts";
@@ -31,6 +32,7 @@ export function createAdapterTypes(services: {
   metrics: GatewayMetrics;
   events: TriggerEvents;
   deliveryLog: DeliverySink;
+  tracer: Tracer | undefined;
   localOnly: boolean;
   /** Unique to this process. */
   instance: string;

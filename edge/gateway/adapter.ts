@@ -1,5 +1,6 @@
 import type { Clock } from "../../crds/client/clock.ts";
 import type { Log } from "../../crds/log.ts";
+import type { Span } from "../../crds/tracing/tracer.ts";
 import type { Trigger } from "../../crds/trigger.ts";
 import type { Delivery } from "../api/deliveries.ts";
 import type { DriverReply } from "./drivers/driver.ts";
@@ -35,6 +36,8 @@ export interface RunOptions {
   readonly signal: AbortSignal;
   readonly onColdStart?: (() => void) | undefined;
   readonly onEnded?: ((delivery: Delivery) => void) | undefined;
+  /** Of the request that brought the event. @default the event begins a trace, where events are traced */
+  readonly span?: Span | undefined;
 }
 
 /** What every adapter works with. */

@@ -96,6 +96,7 @@ export function startGateway(options: {
     metrics,
     events,
     deliveryLog,
+    tracer: claims.tracer,
     localOnly,
     instance,
     hardStop: hardStop.signal,

@@ -1,8 +1,10 @@
 import type { Log } from "../../crds/log.ts";
+import type { Tracer } from "../../crds/tracing/tracer.ts";
 import { createApiKeyCheck } from "./api-key.ts";
 import type { Cors } from "./cors.ts";
 import { HttpError } from "./http-error.ts";
 import { createPageCheck } from "./page-check.ts";
+import { endRequestSpan, startRequestSpan } from "./request-span.ts";
 import { errorResponse, isJson } from "./response.ts";
 import type { RequestContext } from "./router.ts";
 import { createRouter, type Route } from "./router.ts";
@@ -40,6 +42,8 @@ export function createHandler(options: {
    */
   webhooks?: { find(path: string): AnswerWebhook | undefined } | undefined;
   log: Log;
+  /** @default requests are not traced */
+  tracer?: Tracer | undefined;
   /** The first part of the request ids that this process gives out. */
   instance: string;
   /** Milliseconds, monotonic. @default performance.now */
@@ -47,7 +51,7 @@ export function createHandler(options: {
   /** Called once for each answer. */
   onAnswered?: (answered: AnsweredRequest) => void;
 }): Handler {
-  const { log, onAnswered, webhooks } = options;
+  const { log, onAnswered, webhooks, tracer } = options;
   const { checkPage = createPageCheck({ localOnly: false, origins: new Set() }) } = options;
   const now = options.now ?? performance.now.bind(performance);
   const requestIdOf = createRequestId(options.instance);
@@ -61,11 +65,13 @@ export function createHandler(options: {
     const requestId = requestIdOf(request);
     const answerWebhook = webhooks?.find(pathOf(url));
     const cors = answerWebhook === undefined ? options.cors : undefined;
+    // A webhook begins its own, once it knows who sent the delivery.
+    const span = answerWebhook === undefined ? tracer && startRequestSpan(request, tracer) : undefined;
     let response: Response;
     try {
       response =
         answerWebhook === undefined
-          ? (cors?.preflight(request) ?? (await dispatch(request, context)))
+          ? (cors?.preflight(request) ?? (await dispatch(request, span === undefined ? context : { ...context, span })))
           : await answerWebhook(request, context);
     } catch (error) {
       response = errorResponse(URL.canParse(url) ? error : unreadableUrl(), { requestId, log });
@@ -83,9 +89,11 @@ export function createHandler(options: {
       response.headers.set("cross-origin-resource-policy", "same-origin");
     }
     cors?.allow(request, response);
+    const { route } = request as { route?: string };
+    if (span !== undefined) endRequestSpan(span, { method, route, status: response.status });
     onAnswered?.({
       method,
-      route: answerWebhook === undefined ? ((request as { route?: string }).route ?? "*") : "webhook",
+      route: answerWebhook === undefined ? (route ?? "*") : "webhook",
       status: response.status,
       ms: now() - started,
       requestId,

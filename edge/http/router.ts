@@ -1,4 +1,5 @@
 import { IttyRouter } from "itty-router";
+import type { Span } from "../../crds/tracing/tracer.ts";
 import type { SocketListener } from "./event-socket.ts";
 import { HttpError, quote } from "./http-error.ts";
 
@@ -24,6 +25,8 @@ export interface RequestContext {
    * @throws HttpError 400 where the runtime finds something wrong all the same
    */
   readonly upgrade?: (listener: SocketListener) => Response;
+  /** Of the request, where it is traced. */
+  readonly span?: Span;
 }
 
 /** One line of the route table; 405, `Allow` and HEAD derive from the table. */

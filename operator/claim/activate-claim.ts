@@ -19,6 +19,7 @@ export async function activateClaim(claim: Claim, pod: Pod, context: OperatorCon
   const source = annotations[annotation.source] as ClaimSource;
   const claimedAt = new Date();
   const notice = noticeOf(claim, context);
+  const timeline = context.timelines.of(claim, "Active", claimedAt);
   const active = await patchClaimStatus(
     claim,
     {
@@ -31,12 +32,14 @@ export async function activateClaim(claim: Claim, pod: Pod, context: OperatorCon
       source,
       resumedFrom: annotations[annotation.resumedFrom] ?? null,
       claimedAt: claimedAt.toISOString(),
-      timeline: context.timelines.of(claim, "Active", claimedAt),
+      timeline,
       ...(podRevisionOf(pod) !== currentRevision(claim) && { podIncarnation: podRevisionOf(pod) }),
       attempt: claim.metadata.annotations?.[annotation.attempt] ?? null,
     },
     context,
   );
+  const attributes = { "k8s.pod.name": name, "tenancy.claim.source": source };
+  context.traces?.started(claim, { timeline, attributes });
   context.restores.forget(pod.metadata.uid ?? "");
   context.restoreFailures.delete(claim.metadata.uid ?? "");
   context.timelines.forget(claim.metadata.uid ?? "");

@@ -60,6 +60,7 @@ function changedClaims({ type, object }: Change<Claim>, context: OperatorContext
   context.restoreFailures.delete(uid);
   context.notices.delete(uid);
   context.timelines.forget(uid);
+  context.traces?.forget(uid);
   return [...context.informers.claims.store.by("key", claimKey(object.spec))].map(keyOf);
 }
 

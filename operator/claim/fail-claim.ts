@@ -26,6 +26,7 @@ export async function failClaim(
   context: OperatorContext,
   { reason, message }: { reason: ClaimErrorReason; message: string },
 ): Promise<undefined> {
+  const timeline = context.timelines.of(claim, "Error", new Date());
   const failed = await patchClaimStatus(
     claim,
     {
@@ -40,10 +41,11 @@ export async function failClaim(
       source: null,
       resumedFrom: null,
       claimedAt: null,
-      timeline: context.timelines.of(claim, "Error", new Date()),
+      timeline,
     },
     context,
   );
+  context.traces?.started(claim, { timeline, attributes: {}, error: reason });
   context.timelines.forget(claim.metadata.uid ?? "");
   context.metrics.claimErrors.inc({ reason });
   context.events.record({ resource: claims, object: failed, type: "Warning", reason, message });

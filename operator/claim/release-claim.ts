@@ -22,6 +22,7 @@ const NOTE_LIMIT_MS = 20_000;
  */
 export async function releaseClaim(claim: Claim, context: OperatorContext): Promise<ReconcileResult> {
   if (!claim.metadata.finalizers?.includes(finalizer.release)) return undefined;
+  context.traces?.releasing(claim);
   const phase = claim.status?.phase;
   // A deleted pod whose node does not answer is not waited for: it can only end.
   const isHeld = (pod: Pod) => pod.metadata.deletionTimestamp === undefined || context.nodeSilence.leftMs(pod) !== 0;
@@ -48,6 +49,7 @@ export async function releaseClaim(claim: Claim, context: OperatorContext): Prom
       if (answer.saved === undefined) return answer.result;
       await deletePod(toSave, context);
     }
+    context.traces?.podsDeleted(claim);
     // The event of each pod's end starts the next run, unless its node is gone.
     const held = new Set(pods.map(({ metadata }) => metadata.uid));
     const waited = bound().filter(({ metadata }) => held.has(metadata.uid));
@@ -62,6 +64,7 @@ export async function releaseClaim(claim: Claim, context: OperatorContext): Prom
       : await patchClaimStatus(claim, { phase: "Released", reason: null, message: null, endpoint: null }, context);
   noteUse(released, context);
   await removeFinalizer(released, context);
+  context.traces?.released(released);
   return undefined;
 }
 

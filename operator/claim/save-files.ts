@@ -13,6 +13,7 @@ import { podFiles } from "../../crds/snapshots/pod-files.ts";
 import { archiveDigits } from "../../crds/snapshots/snapshot-key.ts";
 import { StoreConflict, StoreError } from "../../crds/snapshots/snapshot-store.ts";
 import { SNAPSHOTS_NAME } from "../../crds/snapshots/store-folder.ts";
+import { inSpan } from "../../crds/tracing/tracer.ts";
 import { linkSignals, sleep } from "../../crds/waits.ts";
 import type { OperatorContext } from "../context.ts";
 import { podState } from "../pod/pod-state.ts";
@@ -90,17 +91,21 @@ export async function saveFiles(
   context: OperatorContext,
 ): Promise<{ saved: Claim } | { saved: undefined; result: ReconcileResult }> {
   const { tenantId, workloadRef } = claim.spec;
-  const { saves, snapshots, metrics } = context;
+  const { saves, snapshots, metrics, traces } = context;
   const isFenced = () => !context.isLeading();
+  const step = (name: string) => traces?.releaseStep(claim, name, { "k8s.pod.name": pod.metadata.name });
   const work = saves.run(
     pod.metadata.uid ?? "",
     async (signal) => {
       try {
         await untilDrained(claim, pod, context, signal);
         await untilHelperRuns(context, signal);
-        await runPreSave(claim, pod, { context, signal });
+        const hasPreSave = pod.metadata.annotations?.[annotation.preSave] !== undefined;
+        await inSpan(hasPreSave ? step("pre-save") : undefined, () => runPreSave(claim, pod, { context, signal }));
         const key = { tenantId, workloadRef };
-        return await metrics.timeSnapshot("save", () => snapshots.save(key, pod, { signal, isFenced }));
+        return await inSpan(step("save files"), () =>
+          metrics.timeSnapshot("save", () => snapshots.save(key, pod, { signal, isFenced })),
+        );
       } catch (error) {
         if (!signal.aborted) metrics.saveFailures.inc({ reason: reasonOf(error) });
         throw error;

@@ -1,8 +1,8 @@
 import type { Claim, ClaimStatus } from "../../crds/claim.ts";
 import { annotation } from "../../crds/labels.ts";
 
-type Timeline = NonNullable<ClaimStatus["timeline"]>;
-type TimelineStep = Timeline[number]["step"];
+export type Timeline = NonNullable<ClaimStatus["timeline"]>;
+export type TimelineStep = Timeline[number]["step"];
 
 /**
  * When the claims that are being started reached their steps, as this process saw it. It is told with the status that

@@ -1,6 +1,7 @@
 import type { ClaimKey } from "../../../crds/claims/claim-key.ts";
 import type { Clock } from "../../../crds/client/clock.ts";
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
+import type { Tracer } from "../../../crds/tracing/tracer.ts";
 import type { ClaimWaiters } from "../../cluster/claim-waiters.ts";
 import type { FindLivePod } from "../../cluster/live-pod.ts";
 import type { ClusterCache } from "../../cluster/watch-cluster.ts";
@@ -13,6 +14,8 @@ export interface ClaimServices {
   readonly findLivePod: FindLivePod;
   readonly waiters: ClaimWaiters;
   readonly clock: Clock;
+  /** Begins traces where no caller has. @default nothing is traced */
+  readonly tracer?: Tracer | undefined;
   /**
    * Whether the tenant has an archive of the workload; fails where it cannot be found out.
    *

@@ -6,10 +6,13 @@ import { isConflict, isNotFound } from "../../../crds/client/api-error.ts";
 import { withDefaults } from "../../../crds/defaults.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
+import { formatTraceparent } from "../../../crds/tracing/trace-context.ts";
+import { inSpan, type Span } from "../../../crds/tracing/tracer.ts";
 import { startDeadline, withTimeLimit } from "../../../crds/waits.ts";
 import { requireFresh } from "../../cluster/freshness.ts";
 import { HttpError, quote } from "../../http/http-error.ts";
 import type { ClaimServices } from "./claim-services.ts";
+import { type ClaimSpans, createClaimSpans } from "./claim-spans.ts";
 import { attemptKey, claimError, claimStep } from "./claim-step.ts";
 import { createClaim } from "./create-claim.ts";
 
@@ -39,6 +42,7 @@ export class ReleasedMeanwhile extends HttpError {
  * @param options.clientGone ends the wait, not the claim
  * @param options.asks whether the pod is read also where this call was just given a warm pod, which was ready when it
  *   was bound. @default never
+ * @param options.span of whoever claims, where that is traced
  * @throws HttpError 404 without the workload; 409 where the claim is Active without the files that are asked for;
  *   {@link ReleasedMeanwhile}; as {@link claimError} says where the claim fails; 503
  *   while the cache is stale, or where the pod cannot be read; 504 after the limit
@@ -46,15 +50,19 @@ export class ReleasedMeanwhile extends HttpError {
 export async function claimTenant(
   request: ClaimRequest,
   services: ClaimServices,
-  options: { clientGone: () => AbortSignal | undefined; asks?: (claim: Claim) => boolean },
+  options: { clientGone: () => AbortSignal | undefined; asks?: (claim: Claim) => boolean; span?: Span | undefined },
 ): Promise<ClaimResponse> {
   requireFresh(services.cache.claims);
   const { asks = () => false } = options;
   const clientGone = options.clientGone();
   const deadline = startDeadline(services.waitLimitMs, services.clock);
+  const spans = options.span && createClaimSpans(options.span, request);
   try {
-    return await waitForClaim(request, services, { limit: deadline.signal, clientGone, asks });
+    const claim = await waitForClaim(request, services, { limit: deadline.signal, clientGone, asks, spans });
+    spans?.end({ claim });
+    return claim;
   } catch (error) {
+    spans?.end({ error });
     // The limit aborts the request that is under way.
     if (deadline.signal.aborted && !(error instanceof HttpError)) throw tooLate(request, services);
     throw error;
@@ -105,10 +113,15 @@ async function refuseWithoutFiles(
 async function waitForClaim(
   request: ClaimRequest,
   services: ClaimServices,
-  ends: { limit: AbortSignal; clientGone: AbortSignal | undefined; asks: (claim: Claim) => boolean },
+  ends: {
+    limit: AbortSignal;
+    clientGone: AbortSignal | undefined;
+    asks: (claim: Claim) => boolean;
+    spans: ClaimSpans | undefined;
+  },
 ): Promise<ClaimResponse> {
   const { cache, clock, waiters, findLivePod } = services;
-  const { limit, clientGone, asks } = ends;
+  const { limit, clientGone, asks, spans } = ends;
   const lastLook = { what: "the last look for the pod", ms: LOOK_AGAIN_MS, clock };
   const shared = new Set<string>();
   /** When this call made each of its attempts: whatever the watch shows of an attempt happened after that. */
@@ -155,11 +168,13 @@ async function waitForClaim(
       }
       case "wait":
         join(step.claim);
+        spans?.waitOn(step.claim);
         writes = 0;
         await waiters.next(request, [limit, clientGone]);
         break;
       case "create": {
-        const made = await createClaim(request, services, { signal: limit });
+        const span = spans?.write("create claim");
+        const made = await inSpan(span, () => createClaim(request, services, { signal: limit, span }));
         if (made?.created) begin(made.claim);
         await take(made?.claim);
         break;
@@ -206,16 +221,20 @@ async function waitForClaim(
   }
 
   async function tryAnew(claim: Claim): Promise<void> {
-    const revived = await revive(claim);
+    const span = spans?.write("revive claim");
+    const revived = await inSpan(span, () => revive(claim, span));
     if (revived !== undefined) begin(revived);
     await take(revived);
   }
 
-  async function revive(claim: Claim): Promise<Claim | undefined> {
+  async function revive(claim: Claim, span: Span | undefined): Promise<Claim | undefined> {
     const { name, resourceVersion } = claim.metadata;
+    // What an earlier call left there is not of this attempt.
+    const isTraced = span !== undefined || claim.metadata.annotations?.[annotation.traceparent] !== undefined;
     const annotations = {
       [annotation.attempt]: services.randomId(),
       [annotation.requestedAt]: new Date(clock.now()).toISOString(),
+      ...(isTraced && { [annotation.traceparent]: span === undefined ? null : formatTraceparent(span.context) }),
     };
     const { resume, version = null } = request;
     const isNamed = version !== null || claim.spec.resumeVersion !== undefined;

@@ -4,6 +4,8 @@ import { ifFound, isAlreadyExists } from "../../../crds/client/api-error.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { annotation, claimLabels, finalizer } from "../../../crds/labels.ts";
 import { claimName, hashedClaimName } from "../../../crds/names.ts";
+import { formatTraceparent } from "../../../crds/tracing/trace-context.ts";
+import type { Span } from "../../../crds/tracing/tracer.ts";
 import { readWorkload, workloadTerminating } from "../workloads.ts";
 import type { ClaimServices } from "./claim-services.ts";
 
@@ -13,17 +15,18 @@ import type { ClaimServices } from "./claim-services.ts";
  * The finalizer is on it from the start, which saves the operator a write. Where the claim of another key has the
  * readable name, this one gets the hashed name.
  *
+ * @param options.span goes on the claim, so that the operator's steps belong to it
  * @returns the claim and whether this call created it; undefined where what was in the way has gone again: look anew
  * @throws HttpError 404 where there is no such workload, 409 where it is being deleted; nothing is created then
  */
 export async function createClaim(
   request: ClaimKey & { resume: boolean; version?: string | undefined },
   services: Pick<ClaimServices, "client" | "namespace" | "cache" | "clock">,
-  options: { signal: AbortSignal },
+  options: { signal: AbortSignal; span?: Span | undefined },
 ): Promise<{ claim: Claim; created: boolean } | undefined> {
   const { client, namespace, cache, clock } = services;
   const { tenantId, workloadRef, resume, version } = request;
-  const { signal } = options;
+  const { signal, span } = options;
   const seen = cache.workloads.store.get(`${namespace}/${workloadRef}`);
   // A workload that was being deleted may have been created anew since.
   const isKnown = seen !== undefined && seen.metadata.deletionTimestamp === undefined;
@@ -42,6 +45,7 @@ export async function createClaim(
           annotations: {
             [annotation.workloadSeen]: `${uid}/${generation}`,
             [annotation.requestedAt]: new Date(clock.now()).toISOString(),
+            ...(span !== undefined && { [annotation.traceparent]: formatTraceparent(span.context) }),
           },
           finalizers: [finalizer.release],
         },

@@ -2,6 +2,7 @@ import type { ClaimKey } from "../../../crds/claims/claim-key.ts";
 import type { ClaimResponse } from "../../../crds/claims/claim-response.ts";
 import { ApiError, NetworkError } from "../../../crds/client/api-error.ts";
 import { createBackoff } from "../../../crds/client/backoff.ts";
+import type { Span } from "../../../crds/tracing/tracer.ts";
 import { sleep } from "../../../crds/waits.ts";
 import { HttpError } from "../../http/http-error.ts";
 import type { ClaimServices } from "./claim-services.ts";
@@ -17,12 +18,13 @@ import { claimTenant, ReleasedMeanwhile } from "./claim-tenant.ts";
  *
  * @param services `waitLimitMs` bounds all of it
  * @param options.asks as of `claimTenant`. @default always
+ * @param options.span as of `claimTenant`
  * @throws HttpError as `claimTenant` does; the signal's reason when it is aborted
  */
 export async function joinSession(
   key: ClaimKey,
   services: ClaimServices,
-  { signal, asks = () => true }: { signal: AbortSignal; asks?: () => boolean },
+  { signal, asks = () => true, span }: { signal: AbortSignal; asks?: () => boolean; span?: Span | undefined },
 ): Promise<ClaimResponse> {
   const { clock } = services;
   const until = clock.now() + services.waitLimitMs;
@@ -34,7 +36,7 @@ export async function joinSession(
     signal.throwIfAborted();
     const waitLimitMs = Math.max(1, until - clock.now());
     try {
-      const options = { clientGone: () => signal, asks };
+      const options = { clientGone: () => signal, asks, span };
       return await claimTenant(request, { ...services, waitLimitMs }, options);
     } catch (error) {
       signal.throwIfAborted();

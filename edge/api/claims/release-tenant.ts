@@ -3,10 +3,13 @@ import { type ClaimKey, claimKey, hasKey } from "../../../crds/claims/claim-key.
 import { ifFound, isConflict, isNotFound } from "../../../crds/client/api-error.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { claimName, hashedClaimName } from "../../../crds/names.ts";
+import { releaseTrace } from "../../../crds/tracing/trace-context.ts";
+import { inSpan, type Span } from "../../../crds/tracing/tracer.ts";
 import { startDeadline } from "../../../crds/waits.ts";
 import { requireFresh } from "../../cluster/freshness.ts";
 import { HttpError, quote } from "../../http/http-error.ts";
 import type { ClaimServices } from "./claim-services.ts";
+import { claimAttributes } from "./claim-spans.ts";
 import { claimError } from "./claim-step.ts";
 
 /**
@@ -15,15 +18,22 @@ import { claimError } from "./claim-step.ts";
  *
  * @param options.wait whether to wait until the claim is gone
  * @param options.uid the claim object that is meant; whichever is there without it
+ * @param options.span of whoever releases, where that is traced
  * @throws HttpError 404 without a claim; 409 where the one that is meant has ended; when waiting, 500 where the data
  *   could not be saved, and 504 after the limit
  */
 export async function releaseTenant(
   key: ClaimKey,
   services: ClaimServices,
-  options: { wait: boolean; uid?: string | undefined; clientGone: () => AbortSignal | undefined },
+  options: {
+    wait: boolean;
+    uid?: string | undefined;
+    clientGone: () => AbortSignal | undefined;
+    span?: Span | undefined;
+  },
 ): Promise<void> {
   const { client, namespace, cache } = services;
+  options.span?.set(claimAttributes(key));
   requireFresh(cache.claims);
   const found = await findClaims(key, services);
   if (found.length === 0) throw noClaim(key);
@@ -32,13 +42,17 @@ export async function releaseTenant(
   if (meant !== undefined && !(await release(meant))) throw endedClaim(key);
   const existed = await Promise.all(found.filter((claim) => claim !== meant).map(release));
   if (meant === undefined && !existed.includes(true)) throw noClaim(key);
-  if (options.wait) await waitUntilGone(found, { key, services, clientGone: options.clientGone() });
+  if (!options.wait) return;
+  const wait = options.span?.child("wait until released");
+  await inSpan(wait, () => waitUntilGone(found, { key, services, clientGone: options.clientGone() }));
 
   async function release(claim: Claim): Promise<boolean> {
     const { name, uid, deletionTimestamp } = claim.metadata;
     if (deletionTimestamp !== undefined) return true;
     try {
-      const left = await client.delete(claims, { namespace, name }, { uid });
+      // The operator begins a trace of its own: a deletion carries no context.
+      const span = options.span?.child("delete claim", { kind: "producer", links: [releaseTrace(uid ?? "")] });
+      const left = await inSpan(span, () => client.delete(claims, { namespace, name }, { uid }));
       // A claim call right after this one must not meet the Active claim that the watch still shows.
       if (left !== undefined) cache.claims.put(left);
       return true;

@@ -70,7 +70,7 @@ export function claimRoutes(services: ClaimServices & { readonly activity: Activ
       status: 201,
       answer: "Claim",
       errors: [404, 408, 409, 413, 503, 504],
-      async handle(request, { clientGone }) {
+      async handle(request, { clientGone, span }) {
         const tenantId = pathParam(request, "id", tenantIdRule);
         const body = await readJson(request, claimBody);
         const version = typeof body.resume === "object" ? body.resume.version : undefined;
@@ -81,7 +81,8 @@ export function claimRoutes(services: ClaimServices & { readonly activity: Activ
           resume,
           ...(version !== undefined && { version }),
         };
-        const claim = await claimTenant(claimRequest, services, { clientGone: () => clientGone ?? request.signal });
+        const options = { clientGone: () => clientGone ?? request.signal, span };
+        const claim = await claimTenant(claimRequest, services, options);
         // A claim that was just made counts by its own time.
         if (claim.source === "existing" && claim.instanceId !== undefined) services.activity.touch(claim.instanceId);
         return jsonResponse(claim, { status: 201 });
@@ -96,12 +97,13 @@ export function claimRoutes(services: ClaimServices & { readonly activity: Activ
       body: { ...bodySchema(releaseBody), anyOf },
       answer: doneSchema("released", "tenantId"),
       errors: [404, 408, 409, 413, 503, 504],
-      async handle(request, { clientGone }) {
+      async handle(request, { clientGone, span }) {
         const tenantId = pathParam(request, "id", tenantIdRule);
         const wait = queryFlag(request, "wait");
         const body = await readJson(request, releaseBody);
         const key = { tenantId, workloadRef: workloadOf(body) };
-        await releaseTenant(key, services, { wait, uid: body.uid, clientGone: () => clientGone ?? request.signal });
+        const gone = () => clientGone ?? request.signal;
+        await releaseTenant(key, services, { wait, uid: body.uid, clientGone: gone, span });
         return jsonResponse({ status: "released", tenantId });
       },
     },

@@ -3,6 +3,7 @@ import { isDestroyed } from "../../../crds/claims/claim-pod.ts";
 import type { ClaimResponse } from "../../../crds/claims/claim-response.ts";
 import { describeError } from "../../../crds/describe-error.ts";
 import type { Log } from "../../../crds/log.ts";
+import { inSpan, type Span } from "../../../crds/tracing/tracer.ts";
 import type { Trigger } from "../../../crds/trigger.ts";
 import { linkSignals } from "../../../crds/waits.ts";
 import type { Activity } from "../../activity.ts";
@@ -77,11 +78,15 @@ export function createEventRunner(pipeline: EventPipeline, services: EventServic
       options.onEnded?.(delivery);
     };
     const linked = linkSignals(options.signal, services.hardStop);
+    const span = startEventSpan(options.span);
     try {
-      const outcome = await run(event, { signal: linked.signal, onColdStart: options.onColdStart, found });
+      const outcome = await run(event, { signal: linked.signal, onColdStart: options.onColdStart, found, span });
       end(outcome.kind, ...shownOf(outcome));
+      span?.set({ "tenancy.event.outcome": outcome.kind });
+      span?.end();
       return outcome;
     } catch (error) {
+      span?.end({ error });
       if (linked.signal.aborted) {
         end("aborted", undefined, "the edge stopped, the trigger was edited or deleted, or a test's caller left");
         throw linked.signal.reason;
@@ -100,8 +105,16 @@ export function createEventRunner(pipeline: EventPipeline, services: EventServic
     }
   };
 
+  function startEventSpan(parent: Span | undefined): Span | undefined {
+    const title = `${spec.type} event`;
+    const attributes = { "tenancy.trigger": name, "tenancy.workload": spec.workloadRef };
+    return parent === undefined
+      ? claims.tracer?.start(title, { kind: "consumer", attributes })
+      : parent.child(title, { attributes });
+  }
+
   async function run(event: IncomingEvent, options: RunOptions & { found: Found }): Promise<Outcome> {
-    const { signal } = options;
+    const { signal, span } = options;
     const resolved = resolveTenant(spec.tenant, event.fields);
     if ("problem" in resolved) {
       events.record(trigger, {
@@ -125,7 +138,10 @@ export function createEventRunner(pipeline: EventPipeline, services: EventServic
     const tenant = spec.tenant.static === undefined ? tenantId : undefined;
     const releaseSlot = await slots.acquire({ trigger: trigger.metadata.uid ?? name, tenant }, signal);
     try {
+      const guarding = guards.length > 0 ? span?.child("guards") : undefined;
       const verdict = await runGuards(guards, payload, { signal });
+      guarding?.set({ "tenancy.guard.allowed": verdict.allowed });
+      guarding?.end();
       signal.throwIfAborted();
       if (!verdict.allowed) {
         events.record(trigger, { type: "Normal", reason: "EventDenied", message: "a guard denied an event" });
@@ -140,18 +156,21 @@ export function createEventRunner(pipeline: EventPipeline, services: EventServic
 
   async function roundTrip(
     payload: TriggerPayload,
-    { signal, onColdStart, found }: RunOptions & { found: Found },
+    { signal, onColdStart, found, span }: RunOptions & { found: Found },
   ): Promise<DriverReply> {
     const key = { tenantId: payload.tenantId, workloadRef: spec.workloadRef };
     const step = claimStep(cache.claims.store.by("key", claimKey(key)), new Set());
     if (step.kind !== "answer" || isDestroyed(step.claim)) onColdStart?.();
     const until = clock.now() + claims.waitLimitMs;
     for (let tries = 1; ; tries += 1) {
-      const claimed = await joinSession(key, { ...claims, waitLimitMs: Math.max(1, until - clock.now()) }, { signal });
+      const limited = { ...claims, waitLimitMs: Math.max(1, until - clock.now()) };
+      const claimed = await joinSession(key, limited, { signal, span });
       found.source = claimed.source;
       found.instanceId = claimed.instanceId;
       try {
-        return await drive(payload, claimed, signal);
+        const attributes = { "k8s.pod.name": claimed.instanceId, "tenancy.driver": spec.driver ?? "http" };
+        const driving = span?.child("forward to instance", { kind: "client", attributes });
+        return await inSpan(driving, () => drive(payload, claimed, signal));
       } catch (error) {
         // The pod may have been lost between the claim and the driver.
         const isRetryable = error instanceof DriverError && error.nothingSent && tries === 1;

@@ -1,6 +1,8 @@
 import { createHash, randomUUID } from "node:crypto";
+import type { Span, Tracer } from "../../../crds/tracing/tracer.ts";
 import { onAbort } from "../../../crds/waits.ts";
 import { HttpError } from "../../http/http-error.ts";
+import { endRequestSpan, startRequestSpan } from "../../http/request-span.ts";
 import type { RequestContext } from "../../http/router.ts";
 import type { AdapterContext, Outcome, StartAdapter } from "../adapter.ts";
 import type { DeliverySink } from "../delivery-log.ts";
@@ -17,6 +19,8 @@ export interface WebhookServices {
   readonly bodies: UnverifiedBodies;
   readonly metrics: Pick<GatewayMetrics, "count">;
   readonly deliveryLog: DeliverySink;
+  /** @default deliveries are not traced */
+  readonly tracer?: Tracer | undefined;
   /** Whether a webhook without a secret answers this machine alone. */
   readonly localOnly: boolean;
   /**
@@ -67,6 +71,9 @@ export function createWebhookStart(services: WebhookServices): StartAdapter {
     async function answer(request: Request, { mayBeSilent }: RequestContext): Promise<Response> {
       let delivery: Delivery;
       const arrivedAt = context.clock.now();
+      // Without a secret anybody can send a delivery, and would choose its trace. One that is refused leaves no span.
+      const isTrusted = secretRef !== undefined;
+      const span = services.tracer && startRequestSpan(request, services.tracer, { isTrusted });
       try {
         delivery = await receiveDelivery(request, context, services);
         if (open >= services.maxOpen || openInAll >= services.maxOpenInAll) throw tooMany();
@@ -84,7 +91,13 @@ export function createWebhookStart(services: WebhookServices): StartAdapter {
       open += 1;
       openInAll += 1;
       try {
-        return await answerDelivery(delivery, context, services);
+        const response = await answerDelivery(delivery, { context, services, span });
+        // Its path may be what keeps strangers out.
+        if (span !== undefined) endRequestSpan(span, { method: "POST", route: undefined, status: response.status });
+        return response;
+      } catch (error) {
+        span?.end({ error });
+        throw error;
       } finally {
         open -= 1;
         openInAll -= 1;
@@ -113,14 +126,14 @@ function tooMany(): HttpError {
 
 async function answerDelivery(
   { data, body, sent }: Delivery,
-  context: AdapterContext,
-  services: WebhookServices,
+  on: { context: AdapterContext; services: WebhookServices; span: Span | undefined },
 ): Promise<Response> {
+  const { context, services, span } = on;
   const { metrics, deliveries, deliveryLog } = services;
   const { metadata } = context.trigger;
   const arrivedAt = context.clock.now();
   const id = `${metadata.name}-${sent ?? randomUUID()}`;
-  const run = (): Promise<WebhookAnswer> => runDelivery({ id, data }, context, services);
+  const run = (): Promise<WebhookAnswer> => runDelivery({ id, data, span }, context, services);
   if (sent === undefined) return respond(await run());
   const key = createHash("sha256").update(`${metadata.uid}\n${sent}\n`).update(body).digest("base64");
   const { answer, repeated } = await deliveries.once(key, run);
@@ -133,13 +146,13 @@ async function answerDelivery(
 }
 
 async function runDelivery(
-  { id, data }: { id: string; data: unknown },
+  { id, data, span }: { id: string; data: unknown; span: Span | undefined },
   { clock, run }: AdapterContext,
   { hardStop }: WebhookServices,
 ): Promise<WebhookAnswer> {
   const receivedAt = new Date(clock.now()).toISOString();
   try {
-    return answerOf(await run({ id, fields: data, data, receivedAt }, { signal: hardStop }));
+    return answerOf(await run({ id, fields: data, data, receivedAt }, { signal: hardStop, span }));
   } catch (error) {
     if (!hardStop.aborted) throw error;
     return { ...errorAnswer(503, "the server stops; try again"), headers: { "retry-after": "1" } };

@@ -1,5 +1,6 @@
 import { type ClaimKey, claimKey } from "../../../crds/claims/claim-key.ts";
 import type { ClaimResponse } from "../../../crds/claims/claim-response.ts";
+import { inSpan } from "../../../crds/tracing/tracer.ts";
 import { orAborted } from "../../../crds/waits.ts";
 import type { ClaimServices } from "../../api/claims/claim-services.ts";
 import { joinSession } from "../../api/claims/join-session.ts";
@@ -55,7 +56,10 @@ export function createWaking(options: {
   function start(key: ClaimKey, id: string): Call {
     const abort = new AbortController();
     const startedAt = clock.now();
-    const ready = joinSession(key, claims, { signal: abort.signal, asks: () => !isFound(key) });
+    // A trace of its own: many visitors may share it, and none of them is believed where it belongs.
+    const span = claims.tracer?.start("wake instance");
+    const join = () => joinSession(key, claims, { signal: abort.signal, asks: () => !isFound(key), span });
+    const ready = inSpan(span, join);
     const call: Call = { ready, abort, waiters: 0, isOver: false, cancelTimer: undefined };
     calls.set(id, call);
     ready.then(

@@ -44,6 +44,7 @@ test("defaults", () => {
       memoryBytes: 268_435_456,
       logRate: 100,
     },
+    tracing: undefined,
     logLevel: "info",
   });
 });
@@ -112,6 +113,7 @@ test("every variable is read", () => {
         memoryBytes: 1_073_741_824,
         logRate: 0,
       },
+      tracing: undefined,
       logLevel: "debug",
     },
   );

@@ -3,6 +3,7 @@ import type { Clock } from "../../../crds/client/clock.ts";
 import type { RecordedEvent } from "../../../crds/client/event-recorder.ts";
 import type { OpenedStore } from "../../../crds/snapshots/open-store.ts";
 import type { MostKept, SnapshotStore } from "../../../crds/snapshots/snapshot-store.ts";
+import type { Tracer } from "../../../crds/tracing/tracer.ts";
 import { type Activity, createActivity } from "../../../edge/activity.ts";
 import type { Deliverer } from "../../../edge/api/deliveries.ts";
 import { createEventHub, type EventHub } from "../../../edge/api/events/event-hub.ts";
@@ -77,6 +78,8 @@ export function testEdge(
     /** Of `/ws`. */
     requireKey?: boolean;
     links?: Links;
+    /** @default nothing is traced */
+    tracer?: Tracer;
     /** @default none is there */
     store?: SnapshotStore;
     contexts?: BuildContexts;
@@ -133,6 +136,7 @@ export function testEdge(
         contextLimitBytes: options.contextLimitBytes ?? 256 * 1024 * 1024,
       },
       ...shared,
+      tracer: options.tracer,
       waiters: cluster.waiters,
       findLivePod: createFindLivePod(shared),
       randomId: () => `attempt-${++ids}`,
@@ -142,6 +146,7 @@ export function testEdge(
     sessions,
     checkPage,
     log: logger,
+    tracer: options.tracer,
     instance: "test",
     onAnswered: (answered) => void answers.push(answered),
   });

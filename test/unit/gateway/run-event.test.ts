@@ -3,6 +3,8 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
 import { systemClock } from "../../../crds/client/clock.ts";
+import { exportRequest } from "../../../crds/tracing/otlp-json.ts";
+import type { Tracer } from "../../../crds/tracing/tracer.ts";
 import type { Trigger, TriggerSpec } from "../../../crds/trigger.ts";
 import { createFindLivePod } from "../../../edge/cluster/live-pod.ts";
 import type { IncomingEvent } from "../../../edge/gateway/adapter.ts";
@@ -14,6 +16,7 @@ import type { Guard } from "../../../edge/gateway/guards.ts";
 import { eventually } from "../../eventually.ts";
 import { FakeCluster, NAMESPACE } from "../edge/fake-cluster.ts";
 import { silentLog } from "../silent-log.ts";
+import { createRecorder } from "../tracing/recorder.ts";
 
 const test = suite("createEventRunner");
 const event: IncomingEvent = { id: "e1", fields: { who: "a" }, data: { who: "a" }, receivedAt: "2026-01-01T00:00:00Z" };
@@ -32,6 +35,7 @@ function testEnvironment(options: {
   /** What the operator answers to a claim that was created. */
   operator?: (cluster: FakeCluster) => void;
   claimWaitMs?: number;
+  tracer?: Tracer;
 }) {
   const cluster = new FakeCluster();
   cluster.addWorkload("app");
@@ -64,6 +68,7 @@ function testEnvironment(options: {
         waiters: cluster.waiters,
         findLivePod: createFindLivePod({ client: cluster.client, namespace: NAMESPACE, cache: cluster.cache }),
         clock: systemClock,
+        tracer: options.tracer,
         randomId: () => "attempt",
         waitLimitMs: options.claimWaitMs ?? 60_000,
       },
@@ -507,6 +512,40 @@ test("events beyond the bound wait for their turn", async () => {
   const outcomes = await Promise.all(Array.from({ length: 20 }, () => run(event, { signal: never })));
   assert.ok(outcomes.every(({ kind }) => kind === "answered"));
   assert.is(most, 2);
+});
+
+test("an event begins a trace with guards, claim and driver, or is part of its request's", async () => {
+  const guards: Guard[] = [async ({ data }) => ({ allowed: data !== "denied", message: "s3cret" })];
+  const { tracer, family, one, spans } = createRecorder();
+  const { run, answer } = testEnvironment({ tracer, guards, spec: { type: "messenger" } });
+  answer(active());
+  await run({ ...event, text: "s3cret", data: "s3cret" }, { signal: never });
+  const steps = ["create claim", "forward to instance", "guards", "wait until Active"];
+  assert.equal(family(), ["messenger event", ...steps.map((step) => `messenger event > ${step}`)]);
+  assert.is(one("messenger event").kind, "consumer");
+  assert.is(one("messenger event").attributes["tenancy.event.outcome"], "answered");
+  assert.is(one("forward to instance").attributes["k8s.pod.name"], "inst-1");
+  spans.length = 0;
+  const request = tracer.start("POST");
+  assert.is((await run({ ...event, data: "denied" }, { signal: never, span: request })).kind, "denied");
+  request.end();
+  assert.equal(family(), ["POST", "POST > messenger event", "messenger event > guards"]);
+  assert.is(one("guards").attributes["tenancy.guard.allowed"], false);
+  assert.not.match(exportRequest(spans, {}), "s3cret");
+});
+
+test("an event that fails is a failed span, also where the driver alone failed", async () => {
+  const { tracer, one } = createRecorder();
+  const driver: Driver = async () => {
+    throw new DriverError("s3cret", { nothingSent: false });
+  };
+  const { run, answer } = testEnvironment({ tracer, driver, spec: { type: "cron" } });
+  answer(active());
+  assert.is((await run(event, { signal: never })).kind, "failed");
+  for (const name of ["cron event", "forward to instance"]) {
+    assert.is(one(name).isError, true);
+    assert.is(one(name).attributes["error.type"], "DriverError");
+  }
 });
 
 test.run();

@@ -27,6 +27,7 @@ test("has a default for everything", () => {
       ...{ ttlMs: undefined, concurrency: 4, timeoutMs: 3_600_000, retryLimitMs: 86_400_000 },
     },
     builds: undefined,
+    tracing: undefined,
     logLevel: "info",
   });
 });
