@@ -71,6 +71,11 @@ export function createMetrics(gauges: {
       this.set(process.memoryUsage.rss());
     },
   });
+  new Gauge({
+    name: "process_start_time_seconds",
+    help: "When the process started, in seconds since the epoch",
+    registers,
+  }).set(Math.round(Date.now() / 1000 - process.uptime()));
   new Counter({
     name: "process_cpu_seconds_total",
     help: "CPU time in seconds",

@@ -1,8 +1,50 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
 import type { SnapshotMetadata } from "../crds/snapshots/snapshot-metadata.ts";
 import type { StoreUsage } from "../crds/snapshots/snapshot-store.ts";
+import { buildFailureReasons } from "./builds/build-result.ts";
 
 export type Metrics = ReturnType<typeof createMetrics>;
+
+/** Why a claim could not be fulfilled. */
+export const claimErrorReasons = [
+  "WorkloadNotFound",
+  "WorkloadNotReady",
+  "WorkloadTerminating",
+  "ImagePullFailed",
+  "CrashLooping",
+  "StartTimeout",
+  "QuotaExceeded",
+  "RestoreFailed",
+  "Duplicate",
+] as const;
+
+/** How the store of archives stands. */
+export type StoreState =
+  | { readonly isReachable: false }
+  | {
+      readonly isReachable: true;
+      readonly usage: StoreUsage;
+      /** Undefined of a store that has no bound. */
+      readonly space: { readonly freeBytes: number; readonly totalBytes: number } | undefined;
+      /** What a workload's archives may take; undefined without a limit. */
+      readonly workloadLimitBytes: number | undefined;
+    };
+
+/** What is read from the caches at each scrape, whether this process leads or not. */
+export interface ObservedCaches {
+  /** Whether every watch is open. */
+  isReady(): boolean;
+  pools(): Iterable<{ readonly name: string; readonly ready: number; readonly desired: number }>;
+  /** Since when, in milliseconds since the epoch, of each claim whose files could not be saved. */
+  failedReleases(): Iterable<number>;
+}
+
+/** Certificates that this process keeps. */
+export interface KeptCertificate {
+  readonly use: "snapshots" | "egress";
+  /** Of the workload, of a proxy's. @default there is one of that use */
+  readonly uid?: string;
+}
 
 /** The operator's metrics, in a registry of their own; every label takes its values from a fixed list. */
 export function createMetrics() {
@@ -22,38 +64,182 @@ export function createMetrics() {
     labelNames: ["operation"],
     registers,
   });
-  let askUsage: () => Promise<StoreUsage | undefined> = async () => undefined;
-  let asking: ReturnType<typeof askUsage> | undefined;
-  function storeGauge(name: string, { what, help }: { what: "archives" | "bytes"; help: string }): void {
+  let askStore: () => Promise<StoreState | undefined> = async () => undefined;
+  let asking: ReturnType<typeof askStore> | undefined;
+  let caches: ObservedCaches | undefined;
+  let isLeading = false;
+  const certificates = new Map<string, { use: KeptCertificate["use"]; endsAt: Date; renewAt: Date }>();
+
+  /** A gauge that is read at each scrape. */
+  function readGauge(
+    name: string,
+    { help, labelNames = [], read }: { help: string; labelNames?: string[]; read: (gauge: Gauge) => unknown },
+  ): void {
     new Gauge({
       name,
       help,
-      labelNames: ["workload"],
+      labelNames,
       registers,
       async collect() {
-        // A scrape asks once for both.
-        asking ??= askUsage().finally(() => {
-          asking = undefined;
-        });
-        const used = await asking;
         this.reset();
-        for (const [workload, taken] of Object.entries(used?.workloads ?? {})) this.set({ workload }, taken[what]);
+        // One without labels would say 0 where there is nothing to say.
+        this.remove({});
+        await read(this);
       },
     });
   }
-  storeGauge("tenancy_snapshot_store_archives", {
-    what: "archives",
-    help: "Archives that are kept, of which each older version is one; told by the leader alone",
+
+  function storeGauge(
+    name: string,
+    options: { help: string; labelNames?: string[]; read: (gauge: Gauge, store: StoreState) => void },
+  ): void {
+    readGauge(name, {
+      ...options,
+      async read(gauge) {
+        // A scrape asks once for all.
+        asking ??= (isLeading ? askStore() : Promise.resolve(undefined)).finally(() => {
+          asking = undefined;
+        });
+        const store = await asking;
+        if (store !== undefined) options.read(gauge, store);
+      },
+    });
+  }
+  for (const what of ["archives", "bytes"] as const) {
+    storeGauge(`tenancy_snapshot_store_${what}`, {
+      help:
+        what === "archives"
+          ? "Archives that are kept, of which each older version is one; told by the leader alone"
+          : "Bytes of the archives that are kept; told by the leader alone",
+      labelNames: ["workload"],
+      read(gauge, store) {
+        if (!store.isReachable) return;
+        for (const [workload, taken] of Object.entries(store.usage.workloads)) gauge.set({ workload }, taken[what]);
+      },
+    });
+  }
+  storeGauge("tenancy_snapshot_store_reachable", {
+    help: "1 while the store of archives answers, 0 while it does not; told by the leader alone",
+    read: (gauge, { isReachable }) => gauge.set(isReachable ? 1 : 0),
   });
-  storeGauge("tenancy_snapshot_store_bytes", {
-    what: "bytes",
-    help: "Bytes of the archives that are kept; told by the leader alone",
+  for (const what of ["free", "total"] as const) {
+    storeGauge(`tenancy_snapshot_volume_${what}_bytes`, {
+      help: `${what === "free" ? "Free bytes" : "Bytes"} of the snapshots volume; told by the leader alone`,
+      read(gauge, store) {
+        if (store.isReachable && store.space !== undefined) gauge.set(store.space[`${what}Bytes`]);
+      },
+    });
+  }
+  storeGauge("tenancy_snapshot_workload_limit_bytes", {
+    help: "Bytes that the archives of one workload may take; none without a limit; told by the leader alone",
+    read(gauge, store) {
+      if (store.isReachable && store.workloadLimitBytes !== undefined) gauge.set(store.workloadLimitBytes);
+    },
   });
+  readGauge("tenancy_operator_cluster_contact", {
+    help: "1 while every watch of the cluster is open",
+    read: (gauge) => gauge.set(caches?.isReady() ? 1 : 0),
+  });
+  for (const [name, help, what] of [
+    ["tenancy_pool_ready", "Warm pods that can be claimed", "ready"],
+    ["tenancy_pool_desired", "Warm pods that the pool is to have", "desired"],
+  ] as const) {
+    readGauge(name, {
+      help,
+      labelNames: ["pool"],
+      read(gauge) {
+        for (const pool of caches?.pools() ?? []) gauge.set({ pool: pool.name }, pool[what]);
+      },
+    });
+  }
+  readGauge("tenancy_releases_failed", {
+    help: "Claims in ReleaseFailed",
+    read: (gauge) => gauge.set([...(caches?.failedReleases() ?? [])].length),
+  });
+  readGauge("tenancy_release_failed_oldest_timestamp_seconds", {
+    help: "Since when the claim is in ReleaseFailed that has been for longest; none without one",
+    read(gauge) {
+      const oldest = Math.min(...(caches?.failedReleases() ?? []));
+      if (Number.isFinite(oldest)) gauge.set(oldest / 1000);
+    },
+  });
+  for (const [name, help, what] of [
+    ["tenancy_certificate_end_timestamp_seconds", "When the first certificate of that use ends", "endsAt"],
+    ["tenancy_certificate_renewal_timestamp_seconds", "When the first certificate of that use is due", "renewAt"],
+  ] as const) {
+    readGauge(name, {
+      help: `${help}; told by the leader alone`,
+      labelNames: ["use"],
+      read(gauge) {
+        const first = new Map<string, number>();
+        for (const { use, [what]: at } of isLeading ? certificates.values() : []) {
+          first.set(use, Math.min(first.get(use) ?? Number.POSITIVE_INFINITY, at.getTime() / 1000));
+        }
+        for (const [use, at] of first) gauge.set({ use }, at);
+      },
+    });
+  }
+  readGauge("tenancy_operator_leading", {
+    help: "1 while this process leads",
+    read: (gauge) => gauge.set(isLeading ? 1 : 0),
+  });
+  const buildsUnderWay = new Gauge({
+    name: "tenancy_builds_under_way",
+    help: "Builds that have not ended; told by the leader alone",
+    registers,
+  });
+  const claimSeconds = new Histogram({
+    name: "tenancy_claim_seconds",
+    help: "Time from a claim's creation, or its last attempt, to Active",
+    labelNames: ["source"],
+    buckets: [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 120],
+    registers,
+  });
+  const claimErrors = new Counter({
+    name: "tenancy_claim_errors_total",
+    help: "Claims that could not be fulfilled",
+    labelNames: ["reason"],
+    registers,
+  });
+  const buildFailures = new Counter({
+    name: "tenancy_build_failures_total",
+    help: "Builds that failed, those that are begun anew among them",
+    labelNames: ["reason"],
+    registers,
+  });
+  // The first of its kind is an increase for who sees a 0 before it.
+  for (const source of ["pool", "pool+data", "cold", "cold+data"]) claimSeconds.zero({ source });
+  for (const reason of claimErrorReasons) claimErrors.inc({ reason }, 0);
+  for (const reason of buildFailureReasons) buildFailures.inc({ reason }, 0);
+
   return {
     registry,
-    /** Whom to ask, at each scrape, what archives take; undefined where that is not known or another leads. */
-    followStoreUsage(ask: typeof askUsage): void {
-      askUsage = ask;
+    claimSeconds,
+    claimErrors,
+    buildFailures,
+    buildsUnderWay,
+    /** Whom to ask, at each scrape while this process leads, how the store stands; undefined where there is none. */
+    followStore(ask: typeof askStore): void {
+      askStore = ask;
+    },
+    followCaches(observed: ObservedCaches): void {
+      caches = observed;
+    },
+    /** Notes a certificate as it is now. */
+    keepCertificate({ use, uid = "" }: KeptCertificate, times: { endsAt: Date; renewAt: Date }): void {
+      certificates.set(`${use} ${uid}`, { use, ...times });
+    },
+    forgetCertificate({ use, uid = "" }: KeptCertificate): void {
+      certificates.delete(`${use} ${uid}`);
+    },
+    beginTerm(): void {
+      isLeading = true;
+      certificates.clear();
+    },
+    /** What a leader alone tells is the next one's. */
+    endTerm(): void {
+      isLeading = false;
+      buildsUnderWay.set(0);
     },
     /** Measures a save or a restore of files. */
     async timeSnapshot<T extends (SnapshotMetadata & { readonly isUnchanged?: boolean }) | undefined>(
@@ -91,14 +277,6 @@ export function createMetrics() {
       labelNames: ["cached"],
       registers,
     }),
-    buildFailures: new Counter({
-      name: "tenancy_build_failures_total",
-      help: "Builds that failed, those that are begun anew among them",
-      labelNames: ["reason"],
-      registers,
-    }),
-    buildsUnderWay: new Gauge({ name: "tenancy_builds_under_way", help: "Builds that have not ended", registers }),
-    leading: new Gauge({ name: "tenancy_operator_leading", help: "1 while this process leads", registers }),
     reconcileSeconds: new Histogram({
       name: "tenancy_operator_reconcile_seconds",
       help: "Time of one reconcile",
@@ -112,35 +290,16 @@ export function createMetrics() {
       labelNames: ["resource"],
       registers,
     }),
-    claimSeconds: new Histogram({
-      name: "tenancy_claim_seconds",
-      help: "Time from a claim's creation, or its last attempt, to Active",
-      labelNames: ["source"],
-      buckets: [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 120],
-      registers,
-    }),
     poolClaims: new Counter({
       name: "tenancy_pool_claims_total",
       help: "Claims on workloads that have a pool: hit when it had a warm pod",
       labelNames: ["result"],
       registers,
     }),
-    poolReady: new Gauge({
-      name: "tenancy_pool_ready",
-      help: "Warm pods that can be claimed",
-      labelNames: ["pool"],
-      registers,
-    }),
     warmUpSeconds: new Histogram({
       name: "tenancy_pool_warm_up_seconds",
       help: "Time from a warm pod's creation to its readiness",
       buckets: [0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 120],
-      registers,
-    }),
-    claimErrors: new Counter({
-      name: "tenancy_claim_errors_total",
-      help: "Claims that could not be fulfilled",
-      labelNames: ["reason"],
       registers,
     }),
     apiRequests: new Counter({

@@ -18,7 +18,7 @@ import { startOperator } from "./start-operator.ts";
 const STOP_LIMIT_MS = 20_000;
 const CHECK_LIMIT_MS = 30_000;
 /** A scrape waits for it. */
-const USAGE_LIMIT_MS = 5000;
+const SCRAPE_LIMIT_MS = 5000;
 
 /** The operator's process, from its start to its end. */
 export async function runOperator(): Promise<void> {
@@ -39,14 +39,6 @@ export async function runOperator(): Promise<void> {
   const opened = openStore(store, { client, cluster, namespace, log });
   await checkStore(opened, { log, signal: stopping.signal });
   const { archives, contexts, mark } = opened;
-  metrics.followStoreUsage(async () => {
-    const [leading] = (await metrics.leading.get()).values;
-    if (leading?.value !== 1) return undefined;
-    return await archives.usage({ signal: stopping.signal, timeoutMs: USAGE_LIMIT_MS }).catch((error: unknown) => {
-      log.debug({ error }, "cannot tell what archives take");
-      return undefined;
-    });
-  });
   const tracing = config.tracing && startTracing({ config: config.tracing, registry: metrics.registry, log });
   const operator = startOperator({
     client,
@@ -63,6 +55,20 @@ export async function runOperator(): Promise<void> {
     log,
     identity: `${hostname()}_${process.pid}_${randomBytes(4).toString("hex")}`,
     signal: stopping.signal,
+  });
+  let hadStore = false;
+  metrics.followStore(async () => {
+    // A helper pod that is gone is a store that does not answer.
+    hadStore ||= operator.hasStore();
+    if (!hadStore) return undefined;
+    const call = { signal: stopping.signal, timeoutMs: SCRAPE_LIMIT_MS };
+    try {
+      const [usage, space] = await Promise.all([archives.usage(call), archives.space(call)]);
+      return { isReachable: true, usage, space, workloadLimitBytes: store.most.workloadBytes };
+    } catch (error) {
+      log.debug({ error }, "cannot tell what archives take");
+      return { isReachable: false };
+    }
   });
   const health = config.listen && (await serveHealth({ listen: config.listen, metrics, isReady: operator.isReady }));
   log.info({ namespace, metrics: health?.url }, "operator started");

@@ -5,10 +5,12 @@ import { createHandlerFailures } from "../crds/client/watch/handler-failures.ts"
 import type { Log } from "../crds/log.ts";
 import type { Tracer } from "../crds/tracing/tracer.ts";
 import { linkSignals, whenAborted } from "../crds/waits.ts";
+import { failedSaveSince } from "./claim/claim-status.ts";
 import type { OperatorConfig } from "./config.ts";
 import { startInformers } from "./informers.ts";
 import { runWhenLeading } from "./leader.ts";
 import type { Metrics } from "./metrics.ts";
+import { hasStore } from "./snapshots/has-store.ts";
 import type { Snapshots } from "./snapshots/snapshots.ts";
 import { startControllers } from "./start-controllers.ts";
 
@@ -38,6 +40,8 @@ export interface Operator {
   synced: Promise<void>;
   /** Whether every watch is open. */
   isReady(): boolean;
+  /** Whether archives can be there at all. */
+  hasStore(): boolean;
   /** Resolves after a clean stop. */
   done: Promise<void>;
 }
@@ -50,6 +54,21 @@ export function startOperator(options: OperatorOptions): Operator {
     count: ({ resource }) => metrics.handlerFailures.inc({ resource }),
   });
   const { informers, synced, isReady, untilReady, done } = startInformers({ client, config, onFailure, log, signal });
+
+  const { pools, pods, claims } = informers;
+  metrics.followCaches({
+    isReady,
+    *pools() {
+      for (const { metadata, spec } of pools.store.values())
+        yield { name: metadata.name, ready: pods.store.by("pool", `${metadata.name}/ready`).size, desired: spec.size };
+    },
+    *failedReleases() {
+      for (const claim of claims.store.by("needsHelper", "")) {
+        const since = failedSaveSince(claim);
+        if (since !== undefined) yield since;
+      }
+    },
+  });
 
   const leading = runWhenLeading({
     client,
@@ -65,16 +84,22 @@ export function startOperator(options: OperatorOptions): Operator {
         // A watch ends now and then; a term that began without one would take what it does not show for gone.
         await untilReady(ending.signal);
         if (ending.signal.aborted) return;
-        metrics.leading.set(1);
+        metrics.beginTerm();
         const controllers = startControllers({ ...options, informers, term, onFailure });
         await whenAborted([ending.signal]).promise;
-        metrics.leading.set(0);
-        await controllers.stop();
+        const stopped = controllers.stop();
+        metrics.endTerm();
+        await stopped;
       } finally {
         ending.close();
       }
     },
   });
 
-  return { synced, isReady, done: Promise.all([leading, done]).then(() => undefined) };
+  return {
+    synced,
+    isReady,
+    hasStore: () => hasStore({ config, informers }),
+    done: Promise.all([leading, done]).then(() => undefined),
+  };
 }

@@ -6,6 +6,7 @@ import { createCronStart } from "./cron/start-cron.ts";
 import { createTimers } from "./cron/timers.ts";
 import type { DeliverySink } from "./delivery-log.ts";
 import type { GatewayMetrics } from "./gateway-metrics.ts";
+import type { PolledBots } from "./messenger/polled-bots.ts";
 import { createMessenger } from "./messenger/start-messenger.ts";
 import type { AdapterType } from "./triggers/reconcile-triggers.ts";
 import type { TriggerEvents } from "./triggers/trigger-status.ts";
@@ -33,13 +34,14 @@ export function createAdapterTypes(services: {
   events: TriggerEvents;
   deliveryLog: DeliverySink;
   tracer: Tracer | undefined;
+  polledBots: PolledBots;
   localOnly: boolean;
   /** Unique to this process. */
   instance: string;
   /** Aborted when what is still in flight must end. */
   hardStop: AbortSignal;
 }): AdapterTypes {
-  const { clock, limits } = services;
+  const { clock, limits, polledBots } = services;
   const paths = createWebhookPaths();
   const timers = createTimers(clock);
   const startWebhook = createWebhookStart({
@@ -55,7 +57,7 @@ export function createAdapterTypes(services: {
     types: {
       webhook: { start: startWebhook, replacement: "overlap", pulls: false },
       cron: { start: startCron, replacement: "overlap", pulls: true },
-      messenger: { start: createMessenger(), replacement: "succession", pulls: true },
+      messenger: { start: createMessenger({ polledBots }), replacement: "succession", pulls: true },
     },
     webhookPaths: paths,
     close: timers.close,

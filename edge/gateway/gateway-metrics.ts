@@ -1,24 +1,28 @@
 import { Counter, Gauge, Histogram, type Registry } from "prom-client";
 import type { TriggerSpec } from "../../crds/trigger.ts";
 
-/** What became of an event that reached an adapter. */
-export type EventResult =
-  | "answered"
-  | "denied"
-  | "refused"
-  | "failed"
+const eventResults = [
+  "answered",
+  "denied",
+  "refused",
+  "failed",
   /** Its run was aborted by the edge's stop, or by its adapter. */
-  | "aborted"
+  "aborted",
   /** webhook: answered with the first answer. */
-  | "repeated"
+  "repeated",
   /** webhook: its signature is missing or wrong. */
-  | "unsigned"
+  "unsigned",
   /** It is not a delivery, or too many wait already. */
-  | "rejected"
+  "rejected",
   /** cron: no replica could fire it in time. */
-  | "missed";
+  "missed",
+] as const;
+
+/** What became of an event that reached an adapter. */
+export type EventResult = (typeof eventResults)[number];
 
 type Source = TriggerSpec["type"];
+const sources: readonly Source[] = ["webhook", "messenger", "cron"];
 
 /** What the gateway measures of itself; no label tells triggers or tenants apart. */
 export interface GatewayMetrics {
@@ -34,7 +38,8 @@ export function createGatewayMetrics(
   gauges: {
     inFlight: () => number;
     waiting: () => number;
-    triggers: () => Iterable<readonly [phase: string, count: number]>;
+    botsPolled: () => number;
+    triggers: () => Iterable<{ readonly type: string; readonly phase: string; readonly count: number }>;
   },
 ): GatewayMetrics {
   const registers = [registry];
@@ -44,6 +49,8 @@ export function createGatewayMetrics(
     labelNames: ["source", "result"],
     registers,
   });
+  // The first of its kind is an increase for who sees a 0 before it.
+  for (const source of sources) for (const result of eventResults) events.inc({ source, result }, 0);
   const seconds = new Histogram({
     name: "tenancy_gateway_event_duration_seconds",
     help: "Time from an event's arrival at its adapter to its reply",
@@ -53,14 +60,15 @@ export function createGatewayMetrics(
   });
   gauge("tenancy_gateway_events_in_flight", "Events that are between arrival and reply", gauges.inFlight);
   gauge("tenancy_gateway_events_waiting", "Events that wait for their turn", gauges.waiting);
+  gauge("tenancy_gateway_bots_polled", "Bots whose messenger answers the polls of this process", gauges.botsPolled);
   new Gauge({
     name: "tenancy_gateway_triggers",
-    help: "Triggers by phase",
-    labelNames: ["phase"],
+    help: "Triggers by type and phase",
+    labelNames: ["type", "phase"],
     registers,
     collect() {
       this.reset();
-      for (const [phase, count] of gauges.triggers()) this.set({ phase }, count);
+      for (const { type, phase, count } of gauges.triggers()) this.set({ type, phase }, count);
     },
   });
   return {

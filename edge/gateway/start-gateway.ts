@@ -17,6 +17,7 @@ import { createDeliveryLog } from "./delivery-log.ts";
 import { createEventSlots } from "./events/event-slots.ts";
 import type { EventServices } from "./events/run-event.ts";
 import { createGatewayMetrics } from "./gateway-metrics.ts";
+import { createPolledBots } from "./messenger/polled-bots.ts";
 import { reconcileTriggers } from "./triggers/reconcile-triggers.ts";
 import { createSecretReaders } from "./triggers/secret-reader.ts";
 import { createWorkloadProblems, triggerProblem } from "./triggers/trigger-problem.ts";
@@ -81,10 +82,12 @@ export function startGateway(options: {
     maxWaiting: limits.perTrigger * WAITING_PER_SLOT,
   });
   const find = (name: string): Trigger | undefined => cache.store.get(`${namespace}/${name}`);
+  const polledBots = createPolledBots(clock);
   const metrics = createGatewayMetrics(registry, {
     inFlight: () => slots.inFlight,
     waiting: () => slots.waiting,
-    triggers: () => countByPhase(cache.store.values()),
+    botsPolled: () => polledBots.count(),
+    triggers: () => countTriggers(cache.store.values()),
   });
   const recorder = createEventRecorder({ client, namespace, component: COMPONENT, log });
   const events = createTriggerEvents({ recorder, clock });
@@ -97,6 +100,7 @@ export function startGateway(options: {
     events,
     deliveryLog,
     tracer: claims.tracer,
+    polledBots,
     localOnly,
     instance,
     hardStop: hardStop.signal,
@@ -227,11 +231,13 @@ async function startingUp(): Promise<never> {
   throw new HttpError(503, "the triggers are not in cache yet; try again shortly", { headers: { "retry-after": "1" } });
 }
 
-function countByPhase(all: Iterable<Trigger>): Map<string, number> {
-  const counts = new Map<string, number>();
-  for (const { status } of all) {
+function countTriggers(all: Iterable<Trigger>): Iterable<{ type: string; phase: string; count: number }> {
+  const counts = new Map<string, { type: string; phase: string; count: number }>();
+  for (const { spec, status } of all) {
+    const { type } = spec;
     const phase = status?.phase ?? "none";
-    counts.set(phase, (counts.get(phase) ?? 0) + 1);
+    const counted = counts.get(`${type} ${phase}`) ?? { type, phase, count: 0 };
+    counts.set(`${type} ${phase}`, { ...counted, count: counted.count + 1 });
   }
-  return counts;
+  return counts.values();
 }

@@ -14,7 +14,7 @@ export type BuildResult =
     }
   | { readonly state: "Failed"; readonly reason: BuildFailure; readonly message: string };
 
-const failures = [
+export const buildFailureReasons = [
   /** A step failed, or the build file cannot be read. */
   "BuildFailed",
   "BuildTimeout",
@@ -30,7 +30,7 @@ const failures = [
   "BuildLost",
 ] as const;
 
-export type BuildFailure = (typeof failures)[number];
+export type BuildFailure = (typeof buildFailureReasons)[number];
 
 const lasting: ReadonlySet<string> = new Set<BuildFailure>(["BuildFailed", "BuildTimeout", "ContextRefused"]);
 
@@ -51,7 +51,7 @@ const recordSchema = v.intersect([
     }),
     v.object({
       state: v.literal("Failed"),
-      reason: v.picklist(failures),
+      reason: v.picklist(buildFailureReasons),
       message: v.string(),
       /** Whether its pod was left waiting for what does not come, so that its Job does not end by itself. */
       isLeft: v.optional(v.boolean()),

@@ -69,3 +69,13 @@ export function isWaiting({ status }: Claim): boolean {
 export function needsHelper({ status }: Claim): boolean {
   return status?.phase === "ReleaseFailed" || status?.reason === "SnapshotsUnavailable";
 }
+
+/** The condition that says whether the files of a release were saved. */
+export const FILES_SAVED = "FilesSaved";
+
+/** Since when a release could not save its files, in milliseconds since the epoch; undefined where none failed. */
+export function failedSaveSince({ status }: Claim): number | undefined {
+  if (status?.phase !== "ReleaseFailed") return undefined;
+  const since = Date.parse(status.conditions?.find(({ type }) => type === FILES_SAVED)?.lastTransitionTime ?? "");
+  return Number.isNaN(since) ? undefined : since;
+}

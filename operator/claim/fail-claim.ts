@@ -2,20 +2,11 @@ import type { Claim } from "../../crds/claim.ts";
 import { claims } from "../../crds/kinds.ts";
 import { annotation } from "../../crds/labels.ts";
 import type { OperatorContext } from "../context.ts";
+import type { claimErrorReasons } from "../metrics.ts";
 import { currentRevision } from "./claim-pods.ts";
 import { patchClaimStatus } from "./claim-status.ts";
 
-/** Why a claim could not be fulfilled. */
-export type ClaimErrorReason =
-  | "WorkloadNotFound"
-  | "WorkloadNotReady"
-  | "WorkloadTerminating"
-  | "ImagePullFailed"
-  | "CrashLooping"
-  | "StartTimeout"
-  | "QuotaExceeded"
-  | "RestoreFailed"
-  | "Duplicate";
+export type ClaimErrorReason = (typeof claimErrorReasons)[number];
 
 /**
  * Puts a claim into `Error`. The revision moves on with the same write, so that a pod which the claim still has is

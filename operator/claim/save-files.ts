@@ -22,7 +22,7 @@ import { ExecFailure } from "../snapshots/exec-output.ts";
 import { isHelperRunning } from "../snapshots/helper-pod.ts";
 import { TOOLS_BUSYBOX } from "../snapshots/pod-tools.ts";
 import { isCurrent, readClaimPods } from "./claim-pods.ts";
-import { type ClaimStatusPatch, patchClaimStatus } from "./claim-status.ts";
+import { type ClaimStatusPatch, FILES_SAVED, patchClaimStatus } from "./claim-status.ts";
 import { drainLeftMs } from "./drain.ts";
 import { isDiscardedForIdleness } from "./release-when-idle.ts";
 
@@ -30,7 +30,6 @@ const HELPER_START_LIMIT_MS = 20_000;
 /** Only where the store of pods was behind. */
 const DRAIN_POLL_MS = 250;
 const LATE_RETRY_MS = 3_600_000;
-const FILES_SAVED = "FilesSaved";
 const MOST_SHOWN = 8192;
 
 /**

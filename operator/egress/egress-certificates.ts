@@ -17,6 +17,8 @@ export interface EgressCertificates {
   readonly leaves: ReadonlyMap<string, CertifiedKey>;
   /** When the next one is to be renewed. */
   readonly renewAt: Date;
+  /** When the first one ends. */
+  readonly endsAt: Date;
   /** Whether a certificate or key is new, so that the Secrets must be written. */
   readonly isChanged: boolean;
 }
@@ -58,11 +60,11 @@ export async function egressCertificates(options: EgressCertificatesOptions): Pr
     }
   }
   isChanged ||= (present?.leaves.size ?? 0) !== leaves.size;
-  const times = [
-    renewalOf(authority.certificate, authorityDays),
-    ...[...leaves.values()].map(({ certificate }) => renewalOf(certificate, leafDays)),
-  ];
-  return { authority, leaves, isChanged, renewAt: new Date(Math.min(...times.map((time) => time.getTime()))) };
+  const pems = [...leaves.values()].map(({ certificate }) => certificate);
+  const renewals = [renewalOf(authority.certificate, authorityDays), ...pems.map((pem) => renewalOf(pem, leafDays))];
+  const ends = [authority.certificate, ...pems].map(endOf);
+  const first = (times: Date[]) => new Date(Math.min(...times.map((time) => time.getTime())));
+  return { authority, leaves, isChanged, renewAt: first(renewals), endsAt: first(ends) };
 }
 
 /** Name of a leaf's file, and of its key in the Secret. */
@@ -108,6 +110,9 @@ function isLeafFor(
 }
 
 function renewalOf(pem: string, { valid, renewed }: { valid: number; renewed: number }): Date {
-  const end = Date.parse(new X509Certificate(pem).validTo);
-  return new Date(end - (valid - renewed) * DAY_MS);
+  return new Date(endOf(pem).getTime() - (valid - renewed) * DAY_MS);
+}
+
+function endOf(pem: string): Date {
+  return new Date(new X509Certificate(pem).validTo);
 }

@@ -33,12 +33,13 @@ const ASK_AGAIN_MS = 60_000;
  */
 export async function ensureEgress(workload: Workload, context: OperatorContext): Promise<EgressOutcome> {
   const { uid = "", generation = 0 } = workload.metadata;
-  const { ensuredEgress } = context;
+  const { ensuredEgress, metrics } = context;
   const rules = egressRules(workload.spec);
   if (rules === undefined) {
     const { observedGeneration } = workload.status ?? {};
     if (observedGeneration !== undefined && observedGeneration !== generation) await deleteEgress(workload, context);
     ensuredEgress.delete(uid);
+    metrics.forgetCertificate({ use: "egress", uid });
     return {};
   }
   const ensured = ensuredEgress.get(uid);
@@ -64,7 +65,8 @@ export async function ensureEgress(workload: Workload, context: OperatorContext)
 
 /** Deletes what a workload's proxy lived by. */
 export async function deleteEgress({ metadata }: Workload, context: OperatorContext): Promise<void> {
-  const { client, config } = context;
+  const { client, config, metrics } = context;
+  metrics.forgetCertificate({ use: "egress", uid: metadata.uid ?? "" });
   const names = egressNames(metadata.name);
   const { namespace } = config;
   for (const [resource, name] of [
@@ -171,7 +173,7 @@ async function applyObjects(
   { rules, named }: { rules: EgressRules; named: NamedSecrets },
   context: OperatorContext,
 ): Promise<{ renewAtMs: number; versions: EgressVersions }> {
-  const { client, config, informers, log } = context;
+  const { client, config, informers, metrics, log } = context;
   const { namespace } = config;
   const names = egressNames(metadata.name);
   const domains = rules.credentials.map(({ domain }) => domain);
@@ -209,6 +211,9 @@ async function applyObjects(
     const renewAt = certificates?.renewAt.toISOString();
     if (certificates?.isChanged) log.info({ workload: metadata.name, renewAt }, "egress certificates made");
   }
+  const certificate = { use: "egress", uid: metadata.uid ?? "" } as const;
+  if (certificates === undefined) metrics.forgetCertificate(certificate);
+  else metrics.keepCertificate(certificate, certificates);
   const settings = await applyObject(configMaps, objects.settings, context);
   informers.egress?.configMaps.put(metadataAlone(settings));
   for (const secret of Object.values(found)) {

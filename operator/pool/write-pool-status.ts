@@ -32,7 +32,6 @@ async function writeStatus(pool: Pool, context: OperatorContext): Promise<undefi
   const { name, namespace = "", resourceVersion, generation } = pool.metadata;
   const former = pool.status?.conditions;
   const conditions = nextConditions(former, conditionsOf(status), { generation });
-  context.metrics.poolReady.set({ pool: name }, status.ready);
   if (isDeepStrictEqual({ ...withoutNulls(status), conditions }, pool.status)) return undefined;
 
   const body = { metadata: { resourceVersion }, status: { ...status, conditions } };

@@ -69,7 +69,7 @@ async function reconcileHelper(
   context: OperatorContext,
   findProgram: () => Promise<HelperProgram>,
 ): Promise<ReconcileResult> {
-  const { informers, config, client, log } = context;
+  const { informers, config, client, log, metrics } = context;
   const { namespace } = config;
   const { place } = config.snapshots.store;
   if (place.kind !== "volume") return undefined;
@@ -79,7 +79,10 @@ async function reconcileHelper(
   const policy = renderSnapshotsPolicy({ namespace, access: place.access });
   const present = informers.networkPolicies.store.get(`${namespace}/${SNAPSHOTS_NAME}`);
   if (!isDeepStrictEqual(present?.spec, policy.spec)) await applyNetworkPolicy(policy, { present, client });
-  const requeueAfterMs = await ensureStoreSecret({ client, namespace, nowMs: Date.now(), log });
+  const requeueAfterMs = await ensureStoreSecret({
+    ...{ client, namespace, nowMs: Date.now(), log },
+    onCertificate: (times) => metrics.keepCertificate({ use: "snapshots" }, times),
+  });
   const { size, storageClass } = config.snapshots;
   const volume = renderSnapshotsClaim({ namespace, size, storageClass });
   if (!isThere) {

@@ -33,17 +33,29 @@ export async function ensureStoreSecret(options: {
   client: ClusterClient;
   namespace: string;
   nowMs: number;
+  /** Called with the certificate that is there, also where it cannot be renewed. */
+  onCertificate?: ((times: { endsAt: Date; renewAt: Date }) => void) | undefined;
   log?: Log | undefined;
 }): Promise<number> {
-  const { client, namespace, nowMs, log } = options;
+  const { client, namespace, nowMs, onCertificate, log } = options;
   const reference = { namespace, name: SNAPSHOTS_NAME };
   const present = await ifFound(client.get(secrets, reference));
   const before = decoded(present?.data);
   const { data, nextMs } = renew(before, nowMs);
-  if (data !== undefined) await write(reference, { present, data, client });
+  tell(before);
+  if (data !== undefined) {
+    await write(reference, { present, data, client });
+    tell(data);
+  }
   // What is looked at each minute is told when it changes.
   await ensureNamesSecret(data ?? before, { client, namespace, log: data === undefined ? undefined : log });
   return Math.min(nextMs, LONGEST_MS);
+
+  function tell(data: Data): void {
+    const { until } = validity(data) ?? {};
+    if (until === undefined) return;
+    onCertificate?.({ endsAt: new Date(until), renewAt: new Date(until - RENEWED_BEFORE_MS) });
+  }
 }
 
 async function ensureNamesSecret(

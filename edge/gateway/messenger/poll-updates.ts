@@ -3,6 +3,7 @@ import type { Clock } from "../../../crds/client/clock.ts";
 import { orAborted, type Pause, sleep } from "../../../crds/waits.ts";
 import type { ChatQueues } from "./chat-queues.ts";
 import { MessengerError } from "./messenger-client.ts";
+import type { PolledBots } from "./polled-bots.ts";
 import { type BotUpdate, readUpdate, tenantOf, type UnusableUpdate } from "./read-update.ts";
 import type { Session } from "./session.ts";
 
@@ -24,6 +25,7 @@ export interface PollOptions {
   readonly makeRoom: () => void;
   /** Ended when an update is answered. */
   readonly pause: Pause;
+  readonly polledBots: PolledBots;
   readonly allowedUpdates: readonly string[];
   readonly pollTimeoutSeconds: number;
   /** Name and key of the token's Secret, for messages. */
@@ -40,7 +42,7 @@ export interface PollOptions {
  */
 export async function pollUpdates(session: Session, options: PollOptions): Promise<void> {
   const { context, client, progress, writer, stopping, random } = session;
-  const { queues, makeRoom, pause, allowedUpdates, pollTimeoutSeconds, secret } = options;
+  const { queues, makeRoom, pause, polledBots, allowedUpdates, pollTimeoutSeconds, secret } = options;
   const { clock, log } = context;
   const failures = createPollFailures({ clock, random, secret });
   let pauseMs = SHORTEST_PAUSE_MS;
@@ -67,6 +69,8 @@ export async function pollUpdates(session: Session, options: PollOptions): Promi
       continue;
     }
     const healthyNow = failures.succeeded();
+    // Of two programs that poll a bot in turn, each has an answer now and then.
+    if (healthyNow) polledBots.answered(context.trigger.metadata.name, pollTimeoutSeconds);
     if (healthyNow && !healthy) context.report(undefined);
     healthy = healthyNow;
     const complete = batch.length < WINDOW;

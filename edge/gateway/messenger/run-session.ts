@@ -5,6 +5,7 @@ import type { BotIdentity } from "./bot-lease.ts";
 import { type ChatQueues, createChatQueues } from "./chat-queues.ts";
 import { type MessengerClient, MessengerError } from "./messenger-client.ts";
 import { pollUpdates } from "./poll-updates.ts";
+import type { PolledBots } from "./polled-bots.ts";
 import type { BotUpdate } from "./read-update.ts";
 import { openSession, type Session } from "./session.ts";
 
@@ -24,6 +25,7 @@ export interface SessionOptions {
   readonly bot: BotIdentity;
   readonly client: MessengerClient;
   readonly random: () => number;
+  readonly polledBots: PolledBots;
   /** Name and key of the token's Secret, for messages. */
   readonly secret: string;
   /** Aborted when the Lease is lost. */
@@ -64,6 +66,7 @@ export async function runSession(options: SessionOptions): Promise<void> {
         queues,
         makeRoom,
         pause,
+        polledBots: options.polledBots,
         secret: options.secret,
         allowedUpdates,
         pollTimeoutSeconds,

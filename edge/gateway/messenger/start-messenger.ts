@@ -4,6 +4,7 @@ import { type LinkedSignal, linkSignals, sleep } from "../../../crds/waits.ts";
 import type { AdapterContext, StartAdapter } from "../adapter.ts";
 import { type BotQueue, botIdentity, createBotQueue, createLeases, type Leases } from "./bot-lease.ts";
 import { createMessengerClient, createPostFetch, type Fetch } from "./messenger-client.ts";
+import { createPolledBots, type PolledBots } from "./polled-bots.ts";
 import { runSession } from "./run-session.ts";
 
 const DEFAULT_SERVER = "https://api.telegram.org";
@@ -14,14 +15,17 @@ const SECRET_PAUSE_MS = 30_000;
  *
  * @param options.fetch sends the calls of the bot API
  */
-export function createMessenger(options: { fetch?: Fetch; random?: () => number } = {}): StartAdapter {
+export function createMessenger(
+  options: { fetch?: Fetch; random?: () => number; polledBots?: PolledBots } = {},
+): StartAdapter {
   const { fetch = createPostFetch({ clock: systemClock }), random = Math.random } = options;
+  const { polledBots = createPolledBots(systemClock) } = options;
   const queue = createBotQueue();
   return (context) => {
     if (context.trigger.spec.config.botTokenSecretRef === undefined) {
       throw new Error("spec.config.botTokenSecretRef: a messenger trigger needs the Secret of its bot's token");
     }
-    return { done: serve(context, { fetch, random, queue }) };
+    return { done: serve(context, { fetch, random, queue, polledBots }) };
   };
 }
 
@@ -29,6 +33,7 @@ interface Process {
   readonly fetch: Fetch;
   readonly random: () => number;
   readonly queue: BotQueue;
+  readonly polledBots: PolledBots;
 }
 
 /** Serves the trigger, with one token after the other, until it is stopped; never rejects. */
@@ -84,7 +89,7 @@ async function serveToken(
   context: AdapterContext,
   options: Process & { leases: Leases; stop: AbortSignal },
 ): Promise<void> {
-  const { fetch, random, queue, leases, stop } = options;
+  const { fetch, random, queue, polledBots, leases, stop } = options;
   const { clock, trigger } = context;
   const { name = "", creationTimestamp } = trigger.metadata;
   const apiBaseUrl = (trigger.spec.config.apiBaseUrl ?? DEFAULT_SERVER).replace(/\/+$/, "");
@@ -104,8 +109,9 @@ async function serveToken(
       });
       try {
         await leases.whileHolding(bot.lease, stop, async (held) => {
-          const session = { context, bot, client, random, secret: secretName(context), held, stop: preempted.signal };
-          if (!preempted.signal.aborted) await runSession(session);
+          const secret = secretName(context);
+          const session = { context, bot, client, random, polledBots, secret, held, stop: preempted.signal };
+          if (!preempted.signal.aborted) await runSession(session).finally(() => polledBots.ended(name));
         });
       } finally {
         ignorePreemption();

@@ -94,7 +94,7 @@ async function withLibraries(packages: readonly string[]): Promise<string[]> {
 /** Those of every Debian, which the programs that run here are linked with anyway. */
 const ALWAYS_THERE = /^(libc6|libgcc-s1)$/;
 /** And what has the licence of GCC's libraries. */
-const LIBRARY = /^(lib|zlib|gcc-\d+-base$)/;
+const LIBRARY = /^(lib(?!js-)|zlib|gcc-\d+-base$)/;
 
 /**
  * Returns the named packages and, of what they depend on, all libraries; of alternatives, the first.

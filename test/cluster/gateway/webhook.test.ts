@@ -253,7 +253,7 @@ for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
     for (const result of ["answered", "failed", "refused", "denied", "repeated", "unsigned", "rejected"]) {
       assert.match(metrics, new RegExp(`tenancy_gateway_events_total\\{source="webhook",result="${result}"\\} [1-9]`));
     }
-    assert.match(metrics, /tenancy_gateway_triggers\{phase="Active"\} \d/);
+    assert.match(metrics, /tenancy_gateway_triggers\{type="webhook",phase="Active"\} \d/);
   });
 
   test(`${runtime}: a secret that changes, goes and comes back is followed`, async () => {

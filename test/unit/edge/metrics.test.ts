@@ -42,6 +42,8 @@ test("gauges are read when they are asked for", async () => {
   assert.match(text, "tenancy_edge_cluster_contact 0\n");
   assert.match(text, /process_resident_memory_bytes [1-9]/);
   assert.match(text, /process_cpu_seconds_total [0-9.]+/);
+  const [, startedAt] = /^process_start_time_seconds (\d+)$/m.exec(text) ?? [];
+  assert.ok(Math.abs(Number(startedAt) - (Date.now() / 1000 - process.uptime())) < 2, startedAt);
 });
 
 test("readyz follows the view of the cluster, healthz does not", async () => {

@@ -83,6 +83,7 @@ test("what is present and sound is kept until it is due", async () => {
   const first = await egressCertificates({ workload, domains, now: start });
   assert.ok(first.isChanged);
   assert.is(first.renewAt.getTime(), after(20).getTime());
+  assert.is(first.endsAt.getTime(), after(30).getTime());
 
   const same = await egressCertificates({ workload, domains, now: after(19.9), present: first });
   assert.not.ok(same.isChanged);

@@ -2,6 +2,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { sleep } from "../../../crds/waits.ts";
+import { createPolledBots } from "../../../edge/gateway/messenger/polled-bots.ts";
 import { createMessenger } from "../../../edge/gateway/messenger/start-messenger.ts";
 import { errorAnswer, tooMany } from "../../messenger/fault.ts";
 import { answered } from "./answered.ts";
@@ -237,6 +238,20 @@ test("two replicas and a second trigger of the same bot: one poller, and the lat
   await on.untilAnswered();
   assert.is(later.reports.at(-1), undefined);
   await later.stop();
+});
+
+test("a bot counts as polled while its messenger answers", async () => {
+  const polledBots = createPolledBots(on.clock);
+  const { stop } = on.start({ adapter: createMessenger({ random: () => 1, fetch: on.server.fetch, polledBots }) });
+  await on.until("the first answer", () => polledBots.count() === 1);
+  await pass(on.clock, 120_000);
+  assert.is(polledBots.count(), 1);
+  on.server.fault({ method: "getUpdates", fault: { kind: "drop", done: false }, times: 100 });
+  await on.until("the answer to be overdue", () => polledBots.count() === 0);
+  on.server.clearFaults();
+  await on.until("the next answer", () => polledBots.count() === 1);
+  await stop();
+  assert.is(polledBots.count(), 0);
 });
 
 test("nothing is sent while the state cannot be written, and a stop does not wait for that", async () => {

@@ -71,6 +71,30 @@ function textOf(secret: Secret | undefined, name: string): string {
   return Buffer.from(secret?.data?.[name] ?? "", "base64").toString("utf8");
 }
 
+test("tells of the certificate that is there, also where it is due and cannot be renewed", async () => {
+  let secret = secretOf({});
+  let refuses = false;
+  const client = {
+    get: async (_: unknown, { name }: { name: string }) => (name === "tenancy-snapshots" ? secret : secretOf({}, name)),
+    async replace(_: unknown, changed: Secret) {
+      if (refuses) throw new ApiError("secrets is forbidden", { status: 403, reason: "Forbidden" });
+      if (changed.metadata.name === "tenancy-snapshots") secret = changed;
+      return changed;
+    },
+  } as unknown as ClusterClient;
+  const day = 24 * 3_600_000;
+  const start = Date.UTC(2026, 0, 1);
+  const told: string[] = [];
+  const onCertificate = (times: { endsAt: Date; renewAt: Date }) =>
+    void told.push(`${times.endsAt.toISOString()} ${times.renewAt.toISOString()}`);
+  await ensureStoreSecret({ client, namespace: "ns", nowMs: start, onCertificate });
+  assert.equal(told.splice(0), ["2027-01-01T00:00:00.000Z 2026-12-02T00:00:00.000Z"]);
+  refuses = true;
+  const late = ensureStoreSecret({ client, namespace: "ns", nowMs: start + 350 * day, onCertificate });
+  assert.match(String(await late.catch(String)), "forbidden");
+  assert.equal(told, ["2027-01-01T00:00:00.000Z 2026-12-02T00:00:00.000Z"]);
+});
+
 test("fills an empty Secret, and makes one that is missing", async (context) => {
   for (const before of [secretOf({}), undefined]) {
     Object.assign(context, { secret: before, writes: [] });
