@@ -26,7 +26,7 @@ export interface SimulatedResult {
 
 const LIMIT_MS: Readonly<Partial<Record<PathName, number>>> = {
   "pool-rate": 300_000,
-  scale: 600_000,
+  scale: 900_000,
   ladder: 300_000,
 };
 const OTHERS_LIMIT_MS = 180_000;
@@ -59,9 +59,9 @@ export async function runSimulated(
 
     async function measure(path: PathName, limit: AbortSignal): Promise<Measurement[]> {
       if (path !== "scale") return measurePath(path, context, limit);
-      const found = await measureScale(context, limit);
+      const found = await measureScale(context, { signal: limit });
       scale = found.scale;
-      return found.measurements;
+      return [...found.measurements, ...(await measurePool(context, { path: "pool-at-scale", signal: limit }))];
     }
 
     async function count(): Promise<SimulatedResult["counted"]> {

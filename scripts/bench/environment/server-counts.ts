@@ -49,6 +49,11 @@ export function serverCountsPerClaim(before: ServerCounts, after: ServerCounts, 
 
 /** Asks the API server. */
 export async function currentServerCounts(client: ClusterClient): Promise<ServerCounts> {
+  return readServerCounts(await serverMetrics(client));
+}
+
+/** Asks the API server. */
+export async function serverMetrics(client: ClusterClient): Promise<MetricsText> {
   const { body } = await client.request({ method: "GET", path: "/metrics", accept: "text/plain" });
-  return readServerCounts(parseMetrics(body.toString("utf8")));
+  return parseMetrics(body.toString("utf8"));
 }

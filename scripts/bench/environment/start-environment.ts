@@ -19,6 +19,8 @@ export interface BenchEnvironment {
   /** Of Kubernetes, such as `v1.34.10`. */
   readonly version: string;
   readonly kubeconfigPath: string;
+  /** Of the API server. */
+  readonly serverPort: number;
   /** Logs, profiles and whatever else goes with the environment. */
   readonly folder: string;
   /** The bench's own calls to the API server. */
@@ -26,6 +28,7 @@ export interface BenchEnvironment {
   readonly edge: LoadClient;
   /** The one that runs now. */
   operator(): MeasuredProgram;
+  readonly edgeProgram: MeasuredProgram;
   /** Stops the operator, starts another in its place and returns that, without waiting until it is ready. */
   restartOperator(): Promise<MeasuredProgram>;
   /** What every program has used so far, by name. */
@@ -66,7 +69,8 @@ export async function startEnvironment(options: {
 
   async function start(): Promise<BenchEnvironment> {
     if (profileFolder !== undefined) mkdirSync(profileFolder, { recursive: true });
-    const transport = createTransport({ config: await loadClusterConfig({ kubeconfigPath }), role: "bench" });
+    const config = await loadClusterConfig({ kubeconfigPath });
+    const transport = createTransport({ config, role: "bench" });
     undo.push(() => transport.close());
     const client = createClusterClient({ transport });
     await installKinds({ client, namespace: NAMESPACE, signal });
@@ -85,9 +89,11 @@ export async function startEnvironment(options: {
     return {
       version,
       kubeconfigPath,
+      serverPort: Number(new URL(config.server).port),
       folder,
       client,
       edge,
+      edgeProgram,
       operator: () => operator,
       async restartOperator() {
         await operator.stop();

@@ -87,3 +87,33 @@ export function parseMetrics(text: string): MetricsText {
 function parseLabels(text: string): Record<string, string> {
   return Object.fromEntries([...text.matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g)].map(([, key, value]) => [key, value]));
 }
+
+/**
+ * The time below which a share of what a histogram has counted between two looks lies, in its own unit: between the
+ * bounds of a bucket in proportion, as PromQL's `histogram_quantile`. NaN where nothing was counted, the last bound for
+ * what lies beyond it.
+ */
+export function histogramQuantile(
+  before: MetricsText,
+  after: MetricsText,
+  { name, labels = {}, share }: { name: string; labels?: Readonly<Record<string, string>>; share: number },
+): number {
+  const bounds = [...new Set(after.series(`${name}_bucket`).map(({ labels: { le = "" } }) => le))]
+    .map((le) => ({ le, bound: le === "+Inf" ? Number.POSITIVE_INFINITY : Number(le) }))
+    .sort((a, b) => a.bound - b.bound);
+  const countTo = ({ le }: { le: string }) =>
+    after.sum(`${name}_bucket`, { ...labels, le }) - before.sum(`${name}_bucket`, { ...labels, le });
+  const all = bounds.at(-1);
+  const rank = all === undefined ? 0 : countTo(all) * share;
+  if (rank === 0) return Number.NaN;
+  let low = { bound: 0, count: 0 };
+  for (const one of bounds) {
+    const high = { bound: one.bound, count: countTo(one) };
+    if (high.count >= rank) {
+      if (high.bound === Number.POSITIVE_INFINITY) return low.bound;
+      return low.bound + ((high.bound - low.bound) * (rank - low.count)) / (high.count - low.count);
+    }
+    low = high;
+  }
+  return low.bound;
+}

@@ -1,4 +1,5 @@
 import type { CountedPath } from "../audit-log.ts";
+import type { CrowdSize } from "../fixtures/crowd.ts";
 import type { Machine } from "./machine.ts";
 import type { Row } from "./summarise.ts";
 
@@ -17,20 +18,17 @@ export interface BenchReport {
   readonly requests: Readonly<Record<string, CountedPath>>;
 }
 
-/** How the operator does in a crowded cluster. */
+/** How operator, edge and control plane do in a cluster that grows. */
 export interface ScaleResult {
-  /** Objects that stood there. */
-  readonly pods: number;
-  readonly claims: number;
-  /** Resident memory of the operator that was there while all of it was made, in MiB. */
-  readonly rssMb: number;
-  /** The same of one that was started anew and has claimed since. */
-  readonly rssAfterRestartMb: number;
-  /** From the start of the operator's process to the answer to a claim that waited for it, the longest of several. */
-  readonly restartMs: number;
+  readonly sizes: readonly ScaleSize[];
+}
+
+/** What was seen with so many objects. */
+export interface ScaleSize {
+  /** What stood there, by kind. */
+  readonly standing: CrowdSize;
+  /** By what it is and its unit; null where it could not be had. */
+  readonly figures: Readonly<Record<string, number | null>>;
+  /** From the start of the operator's process to the answer to a claim that waited for it. */
   readonly restartSamplesMs: readonly number[];
-  /** CPU time of the operator until then, which moves less with what else the machine does. */
-  readonly restartCpuMs: number;
-  /** CPU time of the operator a reconcile, in milliseconds, while claims were made. */
-  readonly cpuMsPerReconcile: number;
 }

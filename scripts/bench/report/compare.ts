@@ -3,7 +3,7 @@ import { Type } from "@sinclair/typebox";
 import { plainSchema } from "../../../crds/schema/schema.ts";
 import { schemaProblems } from "../../../crds/schema/schema-problems.ts";
 import { seededRandom } from "../load/open-loop.ts";
-import type { BenchReport } from "./bench-report.ts";
+import type { BenchReport, ScaleSize } from "./bench-report.ts";
 import { FINEST_STEP } from "./measurement.ts";
 import { percentile, type Row } from "./summarise.ts";
 import { alignColumns, figure, OURS } from "./table.ts";
@@ -46,7 +46,9 @@ export function compareReports(a: BenchReport, b: BenchReport): Comparison[] {
   const rows = a.rows.flatMap((rowA) => b.rows.filter(({ path }) => path === rowA.path).map((rowB) => [rowA, rowB]));
   const compared = [
     ...(rows as [Row, Row][]).flatMap(([rowA, rowB]) => pairsOfRows(rowA, rowB).map((pair) => judge(rowA.path, pair))),
-    ...pairsOfScale(a.scale, b.scale).map((pair) => judge("scale", pair)),
+    ...sizesOfBoth(a, b).flatMap(([ofA, ofB]) =>
+      pairsOfScale(ofA, ofB).map((pair) => judge(`scale ${ofA.standing.pods}`, pair)),
+    ),
   ];
   if (compared.length === 0) throw new Error("Cannot compare: the reports have no path in common");
   return compared;
@@ -91,23 +93,25 @@ function pairsOfRows(a: Row, b: Row): Pair[] {
   return pairs.filter(({ name, a, b }) => (a !== null && b !== null) || /^p\d/.test(name));
 }
 
-function pairsOfScale(a: BenchReport["scale"], b: BenchReport["scale"]): Pair[] {
-  if (a === null || b === null) return [];
+/** The same sizes; a report of another commit may have none. */
+function sizesOfBoth(a: BenchReport, b: BenchReport): [ScaleSize, ScaleSize][] {
+  return (a.scale?.sizes ?? []).flatMap((ofA) => {
+    const ofB = b.scale?.sizes?.find(({ standing }) => standing.pods === ofA.standing.pods);
+    return ofB === undefined ? [] : [[ofA, ofB] as [ScaleSize, ScaleSize]];
+  });
+}
+
+/** The figures of one size. Three restarts each are too few to resample: their interval is the ratios of the extremes. */
+function pairsOfScale(a: ScaleSize, b: ScaleSize): Pair[] {
+  const [samplesA, samplesB] = [a.restartSamplesMs, b.restartSamplesMs];
   return [
-    { name: "MiB operator", a: a.rssMb, b: b.rssMb },
-    { name: "MiB after a restart", a: a.rssAfterRestartMb, b: b.rssAfterRestartMb },
+    ...Object.entries(a.figures).map(([name, figure]) => ({ name, a: figure, b: b.figures[name] ?? null })),
     {
-      name: "restart ms",
-      ...{ a: a.restartMs, b: b.restartMs },
-      // Three restarts each are too few to resample: the ratios of the extremes.
-      interval: [
-        Math.min(...b.restartSamplesMs) / Math.max(...a.restartSamplesMs),
-        Math.max(...b.restartSamplesMs) / Math.min(...a.restartSamplesMs),
-      ],
+      name: "operator: restart ms",
+      ...{ a: Math.max(...samplesA), b: Math.max(...samplesB) },
+      interval: [Math.min(...samplesB) / Math.max(...samplesA), Math.max(...samplesB) / Math.min(...samplesA)] as const,
     },
-    { name: "restart CPU ms", a: a.restartCpuMs, b: b.restartCpuMs },
-    { name: "CPU ms a reconcile", a: a.cpuMsPerReconcile, b: b.cpuMsPerReconcile },
-  ];
+  ].filter((pair) => pair.a !== null && pair.b !== null);
 }
 
 function of(figures: Readonly<Record<string, number>> | undefined, name: string): number | null {

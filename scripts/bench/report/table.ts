@@ -1,5 +1,6 @@
 import type { CountedPath } from "../audit-log.ts";
-import type { BenchReport } from "./bench-report.ts";
+import type { CrowdSize } from "../fixtures/crowd.ts";
+import type { BenchReport, ScaleResult, ScaleSize } from "./bench-report.ts";
 import type { Row } from "./summarise.ts";
 
 interface Column {
@@ -64,6 +65,18 @@ export function renderUsage(rows: readonly Row[]): string {
   return alignColumns([titles, ...used.map(line)]).join("\n");
 }
 
+/** Renders a line a figure and a column a size. */
+export function renderScale({ sizes }: ScaleResult): string {
+  const row = (title: string, cell: (size: ScaleSize) => string) => [title, ...sizes.map(cell)];
+  const kinds = Object.keys(sizes[0]?.standing ?? {}) as (keyof CrowdSize)[];
+  const names = [...new Set(sizes.flatMap(({ figures }) => Object.keys(figures)))];
+  return alignColumns([
+    ...kinds.map((kind) => row(kind, ({ standing }) => String(standing[kind]))),
+    ...names.map((name) => row(name, ({ figures }) => figure(figures[name] ?? null))),
+    row("operator: restart ms", ({ restartSamplesMs }) => figure(Math.max(...restartSamplesMs))),
+  ]).join("\n");
+}
+
 function remarks({ path, error, note, failures }: Row): string[] {
   return [
     ...(error === undefined ? [] : [`${path}: FAILED: ${error}`]),
@@ -94,13 +107,7 @@ export function renderReport(report: BenchReport): string {
     renderTable(rows),
     ...(rows.some(({ rssMb }) => rssMb !== undefined) ? ["", renderUsage(rows)] : []),
   ];
-  if (scale !== null) {
-    lines.push(
-      "",
-      `scale: ${scale.pods} pods, ${scale.claims} claims: operator ${scale.rssMb.toFixed(0)} MiB (${scale.rssAfterRestartMb.toFixed(0)} MiB after a restart), ` +
-        `restart to the answer of a waiting claim ${scale.restartMs.toFixed(0)} ms (${scale.restartCpuMs.toFixed(0)} ms of its CPU), ${scale.cpuMsPerReconcile.toFixed(2)} ms of CPU a reconcile`,
-    );
-  }
+  if (scale !== null) lines.push("", renderScale(scale));
   const loaded = rows.filter(({ server }) => server !== undefined);
   if (loaded.length > 0)
     lines.push("", "writes a claim, refill, scheduler and kubelet and all, from the API server's metrics:");
