@@ -1,7 +1,7 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
 import { failedRow, summarise } from "../../../scripts/bench/report/summarise.ts";
-import { renderTable, renderUsage } from "../../../scripts/bench/report/table.ts";
+import { renderScale, renderTable, renderUsage } from "../../../scripts/bench/report/table.ts";
 
 const pool = summarise(
   { path: "pool", samplesMs: [14.2, 15, 16], floorMs: [10], missed: 0, failures: {} },
@@ -55,6 +55,27 @@ test("renderUsage: CPU time a claim of every program and of all together, and ou
     "CPU ms a claim  operator  edge  kube-apiserver  bench   all  operator MiB  edge MiB",
     "pool                   -     -               -      -     -           182       103",
     "pool-rate           3.50  2.00            20.0   2.50  28.0           182       103",
+  ]);
+});
+
+test("renderScale: a column a size, a line a figure", () => {
+  const standing = { pods: 1000, claims: 500, workloads: 100, pools: 50, triggers: 100 };
+  const small = { standing, figures: { "MiB operator": 101.4, "idle: KiB/s to edge": null }, restartSamplesMs: [300] };
+  const large = {
+    standing: { ...standing, pods: 10_000 },
+    figures: { "MiB operator": 140, "only at this size": 2 },
+    restartSamplesMs: [1700, 1900],
+  };
+  assert.equal(renderScale({ sizes: [small, large] }).split("\n"), [
+    "pods                  1000  10000",
+    "claims                 500    500",
+    "workloads              100    100",
+    "pools                   50     50",
+    "triggers               100    100",
+    "MiB operator           101    140",
+    "idle: KiB/s to edge      -      -",
+    "only at this size        -   2.00",
+    "operator: restart ms   300   1900",
   ]);
 });
 
