@@ -9,29 +9,31 @@ import { createClusterClient } from "../../../crds/client/cluster-client.ts";
 import { loadClusterConfig } from "../../../crds/client/config/load-cluster-config.ts";
 import { createTransport } from "../../../crds/client/transport.ts";
 import type { KubernetesList, Pod } from "../../../crds/kubernetes.ts";
+import { pushImages } from "../../../scripts/cluster/builds/push-images.ts";
+import { ensureRegistry } from "../../../scripts/cluster/builds/registry.ts";
 import { downLocalCluster } from "../../../scripts/cluster/down-local-cluster.ts";
 import { BUSYBOX_IMAGE, ECHO_HTTP_IMAGE } from "../../../scripts/cluster/images/local-images.ts";
-import { importImages } from "../../../scripts/cluster/images.ts";
 import { versionAtLeast } from "../../../scripts/cluster/kubernetes/version-at-least.ts";
+import { silent } from "../../../scripts/cluster/log.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { type LocalCluster, upLocalCluster } from "../../../scripts/cluster/up-local-cluster.ts";
+import { programImage } from "../../../scripts/images/program-images.ts";
+import { readSource } from "../../../scripts/images/source.ts";
 import { makeSnapshotsVolume } from "../../../scripts/start/snapshots-volume.ts";
 import type { TcpProxy } from "../../cluster/client/tcp-proxy.ts";
-import { type Bundles, bundlePrograms } from "../../cluster/isolation/bundle-programs.ts";
 import { kubectlFor, type RunKubectl, validation } from "../../cluster/isolation/kubectl.ts";
 import { patiently, untilReleased } from "../claims/patiently.ts";
 import { namedHttp } from "../gateway/named-programs.ts";
 import { apiForPods } from "./api-for-pods.ts";
-import { EDGE_IMAGE, OPERATOR_IMAGE, programImages } from "./program-images.ts";
 
 const test = suite("operator, API and gateway as pods of the cluster that they serve");
 const NAME = "e2e-in-cluster";
 const KEY = "in-cluster-key";
-const manifests = join(import.meta.dirname, "../../../manifests");
+const root = join(import.meta.dirname, "../../..");
+const manifests = join(root, "manifests");
 
 let cluster: LocalCluster;
 let kubectl: RunKubectl;
-let bundles: Bundles;
 let server: TcpProxy;
 let api: string;
 let gateway: string;
@@ -43,10 +45,13 @@ test.before(start);
 async function start(): Promise<void> {
   cluster = await upLocalCluster({ name: NAME });
   kubectl = await kubectlFor(cluster.kubeconfigPath);
-  bundles = await bundlePrograms();
-  await importImages(NAME, await programImages(bundles));
+  const source = await readSource(root);
+  const operator = await programImage("operator", source, silent);
+  const edge = await programImage("edge", source, silent);
+  const registry = await ensureRegistry(NAME, silent);
+  await pushImages(registry, [operator.image, edge.image]);
   server = await apiForPods(cluster);
-  const kustomization = writeKustomization();
+  const kustomization = writeKustomization(registry, source.version);
   try {
     await kubectl("apply", "-k", kustomization, validation(cluster.version));
   } finally {
@@ -66,15 +71,14 @@ async function start(): Promise<void> {
 
 test.after(async () => {
   await server?.close();
-  bundles?.remove();
   await downLocalCluster({ name: NAME });
 });
 
 /**
  * The manifests as a user would take them, with what only this cluster needs: how its pods reach the API server, and
- * its own images.
+ * from which registry its node pulls the images.
  */
-function writeKustomization(): string {
+function writeKustomization(registry: string, version: string): string {
   const folder = mkdtempSync(join(tmpdir(), "tenancy-in-cluster-"));
   const from = (path: string): string => relative(folder, join(manifests, path));
   const isOlder = !versionAtLeast(cluster.version, "1.21");
@@ -104,17 +108,14 @@ function writeKustomization(): string {
       },
     }),
   });
-  const [operatorName, operatorTag] = OPERATOR_IMAGE.split(":");
-  const [edgeName, edgeTag] = EDGE_IMAGE.split(":");
   const kustomization = {
     resources: [from("base")],
     components: ["split-edge", ...(versionAtLeast(cluster.version, "1.30") ? ["admission"] : [])].map((name) =>
       from(`components/${name}`),
     ),
-    images: [
-      { name: "tenancy-operator", newName: operatorName, newTag: operatorTag },
-      { name: "tenancy-edge", newName: edgeName, newTag: edgeTag },
-    ],
+    images: ["tenancy-operator", "tenancy-edge"].map((name) => ({
+      ...{ name, newName: `${registry}/localhost/${name}`, newTag: version },
+    })),
     patches: [
       patch("tenancy-operator", "operator", {
         TENANCY_CPU_OVERCOMMIT: "20",
@@ -178,6 +179,22 @@ test("two replicas of each become ready, by their own probes", async () => {
     "jsonpath={.items[*].status.containerStatuses[*].restartCount}",
   );
   assert.is(phases, "0 0 0 0 0 0");
+});
+
+test("a container has its program and no shell, no right to write beside its volumes, and a user that is not root", async () => {
+  const look = "[process.getuid(), require('fs').readdirSync('/usr/bin').sort().join(' ')].join(' ')";
+  const write = "require('fs').writeFileSync('/app/new', '')";
+  for (const [name, runtime, programs] of [
+    ["tenancy-operator", "node", "node"],
+    ["tenancy-edge", "bun", "bun kubectl"],
+  ] as const) {
+    const run = (...command: string[]) => inNamespace("exec", `deployment/${name}`, "--", ...command);
+    assert.is((await run(runtime, "-e", `console.log(${look})`)).trim(), `65532 ${programs}`);
+    assert.match(await run(runtime, "-e", write).catch(String), /EROFS/);
+    for (const shell of ["sh", "/bin/sh", "bash", "busybox"]) {
+      assert.match(await run(shell, "-c", "true").catch(String), /executable file not found|no such file/, shell);
+    }
+  }
 });
 
 test("the API asks for the key", async () => {
@@ -266,6 +283,8 @@ test("the pods that replace them go on with the claims that there are", async ()
   api = await addressOf("tenancy-edge");
   const again = await call("POST", "/tenants/ann/claim", { workload: "notes" });
   assert.is(again.json.source, "existing", JSON.stringify(again.json));
+  // The image has what the Deployment's preStop runs.
+  assert.is(await inNamespace("get", "events", "--field-selector=reason=FailedPreStopHook", "-o", "name"), "");
 });
 
 test("the API server finds nothing doubtful in the policies", async () => {
