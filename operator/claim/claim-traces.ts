@@ -20,8 +20,11 @@ export interface ClaimTraces {
   releaseStep(claim: Claim, name: string, attributes?: Attributes): Span;
   /** Notes that the claim's pods are being deleted from now on, where nothing is noted yet. */
   podsDeleted(claim: Claim): void;
-  /** Records a release that has come to its end. */
-  released(claim: Claim): void;
+  /**
+   * Returns what records the release once it has come to its end: the watch may show that before the last write is
+   * answered, and what was noted is dropped then.
+   */
+  release(claim: Claim): () => void;
   /** Drops what is noted of a claim. */
   forget(uid: string): void;
 }
@@ -74,12 +77,14 @@ export function createClaimTraces(tracer: Tracer, now: () => number = Date.now):
       const release = releases.get(uid);
       if (release !== undefined) release.deletedMs ??= now();
     },
-    released(claim) {
+    release(claim) {
       const span = beginRelease(claim);
       const startMs = releases.get(claim.metadata.uid ?? "")?.deletedMs;
-      const endMs = now();
-      if (startMs !== undefined) span.child("delete pod", { startMs }).end({ endMs });
-      span.end({ endMs });
+      return () => {
+        const endMs = now();
+        if (startMs !== undefined) span.child("delete pod", { startMs }).end({ endMs });
+        span.end({ endMs });
+      };
     },
     forget: (uid) => void releases.delete(uid),
   };

@@ -63,8 +63,9 @@ export async function releaseClaim(claim: Claim, context: OperatorContext): Prom
       ? claim
       : await patchClaimStatus(claim, { phase: "Released", reason: null, message: null, endpoint: null }, context);
   noteUse(released, context);
+  const recordRelease = context.traces?.release(released);
   await removeFinalizer(released, context);
-  context.traces?.released(released);
+  recordRelease?.();
   return undefined;
 }
 

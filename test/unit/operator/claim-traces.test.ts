@@ -124,7 +124,9 @@ test("a release has the ids of its claim's uid, and its steps are below it whoev
   made.podsDeleted(asked);
   time.ms += 5;
   made.podsDeleted(asked);
-  made.released(asked);
+  const record = made.release(asked);
+  made.forget("u");
+  record();
   assert.equal(family(), ["release claim", "release claim > delete pod", "release claim > save files"]);
   const { traceId, spanId } = releaseTrace("u");
   const root = one("release claim");
@@ -135,7 +137,7 @@ test("a release has the ids of its claim's uid, and its steps are below it whoev
 
   // A successor knows no more than the deletion's time.
   const successor = traces();
-  successor.traces.released(asked);
+  successor.traces.release(asked)();
   assert.equal(successor.family(), ["release claim"]);
   assert.is(successor.one("release claim").startMs, START);
   assert.is(successor.one("release claim").context.spanId, spanId);
