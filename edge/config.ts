@@ -43,6 +43,8 @@ export interface EdgeConfig {
   readonly contextLimitBytes: number;
   /** Undefined: no listener for metrics and probes. */
   readonly metricsListen: ListenAddress | undefined;
+  /** How long a stop goes on serving once readiness is off. */
+  readonly stopDelayMs: number;
   /** The front door, which the role proxy serves and of which the API makes addresses. */
   readonly proxy: ProxyConfig;
   /** Undefined: nothing is traced. */
@@ -127,6 +129,7 @@ const environment = v.object({
   TENANCY_PROXY_MEMORY: v.optional(quantity, "256Mi"),
   TENANCY_PROXY_LOG_RATE: v.optional(wholeNumber(0, 100_000), "100"),
   TENANCY_EDGE_METRICS_LISTEN: v.optional(listenAddressOrOff, "127.0.0.1:9091"),
+  TENANCY_STOP_DELAY: v.optional(wholeNumber(0, 300), "0"),
   TENANCY_LOG_LEVEL: v.optional(
     v.picklist(["debug", "info", "warn", "error"], "must be debug, info, warn or error"),
     "info",
@@ -193,6 +196,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): E
     buildNamespace: values.TENANCY_BUILD_NAMESPACE,
     contextLimitBytes: bytesOf(values.TENANCY_BUILD_CONTEXT_LIMIT),
     metricsListen: values.TENANCY_EDGE_METRICS_LISTEN,
+    stopDelayMs: values.TENANCY_STOP_DELAY * 1000,
     proxy: proxyConfig(values, roles),
     tracing: tracingConfig(env, { service: "tenancy-edge" }),
     logLevel: values.TENANCY_LOG_LEVEL,

@@ -6,7 +6,7 @@ import { createHandlerFailures } from "../crds/client/watch/handler-failures.ts"
 import type { Log } from "../crds/log.ts";
 import type { OpenedStore } from "../crds/snapshots/open-store.ts";
 import { startTracing } from "../crds/tracing/start-tracing.ts";
-import { within } from "../crds/waits.ts";
+import { sleep, within } from "../crds/waits.ts";
 import { createActivity } from "./activity.ts";
 import type { ApiRoute } from "./api/api-route.ts";
 import { type DashboardAssets, dashboardRoutes } from "./api/dashboard.ts";
@@ -48,11 +48,13 @@ export interface Edge {
   /** Rejects where a watch cannot be resumed: end the process and start a new one. */
   readonly failed: Promise<unknown>;
   /**
-   * Stops accepting, lets what is in flight finish for at most `graceMs`, then ends the watches.
+   * Ends readiness and polls no bot any more, but serves for `delayMs`, with every answer the last of its connection:
+   * until then a balancer may send requests here. Then stops accepting, lets what is in flight finish for at most
+   * `graceMs`, and ends the watches.
    *
    * @returns whether all finished
    */
-  stop(options: { graceMs: number }): Promise<boolean>;
+  stop(options: { delayMs?: number; graceMs: number }): Promise<boolean>;
 }
 
 /** A claim call waits this long. */
@@ -224,6 +226,7 @@ export async function startEdge(options: {
     tracer: tracing?.tracer,
     log,
     instance,
+    isLeaving: () => stopping,
     onAnswered(answered) {
       metrics.answered(answered);
       log.debug(answered, "request");
@@ -266,15 +269,18 @@ export async function startEdge(options: {
     proxyUrl: proxy?.url,
     synced,
     failed: cache.done,
-    async stop({ graceMs }) {
+    async stop({ delayMs = 0, graceMs }) {
       stopping = true;
+      proxy?.leave();
+      // Webhooks are served for as long as the listener is.
+      const drained = gateway?.drain({ graceMs: delayMs + graceMs });
+      await sleep(delayMs, { clock: systemClock });
       events.close();
       kubectl.closeEndless();
       builds.kubectl.closeEndless();
-      // Webhooks are served for as long as the listener is.
-      const [answered, drained = true, forwarded = true] = await Promise.all([
+      const [answered, hasDrained = true, forwarded = true] = await Promise.all([
         server.stop({ graceMs }),
-        gateway?.drain({ graceMs }),
+        drained,
         proxy?.stop({ graceMs }),
       ]);
       await gateway?.close();
@@ -284,7 +290,7 @@ export async function startEdge(options: {
       watches.abort();
       await Promise.all([cache.done, tracing?.close()]);
       await probeServer?.stop({ graceMs: 1000 });
-      return answered && drained && forwarded;
+      return answered && hasDrained && forwarded;
     },
   };
 }

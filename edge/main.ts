@@ -8,7 +8,7 @@ import { keyWarning, loadConfig } from "./config.ts";
 import { chooseServe, startEdge } from "./edge.ts";
 import { stopSignal } from "./serve/serve.ts";
 
-/** Longer than a claim call waits, so that none is cut. */
+/** Longer than a claim call waits, so that none is cut; the Deployments' grace periods hold it and the delay. */
 const GRACE_MS = 35_000;
 
 async function main(): Promise<void> {
@@ -49,8 +49,9 @@ async function main(): Promise<void> {
     () => undefined,
   );
   await Promise.race([stop, edge.failed]);
-  log.info({ graceMs: GRACE_MS }, "edge stopping");
-  const finished = await edge.stop({ graceMs: GRACE_MS });
+  const { stopDelayMs: delayMs } = config;
+  log.info({ delayMs, graceMs: GRACE_MS }, "edge stopping");
+  const finished = await edge.stop({ delayMs, graceMs: GRACE_MS });
   opened?.close();
   transport.close();
   log.info({ finished }, "edge stopped");

@@ -46,6 +46,8 @@ export function createHandler(options: {
   tracer?: Tracer | undefined;
   /** The first part of the request ids that this process gives out. */
   instance: string;
+  /** Whether each answer is its connection's last, so that clients move to another replica. @default false */
+  isLeaving?: () => boolean;
   /** Milliseconds, monotonic. @default performance.now */
   now?: () => number;
   /** Called once for each answer. */
@@ -88,6 +90,7 @@ export function createHandler(options: {
       response.headers.set("content-security-policy", "default-src 'none'; sandbox");
       response.headers.set("cross-origin-resource-policy", "same-origin");
     }
+    if (options.isLeaving?.() === true) response.headers.set("connection", "close");
     cors?.allow(request, response);
     const { route } = request as { route?: string };
     if (span !== undefined) endRequestSpan(span, { method, route, status: response.status });

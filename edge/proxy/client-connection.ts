@@ -56,13 +56,15 @@ export function serveClient(options: {
   held: HeldBytes;
   clock: Clock;
   log: Log;
+  /** Whether each answer is the connection's last. */
+  isLeaving: () => boolean;
   isStopping: () => boolean;
   /** Called with the status of each request that is refused before it is routed. */
   onRefused?: ((status: number) => void) | undefined;
   /** Called when a request has begun that was let in, and when it is over. */
   onBusy: (isBusy: boolean) => void;
 }): { stopSoon(): void; stop(): void; cut(): void } {
-  const { socket, route, connections, limits, limit, clock, log, isStopping } = options;
+  const { socket, route, connections, limits, limit, clock, log, isLeaving, isStopping } = options;
   const readOrigin = options.originOf(socket.remoteAddress ?? "unknown");
   let reader = createHeadReader(limits.head);
   let exchange: Exchange | undefined;
@@ -234,7 +236,7 @@ export function serveClient(options: {
         (framing.kind === "none" || (framing.kind === "length" && framing.bytes === 0)) &&
         keepsAlive(head);
       if (keepAlive) keep(rest);
-      client.answer(routed.answer, { keepAlive: keepAlive && !isStopping() });
+      client.answer(routed.answer, { keepAlive: keepAlive && !isLeaving() });
       return;
     }
     exchange = startExchange({
@@ -245,7 +247,7 @@ export function serveClient(options: {
       connections,
       limits,
       clock,
-      mayKeepAlive: () => !isStopping(),
+      mayKeepAlive: () => !isLeaving(),
     });
     options.onBusy(true);
     if (rest.length > 0) onData(rest);

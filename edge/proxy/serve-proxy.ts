@@ -38,6 +38,8 @@ export const defaultLimits: ProxyLimits = {
 /** A proxy that listens. */
 export interface ProxyServer extends Server {
   readonly port: number;
+  /** From now on every answer is the last of its connection; requests are taken as before. */
+  leave(): void;
   openConnections(): { readonly clients: number; readonly pods: number };
 }
 
@@ -71,6 +73,7 @@ export async function serveProxy(options: {
   const clients = new Map<Socket, ReturnType<typeof serveClient>>();
   /** Connections without a request that was let in, the one that has been so for the longest first. */
   const waiting = new Set<Socket>();
+  let leaving = false;
   let stopping = false;
 
   /** Who is not let in could else hold all connections. */
@@ -105,6 +108,7 @@ export async function serveProxy(options: {
         held,
         clock,
         log,
+        isLeaving: () => leaving,
         isStopping: () => stopping,
         onRefused: options.onRefused,
         onBusy(isBusy) {
@@ -129,7 +133,11 @@ export async function serveProxy(options: {
     url: serverUrl(listen.hostname, port),
     port,
     openConnections: () => ({ clients: clients.size, pods: connections.size }),
+    leave() {
+      leaving = true;
+    },
     async stop({ graceMs }) {
+      leaving = true;
       stopping = true;
       const closed = new Promise((resolve) => server.close(resolve));
       const empty = new Promise<void>((resolve) => {

@@ -30,6 +30,8 @@ import { createWaking } from "./wake/waking.ts";
 /** A running front door. */
 export interface RunningProxy extends Server {
   readonly port: number;
+  /** From now on every answer is the last of its connection; requests are taken as before. */
+  leave(): void;
   /** Take what the watches show. */
   onClaim(change: Change<Claim>): void;
   onWorkload(change: Change<Workload>): void;
@@ -128,6 +130,7 @@ export async function startProxy(options: {
   return {
     url,
     port,
+    leave: listening.leave,
     onClaim({ type, object, previous }) {
       if (type === "deleted") known.onReleased(object.spec);
       const { instanceId } = object.status ?? {};

@@ -1,6 +1,7 @@
 // @limit 600
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { WebSocket } from "ws";
 import type { ClaimResponse } from "../../../crds/claims/claim-response.ts";
 import { isNotFound } from "../../../crds/client/api-error.ts";
 import { pods } from "../../../crds/client/built-in-resources.ts";
@@ -26,8 +27,10 @@ let edge: EdgeProcess;
 let patient: Promise<{ answer: Answer; ms: number }>;
 
 const test = suite("the edge on a real API server, with an operator");
-const start = (runtime: Runtime) =>
-  startReadyEdge(runtime, { KUBECONFIG: tenancy.cluster.kubeconfigPath, TENANCY_API_KEY: KEY });
+/** For the last test, where one stop is in its delay; none of them waits for its end. */
+const LONG_DELAY = { TENANCY_STOP_DELAY: "300" };
+const start = (runtime: Runtime, env: Record<string, string> = { TENANCY_STOP_DELAY: "1" }) =>
+  startReadyEdge(runtime, { KUBECONFIG: tenancy.cluster.kubeconfigPath, TENANCY_API_KEY: KEY, ...env });
 
 test.before(async () => {
   tenancy = await startTenancy("edge");
@@ -35,7 +38,7 @@ test.before(async () => {
   tenancy.startOperator();
   for (const name of ["app", "c", "b-c"]) await tenancy.createWorkload(name);
   await tenancy.createWorkload("slow", { image: { ref: "simulated/never-ready:1" } });
-  replicas = [await start("bun"), await start("node")];
+  replicas = [await start("bun", LONG_DELAY), await start("node", LONG_DELAY)];
   edge = replicas[0];
 });
 
@@ -302,13 +305,32 @@ test("while the API server is away it is 503, health stays, and it all comes bac
   assert.match((await call("GET /api/v1/stats")).text, /"claims":\{"total":\d+,"byPhase":\{.*"Active":\d+/);
 });
 
-test("a second signal ends it at once", async () => {
-  const pending = claim("impatient", "slow").catch(() => undefined);
-  await eventually(() => isThere("impatient", "slow"));
-  await stopListening();
-  edge.child.kill("SIGTERM");
-  assert.is(await edge.exited, 143);
-  await pending;
+test("a stop first ends readiness and serves on, and a second signal ends it at once", async () => {
+  for (edge of replicas) {
+    const { child, url, metricsUrl, exited } = edge;
+    const pending = claim("impatient", "slow").catch(() => undefined);
+    await eventually(() => isThere("impatient", "slow"));
+    const watching = new WebSocket(`${url.replace("http", "ws")}/ws`);
+    watching.on("error", () => undefined);
+    await new Promise((resolve) => watching.once("open", resolve));
+    const messages: string[] = [];
+    watching.on("message", (data) => void messages.push(String(data)));
+    child.kill("SIGTERM");
+    await eventually(async () => (await fetch(`${metricsUrl}/readyz`)).status === 503);
+    const tenant = `late-${url.slice(-4)}`;
+    const authorization = `Bearer ${KEY}`;
+    const late = await fetch(`${url}/api/v1/tenants/${tenant}/claim`, {
+      method: "POST",
+      headers: { "content-type": "application/json", authorization },
+      body: '{"workload":"app"}',
+    });
+    assert.equal([late.status, late.headers.get("connection")], [201, "close"]);
+    await eventually(() => messages.some((text) => text.includes(tenant)));
+    child.kill("SIGTERM");
+    assert.is(await exited, 143);
+    await pending;
+    await eventually(() => watching.readyState === WebSocket.CLOSED);
+  }
 });
 
 test.after(async () => {

@@ -23,8 +23,13 @@ const active: ClaimStatus = { phase: "Active", instanceId: "inst-a", endpoint: {
  * What every runtime's adapter must do, over real sockets; runs at once.
  *
  * @param options.cuts whether a stop closes what is left after the grace, or answers it with a 503
+ * @param options.closes whether a connection is closed behind its last answer, or that is left to the client
  */
-export function adapterSuite(name: string, serve: Serve, { cuts = true }: { cuts?: boolean } = {}): void {
+export function adapterSuite(
+  name: string,
+  serve: Serve,
+  { cuts = true, closes = true }: { cuts?: boolean; closes?: boolean } = {},
+): void {
   const test = suite(name);
   const listen = { hostname: "127.0.0.1", port: 0 };
   const start = (handler: Handler): Promise<Server> => serve({ handler, listen, log: silentLog });
@@ -282,6 +287,35 @@ export function adapterSuite(name: string, serve: Serve, { cuts = true }: { cuts
       await eventually(() => edge.cluster.waiters.size === 0);
       assert.ok(edge.cluster.claim("claim-a-app"));
       assert.is(edge.cluster.claim("claim-a-app").metadata.deletionTimestamp, undefined);
+    });
+  });
+
+  test("before a stop requests are taken, and each answer is the last of its connection", async () => {
+    let isLeaving = false;
+    const edge = testEdge({ isLeaving: () => isLeaving });
+    edge.cluster.addWorkload("app");
+    await serving(edge.handler, async ({ url }) => {
+      const body = '{"workload":"app"}';
+      const kept = openWire(url, "GET /api/v1/health HTTP/1.1\r\nhost: x\r\n\r\n");
+      await kept.seen('{"status":"ok"}');
+      assert.not.match(kept.received(), /connection: close/i);
+      isLeaving = true;
+      const claim = `POST /api/v1/tenants/a/claim HTTP/1.1\r\nhost: x\r\ncontent-length: ${body.length}\r\n\r\n${body}`;
+      const fresh = openWire(url, claim);
+      await eventually(() => edge.cluster.waiters.size === 1);
+      edge.cluster.setStatus("claim-a-app", { ...active, source: "pool" });
+      kept.socket.write("GET /api/v1/nothing HTTP/1.1\r\nhost: x\r\n\r\n");
+      for (const [wire, status] of [
+        [kept, 404],
+        [fresh, 201],
+      ] as const) {
+        await wire.seen("}");
+        await eventually(() => wire.received().includes(`HTTP/1.1 ${status} `));
+        assert.match(wire.received(), /\r\nconnection: close\r\n/i);
+        // Deno tells the client and leaves the close to it.
+        if (closes) await wire.closed;
+        else wire.socket.destroy();
+      }
     });
   });
 

@@ -30,6 +30,7 @@ test("defaults", () => {
     buildNamespace: "tenancy-builds",
     contextLimitBytes: 256 * 1024 * 1024,
     metricsListen: { hostname: "127.0.0.1", port: 9091 },
+    stopDelayMs: 0,
     proxy: {
       listen: { hostname: "127.0.0.1", port: 8081 },
       domain: undefined,
@@ -77,6 +78,7 @@ test("every variable is read", () => {
       TENANCY_PROXY_MEMORY: "1Gi",
       TENANCY_PROXY_LOG_RATE: "0",
       TENANCY_EDGE_METRICS_LISTEN: "0.0.0.0:9100",
+      TENANCY_STOP_DELAY: "6",
       TENANCY_LOG_LEVEL: "debug",
       PATH: "/bin",
     }),
@@ -95,6 +97,7 @@ test("every variable is read", () => {
       buildNamespace: "builders",
       contextLimitBytes: 1e9,
       metricsListen: { hostname: "0.0.0.0", port: 9100 },
+      stopDelayMs: 6000,
       proxy: {
         listen: { hostname: "0.0.0.0", port: 90 },
         domain: { name: "apps.example.com", port: 8443 },
@@ -237,6 +240,7 @@ test("a bad value is refused with what it must be, all at once", () => {
       TENANCY_GATEWAY_EVENTS_IN_FLIGHT: "1e3",
       TENANCY_LEASE_SECONDS: "601",
       TENANCY_EDGE_METRICS_LISTEN: "on",
+      TENANCY_STOP_DELAY: "301",
       TENANCY_LOG_LEVEL: "verbose",
     }).split("\n"),
     [
@@ -248,6 +252,7 @@ test("a bad value is refused with what it must be, all at once", () => {
       'TENANCY_GATEWAY_EVENTS_IN_FLIGHT must be a whole number from 1 to 100000, not "1e3"',
       'TENANCY_LEASE_SECONDS must be a whole number from 2 to 600, not "601"',
       'TENANCY_EDGE_METRICS_LISTEN must be host:port, such as 127.0.0.1:9090, or off, not "on"',
+      'TENANCY_STOP_DELAY must be a whole number from 0 to 300, not "301"',
       'TENANCY_LOG_LEVEL must be debug, info, warn or error, not "verbose"',
     ],
   );

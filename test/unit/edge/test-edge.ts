@@ -63,6 +63,8 @@ export interface Answer {
 export function testEdge(
   options: {
     apiKey?: string;
+    /** Whether it stops soon. @default false */
+    isLeaving?: () => boolean;
     clock?: Clock;
     waitLimitMs?: number;
     kubectl?: string;
@@ -148,6 +150,7 @@ export function testEdge(
     log: logger,
     tracer: options.tracer,
     instance: "test",
+    ...(options.isLeaving !== undefined && { isLeaving: options.isLeaving }),
     onAnswered: (answered) => void answers.push(answered),
   });
 

@@ -19,6 +19,7 @@ interface Container {
   startupProbe: ProbedPort;
   livenessProbe: ProbedPort;
   readinessProbe: ProbedPort;
+  lifecycle?: object;
 }
 
 interface Read {
@@ -84,8 +85,10 @@ for (const [file, account, roles] of [
     assert.is(port, portNamed(container, "http"));
     if (isProxy) assert.is(config.listen.hostname, "127.0.0.1", "the API is not for visitors");
     assertProbed(container, config.metricsListen?.port);
-    // A stop lets calls end for 35 s, after the pause of preStop.
-    assert.ok(spec.terminationGracePeriodSeconds > 40);
+    // A stop lets calls end for 35 s behind its delay, and needs some 5 s for what it has yet to write.
+    assert.ok(config.stopDelayMs >= 5000);
+    assert.ok(spec.terminationGracePeriodSeconds * 1000 >= config.stopDelayMs + 45_000);
+    assert.is(container.lifecycle, undefined, "no command of the image is needed");
   });
 
   test(`${file}: without the key from the Secret the edge does not start`, () => {

@@ -188,6 +188,31 @@ test("whoever started a WebSocket can end it, and both sides are told why", asyn
   assert.equal(proxy.ends.length, 1);
 });
 
+test("a proxy that leaves serves on, each answer is its connection's last, and WebSockets stay open", async () => {
+  const pod = await startSocketPod();
+  const web = await startPod();
+  const proxy = await startProxy({ pod: pod.target });
+  const plain = await startProxy({ pod: web.target });
+  const open = new WebSocket(proxy.url.replace("http", "ws"));
+  const wire = wireTo(plain, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+  await Promise.all([wire.seen("ok"), new Promise((resolve) => open.once("open", resolve))]);
+  proxy.leave();
+  plain.leave();
+  wire.socket.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+  const late = wireTo(plain, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+  for (const left of [wire, late]) {
+    await left.closed;
+    assert.is(left.received().split(/connection: close/i).length, 2);
+    assert.ok(left.received().endsWith("ok"));
+  }
+  const second = new WebSocket(proxy.url.replace("http", "ws"));
+  await new Promise((resolve) => second.once("open", resolve));
+  assert.is(open.readyState, WebSocket.OPEN);
+  const codes = Promise.all([closeCode(open), closeCode(second)]);
+  assert.ok(await proxy.stop({ graceMs: 60_000 }));
+  assert.equal(await codes, [1012, 1012]);
+});
+
 test("at the proxy's stop clients are told to come back, at once", async () => {
   const pod = await startSocketPod();
   const proxy = await startProxy({ pod: pod.target });
