@@ -1,0 +1,212 @@
+import { PROGRAMS } from "./parts.ts";
+import type { Condition, Write } from "./tree.ts";
+
+/** Where in the manifests a value goes. */
+export interface Place {
+  /** Of the object, such as `Deployment tenancy-edge`. */
+  object: string;
+  /** Keys, an item of a list by its name or place; below a key that is not there, the last one is added. */
+  path: readonly string[];
+  write: Write;
+  /** When it is there at all. */
+  when?: Condition;
+  /** The value whose default is what the manifests have there, such as `edge.replicas`. */
+  defaultOf?: string;
+  /** Adds an item to the list at the path. */
+  append?: boolean;
+}
+
+const inline =
+  (expression: string): Write =>
+  () =>
+    `{{ ${expression} }}`;
+const quoted = (expression: string): Write => inline(`${expression} | quote`);
+const block =
+  (expression: string): Write =>
+  (indent) =>
+    `{{- toYaml ${expression} | nindent ${indent} }}`;
+const listOf = (expression: string): Write => block(`(list (${expression}))`);
+
+const pod = ["spec", "template", "spec"] as const;
+const container = [...pod, "containers", "0"] as const;
+
+/** A value in place of what the manifests have, which is its default. */
+function value(object: string, path: readonly string[], name: string, how = quoted): Place {
+  return { object, path, write: how(`.Values.${name}`), defaultOf: name };
+}
+
+/** An environment variable that is there when its value is not empty. */
+function variable(
+  object: string,
+  name: string,
+  { expression, when = expression }: { expression: string; when?: string },
+): Place {
+  const write: Write = (indent) => {
+    const space = " ".repeat(indent);
+    return `${space}- name: ${name}\n${space}  value: {{ ${expression} | quote }}`;
+  };
+  return { object, path: [...container, "env"], write, when, append: true };
+}
+
+function traceHeaders(object: string): Place {
+  const write: Write = (indent) => {
+    const lines = [
+      "- name: OTEL_EXPORTER_OTLP_HEADERS",
+      "  valueFrom:",
+      "    secretKeyRef:",
+      "      name: {{ .Values.traces.headersSecret | quote }}",
+      "      key: headers",
+    ];
+    return lines.map((line) => " ".repeat(indent) + line).join("\n");
+  };
+  const when = "and .Values.traces.enabled .Values.traces.headersSecret";
+  return { object, path: [...container, "env"], write, when, append: true };
+}
+
+/** All settings of `env` and the program's own `env`, of which the latter win. */
+function settings(object: string, program: string): Place {
+  const write: Write = (indent) => {
+    const space = " ".repeat(indent);
+    return [
+      `{{- range $name, $value := merge (dict) .Values.${program}.env .Values.env }}`,
+      `${space}- name: {{ $name }}`,
+      `${space}  value: {{ $value | toString | quote }}`,
+      "{{- end }}",
+    ].join("\n");
+  };
+  return { object, path: [...container, "env"], write, append: true };
+}
+
+function programPlaces([deployment, program]: readonly [string, string]): Place[] {
+  const object = `Deployment ${deployment}`;
+  const optional = (path: readonly string[], expression: string, how = block): Place => ({
+    ...{ object, path, write: how(expression), when: expression },
+  });
+  return [
+    value(object, ["spec", "replicas"], `${program}.replicas`, inline),
+    value(object, [...container, "resources"], `${program}.resources`, block),
+    value(object, [...container, "image"], program === "operator" ? "images.operator" : "images.edge"),
+    optional([...container, "imagePullPolicy"], ".Values.images.pullPolicy", inline),
+    optional([...pod, "imagePullSecrets"], ".Values.images.pullSecrets"),
+    optional([...pod, "nodeSelector"], ".Values.nodeSelector"),
+    optional([...pod, "tolerations"], ".Values.tolerations"),
+    ...(program === "operator" ? [] : apiKey(object)),
+  ];
+}
+
+function apiKey(object: string): Place[] {
+  const reference = [...container, "env", "TENANCY_API_KEY", "valueFrom", "secretKeyRef"];
+  return [
+    value(object, [...reference, "name"], "apiKey.secretName"),
+    value(object, [...reference, "key"], "apiKey.secretKey"),
+  ];
+}
+
+/** With `edge.split` the API's account is another one. */
+const ACCOUNTS = {
+  "tenancy-operator": "operator",
+  "tenancy-edge": "edge",
+  "tenancy-api": "edge",
+  "tenancy-gateway": "gateway",
+  "tenancy-proxy": "frontDoor",
+} as const;
+
+function accountPlace([account, program]: readonly [string, string]): Place {
+  const expression = `.Values.${program}.serviceAccountAnnotations`;
+  const object = `ServiceAccount ${account}`;
+  return { object, path: ["metadata", "annotations"], write: block(expression), when: expression };
+}
+
+function routePlaces([service, { program, host }]: readonly [
+  string,
+  { program: string; host: (kind: string) => string },
+]): Place[] {
+  const ingress = `Ingress ${service}`;
+  const route = `HTTPRoute ${service}`;
+  const of = `${program}.ingress`;
+  return [
+    value(ingress, ["metadata", "annotations"], `${of}.annotations`, block),
+    {
+      ...{ object: ingress, path: ["spec", "ingressClassName"], write: quoted(`.Values.${of}.className`) },
+      when: `.Values.${of}.className`,
+    },
+    { object: ingress, path: ["spec", "tls", "0", "hosts"], write: listOf(host("ingress")) },
+    value(ingress, ["spec", "tls", "0", "secretName"], `${of}.tlsSecretName`),
+    { object: ingress, path: ["spec", "rules", "0", "host"], write: quoted(host("ingress")) },
+    { object: route, path: ["spec", "hostnames"], write: listOf(host("httpRoute")) },
+    value(route, ["spec", "parentRefs"], `${program}.httpRoute.parentRefs`, block),
+  ];
+}
+
+const needed = (name: string): string => `required "${name}: is needed" .Values.${name}`;
+const ownHost =
+  (program: string) =>
+  (kind: string): string =>
+    needed(`${program}.${kind}.host`);
+const domain = needed("frontDoor.domain");
+
+const ROUTES = {
+  "tenancy-edge": { program: "edge", host: ownHost("edge") },
+  "tenancy-gateway": { program: "gateway", host: ownHost("gateway") },
+  "tenancy-proxy": { program: "frontDoor", host: () => `printf "*.%s" (${domain})` },
+};
+
+const bucket = "ConfigMap tenancy-object-storage";
+const operator = "Deployment tenancy-operator";
+const edge = "Deployment tenancy-edge";
+const buildNamespace = {
+  expression: ".Values.builds.namespace",
+  when: 'and .Values.builds.enabled (ne .Values.builds.namespace "tenancy-builds")',
+};
+const ofBuilds = (name: string) => ({
+  expression: `.Values.builds.${name}`,
+  when: `and .Values.builds.enabled .Values.builds.${name}`,
+});
+const traces = "NetworkPolicy tenancy-traces";
+const tracesTo = ["spec", "egress", "0"] as const;
+
+export const PLACES: readonly Place[] = [
+  ...Object.entries(PROGRAMS).flatMap(programPlaces),
+  ...Object.entries(ACCOUNTS).map(accountPlace),
+  ...Object.entries(ROUTES).flatMap(routePlaces),
+  { object: "ConfigMap tenancy-proxy", path: ["data", "domain"], write: quoted(domain) },
+  {
+    ...{ object: "ConfigMap tenancy-proxy", path: ["data", "trusted"] },
+    ...{ write: quoted(".Values.frontDoor.trusted"), when: ".Values.frontDoor.trusted" },
+  },
+  value(operator, [...container, "env", "TENANCY_PROXY_IMAGE", "value"], "images.egressProxy"),
+  variable(operator, "TENANCY_REGISTRY", ofBuilds("registry")),
+  variable(operator, "TENANCY_REGISTRY_SECRET", ofBuilds("registrySecret")),
+  variable(operator, "TENANCY_REGISTRY_PULL_SECRET", ofBuilds("pullSecret")),
+  ...[operator, edge].map((object) => variable(object, "TENANCY_BUILD_NAMESPACE", buildNamespace)),
+  variable(operator, "TENANCY_SNAPSHOT_SIZE", { expression: ".Values.snapshots.size" }),
+  variable(operator, "TENANCY_SNAPSHOT_STORAGE_CLASS", { expression: ".Values.snapshots.storageClass" }),
+  { object: bucket, path: ["data", "TENANCY_SNAPSHOT_STORE"], write: quoted(".Values.snapshots.store") },
+  value(bucket, ["data", "TENANCY_SNAPSHOT_REGION"], "snapshots.region"),
+  {
+    ...{ object: bucket, path: ["data", "TENANCY_SNAPSHOT_ENDPOINT"] },
+    ...{ write: quoted(".Values.snapshots.endpoint"), when: ".Values.snapshots.endpoint" },
+  },
+  ...Object.keys(PROGRAMS).map((deployment) => ({
+    ...{ object: `Deployment ${deployment}`, path: [...container, "env", "OTEL_EXPORTER_OTLP_ENDPOINT", "value"] },
+    ...{ write: quoted(".Values.traces.endpoint"), defaultOf: "traces.endpoint" },
+  })),
+  ...Object.keys(PROGRAMS).map((deployment) => traceHeaders(`Deployment ${deployment}`)),
+  value(
+    traces,
+    [...tracesTo, "to", "0", "namespaceSelector", "matchLabels", "kubernetes.io/metadata.name"],
+    "traces.namespace",
+  ),
+  value(traces, [...tracesTo, "ports", "0", "port"], "traces.port", inline),
+  value("PriorityClass tenancy", ["value"], "priority.value", inline),
+  value(
+    "PriorityLevelConfiguration tenancy",
+    ["spec", "limited", "nominalConcurrencyShares"],
+    "flowControl.shares",
+    inline,
+  ),
+  value("ResourceQuota tenancy", ["spec", "hard"], "quota.hard", block),
+  value("LimitRange tenancy", ["spec", "limits"], "quota.limits", block),
+  // Last, so that a setting of one's own counts where a value sets the same.
+  ...Object.entries(PROGRAMS).map(([deployment, program]) => settings(`Deployment ${deployment}`, program)),
+];

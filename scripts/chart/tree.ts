@@ -1,0 +1,148 @@
+// Objects with what depends on values marked in them: which parts a value adds or leaves out, and which texts it sets.
+
+/** A Go template's expression that is true or false; always where undefined. */
+export type Condition = string | undefined;
+
+/** Writes what stands after a key, where lines of its own have that indentation, or an item of a list with its dash. */
+export type Write = (indent: number) => string;
+
+export type Node =
+  | { type: "plain"; value: unknown }
+  | { type: "map"; entries: Entry[] }
+  | { type: "list"; items: Choice[] }
+  | { type: "written"; write: Write };
+
+/** What stands somewhere under a condition. */
+export interface Choice {
+  when: Condition;
+  node: Node;
+}
+
+/** A key with its value, or values of which never two hold. */
+export interface Entry {
+  key: string;
+  choices: Choice[];
+}
+
+export type Plain = Record<string, unknown>;
+
+/** All of an object, unconditional. */
+export function nodeOf(value: unknown): Node {
+  if (Array.isArray(value)) return { type: "list", items: value.map((item) => always(nodeOf(item))) };
+  if (isMap(value))
+    return {
+      type: "map",
+      entries: Object.entries(value).map(([key, inner]) => ({ key, choices: [always(nodeOf(inner))] })),
+    };
+  return { type: "plain", value };
+}
+
+/** Both conditions. */
+export function both(first: Condition, second: Condition): Condition {
+  if (first === undefined || second === undefined) return first ?? second;
+  return `and (${first}) (${second})`;
+}
+
+/**
+ * Marks in a node of `before` what is another thing in `after`.
+ *
+ * @param node changed in place
+ * @param when the condition under which it is as in `after`
+ * @returns the node itself, or where it has to be another one as a whole, undefined
+ */
+export function mark(node: Node, change: { before: unknown; after: unknown; when: string }): Node | undefined {
+  const { before, after, when } = change;
+  if (node.type === "map" && isMap(before) && isMap(after)) {
+    markMap(node.entries, { before, after, when });
+    return node;
+  }
+  if (node.type === "list" && Array.isArray(before) && Array.isArray(after)) {
+    node.items = markList(node.items, { before, after, when });
+    return node;
+  }
+  return undefined;
+}
+
+function markMap(entries: Entry[], { before, after, when }: { before: Plain; after: Plain; when: string }): void {
+  for (const key of new Set([...Object.keys(before), ...Object.keys(after)])) {
+    if (isEqual(before[key], after[key])) continue;
+    let entry = entries.find((one) => one.key === key);
+    if (entry === undefined) {
+      entry = { key, choices: [] };
+      entries.push(entry);
+    }
+    const last = entry.choices.at(-1);
+    if (key in before && key in after && last !== undefined) {
+      if (mark(last.node, { before: before[key], after: after[key], when }) !== undefined) continue;
+    }
+    if (key in before && last !== undefined) last.when = both(last.when, `not (${when})`);
+    if (key in after) entry.choices.push({ when, node: nodeOf(after[key]) });
+  }
+}
+
+/** Items of the same name, or equal ones, are the same; the items of the result that hold with all parts stand in the order of `after`. */
+function markList(
+  items: readonly Choice[],
+  { before, after, when }: { before: unknown[]; after: unknown[]; when: string },
+): Choice[] {
+  const held = items.filter((item) => !gone.has(item));
+  if (held.length !== before.length) throw new Error("Cannot mark a list: it does not stand for what was there before");
+  const result: Choice[] = [];
+  let next = 0;
+  for (const item of items) {
+    if (gone.has(item)) {
+      result.push(item);
+      continue;
+    }
+    const old = before[held.indexOf(item)];
+    const found = after.findIndex((one, at) => at >= next && isSame(one, old));
+    if (found === -1) {
+      item.when = both(item.when, `not (${when})`);
+      gone.add(item);
+      result.push(item);
+      continue;
+    }
+    for (const added of after.slice(next, found)) result.push({ when, node: nodeOf(added) });
+    if (!isEqual(old, after[found])) mark(item.node, { before: old, after: after[found], when });
+    result.push(item);
+    next = found + 1;
+  }
+  for (const added of after.slice(next)) result.push({ when, node: nodeOf(added) });
+  return result;
+}
+
+/** Items that are not there when all parts are. */
+const gone = new WeakSet<Choice>();
+
+/** The nodes at a path of keys, under all conditions; an item of a list is named by its place or its `name`. */
+export function nodesAt(node: Node, [key, ...rest]: readonly string[]): Node[] {
+  if (key === undefined) return [node];
+  const inner: Choice[] = [];
+  if (node.type === "map") inner.push(...(node.entries.find((one) => one.key === key)?.choices ?? []));
+  if (node.type === "list")
+    inner.push(...node.items.filter((item, at) => key === String(at) || key === nameOf(item.node)));
+  return inner.flatMap((choice) => nodesAt(choice.node, rest));
+}
+
+function nameOf(node: Node): unknown {
+  if (node.type !== "map") return undefined;
+  const name = node.entries.find(({ key }) => key === "name")?.choices[0]?.node;
+  return name?.type === "plain" ? name.value : undefined;
+}
+
+function isSame(one: unknown, other: unknown): boolean {
+  if (isMap(one) && isMap(other) && typeof one.name === "string") return one.name === other.name;
+  return isEqual(one, other);
+}
+
+export function isMap(value: unknown): value is Plain {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function isEqual(one: unknown, other: unknown): boolean {
+  return JSON.stringify(one) === JSON.stringify(other);
+}
+
+function always(node: Node): Choice {
+  return { when: undefined, node };
+}

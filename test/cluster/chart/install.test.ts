@@ -1,0 +1,176 @@
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { findBinaries } from "../../../scripts/cluster/binaries.ts";
+import { type ControlPlane, startControlPlane } from "../../../scripts/cluster/control-plane.ts";
+import { CONTROL_PLANE_PROGRAMS } from "../../../scripts/cluster/programs.ts";
+import { eventually } from "../../eventually.ts";
+import { kubectlFor, type RunKubectl } from "../isolation/kubectl.ts";
+import { chart, type Helm, root, startHelm } from "./helm.ts";
+
+const test = suite("the chart on a real API server");
+const work = mkdtempSync(join(tmpdir(), "tenancy-chart-"));
+/** The version before this one, whose claims have no `spec.resume`. */
+const before = join(work, "before");
+let cluster: ControlPlane;
+let kubectl: RunKubectl;
+let helm: Helm;
+
+test.before(async () => {
+  cluster = await startControlPlane({
+    name: `test-chart-${process.pid}`,
+    binaries: await findBinaries({ need: CONTROL_PLANE_PROGRAMS }),
+  });
+  kubectl = await kubectlFor(cluster.kubeconfigPath);
+  helm = await startHelm(cluster.kubeconfigPath);
+  cpSync(chart, before, { recursive: true });
+  const kinds = join(before, "templates/kinds.yaml");
+  const text = readFileSync(kinds, "utf8");
+  const without = text.replace(/^ +resume:\n( +)default: .*\n(?:\1.*\n)*/m, "");
+  assert.is.not(without, text);
+  writeFileSync(kinds, without);
+});
+test.after(async () => {
+  await helm?.close();
+  await cluster?.stop();
+  rmSync(work, { recursive: true });
+});
+
+const ALL = {
+  edge: {
+    split: true,
+    ingress: { enabled: true, host: "tenancy.example.com" },
+    httpRoute: { enabled: true, host: "tenancy.example.com" },
+  },
+  gateway: {
+    ingress: { enabled: true, host: "hooks.example.com" },
+    httpRoute: { enabled: true, host: "hooks.example.com" },
+  },
+  frontDoor: {
+    ...{ enabled: true, domain: "apps.example.com", public: true },
+    ...{ ingress: { enabled: true }, httpRoute: { enabled: true } },
+  },
+  ...Object.fromEntries(
+    ["admission", "egress", "builds", "quota", "priority", "flowControl", "traces"].map((name) => [
+      name,
+      { enabled: true },
+    ]),
+  ),
+  snapshots: { store: "s3://bucket/snapshots" },
+};
+
+test("the API server takes every object of every component, and knows every field", async () => {
+  await kubectl("apply", "-f", join(root, "test/cluster/isolation/httproute-crd.yaml"));
+  await kubectl("wait", "--for=condition=Established", "customresourcedefinition", "--all");
+  for (const name of ["dry", "dry-builds"]) await kubectl("create", "namespace", name);
+  const elsewhere = { namespace: { name: "dry" }, builds: { enabled: true, namespace: "dry-builds" } };
+  const file = join(work, "all.yaml");
+  writeFileSync(file, await helm(["template", "tenancy", chart], { ...ALL, ...elsewhere }));
+  await eventually(() =>
+    kubectl("get", "httproutes", "-A").then(
+      () => true,
+      () => false,
+    ),
+  );
+  const said = await kubectl("apply", "-f", file, "--dry-run=server", "--validate=strict");
+  for (const kind of ["flowschema", "prioritylevelconfiguration", "priorityclass", "resourcequota", "limitrange"])
+    assert.match(said, `${kind}`);
+  assert.match(said, "httproute.gateway.networking.k8s.io/tenancy-gateway created (server dry run)");
+});
+
+const get = (...parameters: string[]): Promise<string> => kubectl("-n", "tenancy", "get", ...parameters);
+const replicas = (): Promise<string> => get("deployment", "tenancy-edge", "-o", "jsonpath={.spec.replicas}");
+const secret = (): Promise<string> => get("secret", "tenancy-snapshots", "-o", "jsonpath={.data}");
+const resume = (): Promise<string> =>
+  kubectl("explain", "tenancyclaim.spec.resume").catch((error: Error) => error.message);
+
+test("one command installs it, with its namespace and kinds", async () => {
+  await helm(["install", "tenancy", before], {});
+  const labels = await kubectl("get", "namespace", "tenancy", "-o", "jsonpath={.metadata.labels}");
+  assert.is(JSON.parse(labels)["pod-security.kubernetes.io/enforce"], "baseline");
+  await kubectl("wait", "--for=condition=Established", "customresourcedefinition", "tenancyclaims.tenancy.dev");
+  assert.is(await replicas(), "2");
+  assert.is(await secret(), "", "the operator fills it");
+});
+
+test("what is missing is said, and no secret is kept in the release", async () => {
+  assert.match(await helm(["get", "notes", "tenancy"]), "create secret generic tenancy-api-key");
+  await kubectl(
+    "-n",
+    "tenancy",
+    "create",
+    "secret",
+    "generic",
+    "tenancy-api-key",
+    "--from-literal=api-key=a-key-of-tests",
+  );
+  // As the operator does.
+  const data = '[{"op":"add","path":"/data","value":{"token":"YS10b2tlbg=="}}]';
+  await kubectl("-n", "tenancy", "patch", "secret", "tenancy-snapshots", "--type=json", "-p", data);
+  await kubectl("apply", "-f", join(root, "manifests/examples/hello-workload.yaml"));
+  await kubectl("apply", "-f", join(root, "manifests/examples/hello-claim.yaml"));
+  await helm(["upgrade", "tenancy", before], { operator: { replicas: 3 } });
+  const release = await helm(["get", "all", "tenancy"]);
+  assert.not.match(release, /a-key-of-tests|YS10b2tlbg|a-token/);
+  assert.not.match(release, "create secret generic tenancy-api-key");
+});
+
+test("an upgrade brings what the kinds have anew, and a rollback takes it back; secrets and claims stay", async () => {
+  assert.match(await resume(), /does not exist/);
+  await helm(["upgrade", "tenancy", chart], { ...ALL, edge: { ...ALL.edge, replicas: 4 } });
+  await eventually(async () => !/does not exist/.test(await resume()));
+  assert.is(await replicas(), "4");
+  assert.match(await get("deployments", "-o", "name"), "deployment.apps/tenancy-gateway");
+  await assertKept();
+  await helm(["rollback", "tenancy", "2"]);
+  await eventually(async () => /does not exist/.test(await resume()));
+  assert.is(await replicas(), "2");
+  assert.not.match(await get("deployments", "-o", "name"), "deployment.apps/tenancy-gateway");
+  await assertKept();
+});
+
+async function assertKept(): Promise<void> {
+  assert.is(await secret(), '{"token":"YS10b2tlbg=="}');
+  assert.match(await get("tenancyclaims", "-o", "name"), /claim-/);
+}
+
+test("uninstalled, it leaves kinds, namespace and tenants' objects, which the next install takes over", async () => {
+  const claim = await get("tenancyclaims", "-o", "jsonpath={.items[*].metadata.uid}");
+  await helm(["uninstall", "tenancy"]);
+  assert.is(await get("deployments", "-o", "name"), "");
+  assert.is(await get("tenancyclaims", "-o", "jsonpath={.items[*].metadata.uid}"), claim);
+  await helm(["install", "tenancy", chart], {});
+  assert.is(await get("tenancyclaims", "-o", "jsonpath={.items[*].metadata.uid}"), claim);
+  await helm(["uninstall", "tenancy"]);
+});
+
+test("what kubectl has applied becomes Helm's when one says so", async () => {
+  await kubectl("apply", "-k", "manifests/base");
+  const reason = await helm(["install", "tenancy", chart], {}).then(() => "taken", String);
+  assert.match(reason, "cannot be imported into the current release");
+  await helm(["install", "tenancy", chart, "--take-ownership"], { edge: { replicas: 5 } });
+  assert.is(await replicas(), "5");
+});
+
+test("a namespace that is there and does not hold pods to their limits is refused until it does", async () => {
+  await kubectl("create", "namespace", "bare");
+  const values = { namespace: { name: "bare" }, crds: { install: false }, admission: { enabled: true } };
+  const install = ["install", "second", chart, "--namespace", "bare"];
+  const reason = await helm(install, values).then(() => "taken", String);
+  assert.match(reason, "The namespace bare is not this release's and lacks the label");
+  const [, ...label] = /kubectl (label .*)/.exec(reason)?.[1]?.split(" ") ?? [];
+  await kubectl("label", ...label);
+  await helm(install, values);
+  assert.match(await kubectl("-n", "bare", "get", "deployments", "-o", "name"), "tenancy-edge");
+});
+
+test("a release cannot make the namespace that it is kept in, and says what to do", async () => {
+  const install = ["install", "third", chart, "--namespace", "missing", "--create-namespace"];
+  const values = { namespace: { name: "missing" }, crds: { install: false } };
+  const reason = await helm(install, values).then(() => "taken", String);
+  assert.match(reason, "kubectl create namespace missing");
+});
+
+test.run();

@@ -1,0 +1,368 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { parseAllDocuments } from "yaml";
+import { chartFiles } from "../../../scripts/chart/files.ts";
+import { PARTS } from "../../../scripts/chart/parts.ts";
+import { type Kustomization, keyOf, type Rendered, render } from "../../../scripts/chart/render.ts";
+import { chart, type Helm, root, startHelm } from "./helm.ts";
+
+const test = suite("the chart");
+let helm: Helm;
+
+test.before(async () => {
+  helm = await startHelm();
+});
+test.after(() => helm?.close());
+
+/** The values that stand for a component, as the manifests have it. */
+const ON: Record<string, object> = {
+  "split-edge": { edge: { split: true } },
+  "edge-ingress": { edge: { ingress: { enabled: true, host: "tenancy.example.com" } } },
+  "edge-httproute": { edge: { httpRoute: { enabled: true, host: "tenancy.example.com" } } },
+  "gateway-ingress": { gateway: { ingress: { enabled: true, host: "hooks.example.com" } } },
+  "gateway-httproute": { gateway: { httpRoute: { enabled: true, host: "hooks.example.com" } } },
+  "front-door": { frontDoor: { enabled: true, domain: "apps.example.com" } },
+  "front-door-public": { frontDoor: { public: true } },
+  "front-door-ingress": { frontDoor: { ingress: { enabled: true } } },
+  "front-door-httproute": { frontDoor: { httpRoute: { enabled: true } } },
+  admission: { admission: { enabled: true } },
+  egress: { egress: { enabled: true } },
+  builds: { builds: { enabled: true } },
+  "object-storage": { snapshots: { store: "s3://bucket/snapshots" } },
+  traces: { traces: { enabled: true } },
+  priority: { priority: { enabled: true } },
+  "flow-control": { flowControl: { enabled: true } },
+  quota: { quota: { enabled: true } },
+};
+
+/** What a component is of no use without. */
+const NEEDS: Record<string, string> = {
+  "gateway-ingress": "split-edge",
+  "gateway-httproute": "split-edge",
+  "front-door-public": "front-door",
+  "front-door-ingress": "front-door",
+  "front-door-httproute": "front-door",
+};
+
+interface Choice {
+  components?: string[];
+  values?: object;
+  /** What a kustomization of one's own says where the values do. */
+  kustomization?: Partial<Kustomization>;
+  builds?: Partial<Kustomization>;
+}
+
+async function assertSame({ components = [], values = {}, kustomization = {}, builds = {} }: Choice): Promise<void> {
+  const all = [...components.map((name) => ON[name] ?? {}), values].reduce(merged, {});
+  const ordered = PARTS.map(({ component }) => component).filter((name) => components.includes(name));
+  const kustomized = await render(root, { resources: ["base"], components: ordered, ...kustomization });
+  if (components.includes("builds")) {
+    const policies = components.includes("admission") ? ["admission-builds"] : [];
+    kustomized.push(...(await render(root, { resources: ["builds"], components: policies, ...builds })));
+  }
+  const templated = await helm(["template", "tenancy", chart], all);
+  const ofChart = byKey(parseAllDocuments(templated).map((document) => document.toJS() as Rendered));
+  const ofManifests = byKey(kustomized);
+  assert.equal([...ofChart.keys()].sort(), [...ofManifests.keys()].sort());
+  for (const [key, object] of ofManifests) assert.equal(ofChart.get(key), object, key);
+}
+
+function byKey(objects: readonly Rendered[]): Map<string, Rendered> {
+  return new Map(objects.map((object) => [keyOf(object), withoutHelmsOwn(object)]));
+}
+
+/** The order of variables says nothing, but of those with the same name. */
+function sortEnvironment(object: Rendered): void {
+  const { spec } = object as { spec?: { template?: { spec?: { containers?: { env?: { name: string }[] }[] } } } };
+  for (const { env } of spec?.template?.spec?.containers ?? [])
+    env?.sort((one, other) => one.name.localeCompare(other.name, "en"));
+}
+
+/** What the chart says to Helm alone. */
+function withoutHelmsOwn(object: Rendered): Rendered {
+  sortEnvironment(object);
+  const { "helm.sh/resource-policy": _, ...annotations } = object.metadata.annotations ?? {};
+  const { annotations: __, ...metadata } = object.metadata;
+  const rest = Object.keys(annotations).length === 0 ? {} : { annotations };
+  return { ...object, metadata: { ...metadata, ...rest } };
+}
+
+function merged(one: object, other: object): object {
+  const result: Record<string, unknown> = { ...one };
+  for (const [key, value] of Object.entries(other)) {
+    const old = result[key];
+    const both = [old, value].every((side) => typeof side === "object" && side !== null && !Array.isArray(side));
+    result[key] = both ? merged(old as object, value as object) : value;
+  }
+  return result;
+}
+
+const COMPONENTS = Object.keys(ON);
+
+test("has values for every component", () => {
+  const ofChart = PARTS.map(({ component }) => component).filter((name) => name !== "admission-builds");
+  assert.equal(COMPONENTS.toSorted(), ofChart.sort());
+});
+
+test("is what `npm run chart` makes", async () => {
+  for (const [path, text] of await chartFiles(root)) assert.is(await readFile(join(root, path), "utf8"), text, path);
+});
+
+test("passes helm lint", async () => {
+  const said = await helm(["lint", "--strict", chart]);
+  assert.match(said, "0 chart(s) failed");
+});
+
+test("with default values it has the objects of the base", () => assertSame({}));
+test("with all components it has theirs", () => assertSame({ components: COMPONENTS }));
+
+// By the bits of its place: of any two components, one is there without the other in some of these, unless it needs it.
+for (const bit of [0, 1, 2, 3, 4])
+  for (const value of [0, 1]) {
+    const some = COMPONENTS.filter((_, at) => ((at >> bit) & 1) === value);
+    const needed = some.flatMap((name) => NEEDS[name] ?? []);
+    test(`with ${some.join(", ")} it has theirs`, () => assertSame({ components: [...needed, ...some] }));
+  }
+
+const atContainer = (deployment: string, op: object) => ({
+  target: { kind: "Deployment", name: deployment },
+  patch: JSON.stringify([op]),
+});
+
+test("replicas, resources, images, settings and places are where a patch puts them", () => {
+  const resources = { requests: { cpu: "2", memory: "1Gi" }, limits: { memory: "4Gi" } };
+  const container = "/spec/template/spec/containers/0";
+  const env = (deployment: string, name: string, value: string) =>
+    atContainer(deployment, { op: "add", path: `${container}/env/-`, value: { name, value } });
+  return assertSame({
+    values: {
+      operator: { replicas: 3, resources, env: { TENANCY_LOG_LEVEL: "debug" } },
+      edge: { replicas: 5 },
+      env: { TENANCY_LOG_LEVEL: "warn", TENANCY_SECRETS: "labelled" },
+      images: {
+        ...{ operator: "registry.example.com/operator@sha256:11", pullPolicy: "Always" },
+        pullSecrets: [{ name: "pull" }],
+      },
+      apiKey: { secretName: "api", secretKey: "key" },
+      nodeSelector: { disk: "ssd" },
+      tolerations: [{ operator: "Exists" }],
+    },
+    kustomization: {
+      replicas: [
+        { name: "tenancy-operator", count: 3 },
+        { name: "tenancy-edge", count: 5 },
+      ],
+      images: [{ name: "tenancy-operator", newName: "registry.example.com/operator", digest: "sha256:11" }],
+      patches: [
+        atContainer("tenancy-operator", { op: "replace", path: `${container}/resources`, value: resources }),
+        env("tenancy-operator", "TENANCY_LOG_LEVEL", "debug"),
+        env("tenancy-operator", "TENANCY_SECRETS", "labelled"),
+        env("tenancy-edge", "TENANCY_LOG_LEVEL", "warn"),
+        env("tenancy-edge", "TENANCY_SECRETS", "labelled"),
+        ...["tenancy-operator", "tenancy-edge"].flatMap((name) =>
+          [
+            [`${container}/imagePullPolicy`, "Always"],
+            ["/spec/template/spec/imagePullSecrets", [{ name: "pull" }]],
+            ["/spec/template/spec/nodeSelector", { disk: "ssd" }],
+            ["/spec/template/spec/tolerations", [{ operator: "Exists" }]],
+          ].map(([path, value]) => atContainer(name, { op: "add", path, value })),
+        ),
+        {
+          target: { kind: "Deployment", name: "tenancy-edge" },
+          patch: JSON.stringify({
+            ...{ apiVersion: "apps/v1", kind: "Deployment", metadata: { name: "tenancy-edge" } },
+            spec: {
+              template: {
+                spec: {
+                  containers: [
+                    {
+                      name: "edge",
+                      env: [{ name: "TENANCY_API_KEY", valueFrom: { secretKeyRef: { name: "api", key: "key" } } }],
+                    },
+                  ],
+                },
+              },
+            },
+          }),
+        },
+      ],
+    },
+  });
+});
+
+test("another namespace is named everywhere", () =>
+  assertSame({
+    components: ["split-edge", "front-door", "admission", "egress", "quota", "object-storage"],
+    values: { namespace: { name: "tenants" } },
+    kustomization: { namespace: "tenants" },
+  }));
+
+test("images are built in another namespace, of which the operator and the edge know", () =>
+  assertSame({
+    components: ["builds"],
+    values: { builds: { namespace: "images", registry: "registry.example.com/tenants" } },
+    kustomization: {
+      patches: ["tenancy-operator", "tenancy-edge"].flatMap((name) =>
+        [
+          ...(name === "tenancy-operator" ? [["TENANCY_REGISTRY", "registry.example.com/tenants"]] : []),
+          ["TENANCY_BUILD_NAMESPACE", "images"],
+        ].map(([variable, value]) =>
+          atContainer(name, {
+            ...{ op: "add", path: "/spec/template/spec/containers/0/env/-" },
+            value: { name: variable, value },
+          }),
+        ),
+      ),
+    },
+    builds: { namespace: "images" },
+  }));
+
+test("a single replica has no disruption budget", () =>
+  assertSame({
+    values: { operator: { replicas: 1 } },
+    kustomization: {
+      replicas: [{ name: "tenancy-operator", count: 1 }],
+      patches: [without("PodDisruptionBudget", "tenancy-operator")],
+    },
+  }));
+
+test("network policies can be left out, and what another release in the cluster has", () =>
+  assertSame({
+    components: ["traces", "object-storage", "admission"],
+    values: { networkPolicies: { enabled: false }, crds: { install: false }, admission: { policies: false } },
+    kustomization: {
+      patches: ["NetworkPolicy", "CustomResourceDefinition", "ValidatingAdmissionPolicy(Binding)?"].map((kind) =>
+        without(kind),
+      ),
+    },
+  }));
+
+test("hosts, classes, certificates, a bucket, a collector and bounds are those of the values", () => {
+  const limits = [{ type: "Container", max: { memory: "1Gi" } }];
+  const change = (kind: string, name: string, ...operations: [path: string, value: unknown][]) => ({
+    target: { kind, name: `^${name}$` },
+    patch: JSON.stringify(operations.map(([path, value]) => ({ op: "add", path, value }))),
+  });
+  return assertSame({
+    components: [
+      ...["edge-ingress", "front-door", "front-door-ingress", "front-door-httproute"],
+      ...["object-storage", "traces", "quota"],
+    ],
+    values: {
+      edge: { ingress: { host: "api.acme.com", className: "public", tlsSecretName: "acme-tls" } },
+      frontDoor: {
+        ...{ domain: "apps.acme.com", trusted: "10.0.0.0/8" },
+        httpRoute: { parentRefs: [{ name: "public", namespace: "gateways" }] },
+      },
+      snapshots: { store: "s3://acme/tenants", region: "us-west-2", endpoint: "https://minio.acme.com" },
+      traces: { endpoint: "http://otel.watch:4319", namespace: "watch", port: 4319, headersSecret: "otel" },
+      quota: { limits },
+      operator: { serviceAccountAnnotations: { "eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/x" } },
+    },
+    kustomization: {
+      patches: [
+        change(
+          ...(["Ingress", "tenancy-edge"] as const),
+          ["/spec/ingressClassName", "public"],
+          ["/spec/tls/0/hosts", ["api.acme.com"]],
+          ["/spec/tls/0/secretName", "acme-tls"],
+          ["/spec/rules/0/host", "api.acme.com"],
+        ),
+        change(
+          ...(["Ingress", "tenancy-proxy"] as const),
+          ["/spec/tls/0/hosts", ["*.apps.acme.com"]],
+          ["/spec/rules/0/host", "*.apps.acme.com"],
+        ),
+        change(
+          ...(["HTTPRoute", "tenancy-proxy"] as const),
+          ["/spec/hostnames", ["*.apps.acme.com"]],
+          ["/spec/parentRefs", [{ name: "public", namespace: "gateways" }]],
+        ),
+        change("ConfigMap", "tenancy-proxy", ["/data", { domain: "apps.acme.com", trusted: "10.0.0.0/8" }]),
+        change(
+          ...(["ConfigMap", "tenancy-object-storage"] as const),
+          ["/data/TENANCY_SNAPSHOT_STORE", "s3://acme/tenants"],
+          ["/data/TENANCY_SNAPSHOT_REGION", "us-west-2"],
+          ["/data/TENANCY_SNAPSHOT_ENDPOINT", "https://minio.acme.com"],
+        ),
+        change(
+          ...(["NetworkPolicy", "tenancy-traces"] as const),
+          ["/spec/egress/0/to/0/namespaceSelector/matchLabels/kubernetes.io~1metadata.name", "watch"],
+          ["/spec/egress/0/ports/0/port", 4319],
+        ),
+        ...["tenancy-operator", "tenancy-edge", "tenancy-proxy"].map((name) => ({
+          target: { kind: "Deployment", name },
+          patch: JSON.stringify({
+            ...{ apiVersion: "apps/v1", kind: "Deployment", metadata: { name } },
+            spec: {
+              template: {
+                spec: {
+                  containers: [
+                    {
+                      name: name === "tenancy-operator" ? "operator" : "edge",
+                      env: [
+                        { name: "OTEL_EXPORTER_OTLP_ENDPOINT", value: "http://otel.watch:4319" },
+                        {
+                          name: "OTEL_EXPORTER_OTLP_HEADERS",
+                          valueFrom: { secretKeyRef: { name: "otel", key: "headers" } },
+                        },
+                      ],
+                    },
+                  ],
+                },
+              },
+            },
+          }),
+        })),
+        change("LimitRange", "tenancy", ["/spec/limits", limits]),
+        change("ServiceAccount", "tenancy-operator", [
+          "/metadata/annotations",
+          { "eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/x" },
+        ]),
+      ],
+    },
+  });
+});
+
+function without(kind: string, name = "any") {
+  return {
+    target: { kind, ...(name === "any" ? {} : { name }) },
+    patch: JSON.stringify({ $patch: "delete", kind, metadata: { name } }),
+  };
+}
+
+const refused: [what: string, values: object, message: RegExp][] = [
+  ["a value that there is not", { replicas: 3 }, /Additional property replicas is not allowed/],
+  ["no replica", { edge: { replicas: 0 } }, /edge\.replicas: Must be greater than or equal to 1/],
+  ["a key of the API among the settings, which Helm keeps", { env: { TENANCY_API_KEY: "x" } }, /"TENANCY_API_KEY"/],
+  ["a key of a bucket there", { edge: { env: { AWS_SECRET_ACCESS_KEY: "x" } } }, /"AWS_SECRET_ACCESS_KEY"/],
+  [
+    "a quantity that is none",
+    { operator: { resources: { limits: { memory: "1 GB" } } } },
+    /operator\.resources\.limits/,
+  ],
+  ["a store of another kind", { snapshots: { store: "gs://bucket" } }, /snapshots\.store: Does not match pattern/],
+  ["a namespace that cannot be one", { namespace: { name: "Tenants" } }, /namespace\.name: Does not match pattern/],
+  ["an Ingress without a host", { edge: { ingress: { enabled: true } } }, /edge\.ingress\.host: is needed/],
+  ["a front door without a domain", { frontDoor: { enabled: true } }, /frontDoor\.domain: is needed/],
+  [
+    "a route to a gateway that is not apart",
+    { gateway: { ingress: { enabled: true, host: "hooks.example.com" } } },
+    /gateway\.ingress and gateway\.httpRoute need edge\.split/,
+  ],
+];
+for (const [what, values, message] of refused)
+  test(`refuses ${what}`, async () => {
+    const reason = await helm(["template", "tenancy", chart], values).then(() => "taken", String);
+    assert.match(reason, message);
+  });
+
+test("refuses admission where Kubernetes is too old for it", async () => {
+  const old = ["template", "tenancy", chart, "--kube-version", "v1.29.4"];
+  const reason = await helm(old, { admission: { enabled: true } }).then(() => "taken", String);
+  assert.match(reason, /admission\.enabled needs Kubernetes 1\.30 or later; this is v1\.29\.4/);
+});
+
+test.run();
