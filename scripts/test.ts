@@ -7,6 +7,7 @@ import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { findBinaries } from "./cluster/binaries.ts";
 import { installedDebianPackages } from "./cluster/debian-packages.ts";
+import { findHelm } from "./cluster/helm/find-helm.ts";
 import { findPolicyEngine } from "./cluster/policies/find-engine.ts";
 import { bundleDashboard } from "./start/bundle-dashboard.ts";
 import { findChromium } from "./test/find-chromium.ts";
@@ -58,6 +59,7 @@ for (const kind of wanted) {
   if (kind !== "unit") await bundleDashboard(join(import.meta.dirname, ".."));
   if (kind === "browser") await findChromium({ log: console.log });
   if (kind === "e2e") await findPolicyEngine({ log: console.log });
+  if (files.some(({ path }) => path.includes("cluster/chart/"))) await findHelm(console.log);
   console.log(`\n${kind}: ${files.length} runs`);
   await runTestFiles(files, {
     atOnce: atOnce === undefined ? kinds[kind].atOnce : Number(atOnce),
