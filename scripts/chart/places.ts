@@ -85,6 +85,7 @@ function programPlaces([deployment, program]: readonly [string, string]): Place[
   return [
     value(object, ["spec", "replicas"], `${program}.replicas`, inline),
     value(object, [...container, "resources"], `${program}.resources`, block),
+    value(object, [...pod, "terminationGracePeriodSeconds"], `${program}.terminationGracePeriodSeconds`, inline),
     value(object, [...container, "image"], program === "operator" ? "images.operator" : "images.edge"),
     optional([...container, "imagePullPolicy"], ".Values.images.pullPolicy", inline),
     optional([...pod, "imagePullSecrets"], ".Values.images.pullSecrets"),

@@ -47,6 +47,7 @@ const program = (what: string) => ({
   resources: resources(what),
   env: environment(what),
   serviceAccountAnnotations: accountAnnotations(what),
+  terminationGracePeriodSeconds: Type.Integer({ minimum: 0, description: `for a stop of ${what} (docs/upgrade.md)` }),
 });
 
 const hostName = "^(\\*\\.)?([a-z0-9]([-a-z0-9]*[a-z0-9])?)(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$|^$";

@@ -138,7 +138,10 @@ test("replicas, resources, images, settings and places are where a patch puts th
     atContainer(deployment, { op: "add", path: `${container}/env/-`, value: { name, value } });
   return assertSame({
     values: {
-      operator: { replicas: 3, resources, env: { TENANCY_LOG_LEVEL: "debug" } },
+      operator: {
+        ...{ replicas: 3, resources, terminationGracePeriodSeconds: 90 },
+        env: { TENANCY_LOG_LEVEL: "debug" },
+      },
       edge: { replicas: 5 },
       env: { TENANCY_LOG_LEVEL: "warn", TENANCY_SECRETS: "labelled" },
       images: {
@@ -157,6 +160,9 @@ test("replicas, resources, images, settings and places are where a patch puts th
       images: [{ name: "tenancy-operator", newName: "registry.example.com/operator", digest: "sha256:11" }],
       patches: [
         atContainer("tenancy-operator", { op: "replace", path: `${container}/resources`, value: resources }),
+        atContainer("tenancy-operator", {
+          ...{ op: "replace", path: "/spec/template/spec/terminationGracePeriodSeconds", value: 90 },
+        }),
         env("tenancy-operator", "TENANCY_LOG_LEVEL", "debug"),
         env("tenancy-operator", "TENANCY_SECRETS", "labelled"),
         env("tenancy-edge", "TENANCY_LOG_LEVEL", "warn"),
