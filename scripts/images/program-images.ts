@@ -95,8 +95,6 @@ async function edgeParts({ root, version }: Source, log: Log): Promise<Parts> {
   const programs = [
     { path: "/usr/bin/bun", file: realpathSync(join(root, "node_modules/.bin/bun")) },
     { path: "/usr/bin/kubectl", file: kubectl },
-    // What the Deployment's preStop runs.
-    debianProgram(debian, "/bin/sleep"),
   ];
   const { layer, components } = await systemLayer(programs, debian);
   const packages = [
