@@ -15,6 +15,7 @@ import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { openWire, type Wire } from "../edge/open-wire.ts";
 import { manualClock } from "../manual-clock.ts";
 import { silentLog } from "../silent-log.ts";
+import { createRecorder } from "../tracing/recorder.ts";
 
 // Not on Deno: after an answer that came before the end of a request's body its server does not let the process end.
 const test = suite("strangers at a webhook");
@@ -34,8 +35,10 @@ async function testEnvironment() {
   const stop = new AbortController();
   const counts: string[] = [];
   const deliveryLog = createDeliveryLog();
+  const { tracer, spans } = createRecorder();
   const start = createWebhookStart({
     deliveryLog,
+    tracer,
     paths,
     deliveries: createDeliveries({ clock }),
     bodies,
@@ -46,7 +49,7 @@ async function testEnvironment() {
     hardStop: new AbortController().signal,
   });
   const held: (() => void)[] = [];
-  const on = { clock, bodies, counts, deliveryLog, held, slow: false };
+  const on = { clock, bodies, counts, deliveryLog, spans, held, slow: false };
   for (const name of ["a", "b", "open"]) {
     const config = { path: `/hooks/${name}`, ...(name !== "open" && { secretRef: { name: "hook", key: "secret" } }) };
     const trigger: Trigger = {
@@ -83,8 +86,12 @@ async function testEnvironment() {
       wires.push(wire);
       return wire;
     },
-    async deliver(path: string, secret: string = SECRET): Promise<number> {
-      const headers = { "content-type": "application/json", "x-hub-signature-256": await sign(secret, BODY) };
+    async deliver(path: string, secret: string = SECRET, more: Record<string, string> = {}): Promise<number> {
+      const headers = {
+        ...more,
+        "content-type": "application/json",
+        "x-hub-signature-256": await sign(secret, BODY),
+      };
       const response = await fetch(`${server.url}${path}`, { method: "POST", headers, body: BODY });
       await response.text();
       return response.status;
@@ -179,6 +186,28 @@ test("a place is taken by a delivery that may be run, and by no other", async ()
       for (const release of on.held.splice(0)) release();
       assert.equal(await Promise.all(signed), [200, 200, 200, 200]);
     }
+  } finally {
+    await on.end();
+  }
+});
+
+test("who signs chooses the trace of a delivery, and what a stranger sends leaves no span or one of another trace", async () => {
+  const on = await testEnvironment();
+  try {
+    const traceId = "4bf92f3577b34da6a3ce929d0e0e4736";
+    const header = { traceparent: `00-${traceId}-00f067aa0ba902b7-01` };
+    assert.is(await on.deliver("/hooks/a", "forged", header), 401);
+    assert.equal(on.spans, []);
+    assert.is(await on.deliver("/hooks/a", SECRET, header), 200);
+    assert.is(await on.deliver("/hooks/open", "forged", header), 200);
+    assert.equal(
+      on.spans.map(({ name, context, parentSpanId }) => [name, context.traceId === traceId, parentSpanId]),
+      [
+        ["POST", true, "00f067aa0ba902b7"],
+        ["POST", false, undefined],
+      ],
+    );
+    assert.not.match(JSON.stringify(on.spans), "/hooks");
   } finally {
     await on.end();
   }
