@@ -91,6 +91,7 @@ function programPlaces([deployment, program]: readonly [string, string]): Place[
     optional([...pod, "imagePullSecrets"], ".Values.images.pullSecrets"),
     optional([...pod, "nodeSelector"], ".Values.nodeSelector"),
     optional([...pod, "tolerations"], ".Values.tolerations"),
+    optional([...pod, "hostAliases"], ".Values.hostAliases"),
     ...(program === "operator" ? [] : apiKey(object)),
   ];
 }

@@ -118,6 +118,7 @@ export const valuesSchema: TSchema = Type.Object(
     env: environment("operator and edge"),
     nodeSelector: map("of the pods of operator and edge", { default: {} }),
     tolerations: list("of the pods of operator and edge", { default: [] }),
+    hostAliases: list("names that the pods of operator and edge know beside DNS", { default: [] }),
     operator: Type.Object(program("the operator"), strict),
     edge: Type.Object(
       {

@@ -151,6 +151,7 @@ test("replicas, resources, images, settings and places are where a patch puts th
       apiKey: { secretName: "api", secretKey: "key" },
       nodeSelector: { disk: "ssd" },
       tolerations: [{ operator: "Exists" }],
+      hostAliases: [{ ip: "10.0.0.1", hostnames: ["kubernetes.default.svc"] }],
     },
     kustomization: {
       replicas: [
@@ -173,6 +174,7 @@ test("replicas, resources, images, settings and places are where a patch puts th
             ["/spec/template/spec/imagePullSecrets", [{ name: "pull" }]],
             ["/spec/template/spec/nodeSelector", { disk: "ssd" }],
             ["/spec/template/spec/tolerations", [{ operator: "Exists" }]],
+            ["/spec/template/spec/hostAliases", [{ ip: "10.0.0.1", hostnames: ["kubernetes.default.svc"] }]],
           ].map(([path, value]) => atContainer(name, { op: "add", path, value })),
         ),
         {
