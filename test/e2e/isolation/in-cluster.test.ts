@@ -1,10 +1,10 @@
 // @limit 2400
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, relative } from "node:path";
+import { dirname, join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { stringify } from "yaml";
+import { parseAllDocuments, stringify } from "yaml";
 import { createClusterClient } from "../../../crds/client/cluster-client.ts";
 import { loadClusterConfig } from "../../../crds/client/config/load-cluster-config.ts";
 import { createTransport } from "../../../crds/client/transport.ts";
@@ -20,6 +20,7 @@ import { type LocalCluster, upLocalCluster } from "../../../scripts/cluster/up-l
 import { programImage } from "../../../scripts/images/program-images.ts";
 import { readSource } from "../../../scripts/images/source.ts";
 import { makeSnapshotsVolume } from "../../../scripts/start/snapshots-volume.ts";
+import { chart, type Helm, startHelm } from "../../cluster/chart/helm.ts";
 import type { TcpProxy } from "../../cluster/client/tcp-proxy.ts";
 import { kubectlFor, type RunKubectl, validation } from "../../cluster/isolation/kubectl.ts";
 import { patiently, untilReleased } from "../claims/patiently.ts";
@@ -30,10 +31,10 @@ const test = suite("operator, API and gateway as pods of the cluster that they s
 const NAME = "e2e-in-cluster";
 const KEY = "in-cluster-key";
 const root = join(import.meta.dirname, "../../..");
-const manifests = join(root, "manifests");
 
 let cluster: LocalCluster;
 let kubectl: RunKubectl;
+let helm: Helm;
 let server: TcpProxy;
 let api: string;
 let gateway: string;
@@ -51,12 +52,8 @@ async function start(): Promise<void> {
   const registry = await ensureRegistry(NAME, silent);
   await pushImages(registry, [operator.image, edge.image]);
   server = await apiForPods(cluster);
-  const kustomization = writeKustomization(registry, source.version);
-  try {
-    await kubectl("apply", "-k", kustomization, validation(cluster.version));
-  } finally {
-    rmSync(kustomization, { recursive: true });
-  }
+  helm = await startHelm(cluster.kubeconfigPath);
+  await install(values(registry, source.version));
   await inNamespace("create", "secret", "generic", "tenancy-api-key", `--from-literal=api-key=${KEY}`);
   const transport = createTransport({ config: await loadClusterConfig({ kubeconfigPath: cluster.kubeconfigPath }) });
   await makeSnapshotsVolume({
@@ -70,73 +67,46 @@ async function start(): Promise<void> {
 }
 
 test.after(async () => {
+  await helm?.close();
   await server?.close();
   await downLocalCluster({ name: NAME });
 });
 
 /**
- * The manifests as a user would take them, with what only this cluster needs: how its pods reach the API server, and
- * from which registry its node pulls the images.
+ * The chart as a user would take it, with what only this cluster needs: how its pods reach the API server, and from
+ * which registry its node pulls the images.
  */
-function writeKustomization(registry: string, version: string): string {
-  const folder = mkdtempSync(join(tmpdir(), "tenancy-in-cluster-"));
-  const from = (path: string): string => relative(folder, join(manifests, path));
-  const isOlder = !versionAtLeast(cluster.version, "1.21");
-  const env = (variables: Record<string, string>) =>
-    Object.entries(variables).map(([name, value]) => ({ name, value }));
-  const patch = (name: string, container: string, variables: Record<string, string>) => ({
-    patch: stringify({
-      apiVersion: "apps/v1",
-      kind: "Deployment",
-      metadata: { name },
-      spec: {
-        template: {
-          spec: {
-            hostAliases: [{ ip: cluster.hostAddress, hostnames: ["kubernetes.default.svc"] }],
-            containers: [
-              {
-                name: container,
-                env: env({
-                  KUBERNETES_SERVICE_HOST: "kubernetes.default.svc",
-                  KUBERNETES_SERVICE_PORT: String(server.port),
-                  ...variables,
-                }),
-              },
-            ],
-          },
-        },
-      },
-    }),
-  });
-  const kustomization = {
-    resources: [from("base")],
-    components: ["split-edge", ...(versionAtLeast(cluster.version, "1.30") ? ["admission"] : [])].map((name) =>
-      from(`components/${name}`),
-    ),
-    images: ["tenancy-operator", "tenancy-edge"].map((name) => ({
-      ...{ name, newName: `${registry}/localhost/${name}`, newTag: version },
-    })),
-    patches: [
-      patch("tenancy-operator", "operator", {
+function values(registry: string, version: string): object {
+  const image = (name: string) => `${registry}/localhost/${name}:${version}`;
+  return {
+    images: { operator: image("tenancy-operator"), edge: image("tenancy-edge") },
+    hostAliases: [{ ip: cluster.hostAddress, hostnames: ["kubernetes.default.svc"] }],
+    env: { KUBERNETES_SERVICE_HOST: "kubernetes.default.svc", KUBERNETES_SERVICE_PORT: String(server.port) },
+    operator: {
+      env: {
         TENANCY_CPU_OVERCOMMIT: "20",
         TENANCY_MEMORY_OVERCOMMIT: "4",
         TENANCY_TOOLS_IMAGE: BUSYBOX_IMAGE,
         TENANCY_SNAPSHOT_STORAGE_CLASS: "",
-      }),
-      patch("tenancy-edge", "edge", {}),
-      patch("tenancy-gateway", "edge", {}),
-      ...(isOlder
-        ? [
-            {
-              target: { kind: "PodDisruptionBudget" },
-              patch: stringify({ $patch: "delete", kind: "PodDisruptionBudget", metadata: { name: "any" } }),
-            },
-          ]
-        : []),
-    ],
+      },
+    },
+    edge: { split: true },
+    admission: { enabled: versionAtLeast(cluster.version, "1.30") },
   };
-  writeFileSync(join(folder, "kustomization.yaml"), stringify(kustomization));
-  return folder;
+}
+
+async function install(chosen: object): Promise<void> {
+  if (versionAtLeast(cluster.version, "1.21")) {
+    await helm(["install", "tenancy", chart], chosen);
+    return;
+  }
+  // An older server knows neither the disruption budgets nor the chart, and takes the rest.
+  const all = parseAllDocuments(await helm(["template", "tenancy", chart], chosen)).map((one) => one.toJS());
+  const file = join(mkdtempSync(join(tmpdir(), "tenancy-in-cluster-")), "all.yaml");
+  const taken = all.filter(({ kind }) => kind !== "PodDisruptionBudget");
+  writeFileSync(file, taken.map((object) => stringify(object)).join("---\n"));
+  await kubectl("apply", "-f", file, validation(cluster.version));
+  rmSync(dirname(file), { recursive: true });
 }
 
 async function call(
@@ -274,6 +244,18 @@ test("the API's pod cannot read Secrets, and no tenant's pod holds a token", asy
   assert.is.not(found.json.exitCode, 0);
   const url = "--as=system:serviceaccount:tenancy:tenancy-api";
   assert.match(await inNamespace("get", "secrets", url).catch(String), "forbidden");
+});
+
+test("an upgrade by Helm is waited for, and leaves what the operator has put into its Secret", async () => {
+  if (!versionAtLeast(cluster.version, "1.21")) return;
+  await helm(["upgrade", "tenancy", chart, "--reuse-values", "--wait", "--timeout=240s"], { gateway: { replicas: 1 } });
+  const gateways = await inNamespace("get", "pods", "-l", "app.kubernetes.io/name=tenancy-gateway", "-o", "json");
+  const staying = (JSON.parse(gateways) as KubernetesList<Pod>).items.filter(
+    ({ metadata }) => metadata.deletionTimestamp === undefined,
+  );
+  assert.is(staying.length, 1);
+  // The operator has filled it meanwhile.
+  assert.is.not(await inNamespace("get", "secret", "tenancy-snapshots", "-o", "jsonpath={.data}"), "");
 });
 
 test("the pods that replace them go on with the claims that there are", async () => {
