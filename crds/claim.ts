@@ -1,6 +1,6 @@
 import { type Static, Type } from "@sinclair/typebox";
 import type { KubernetesObject } from "./kubernetes.ts";
-import { conditionsSchema } from "./schema/condition.ts";
+import { conditionsSchema, notObserved } from "./schema/condition.ts";
 import { pattern } from "./schema/patterns.ts";
 import { rules, stringEnum } from "./schema/schema.ts";
 
@@ -115,7 +115,7 @@ export const claimStatusSchema = Type.Object(
     ),
     conditions: Type.Optional(conditionsSchema),
   },
-  { description: "What the operator found.", default: { phase: "Pending" } },
+  { description: "What the operator found.", default: { phase: "Pending", conditions: notObserved } },
 );
 
 /** Static type of {@link claimSpecSchema}, before defaults. */

@@ -108,14 +108,12 @@ export const annotation = {
   buildResult: "tenancy.dev/build-result",
 } as const;
 
-/** Finalizers, one for each kind that something outside it depends on. */
+/** Finalizers of the kinds that something outside them depends on. */
 export const finalizer = {
   /** On claims: held until the tenant's data is archived and the pod is gone. */
   release: "tenancy.dev/release",
   /** On workloads: held while claims or pools use them. */
   inUse: "tenancy.dev/in-use",
-  /** On pools: held until their warm pods are gone. */
-  drain: "tenancy.dev/drain",
 } as const;
 
 /** The labels of every claim, which clients select claims by. */

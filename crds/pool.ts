@@ -1,6 +1,6 @@
 import { type Static, Type } from "@sinclair/typebox";
 import type { KubernetesObject } from "./kubernetes.ts";
-import { conditionsSchema } from "./schema/condition.ts";
+import { conditionsSchema, notObserved } from "./schema/condition.ts";
 import { pattern } from "./schema/patterns.ts";
 import { stringEnum } from "./schema/schema.ts";
 
@@ -43,7 +43,10 @@ export const poolStatusSchema = Type.Object(
     observedGeneration: Type.Optional(Type.Integer({ description: "Generation of the spec that this is about." })),
     conditions: Type.Optional(conditionsSchema),
   },
-  { description: "What the operator found.", default: { phase: "Filling", ready: 0, warming: 0 } },
+  {
+    description: "What the operator found.",
+    default: { phase: "Filling", ready: 0, warming: 0, conditions: notObserved },
+  },
 );
 
 /** Static type of {@link poolSpecSchema}, before defaults. */

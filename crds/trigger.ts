@@ -1,6 +1,6 @@
 import { type Static, Type } from "@sinclair/typebox";
 import type { KubernetesObject } from "./kubernetes.ts";
-import { conditionsSchema } from "./schema/condition.ts";
+import { conditionsSchema, notObserved } from "./schema/condition.ts";
 import { pattern } from "./schema/patterns.ts";
 import { freeObject, rules, secretReference, setList, stringEnum, stringMap } from "./schema/schema.ts";
 
@@ -200,7 +200,7 @@ export const triggerStatusSchema = Type.Object(
     state: Type.Optional(freeObject({ description: "What the adapter must remember across restarts." })),
     conditions: Type.Optional(conditionsSchema),
   },
-  { description: "What the gateway found." },
+  { description: "What the gateway found.", default: { conditions: notObserved } },
 );
 
 /** Static type of {@link triggerSpecSchema}. */

@@ -1,7 +1,7 @@
 import { type Static, Type } from "@sinclair/typebox";
 import type { KubernetesObject } from "./kubernetes.ts";
 import { networkSchema } from "./network.ts";
-import { conditionsSchema } from "./schema/condition.ts";
+import { conditionsSchema, notObserved } from "./schema/condition.ts";
 import { pattern } from "./schema/patterns.ts";
 import { rules, setList, stringEnum, stringMap } from "./schema/schema.ts";
 
@@ -322,14 +322,13 @@ export const workloadStatusSchema = Type.Object(
         description: "Whether the image turned out to run as root, so that pods are made without runAsNonRoot.",
       }),
     ),
-    claims: Type.Optional(Type.Integer({ description: "Claims on the workload.", minimum: 0 })),
     image: Type.Optional(
       Type.String({ description: "The image that was built last and that pods run, by its digest.", maxLength: 1024 }),
     ),
     build: Type.Optional(buildStatusSchema),
     conditions: Type.Optional(conditionsSchema),
   },
-  { description: "What the operator found.", default: { phase: "Creating" } },
+  { description: "What the operator found.", default: { phase: "Creating", conditions: notObserved } },
 );
 
 /** Static type of {@link workloadSpecSchema}, before defaults. */

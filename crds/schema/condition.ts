@@ -23,8 +23,42 @@ export const conditionsSchema = Type.Array(conditionSchema, {
   ...mapList("type"),
 });
 
+/**
+ * The conditions of an object that nobody has looked at, a default of the API server's: tools that wait for an object
+ * take one without conditions for ready.
+ */
+export const notObserved: readonly Condition[] = [
+  {
+    type: "Ready",
+    status: "Unknown",
+    reason: "NotObserved",
+    message: "nobody has looked at it yet: see that an operator and an edge run",
+    lastTransitionTime: "1970-01-01T00:00:00Z",
+  },
+];
+
 /** A condition as it is now, without its dates. */
 export type ConditionNow = Pick<Condition, "type" | "status" | "reason" | "message">;
+
+/** The types of {@link readiness}. */
+export const READINESS: readonly string[] = ["Ready", "Reconciling", "Stalled"];
+
+/**
+ * `Ready`, and beside a `Ready` that is false either `Reconciling`, where the object gets there by itself, or `Stalled`,
+ * where a person has to act. The latter two are there only while they hold
+ * (https://github.com/kubernetes-sigs/cli-utils/blob/master/pkg/kstatus/README.md).
+ */
+export function readiness(
+  state: "ready" | "reconciling" | "stalled",
+  said: Pick<ConditionNow, "reason" | "message">,
+): ConditionNow[] {
+  if (state === "ready") return [{ type: "Ready", status: "True", ...said }];
+  const type = state === "stalled" ? "Stalled" : "Reconciling";
+  return [
+    { type: "Ready", status: "False", ...said },
+    { type, status: "True", ...said },
+  ];
+}
 
 /**
  * Dates conditions as they are now by those of before: `lastTransitionTime` moves only with the status, so that what

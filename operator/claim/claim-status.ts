@@ -1,7 +1,8 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Claim, ClaimStatus } from "../../crds/claim.ts";
+import { isDestroyed } from "../../crds/claims/claim-pod.ts";
 import { claims } from "../../crds/kinds.ts";
-import { type Condition, type ConditionNow, nextConditions } from "../../crds/schema/condition.ts";
+import { type Condition, nextConditions, READINESS, readiness } from "../../crds/schema/condition.ts";
 import type { OperatorContext } from "../context.ts";
 
 /** The fields of a status to change; `null` removes one. */
@@ -9,7 +10,7 @@ export type ClaimStatusPatch = { [Field in keyof ClaimStatus]?: ClaimStatus[Fiel
 
 /**
  * Patches a claim's status, on the condition that the claim is still as it was read, and stores the answer at once. The
- * condition `Ready` follows from the rest.
+ * conditions of readiness follow from the rest.
  *
  * @throws ApiError with status 409 when somebody else wrote the claim meanwhile, 404 when it is gone
  */
@@ -38,7 +39,8 @@ export function hasCurrentConditions(claim: Claim): boolean {
   return isDeepStrictEqual(claim.status?.conditions, conditionsWith(claim, {}));
 }
 
-function conditionsWith({ metadata: { generation }, status: before }: Claim, changes: ClaimStatusPatch): Condition[] {
+function conditionsWith(claim: Claim, changes: ClaimStatusPatch): Condition[] {
+  const before = claim.status;
   const { phase, reason, message, endpoint, conditions } = { ...before, ...changes };
   const isReady = phase === "Active" && endpoint != null && reason == null;
   const [unnamed, unsaid] =
@@ -47,21 +49,36 @@ function conditionsWith({ metadata: { generation }, status: before }: Claim, cha
       : isReady
         ? ["Active", "the instance runs and is its tenant's"]
         : ["NoEndpoint", "the instance has no address at this moment"];
-  const ready: ConditionNow = {
-    type: "Ready",
-    status: isReady ? "True" : "False",
-    reason: reason ?? unnamed,
-    message: message ?? unsaid,
-  };
+  const state = isReady ? "ready" : isStalled() ? "stalled" : "reconciling";
+  const now = readiness(state, { reason: reason ?? unnamed, message: message ?? unsaid });
   return [
-    ...nextConditions(before?.conditions, [ready], { generation }),
-    ...(conditions ?? []).filter(({ type }) => type !== "Ready"),
+    ...nextConditions(before?.conditions, now, { generation: claim.metadata.generation }),
+    ...(conditions ?? []).filter(({ type }) => !READINESS.includes(type)),
   ];
+
+  /** Whether nothing goes on before somebody acts. */
+  function isStalled(): boolean {
+    switch (phase) {
+      case "Error":
+        return !comesWithWorkload(reason);
+      case "ReleaseFailed":
+        return reason === "RetryLimitExceeded";
+      case "Active":
+        return reason != null || isDestroyed(claim);
+      default:
+        return false;
+    }
+  }
+}
+
+/** Whether a claim that failed for the reason is tried again by itself once the workload is there. */
+function comesWithWorkload(reason: string | null | undefined): boolean {
+  return reason === "WorkloadNotFound" || reason === "WorkloadTerminating";
 }
 
 /** Whether the claim waits for something of its workload: for a pod, or for the workload itself. */
 export function isWaiting({ status }: Claim): boolean {
-  if (status?.phase === "Error") return status.reason === "WorkloadNotFound" || status.reason === "WorkloadTerminating";
+  if (status?.phase === "Error") return comesWithWorkload(status.reason);
   return (status?.phase ?? "Pending") === "Pending";
 }
 

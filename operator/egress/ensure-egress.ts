@@ -3,6 +3,7 @@ import { configMaps, pods, secrets } from "../../crds/client/built-in-resources.
 import type { KubernetesObject, Pod, Secret } from "../../crds/kubernetes.ts";
 import { label } from "../../crds/labels.ts";
 import type { Resource } from "../../crds/resource.ts";
+import { NOT_OBSERVED } from "../../crds/schema/condition.ts";
 import { secretRefusal } from "../../crds/secret-refusal.ts";
 import type { Workload } from "../../crds/workload.ts";
 import { applyObject } from "../apply-object.ts";
@@ -36,8 +37,8 @@ export async function ensureEgress(workload: Workload, context: OperatorContext)
   const { ensuredEgress, metrics } = context;
   const rules = egressRules(workload.spec);
   if (rules === undefined) {
-    const { observedGeneration } = workload.status ?? {};
-    if (observedGeneration !== undefined && observedGeneration !== generation) await deleteEgress(workload, context);
+    const { observedGeneration = NOT_OBSERVED } = workload.status ?? {};
+    if (observedGeneration !== NOT_OBSERVED && observedGeneration !== generation) await deleteEgress(workload, context);
     ensuredEgress.delete(uid);
     metrics.forgetCertificate({ use: "egress", uid });
     return {};

@@ -3,7 +3,7 @@ import { isConflict, isNotFound } from "../../crds/client/api-error.ts";
 import { pools } from "../../crds/kinds.ts";
 import { label } from "../../crds/labels.ts";
 import type { Pool, PoolStatus } from "../../crds/pool.ts";
-import { type ConditionNow, nextConditions } from "../../crds/schema/condition.ts";
+import { type ConditionNow, nextConditions, readiness } from "../../crds/schema/condition.ts";
 import type { OperatorContext } from "../context.ts";
 import { podState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";
@@ -55,14 +55,16 @@ function isFailing(phase: PoolStatus["phase"]): boolean {
 }
 
 function conditionsOf({ phase, reason, message, ready, desired }: ReturnType<typeof statusOf>): ConditionNow[] {
+  const said = { reason: reason ?? phase, message: message ?? `${ready} of ${desired} pods can be claimed` };
   const condition = (type: string, holds: boolean): ConditionNow => ({
     type,
     status: holds ? "True" : "False",
-    reason: reason ?? phase,
-    message: message ?? `${ready} of ${desired} pods can be claimed`,
+    ...said,
   });
+  // With `Error` it waits for its workload, whose own status says what a person has to do.
+  const state = phase === "Ready" ? "ready" : phase === "Degraded" ? "stalled" : "reconciling";
   return [
-    condition("Ready", phase === "Ready"),
+    ...readiness(state, said),
     condition("Progressing", phase === "Filling"),
     condition("Degraded", isFailing(phase)),
   ];

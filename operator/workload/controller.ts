@@ -9,7 +9,7 @@ import { claims, pools, workloads } from "../../crds/kinds.ts";
 import type { KubernetesObject, NetworkPolicy } from "../../crds/kubernetes.ts";
 import { annotation, finalizer, label } from "../../crds/labels.ts";
 import { formerPolicyName, policyName } from "../../crds/names.ts";
-import { nextConditions } from "../../crds/schema/condition.ts";
+import { nextConditions, readiness } from "../../crds/schema/condition.ts";
 import { workloadProblems } from "../../crds/schema/validate-workload.ts";
 import type { Workload, WorkloadSpec, WorkloadStatus } from "../../crds/workload.ts";
 import { describeUsers, type WorkloadUsers, workloadUsers } from "../../crds/workload-users.ts";
@@ -186,18 +186,14 @@ async function writeStatus(
   const before = workload.status;
   const { image, build: known } = built ?? { image: before?.image, build: before?.build };
   const build = built === undefined || known === undefined ? known : { ...known, request: buildRequest(workload) };
-  const ready = {
-    type: "Ready",
-    status: phase === "Ready" ? ("True" as const) : ("False" as const),
-    reason: reason ?? "Valid",
-    message: message ?? "The workload can be claimed",
-  };
+  const state = phase === "Ready" ? "ready" : phase === "Error" ? "stalled" : "reconciling";
+  const ready = readiness(state, { reason: reason ?? "Valid", message: message ?? "The workload can be claimed" });
   const status = {
     phase,
     reason: reason ?? null,
     message: message ?? null,
     observedGeneration: generation,
-    conditions: nextConditions(before?.conditions, [ready, ...builtConditions(image, build)], { generation }),
+    conditions: nextConditions(before?.conditions, [...ready, ...builtConditions(image, build)], { generation }),
     image: image ?? null,
     build: build ?? null,
   };

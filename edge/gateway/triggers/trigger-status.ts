@@ -6,7 +6,7 @@ import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import type { EventRecorder } from "../../../crds/client/event-recorder.ts";
 import { triggers } from "../../../crds/kinds.ts";
 import type { Log } from "../../../crds/log.ts";
-import { nextConditions } from "../../../crds/schema/condition.ts";
+import { nextConditions, readiness } from "../../../crds/schema/condition.ts";
 import type { Trigger, TriggerStatus } from "../../../crds/trigger.ts";
 import { sleep } from "../../../crds/waits.ts";
 import type { TriggerProblem } from "./trigger-problem.ts";
@@ -145,13 +145,13 @@ export function createTriggerEvents(options: { recorder: Pick<EventRecorder, "re
 function desiredStatus({ generation, problem }: Desired, before: TriggerStatus | undefined): TriggerStatus {
   const ready =
     problem === undefined
-      ? ({ type: "Ready", status: "True", reason: "Served", message: "the gateway serves the trigger" } as const)
-      : ({ type: "Ready", status: "False", ...problem } as const);
+      ? readiness("ready", { reason: "Served", message: "the gateway serves the trigger" })
+      : readiness(problem.reason === "TriggerError" ? "stalled" : "reconciling", problem);
   return {
     phase: problem === undefined ? "Active" : "Error",
     ...(problem !== undefined && { detail: problem.message }),
     ...(generation !== undefined && { observedGeneration: generation }),
-    conditions: nextConditions(before?.conditions, [ready], { generation }),
+    conditions: nextConditions(before?.conditions, ready, { generation }),
   };
 }
 

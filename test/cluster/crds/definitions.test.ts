@@ -18,6 +18,7 @@ import { claims, pools, triggers, workloads } from "../../../crds/kinds.ts";
 import type { KubernetesObject } from "../../../crds/kubernetes.ts";
 import { claimName } from "../../../crds/names.ts";
 import type { Resource } from "../../../crds/resource.ts";
+import { notObserved } from "../../../crds/schema/condition.ts";
 import { workloadProblems } from "../../../crds/schema/validate-workload.ts";
 import type { Workload, WorkloadSpec } from "../../../crds/workload.ts";
 import { findBinaries } from "../../../scripts/cluster/binaries.ts";
@@ -228,7 +229,9 @@ test("API server: stores the defaults that withDefaults applies", async () => {
   assert.equal(pool.spec, { workloadRef: "w", size: 1, maxFillConcurrency: 5 });
 });
 
-test("API server: a new claim is Pending in every answer, before anything was written", async () => {
+const pending = { phase: "Pending", conditions: notObserved };
+
+test("API server: a new claim is Pending and not Ready in every answer, before anything was written", async () => {
   const spec = { tenantId: "new", workloadRef: "w" };
   const path = `/apis/tenancy.dev/v1alpha1/namespaces/${namespace}/tenancyclaims`;
   const { metadata } = await client.list(claims, { namespace });
@@ -237,36 +240,42 @@ test("API server: a new claim is Pending in every answer, before anything was wr
     path: `${path}?watch=true&resourceVersion=${metadata.resourceVersion}`,
   });
   const made = await client.create(claims, { metadata: { name: "new", namespace }, spec });
-  assert.equal(made.status, { phase: "Pending" });
+  assert.equal(made.status, pending);
   assert.equal(made.spec, { ...spec, resume: false });
-  assert.equal((await client.get(claims, { name: "new", namespace })).status, { phase: "Pending" });
+  assert.equal((await client.get(claims, { name: "new", namespace })).status, pending);
   const listed = (await client.list(claims, { namespace })).items.find((item) => item.metadata.name === "new");
-  assert.equal(listed?.status, { phase: "Pending" });
+  assert.equal(listed?.status, pending);
   if (watch.kind !== "stream") throw new Error("no watch");
   const [line] = await once(createInterface({ input: watch.response }), "line");
   watch.response.destroy();
   const event = JSON.parse(String(line));
-  assert.equal([event.type, event.object.metadata.name, event.object.status], ["ADDED", "new", { phase: "Pending" }]);
+  assert.equal([event.type, event.object.metadata.name, event.object.status], ["ADDED", "new", pending]);
 });
 
 test("API server: a caller cannot choose a claim's first status", async () => {
   const status = { phase: "Active" as const };
   const spec = { tenantId: "forged", workloadRef: "w" };
   const made = await client.create(claims, { metadata: { name: "forged", namespace }, spec, status });
-  assert.equal(made.status, { phase: "Pending" });
+  assert.equal(made.status, pending);
 });
 
 test("API server: new workloads and pools have a phase too, triggers none", async () => {
-  assert.equal(((await create(workloads, { image: { ref: "a" } })) as Workload).status, { phase: "Creating" });
+  const workload = (await create(workloads, { image: { ref: "a" } })) as Workload;
+  assert.equal(workload.status, { phase: "Creating", conditions: notObserved });
   const pool = await create(pools, { workloadRef: "w", size: 1 });
-  assert.equal((pool as { status?: unknown }).status, { phase: "Filling", ready: 0, warming: 0 });
+  assert.equal((pool as { status?: unknown }).status, {
+    phase: "Filling",
+    ready: 0,
+    warming: 0,
+    conditions: notObserved,
+  });
   const trigger = await create(triggers, {
     type: "webhook",
     workloadRef: "w",
     tenant: { static: "a" },
     config: { path: "/a" },
   });
-  assert.is((trigger as { status?: unknown }).status, undefined);
+  assert.equal((trigger as { status?: unknown }).status, { conditions: notObserved });
 });
 
 test("API server: a status patch keeps what it does not name, and a spec patch keeps the status", async () => {
@@ -274,7 +283,7 @@ test("API server: a status patch keeps what it does not name, and a spec patch k
   await client.create(claims, { metadata: ref, spec: { tenantId: "patched", workloadRef: "w" } });
   const status = (body: object) =>
     client.patch(claims, ref, { type: "merge", subresource: "status", body: { status: body } });
-  assert.equal((await status({ podIncarnation: 1 })).status, { phase: "Pending", podIncarnation: 1 });
+  assert.equal((await status({ podIncarnation: 1 })).status, { ...pending, podIncarnation: 1 });
   const active = {
     phase: "Active",
     instanceId: "inst-a",
@@ -282,6 +291,7 @@ test("API server: a status patch keeps what it does not name, and a spec patch k
     source: "pool",
     claimedAt: "2026-01-01T00:00:00.123Z",
     podIncarnation: 1,
+    conditions: [{ ...notObserved[0], status: "True" }],
   };
   assert.equal((await status(active)).status, active);
   const labelled = await client.patch(claims, ref, {
@@ -326,10 +336,12 @@ test("kubectl get: shows the columns that a person wants", async () => {
     (await kubectl("get", ...args)).split("\n")[0]?.trim().split(/\s+/).join(" ");
   assert.is(await header("tw"), "NAME IMAGE ACCESS PHASE REASON AGE");
   assert.is(await header("tw", "-o", "wide"), "NAME IMAGE ACCESS PHASE REASON MESSAGE BUILD BUILT AGE");
-  assert.is(await header("tp"), "NAME WORKLOAD SIZE READY WARMING PHASE AGE");
+  assert.is(await header("tp"), "NAME WORKLOAD SIZE READY WARMING PHASE REASON AGE");
   assert.is(await header("tc"), "NAME TENANT WORKLOAD PHASE SOURCE INSTANCE REASON AGE");
-  assert.is(await header("tc", "-o", "wide"), "NAME TENANT WORKLOAD PHASE SOURCE INSTANCE REASON MESSAGE AGE");
+  assert.is(await header("tc", "-o", "wide"), "NAME TENANT WORKLOAD PHASE SOURCE INSTANCE REASON ADDRESS MESSAGE AGE");
+  assert.is(await header("tp", "-o", "wide"), "NAME WORKLOAD SIZE READY WARMING PHASE REASON MESSAGE AGE");
   assert.is(await header("tt"), "NAME TYPE WORKLOAD PHASE DETAIL AGE");
+  assert.is(await header("tt", "-o", "wide"), "NAME TYPE WORKLOAD PHASE DETAIL DRIVER AGE");
 });
 
 test("kubectl get tenancy: lists all four kinds", async () => {

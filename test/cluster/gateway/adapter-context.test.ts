@@ -7,6 +7,7 @@ import { systemClock } from "../../../crds/client/clock.ts";
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import { holdLease } from "../../../crds/client/hold-lease.ts";
 import { triggers } from "../../../crds/kinds.ts";
+import { notObserved } from "../../../crds/schema/condition.ts";
 import type { Trigger } from "../../../crds/trigger.ts";
 import { createSecretReaders } from "../../../edge/gateway/triggers/secret-reader.ts";
 import { createTriggerState } from "../../../edge/gateway/triggers/trigger-state.ts";
@@ -57,7 +58,10 @@ test("another field of the status is no conflict", async () => {
   await state.write({ a: 1 });
   await environment.editTrigger("fields", { tenant: { static: "other" } });
   await state.write({ a: 2 });
-  assert.equal(await environment.statusOf("fields"), { phase: "Error", detail: "shown by another", state: { a: 2 } });
+  assert.equal(await environment.statusOf("fields"), {
+    ...{ phase: "Error", detail: "shown by another", conditions: notObserved },
+    state: { a: 2 },
+  });
 });
 
 test("a state that is too large is refused, and one of another trigger of the name is left alone", async () => {
@@ -70,7 +74,7 @@ test("a state that is too large is refused, and one of another trigger of the na
   await environment.createTrigger("bounds", { config: { path: "/hooks/bounds" } });
   assert.is(((await failure(state.write({ a: 1 }))) as ApiError).status, 409);
   assert.is(((await failure(state.read())) as ApiError).status, 409);
-  assert.equal(await environment.statusOf("bounds"), {});
+  assert.equal(await environment.statusOf("bounds"), { conditions: notObserved });
 });
 
 test("a Lease has one holder; work that ends, a clean stop and a death hand it on", async () => {

@@ -1,6 +1,7 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
 import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
+import { annotation } from "../../../crds/labels.ts";
 import { type ClaimStatusPatch, hasCurrentConditions, patchClaimStatus } from "../../../operator/claim/claim-status.ts";
 import type { OperatorContext } from "../../../operator/context.ts";
 
@@ -14,9 +15,13 @@ const saved = {
 } as const;
 
 /** The claim as a patch of its status leaves it. */
-async function patched(status: ClaimStatus | undefined, patch: ClaimStatusPatch, generation = 1): Promise<Claim> {
+async function patched(
+  status: ClaimStatus | undefined,
+  patch: ClaimStatusPatch,
+  metadata: Partial<Claim["metadata"]> = {},
+): Promise<Claim> {
   const claim: Claim = {
-    metadata: { name: "c", namespace: "n", generation },
+    metadata: { name: "c", namespace: "n", generation: 1, ...metadata },
     spec: { tenantId: "t", workloadRef: "w" },
     ...(status !== undefined && { status }),
   };
@@ -32,42 +37,66 @@ async function patched(status: ClaimStatus | undefined, patch: ClaimStatusPatch,
   return patchClaimStatus(claim, patch, context as unknown as OperatorContext);
 }
 
-const cases: [title: string, status: ClaimStatusPatch, ready: string, reason: string][] = [
-  ["Active with an endpoint", { phase: "Active", endpoint }, "True", "Active"],
-  ["Active with files that it was not given", { phase: "Active", endpoint, message: "has files" }, "True", "Active"],
-  ["Active without an endpoint", { phase: "Active", endpoint: null }, "False", "NoEndpoint"],
-  ["Active, its program failing", { phase: "Active", endpoint, reason: "CrashLooping" }, "False", "CrashLooping"],
-  ["Pending", { phase: "Pending" }, "False", "Pending"],
-  ["Pending for want of a node", { phase: "Pending", reason: "Unschedulable", message: "m" }, "False", "Unschedulable"],
-  ["Releasing", { phase: "Releasing" }, "False", "Releasing"],
-  ["Error", { phase: "Error", reason: "Duplicate", message: "m" }, "False", "Duplicate"],
+const cases: [title: string, status: ClaimStatusPatch, holds: "Ready" | "Reconciling" | "Stalled", reason: string][] = [
+  ["Active with an endpoint", { phase: "Active", endpoint }, "Ready", "Active"],
+  ["Active with files that it was not given", { phase: "Active", endpoint, message: "has files" }, "Ready", "Active"],
+  ["Active without an endpoint", { phase: "Active", endpoint: null }, "Reconciling", "NoEndpoint"],
+  ["Active, its program failing", { phase: "Active", endpoint, reason: "CrashLooping" }, "Stalled", "CrashLooping"],
+  ["Pending", { phase: "Pending" }, "Reconciling", "Pending"],
+  ["Pending for want of a node", { phase: "Pending", reason: "Unschedulable" }, "Reconciling", "Unschedulable"],
+  ["Releasing", { phase: "Releasing" }, "Reconciling", "Releasing"],
+  ["ReleaseFailed and tried again", { phase: "ReleaseFailed", reason: "SaveFailed" }, "Reconciling", "SaveFailed"],
+  ["ReleaseFailed for long", { phase: "ReleaseFailed", reason: "RetryLimitExceeded" }, "Stalled", "RetryLimitExceeded"],
+  ["Error", { phase: "Error", reason: "Duplicate", message: "m" }, "Stalled", "Duplicate"],
+  [
+    "Error until its workload is there",
+    { phase: "Error", reason: "WorkloadNotFound" },
+    "Reconciling",
+    "WorkloadNotFound",
+  ],
 ];
-for (const [title, status, ready, reason] of cases) {
-  test(`patchClaimStatus: Ready is ${ready} of a claim that is ${title}`, async () => {
-    const [condition, ...more] = (await patched(undefined, status)).status?.conditions ?? [];
-    assert.equal(more, []);
-    assert.equal([condition?.type, condition?.status, condition?.reason], ["Ready", ready, reason]);
+for (const [title, status, holds, reason] of cases) {
+  test(`patchClaimStatus: ${holds} holds of a claim that is ${title}`, async () => {
+    const conditions = (await patched(undefined, status)).status?.conditions ?? [];
+    assert.equal(
+      conditions.map((condition) => [condition.type, condition.status, condition.reason]),
+      holds === "Ready"
+        ? [["Ready", "True", reason]]
+        : [
+            ["Ready", "False", reason],
+            [holds, "True", reason],
+          ],
+    );
     // Kubernetes 1.20 refuses empty text.
-    assert.ok(condition?.message);
+    for (const { message } of conditions) assert.ok(message);
   });
 }
+
+test("patchClaimStatus: a claim whose pod was destroyed is Stalled, since it waits to be claimed again", async () => {
+  const annotations = { [annotation.destroyed]: "inst-1" };
+  const { status } = await patched({ phase: "Active", instanceId: "inst-1" }, { endpoint: null }, { annotations });
+  assert.equal(
+    status?.conditions?.map(({ type }) => type),
+    ["Ready", "Stalled"],
+  );
+});
 
 test("patchClaimStatus: lastTransitionTime moves with the status alone, and other conditions stay", async () => {
   const lastTransitionTime = "2026-01-01T00:00:00Z";
   const ready = { type: "Ready", status: "False", reason: "Pending", message: "m", lastTransitionTime } as const;
   const before: ClaimStatus = { phase: "Pending", conditions: [ready, saved] };
   const waiting = await patched(before, { phase: "Pending", reason: "Unschedulable" });
-  assert.equal(
-    waiting.status?.conditions?.map((condition) => condition.lastTransitionTime),
-    [lastTransitionTime, lastTransitionTime],
-  );
-  assert.equal(waiting.status?.conditions?.[1], saved);
+  const [still, reconciling, ...others] = waiting.status?.conditions ?? [];
+  assert.is(still?.lastTransitionTime, lastTransitionTime);
+  assert.is(reconciling?.type, "Reconciling");
+  assert.ok(Date.parse(reconciling?.lastTransitionTime ?? "") > Date.parse(lastTransitionTime));
+  assert.equal(others, [saved]);
   const active = await patched(waiting.status, { phase: "Active", reason: null, endpoint });
   assert.ok(Date.parse(active.status?.conditions?.[0]?.lastTransitionTime ?? "") > Date.parse(lastTransitionTime));
 });
 
 test("hasCurrentConditions: not of a version that wrote none, and not of another generation", async () => {
-  const claim = await patched(undefined, { phase: "Active", endpoint }, 2);
+  const claim = await patched(undefined, { phase: "Active", endpoint }, { generation: 2 });
   assert.ok(hasCurrentConditions(claim));
   assert.not.ok(hasCurrentConditions({ ...claim, metadata: { ...claim.metadata, generation: 3 } }));
   assert.not.ok(hasCurrentConditions({ ...claim, status: { phase: "Active", endpoint } }));
