@@ -1,20 +1,15 @@
-import { createHash } from "node:crypto";
-import { mkdirSync, readFileSync } from "node:fs";
+import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { cacheFolder } from "../folders.ts";
 import { type Log, silent } from "../log.ts";
-import { withFileLock } from "../process/file-lock.ts";
 import { freePort } from "../process/free-port.ts";
 import { startProgram } from "../process/start-program.ts";
 import { stopProcess } from "../process/stop-process.ts";
 import { waitUntil } from "../process/wait-until.ts";
-import { buildGo } from "../sources/build-go.ts";
-import { isProgram } from "../sources/find-on-path.ts";
+import { cachedGoProgram } from "../sources/cached-go-program.ts";
 
 const PROGRAM = "versitygw";
 const MODULE_FOLDER = fileURLToPath(new URL("../go-objects", import.meta.url));
-const LOCK_LIMIT_MS = 30 * 60_000;
 const START_LIMIT_MS = 30_000;
 
 /** An S3 server with its objects in a folder. */
@@ -72,29 +67,14 @@ export async function startObjectServer({
 }
 
 async function findProgram(log: Log): Promise<string> {
-  const home = join(cacheFolder(), "object-server");
-  const folder = join(home, sourceDigest());
-  const path = join(folder, PROGRAM);
-  if (isProgram(path)) return path;
-  const onWait = ({ pid }: { pid: number }): void => log(`waiting for process ${pid}, which builds the S3 server`);
-  const refused = await withFileLock(
-    join(home, "lock"),
-    { what: "the S3 server", limitMs: LOCK_LIMIT_MS, onWait },
-    async () => {
-      if (isProgram(path)) return undefined;
-      return await buildGo({
-        ...{ what: PROGRAM, moduleFolder: MODULE_FOLDER, firstModule: "github.com/versity/versitygw", reachMs: 30_000 },
-        ...{ packages: ["github.com/versity/versitygw/cmd/versitygw"], minimumGo: "1.25", linkerFlags: [] },
-        ...{ duration: "2 minutes on two cores", folder, environment: process.env, log },
-      });
-    },
-  );
-  if (refused !== undefined) throw new Error(`Cannot start an S3 server: ${refused.because}`);
-  return path;
-}
-
-function sourceDigest(): string {
-  const hash = createHash("sha256");
-  for (const file of ["go.mod", "go.sum"]) hash.update(readFileSync(join(MODULE_FOLDER, file)));
-  return hash.digest("hex").slice(0, 12);
+  try {
+    return await cachedGoProgram({
+      ...{ what: PROGRAM, program: PROGRAM, cache: "object-server" },
+      ...{ moduleFolder: MODULE_FOLDER, firstModule: "github.com/versity/versitygw", reachMs: 30_000 },
+      ...{ packages: ["github.com/versity/versitygw/cmd/versitygw"], minimumGo: "1.25" },
+      ...{ duration: "2 minutes on two cores", log },
+    });
+  } catch (error) {
+    throw new Error(`Cannot start an S3 server: ${(error as Error).message}`, { cause: error });
+  }
 }
