@@ -1,24 +1,36 @@
 // @limit 600
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { configMaps, namespaces, secrets } from "../../../crds/client/built-in-resources.ts";
 import { claims, pools, triggers, workloads } from "../../../crds/kinds.ts";
 import type { KubernetesObject } from "../../../crds/kubernetes.ts";
 import type { Resource } from "../../../crds/resource.ts";
-import { findBinaries } from "../../../scripts/cluster/binaries.ts";
+import { findBinaries, programPath } from "../../../scripts/cluster/binaries.ts";
+import { findKubectl } from "../../../scripts/cluster/kubernetes/kubectl.ts";
 import { versionAtLeast } from "../../../scripts/cluster/kubernetes/version-at-least.ts";
+import { runCommand } from "../../../scripts/cluster/process/run-command.ts";
+import { startProgram } from "../../../scripts/cluster/process/start-program.ts";
+import { stopProcess } from "../../../scripts/cluster/process/stop-process.ts";
 import { CONTROL_PLANE_PROGRAMS } from "../../../scripts/cluster/programs.ts";
-import { kubectlFor } from "../isolation/kubectl.ts";
+import { kubectlFor, validation } from "../isolation/kubectl.ts";
 import { type RestEdge, startRestEdge } from "../rest/rest-edge.ts";
-import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
+import { NAMESPACE, type RunningOperator, startTenancy, type Tenancy } from "../tenancy.ts";
+import { gitopsHealth } from "./gitops-health.ts";
 
-const test = suite("kubectl wait, get and explain");
+const test = suite("what users of kubectl and GitOps tools see");
+const root = new URL("../../..", import.meta.url).pathname;
+const { version } = await findBinaries({ need: CONTROL_PLANE_PROGRAMS });
 let tenancy: Tenancy;
+let operator: RunningOperator;
 let edge: RestEdge;
 let kubectl: (...parameters: string[]) => Promise<string>;
 
 test.before(async () => {
   tenancy = await startTenancy("test-kubectl-wait");
-  tenancy.startOperator();
+  operator = tenancy.startOperator();
   const run = await kubectlFor(tenancy.cluster.kubeconfigPath);
   kubectl = (...parameters) => run("--namespace", NAMESPACE, ...parameters);
   edge = await startRestEdge("bun", { KUBECONFIG: tenancy.cluster.kubeconfigPath });
@@ -29,7 +41,10 @@ test.after(async () => {
 });
 
 interface Standing extends KubernetesObject {
-  status?: { conditions?: { type: string; status: string; lastTransitionTime: string; reason: string }[] };
+  status?: {
+    observedGeneration?: number;
+    conditions?: { type: string; status: string; lastTransitionTime: string; reason: string }[];
+  };
 }
 
 const wait = (what: string, condition: string) =>
@@ -41,6 +56,19 @@ async function condition(resource: Resource<KubernetesObject>, name: string, typ
   const found = object.status?.conditions?.filter((entry) => entry.type === type) ?? [];
   assert.is(found.length, 1, `${name}: ${JSON.stringify(object.status)}`);
   return found[0];
+}
+
+/** What Flux and Argo CD make of each object of the four kinds, by kind and name. */
+async function health(namespace: string): Promise<Record<string, string>> {
+  const list = await kubectl("--namespace", namespace, "get", "tenancy", "-o", "json");
+  const { items } = JSON.parse(list) as { items: KubernetesObject[] };
+  const verdicts = await gitopsHealth(list);
+  return Object.fromEntries(
+    items.map(({ kind, metadata }, index) => [
+      `${kind?.replace("Tenancy", "")} ${metadata.name}`,
+      `${verdicts[index]?.flux} ${verdicts[index]?.argo}`,
+    ]),
+  );
 }
 
 test("kubectl wait --for=condition=Ready ends for all four kinds", async () => {
@@ -85,6 +113,32 @@ test("what is wrong makes Ready false with its reason, and mended it is true, la
     spec: { type: "webhook", workloadRef: "hello", tenant: { static: "alice" }, config: { path: "/api/hook" } },
   });
   await wait("tt/reserved", "Ready=false");
+  await tenancy.createPool("bad", { workloadRef: "bad", size: 1 });
+  await wait("tp/bad", "Ready=false");
+  const failed = await tenancy.createClaim("bob", "bad");
+  await wait(`tc/${failed.metadata.name}`, "Stalled");
+
+  const [healthy, waiting, degraded] = ["Current Healthy", "InProgress Progressing", "Failed Degraded"];
+  assert.equal(await health(NAMESPACE), {
+    ...{
+      "Workload hello": healthy,
+      "Pool hello": healthy,
+      "Claim claim-alice-hello": healthy,
+      "Trigger hook": healthy,
+    },
+    ...{ "Workload bad": degraded, "Claim claim-bob-bad": degraded, "Trigger reserved": degraded },
+    ...{ "Pool bad": waiting, "Claim claim-bob-later": waiting },
+  });
+  // Nobody looks at the objects of another namespace.
+  await kubectl("create", "namespace", "elsewhere");
+  const made = await kubectl("get", "tw/hello", "tp/hello", `tc/${early.metadata.name}`, "tt/hook", "-o", "json");
+  for (const { apiVersion, kind, metadata, spec } of JSON.parse(made).items) {
+    const path = `/apis/${apiVersion}/namespaces/elsewhere/${kind.toLowerCase()}s`;
+    const body = JSON.stringify({ apiVersion, kind, metadata: { name: metadata.name }, spec });
+    await tenancy.client.request({ method: "POST", path, body });
+  }
+  const unseen = Object.values(await health("elsewhere"));
+  assert.equal(unseen, [waiting, waiting, waiting, waiting]);
 
   await tenancy.createWorkload("later");
   await wait(`tc/${early.metadata.name}`, "Ready");
@@ -103,7 +157,6 @@ test("kubectl get tc finds claims by their workload, those of kubectl and those 
   const byLabel = await kubectl("get", "tc", "-l", "tenancy.dev/workload=hello", "-o", "name");
   const expected = ["tenancyclaim.tenancy.dev/claim-alice-hello", "tenancyclaim.tenancy.dev/claim-carol-hello"];
   assert.equal(byLabel.trim().split("\n").sort(), expected);
-  const { version } = await findBinaries({ need: CONTROL_PLANE_PROGRAMS });
   if (!versionAtLeast(version, "1.31")) {
     console.log(`note: ${version} has no selectable fields of custom resources, which came with 1.31`);
     return;
@@ -156,6 +209,41 @@ test("a label of a claim that a person changes comes back", async () => {
   );
 });
 
+test("kubectl diff is quiet after an apply, and a dry run writes nothing", async () => {
+  if (!versionAtLeast(version, "1.30")) {
+    console.log(`note: ${version} refuses server-side apply of what the definitions say that it does not know`);
+    return;
+  }
+  const examples = ["-f", "manifests/examples"];
+  const before = await kubectl("get", "tenancy", "-o", "json");
+  await kubectl("apply", ...examples, validation(version), "--dry-run=server");
+  assert.is(await kubectl("get", "tenancy", "-o", "json"), before);
+  assert.match(await kubectl("diff", ...examples).catch(String), /ended with status 1/);
+
+  for (const mode of [[], ["--server-side"]]) {
+    await kubectl("apply", ...examples, validation(version), ...mode);
+    await tenancy.until("each example was looked at", async () => {
+      const { items } = JSON.parse(await kubectl("get", ...examples, "-o", "json")) as { items: Standing[] };
+      return items.every(({ metadata, status }) => status?.observedGeneration === metadata.generation);
+    });
+    assert.is(await kubectl("diff", ...examples, ...mode), "", `diff ${mode}`);
+  }
+});
+
+test("Argo CD's settings get the health of the four kinds, and keep what they have", async () => {
+  const argocd = { name: "argocd-cm", namespace: "argocd" };
+  await tenancy.client.create(namespaces, { metadata: { name: argocd.namespace } });
+  await tenancy.client.create(configMaps, { metadata: argocd, data: { url: "https://argocd.example" } });
+  await runCommands("docs/gitops.md", /manifests\/argocd$/, { folder: root });
+  const { data = {} } = await tenancy.client.get(configMaps, argocd);
+  const script = await readFile(join(root, "manifests/argocd/health.lua"), "utf8");
+  const kinds = [workloads, pools, claims, triggers].map(({ kind }) => kind);
+  assert.equal(data, {
+    url: "https://argocd.example",
+    ...Object.fromEntries(kinds.map((kind) => [`resource.customizations.health.tenancy.dev_${kind}`, script])),
+  });
+});
+
 test("kubectl explain describes every field of the four kinds", async () => {
   for (const kind of ["tenancyworkloads", "tenancypools", "tenancyclaims", "tenancytriggers"]) {
     for (const part of ["spec", "status"]) {
@@ -170,5 +258,71 @@ test("kubectl explain describes every field of the four kinds", async () => {
   }
   assert.match(await kubectl("explain", "tenancyworkloads.spec.idle.action"), /ENUM|hibernate/);
 });
+
+/** Runs the one block of shell commands of a page that matches, as a person would who copies it. */
+async function runCommands(page: string, which: RegExp, { folder }: { folder: string }): Promise<void> {
+  const blocks = (await readFile(join(root, page), "utf8")).matchAll(/^( *)```sh\n(.*?)\n *```$/gms);
+  const matching = [...blocks].flatMap(([, , commands = ""]) => (which.test(commands) ? [commands] : []));
+  assert.is(matching.length, 1, `${page}: ${which}`);
+  const PATH = `${dirname(await findKubectl())}:${process.env.PATH}`;
+  const environment = { HOME: "/nonexistent", PATH, KUBECONFIG: tenancy.cluster.kubeconfigPath };
+  await runCommand("bash", ["-euo", "pipefail", "-c", matching.join("\n")], {
+    ...{ folder, environment, limitMs: 300_000 },
+  });
+}
+
+test("a namespace whose operator is gone for good can be deleted, and what was kept of it be restored", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "backup-"));
+  try {
+    await tenancy.client.create(secrets, {
+      metadata: { name: "tenancy-api-key", namespace: NAMESPACE },
+      stringData: { "api-key": "k" },
+    });
+    const kept = (await kubectl("get", "tw,tp,tt,tc", "-o", "name")).split("\n");
+    await runCommands("docs/backup.md", /> claims\.yaml/, { folder });
+
+    await edge.stop();
+    await operator.stop();
+    await deleteNamespace({ whenItHangs: () => runCommands("docs/uninstall.md", /finalizers/, { folder }) });
+
+    await kubectl("create", "namespace", NAMESPACE);
+    await kubectl("create", "-f", join(folder, "secrets.yaml"));
+    const restored = (await kubectl("get", "secrets", "-o", "name")).trim();
+    assert.is(restored, "secret/tenancy-api-key");
+    tenancy.startOperator();
+    await kubectl("create", "-f", join(folder, "resources.yaml"));
+    await wait("tw/hello", "Ready");
+    await kubectl("create", "-f", join(folder, "claims.yaml"));
+    const { spec } = await tenancy.client.get(claims, { name: "claim-alice-hello", namespace: NAMESPACE });
+    assert.is(spec.resume, true);
+    assert.equal((await kubectl("get", "tw,tp,tt,tc", "-o", "name")).split("\n"), kept);
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+});
+
+/** Deletes the namespace as a cluster does that has controllers, and waits until it is gone. */
+async function deleteNamespace({ whenItHangs }: { whenItHangs: () => Promise<void> }): Promise<void> {
+  const binaries = await findBinaries({ need: [...CONTROL_PLANE_PROGRAMS, "kube-controller-manager"] });
+  const { kubeconfigPath, folder } = tenancy.cluster;
+  const controllers = await startProgram({
+    ...{ name: "kube-controller-manager", command: programPath(binaries, "kube-controller-manager") },
+    arguments: [
+      ...[`--kubeconfig=${kubeconfigPath}`, "--leader-elect=false", "--secure-port=0"],
+      "--controllers=namespace,pvc-protection",
+    ],
+    ...{ logPath: join(folder, "log", "kube-controller-manager.log"), lifetime: "parent" },
+  });
+  try {
+    await kubectl("delete", "namespace", NAMESPACE, "--wait=false");
+    await kubectl("wait", `namespace/${NAMESPACE}`, "--for=condition=NamespaceFinalizersRemaining", "--timeout=120s");
+    await whenItHangs();
+    await kubectl("wait", `namespace/${NAMESPACE}`, "--for=delete", "--timeout=60s").catch(async (error) => {
+      throw new Error(await kubectl("get", "namespace", NAMESPACE, "-o", "yaml"), { cause: error });
+    });
+  } finally {
+    await stopProcess(controllers.identity, { name: controllers.name });
+  }
+}
 
 test.run();
