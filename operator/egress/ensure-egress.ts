@@ -3,7 +3,6 @@ import { configMaps, pods, secrets } from "../../crds/client/built-in-resources.
 import type { KubernetesObject, Pod, Secret } from "../../crds/kubernetes.ts";
 import { label } from "../../crds/labels.ts";
 import type { Resource } from "../../crds/resource.ts";
-import { NOT_OBSERVED } from "../../crds/schema/condition.ts";
 import { secretRefusal } from "../../crds/secret-refusal.ts";
 import type { Workload } from "../../crds/workload.ts";
 import { applyObject } from "../apply-object.ts";
@@ -37,8 +36,8 @@ export async function ensureEgress(workload: Workload, context: OperatorContext)
   const { ensuredEgress, metrics } = context;
   const rules = egressRules(workload.spec);
   if (rules === undefined) {
-    const { observedGeneration = NOT_OBSERVED } = workload.status ?? {};
-    if (observedGeneration !== NOT_OBSERVED && observedGeneration !== generation) await deleteEgress(workload, context);
+    const { observedGeneration } = workload.status ?? {};
+    if (observedGeneration !== undefined && observedGeneration !== generation) await deleteEgress(workload, context);
     ensuredEgress.delete(uid);
     metrics.forgetCertificate({ use: "egress", uid });
     return {};
@@ -64,10 +63,11 @@ export async function ensureEgress(workload: Workload, context: OperatorContext)
   return { requeueAfterMs: Math.max(0, untilMs - now) };
 }
 
-/** Deletes what a workload's proxy lived by. */
+/** Deletes what a workload's proxy lived by; without an image for proxies there is none, nor a right to delete it. */
 export async function deleteEgress({ metadata }: Workload, context: OperatorContext): Promise<void> {
-  const { client, config, metrics } = context;
+  const { client, config, informers, metrics } = context;
   metrics.forgetCertificate({ use: "egress", uid: metadata.uid ?? "" });
+  if (informers.egress === undefined) return;
   const names = egressNames(metadata.name);
   const { namespace } = config;
   for (const [resource, name] of [
