@@ -3,6 +3,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { parseAllDocuments } from "yaml";
 import { findBinaries } from "../../../scripts/cluster/binaries.ts";
 import { type ControlPlane, startControlPlane } from "../../../scripts/cluster/control-plane.ts";
 import { versionAtLeast } from "../../../scripts/cluster/kubernetes/version-at-least.ts";
@@ -140,6 +141,22 @@ if (versionAtLeast(version, "1.30")) {
     assert.match(patched, "spec.rules[0].timeouts.request: Invalid value");
   });
 }
+
+test("monitoring comes into the namespace that a kustomization says; the board keeps its name and label", async () => {
+  const tree = await writeOverlay({ namespace: "tenants", components: ["monitoring"] });
+  const built = await kubectl("kustomize", tree.path).finally(tree.remove);
+  const objects = parseAllDocuments(built).map((one) => one.toJS());
+  const found = objects.filter(
+    ({ kind, metadata }) =>
+      /^(ServiceMonitor|PrometheusRule)$/.test(kind) || metadata.labels?.grafana_dashboard === "1",
+  );
+  assert.equal(
+    found.map(({ kind, metadata }) => `${kind} ${metadata.namespace}/${metadata.name}`),
+    ["ConfigMap tenants/tenancy-board", "PrometheusRule tenants/tenancy", "ServiceMonitor tenants/tenancy"],
+  );
+  const board = JSON.parse(await readFile(join(root, "manifests/components/monitoring/board.json"), "utf8"));
+  assert.equal(JSON.parse(found[0]?.data["tenancy.json"]), board);
+});
 
 test("the images have the versions that this project is tried with", async () => {
   const edge = await readFile(join(root, "manifests/images/edge.Dockerfile"), "utf8");

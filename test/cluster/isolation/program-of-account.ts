@@ -1,9 +1,10 @@
-import { spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import type { AccountAccess } from "./account-access.ts";
 
 /** One of our programs, as a pod runs it. */
 export interface AccountProgram {
+  readonly child: ChildProcess;
   readonly lines: string[];
   /** The fields of its first log line with that message. */
   logged(message: string): Promise<Record<string, unknown>>;
@@ -14,7 +15,7 @@ export interface AccountProgram {
 const STOP_LIMIT_MS = 60_000;
 
 export function startProgramOf(
-  access: AccountAccess,
+  access: Pick<AccountAccess, "prefix" | "env">,
   command: readonly string[],
   env: Record<string, string>,
 ): AccountProgram {
@@ -32,6 +33,7 @@ export function startProgramOf(
     child.once("close", (code, signal) => resolve(code ?? signal ?? "unknown"));
   });
   return {
+    child,
     lines,
     logged(message) {
       const found = new Promise<Record<string, unknown>>((resolve) => {

@@ -7,7 +7,7 @@ import { pods, secrets } from "../../../crds/client/built-in-resources.ts";
 import type { Secret } from "../../../crds/kubernetes.ts";
 import { SECRET_KEYS, STORE_PORT } from "../../../crds/snapshots/store-endpoint.ts";
 import { SNAPSHOTS_NAME } from "../../../crds/snapshots/store-folder.ts";
-import { createSnapshotServer } from "../../../operator/snapshots/server.ts";
+import { createSnapshotServer, type SnapshotServerOptions } from "../../../operator/snapshots/server.ts";
 import { bundleSnapshots } from "../../../scripts/start/bundle-programs.ts";
 import { NAMESPACE, type Tenancy } from "../tenancy.ts";
 
@@ -19,12 +19,16 @@ const reference = { namespace: NAMESPACE, name: SNAPSHOTS_NAME };
  *
  * @param root the volume, as a folder of this machine
  */
-export async function runHelper(tenancy: Tenancy, root: string): Promise<{ stop(): Promise<void> }> {
+export async function runHelper(
+  tenancy: Tenancy,
+  root: string,
+  options: Pick<SnapshotServerOptions, "space"> = {},
+): Promise<{ stop(): Promise<void> }> {
   const secret = await untilWanted(tenancy);
   const names = [SECRET_KEYS.key, SECRET_KEYS.certificate, SECRET_KEYS.token, SECRET_KEYS.namesToken];
   const [key, cert, token, namesToken] = names.map((name) => textOf(secret, name)) as [string, string, string, string];
   const [tokens, namesTokens] = [() => [token], () => [namesToken]];
-  const server = createSnapshotServer({ root, tokens, namesTokens, tls: { key, cert } });
+  const server = createSnapshotServer({ ...options, root, tokens, namesTokens, tls: { key, cert } });
   const podIP = newAddress();
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
