@@ -1,6 +1,5 @@
 // @waits
 import { suite } from "uvu";
-// @waits
 import * as assert from "uvu/assert";
 import { pods } from "../../../crds/client/built-in-resources.ts";
 import { annotation } from "../../../crds/labels.ts";

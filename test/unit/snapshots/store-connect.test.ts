@@ -1,6 +1,5 @@
 // @waits
 import { mkdtempSync, rmSync } from "node:fs";
-// @waits
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "uvu";
