@@ -46,6 +46,15 @@ export async function buildLastRelease(): Promise<Programs> {
   return { operator: join(folder, "operator.mjs"), edge: join(folder, "edge.js"), crds: join(folder, "crds") };
 }
 
+/** Whether this checkout has no history that could hold the last release: a shallow clone, or files alone. */
+export async function lacksHistory(): Promise<boolean> {
+  try {
+    return (await run("git", ["rev-parse", "--is-shallow-repository"], { cwd: root })).stdout.trim() === "true";
+  } catch {
+    return true;
+  }
+}
+
 async function findCommit(): Promise<string> {
   try {
     const { stdout } = await run("git", ["rev-parse", "--verify", "--quiet", `${LAST_RELEASE}^{commit}`], {
