@@ -4,7 +4,7 @@ import { type Binaries, programPath } from "./binaries.ts";
 import { readClusterState, writeClusterState } from "./cluster-state.ts";
 import { clusterFolder, temporaryClusterFolder } from "./folders.ts";
 import { type ApiServerOptions, startApiServer } from "./kubernetes/api-server.ts";
-import { type Etcd, startEtcd } from "./kubernetes/etcd.ts";
+import { type Etcd, type EtcdOptions, startEtcd } from "./kubernetes/etcd.ts";
 import { type Log, silent } from "./log.ts";
 import { clusterKeys } from "./pki/cluster-keys.ts";
 import { type ClientCertificate, type ClientCertificateOptions, clientCertificate } from "./pki/write-kubeconfig.ts";
@@ -45,7 +45,12 @@ export interface ControlPlane {
     readonly adminCertificatePath: string;
     readonly adminKeyPath: string;
   };
-  readonly etcd: Etcd;
+  readonly etcd: Etcd & {
+    /** Starts it again with the same ports and what its folder holds. */
+    start(): Promise<void>;
+    /** Ends it without warning. */
+    kill(): Promise<void>;
+  };
   readonly apiServer: {
     /** Starts it again with the same port, keys and data; flags given here last until it stops. */
     start(options?: { extraFlags?: readonly string[] }): Promise<void>;
@@ -82,13 +87,14 @@ export async function startControlPlane(options: StartControlPlaneOptions): Prom
   async function start(): Promise<ControlPlane> {
     const keys = await clusterKeys({ folder, name, server });
     log("starting etcd");
-    const etcd = await startEtcd({
+    const etcdOptions: EtcdOptions = {
       folder,
       command: programPath(binaries, "etcd"),
       clientPort: await freePort(),
       peerPort: await freePort(),
       lifetime,
-    });
+    };
+    const etcd = await startEtcd(etcdOptions);
     const apiServerOptions: ApiServerOptions = {
       folder,
       command: programPath(binaries, "kube-apiserver"),
@@ -118,7 +124,11 @@ export async function startControlPlane(options: StartControlPlaneOptions): Prom
         adminCertificatePath: keys.admin.certificatePath,
         adminKeyPath: keys.admin.keyPath,
       },
-      etcd,
+      etcd: {
+        ...etcd,
+        start: () => startEtcd(etcdOptions).then(() => undefined),
+        kill: () => stopProcess(recorded("etcd"), { name: "etcd", graceMs: 0 }),
+      },
       apiServer: {
         start: ({ extraFlags } = {}) => startServer(extraFlags),
         stop: () => stopProcess(identity(), { name: "kube-apiserver", graceMs: 2000 }),

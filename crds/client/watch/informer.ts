@@ -133,6 +133,7 @@ export function startInformer<T extends KubernetesObject, Index extends string =
     clock,
     onEvent,
     knownObjects: () => store.values(),
+    contradicts: store.contradicts,
   });
   return {
     store,

@@ -2,7 +2,7 @@ import type { KubernetesObject } from "../../kubernetes.ts";
 import type { Log } from "../../log.ts";
 import type { Resource } from "../../resource.ts";
 import { createDeferred, sleep } from "../../waits.ts";
-import { ApiError, isExpired } from "../api-error.ts";
+import { ApiError, isExpired, NetworkError } from "../api-error.ts";
 import { createBackoff } from "../backoff.ts";
 import { type Clock, systemClock } from "../clock.ts";
 import type { ClusterClient } from "../cluster-client.ts";
@@ -38,6 +38,8 @@ export interface ListWatchOptions<T extends KubernetesObject> {
    * time.
    */
   readonly knownObjects?: (() => Iterable<T>) | undefined;
+  /** Whether a list at that resourceVersion cannot show the object as it does. @default none is known not to */
+  readonly contradicts?: ((object: T, resourceVersion: string) => boolean) | undefined;
   readonly onState?: ((state: ListWatchState) => void) | undefined;
   /** Ends the list-watch: `done` resolves. */
   readonly signal: AbortSignal;
@@ -82,7 +84,8 @@ export function listWatch<T extends KubernetesObject>(options: ListWatchOptions<
   const synced = createDeferred<void>();
   const kept = options.knownObjects === undefined ? new Map<string, T>() : undefined;
   const knownObjects = options.knownObjects ?? (() => kept?.values() ?? []);
-  const listing = createListing({ client, selection, signal, knownObjects, onObject });
+  const { contradicts = () => false } = options;
+  const listing = createListing({ client, selection, signal, knownObjects, contradicts, onObject });
   /** The newest resourceVersion that the server has shown. */
   let lastResourceVersion: string | undefined;
   /** That of the newest list or change. Bookmarks do not move it. */
@@ -138,7 +141,9 @@ export function listWatch<T extends KubernetesObject>(options: ListWatchOptions<
       if (signal.aborted) throw error;
       log?.warn({ ...fields, error, resourceVersion }, "cannot watch");
       if (isExpired(error)) return { kind: "watch-expired", healthy: false };
-      return { kind: error instanceof ApiError && error.status === 400 ? "watch-broken" : "watch-refused" };
+      return {
+        kind: isAway(error) || (error instanceof ApiError && error.status === 400) ? "watch-broken" : "watch-refused",
+      };
     }
   }
 
@@ -224,6 +229,14 @@ export function listWatch<T extends KubernetesObject>(options: ListWatchOptions<
   return { synced: synced.promise, done, versions: () => ({ seen: lastResourceVersion, changed: changedAt }) };
 }
 
+/**
+ * Whether the server may have been away, and its store been restored from a backup meanwhile: a watch from where the
+ * history was would be silent until the new one has come as far, and leave out what it tells until then.
+ */
+function isAway(error: unknown): boolean {
+  return error instanceof NetworkError || (error instanceof ApiError && error.status >= 500);
+}
+
 const eventTypes = { ADDED: "added", MODIFIED: "modified", DELETED: "deleted" } as const;
 
 export interface ListWatchTimings {
@@ -238,7 +251,7 @@ export interface ListWatchTimings {
   readonly healthyAfterMs: number;
   /** The first delay after a failure; it doubles from one to the next. @default 800 */
   readonly backoffMs: number;
-  /** @default 30000 */
+  /** Nobody is served for so long after the server has come back, at most. @default 5000 */
   readonly maxBackoffMs: number;
 }
 
@@ -247,5 +260,5 @@ const defaultListWatchTimings: ListWatchTimings = {
   silenceMarginMs: 15_000,
   healthyAfterMs: 1_000,
   backoffMs: 800,
-  maxBackoffMs: 30_000,
+  maxBackoffMs: 5_000,
 };

@@ -26,7 +26,8 @@ export interface Listing {
   /**
    * Fetches a page, hands its objects on, and after the last one the objects that the list is missing.
    *
-   * @throws HistoryError when the list is of a time before `lastResourceVersion`, the newest resourceVersion seen
+   * @throws HistoryError when the list is of a time before `lastResourceVersion`, the newest resourceVersion seen, or
+   *   contradicts what is known: a history that went back may be longer by now than it was
    */
   page(options: {
     limit: number;
@@ -49,10 +50,12 @@ export function createListing<T extends KubernetesObject>(options: {
   selection: Selection<T>;
   signal: AbortSignal;
   knownObjects: () => Iterable<T>;
+  /** Whether a list at that resourceVersion cannot show the object as it does. */
+  contradicts: (object: T, resourceVersion: string) => boolean;
   /** Called with the list's resourceVersion. */
   onObject: (event: { type: "added" | "deleted"; object: T }, resourceVersion: string) => void;
 }): Listing {
-  const { client, selection, signal, knownObjects, onObject } = options;
+  const { client, selection, signal, knownObjects, contradicts, onObject } = options;
   const { resource, ...where } = selection;
   let seen = new Set<string>();
 
@@ -74,9 +77,15 @@ export function createListing<T extends KubernetesObject>(options: {
       const query = { ...where, limit: limit || undefined, continue: token, signal, timeoutMs: pageTimeoutMs };
       const { metadata, items } = await client.list(resource, query);
       if (!metadata.resourceVersion) throw new Error(`Cannot list ${resource.plural}: the list has no resourceVersion`);
-      if (lastResourceVersion !== undefined && isBefore(metadata.resourceVersion, lastResourceVersion))
+      const { resourceVersion } = metadata;
+      if (lastResourceVersion !== undefined && isBefore(resourceVersion, lastResourceVersion))
         throw new HistoryError(
-          `Cannot go on: the list of ${resource.plural} is at ${metadata.resourceVersion}, after ${lastResourceVersion}`,
+          `Cannot go on: the list of ${resource.plural} is at ${resourceVersion}, after ${lastResourceVersion}`,
+        );
+      const undone = items.find((object) => contradicts(object, resourceVersion));
+      if (undone !== undefined)
+        throw new HistoryError(
+          `Cannot go on: the list of ${resource.plural} at ${resourceVersion} has ${keyOf(undone)} as it was before it changed`,
         );
       for (const object of items) {
         seen.add(keyOf(object));

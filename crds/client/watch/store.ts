@@ -99,6 +99,11 @@ export interface Store<T extends KubernetesObject, Index extends string> extends
    * The deletion is remembered, so that the late answer to a write cannot bring the object back.
    */
   remove(object: T): T | undefined;
+  /**
+   * Whether a list at that resourceVersion cannot show the object as it does, since a newer state of it, or its end, was
+   * known by then.
+   */
+  contradicts(object: T, resourceVersion: string): boolean;
 }
 
 /** Enough for any burst: a write's answer comes at most seconds after the event of the object's deletion. */
@@ -206,6 +211,12 @@ export function createStore<T extends KubernetesObject, Index extends string = n
       objects.delete(key);
       reindex(key, held, undefined);
       return held;
+    },
+    contradicts(object, listedAt) {
+      const { uid = "", resourceVersion } = object.metadata;
+      return [deletions.get(uid), objects.get(keyOf(object))?.metadata.resourceVersion].some(
+        (known) => isNewer(known, resourceVersion, { unknown: false }) && !isNewer(known, listedAt, { unknown: true }),
+      );
     },
   };
 }

@@ -15,6 +15,8 @@ export interface EtcdOptions {
 
 export interface Etcd {
   readonly url: string;
+  /** Holds all that it keeps. */
+  readonly dataFolder: string;
   readonly program: Program;
   /** Forgets every revision before the newest, so that a list or watch from an older one ends with 410 Gone. */
   compact(): Promise<void>;
@@ -29,10 +31,11 @@ const START_LIMIT_MS = 60_000;
  */
 export async function startEtcd(options: EtcdOptions): Promise<Etcd> {
   const url = `http://127.0.0.1:${options.clientPort}`;
+  const dataFolder = join(options.folder, "etcd");
   const program = await startProgram({
     name: "etcd",
     command: options.command,
-    arguments: etcdFlags({ ...options, dataFolder: join(options.folder, "etcd") }),
+    arguments: etcdFlags({ ...options, dataFolder }),
     logPath: join(options.folder, "log", "etcd.log"),
     lifetime: options.lifetime,
   });
@@ -43,7 +46,7 @@ export async function startEtcd(options: EtcdOptions): Promise<Etcd> {
     intervalMs: 20,
     explain: () => logTail(program.logPath),
   });
-  return { url, program, compact: () => compactEtcd(url) };
+  return { url, dataFolder, program, compact: () => compactEtcd(url) };
 }
 
 /** Forgets every revision of the etcd at that address before the newest. */

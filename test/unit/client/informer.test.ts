@@ -11,6 +11,7 @@ import {
   type InformerOptions,
   startInformer,
 } from "../../../crds/client/watch/informer.ts";
+import { HistoryError } from "../../../crds/client/watch/listing.ts";
 import type { ConfigMap } from "../../../crds/kubernetes.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { silentLog } from "../silent-log.ts";
@@ -252,6 +253,29 @@ test("startInformer handles the other objects when an index, transform and onCha
   assert.ok(count > before + 3, "each time is counted, also those that are not logged again");
   watches[0]?.send("DELETED", object("bad", 13));
   await until("the deletion", () => informer.store.size === 1);
+});
+
+test("an informer ends where a list shows what is known to have changed or ended before it", async () => {
+  const items = [object("x", 5), object("y", 6)];
+  for (const [type, changed] of [
+    ["MODIFIED", object("x", 11)],
+    ["DELETED", object("y", 11)],
+  ] as const) {
+    const { informer, watches, changes } = await inform({
+      onList: (_, count) => ({ resourceVersion: count === 1 ? "10" : "2000000", items }),
+      onWatch: (_, count) => (count === 1 ? undefined : 410),
+    });
+    const end = informer.done.catch((error: unknown) => error);
+    await until("the watch", () => watches.length === 1);
+    watches[0]?.send(type, changed);
+    await until("the event", () => changes.length === 3);
+    watches[0]?.end();
+    const error = await end;
+    assert.instance(error, HistoryError);
+    assert.match(String(error), `the list of configmaps at 2000000 has a/${changed.metadata.name} as it was before`);
+    transport?.close();
+    await collection?.server.close();
+  }
 });
 
 test.run();
