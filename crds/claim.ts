@@ -66,6 +66,12 @@ export const claimStatusSchema = Type.Object(
         maxLength: 64,
       }),
     ),
+    overlayId: Type.Optional(
+      Type.String({
+        description: "Names the overlay directories that the instance was given, which a pod that lost them has not.",
+        maxLength: 64,
+      }),
+    ),
     claimedAt: Type.Optional(
       Type.String({ description: "When the instance was bound, ISO 8601.", format: "date-time" }),
     ),

@@ -96,6 +96,11 @@ export const annotation = {
   volumeLeft: "tenancy.dev/volume-left-for",
   /** On the Secret of the snapshots: the object storage that was last seen with the mark of archives. */
   objectStore: "tenancy.dev/object-store",
+  /**
+   * On the operators' Lease: ISO 8601 time after which nothing of the cluster's history is missing, or `unknown`, which a
+   * person may set too. What warm pods were before, nobody knows, so those are not given to tenants.
+   */
+  historySince: "tenancy.dev/history-since",
   /** On a pod, and on a Job that builds an image: the uid of its workload. */
   workloadUid: "tenancy.dev/workload-uid",
   /** On a workload: SHA-256 of the build context that was uploaded last. */

@@ -70,6 +70,8 @@ export interface OperatorContext {
   enqueueWorkload(name: string): void;
   /** When this term of leading began, in milliseconds of `performance.now()`. */
   startedAt: number;
+  /** ISO 8601 time up to which warm pods were made that may have been given to tenants. */
+  historySince: string | undefined;
   /** Whether no other operator can have taken over. */
   isLeading(): boolean;
 }

@@ -47,6 +47,7 @@ export function startControllers(options: {
   tracer?: Tracer | undefined;
   log: Log;
   term: Term;
+  historySince: string | undefined;
   onFailure: ReportHandlerFailure;
 }): { stop(): Promise<void> } {
   const { config, informers, metrics, log, term, onFailure } = options;
@@ -97,6 +98,7 @@ export function startControllers(options: {
     enqueueClaim,
     enqueueWorkload: (name) => queue.add("workload", `${config.namespace}/${name}`),
     startedAt: performance.now(),
+    historySince: options.historySince,
     isLeading: () => term.writeTimeLeftMs() > 0,
   };
   const controllers = [

@@ -2,11 +2,14 @@ import type { BuildContexts } from "../crds/builds/build-contexts.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
 import type { Exec } from "../crds/client/exec/exec.ts";
 import { createHandlerFailures } from "../crds/client/watch/handler-failures.ts";
+import { HistoryError } from "../crds/client/watch/listing.ts";
+import { annotation } from "../crds/labels.ts";
 import type { Log } from "../crds/log.ts";
 import type { Tracer } from "../crds/tracing/tracer.ts";
 import { linkSignals, whenAborted } from "../crds/waits.ts";
 import { failedSaveSince } from "./claim/claim-status.ts";
 import type { OperatorConfig } from "./config.ts";
+import { forgetHistory, historyOf, settleHistory } from "./history.ts";
 import { startInformers } from "./informers.ts";
 import { runWhenLeading } from "./leader.ts";
 import type { Metrics } from "./metrics.ts";
@@ -70,22 +73,29 @@ export function startOperator(options: OperatorOptions): Operator {
     },
   });
 
+  const leaseName = options.leaseName ?? LEASE_NAME;
+  const reference = { namespace: config.namespace, name: leaseName };
+  const trusting = linkSignals(signal);
   const leading = runWhenLeading({
     client,
     namespace: config.namespace,
-    leaseName: options.leaseName ?? LEASE_NAME,
+    leaseName,
     identity: options.identity,
     leaseMs: config.leaseMs,
     log,
-    signal,
+    signal: trusting.signal,
+    annotate: (lease) => historyOf(lease, Date.now()),
     async lead(term) {
-      const ending = linkSignals(term.signal, signal);
+      const ending = linkSignals(term.signal, trusting.signal);
       try {
         // A watch ends now and then; a term that began without one would take what it does not show for gone.
         await untilReady(ending.signal);
         if (ending.signal.aborted) return;
+        const told = term.annotations[annotation.historySince];
+        const historySince = await settleHistory(told, { client, reference, pods: pods.store.values() });
+        if (ending.signal.aborted) return;
         metrics.beginTerm();
-        const controllers = startControllers({ ...options, informers, term, onFailure });
+        const controllers = startControllers({ ...options, informers, term, historySince, onFailure });
         await whenAborted([ending.signal]).promise;
         const stopped = controllers.stop();
         metrics.endTerm();
@@ -96,10 +106,24 @@ export function startOperator(options: OperatorOptions): Operator {
     },
   });
 
+  /** Nothing that is in memory is to be acted upon any longer, but what it tells of the history is told on. */
+  async function leaveHistory(error: unknown): Promise<never> {
+    trusting.abort();
+    if (error instanceof HistoryError) {
+      await forgetHistory(client, reference).catch((cause: unknown) =>
+        log.warn({ error: cause }, "cannot write that history is unknown"),
+      );
+    }
+    throw error;
+  }
+
+  const followed = done.catch(leaveHistory);
   return {
     synced,
     isReady,
     hasStore: () => hasStore({ config, informers }),
-    done: Promise.all([leading, done]).then(() => undefined),
+    done: Promise.all([leading, followed])
+      .then(() => undefined)
+      .finally(trusting.close),
   };
 }

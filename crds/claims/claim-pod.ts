@@ -56,11 +56,32 @@ export function isShown({ metadata }: Pod, { status }: Claim): boolean {
   return status.instanceUid === undefined || status.instanceUid === metadata.uid;
 }
 
-/** Whether the pod is the one that the claim shows, bound to this very claim object and its tenant. */
+/** Begins what the init container says at its end that names the pod's overlay directories. */
+export const OVERLAY_ID_MESSAGE = "overlay ";
+
+/** Names a pod's overlay directories; undefined before they are there, and where there are none. */
+export function overlayIdOf({ status }: Pod): string | undefined {
+  const messages = status?.initContainerStatuses?.map(({ state }) => state?.terminated?.message ?? "") ?? [];
+  const told = messages.find((message) => message.startsWith(OVERLAY_ID_MESSAGE));
+  return told?.slice(OVERLAY_ID_MESSAGE.length).trim() || undefined;
+}
+
+/**
+ * Whether the pod's overlay directories are others than the tenant was given. A pod that its node had ended is made anew
+ * where the cluster's store is restored from a backup that has it still: under its old name and uid, and with nothing in
+ * it.
+ */
+export function hasLostFiles(pod: Pod, { status }: Claim): boolean {
+  const present = overlayIdOf(pod);
+  return present !== undefined && status?.overlayId !== undefined && present !== status.overlayId;
+}
+
+/** Whether the pod is the one that the claim shows, with the files that its tenant was given, bound to this very claim object and its tenant. */
 export function isPodOf(pod: Pod, claim: Claim): boolean {
   const { metadata } = pod;
   return (
     isShown(pod, claim) &&
+    !hasLostFiles(pod, claim) &&
     claim.metadata.uid !== undefined &&
     metadata.annotations?.[annotation.claimUid] === claim.metadata.uid &&
     metadata.labels?.[label.tenant] === claim.spec.tenantId

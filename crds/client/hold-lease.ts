@@ -10,6 +10,8 @@ import { startInformer } from "./watch/informer.ts";
 
 /** The time during which a Lease is held. */
 export interface LeaseTerm {
+  /** The annotations of the Lease as it was taken. */
+  readonly annotations: Readonly<Record<string, string>>;
   /** Aborted when the term is over, whether it was lost or given back. */
   readonly signal: AbortSignal;
   /** Milliseconds left in which a write is safe; 0 when this process may not write. */
@@ -24,6 +26,8 @@ export interface HoldLeaseOptions {
   identity: string;
   /** How long a lease holds without a renewal, in milliseconds. @default 10000 */
   leaseMs?: number;
+  /** The annotations to take the Lease with. @default those that it has */
+  annotate?: ((taken: Lease | undefined) => Record<string, string>) | undefined;
   /** Works until it is done, or `term.signal` or `signal` is aborted; then stops its work and resolves. */
   hold(term: LeaseTerm): Promise<void>;
   log: Log;
@@ -67,6 +71,9 @@ export async function holdLease(options: HoldLeaseOptions): Promise<void> {
     log,
   });
 
+  // Without it a lease that is given back is taken when it would have run out.
+  const watched = informer.done.catch((error: unknown) => log.warn({ lease: leaseName, error }, "lease not watched"));
+
   const backoff = createBackoff({ initialMs: 500, maxMs: renewEveryMs });
   try {
     for (let ended = false; !ended && !signal.aborted; ) {
@@ -76,7 +83,7 @@ export async function holdLease(options: HoldLeaseOptions): Promise<void> {
   } finally {
     ignoreStop();
     over.abort();
-    await informer.done;
+    await watched;
   }
 
   async function tryToAcquire(): Promise<{ lease: Lease; at: number } | undefined> {
@@ -133,8 +140,13 @@ export async function holdLease(options: HoldLeaseOptions): Promise<void> {
       leaseTransitions: (current?.spec?.leaseTransitions ?? 0) + 1,
     };
     try {
-      if (current !== undefined) return await client.replace(leases, { ...current, spec }, { signal });
-      return await client.create(leases, { metadata: reference, spec }, { signal });
+      const added = options.annotate?.(current) ?? {};
+      const metadata = {
+        ...(current?.metadata ?? reference),
+        ...(Object.keys(added).length > 0 && { annotations: { ...current?.metadata.annotations, ...added } }),
+      };
+      if (current !== undefined) return await client.replace(leases, { ...current, metadata, spec }, { signal });
+      return await client.create(leases, { metadata, spec }, { signal });
     } catch (error) {
       if (isConflict(error) || isAlreadyExists(error)) return undefined;
       throw error;
@@ -147,6 +159,7 @@ export async function holdLease(options: HoldLeaseOptions): Promise<void> {
     const over = new AbortController();
     let isLost = false;
     const term: LeaseTerm = {
+      annotations: lease.metadata.annotations ?? {},
       signal: over.signal,
       writeTimeLeftMs: () =>
         over.signal.aborted ? 0 : Math.max(0, renewedAt + stopWritingAfterMs - performance.now()),

@@ -32,7 +32,10 @@ export interface SnapshotMetadata {
   /** Bytes of the archive before its compression. */
   readonly contentBytes: number;
   readonly overlayDirs: readonly string[];
-  /** The pod that it was saved from; unknown of archives that older operators wrote. */
+  /**
+   * The pod that it was saved from, and after a dot the id of its overlay directories where it has one; unknown of
+   * archives that older operators wrote.
+   */
   readonly podUid?: string | undefined;
 }
 

@@ -23,6 +23,7 @@ import { isWaiting, patchClaimStatus } from "./claim-status.ts";
 import { ensureService } from "./ensure-service.ts";
 import { failClaim } from "./fail-claim.ts";
 import { followPod } from "./follow-pod.ts";
+import { lostFiles } from "./lost-files.ts";
 import { reconcileStarting } from "./reconcile-starting.ts";
 import { releaseClaim } from "./release-claim.ts";
 import { releaseWhenIdle } from "./release-when-idle.ts";
@@ -198,6 +199,8 @@ async function fulfilClaim(claim: Claim, context: OperatorContext): Promise<Reco
   const silentForMs = state.state === "lost" ? undefined : context.nodeSilence.leftMs(current);
   if (silentForMs === 0) return leaveNode(claim, current, context);
   if (phase === "Active" && state.state !== "lost") {
+    const lost = await lostFiles(claim, current, context);
+    if (lost !== undefined) return replacePod(claim, context, { reason: "PodLost", message: lost });
     const followed = await followPod(claim, { pod: current, state }, context);
     const served = await ensureService(followed, current, context);
     const idle = await releaseWhenIdle(followed, current, context);

@@ -26,6 +26,7 @@ export async function replacePod(
       endpoint: null,
       source: null,
       resumedFrom: null,
+      overlayId: null,
       timeline: null,
     },
     context,

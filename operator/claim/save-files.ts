@@ -24,6 +24,7 @@ import { TOOLS_BUSYBOX } from "../snapshots/pod-tools.ts";
 import { isCurrent, readClaimPods } from "./claim-pods.ts";
 import { type ClaimStatusPatch, FILES_SAVED, patchClaimStatus } from "./claim-status.ts";
 import { drainLeftMs } from "./drain.ts";
+import { lostFiles } from "./lost-files.ts";
 import { isDiscardedForIdleness } from "./release-when-idle.ts";
 
 const HELPER_START_LIMIT_MS = 20_000;
@@ -57,12 +58,13 @@ export async function podToSave(
     return undefined;
   }
   const state = podState(pod);
-  if (state.state !== "lost") return pod;
+  const lost = state.state === "lost" ? state.message : await lostFiles(claim, pod, context);
+  if (lost === undefined) return pod;
   // To a claim that is behind, files that are safe look lost.
   if (!(await isCurrent(claim, context))) return undefined;
   context.events.record({
     ...{ resource: claims, object: claim, type: "Warning", reason: "NotSaved" },
-    message: `${state.message} before its files were saved: the archive of the last release stays as it is`,
+    message: `${lost} before its files were saved: the archive of the last release stays as it is`,
   });
   return undefined;
 }
@@ -102,8 +104,9 @@ export async function saveFiles(
         const hasPreSave = pod.metadata.annotations?.[annotation.preSave] !== undefined;
         await inSpan(hasPreSave ? step("pre-save") : undefined, () => runPreSave(claim, pod, { context, signal }));
         const key = { tenantId, workloadRef };
+        const overlayId = claim.status?.overlayId;
         return await inSpan(step("save files"), () =>
-          metrics.timeSnapshot("save", () => snapshots.save(key, pod, { signal, isFenced })),
+          metrics.timeSnapshot("save", () => snapshots.save(key, pod, { overlayId, signal, isFenced })),
         );
       } catch (error) {
         if (!signal.aborted) metrics.saveFailures.inc({ reason: reasonOf(error) });

@@ -7,6 +7,7 @@ import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
 import type { Workload } from "../../crds/workload.ts";
 import type { OperatorContext } from "../context.ts";
+import { isOfUnknownHistory } from "../history.ts";
 import { isolationHash, templateHash } from "../pod/render-pod.ts";
 import { bindingOf } from "./claim-pods.ts";
 
@@ -89,7 +90,7 @@ export async function takeWarmPod(
 function pick(
   workload: Workload,
   source: "pool" | "pool+data",
-  { informers, config, reservedPods }: OperatorContext,
+  { informers, config, reservedPods, historySince }: OperatorContext,
 ): Pod | undefined {
   const { name } = workload.metadata;
   const [template, isolation] = [templateHash(workload, config), isolationHash(workload, config)];
@@ -97,7 +98,7 @@ function pick(
   const newest = `${name}/${template}`;
   for (const value of source === "pool" ? [newest, `${name}/isolation/${isolation}`] : [newest]) {
     for (const pod of informers.pods.store.by("warm", value)) {
-      if (!reservedPods.has(pod.metadata.uid ?? "")) return pod;
+      if (!reservedPods.has(pod.metadata.uid ?? "") && !isOfUnknownHistory(pod, historySince)) return pod;
     }
   }
   return undefined;

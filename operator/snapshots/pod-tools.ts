@@ -1,3 +1,4 @@
+import { OVERLAY_ID_MESSAGE } from "../../crds/claims/claim-pod.ts";
 import type { Container, ResourceRequirements, Volume, VolumeMount } from "../../crds/kubernetes.ts";
 
 /** Where the tools are in the workload's container, read-only: in no image's way. */
@@ -14,6 +15,12 @@ export const TOOLS_CONTAINER = "tenancy-tools";
 
 /** What `restoreOverlay` opens when all is restored; undefined where nothing waits for that. */
 export const RESTORE_GATE = `${TOOLS_FOLDER}/gate`;
+
+/**
+ * Names the pod's overlay directories. They are made with the volume that this file is on, so where one was lost with
+ * them, as when a node is given a pod again that it had ended, another is written.
+ */
+const OVERLAY_ID = `${TOOLS_FOLDER}/overlay-id`;
 
 const TOOLS_VOLUME = "tenancy-tools";
 const OVERLAY_VOLUME = "tenancy-overlay";
@@ -81,7 +88,10 @@ export function podTools(options: PodToolsOptions): PodTools {
 const copyScript = `set -e
 ${TOOLS_IMAGE_BUSYBOX} rm -rf ${RESTORE_GATE} ${TOOLS_BUSYBOX}
 ${TOOLS_IMAGE_BUSYBOX} cp ${TOOLS_IMAGE_BUSYBOX} ${TOOLS_BUSYBOX}
-${TOOLS_IMAGE_BUSYBOX} chmod 0555 ${TOOLS_BUSYBOX}`;
+${TOOLS_IMAGE_BUSYBOX} chmod 0555 ${TOOLS_BUSYBOX}
+[ -s ${OVERLAY_ID} ] ||
+  ${TOOLS_IMAGE_BUSYBOX} head -c 16 /dev/urandom | ${TOOLS_IMAGE_BUSYBOX} md5sum | ${TOOLS_IMAGE_BUSYBOX} cut -c 1-32 > ${OVERLAY_ID} || :
+{ echo "${OVERLAY_ID_MESSAGE}$(${TOOLS_IMAGE_BUSYBOX} cat ${OVERLAY_ID})" > /dev/termination-log; } 2> /dev/null || :`;
 
 // Process 1 ends by a signal only when it handles it, and handles none while it opens a pipe; so a child does that.
 // A pod that starts anew after its node did still has the files, newer by then than any archive.

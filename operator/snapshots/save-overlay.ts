@@ -32,6 +32,8 @@ export interface SaveOverlayOptions {
   readonly pod: OverlayPod;
   /** Those that the pod was made with. */
   readonly overlayDirs: readonly string[];
+  /** Names these in the pod. @default none that it has is another */
+  readonly overlayId?: string | undefined;
   readonly limits: ArchiveLimits;
   readonly signal: AbortSignal;
   /** Milliseconds for the whole of it. */
@@ -57,7 +59,8 @@ const blockBytes = 64 * 1024;
 // of its directory and its turn, and tar says then that there is none. Whatever else it says is a failure, and so is an
 // end that tar does not announce.
 const script = `b="$1"; cd "$2" || exit 1; shift 2; export LC_ALL=C
-echo "$("$b" id -u) $("$b" id -g)"
+id="\${b%/*}/overlay-id"
+echo "$("$b" id -u) $("$b" id -g) $([ ! -r "$id" ] || "$b" cat "$id")"
 {
   report="$(
     {
@@ -95,12 +98,12 @@ esac`;
  * The archive is good when the pod says so behind it, with the number of bytes that it has sent: a failure is never
  * taken for a success because the words for it are missing.
  *
- * @throws ArchiveError when the archive may not be, or is cut off
+ * @throws ArchiveError when the archive may not be, or is cut off, or the directories are others than those wanted
  * @throws ExecFailure when tar fails or the store does; the message has its words
  * @throws as `Exec` does
  */
 export async function saveOverlay(options: SaveOverlayOptions): Promise<SnapshotMetadata> {
-  const { exec, write, pod, overlayDirs, room, limits, timeoutMs, now = Date.now } = options;
+  const { exec, write, pod, overlayDirs, overlayId, room, limits, timeoutMs, now = Date.now } = options;
   const roots = overlayRoots(overlayDirs);
   const stop = linkSignals(options.signal);
   const { signal } = stop;
@@ -145,7 +148,7 @@ export async function saveOverlay(options: SaveOverlayOptions): Promise<Snapshot
       signal,
       timeoutMs,
       describe: () => ({
-        ...userIn(owner.lines()?.[0]),
+        ...userIn(owner.lines()?.[0], overlayId),
         createdAt: new Date(now()).toISOString(),
         entries: check.contents.entries,
         contentBytes: check.contents.bytes,
@@ -179,9 +182,12 @@ function checkMark(end: { mark: string; exitCode: number; stderr: string; bytesI
   if (sent !== bytesIn) throw new ExecFailure(`${failure}: of ${sent} bytes ${bytesIn} arrived`, { exitCode });
 }
 
-function userIn(line: string | undefined): { uid: number; gid: number } {
-  const [, uid, gid] = /^(\d+) (\d+)$/.exec(line ?? "") ?? [];
+/** @param wanted the id of the overlay directories */
+function userIn(line: string | undefined, wanted: string | undefined): { uid: number; gid: number } {
+  const [, uid, gid, present] = /^(\d+) (\d+) ([0-9a-f]*)$/.exec(line ?? "") ?? [];
   if (uid === undefined || gid === undefined) throw new ArchiveError("Corrupt", "it does not say whose it is");
+  if (wanted !== undefined && present !== wanted)
+    throw new ArchiveError("Foreign", "the pod came back without the files that its tenant was given");
   return { uid: Number(uid), gid: Number(gid) };
 }
 

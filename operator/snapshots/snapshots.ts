@@ -70,9 +70,14 @@ export interface Snapshots {
    * where it is not what was restored into the pod, and else where versions are kept. Where no file was changed since,
    * only that it was in use is noted.
    *
+   * @param overlayId names the directories that the tenant was given: no others are saved. @default whatever is there
    * @param isFenced asked before the new archive takes that place: whether another operator may be at work by now
    */
-  save(key: SnapshotKey, pod: Pod, options: { signal: AbortSignal; isFenced: () => boolean }): Promise<SavedSnapshot>;
+  save(
+    key: SnapshotKey,
+    pod: Pod,
+    options: { overlayId?: string | undefined; signal: AbortSignal; isFenced: () => boolean },
+  ): Promise<SavedSnapshot>;
   /**
    * Restores an archive into a pod; undefined when it is not there.
    *
@@ -174,7 +179,7 @@ export function createSnapshots(options: {
       if (preSave === undefined) return;
       await runPreSave({ exec, pod: overlay(pod, WORKLOAD_CONTAINER).pod, preSave, signal });
     },
-    async save(key, pod, { signal, isFenced }) {
+    async save(key, pod, { overlayId, signal, isFenced }) {
       const before = await looks.look(key, { signal, timeoutMs: LOOK_LIMIT_MS });
       const { revision: replaces, newest } = before;
       const files = restored.get(idOf(pod));
@@ -186,7 +191,8 @@ export function createSnapshots(options: {
           if (await isKept(key, { sha256: newest.sha256, replaces, signal })) return { ...newest, isUnchanged: true };
         }
       }
-      const keep = keptAs(before, pod, most);
+      const podUid = overlayId === undefined ? idOf(pod) : `${idOf(pod)}.${overlayId}`;
+      const keep = keptAs(before, { pod, podUid, most });
       const attempt = await refused.begin(idOf(pod), list);
       if (isLimited(most)) {
         // The first of a store's process counts all archives.
@@ -196,13 +202,13 @@ export function createSnapshots(options: {
       const save = (count: CountBytes) =>
         saveOverlay({
           ...overlay(pod, WORKLOAD_CONTAINER),
-          ...{ space: archives.space, room, signal },
+          ...{ overlayId, space: archives.space, room, signal },
           async write(archive, { describe, ...call }) {
             const { metadata } = await archives.put(key, count(archive), {
               ...{ ...call, replaces, keep, most },
               describe() {
                 if (isFenced()) throw new Error("Cannot save the files: another operator may be at work on them");
-                return { ...describe(), podUid: idOf(pod) };
+                return { ...describe(), podUid };
               },
             });
             return metadata;
@@ -268,10 +274,13 @@ function isLimited({ tenantBytes, workloadBytes }: MostKept): boolean {
 }
 
 /** As what the archive before stays. */
-function keptAs({ state, newest }: KeptSnapshots, pod: Pod, most: MostKept): KeptAs | undefined {
+function keptAs(
+  { state, newest }: KeptSnapshots,
+  { pod, podUid, most }: { pod: Pod; podUid: string; most: MostKept },
+): KeptAs | undefined {
   if (newest === undefined) return state === "unrecorded" ? "replaced" : undefined;
   // An earlier save of the same pod wrote it.
-  if (newest.podUid !== undefined && newest.podUid === pod.metadata.uid) return undefined;
+  if (newest.podUid === podUid) return undefined;
   if (!isContinued(newest, pod)) return "replaced";
   return most.history > 0 ? "history" : undefined;
 }

@@ -6,6 +6,7 @@ import { loadClusterConfig } from "../../crds/client/config/load-cluster-config.
 import type { Exec } from "../../crds/client/exec/exec.ts";
 import { createTransport, type RequestRecord } from "../../crds/client/transport.ts";
 import { type Informer, startInformer } from "../../crds/client/watch/informer.ts";
+import { HistoryError } from "../../crds/client/watch/listing.ts";
 import { claims, pools, workloads } from "../../crds/kinds.ts";
 import type { CoreEvent, KubernetesObject, Pod } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
@@ -149,6 +150,7 @@ export async function startTenancy(
     },
   });
   await Promise.all([claimInformer.synced, podInformer.synced]);
+  const followed = Promise.all([claimInformer.done, podInformer.done]).then(() => undefined, unlessRestored);
   const operators = new Set<RunningOperator>();
 
   const tenancy: Tenancy = {
@@ -181,13 +183,14 @@ export async function startTenancy(
         ...(overrides.leaseName !== undefined && { leaseName: overrides.leaseName }),
         exec: overrides.exec,
       });
+      const ended = operator.done.catch(unlessRestored);
       const running: RunningOperator = {
         ...operator,
         requests: made,
         async stop() {
           operators.delete(running);
           stop.abort();
-          await operator.done;
+          await ended;
           operatorTransport.close();
         },
       };
@@ -305,7 +308,7 @@ export async function startTenancy(
     async stop() {
       await Promise.all([...operators].map((operator) => operator.stop()));
       stopping.abort();
-      await Promise.all([claimInformer.done, podInformer.done]);
+      await followed;
       transport.close();
       await cluster.stop();
     },
@@ -324,6 +327,11 @@ export async function startTenancy(
     }
     return lines.join("\n");
   }
+}
+
+/** A test that restores the cluster from a backup ends all that has followed it. */
+function unlessRestored(error: unknown): void {
+  if (!(error instanceof HistoryError)) throw error;
 }
 
 /** Whether an object exists, asked of the API server. */

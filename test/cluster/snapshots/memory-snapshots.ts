@@ -59,12 +59,14 @@ export function createMemorySnapshots(options: {
       return found?.metadata;
     },
     runPreSave: async () => undefined,
-    async save(key, pod, { isFenced }) {
+    async save(key, pod, { overlayId, isFenced }) {
       await reach("save-begun");
       await needHelper();
       const content = kubelet.files.get(pod.metadata.uid ?? "");
       const before = volume.archives.get(path(key));
       if (content === undefined) throw new Error("the pod is gone");
+      if (overlayId !== undefined && kubelet.overlayIds.get(pod.metadata.uid ?? "") !== overlayId)
+        throw new Error("the pod came back without its files");
       await reach("save-commits");
       await needHelper();
       if (isFenced()) throw new Error("another operator may be at work");

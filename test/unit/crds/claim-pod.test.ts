@@ -1,7 +1,7 @@
 // @runtimes node bun
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { isPodOf, podAddress, podEndpoint } from "../../../crds/claims/claim-pod.ts";
+import { isPodOf, overlayIdOf, podAddress, podEndpoint } from "../../../crds/claims/claim-pod.ts";
 import type { ContainerState, Pod, PodCondition, PodStatus } from "../../../crds/kubernetes.ts";
 
 const test = suite("claim and pod");
@@ -50,12 +50,22 @@ test("podAddress: a pod that is going, that has ended or has none yet has none",
   assert.is(podAddress(pod({ ...running, podIP: "" })), undefined);
 });
 
+test("overlayIdOf: as the init container tells that made the directories, whatever its name", () => {
+  const init = (message?: string) => ({
+    ...{ name: "redirect", image: "i", ready: true, restartCount: 0 },
+    state: { terminated: { exitCode: 0, ...(message !== undefined && { message }) } },
+  });
+  assert.is(overlayIdOf(pod({ initContainerStatuses: [init(), init("overlay 0123\n")] })), "0123");
+  assert.is(overlayIdOf(pod({ initContainerStatuses: [init("else")] })), undefined);
+  assert.is(overlayIdOf(pod({})), undefined);
+});
+
 test("podEndpoint: the port is the first of the workload's own container", () => {
   assert.equal(podEndpoint(pod(program({ running: {} }))), { host: "10.0.0.1", port: 7070 });
   assert.is(podEndpoint(pod({ phase: "Pending" })), undefined);
 });
 
-test("isPodOf: by name, claim uid and tenant", () => {
+test("isPodOf: by name, claim uid and tenant, and by the files that the tenant was given", () => {
   const claim = {
     metadata: { name: "c", uid: "u" },
     spec: { tenantId: "a", workloadRef: "w" },
@@ -66,6 +76,23 @@ test("isPodOf: by name, claim uid and tenant", () => {
   assert.ok(isPodOf(bound("u", "a"), claim));
   for (const other of [bound("v", "a"), bound("u", "b"), bound("u", "a", "q"), pod({})])
     assert.not.ok(isPodOf(other, claim));
+
+  const initContainerStatuses = [
+    {
+      ...{ name: "tenancy-tools", image: "i", ready: true, restartCount: 0 },
+      state: { terminated: { exitCode: 0, message: "overlay 01" } },
+    },
+  ];
+  const withFiles = { ...bound("u", "a"), status: { initContainerStatuses } };
+  const given = (overlayId: string) => ({ ...claim, status: { ...claim.status, overlayId } });
+  // Older operators made pods and claims without it.
+  for (const [one, other] of [
+    [withFiles, given("01")],
+    [withFiles, claim],
+    [bound("u", "a"), given("01")],
+  ] as const)
+    assert.ok(isPodOf(one, other));
+  assert.not.ok(isPodOf(withFiles, given("02")));
 });
 
 test.run();

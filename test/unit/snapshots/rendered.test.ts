@@ -1,3 +1,7 @@
+import { execFileSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { test } from "uvu";
 import * as assert from "uvu/assert";
 import { overlayRoots } from "../../../crds/archive/overlay-roots.ts";
@@ -9,7 +13,8 @@ import {
   renderSnapshotsPod,
   renderSnapshotsPolicy,
 } from "../../../operator/snapshots/helper-pod.ts";
-import { podTools, RESTORE_GATE, TOOLS_FOLDER } from "../../../operator/snapshots/pod-tools.ts";
+import { podTools, RESTORE_GATE, TOOLS_FOLDER, TOOLS_IMAGE_BUSYBOX } from "../../../operator/snapshots/pod-tools.ts";
+import { staticBusybox } from "./static-busybox.ts";
 
 const image = "tools:1";
 
@@ -49,6 +54,30 @@ test("podTools lets the init container wait as the user whose files come", () =>
     [TOOLS_FOLDER, "/data"],
   );
   assert.match(init?.command?.at(-1) ?? "", /mkfifo/);
+});
+
+test("podTools names the directories anew when they are made anew, and only then", () => {
+  const folder = mkdtempSync(join(tmpdir(), "tenancy-overlay-id-"));
+  const { initContainers } = podTools({ image, overlayDirs: ["/data"], diskGb: 1 });
+  const script = (initContainers[0]?.command?.at(-1) ?? "")
+    .replaceAll(TOOLS_IMAGE_BUSYBOX, staticBusybox)
+    .replaceAll(TOOLS_FOLDER, join(folder, "tools"))
+    .replaceAll("/dev/termination-log", join(folder, "message"));
+  const start = (): string => {
+    mkdirSync(join(folder, "tools"), { recursive: true });
+    execFileSync(staticBusybox, ["sh", "-c", script]);
+    return readFileSync(join(folder, "message"), "utf8");
+  };
+  const first = start();
+  assert.match(first, /^overlay [0-9a-f]{32}\n$/);
+  assert.is(start(), first);
+  rmSync(join(folder, "tools"), { recursive: true });
+  assert.is.not(start(), first);
+  rmSync(join(folder, "message"));
+  mkdirSync(join(folder, "message"));
+  // Where it cannot be told, the pod starts as well.
+  execFileSync(staticBusybox, ["sh", "-c", script]);
+  rmSync(folder, { recursive: true });
 });
 
 test("overlayRoots names each directory once, none inside another, in bytes", () => {

@@ -1,5 +1,14 @@
 import { createHash } from "node:crypto";
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Callback, suite } from "uvu";
@@ -38,9 +47,10 @@ test.before.each(async (context) => {
   // The command of a pod, in the folder that stands for it.
   const exec: Exec = ({ command, ...asked }) => {
     const at = command.indexOf(TOOLS_BUSYBOX, 1);
+    const busybox = join(folder, asked.pod, "tools/busybox");
     const words = command
-      .with(0, staticBusybox)
-      .with(at, staticBusybox)
+      .with(0, busybox)
+      .with(at, busybox)
       .with(at + 1, join(folder, asked.pod));
     return localExec({ ...asked, command: words });
   };
@@ -52,7 +62,9 @@ test.before.each(async (context) => {
         mark: { advice: "", wasSeen: async () => false, remember: async () => undefined },
       }),
     pod(name, content, annotations = {}) {
-      mkdirSync(join(folder, name, "data"), { recursive: true });
+      for (const made of ["data", "tools"]) mkdirSync(join(folder, name, made), { recursive: true });
+      if (!existsSync(join(folder, name, "tools/busybox")))
+        symlinkSync(staticBusybox, join(folder, name, "tools/busybox"));
       writeFileSync(join(folder, name, "data/file"), content);
       const all = { [annotation.overlayDirs]: '["/data"]', ...annotations };
       return { metadata: { name, uid: `uid of ${name}`, annotations: all }, spec: { containers: [] } };
@@ -99,6 +111,24 @@ test("a save that is made again replaces its first try, whose answer was lost", 
   const second = await snapshots.save(key, a, led);
   assert.is.not(second.sha256, first.sha256);
   assert.equal([second.replaced, await versionsOf(archives)], [undefined, []]);
+});
+
+test("a pod that came back without its files is not saved in the place of what it had", async (context) => {
+  const { archives, pod, folder } = context;
+  const snapshots = context.snapshots();
+  const a = pod("a", "the tenant's");
+  const idOf = (id: string) => writeFileSync(join(folder, "a/tools/overlay-id"), `${id}\n`);
+  idOf("01");
+  const first = await snapshots.save(key, a, { ...led, overlayId: "01" });
+  idOf("02");
+  writeFileSync(join(folder, "a/data/file"), "new");
+  const refused = snapshots.save(key, a, { ...led, overlayId: "01" });
+  assert.match(String(await refused.catch(String)), "the pod came back without the files that its tenant was given");
+  assert.is((await archives.look(key, call)).newest?.sha256, first.sha256);
+  // A claim that was not Active yet when the backup was made is given the pod as it is now.
+  const later = await snapshots.save(key, a, { ...led, overlayId: "02" });
+  assert.is(later.replaced?.sha256, first.sha256);
+  assert.equal(await versionsOf(archives), [`${first.sha256.slice(0, 8)} replaced`]);
 });
 
 test("where versions are kept, each save leaves the archive that it went on from", async (context) => {
