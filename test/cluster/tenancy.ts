@@ -13,6 +13,7 @@ import { annotation, label } from "../../crds/labels.ts";
 import { claimName } from "../../crds/names.ts";
 import type { Pool } from "../../crds/pool.ts";
 import type { Resource } from "../../crds/resource.ts";
+import type { Tracer } from "../../crds/tracing/tracer.ts";
 import type { Workload, WorkloadSpec } from "../../crds/workload.ts";
 import { type OperatorConfig, operatorConfig } from "../../operator/config.ts";
 import { createMetrics } from "../../operator/metrics.ts";
@@ -48,6 +49,8 @@ export interface Tenancy {
     contexts?: BuildContexts;
     /** Runs commands in pods. @default none are run but for archives */
     exec?: Exec;
+    /** @default nothing is traced */
+    tracer?: Tracer;
     /** Puts faults between the operator and the API server. */
     wrap?: (client: ClusterClient) => ClusterClient;
   }): RunningOperator;
@@ -177,6 +180,7 @@ export async function startTenancy(
           ...overrides.config,
         },
         metrics: createMetrics(),
+        tracer: overrides.tracer,
         log: silentLog,
         identity: overrides.identity ?? `test-${operators.size}`,
         signal: stop.signal,

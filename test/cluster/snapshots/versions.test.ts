@@ -5,6 +5,7 @@ import { events, pods } from "../../../crds/client/built-in-resources.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { annotation, claimLabels, finalizer, label } from "../../../crds/labels.ts";
 import { operatorConfig } from "../../../operator/config.ts";
+import { createRecorder } from "../../unit/tracing/recorder.ts";
 import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
 import { createMemorySnapshots, type MemoryVolume } from "./memory-snapshots.ts";
 import { type PretendKubelet, startPretendKubelet } from "./pretend-kubelet.ts";
@@ -13,6 +14,7 @@ const test = suite("which archive a session goes on from");
 let tenancy: Tenancy;
 let kubelet: PretendKubelet;
 let count = 0;
+const { tracer, spans } = createRecorder();
 const volume: MemoryVolume = { archives: new Map(), versions: new Map(), touched: [] };
 
 test.before(async () => {
@@ -23,6 +25,7 @@ test.before(async () => {
   tenancy.startOperator({
     snapshots: createMemorySnapshots({ kubelet, volume, reach: async () => undefined }),
     config: { snapshots },
+    tracer,
   });
   const filesystem = { overlayDirs: ["/data"] };
   await tenancy.createWorkload("cold", { filesystem });
@@ -154,6 +157,14 @@ test("nothing is read from a pod that carries another tenant", async () => {
   await relabel("ann");
   await tenancy.untilGone(held.metadata.name);
   assert.is(saved("cold").newest, "whose?");
+});
+
+test("restores and saves are steps in the traces of starts and releases", async () => {
+  const nameOf = (id: string | undefined) => spans.find(({ context }) => context.spanId === id)?.name;
+  const parentsOf = (step: string) =>
+    new Set(spans.filter(({ name }) => name === step).map(({ parentSpanId }) => nameOf(parentSpanId)));
+  await tenancy.until("all releases to be recorded", () => [...parentsOf("save files")].join() === "release claim");
+  assert.equal([...parentsOf("restore files")], ["start claim"]);
 });
 
 test.run();
