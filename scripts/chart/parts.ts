@@ -28,6 +28,7 @@ export const PARTS: readonly Part[] = [
   { component: "admission-builds", when: "and .Values.builds.enabled .Values.admission.enabled", of: "builds" },
   { component: "object-storage", when: 'hasPrefix "s3://" .Values.snapshots.store' },
   { component: "traces", when: ".Values.traces.enabled" },
+  { component: "monitoring", when: ".Values.monitoring.enabled" },
   { component: "priority", when: ".Values.priority.enabled" },
   { component: "flow-control", when: ".Values.flowControl.enabled" },
   { component: "quota", when: ".Values.quota.enabled" },

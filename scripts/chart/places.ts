@@ -200,6 +200,11 @@ export const PLACES: readonly Place[] = [
     "traces.namespace",
   ),
   value(traces, [...tracesTo, "ports", "0", "port"], "traces.port", inline),
+  value("ServiceMonitor tenancy", ["spec", "endpoints", "0", "interval"], "monitoring.interval"),
+  ...["ServiceMonitor tenancy", "PrometheusRule tenancy"].map((object) => ({
+    ...{ object, path: ["metadata", "labels"], when: ".Values.monitoring.labels" },
+    write: block(".Values.monitoring.labels"),
+  })),
   value("PriorityClass tenancy", ["value"], "priority.value", inline),
   value(
     "PriorityLevelConfiguration tenancy",

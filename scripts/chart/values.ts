@@ -203,6 +203,17 @@ export const valuesSchema: TSchema = Type.Object(
       },
       strict,
     ),
+    monitoring: Type.Object(
+      {
+        enabled: flag("what the Prometheus Operator scrapes, alerts and a Grafana board"),
+        interval: text("how often it scrapes", { pattern: "^[0-9]+(ms|s|m)$" }),
+        labels: map("labels by which it finds them, such as `release: prometheus`", {
+          default: {},
+          additionalProperties: { type: "string" },
+        }),
+      },
+      strict,
+    ),
     traces: Type.Object(
       {
         enabled: flag("traces to an OpenTelemetry collector"),

@@ -18,6 +18,8 @@ export interface CachedGoProgramOptions
   cache: string;
   environment?: NodeJS.ProcessEnv;
   log?: Log;
+  /** @default none */
+  linkerFlags?: readonly string[];
 }
 
 /** Longer than the slowest build takes. */
@@ -30,9 +32,9 @@ const LOCK_LIMIT_MS = 30 * 60_000;
  * @throws Error when it can neither be found nor built
  */
 export async function cachedGoProgram(options: CachedGoProgramOptions): Promise<string> {
-  const { program, cache, environment = process.env, log = silent, ...build } = options;
+  const { program, cache, environment = process.env, log = silent, linkerFlags = [], ...build } = options;
   const home = join(cacheFolder(environment), cache);
-  const folder = join(home, sourceDigest(build.moduleFolder));
+  const folder = join(home, sourceDigest(build.moduleFolder, linkerFlags));
   const path = join(folder, program);
   if (isProgram(path)) return path;
   const onWait = ({ pid }: { pid: number }): void => log(`waiting for process ${pid}, which builds ${build.what}`);
@@ -41,7 +43,7 @@ export async function cachedGoProgram(options: CachedGoProgramOptions): Promise<
     { what: build.what, limitMs: LOCK_LIMIT_MS, onWait },
     async () => {
       if (isProgram(path)) return undefined;
-      return await buildGo({ ...build, linkerFlags: [], folder, environment, log });
+      return await buildGo({ ...build, linkerFlags, folder, environment, log });
     },
   );
   if (refused !== undefined) throw new Error(refused.because);
@@ -49,8 +51,8 @@ export async function cachedGoProgram(options: CachedGoProgramOptions): Promise<
 }
 
 /** Tells one state of the module from another. */
-function sourceDigest(moduleFolder: string): string {
-  const hash = createHash("sha256");
+function sourceDigest(moduleFolder: string, linkerFlags: readonly string[]): string {
+  const hash = createHash("sha256").update(linkerFlags.join(" "));
   for (const file of ["go.mod", "go.sum", "main.go"]) {
     const path = join(moduleFolder, file);
     if (existsSync(path)) hash.update(readFileSync(path));

@@ -32,6 +32,7 @@ const ON: Record<string, object> = {
   builds: { builds: { enabled: true } },
   "object-storage": { snapshots: { store: "s3://bucket/snapshots" } },
   traces: { traces: { enabled: true } },
+  monitoring: { monitoring: { enabled: true } },
   priority: { priority: { enabled: true } },
   "flow-control": { flowControl: { enabled: true } },
   quota: { quota: { enabled: true } },
@@ -256,7 +257,7 @@ test("hosts, classes, certificates, a bucket, a collector and bounds are those o
   return assertSame({
     components: [
       ...["edge-ingress", "front-door", "front-door-ingress", "front-door-httproute"],
-      ...["object-storage", "traces", "quota"],
+      ...["object-storage", "traces", "quota", "monitoring"],
     ],
     values: {
       edge: { ingress: { host: "api.acme.com", className: "public", tlsSecretName: "acme-tls" } },
@@ -267,6 +268,7 @@ test("hosts, classes, certificates, a bucket, a collector and bounds are those o
       snapshots: { store: "s3://acme/tenants", region: "us-west-2", endpoint: "https://minio.acme.com" },
       traces: { endpoint: "http://otel.watch:4319", namespace: "watch", port: 4319, headersSecret: "otel" },
       quota: { limits },
+      monitoring: { labels: { release: "prometheus" }, interval: "15s" },
       operator: { serviceAccountAnnotations: { "eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/x" } },
     },
     kustomization: {
@@ -324,6 +326,12 @@ test("hosts, classes, certificates, a bucket, a collector and bounds are those o
             },
           }),
         })),
+        change(
+          ...(["ServiceMonitor", "tenancy"] as const),
+          ["/metadata/labels", { release: "prometheus" }],
+          ["/spec/endpoints/0/interval", "15s"],
+        ),
+        change("PrometheusRule", "tenancy", ["/metadata/labels", { release: "prometheus" }]),
         change("LimitRange", "tenancy", ["/spec/limits", limits]),
         change("ServiceAccount", "tenancy-operator", [
           "/metadata/annotations",
