@@ -181,9 +181,11 @@ test("every generator is in the lists above", () => {
   const byHand = ["crds", "operator", "edge"].flatMap(sources).filter((path) => {
     return /\bname: `|(?<!app)(?<!file)(?<!host)[nN]ame = `/.test(readFileSync(join(root, path), "utf8"));
   });
-  // The definitions of the kinds, the ports of a Service and the overlay volumes of a pod, by their numbers.
+  // The definitions of the kinds, the ports of a Service and the overlay volumes of a pod, by their numbers; environment
+  // variables of traces.
   const known = [
     "crds/definitions/definition.ts",
+    "crds/tracing/tracing-config.ts",
     "operator/claim/ensure-service.ts",
     "operator/snapshots/pod-tools.ts",
   ];
