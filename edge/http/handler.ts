@@ -57,8 +57,14 @@ export function createHandler(options: {
   const { checkPage = createPageCheck({ localOnly: false, origins: new Set() }) } = options;
   const now = options.now ?? performance.now.bind(performance);
   const requestIdOf = createRequestId(options.instance);
-  const authenticate = options.apiKey === undefined ? checkPage : createApiKeyCheck(options.apiKey, options.sessions);
-  const dispatch = createRouter(options.routes, { authenticate });
+  const check = options.apiKey === undefined ? checkPage : createApiKeyCheck(options.apiKey, options.sessions);
+  /** Requests that were let in. Others leave no span, nor do those of public routes: strangers could fill the queue. */
+  const admitted = new WeakSet<Request>();
+  const admit = async (request: Request): Promise<void> => {
+    await check(request);
+    admitted.add(request);
+  };
+  const dispatch = createRouter(options.routes, { authenticate: tracer === undefined ? check : admit });
 
   return async (request, context = {}) => {
     const started = now();
@@ -93,7 +99,7 @@ export function createHandler(options: {
     if (options.isLeaving?.() === true) response.headers.set("connection", "close");
     cors?.allow(request, response);
     const { route } = request as { route?: string };
-    if (span !== undefined) endRequestSpan(span, { method, route, status: response.status });
+    if (span !== undefined && admitted.has(request)) endRequestSpan(span, { method, route, status: response.status });
     onAnswered?.({
       method,
       route: answerWebhook === undefined ? (route ?? "*") : "webhook",

@@ -22,8 +22,7 @@ export function startRequestSpan(
 }
 
 /**
- * Ends the span of a request that was answered. Who was refused for a missing or wrong key leaves none: strangers could
- * fill the queue.
+ * Ends the span of a request that was answered.
  *
  * https://opentelemetry.io/docs/specs/semconv/http/http-spans/#http-server
  *
@@ -33,7 +32,6 @@ export function endRequestSpan(
   span: Span,
   { method, route, status }: { method: string; route: string | undefined; status: number },
 ): void {
-  if (status === 401) return;
   const isKnown = KNOWN.has(method);
   const verb = isKnown ? method : "HTTP";
   span.rename(route === undefined ? verb : `${verb} ${route}`);

@@ -152,6 +152,9 @@ test("reads begin no trace, and strangers leave none", async () => {
   await edge.call("GET /api/v1/tenants", { headers: { authorization } });
   for (const target of ["GET /api/v1/tenants", "POST /api/v1/tenants/a/claim", "POST /nowhere"])
     assert.is((await edge.call(target, { headers: { traceparent } })).status, 401);
+  const open = { "GET /api/v1/health": 200, "GET /api/v1/stats": 200, "POST /api/v1/health": 405 };
+  for (const [target, status] of Object.entries(open))
+    assert.is((await edge.call(target, { headers: { traceparent } })).status, status, target);
   assert.equal(spans, []);
   await edge.call("GET /api/v1/tenants", { headers: { authorization, traceparent } });
   assert.is(one("GET /api/v1/tenants").context.traceId, TRACE);
