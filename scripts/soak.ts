@@ -1,10 +1,14 @@
 // npm run soak: random tenants and random faults against the real operator and edge, held against what must never
 // happen (docs/soak.md).
 import { join } from "node:path";
+import { faultsOf } from "./soak/failover/options.ts";
+import { renderFailover } from "./soak/failover/render-failover.ts";
+import { runFailover } from "./soak/failover/run-failover.ts";
 import { parseOptions, type SoakOptions, usage } from "./soak/options.ts";
 import { runSoak } from "./soak/run-soak.ts";
 import { onInterrupt } from "./start/on-interrupt.ts";
 
+const API_SERVER_AWAY_MS = 60_000;
 const root = join(import.meta.dirname, "..");
 process.env.PATH = `${join(root, "node_modules", ".bin")}:${process.env.PATH}`;
 const stopping = new AbortController();
@@ -17,6 +21,20 @@ onInterrupt((signal) => {
 const options = readOptions();
 if (options.help) {
   console.log(usage);
+} else if (options.failover !== undefined) {
+  try {
+    const report = await runFailover({
+      faults: faultsOf(options.failover),
+      ...{ awayMs: API_SERVER_AWAY_MS, tree: options.tree, log: console.log, signal: stopping.signal },
+    });
+    const { text, isGood } = renderFailover(report);
+    console.log(`\n${text}`);
+    if (!isGood) process.exitCode = 1;
+  } catch (error) {
+    console.error(error instanceof Error ? error.stack : error);
+    process.exitCode = stopping.signal.aborted ? 130 : 1;
+  }
+  setTimeout(() => process.exit(), 2000).unref();
 } else {
   try {
     const { violations, trouble, summary, traceFolder } = await runSoak({

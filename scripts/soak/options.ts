@@ -1,6 +1,8 @@
 import { parseArgs } from "node:util";
 
-export const usage = `usage: npm run soak -- [--minutes N] [--seed S] [--containers] [--keep-going] [--tree FOLDER] [--trace FOLDER]
+export const usage = `usage: npm run soak -- [--failover N] [--minutes N] [--seed S] [--containers] [--keep-going] [--tree FOLDER] [--trace FOLDER]
+  --failover N    instead of all that follows: N leaders lost, edges killed in between and the API server away for a
+                  minute, under a load of claims; tells how long none was completed (docs/operating.md)
   --minutes N     how long faults are injected and tenants come and go (default: 3)
   --seed S        the row of decisions: who claims what, which fault comes when (default: one by chance); an even one keeps
                   snapshots on the volume, an odd one in object storage
@@ -11,6 +13,8 @@ export const usage = `usage: npm run soak -- [--minutes N] [--seed S] [--contain
                   on a failure)`;
 
 export interface SoakOptions {
+  /** How many leaders are lost, where nothing else is done. */
+  readonly failover: number | undefined;
   readonly minutes: number;
   readonly seed: number;
   readonly isContainers: boolean;
@@ -29,6 +33,7 @@ export function parseOptions(commandArguments: readonly string[], root: string):
   const { values } = parseArgs({
     args: [...commandArguments],
     options: {
+      failover: { type: "string" },
       minutes: { type: "string", default: "3" },
       seed: { type: "string" },
       containers: { type: "boolean", default: false },
@@ -43,7 +48,11 @@ export function parseOptions(commandArguments: readonly string[], root: string):
     throw new Error(`--minutes: must be a number above 0, not ${values.minutes}`);
   const seed = values.seed ?? String(Math.floor(Math.random() * 1e9));
   if (!/^\d{1,9}$/.test(seed)) throw new Error(`--seed: must be a whole number of at most 9 digits, not "${seed}"`);
+  const failover = values.failover === undefined ? undefined : Number(values.failover);
+  if (failover !== undefined && !(Number.isInteger(failover) && failover > 0))
+    throw new Error(`--failover: must be a whole number above 0, not ${values.failover}`);
   return {
+    failover,
     minutes,
     seed: Number(seed),
     isContainers: values.containers,

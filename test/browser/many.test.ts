@@ -7,7 +7,7 @@ import { publishClaim } from "../../edge/api/events/publish-change.ts";
 import { createHandler, pathOf } from "../../edge/http/handler.ts";
 import { serveNode } from "../../edge/serve/node.ts";
 import type { Server } from "../../edge/serve/serve.ts";
-import { startTcpProxy } from "../cluster/client/tcp-proxy.ts";
+import { startTcpProxy } from "../../scripts/cluster/process/tcp-proxy.ts";
 import { type TestEdge, testEdge } from "../unit/edge/test-edge.ts";
 import { silentLog } from "../unit/silent-log.ts";
 import { launchBrowser, openPage } from "./browser.ts";

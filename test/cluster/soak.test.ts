@@ -10,7 +10,16 @@ const tree = join(import.meta.dirname, "..", "..");
 for (const seed of [1, 2]) {
   test(`seed ${seed}: nothing that must never happen does, whatever fails meanwhile`, async () => {
     const { violations, trouble, summary, traceFolder } = await runSoak({
-      ...{ seed, minutes: 0.5, keepGoing: false, isContainers: false, tree, traceFolder: undefined, help: false },
+      ...{
+        seed,
+        failover: undefined,
+        minutes: 0.5,
+        keepGoing: false,
+        isContainers: false,
+        tree,
+        traceFolder: undefined,
+        help: false,
+      },
       log: () => undefined,
       signal: new AbortController().signal,
     });

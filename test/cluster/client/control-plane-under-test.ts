@@ -5,9 +5,9 @@ import { loadClusterConfig } from "../../../crds/client/config/load-cluster-conf
 import { createTransport, type Transport } from "../../../crds/client/transport.ts";
 import { findBinaries } from "../../../scripts/cluster/binaries.ts";
 import { type ControlPlane, startControlPlane } from "../../../scripts/cluster/control-plane.ts";
+import { startTcpProxy, type TcpProxy } from "../../../scripts/cluster/process/tcp-proxy.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { CONTROL_PLANE_PROGRAMS } from "../../../scripts/cluster/programs.ts";
-import { startTcpProxy, type TcpProxy } from "./tcp-proxy.ts";
 
 export const namespace = "client-test";
 

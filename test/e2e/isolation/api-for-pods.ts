@@ -1,4 +1,4 @@
-import { startTcpProxy, type TcpProxy } from "../../cluster/client/tcp-proxy.ts";
+import { startTcpProxy, type TcpProxy } from "../../../scripts/cluster/process/tcp-proxy.ts";
 
 /** One that the policies of `manifests/base` let the operator and the edge reach. */
 const PORT = 6443;

@@ -15,13 +15,13 @@ import { downLocalCluster } from "../../../scripts/cluster/down-local-cluster.ts
 import { BUSYBOX_IMAGE, ECHO_HTTP_IMAGE } from "../../../scripts/cluster/images/local-images.ts";
 import { versionAtLeast } from "../../../scripts/cluster/kubernetes/version-at-least.ts";
 import { silent } from "../../../scripts/cluster/log.ts";
+import type { TcpProxy } from "../../../scripts/cluster/process/tcp-proxy.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { type LocalCluster, upLocalCluster } from "../../../scripts/cluster/up-local-cluster.ts";
 import { programImage } from "../../../scripts/images/program-images.ts";
 import { readSource } from "../../../scripts/images/source.ts";
 import { makeSnapshotsVolume } from "../../../scripts/start/snapshots-volume.ts";
 import { chart, type Helm, startHelm } from "../../cluster/chart/helm.ts";
-import type { TcpProxy } from "../../cluster/client/tcp-proxy.ts";
 import { kubectlFor, type RunKubectl, validation } from "../../cluster/isolation/kubectl.ts";
 import { patiently, untilReleased } from "../claims/patiently.ts";
 import { namedHttp } from "../gateway/named-programs.ts";

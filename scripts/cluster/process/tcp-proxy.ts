@@ -6,6 +6,8 @@ export interface TcpProxy {
   cut(): void;
   /** Lets nothing more through on the connections there are, and leaves them open, as a broken network does. */
   freeze(): void;
+  /** Lets nothing through on any connection, old or new, until `admit` ends them all. */
+  hold(): void;
   /** Ends every connection and turns new ones away, until `admit`. */
   block(): void;
   admit(): void;
@@ -25,6 +27,7 @@ export async function startTcpProxy(
 ): Promise<TcpProxy> {
   const sockets = new Set<Socket>();
   let blocked = false;
+  let held = false;
   let connections = 0;
 
   const server = createServer((inner) => {
@@ -33,6 +36,11 @@ export async function startTcpProxy(
       return;
     }
     connections += 1;
+    if (held) {
+      sockets.add(inner.pause());
+      inner.on("error", () => inner.destroy()).on("close", () => sockets.delete(inner));
+      return;
+    }
     const outer = connect(target.port, "127.0.0.1");
     for (const [from, to] of [
       [inner, outer],
@@ -57,11 +65,17 @@ export async function startTcpProxy(
     for (const socket of sockets) socket.destroy();
   }
 
+  function freeze(): void {
+    for (const socket of sockets) socket.unpipe().pause();
+  }
+
   return {
     port: (server.address() as AddressInfo).port,
     cut,
-    freeze() {
-      for (const socket of sockets) socket.unpipe().pause();
+    freeze,
+    hold() {
+      held = true;
+      freeze();
     },
     block() {
       blocked = true;
@@ -69,6 +83,8 @@ export async function startTcpProxy(
     },
     admit() {
       blocked = false;
+      if (held) cut();
+      held = false;
     },
     connections: () => connections,
     close() {
