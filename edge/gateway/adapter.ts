@@ -75,8 +75,12 @@ export interface AdapterContext {
    * aborted when the Lease cannot be renewed. Retries until the adapter is stopped.
    */
   whileHolding(lease: string, work: (signal: AbortSignal) => Promise<void>): Promise<void>;
-  /** Sets the trigger's status to Error with the problem, or to Active where it is undefined. */
-  report(problem: string | undefined): void;
+  /**
+   * Sets the trigger's status to Error with the problem, or to Active where it is undefined.
+   *
+   * @param options.mayPass whether it may end without anybody's doing. @default a person has to act
+   */
+  report(problem: string | undefined, options?: { mayPass?: boolean }): void;
 }
 
 /** A trigger being served. */

@@ -109,9 +109,9 @@ async function tryCall<T>(failures: PollFailures, session: Session, call: () => 
     return await call();
   } catch (error) {
     if (!(error instanceof MessengerError)) throw error;
-    const { delayMs, removeWebhook, problem } = failures.failed(error);
+    const { delayMs, removeWebhook, problem, mayPass = false } = failures.failed(error);
     log.warn({ error, delayMs }, "poll failed, retrying");
-    if (problem !== undefined) context.report(problem);
+    if (problem !== undefined) context.report(problem, { mayPass });
     await sleep(delayMs, { clock, signal: stopping });
     if (removeWebhook) await removeAnyWebhook(session);
     return undefined;
@@ -140,6 +140,8 @@ interface Retry {
   readonly removeWebhook: boolean;
   /** For the trigger's status. */
   readonly problem?: string;
+  /** Whether the problem may end without anybody's doing. */
+  readonly mayPass?: boolean;
 }
 
 /** Keeps count of the calls that fail, and says how to go on (https://core.telegram.org/bots/api#making-requests). */
@@ -158,7 +160,7 @@ function createPollFailures(options: { clock: Clock; random: () => number; secre
 
   function paced(count: number, problem: string): Retry {
     const delayMs = backoff.next();
-    return { delayMs, removeWebhook: false, ...(count >= PATIENCE && { problem }) };
+    return { delayMs, removeWebhook: false, ...(count >= PATIENCE && { problem, mayPass: true }) };
   }
 
   return {

@@ -167,18 +167,18 @@ export function reconcileTriggers(options: {
     if (isSuccession) await stopAdapter(runner);
     const stop = new AbortController();
     let running: Running | undefined;
-    let problem: string | undefined;
+    let reported: Parameters<AdapterContext["report"]> = [undefined];
     const { context, close } = open({
       trigger,
       signal: stop.signal,
       onSecretChange() {
         if (running === undefined) retry(runner, name);
       },
-      report(reported) {
+      report(...problem) {
         if (stop.signal.aborted) return;
-        problem = reported;
+        reported = problem;
         // A problem that is reported during the start is written after it.
-        if (running !== undefined) runner.status.write(trigger, reported);
+        if (running !== undefined) runner.status.write(trigger, ...problem);
       },
     });
     try {
@@ -195,7 +195,7 @@ export function reconcileTriggers(options: {
     }
     stopAdapter(runner);
     runner.running = running;
-    runner.status.write(trigger, problem);
+    runner.status.write(trigger, ...reported);
     log.info({ trigger: name, type: trigger.spec.type }, "trigger adapter started");
   }
 
@@ -220,7 +220,7 @@ export function reconcileTriggers(options: {
         stop.abort();
         runner.running = undefined;
         const why = failure instanceof Error ? failure.message : "it ended by itself";
-        runner.status.write(trigger, `the adapter stopped and is started again: ${why}`);
+        runner.status.write(trigger, `the adapter stopped and is started again: ${why}`, { mayPass: true });
         if (clock.now() - startedAt > HEALTHY_MS) runner.backoff.reset();
         runner.cancelRetry = clock.after(runner.backoff.next(), () => retry(runner, name));
       });

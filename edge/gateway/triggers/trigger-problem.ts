@@ -28,6 +28,8 @@ export interface TriggerProblem {
   /** One word for programs. */
   readonly reason: "TriggerError" | "WorkloadNotFound" | "WorkloadTerminating";
   readonly message: string;
+  /** Whether it may end without anybody's doing, as when the workload is applied after its trigger. */
+  readonly mayPass: boolean;
 }
 
 /**
@@ -50,12 +52,13 @@ export function createWorkloadProblems(options: {
       const workload = workloads.get(`${namespace}/${workloadRef}`);
       if (workload === undefined && isSynced) {
         const message = `spec.workloadRef: workload "${workloadRef}" does not exist in namespace "${namespace}": create it, or name another`;
-        return { reason: "WorkloadNotFound", message };
+        return { reason: "WorkloadNotFound", message, mayPass: true };
       }
       if (workload?.metadata.deletionTimestamp === undefined) return undefined;
       return {
         reason: "WorkloadTerminating",
         message: `spec.workloadRef: workload "${workloadRef}" is being deleted: name another`,
+        mayPass: true,
       };
     },
   };

@@ -13,8 +13,12 @@ import type { TriggerProblem } from "./trigger-problem.ts";
 
 /** The status of one trigger, as this process sees the trigger. */
 export interface TriggerStatusWriter {
-  /** Sets the status to served, or to the problem; it is written in the background, and only where it differs. */
-  write(trigger: Trigger, problem: string | undefined): void;
+  /**
+   * Sets the status to served, or to the problem; it is written in the background, and only where it differs.
+   *
+   * @param options.mayPass whether the problem may end without anybody's doing. @default a person has to act
+   */
+  write(trigger: Trigger, problem: string | undefined, options?: { mayPass?: boolean }): void;
   /** Checks the workload again, and writes a problem again that another process, which has none, has overwritten. */
   recheck(): void;
 }
@@ -43,7 +47,7 @@ export function createTriggerStatus(options: {
   signal: AbortSignal;
 }): TriggerStatusWriter {
   const { client, namespace, name, current, put, workloadProblemOf, events, clock, log, signal } = options;
-  let reported: { trigger: Trigger; problem: string | undefined } | undefined;
+  let reported: { trigger: Trigger; problem: string | undefined; mayPass: boolean } | undefined;
   let desired: Desired | undefined;
   let dirty = false;
   let writing = false;
@@ -82,17 +86,17 @@ export function createTriggerStatus(options: {
     }
   }
 
-  function problemOf({ trigger, problem }: NonNullable<typeof reported>): TriggerProblem | undefined {
+  function problemOf({ trigger, problem, mayPass }: NonNullable<typeof reported>): TriggerProblem | undefined {
     if (problem === undefined || problem === "") return workloadProblemOf(trigger);
-    return { reason: "TriggerError", message: problem.slice(0, MAX_DETAIL) };
+    return { reason: "TriggerError", message: problem.slice(0, MAX_DETAIL), mayPass };
   }
 
-  function write(trigger: Trigger, problem: string | undefined): void {
-    reported = { trigger, problem };
+  function write(trigger: Trigger, problem: string | undefined, { mayPass = false }: { mayPass?: boolean } = {}): void {
+    reported = { trigger, problem, mayPass };
     const { uid, generation } = trigger.metadata;
     const now = problemOf(reported);
     if (now !== undefined && now.message !== desired?.problem?.message) {
-      events.record(trigger, { type: "Warning", ...now });
+      events.record(trigger, { type: "Warning", reason: now.reason, message: now.message });
     }
     desired = { uid, generation, problem: now };
     flush();
@@ -102,7 +106,7 @@ export function createTriggerStatus(options: {
     write,
     recheck() {
       if (reported !== undefined && problemOf(reported)?.message !== desired?.problem?.message)
-        write(reported.trigger, reported.problem);
+        write(reported.trigger, reported.problem, reported);
       const status = current()?.status;
       const isHidden = status?.phase !== "Error" || (status.observedGeneration ?? 0) < (desired?.generation ?? 0);
       if (desired?.problem !== undefined && isHidden) flush();
@@ -146,7 +150,7 @@ function desiredStatus({ generation, problem }: Desired, before: TriggerStatus |
   const ready =
     problem === undefined
       ? readiness("ready", { reason: "Served", message: "the gateway serves the trigger" })
-      : readiness(problem.reason === "TriggerError" ? "stalled" : "reconciling", problem);
+      : readiness(problem.mayPass ? "reconciling" : "stalled", { reason: problem.reason, message: problem.message });
   return {
     phase: problem === undefined ? "Active" : "Error",
     ...(problem !== undefined && { detail: problem.message }),

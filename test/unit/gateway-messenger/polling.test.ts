@@ -145,7 +145,7 @@ for (const [what, fault] of [
     const tries = on.server.times("getUpdates").slice(0, 10);
     const delays = tries.slice(1).map((at, index) => at - (tries[index] ?? 0));
     assert.equal(delays, [800, 1_600, 3_200, 6_400, 12_800, 25_600, 30_000, 30_000, 30_000]);
-    assert.match(replica.reports.join(), /the messenger cannot be reached, trying again/);
+    assert.match(replica.passing.join(), /the messenger cannot be reached, trying again/);
     await on.untilAnswered();
     assert.is(replica.reports.at(-1), undefined);
     assert.equal(on.said(1), ["re: a"]);
@@ -167,6 +167,7 @@ test("a wrong token is shown in the status; the right one is used at once", asyn
   const replica = on.start();
   await on.until("the report", () => replica.reports.length > 0);
   assert.match(replica.reports[0] ?? "", /refuses the bot's token: put the right one into Secret "bot", key "token"/);
+  assert.equal(replica.passing, []);
   on.write(1, "a");
   const changed = on.clock.now();
   on.cluster.secret(TOKEN);

@@ -27,6 +27,8 @@ const FROZEN_MS = 60_000;
 
 export interface Replica {
   readonly reports: (string | undefined)[];
+  /** Those of the reports that may end without anybody's doing. */
+  readonly passing: string[];
   readonly logs: string[];
   readonly events: IncomingEvent[];
   /** Calls to the outside so far. */
@@ -57,6 +59,7 @@ export function startReplica(options: {
   const stop = new AbortController();
   const death = new AbortController();
   const reports: (string | undefined)[] = [];
+  const passing: string[] = [];
   const logs: string[] = [];
   const events: IncomingEvent[] = [];
   const watchers: (() => void)[] = [];
@@ -171,8 +174,10 @@ export function startReplica(options: {
         reachable: () => !cut && !death.signal.aborted,
         work,
       }),
-    report: (trouble) => {
-      if (!death.signal.aborted && reports.at(-1) !== trouble) reports.push(trouble);
+    report: (trouble, { mayPass = false } = {}) => {
+      if (death.signal.aborted || reports.at(-1) === trouble) return;
+      reports.push(trouble);
+      if (mayPass && trouble !== undefined) passing.push(trouble);
     },
   };
 
@@ -214,6 +219,7 @@ export function startReplica(options: {
 
   return {
     reports,
+    passing,
     logs,
     events,
     steps: () => steps,
