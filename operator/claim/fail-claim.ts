@@ -28,6 +28,7 @@ export async function failClaim(
       podIncarnation: currentRevision(claim) + 1,
       instanceId: null,
       instanceUid: null,
+      overlayId: null,
       endpoint: null,
       source: null,
       resumedFrom: null,
