@@ -68,8 +68,9 @@ export const claimStatusSchema = Type.Object(
     ),
     overlayId: Type.Optional(
       Type.String({
-        description: "Names the overlay directories that the instance was given, which a pod that lost them has not.",
-        maxLength: 64,
+        description:
+          "The pod's uid and, after a dot, what names its overlay directories, which a pod that lost them has not.",
+        maxLength: 128,
       }),
     ),
     claimedAt: Type.Optional(

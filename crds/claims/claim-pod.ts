@@ -59,11 +59,26 @@ export function isShown({ metadata }: Pod, { status }: Claim): boolean {
 /** Begins what the init container says at its end that names the pod's overlay directories. */
 export const OVERLAY_ID_MESSAGE = "overlay ";
 
-/** Names a pod's overlay directories; undefined before they are there, and where there are none. */
+/** Names a pod's overlay directories by themselves; undefined before they are there, and where there are none. */
 export function overlayIdOf({ status }: Pod): string | undefined {
   const messages = status?.initContainerStatuses?.map(({ state }) => state?.terminated?.message ?? "") ?? [];
   const told = messages.find((message) => message.startsWith(OVERLAY_ID_MESSAGE));
   return told?.slice(OVERLAY_ID_MESSAGE.length).trim() || undefined;
+}
+
+/** What a claim's status says of the directories of the pod that it is given. */
+export function overlayGiven(pod: Pod): string | undefined {
+  const id = overlayIdOf(pod);
+  return id && `${pod.metadata.uid}.${id}`;
+}
+
+/**
+ * What named the pod's overlay directories when the tenant was given it; undefined where the claim speaks of another pod,
+ * as where an operator of a version before gave it this one.
+ */
+export function givenOverlayId({ metadata }: Pod, { status }: Claim): string | undefined {
+  const pod = `${metadata.uid}.`;
+  return status?.overlayId?.startsWith(pod) ? status.overlayId.slice(pod.length) : undefined;
 }
 
 /**
@@ -71,9 +86,9 @@ export function overlayIdOf({ status }: Pod): string | undefined {
  * where the cluster's store is restored from a backup that has it still: under its old name and uid, and with nothing in
  * it.
  */
-export function hasLostFiles(pod: Pod, { status }: Claim): boolean {
-  const present = overlayIdOf(pod);
-  return present !== undefined && status?.overlayId !== undefined && present !== status.overlayId;
+export function hasLostFiles(pod: Pod, claim: Claim): boolean {
+  const [present, given] = [overlayIdOf(pod), givenOverlayId(pod, claim)];
+  return present !== undefined && given !== undefined && present !== given;
 }
 
 /** Whether the pod is the one that the claim shows, with the files that its tenant was given, bound to this very claim object and its tenant. */

@@ -1,5 +1,5 @@
 import type { Claim } from "../../crds/claim.ts";
-import { hasLostFiles } from "../../crds/claims/claim-pod.ts";
+import { givenOverlayId, hasLostFiles } from "../../crds/claims/claim-pod.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import type { OperatorContext } from "../context.ts";
 import { RESTORE_GATE, TOOLS_CONTAINER, TOOLS_IMAGE_BUSYBOX } from "../snapshots/pod-tools.ts";
@@ -21,7 +21,7 @@ export async function lostFiles(
 ): Promise<string | undefined> {
   const why = `pod "${pod.metadata.name}" came back without its files`;
   if (hasLostFiles(pod, claim)) return why;
-  if (exec === undefined || claim.status?.overlayId === undefined || !waitsForFiles(pod)) return undefined;
+  if (exec === undefined || givenOverlayId(pod, claim) === undefined || !waitsForFiles(pod)) return undefined;
   const command = [TOOLS_IMAGE_BUSYBOX, "test", "-p", RESTORE_GATE];
   const target = { namespace: config.namespace, pod: pod.metadata.name, container: TOOLS_CONTAINER, command };
   const { exitCode } = await exec({ ...target, timeoutMs: ASK_LIMIT_MS });

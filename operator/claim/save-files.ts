@@ -1,6 +1,6 @@
 import { ArchiveError } from "../../crds/archive/archive-error.ts";
 import type { Claim } from "../../crds/claim.ts";
-import { isShown } from "../../crds/claims/claim-pod.ts";
+import { givenOverlayId, isShown } from "../../crds/claims/claim-pod.ts";
 import { NetworkError } from "../../crds/client/api-error.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
 import { systemClock } from "../../crds/client/clock.ts";
@@ -20,7 +20,7 @@ import { podState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { ExecFailure } from "../snapshots/exec-output.ts";
 import { isHelperRunning } from "../snapshots/helper-pod.ts";
-import { namesOverlay, TOOLS_BUSYBOX } from "../snapshots/pod-tools.ts";
+import { TOOLS_BUSYBOX } from "../snapshots/pod-tools.ts";
 import { isCurrent, readClaimPods } from "./claim-pods.ts";
 import { type ClaimStatusPatch, FILES_SAVED, patchClaimStatus } from "./claim-status.ts";
 import { drainLeftMs } from "./drain.ts";
@@ -104,8 +104,7 @@ export async function saveFiles(
         const hasPreSave = pod.metadata.annotations?.[annotation.preSave] !== undefined;
         await inSpan(hasPreSave ? step("pre-save") : undefined, () => runPreSave(claim, pod, { context, signal }));
         const key = { tenantId, workloadRef };
-        // An older operator leaves the id of a pod before where it gives the claim another.
-        const overlayId = namesOverlay(pod) ? claim.status?.overlayId : undefined;
+        const overlayId = givenOverlayId(pod, claim);
         return await inSpan(step("save files"), () =>
           metrics.timeSnapshot("save", () => snapshots.save(key, pod, { overlayId, signal, isFenced })),
         );

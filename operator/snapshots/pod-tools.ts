@@ -1,5 +1,5 @@
 import { OVERLAY_ID_MESSAGE } from "../../crds/claims/claim-pod.ts";
-import type { Container, Pod, ResourceRequirements, Volume, VolumeMount } from "../../crds/kubernetes.ts";
+import type { Container, ResourceRequirements, Volume, VolumeMount } from "../../crds/kubernetes.ts";
 
 /** Where the tools are in the workload's container, read-only: in no image's way. */
 export const TOOLS_FOLDER = "/.tenancy";
@@ -21,11 +21,6 @@ export const RESTORE_GATE = `${TOOLS_FOLDER}/gate`;
  * them, as when a node is given a pod again that it had ended, another is written.
  */
 const OVERLAY_ID = `${TOOLS_FOLDER}/overlay-id`;
-
-/** Whether the pod was made to name its overlay directories, which those of older operators were not. */
-export function namesOverlay({ spec }: Pod): boolean {
-  return spec.initContainers?.some(({ command }) => command?.at(-1)?.includes(OVERLAY_ID)) === true;
-}
 
 const TOOLS_VOLUME = "tenancy-tools";
 const OVERLAY_VOLUME = "tenancy-overlay";

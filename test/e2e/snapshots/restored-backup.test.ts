@@ -78,7 +78,8 @@ test("pods that the node makes anew are empty: their claims get what was saved l
   };
   const sources = Object.values(before).map(({ status }) => status?.source);
   assert.equal(sources, ["cold", "cold+data", "pool", "cold"]);
-  for (const claim of Object.values(before)) assert.match(claim.status?.overlayId ?? "", /^[0-9a-f]{32}$/);
+  for (const claim of Object.values(before))
+    assert.match(claim.status?.overlayId ?? "", /^[0-9a-f-]{36}\.[0-9a-f]{32}$/);
   const restore = await backUp(life);
   for (const [tenant, claim] of Object.entries(before))
     await patiently(`${tenant}'s files`, () => write(claim, `newest-${tenant}`));

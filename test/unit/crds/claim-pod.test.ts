@@ -72,7 +72,10 @@ test("isPodOf: by name, claim uid and tenant, and by the files that the tenant w
     status: { phase: "Active" as const, instanceId: "p" },
   };
   const bound = (uid: string, tenant: string, name = "p") =>
-    pod({}, { name, annotations: { "tenancy.dev/claim-uid": uid }, labels: { "tenancy.dev/tenant": tenant } });
+    pod(
+      {},
+      { name, uid: "pod", annotations: { "tenancy.dev/claim-uid": uid }, labels: { "tenancy.dev/tenant": tenant } },
+    );
   assert.ok(isPodOf(bound("u", "a"), claim));
   for (const other of [bound("v", "a"), bound("u", "b"), bound("u", "a", "q"), pod({})])
     assert.not.ok(isPodOf(other, claim));
@@ -87,12 +90,13 @@ test("isPodOf: by name, claim uid and tenant, and by the files that the tenant w
   const given = (overlayId: string) => ({ ...claim, status: { ...claim.status, overlayId } });
   // Older operators made pods and claims without it.
   for (const [one, other] of [
-    [withFiles, given("01")],
+    [withFiles, given("pod.01")],
+    [withFiles, given("another.02")],
     [withFiles, claim],
-    [bound("u", "a"), given("01")],
+    [bound("u", "a"), given("pod.01")],
   ] as const)
     assert.ok(isPodOf(one, other));
-  assert.not.ok(isPodOf(withFiles, given("02")));
+  assert.not.ok(isPodOf(withFiles, given("pod.02")));
 });
 
 test.run();

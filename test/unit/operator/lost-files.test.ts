@@ -10,13 +10,13 @@ import { RESTORE_GATE } from "../../../operator/snapshots/pod-tools.ts";
 const claim: Claim = {
   metadata: { name: "c" },
   spec: { tenantId: "a", workloadRef: "w" },
-  status: { phase: "Active", overlayId: "01" },
+  status: { phase: "Active", overlayId: "uid.01" },
 };
 
 function pod(tools: ContainerState, source = "cold+data"): Pod {
   const status = { name: "tenancy-tools", image: "i", ready: false, restartCount: 0, state: tools };
   return {
-    metadata: { name: "p", annotations: { "tenancy.dev/source": source } },
+    metadata: { name: "p", uid: "uid", annotations: { "tenancy.dev/source": source } },
     spec: { containers: [] },
     status: { initContainerStatuses: [status] },
   };
@@ -40,6 +40,8 @@ test("lostFiles: the pod tells of other directories than the tenant was given", 
   assert.is(await lost(pod(ended("overlay 01"))), undefined);
   const { overlayId: _, ...status } = { phase: "Active" as const, ...claim.status };
   assert.is(await lost(pod(ended("overlay 02")), undefined, { ...claim, status }), undefined, "of an older operator");
+  const former = { ...claim, status: { ...claim.status, phase: "Active" as const, overlayId: "other.01" } };
+  assert.is(await lost(pod(ended("overlay 02")), undefined, former), undefined, "an older operator gave it this pod");
 });
 
 test("lostFiles: a pod that waits for files where its claim was Active has none; one that passes by has them", async () => {

@@ -5,24 +5,20 @@ import type { Pod } from "../../../crds/kubernetes.ts";
 import { annotation, label } from "../../../crds/labels.ts";
 import { saveFiles } from "../../../operator/claim/save-files.ts";
 import type { OperatorContext } from "../../../operator/context.ts";
-import { podTools } from "../../../operator/snapshots/pod-tools.ts";
-
-const claim: Claim = {
-  metadata: { name: "c", namespace: "n", uid: "claim-uid" },
-  spec: { tenantId: "t", workloadRef: "w" },
-  status: { phase: "Releasing", overlayId: "01" },
-};
 
 /** As what the directories have to be named, for the files of the pod to be saved. */
-async function wantedOf({ isOld }: { isOld: boolean }): Promise<string | undefined> {
-  const { initContainers } = podTools({ image: "tools:1", overlayDirs: ["/data"], diskGb: 1 });
-  const older = initContainers.map((init) => ({ ...init, command: ["/bin/busybox", "sh", "-c", "cp a b"] }));
+async function wantedOf(overlayId: string): Promise<string | undefined> {
+  const claim: Claim = {
+    metadata: { name: "c", namespace: "n", uid: "claim-uid" },
+    spec: { tenantId: "t", workloadRef: "w" },
+    status: { phase: "Releasing", overlayId },
+  };
   const pod: Pod = {
     metadata: {
       ...{ name: "p", namespace: "n", uid: "pod-uid", labels: { [label.tenant]: "t" } },
       annotations: { [annotation.claimUid]: "claim-uid" },
     },
-    spec: { containers: [], initContainers: isOld ? older : initContainers },
+    spec: { containers: [] },
   };
   let begun: Promise<string | undefined> | undefined;
   const context = {
@@ -45,11 +41,11 @@ async function wantedOf({ isOld }: { isOld: boolean }): Promise<string | undefin
 }
 
 test("saveFiles: the directories have to be those that the tenant was given", async () => {
-  assert.is(await wantedOf({ isOld: false }), "01");
+  assert.is(await wantedOf("pod-uid.01"), "01");
 });
 
-test("saveFiles: those of a pod that names none are saved, whatever an older operator has left on the claim", async () => {
-  assert.is(await wantedOf({ isOld: true }), undefined);
+test("saveFiles: those of a pod that an older operator gave the claim are saved, whatever it has left there of the one before", async () => {
+  assert.is(await wantedOf("former-uid.01"), undefined);
 });
 
 test.run();
