@@ -186,7 +186,8 @@ async function writeStatus(
   const before = workload.status;
   const { image, build: known } = built ?? { image: before?.image, build: before?.build };
   const build = built === undefined || known === undefined ? known : { ...known, request: buildRequest(workload) };
-  const state = phase === "Ready" ? "ready" : phase === "Error" ? "stalled" : "reconciling";
+  const isDeadEnd = phase === "Error" && built?.build?.tries === undefined;
+  const state = phase === "Ready" ? "ready" : isDeadEnd ? "stalled" : "reconciling";
   const ready = readiness(state, { reason: reason ?? "Valid", message: message ?? "The workload can be claimed" });
   const status = {
     phase,

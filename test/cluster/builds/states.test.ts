@@ -262,8 +262,11 @@ test("a registry that refuses the image is asked again, and until then the workl
   builders.ends(async () => ({ message: push, exitCode: 1 }));
   await createConfigMap("refused", { Dockerfile: "FROM scratch\n" });
   await createBuilt("refused");
-  const { status } = await tenancy.untilWorkload("refused", (found) => found.status?.phase === "Error");
+  const refused = await tenancy.untilWorkload("refused", (found) => found.status?.phase === "Error");
+  const { status } = refused;
   assert.is(status?.reason, "RegistryRefused");
+  assert.is(conditionOf(refused, "Reconciling")?.status, "True");
+  assert.is(conditionOf(refused, "Stalled"), undefined);
   assert.match(status?.message ?? "", /connection refused; .*TENANCY_REGISTRY_SECRET; it is begun anew after \d{4}-/);
   builders.ends(async () => built(FIRST));
   const ready = await tenancy.untilWorkload("refused", (found) => found.status?.phase === "Ready");
