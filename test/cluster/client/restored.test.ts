@@ -4,8 +4,13 @@ import * as assert from "uvu/assert";
 import { configMaps } from "../../../crds/client/built-in-resources.ts";
 import { HistoryError } from "../../../crds/client/watch/listing.ts";
 import { type Backup, backUp } from "../backup.ts";
-import { type ControlPlaneUnderTest, namespace, startControlPlaneUnderTest } from "./control-plane-under-test.ts";
-import { follow } from "./following.ts";
+import {
+  type ControlPlaneUnderTest,
+  namespace,
+  startControlPlaneUnderTest,
+  until,
+} from "./control-plane-under-test.ts";
+import { type Following, follow } from "./following.ts";
 
 const test = suite("restored etcd");
 let plane: ControlPlaneUnderTest;
@@ -23,31 +28,37 @@ async function write(name: string, text: string): Promise<void> {
   await plane.client.apply(configMaps, body, { fieldManager: "test", force: true });
 }
 
-const ended = (done: Promise<void>): Promise<unknown> =>
-  done.then(
-    () => undefined,
-    (error: unknown) => error,
-  );
+/** What the informer fails with. */
+async function failureOf({ done }: Following["informer"]): Promise<unknown> {
+  let failure: unknown;
+  done.catch((error: unknown) => {
+    failure = error;
+  });
+  await until("the informer to end", () => failure !== undefined);
+  return failure;
+}
 
 test("an informer ends at a history that went back, instead of waiting for changes that it takes for seen", async () => {
-  const { informer } = follow(plane.client);
-  const end = ended(informer.done);
+  const { informer, untilEqual } = follow(plane.client);
   await informer.synced;
   for (let count = 0; count < 20; count += 1) await write("after", `${count}`);
+  await untilEqual(plane.client);
+  const failure = failureOf(informer);
   await backup.restore();
-  assert.instance(await end, HistoryError);
+  assert.instance(await failure, HistoryError);
 });
 
 test("it does so where the new history is longer than the one that it has seen", async () => {
-  const { informer } = follow(plane.proxied);
-  const end = ended(informer.done);
+  const { informer, untilEqual } = follow(plane.proxied);
   await informer.synced;
   await write("before", "second");
+  await untilEqual(plane.client);
+  const failure = failureOf(informer);
   plane.proxy.block();
   await backup.restore();
   for (let count = 0; count < 20; count += 1) await write("other", `${count}`);
   plane.proxy.admit();
-  assert.instance(await end, HistoryError);
+  assert.instance(await failure, HistoryError);
 });
 
 test.run();
