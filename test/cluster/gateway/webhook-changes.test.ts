@@ -79,7 +79,10 @@ test("a trigger on a workload that does not exist says so, and is Active and ser
   );
   assert.equal(
     missing.conditions?.map(({ type, status, reason }) => [type, status, reason]),
-    [["Ready", "False", "WorkloadNotFound"]],
+    [
+      ["Ready", "False", "WorkloadNotFound"],
+      ["Reconciling", "True", "WorkloadNotFound"],
+    ],
   );
   await environment.tenancy.until("an Event that says so", async () =>
     (await environment.eventsOf("early")).some(({ reason }) => reason === "WorkloadNotFound"),
@@ -348,7 +351,8 @@ test("each role alone serves its own and nothing else", async () => {
   assert.is((await fetch(`${api.url}/api/v1/triggers`)).status, 200);
   await environment.createTrigger("unseen", { config: { path: "/hooks/unseen" } });
   await environment.deleteTrigger("steady");
-  assert.equal(await environment.statusOf("unseen"), {});
+  const { conditions, ...others } = await environment.statusOf("unseen");
+  assert.equal([conditions?.map(({ reason }) => reason), others], [["NotObserved"], {}]);
   await stopEdge(api);
 });
 

@@ -36,7 +36,7 @@ test("pods that are ready for a moment and then end again and again: Degraded, o
   await tenancy.createWorkload("short", { image: { ref: "simulated/short-lived:1" } });
   await tenancy.createPool("short", { workloadRef: "short", size: 1 });
   const degraded = await tenancy.untilPool("short", ({ status }) => status?.phase === "Degraded");
-  assert.equal(holds(degraded), ["Degraded"]);
+  assert.equal(holds(degraded), ["Stalled", "Degraded"]);
   assert.is(degraded.status?.reason, "PodsFail");
   assert.match(degraded.status?.message ?? "", /ends again and again; last: exit code 1/);
   // Later ones are ready for a moment too, and it stays as it is.
@@ -76,7 +76,7 @@ test("a quota without room: Degraded with what the cluster says, and well again 
   await tenancy.createWorkload("crowded");
   await tenancy.createPool("crowded", { workloadRef: "crowded", size: 1 });
   const degraded = await tenancy.untilPool("crowded", ({ status }) => status?.phase === "Degraded");
-  assert.equal(holds(degraded), ["Degraded"]);
+  assert.equal(holds(degraded), ["Stalled", "Degraded"]);
   assert.match(degraded.status?.message ?? "", /exceeded quota: full/);
   await tenancy.until("an Event", async () => (await failures("crowded")).length > 0);
   await tenancy.client.delete(quotas, reference);
@@ -89,7 +89,7 @@ test("pods that no node takes: Filling, with what the scheduler says", async () 
   await tenancy.createWorkload("nowhere", { image: { ref: "simulated/unschedulable:1" } });
   await tenancy.createPool("nowhere", { workloadRef: "nowhere", size: 1 });
   const filling = await tenancy.untilPool("nowhere", ({ status }) => status?.reason === "Unschedulable");
-  assert.equal(holds(filling), ["Progressing"]);
+  assert.equal(holds(filling), ["Reconciling", "Progressing"]);
   assert.match(filling.status?.message ?? "", /no node can take the pod yet: 0\/2 nodes are available/);
 });
 

@@ -157,7 +157,7 @@ test("an image that never pulls: bounded attempts, a condition and an Event, and
   assert.match(degraded.status?.message ?? "", /simulated\/missing:1 cannot be pulled.*one pod at a time/);
   assert.equal(
     degraded.status?.conditions?.map(({ type, status }) => `${type}=${status}`),
-    ["Ready=False", "Progressing=False", "Degraded=True"],
+    ["Ready=False", "Stalled=True", "Progressing=False", "Degraded=True"],
   );
   await tenancy.until("an Event", async () => {
     return (await tenancy.eventsOf("missing")).some(({ reason }) => reason === "PodsFail");
