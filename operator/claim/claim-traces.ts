@@ -22,7 +22,8 @@ export interface ClaimTraces {
   podsDeleted(claim: Claim): void;
   /**
    * Returns what records the release once it has come to its end: the watch may show that before the last write is
-   * answered, and what was noted is dropped then.
+   * answered, and what was noted is dropped then. A watch that is behind has the end come more than once, and the first
+   * counts.
    */
   release(claim: Claim): () => void;
   /** Drops what is noted of a claim. */
@@ -32,7 +33,7 @@ export interface ClaimTraces {
 /** Makes the traces of one term. */
 export function createClaimTraces(tracer: Tracer, now: () => number = Date.now): ClaimTraces {
   /** When this process took up each release, and deleted its pods, by the claim's uid. */
-  const releases = new Map<string, { readonly startMs: number; deletedMs?: number }>();
+  const releases = new Map<string, { readonly startMs: number; deletedMs?: number; isRecorded?: boolean }>();
 
   function beginRelease(claim: Claim): Span {
     const { metadata } = claim;
@@ -79,8 +80,11 @@ export function createClaimTraces(tracer: Tracer, now: () => number = Date.now):
     },
     release(claim) {
       const span = beginRelease(claim);
-      const startMs = releases.get(claim.metadata.uid ?? "")?.deletedMs;
+      const release = releases.get(claim.metadata.uid ?? "");
+      const startMs = release?.deletedMs;
       return () => {
+        if (release?.isRecorded === true) return;
+        if (release !== undefined) release.isRecorded = true;
         const endMs = now();
         if (startMs !== undefined) span.child("delete pod", { startMs }).end({ endMs });
         span.end({ endMs });

@@ -222,11 +222,15 @@ async function writesOf(programs: Programs, tenant: string): Promise<{ writes: s
     const lines = log.split("\n").filter((said) => [name, instanceId].some((of) => said.includes(`"name":"${of}"`)));
     return countRequests(lines.join("\n"), new Set([instanceId]))
       .filter(({ verb }) => !/^(get|list|watch)$/.test(verb))
-      .map(({ client, verb, resource, count }) => `${client}: ${count} ${verb} ${resource}`)
+      .map(({ client, verb, resource, count }) => {
+        // Where the watch is behind, the finalizer is taken away from what it shows once more.
+        const isFinalizer = client === "operator" && verb === "patch" && resource === "tenancyclaims";
+        return `${client}: ${isFinalizer ? "at least 1" : count} ${verb} ${resource}`;
+      })
       .sort();
   };
   // It may be written down after the watch has shown that the claim is gone.
-  await tenancy.until("the last write", () => writes().includes("operator: 1 patch tenancyclaims"));
+  await tenancy.until("the last write", () => writes().includes("operator: at least 1 patch tenancyclaims"));
   return { writes: writes(), annotations: Object.keys(metadata.annotations ?? {}).sort() };
 }
 

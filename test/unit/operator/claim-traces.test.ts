@@ -125,8 +125,10 @@ test("a release has the ids of its claim's uid, and its steps are below it whoev
   time.ms += 5;
   made.podsDeleted(asked);
   const record = made.release(asked);
+  const again = made.release(asked);
   made.forget("u");
   record();
+  again();
   assert.equal(family(), ["release claim", "release claim > delete pod", "release claim > save files"]);
   const { traceId, spanId } = releaseTrace("u");
   const root = one("release claim");
