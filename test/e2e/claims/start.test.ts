@@ -221,7 +221,8 @@ async function degradePool(): Promise<void> {
     stack.kubectl("wait", "tenancypool/brief", `--for=condition=${condition}`, "--timeout=400s");
   await wait("Degraded");
   const message = await stack.kubectl("get", "tp/brief", "-o", "jsonpath={.status.phase} {.status.message}");
-  assert.match(message, /^Degraded the container ends again and again; last: exit code 3/);
+  // A slow machine gives up on a pod that is not ready in time before its kubelet says that it ends again and again.
+  assert.match(message, /^Degraded .*(ends again and again|has ended and is started again); last: exit code 3/);
   const ofPools = ["--field-selector", "involvedObject.kind=TenancyPool"];
   const events = JSON.parse(await stack.kubectl("get", "events", ...ofPools, "-o", "json")) as {
     items: { reason: string; type: string }[];
