@@ -66,15 +66,15 @@ export function overlayIdOf({ status }: Pod): string | undefined {
   return told?.slice(OVERLAY_ID_MESSAGE.length).trim() || undefined;
 }
 
-/** What a claim's status says of the directories of the pod that it is given. */
-export function overlayGiven(pod: Pod): string | undefined {
+/** As a claim's status names the directories of a pod, which {@link givenOverlayId} reads. */
+export function statusOverlayId(pod: Pod): string | undefined {
   const id = overlayIdOf(pod);
   return id && `${pod.metadata.uid}.${id}`;
 }
 
 /**
- * What named the pod's overlay directories when the tenant was given it; undefined where the claim speaks of another pod,
- * as where an operator of a version before gave it this one.
+ * What named the pod's overlay directories when the tenant was given it; undefined where the claim speaks of another
+ * pod, as where an operator of a version before gave it this one.
  */
 export function givenOverlayId({ metadata }: Pod, { status }: Claim): string | undefined {
   const pod = `${metadata.uid}.`;

@@ -1,5 +1,5 @@
 import type { Claim, ClaimSource } from "../../crds/claim.ts";
-import { overlayGiven, podEndpoint } from "../../crds/claims/claim-pod.ts";
+import { podEndpoint, statusOverlayId } from "../../crds/claims/claim-pod.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation } from "../../crds/labels.ts";
 import type { OperatorContext } from "../context.ts";
@@ -31,7 +31,7 @@ export async function activateClaim(claim: Claim, pod: Pod, context: OperatorCon
       endpoint: podEndpoint(pod) ?? null,
       source,
       resumedFrom: annotations[annotation.resumedFrom] ?? null,
-      overlayId: overlayGiven(pod) ?? null,
+      overlayId: statusOverlayId(pod) ?? null,
       claimedAt: claimedAt.toISOString(),
       timeline,
       ...(podRevisionOf(pod) !== currentRevision(claim) && { podIncarnation: podRevisionOf(pod) }),
