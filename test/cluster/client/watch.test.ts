@@ -124,13 +124,14 @@ test("an informer stays right through every fault at once, while others write", 
   const faults = [proxy.cut, proxy.freeze, proxy.block, proxy.admit, proxy.cut, proxy.block, proxy.admit, proxy.freeze];
   for (const fault of [...faults, ...faults]) {
     const written = writers.count();
+    const seen = changes.length;
     fault();
     await until("some writes", () => writers.count() > written + 25);
+    if (fault !== proxy.block) await until("a change after the fault", () => changes.length > seen);
   }
   await writers.stop();
   await following.untilEqual(client);
   assertConsistent(following);
-  assert.ok(changes.length > 100, `${changes.length} changes`);
 });
 
 test("an informer shows the answer to a write at once, and never goes back behind it", async () => {
