@@ -9,6 +9,7 @@ import { type Credentials, linkCookie } from "./entry/entry.ts";
 import { createForwardChanges } from "./entry/forward-changes.ts";
 import type { FrontDoor } from "./entry/front-door.ts";
 import type { LinkTokens } from "./entry/link-token.ts";
+import { createOpenByLink } from "./entry/open-by-link.ts";
 import type { FindInstance, Wanted } from "./find-instance.ts";
 import { AnswerError, type Forward, type Stop } from "./forward.ts";
 import { errorAnswer, type LocalAnswer } from "./http/local-answer.ts";
@@ -46,7 +47,7 @@ export function createRoute(options: {
   /** Whether a host may be asked for at all. */
   isKnownHost: (host: string) => boolean;
   readCredentials: (head: RequestHead, address: Address | undefined) => Credentials;
-  tokens: Pick<LinkTokens, "sign">;
+  tokens: Pick<LinkTokens, "sign" | "holds">;
   areKeysKnown: () => boolean;
   known: Pick<KnownTenants, "has" | "named" | "isListed" | "refresh">;
   findInstance: FindInstance;
@@ -59,6 +60,7 @@ export function createRoute(options: {
   const { namespace, cache, readCredentials, tokens, known, findInstance, uses, access, clock } = options;
   const { admissionOf, mayBeListed, exposureOf } = createAdmissions({ namespace, cache, known });
   const changesOf = createForwardChanges();
+  const openByLink = createOpenByLink({ tokens, clock });
   const inUse = new Map<string, number>();
 
   return (request) => {
@@ -79,7 +81,7 @@ export function createRoute(options: {
       if (!mayBeListed(address) || known.isListed()) return refuse(NOT_FOUND);
       return forwardAfterList(request, { address, credentials, frontDoor });
     }
-    if (admission.pass === "link" && address.form === "host" && showsPages(head) && !request.isWebSocket) {
+    if (admission.pass.by === "link" && address.form === "host" && showsPages(head) && !request.isWebSocket) {
       const answer = toCookie(head, credentials, frontDoor);
       if (answer !== undefined) return refuse(answer);
     }
@@ -123,8 +125,10 @@ export function createRoute(options: {
   function forward(request: IncomingRequest, found: Found & { readonly admission: Admission }): Forward {
     const { workload, tenantId, port, pass } = found.admission;
     const key = { tenantId, workloadRef: workload };
-    const wanted: Wanted = { key, port, showsPages: showsPages(request.head), isInsider: pass !== "public" };
+    const isInsider = pass.by !== "public";
+    const wanted: Wanted = { key, port, showsPages: showsPages(request.head), isInsider };
     let stop: Stop | undefined;
+    let forgetLink: (() => void) | undefined;
     let use: InstanceUse | undefined;
     let pod: string | undefined;
     // Nothing below may hold the request: an open WebSocket would keep its head for as long as it lasts.
@@ -148,6 +152,7 @@ export function createRoute(options: {
       onStart(ends) {
         stop = ends;
         inUse.set(tenantId, (inUse.get(tenantId) ?? 0) + 1);
+        if ("grant" in pass) forgetLink = openByLink.add(pass.grant, () => ends(NOT_FOUND));
       },
       findPod(gone, last) {
         if (last !== undefined && lost?.uid !== last.target.uid)
@@ -155,7 +160,7 @@ export function createRoute(options: {
         if (last !== undefined && (lost?.pods ?? 0) > MAX_LOST_PODS) throw last.error;
         const sinceMs = lost?.sinceMs ?? 0;
         const find = (): AwakePod | Promise<AwakePod> => findInstance(wanted, gone, last && { ...last, sinceMs });
-        const awake = pass === "public" ? ifKnown(find) : find();
+        const awake = isInsider ? find() : ifKnown(find);
         if (!(awake instanceof Promise)) return begin(awake);
         return awake.then((found) => {
           // It may have been closed, or opened to others only, while the request waited.
@@ -169,6 +174,7 @@ export function createRoute(options: {
       onEnd(end) {
         isOver = true;
         use?.end();
+        forgetLink?.();
         const left = (inUse.get(tenantId) ?? 1) - 1;
         if (left === 0) inUse.delete(tenantId);
         else inUse.set(tenantId, left);

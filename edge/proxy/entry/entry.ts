@@ -3,7 +3,7 @@ import type { Exposure } from "../../../crds/network.ts";
 import type { Field, RequestHead } from "../http/message-head.ts";
 import { type Address, nameOf } from "./address.ts";
 import type { FrontDoor } from "./front-door.ts";
-import type { LinkGrant, LinkTokens } from "./link-token.ts";
+import type { LinkTokens, SignedGrant } from "./link-token.ts";
 import { takeToken } from "./token-parameter.ts";
 
 /** What a request shows of who sends it, checked before anything is looked up. */
@@ -13,8 +13,8 @@ export interface Credentials {
   /** Whether `Authorization` holds the API key, which the pod never sees. */
   readonly hidesAuthorization: boolean;
   /** The grant of a link, and of cookies where a page of the very host sends them. */
-  readonly link: LinkGrant | undefined;
-  readonly cookies: readonly LinkGrant[];
+  readonly link: SignedGrant | undefined;
+  readonly cookies: readonly SignedGrant[];
   /** Whether there was a token or a cookie to look at, be it right or wrong. */
   readonly presentsToken: boolean;
   /** What the pod is asked for, without a token. */
@@ -22,7 +22,10 @@ export interface Credentials {
 }
 
 /** By what a visitor was let in. */
-export type Pass = "key" | "link" | "cookie" | "public";
+export type Pass = { readonly by: "key" | "public" } | { readonly by: "link" | "cookie"; readonly grant: SignedGrant };
+
+const KEY_PASS: Pass = { by: "key" };
+const PUBLIC_PASS: Pass = { by: "public" };
 
 /** Of several cookies of the name, which other hosts of the domain may have set, so many are looked at. */
 const MAX_COOKIES = 4;
@@ -49,7 +52,7 @@ export function createCredentials(options: {
     const carriesKey = isBearer || (isKey !== undefined && read.keys.some(isKey));
     const link = tokens.read("link", token);
     const isOwn = isOwnPage(head, read, frontDoor);
-    const cookies: LinkGrant[] = [];
+    const cookies: SignedGrant[] = [];
     // A path is one origin for all tenants, so that nothing is let in there by what a browser sends of itself.
     if (isOwn && address?.form === "host") {
       for (const text of read.cookies) {
@@ -81,13 +84,14 @@ export function passOf(
     case "none":
       return undefined;
     case "key":
-      return hasKey ? "key" : undefined;
+      return hasKey ? KEY_PASS : undefined;
     case "link":
     case "public": {
-      if (hasKey) return "key";
-      if (isFor(link, instance)) return "link";
-      if (cookies.some((grant) => isFor(grant, instance))) return "cookie";
-      return expose === "public" ? "public" : undefined;
+      if (hasKey) return KEY_PASS;
+      if (link !== undefined && isFor(link, instance)) return { by: "link", grant: link };
+      const cookie = cookies.find((grant) => isFor(grant, instance));
+      if (cookie !== undefined) return { by: "cookie", grant: cookie };
+      return expose === "public" ? PUBLIC_PASS : undefined;
     }
     default:
       return expose satisfies never;
@@ -104,8 +108,8 @@ export function grantedBy({ link, cookies }: Credentials, label: string): HostTa
   return undefined;
 }
 
-function isFor(grant: LinkGrant | undefined, { workload, tenantId, port }: HostTarget): boolean {
-  return grant !== undefined && grant.workload === workload && grant.tenantId === tenantId && grant.port === port;
+function isFor(grant: SignedGrant, { workload, tenantId, port }: HostTarget): boolean {
+  return grant.workload === workload && grant.tenantId === tenantId && grant.port === port;
 }
 
 /**

@@ -11,6 +11,11 @@ export interface LinkGrant {
   readonly expiresAt: number;
 }
 
+/** What a token was found to let its holder reach. */
+export interface SignedGrant extends LinkGrant {
+  readonly signedBy: KeyObject;
+}
+
 /** What a token is for: a cookie is no link, so that nobody can be sent one. */
 export type TokenPurpose = "link" | "cookie";
 
@@ -21,7 +26,9 @@ export interface LinkTokens {
    * What a token grants at this moment; undefined for one that is not ours, is over or is for something else. The work
    * is the same for all texts, none at all too, so that the time it takes tells nothing.
    */
-  read(purpose: TokenPurpose, text: string | undefined): LinkGrant | undefined;
+  read(purpose: TokenPurpose, text: string | undefined): SignedGrant | undefined;
+  /** Whether what was read before holds still: it is not over, and the key that signed it is in use. */
+  holds(grant: SignedGrant): boolean;
 }
 
 const payloadSchema = v.strictObject({
@@ -70,16 +77,22 @@ export function createLinkTokens(options: { keys: () => readonly KeyObject[]; no
     },
     read(purpose, token = "") {
       const [, text, signature] = (token.length <= MAX_LENGTH ? TOKEN.exec(token) : null) ?? ["", ...NO_TOKEN];
-      let isSigned = false;
+      let signedBy: KeyObject | undefined;
       const usable = keys();
       // Texts are compared: other texts may decode to the same bytes.
       for (const key of usable.length === 0 ? [decoy] : usable) {
-        if (isEqual(mac(key, text), signature) && key !== decoy) isSigned = true;
+        if (isEqual(mac(key, text), signature) && key !== decoy) signedBy = key;
       }
-      if (!isSigned) return undefined;
+      if (signedBy === undefined) return undefined;
       const { p, t, w, port, e } = v.parse(payloadSchema, JSON.parse(Buffer.from(text, "base64url").toString("utf8")));
       if (p !== purpose || e * 1000 <= now()) return undefined;
-      return { tenantId: t, workload: w, ...(port !== undefined && { port }), expiresAt: e };
+      return { tenantId: t, workload: w, ...(port !== undefined && { port }), expiresAt: e, signedBy };
+    },
+    holds({ expiresAt, signedBy }) {
+      if (expiresAt * 1000 <= now()) return false;
+      const usable = keys();
+      // Each reading of the Secret makes its keys anew.
+      return usable.includes(signedBy) || usable.some((key) => key.equals(signedBy));
     },
   };
 }

@@ -1,8 +1,10 @@
 // @runtimes node bun deno
+import { createSecretKey } from "node:crypto";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { hostLabel } from "../../../crds/host-name.ts";
 import { eventually } from "../../eventually.ts";
+import { manualClock } from "../manual-clock.ts";
 import { answerWith } from "./fake-pod.ts";
 import { comparable, get, KEY, startDoor, type TestDoor } from "./front-door.ts";
 import { closeAll } from "./start-proxy.ts";
@@ -300,6 +302,37 @@ test("closing a workload ends what is open, and holds at once", async () => {
   door.proxy.onWorkload({ type: "modified", object, previous });
   await waiting.seen("HTTP/1.1 404 ");
   assert.match(await door.ask(get("app--alice.apps.test")), /^HTTP\/1.1 404 /);
+});
+
+test("what came in by a link ends with it, or with the key that signed it; by the API key it goes on", async () => {
+  const clock = manualClock(new Date().toISOString());
+  let keys = [createSecretKey(Buffer.alloc(32, "a"))];
+  const door = await startDoor({ clock, signingKeys: () => keys });
+  door.addWorkload("app", "link");
+  const { pod } = await door.addInstance("alice", "app", ({ socket }) => {
+    socket.write("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n");
+  });
+  const expiresAt = Math.floor(clock.now() / 1000) + 60;
+  const token = linkTo(door, "app", "alice", { expiresAt });
+  const open = async (target: string, ...lines: string[]) => {
+    const wire = door.wire(get("app--alice.apps.test", target, ...lines));
+    await wire.seen("data: 1");
+    return wire;
+  };
+  const byKey = await open("/", bearer);
+  const asProgram = () => open(`/?tenancy-token=${token}`);
+  const removed = await asProgram();
+  keys = [createSecretKey(Buffer.alloc(32, "b"))];
+  await clock.pass(5000);
+  await removed.closed;
+  keys = [createSecretKey(Buffer.alloc(32, "b")), createSecretKey(Buffer.alloc(32, "a"))];
+  const over = await asProgram();
+  await clock.pass(50_000);
+  assert.is(over.socket.destroyed, false);
+  await clock.pass(10_000);
+  await over.closed;
+  assert.is(byKey.socket.destroyed, false);
+  assert.is(pod.received().split("GET / ").length, 4);
 });
 
 test("without an API key everybody comes in but other pages, by names of this machine", async () => {

@@ -56,13 +56,15 @@ export async function startDoor(
     key?: string | null;
     localOnly?: boolean;
     areKeysKnown?: () => boolean;
+    /** Of links. @default one */
+    signingKeys?: () => typeof testKeys;
     openFiles?: number;
     clock?: Clock;
     listArchives?: () => Promise<{ tenantId: string; workloadRef: string }[]>;
   } = {},
 ): Promise<TestDoor> {
   const { key = KEY, localOnly = false, areKeysKnown = () => true, openFiles = 100_000, clock = systemClock } = options;
-  const { listArchives } = options;
+  const { listArchives, signingKeys = () => testKeys } = options;
   const cluster = new FakeCluster();
   const config: ProxyConfig = {
     listen: { hostname: "127.0.0.1", port: 0 },
@@ -92,7 +94,7 @@ export async function startDoor(
   };
   const shared = { client: cluster.client, namespace: NAMESPACE, cache: cluster.cache, clock };
   const written = createActivity({ ...shared, log, instance: "door" });
-  const tokens = createLinkTokens({ keys: () => testKeys, now: systemClock.now });
+  const tokens = createLinkTokens({ keys: signingKeys, now: clock.now });
   const registry = new Registry();
   let proxy: RunningProxy | undefined;
   const frontDoor = findFrontDoor(config, () => proxy?.port);

@@ -19,14 +19,24 @@ function tokensWith(keys: KeyObject[], now = NOW) {
 }
 
 test("a token says what it grants, for its purpose and until its end", () => {
-  const tokens = tokensWith([keyOf("a")]);
+  const signedBy = keyOf("a");
+  const tokens = tokensWith([signedBy]);
   const token = tokens.sign("link", grant) ?? "";
-  assert.equal(tokens.read("link", token), grant);
+  assert.equal(tokens.read("link", token), { ...grant, signedBy });
   assert.is(tokens.read("cookie", token), undefined);
   assert.is(tokensWith([keyOf("a")], NOW + 59_999).read("link", token) === undefined, false);
   assert.is(tokensWith([keyOf("a")], NOW + 60_000).read("link", token), undefined);
   const { port, ...withoutPort } = grant;
-  assert.equal(tokens.read("cookie", tokens.sign("cookie", withoutPort)), withoutPort);
+  assert.equal(tokens.read("cookie", tokens.sign("cookie", withoutPort)), { ...withoutPort, signedBy });
+});
+
+test("what was read holds until its end, and while its key is in use, also where that was read anew", () => {
+  const read = tokensWith([keyOf("a")]).read("link", tokensWith([keyOf("a")]).sign("link", grant));
+  if (read === undefined) throw new Error("the token was not read");
+  assert.is(tokensWith([keyOf("b"), keyOf("a")], NOW + 59_999).holds(read), true);
+  assert.is(tokensWith([keyOf("a")], NOW + 60_000).holds(read), false);
+  assert.is(tokensWith([keyOf("b")]).holds(read), false);
+  assert.is(tokensWith([]).holds(read), false);
 });
 
 test("every change of a single bit is refused, and so is every other text", () => {
@@ -62,9 +72,9 @@ test("the newest key signs, both are good, and one that was removed is not", () 
   const [before, after] = [keyOf("a"), keyOf("b")];
   const old = tokensWith([before]).sign("link", grant) ?? "";
   const both = tokensWith([after, before]);
-  assert.equal(both.read("link", old), grant);
+  assert.equal(both.read("link", old), { ...grant, signedBy: before });
   const fresh = both.sign("link", grant) ?? "";
-  assert.equal(tokensWith([after]).read("link", fresh), grant);
+  assert.equal(tokensWith([after]).read("link", fresh), { ...grant, signedBy: after });
   assert.is(tokensWith([before]).read("link", fresh), undefined);
   assert.is(tokensWith([after]).read("link", old), undefined);
   assert.is(tokensWith([]).read("link", fresh), undefined);
