@@ -18,6 +18,8 @@ export interface ObjectMeta extends Omit<Wire<models.V1ObjectMeta>, "name" | "ma
   name: string;
 }
 
+export type OwnerReference = Wire<models.V1OwnerReference>;
+
 export interface KubernetesObject {
   apiVersion?: string;
   kind?: string;

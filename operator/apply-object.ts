@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { networkPolicies } from "../crds/client/built-in-resources.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
-import type { KubernetesObject, NetworkPolicy } from "../crds/kubernetes.ts";
+import type { KubernetesObject, NetworkPolicy, OwnerReference } from "../crds/kubernetes.ts";
 import type { Resource } from "../crds/resource.ts";
 
 /** As whom the operator owns fields, https://kubernetes.io/docs/reference/using-api/server-side-apply/#managers. */
@@ -19,6 +19,14 @@ export function applyObject<T extends KubernetesObject>(
   { client }: { client: ClusterClient },
 ): Promise<T> {
   return client.apply(resource, object, { fieldManager: FIELD_MANAGER, force: true });
+}
+
+/** Has an object go with its owner, whoever runs by then: the cluster's garbage collector deletes it. */
+export function ownerReference<T extends KubernetesObject>(
+  { group, version, kind }: Resource<T>,
+  { metadata: { name, uid = "" } }: T,
+): OwnerReference {
+  return { apiVersion: `${group}/${version}`, kind, name, uid };
 }
 
 /**

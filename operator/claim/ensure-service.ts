@@ -3,8 +3,9 @@ import { ApiError, isAlreadyExists, isConflict, isNotFound } from "../../crds/cl
 import { services } from "../../crds/client/built-in-resources.ts";
 import { claims } from "../../crds/kinds.ts";
 import type { Pod, Service } from "../../crds/kubernetes.ts";
-import { API_GROUP, API_VERSION, label, WORKLOAD_CONTAINER } from "../../crds/labels.ts";
+import { label, WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 import { serviceName } from "../../crds/names.ts";
+import { ownerReference } from "../apply-object.ts";
 import type { OperatorContext } from "../context.ts";
 import type { ReconcileResult } from "../queue.ts";
 
@@ -62,7 +63,8 @@ export async function ensureService(claim: Claim, pod: Pod, context: OperatorCon
   }
 }
 
-function render({ metadata, spec }: Claim, pod: Pod, namespace: string): Service {
+function render(claim: Claim, pod: Pod, namespace: string): Service {
+  const { metadata, spec } = claim;
   const own = { [label.managed]: "true", [label.tenant]: spec.tenantId, [label.workload]: spec.workloadRef };
   const program = pod.spec.containers.find((container) => container.name === WORKLOAD_CONTAINER);
   return {
@@ -72,9 +74,7 @@ function render({ metadata, spec }: Claim, pod: Pod, namespace: string): Service
       name: serviceName(metadata.name),
       namespace,
       labels: own,
-      ownerReferences: [
-        { apiVersion: `${API_GROUP}/${API_VERSION}`, kind: claims.kind, name: metadata.name, uid: metadata.uid ?? "" },
-      ],
+      ownerReferences: [ownerReference(claims, claim)],
     },
     spec: {
       type: "ClusterIP",

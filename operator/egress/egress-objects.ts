@@ -1,4 +1,4 @@
-import type { ConfigMap, Secret } from "../../crds/kubernetes.ts";
+import type { ConfigMap, OwnerReference, Secret } from "../../crds/kubernetes.ts";
 import { label } from "../../crds/labels.ts";
 import type { CertifiedKey } from "./certificates.ts";
 import type { EgressCertificates } from "./egress-certificates.ts";
@@ -28,6 +28,8 @@ export interface EgressVersions {
 export interface EgressObjectsOptions {
   readonly workload: string;
   readonly namespace: string;
+  /** The workload, with which they go. */
+  readonly owner: OwnerReference;
   readonly rules: EgressRules;
   /** Undefined where there are no credentials. */
   readonly certificates?: EgressCertificates | undefined;
@@ -50,12 +52,22 @@ export interface EgressObjects {
 
 /** Renders the objects that a workload's proxy lives by; no value of a credential is in any of them. */
 export function egressObjects(options: EgressObjectsOptions): EgressObjects {
-  const { workload, namespace, rules, certificates, usableSecrets, openedRanges, extraAuthorities = "" } = options;
+  const {
+    workload,
+    namespace,
+    owner,
+    rules,
+    certificates,
+    usableSecrets,
+    openedRanges,
+    extraAuthorities = "",
+  } = options;
   const names = egressNames(workload);
   const metadata = (name: string) => ({
     name,
     namespace,
     labels: { [label.managed]: "true", [label.workload]: workload },
+    ownerReferences: [owner],
   });
   const references = rules.credentials.flatMap(({ headers }) => headers.map(({ value }) => value));
   // Pods mount what a reference names, also what takes its place later; their proxies take from there what is listed.

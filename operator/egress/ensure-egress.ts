@@ -1,16 +1,17 @@
 import { ApiError, ifFound, isConflict, isNotFound } from "../../crds/client/api-error.ts";
 import { configMaps, pods, secrets } from "../../crds/client/built-in-resources.ts";
+import { workloads } from "../../crds/kinds.ts";
 import type { KubernetesObject, Pod, Secret } from "../../crds/kubernetes.ts";
 import { label } from "../../crds/labels.ts";
 import type { Resource } from "../../crds/resource.ts";
 import { secretRefusal } from "../../crds/secret-refusal.ts";
 import type { Workload } from "../../crds/workload.ts";
-import { applyObject } from "../apply-object.ts";
+import { applyObject, ownerReference } from "../apply-object.ts";
 import type { OperatorContext } from "../context.ts";
 import type { EgressInformers } from "../informers.ts";
 import { renderPod } from "../pod/render-pod.ts";
 import { egressCertificates } from "./egress-certificates.ts";
-import { egressNames, formerEgressNames } from "./egress-names.ts";
+import { type EgressNames, egressNames, formerEgressNames } from "./egress-names.ts";
 import { type EgressObjects, type EgressVersions, egressObjects, presentCertificates } from "./egress-objects.ts";
 import { type EgressRules, egressRules } from "./egress-rules.ts";
 
@@ -32,14 +33,12 @@ const ASK_AGAIN_MS = 60_000;
  * server once whether it would take a pod with NET_ADMIN. For a workload without a proxy, those of an older spec go.
  */
 export async function ensureEgress(workload: Workload, context: OperatorContext): Promise<EgressOutcome> {
-  const { uid = "", generation = 0 } = workload.metadata;
-  const { ensuredEgress, metrics } = context;
+  const { name, uid = "", generation = 0 } = workload.metadata;
+  const { ensuredEgress } = context;
   const rules = egressRules(workload.spec);
   if (rules === undefined) {
-    const { observedGeneration } = workload.status ?? {};
-    if (observedGeneration !== undefined && observedGeneration !== generation) await deleteEgress(workload, context);
-    ensuredEgress.delete(uid);
-    metrics.forgetCertificate({ use: "egress", uid });
+    await deleteUnusedEgress(name, context);
+    forgetEgress(workload, context);
     return {};
   }
   const ensured = ensuredEgress.get(uid);
@@ -63,41 +62,70 @@ export async function ensureEgress(workload: Workload, context: OperatorContext)
   return { requeueAfterMs: Math.max(0, untilMs - now) };
 }
 
-/** Deletes what a workload's proxy lived by; without an image for proxies there is none, nor a right to delete it. */
-export async function deleteEgress({ metadata }: Workload, context: OperatorContext): Promise<void> {
-  const { client, config, informers, metrics } = context;
-  metrics.forgetCertificate({ use: "egress", uid: metadata.uid ?? "" });
-  if (informers.egress === undefined) return;
-  const names = egressNames(metadata.name);
-  const { namespace } = config;
-  for (const [resource, name] of [
-    [configMaps, names.settings],
-    [secrets, names.leaves],
-    [secrets, names.authority],
-    ...formerObjects(metadata.name, context).map(({ resource, name }) => [resource, name] as const),
-  ] as const) {
+/** Deletes what is left of the proxy of a workload that has none now, or is gone. */
+export async function deleteUnusedEgress(workload: string, context: OperatorContext): Promise<void> {
+  const { client, config } = context;
+  if (presentObjects(workload, context).length === 0) return;
+  // Asked of the API server: no watch says how far it is behind another one.
+  const found = await ifFound(client.get(workloads, { namespace: config.namespace, name: workload }));
+  if (found === undefined || egressRules(found.spec) === undefined) await deleteEgress(workload, context);
+}
+
+/**
+ * Deletes what a workload's proxy lived by. Without an image for proxies there is no right to: it stays until there is
+ * one, or until the workload goes, which owns it.
+ */
+export async function deleteEgress(workload: string, context: OperatorContext): Promise<void> {
+  const { client, config } = context;
+  for (const { resource, name, uid } of presentObjects(workload, context)) {
     try {
-      await client.delete(resource, { namespace, name });
+      await client.delete(resource, { namespace: config.namespace, name }, { uid });
     } catch (error) {
-      if (!isNotFound(error)) throw error;
+      if (!isNotFound(error) && !isConflict(error)) throw error;
     }
   }
 }
 
-/** What an earlier version made for a workload under names that are not its own any longer. */
-function formerObjects(workload: string, { config, informers: { egress } }: OperatorContext) {
+/** Forgets what was found of a workload's proxy. */
+export function forgetEgress({ metadata: { uid = "" } }: Workload, { ensuredEgress, metrics }: OperatorContext): void {
+  ensuredEgress.delete(uid);
+  metrics.forgetCertificate({ use: "egress", uid });
+}
+
+interface PresentObject {
+  readonly resource: Resource<KubernetesObject>;
+  readonly part: keyof EgressNames;
+  readonly name: string;
+  readonly uid: string;
+  /** Whether an earlier version made it, under a name that is not its own any longer. */
+  readonly isFormer: boolean;
+}
+
+/** What there is of a workload's proxy, by what the watches show. */
+function presentObjects(workload: string, { config, informers: { egress } }: OperatorContext): PresentObject[] {
+  if (egress === undefined) return [];
   const [names, former] = [egressNames(workload), formerEgressNames(workload)];
   const all = [
-    { resource: configMaps, informer: egress?.configMaps, part: "settings" },
-    { resource: secrets, informer: egress?.secrets, part: "leaves" },
-    { resource: secrets, informer: egress?.secrets, part: "authority" },
+    { resource: configMaps, informer: egress.configMaps, part: "settings" },
+    { resource: secrets, informer: egress.secrets, part: "leaves" },
+    { resource: secrets, informer: egress.secrets, part: "authority" },
   ] as const;
-  return all.flatMap(({ resource, informer, part }) => {
-    const name = former[part];
-    const { labels, uid = "" } = informer?.store.get(`${config.namespace}/${name}`)?.metadata ?? {};
-    const isOwn = labels?.[label.managed] === "true" && labels[label.workload] === workload;
-    return name !== names[part] && isOwn ? [{ resource, part, name, uid }] : [];
-  });
+  return all.flatMap(({ resource, informer, part }) =>
+    [...new Set([names[part], former[part]])].flatMap((name) => {
+      const held = informer.store.get(`${config.namespace}/${name}`)?.metadata;
+      if (held === undefined) return [];
+      const { labels, uid = "" } = held;
+      const isFormer = name !== names[part];
+      // Another workload's objects may have such a name as well.
+      const isOwn = !isFormer || (labels?.[label.managed] === "true" && labels[label.workload] === workload);
+      return isOwn ? [{ resource: resource as Resource<KubernetesObject>, part, name, uid, isFormer }] : [];
+    }),
+  );
+}
+
+/** What an earlier version made for a workload under names that are not its own any longer. */
+function formerObjects(workload: string, context: OperatorContext): PresentObject[] {
+  return presentObjects(workload, context).filter(({ isFormer }) => isFormer);
 }
 
 /** Keeps what pods of an earlier version mount as it should be until they are gone, and deletes the rest. */
@@ -109,13 +137,8 @@ async function ensureFormer(workload: string, objects: EgressObjects, context: O
     const isMounted = [...informers.pods.store.by("workload", workload)].some((pod) => mounts(pod, name));
     try {
       if (part === "authority" || current === undefined || !isMounted)
-        await client.delete(resource as Resource<KubernetesObject>, { namespace, name }, { uid });
-      else
-        await applyObject(
-          resource as Resource<KubernetesObject>,
-          { ...current, metadata: { ...current.metadata, name } },
-          context,
-        );
+        await client.delete(resource, { namespace, name }, { uid });
+      else await applyObject(resource, { ...current, metadata: { ...current.metadata, name } }, context);
     } catch (error) {
       if (!isNotFound(error) && !isConflict(error)) throw error;
     }
@@ -170,12 +193,13 @@ async function readNamedSecrets(
 }
 
 async function applyObjects(
-  { metadata }: Workload,
+  workload: Workload,
   { rules, named }: { rules: EgressRules; named: NamedSecrets },
   context: OperatorContext,
 ): Promise<{ renewAtMs: number; versions: EgressVersions }> {
   const { client, config, informers, metrics, log } = context;
   const { namespace } = config;
+  const { metadata } = workload;
   const names = egressNames(metadata.name);
   const domains = rules.credentials.map(({ domain }) => domain);
   let certificates: Awaited<ReturnType<typeof egressCertificates>> | undefined;
@@ -196,14 +220,15 @@ async function applyObjects(
   const objects = egressObjects({
     workload: metadata.name,
     namespace,
+    owner: ownerReference(workloads, workload),
     rules,
     certificates,
     usableSecrets: named.usable,
     openedRanges,
     extraAuthorities,
   });
-  const isLabelled = hasLabelsOf(found.authority, objects.authority) && hasLabelsOf(found.leaves, objects.leaves);
-  if (certificates?.isChanged || !isLabelled) {
+  const isMarked = hasMarksOf(found.authority, objects.authority) && hasMarksOf(found.leaves, objects.leaves);
+  if (certificates?.isChanged || !isMarked) {
     // The key first: what it signed is of no use without it.
     found = {
       authority: objects.authority && (await applyObject(secrets, objects.authority, context)),
@@ -232,9 +257,13 @@ async function applyObjects(
   };
 }
 
-/** Without these labels no watch would show the Secret. */
-function hasLabelsOf(found: Secret | undefined, wanted: Secret | undefined): boolean {
-  return Object.entries(wanted?.metadata.labels ?? {}).every(([key, value]) => found?.metadata.labels?.[key] === value);
+/** Whether a Secret has the labels that tell whose it is, and the owner with which it goes. */
+function hasMarksOf(found: Secret | undefined, wanted: Secret | undefined): boolean {
+  const { labels = {}, ownerReferences = [] } = wanted?.metadata ?? {};
+  return (
+    Object.entries(labels).every(([key, value]) => found?.metadata.labels?.[key] === value) &&
+    ownerReferences.every(({ uid }) => found?.metadata.ownerReferences?.some((owner) => owner.uid === uid))
+  );
 }
 
 /** The object as a watch would have brought it: no store holds values of Secrets. */

@@ -23,7 +23,7 @@ import type { OperatorContext } from "../context.ts";
 import { type Controller, watch } from "../controller.ts";
 import { egressProblems } from "../egress/egress-problems.ts";
 import { namesSecret, needsProxy } from "../egress/egress-rules.ts";
-import { deleteEgress, ensureEgress } from "../egress/ensure-egress.ts";
+import { deleteEgress, deleteUnusedEgress, ensureEgress, forgetEgress } from "../egress/ensure-egress.ts";
 import { templateProblem } from "../pod/render-pod.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { renderPolicy } from "./render-policy.ts";
@@ -73,12 +73,11 @@ function workloadOfPolicy({ type, object, previous }: Change<NetworkPolicy>, { c
 
 /** Maps a change of a proxy's object, or of a Secret that workloads name, to those workloads. */
 function* workloadsOfEgress(
-  { type, object, previous }: Change<KubernetesObject>,
+  { object, previous }: Change<KubernetesObject>,
   { config, informers }: OperatorContext,
 ): Iterable<string> {
   for (const workload of informers.workloads.store.values())
     if (namesSecret(workload.spec, object.metadata.name)) yield keyOf(workload);
-  if (type === "added") return;
   // If the label itself was changed, the workload that it named before.
   const workload = (previous ?? object).metadata.labels?.[label.workload];
   if (workload !== undefined) yield `${config.namespace}/${workload}`;
@@ -90,8 +89,11 @@ function* workloadsOfEgress(
  */
 async function reconcileWorkload(key: string, context: OperatorContext): Promise<ReconcileResult> {
   const workload = context.informers.workloads.store.get(key);
-  if (workload === undefined) return undefined;
   try {
+    if (workload === undefined) {
+      await deleteUnusedEgress(key.slice(key.indexOf("/") + 1), context);
+      return undefined;
+    }
     if (workload.metadata.deletionTimestamp !== undefined) return await finalizeWhenUnused(workload, context);
     if (!workload.metadata.finalizers?.includes(finalizer.inUse))
       return await patchFinalizers(workload, [finalizer.inUse], context);
@@ -262,8 +264,8 @@ async function finalizeWhenUnused(workload: Workload, context: OperatorContext):
   } catch (error) {
     if (!isNotFound(error)) throw error;
   }
-  if (needsProxy(workload.spec)) await deleteEgress(workload, context);
-  context.ensuredEgress.delete(workload.metadata.uid ?? "");
+  await deleteEgress(name, context);
+  forgetEgress(workload, context);
   return patchFinalizers(workload, [], context);
 }
 

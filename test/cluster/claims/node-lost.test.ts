@@ -1,13 +1,12 @@
 // @limit 600
 // @waits
-import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Claim } from "../../../crds/claim.ts";
 import { pods } from "../../../crds/client/built-in-resources.ts";
-import { findBinaries, programPath } from "../../../scripts/cluster/binaries.ts";
-import { type Program, startProgram } from "../../../scripts/cluster/process/start-program.ts";
+import type { Program } from "../../../scripts/cluster/process/start-program.ts";
 import { type SimulatedNodes, startSimulatedNodes } from "../../../scripts/cluster/simulated/simulated-node.ts";
+import { startControllerManager } from "../controller-manager.ts";
 import { recordSaves } from "../snapshots/recorded-saves.ts";
 import { exists, NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
 
@@ -24,7 +23,11 @@ const before: Record<string, Claim> = {};
 test.before(async () => {
   tenancy = await startTenancy("test-node-lost", { nodes: false });
   const doomed = await startNode("doomed");
-  controllers = await startNodeLifecycle();
+  // What finds nodes not ready, and marks their pods.
+  controllers = await startControllerManager(tenancy.cluster, {
+    controllers: "nodelifecycle",
+    flags: ["--node-monitor-period=1s", "--node-monitor-grace-period=40s"],
+  });
   const recorder = await recordSaves(tenancy, ({ spec }) => {
     if (spec.nodeName === "doomed-1") throw new Error("its node cannot be reached");
   });
@@ -56,25 +59,6 @@ async function startNode(nodePrefix: string): Promise<SimulatedNodes> {
 async function stop(nodes: SimulatedNodes): Promise<void> {
   running.delete(nodes);
   await nodes.stop();
-}
-
-/** What finds nodes not ready, and marks their pods, on every cluster. */
-async function startNodeLifecycle(): Promise<Program> {
-  const { kubeconfigPath, folder } = tenancy.cluster;
-  return startProgram({
-    name: "kube-controller-manager",
-    command: programPath(await findBinaries({ need: ["kube-controller-manager"] }), "kube-controller-manager"),
-    arguments: [
-      `--kubeconfig=${kubeconfigPath}`,
-      "--controllers=nodelifecycle",
-      "--leader-elect=false",
-      "--secure-port=0",
-      "--node-monitor-period=1s",
-      "--node-monitor-grace-period=40s",
-    ],
-    logPath: join(folder, "log", "kube-controller-manager.log"),
-    lifetime: "parent",
-  });
 }
 
 test("a release that waits for it keeps the pod, says so, and ends without the files once the pod is deleted", async () => {

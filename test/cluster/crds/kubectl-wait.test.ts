@@ -8,13 +8,13 @@ import { configMaps, namespaces, secrets } from "../../../crds/client/built-in-r
 import { claims, pools, triggers, workloads } from "../../../crds/kinds.ts";
 import type { KubernetesObject } from "../../../crds/kubernetes.ts";
 import type { Resource } from "../../../crds/resource.ts";
-import { findBinaries, programPath } from "../../../scripts/cluster/binaries.ts";
+import { findBinaries } from "../../../scripts/cluster/binaries.ts";
 import { findKubectl } from "../../../scripts/cluster/kubernetes/kubectl.ts";
 import { versionAtLeast } from "../../../scripts/cluster/kubernetes/version-at-least.ts";
 import { runCommand } from "../../../scripts/cluster/process/run-command.ts";
-import { startProgram } from "../../../scripts/cluster/process/start-program.ts";
 import { stopProcess } from "../../../scripts/cluster/process/stop-process.ts";
 import { CONTROL_PLANE_PROGRAMS } from "../../../scripts/cluster/programs.ts";
+import { startControllerManager } from "../controller-manager.ts";
 import { kubectlFor, validation } from "../isolation/kubectl.ts";
 import { type RestEdge, startRestEdge } from "../rest/rest-edge.ts";
 import { NAMESPACE, type RunningOperator, startTenancy, type Tenancy } from "../tenancy.ts";
@@ -303,16 +303,7 @@ test("a namespace whose operator is gone for good can be deleted, and what was k
 
 /** Deletes the namespace as a cluster does that has controllers, and waits until it is gone. */
 async function deleteNamespace({ whenItHangs }: { whenItHangs: () => Promise<void> }): Promise<void> {
-  const binaries = await findBinaries({ need: [...CONTROL_PLANE_PROGRAMS, "kube-controller-manager"] });
-  const { kubeconfigPath, folder } = tenancy.cluster;
-  const controllers = await startProgram({
-    ...{ name: "kube-controller-manager", command: programPath(binaries, "kube-controller-manager") },
-    arguments: [
-      ...[`--kubeconfig=${kubeconfigPath}`, "--leader-elect=false", "--secure-port=0"],
-      "--controllers=namespace,pvc-protection",
-    ],
-    ...{ logPath: join(folder, "log", "kube-controller-manager.log"), lifetime: "parent" },
-  });
+  const controllers = await startControllerManager(tenancy.cluster, { controllers: "namespace,pvc-protection" });
   try {
     await kubectl("delete", "namespace", NAMESPACE, "--wait=false");
     await kubectl("wait", `namespace/${NAMESPACE}`, "--for=condition=NamespaceFinalizersRemaining", "--timeout=120s");

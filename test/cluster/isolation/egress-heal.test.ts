@@ -11,13 +11,16 @@ import { operatorConfig } from "../../../operator/config.ts";
 import { parseDomainPattern } from "../../../operator/egress/domain-pattern.ts";
 import { leafFile } from "../../../operator/egress/egress-certificates.ts";
 import { egressNames } from "../../../operator/egress/egress-names.ts";
+import { stopProcess } from "../../../scripts/cluster/process/stop-process.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
+import { startControllerManager } from "../controller-manager.ts";
 import { NAMESPACE, type RunningOperator, startTenancy, type Tenancy } from "../tenancy.ts";
 
 const test = suite("what a workload's proxy lives by comes back");
 let tenancy: Tenancy;
 let operator: RunningOperator;
 const stop = new AbortController();
+const { egress } = operatorConfig({ TENANCY_PROXY_IMAGE: "simulated/proxy:1" });
 let seen: Informer<KubernetesObject, never>;
 
 /** Less than the ten minutes after which the operator looks at everything again. */
@@ -31,7 +34,6 @@ const leaf = leafFile(parseDomainPattern("api.example"));
 
 test.before(async () => {
   tenancy = await startTenancy("egress-heal", { nodes: false });
-  const { egress } = operatorConfig({ TENANCY_PROXY_IMAGE: "simulated/proxy:1" });
   operator = tenancy.startOperator({ config: { egress } });
   const headers = [{ name: "Authorization", valueFrom: { secretKeyRef: { name: "vault", key: "token" } } }];
   await tenancy.client.create(secrets, {
@@ -185,6 +187,58 @@ test("a watch of the metadata of Secrets, as the operator has one, brings no val
     (found) => found?.metadata.labels?.own === "yes",
   );
   assert.is(changed?.data, undefined);
+});
+
+/** Names of what there is of the workloads' proxies. */
+async function left(...workloadNames: string[]): Promise<string[]> {
+  const labelSelector = `${label.workload} in (${workloadNames})`;
+  const at = { namespace: NAMESPACE, labelSelector };
+  const [made, kept] = await Promise.all([tenancy.client.list(configMaps, at), tenancy.client.list(secrets, at)]);
+  return [...made.items, ...kept.items].map(({ metadata }) => metadata.name);
+}
+
+test("what belongs to a workload that is gone, or has no proxy now, goes, also where proxies are switched off", async () => {
+  const { client } = tenancy;
+  // As an earlier version made them.
+  const unowned = { metadata: { ownerReferences: null } };
+  const isOwned = ({ metadata }: KubernetesObject) => metadata.ownerReferences?.[0]?.kind === workloads.kind;
+  const before = await secret(authority);
+  await client.patch(configMaps, settings, { type: "merge", body: unowned });
+  for (const reference of [leaves, authority]) await client.patch(secrets, reference, { type: "merge", body: unowned });
+  await until("the settings have an owner again", configMap, isOwned);
+  await until("the leaves have an owner again", () => secret(leaves), isOwned);
+  await until("the authority has an owner again", () => secret(authority), isOwned);
+  assert.equal((await secret(authority)).data, before.data);
+
+  await operator.stop();
+  operator = tenancy.startOperator();
+  const collector = await startControllerManager(tenancy.cluster, { controllers: "garbagecollector" });
+  try {
+    await client.delete(workloads, { namespace: NAMESPACE, name: "agent-0" });
+    await waitUntil(async () => (await left("agent-0")).length === 0, { what: "nothing is left of agent-0", ...limit });
+  } finally {
+    await stopProcess(collector.identity, { name: collector.name });
+  }
+  const edit = { type: "merge", body: { spec: { network: { access: "none", allowlist: null, credentials: null } } } };
+  await client.patch(workloads, { namespace: NAMESPACE, name: "agent-1" }, edit as { type: "merge"; body: object });
+  await tenancy.untilWorkload(
+    "agent-1",
+    ({ metadata, status }) => status?.phase === "Ready" && status.observedGeneration === metadata.generation,
+  );
+  await client.create(secrets, {
+    metadata: {
+      ...{ name: egressNames("gone").authority, namespace: NAMESPACE },
+      labels: { [label.managed]: "true", [label.workload]: "gone" },
+    },
+  });
+  await operator.stop();
+  assert.is((await left("agent-1")).length, 3);
+  operator = tenancy.startOperator({ config: { egress } });
+  await waitUntil(async () => (await left("agent-1", "gone")).length === 0, {
+    what: "nothing is left of agent-1 and of gone",
+    ...limit,
+  });
+  assert.is((await left("agent-2")).length, 3);
 });
 
 test.run();

@@ -124,6 +124,7 @@ export async function startTestEnvironment(options: StageOptions): Promise<TestE
       }
       const { settings, leaves } = egressObjects({
         ...{ workload: "proxied", namespace: "proxied", rules, certificates, extraAuthorities: world.authority },
+        owner: { apiVersion: "tenancy.dev/v1alpha1", kind: "TenancyWorkload", name: "proxied", uid: "u" },
         openedRanges: options.openedRanges,
       });
       return volume.write({

@@ -154,7 +154,8 @@ test("Secrets are read back as they were written, and only one of them has the a
   });
   assert.ok(rules);
   const certificates = await egressCertificates({ workload, domains, now: start });
-  const objects = egressObjects({ workload, namespace: "n", rules, certificates });
+  const owner = { apiVersion: "tenancy.dev/v1alpha1", kind: "TenancyWorkload", name: workload, uid: "u" };
+  const objects = egressObjects({ workload, namespace: "n", owner, rules, certificates });
   const present = presentCertificates(objects);
   assert.not.ok((await egressCertificates({ workload, domains, now: start, present })).isChanged);
   const key = certificates.authority.key.split("\n")[1] ?? "";
