@@ -117,6 +117,19 @@ test("what is missing is said, and no secret is kept in the release", async () =
   assert.not.match(release, "create secret generic tenancy-api-key");
 });
 
+test("it is said of which namespaces privileged pods are taken, as long as no policy forbids them", async () => {
+  const notes = async (values: object) =>
+    await helm(["upgrade", "tenancy", chart, "--dry-run=client"], { ...values, crds: { install: false } });
+  const open = /With \w+ the namespace (\S+) takes privileged pods/g;
+  const told = async (values: object) => [...(await notes(values)).matchAll(open)].map(([, namespace]) => namespace);
+  const [egress, builds] = [{ enabled: true }, { enabled: true, namespace: "elsewhere" }];
+  assert.equal(await told({}), []);
+  assert.equal(await told({ egress }), ["tenancy"]);
+  assert.equal(await told({ builds }), ["elsewhere"]);
+  assert.equal(await told({ egress, builds }), ["tenancy", "elsewhere"]);
+  assert.equal(await told({ egress, builds, admission: { enabled: true } }), []);
+});
+
 test("an upgrade brings what the kinds have anew, and a rollback takes it back; secrets and claims stay", async () => {
   assert.match(await resume(), /does not exist/);
   await helm(["upgrade", "tenancy", chart], { ...ALL, edge: { ...ALL.edge, replicas: 4 } });
