@@ -10,7 +10,8 @@ import { isMissing, type S3Bucket } from "./s3-bucket.ts";
 import { BLOB, type S3Layout } from "./s3-layout.ts";
 
 const MOST_SWAPS = 3;
-const MOST_LOOKS = 5;
+/** So many looks in a row at the same content and headers, which do not belong together, are no write that goes on. */
+const MOST_SAME_LOOKS = 5;
 const MOST_CACHED = 20_000;
 /** Says of a head what its content says, to tell that both are of one write. */
 const COMMIT = "x-amz-meta-commit";
@@ -69,14 +70,18 @@ export function createS3Heads({ bucket, layout }: { bucket: S3Bucket; layout: S3
     key: SnapshotKey,
     signal: AbortSignal,
   ): Promise<{ readonly head: S3Head; readonly etag: string } | undefined> {
-    for (let tries = 1; ; tries += 1) {
+    let seen = "";
+    for (let same = 1; ; same += 1) {
       const answer = await bucket.send({ method: "GET", key: layout.head(key), signal });
       if (isMissing(answer)) return undefined;
       bucket.expect(answer, "look at the archives", 200);
       const head = parseHead(key, answer.body);
-      // Some servers read content and headers in two steps, and a write can come between.
-      if (answer.headers[COMMIT] === head.commit) return { head, etag: answer.etag };
-      if (tries >= MOST_LOOKS) {
+      const commit = answer.headers[COMMIT];
+      // Some servers read content and headers in two steps, and a write can come between, to each of many looks.
+      if (commit === head.commit) return { head, etag: answer.etag };
+      if (seen !== `${commit} ${head.commit}`) same = 1;
+      seen = `${commit} ${head.commit}`;
+      if (same >= MOST_SAME_LOOKS) {
         throw new StoreError(`Cannot look at the archives: ${layout.head(key)} is not as it was written`, {
           isTransient: true,
         });

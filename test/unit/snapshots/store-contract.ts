@@ -345,8 +345,11 @@ export function testStore<T extends { store: SnapshotStore }>(test: Test<T>): vo
         sizes.set(metadata.sha256, metadata.sizeBytes);
         if (round % 7 === 6) await store.delete(key, call);
       }
+    })().finally(() => {
       isChanging = false;
-    })();
+    });
+    // It is waited for below, also where a list fails before.
+    changing.catch(() => undefined);
     const lists: StoreEntry[][] = [];
     while (isChanging) lists.push(await store.list({ versions: false }, call));
     await changing;

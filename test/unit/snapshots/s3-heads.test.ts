@@ -1,0 +1,37 @@
+import { test } from "uvu";
+import * as assert from "uvu/assert";
+import type { S3Bucket } from "../../../crds/snapshots/s3/s3-bucket.ts";
+import type { S3Answer } from "../../../crds/snapshots/s3/s3-client.ts";
+import { createS3Heads } from "../../../crds/snapshots/s3/s3-heads.ts";
+import { s3Layout } from "../../../crds/snapshots/s3/s3-layout.ts";
+import { StoreError } from "../../../crds/snapshots/snapshot-store.ts";
+import { call, key } from "./store-contract.ts";
+
+/** Heads on a server that answers each look with the content of one write and the headers of another. */
+function headsOf(look: (looks: number) => { content: string; header: string }) {
+  let looks = 0;
+  async function send(): Promise<S3Answer> {
+    looks += 1;
+    const { content, header } = look(looks);
+    const body = Buffer.from(JSON.stringify({ commit: content, versions: [] }));
+    const headers = { "x-amz-meta-commit": header };
+    return { status: 200, etag: `"${content}"`, headers, body, code: "", isRepeated: false };
+  }
+  const bucket = { send, expect: (answer: S3Answer) => answer } as unknown as S3Bucket;
+  return { ...createS3Heads({ bucket, layout: s3Layout("") }), looks: () => looks };
+}
+
+test("createS3Heads: a head that is written again under each of many looks is looked at until they belong together", async () => {
+  const heads = headsOf((looks) => ({ content: `${looks}`, header: looks < 40 ? `${looks + 1}` : `${looks}` }));
+  assert.is((await heads.read(key, call.signal)).head?.commit, "40");
+});
+
+test("createS3Heads: one whose content and headers never belong together is a failure", async () => {
+  const heads = headsOf(() => ({ content: "one", header: "another" }));
+  const error = await heads.read(key, call.signal).catch((cause: unknown) => cause);
+  assert.instance(error, StoreError);
+  assert.match(String(error), "is not as it was written");
+  assert.ok(heads.looks() < 10);
+});
+
+test.run();
