@@ -54,8 +54,9 @@ test("activity that could not be written for longer than the idle time still cou
   const left = Date.parse(status?.claimedAt ?? "") + 2500 - Date.now();
   await new Promise((resolve) => setTimeout(resolve, left));
   operator = tenancy.startOperator();
-  await tenancy.until("the operator's first reconciles", () => operator.requests.length > 10);
-  await new Promise((resolve) => setTimeout(resolve, 1000));
+  // What it does for another claim after that shows that it has looked at this one.
+  await tenancy.createClaim("erin", "endless");
+  await tenancy.untilClaim("claim-erin-endless", { phase: "Active" });
   const ref = { namespace: NAMESPACE, name: status?.instanceId ?? "" };
   const used = new Date();
   const body = { metadata: { annotations: { [annotation.lastActivity]: used.toISOString() } } };

@@ -1,4 +1,4 @@
-// @limit 300
+// @limit 600
 // @waits
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
@@ -116,13 +116,15 @@ test("an edge that was suspended past the end of the wait acknowledges nothing",
 
 test("storms of uploads and releases at edges whose watches are late", async () => {
   const doors = [door, await startLateDoor("tenancyclaims"), await startLateDoor("pods")];
-  const until = Date.now() + 30_000;
+  const from = Date.now();
   const acknowledged: { path: string; uid: string }[] = [];
+  // A busy machine gets as many acknowledged later.
+  const isOver = () => Date.now() > from + (acknowledged.length > 20 ? 30_000 : 120_000);
   const statuses = new Map<number, number>();
   const tenants = ["cem", "dee", "eli"];
   let uploads = 0;
   const upload = async (tenant: string, at: number): Promise<void> => {
-    while (Date.now() < until) {
+    while (!isOver()) {
       uploads += 1;
       const path = `/${uploads}-for-${(uploads * 37) % 1500}`;
       const { status, text } = await ask(doors[at % doors.length] ?? door, tenant, path).catch(() => ({
@@ -134,7 +136,7 @@ test("storms of uploads and releases at edges whose watches are late", async () 
     }
   };
   const releases = async (tenant: string): Promise<void> => {
-    while (Date.now() < until) {
+    while (!isOver()) {
       await tenancy.untilClaim(`claim-${tenant}-app`, { phase: "Active" });
       await new Promise((resolve) => setTimeout(resolve, 1700));
       await release(tenant);

@@ -487,7 +487,8 @@ test("under any faults a call has done what it says, or leaves what was there", 
   const digest = (content: string): string => createHash("sha256").update(content).digest("hex").slice(0, 8);
   let newest: string | undefined;
   const outcomes = { done: 0, failed: 0 };
-  for (let round = 0; round < 60; round += 1) {
+  // Until there was each fault, which chance may put off.
+  for (let round = 0; round < 60 || (faults.counts.size < FAULTS.length && round < 600); round += 1) {
     faults.decide = () => (Math.random() < 0.2 ? FAULTS[Math.floor(Math.random() * FAULTS.length)] : undefined);
     const size = Math.random() < 0.1 ? PART_BYTES + 5000 : 1 + Math.floor(Math.random() * 20_000);
     const content = randomBytes(size).toString("latin1");

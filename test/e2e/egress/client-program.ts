@@ -25,7 +25,7 @@ function perform(call: Call): Promise<unknown> {
     case "http":
       return http(call);
     case "stream":
-      return arrivals(call);
+      return stream(call);
     case "websocket":
       return webSocket(call.url, call.messages);
     case "hold":
@@ -134,23 +134,24 @@ async function http({ version, url, method, headers = {}, uploadBytes }: HttpCal
   }
 }
 
-/** Resolves with the time, in milliseconds, at which each piece arrived. */
-async function arrivals({ version, url }: { version: 1 | 2; url: string }): Promise<{ text: string; pieces: number }> {
+/** Resolves with the text of a stream, each piece of which is sent when the one before is said to have arrived. */
+async function stream({ version, url }: { version: 1 | 2; url: string }): Promise<string> {
   const { origin, pathname } = new URL(url);
+  const [connection, teller] = [connect(version, origin), connect(version, origin)];
+  const get = { method: "GET", headers: {}, body: undefined };
   let text = "";
-  let pieces = 0;
-  const connection = connect(version, origin);
   try {
-    await connection.send(pathname, {
-      ...{ method: "GET", headers: {}, body: undefined },
-      onData: (chunk) => {
+    await new Promise<unknown>((resolve, reject) => {
+      const onData = (chunk: Buffer): void => {
         text += chunk.toString("utf8");
-        pieces += 1;
-      },
+        if (text.endsWith("\n")) teller.send("/arrived", { ...get, onData: () => undefined }).catch(reject);
+      };
+      connection.send(pathname, { ...get, onData }).then(resolve, reject);
     });
-    return { text, pieces };
+    return text;
   } finally {
     connection.close();
+    teller.close();
   }
 }
 

@@ -14,6 +14,8 @@ process.once("message", (message: UpstreamSettings) => {
 
 // The answer to a query, so that a change is in force when it is acknowledged.
 const records = new Map<string, readonly string[]>();
+/** Lets the stream go on that is under way. */
+let onArrival = (): void => undefined;
 
 async function serve(settings: UpstreamSettings): Promise<void> {
   for (const [name, addresses] of Object.entries(settings.records)) records.set(name, addresses);
@@ -71,11 +73,19 @@ async function answer(
   const url = new URL(request.url ?? "/", "https://upstream");
   const write = (chunk: Buffer | string) => (response as ServerResponse).write(chunk);
   if (url.pathname === "/stream") {
-    // Each piece is sent when the last was surely on its way, so that buffering shows.
+    // Each piece is sent when the last has arrived, so that buffering shows.
     for (let piece = 0; piece < 20; piece++) {
+      const arrived = new Promise<void>((resolve) => {
+        onArrival = resolve;
+      });
       write(`piece ${piece}\n`);
-      await new Promise((resolve) => setTimeout(resolve, 50));
+      await arrived;
     }
+    response.end();
+    return;
+  }
+  if (url.pathname === "/arrived") {
+    onArrival();
     response.end();
     return;
   }

@@ -199,7 +199,7 @@ testUpgrade(
     }
     for (const watcher of watchers) {
       await waitUntil(() => watcher.missed().length === 0, {
-        ...{ what: "an event of every claim", limitMs: 30_000 },
+        ...{ what: "an event of every claim", limitMs: LIMIT_MS },
         explain: () => watcher.missed().join(", "),
       });
       assert.ok(watcher.codes.length > 0);

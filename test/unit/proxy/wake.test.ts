@@ -266,13 +266,15 @@ test("the wait ends when its last visitor goes, some seconds later, and the clai
 });
 
 test("a pod that does not listen yet is tried again for some seconds", async () => {
-  const door = await startDoor();
+  const clock = manualClock();
+  const door = await startDoor({ clock });
   door.addWorkload("app", "key");
   const { pod, status } = await door.addInstance("alice", "app");
   const endpoint = { host: "127.0.0.1", port: 1 };
   door.cluster.setStatus(NAME, { ...status, endpoint });
   const asked = door.ask(get(HOST, "/", key));
-  await new Promise((resolve) => setTimeout(resolve, 300));
+  for (let tries = 0; tries < 3; tries += 1) await clock.runWhenNextIs(100);
+  await eventually(() => clock.nextIn() === 100);
   door.cluster.setStatus(NAME, { ...status, endpoint: { ...endpoint, port: pod.target.port } });
   assert.match(await asked, /^HTTP\/1.1 200 /);
 });
