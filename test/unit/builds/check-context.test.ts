@@ -237,8 +237,9 @@ for (const [what, archive, why] of corrupt) {
 }
 
 test("checkContext refuses what is too much", async () => {
-  const many = rawTar(Array.from({ length: 200_001 }, (_, index) => ({ name: `${index}` })));
-  assert.match(await refusal(gzipSync(many), { limit: 1e9, pieceBytes: 1e6 }), /^TooLarge: .*200000 entries/);
+  // Entries that count and do not come out.
+  const many = Buffer.alloc(200_001 * 512, rawEntry({ name: "./", type: "5" }));
+  assert.match(await refusal(many, { limit: 1e9, pieceBytes: 1e6 }), /^TooLarge: .*200000 entries/);
   const bomb = rawTar([{ name: "a", content: Buffer.alloc(5 * limitBytes) }]);
   assert.match(await refusal(gzipSync(bomb), { pieceBytes: 1e6 }), /^TooLarge: .*4194304 bytes/);
   assert.match(await refusal(bomb, { pieceBytes: 1e6 }), /^TooLarge: it has more than 1048576 bytes/);

@@ -91,11 +91,11 @@ test("tells archives without what was recorded of them, and leaves out what is n
   assert.equal(shown.sort(), ["a 10 10", "grown 23 undefined", "lost 10 undefined", "unparsable 10 undefined"]);
 });
 
-test("of ten thousand archives comes in one go", async ({ folder, root, store }) => {
+test("of two thousand archives comes in one go", async ({ folder, root, store }) => {
   // One file under many names, since making so many would be most of the work.
   const archive = join(folder, "archive");
   writeFileSync(archive, "an archive");
-  for (let tenant = 0; tenant < 100; tenant += 1) {
+  for (let tenant = 0; tenant < 20; tenant += 1) {
     mkdirSync(join(root, `t${tenant}`));
     for (let workload = 0; workload < 100; workload += 1) {
       const path = join(root, `t${tenant}`, `app${workload}.tar.gz`);
@@ -105,8 +105,8 @@ test("of ten thousand archives comes in one go", async ({ folder, root, store })
   }
   const started = performance.now();
   const entries = await store.list({ versions: true }, call);
-  console.log(`note: 10000 archives listed in ${(performance.now() - started).toFixed(0)} ms`);
-  assert.is(entries.filter(({ metadata }) => metadata !== undefined).length, 10_000);
+  console.log(`note: 2000 archives listed in ${(performance.now() - started).toFixed(0)} ms`);
+  assert.is(entries.filter(({ metadata }) => metadata !== undefined).length, 2000);
 });
 
 test.run();

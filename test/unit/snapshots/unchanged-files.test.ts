@@ -79,6 +79,8 @@ test.before.each(async (context) => {
   const gates: ChildProcess[] = [];
   for (const name of ["from/data", "from/more"]) mkdirSync(join(folder, name), { recursive: true });
   makeTree(join(folder, "from/data"));
+  // What is in it does not matter here, and every save reads all of it.
+  truncateSync(join(folder, "from/data/sparse"), 4096);
   for (const [name, mode] of [
     ["deep", 0o755],
     ["empty", 0o700],
@@ -285,9 +287,10 @@ test("createListReader: who says something else, or does not stop, is not listen
   }
   const reader = createListReader({ roots, at });
   assert.ok(reader.take(start));
-  const mebibyte = file(before).repeat(Math.ceil(2 ** 20 / file(before).length));
+  const long = file(before).replace("file", "f".repeat(10_000));
+  const mebibyte = long.repeat(Math.ceil(2 ** 20 / long.length));
   let taken = 0;
-  while (reader.take(mebibyte)) taken += 1;
+  while (taken < 32 && reader.take(mebibyte)) taken += 1;
   assert.ok(taken > 8 && taken < 32, String(taken));
 });
 
