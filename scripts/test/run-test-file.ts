@@ -98,16 +98,23 @@ function readFigures(output: string): { total: number; passed: number; skipped: 
 }
 
 function killGroup(child: ChildProcess, signal: NodeJS.Signals): void {
-  if (child.pid === undefined) return;
+  if (child.pid !== undefined) signalGroup(child.pid, signal);
+}
+
+/** @returns whether there is a process of the group, be it one that has ended and that nobody has asked after */
+function signalGroup(group: number, signal: NodeJS.Signals | 0): boolean {
   try {
-    process.kill(-child.pid, signal);
+    return process.kill(-group, signal);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+    return false;
   }
 }
 
 /** Tells whether a process of a group still runs; one that has ended and that nobody has asked after does not count. */
 function groupRuns(group: number | undefined): boolean {
+  // To look at every process of a machine takes milliseconds, and most files leave none.
+  if (group === undefined || !signalGroup(group, 0)) return false;
   return readdirSync("/proc").some((pid) => {
     if (!/^\d+$/.test(pid)) return false;
     const stat = readIfThere(`/proc/${pid}/stat`) ?? "";

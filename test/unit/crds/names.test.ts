@@ -12,6 +12,7 @@ import {
   policyName,
   poolInstanceName,
 } from "../../../crds/names.ts";
+import { anyCharacter } from "../any-character.ts";
 
 interface Pair {
   tenantId: string;
@@ -82,7 +83,7 @@ test("instanceName, poolInstanceName, policyName: legal host names that keep the
 
 test("names: any text at all gives a legal name", () => {
   fc.assert(
-    fc.property(fc.string({ unit: "binary" }), fc.string({ unit: "binary" }), (tenantId, workload) => {
+    fc.property(fc.string({ unit: anyCharacter }), fc.string({ unit: anyCharacter }), (tenantId, workload) => {
       assert.ok(isObjectName(claimName({ tenantId, workloadRef: workload })));
       assert.match(instanceName({ tenantId, workload, suffix: "x7" }), LABEL);
       assert.match(policyName(workload), LABEL);
