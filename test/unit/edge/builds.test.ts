@@ -91,13 +91,13 @@ test("an upload is kept under its SHA-256, and the workload names it", async () 
 test("an upload in many pieces arrives whole", async () => {
   edge = edgeOver(served.contexts);
   edge.cluster.addWorkload("app", built);
-  const large = rawTar([{ name: "data", content: randomBytes(20 * 1024 * 1024) }]);
+  const large = rawTar([{ name: "data", content: randomBytes(3 * 1024 * 1024) }]);
   let at = 0;
   const body = new ReadableStream<Uint8Array>({
     pull(controller) {
       if (at >= large.length) controller.close();
-      else controller.enqueue(Uint8Array.from(large.subarray(at, at + 100_000)));
-      at += 100_000;
+      else controller.enqueue(Uint8Array.from(large.subarray(at, at + 20_000)));
+      at += 20_000;
     },
   });
   assert.equal(await upload(body), { status: 200, json: { sha256: digestOf(large), sizeBytes: large.length } });

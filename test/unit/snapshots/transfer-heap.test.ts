@@ -18,7 +18,7 @@ const observer = new PerformanceObserver((list) => {
 observer.observe({ entryTypes: ["gc"] });
 async function pass() {
   const under = [];
-  for (let bytes = 0; bytes < 256 * 2 ** 20; bytes += 65_536) {
+  for (let bytes = 0; bytes < 128 * 2 ** 20; bytes += 65_536) {
     under.push(Buffer.allocUnsafeSlow(65_536));
     if (under.length > 64) under.shift();
     await setImmediate();
