@@ -71,8 +71,9 @@ test("the authority, the settings that a pod mounts and the policy of an earlier
     },
   });
 
-  const operator = tenancy.startOperator({ config: { egress } });
+  // Before the operator, which takes what there is of no workload for left over.
   await tenancy.createWorkload(name, { network });
+  const operator = tenancy.startOperator({ config: { egress } });
   await untilReady(name);
   const kept = await client.get(secrets, at(names.authority));
   assert.is(Buffer.from(kept.data?.["ca.key"] ?? "", "base64").toString(), authority.key);
