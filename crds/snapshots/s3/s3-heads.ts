@@ -2,6 +2,9 @@ import { randomBytes } from "node:crypto";
 import * as v from "valibot";
 import { ArchiveError } from "../../archive/archive-error.ts";
 import { NetworkError } from "../../client/api-error.ts";
+import { createBackoff } from "../../client/backoff.ts";
+import type { Clock } from "../../client/clock.ts";
+import { sleep } from "../../waits.ts";
 import type { SnapshotKey } from "../snapshot-key.ts";
 import { type SnapshotMetadata, snapshotMetadataSchema } from "../snapshot-metadata.ts";
 import { type KeptAs, StoreConflict, StoreError } from "../snapshot-store.ts";
@@ -10,8 +13,12 @@ import { isMissing, type S3Bucket } from "./s3-bucket.ts";
 import { BLOB, type S3Layout } from "./s3-layout.ts";
 
 const MOST_SWAPS = 3;
-/** So many looks in a row at the same content and headers, which do not belong together, are no write that goes on. */
-const MOST_SAME_LOOKS = 5;
+/**
+ * So many looks in a row at the same content and headers, which do not belong together, are no write that goes on: the
+ * last comes more than a second after the first.
+ */
+const MOST_SAME_LOOKS = 8;
+const LOOK_PAUSE = { initialMs: 20, maxMs: 1000 };
 const MOST_CACHED = 20_000;
 /** Says of a head what its content says, to tell that both are of one write. */
 const COMMIT = "x-amz-meta-commit";
@@ -62,7 +69,8 @@ export interface S3Heads {
 
 const NOTHING: HeadState = { head: undefined, revision: "none " };
 
-export function createS3Heads({ bucket, layout }: { bucket: S3Bucket; layout: S3Layout }): S3Heads {
+export function createS3Heads(options: { bucket: S3Bucket; layout: S3Layout; clock: Clock }): S3Heads {
+  const { bucket, layout, clock } = options;
   // A head never changes under its ETag.
   const cached = new Map<string, S3Head>();
 
@@ -70,6 +78,7 @@ export function createS3Heads({ bucket, layout }: { bucket: S3Bucket; layout: S3
     key: SnapshotKey,
     signal: AbortSignal,
   ): Promise<{ readonly head: S3Head; readonly etag: string } | undefined> {
+    const pause = createBackoff(LOOK_PAUSE);
     let seen = "";
     for (let same = 1; ; same += 1) {
       const answer = await bucket.send({ method: "GET", key: layout.head(key), signal });
@@ -77,15 +86,20 @@ export function createS3Heads({ bucket, layout }: { bucket: S3Bucket; layout: S3
       bucket.expect(answer, "look at the archives", 200);
       const head = parseHead(key, answer.body);
       const commit = answer.headers[COMMIT];
-      // Some servers read content and headers in two steps, and a write can come between, to each of many looks.
+      // Some servers read and write content and headers in two steps. A write can come between, to each of many looks,
+      // and stand still for a while.
       if (commit === head.commit) return { head, etag: answer.etag };
-      if (seen !== `${commit} ${head.commit}`) same = 1;
+      if (seen !== `${commit} ${head.commit}`) {
+        same = 1;
+        pause.reset();
+      }
       seen = `${commit} ${head.commit}`;
       if (same >= MOST_SAME_LOOKS) {
         throw new StoreError(`Cannot look at the archives: ${layout.head(key)} is not as it was written`, {
           isTransient: true,
         });
       }
+      await sleep(pause.next(), { clock, signal });
     }
   }
 

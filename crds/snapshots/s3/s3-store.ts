@@ -66,7 +66,7 @@ export function createS3Store(options: S3StoreOptions): S3Store {
   const { partBytes = PART_BYTES, copyBytes = COPY_BYTES } = options;
   const layout = s3Layout(options.prefix);
   const bucket = createS3Bucket({ client, name: options.bucket, encryption });
-  const heads = createS3Heads({ bucket, layout });
+  const heads = createS3Heads({ bucket, layout, clock });
   const uploads = createS3Uploads({ bucket, partBytes, copyBytes });
   const listed = (tenantId: string | undefined, signal: AbortSignal) => entries({ tenantId, versions: true }, signal);
   const usage = createS3Usage({ list: listed, clock });

@@ -6,6 +6,7 @@ import { createS3Commits } from "../../../crds/snapshots/s3/s3-commits.ts";
 import { createS3Heads, type S3Version } from "../../../crds/snapshots/s3/s3-heads.ts";
 import { s3Layout } from "../../../crds/snapshots/s3/s3-layout.ts";
 import { StoreConflict } from "../../../crds/snapshots/snapshot-store.ts";
+import { hurriedClock } from "../manual-clock.ts";
 import { call, key, MOST } from "./store-contract.ts";
 
 test("createS3Commits: an archive stays while a write of the head that names it may still be made", async () => {
@@ -35,7 +36,7 @@ test("createS3Commits: an archive stays while a write of the head that names it 
     expect: (given: S3Answer) => given,
     erase: async (name: string) => void objects.delete(name),
   } as unknown as S3Bucket;
-  const heads = createS3Heads({ bucket, layout });
+  const heads = createS3Heads({ bucket, layout, clock: hurriedClock });
   const usage = {
     all: async () => ({ archives: 0, bytes: 0, workloads: {} }),
     others: async () => ({ ofTenant: 0, ofWorkload: 0 }),
