@@ -2,6 +2,7 @@ import { createBackoff } from "../../../crds/client/backoff.ts";
 import { systemClock } from "../../../crds/client/clock.ts";
 import { type LinkedSignal, linkSignals, sleep } from "../../../crds/waits.ts";
 import type { AdapterContext, StartAdapter } from "../adapter.ts";
+import { mayPass } from "../triggers/trigger-problem.ts";
 import { type BotQueue, botIdentity, createBotQueue, createLeases, type Leases } from "./bot-lease.ts";
 import { createMessengerClient, createPostFetch, type Fetch } from "./messenger-client.ts";
 import { createPolledBots, type PolledBots } from "./polled-bots.ts";
@@ -67,6 +68,7 @@ async function readToken(context: AdapterContext, changed: LinkedSignal): Promis
   const onChange = () => changed.abort(new Error("the bot's token has changed"));
   for (;;) {
     let problem: string;
+    let passes = false;
     try {
       const token = (await context.readSecret(ref, { onChange })).trim();
       if (/^[-\w:]+$/.test(token)) return token;
@@ -74,8 +76,9 @@ async function readToken(context: AdapterContext, changed: LinkedSignal): Promis
     } catch (error) {
       changed.signal.throwIfAborted();
       problem = error instanceof Error ? error.message : String(error);
+      passes = mayPass(error);
     }
-    context.report(problem);
+    context.report(problem, { mayPass: passes });
     await sleep(SECRET_PAUSE_MS, { clock, signal: changed.signal });
   }
 }

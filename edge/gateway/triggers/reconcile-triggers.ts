@@ -4,6 +4,7 @@ import { describeError } from "../../../crds/describe-error.ts";
 import type { Log } from "../../../crds/log.ts";
 import type { Trigger, TriggerSpec } from "../../../crds/trigger.ts";
 import type { Adapter, AdapterContext, StartAdapter } from "../adapter.ts";
+import { mayPass } from "./trigger-problem.ts";
 import type { TriggerStatusWriter } from "./trigger-status.ts";
 
 /** How a type of trigger is served. */
@@ -188,7 +189,8 @@ export function reconcileTriggers(options: {
       stop.abort();
       log.warn({ trigger: name, error: describeError(error) }, "trigger adapter not started");
       stopAdapter(runner);
-      runner.status.write(trigger, error instanceof Error ? error.message : String(error));
+      const why = error instanceof Error ? error.message : String(error);
+      runner.status.write(trigger, why, { mayPass: mayPass(error) });
       runner.closeFailed = close;
       runner.cancelRetry = clock.after(runner.backoff.next(), () => retry(runner, name));
       return;

@@ -10,15 +10,22 @@ import { type SecretPolicy, secretRefusal } from "../../../crds/secret-refusal.t
 import { createFreshness, type Freshness } from "../../cluster/freshness.ts";
 
 /** A Secret's value is missing, or not for triggers; the message says what to change, and never holds a value. */
-class SecretError extends Error {
+export class SecretError extends Error {
   override readonly name = "SecretError";
+  /** Whether there is no such Secret: it may be applied after its trigger. */
+  readonly isAbsent: boolean;
+
+  constructor(message: string, { isAbsent = false }: { isAbsent?: boolean } = {}) {
+    super(message);
+    this.isAbsent = isAbsent;
+  }
 }
 
 /** Secrets as one trigger reads them. */
 export interface SecretReader {
   /**
-   * Reads a value, and calls `onChange` whenever it differs from what was last read, is deleted or is created again. Of
-   * several reads of a value, the last `onChange` is called.
+   * Reads a value, and calls `onChange` whenever it differs from what was last read, is deleted or is created again, or
+   * another thing keeps it from being read. Of several reads of a value, the last `onChange` is called.
    *
    * @throws SecretError where it is missing, or a Secret that triggers may not use; ApiError, NetworkError where the
    * API server cannot be asked
@@ -53,13 +60,13 @@ export function createSecretReaders(options: {
   const { client, namespace, policy, clock, log } = options;
   const watched = new Map<string, Watched>();
 
-  function refusalOf(name: string, secret: Secret | undefined): string | undefined {
-    return secretRefusal({ name, secret, use: "trigger", policy });
-  }
-
-  /** The value that a trigger may have. */
-  function allowedValue({ name, key }: SecretReference, secret: Secret | undefined): string | undefined {
-    return refusalOf(name, secret) === undefined ? valueUnder(secret, key) : undefined;
+  /** The value that a trigger may have, or why it has none. */
+  function allowedValue({ name, key }: SecretReference, secret: Secret | undefined): string | SecretError {
+    const refusal = secretRefusal({ name, secret, use: "trigger", policy });
+    if (refusal !== undefined) return new SecretError(refusal);
+    const missing = `Secret ${name} does not exist; create it with the key ${key}`;
+    if (secret === undefined) return new SecretError(missing, { isAbsent: true });
+    return valueUnder(secret, key) ?? new SecretError(`Secret ${name} has no value under the key ${key}; add it`);
   }
 
   function watch(name: string): Watched {
@@ -102,7 +109,7 @@ export function createSecretReaders(options: {
     const mine = new Map<string, Watched>();
     const ends = new Map<string, () => void>();
     const callbacks = new Map<string, () => void>();
-    const lastRead = new Map<string, string | undefined>();
+    const lastRead = new Map<string, string | SecretError>();
     let closed = false;
 
     function use(name: string): Watched {
@@ -119,7 +126,7 @@ export function createSecretReaders(options: {
       const { informer, listeners } = use(ref.name);
       const listener = (): void => {
         const now = allowedValue(ref, informer.store.get(`${namespace}/${ref.name}`));
-        if (now === lastRead.get(key)) return;
+        if (isSame(now, lastRead.get(key))) return;
         lastRead.set(key, now);
         onAnyChange();
         callbacks.get(key)?.();
@@ -143,14 +150,8 @@ export function createSecretReaders(options: {
         lastRead.set(key, value);
         if (onChange !== undefined) callbacks.set(key, onChange);
         listen(ref, key);
-        if (value !== undefined) return value;
-        const refusal = refusalOf(ref.name, secret);
-        if (refusal !== undefined) throw new SecretError(refusal);
-        throw new SecretError(
-          secret === undefined
-            ? `Secret ${ref.name} does not exist; create it with the key ${ref.key}`
-            : `Secret ${ref.name} has no value under the key ${ref.key}; add it`,
-        );
+        if (value instanceof SecretError) throw value;
+        return value;
       },
       close() {
         closed = true;
@@ -165,6 +166,11 @@ export function createSecretReaders(options: {
       },
     };
   };
+}
+
+/** Whether the value is the same, or why there is none. */
+function isSame(one: string | SecretError, other: string | SecretError | undefined): boolean {
+  return one instanceof SecretError && other instanceof SecretError ? one.message === other.message : one === other;
 }
 
 function valueUnder(secret: Secret | undefined, key: string): string | undefined {

@@ -1,8 +1,10 @@
+import { ApiError, NetworkError } from "../../../crds/client/api-error.ts";
 import type { Store } from "../../../crds/client/watch/store.ts";
 import { triggerProblems } from "../../../crds/schema/validate-trigger.ts";
 import type { Trigger } from "../../../crds/trigger.ts";
 import type { Workload } from "../../../crds/workload.ts";
 import { pathProblem } from "../webhook/webhook-paths.ts";
+import { SecretError } from "./secret-reader.ts";
 
 /**
  * Why a trigger cannot be served, decided from the triggers alone, so that every process decides alike; undefined where
@@ -62,6 +64,15 @@ export function createWorkloadProblems(options: {
       };
     },
   };
+}
+
+/**
+ * Whether what a trigger failed with may end without anybody's doing: its Secret comes later, or the API server is away
+ * at the moment.
+ */
+export function mayPass(error: unknown): boolean {
+  if (error instanceof SecretError) return error.isAbsent;
+  return error instanceof NetworkError || (error instanceof ApiError && (error.status >= 500 || error.status === 429));
 }
 
 function ownProblem({ spec }: Trigger): string | undefined {

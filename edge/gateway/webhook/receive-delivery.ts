@@ -3,6 +3,7 @@ import { HttpError, quote } from "../../http/http-error.ts";
 import { jsonSyntaxError } from "../../http/json-syntax-error.ts";
 import { hostOf, refuseForeignHost } from "../../http/page-check.ts";
 import type { AdapterContext } from "../adapter.ts";
+import { mayPass } from "../triggers/trigger-problem.ts";
 import { deliveryId } from "./deliveries.ts";
 import type { UnverifiedBodies } from "./unverified-bodies.ts";
 
@@ -45,7 +46,8 @@ export async function checkSecret({ trigger, readSecret, report, log }: AdapterC
     report(undefined);
   } catch (error) {
     log.warn({ error }, "webhook secret not read");
-    report(`spec.config.secretRef: ${error instanceof Error ? error.message : String(error)}`);
+    const why = error instanceof Error ? error.message : String(error);
+    report(`spec.config.secretRef: ${why}`, { mayPass: mayPass(error) });
   }
 }
 

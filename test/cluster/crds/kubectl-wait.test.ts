@@ -113,6 +113,15 @@ test("what is wrong makes Ready false with its reason, and mended it is true, la
     spec: { type: "webhook", workloadRef: "hello", tenant: { static: "alice" }, config: { path: "/api/hook" } },
   });
   await wait("tt/reserved", "Ready=false");
+  const secretRef = { name: "applied-later", key: "secret" };
+  await tenancy.client.create(triggers, {
+    metadata: { name: "signed", namespace: NAMESPACE },
+    spec: {
+      ...{ type: "webhook", workloadRef: "hello", tenant: { static: "alice" } },
+      config: { path: "/hooks/signed", secretRef },
+    },
+  });
+  await wait("tt/signed", "Reconciling");
   await tenancy.createPool("bad", { workloadRef: "bad", size: 1 });
   await wait("tp/bad", "Ready=false");
   const failed = await tenancy.createClaim("bob", "bad");
@@ -127,7 +136,7 @@ test("what is wrong makes Ready false with its reason, and mended it is true, la
       "Trigger hook": healthy,
     },
     ...{ "Workload bad": degraded, "Claim claim-bob-bad": degraded, "Trigger reserved": degraded },
-    ...{ "Pool bad": waiting, "Claim claim-bob-later": waiting },
+    ...{ "Pool bad": waiting, "Claim claim-bob-later": waiting, "Trigger signed": waiting },
   });
   // Nobody looks at the objects of another namespace.
   await kubectl("create", "namespace", "elsewhere");
@@ -139,6 +148,16 @@ test("what is wrong makes Ready false with its reason, and mended it is true, la
   }
   const unseen = Object.values(await health("elsewhere"));
   assert.equal(unseen, [waiting, waiting, waiting, waiting]);
+
+  const metadata = { name: secretRef.name, namespace: NAMESPACE };
+  await tenancy.client.create(secrets, { metadata, stringData: { [secretRef.key]: "s" } });
+  await wait("tt/signed", "Ready");
+  await tenancy.client.delete(secrets, metadata);
+  await wait("tt/signed", "Reconciling");
+  await tenancy.client.create(secrets, { metadata, stringData: { another: "s" } });
+  await wait("tt/signed", "Stalled");
+  await tenancy.client.delete(triggers, { name: "signed", namespace: NAMESPACE });
+  await tenancy.client.delete(secrets, metadata);
 
   await tenancy.createWorkload("later");
   await wait(`tc/${early.metadata.name}`, "Ready");

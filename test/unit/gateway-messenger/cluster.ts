@@ -2,6 +2,7 @@ import { ApiError } from "../../../crds/client/api-error.ts";
 import type { Clock } from "../../../crds/client/clock.ts";
 import type { Trigger, TriggerConfig, TriggerSpec } from "../../../crds/trigger.ts";
 import { onAbort, sleep } from "../../../crds/waits.ts";
+import { SecretError } from "../../../edge/gateway/triggers/secret-reader.ts";
 
 /** As `crds/client/hold-lease.ts` has it: renewed at a quarter, written under no longer than three quarters. */
 const LEASE_MS = 10_000;
@@ -39,7 +40,7 @@ export class MemoryCluster {
 
   readSecret(name: string): string {
     const value = this.#secrets.get(name);
-    if (value === undefined) throw new Error(`Secret "${name}" has no key "token"`);
+    if (value === undefined) throw new SecretError(`Secret "${name}" does not exist`, { isAbsent: true });
     return value;
   }
 

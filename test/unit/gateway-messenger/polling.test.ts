@@ -180,10 +180,11 @@ test("a Secret that is missing, or holds no token, is shown in the status until 
   on.cluster.secret(undefined);
   const replica = on.start();
   await on.until("the report", () => replica.reports.length > 0);
-  assert.match(replica.reports[0] ?? "", /Secret "bot" has no key "token"/);
+  assert.match(replica.reports[0] ?? "", /Secret "bot" does not exist/);
   on.cluster.secret("no token/at all");
   await on.until("the second report", () => replica.reports.length > 1);
   assert.match(replica.reports[1] ?? "", /holds no bot's token/);
+  assert.equal(replica.passing, replica.reports.slice(0, 1), "only what is not there may come by itself");
   assert.is(on.server.calls.size, 0, "no call with it");
   on.cluster.secret(`${TOKEN}\n`);
   on.write(1, "a");
