@@ -1,7 +1,9 @@
 import { leases } from "../crds/client/built-in-resources.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
+import type { TransportResponse } from "../crds/client/transport.ts";
 import type { Lease, Pod } from "../crds/kubernetes.ts";
 import { annotation, label } from "../crds/labels.ts";
+import { objectPath } from "../crds/resource.ts";
 
 /**
  * How long after the last renewal a Lease that somebody takes may have come from a backup. No operator runs for so long
@@ -22,10 +24,34 @@ interface OperatorsLease {
  * A cluster's store that is restored from a backup shows warm pods that have been given to a tenant since, and run his
  * program with his files. The API server cannot tell; but by the Lease in the backup nobody has led since then either.
  */
-export function historyOf(taken: Lease | undefined, now: number): Record<string, string> {
-  const renewedAt = Date.parse(taken?.spec?.renewTime ?? "");
-  const isKnown = taken === undefined || now - renewedAt < UNKNOWN_AFTER_MS;
+export async function historyOf(
+  taken: Lease | undefined,
+  { client, reference, signal }: { client: ClusterClient; reference: OperatorsLease; signal: AbortSignal },
+): Promise<Record<string, string>> {
+  if (taken === undefined) return {};
+  const path = objectPath(leases, reference);
+  const answer = await client.request({ method: "GET", path, verb: "get", resource: leases.plural, signal });
+  const isKnown = Math.abs(sinceRenewalMs(answer)) < UNKNOWN_AFTER_MS;
   return isKnown ? {} : { [annotation.historySince]: UNKNOWN };
+}
+
+/**
+ * How long ago a Lease was renewed, by the API server's clock alone: `renewTime` is of the clock of whoever led, which
+ * may differ from that of whoever leads next. NaN where the API server does not say.
+ *
+ * https://kubernetes.io/docs/reference/using-api/server-side-apply/#managers
+ */
+function sinceRenewalMs({ headers, body }: Pick<TransportResponse, "headers" | "body">): number {
+  const { metadata } = JSON.parse(body.toString("utf8")) as ManagedLease;
+  const renewal = metadata.managedFields?.find(({ fieldsV1 }) => fieldsV1?.["f:spec"]?.["f:renewTime"] !== undefined);
+  return Date.parse(headers.date ?? "") - Date.parse(renewal?.time ?? "");
+}
+
+/** Who wrote which field last, and when. */
+interface ManagedLease {
+  readonly metadata: {
+    readonly managedFields?: readonly { time?: string; fieldsV1?: { "f:spec"?: Record<string, unknown> } }[];
+  };
 }
 
 /** Says on the operators' Lease that history is unknown, for whoever leads next. */

@@ -84,7 +84,7 @@ export function startOperator(options: OperatorOptions): Operator {
     leaseMs: config.leaseMs,
     log,
     signal: trusting.signal,
-    annotate: (lease) => historyOf(lease, Date.now()),
+    annotate: (lease) => historyOf(lease, { client, reference, signal }),
     async lead(term) {
       const ending = linkSignals(term.signal, trusting.signal);
       try {

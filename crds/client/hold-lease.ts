@@ -27,7 +27,7 @@ export interface HoldLeaseOptions {
   /** How long a lease holds without a renewal, in milliseconds. @default 10000 */
   leaseMs?: number;
   /** The annotations to take the Lease with. @default those that it has */
-  annotate?: ((taken: Lease | undefined) => Record<string, string>) | undefined;
+  annotate?: ((taken: Lease | undefined) => Promise<Record<string, string>>) | undefined;
   /** Works until it is done, or `term.signal` or `signal` is aborted; then stops its work and resolves. */
   hold(term: LeaseTerm): Promise<void>;
   log: Log;
@@ -131,6 +131,7 @@ export async function holdLease(options: HoldLeaseOptions): Promise<void> {
 
   /** Writes this process into the lease; undefined when another was faster. */
   async function take(current: Lease | undefined): Promise<Lease | undefined> {
+    const added = (await options.annotate?.(current)) ?? {};
     const now = microTime();
     const spec = {
       holderIdentity: identity,
@@ -140,7 +141,6 @@ export async function holdLease(options: HoldLeaseOptions): Promise<void> {
       leaseTransitions: (current?.spec?.leaseTransitions ?? 0) + 1,
     };
     try {
-      const added = options.annotate?.(current) ?? {};
       const metadata = {
         ...(current?.metadata ?? reference),
         ...(Object.keys(added).length > 0 && { annotations: { ...current?.metadata.annotations, ...added } }),

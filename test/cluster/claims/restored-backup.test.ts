@@ -8,7 +8,7 @@ import { ifFound } from "../../../crds/client/api-error.ts";
 import { pods } from "../../../crds/client/built-in-resources.ts";
 import { HistoryError } from "../../../crds/client/watch/listing.ts";
 import { claims } from "../../../crds/kinds.ts";
-import type { Pod } from "../../../crds/kubernetes.ts";
+import type { Lease, Pod } from "../../../crds/kubernetes.ts";
 import { claimName } from "../../../crds/names.ts";
 import { type Backup, backUp } from "../backup.ts";
 import { createMemorySnapshots, type MemoryVolume } from "../snapshots/memory-snapshots.ts";
@@ -127,6 +127,53 @@ test("the release of a claim whose pod came back without its files replaces noth
   assert.is(volume.archives.get("dora/notes")?.content, "saved after the backup");
   const reasons = (await tenancy.eventsOf(before.dora.metadata.name)).map(({ reason }) => reason);
   assert.ok(reasons.includes("NotSaved"), `${reasons}`);
+});
+
+/** The warm pod that there is, as the API server has it. */
+function warmPod(): Promise<Pod> {
+  const labelSelector = "tenancy.dev/pool=hellos,tenancy.dev/pool-status=ready";
+  return tenancy.until("a warm pod", async () => {
+    const { items } = await tenancy.client.list(pods, { namespace: NAMESPACE, labelSelector });
+    return items.find(({ metadata }) => metadata.deletionTimestamp === undefined);
+  });
+}
+
+interface ManagedLease extends Lease {
+  metadata: Lease["metadata"] & { managedFields: { time: string }[] };
+}
+
+/** Has another operator lead, after one whose Lease was changed. */
+async function succeed(identity: string, change: (lease: ManagedLease) => void): Promise<void> {
+  await operator.stop();
+  const path = `/apis/coordination.k8s.io/v1/namespaces/${NAMESPACE}/leases/tenancy-operator`;
+  const { body } = await tenancy.client.request({ method: "GET", path });
+  const lease: ManagedLease = JSON.parse(body.toString());
+  change(lease);
+  await tenancy.client.request({ method: "PUT", path, body: JSON.stringify(lease) });
+  operator = startOperator(identity);
+}
+
+const fromNow = (ms: number) => new Date(Date.now() + ms).toISOString();
+
+test("a warm pod stays when another operator leads whose clock differs by an hour", async () => {
+  for (const [index, offset] of [-3_600_000, 3_600_000].entries()) {
+    const warm = await warmPod();
+    await succeed(`clock-${index}`, ({ spec = {} }) => {
+      spec.renewTime = fromNow(offset).replace("Z", "000Z");
+    });
+    assert.is((await active(`eve-${index}`, "hello")).status?.instanceUid, warm.metadata.uid);
+  }
+});
+
+test("no warm pod stays where by the API server's clock nobody has led for an hour, whatever the Lease says", async () => {
+  const warm = await warmPod();
+  await succeed("late", ({ metadata, spec }) => {
+    assert.ok(Math.abs(Date.parse(spec?.renewTime ?? "") - Date.now()) < 60_000);
+    // Where nothing else changes, the API server keeps the times.
+    metadata.labels = { changed: "true" };
+    for (const entry of metadata.managedFields) entry.time = fromNow(-3_600_000).replace(/\.\d+Z/, "Z");
+  });
+  assert.is.not((await active("frank", "hello")).status?.instanceUid, warm.metadata.uid);
 });
 
 test.run();
