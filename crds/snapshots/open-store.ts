@@ -19,6 +19,9 @@ import { createApiServerEndpoint, createDirectEndpoint, type StoreRights } from 
 import { SNAPSHOTS_NAME } from "./store-folder.ts";
 import { checkVolumeIsLatest, createObjectMark, createVolumeMark, type StoreMark } from "./store-mark.ts";
 
+/** A helper pod runs before its program listens, on a busy node by seconds. */
+const HELPER_START_MS = 15_000;
+
 /** What the operator and the edge keep tenants' files in. */
 export interface OpenedStore {
   readonly kind: StorePlace["kind"];
@@ -87,7 +90,7 @@ function openVolume(place: VolumePlace, options: OpenOptions & { mayBeEmpty: boo
     place.access === "direct"
       ? createDirectEndpoint({ client, namespace, rights, clock })
       : createApiServerEndpoint({ client, namespace, rights, config: cluster, clock });
-  const connection = createStoreConnection({ endpoint, clock });
+  const connection = createStoreConnection({ endpoint, startMs: HELPER_START_MS, clock });
   const archives = createStoreClient({ connection, wasMarked: mark.wasSeen });
   const contexts = createContextClient({ connection, volumeBytes: () => claimedBytes({ client, namespace }) });
   // Its helper pod may be made later.

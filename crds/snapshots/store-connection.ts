@@ -28,6 +28,7 @@ export interface StoreEndpoint {
 
 const MOST_TRIES = 3;
 const RETRY_MS = 200;
+const MOST_RETRY_MS = 1000;
 /** The address may be of a pod that is gone, where nothing answers at all. */
 const CONNECT_MS = 5000;
 /** A server that says and takes nothing for so long is gone. */
@@ -64,17 +65,21 @@ export interface StoreConnection {
     path: string,
     call: StoreCall & { readonly readHead: (line: string) => T | undefined },
   ): Promise<OpenBytes<T> | undefined>;
-  /** Asks again where there was no answer, which the call has to allow. */
+  /** Asks again where there was no answer, which the call has to allow; where nothing listens, for `startMs`. */
   repeat<T>(signal: AbortSignal, call: (tries: number) => Promise<T>): Promise<T>;
   readonly limited: LimitCall;
 }
 
-/** @param options.endpoint asked before each request, since the address of a pod that is gone is soon another's */
+/**
+ * @param options.endpoint asked before each request, since the address of a pod that is gone is soon another's
+ * @param options.startMs how long what refuses connections may be a program that starts. Default: it is none
+ */
 export function createStoreConnection(options: {
   endpoint: (signal: AbortSignal) => Promise<StoreEndpoint>;
+  startMs?: number;
   clock?: Clock | undefined;
 }): StoreConnection {
-  const { endpoint, clock = systemClock } = options;
+  const { endpoint, startMs = 0, clock = systemClock } = options;
   const limited = limitCalls({ verb: "ask the snapshots server", clock });
 
   /** Asks, and gives the answer's head; its body is read under the same signal. */
@@ -105,14 +110,15 @@ export function createStoreConnection(options: {
     return v.parse(schema, JSON.parse((await readAll(await open(asked))).toString("utf8")));
   }
 
-  /** Asks again where there was no answer, which the call has to allow. */
   async function repeat<T>(signal: AbortSignal, call: (tries: number) => Promise<T>): Promise<T> {
+    const began = clock.now();
     for (let tries = 1; ; tries += 1) {
       try {
         return await call(tries);
       } catch (error) {
-        if (!(error instanceof NetworkError) || tries >= MOST_TRIES) throw error;
-        await sleep(RETRY_MS * tries, { clock, signal });
+        const isStarting = isRefused(error) && clock.now() - began < startMs;
+        if (!(error instanceof NetworkError) || (tries >= MOST_TRIES && !isStarting)) throw error;
+        await sleep(Math.min(RETRY_MS * tries, MOST_RETRY_MS), { clock, signal });
       }
     }
   }
@@ -226,6 +232,10 @@ function exchange({ method, path, headers, body, signal }: Asked, at: StoreEndpo
       }
     }
   });
+}
+
+function isRefused(error: unknown): boolean {
+  return error instanceof NetworkError && (error.cause as NodeJS.ErrnoException | undefined)?.code === "ECONNREFUSED";
 }
 
 async function readAll(response: IncomingMessage): Promise<Buffer> {

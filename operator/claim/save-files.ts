@@ -100,14 +100,21 @@ export async function saveFiles(
     async (signal) => {
       try {
         await untilDrained(claim, pod, context, signal);
-        await untilHelperRuns(context, signal);
+        let helper = await untilHelperRuns(context, signal);
         const hasPreSave = pod.metadata.annotations?.[annotation.preSave] !== undefined;
         await inSpan(hasPreSave ? step("pre-save") : undefined, () => runPreSave(claim, pod, { context, signal }));
         const key = { tenantId, workloadRef };
         const overlayId = givenOverlayId(pod, claim);
-        return await inSpan(step("save files"), () =>
-          metrics.timeSnapshot("save", () => snapshots.save(key, pod, { overlayId, signal, isFenced })),
-        );
+        for (;;) {
+          try {
+            return await inSpan(step("save files"), () =>
+              metrics.timeSnapshot("save", () => snapshots.save(key, pod, { overlayId, signal, isFenced })),
+            );
+          } catch (error) {
+            if (signal.aborted || !isUnreachable(error) || !isLeaving(helper, context)) throw error;
+            helper = await untilHelperRuns(context, signal);
+          }
+        }
       } catch (error) {
         if (!signal.aborted) metrics.saveFailures.inc({ reason: reasonOf(error) });
         throw error;
@@ -178,21 +185,39 @@ async function checkOwner(
   );
 }
 
-/** The helper pod starts with the first workload that keeps files, and a tenant of it may be released before it has. */
-async function untilHelperRuns(context: OperatorContext, signal: AbortSignal): Promise<void> {
-  const { informers, config, helperStart } = context;
-  if (config.snapshots.store.place.kind !== "volume") return;
-  const helper = informers.helperPods.store.get(`${config.namespace}/${SNAPSHOTS_NAME}`);
-  if (helper !== undefined && isHelperRunning(helper)) return;
+/**
+ * The helper pod, once it runs: it starts with the first workload that keeps files, and a tenant of it may be released
+ * before it has; and a leader of another version replaces it.
+ */
+async function untilHelperRuns(context: OperatorContext, signal: AbortSignal): Promise<Pod | undefined> {
+  if (context.config.snapshots.store.place.kind !== "volume") return undefined;
+  const helper = helperPod(context);
+  if (helper !== undefined && isHelperRunning(helper)) return helper;
   const linked = linkSignals(signal);
   try {
     // One that does not come is the save's own error to tell.
     const limit = sleep(HELPER_START_LIMIT_MS, { clock: systemClock, signal: linked.signal });
-    await Promise.race([helperStart.next(), limit]);
+    await Promise.race([context.helperStart.next(), limit]);
   } finally {
     linked.abort();
     linked.close();
   }
+  return helperPod(context);
+}
+
+function helperPod({ informers, config }: OperatorContext): Pod | undefined {
+  return informers.helperPods.store.get(`${config.namespace}/${SNAPSHOTS_NAME}`);
+}
+
+/** Whether that helper pod is being replaced, or was. */
+function isLeaving(helper: Pod | undefined, context: OperatorContext): boolean {
+  if (helper === undefined || !isHelperRunning(helper)) return false;
+  const present = helperPod(context);
+  return present?.metadata.uid !== helper.metadata.uid || present?.metadata.deletionTimestamp !== undefined;
+}
+
+function isUnreachable(error: unknown): boolean {
+  return error instanceof NetworkError || (error instanceof StoreError && error.isTransient);
 }
 
 function reasonOf(error: unknown): "archive" | "command" | "connection" | "store" | "other" {

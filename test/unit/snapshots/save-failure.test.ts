@@ -2,6 +2,7 @@ import { test } from "uvu";
 import * as assert from "uvu/assert";
 import { ArchiveError } from "../../../crds/archive/archive-error.ts";
 import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
+import { NetworkError } from "../../../crds/client/api-error.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import type { WorkState } from "../../../operator/background-work.ts";
 import { saveFiles } from "../../../operator/claim/save-files.ts";
@@ -123,6 +124,62 @@ test("saveFiles cuts an error that is longer than a status or an Event holds", a
   assert.ok((status()?.message?.length ?? 0) < 32_768);
   assert.match(status()?.message ?? "", "annotate tenancyclaim");
   assert.ok((events[0]?.message.length ?? 0) < 1024);
+});
+
+const helper = (uid: string, deletionTimestamp?: string): Pod => ({
+  metadata: { name: "tenancy-snapshots", uid, ...(deletionTimestamp !== undefined && { deletionTimestamp }) },
+  spec: { containers: [] },
+  status: { containerStatuses: [{ name: "s", image: "i", ready: true, restartCount: 0, state: { running: {} } }] },
+});
+
+/** A save whose first attempt is cut, while the helper pod becomes another; resolves with the helper pods asked. */
+async function savedWith(present: Pod | undefined, next?: Pod): Promise<string[]> {
+  const asked: string[] = [];
+  let at = present;
+  let announce = (): void => undefined;
+  const started = new Promise<void>((resolve) => (announce = resolve));
+  const owner = { labels: { "tenancy.dev/tenant": "t" }, annotations: { "tenancy.dev/claim-uid": "claim-uid" } };
+  let ending: Promise<unknown> = Promise.resolve();
+  const claim: Claim = {
+    metadata: { name: "claim-t-w", namespace: "n", uid: "claim-uid" },
+    spec: { tenantId: "t", workloadRef: "w" },
+  };
+  const context = {
+    saves: {
+      run(_id: string, work: (signal: AbortSignal) => Promise<unknown>) {
+        ending = work(new AbortController().signal);
+        return { state: "running" };
+      },
+    },
+    client: { get: async () => ({ ...pod, metadata: { ...pod.metadata, ...owner } }) },
+    informers: { helperPods: { store: { get: () => at } } },
+    config: { namespace: "n", snapshots: { store: { place: { kind: "volume" } } } },
+    helperStart: { next: () => started },
+    metrics: { timeSnapshot: (_: string, save: () => unknown) => save(), saveFailures: { inc: () => undefined } },
+    snapshots: {
+      runPreSave: async () => undefined,
+      async save() {
+        asked.push(at?.metadata.uid ?? "none");
+        if (asked.length > 1) return {};
+        at = next;
+        if (next?.metadata.deletionTimestamp !== undefined)
+          setTimeout(() => {
+            at = helper("two");
+            announce();
+          });
+        throw new NetworkError("the connection ended", { requestWasSent: true });
+      },
+    },
+  };
+  await saveFiles(claim, pod, context as unknown as OperatorContext);
+  await ending;
+  return asked;
+}
+
+test("saveFiles begins again where the helper pod was replaced in the middle, and fails where it was not", async () => {
+  assert.equal(await savedWith(helper("one"), helper("one", "2026-01-01T00:00:00Z")), ["one", "two"], "it is leaving");
+  assert.equal(await savedWith(helper("one"), helper("two")), ["one", "two"], "the next one runs already");
+  assert.match(String(await savedWith(helper("one"), helper("one")).catch(String)), "the connection ended");
 });
 
 test.run();
