@@ -19,9 +19,9 @@ import { runTestFiles } from "./test/run-test-files.ts";
 
 // Why so many at once: docs/decisions/tests-and-bench.md#how-many-test-files-run-at-once.
 const kinds = {
-  unit: { limitSeconds: 60, atOnce: availableParallelism() + 1 },
+  unit: { limitSeconds: 180, atOnce: availableParallelism() + 1 },
   cluster: { limitSeconds: 300, atOnce: 3 },
-  browser: { limitSeconds: 180, atOnce: 2 },
+  browser: { limitSeconds: 300, atOnce: 2 },
   e2e: { limitSeconds: 900, atOnce: 2 },
 } as const;
 type Kind = keyof typeof kinds;

@@ -1,4 +1,3 @@
-// @limit 300
 import type { Page } from "playwright-core";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";

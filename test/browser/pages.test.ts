@@ -1,4 +1,3 @@
-// @limit 300
 import { mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Page } from "playwright-core";

@@ -1,5 +1,4 @@
 // @runtimes node bun deno
-// @limit 180
 import { createHash, randomBytes } from "node:crypto";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,3 @@
-// @limit 120
 import { createHash } from "node:crypto";
 import { gunzipSync, gzipSync } from "node:zlib";
 import fc from "fast-check";

@@ -1,4 +1,3 @@
-// @limit 120
 // @waits
 import { type ChildProcess, spawn } from "node:child_process";
 import { createHash, randomBytes } from "node:crypto";

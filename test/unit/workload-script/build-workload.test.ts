@@ -1,4 +1,3 @@
-// @limit 120
 // @waits
 import { mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
