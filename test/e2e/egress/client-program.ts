@@ -7,7 +7,7 @@ import { connect as connectPlain } from "node:net";
 import { Readable } from "node:stream";
 import { connect as connectTls, type TLSSocket } from "node:tls";
 import { WebSocket } from "ws";
-import type { Answer, Call, HttpAnswer, HttpCall } from "./messages.ts";
+import type { Answer, Call, HttpAnswer, HttpCall, StreamCall } from "./messages.ts";
 
 const LIMIT_MS = 50_000;
 
@@ -135,7 +135,7 @@ async function http({ version, url, method, headers = {}, uploadBytes }: HttpCal
 }
 
 /** Resolves with the text of a stream, each piece of which is sent when the one before is said to have arrived. */
-async function stream({ version, url }: { version: 1 | 2; url: string }): Promise<string> {
+async function stream({ version, url, isHeld = false }: StreamCall): Promise<string> {
   const { origin, pathname } = new URL(url);
   const [connection, teller] = [connect(version, origin), connect(version, origin)];
   const get = { method: "GET", headers: {}, body: undefined };
@@ -144,7 +144,7 @@ async function stream({ version, url }: { version: 1 | 2; url: string }): Promis
     await new Promise<unknown>((resolve, reject) => {
       const onData = (chunk: Buffer): void => {
         text += chunk.toString("utf8");
-        if (text.endsWith("\n")) teller.send("/arrived", { ...get, onData: () => undefined }).catch(reject);
+        if (text.endsWith("\n") && !isHeld) teller.send("/arrived", { ...get, onData: () => undefined }).catch(reject);
       };
       connection.send(pathname, { ...get, onData }).then(resolve, reject);
     });

@@ -74,6 +74,8 @@ export interface StreamCall {
   kind: "stream";
   version: 1 | 2;
   url: string;
+  /** Each piece waits for the word that the one before has arrived, which the test gives instead of the client. */
+  isHeld?: boolean;
 }
 
 export type Call = HttpCall | TlsCall | PlainCall | DatagramCall | WebSocketCall | HoldCall | StreamCall;

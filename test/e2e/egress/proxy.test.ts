@@ -310,14 +310,24 @@ for (const name of ["unknown-authority.example", "other-name.example", "expired.
 test("a rotated Secret is used by the connection's next request's process, while a stream goes on", async ({
   environment,
 }) => {
-  const stream = environment.call<{ text: string }>({ kind: "stream", version: 2, url: "https://api.example/stream" });
+  const stream = environment.call<string>({
+    ...{ kind: "stream", version: 2, url: "https://api.example/stream", isHeld: true },
+  });
+  const goesOn = async () => {
+    const answer = await environment.call<HttpAnswer>({
+      ...{ kind: "http", version: 2, url: "https://allowed.example/arrived" },
+    });
+    return "value" in answer && answer.value.body === "streaming";
+  };
+  await waitUntil(goesOn, { what: "the stream", limitMs: 60_000 });
   await environment.apply({ values: new Map([...values, [token, `rotated-${secret}`]]) });
   assert.is(
     (await environment.seen({ version: 2, url: "https://api.example/" })).headers.authorization,
     `rotated-${secret}`,
   );
+  await waitUntil(async () => !(await goesOn()), { what: "the stream's end", limitMs: 60_000, intervalMs: 1 });
   const answer = await stream;
-  assert.ok("value" in answer && answer.value.text.includes("piece 19"), JSON.stringify(answer));
+  assert.ok("value" in answer && answer.value.includes("piece 19"), JSON.stringify(answer));
 });
 
 test("however often it changes, few processes serve what was open before", async ({ environment }) => {

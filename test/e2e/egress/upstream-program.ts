@@ -16,6 +16,7 @@ process.once("message", (message: UpstreamSettings) => {
 const records = new Map<string, readonly string[]>();
 /** Lets the stream go on that is under way. */
 let onArrival = (): void => undefined;
+let isStreaming = false;
 
 async function serve(settings: UpstreamSettings): Promise<void> {
   for (const [name, addresses] of Object.entries(settings.records)) records.set(name, addresses);
@@ -79,14 +80,16 @@ async function answer(
         onArrival = resolve;
       });
       write(`piece ${piece}\n`);
+      isStreaming = true;
       await arrived;
     }
+    isStreaming = false;
     response.end();
     return;
   }
   if (url.pathname === "/arrived") {
     onArrival();
-    response.end();
+    response.end(isStreaming ? "streaming" : "idle");
     return;
   }
   if (url.pathname === "/authorization-hash") {

@@ -115,7 +115,8 @@ export async function startFrontDoor(name: string): Promise<FrontDoor> {
       entrypoint: COMMANDS.node,
       network,
       filesystem: { overlayDirs: ["/data"] },
-      idle: { timeoutSeconds: 3 },
+      // Longer than a busy machine takes from an answer to a look at what gave it.
+      idle: { timeoutSeconds: 10 },
     },
   };
   await Promise.all(
