@@ -71,6 +71,7 @@ export function SpecForm(props: {
   useEffect(() => leaveGuard.set(() => ask.current()), []);
   useEffect(() => props.onTyped?.(spec), [spec]);
 
+  const endCheck = useRef((): void => undefined);
   useEffect(() => {
     if (!isTouched || jsonProblem !== undefined) return;
     const aborted = new AbortController();
@@ -80,10 +81,11 @@ export function SpecForm(props: {
         (cause: Error) => !aborted.signal.aborted && setError(cause),
       );
     }, CHECK_AFTER_MS);
-    return () => {
+    endCheck.current = () => {
       clearTimeout(timer);
       aborted.abort();
     };
+    return endCheck.current;
   }, [name, spec, isTouched, jsonProblem]);
 
   const isRefused = error instanceof CallError && error.status === 400;
@@ -175,6 +177,8 @@ export function SpecForm(props: {
     if (isWriting.current || jsonProblem !== undefined) return;
     isWriting.current = true;
     setBusy(true);
+    // After this has been written, a check would find that it is there already.
+    endCheck.current();
     try {
       await write({ name, spec, dryRun: false });
       setError(undefined);
