@@ -1,7 +1,7 @@
 // @limit 600
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { configMaps, namespaces, secrets } from "../../../crds/client/built-in-resources.ts";
@@ -9,11 +9,10 @@ import { claims, pools, triggers, workloads } from "../../../crds/kinds.ts";
 import type { KubernetesObject } from "../../../crds/kubernetes.ts";
 import type { Resource } from "../../../crds/resource.ts";
 import { findBinaries } from "../../../scripts/cluster/binaries.ts";
-import { findKubectl } from "../../../scripts/cluster/kubernetes/kubectl.ts";
 import { versionAtLeast } from "../../../scripts/cluster/kubernetes/version-at-least.ts";
-import { runCommand } from "../../../scripts/cluster/process/run-command.ts";
 import { stopProcess } from "../../../scripts/cluster/process/stop-process.ts";
 import { CONTROL_PLANE_PROGRAMS } from "../../../scripts/cluster/programs.ts";
+import { root, runPageCommands } from "../../page-commands.ts";
 import { startControllerManager } from "../controller-manager.ts";
 import { kubectlFor, validation } from "../isolation/kubectl.ts";
 import { type RestEdge, startRestEdge } from "../rest/rest-edge.ts";
@@ -21,7 +20,6 @@ import { NAMESPACE, type RunningOperator, startTenancy, type Tenancy } from "../
 import { gitopsHealth } from "./gitops-health.ts";
 
 const test = suite("what users of kubectl and GitOps tools see");
-const root = new URL("../../..", import.meta.url).pathname;
 const { version } = await findBinaries({ need: CONTROL_PLANE_PROGRAMS });
 let tenancy: Tenancy;
 let operator: RunningOperator;
@@ -278,17 +276,8 @@ test("kubectl explain describes every field of the four kinds", async () => {
   assert.match(await kubectl("explain", "tenancyworkloads.spec.idle.action"), /ENUM|hibernate/);
 });
 
-/** Runs the one block of shell commands of a page that matches, as a person would who copies it. */
-async function runCommands(page: string, which: RegExp, { folder }: { folder: string }): Promise<void> {
-  const blocks = (await readFile(join(root, page), "utf8")).matchAll(/^( *)```sh\n(.*?)\n *```$/gms);
-  const matching = [...blocks].flatMap(([, , commands = ""]) => (which.test(commands) ? [commands] : []));
-  assert.is(matching.length, 1, `${page}: ${which}`);
-  const PATH = `${dirname(await findKubectl())}:${process.env.PATH}`;
-  const environment = { HOME: "/nonexistent", PATH, KUBECONFIG: tenancy.cluster.kubeconfigPath };
-  await runCommand("bash", ["-euo", "pipefail", "-c", matching.join("\n")], {
-    ...{ folder, environment, limitMs: 300_000 },
-  });
-}
+const runCommands = (page: string, which: RegExp, { folder }: { folder: string }) =>
+  runPageCommands(page, which, { folder, kubeconfigPath: tenancy.cluster.kubeconfigPath });
 
 test("a namespace whose operator is gone for good can be deleted, and what was kept of it be restored", async () => {
   const folder = await mkdtemp(join(tmpdir(), "backup-"));

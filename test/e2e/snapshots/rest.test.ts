@@ -1,12 +1,14 @@
 // @limit 2400
 import { createHash } from "node:crypto";
-import { readFileSync, statSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { downLocalCluster } from "../../../scripts/cluster/down-local-cluster.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { upLocalCluster } from "../../../scripts/cluster/up-local-cluster.ts";
+import { runPageCommands } from "../../page-commands.ts";
 import { type Stack, startStack } from "../claims/stack.ts";
 
 const NAME = `e2e-snapshots-rest-${process.pid}`;
@@ -296,6 +298,27 @@ test("files are given to another tenant, rolled back, downloaded and uploaded", 
   assert.is(await run(DIGEST), forked);
   await release("uploaded");
   for (const tenant of ["fork", "uploaded"]) assert.is((await erase(tenant)).status, 200);
+});
+
+test("sessions of a backup are there again, and serve, with the files of their last archives", async () => {
+  assert.is(await claim("ann", { resume: true }), "cold+data");
+  assert.is((await stack.claim("zoe", { workload: "hello" })).status, 201);
+  const backup = { folder: mkdtempSync(join(tmpdir(), "backup-")), kubeconfigPath: stack.kubeconfigPath };
+  try {
+    await runPageCommands("docs/backup.md", /> claims\.yaml/, backup);
+    await stack.kubectl("delete", "tenancyclaims", "--all", "--timeout=120s");
+    await runPageCommands("docs/backup.md", /create -f claims\.yaml/, backup);
+  } finally {
+    rmSync(backup.folder, { recursive: true });
+  }
+  assert.is(await claim("ann", { resume: true }), "existing");
+  assert.is(await run(DIGEST), digest);
+  const { body } = await stack.claim("zoe", { workload: "hello" });
+  const { endpoint, instanceId, source } = body as { endpoint?: { host: string; port: number } } & typeof body;
+  assert.is(source, "existing");
+  assert.match(await (await fetch(`http://${endpoint?.host}:${endpoint?.port}/`)).text(), String(instanceId));
+  await stack.release("zoe", "hello");
+  await release("ann");
 });
 
 test("what a deleted workload left stays listed, and can be erased", async () => {
