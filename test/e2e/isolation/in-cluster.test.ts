@@ -1,14 +1,17 @@
 // @limit 2400
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { Agent } from "node:http";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { parseAllDocuments, stringify } from "yaml";
-import { createClusterClient } from "../../../crds/client/cluster-client.ts";
+import { pods } from "../../../crds/client/built-in-resources.ts";
+import { type ClusterClient, createClusterClient } from "../../../crds/client/cluster-client.ts";
 import { loadClusterConfig } from "../../../crds/client/config/load-cluster-config.ts";
-import { createTransport } from "../../../crds/client/transport.ts";
+import { createTransport, type Transport } from "../../../crds/client/transport.ts";
 import type { KubernetesList, Pod } from "../../../crds/kubernetes.ts";
+import { label } from "../../../crds/labels.ts";
 import { pushImages } from "../../../scripts/cluster/builds/push-images.ts";
 import { ensureRegistry } from "../../../scripts/cluster/builds/registry.ts";
 import { downLocalCluster } from "../../../scripts/cluster/down-local-cluster.ts";
@@ -25,7 +28,9 @@ import { chart, type Helm, startHelm } from "../../cluster/chart/helm.ts";
 import { kubectlFor, type RunKubectl, validation } from "../../cluster/isolation/kubectl.ts";
 import { patiently, untilReleased } from "../claims/patiently.ts";
 import { namedHttp } from "../gateway/named-programs.ts";
+import { createLoad, createSessions, type Load } from "../upgrade/load.ts";
 import { apiForPods } from "./api-for-pods.ts";
+import { startServiceProxy } from "./service-proxy.ts";
 
 const test = suite("operator, API and gateway as pods of the cluster that they serve");
 const NAME = "e2e-in-cluster";
@@ -36,6 +41,8 @@ let cluster: LocalCluster;
 let kubectl: RunKubectl;
 let helm: Helm;
 let server: TcpProxy;
+let transport: Transport;
+let client: ClusterClient;
 let api: string;
 let gateway: string;
 /** Of the pods that this suite runs, in the namespace. */
@@ -55,18 +62,19 @@ async function start(): Promise<void> {
   helm = await startHelm(cluster.kubeconfigPath);
   await install(values(registry, source.version));
   await inNamespace("create", "secret", "generic", "tenancy-api-key", `--from-literal=api-key=${KEY}`);
-  const transport = createTransport({ config: await loadClusterConfig({ kubeconfigPath: cluster.kubeconfigPath }) });
+  transport = createTransport({ config: await loadClusterConfig({ kubeconfigPath: cluster.kubeconfigPath }) });
+  client = createClusterClient({ transport });
   await makeSnapshotsVolume({
-    client: createClusterClient({ transport }),
+    client,
     namespace: "tenancy",
     folder: cluster.volumesFolder,
     size: "10Gi",
     signal: AbortSignal.timeout(120_000),
   });
-  transport.close();
 }
 
 test.after(async () => {
+  transport?.close();
   await helm?.close();
   await server?.close();
   await downLocalCluster({ name: NAME });
@@ -90,7 +98,8 @@ function values(registry: string, version: string): object {
         TENANCY_SNAPSHOT_STORAGE_CLASS: "",
       },
     },
-    edge: { split: true },
+    // The cluster tells later of an edge that goes where the machine is busy.
+    edge: { split: true, env: { TENANCY_STOP_DELAY: "10" } },
     admission: { enabled: versionAtLeast(cluster.version, "1.30") },
   };
 }
@@ -246,26 +255,84 @@ test("the API's pod cannot read Secrets, and no tenant's pod holds a token", asy
   assert.match(await inNamespace("get", "secrets", url).catch(String), "forbidden");
 });
 
-test("an upgrade by Helm is waited for, and leaves what the operator has put into its Secret", async () => {
+test("under load: an upgrade of all pods by Helm, a rollback, and the way back by kubectl fail no request", async () => {
+  // Helm and EndpointSlices need it.
   if (!versionAtLeast(cluster.version, "1.21")) return;
-  await helm(["upgrade", "tenancy", chart, "--reuse-values", "--wait", "--timeout=240s"], { gateway: { replicas: 1 } });
-  const gateways = await inNamespace("get", "pods", "-l", "app.kubernetes.io/name=tenancy-gateway", "-o", "json");
-  const staying = (JSON.parse(gateways) as KubernetesList<Pod>).items.filter(
-    ({ metadata }) => metadata.deletionTimestamp === undefined,
-  );
-  assert.is(staying.length, 1);
-  // The operator has filled it meanwhile.
-  assert.is.not(await inNamespace("get", "secret", "tenancy-snapshots", "-o", "jsonpath={.data}"), "");
+  const service = await startServiceProxy(client, { namespace: "tenancy", name: "tenancy-edge" });
+  const load = createLoad({ authorization: `Bearer ${KEY}` });
+  try {
+    startClients(load, service.url);
+    await untilAllWentRound(load);
+    const changed = { env: { TENANCY_LOG_LEVEL: "debug" }, gateway: { replicas: 1 } };
+    await helm(["upgrade", "tenancy", chart, "--reuse-values", "--wait", "--timeout=240s"], changed);
+    const gateways = await inNamespace("get", "pods", "-l", "app.kubernetes.io/name=tenancy-gateway", "-o", "json");
+    const staying = (JSON.parse(gateways) as KubernetesList<Pod>).items.filter(
+      ({ metadata }) => metadata.deletionTimestamp === undefined,
+    );
+    assert.is(staying.length, 1);
+    // The operator has filled it meanwhile.
+    assert.is.not(await inNamespace("get", "secret", "tenancy-snapshots", "-o", "jsonpath={.data}"), "");
+    await helm(["rollback", "tenancy", "--wait", "--timeout=240s"]);
+    const rolled = ["tenancy-operator", "tenancy-edge"];
+    for (const name of rolled) await inNamespace("rollout", "undo", `deployment/${name}`);
+    for (const name of rolled) {
+      await inNamespace("rollout", "status", `deployment/${name}`, "--timeout=240s");
+      assert.match(await inNamespace("get", "deployment", name, "-o", "jsonpath={..env}"), '"TENANCY_LOG_LEVEL"');
+    }
+    await untilAllWentRound(load);
+  } finally {
+    await load.end();
+    await service.stop();
+  }
+  console.log(`note: ${JSON.stringify(load.counts)}; the longest, in ms: ${JSON.stringify(load.longestMs)}`);
+  assert.equal(load.failures, []);
 });
 
+/** Who claims and releases, who keeps files, and who reads on a connection that is kept. */
+function startClients(load: Load, url: string): void {
+  const sessions = createSessions(load, url);
+  const check = async (tenant: string, instance: string): Promise<void> => {
+    const { items } = await client.list(pods, { namespace: "tenancy", labelSelector: `${label.tenant}=${tenant}` });
+    const live = items.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
+    const names = live.map(({ metadata }) => metadata.name);
+    if (names.join() !== instance) load.failures.push(`${tenant} was given ${instance} and has ${names}`);
+  };
+  load.start("claims", async () => {
+    const { instance } = await sessions.claim("ben", "named");
+    await check("ben", instance);
+    await sessions.release("ben", "named");
+  });
+  let lines = 0;
+  load.start("files", async () => {
+    const { instance } = await sessions.claim("cem", "notes", { resume: true });
+    await check("cem", instance);
+    const body = JSON.stringify({ command: ["/bin/sh", "-c", "echo line >> /data/lines; wc -l < /data/lines"] });
+    const exec = { url: `${url}/api/v1/instances/${instance}/exec`, method: "POST", body };
+    const { stdout } = JSON.parse((await load.call("exec", exec)).body.toString()) as { stdout: string };
+    lines += 1;
+    if (Number(stdout) !== lines) load.failures.push(`of ${lines} lines of a file there are ${stdout}`);
+    await sessions.release("cem", "notes");
+  });
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  load.start("reads", async () => {
+    await load.call("read", { url: `${url}/api/v1/tenants/ann`, agent });
+  });
+}
+
+async function untilAllWentRound({ rounds, failures }: Load): Promise<void> {
+  const before = { ...rounds };
+  const left = () => Object.keys(rounds).filter((name) => rounds[name] === before[name]);
+  await waitUntil(() => left().length === 0 || failures.length > 0, {
+    ...{ what: "every client to go round", limitMs: 240_000 },
+    explain: () => left().join(", "),
+  });
+  assert.equal(failures, []);
+}
+
 test("the pods that replace them go on with the claims that there are", async () => {
-  await inNamespace("rollout", "restart", "deployment/tenancy-edge", "deployment/tenancy-operator");
-  for (const name of ["tenancy-edge", "tenancy-operator"])
-    await inNamespace("rollout", "status", `deployment/${name}`, "--timeout=240s");
   api = await addressOf("tenancy-edge");
   const again = await call("POST", "/tenants/ann/claim", { workload: "notes" });
   assert.is(again.json.source, "existing", JSON.stringify(again.json));
-  // The image has what the Deployment's preStop runs.
   assert.is(await inNamespace("get", "events", "--field-selector=reason=FailedPreStopHook", "-o", "name"), "");
 });
 

@@ -42,7 +42,8 @@ const PAUSE_MS = 200;
 /** Ends the round of a client whose call has failed; the load has the reason. */
 class CallFailed extends Error {}
 
-export function createLoad(): Load {
+/** @param headers of every call. Default: none */
+export function createLoad(headers: Readonly<Record<string, string>> = {}): Load {
   const ending = new AbortController();
   const clients: Promise<void>[] = [];
   const load: Load = {
@@ -68,7 +69,7 @@ export function createLoad(): Load {
     async call(name, options) {
       const { expected = [200, 201] } = options;
       const from = performance.now();
-      const problem = await ask(options).then(
+      const problem = await ask(options, headers).then(
         (answer) => (expected.includes(answer.status) ? answer : `${answer.status} ${answer.body}`),
         (error: unknown) => String(error),
       );
@@ -87,9 +88,10 @@ export function createLoad(): Load {
   return load;
 }
 
-function ask({ url, method = "GET", body, agent }: Call): Promise<Answer> {
+function ask({ url, method = "GET", body, agent }: Call, more: Readonly<Record<string, string>>): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const headers = {
+      ...more,
       ...(typeof body === "string" && { "content-type": "application/json" }),
       "content-length": Buffer.byteLength(body ?? ""),
     };
@@ -112,10 +114,10 @@ export interface Sessions {
 }
 
 export function createSessions(load: Load, api: string): Sessions {
-  /** 504: it goes on, and the call is to be made again. */
-  async function patiently(name: string, url: string, body: string): Promise<Answer> {
-    for (;;) {
-      const answer = await load.call(name, { url, method: "POST", body, expected: [200, 201, 504] });
+  /** 504: it goes on, and the call is to be made again; a release that has ended since then is not found. */
+  async function patiently(name: "claim" | "release", url: string, body: string): Promise<Answer> {
+    for (let expected = [200, 201, 504]; ; expected = name === "release" ? [200, 404, 504] : expected) {
+      const answer = await load.call(name, { url, method: "POST", body, expected });
       if (answer.status !== 504) return answer;
       load.counts[`${name}, again after 30 s`] = (load.counts[`${name}, again after 30 s`] ?? 0) + 1;
     }
