@@ -37,3 +37,11 @@ export function startDyingOperator(
   });
   return { exited, kill: () => void child.kill("SIGKILL") };
 }
+
+/**
+ * How many of the writes of an undisturbed operator another one makes at least: a slow machine has it tell again what it
+ * waits for.
+ */
+export function leastWrites(writes: readonly string[]): number {
+  return Math.min(writes.length - 1, writes.filter((write, index) => write !== writes[index - 1]).length);
+}
