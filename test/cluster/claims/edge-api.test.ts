@@ -308,6 +308,8 @@ test("while the API server is away it is 503, health stays, and it all comes bac
 test("a stop first ends readiness and serves on, and a second signal ends it at once", async () => {
   for (edge of replicas) {
     const { child, url, metricsUrl, exited } = edge;
+    // Each finds the API server by itself after the test before.
+    await eventually(async () => (await fetch(`${metricsUrl}/readyz`)).status === 200);
     const pending = claim("impatient", "slow").catch(() => undefined);
     await eventually(() => isThere("impatient", "slow"));
     const watching = new WebSocket(`${url.replace("http", "ws")}/ws`);
@@ -324,7 +326,7 @@ test("a stop first ends readiness and serves on, and a second signal ends it at 
       headers: { "content-type": "application/json", authorization },
       body: '{"workload":"app"}',
     });
-    assert.equal([late.status, late.headers.get("connection")], [201, "close"]);
+    assert.equal([late.status, late.headers.get("connection")], [201, "close"], await late.text());
     await eventually(() => messages.some((text) => text.includes(tenant)));
     child.kill("SIGTERM");
     assert.is(await exited, 143);
