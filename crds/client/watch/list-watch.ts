@@ -85,7 +85,8 @@ export function listWatch<T extends KubernetesObject>(options: ListWatchOptions<
   const kept = options.knownObjects === undefined ? new Map<string, T>() : undefined;
   const knownObjects = options.knownObjects ?? (() => kept?.values() ?? []);
   const { contradicts = () => false } = options;
-  const listing = createListing({ client, selection, signal, knownObjects, contradicts, onObject });
+  const { pageTimeoutMs } = timings;
+  const listing = createListing({ client, selection, signal, knownObjects, contradicts, pageTimeoutMs, onObject });
   /** The newest resourceVersion that the server has shown. */
   let lastResourceVersion: string | undefined;
   /** That of the newest list or change. Bookmarks do not move it. */
@@ -240,6 +241,8 @@ function isAway(error: unknown): boolean {
 const eventTypes = { ADDED: "added", MODIFIED: "modified", DELETED: "deleted" } as const;
 
 export interface ListWatchTimings {
+  /** A large page of large objects on a busy server takes longer than any other call. @default 60000 */
+  readonly pageTimeoutMs: number;
   /**
    * How long the server is asked to keep a watch open; each watch a quarter less to a quarter more. It bounds how long
    * a dead stream goes unnoticed, and costs one request each time. @default 120
@@ -256,6 +259,7 @@ export interface ListWatchTimings {
 }
 
 const defaultListWatchTimings: ListWatchTimings = {
+  pageTimeoutMs: 60_000,
   watchTimeoutSeconds: 120,
   silenceMarginMs: 15_000,
   healthyAfterMs: 1_000,

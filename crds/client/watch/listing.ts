@@ -36,9 +36,6 @@ export interface Listing {
   }): Promise<KubernetesList<KubernetesObject>["metadata"]>;
 }
 
-/** A large page of large objects on a busy server takes longer than any other call. */
-const pageTimeoutMs = 60_000;
-
 /**
  * Lists page by page, and finds what is gone by comparing with the `knownObjects`.
  *
@@ -52,10 +49,11 @@ export function createListing<T extends KubernetesObject>(options: {
   knownObjects: () => Iterable<T>;
   /** Whether a list at that resourceVersion cannot show the object as it does. */
   contradicts: (object: T, resourceVersion: string) => boolean;
+  pageTimeoutMs: number;
   /** Called with the list's resourceVersion. */
   onObject: (event: { type: "added" | "deleted"; object: T }, resourceVersion: string) => void;
 }): Listing {
-  const { client, selection, signal, knownObjects, contradicts, onObject } = options;
+  const { client, selection, signal, knownObjects, contradicts, pageTimeoutMs, onObject } = options;
   const { resource, ...where } = selection;
   let seen = new Set<string>();
 

@@ -14,6 +14,7 @@ import { type Following, follow } from "./following.ts";
 
 let plane: ControlPlaneUnderTest;
 let following: Following | undefined;
+let lastWriters: Writers | undefined;
 
 test.before(async () => {
   plane = await startControlPlaneUnderTest("client-watch");
@@ -23,6 +24,11 @@ test.after.each(async () => {
   await following?.stop();
   following = undefined;
   plane.proxy.admit();
+  // What is kept of a frozen connection would cost the next test a page's whole time.
+  plane.proxy.cut();
+  const writers = lastWriters;
+  lastWriters = undefined;
+  await writers?.stop();
 });
 
 test.after(() => plane.stop());
@@ -116,7 +122,13 @@ test("an informer resumes when the API server is stopped, or killed, and started
 
 test("an informer stays right through every fault at once, while others write", async () => {
   const { client, proxied, proxy } = plane;
-  const timings = { watchTimeoutSeconds: 1, silenceMarginMs: 300, backoffMs: 20, maxBackoffMs: 100 };
+  const timings = {
+    pageTimeoutMs: 3000,
+    watchTimeoutSeconds: 1,
+    silenceMarginMs: 300,
+    backoffMs: 20,
+    maxBackoffMs: 100,
+  };
   following = follow(proxied, { timings, pageSize: 3 });
   const { informer, changes } = following;
   await informer.synced;
@@ -199,11 +211,14 @@ function startWriters(client: ClusterClient, options: { writers: number }): Writ
   }
 
   const all = Promise.all(Array.from({ length: options.writers }, (_, writer) => write(writer)));
-  return {
+  // Whoever stops them is told, and no sooner: it would end the process.
+  all.catch(() => undefined);
+  lastWriters = {
     count: () => count,
     async stop() {
       stopped = true;
       await all;
     },
   };
+  return lastWriters;
 }

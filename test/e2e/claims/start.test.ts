@@ -261,9 +261,10 @@ testAtOnce(test, [
 
 test("a full quota is 503 with what to do, and released claims make room", async () => {
   await stack.kubectl("create", "quota", "full", "--hard=pods=1");
-  // The controller that counts has to have seen it.
-  while (!(await stack.kubectl("get", "quota", "full", "-o", "jsonpath={.status.used.pods}")))
-    await new Promise((resolve) => setTimeout(resolve, 100));
+  await waitUntil(
+    async () => (await stack.kubectl("get", "quota", "full", "-o", "jsonpath={.status.used.pods}")) !== "",
+    { what: "the controller that counts to have seen the quota", limitMs: 60_000, intervalMs: 100 },
+  );
   const refused = await stack.call("POST", "/tenants/grace/claim", { workload: "hello" });
   assert.is(refused.status, 503);
   assert.match(refused.body.error ?? "", /release one or raise its quota/);
