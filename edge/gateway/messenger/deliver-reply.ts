@@ -32,16 +32,21 @@ export interface ReplyToSend {
  *
  * @throws the reason of `stopping` or `ended`, or SupersededError, with the state as far as it is known
  */
-export function deliverReply(update: BotUpdate, reply: ReplyToSend, session: Session): Promise<void> {
-  return session.inChatOrder(reply.chat, () => deliver(update, reply, session));
+export async function deliverReply(update: BotUpdate, reply: ReplyToSend, session: Session): Promise<void> {
+  let rest: ReplyToSend | undefined = reply;
+  while (rest !== undefined) {
+    const next: ReplyToSend = rest;
+    rest = await session.inChatOrder(next.chat, () => deliver(update, next, session));
+  }
 }
 
-async function deliver(update: BotUpdate, reply: ReplyToSend, session: Session): Promise<void> {
+/** Resolves with what is to be sent to another chat, which the chat has become: it has an order of its own. */
+async function deliver(update: BotUpdate, reply: ReplyToSend, session: Session): Promise<ReplyToSend | undefined> {
   const { context, client, progress, writer, messageIds, stopping, ended, random } = session;
   const { clock, log } = context;
   const { digest, count, quotes = false } = reply;
   const parts = [...reply.parts];
-  let chat = { chatId: reply.chat, chatType: typeOf(reply.chat, update) };
+  const chat = { chatId: reply.chat, chatType: typeOf(reply.chat, update) };
   let { threadId } = update;
   let { index } = reply;
   let after: number | undefined;
@@ -80,8 +85,8 @@ async function deliver(update: BotUpdate, reply: ReplyToSend, session: Session):
     return messageId !== undefined;
   }
 
-  /** Resolves with whether the message was sent; false: it never will be. */
-  async function send(text: string): Promise<boolean> {
+  /** Resolves with whether the message was sent, false: it never will be, or with the chat that it is to be sent to. */
+  async function send(text: string): Promise<boolean | { movedTo: number }> {
     const backoff = createBackoff({ initialMs: 800, maxMs: 30_000, random });
     const fields = { chat: chat.chatId, update: update.updateId };
     let uncertain = false;
@@ -102,8 +107,7 @@ async function deliver(update: BotUpdate, reply: ReplyToSend, session: Session):
         if (retryAfterMs !== undefined) {
           await pause(retryAfterMs, { uncertain });
         } else if (migratedTo !== undefined) {
-          chat = { chatId: migratedTo, chatType: "supergroup" };
-          await intend();
+          return { movedTo: migratedTo };
         } else if (code === 401 || code === 404) {
           await pause(TOKEN_REFUSED_MS, { uncertain });
         } else if (threadId !== undefined && /thread not found/i.test(description)) {
@@ -125,6 +129,7 @@ async function deliver(update: BotUpdate, reply: ReplyToSend, session: Session):
   for (let text = parts[0]; text !== undefined; text = parts[0]) {
     await intend();
     const sent = await send(text);
+    if (typeof sent === "object") return { ...reply, chat: sent.movedTo, index, parts };
     parts.shift();
     index++;
     if (!sent) break;
@@ -136,6 +141,7 @@ async function deliver(update: BotUpdate, reply: ReplyToSend, session: Session):
   }
   progress.answer(update.updateId);
   await writer.commit();
+  return undefined;
 }
 
 /** A chat other than the update's own is the supergroup that its group has become. */

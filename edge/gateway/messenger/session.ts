@@ -18,7 +18,7 @@ export interface Session {
    * Does the work when all earlier work of the chat is done: of two messages in flight it could not be found out which
    * one arrived.
    */
-  readonly inChatOrder: (chatId: number, work: () => Promise<void>) => Promise<void>;
+  readonly inChatOrder: <T>(chatId: number, work: () => Promise<T>) => Promise<T>;
   readonly random: () => number;
   /** Aborted when the session is to end: nothing new begins, runs and waits end. */
   readonly stopping: AbortSignal;
@@ -60,13 +60,13 @@ export async function openSession(
 }
 
 function createChatOrder(): Session["inChatOrder"] {
-  const last = new Map<number, Promise<void>>();
+  const last = new Map<number, Promise<unknown>>();
   return async (chatId, work) => {
     const mine = (last.get(chatId) ?? Promise.resolve()).then(work);
     const end = mine.catch(() => undefined);
     last.set(chatId, end);
     try {
-      await mine;
+      return await mine;
     } finally {
       if (last.get(chatId) === end) last.delete(chatId);
     }

@@ -3,8 +3,9 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { sleep } from "../../../crds/waits.ts";
 import type { Outcome } from "../../../edge/gateway/adapter.ts";
-import { errorAnswer } from "../../messenger/fault.ts";
+import { errorAnswer, tooMany } from "../../messenger/fault.ts";
 import { answered } from "./answered.ts";
+import type { Run } from "./replica.ts";
 import { pass } from "./simulate.ts";
 import { privateChat, type TestEnvironment, testEnvironment } from "./test-environment.ts";
 
@@ -237,6 +238,41 @@ test("a group that became a supergroup is answered there", async () => {
   on.bot.write({ chat: { id: -9, type: "group" }, text: "a" });
   await on.untilAnswered();
   assert.equal(on.said(-1009), ["re: a"]);
+});
+
+test("a reply that goes to the supergroup of its group waits its turn there: none is taken for another", async () => {
+  on.bot.know({ id: -1009, type: "supergroup" });
+  on.bot.refuse(-9, {
+    code: 400,
+    description: "Bad Request: group chat was upgraded to a supergroup chat",
+    migrateTo: -1009,
+  });
+  on.server.fault({
+    method: "sendMessage",
+    when: (parameters) => parameters.text === "re: a" && parameters.chat_id === -1009,
+    fault: { kind: "drop", done: false },
+  });
+  const run: Run = async (event, { signal }) => {
+    if (event.text === "b") await sleep(200, { clock: on.clock, signal });
+    return answered(`re: ${event.text}`);
+  };
+  on.start({ run });
+  on.bot.write({ chat: { id: -9, type: "group" }, text: "a" });
+  on.bot.write({ chat: { id: -1009, type: "supergroup" }, text: "b" });
+  await on.untilAnswered();
+  assert.equal(on.said(-1009), ["re: a", "re: b"]);
+});
+
+test("a reply that waits when its process stops leaves no doubt whether it was sent", async () => {
+  const replica = on.start();
+  on.server.fault({ method: "sendMessage", fault: tooMany(30) });
+  on.write(1, "a");
+  await on.until("the reply to be put off", () => on.server.count("sendMessage") === 1);
+  const stopped = replica.stop();
+  await on.until("the stop", () => replica.gone());
+  await stopped;
+  const [reply] = on.cluster.kept("bot").state.replies as { sending: boolean }[];
+  assert.is(reply?.sending, false);
 });
 
 test("a message whose connection broke is not sent again when it had arrived, and is when it had not", async () => {

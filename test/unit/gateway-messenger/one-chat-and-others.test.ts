@@ -81,6 +81,17 @@ test("a chat of hundreds of slow messages is told that they are too many, and th
   assert.is(new Set(numbers).size, numbers.length);
 });
 
+test("a notice that was lost is sent again, not taken for a reply that came meanwhile", async () => {
+  for (let index = 0; index < 400; index++) on.write(1, `slow${index}`);
+  const lost = { method: "sendMessage", when: ({ text }: { text?: unknown }) => text === TOO_MANY };
+  on.server.fault({ ...lost, times: 6, fault: { kind: "drop", done: false } });
+  const replica = on.start({ run: slow(20_000) });
+  await on.untilAnswered();
+  const refusals = replica.logs.filter((line) => line.includes("too many messages of a chat"));
+  assert.ok(refusals.length > 0);
+  assert.is(on.said(1).filter((text) => text === TOO_MANY).length, refusals.length);
+});
+
 test("whatever dies when, a message that is carried is answered once, and so are the others", async () => {
   const runs = 40;
   const wanted = Array.from({ length: 130 }, (_, index) => `re: ${index}`);
