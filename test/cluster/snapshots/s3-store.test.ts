@@ -397,6 +397,19 @@ test("a head that names what is not its key's own is not believed", async (conte
   assert.instance(await errorOf(load(store)), Error);
 });
 
+test("a bucket that was copied without its objects' metadata has its files, and takes the next save", async (context) => {
+  const { store, client } = context;
+  await save(store, "before");
+  const at = `some/prefix/heads/${key.tenantId}/${key.workloadRef}.json`;
+  const { body } = await client.send({ method: "GET", key: at, signal: call.signal });
+  await client.send({ method: "PUT", key: at, body, signal: call.signal });
+  assert.is(await load(store), "before");
+  await save(store, "after");
+  const { headers } = await client.send({ method: "GET", key: at, signal: call.signal });
+  assert.type(headers["x-amz-meta-commit"], "string");
+  assert.is(await load(store), "after");
+});
+
 test("a head that cannot be read keeps nobody else from a save, a list and a sweep, and its archives stay", async (context) => {
   const { store, client, folder, bucket } = context;
   const wrong = { tenantId: "wrong", workloadRef: key.workloadRef };

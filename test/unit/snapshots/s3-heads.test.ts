@@ -9,13 +9,13 @@ import { hurriedClock } from "../manual-clock.ts";
 import { call, key } from "./store-contract.ts";
 
 /** Heads on a server that answers each look with the content of one write and the headers of another. */
-function headsOf(look: (looks: number) => { content: string; header: string }) {
+function headsOf(look: (looks: number) => { content: string; header: string | undefined }) {
   let looks = 0;
   async function send(): Promise<S3Answer> {
     looks += 1;
     const { content, header } = look(looks);
     const body = Buffer.from(JSON.stringify({ commit: content, versions: [] }));
-    const headers = { "x-amz-meta-commit": header };
+    const headers = header === undefined ? {} : { "x-amz-meta-commit": header };
     return { status: 200, etag: `"${content}"`, headers, body, code: "", isRepeated: false };
   }
   const bucket = { send, expect: (answer: S3Answer) => answer } as unknown as S3Bucket;
@@ -33,6 +33,17 @@ test("createS3Heads: one whose content and headers never belong together is a fa
   assert.instance(error, StoreError);
   assert.match(String(error), "is not as it was written");
   assert.ok(heads.looks() < 10);
+});
+
+test("createS3Heads: one that another program has copied without its headers counts once it stands still", async () => {
+  const still = headsOf(() => ({ content: "copied", header: undefined }));
+  assert.is((await still.read(key, call.signal)).head?.commit, "copied");
+  assert.ok(still.looks() >= 8);
+  const replaced = headsOf((looks) => ({
+    content: looks < 5 ? "copied" : "ours",
+    header: looks < 4 ? undefined : "ours",
+  }));
+  assert.is((await replaced.read(key, call.signal)).head?.commit, "ours");
 });
 
 test.run();
