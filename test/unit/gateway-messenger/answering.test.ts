@@ -227,26 +227,26 @@ test("in a group the reply points at the message, in a forum it stays in its top
   assert.is(on.bot.sent.find(({ chatId }) => chatId === 1)?.replyTo, undefined);
 });
 
-test("a group that became a supergroup is answered there", async () => {
-  on.start();
+/** Group -9 becomes supergroup -1009. */
+function upgradeGroup(): void {
   on.bot.know({ id: -1009, type: "supergroup" });
   on.bot.refuse(-9, {
     code: 400,
     description: "Bad Request: group chat was upgraded to a supergroup chat",
     migrateTo: -1009,
   });
+}
+
+test("a group that became a supergroup is answered there", async () => {
+  on.start();
+  upgradeGroup();
   on.bot.write({ chat: { id: -9, type: "group" }, text: "a" });
   await on.untilAnswered();
   assert.equal(on.said(-1009), ["re: a"]);
 });
 
 test("a reply that goes to the supergroup of its group waits its turn there: none is taken for another", async () => {
-  on.bot.know({ id: -1009, type: "supergroup" });
-  on.bot.refuse(-9, {
-    code: 400,
-    description: "Bad Request: group chat was upgraded to a supergroup chat",
-    migrateTo: -1009,
-  });
+  upgradeGroup();
   on.server.fault({
     method: "sendMessage",
     when: (parameters) => parameters.text === "re: a" && parameters.chat_id === -1009,
