@@ -43,6 +43,10 @@ interface Entry {
   writing: Promise<void> | undefined;
   /** Whether it is written without a pause. */
   isUrgent: boolean;
+  /** Whether the last write of it failed. */
+  hasFailed: boolean;
+  /** The least time between two writes. */
+  interval: number;
 }
 
 /** What a pod says of this process's work in flight. */
@@ -93,7 +97,7 @@ export function createActivity(options: {
   }
 
   function record(podName: string, { isUrgent }: { isUrgent: boolean }): void {
-    const pod = cache.pods.store.get(`${namespace}/${podName}`);
+    const pod = cached(podName);
     const interval = pod === undefined ? undefined : intervalMs(pod);
     if (pod === undefined || interval === undefined) return;
     const key = pod.metadata.uid ?? podName;
@@ -105,64 +109,84 @@ export function createActivity(options: {
       cancel: undefined,
       writing: undefined,
       isUrgent: false,
+      hasFailed: false,
+      interval,
     };
     entries.set(key, entry);
+    entry.interval = interval;
     entry.lastUsed = clock.now();
     entry.isUrgent ||= isUrgent;
     if (entry.writing !== undefined) return;
     if (entry.isUrgent) {
       entry.cancel?.();
       entry.cancel = undefined;
-      entry.writing = write(key, entry, interval);
-    } else if (entry.cancel === undefined) schedule(key, entry, interval);
+      entry.writing = write(key, entry);
+    } else if (entry.cancel === undefined) schedule(key, entry);
   }
 
-  function schedule(key: string, entry: Entry, interval: number): void {
-    const delay = entry.written + interval - clock.now();
-    if (delay <= 0 || closed) {
-      entry.writing = write(key, entry, interval);
-      return;
-    }
-    entry.cancel = clock.after(delay, () => {
+  function schedule(key: string, entry: Entry): void {
+    const delay = entry.written + entry.interval - clock.now();
+    if (delay <= 0 || closed) entry.writing = write(key, entry);
+    else writeAfter(delay, key, entry);
+  }
+
+  function writeAfter(delayMs: number, key: string, entry: Entry): void {
+    entry.cancel = clock.after(delayMs, () => {
       entry.cancel = undefined;
-      entry.writing = write(key, entry, interval);
+      entry.writing = write(key, entry);
     });
   }
 
-  async function write(key: string, entry: Entry, interval: number): Promise<void> {
-    const { name, uid, lastUsed } = entry;
+  async function write(key: string, entry: Entry): Promise<void> {
+    const { name, uid, lastUsed, interval } = entry;
     entry.written = lastUsed;
     entry.isUrgent = false;
-    const annotations: Record<string, string> = { [annotation.lastActivity]: new Date(lastUsed).toISOString() };
-    const work = inFlight.get(key);
-    const until = clock.now() + Math.max(interval * IN_FLIGHT_INTERVALS, interval + IN_FLIGHT_MIN_MS);
-    const isWorking = work !== undefined && work.count > 0;
-    if (isWorking) annotations[inFlightKey] = new Date(until).toISOString();
+    // After an outage, or where this process was suspended, others may have used the pod since and no watch shows it.
+    const isLate = entry.hasFailed || clock.now() - lastUsed > interval;
     try {
-      const body = { metadata: { ...clearManagedFields, uid, annotations } };
-      cache.pods.put(await client.patch(pods, { namespace, name }, { type: "merge", body }));
-      if (isWorking) {
-        if (!isAnnounced(work)) work.since = clock.now();
-        work.until = until;
-      }
+      if (isLate) await writeLate(key, entry);
+      else await patch(key, entry, cached(name));
+      entry.hasFailed = false;
     } catch (error) {
-      // The pod is gone, or another has its name: there is nothing to record.
-      if (!isNotFound(error) && !isConflict(error)) {
+      // The pod is gone, or another has its name: there is nothing to record. To a late write a conflict is a change.
+      if (!isNotFound(error) && (isLate || !isConflict(error))) {
         log.warn({ pod: name, error: describeError(error) }, "activity could not be written, it is tried again");
+        entry.hasFailed = true;
         // Written again after an interval.
-        if (!closed && isCached(name, uid)) entry.cancel = clock.after(interval, () => retry(key, entry, interval));
+        if (!closed && isCached(name, uid)) writeAfter(interval, key, entry);
       }
     }
     entry.writing = undefined;
     if (entry.cancel !== undefined) return;
-    if (entry.isUrgent && isCached(name, uid)) entry.writing = write(key, entry, interval);
-    else if (entry.lastUsed > lastUsed && isCached(name, uid)) schedule(key, entry, interval);
+    if (entry.isUrgent && isCached(name, uid)) entry.writing = write(key, entry);
+    else if (entry.lastUsed > lastUsed && isCached(name, uid)) schedule(key, entry);
     else entries.delete(key);
   }
 
-  function retry(key: string, entry: Entry, interval: number): void {
-    entry.cancel = undefined;
-    entry.writing = write(key, entry, interval);
+  /** By what the API server says of the pod, and only where it is still so. */
+  async function writeLate(key: string, entry: Entry): Promise<void> {
+    const present = await client.get(pods, { namespace, name: entry.name });
+    if (present.metadata.uid !== entry.uid) return;
+    cache.pods.put(present);
+    await patch(key, entry, present, present.metadata.resourceVersion);
+  }
+
+  /** Writes the last use, unless the pod shows a later one, and what is in flight. */
+  async function patch(key: string, entry: Entry, shown: Pod | undefined, resourceVersion?: string): Promise<void> {
+    const { name, uid, written, interval } = entry;
+    const annotations: Record<string, string> = {};
+    if (!(lastActivity(shown) > written)) annotations[annotation.lastActivity] = new Date(written).toISOString();
+    const work = inFlight.get(key);
+    const until = clock.now() + Math.max(interval * IN_FLIGHT_INTERVALS, interval + IN_FLIGHT_MIN_MS);
+    const isWorking = work !== undefined && work.count > 0;
+    if (isWorking) annotations[inFlightKey] = new Date(until).toISOString();
+    if (Object.keys(annotations).length === 0) return;
+    const precondition = resourceVersion === undefined ? {} : { resourceVersion };
+    const body = { metadata: { ...clearManagedFields, uid, ...precondition, annotations } };
+    cache.pods.put(await client.patch(pods, { namespace, name }, { type: "merge", body }));
+    if (!isWorking) return;
+    if (!isAnnounced(work)) work.since = clock.now();
+    work.until = until;
   }
 
   function isAnnounced({ until }: InFlight): boolean {
@@ -191,15 +215,19 @@ export function createActivity(options: {
     }
   }
 
+  function cached(name: string): Pod | undefined {
+    return cache.pods.store.get(`${namespace}/${name}`);
+  }
+
   function isCached(name: string, uid: string | undefined): boolean {
-    return cache.pods.store.get(`${namespace}/${name}`)?.metadata.uid === uid;
+    return cached(name)?.metadata.uid === uid;
   }
 
   async function during<T>(podName: string, work: () => Promise<T>): Promise<T> {
     let cancel: () => void = () => undefined;
     const renew = (): void => {
       touch(podName);
-      const pod = cache.pods.store.get(`${namespace}/${podName}`);
+      const pod = cached(podName);
       cancel = clock.after((pod && intervalMs(pod)) ?? MAX_INTERVAL_MS, renew);
     };
     renew();
@@ -215,7 +243,7 @@ export function createActivity(options: {
     touch,
     during,
     async duringInFlight(podName, work) {
-      const pod = cache.pods.store.get(`${namespace}/${podName}`);
+      const pod = cached(podName);
       const key = pod?.metadata.uid ?? podName;
       const said = inFlight.get(key) ?? {
         name: podName,
@@ -240,7 +268,7 @@ export function createActivity(options: {
       }
     },
     async announceInFlight(podName) {
-      const key = cache.pods.store.get(`${namespace}/${podName}`)?.metadata.uid ?? podName;
+      const key = cached(podName)?.metadata.uid ?? podName;
       const said = inFlight.get(key);
       if (said === undefined) return undefined;
       // The write that is under way may be one without it, or fail.
@@ -251,7 +279,7 @@ export function createActivity(options: {
       return isAnnounced(said) && inFlight.get(key) === said ? said.since : undefined;
     },
     async clearInFlight(podName) {
-      await takeBack(cache.pods.store.get(`${namespace}/${podName}`)?.metadata.uid ?? podName);
+      await takeBack(cached(podName)?.metadata.uid ?? podName);
     },
     async close() {
       closed = true;
@@ -264,7 +292,7 @@ export function createActivity(options: {
         if (entry.cancel === undefined) continue;
         entry.cancel();
         entry.cancel = undefined;
-        entry.writing = write(key, entry, 0);
+        entry.writing = write(key, entry);
       }
       await Promise.all([...entries.values()].map(({ writing }) => writing));
       const left = [...inFlight.keys()].values();
@@ -281,6 +309,11 @@ function intervalMs(pod: Pod): number | undefined {
   if (!isClaimed(pod)) return undefined;
   const timeoutSeconds = Number(pod.metadata.annotations?.[annotation.idleTimeoutSeconds]);
   return timeoutSeconds > 0 ? Math.min(timeoutSeconds * 100, MAX_INTERVAL_MS) : UNTIMED_INTERVAL_MS;
+}
+
+/** The last use that a pod shows; NaN where it shows none. */
+function lastActivity(pod: Pod | undefined): number {
+  return Date.parse(pod?.metadata.annotations?.[annotation.lastActivity] ?? "");
 }
 
 /** The last use that the operator knows of. */

@@ -2,9 +2,11 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { ApiError, NetworkError } from "../../../crds/client/api-error.ts";
+import { pods } from "../../../crds/client/built-in-resources.ts";
 import { annotation, label } from "../../../crds/labels.ts";
 import { createDeferred } from "../../../crds/waits.ts";
 import { eventually } from "../../eventually.ts";
+import { NAMESPACE } from "./fake-cluster.ts";
 import { testEdge } from "./test-edge.ts";
 
 const test = suite("activity");
@@ -30,6 +32,21 @@ function withPod(timeoutSeconds?: string, claimedAt = "2025-12-31T00:00:00Z") {
           (body as { metadata: { annotations: Record<string, string> } }).metadata.annotations[annotation.lastActivity],
       );
   return { ...edge, pod, written, touch: () => edge.activity.touch("inst-a") };
+}
+
+/** With what the pod shows as its last use, and another replica that writes one. */
+function withUses(claimedAt?: string) {
+  const edge = withPod("60", claimedAt);
+  const ref = { namespace: NAMESPACE, name: "inst-a" };
+  return {
+    ...edge,
+    shown: () => edge.cluster.objects.get("tenancy/inst-a")?.metadata.annotations?.[annotation.lastActivity],
+    useElsewhere: (at: string) =>
+      edge.cluster.client.patch(pods, ref, {
+        type: "merge",
+        body: { metadata: { annotations: { [annotation.lastActivity]: at } } },
+      }),
+  };
 }
 
 test("the first use is written at once, on that pod only", async () => {
@@ -130,7 +147,74 @@ test("a failed write is logged and tried again after an interval, not at every u
     ["warn: activity could not be written, it is tried again"],
   );
   assert.is(await clock.runNext(), 6000);
-  assert.is(written().length, 2);
+  await turns();
+  assert.equal(written(), [START, START]);
+});
+
+test("a late write leaves a later use alone that another replica has written", async () => {
+  const later = "2026-01-01T00:00:03.000Z";
+  const { touch, clock, cluster, written, shown, useElsewhere } = withUses();
+  cluster.lag = true;
+  cluster.onNext("patch", new NetworkError("refused", { requestWasSent: false }));
+  touch();
+  await turns();
+  await useElsewhere(later);
+  await clock.pass(6000);
+  assert.equal(cluster.verbs(), ["patch", "patch", "get"]);
+  assert.is(shown(), later);
+  assert.is(clock.pending(), 0, "that is the last use");
+  touch();
+  await clock.pass(6000);
+  assert.is(shown(), written().at(-1));
+  assert.ok((shown() ?? "") > later);
+});
+
+test("a late write that another replica overtakes looks again", async () => {
+  const later = "2026-01-01T00:00:07.000Z";
+  const { touch, clock, cluster, shown, useElsewhere } = withUses();
+  cluster.lag = true;
+  cluster.onNext("patch", new NetworkError("refused", { requestWasSent: false }));
+  touch();
+  await turns();
+  cluster.onNext("patch", () => void useElsewhere(later));
+  await clock.pass(6000);
+  assert.is(shown(), later);
+  await clock.pass(6000);
+  assert.is(shown(), later);
+  assert.is(clock.pending(), 0);
+});
+
+test("a late write leaves another pod of that name alone", async () => {
+  const { touch, clock, cluster, pod, shown } = withUses();
+  cluster.onNext("patch", new NetworkError("refused", { requestWasSent: false }));
+  touch();
+  await turns();
+  cluster.objects.set("tenancy/inst-a", { ...pod, metadata: { ...pod.metadata, uid: "another" } });
+  await clock.pass(6000);
+  assert.equal(cluster.verbs(), ["patch", "get"]);
+  assert.not.ok(shown());
+  assert.is(clock.pending(), 0);
+});
+
+test("a write that comes late since this process was suspended leaves a later use alone", async () => {
+  const later = "2026-01-01T00:30:00.000Z";
+  const { touch, clock, cluster, shown, useElsewhere } = withUses(START);
+  cluster.lag = true;
+  touch();
+  await useElsewhere(later);
+  clock.set(Date.parse("2026-01-01T00:31:00Z"));
+  await clock.pass(6000);
+  assert.is(shown(), later);
+});
+
+test("a use is not written over a later one that the watch shows", async () => {
+  const later = "2026-01-01T00:00:05.000Z";
+  const { touch, clock, shown, useElsewhere } = withUses(START);
+  touch();
+  await useElsewhere(later);
+  await clock.pass(6000);
+  assert.is(shown(), later);
+  assert.is(clock.pending(), 0);
 });
 
 test("a pod that is gone is fine", async () => {
