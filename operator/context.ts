@@ -4,6 +4,7 @@ import type { ClusterClient } from "../crds/client/cluster-client.ts";
 import type { EventRecorder } from "../crds/client/event-recorder.ts";
 import type { Exec } from "../crds/client/exec/exec.ts";
 import type { ReportHandlerFailure } from "../crds/client/watch/handler-failures.ts";
+import type { Pod } from "../crds/kubernetes.ts";
 import type { Log } from "../crds/log.ts";
 import type { SnapshotMetadata } from "../crds/snapshots/snapshot-metadata.ts";
 import type { BackgroundWork } from "./background-work.ts";
@@ -85,6 +86,8 @@ export interface ArchiveNotice {
 
 /** When the helper pod begins to run. */
 export interface HelperStart {
+  /** What this operator makes it of; undefined until its Secret is filled. Another one is about to be replaced. */
+  wanted: Pod | undefined;
   /** Resolves when it next does. */
   next(): Promise<void>;
   announce(): void;

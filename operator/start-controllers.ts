@@ -149,6 +149,7 @@ export function startControllers(options: {
 function createHelperStart(): OperatorContext["helperStart"] {
   let start = createDeferred<void>();
   return {
+    wanted: undefined,
     next: () => start.promise,
     announce() {
       start.resolve();

@@ -19,7 +19,7 @@ import type { OperatorContext } from "../context.ts";
 import { podState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { ExecFailure } from "../snapshots/exec-output.ts";
-import { isHelperRunning } from "../snapshots/helper-pod.ts";
+import { isHelperOutdated, isHelperRunning } from "../snapshots/helper-pod.ts";
 import { TOOLS_BUSYBOX } from "../snapshots/pod-tools.ts";
 import { isCurrent, readClaimPods } from "./claim-pods.ts";
 import { type ClaimStatusPatch, FILES_SAVED, patchClaimStatus } from "./claim-status.ts";
@@ -27,7 +27,7 @@ import { drainLeftMs } from "./drain.ts";
 import { lostFiles } from "./lost-files.ts";
 import { isDiscardedForIdleness } from "./release-when-idle.ts";
 
-const HELPER_START_LIMIT_MS = 20_000;
+const HELPER_START_LIMIT_MS = 60_000;
 /** Only where the store of pods was behind. */
 const DRAIN_POLL_MS = 250;
 const LATE_RETRY_MS = 3_600_000;
@@ -187,22 +187,30 @@ async function checkOwner(
 
 /**
  * The helper pod, once it runs: it starts with the first workload that keeps files, and a tenant of it may be released
- * before it has; and a leader of another version replaces it.
+ * before it has; and a leader of another version replaces it, to which the former one's says nothing.
  */
 async function untilHelperRuns(context: OperatorContext, signal: AbortSignal): Promise<Pod | undefined> {
   if (context.config.snapshots.store.place.kind !== "volume") return undefined;
-  const helper = helperPod(context);
-  if (helper !== undefined && isHelperRunning(helper)) return helper;
+  if (runs(helperPod(context), context)) return helperPod(context);
   const linked = linkSignals(signal);
   try {
     // One that does not come is the save's own error to tell.
-    const limit = sleep(HELPER_START_LIMIT_MS, { clock: systemClock, signal: linked.signal });
-    await Promise.race([context.helperStart.next(), limit]);
+    const limit = sleep(HELPER_START_LIMIT_MS, { clock: systemClock, signal: linked.signal }).then(() => "over");
+    let is: unknown;
+    while (is !== "over" && !runs(helperPod(context), context)) {
+      is = await Promise.race([context.helperStart.next(), limit]);
+    }
   } finally {
     linked.abort();
     linked.close();
   }
   return helperPod(context);
+}
+
+/** Whether the helper pod runs and is this operator's, whose Secret is filled. */
+function runs(helper: Pod | undefined, { helperStart: { wanted } }: OperatorContext): boolean {
+  if (helper === undefined || wanted === undefined) return false;
+  return isHelperRunning(helper) && !isHelperOutdated(helper, wanted);
 }
 
 function helperPod({ informers, config }: OperatorContext): Pod | undefined {
@@ -211,7 +219,7 @@ function helperPod({ informers, config }: OperatorContext): Pod | undefined {
 
 /** Whether that helper pod is being replaced, or was. */
 function isLeaving(helper: Pod | undefined, context: OperatorContext): boolean {
-  if (helper === undefined || !isHelperRunning(helper)) return false;
+  if (helper === undefined || !runs(helper, context)) return false;
   const present = helperPod(context);
   return present?.metadata.uid !== helper.metadata.uid || present?.metadata.deletionTimestamp !== undefined;
 }

@@ -93,6 +93,10 @@ async function reconcileHelper(
   const pod = informers.helperPods.store.get(`${namespace}/${SNAPSHOTS_NAME}`);
   const program = await findProgram();
   const wanted = renderSnapshotsPod({ namespace, program, logLevel: config.logLevel });
+  if (context.helperStart.wanted === undefined) {
+    context.helperStart.wanted = wanted;
+    context.helperStart.announce();
+  }
   if (pod === undefined) {
     const created = await ignoreExisting(client.create(pods, wanted));
     if (created !== undefined) informers.helperPods.put(created);

@@ -126,18 +126,30 @@ test("saveFiles cuts an error that is longer than a status or an Event holds", a
   assert.ok((events[0]?.message.length ?? 0) < 1024);
 });
 
-const helper = (uid: string, deletionTimestamp?: string): Pod => ({
-  metadata: { name: "tenancy-snapshots", uid, ...(deletionTimestamp !== undefined && { deletionTimestamp }) },
+const helper = (uid: string, deletionTimestamp?: string, version = "this"): Pod => ({
+  metadata: {
+    ...{ name: "tenancy-snapshots", uid, annotations: { "tenancy.dev/template-hash": version } },
+    ...(deletionTimestamp !== undefined && { deletionTimestamp }),
+  },
   spec: { containers: [] },
   status: { containerStatuses: [{ name: "s", image: "i", ready: true, restartCount: 0, state: { running: {} } }] },
 });
 
-/** A save whose first attempt is cut, while the helper pod becomes another; resolves with the helper pods asked. */
-async function savedWith(present: Pod | undefined, next?: Pod): Promise<string[]> {
+/**
+ * A save whose first attempt is cut, while the helper pod becomes another; resolves with the helper pods asked.
+ *
+ * @param steps what is there one after the other before the attempt, while which helper pod is wanted is not known at first
+ */
+async function savedWith(
+  present: Pod | undefined,
+  next?: Pod,
+  steps: readonly { wanted: Pod; at: Pod }[] = [],
+): Promise<string[]> {
   const asked: string[] = [];
   let at = present;
   let announce = (): void => undefined;
-  const started = new Promise<void>((resolve) => (announce = resolve));
+  const wanted = steps.length === 0 ? helper("") : undefined;
+  const helperStart = { wanted, next: () => new Promise<void>((resolve) => (announce = resolve)) };
   const owner = { labels: { "tenancy.dev/tenant": "t" }, annotations: { "tenancy.dev/claim-uid": "claim-uid" } };
   let ending: Promise<unknown> = Promise.resolve();
   const claim: Claim = {
@@ -154,7 +166,7 @@ async function savedWith(present: Pod | undefined, next?: Pod): Promise<string[]
     client: { get: async () => ({ ...pod, metadata: { ...pod.metadata, ...owner } }) },
     informers: { helperPods: { store: { get: () => at } } },
     config: { namespace: "n", snapshots: { store: { place: { kind: "volume" } } } },
-    helperStart: { next: () => started },
+    helperStart,
     metrics: { timeSnapshot: (_: string, save: () => unknown) => save(), saveFailures: { inc: () => undefined } },
     snapshots: {
       runPreSave: async () => undefined,
@@ -172,6 +184,12 @@ async function savedWith(present: Pod | undefined, next?: Pod): Promise<string[]
     },
   };
   await saveFiles(claim, pod, context as unknown as OperatorContext);
+  for (const step of steps) {
+    await new Promise(setImmediate);
+    helperStart.wanted = step.wanted;
+    at = step.at;
+    announce();
+  }
   await ending;
   return asked;
 }
@@ -180,6 +198,15 @@ test("saveFiles begins again where the helper pod was replaced in the middle, an
   assert.equal(await savedWith(helper("one"), helper("one", "2026-01-01T00:00:00Z")), ["one", "two"], "it is leaving");
   assert.equal(await savedWith(helper("one"), helper("two")), ["one", "two"], "the next one runs already");
   assert.match(String(await savedWith(helper("one"), helper("one")).catch(String)), "the connection ended");
+});
+
+test("saveFiles asks no helper pod of another version, and none before it is known which is this version's", async () => {
+  const former = helper("former", undefined, "former");
+  const steps = [
+    { wanted: helper(""), at: former },
+    { wanted: helper(""), at: helper("one") },
+  ];
+  assert.equal(await savedWith(former, helper("two"), steps), ["one", "two"]);
 });
 
 test.run();
