@@ -26,7 +26,7 @@ export interface Activity {
    * it does not; undefined where that fails, or no such work is there.
    */
   announceInFlight(podName: string): Promise<number | undefined>;
-  /** Takes back what was said of work in flight, where it still counts. */
+  /** Takes back what was said of work in flight, where it still counts, once no such work is left. */
   clearInFlight(podName: string): Promise<void>;
   /** Writes the uses that are not written yet, takes back what was said of work in flight, and ends the timers. */
   close(): Promise<void>;
@@ -54,6 +54,8 @@ interface InFlight {
   readonly name: string;
   readonly uid: string | undefined;
   count: number;
+  /** Whether it is taken back once the count is 0. */
+  isEnding: boolean;
   until: number;
   /** When the first of the writes was through of which none came after the end of the one before. */
   since: number;
@@ -249,6 +251,7 @@ export function createActivity(options: {
         name: podName,
         uid: pod?.metadata.uid,
         count: 0,
+        isEnding: false,
         until: 0,
         since: 0,
         cancelForget: undefined,
@@ -263,8 +266,10 @@ export function createActivity(options: {
         return await during(podName, work);
       } finally {
         said.count -= 1;
-        if (said.count === 0 && !closed && inFlight.get(key) === said)
-          said.cancelForget = clock.after(Math.max(0, said.until - clock.now()), () => forget(key, said));
+        if (said.count === 0 && !closed && inFlight.get(key) === said) {
+          if (said.isEnding) void takeBack(key);
+          else said.cancelForget = clock.after(Math.max(0, said.until - clock.now()), () => forget(key, said));
+        }
       }
     },
     async announceInFlight(podName) {
@@ -279,7 +284,10 @@ export function createActivity(options: {
       return isAnnounced(said) && inFlight.get(key) === said ? said.since : undefined;
     },
     async clearInFlight(podName) {
-      await takeBack(cached(podName)?.metadata.uid ?? podName);
+      const key = cached(podName)?.metadata.uid ?? podName;
+      const said = inFlight.get(key);
+      if (said !== undefined && said.count > 0) said.isEnding = true;
+      else await takeBack(key);
     },
     async close() {
       closed = true;

@@ -233,7 +233,7 @@ export interface ProxyConfig {
   readonly tenantConnections: number;
   /** Milliseconds for which pod and visitor may be silent before a response. */
   readonly responseTimeoutMs: number;
-  /** Milliseconds that a release leaves to requests in flight. */
+  /** Milliseconds that a release leaves to requests in flight, and to events of triggers. */
   readonly drainMs: number;
   /** How long a link may be valid. */
   readonly linkMaxSeconds: number;

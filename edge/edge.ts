@@ -102,6 +102,7 @@ export async function startEdge(options: {
         history.claims.onChange(change);
         history.pools.onClaim(change);
         proxy?.onClaim(change);
+        gateway?.onClaim(change);
         publish.claims(change);
       },
       pods(change) {
@@ -199,6 +200,7 @@ export async function startEdge(options: {
       triggersSynced: cache.triggersSynced,
       workloadsSynced: cache.synced,
       activity,
+      drainMs: config.proxy.drainMs,
       limits,
       localOnly,
       secretPolicy,

@@ -1,4 +1,5 @@
 import type { Registry } from "prom-client";
+import type { Claim } from "../../crds/claim.ts";
 import { createEventRecorder } from "../../crds/client/event-recorder.ts";
 import type { Change } from "../../crds/client/watch/informer.ts";
 import type { Log } from "../../crds/log.ts";
@@ -30,6 +31,8 @@ export interface Gateway extends Deliverer {
   readonly webhooks: Pick<WebhookPaths, "find">;
   /** Resolves when every existing trigger is served or shows why not. */
   readonly synced: Promise<void>;
+  /** Has a release of the claim wait for no more than the events that are at its pod. */
+  onClaim(change: Change<Claim>): void;
   /** Reconciles the triggers of a workload that was added, changed or deleted. */
   enqueueWorkload(name: string): void;
   /** Reconciles a trigger of the initial list, or one that was added, changed or deleted. */
@@ -61,7 +64,9 @@ export function startGateway(options: {
   triggersSynced: Promise<void>;
   /** Resolves when the cache of workloads is synced: before that no workload counts as missing. */
   workloadsSynced: Promise<unknown>;
-  activity: Pick<Activity, "during">;
+  activity: Pick<Activity, "duringInFlight" | "clearInFlight">;
+  /** How long a release leaves to an event that its pod handles. */
+  drainMs: number;
   limits: TriggerLimits;
   localOnly: boolean;
   secretPolicy: SecretPolicy;
@@ -70,7 +75,7 @@ export function startGateway(options: {
   registry: Registry;
   log: Log;
 }): Gateway {
-  const { activity, limits, localOnly, secretPolicy, instance, registry, log, triggers: cache } = options;
+  const { activity, drainMs, limits, localOnly, secretPolicy, instance, registry, log, triggers: cache } = options;
   const { client, namespace, clock } = options.claims;
   const claims: EventServices["claims"] = { ...options.claims, waitLimitMs: limits.claimWaitMs };
   const closing = new AbortController();
@@ -109,6 +114,7 @@ export function startGateway(options: {
   const services = {
     claims,
     activity,
+    drainMs,
     slots,
     metrics,
     events,
@@ -187,6 +193,11 @@ export function startGateway(options: {
         (isReconciled || pathProblem(path) !== undefined ? undefined : startingUp),
     },
     synced,
+    onClaim({ object, previous }) {
+      const { instanceId } = object.status ?? {};
+      const isNew = object.metadata.deletionTimestamp !== undefined && !previous?.metadata.deletionTimestamp;
+      if (isNew && instanceId !== undefined) void activity.clearInFlight(instanceId);
+    },
     enqueueWorkload(name) {
       for (const { metadata } of cache.store.by("workload", name)) reconciler.enqueue(metadata.name);
     },

@@ -45,34 +45,41 @@ type ClaimedPod = ClaimKey & Required<Pick<ClaimResponse, "instanceId" | "endpoi
 
 /**
  * Does the work for as long as the pod has the endpoint that was claimed: its signal is aborted with a `PodGoneError`
- * as soon as the watch shows the pod without it, and with the given signal's reason.
+ * as soon as the watch shows the pod without it, or `drainMs` after its release has begun, and with the given signal's
+ * reason. What the pod does after that may miss the files that the release saves.
  */
 export async function whilePodIsCurrent<T>(
   claimed: ClaimedPod,
-  services: Pick<ClaimServices, "namespace" | "waiters" | "findLivePod"> & {
+  services: Pick<ClaimServices, "namespace" | "waiters" | "findLivePod" | "clock"> & {
     cache: Pick<ClusterCache, "claims" | "pods">;
+    drainMs: number;
   },
   signal: AbortSignal,
   work: (pod: Pick<DriverCall, "signal" | "confirm">) => Promise<T>,
 ): Promise<T> {
-  const { cache, namespace, waiters, findLivePod } = services;
+  const { cache, namespace, waiters, findLivePod, clock, drainMs } = services;
   const { instanceId, endpoint } = claimed;
   const gone = new AbortController();
   const ended = new AbortController();
   const linked = linkSignals(signal, gone.signal);
+  let cancelDrain: (() => void) | undefined;
   void follow();
   try {
     return await work({ signal: linked.signal, confirm });
   } finally {
     ended.abort();
+    cancelDrain?.();
     linked.close();
   }
 
   async function follow(): Promise<void> {
     while (!ended.signal.aborted && !gone.signal.aborted) {
       const pod = cache.pods.store.get(`${namespace}/${instanceId}`);
-      if (pod?.status?.podIP === endpoint.host) await waiters.next(claimed, [ended.signal]);
-      else gone.abort(podGone());
+      if (pod?.status?.podIP !== endpoint.host) return gone.abort(podGone());
+      const claim = claimOf(cache.claims.store.by("key", claimKey(claimed)));
+      if (claim?.metadata.deletionTimestamp !== undefined)
+        cancelDrain ??= clock.after(drainMs, () => gone.abort(new PodGoneError(`pod ${instanceId} is released`)));
+      await waiters.next(claimed, [ended.signal]);
     }
   }
 

@@ -29,7 +29,9 @@ import { resolveTenant } from "./resolve-tenant.ts";
 export interface EventServices {
   /** `waitLimitMs` is how long an event waits for its pod. */
   readonly claims: ClaimServices & { readonly cache: Pick<ClusterCache, "pods"> };
-  readonly activity: Pick<Activity, "during">;
+  readonly activity: Pick<Activity, "duringInFlight">;
+  /** How long a release leaves to an event that its pod handles. */
+  readonly drainMs: number;
   readonly slots: EventSlots;
   readonly metrics: GatewayMetrics;
   readonly events: TriggerEvents;
@@ -186,9 +188,10 @@ export function createEventRunner(pipeline: EventPipeline, services: EventServic
     if (endpoint === undefined || instanceId === undefined) {
       throw new HttpError(500, `the claim on workload "${spec.workloadRef}" is Active and shows no pod`);
     }
-    return services.activity.during(instanceId, async () => {
+    return services.activity.duringInFlight(instanceId, async () => {
       const token = await readToken?.();
-      return whilePodIsCurrent({ ...claimed, instanceId, endpoint }, claims, signal, (pod) =>
+      const followed = { ...claims, drainMs: services.drainMs };
+      return whilePodIsCurrent({ ...claimed, instanceId, endpoint }, followed, signal, (pod) =>
         driver({ payload, endpoint, options: spec.driverOptions, ...(token !== undefined && { token }), ...pod }),
       );
     });

@@ -3,6 +3,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { pods } from "../../../crds/client/built-in-resources.ts";
+import { triggers } from "../../../crds/kinds.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { IN_FLIGHT_PREFIX } from "../../../crds/labels.ts";
 import { eventually } from "../../eventually.ts";
@@ -10,12 +11,14 @@ import { type EdgeProcess, startReadyEdge } from "../../unit/edge/edge-process.t
 import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
 import { askAt, type NamedPods, POD_NETWORK, startNamedPods } from "./named-pods.ts";
 
-const test = suite("a release and the requests that are in flight at several replicas");
+const test = suite("a release and the requests and events that are in flight at several replicas");
 
 const KEY = "drain-key";
 let tenancy: Tenancy;
 let named: NamedPods;
 let doors: [EdgeProcess, EdgeProcess];
+/** A replica without a front door. */
+let gateway: EdgeProcess;
 /** Ends the requests that are held, by the tenants whose they are. */
 const held = new Map<string, () => void>();
 
@@ -34,13 +37,24 @@ test.before(async () => {
     TENANCY_API_KEY: KEY,
     TENANCY_EDGE_ROLES: "api,proxy",
   };
-  doors = [await startReadyEdge("bun", env), await startReadyEdge("node", env)];
+  doors = [
+    await startReadyEdge("bun", { ...env, TENANCY_EDGE_ROLES: "api,gateway,proxy" }),
+    await startReadyEdge("node", env),
+  ];
+  await tenancy.client.create(triggers, {
+    metadata: { name: "hook", namespace: NAMESPACE },
+    spec: {
+      ...{ type: "webhook", workloadRef: "app", tenant: { from: "who" } },
+      ...{ config: { path: "/hooks/app" }, driverOptions: { path: "/held" } },
+    },
+  });
+  gateway = await startReadyEdge("node", { ...env, TENANCY_EDGE_ROLES: "gateway" });
 });
 
 test.after(async () => {
-  for (const { child, exited } of doors ?? []) {
-    child.kill("SIGTERM");
-    await exited;
+  for (const edge of [...(doors ?? []), gateway]) {
+    edge?.child.kill("SIGTERM");
+    await edge?.exited;
   }
   await tenancy?.stop();
   await named?.stop();
@@ -48,6 +62,12 @@ test.after(async () => {
 
 const ask = (door: EdgeProcess, tenant: string, path = "/") =>
   askAt(door.proxyUrl, `app--${tenant}.localhost`, { path, headers: { "x-tenancy-key": KEY } });
+
+async function sendEvent({ url }: EdgeProcess, who: string): Promise<{ status: number; text: string }> {
+  const headers = { "content-type": "application/json" };
+  const answer = await fetch(`${url}/hooks/app`, { method: "POST", headers, body: JSON.stringify({ who }) });
+  return { status: answer.status, text: await answer.text() };
+}
 
 async function release(door: EdgeProcess, tenant: string): Promise<number> {
   const { status } = await fetch(`${door.url}/api/v1/tenants/${tenant}/release?wait=true`, {
@@ -90,12 +110,40 @@ test("waits for a request at the other replica, and deletes the pod when that ha
   assert.ok(seen.includes("modified 0"), `the pod went while a request was in flight: ${seen}`);
 });
 
-test("a request that does not end is ended with 503, and the release goes on", async () => {
+test("waits for an event that the pod handles, and takes the replica's word back when that has ended", async () => {
+  for (const [tenant, replica] of [
+    ["dan", doors[0]],
+    ["eve", gateway],
+  ] as const) {
+    // A new path is known to each replica by its own watch.
+    await eventually(async () => (await fetch(`${replica.url}/hooks/app`)).status === 405);
+    const event = sendEvent(replica, tenant);
+    await eventually(() => held.has(tenant));
+    await eventually(async () => marksOf(await podOf(tenant)).length === 1);
+    const { metadata } = await podOf(tenant);
+    const seen: string[] = [];
+    const ends = tenancy.pods.subscribe(({ type, object }) => {
+      if (object.metadata.uid === metadata.uid) seen.push(`${type} ${marksOf(object).length}`);
+    });
+    const released = release(doors[1], tenant);
+    await eventually(() => phaseOf(tenant) === "Releasing");
+    held.get(tenant)?.();
+    assert.equal(await event, { status: 200, text: tenant });
+    assert.is(await released, 200);
+    ends();
+    assert.ok(seen.includes("modified 0"), `the pod went while an event was in flight: ${seen}`);
+  }
+});
+
+test("a request or an event that does not end is ended, and the release goes on", async () => {
   const request = ask(doors[0], "ben", "/held");
-  await eventually(() => held.has("ben"));
-  await eventually(async () => marksOf(await podOf("ben")).length === 1);
-  assert.is(await release(doors[1], "ben"), 200);
-  assert.is((await request).status, 503);
+  const event = sendEvent(gateway, "fay");
+  for (const tenant of ["ben", "fay"]) {
+    await eventually(() => held.has(tenant));
+    await eventually(async () => marksOf(await podOf(tenant)).length === 1);
+  }
+  assert.equal(await Promise.all([release(doors[1], "ben"), release(doors[1], "fay")]), [200, 200]);
+  assert.equal([(await request).status, (await event).status], [503, 502]);
 });
 
 test("a replica that was killed holds a release no longer than it said, or 15 s", async () => {

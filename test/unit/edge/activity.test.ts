@@ -285,6 +285,23 @@ test("work in flight is said on the pod at once, for longer than a release waits
   assert.equal(said(), [26_000, 32_000, null, undefined], "the last use is recorded, without work");
 });
 
+test("what was said of work in flight stays until the last of it has ended, though it is to be taken back", async () => {
+  const { activity, cluster } = withPod("60", START);
+  const said = () => cluster.objects.get("tenancy/inst-a")?.metadata.annotations?.["inflight.tenancy.dev/test"];
+  const works = [createDeferred<void>(), createDeferred<void>()];
+  const done = works.map(({ promise }) => activity.duringInFlight("inst-a", () => promise));
+  await turns();
+  await activity.clearInFlight("inst-a");
+  works[0]?.resolve();
+  await turns();
+  assert.ok(said());
+  works[1]?.resolve();
+  await Promise.all(done);
+  await turns();
+  assert.not.ok(said());
+  await activity.close();
+});
+
 test("work in flight counts as announced while its word holds without a gap, and is announced anew otherwise", async () => {
   const { activity, cluster, clock } = withPod("60", START);
   const patches = () => cluster.calls.filter(({ verb }) => verb === "patch").length;

@@ -6,6 +6,7 @@ import { systemClock } from "../../../crds/client/clock.ts";
 import { exportRequest } from "../../../crds/tracing/otlp-json.ts";
 import type { Tracer } from "../../../crds/tracing/tracer.ts";
 import type { Trigger, TriggerSpec } from "../../../crds/trigger.ts";
+import { createDeferred } from "../../../crds/waits.ts";
 import { createFindLivePod } from "../../../edge/cluster/live-pod.ts";
 import type { IncomingEvent } from "../../../edge/gateway/adapter.ts";
 import { createDeliveryLog } from "../../../edge/gateway/delivery-log.ts";
@@ -35,6 +36,7 @@ function testEnvironment(options: {
   /** What the operator answers to a claim that was created. */
   operator?: (cluster: FakeCluster) => void;
   claimWaitMs?: number;
+  drainMs?: number;
   tracer?: Tracer;
 }) {
   const cluster = new FakeCluster();
@@ -73,7 +75,7 @@ function testEnvironment(options: {
         waitLimitMs: options.claimWaitMs ?? 60_000,
       },
       activity: {
-        async during(pod, work) {
+        async duringInFlight(pod, work) {
           busy.push(`+${pod}`);
           try {
             return await work();
@@ -82,6 +84,7 @@ function testEnvironment(options: {
           }
         },
       },
+      drainMs: options.drainMs ?? 60_000,
       slots,
       metrics: { count: () => undefined, observe: (source, result) => void results.push(`${source} ${result}`) },
       deliveryLog,
@@ -373,6 +376,33 @@ test("a driver at work is ended when its pod goes or moves, and one that sent no
       assert.is(calls.length, nothingSent ? 2 : 1);
       assert.is(cluster.waiters.size, 0);
     }
+  }
+});
+
+test("a release leaves an event time to end, and then ends it", async () => {
+  for (const [drainMs, kind] of [
+    [60_000, "answered"],
+    [1, "failed"],
+  ] as const) {
+    const answered = createDeferred<typeof reply>();
+    const { cluster, run, calls } = testEnvironment({
+      drainMs,
+      driver: ({ signal }) =>
+        new Promise((resolve, reject) => {
+          void answered.promise.then(resolve);
+          signal.addEventListener("abort", () => {
+            assert.instance(signal.reason, PodGoneError);
+            reject(new DriverError("released", { nothingSent: false }));
+          });
+        }),
+    });
+    cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active(1) });
+    const outcome = run(event, { signal: never });
+    await eventually(() => calls.length === 1 && cluster.waiters.size > 0);
+    cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active(1), deleting: true });
+    if (kind === "answered") answered.resolve(reply);
+    assert.is((await outcome).kind, kind);
+    assert.is(cluster.waiters.size, 0);
   }
 });
 
