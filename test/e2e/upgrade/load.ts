@@ -108,6 +108,8 @@ function ask({ url, method = "GET", body, agent }: Call, more: Readonly<Record<s
 
 /** Claims, and releases to the end, where a call has to be made again after its 30 s. */
 export interface Sessions {
+  /** Whether a save may fail, to be tried again by itself. @default false */
+  savesMayFail: boolean;
   /** Resolves with the instance and its address. */
   claim(tenant: string, workload: string, more?: object): Promise<{ instance: string; url: string }>;
   release(tenant: string, workload: string): Promise<void>;
@@ -117,12 +119,19 @@ export function createSessions(load: Load, api: string): Sessions {
   /** 504: it goes on, and the call is to be made again; a release that has ended since then is not found. */
   async function patiently(name: "claim" | "release", url: string, body: string): Promise<Answer> {
     for (let expected = [200, 201, 504]; ; expected = name === "release" ? [200, 404, 504] : expected) {
-      const answer = await load.call(name, { url, method: "POST", body, expected });
-      if (answer.status !== 504) return answer;
-      load.counts[`${name}, again after 30 s`] = (load.counts[`${name}, again after 30 s`] ?? 0) + 1;
+      const all = sessions.savesMayFail ? [...expected, 500] : expected;
+      const answer = await load.call(name, { url, method: "POST", body, expected: all });
+      if (answer.status < 500) return answer;
+      const why = answer.status === 504 ? "30 s" : "a save that failed";
+      if (answer.status === 500) {
+        if (!answer.body.includes("the files could not be saved")) throw new Error(`${name} got ${answer.body}`);
+        await pause(PAUSE_MS);
+      }
+      load.counts[`${name}, again after ${why}`] = (load.counts[`${name}, again after ${why}`] ?? 0) + 1;
     }
   }
-  return {
+  const sessions: Sessions = {
+    savesMayFail: false,
     async claim(tenant, workload, more = {}) {
       const body = JSON.stringify({ workload, ...more });
       const answer = await patiently("claim", `${api}/api/v1/tenants/${tenant}/claim`, body);
@@ -137,6 +146,7 @@ export function createSessions(load: Load, api: string): Sessions {
       await patiently("release", `${api}/api/v1/tenants/${tenant}/release?wait=true`, body);
     },
   };
+  return sessions;
 }
 
 /** Files of tenants: what each saved, by SHA-256, and the checks that all of it is there. */

@@ -146,6 +146,8 @@ testUpgrade("to this version: the kinds, then operators and edges one by one", a
 });
 
 testUpgrade("and back: operators and edges one by one, and the kinds stay", async () => {
+  // The last release asks the helper pod of this version before it has replaced it.
+  sessions.savesMayFail = true;
   for (const number of [1, 2]) load.start(`reads on kept connection ${number}`, readsOnKeptConnection());
   for (const number of [3, 4]) await replaceOperator(lastRelease, `old operator ${number}`);
   for (const number of [3, 4]) await replaceEdge(lastRelease, `old edge ${number}`);
