@@ -83,6 +83,11 @@ export const annotation = {
   /** On a claim, set by a person: `true` gives up files that could not be archived. */
   discard: "tenancy.dev/discard",
   /**
+   * On a claim: ISO 8601 time at which the API was last asked to erase what was saved of it. Its release saves the files
+   * even where none was changed since they were restored.
+   */
+  erasedAt: "tenancy.dev/erased-at",
+  /**
    * On a claim that is released for idleness under `idle.action` `destroy`: ISO 8601 time of the tenant's last
    * activity. Its release gives the files up while that is still the last.
    */

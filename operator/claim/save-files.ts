@@ -105,10 +105,11 @@ export async function saveFiles(
         await inSpan(hasPreSave ? step("pre-save") : undefined, () => runPreSave(claim, pod, { context, signal }));
         const key = { tenantId, workloadRef };
         const overlayId = givenOverlayId(pod, claim);
+        const isErased = claim.metadata.annotations?.[annotation.erasedAt] !== undefined;
         for (;;) {
           try {
             return await inSpan(step("save files"), () =>
-              metrics.timeSnapshot("save", () => snapshots.save(key, pod, { overlayId, signal, isFenced })),
+              metrics.timeSnapshot("save", () => snapshots.save(key, pod, { overlayId, isErased, signal, isFenced })),
             );
           } catch (error) {
             if (signal.aborted || !isUnreachable(error) || !isLeaving(helper, context)) throw error;

@@ -71,12 +71,19 @@ export interface Snapshots {
    * only that it was in use is noted.
    *
    * @param overlayId names the directories that the tenant was given: no others are saved. @default whatever is there
+   * @param isErased whether somebody has asked to erase what was saved: then the archive of before is not relied on.
+   *   @default false
    * @param isFenced asked before the new archive takes that place: whether another operator may be at work by now
    */
   save(
     key: SnapshotKey,
     pod: Pod,
-    options: { overlayId?: string | undefined; signal: AbortSignal; isFenced: () => boolean },
+    options: {
+      overlayId?: string | undefined;
+      isErased?: boolean;
+      signal: AbortSignal;
+      isFenced: () => boolean;
+    },
   ): Promise<SavedSnapshot>;
   /**
    * Restores an archive into a pod; undefined when it is not there.
@@ -179,13 +186,13 @@ export function createSnapshots(options: {
       if (preSave === undefined) return;
       await runPreSave({ exec, pod: overlay(pod, WORKLOAD_CONTAINER).pod, preSave, signal });
     },
-    async save(key, pod, { overlayId, signal, isFenced }) {
+    async save(key, pod, { overlayId, isErased = false, signal, isFenced }) {
       const before = await looks.look(key, { signal, timeoutMs: LOOK_LIMIT_MS });
       const { revision: replaces, newest } = before;
       const files = restored.get(idOf(pod));
       const { exec: run, pod: target, overlayDirs } = overlay(pod, WORKLOAD_CONTAINER);
       const list = { exec: run, pod: target, overlayDirs, signal };
-      if (newest !== undefined && files?.sha256 === newest.sha256) {
+      if (!isErased && newest !== undefined && files?.sha256 === newest.sha256) {
         if (await areUnchanged(files, list)) {
           await archives.touch([key], { signal, timeoutMs: LOOK_LIMIT_MS });
           if (await isKept(key, { sha256: newest.sha256, replaces, signal })) return { ...newest, isUnchanged: true };

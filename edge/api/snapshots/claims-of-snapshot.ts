@@ -1,6 +1,7 @@
 import type { Claim } from "../../../crds/claim.ts";
 import { claimKey, hasKey } from "../../../crds/claims/claim-key.ts";
-import { ifFound } from "../../../crds/client/api-error.ts";
+import { ifFound, isConflict, isNotFound } from "../../../crds/client/api-error.ts";
+import type { Clock } from "../../../crds/client/clock.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
 import { claimName, hashedClaimName } from "../../../crds/names.ts";
@@ -16,26 +17,55 @@ type ClaimSources = Pick<SnapshotServices, "client" | "namespace" | "cache">;
  * @throws HttpError 409 that says what to do
  */
 export async function refuseWhileSaved(key: SnapshotKey, services: ClaimSources): Promise<void> {
-  const { tenantId, workloadRef } = key;
-  const release = `the release of workload ${quote(workloadRef)} by tenant ${quote(tenantId)}`;
-  for (const { metadata, status } of await claimsOf(key, services)) {
-    const { name, deletionTimestamp } = metadata;
-    const phase = status?.phase;
-    if (phase === "ReleaseFailed") {
-      const command = `kubectl -n ${services.namespace} annotate tenancyclaim ${name} ${annotation.discard}=true`;
-      throw new HttpError(
-        409,
-        `${release} failed and is tried again, which would write this snapshot anew; give its files up with ${command}, then delete again`,
-      );
-    }
-    if (phase === "Releasing" || (deletionTimestamp !== undefined && phase !== "Released")) {
-      const wait = `POST /api/v1/tenants/${tenantId}/release?wait=true`;
-      throw new HttpError(
-        409,
-        `${release} is under way and may write this snapshot anew; delete again when it has ended, which ${wait} waits for`,
-      );
+  for (const claim of await claimsOf(key, services)) refuseReleasing(claim, services);
+}
+
+/**
+ * To be called before the archive that was looked at is deleted: has releases of the key that begin from now on save the
+ * files anew. One that finds none changed would go by the archive of before, and nothing would be left of them.
+ *
+ * @throws HttpError as {@link refuseWhileSaved} does
+ */
+export async function noteErasure(key: SnapshotKey, services: ClaimSources & { clock: Clock }): Promise<void> {
+  const { client, namespace, clock } = services;
+  for (const { metadata, spec, status } of await claimsOf(key, services)) {
+    if (status?.phase === "Released") continue;
+    const { name, uid } = metadata;
+    const annotations = { [annotation.erasedAt]: new Date(clock.now()).toISOString() };
+    const body = { metadata: { uid, annotations } };
+    try {
+      // What a release has begun before, the answer shows.
+      refuseReleasing(await client.patch(claims, { namespace, name }, { type: "merge", body }), services);
+    } catch (error) {
+      if (isNotFound(error) || isConflict(error)) throw underWay(spec);
+      throw error;
     }
   }
+}
+
+function refuseReleasing({ metadata, spec, status }: Claim, { namespace }: Pick<ClaimSources, "namespace">): void {
+  const { name, deletionTimestamp } = metadata;
+  const phase = status?.phase;
+  if (phase === "ReleaseFailed") {
+    const command = `kubectl -n ${namespace} annotate tenancyclaim ${name} ${annotation.discard}=true`;
+    throw new HttpError(
+      409,
+      `${releaseOf(spec)} failed and is tried again, which would write this snapshot anew; give its files up with ${command}, then delete again`,
+    );
+  }
+  if (phase === "Releasing" || (deletionTimestamp !== undefined && phase !== "Released")) throw underWay(spec);
+}
+
+function underWay(key: SnapshotKey): HttpError {
+  const wait = `POST /api/v1/tenants/${key.tenantId}/release?wait=true`;
+  return new HttpError(
+    409,
+    `${releaseOf(key)} is under way and may write this snapshot anew; delete again when it has ended, which ${wait} waits for`,
+  );
+}
+
+function releaseOf({ tenantId, workloadRef }: SnapshotKey): string {
+  return `the release of workload ${quote(workloadRef)} by tenant ${quote(tenantId)}`;
 }
 
 /**

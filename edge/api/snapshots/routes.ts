@@ -9,7 +9,7 @@ import { jsonResponse } from "../../http/response.ts";
 import { type ApiRoute, flagSchema } from "../api-route.ts";
 import { doneSchema, tenantIdSchema } from "../openapi/schemas.ts";
 import { readWorkload } from "../workloads.ts";
-import { refuseWhileSaved } from "./claims-of-snapshot.ts";
+import { noteErasure, refuseWhileSaved } from "./claims-of-snapshot.ts";
 import { askStore, noSnapshot, type SnapshotServices, storeState } from "./store.ts";
 import { versionRule } from "./versions.ts";
 
@@ -64,7 +64,7 @@ export function snapshotRoutes(services: SnapshotServices): ApiRoute[] {
       path: "/api/v1/tenants/:id/snapshots/:workload",
       summary: "Erase what was saved of a tenant's files, with all versions",
       description:
-        "A claim on the workload keeps its running files, and its next release saves them anew; a later claim with `resume` finds nothing. While a release is under way, or has failed and is tried again, the answer is 409, since that would write the snapshot anew. The workload need not exist any more.",
+        "A claim on the workload keeps its running files, and its next release saves them anew; a later claim with `resume` finds nothing. While a release is under way, or has failed and is tried again, the answer is 409, since that would write the snapshot anew; as it is where something was saved while this call was under way. The workload need not exist any more.",
       query: {
         newest: {
           ...{ type: "string", pattern: pattern.archiveVersion },
@@ -165,7 +165,7 @@ function bySnapshotKey(a: SnapshotRecord, b: SnapshotRecord): number {
 }
 
 /**
- * Erases a tenant's archive, and what an interrupted save left of it.
+ * Erases a tenant's archive as it was looked at, and what an interrupted save left of it.
  *
  * @param options.newest the digits of the only one that may be erased as the newest, with the older ones
  * @throws HttpError 404 where there is none, 409 where another is the newest one; as {@link refuseWhileSaved} does
@@ -182,21 +182,20 @@ async function deleteSnapshot(
   if ((await storeState(services)) === "none") throw none;
   const ask = { ...services, clientGone };
   try {
-    const isDeleted = await askStore(async ({ archives }, call) => {
-      if (newest === undefined) return await archives.delete(key, call);
-      const present = await archives.look(key, call);
-      if (present.newest === undefined || !present.newest.sha256.startsWith(archiveDigits(newest))) {
-        throw new StoreConflict("another is the newest");
-      }
-      return await archives.delete(key, { ...call, replaces: present.revision });
-    }, ask);
-    if (!isDeleted) throw none;
+    const present = await askStore(({ archives }, call) => archives.look(key, call), ask);
+    if (newest !== undefined && !present.newest?.sha256.startsWith(archiveDigits(newest))) {
+      throw new StoreConflict("another is the newest");
+    }
+    await noteErasure(key, services);
+    // Not what a release has saved since, which may be all that is left of the session's files.
+    const replaces = present.revision;
+    if (!(await askStore(({ archives }, call) => archives.delete(key, { ...call, replaces }), ask))) throw none;
   } catch (error) {
     if (!(error instanceof StoreConflict)) throw error;
-    const which = newest === undefined ? "another" : `not ${archiveDigits(newest)}`;
+    const which = newest === undefined ? "another by now" : `not ${archiveDigits(newest)} any more`;
     throw new HttpError(
       409,
-      `the newest version of workload ${quote(workloadRef)} that is saved of tenant ${quote(tenantId)} is ${which} any more: list the versions again`,
+      `the newest version of workload ${quote(workloadRef)} that is saved of tenant ${quote(tenantId)} is ${which}: list the versions again`,
     );
   }
 }

@@ -16,14 +16,23 @@ let kubelet: PretendKubelet;
 let count = 0;
 const { tracer, spans } = createRecorder();
 const volume: MemoryVolume = { archives: new Map(), versions: new Map(), touched: [] };
+/** Of each save, whether what was saved before is to be erased. */
+const erasures: (boolean | undefined)[] = [];
 
 test.before(async () => {
   tenancy = await startTenancy("test-snapshots-versions", { nodes: false });
   kubelet = await startPretendKubelet(tenancy.client);
   const environment = { TENANCY_SNAPSHOT_IMAGE: "simulated/snapshots:1", TENANCY_SNAPSHOT_TTL: "86400" };
   const { snapshots } = operatorConfig({ TENANCY_OPERATOR_LISTEN: "off", ...environment });
+  const memory = createMemorySnapshots({ kubelet, volume, reach: async () => undefined });
   tenancy.startOperator({
-    snapshots: createMemorySnapshots({ kubelet, volume, reach: async () => undefined }),
+    snapshots: {
+      ...memory,
+      save(key, pod, options) {
+        erasures.push(options.isErased);
+        return memory.save(key, pod, options);
+      },
+    },
     config: { snapshots },
     tracer,
   });
@@ -71,6 +80,19 @@ function saved(workloadRef: string) {
   const older = (volume.versions.get(key) ?? []).map(({ content }) => content);
   return { newest: volume.archives.get(key)?.content, older };
 }
+
+test("a release does not rely on an archive that was to be erased during its session", async () => {
+  for (const isErased of [false, true]) {
+    const { metadata } = await claim("warm", { resume: true });
+    const { name, namespace } = metadata;
+    const body = { metadata: { annotations: { [annotation.erasedAt]: "2026-11-21T01:00:00.000Z" } } };
+    if (isErased) await tenancy.client.patch(claims, { namespace, name }, { type: "merge", body });
+    await tenancy.release(name);
+    assert.is(erasures.at(-1), isErased);
+  }
+  volume.archives.clear();
+  volume.versions.clear();
+});
 
 for (const workloadRef of ["cold", "warm"]) {
   test(`${workloadRef}: a session that forgot to resume loses nothing, and its files can be gone back to`, async () => {

@@ -6,6 +6,7 @@ import { type Callback, suite } from "uvu";
 import * as assert from "uvu/assert";
 import { ArchiveError } from "../../../crds/archive/archive-error.ts";
 import { systemClock } from "../../../crds/client/clock.ts";
+import { annotation } from "../../../crds/labels.ts";
 import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotStore } from "../../../crds/snapshots/snapshot-store.ts";
 import { eventually } from "../../eventually.ts";
@@ -81,6 +82,52 @@ test("all versions are listed, the newest first", async (context) => {
       ...{ newest: false, kept: "history" },
     },
   ]);
+});
+
+test("an erasure leaves what a release saves meanwhile, and is told so", async (context) => {
+  const { store } = context.served;
+  await saveThree(context);
+  let overtake: (() => Promise<unknown>) | undefined = () => save(store, "a session's work", a);
+  const looked = {
+    ...store,
+    async look(...given: Parameters<SnapshotStore["look"]>) {
+      const present = await store.look(...given);
+      await overtake?.();
+      return present;
+    },
+  };
+  const { call, cluster } = testEdge({ store: looked, clock: systemClock });
+  cluster.addSnapshots();
+  const late = await call(`DELETE ${OF_A}`);
+  assert.is(late.status, 409);
+  assert.match(late.error ?? "", 'saved of tenant "a" is another by now: list the versions again');
+  assert.is(await load(store, a), "a session's work");
+  overtake = undefined;
+  assert.is((await call(`DELETE ${OF_A}`)).status, 200);
+  assert.is(await load(store, a), undefined);
+});
+
+test("an erasure during a session has its release save the files anew, and loses to one that has begun", async (context) => {
+  const { edge, served } = context;
+  const { cluster } = edge;
+  await saveThree(context);
+  const session = { tenantId: "a", workloadRef: "app", uid: "u", status: { phase: "Active" } } as const;
+  for (const release of [
+    () => void cluster.addClaim({ ...session, deleting: true }),
+    () => cluster.remove("claim-a-app"),
+    () => void cluster.addClaim({ ...session, uid: "another" }),
+  ]) {
+    cluster.addClaim(session);
+    cluster.onNext("patch", release);
+    const refused = await edge.call(`DELETE ${OF_A}`);
+    assert.is(refused.status, 409);
+    assert.match(refused.error ?? "", 'the release of workload "app" by tenant "a" is under way');
+    assert.is(await load(served.store, a), "third");
+  }
+  cluster.addClaim(session);
+  assert.is((await edge.call(`DELETE ${OF_A}`)).status, 200);
+  assert.ok(Date.parse(cluster.claim("claim-a-app").metadata.annotations?.[annotation.erasedAt] ?? ""));
+  assert.is(await load(served.store, a), undefined);
 });
 
 test("a rollback makes an older version the newest, and keeps what was", async (context) => {

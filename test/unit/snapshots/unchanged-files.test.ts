@@ -231,6 +231,16 @@ test("all is saved where another archive is the newest by now, or another operat
   assert.equal([saved.isUnchanged, saved.replaced !== undefined], [undefined, true]);
 });
 
+test("files that nobody changed are saved where their archive may yet be erased, and outlive that", async (context) => {
+  const { restore, served, snapshots } = context;
+  const { pod } = await restore("into");
+  const { revision } = await served.store.look(key, call);
+  assert.is((await snapshots.save(key, pod, { ...led, isErased: true })).isUnchanged, undefined);
+  const late = await served.store.delete(key, { ...call, replaces: revision }).catch((error: unknown) => error);
+  assert.instance(late, StoreConflict);
+  assert.ok((await served.store.look(key, call)).newest);
+});
+
 test("files that nobody changed are saved where their archive is erased meanwhile", async (context) => {
   const { restore, saved, served, snapshots } = context;
   const { pod } = await restore("into");
