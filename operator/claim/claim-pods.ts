@@ -80,3 +80,12 @@ export function podRevisionOf(pod: Pod): number {
 export function currentRevision(claim: Claim): number {
   return claim.status?.podIncarnation ?? 0;
 }
+
+/**
+ * With which every pod that the claim has is stale: also a warm one that was bound ahead of the status while a cold one
+ * was starting.
+ */
+export function nextRevision(claim: Claim, { informers }: OperatorContext): number {
+  const bound = [...informers.pods.store.by("claimUid", claim.metadata.uid ?? "")];
+  return 1 + Math.max(currentRevision(claim), ...bound.map(podRevisionOf));
+}

@@ -3,7 +3,7 @@ import { claims } from "../../crds/kinds.ts";
 import { annotation } from "../../crds/labels.ts";
 import type { OperatorContext } from "../context.ts";
 import type { claimErrorReasons } from "../metrics.ts";
-import { currentRevision } from "./claim-pods.ts";
+import { nextRevision } from "./claim-pods.ts";
 import { patchClaimStatus } from "./claim-status.ts";
 
 export type ClaimErrorReason = (typeof claimErrorReasons)[number];
@@ -25,7 +25,7 @@ export async function failClaim(
       reason,
       message,
       attempt: claim.metadata.annotations?.[annotation.attempt] ?? null,
-      podIncarnation: currentRevision(claim) + 1,
+      podIncarnation: nextRevision(claim, context),
       instanceId: null,
       instanceUid: null,
       overlayId: null,

@@ -6,7 +6,7 @@ import { failureMessage, isProgramRunning, type PodState } from "../pod/pod-stat
 import type { ReconcileResult } from "../queue.ts";
 import { isReadyToUse, rememberRoot } from "../workload/readiness.ts";
 import { activateClaim } from "./activate-claim.ts";
-import { currentRevision } from "./claim-pods.ts";
+import { nextRevision } from "./claim-pods.ts";
 import { patchClaimStatus } from "./claim-status.ts";
 import { failClaim } from "./fail-claim.ts";
 import { replacePod } from "./replace-pod.ts";
@@ -113,7 +113,7 @@ async function switchToWarmPod(
   const { informers, config } = context;
   const workload = informers.workloads.store.get(`${config.namespace}/${claim.spec.workloadRef}`);
   if (workload === undefined || !isReadyToUse(workload)) return false;
-  const revision = currentRevision(claim) + 1;
+  const revision = nextRevision(claim, context);
   const source = needsFiles(cold) ? "pool+data" : "pool";
   const resumedFrom = cold.metadata.annotations?.[annotation.resumedFrom];
   const warm = await takeWarmPod({ claim, workload, revision, source, resumedFrom }, context);

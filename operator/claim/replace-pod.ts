@@ -1,7 +1,7 @@
 import type { Claim } from "../../crds/claim.ts";
 import { claims } from "../../crds/kinds.ts";
 import type { OperatorContext } from "../context.ts";
-import { currentRevision } from "./claim-pods.ts";
+import { nextRevision } from "./claim-pods.ts";
 import { patchClaimStatus } from "./claim-status.ts";
 
 /**
@@ -20,7 +20,7 @@ export async function replacePod(
       phase: "Pending",
       reason: why?.reason ?? null,
       message: why?.message ?? null,
-      podIncarnation: currentRevision(claim) + 1,
+      podIncarnation: nextRevision(claim, context),
       instanceId: null,
       instanceUid: null,
       endpoint: null,

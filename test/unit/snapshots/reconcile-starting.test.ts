@@ -1,9 +1,11 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
+import { ArchiveError } from "../../../crds/archive/archive-error.ts";
 import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { annotation, label } from "../../../crds/labels.ts";
 import { createBackgroundWork } from "../../../operator/background-work.ts";
+import { claimPods } from "../../../operator/claim/claim-pods.ts";
 import { reconcileStarting } from "../../../operator/claim/reconcile-starting.ts";
 import { createTimelines } from "../../../operator/claim/timeline.ts";
 import type { OperatorContext } from "../../../operator/context.ts";
@@ -30,7 +32,7 @@ function pod(annotations: Record<string, string> = {}, tenant = "t"): Pod {
 }
 
 /** A claim that waits for its files, and all that is written to it. */
-function waitingClaim(outcome: Promise<unknown> = new Promise(() => undefined)) {
+function waitingClaim(outcome: Promise<unknown> = new Promise(() => undefined), bound: Pod[] = []) {
   const written: Partial<ClaimStatus>[] = [];
   let restores = 0;
   let claim: Claim = {
@@ -58,7 +60,7 @@ function waitingClaim(outcome: Promise<unknown> = new Promise(() => undefined)) 
         return claim;
       },
     },
-    informers: { claims: { put: () => undefined } },
+    informers: { claims: { put: () => undefined }, pods: { store: { by: () => bound } } },
     metrics: { claimErrors: { inc: () => undefined }, timeSnapshot: (_what: string, work: () => unknown) => work() },
     events: { record: () => undefined },
     config: { startTimeoutMs: 300_000 },
@@ -68,7 +70,8 @@ function waitingClaim(outcome: Promise<unknown> = new Promise(() => undefined)) 
   const supervise = (state: PodState, of = pod()) =>
     reconcileStarting({ claim, pod: of, state }, context as unknown as OperatorContext);
   const steps = () => context.timelines.of(claim, "Active", new Date()).map(({ step }) => step);
-  return { supervise, written, context, restored: () => restores, steps };
+  const present = () => claimPods(claim, context as unknown as OperatorContext);
+  return { supervise, written, context, restored: () => restores, steps, present };
 }
 
 test("reconcileStarting times a warm pod that waits for files from its binding, however long it had been there", async () => {
@@ -107,6 +110,24 @@ test("reconcileStarting restores into a pod that this term has bound, and replac
   assert.equal([own.restored(), own.written], [1, []]);
   // It had been scheduled and ready before anybody asked for it.
   assert.equal(own.steps(), ["FilesFrom", "Active"]);
+});
+
+test("reconcileStarting never restores a second time into a warm pod that was bound while a cold one was starting", async () => {
+  for (const [error, phase] of [
+    [new Error("the connection ended"), "Pending"],
+    [new ArchiveError("Corrupt", "it is corrupt"), "Error"],
+  ] as const) {
+    const warm = pod({ [annotation.incarnation]: "1" });
+    const cold = pod({ [annotation.source]: "cold+data", [annotation.incarnation]: "0" });
+    const { context, present, restored, supervise, written } = waitingClaim(Promise.reject(error), [cold, warm]);
+    assert.is(present().current, warm);
+    context.ownPods.add("pod-uid");
+    await supervise({ state: "ready" }, warm);
+    await new Promise((resolve) => setImmediate(resolve));
+    await supervise({ state: "ready" }, warm);
+    assert.equal([restored(), written[0]?.phase, written[0]?.podIncarnation], [1, phase, 2]);
+    assert.equal(present(), { current: undefined, stale: [cold, warm] });
+  }
 });
 
 test("reconcileStarting notes when a cold pod was scheduled, and when its files came", async () => {
