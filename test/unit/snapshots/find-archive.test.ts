@@ -73,6 +73,7 @@ async function ask({
     informers: {
       helperPods: { store: { size: hasHelper ? 1 : 0, values: () => (hasHelper ? [helper] : []) } },
       claims: { put: () => undefined },
+      pods: { store: { by: () => [] } },
     },
     metrics: { claimErrors: { inc: () => undefined } },
     events: { record: () => undefined },
