@@ -10,15 +10,17 @@ import {
   startControlPlaneUnderTest,
   until,
 } from "./control-plane-under-test.ts";
-import { follow } from "./following.ts";
+import { type Following, follow } from "./following.ts";
 
 let plane: ControlPlaneUnderTest;
+let following: Following | undefined;
 
 test.before(async () => {
   // With its cache the API server would go on answering from what etcd has forgotten.
   plane = await startControlPlaneUnderTest("client-expired", { apiServerFlags: ["--watch-cache=false"] });
 });
 
+test.after.each(() => following?.stop());
 test.after(() => plane.stop());
 
 async function create(name: string): Promise<void> {
@@ -28,25 +30,25 @@ async function create(name: string): Promise<void> {
 test("an informer whose resourceVersion was compacted away lists again, and learns what went and what came", async () => {
   const { client, proxied, proxy, cluster } = plane;
   for (const name of ["stays", "goes", "is-replaced"]) await create(name);
-  const following = follow(proxied, { pageSize: 2, timings: { backoffMs: 50, maxBackoffMs: 100 } });
-  const { informer, states, changes } = following;
+  following = follow(proxied, { pageSize: 2, timings: { backoffMs: 50, maxBackoffMs: 100 } });
+  const { informer, states, changes, untilEqual } = following;
   await informer.synced;
   await until("the watch", () => states.at(-1) === "watching");
   const first = informer.store.get(`${namespace}/is-replaced`)?.metadata.uid;
   const lists = () => states.filter((state) => state === "empty").length;
   assert.is(lists(), 1);
-  proxy.block();
+  // It learns of nothing, and asks again from where it was once all of it is forgotten.
+  proxy.freeze();
   for (const name of ["goes", "is-replaced"]) await client.delete(configMaps, { namespace, name });
   for (const name of ["is-replaced", "comes"]) await create(name);
   await cluster.etcd.compact();
   const seen = changes.length;
-  proxy.admit();
-  await until("the second list", () => lists() === 2);
-  await following.untilEqual(client);
+  proxy.cut();
+  await until("the second list", () => lists() >= 2);
+  await untilEqual(client);
   const learned = changes.slice(seen).map(({ type, object }) => `${type} ${object.metadata.name}`);
   assert.equal(learned.sort(), ["added comes", "added is-replaced", "deleted goes", "deleted is-replaced"]);
   assert.is.not(informer.store.get(`${namespace}/is-replaced`)?.metadata.uid, first);
-  await following.stop();
 });
 
 test("list refuses to go on with pages that have expired, and an informer gets its list nevertheless", async () => {
@@ -68,11 +70,10 @@ test("list refuses to go on with pages that have expired, and an informer gets i
     },
   };
   const slow = createClusterClient({ transport });
-  const following = follow(slow, { pageSize: 1, timings: { backoffMs: 50, maxBackoffMs: 100 } });
+  following = follow(slow, { pageSize: 1, timings: { backoffMs: 50, maxBackoffMs: 100 } });
   await following.informer.synced;
   await following.untilEqual(client);
   assert.equal(following.states.slice(0, 4), ["empty", "init-page", "empty", "init-listed"]);
-  await following.stop();
 });
 
 test.run();
