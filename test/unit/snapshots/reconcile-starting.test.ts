@@ -2,12 +2,15 @@ import { test } from "uvu";
 import * as assert from "uvu/assert";
 import { ArchiveError } from "../../../crds/archive/archive-error.ts";
 import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
+import { pods as podResource } from "../../../crds/client/built-in-resources.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { annotation, label } from "../../../crds/labels.ts";
+import type { Workload } from "../../../crds/workload.ts";
 import { createBackgroundWork } from "../../../operator/background-work.ts";
 import { claimPods } from "../../../operator/claim/claim-pods.ts";
 import { reconcileStarting } from "../../../operator/claim/reconcile-starting.ts";
 import { createTimelines } from "../../../operator/claim/timeline.ts";
+import { operatorConfig } from "../../../operator/config.ts";
 import type { OperatorContext } from "../../../operator/context.ts";
 import { createStartExplanations } from "../../../operator/pod/explain-start.ts";
 import type { PodState } from "../../../operator/pod/pod-state.ts";
@@ -31,8 +34,15 @@ function pod(annotations: Record<string, string> = {}, tenant = "t"): Pod {
   };
 }
 
+const workload: Workload = {
+  metadata: { name: "w", namespace: "n", generation: 1 },
+  spec: { image: { ref: "i" }, filesystem: { overlayDirs: ["/data"] } },
+  status: { phase: "Ready", observedGeneration: 1 },
+};
+const warmed: Pod = { metadata: { name: "inst-pool-w-abcdef", namespace: "n", uid: "warm" }, spec: { containers: [] } };
+
 /** A claim that waits for its files, and all that is written to it. */
-function waitingClaim(outcome: Promise<unknown> = new Promise(() => undefined), bound: Pod[] = []) {
+function waitingClaim(outcome: Promise<unknown> = new Promise(() => undefined), bound: Pod[] = [], pool: Pod[] = []) {
   const written: Partial<ClaimStatus>[] = [];
   let restores = 0;
   let claim: Claim = {
@@ -46,24 +56,31 @@ function waitingClaim(outcome: Promise<unknown> = new Promise(() => undefined), 
     startExplanations: createStartExplanations(),
     refillPause: createRefillPause(),
     restoreFailures: new Map<string, number>(),
+    reservedPods: new Set<string>(),
     timelines: createTimelines(),
     snapshots: {
+      warm: () => undefined,
       restore: () => {
         restores += 1;
         return outcome;
       },
     },
     client: {
-      async patch(_resource: unknown, _reference: unknown, { body }: { body: { status: ClaimStatus } }) {
+      async patch(resource: unknown, _reference: unknown, { body }: { body: Pod & { status: ClaimStatus } }) {
+        if (resource === podResource) return { ...pool.pop(), metadata: { ...warmed.metadata, ...body.metadata } };
         written.push(body.status);
         claim = { ...claim, status: { ...claim.status, ...body.status } };
         return claim;
       },
     },
-    informers: { claims: { put: () => undefined }, pods: { store: { by: () => bound } } },
+    informers: {
+      claims: { put: () => undefined },
+      pods: { store: { by: (index: string) => (index === "warm" ? pool : bound) }, put: (one: Pod) => bound.push(one) },
+      workloads: { store: { get: () => workload } },
+    },
     metrics: { claimErrors: { inc: () => undefined }, timeSnapshot: (_what: string, work: () => unknown) => work() },
     events: { record: () => undefined },
-    config: { startTimeoutMs: 300_000 },
+    config: operatorConfig({}),
     log: silentLog,
     enqueueClaim: () => undefined,
   };
@@ -128,6 +145,20 @@ test("reconcileStarting never restores a second time into a warm pod that was bo
     assert.equal([restored(), written[0]?.phase, written[0]?.podIncarnation], [1, phase, 2]);
     assert.equal(present(), { current: undefined, stale: [cold, warm] });
   }
+});
+
+test("reconcileStarting gives a claim whose cold pod no node can take a warm one, of a revision of its own", async () => {
+  const cold = pod({ [annotation.source]: "cold+data", [annotation.incarnation]: "0" });
+  const { context, present, restored, supervise, written } = waitingClaim(undefined, [cold], [warmed]);
+  await supervise({ state: "unschedulable", message: "no node can take the pod yet" }, cold);
+  const { current, stale } = present();
+  assert.equal([current?.metadata.name, stale, written], [warmed.metadata.name, [cold], []]);
+  const { [annotation.incarnation]: revision, [annotation.source]: source } = current?.metadata.annotations ?? {};
+  assert.equal([revision, source, context.ownPods.has("warm")], ["1", "pool+data", true]);
+  await supervise({ state: "ready" }, current);
+  assert.is(restored(), 1);
+  await supervise({ state: "lost", message: "pod was evicted" }, current);
+  assert.equal([written[0]?.phase, present()], ["Pending", { current: undefined, stale: [cold, current] }]);
 });
 
 test("reconcileStarting notes when a cold pod was scheduled, and when its files came", async () => {
