@@ -40,7 +40,7 @@ export interface OperatorContext {
   /** Undefined: no commands are run in pods but for their files. */
   exec: Exec | undefined;
   startExplanations: StartExplanations;
-  /** What was found of archives, by claim uid. */
+  /** What was found of archives, by claim and what it asks for. */
   archiveLookups: BackgroundWork<SnapshotMetadata | undefined>;
   /** By claim uid, until the claim is Active. */
   notices: Map<string, ArchiveNotice>;

@@ -22,6 +22,7 @@ import { claimPods, isCurrent, readClaimPods } from "./claim-pods.ts";
 import { isWaiting, patchClaimStatus } from "./claim-status.ts";
 import { ensureService } from "./ensure-service.ts";
 import { failClaim } from "./fail-claim.ts";
+import { lookupId } from "./find-archive.ts";
 import { followPod } from "./follow-pod.ts";
 import { lostFiles } from "./lost-files.ts";
 import { reconcileStarting } from "./reconcile-starting.ts";
@@ -54,10 +55,12 @@ export function createClaimController(context: OperatorContext): Controller<"cla
   };
 }
 
-function changedClaims({ type, object }: Change<Claim>, context: OperatorContext): string[] {
+function changedClaims({ type, object, previous }: Change<Claim>, context: OperatorContext): string[] {
+  if (previous !== undefined && lookupId(previous) !== lookupId(object))
+    context.archiveLookups.forget(lookupId(previous));
   if (type !== "deleted") return [keyOf(object)];
   const { uid = "" } = object.metadata;
-  context.archiveLookups.forget(uid);
+  context.archiveLookups.forget(lookupId(object));
   context.restoreFailures.delete(uid);
   context.notices.delete(uid);
   context.timelines.forget(uid);

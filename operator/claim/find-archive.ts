@@ -29,16 +29,16 @@ export async function findArchive(claim: Claim, workload: Workload, context: Ope
   // A workload that keeps no files now may have kept some before, of which its tenants are told.
   if (overlayDirs.length === 0 && version === undefined && !hasStore(context))
     return { known: true, archive: undefined };
-  const uid = claim.metadata.uid ?? "";
+  const id = lookupId(claim);
   const look = context.archiveLookups.run(
-    uid,
+    id,
     (signal) => context.snapshots.find({ tenantId, workloadRef }, { version, signal }),
     () => context.enqueueClaim(claim),
   );
   if (look.state === "running") return { known: false, result: undefined };
   if (look.state === "done") {
     // The answer may be another for the claim's next pod.
-    context.archiveLookups.forget(uid);
+    context.archiveLookups.forget(id);
     const lost = look.value?.overlayDirs.find((directory) => !isWithin(directory, overlayDirs));
     if (lost === undefined) return { known: true, archive: look.value };
     const message = `the tenant's archive holds files of ${lost}, which workload "${workloadRef}" does not keep: add it to spec.filesystem.overlayDirs, claim without resume, or delete the snapshot`;
@@ -50,9 +50,14 @@ export async function findArchive(claim: Claim, workload: Workload, context: Ope
   return { known: false, result: { requeueAfterMs: look.retryInMs } };
 
   async function failed(message: string): Promise<ArchiveAnswer> {
-    context.archiveLookups.forget(uid);
+    context.archiveLookups.forget(id);
     return { known: false, result: await failClaim(claim, context, { reason: "RestoreFailed", message }) };
   }
+}
+
+/** What a claim asks for: an answer to another question is not its answer. */
+export function lookupId({ metadata, spec }: Claim): string {
+  return `${metadata.uid} ${spec.resume} ${spec.resumeVersion}`;
 }
 
 /** Whether the claim is to be given the tenant's saved files. */

@@ -37,6 +37,8 @@ interface Case {
   hasHelper?: boolean;
   /** @default one that runs */
   helper?: Pod;
+  /** What the claim asks for by the time that the first look has ended. @default what it asked for before */
+  thenVersion?: string;
   /** Of the store. @default volume */
   kind?: "volume" | "s3";
 }
@@ -48,6 +50,7 @@ async function ask({
   has,
   hasHelper = true,
   helper = runningHelper,
+  thenVersion,
   kind = "volume",
 }: Case) {
   let looks = 0;
@@ -97,6 +100,7 @@ async function ask({
   if (!answer.known) {
     assert.is(written, undefined, "it waits for the look");
     await ended;
+    if (thenVersion !== undefined) claim.spec = { ...claim.spec, resumeVersion: thenVersion };
     answer = await findArchive(claim, workload, context);
   }
   return { answer, looks, said, written: written as Partial<ClaimStatus> | undefined };
@@ -124,6 +128,11 @@ for (const [what, given, archiveFound, looks] of known) {
 test("findArchive finds the archive of a directory inside one that is kept now", async () => {
   const inside = { ...archive, overlayDirs: ["/data/sub", "/data"] };
   assert.equal((await ask({ has: inside })).answer, { known: true, archive: inside });
+});
+
+test("findArchive looks anew for a claim that asks for another version meanwhile", async () => {
+  const { answer, looks } = await ask({ has: archive, thenVersion: "0123456789abcdef" });
+  assert.equal([answer, looks], [{ known: false, result: undefined }, 2]);
 });
 
 const refused: [string, Case, RegExp][] = [
