@@ -129,8 +129,8 @@ async function waitForClaim(
   // The uid of the claim that this call waits on. Its release ends the call; a release that was under way before is
   // waited for.
   let awaited: string | undefined;
-  // Writes since the last wait: conflicts with other writers must not make this loop spin.
-  let writes = 0;
+  // Answers of the API server since the last wait: conflicts with other writers must not make this loop spin.
+  let answers = 0;
 
   for (;;) {
     const found = cache.claims.store.by("key", claimKey(request));
@@ -157,19 +157,23 @@ async function waitForClaim(
           return shared.has(attemptKey(claim)) ? answer : { ...answer, source: "existing" };
         }
         if (limit.aborted) throw tooLate(request, services);
+        if (pod.state === "released") {
+          await take(pod.present);
+          break;
+        }
         if (pod.state === "gone" && isDestroyed(claim)) {
           await tryAnew(claim);
           break;
         }
         awaited = claim.metadata.uid;
-        writes = 0;
+        answers = 0;
         await pause(LOOK_AGAIN_MS, [limit, clientGone]);
         break;
       }
       case "wait":
         join(step.claim);
         spans?.waitOn(step.claim);
-        writes = 0;
+        answers = 0;
         await waiters.next(request, [limit, clientGone]);
         break;
       case "create": {
@@ -198,12 +202,13 @@ async function waitForClaim(
   }
 
   /**
-   * Stores what a write answered; undefined where it was overtaken, and what overtook it has yet to show on the watch.
+   * Stores the claim that the API server answered with; undefined where there is none, or a write was overtaken, and
+   * the reason has yet to show on the watch.
    */
   async function take(claim: Claim | undefined): Promise<void> {
     if (claim !== undefined) cache.claims.put(claim);
-    writes += 1;
-    if (claim === undefined || writes > 2) await pause(Math.min(20 * 2 ** writes, 1000), [limit, clientGone]);
+    answers += 1;
+    if (claim === undefined || answers > 2) await pause(Math.min(20 * 2 ** answers, 1000), [limit, clientGone]);
   }
 
   function pause(ms: number, signals: readonly (AbortSignal | undefined)[]): Promise<void> {

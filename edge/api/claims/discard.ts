@@ -21,7 +21,7 @@ export async function discardFiles(
 ): Promise<void> {
   const { client, namespace, cache } = services;
   const { tenantId, workloadRef } = key;
-  const found = await findClaims(key, services);
+  const found = await findClaims(key, services, uid);
   if (found.length === 0) throw noClaim(key);
   const meant = requireMeant(found, uid, key);
   for (const { metadata } of meant === undefined ? found : [meant]) {

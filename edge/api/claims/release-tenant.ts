@@ -35,30 +35,36 @@ export async function releaseTenant(
   const { client, namespace, cache } = services;
   options.span?.set(claimAttributes(key));
   requireFresh(cache.claims);
-  const found = await findClaims(key, services);
+  const found = await findClaims(key, services, options.uid);
   if (found.length === 0) throw noClaim(key);
   const meant = requireMeant(found, options.uid, key);
   // The others go with the one that is meant, not without it.
-  if (meant !== undefined && !(await release(meant))) throw endedClaim(key);
-  const existed = await Promise.all(found.filter((claim) => claim !== meant).map(release));
-  if (meant === undefined && !existed.includes(true)) throw noClaim(key);
+  if (meant !== undefined && (await release(meant)) === "gone") throw endedClaim(key);
+  const states = await Promise.all(found.filter((claim) => claim !== meant).map(release));
+  if (meant === undefined && !states.includes("released")) {
+    // They all were released before: the watch may be behind, and another one be there.
+    const later = await findMore(key, services, found);
+    states.push(...(await Promise.all(later.map(release))));
+    found.push(...later);
+  }
+  if (meant === undefined && states.every((state) => state === "gone")) throw noClaim(key);
   if (!options.wait) return;
   const wait = options.span?.child("wait until released");
   await inSpan(wait, () => waitUntilGone(found, { key, services, clientGone: options.clientGone() }));
 
-  async function release(claim: Claim): Promise<boolean> {
+  async function release(claim: Claim): Promise<"released" | "releasing" | "gone"> {
     const { name, uid, deletionTimestamp } = claim.metadata;
-    if (deletionTimestamp !== undefined) return true;
+    if (deletionTimestamp !== undefined) return "releasing";
     try {
       // The operator begins a trace of its own: a deletion carries no context.
       const span = options.span?.child("delete claim", { kind: "producer", links: [releaseTrace(uid ?? "")] });
       const left = await inSpan(span, () => client.delete(claims, { namespace, name }, { uid }));
       // A claim call right after this one must not meet the Active claim that the watch still shows.
       if (left !== undefined) cache.claims.put(left);
-      return true;
+      return "released";
     } catch (error) {
       // Gone, or another object has its name by now: the one that was to be released does not exist.
-      if (isNotFound(error) || isConflict(error)) return false;
+      if (isNotFound(error) || isConflict(error)) return "gone";
       throw error;
     }
   }
@@ -121,15 +127,28 @@ async function waitUntilGone(
 /**
  * Every claim object of a key: from the store, else by either name from the cluster, since another process may have
  * created it a moment ago.
+ *
+ * @param uid of the one that is meant, which is asked for too where the store does not know it
  */
 export async function findClaims(
   key: ClaimKey,
-  { client, namespace, cache }: Pick<ClaimServices, "client" | "namespace" | "cache">,
+  services: Pick<ClaimServices, "client" | "namespace" | "cache">,
+  uid?: string,
 ): Promise<Claim[]> {
-  const known = [...cache.claims.store.by("key", claimKey(key))];
-  if (known.length > 0) return known;
+  const known = [...services.cache.claims.store.by("key", claimKey(key))];
+  const isKnown = uid === undefined ? known.length > 0 : known.some(({ metadata }) => metadata.uid === uid);
+  return isKnown ? known : [...known, ...(await findMore(key, services, known))];
+}
+
+/** The claim objects that the cluster has by either name at this moment, without those that are known. */
+async function findMore(
+  key: ClaimKey,
+  { client, namespace }: Pick<ClaimServices, "client" | "namespace">,
+  known: readonly Claim[],
+): Promise<Claim[]> {
+  const uids = new Set(known.map(({ metadata }) => metadata.uid));
   const found = await Promise.all([claimName(key), hashedClaimName(key)].map(get));
-  return found.filter((claim) => claim !== undefined && hasKey(claim, key)) as Claim[];
+  return found.filter((claim) => claim !== undefined && hasKey(claim, key) && !uids.has(claim.metadata.uid)) as Claim[];
 
   function get(name: string): Promise<Claim | undefined> {
     return ifFound(client.get(claims, { namespace, name }));

@@ -48,7 +48,8 @@ export function createFindAwake(
       port: port ?? endpoint.port,
       async confirm(signal) {
         try {
-          const live = await findLivePod(claim, signal);
+          // Requests may still come to a pod whose release is waiting for them: releasedAt() tells how long.
+          const live = await findLivePod(claim, signal, { withClaim: false });
           return live.state === "reachable" && live.uid === uid && live.endpoint.host === host;
         } catch (error) {
           signal.throwIfAborted();

@@ -15,7 +15,10 @@ import { type TestEdge, testEdge } from "./test-edge.ts";
 
 const test = suite("POST /api/v1/tenants/{id}/claim");
 
-test("an active claim is answered as existing, with one look at its pod and no other call", async () => {
+const looksAtPod = ({ cluster }: TestEdge) =>
+  cluster.calls.filter(({ verb, name }) => verb === "get" && name === active.instanceId).length;
+
+test("an active claim is answered as existing, with one look at its pod and at itself, and no other call", async () => {
   const edge = edgeWithWorkload();
   edge.cluster.addClaim({ ...pair, status: active });
   for (const body of [
@@ -26,7 +29,10 @@ test("an active claim is answered as existing, with one look at its pod and no o
     const answer = await claim(edge, body);
     assert.is(answer.status, 201);
     assert.equal(answer.json, { ...answered, source: "existing" });
-    assert.equal(edge.cluster.calls.splice(0), [{ verb: "get", name: active.instanceId }]);
+    assert.equal(edge.cluster.calls.splice(0), [
+      { verb: "get", name: active.instanceId },
+      { verb: "get", name: NAME },
+    ]);
   }
   assert.is(edge.clock.pending(), 1, "only the use of the pod is still to be written, together with later ones");
 });
@@ -42,7 +48,7 @@ test("calls that come while a look is under way share the next one", async () =>
     });
   });
   for (const answer of await Promise.all(calls)) assert.equal(answer.json, { ...answered, source: "existing" });
-  assert.is(edge.cluster.verbs().length, 2);
+  assert.is(looksAtPod(edge), 2);
 });
 
 test("the address is the pod's own at this moment, whatever the claim and the watch say", async () => {
@@ -89,7 +95,7 @@ test("a pod without an address is looked at again after a moment, and a 504 afte
   edge.cluster.podOf(edge.cluster.addClaim({ ...pair, status: active }), { podIP: undefined });
   const pending = claim(edge);
   for (let count = 0; count < 30; count += 1) {
-    await eventually(() => edge.cluster.verbs().length === count + 1 && edge.clock.pending() === 2);
+    await eventually(() => looksAtPod(edge) === count + 1 && edge.clock.pending() === 2);
     assert.is(await edge.clock.runNext(), 1000);
   }
   await eventually(() => edge.clock.pending() <= 1);
@@ -131,7 +137,36 @@ test("a pod that a destroy call has marked and not deleted is its claim's still"
   const edge = edgeWithWorkload();
   edge.cluster.addClaim({ ...pair, status: active, destroyed: active.instanceId ?? "" });
   assert.equal((await claim(edge)).json, { ...answered, source: "existing" });
-  assert.equal(edge.cluster.verbs(), ["get"]);
+  assert.equal(edge.cluster.verbs(), ["get", "get"]);
+});
+
+test("a claim that is being released, which the watch does not show yet, is waited out, and another one is made", async () => {
+  for (const isGone of [false, true]) {
+    const edge = edgeWithWorkload();
+    edge.cluster.addClaim({ ...pair, uid: "first", status: active });
+    edge.cluster.lag = true;
+    edge.cluster.addClaim({ ...pair, uid: "first", status: active, deleting: true });
+    if (isGone) edge.cluster.objects.delete(`tenancy/${NAME}`);
+    const pending = claim(edge);
+    await waiting(edge);
+    assert.not(edge.cluster.verbs().includes("create"));
+    edge.cluster.lag = false;
+    edge.cluster.objects.set(`tenancy/${NAME}`, edge.cluster.cache.claims.store.get(`tenancy/${NAME}`) as never);
+    edge.cluster.remove(NAME);
+    await eventually(() => edge.cluster.verbs().includes("create"));
+    edge.cluster.setStatus(NAME, { ...active, instanceId: "inst-a-app-x2", source: "cold" });
+    assert.equal((await pending).json, { ...answered, instanceId: "inst-a-app-x2", source: "cold" });
+  }
+});
+
+test("a claim that was made anew by another replica is answered, before the watch shows it", async () => {
+  const edge = edgeWithWorkload();
+  edge.cluster.addClaim({ ...pair, uid: "first", status: active });
+  edge.cluster.lag = true;
+  edge.cluster.objects.delete(`tenancy/${NAME}`);
+  const status = { ...active, instanceId: "inst-a-app-x2" };
+  edge.cluster.addClaim({ ...pair, uid: "second", status });
+  assert.equal((await claim(edge)).json, { ...answered, ...status, source: "existing" });
 });
 
 test("a release ends a call that waits for its pod's address", async () => {
@@ -500,7 +535,7 @@ test("after the limit it is a 504, and the claim stays", async () => {
   await waiting(edge);
   edge.cluster.setStatus(NAME, active);
   assert.is((await again).status, 201);
-  assert.equal(edge.cluster.verbs(), ["create", "get"]);
+  assert.equal(edge.cluster.verbs(), ["create", "get", "get"]);
 });
 
 test("only a call that made the attempt itself, a moment ago, takes the address from the status", async () => {
@@ -518,7 +553,7 @@ test("only a call that made the attempt itself, a moment ago, takes the address 
     now += ageMs;
     edge.cluster.setStatus(NAME, active);
     assert.is((await pending).status, 201);
-    assert.is(edge.cluster.verbs().filter((verb) => verb === "get").length, looks, `${ageMs} ms`);
+    assert.is(looksAtPod(edge), looks, `${ageMs} ms`);
   }
 });
 

@@ -40,12 +40,26 @@ test("a claim call right after does not answer existing, also before the watch s
   assert.is(((await claimed).json as { source: string }).source, "cold");
 });
 
-test("a release that is under way counts, without another call", async () => {
+test("a release that is under way counts, after a look for a claim that is newer", async () => {
   const edge = edgeWithClaim();
   await release(edge);
   edge.cluster.calls.length = 0;
   assert.equal((await release(edge)).json, released);
-  assert.equal(edge.cluster.calls, []);
+  assert.equal(edge.cluster.verbs(), ["get", "get"]);
+});
+
+test("where the watch shows only a claim that was released, the one that came after it is released", async () => {
+  for (const isGoing of [true, false]) {
+    const edge = edgeWithWorkload();
+    edge.cluster.addClaim({ ...pair, uid: "first", status: active, deleting: isGoing });
+    edge.cluster.lag = true;
+    edge.cluster.objects.delete(`tenancy/${NAME}`);
+    edge.cluster.addClaim({ ...pair, uid: "second", status: active });
+    assert.equal((await release(edge)).json, released);
+    const { uid, deletionTimestamp } = edge.cluster.claim(NAME).metadata;
+    assert.is(uid, "second");
+    assert.ok(deletionTimestamp, isGoing ? "the first is shown as it goes" : "the first is shown as active");
+  }
 });
 
 test("only the claim that is meant is released, also where the watch has yet to show the next one", async () => {
@@ -102,13 +116,26 @@ test("a claim that goes while it is being released is a 404", async () => {
   assert.is((await release(edge)).status, 404);
 });
 
-test("a successor under the same name is not deleted", async () => {
+test("the claim that is meant is found where the watch does not show it yet, and its duplicates go with it", async () => {
+  const edge = edgeWithWorkload();
+  edge.cluster.addClaim({ ...pair, uid: "first", status: active });
+  edge.cluster.addClaim({ ...pair, name: "by-hand", status: { phase: "Error", reason: "Duplicate" } });
+  edge.cluster.lag = true;
+  edge.cluster.objects.delete(`tenancy/${NAME}`);
+  edge.cluster.addClaim({ ...pair, uid: "second", status: active });
+  assert.is((await release(edge, "", { workload: "app", uid: "second" })).status, 200);
+  for (const name of [NAME, "by-hand"]) assert.ok(edge.cluster.claim(name).metadata.deletionTimestamp, name);
+});
+
+test("a successor under the same name is not deleted for the claim that is meant", async () => {
   const edge = edgeWithClaim();
+  const { uid } = edge.cluster.claim(NAME).metadata;
   edge.cluster.onNext("delete", () => {
     edge.cluster.lag = true;
+    edge.cluster.objects.delete(`tenancy/${NAME}`);
     edge.cluster.addClaim({ ...pair, status: active });
   });
-  assert.is((await release(edge)).status, 404);
+  assert.is((await release(edge, "", { workload: "app", uid })).status, 409);
   assert.is(edge.cluster.claim(NAME).metadata.deletionTimestamp, undefined);
 });
 
