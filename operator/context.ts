@@ -10,6 +10,7 @@ import type { SnapshotMetadata } from "../crds/snapshots/snapshot-metadata.ts";
 import type { BackgroundWork } from "./background-work.ts";
 import type { BuildTurns } from "./builds/build-turns.ts";
 import type { ClaimTraces } from "./claim/claim-traces.ts";
+import type { SeenUses } from "./claim/release-when-idle.ts";
 import type { ServiceWatch } from "./claim/service-watch.ts";
 import type { Timelines } from "./claim/timeline.ts";
 import type { OperatorConfig } from "./config.ts";
@@ -55,6 +56,8 @@ export interface OperatorContext {
   /** Uids of pods that were bound or created in this term, into which no other operator can be restoring files. */
   ownPods: Set<string>;
   nodeSilence: NodeSilence;
+  /** Of pods whose files go when they are idle. */
+  seenUses: SeenUses;
   /** How often in a row files could not be restored, by claim uid. */
   restoreFailures: Map<string, number>;
   /** By workload uid: the objects of its proxy. */

@@ -71,6 +71,7 @@ export function startControllers(options: {
     restores: createBackgroundWork({ concurrency: config.snapshots.concurrency }),
     saves: createBackgroundWork({ concurrency: config.snapshots.concurrency }),
     ownPods: new Set(),
+    seenUses: new Map(),
     nodeSilence: createNodeSilence({ limitMs: config.nodeTimeoutMs }),
     restoreFailures: new Map(),
     notices: new Map(),

@@ -12,12 +12,15 @@ import type { ReconcileResult } from "../queue.ts";
  */
 const SETTLE_MS = 10_000;
 
+/** By pod uid: what tells of its last use, and since when it has, in milliseconds of `performance.now()`. */
+export type SeenUses = Map<string, { readonly use: string; readonly since: number }>;
+
 /**
  * Releases an Active claim once nobody has used its pod for the time that was stamped on it; before that, asks to be
  * run again at that moment, so that no claim is polled.
  */
 export async function releaseWhenIdle(claim: Claim, pod: Pod, context: OperatorContext): Promise<ReconcileResult> {
-  const leftMs = timeLeftMs(claim, pod);
+  const leftMs = timeLeftMs(claim, pod, context);
   if (leftMs === undefined) return undefined;
   if (leftMs > 0) return { requeueAfterMs: leftMs };
   const settleMs = context.startedAt + SETTLE_MS + recordIntervalMs(pod) - performance.now();
@@ -26,7 +29,7 @@ export async function releaseWhenIdle(claim: Claim, pod: Pod, context: OperatorC
   const { namespace = "" } = claim.metadata;
   // Activity that the store has not seen yet counts too.
   const present = await client.get(pods, { namespace, name: pod.metadata.name });
-  const presentLeftMs = timeLeftMs(claim, present) ?? Number.POSITIVE_INFINITY;
+  const presentLeftMs = timeLeftMs(claim, present, context) ?? Number.POSITIVE_INFINITY;
   if (presentLeftMs > 0) {
     context.informers.pods.put(present);
     return { requeueAfterMs: presentLeftMs };
@@ -46,7 +49,7 @@ export async function releaseWhenIdle(claim: Claim, pod: Pod, context: OperatorC
 /** Whether the claim was released for idleness, to keep nothing of its session, and nobody has used its pod since. */
 export function isDiscardedForIdleness(claim: Claim, pod: Pod): boolean {
   const idleSince = claim.metadata.annotations?.[annotation.discardIdleSince];
-  return idleSince !== undefined && Date.parse(idleSince) === lastUsed(claim, pod);
+  return idleSince !== undefined && idleSince === lastStamp(claim, pod);
 }
 
 /**
@@ -54,23 +57,42 @@ export function isDiscardedForIdleness(claim: Claim, pod: Pod): boolean {
  * follow.
  */
 async function markForDiscard(claim: Claim, pod: Pod, { client, informers }: OperatorContext): Promise<Claim> {
-  const { annotations = {} } = pod.metadata;
-  if (annotations[annotation.idleAction] !== "destroy" || annotations[annotation.overlayDirs] === undefined)
-    return claim;
+  if (!isDiscardedWhenIdle(pod)) return claim;
   const { name, namespace = "", resourceVersion } = claim.metadata;
-  const idleSince = new Date(lastUsed(claim, pod)).toISOString();
-  const body = { metadata: { resourceVersion, annotations: { [annotation.discardIdleSince]: idleSince } } };
+  const annotations = { [annotation.discardIdleSince]: lastStamp(claim, pod) };
+  const body = { metadata: { resourceVersion, annotations } };
   const marked = await client.patch(claims, { namespace, name }, { type: "merge", body });
   informers.claims.put(marked);
   return marked;
 }
 
-/** Milliseconds until the claim counts as idle, negative when it is; undefined when it never does. */
-function timeLeftMs(claim: Claim, pod: Pod): number | undefined {
-  const timeoutSeconds = Number(pod.metadata.annotations?.[annotation.idleTimeoutSeconds]);
+function isDiscardedWhenIdle({ metadata: { annotations = {} } }: Pod): boolean {
+  return annotations[annotation.idleAction] === "destroy" && annotations[annotation.overlayDirs] !== undefined;
+}
+
+/**
+ * Milliseconds until the claim counts as idle, negative when it is; undefined when it never does.
+ *
+ * The time of a use is by the clock of the edge that wrote it. Where idleness costs the tenant's files, no clock is
+ * trusted alone: for as long as a pod may be idle, this operator has to have seen no use of it.
+ */
+function timeLeftMs(claim: Claim, pod: Pod, context: OperatorContext): number | undefined {
+  const limitMs = Number(pod.metadata.annotations?.[annotation.idleTimeoutSeconds]) * 1000;
   const used = lastUsed(claim, pod);
-  if (!(timeoutSeconds > 0) || used === Number.NEGATIVE_INFINITY) return undefined;
-  return used + timeoutSeconds * 1000 - Date.now();
+  if (!(limitMs > 0) || used === Number.NEGATIVE_INFINITY) return undefined;
+  const leftMs = used + limitMs - Date.now();
+  if (!isDiscardedWhenIdle(pod)) return leftMs;
+  return Math.max(leftMs, seenSince(claim, pod, context) + limitMs - performance.now());
+}
+
+/** Since when the claim and the pod have told of no later use, in milliseconds of `performance.now()`. */
+function seenSince({ status }: Claim, { metadata }: Pod, { seenUses }: OperatorContext): number {
+  const { uid = "", annotations } = metadata;
+  const use = `${status?.claimedAt} ${annotations?.[annotation.lastActivity]}`;
+  const before = seenUses.get(uid);
+  const seen = before?.use === use ? before : { use, since: performance.now() };
+  seenUses.set(uid, seen);
+  return seen.since;
 }
 
 /** How often an edge records the activity of a pod that is in use. */
@@ -84,4 +106,9 @@ function lastUsed({ status }: Claim, { metadata }: Pod): number {
     Date.parse(time ?? ""),
   );
   return Math.max(...times.filter((time) => !Number.isNaN(time)));
+}
+
+/** The time of the last use as its edge wrote it, which by another clock may be before the claim became Active. */
+function lastStamp({ status }: Claim, { metadata }: Pod): string | undefined {
+  return metadata.annotations?.[annotation.lastActivity] ?? status?.claimedAt;
 }

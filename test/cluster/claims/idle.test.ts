@@ -2,7 +2,9 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { pods } from "../../../crds/client/built-in-resources.ts";
+import { claims } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
+import { recordSaves } from "../snapshots/recorded-saves.ts";
 import { NAMESPACE, type RunningOperator, startTenancy, type Tenancy } from "../tenancy.ts";
 
 // What puts a release off: `rest/destroy-activity.test.ts`.
@@ -66,6 +68,29 @@ test("activity that could not be written for longer than the idle time still cou
     (claim) => claim === undefined || claim.metadata.deletionTimestamp !== undefined,
   );
   assert.ok(Date.parse(deleted.metadata.deletionTimestamp ?? "") - used.getTime() > 1000);
+});
+
+test("files are given up only where nobody has used the pod by the operator's own count too, whatever clocks say", async () => {
+  await operator.stop();
+  const { snapshots, saved } = await recordSaves(tenancy);
+  operator = tenancy.startOperator({ snapshots });
+  const idle = { timeoutSeconds: 25, action: "destroy" } as const;
+  await tenancy.createWorkload("kept", { filesystem: { overlayDirs: ["/data"] }, idle });
+  const ref = { namespace: NAMESPACE, name: "claim-finn-kept" };
+  await tenancy.createClaim("finn", "kept");
+  await tenancy.untilClaim(ref.name, { phase: "Active" });
+  await operator.stop();
+  // As of edges and operators whose clocks are an hour behind.
+  const status = { claimedAt: new Date(Date.now() - 3_600_000).toISOString() };
+  await tenancy.client.patch(claims, ref, { type: "merge", body: { status }, subresource: "status" });
+  const from = Date.now();
+  operator = tenancy.startOperator({ snapshots });
+  const deleted = await tenancy.untilClaim(ref.name, (claim) => claim?.metadata.deletionTimestamp !== undefined);
+  // An operator that went by the clock alone would wait 12.5 s, for activity that could not be written.
+  const heldMs = Date.parse(deleted.metadata.deletionTimestamp ?? "") - from;
+  assert.ok(heldMs > 23_000, `released after ${heldMs} ms`);
+  await tenancy.untilGone(ref.name);
+  assert.equal(saved, []);
 });
 
 test.run();
