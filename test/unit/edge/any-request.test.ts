@@ -137,7 +137,9 @@ const examples = [
   { method: "POST", path: "/api/v1/tenants/a/claim", body: "{}", headers: asJson },
   { method: "GET", path: "/api/v1/workloads/new", body: undefined, headers: {} },
   {
-    ...{ method: "POST", path: "/api/v1/workloads", headers: asJson },
+    method: "POST",
+    path: "/api/v1/workloads",
+    headers: asJson,
     body: '{"name":"new","spec":{"image":{"ref":"a:1"}}}',
   },
   { method: "DELETE", path: "/api/v1/tenants/a/claim", body: undefined, headers: {} },
