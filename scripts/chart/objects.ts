@@ -1,7 +1,7 @@
 import { BUILDS, conditionOf, namespaceOf, PARTS } from "./parts.ts";
 import { PLACES, type Place } from "./places.ts";
 import { keyOf, type Rendered, render } from "./render.ts";
-import { both, type Choice, isMap, mark, type Node, nodeOf, nodesAt } from "./tree.ts";
+import { both, type Choice, isMap, mark, type Node, nameOf, nodeOf, nodesAt } from "./tree.ts";
 
 /** One object of the chart. */
 export interface ChartObject extends Choice {
@@ -76,11 +76,17 @@ function markChanges(
 
 /** Whether the place was there. */
 function fill(root: Node, place: Place): boolean {
-  const { path, write, when, append } = place;
-  const node: Node = { type: "written", write };
+  const { path, write, when, append, name, brings } = place;
+  const node: Node = { type: "written", write, ...(name !== undefined && { name }) };
   if (append) {
     const lists = nodesAt(root, path).flatMap((list) => (list.type === "list" ? [list] : []));
-    for (const list of lists) list.items.push({ when, node });
+    for (const { items } of lists) {
+      for (const item of brings === undefined ? [] : items) {
+        const own = nameOf(item.node);
+        if (typeof own === "string") item.when = both(item.when, `not (${brings?.(own)})`);
+      }
+      items.push({ when, node });
+    }
     return lists.length > 0;
   }
   const [key = "", parent] = [path.at(-1), path.slice(0, -1)];

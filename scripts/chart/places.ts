@@ -14,6 +14,10 @@ export interface Place {
   defaultOf?: string;
   /** Adds an item to the list at the path. */
   append?: boolean;
+  /** The name of that item. */
+  name?: string;
+  /** When the items added bring one of a name, which the list's own then gives way to. */
+  brings?: (name: string) => string;
 }
 
 const inline =
@@ -45,13 +49,14 @@ function variable(
     const space = " ".repeat(indent);
     return `${space}- name: ${name}\n${space}  value: {{ ${expression} | quote }}`;
   };
-  return { object, path: [...container, "env"], write, when, append: true };
+  return { object, path: [...container, "env"], write, when, append: true, name };
 }
 
 function traceHeaders(object: string): Place {
+  const name = "OTEL_EXPORTER_OTLP_HEADERS";
   const write: Write = (indent) => {
     const lines = [
-      "- name: OTEL_EXPORTER_OTLP_HEADERS",
+      `- name: ${name}`,
       "  valueFrom:",
       "    secretKeyRef:",
       "      name: {{ .Values.traces.headersSecret | quote }}",
@@ -60,10 +65,13 @@ function traceHeaders(object: string): Place {
     return lines.map((line) => " ".repeat(indent) + line).join("\n");
   };
   const when = "and .Values.traces.enabled .Values.traces.headersSecret";
-  return { object, path: [...container, "env"], write, when, append: true };
+  return { object, path: [...container, "env"], write, when, append: true, name };
 }
 
-/** All settings of `env` and the program's own `env`, of which the latter win. */
+/**
+ * All settings of `env` and the program's own `env`, of which the latter win, in place of what the manifests have: of two
+ * entries with one name an upgrade loses one (docs/decisions/install.md#a-setting-stands-once).
+ */
 function settings(object: string, program: string): Place {
   const write: Write = (indent) => {
     const space = " ".repeat(indent);
@@ -74,7 +82,8 @@ function settings(object: string, program: string): Place {
       "{{- end }}",
     ].join("\n");
   };
-  return { object, path: [...container, "env"], write, append: true };
+  const brings = (name: string) => `or (hasKey .Values.${program}.env "${name}") (hasKey .Values.env "${name}")`;
+  return { object, path: [...container, "env"], write, append: true, brings };
 }
 
 function programPlaces([deployment, program]: readonly [string, string]): Place[] {
@@ -214,6 +223,6 @@ export const PLACES: readonly Place[] = [
   ),
   value("ResourceQuota tenancy", ["spec", "hard"], "quota.hard", block),
   value("LimitRange tenancy", ["spec", "limits"], "quota.limits", block),
-  // Last, so that a setting of one's own counts where a value sets the same.
+  // Last, so that they replace what values have added too.
   ...Object.entries(PROGRAMS).map(([deployment, program]) => settings(`Deployment ${deployment}`, program)),
 ];

@@ -10,7 +10,7 @@ export type Node =
   | { type: "plain"; value: unknown }
   | { type: "map"; entries: Entry[] }
   | { type: "list"; items: Choice[] }
-  | { type: "written"; write: Write };
+  | { type: "written"; write: Write; name?: string };
 
 /** What stands somewhere under a condition. */
 export interface Choice {
@@ -124,7 +124,9 @@ export function nodesAt(node: Node, [key, ...rest]: readonly string[]): Node[] {
   return inner.flatMap((choice) => nodesAt(choice.node, rest));
 }
 
-function nameOf(node: Node): unknown {
+/** The name of an item of a list. */
+export function nameOf(node: Node): unknown {
+  if (node.type === "written") return node.name;
   if (node.type !== "map") return undefined;
   const name = node.entries.find(({ key }) => key === "name")?.choices[0]?.node;
   return name?.type === "plain" ? name.value : undefined;

@@ -1,3 +1,4 @@
+// @limit 600
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -168,6 +169,26 @@ test("what kubectl has applied becomes Helm's when one says so", async () => {
   assert.match(reason, "cannot be imported into the current release");
   await helm(["install", "tenancy", chart, "--take-ownership"], { edge: { replicas: 5 } });
   assert.is(await replicas(), "5");
+});
+
+const setting = (name: string): Promise<string> =>
+  get(
+    "deployment",
+    "tenancy-edge",
+    "-o",
+    `jsonpath={.spec.template.spec.containers[0].env[?(@.name=="${name}")].value}`,
+  );
+
+test("an upgrade brings a setting in place of the manifests' own, and one without it takes that back", async () => {
+  for (const [env, delay, address] of [
+    [{ TENANCY_STOP_DELAY: 10 }, "10", "0.0.0.0:8080"],
+    [{ TENANCY_STOP_DELAY: 20, TENANCY_LISTEN: "[::]:8080" }, "20", "[::]:8080"],
+    [{}, "5", "0.0.0.0:8080"],
+  ] as const) {
+    await helm(["upgrade", "tenancy", chart], { edge: { env } });
+    assert.is(await setting("TENANCY_STOP_DELAY"), delay);
+    assert.is(await setting("TENANCY_LISTEN"), address);
+  }
 });
 
 test("a namespace that is there and does not hold pods to their limits is refused until it does", async () => {

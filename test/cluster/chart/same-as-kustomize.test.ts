@@ -1,3 +1,4 @@
+// @limit 600
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { suite } from "uvu";
@@ -74,11 +75,13 @@ function byKey(objects: readonly Rendered[]): Map<string, Rendered> {
   return new Map(objects.map((object) => [keyOf(object), withoutHelmsOwn(object)]));
 }
 
-/** The order of variables says nothing, but of those with the same name. */
+/** The order of variables says nothing, since each is there once. */
 function sortEnvironment(object: Rendered): void {
   const { spec } = object as { spec?: { template?: { spec?: { containers?: { env?: { name: string }[] }[] } } } };
-  for (const { env } of spec?.template?.spec?.containers ?? [])
-    env?.sort((one, other) => one.name.localeCompare(other.name, "en"));
+  for (const { env = [] } of spec?.template?.spec?.containers ?? []) {
+    const names = env.sort((one, other) => one.name.localeCompare(other.name, "en")).map(({ name }) => name);
+    assert.equal(names, [...new Set(names)], object.metadata.name);
+  }
 }
 
 /** What the chart says to Helm alone. */
@@ -196,6 +199,41 @@ test("replicas, resources, images, settings and places are where a patch puts th
             },
           }),
         },
+      ],
+    },
+  });
+});
+
+test("a setting of one's own stands in place of the one that the manifests or another value have", () => {
+  const set = (deployment: string, container: string, values: Record<string, string>) => ({
+    patch: JSON.stringify({
+      ...{ apiVersion: "apps/v1", kind: "Deployment", metadata: { name: deployment } },
+      spec: {
+        template: {
+          spec: {
+            containers: [{ name: container, env: Object.entries(values).map(([name, value]) => ({ name, value })) }],
+          },
+        },
+      },
+    }),
+  });
+  const collector = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://agent:4318" };
+  return assertSame({
+    components: ["split-edge", "front-door", "traces"],
+    values: {
+      env: { TENANCY_STOP_DELAY: 7, TENANCY_EDGE_METRICS_LISTEN: "0.0.0.0:9091" },
+      snapshots: { size: "20Gi" },
+      operator: { env: { TENANCY_SNAPSHOT_SIZE: "30Gi", ...collector } },
+      edge: { env: { TENANCY_STOP_DELAY: 10 } },
+    },
+    kustomization: {
+      patches: [
+        set("tenancy-operator", "operator", {
+          ...{ TENANCY_STOP_DELAY: "7", TENANCY_EDGE_METRICS_LISTEN: "0.0.0.0:9091", TENANCY_SNAPSHOT_SIZE: "30Gi" },
+          ...collector,
+        }),
+        set("tenancy-edge", "edge", { TENANCY_STOP_DELAY: "10" }),
+        ...["tenancy-gateway", "tenancy-proxy"].map((name) => set(name, "edge", { TENANCY_STOP_DELAY: "7" })),
       ],
     },
   });
