@@ -78,7 +78,8 @@ function settings(object: string, program: string): Place {
     return [
       `{{- range $name, $value := merge (dict) .Values.${program}.env .Values.env }}`,
       `${space}- name: {{ $name }}`,
-      `${space}  value: {{ $value | toString | quote }}`,
+      // As JSON, since Helm reads a number as a float, and Go prints one of seven digits with an exponent.
+      `${space}  value: {{ ternary $value (toJson $value) (kindIs "string" $value) | quote }}`,
       "{{- end }}",
     ].join("\n");
   };

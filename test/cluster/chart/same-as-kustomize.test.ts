@@ -144,10 +144,10 @@ test("replicas, resources, images, settings and places are where a patch puts th
     values: {
       operator: {
         ...{ replicas: 3, resources, terminationGracePeriodSeconds: 90 },
-        env: { TENANCY_LOG_LEVEL: "debug" },
+        env: { TENANCY_LOG_LEVEL: "debug", TENANCY_SNAPSHOT_TTL: 2_592_000, TENANCY_SNAPSHOT_STORE_EMPTY: true },
       },
       edge: { replicas: 5 },
-      env: { TENANCY_LOG_LEVEL: "warn", TENANCY_SECRETS: "labelled" },
+      env: { TENANCY_LOG_LEVEL: "warn", TENANCY_SECRETS: "labelled", OTEL_TRACES_SAMPLER_ARG: 0.25 },
       images: {
         ...{ operator: "registry.example.com/operator@sha256:11", pullPolicy: "Always" },
         pullSecrets: [{ name: "pull" }],
@@ -169,9 +169,12 @@ test("replicas, resources, images, settings and places are where a patch puts th
           ...{ op: "replace", path: "/spec/template/spec/terminationGracePeriodSeconds", value: 90 },
         }),
         env("tenancy-operator", "TENANCY_LOG_LEVEL", "debug"),
+        env("tenancy-operator", "TENANCY_SNAPSHOT_TTL", "2592000"),
+        env("tenancy-operator", "TENANCY_SNAPSHOT_STORE_EMPTY", "true"),
         env("tenancy-operator", "TENANCY_SECRETS", "labelled"),
         env("tenancy-edge", "TENANCY_LOG_LEVEL", "warn"),
         env("tenancy-edge", "TENANCY_SECRETS", "labelled"),
+        ...["tenancy-operator", "tenancy-edge"].map((name) => env(name, "OTEL_TRACES_SAMPLER_ARG", "0.25")),
         ...["tenancy-operator", "tenancy-edge"].flatMap((name) =>
           [
             [`${container}/imagePullPolicy`, "Always"],
