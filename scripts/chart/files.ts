@@ -77,6 +77,8 @@ function template(objects: ChartObject[]): string {
 
 /** A namespace may be there already: the helper decides. */
 function objectText(object: ChartObject): string {
+  if (object.template !== undefined)
+    return `{{- define "${object.template}" }}\n${writeTemplate(object)}\n{{- end }}\n{{- include "${object.template}" . }}`;
   if (object.kind !== "Namespace") return writeTemplate(object);
   const name = `tenancy.namespace.${object.name}`;
   const text = writeTemplate({ ...object, when: undefined });

@@ -9,6 +9,8 @@ export interface ChartObject extends Choice {
   name: string;
   /** The component that brings it, or `base`. */
   from: string;
+  /** The name of its template, where another object includes it. */
+  template?: string;
 }
 
 /** The objects of the chart, with values in their places, and the defaults that the manifests have there. */
@@ -29,6 +31,7 @@ export async function chartObjects(
     withNamespaces(node, { kind, keys: "", inList: false });
     if (KEPT.has(kind)) keep(node);
   }
+  for (const one of all) if (one.kind === "Deployment") restartWithConfigMaps(objects, one);
   return { objects, defaults };
 }
 
@@ -145,4 +148,30 @@ function keep(root: Node): void {
         key: "annotations",
         choices: [{ when: undefined, node: { type: "map", entries: [entry] } }],
       });
+}
+
+/** Pods read ConfigMaps at their start: with an annotation that tells of these, an upgrade that changes one replaces the pods. */
+function restartWithConfigMaps(objects: readonly ChartObject[], deployment: Rendered): void {
+  const names = new Set(configMapsIn(deployment));
+  const read = objects.filter(({ kind, name }) => kind === "ConfigMap" && names.has(name));
+  for (const one of read) one.template = `tenancy.configmap.${one.name}`;
+  const texts = `print ${read.map(({ template }) => `(include "${template}" .)`).join(" ")}`;
+  const checksum: Node = { type: "written", write: () => `{{ ${texts} | sha256sum | quote }}` };
+  const entry = { key: "checksum/config", choices: [{ when: undefined, node: checksum }] };
+  const own = objects.find(({ kind, name }) => kind === deployment.kind && name === deployment.metadata.name);
+  if (own === undefined || read.length === 0) return;
+  for (const metadata of nodesAt(own.node, ["spec", "template", "metadata"]))
+    if (metadata.type === "map")
+      metadata.entries.push({
+        key: "annotations",
+        choices: [{ when: texts, node: { type: "map", entries: [entry] } }],
+      });
+}
+
+function configMapsIn(value: unknown): string[] {
+  if (Array.isArray(value)) return value.flatMap(configMapsIn);
+  if (!isMap(value)) return [];
+  return Object.entries(value).flatMap(([key, inner]) =>
+    /^configMap(Key)?Ref$/.test(key) && isMap(inner) ? [String(inner.name)] : configMapsIn(inner),
+  );
 }

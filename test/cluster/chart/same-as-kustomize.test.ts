@@ -84,9 +84,20 @@ function sortEnvironment(object: Rendered): void {
   }
 }
 
+/** Of the ConfigMaps that the pods of a Deployment read. */
+function takeChecksum(object: Rendered): string | undefined {
+  const { spec } = object as { spec?: { template?: { metadata?: { annotations?: Record<string, string> } } } };
+  const { annotations, ...metadata } = spec?.template?.metadata ?? {};
+  if (spec?.template === undefined || annotations === undefined) return undefined;
+  assert.equal(Object.keys(annotations), ["checksum/config"], object.metadata.name);
+  spec.template.metadata = metadata;
+  return annotations["checksum/config"];
+}
+
 /** What the chart says to Helm alone. */
 function withoutHelmsOwn(object: Rendered): Rendered {
   sortEnvironment(object);
+  takeChecksum(object);
   const { "helm.sh/resource-policy": _, ...annotations } = object.metadata.annotations ?? {};
   const { annotations: __, ...metadata } = object.metadata;
   const rest = Object.keys(annotations).length === 0 ? {} : { annotations };
@@ -381,6 +392,30 @@ test("hosts, classes, certificates, a bucket, a collector and bounds are those o
       ],
     },
   });
+});
+
+test("the pods that read a bucket or a domain at their start are replaced when it changes, and no others", async () => {
+  const before = {
+    edge: { split: true },
+    frontDoor: { enabled: true, public: true, domain: "apps.acme.com" },
+    snapshots: { store: "s3://acme/tenants" },
+  };
+  const checksums = async (values: object) => {
+    const objects = parseAllDocuments(await helm(["template", "tenancy", chart], merged(before, values)));
+    const deployments = objects.map((one) => one.toJS() as Rendered).filter(({ kind }) => kind === "Deployment");
+    return new Map(deployments.map((one) => [one.metadata.name, takeChecksum(one)]));
+  };
+  const first = await checksums({});
+  const replaced = async (values: object) => {
+    const now = await checksums(values);
+    return [...first].flatMap(([name, checksum]) => (now.get(name) === checksum ? [] : [name])).sort();
+  };
+  assert.equal(await replaced({ quota: { enabled: true } }), []);
+  const readers = ["tenancy-edge", "tenancy-operator", "tenancy-proxy"];
+  for (const snapshots of [{ store: "s3://acme/others" }, { region: "eu-west-1" }, { store: "volume" }])
+    assert.equal(await replaced({ snapshots }), readers);
+  for (const frontDoor of [{ domain: "apps.example.com" }, { trusted: "10.0.0.0/8" }])
+    assert.equal(await replaced({ frontDoor }), ["tenancy-edge", "tenancy-proxy"]);
 });
 
 function without(kind: string, name = "any") {
