@@ -164,6 +164,10 @@ const ROUTES = {
 };
 
 const bucket = "ConfigMap tenancy-object-storage";
+const bucketPort = inline(
+  '(urlParse .Values.snapshots.endpoint).host | regexFind ":[0-9]+$" | trimPrefix ":" ' +
+    '| default (ternary "80" "443" (hasPrefix "http:" .Values.snapshots.endpoint))',
+);
 const operator = "Deployment tenancy-operator";
 const edge = "Deployment tenancy-edge";
 const buildNamespace = {
@@ -198,6 +202,11 @@ export const PLACES: readonly Place[] = [
   {
     ...{ object: bucket, path: ["data", "TENANCY_SNAPSHOT_ENDPOINT"] },
     ...{ write: quoted(".Values.snapshots.endpoint"), when: ".Values.snapshots.endpoint" },
+  },
+  {
+    object: "NetworkPolicy tenancy-object-storage",
+    path: ["spec", "egress", "1", "ports", "0", "port"],
+    write: bucketPort,
   },
   ...Object.keys(PROGRAMS).map((deployment) => ({
     ...{ object: `Deployment ${deployment}`, path: [...container, "env", "OTEL_EXPORTER_OTLP_ENDPOINT", "value"] },

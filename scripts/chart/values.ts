@@ -177,7 +177,10 @@ export const valuesSchema: TSchema = Type.Object(
         size: text("size of the volume; `10Gi` where empty", { default: "" }),
         storageClass: text("class of the volume; the cluster's default where empty", { default: "" }),
         region: text("the bucket's region"),
-        endpoint: text("another server than AWS", { default: "", pattern: "^(https?://.+)?$" }),
+        endpoint: text("another server than AWS, whose port a network policy opens", {
+          default: "",
+          pattern: "^(https?://.+)?$",
+        }),
       },
       strict,
     ),

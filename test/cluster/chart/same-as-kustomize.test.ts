@@ -317,7 +317,7 @@ test("hosts, classes, certificates, a bucket, a collector and bounds are those o
         ...{ domain: "apps.acme.com", trusted: "10.0.0.0/8" },
         httpRoute: { parentRefs: [{ name: "public", namespace: "gateways" }] },
       },
-      snapshots: { store: "s3://acme/tenants", region: "us-west-2", endpoint: "https://minio.acme.com" },
+      snapshots: { store: "s3://acme/tenants", region: "us-west-2", endpoint: "https://minio.acme.com:9000" },
       traces: { endpoint: "http://otel.watch:4319", namespace: "watch", port: 4319, headersSecret: "otel" },
       quota: { limits },
       monitoring: { labels: { release: "prometheus" }, interval: "15s" },
@@ -347,8 +347,9 @@ test("hosts, classes, certificates, a bucket, a collector and bounds are those o
           ...(["ConfigMap", "tenancy-object-storage"] as const),
           ["/data/TENANCY_SNAPSHOT_STORE", "s3://acme/tenants"],
           ["/data/TENANCY_SNAPSHOT_REGION", "us-west-2"],
-          ["/data/TENANCY_SNAPSHOT_ENDPOINT", "https://minio.acme.com"],
+          ["/data/TENANCY_SNAPSHOT_ENDPOINT", "https://minio.acme.com:9000"],
         ),
+        change("NetworkPolicy", "tenancy-object-storage", ["/spec/egress/1/ports/0/port", 9000]),
         change(
           ...(["NetworkPolicy", "tenancy-traces"] as const),
           ["/spec/egress/0/to/0/namespaceSelector/matchLabels/kubernetes.io~1metadata.name", "watch"],
@@ -392,6 +393,26 @@ test("hosts, classes, certificates, a bucket, a collector and bounds are those o
       ],
     },
   });
+});
+
+test("the policy of object storage opens the port of its endpoint", async () => {
+  for (const [endpoint, port] of [
+    ["", 443],
+    ["https://minio.acme.com", 443],
+    ["https://minio.acme.com:9000/", 9000],
+    ["http://minio.storage", 80],
+    ["http://[fd00::1]", 80],
+    ["http://[fd00::1]:9000", 9000],
+  ] as const) {
+    const printed = await helm(["template", "tenancy", chart, "--show-only", "templates/object-storage.yaml"], {
+      snapshots: { store: "s3://acme/tenants", endpoint },
+    });
+    const objects = parseAllDocuments(printed).map((one) => one.toJS() as Rendered);
+    const policy = objects.find(({ kind }) => kind === "NetworkPolicy") as unknown as {
+      spec: { egress: { ports: unknown }[] };
+    };
+    assert.equal(policy.spec.egress[1]?.ports, [{ port }], endpoint);
+  }
 });
 
 test("the pods that read a bucket or a domain at their start are replaced when it changes, and no others", async () => {
