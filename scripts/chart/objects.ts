@@ -79,7 +79,7 @@ function markChanges(
 
 /** Whether the place was there. */
 function fill(root: Node, place: Place): boolean {
-  const { path, write, when, append, name, brings } = place;
+  const { path, write, when, append, name, brings, of } = place;
   const node: Node = { type: "written", write, ...(name !== undefined && { name }) };
   if (append) {
     const lists = nodesAt(root, path).flatMap((list) => (list.type === "list" ? [list] : []));
@@ -97,7 +97,8 @@ function fill(root: Node, place: Place): boolean {
   for (const map of nodesAt(root, parent)) {
     if (map.type !== "map") continue;
     const entry = map.entries.find((one) => one.key === key);
-    for (const there of entry?.choices ?? []) there.node = node;
+    for (const there of entry?.choices ?? [])
+      if (of === undefined || (there.node.type === "plain" && there.node.value === of)) there.node = node;
     if (entry === undefined) map.entries.push({ key, choices: [{ when, node }] });
     filled = true;
   }

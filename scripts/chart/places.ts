@@ -10,6 +10,8 @@ export interface Place {
   write: Write;
   /** When it is there at all. */
   when?: Condition;
+  /** Which of several values there it stands for; all of them without it. */
+  of?: string;
   /** The value whose default is what the manifests have there, such as `edge.replicas`. */
   defaultOf?: string;
   /** Adds an item to the list at the path. */
@@ -182,6 +184,10 @@ const traces = "NetworkPolicy tenancy-traces";
 const tracesTo = ["spec", "egress", "0"] as const;
 
 export const PLACES: readonly Place[] = [
+  {
+    ...{ object: "Namespace tenancy", path: ["metadata", "labels", "pod-security.kubernetes.io/enforce"] },
+    ...{ of: "baseline", write: quoted(".Values.namespace.podSecurity") },
+  },
   ...Object.entries(PROGRAMS).flatMap(programPlaces),
   ...Object.entries(ACCOUNTS).map(accountPlace),
   ...Object.entries(ROUTES).flatMap(routePlaces),

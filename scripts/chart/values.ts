@@ -88,6 +88,11 @@ export const valuesSchema: TSchema = Type.Object(
       {
         name: text("where operator, edge and instances live", { default: "tenancy", ...namespaceName }),
         create: flag("make the namespace, and that of builds, with the labels that hold pods to their limits", true),
+        podSecurity: Type.Unsafe({
+          ...{ type: "string", enum: ["baseline", "restricted"], default: "baseline" },
+          description:
+            "its level of Pod Security; `restricted` where no image runs as root. With egress it is privileged",
+        }),
       },
       strict,
     ),

@@ -1,6 +1,7 @@
 {{- /*
 A namespace with its labels, which hold pods to their limits: made where it is not there, else checked. Helm keeps a release in a namespace
-that is there before, so that one it cannot make. Takes the root and the Namespace's YAML. Without a cluster to ask it is always made.
+that is there before, so that one it cannot make. A level of Pod Security that is stricter than baseline will do. Takes the root and the
+Namespace's YAML. Without a cluster to ask it is always made.
 */ -}}
 {{- define "tenancy.namespace" }}
 {{- $root := index . 0 }}
@@ -21,7 +22,9 @@ that is there before, so that one it cannot make. Takes the root and the Namespa
 {{- $text }}
 {{- else if $there }}
 {{- range $key, $value := $wanted.metadata.labels }}
-{{- if and (ne $key "app.kubernetes.io/part-of") (ne (dig "metadata" "labels" $key "" $there) $value) }}
+{{- $has := dig "metadata" "labels" $key "" $there }}
+{{- $stricter := and (eq $value "baseline") (eq $has "restricted") }}
+{{- if and (ne $key "app.kubernetes.io/part-of") (ne $has $value) (not $stricter) }}
 {{- fail (printf "\nThe namespace %s is not this release's and lacks the label %s=%s. Label it, and try again:\n  %s" $name $key $value $command) }}
 {{- end }}
 {{- end }}

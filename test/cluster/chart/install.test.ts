@@ -191,7 +191,7 @@ test("an upgrade brings a setting in place of the manifests' own, and one withou
   }
 });
 
-test("a namespace that is there and does not hold pods to their limits is refused until it does", async () => {
+test("a namespace that is there is refused until it holds pods to their limits, and may hold them to stricter ones", async () => {
   await kubectl("create", "namespace", "bare");
   const values = { namespace: { name: "bare" }, crds: { install: false }, admission: { enabled: true } };
   const install = ["install", "second", chart, "--namespace", "bare"];
@@ -199,7 +199,19 @@ test("a namespace that is there and does not hold pods to their limits is refuse
   assert.match(reason, "The namespace bare is not this release's and lacks the label");
   const [, ...label] = /kubectl (label .*)/.exec(reason)?.[1]?.split(" ") ?? [];
   await kubectl("label", ...label);
+  const level = (value: string) =>
+    kubectl("label", "--overwrite", "namespace", "bare", `pod-security.kubernetes.io/enforce=${value}`);
+  const stricter = { ...values, namespace: { name: "bare", podSecurity: "restricted" } };
+  assert.match(await helm(install, stricter).then(() => "taken", String), "enforce=restricted");
+  await level("restricted");
   await helm(install, values);
+  const labels = await kubectl("get", "namespace", "bare", "-o", "jsonpath={.metadata.labels}");
+  assert.is(JSON.parse(labels)["pod-security.kubernetes.io/enforce"], "restricted", "it is left as it was");
+  await helm(["upgrade", "second", chart, "--namespace", "bare"], stricter);
+  await level("privileged");
+  const open = await helm(["upgrade", "second", chart, "--namespace", "bare"], values).then(() => "taken", String);
+  assert.match(open, "enforce=baseline");
+  await level("baseline");
   assert.match(await kubectl("-n", "bare", "get", "deployments", "-o", "name"), "tenancy-edge");
 });
 

@@ -260,6 +260,22 @@ test("another namespace is named everywhere", () =>
     kustomization: { namespace: "tenants" },
   }));
 
+test("the namespace has the level of Pod Security that a value says, and with egress the one that egress needs", async () => {
+  const level = "/metadata/labels/pod-security.kubernetes.io~1enforce";
+  await assertSame({
+    values: { namespace: { podSecurity: "restricted" } },
+    kustomization: {
+      patches: [
+        {
+          target: { kind: "Namespace" },
+          patch: JSON.stringify([{ op: "replace", path: level, value: "restricted" }]),
+        },
+      ],
+    },
+  });
+  await assertSame({ components: ["egress"], values: { namespace: { podSecurity: "baseline" } } });
+});
+
 test("images are built in another namespace, of which the operator and the edge know", () =>
   assertSame({
     components: ["builds"],
@@ -460,6 +476,11 @@ const refused: [what: string, values: object, message: RegExp][] = [
   ["a namespace that cannot be one", { namespace: { name: "Tenants" } }, /namespace\.name: Does not match pattern/],
   ["an Ingress without a host", { edge: { ingress: { enabled: true } } }, /edge\.ingress\.host: is needed/],
   ["a front door without a domain", { frontDoor: { enabled: true } }, /frontDoor\.domain: is needed/],
+  [
+    "a level of Pod Security under which egress has no init container",
+    { egress: { enabled: true }, namespace: { podSecurity: "restricted" } },
+    /namespace\.podSecurity: restricted forbids it/,
+  ],
   [
     "a route to a gateway that is not apart",
     { gateway: { ingress: { enabled: true, host: "hooks.example.com" } } },
