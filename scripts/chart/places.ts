@@ -180,6 +180,10 @@ const ofBuilds = (name: string) => ({
   expression: `.Values.builds.${name}`,
   when: `and .Values.builds.enabled .Values.builds.${name}`,
 });
+/** Of an object that is the cluster's, where a second release has one too. No namespace has a dot. */
+const ownName = (name: string): Write =>
+  quoted(`ternary "${name}" (printf "${name}.%s" .Values.namespace.name) (eq .Values.namespace.name "tenancy")`);
+const priorityLevel = "PriorityLevelConfiguration tenancy";
 const traces = "NetworkPolicy tenancy-traces";
 const tracesTo = ["spec", "egress", "0"] as const;
 
@@ -231,12 +235,15 @@ export const PLACES: readonly Place[] = [
     write: block(".Values.monitoring.labels"),
   })),
   value("PriorityClass tenancy", ["value"], "priority.value", inline),
-  value(
-    "PriorityLevelConfiguration tenancy",
-    ["spec", "limited", "nominalConcurrencyShares"],
-    "flowControl.shares",
-    inline,
-  ),
+  value(priorityLevel, ["spec", "limited", "nominalConcurrencyShares"], "flowControl.shares", inline),
+  ...["PriorityClass tenancy", priorityLevel, "FlowSchema tenancy"].map((object) => ({
+    ...{ object, path: ["metadata", "name"], write: ownName("tenancy") },
+  })),
+  { object: "FlowSchema tenancy-leases", path: ["metadata", "name"], write: ownName("tenancy-leases") },
+  { object: "FlowSchema tenancy", path: ["spec", "priorityLevelConfiguration", "name"], write: ownName("tenancy") },
+  ...Object.keys(PROGRAMS).map((deployment) => ({
+    ...{ object: `Deployment ${deployment}`, path: [...pod, "priorityClassName"], write: ownName("tenancy") },
+  })),
   value("ResourceQuota tenancy", ["spec", "hard"], "quota.hard", block),
   value("LimitRange tenancy", ["spec", "limits"], "quota.limits", block),
   // Last, so that they replace what values have added too.

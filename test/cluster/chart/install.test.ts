@@ -215,6 +215,21 @@ test("a namespace that is there is refused until it holds pods to their limits, 
   assert.match(await kubectl("-n", "bare", "get", "deployments", "-o", "name"), "tenancy-edge");
 });
 
+test("two releases have a priority and a flow of their own", async () => {
+  const both = { priority: { enabled: true }, flowControl: { enabled: true } };
+  await helm(["upgrade", "tenancy", chart], both);
+  const values = { ...both, namespace: { name: "bare" }, crds: { install: false } };
+  await helm(["upgrade", "second", chart, "--namespace", "bare"], values);
+  for (const [namespace, name] of [
+    ["tenancy", "tenancy"],
+    ["bare", "tenancy.bare"],
+  ] as const) {
+    const jsonpath = "jsonpath={.spec.template.spec.priorityClassName}";
+    assert.is(await kubectl("-n", namespace, "get", "deployment", "tenancy-edge", "-o", jsonpath), name);
+    for (const kind of ["priorityclass", "flowschema", "prioritylevelconfiguration"]) await kubectl("get", kind, name);
+  }
+});
+
 test("a release cannot make the namespace that it is kept in, and says what to do", async () => {
   const install = ["install", "third", chart, "--namespace", "missing", "--create-namespace"];
   const values = { namespace: { name: "missing" }, crds: { install: false } };

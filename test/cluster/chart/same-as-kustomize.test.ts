@@ -276,6 +276,40 @@ test("the namespace has the level of Pod Security that a value says, and with eg
   await assertSame({ components: ["egress"], values: { namespace: { podSecurity: "baseline" } } });
 });
 
+test("in another namespace what is the cluster's has another name, so that a second release can have it too", () => {
+  const replace = (target: object, ...operations: [path: string, value: string][]) => ({
+    target,
+    patch: JSON.stringify(operations.map(([path, value]) => ({ op: "replace", path, value }))),
+  });
+  const accounts = (count: number) =>
+    Array.from({ length: count }, (_, at): [string, string] => [
+      `/spec/rules/0/subjects/${at}/serviceAccount/namespace`,
+      "tenants",
+    ]);
+  return assertSame({
+    components: ["split-edge", "front-door", "priority", "flow-control"],
+    values: { namespace: { name: "tenants" } },
+    kustomization: {
+      namespace: "tenants",
+      patches: [
+        replace({ kind: "PriorityClass|PriorityLevelConfiguration" }, ["/metadata/name", "tenancy.tenants"]),
+        replace(
+          { kind: "FlowSchema", name: "tenancy" },
+          ["/metadata/name", "tenancy.tenants"],
+          ["/spec/priorityLevelConfiguration/name", "tenancy.tenants"],
+          ...accounts(5),
+        ),
+        replace(
+          { kind: "FlowSchema", name: "tenancy-leases" },
+          ["/metadata/name", "tenancy-leases.tenants"],
+          ["/spec/rules/0/resourceRules/0/namespaces/0", "tenants"],
+          ...accounts(3),
+        ),
+      ],
+    },
+  });
+});
+
 test("images are built in another namespace, of which the operator and the edge know", () =>
   assertSame({
     components: ["builds"],
