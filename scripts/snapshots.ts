@@ -2,9 +2,12 @@
 import { createClusterClient } from "../crds/client/cluster-client.ts";
 import { loadClusterConfig } from "../crds/client/config/load-cluster-config.ts";
 import { createTransport } from "../crds/client/transport.ts";
+import { annotation } from "../crds/labels.ts";
 import { copyStore } from "../crds/snapshots/copy-store.ts";
 import { openS3Store, openStore } from "../crds/snapshots/open-store.ts";
 import type { SnapshotStore } from "../crds/snapshots/snapshot-store.ts";
+import { SNAPSHOTS_NAME } from "../crds/snapshots/store-folder.ts";
+import { volumeLeftFor } from "../crds/snapshots/store-mark.ts";
 import { type NamedStore, parseArguments, type SnapshotsArguments, USAGE } from "./snapshots/arguments.ts";
 import { createCopyProgress } from "./snapshots/copy-progress.ts";
 import { onInterrupt } from "./start/on-interrupt.ts";
@@ -36,6 +39,7 @@ async function run(parsed: SnapshotsArguments): Promise<number> {
   const call = { signal: stopping.signal, timeoutMs: LIMIT_MS };
   const { from, to, deletes } = parsed;
   const source = await open(from, parsed);
+  if (deletes) await checkIsLatest(source.leftFor, call.signal);
   const target = await open(to, parsed);
   await target.check?.(call);
   const progress = createCopyProgress({ log, now: () => performance.now() });
@@ -50,6 +54,8 @@ async function open(
 ): Promise<{
   archives: SnapshotStore;
   check?: (call: { signal: AbortSignal; timeoutMs: number }) => Promise<void>;
+  /** Where archives are kept since it was used. */
+  leftFor?: (signal: AbortSignal) => Promise<string | undefined>;
 }> {
   if (place.kind === "s3") {
     const archives = openS3Store(place, { env });
@@ -58,5 +64,20 @@ async function open(
   const cluster = await loadClusterConfig({ context });
   const client = createClusterClient({ transport: createTransport({ config: cluster, role: "snapshots" }) });
   // That there are none is no news to whoever copies.
-  return openStore({ place, mayBeEmpty: true }, { client, cluster, namespace, env });
+  const { archives, check } = openStore({ place, mayBeEmpty: true }, { client, cluster, namespace, env });
+  return { archives, check, leftFor: (signal) => volumeLeftFor({ client, namespace }, signal) };
+}
+
+/** What a store that was left long ago has not is no reason to delete it elsewhere. */
+async function checkIsLatest(
+  leftFor: ((signal: AbortSignal) => Promise<string | undefined>) | undefined,
+  signal: AbortSignal,
+): Promise<void> {
+  const since = await leftFor?.(signal);
+  if (since === undefined) return;
+  throw new Error(
+    `Cannot delete what the snapshots volume has not: since it was used snapshots are kept in ${since}, so what it has ` +
+      `is old. Should the volume be in use again, take the annotation ${annotation.volumeLeft} from the claim ` +
+      `${SNAPSHOTS_NAME}; else there is nothing to delete`,
+  );
 }

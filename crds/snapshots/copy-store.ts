@@ -14,6 +14,8 @@ export type CopyOutcome =
   | { readonly kind: "surplus" }
   /** That was deleted in the target. */
   | { readonly kind: "deleted" }
+  /** That was to be deleted, and stays: another key differs, so that the source may be the older of the two. */
+  | { readonly kind: "withheld" }
   /** Not copied, and the target is as it was: somebody changed the files meanwhile, or they are not what was saved. */
   | { readonly kind: "failed"; readonly because: string };
 
@@ -23,7 +25,10 @@ interface Stores {
 }
 
 export interface CopyCall extends StoreCall {
-  /** Whether what the source has not is deleted in the target, which nobody may be using. @default false */
+  /**
+   * Whether what the source has not is deleted in the target, which nobody may be using. Nothing is deleted where the
+   * target was used since. @default false
+   */
   readonly deletes?: boolean | undefined;
   /** Called with how many tenants and workloads the source has. */
   readonly onBegin?: ((keys: number) => void) | undefined;
@@ -50,9 +55,13 @@ export async function copyStore({ from, to }: Stores, call: CopyCall): Promise<v
   if (deletes && keys.size === 0) throw new Error("Cannot delete what the source has not: it has nothing at all");
   onBegin?.(keys.size);
 
+  // A source that was left long ago has none of the tenants that came to the target since.
+  let mayDelete = deletes;
   async function report(key: SnapshotKey, work: () => Promise<CopyOutcome>): Promise<void> {
     try {
-      onKey(key, await work());
+      const outcome = await work();
+      if (outcome.kind === "differs") mayDelete = false;
+      onKey(key, outcome);
     } catch (error) {
       if (!(error instanceof ArchiveError || error instanceof StoreConflict)) throw error;
       onKey(key, { kind: "failed", because: error.message });
@@ -79,7 +88,8 @@ export async function copyStore({ from, to }: Stores, call: CopyCall): Promise<v
 
   for (const { tenantId, workloadRef } of surplus) {
     const key = { tenantId, workloadRef };
-    await report(key, async () => (deletes ? await deleteSurplus({ from, to, key }, call) : { kind: "surplus" }));
+    const kind = deletes ? "withheld" : "surplus";
+    await report(key, async () => (mayDelete ? await deleteSurplus({ from, to, key }, call) : { kind }));
   }
 }
 

@@ -90,18 +90,26 @@ async function leaveVolume({ client, namespace, store }: Omit<MarkOptions, "mayB
   await client.patch(persistentVolumeClaims, reference, { type: "merge", body });
 }
 
+/** The store in which archives are kept since the snapshots volume was used last; undefined where there is none. */
+export async function volumeLeftFor(
+  { client, namespace }: Pick<MarkOptions, "client" | "namespace">,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const reference = { namespace, name: SNAPSHOTS_NAME };
+  const volume = await ifFound(client.get(persistentVolumeClaims, reference, { signal }));
+  return volume?.metadata.annotations?.[annotation.volumeLeft];
+}
+
 /**
  * Finds out whether the snapshots volume has what was saved last.
  *
  * @throws StoreError where archives were kept elsewhere since: tenants would go on from what they had long ago
  */
 export async function checkVolumeIsLatest(
-  { client, namespace }: Pick<MarkOptions, "client" | "namespace">,
+  options: Pick<MarkOptions, "client" | "namespace">,
   signal: AbortSignal,
 ): Promise<void> {
-  const reference = { namespace, name: SNAPSHOTS_NAME };
-  const volume = await ifFound(client.get(persistentVolumeClaims, reference, { signal }));
-  const since = volume?.metadata.annotations?.[annotation.volumeLeft];
+  const since = await volumeLeftFor(options, signal);
   if (since === undefined) return;
   throw new StoreError(
     `Cannot keep archives on the snapshots volume: since it was used they are kept in ${since}, so what it has is old. ` +

@@ -15,7 +15,7 @@ const EVERY_MS = 2000;
 export function createCopyProgress({ log, now }: { log: (line: string) => void; now: () => number }): CopyProgress {
   const counts: Record<CopyOutcome["kind"], number> = {
     ...{ copied: 0, present: 0, differs: 0 },
-    ...{ surplus: 0, deleted: 0, failed: 0 },
+    ...{ surplus: 0, deleted: 0, withheld: 0, failed: 0 },
   };
   let [all, done, bytes] = [0, 0, 0];
   let [beganAt, saidAt] = [now(), now()];
@@ -46,6 +46,9 @@ export function createCopyProgress({ log, now }: { log: (line: string) => void; 
         case "deleted":
           log(`${key}: deleted, the source has none`);
           break;
+        case "withheld":
+          log(`${key}: the source has none, and the target has; it stays, since the target was used since`);
+          break;
         case "failed":
           log(`${key}: not copied, ${outcome.because}`);
           break;
@@ -54,17 +57,23 @@ export function createCopyProgress({ log, now }: { log: (line: string) => void; 
         default:
           outcome satisfies never;
       }
-      if (outcome.kind !== "surplus" && outcome.kind !== "deleted") done += 1;
+      if (!["surplus", "deleted", "withheld"].includes(outcome.kind)) done += 1;
       if (now() - saidAt < EVERY_MS) return;
       saidAt = now();
       log(far());
     },
     end() {
-      const { copied, present, differs, surplus, deleted, failed } = counts;
+      const { copied, present, differs, surplus, deleted, withheld, failed } = counts;
       log(
         `${far()}: ${copied} copied, ${present} were there, ${differs} left as they are, ${failed} failed` +
-          `${deleted > 0 ? `, ${deleted} deleted` : ""}${surplus > 0 ? `, ${surplus} more in the target` : ""}`,
+          `${deleted > 0 ? `, ${deleted} deleted` : ""}${surplus + withheld > 0 ? `, ${surplus + withheld} more in the target` : ""}`,
       );
+      if (withheld > 0) {
+        log(
+          "nothing was deleted: where the source is the one that is in use, delete in the target what was left as it is, " +
+            "and copy again; else the source is old, and there is nothing to delete",
+        );
+      }
       return failed === 0 && differs === 0;
     },
   };

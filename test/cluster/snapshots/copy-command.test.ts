@@ -73,13 +73,20 @@ test("brings all to the other bucket, says how far it is, and ends with whether 
   assert.equal([await load(to), await load(to, other)], ["of a", "of the other"]);
   assert.is((await to.look(key, call)).newest?.createdAt, (await from.look(key, call)).newest?.createdAt);
 
-  await save(to, "used since", other, { createdAt: "2026-11-22T00:00:00.000Z" });
+  const usedSince = await save(to, "used since", other, { createdAt: "2026-11-22T00:00:00.000Z" });
   await from.delete(key, call);
   const second = await run(env, "--delete");
   assert.is(second.code, 1);
   assert.match(second.says, /other\/w: left as it is, the target was used since\n/);
-  assert.match(second.says, new RegExp(`${key.tenantId}/${key.workloadRef}: deleted, the source has none\n`));
-  assert.equal([await load(to), await load(to, other)], [undefined, "used since"]);
+  assert.match(second.says, new RegExp(`${key.tenantId}/${key.workloadRef}: .* it stays, since the target was used`));
+  assert.match(second.says, /1 more in the target\nnothing was deleted: where the source is the one that is in use/);
+  assert.equal([await load(to), await load(to, other)], ["of a", "used since"]);
+
+  await to.delete(other, { ...call, replaces: usedSince.revision });
+  const third = await run(env, "--delete");
+  assert.is(third.code, 0, third.says);
+  assert.match(third.says, new RegExp(`${key.tenantId}/${key.workloadRef}: deleted, the source has none\n`));
+  assert.equal([await load(to), await load(to, other)], [undefined, "of the other"]);
 });
 
 test("says what is wrong in a line", async ({ env }) => {

@@ -6,12 +6,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { persistentVolumeClaims } from "../../../crds/client/built-in-resources.ts";
 import { loadClusterConfig } from "../../../crds/client/config/load-cluster-config.ts";
+import { annotation } from "../../../crds/labels.ts";
 import { openS3Store, openStore } from "../../../crds/snapshots/open-store.ts";
 import { createS3Client } from "../../../crds/snapshots/s3/s3-client.ts";
 import type { S3Store } from "../../../crds/snapshots/s3/s3-store.ts";
 import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotStore } from "../../../crds/snapshots/snapshot-store.ts";
+import { SNAPSHOTS_NAME } from "../../../crds/snapshots/store-folder.ts";
 import { type ObjectServer, startObjectServer } from "../../../scripts/cluster/objects/object-server.ts";
 import { parseArguments } from "../../../scripts/snapshots/arguments.ts";
 import { eventually } from "../../eventually.ts";
@@ -87,8 +90,11 @@ function note({ method, path }: { method: string; path: string }, { writes }: Co
   if (method !== "GET" && !at.startsWith("probe/")) writes.push(`${method} ${at}`);
 }
 
-function start({ env }: Context): { program: ChildProcess; ended: Promise<{ code: number | null; says: string }> } {
-  const program = spawn(process.execPath, ["--import", "tsx", "scripts/snapshots.ts", ...words], {
+function start(
+  { env }: Context,
+  ...more: string[]
+): { program: ChildProcess; ended: Promise<{ code: number | null; says: string }> } {
+  const program = spawn(process.execPath, ["--import", "tsx", "scripts/snapshots.ts", ...words, ...more], {
     env,
     stdio: ["ignore", "inherit", "pipe"],
   });
@@ -170,6 +176,28 @@ test("a second run writes nothing, and a later one brings what was saved since",
   assert.match(later.says, ": 1 copied, 12 were there");
   assert.is(await load(bucket, first), "saved since");
   assert.equal([...new Set(writes.map((write) => write.split("/")[1]))], [first.tenantId]);
+});
+
+test("with --delete it does not begin from a volume that was left for a bucket", async (context) => {
+  const { bucket, tenancy, writes } = context;
+  const came = { tenantId: "came-since", workloadRef: "keeps" };
+  await save(bucket, "of a tenant that came since the move", came);
+  writes.length = 0;
+  const { client } = tenancy;
+  const reference = { namespace: NAMESPACE, name: SNAPSHOTS_NAME };
+  const leave = (store: string | null) =>
+    client.patch(persistentVolumeClaims, reference, {
+      ...{ type: "merge", body: { metadata: { annotations: { [annotation.volumeLeft]: store } } } },
+    });
+  await leave("s3://bucket/snapshots");
+  const refused = await start(context, "--delete").ended;
+  assert.is(refused.code, 1, refused.says);
+  assert.match(refused.says, /^Cannot delete what the snapshots volume has not: .*s3:\/\/bucket\/snapshots/);
+  assert.equal([await load(bucket, came), writes], ["of a tenant that came since the move", []]);
+  await leave(null);
+  const done = await start(context, "--delete").ended;
+  assert.is(done.code, 0, done.says);
+  assert.is(await load(bucket, came), undefined);
 });
 
 test("an archive that has changed on the volume is not copied, and is named", async (context) => {

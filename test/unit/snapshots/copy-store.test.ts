@@ -127,6 +127,21 @@ test("says what the target alone has, and deletes it where it is told to", async
   assert.is(await load(to), "of a");
 });
 
+test("deletes nothing where the target was used since", async ({ from, to }) => {
+  const bob = { tenantId: "bob", workloadRef: "w" };
+  await save(from, "of a", key, at(1));
+  await save(from, "of the other", other, at(1));
+  await copy({ from, to });
+  await save(to, "of a, since the move", key, at(2));
+  await save(to, "of bob, who came since", bob, at(2));
+  await from.delete(other, call);
+  assert.equal(await copy({ from, to }, true), {
+    ...{ [key.tenantId]: { kind: "differs" } },
+    ...{ bob: { kind: "withheld" }, other: { kind: "withheld" } },
+  });
+  assert.equal([await load(to, bob), await load(to, other)], ["of bob, who came since", "of the other"]);
+});
+
 test("passes over an archive of which nothing is recorded, and copies none that has changed", async ({
   folder,
   from,
