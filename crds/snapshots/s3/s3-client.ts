@@ -35,6 +35,11 @@ export interface S3Request {
   readonly headers?: Readonly<Record<string, string>> | undefined;
   readonly body?: Buffer | undefined;
   readonly signal: AbortSignal;
+  /**
+   * Whether the answer begins with 200 and white space while the server is still at it, as to a copy and the completion
+   * of an upload: only an ETag in its body says that it is done. @default false
+   */
+  readonly answersEarly?: boolean | undefined;
   /** How often it is sent at most. @default 6 */
   readonly mostTries?: number | undefined;
 }
@@ -161,16 +166,18 @@ export function createS3Client(options: S3ClientOptions): S3Client {
       try {
         const response = await attempt(request, using);
         const answer = await take(response, isRepeated);
-        if (!isAnswer(answer) || !shouldRepeat(answer)) return answer;
-        failure = new StoreError(`object storage cannot ${method} ${key}: ${answer.status} ${answer.code}`, {
-          isTransient: answer.status >= 500 || answer.status === 429,
+        if (!isAnswer(answer)) return answer;
+        const late = lateFailureOf(answer, request);
+        if (late === undefined && !shouldRepeat(answer)) return answer;
+        failure = new StoreError(`object storage cannot ${method} ${key}: ${answer.status} ${late ?? answer.code}`, {
+          isTransient: late !== undefined || answer.status >= 500 || answer.status === 429,
         });
         if (REFRESHED.has(answer.code)) {
           if (stale !== undefined) return answer;
           stale = using;
         }
-        // A 5xx does not say that nothing was done.
-        isRepeated ||= answer.status >= 500 && answer.code !== "SlowDown";
+        // A 5xx, or a 200 that says nothing more, does not say that nothing was done.
+        isRepeated ||= late !== undefined || (answer.status >= 500 && answer.code !== "SlowDown");
       } catch (error) {
         signal.throwIfAborted();
         if (!(error instanceof NetworkError)) throw error;
@@ -210,11 +217,17 @@ export function isAnswer(given: unknown): given is S3Answer {
   return given !== null && typeof given === "object" && "isRepeated" in given;
 }
 
-function shouldRepeat({ status, code, body }: S3Answer): boolean {
-  // The completion of an upload and a copy can fail behind a status of 200.
-  const isLateFailure = status === 200 && code !== "" && /<Error>/.test(body.toString("utf8", 0, 2048));
+function shouldRepeat({ status, code }: S3Answer): boolean {
   const isFailure = (status >= 500 && status !== 501) || status === 429;
-  return isFailure || REFRESHED.has(code) || isLateFailure || code === "RequestTimeout";
+  return isFailure || REFRESHED.has(code) || code === "RequestTimeout";
+}
+
+/** Of a 200 whose request is not known to be carried out: what it says of that, which may be nothing. */
+function lateFailureOf({ status, code, body }: S3Answer, { answersEarly = false }: S3Request): string | undefined {
+  if (status !== 200) return undefined;
+  if (!answersEarly) return code !== "" && /<Error>/.test(body.toString("utf8", 0, 2048)) ? code : undefined;
+  const text = body.toString("utf8");
+  return (elementOf(text, "ETag") ?? "") === "" ? (elementOf(text, "Code") ?? "without an ETag") : undefined;
 }
 
 function sent(cause: unknown): { cause: unknown; requestWasSent: boolean } {

@@ -45,7 +45,8 @@ export function createS3Uploads(options: { bucket: S3Bucket; partBytes: number; 
     const parts = tags.map((tag, index) => `<Part><PartNumber>${index + 1}</PartNumber><ETag>${tag}</ETag></Part>`);
     const body = Buffer.from(`<CompleteMultipartUpload>${parts.join("")}</CompleteMultipartUpload>`);
     const headers = { "content-type": "application/xml" };
-    const answer = await bucket.send({ method: "POST", key: at, query: { uploadId }, headers, body, signal });
+    const query = { uploadId };
+    const answer = await bucket.send({ method: "POST", key: at, query, headers, body, answersEarly: true, signal });
     if (answer.status === 404 && answer.isRepeated) {
       // An earlier try has completed it, and its answer was lost.
       const found = (await bucket.list(at, signal)).find((object) => object.key === at);
@@ -69,7 +70,7 @@ export function createS3Uploads(options: { bucket: S3Bucket; partBytes: number; 
       signal,
     }: { headers: Record<string, string>; query?: Record<string, string>; signal: AbortSignal },
   ): Promise<string | undefined> {
-    const answer = await bucket.send({ method: "PUT", key: at, headers, query, signal });
+    const answer = await bucket.send({ method: "PUT", key: at, headers, query, answersEarly: true, signal });
     if (isMissing(answer)) return undefined;
     return elementOf(bucket.expect(answer, "copy an archive", 200).body.toString("utf8"), "ETag") ?? "";
   }

@@ -3,7 +3,11 @@ import * as assert from "uvu/assert";
 import { ArchiveError } from "../../../crds/archive/archive-error.ts";
 import type { S3Bucket } from "../../../crds/snapshots/s3/s3-bucket.ts";
 import type { S3Answer, S3Request } from "../../../crds/snapshots/s3/s3-client.ts";
+import type { S3Store } from "../../../crds/snapshots/s3/s3-store.ts";
 import { createS3Uploads } from "../../../crds/snapshots/s3/s3-uploads.ts";
+import { StoreError } from "../../../crds/snapshots/snapshot-store.ts";
+import { type S3Asked, type SimulatedS3, simulatedS3Store, startSimulatedS3 } from "./simulated-s3.ts";
+import { call, key, load, MOST, save } from "./store-contract.ts";
 
 test("createS3Uploads: what takes more parts than an upload may have is refused, and ended", async () => {
   const parts = new Set<string>();
@@ -26,5 +30,75 @@ test("createS3Uploads: what takes more parts than an upload may have is refused,
   assert.instance(refused, ArchiveError);
   assert.equal([parts.has("10001"), aborted], [false, 1]);
 });
+
+const WHITE_SPACE = `<?xml version="1.0" encoding="UTF-8"?>\n${" ".repeat(3000)}`;
+const LATE_ERROR = `${WHITE_SPACE}<Error><Code>InternalError</Code><Message>try again</Message></Error>`;
+const isCompletion = ({ method, query }: S3Asked): boolean => method === "POST" && query.has("uploadId");
+const isCopy = ({ headers }: S3Asked): boolean => headers["x-amz-copy-source"] !== undefined;
+const other = { tenantId: "other", workloadRef: "w" };
+
+async function withStore(work: (given: { store: S3Store; server: SimulatedS3 }) => Promise<void>): Promise<void> {
+  const server = await startSimulatedS3();
+  const store = simulatedS3Store(server);
+  try {
+    await work({ store, server });
+  } finally {
+    store.close();
+    await server.close();
+  }
+}
+
+test("createS3Uploads: a completion that fails behind a 200 is none, and what was there stays", () =>
+  withStore(async ({ store, server }) => {
+    await save(store, "the good one");
+    for (const body of [LATE_ERROR, WHITE_SPACE, "<CompleteMultipartUploadResult><ETag></ETag>"]) {
+      server.decide = (asked) => (isCompletion(asked) ? { body, isDone: false } : undefined);
+      const error = await save(store, "x".repeat(2500)).catch((cause: unknown) => cause);
+      assert.ok(error instanceof StoreError && error.isTransient, String(error));
+    }
+    assert.is(await load(store), "the good one");
+    const archives = [...server.objects.keys()].filter((name) => name.startsWith("archives/"));
+    assert.is(archives.length, 1);
+  }));
+
+test("createS3Uploads: one that fails late is tried again, also where it was done nevertheless", () =>
+  withStore(async ({ store, server }) => {
+    for (const isDone of [false, true]) {
+      let completions = 0;
+      server.decide = (asked) => {
+        if (!isCompletion(asked)) return undefined;
+        completions += 1;
+        return completions === 1 ? { body: LATE_ERROR, isDone } : undefined;
+      };
+      const content = `${isDone}`.repeat(800);
+      await save(store, content);
+      assert.equal([await load(store), completions], [content, 2]);
+    }
+  }));
+
+test("createS3Uploads: a copy that fails behind a 200 is none, in one request and in parts", () =>
+  withStore(async ({ store, server }) => {
+    for (const bytes of [1500, 2500]) {
+      await save(store, "x".repeat(bytes));
+      const sha256 = (await store.look(key, call)).newest?.sha256 ?? "";
+      const copy = async () => {
+        const { revision: replaces } = await store.look(other, call);
+        const given = { ...call, replaces, most: MOST, createdAt: "2026-11-22T00:00:00.000Z" };
+        return await store.adopt(other, { ...key, sha256 }, given);
+      };
+      server.decide = (asked) => (isCopy(asked) ? { body: LATE_ERROR, isDone: false } : undefined);
+      const error = await copy().catch((cause: unknown) => cause);
+      assert.ok(error instanceof StoreError && error.isTransient, String(error));
+      assert.is((await store.look(other, call)).newest, undefined);
+      let copies = 0;
+      server.decide = (asked) => {
+        if (isCopy(asked)) copies += 1;
+        return isCopy(asked) && copies === 1 ? { body: LATE_ERROR, isDone: false } : undefined;
+      };
+      await copy();
+      assert.is(await load(store, other), "x".repeat(bytes));
+      await store.delete(other, call);
+    }
+  }));
 
 test.run();

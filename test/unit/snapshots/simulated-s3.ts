@@ -1,0 +1,141 @@
+import { randomBytes } from "node:crypto";
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { createS3Client } from "../../../crds/snapshots/s3/s3-client.ts";
+import { createS3Store, type S3Store } from "../../../crds/snapshots/s3/s3-store.ts";
+import { hurriedClock } from "../manual-clock.ts";
+
+export interface S3Asked {
+  readonly method: string;
+  /** Of the object; empty where the bucket is meant. */
+  readonly key: string;
+  readonly query: URLSearchParams;
+  readonly headers: IncomingHttpHeaders;
+}
+
+/** A server with the bucket `b` that is always right, for what a real one does not do at will. */
+export interface SimulatedS3 {
+  readonly endpoint: string;
+  /** Keys with what they hold. */
+  readonly objects: Map<string, { readonly body: Buffer; readonly etag: string; readonly commit: string }>;
+  readonly asked: S3Asked[];
+  /** Asked for each request: the body of a 200 that is answered before it, or in the place of what it asks for. */
+  decide: (asked: S3Asked) => { body: string; isDone: boolean } | undefined;
+  close(): Promise<void>;
+}
+
+const BUCKET = "/b/";
+
+export async function startSimulatedS3(): Promise<SimulatedS3> {
+  const objects: SimulatedS3["objects"] = new Map();
+  const uploads = new Map<string, Map<number, Buffer>>();
+
+  function write(key: string, body: Buffer, commit = ""): string {
+    const etag = `"${randomBytes(8).toString("hex")}"`;
+    objects.set(key, { body, etag, commit });
+    return etag;
+  }
+
+  function sourceOf({ headers }: S3Asked): Buffer | "none" | undefined {
+    const { "x-amz-copy-source": source } = headers;
+    if (typeof source !== "string") return undefined;
+    const { body } = objects.get(source.slice(BUCKET.length)) ?? {};
+    const [, first, last] = /^bytes=(\d+)-(\d+)$/.exec(String(headers["x-amz-copy-source-range"])) ?? [];
+    return first === undefined ? (body ?? "none") : (body?.subarray(Number(first), Number(last) + 1) ?? "none");
+  }
+
+  /** @returns the status, and the body of the answer or the code of an error */
+  function put(asked: S3Asked, body: Buffer, response: ServerResponse): [number, string] {
+    const { key, query, headers } = asked;
+    const present = objects.get(key);
+    const { "if-match": match, "if-none-match": none } = headers;
+    if (none !== undefined && present !== undefined) return [412, "PreconditionFailed"];
+    if (match !== undefined && present?.etag !== match) return [412, "PreconditionFailed"];
+    const source = sourceOf(asked);
+    if (source === "none") return [404, "NoSuchKey"];
+    const parts = uploads.get(query.get("uploadId") ?? "");
+    if (query.has("uploadId") && parts === undefined) return [404, "NoSuchUpload"];
+    const { "x-amz-meta-commit": commit } = headers;
+    parts?.set(Number(query.get("partNumber")), source ?? body);
+    const etag = parts === undefined ? write(key, source ?? body, String(commit ?? "")) : '"part"';
+    response.setHeader("etag", etag);
+    return [200, source === undefined ? "" : `<CopyResult><ETag>${etag}</ETag></CopyResult>`];
+  }
+
+  function post({ key, query }: S3Asked): [number, string] {
+    const id = query.get("uploadId") ?? randomBytes(4).toString("hex");
+    if (query.has("uploads")) {
+      uploads.set(id, new Map());
+      return [200, `<Begun><UploadId>${id}</UploadId></Begun>`];
+    }
+    const parts = uploads.get(id);
+    if (parts === undefined) return [404, "NoSuchUpload"];
+    uploads.delete(id);
+    const bytes = [...parts].sort(([a], [b]) => a - b).map(([, part]) => part);
+    return [200, `<Completed><ETag>${write(key, Buffer.concat(bytes))}</ETag></Completed>`];
+  }
+
+  function get({ key, query }: S3Asked, response: ServerResponse): [number, string | Buffer] {
+    if (key === "") {
+      const prefix = query.get("prefix") ?? "";
+      const listed = [...objects].filter(([name]) => query.has("list-type") && name.startsWith(prefix));
+      const contents = listed.map(
+        ([name, { body, etag }]) =>
+          `<Contents><Key>${name}</Key><ETag>${etag}</ETag><Size>${body.length}</Size>` +
+          `<LastModified>${new Date().toISOString()}</LastModified></Contents>`,
+      );
+      return [200, `<List>${contents.join("")}</List>`];
+    }
+    const found = objects.get(key);
+    if (found === undefined) return [404, "NoSuchKey"];
+    response.setHeader("etag", found.etag).setHeader("x-amz-meta-commit", found.commit);
+    return [200, found.body];
+  }
+
+  function carryOut(asked: S3Asked, body: Buffer, response: ServerResponse): [number, string | Buffer] {
+    const { method, key, query } = asked;
+    if (method === "PUT") return put(asked, body, response);
+    if (method === "POST") return post(asked);
+    if (method === "GET") return get(asked, response);
+    if (query.has("uploadId")) uploads.delete(query.get("uploadId") ?? "");
+    else objects.delete(key);
+    return [204, ""];
+  }
+
+  async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { pathname, searchParams: query } = new URL(request.url ?? "", "http://server");
+    const { method = "", headers } = request;
+    const asked = { method, key: decodeURIComponent(pathname.slice(BUCKET.length)), query, headers };
+    const chunks: Buffer[] = [];
+    for await (const chunk of request as AsyncIterable<Buffer>) chunks.push(chunk);
+    server.asked.push(asked);
+    const instead = server.decide(asked);
+    if (instead?.isDone === false) return void response.end(instead.body);
+    const [status, body] = carryOut(asked, Buffer.concat(chunks), response);
+    if (instead !== undefined) return void response.end(instead.body);
+    response.writeHead(status).end(status < 300 ? body : `<Error><Code>${body}</Code></Error>`);
+  }
+
+  const listening = createServer((request, response) => {
+    handle(request, response).catch(() => request.socket.destroy());
+  });
+  await new Promise<void>((resolve) => listening.listen(0, "127.0.0.1", resolve));
+  const server: SimulatedS3 = {
+    endpoint: `http://127.0.0.1:${(listening.address() as AddressInfo).port}`,
+    ...{ objects, asked: [], decide: () => undefined },
+    async close() {
+      listening.closeAllConnections();
+      await new Promise((resolve) => listening.close(resolve));
+    },
+  };
+  return server;
+}
+
+/** A store on it; how much is sent or copied at once is small, so that a few kilobytes take several requests. */
+export function simulatedS3Store({ endpoint }: SimulatedS3): S3Store {
+  const credentials = async () => ({ accessKeyId: "id", secretAccessKey: "secret" });
+  const client = createS3Client({
+    ...{ endpoint, region: "r", bucket: "b", isPathStyle: true, credentials, clock: hurriedClock },
+  });
+  return createS3Store({ client, bucket: "b", prefix: "", partBytes: 1000, copyBytes: 2000, clock: hurriedClock });
+}
