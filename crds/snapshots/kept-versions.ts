@@ -9,16 +9,19 @@ interface Version {
  * Which older versions stay after a commit, the latest first.
  *
  * @param older those before it, the latest first
- * @param added what it keeps, which stays whatever `most` says
+ * @param state.added what it keeps, which stays whatever `most` says
+ * @param state.next the SHA-256 of the archive that is committed. A version that is gone back to stays beside those that
+ *   `most` counts: there is no archive more than before, so none has to go
  */
 export function keptVersions<T extends Version>(
   older: readonly T[],
-  { added, most }: { added?: T | undefined; most: Pick<MostKept, KeptAs> },
+  { added, next, most }: { added?: T | undefined; next: string | undefined; most: Pick<MostKept, KeptAs> },
 ): T[] {
   const left = { history: most.history, replaced: most.replaced };
-  if (added !== undefined) left[added.kept] -= 1;
+  if (added !== undefined && added.sha256 !== next) left[added.kept] -= 1;
   const staying = older.filter(({ sha256, kept }) => {
     if (sha256 === added?.sha256) return false;
+    if (sha256 === next) return true;
     left[kept] -= 1;
     return left[kept] >= 0;
   });

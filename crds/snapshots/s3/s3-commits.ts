@@ -65,8 +65,8 @@ export function createS3Commits(options: {
       const before = head?.versions ?? [];
       const others = await usage.others(key, most, signal);
       const version = describe();
-      const { sizeBytes } = version;
-      const staying = withinQuota(key, { sizeBytes, ...olderBeside(before, { keep, most }), others, most });
+      const { sizeBytes, sha256: next } = version;
+      const staying = withinQuota(key, { sizeBytes, ...olderBeside(before, { next, keep, most }), others, most });
       const versions = [version, ...staying];
       mayBeNamed = true;
       const revision = await heads.swap(key, { next: { commit: newCommit(), versions }, replaces, signal });
@@ -87,20 +87,24 @@ export function createS3Commits(options: {
     commit,
     async checkRoom(key, { sizeBytes, keep, most, signal }) {
       const [{ head }, others] = await Promise.all([heads.read(key, signal), usage.others(key, most, signal)]);
-      withinQuota(key, { sizeBytes, ...olderBeside(head?.versions ?? [], { keep, most }), others, most });
+      const older = olderBeside(head?.versions ?? [], { next: undefined, keep, most });
+      withinQuota(key, { sizeBytes, ...older, others, most });
     },
   };
 }
 
 /** The older versions beside a new archive, before quotas, and what all of the key takes now. */
-function olderBeside(before: readonly S3Version[], { keep, most }: Pick<CommitCall, "keep" | "most">) {
+function olderBeside(
+  before: readonly S3Version[],
+  { next, keep, most }: Pick<CommitCall, "keep" | "most"> & { next: string | undefined },
+) {
   const [replaced, ...older] = [before[0], ...before.slice(1).map(asOlder)];
   const added =
     keep === undefined || replaced === undefined
       ? undefined
       : { ...replaced, kept: keptAs(keep, older, replaced.sha256) };
   return {
-    older: keptVersions(older, { added, most }),
+    older: keptVersions(older, { added, next, most }),
     bytesBefore: before.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0),
   };
 }

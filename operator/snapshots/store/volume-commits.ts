@@ -107,7 +107,7 @@ export function createVolumeCommits(options: {
   ): Promise<CommittedSnapshot> {
     const { id, keep, most, metadata, upload, before } = options;
     const { archive, folder } = placesOf(root, key);
-    const { added, wanted } = await olderBeside(key, { before, keep, most });
+    const { added, wanted } = await olderBeside(key, { before, next: metadata.sha256, keep, most });
     const staying = usage.reserve(key, { sizeBytes: metadata.sizeBytes, older: wanted, most });
     const hasRoom = added === undefined || staying.includes(added);
     if (before !== undefined && keep !== undefined && hasRoom) {
@@ -129,11 +129,16 @@ export function createVolumeCommits(options: {
   /** The older versions beside a new archive, before quotas; `added` is what it would replace. */
   async function olderBeside(
     key: SnapshotKey,
-    { before, keep, most }: Pick<CommitOptions, "keep" | "most"> & { before: StoredFile | undefined },
+    {
+      before,
+      next,
+      keep,
+      most,
+    }: Pick<CommitOptions, "keep" | "most"> & { before: StoredFile | undefined; next: string | undefined },
   ): Promise<{ added: SnapshotVersion | undefined; wanted: SnapshotVersion[] }> {
     const older = (await state.versions(key)).flatMap(asVersion);
     const added = keep === undefined ? undefined : asAdded(keep, before?.metadata, older);
-    return { added, wanted: keptVersions(older, { added, most }) };
+    return { added, wanted: keptVersions(older, { added, next, most }) };
   }
 
   async function recount(key: SnapshotKey): Promise<void> {
@@ -231,7 +236,8 @@ export function createVolumeCommits(options: {
       await state.checkRoot();
       await usage.counted();
       await turns.take(key.tenantId, async () => {
-        const { wanted } = await olderBeside(key, { before: await state.newest(key), keep, most });
+        const before = await state.newest(key);
+        const { wanted } = await olderBeside(key, { before, next: undefined, keep, most });
         usage.staying(key, { sizeBytes, older: wanted, most });
       });
     },

@@ -257,6 +257,31 @@ export function testStore<T extends { store: SnapshotStore }>(test: Test<T>): vo
     );
   });
 
+  test("a rollback deletes no other version, and many of them add none", async ({ store }) => {
+    const contents = ["of 0", "of 1", "of 2", "of 3"];
+    for (const [hour, content] of contents.entries()) {
+      await save(store, content, key, { keep: "replaced", createdAt: `2026-11-21T0${hour}:00:00.000Z` });
+    }
+    const kept = async () => {
+      const { newest, versions } = await store.look(key, call);
+      assert.ok(versions.length <= 4, String(versions.length));
+      return [...new Set([newest, ...versions].map((one) => one?.sha256))].sort();
+    };
+    const all = contents.map(digest).sort();
+    for (const [hour, index] of [2, 0, 3, 2, 1, 1, 0, 3, 0].entries()) {
+      const back = { ...key, sha256: digest(contents[index] ?? "") };
+      const { revision: replaces } = await store.look(key, call);
+      const createdAt = `2026-11-22T0${hour}:00:00.000Z`;
+      await store.adopt(key, back, { ...call, replaces, keep: "replaced", most: MOST, createdAt });
+      assert.equal([await load(store), await kept()], [contents[index], all]);
+    }
+    // What was gone back to is one of the three from then on.
+    await save(store, "of 4", key, { keep: "replaced", createdAt: "2026-11-23T00:00:00.000Z" });
+    const { versions } = await store.look(key, call);
+    assert.is(versions.length, 3);
+    assert.ok(versions.some(({ sha256 }) => sha256 === digest("of 0")));
+  });
+
   test("says what its archives take, with all versions", async ({ store }) => {
     assert.equal(await store.usage(call), { archives: 0, bytes: 0, workloads: {} });
     await save(store, "1");
