@@ -142,14 +142,19 @@ function whereToBegin(
   }
   if (newest.sha256 === present.sha256) {
     const has = new Set(there.map(({ sha256 }) => sha256));
-    return wanted.every(({ sha256 }) => has.has(sha256)) ? "present" : "differs";
+    if (wanted.every(({ sha256 }) => has.has(sha256))) return "present";
   }
   if (Date.parse(present.createdAt) >= Date.parse(newest.createdAt)) return "differs";
   // The source has gone on since. What it has not kept stays here as what was replaced, since it may be of a session.
-  const last = wanted.findLastIndex(({ sha256 }) => sha256 === present.sha256);
+  // One that was gone back to is there twice, and a copy that was ended may have brought the first of the two.
+  const last = wanted.findLastIndex((one) => isSame(one, present));
   if (last >= 0) return { index: last + 1, keep: wanted[last]?.kept };
   const index = wanted.findIndex(({ createdAt }) => Date.parse(createdAt) > Date.parse(present.createdAt));
   return { index, keep: "replaced" };
+}
+
+function isSame(a: SnapshotMetadata, b: SnapshotMetadata): boolean {
+  return a.sha256 === b.sha256 && Date.parse(a.createdAt) === Date.parse(b.createdAt);
 }
 
 async function deleteSurplus({ from, to, key }: Stores & { key: SnapshotKey }, call: StoreCall): Promise<CopyOutcome> {

@@ -61,8 +61,8 @@ test("copies all archives with their versions and what is recorded, and nothing 
   assert.equal(await everything(to), await everything(from));
 });
 
-test("goes on where it was ended", async ({ from, to }) => {
-  for (const hour of [1, 2, 3]) await save(from, `of ${hour}`, key, at(hour));
+/** A copy that is cut when it has put one archive. */
+async function copyOneArchive({ from, to }: { from: SnapshotStore; to: SnapshotStore }): Promise<void> {
   let puts = 0;
   const failing: SnapshotStore = {
     ...to,
@@ -74,9 +74,37 @@ test("goes on where it was ended", async ({ from, to }) => {
   };
   const error = await copy({ from, to: failing }).catch((caught: unknown) => caught);
   assert.match(String(error), /the connection is cut/);
+}
+
+test("goes on where it was ended", async ({ from, to }) => {
+  for (const hour of [1, 2, 3]) await save(from, `of ${hour}`, key, at(hour));
+  await copyOneArchive({ from, to });
   assert.is(await load(to), "of 1");
   assert.equal((await copy({ from, to }))[key.tenantId], { kind: "copied", archives: 2, bytes: 8 });
   assert.equal(await everything(to), await everything(from));
+});
+
+test("goes on where the source has gone back to what was copied as a version", async ({ from, to }) => {
+  await save(from, "of 0", key, at(0));
+  await copy({ from, to });
+  const most = { history: 1, replaced: 3 };
+  const first = await save(from, "of 1", key, { createdAt: at(1).createdAt });
+  await save(from, "of 2", key, { ...at(2), keep: "history", most });
+  const { revision: replaces } = await from.look(key, call);
+  const back = { ...call, replaces, most, keep: "replaced", createdAt: at(3).createdAt } as const;
+  await from.adopt(key, { ...key, sha256: first.metadata.sha256 }, back);
+  await copyOneArchive({ from, to });
+  assert.is(await load(to), "of 1");
+  assert.equal((await copy({ from, to }))[key.tenantId], { kind: "copied", archives: 2, bytes: 8 });
+  const [source, target] = await Promise.all([from, to].map((store) => store.look(key, call)));
+  assert.equal(target?.newest, source?.newest);
+  const contents = (target?.versions ?? []).map(async ({ sha256, kept }) => [await load(to, key, sha256), kept]);
+  assert.equal(await Promise.all(contents), [
+    ["of 2", "replaced"],
+    ["of 1", "history"],
+    ["of 0", "replaced"],
+  ]);
+  assert.equal((await copy({ from, to }))[key.tenantId], { kind: "present" });
 });
 
 test("leaves what has changed in the target, and says so", async ({ from, to }) => {
