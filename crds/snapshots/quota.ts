@@ -2,6 +2,7 @@ import type { SnapshotKey } from "./snapshot-key.ts";
 import { type KeptAs, type MostKept, QuotaError } from "./snapshot-store.ts";
 
 interface Version {
+  readonly sha256?: string | undefined;
   readonly sizeBytes: number;
   readonly kept: KeptAs;
 }
@@ -13,10 +14,35 @@ export interface OtherBytes {
 }
 
 /**
+ * What each archive takes beside those before it: one that is the newest and an older version at once is stored once.
+ *
+ * @param sameOf says the same of what is stored once; undefined of what is not known
+ */
+export function bytesOfEach<T extends { readonly sizeBytes: number }>(
+  archives: readonly T[],
+  sameOf: (archive: T) => string | undefined,
+): number[] {
+  const seen = new Set<string>();
+  return archives.map((archive) => {
+    const same = sameOf(archive);
+    if (same === undefined) return archive.sizeBytes;
+    if (seen.has(same)) return 0;
+    seen.add(same);
+    return archive.sizeBytes;
+  });
+}
+
+/** What archives of one key take. */
+export function storedBytes(archives: readonly Pick<Version, "sha256" | "sizeBytes">[]): number {
+  return bytesOfEach(archives, ({ sha256 }) => sha256).reduce((sum, bytes) => sum + bytes, 0);
+}
+
+/**
  * Which older versions stay beside a new archive, so that tenant and workload take no more than they may: history goes
  * as far as that is needed, the oldest first, and what was replaced stays. A commit that does not add to what is there
  * is never too much.
  *
+ * @param state.sha256 of the new archive; undefined where it is not known yet
  * @param state.older those that would stay otherwise, the latest first
  * @param state.bytesBefore of the key's archives before the commit
  * @throws QuotaError that says what to do
@@ -26,15 +52,21 @@ export function withinQuota<T extends Version>(
   {
     most,
     ...state
-  }: { sizeBytes: number; older: readonly T[]; bytesBefore: number; others: OtherBytes; most: MostKept },
+  }: Pick<Version, "sha256" | "sizeBytes"> & {
+    older: readonly T[];
+    bytesBefore: number;
+    others: OtherBytes;
+    most: MostKept;
+  },
 ): T[] {
-  const { sizeBytes, bytesBefore, others } = state;
+  const { sha256, sizeBytes, bytesBefore, others } = state;
   const { tenantBytes = Number.POSITIVE_INFINITY, workloadBytes = Number.POSITIVE_INFINITY } = most;
   const may = Math.max(bytesBefore, Math.min(tenantBytes - others.ofTenant, workloadBytes - others.ofWorkload));
   const staying = [...state.older];
-  const bytes = (): number => staying.reduce((sum, version) => sum + version.sizeBytes, sizeBytes);
+  const bytes = (): number => storedBytes([{ sha256, sizeBytes }, ...staying]);
+  const takesRoom = (version: T): boolean => sha256 === undefined || version.sha256 !== sha256;
   while (bytes() > may) {
-    const oldest = staying.findLastIndex(({ kept }) => kept === "history");
+    const oldest = staying.findLastIndex((version) => version.kept === "history" && takesRoom(version));
     if (oldest < 0) throw refusal(key, { bytes: bytes(), others, tenantBytes, workloadBytes });
     staying.splice(oldest, 1);
   }

@@ -1,5 +1,5 @@
 import { keptAs, keptVersions } from "../kept-versions.ts";
-import { withinQuota } from "../quota.ts";
+import { storedBytes, withinQuota } from "../quota.ts";
 import type { SnapshotKey } from "../snapshot-key.ts";
 import { type CommitCall, type CommittedSnapshot, type RoomCall, StoreConflict } from "../snapshot-store.ts";
 import type { S3Bucket } from "./s3-bucket.ts";
@@ -11,12 +11,15 @@ const ERASE_LIMIT_MS = 5000;
 
 interface Written {
   readonly blob: string;
+  /** Whether this call has written it; else the head names it already, and goes on to do so whatever becomes of this. */
+  readonly isOwn: boolean;
   /** Asked last of all before the head names it. */
   readonly describe: () => S3Version;
 }
 
 /**
- * Puts an archive that is written in the place of the newest. Where that is known to have failed, it is erased.
+ * Puts an archive that is written in the place of the newest. Where that is known to have failed, it is erased if this
+ * call has written it.
  *
  * @throws StoreConflict when another state is there
  * @throws QuotaError when more would be kept than may be
@@ -57,28 +60,31 @@ export function createS3Commits(options: {
     await bucket.erase(layout.archive(key, blob), signal);
   }
 
-  const commit: S3Commit = async (key, { blob, describe }, { replaces, keep, most, signal }) => {
+  const commit: S3Commit = async (key, { blob, isOwn, describe }, { replaces, keep, most, signal }) => {
     let mayBeNamed = false;
     try {
       const { head, revision: present } = await heads.read(key, signal);
       if (present !== replaces) throw new StoreConflict(`${layout.head(key)} is another than when this save began`);
       const before = head?.versions ?? [];
+      // What no head names any more may be erased at any time.
+      if (!isOwn && !blobsOf(head).has(blob)) throw new StoreConflict(`${layout.head(key)} does not name ${blob}`);
       const others = await usage.others(key, most, signal);
       const version = describe();
-      const { sizeBytes, sha256: next } = version;
-      const staying = withinQuota(key, { sizeBytes, ...olderBeside(before, { next, keep, most }), others, most });
-      const versions = [version, ...staying];
+      const { sizeBytes, sha256 } = version;
+      const older = olderBeside(before, { next: sha256, keep, most });
+      const staying = withinQuota(key, { sizeBytes, sha256, ...older, others, most });
+      // What a version has too is one object: this one, which is known to be there.
+      const versions = [version, ...staying.map((one) => (one.sha256 === sha256 ? { ...one, blob } : one))];
       mayBeNamed = true;
       const revision = await heads.swap(key, { next: { commit: newCommit(), versions }, replaces, signal });
-      const sizes = versions.map(({ sizeBytes }) => sizeBytes);
-      usage.note(key, sizes);
+      usage.note(key, versions);
       const named = blobsOf({ versions });
       const dropped = [...blobsOf({ versions: before })].filter((each) => !named.has(each));
       // What is not erased now is erased as a leftover.
       await Promise.all(dropped.map((each) => bucket.erase(layout.archive(key, each), signal).catch(ignore)));
       return { revision, metadata: metadataOf(version) };
     } catch (error) {
-      await eraseUnnamed(key, blob, { mayBeNamed, replaces, error }).catch(ignore);
+      if (isOwn) await eraseUnnamed(key, blob, { mayBeNamed, replaces, error }).catch(ignore);
       throw error;
     }
   };
@@ -105,7 +111,7 @@ function olderBeside(
       : { ...replaced, kept: keptAs(keep, older, replaced.sha256) };
   return {
     older: keptVersions(older, { added, next, most }),
-    bytesBefore: before.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0),
+    bytesBefore: storedBytes(before),
   };
 }
 

@@ -228,7 +228,7 @@ export function createS3Store(options: S3StoreOptions): S3Store {
           const overlayDirs = [...described.overlayDirs];
           return { sha256, sizeBytes, tenantId, workloadRef, ...described, overlayDirs, blob };
         }
-        return await commit(key, { blob, describe }, { ...call, signal });
+        return await commit(key, { blob, isOwn: true, describe }, { ...call, signal });
       });
     },
 
@@ -245,13 +245,18 @@ export function createS3Store(options: S3StoreOptions): S3Store {
         const version = head?.versions.find((one) => one.sha256 === from.sha256);
         if (version === undefined) return undefined;
         await ensureMark(signal);
-        const blob = newBlob();
         const source = { at: layout.archive(from, version.blob), sizeBytes: version.sizeBytes };
-        if (!(await uploads.copy(layout.archive(key, blob), source, signal))) return undefined;
+        // A rollback stores nothing: the head names the same object once more.
+        const isOwn = from.tenantId !== key.tenantId || from.workloadRef !== key.workloadRef;
+        const blob = isOwn ? newBlob() : version.blob;
+        const isThere = isOwn
+          ? await uploads.copy(layout.archive(key, blob), source, signal)
+          : (await bucket.list(source.at, signal)).some(({ key }) => key === source.at);
+        if (!isThere) return undefined;
         const { podUid: _, kept: __, ...saved } = version;
         const { tenantId, workloadRef } = key;
         const own = { ...saved, tenantId, workloadRef, createdAt: call.createdAt, blob };
-        return await commit(key, { blob, describe: () => own }, { ...call, signal });
+        return await commit(key, { blob, isOwn, describe: () => own }, { ...call, signal });
       });
     },
 
@@ -271,7 +276,7 @@ export function createS3Store(options: S3StoreOptions): S3Store {
           if (usedAt === "" || unusedMs < call.unusedForMs) return false;
         }
         if (versions.length === 0 && left.length === 0) return false;
-        const blobs = [...versions.map(({ blob }) => blob), ...left];
+        const blobs = [...new Set([...blobsOf(head), ...left])];
         let revision = present;
         if (versions.length > 0) {
           // From here on there is none, whatever becomes of the rest; a later call goes on with it.

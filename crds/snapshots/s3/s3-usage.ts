@@ -1,6 +1,6 @@
 import type { Clock } from "../../client/clock.ts";
 import { orAborted } from "../../waits.ts";
-import type { OtherBytes } from "../quota.ts";
+import { bytesOfEach, type OtherBytes } from "../quota.ts";
 import type { SnapshotKey } from "../snapshot-key.ts";
 import type { MostKept, StoreEntry, StoreUsage } from "../snapshot-store.ts";
 
@@ -13,9 +13,11 @@ export interface S3Usage {
    */
   others(key: SnapshotKey, most: MostKept, signal: AbortSignal): Promise<OtherBytes>;
   /** What a key takes from now on. */
-  note(key: SnapshotKey, sizes: readonly number[]): void;
+  note(key: SnapshotKey, archives: readonly { readonly sha256: string; readonly sizeBytes: number }[]): void;
 }
 
+/** What an archive takes: none where it is the newest and an older version at once, which is one object. */
+type Sizes = Pick<StoreEntry, "tenantId" | "workloadRef" | "sizeBytes">;
 type ListArchives = (tenantId: string | undefined, signal: AbortSignal) => Promise<StoreEntry[]>;
 
 const KEPT_MS = 5 * 60_000;
@@ -23,7 +25,6 @@ const LIST_LIMIT_MS = 120_000;
 
 /** @param options.list all archives with their versions, or one tenant's */
 export function createS3Usage({ list, clock }: { list: ListArchives; clock: Clock }): S3Usage {
-  type Sizes = Pick<StoreEntry, "tenantId" | "workloadRef" | "sizeBytes">;
   let kept: { readonly at: number; readonly keys: Map<string, Sizes[]> } | undefined;
   let listing: Promise<Map<string, Sizes[]>> | undefined;
   // What is committed while a listing is under way may be missing in it.
@@ -32,9 +33,9 @@ export function createS3Usage({ list, clock }: { list: ListArchives; clock: Cloc
   async function listAll(): Promise<Map<string, Sizes[]>> {
     noted.clear();
     const keys = new Map<string, Sizes[]>();
-    for (const { tenantId, workloadRef, sizeBytes } of await list(undefined, AbortSignal.timeout(LIST_LIMIT_MS))) {
-      const name = nameOf({ tenantId, workloadRef });
-      keys.set(name, [...(keys.get(name) ?? []), { tenantId, workloadRef, sizeBytes }]);
+    for (const sizes of sizesOf(await list(undefined, AbortSignal.timeout(LIST_LIMIT_MS)))) {
+      const name = nameOf(sizes);
+      keys.set(name, [...(keys.get(name) ?? []), sizes]);
     }
     for (const [name, sizes] of noted) keys.set(name, sizes);
     kept = { at: clock.now(), keys };
@@ -56,16 +57,18 @@ export function createS3Usage({ list, clock }: { list: ListArchives; clock: Cloc
       const { tenantId, workloadRef } = key;
       const isOther = (one: SnapshotKey): boolean => one.tenantId !== tenantId || one.workloadRef !== workloadRef;
       const [ofTenant, all] = await Promise.all([
-        tenantBytes === undefined ? [] : list(tenantId, signal),
+        tenantBytes === undefined ? [] : list(tenantId, signal).then(sizesOf),
         workloadBytes === undefined ? [] : current(signal).then((keys) => [...keys.values()].flat()),
       ]);
       const ofWorkload = all.filter((one) => one.workloadRef === workloadRef);
       return { ofTenant: sum(ofTenant.filter(isOther)), ofWorkload: sum(ofWorkload.filter(isOther)) };
     },
 
-    note(key, sizes) {
+    note(key, archives) {
       const { tenantId, workloadRef } = key;
-      const now = sizes.map((sizeBytes) => ({ tenantId, workloadRef, sizeBytes }));
+      const now = bytesOfEach(archives, ({ sha256 }) => sha256).map((sizeBytes) => ({
+        ...{ tenantId, workloadRef, sizeBytes },
+      }));
       noted.set(nameOf(key), now);
       kept?.keys.set(nameOf(key), now);
     },
@@ -74,6 +77,11 @@ export function createS3Usage({ list, clock }: { list: ListArchives; clock: Cloc
 
 function nameOf({ tenantId, workloadRef }: SnapshotKey): string {
   return `${tenantId}/${workloadRef}`;
+}
+
+function sizesOf(entries: readonly StoreEntry[]): Sizes[] {
+  const bytes = bytesOfEach(entries, (entry) => entry.metadata && `${nameOf(entry)} ${entry.metadata.sha256}`);
+  return entries.map(({ tenantId, workloadRef }, index) => ({ tenantId, workloadRef, sizeBytes: bytes[index] ?? 0 }));
 }
 
 function sum(sizes: readonly { readonly sizeBytes: number }[]): number {

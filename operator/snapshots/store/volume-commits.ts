@@ -1,4 +1,4 @@
-import { mkdir, readdir, rename, rm, stat } from "node:fs/promises";
+import { link, mkdir, readdir, rename, rm, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { keptAs, keptVersions } from "../../../crds/snapshots/kept-versions.ts";
 import { checkSnapshotKey, type SnapshotKey, snapshotPath } from "../../../crds/snapshots/snapshot-key.ts";
@@ -108,12 +108,14 @@ export function createVolumeCommits(options: {
     const { id, keep, most, metadata, upload, before } = options;
     const { archive, folder } = placesOf(root, key);
     const { added, wanted } = await olderBeside(key, { before, next: metadata.sha256, keep, most });
-    const staying = usage.reserve(key, { sizeBytes: metadata.sizeBytes, older: wanted, most });
+    const { sizeBytes, sha256 } = metadata;
+    const staying = usage.reserve(key, { sizeBytes, sha256, older: wanted, most });
     const hasRoom = added === undefined || staying.includes(added);
     if (before !== undefined && keep !== undefined && hasRoom) {
       await keepVersion(key, before, { id, kept: added?.kept ?? keep });
     }
-    const record = recordPath(archive, metadata.sha256);
+    if (staying.some((version) => version.sha256 === sha256)) await shareFile(key, upload, id);
+    const record = recordPath(archive, sha256);
     await writeRecord(record, { metadata, commit: id }, id);
     await rename(upload.path, archive);
     await syncFolders(folder, root);
@@ -122,7 +124,6 @@ export function createVolumeCommits(options: {
     await owner.check();
     await dropOldRecords(archive, record);
     await prune(key, staying);
-    const { sha256 } = metadata;
     return { revision: `${digitsOf(sha256)}.${id}`, metadata };
   }
 
@@ -163,6 +164,21 @@ export function createVolumeCommits(options: {
     if (metadata !== undefined) await writeRecord(recordPath(older, sha256), { metadata, commit, kept }, id);
     await linkOrCopy(before.path, older, id);
     await syncFolders(versions, join(folder, ".versions"), folder);
+  }
+
+  /** Has an older version with the same bytes be the same file, as it is counted. */
+  async function shareFile(key: SnapshotKey, { path, sha256 }: ReceivedFile, id: string): Promise<void> {
+    const older = join(placesOf(root, key).versions, `${digitsOf(sha256)}.tar.gz`);
+    const partial = `${older}.${id}.partial`;
+    try {
+      await link(path, partial);
+    } catch {
+      // A volume without hard links keeps two.
+      return;
+    }
+    await rename(partial, older);
+    // Where both names are of one file already, a rename leaves both.
+    await rm(partial, { force: true });
   }
 
   async function prune(key: SnapshotKey, staying: readonly SnapshotVersion[]): Promise<void> {

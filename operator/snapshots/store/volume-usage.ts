@@ -1,6 +1,6 @@
 import { readdir } from "node:fs/promises";
 import { isTenantId } from "../../../crds/names.ts";
-import { withinQuota } from "../../../crds/snapshots/quota.ts";
+import { bytesOfEach, storedBytes, withinQuota } from "../../../crds/snapshots/quota.ts";
 import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
 import type { MostKept, SnapshotVersion, StoreEntry, StoreUsage } from "../../../crds/snapshots/snapshot-store.ts";
 import type { Turns } from "./turns.ts";
@@ -13,6 +13,8 @@ interface Count {
 }
 
 interface Wanted {
+  /** Undefined where it is not known yet. */
+  readonly sha256?: string | undefined;
   readonly sizeBytes: number;
   readonly older: readonly SnapshotVersion[];
   readonly most: MostKept;
@@ -35,7 +37,7 @@ export interface VolumeUsage {
   /** As `staying`, and sets aside what the key will take. */
   reserve(key: SnapshotKey, wanted: Wanted): SnapshotVersion[];
   /** Notes what a key takes now. */
-  note(key: SnapshotKey, entries: readonly Pick<StoreEntry, "sizeBytes">[]): void;
+  note(key: SnapshotKey, entries: readonly Pick<StoreEntry, "sizeBytes" | "metadata">[]): void;
 }
 
 export function createVolumeUsage(options: {
@@ -76,8 +78,10 @@ export function createVolumeUsage(options: {
   async function countTenant(tenantId: string): Promise<void> {
     const counts = new Map<string, Count>();
     for (const workloadRef of keys.get(tenantId)?.keys() ?? []) counts.set(workloadRef, { archives: 0, bytes: 0 });
-    for (const { workloadRef, sizeBytes } of await listTenant(tenantId)) {
-      add(counts, workloadRef, { archives: 1, bytes: sizeBytes }, { keepsNone: true });
+    const entries = await listTenant(tenantId);
+    const bytes = bytesOfEach(entries, ({ workloadRef, metadata }) => metadata && `${workloadRef} ${metadata.sha256}`);
+    for (const [index, { workloadRef }] of entries.entries()) {
+      add(counts, workloadRef, { archives: 1, bytes: bytes[index] ?? 0 }, { keepsNone: true });
     }
     for (const [workloadRef, count] of counts) set({ tenantId, workloadRef }, count);
   }
@@ -111,12 +115,12 @@ export function createVolumeUsage(options: {
     staying: stayingOf,
     reserve(key, wanted) {
       const staying = stayingOf(key, wanted);
-      const bytes = staying.reduce((taken, version) => taken + version.sizeBytes, wanted.sizeBytes);
-      set(key, { archives: 1 + staying.length, bytes });
+      set(key, { archives: 1 + staying.length, bytes: storedBytes([wanted, ...staying]) });
       return staying;
     },
     note(key, entries) {
-      set(key, { archives: entries.length, bytes: entries.reduce((taken, { sizeBytes }) => taken + sizeBytes, 0) });
+      const bytes = storedBytes(entries.map(({ sizeBytes, metadata }) => ({ sizeBytes, sha256: metadata?.sha256 })));
+      set(key, { archives: entries.length, bytes });
     },
   };
 }

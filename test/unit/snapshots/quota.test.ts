@@ -35,6 +35,15 @@ test("history goes, the oldest first and no more than has to; what was replaced 
   assert.throws(() => within({ older, workload: 5 }), isQuotaError);
 });
 
+test("what is stored once counts once, and does not go where that makes no room", () => {
+  const gone = (mib: number, sha256: string) => ({ ...history(mib), sha256 });
+  const older = [gone(1, "other"), gone(4, "same")];
+  assert.equal(within({ sha256: "same", older, tenant: 5 }), older);
+  assert.equal(within({ sha256: "same", older, tenant: 4 }), [gone(4, "same")]);
+  assert.equal(within({ older, tenant: 5 }), [gone(1, "other")]);
+  assert.throws(() => within({ sha256: "same", older, tenant: 3 }), isQuotaError);
+});
+
 test("other snapshots count, and the message says whose and what to do", () => {
   const others = { ofTenant: 7 * MIB, ofWorkload: 2 * MIB };
   assert.equal(within({ others, tenant: 11, workload: 6 }), []);

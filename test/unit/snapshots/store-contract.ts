@@ -6,6 +6,7 @@ import {
   type CommittedSnapshot,
   type KeptAs,
   type MostKept,
+  QuotaError,
   type SnapshotStore,
   StoreConflict,
   type StoreEntry,
@@ -280,6 +281,31 @@ export function testStore<T extends { store: SnapshotStore }>(test: Test<T>): vo
     const { versions } = await store.look(key, call);
     assert.is(versions.length, 3);
     assert.ok(versions.some(({ sha256 }) => sha256 === digest("of 0")));
+  });
+
+  test("an archive that is newest and older version at once counts once, so a rollback is never too much", async ({
+    store,
+  }) => {
+    for (const [hour, content] of ["a".repeat(1000), "b".repeat(1000)].entries()) {
+      await save(store, content, key, { keep: "replaced", createdAt: `2026-11-21T0${hour}:00:00.000Z` });
+    }
+    const most = { ...MOST, tenantBytes: 2000, workloadBytes: 2000 };
+    for (const [hour, content] of ["a", "b", "a"].entries()) {
+      const back = { ...key, sha256: digest(content.repeat(1000)) };
+      const { revision: replaces } = await store.look(key, call);
+      const createdAt = `2026-11-22T0${hour}:00:00.000Z`;
+      await store.adopt(key, back, { ...call, replaces, keep: "replaced", most, createdAt });
+      assert.equal([await load(store), (await store.usage(call)).bytes], [content.repeat(1000), 2000]);
+    }
+    // A session that has changed nothing.
+    await save(store, "a".repeat(1000), key, { most, createdAt: "2026-11-23T00:00:00.000Z" });
+    assert.is((await store.usage(call)).bytes, 2000);
+    const refused = await errorOf(save(store, "c".repeat(1000), key, { keep: "replaced", most }));
+    assert.instance(refused, QuotaError);
+    const other = { ...key, workloadRef: "other" };
+    assert.instance(await errorOf(save(store, "c", other, { most })), QuotaError);
+    const stored = ["a", "b"].map((content) => digest(content.repeat(1000)));
+    for (const sha256 of stored) assert.is((await load(store, key, sha256))?.length, 1000);
   });
 
   test("says what its archives take, with all versions", async ({ store }) => {

@@ -1,10 +1,10 @@
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { QuotaError, type SnapshotStore, StoreError } from "../../../crds/snapshots/snapshot-store.ts";
-import { call, key, load, save } from "./store-contract.ts";
+import { call, key, load, MOST, save } from "./store-contract.ts";
 import { type ServedStore, serveStore } from "./store-server.ts";
 
 const test = suite<{ folder: string; root: string; served: ServedStore; store: SnapshotStore }>(
@@ -155,6 +155,29 @@ test("what was there when the server was started counts, and what others have ch
   } finally {
     await again.close();
   }
+});
+
+test("what counts once is one file, also where the same bytes were sent again, and after a restart", async (context) => {
+  const { store, root } = context;
+  for (const fill of ["a", "b"]) await save(store, ofBytes(1000, fill), key, { keep: "replaced" });
+  const { revision: replaces, versions } = await store.look(key, call);
+  const sha256 = versions[0]?.sha256 ?? "";
+  const createdAt = "2026-11-22T00:00:00.000Z";
+  await store.adopt(key, { ...key, sha256 }, { ...call, replaces, keep: "replaced", most: MOST, createdAt });
+  const paths = [`${key.workloadRef}.tar.gz`, `.versions/${key.workloadRef}/${sha256.slice(0, 16)}.tar.gz`];
+  const files = () => new Set(paths.map((path) => statSync(join(root, key.tenantId, path)).ino)).size;
+  assert.is(files(), 1);
+  for (const keep of [undefined, "replaced"] as const) {
+    await save(store, ofBytes(1000, "a"), key, { keep });
+    assert.equal([files(), (await store.usage(call)).bytes], [1, 2000]);
+  }
+  await context.served.close();
+  context.served = await serveStore(root);
+  assert.is((await context.served.store.usage(call)).bytes, 2000);
+  assert.equal(
+    readdirSync(root, { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".partial")),
+    [],
+  );
 });
 
 test("a tenant's folder that cannot be read keeps no other tenant from a save", async ({ root, store }) => {
