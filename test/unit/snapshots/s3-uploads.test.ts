@@ -1,11 +1,13 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
 import { ArchiveError } from "../../../crds/archive/archive-error.ts";
+import { openS3Store } from "../../../crds/snapshots/open-store.ts";
 import type { S3Bucket } from "../../../crds/snapshots/s3/s3-bucket.ts";
 import type { S3Answer, S3Request } from "../../../crds/snapshots/s3/s3-client.ts";
 import type { S3Store } from "../../../crds/snapshots/s3/s3-store.ts";
 import { createS3Uploads } from "../../../crds/snapshots/s3/s3-uploads.ts";
 import { StoreError } from "../../../crds/snapshots/snapshot-store.ts";
+import { storePlace } from "../../../crds/snapshots/store-config.ts";
 import { type S3Asked, type SimulatedS3, simulatedS3Store, startSimulatedS3 } from "./simulated-s3.ts";
 import { call, key, load, MOST, save } from "./store-contract.ts";
 
@@ -100,5 +102,55 @@ test("createS3Uploads: a copy that fails behind a 200 is none, in one request an
       await store.delete(other, call);
     }
   }));
+
+test("openS3Store: each request that makes an object asks for the encryption that is configured, and no other", async () => {
+  const server = await startSimulatedS3();
+  const place = storePlace({
+    ...{ TENANCY_SNAPSHOT_STORE: "s3://bucket/prefix", TENANCY_SNAPSHOT_ENDPOINT: server.endpoint },
+    ...{ TENANCY_SNAPSHOT_SSE: "aws:kms", TENANCY_SNAPSHOT_KMS_KEY: "alias/tenants" },
+  });
+  assert.ok(place.kind === "s3");
+  const env = { AWS_ACCESS_KEY_ID: "id", AWS_SECRET_ACCESS_KEY: "secret" };
+  const store = openS3Store(place, { env });
+  try {
+    await save(store, "small");
+    const { metadata } = await save(store, Buffer.alloc(5 * 1024 * 1024 + 1), key);
+    const { revision: replaces } = await store.look(other, call);
+    const given = { ...call, replaces, most: MOST, createdAt: "2026-11-22T00:00:00.000Z" };
+    await store.adopt(other, { ...key, sha256: metadata.sha256 }, given);
+    await store.touch([key], call);
+  } finally {
+    store.close();
+    await server.close();
+  }
+  const made = new Map<string, boolean>();
+  for (const asked of server.asked) {
+    const { "x-amz-server-side-encryption": way, "x-amz-server-side-encryption-aws-kms-key-id": kms } = asked.headers;
+    const isEncrypted = way === "aws:kms" && kms === "alias/tenants";
+    assert.is(isEncrypted || (way === undefined && kms === undefined), true, asked.key);
+    const what = madeBy(asked);
+    made.set(what, isEncrypted && made.get(what) !== false);
+  }
+  assert.equal(
+    [...made]
+      .filter(([, isEncrypted]) => isEncrypted)
+      .map(([what]) => what)
+      .sort(),
+    [
+      ...["begin archives", "begin probe", "copy archives", "put archives"],
+      ...["put heads", "put marked", "put probe", "put used"],
+    ],
+  );
+  const others = [...made].filter(([, isEncrypted]) => !isEncrypted).map(([what]) => what);
+  assert.equal(others.sort(), ["complete archives", "other", "part archives"]);
+});
+
+function madeBy(asked: S3Asked): string {
+  const { method, key: name, query } = asked;
+  const folder = name.split("/")[1] ?? "";
+  if (method === "POST") return `${query.has("uploads") ? "begin" : "complete"} ${folder}`;
+  if (method !== "PUT") return "other";
+  return `${query.has("partNumber") ? "part" : isCopy(asked) ? "copy" : "put"} ${folder}`;
+}
 
 test.run();

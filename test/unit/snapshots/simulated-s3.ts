@@ -13,7 +13,7 @@ export interface S3Asked {
   readonly headers: IncomingHttpHeaders;
 }
 
-/** A server with the bucket `b` that is always right, for what a real one does not do at will. */
+/** A server with the bucket `bucket` that is always right, for what a real one does not do at will. */
 export interface SimulatedS3 {
   readonly endpoint: string;
   /** Keys with what they hold. */
@@ -24,7 +24,7 @@ export interface SimulatedS3 {
   close(): Promise<void>;
 }
 
-const BUCKET = "/b/";
+const BUCKET = "/bucket/";
 
 export async function startSimulatedS3(): Promise<SimulatedS3> {
   const objects: SimulatedS3["objects"] = new Map();
@@ -135,7 +135,7 @@ export async function startSimulatedS3(): Promise<SimulatedS3> {
 export function simulatedS3Store({ endpoint }: SimulatedS3): S3Store {
   const credentials = async () => ({ accessKeyId: "id", secretAccessKey: "secret" });
   const client = createS3Client({
-    ...{ endpoint, region: "r", bucket: "b", isPathStyle: true, credentials, clock: hurriedClock },
+    ...{ endpoint, region: "r", bucket: "bucket", isPathStyle: true, credentials, clock: hurriedClock },
   });
-  return createS3Store({ client, bucket: "b", prefix: "", partBytes: 1000, copyBytes: 2000, clock: hurriedClock });
+  return createS3Store({ client, bucket: "bucket", prefix: "", partBytes: 1000, copyBytes: 2000, clock: hurriedClock });
 }
