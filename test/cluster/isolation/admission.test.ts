@@ -1,4 +1,6 @@
 // @limit 900
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { configMaps, namespaces, pods } from "../../../crds/client/built-in-resources.ts";
@@ -10,7 +12,9 @@ import { TOOLS_CONTAINER } from "../../../operator/snapshots/pod-tools.ts";
 import { findBinaries } from "../../../scripts/cluster/binaries.ts";
 import { versionAtLeast } from "../../../scripts/cluster/kubernetes/version-at-least.ts";
 import { CONTROL_PLANE_PROGRAMS } from "../../../scripts/cluster/programs.ts";
+import { LAST_RELEASE, lacksHistory } from "../../e2e/upgrade/last-release.ts";
 import { eventually } from "../../eventually.ts";
+import { root, runPageCommands } from "../../page-commands.ts";
 import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
 import { type AccountClient, accountClient } from "./account-client.ts";
 import { kubectlFor, validation } from "./kubectl.ts";
@@ -520,6 +524,45 @@ test("accounts of the namespace exec into instances, never into operator or edge
     assert.match(await execRefusal(client, "inst-none"), /not found/);
   }
   assert.match(await execRefusal(tenancy.client, "tenancy-operator-5d-x"), /not found/);
+});
+
+test("as docs/upgrade.md says, the last release execs into its helper pod under its own policy, on the way up and back", async () => {
+  if (await lacksHistory()) {
+    console.log("note: this checkout has no history with the last release");
+    return;
+  }
+  const { stdout } = await promisify(execFile)("git", ["rev-parse", "--absolute-git-dir"], { cwd: root });
+  const asSaid = (end: string, folder: string) =>
+    runPageCommands("docs/upgrade.md", new RegExp(`git show ${LAST_RELEASE.slice(0, 7)}:\\S+ ${end}`), {
+      ...{ folder, kubeconfigPath: tenancy.cluster.kubeconfigPath },
+      environment: { GIT_DIR: stdout.trim() },
+    });
+  const kubectl = await kubectlFor(tenancy.cluster.kubeconfigPath);
+  const untilHelper = async (answer: RegExp): Promise<void> => {
+    for (const client of [operator, api])
+      await eventually(async () => answer.test(await execRefusal(client, "tenancy-snapshots")));
+    // Nor does the older policy let anybody into the rest.
+    for (const client of [operator, api])
+      for (const pod of ["tenancy-operator-5d-x", "tenancy-edge-5d-x", "other"])
+        assert.match(await execRefusal(client, pod), /may exec into instances/);
+  };
+  const [admitted, refused] = [/not found/, /may exec into instances, not into/];
+  const components = ["split-edge", "admission", "egress"];
+
+  const [today, up] = [
+    await writeOverlay({ components }),
+    await writeOverlay({ components, patchFiles: ["exec-before.yaml"] }),
+  ];
+  await asSaid("> exec-before\\.yaml", up.path);
+  await kubectl("apply", "-k", up.path);
+  await untilHelper(admitted);
+  await kubectl("apply", "-k", today.path);
+  await untilHelper(refused);
+  await asSaid("\\| kubectl apply", root);
+  await untilHelper(admitted);
+  await kubectl("apply", "-k", today.path);
+  await untilHelper(refused);
+  for (const { remove } of [today, up]) await remove();
 });
 
 test("nor do they attach to those or forward their ports, where somebody gives them the right to", async () => {

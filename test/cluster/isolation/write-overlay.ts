@@ -12,6 +12,8 @@ export async function writeOverlay(options: {
   components: string[];
   /** Kinds to leave out. */
   without?: string[];
+  /** Files with patches, below its folder. */
+  patchFiles?: string[];
 }): Promise<{ path: string; remove(): Promise<void> }> {
   const path = await mkdtemp(join(process.env.TMPDIR ?? "/tmp", "tenancy-overlay-"));
   const from = (...parts: string[]): string => relative(path, join(manifests, ...parts));
@@ -21,10 +23,13 @@ export async function writeOverlay(options: {
     ...(options.namespace !== undefined && { namespace: options.namespace }),
     resources: [from("base")],
     components: options.components.map((name) => from("components", name)),
-    patches: options.without?.map((kind) => ({
-      target: { kind },
-      patch: stringify({ $patch: "delete", kind, metadata: { name: "any" } }),
-    })),
+    patches: [
+      ...(options.without ?? []).map((kind) => ({
+        target: { kind },
+        patch: stringify({ $patch: "delete", kind, metadata: { name: "any" } }),
+      })),
+      ...(options.patchFiles ?? []).map((file) => ({ path: file })),
+    ],
   };
   await writeFile(join(path, "kustomization.yaml"), stringify(kustomization));
   return { path, remove: () => rm(path, { recursive: true }) };

@@ -18,7 +18,7 @@ import { cacheFolder } from "../../../scripts/cluster/folders.ts";
  * The release that this version is upgraded from, as a commit or a tag: name the newest one here once it is out. Its
  * snapshots were driven by a shell in the helper pod, and it knows no front door.
  */
-const LAST_RELEASE = "76ff3643fa82a0c6246845abeba6e6fa02b66c97";
+export const LAST_RELEASE = "76ff3643fa82a0c6246845abeba6e6fa02b66c97";
 
 /** What of a version runs and is installed. */
 export interface Programs {
