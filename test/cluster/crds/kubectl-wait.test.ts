@@ -1,5 +1,5 @@
 // @limit 600
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
@@ -32,6 +32,7 @@ test.before(async () => {
   const run = await kubectlFor(tenancy.cluster.kubeconfigPath);
   kubectl = (...parameters) => run("--namespace", NAMESPACE, ...parameters);
   edge = await startRestEdge("bun", { KUBECONFIG: tenancy.cluster.kubeconfigPath });
+  await tenancy.client.create(namespaces, { metadata: { name: "argocd" } });
 });
 test.after(async () => {
   await edge?.stop();
@@ -247,19 +248,36 @@ test("kubectl diff is quiet after an apply, and a dry run writes nothing", async
   }
 });
 
-test("Argo CD's settings get the health of the four kinds, and keep what they have", async () => {
-  const argocd = { name: "argocd-cm", namespace: "argocd" };
-  await tenancy.client.create(namespaces, { metadata: { name: argocd.namespace } });
-  await tenancy.client.create(configMaps, { metadata: argocd, data: { url: "https://argocd.example" } });
-  await runCommands("docs/gitops.md", /manifests\/argocd$/, { folder: root });
-  const { data = {} } = await tenancy.client.get(configMaps, argocd);
-  const script = await readFile(join(root, "manifests/argocd/health.lua"), "utf8");
-  const kinds = [workloads, pools, claims, triggers].map(({ kind }) => kind);
-  assert.equal(data, {
-    url: "https://argocd.example",
-    ...Object.fromEntries(kinds.map((kind) => [`resource.customizations.health.tenancy.dev_${kind}`, script])),
+for (const [installed, ...how] of [
+  ["as its own pages say", "apply", "--server-side", "--force-conflicts"],
+  ["as they said before", "apply"],
+  ["by something else", "create"],
+]) {
+  test(`Argo CD's settings get the health of the four kinds, and keep what they have: installed ${installed}`, async () => {
+    const folder = await mkdtemp(join(tmpdir(), "argocd-"));
+    const argocd = { name: "argocd-cm", namespace: "argocd" };
+    const labels = { "app.kubernetes.io/name": "argocd-cm", "app.kubernetes.io/part-of": "argocd" };
+    const url = "https://argocd.example";
+    const file = join(folder, "argocd-cm.json");
+    await writeFile(
+      file,
+      JSON.stringify({ apiVersion: "v1", kind: "ConfigMap", metadata: { ...argocd, labels }, data: { url } }),
+    );
+    try {
+      await kubectl("--namespace", argocd.namespace, ...how, "-f", file);
+      await runCommands("docs/gitops.md", /manifests\/argocd/, { folder: root });
+      const { data = {}, metadata } = await tenancy.client.get(configMaps, argocd);
+      const script = await readFile(join(root, "manifests/argocd/health.lua"), "utf8");
+      const kinds = [workloads, pools, claims, triggers].map(({ kind }) => kind);
+      const health = kinds.map((kind) => [`resource.customizations.health.tenancy.dev_${kind}`, script]);
+      assert.equal(data, { url, ...Object.fromEntries(health) });
+      assert.equal(metadata.labels, labels);
+    } finally {
+      await tenancy.client.delete(configMaps, argocd);
+      await rm(folder, { recursive: true });
+    }
   });
-});
+}
 
 test("kubectl explain describes every field of the four kinds", async () => {
   for (const kind of ["tenancyworkloads", "tenancypools", "tenancyclaims", "tenancytriggers"]) {
