@@ -28,6 +28,8 @@ import { only, type Scrape, scrapeAll, type Target } from "./scrape.ts";
 const test = suite("alerts, on what operators and an edge tell on a real API server");
 
 const KEY = "monitoring-key";
+const OPERATOR = { job: "tenancy-operator-metrics", app: "tenancy-operator" };
+const EDGE = { job: "tenancy-edge-metrics", app: "tenancy-edge" };
 const DAY_MS = 24 * 3_600_000;
 const BUILDS = "tenancy-builds";
 const rules = readAlerts().groups.flatMap((group) => group.rules);
@@ -73,8 +75,8 @@ const operatorEnv = {
 
 function targets(): Target[] {
   return [
-    ...operators.map(({ url }, index) => ({ job: "tenancy-operator-metrics", pod: `operator-${index}`, url })),
-    { job: "tenancy-edge-metrics", pod: "edge", url: edge.metricsUrl },
+    ...operators.map(({ url }, index) => ({ ...OPERATOR, pod: `operator-${index}`, url })),
+    { ...EDGE, pod: "edge", url: edge.metricsUrl },
   ];
 }
 
@@ -378,7 +380,7 @@ test("a second operator that leads, and cannot do its work", async () => {
   // Without an image for the helper pod.
   const other = await startOperator({ TENANCY_NAMESPACE: namespace });
   // Prometheus finds it where the others are: no two that watch one namespace lead at once.
-  const both = () => [...targets(), { job: "tenancy-operator-metrics", pod: "operator-9", url: other.url }];
+  const both = () => [...targets(), { ...OPERATOR, pod: "operator-9", url: other.url }];
   const keep = (name: string) => /^up$|_leading$|_reconcile_/.test(name);
   const failures = (told: Scrape) =>
     figureOf(told, "tenancy_operator_reconcile_seconds_count", 'controller="helper"', 'outcome="failed"');
@@ -405,6 +407,41 @@ test("a second operator that leads, and cannot do its work", async () => {
     fires: ["TenancySeveralLeaders", "TenancyReconcilesFail"],
   });
   await other.program.stop();
+});
+
+test("of several Deployments and installations one is gone, while others run", async () => {
+  const course = { step: "1m", stepSeconds: 60 };
+  const both = [...targets(), ...targets().map((target) => ({ ...target, namespace: "second" }))];
+  const split = ["tenancy-gateway", "tenancy-proxy"].map((app) => ({ ...EDGE, app, pod: app, url: edge.metricsUrl }));
+  const up = async (of: Target[]) => only(await scrape(of), (name) => name === "up");
+  const well = { scrape: await up([...both, ...split]), steps: 30 };
+  const isDown = (which: (target: Target) => boolean) =>
+    up([...both, ...split].map((target) => (which(target) ? { ...target, url: undefined } : target)));
+
+  courses.push(
+    {
+      ...{ name: "one pod of two is gone", ...course, fires: [] },
+      held: [well, { scrape: await isDown(({ pod }) => pod === "operator-0"), steps: 30 }],
+    },
+    ...(await Promise.all(
+      split.map(async ({ app }) => ({
+        ...{ name: `no ${app}`, ...course, fires: ["TenancyEdgeDown"] },
+        held: [well, { scrape: await isDown((target) => target.app === app), steps: 30 }],
+      })),
+    )),
+    {
+      ...{ name: "no pod of a Deployment is found", ...course, fires: ["TenancyEdgeDown"] },
+      held: [well, { scrape: await up(both), steps: 30 }],
+    },
+    {
+      ...{ name: "no second installation", ...course, fires: ["TenancyOperatorDown", "TenancyEdgeDown"] },
+      held: [well, { scrape: await isDown(({ namespace }) => namespace === "second"), steps: 30 }],
+    },
+    {
+      ...{ name: "nothing is scraped", ...course, fires: ["TenancyOperatorDown", "TenancyEdgeDown"] },
+      held: [{ scrape: await up([]), steps: 30 }],
+    },
+  );
 });
 
 test("the store, the API server and the programs go one after the other", async () => {

@@ -3,6 +3,10 @@ export interface Target {
   /** The Service's name. */
   readonly job: string;
   readonly pod: string;
+  /** The pod's label `app.kubernetes.io/name`, which is the name of its Deployment. */
+  readonly app: string;
+  /** @default "tenancy" */
+  readonly namespace?: string;
   /** Undefined: nothing listens there any longer. */
   readonly url: string | undefined;
 }
@@ -26,8 +30,8 @@ export async function scrapeAll(
   const atSeconds = Date.now() / 1000;
   const samples = new Map<string, number>();
   await Promise.all(
-    targets.map(async ({ job, pod, url }) => {
-      const own = `job="${job}",namespace="tenancy",pod="${pod}"`;
+    targets.map(async ({ job, pod, app, namespace = "tenancy", url }) => {
+      const own = `job="${job}",namespace="${namespace}",pod="${pod}",app_kubernetes_io_name="${app}"`;
       const text = url === undefined ? undefined : await fetch(`${url}/metrics`).then((answer) => answer.text());
       samples.set(`up{${own}}`, text === undefined ? 0 : 1);
       // https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format

@@ -40,7 +40,7 @@ const board: { uid: string; panels: Panel[]; templating: { list: { name: string;
 const queries = board.panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
 
 /** What the ServiceMonitor adds, and what Prometheus does. */
-const TARGET = ["namespace", "pod", "job"];
+const TARGET = ["namespace", "pod", "job", "app_kubernetes_io_name"];
 /** Of Prometheus itself. */
 const OWN: [string, readonly string[]][] = [
   ["up", TARGET],
@@ -174,6 +174,17 @@ test("what is scraped are the Services of both programs, by the names that the a
       services.some((service) => new RegExp(`^${job}$`).test(service)),
       job,
     );
+});
+
+test("each Deployment that is scraped names itself in the label by which alerts tell them apart", () => {
+  const monitor = parse(read(`${component}/service-monitor.yaml`));
+  assert.equal(monitor.spec.podTargetLabels, ["app.kubernetes.io/name"]);
+  const deployments = ["base/operator", "base/edge", "components/split-edge/gateway", "components/front-door/proxy"]
+    .flatMap((file) => parseAllDocuments(read(`manifests/${file}.yaml`)).map((one) => one.toJS()))
+    .filter(({ kind }) => kind === "Deployment");
+  assert.is(deployments.length, 4);
+  for (const { metadata, spec } of deployments)
+    assert.is(spec.template.metadata.labels["app.kubernetes.io/name"], metadata.name);
 });
 
 test("the board's panels have ids of their own and queries, all of one namespace", () => {
