@@ -304,6 +304,9 @@ test("a namespace whose operator is gone for good can be deleted, and what was k
       metadata: { name: "tenancy-api-key", namespace: NAMESPACE },
       stringData: { "api-key": "k" },
     });
+    // Where Helm keeps its release in this namespace.
+    const release = { name: "sh.helm.release.v1.tenancy.v1", namespace: NAMESPACE };
+    await tenancy.client.create(secrets, { metadata: release, type: "helm.sh/release.v1" });
     const kept = (await kubectl("get", "tw,tp,tt,tc", "-o", "name")).split("\n");
     await runCommands("docs/backup.md", /> claims\.yaml/, { folder });
 
