@@ -21,6 +21,8 @@ interface Entry {
 export interface SimulatedKubelet {
   onPod(pod: Pod): void;
   onGone(uid: string): void;
+  /** A node may take pods that waited. */
+  onRoom(): void;
   /** Number of pods that are there now. */
   podCount(): number;
   stop(): void;
@@ -48,6 +50,7 @@ export function createSimulatedKubelet(options: SimulatedKubeletOptions): Simula
   return {
     onPod,
     onGone,
+    onRoom,
     podCount: () => entries.size,
     stop() {
       for (const entry of entries.values()) entry.abort.abort();
@@ -98,6 +101,14 @@ export function createSimulatedKubelet(options: SimulatedKubeletOptions): Simula
     }
   }
 
+  function onRoom(): void {
+    for (const entry of entries.values()) {
+      if (!entry.waitsForRoom) continue;
+      entry.waitsForRoom = false;
+      schedule(entry);
+    }
+  }
+
   function assign(entry: Entry, node: SimulatedNode | undefined): void {
     if (node === undefined) return;
     entry.node = node;
@@ -129,7 +140,7 @@ export function createSimulatedKubelet(options: SimulatedKubeletOptions): Simula
     for (let tried = 0; tried < nodeList.length; tried += 1) {
       const node = nodeList[nextNode % nodeList.length];
       nextNode += 1;
-      if (node !== undefined && node.pods < options.podsPerNode) return node;
+      if (node !== undefined && !node.isCordoned && node.pods < options.podsPerNode) return node;
     }
     return undefined;
   }

@@ -1,10 +1,13 @@
 import type { ApiClient } from "../kubernetes/api-client.ts";
+import { pause } from "../process/wait-until.ts";
 
 export interface SimulatedNode {
   readonly name: string;
   readonly address: string;
   /** How many pods are bound to it. */
   pods: number;
+  /** Whether it takes no new ones, by `kubectl cordon`. */
+  isCordoned: boolean;
 }
 
 export const NODE_LABEL = "simulated.tenancy.dev/node";
@@ -88,6 +91,40 @@ export async function renewLease(client: ApiClient, node: SimulatedNode): Promis
     }),
     `create the lease of ${node.name}`,
   );
+}
+
+/** Keeps up with which nodes are cordoned, until the signal is aborted. */
+export async function followCordons(
+  client: ApiClient,
+  nodes: readonly SimulatedNode[],
+  options: { onChange(): void; onTrouble(error: unknown): void; signal: AbortSignal },
+): Promise<void> {
+  const { onChange, onTrouble, signal } = options;
+  const path = `/api/v1/nodes?watch=1&timeoutSeconds=300&labelSelector=${NODE_LABEL}%3Dtrue`;
+  let waitMs = 100;
+  while (!signal.aborted) {
+    try {
+      // Without a version to start from, it begins with all nodes as they are.
+      await client.lines(path, onLine, signal);
+      waitMs = 100;
+    } catch (error) {
+      if (signal.aborted) return;
+      onTrouble(error);
+    }
+    await pause(waitMs, signal);
+    waitMs = Math.min(waitMs * 2, 2000);
+  }
+
+  function onLine(line: Buffer): void {
+    const { object } = JSON.parse(line.toString("utf8")) as {
+      object: { metadata: { name?: string }; spec?: { unschedulable?: boolean } };
+    };
+    const node = nodes.find(({ name }) => name === object.metadata.name);
+    const isCordoned = object.spec?.unschedulable === true;
+    if (node === undefined || node.isCordoned === isCordoned) return;
+    node.isCordoned = isCordoned;
+    onChange();
+  }
 }
 
 async function expectSuccess(answer: ReturnType<ApiClient["call"]>, action: string): Promise<void> {

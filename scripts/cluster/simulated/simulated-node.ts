@@ -1,7 +1,7 @@
 import { createApiClient } from "../kubernetes/api-client.ts";
 import { pause } from "../process/wait-until.ts";
 import { createSimulatedKubelet } from "./kubelet.ts";
-import { registerNode, renewLease, type SimulatedNode } from "./nodes.ts";
+import { followCordons, registerNode, renewLease, type SimulatedNode } from "./nodes.ts";
 import { type SimulatedNodesOptions, simulatedNodesDefaults } from "./options.ts";
 import { watchPods } from "./pod-watch.ts";
 
@@ -33,18 +33,20 @@ export async function startSimulatedNodes(options: StartSimulatedNodesOptions): 
     name: `${settings.nodePrefix}-${index + 1}`,
     address: `10.63.${index >> 8}.${index & 255}`,
     pods: 0,
+    isCordoned: false,
   }));
   await Promise.all(nodes.map((node) => registerNode(client, node, settings.podsPerNode)));
   const abort = new AbortController();
   const kubelet = createSimulatedKubelet({ ...settings, client, nodeList: nodes, onTrouble });
   const watching = watchPods({ ...kubelet, client, onTrouble, signal: abort.signal });
   const beating = heartbeat();
+  const following = followCordons(client, nodes, { onChange: kubelet.onRoom, onTrouble, signal: abort.signal });
   return {
     podCount: kubelet.podCount,
     async stop() {
       abort.abort();
       kubelet.stop();
-      await Promise.all([watching, beating]);
+      await Promise.all([watching, beating, following]);
       client.close();
     },
   };

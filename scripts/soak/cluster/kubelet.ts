@@ -73,7 +73,9 @@ export async function startKubelet(options: {
     thaw: undefined,
   }));
   await Promise.all(
-    nodes.map(({ name }, index) => registerNode(api, { name, address: `10.63.0.${index + 1}`, pods: 0 }, 500)),
+    nodes.map(({ name }, index) =>
+      registerNode(api, { name, address: `10.63.0.${index + 1}`, pods: 0, isCordoned: false }, 500),
+    ),
   );
   const played = new Map<string, PlayedPod>();
   // The address given back last is given out first, so that one that is kept too long is soon another pod's.

@@ -111,6 +111,36 @@ test("readies 200 pods, each with an address of its own, spread over the nodes",
   await waitUntil(() => nodes.podCount() === 0, { what: "the simulation to forget the pods", limitMs: 60_000 });
 });
 
+test("cordoned nodes take no new pods until one is not cordoned any more", async ({ client }) => {
+  const cordon = async (node: number, unschedulable: boolean): Promise<void> => {
+    const path = `/api/v1/nodes/simulated-${node}`;
+    const contentType = "application/merge-patch+json";
+    const { status, text } = await client.call({
+      method: "PATCH",
+      path,
+      contentType,
+      body: { spec: { unschedulable } },
+    });
+    assert.is(status, 200, text);
+  };
+  for (const node of [1, 2, 3]) await cordon(node, true);
+  // The simulation hears of it a moment later.
+  let made = 0;
+  const waits = await waitUntil(
+    async () => {
+      const name = `cordoned-${made++}`;
+      await create(client, name);
+      const scheduled = ({ status }: Pod) => status.conditions?.find(({ type }) => type === "PodScheduled");
+      const pod = await until(client, name, "looked at", (found) => found !== undefined && Boolean(scheduled(found)));
+      return scheduled(pod)?.reason === "Unschedulable" && name;
+    },
+    { what: "a pod that no node takes", limitMs: 60_000 },
+  );
+  await cordon(2, false);
+  assert.is((await until(client, waits, "ready", isReady)).spec.nodeName, "simulated-2");
+  for (const node of [1, 3]) await cordon(node, false);
+});
+
 test("ends a deleted pod soon, one that stops slowly after its whole grace period", async ({ client }) => {
   await create(client, "quick");
   await create(client, "slow", { image: "simulated/slow-stop:1" });
