@@ -126,6 +126,7 @@ export function createVolumeUploads(options: { state: VolumeState; turns: Turns;
   }
 
   async function discard(key: SnapshotKey, id: string): Promise<void> {
+    checkSnapshotKey(key);
     const { archive, folder } = placesOf(root, key);
     const upload = uploads.get(archive)?.get(id);
     if (upload instanceof AbortController) upload.abort(new StoreConflict("Cannot store the archive: it was given up"));

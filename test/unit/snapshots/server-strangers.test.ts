@@ -1,6 +1,6 @@
 // @runtimes node
 import { once } from "node:events";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import { tmpdir } from "node:os";
@@ -103,6 +103,23 @@ test("a list is of a tenant, and never of another folder", async ({ root, folder
     const path = `/v1/list?tenant=${tenant}`;
     assert.is((await ask(port, { method: "GET", path, token: TOKEN })).body, '{"end":0}\n', tenant);
   }
+});
+
+test("an upload that is given up is one of a tenant's, and never of another folder", async ({
+  root,
+  folder,
+  serve,
+}) => {
+  const id = "a".repeat(32);
+  const beside = join(folder, "w.tar.gz.aaaaaaaa.partial");
+  writeFileSync(beside, "x");
+  mkdirSync(join(root, ".contexts"));
+  const port = await serve();
+  for (const key of ["../w", "..//w", "x/../w", ".contexts/x", "/x", "a/../../w"]) {
+    const { status } = await ask(port, { method: "DELETE", path: `/v1/uploads/${key}/${id}`, token: TOKEN });
+    assert.is(status, 400, key);
+  }
+  assert.equal([existsSync(beside), readdirSync(root)], [true, [".contexts"]]);
 });
 
 test("a connection of somebody without a token is not kept", async ({ serve }) => {
