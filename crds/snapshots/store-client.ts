@@ -108,14 +108,15 @@ export function createStoreClient(options: StoreClientOptions): SnapshotStore {
         if (call.replaces !== undefined) query.set("replaces", call.replaces);
         if (call.unusedForMs !== undefined) query.set("unused-for-ms", String(call.unusedForMs));
         const path = `${pathOf("keys", key)}?${query}`;
-        return await repeat(signal, async (tries) => {
+        // Of a try whose answer was lost; what was there may be in use since, or another by now.
+        let mayBeDone = false;
+        return await repeat(signal, async () => {
           try {
             const { deleted } = await ask(deletedSchema, { method: "DELETE", path, signal });
-            // What is not there the second time was deleted the first time, when the answer was lost.
-            return deleted || tries > 1;
+            return deleted || (mayBeDone && (await isNone(key, signal)));
           } catch (error) {
-            const isGone = tries > 1 && error instanceof StoreConflict && (await isNone(key, signal));
-            if (isGone) return true;
+            if (mayBeDone && error instanceof StoreConflict && (await isNone(key, signal))) return true;
+            if (error instanceof NetworkError && error.requestWasSent) mayBeDone = true;
             throw error;
           }
         });

@@ -66,7 +66,7 @@ export interface StoreConnection {
     call: StoreCall & { readonly readHead: (line: string) => T | undefined },
   ): Promise<OpenBytes<T> | undefined>;
   /** Asks again where there was no answer, which the call has to allow; where nothing listens, for `startMs`. */
-  repeat<T>(signal: AbortSignal, call: (tries: number) => Promise<T>): Promise<T>;
+  repeat<T>(signal: AbortSignal, call: () => Promise<T>): Promise<T>;
   readonly limited: LimitCall;
 }
 
@@ -110,11 +110,11 @@ export function createStoreConnection(options: {
     return v.parse(schema, JSON.parse((await readAll(await open(asked))).toString("utf8")));
   }
 
-  async function repeat<T>(signal: AbortSignal, call: (tries: number) => Promise<T>): Promise<T> {
+  async function repeat<T>(signal: AbortSignal, call: () => Promise<T>): Promise<T> {
     const began = clock.now();
     for (let tries = 1; ; tries += 1) {
       try {
-        return await call(tries);
+        return await call();
       } catch (error) {
         const isStarting = isRefused(error) && clock.now() - began < startMs;
         if (!(error instanceof NetworkError) || (tries >= MOST_TRIES && !isStarting)) throw error;
@@ -201,7 +201,7 @@ function exchange({ method, path, headers, body, signal }: Asked, at: StoreEndpo
       const network = (cause: unknown) =>
         new NetworkError(`Cannot ask the snapshots server: ${cause instanceof Error ? cause.message : cause}`, {
           cause,
-          requestWasSent: wasSent,
+          requestWasSent: wasSent && !isConnectionRefused(cause),
         });
       reject(signal.aborted ? signal.reason : (bodyError ?? network(error)));
     }
@@ -235,7 +235,11 @@ function exchange({ method, path, headers, body, signal }: Asked, at: StoreEndpo
 }
 
 function isRefused(error: unknown): boolean {
-  return error instanceof NetworkError && (error.cause as NodeJS.ErrnoException | undefined)?.code === "ECONNREFUSED";
+  return error instanceof NetworkError && isConnectionRefused(error.cause);
+}
+
+function isConnectionRefused(cause: unknown): boolean {
+  return (cause as NodeJS.ErrnoException | undefined)?.code === "ECONNREFUSED";
 }
 
 async function readAll(response: IncomingMessage): Promise<Buffer> {

@@ -502,6 +502,38 @@ test("an answer that is lost is asked for again: what was done is done once, and
   }
 });
 
+test("a deletion is told of only where it was done, whichever of its tries was answered", async ({ store, served }) => {
+  const { revision: replaces } = await save(store, "in use");
+  const nobody = createServer();
+  const { options } = await listen(nobody);
+  await new Promise((resolve) => nobody.close(resolve));
+  let tries = 0;
+  const refusedFirst = createStoreClient({
+    connection: createStoreConnection({
+      endpoint: async () => (tries++ === 0 ? { ...served.endpoint, options } : served.endpoint),
+    }),
+  });
+  async function deleteWith(client: SnapshotStore, unusedForMs?: number): Promise<boolean> {
+    tries = 0;
+    return await client.delete(key, { ...call, unusedForMs });
+  }
+  assert.is(await deleteWith(refusedFirst, 3_600_000), false);
+  assert.is(await load(store), "in use");
+  const losing = await startLosing(served.endpoint);
+  try {
+    const lossy = createStoreClient({ connection: createStoreConnection({ endpoint: async () => losing.endpoint }) });
+    losing.lose("DELETE");
+    assert.is(await deleteWith(lossy, 3_600_000), false);
+    assert.is(await load(store), "in use");
+    assert.is(await deleteWith(refusedFirst), true);
+    assert.is(await deleteWith(refusedFirst), false, "somebody else has deleted it");
+    tries = 0;
+    assert.instance(await errorOf(refusedFirst.delete(key, { ...call, replaces })), StoreConflict);
+  } finally {
+    await losing.close();
+  }
+});
+
 /** Passes connections on, and once loses the answer to a request of a kind after the server has answered it. */
 async function startLosing(to: StoreEndpoint) {
   let wanted: string | undefined;
