@@ -155,14 +155,17 @@ export async function writeRecord(path: string, { metadata, commit, kept }: Arch
 export async function linkOrCopy(from: string, to: string, id: string): Promise<void> {
   const partial = `${to}.${id}.partial`;
   try {
-    await link(from, partial);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") throw error;
-    await copy(from, partial);
+    try {
+      await link(from, partial);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === "ENOENT") throw error;
+      await copy(from, partial);
+    }
+    await rename(partial, to);
+  } finally {
+    // Of a copy that failed; and where both names are of one file already, a rename leaves both.
+    await rm(partial, { force: true });
   }
-  await rename(partial, to);
-  // Where both names are of one file already, a rename leaves both.
-  await rm(partial, { force: true });
 }
 
 async function copy(from: string, to: string): Promise<void> {

@@ -98,7 +98,9 @@ export function createVolumeUploads(options: { state: VolumeState; turns: Turns;
     uploads.delete(archive);
     const isPartial = (name: string) =>
       name.startsWith(`${basename(archive)}.`) &&
-      /^(?:[0-9a-f]{16}\.json\.)?[0-9a-f]{8,32}\.partial$/.test(name.slice(basename(archive).length + 1));
+      /^(?:[0-9a-f]{16}\.json\.)?[0-9a-f]{8,32}\.partial(?:\.[0-9a-f]{32}\.partial)?$/.test(
+        name.slice(basename(archive).length + 1),
+      );
     for (const name of (await ifThere(readdir(folder))) ?? []) {
       if (isPartial(name)) await rm(join(folder, name), { force: true });
     }
@@ -167,16 +169,21 @@ export function createVolumeUploads(options: { state: VolumeState; turns: Turns;
       checkSnapshotKey(from);
       return await turns.take(key.tenantId, async () => {
         const path = await begin(key, { id, isMarked }, new AbortController());
-        const found = await linkKept({ ...from, sha256 }, { path, id });
-        if (found === undefined) {
+        try {
+          const found = await linkKept({ ...from, sha256 }, { path, id });
+          if (found === undefined) {
+            await discard(key, id);
+            return undefined;
+          }
+          // It is in use from now on, however old it is.
+          await utimes(path, now() / 1000, now() / 1000);
+          const { sizeBytes, metadata } = found;
+          finish(key, id, { sha256, sizeBytes, path });
+          return { sha256, sizeBytes, metadata };
+        } catch (error) {
           await discard(key, id);
-          return undefined;
+          throw error;
         }
-        // It is in use from now on, however old it is.
-        await utimes(path, now() / 1000, now() / 1000);
-        const { sizeBytes, metadata } = found;
-        finish(key, id, { sha256, sizeBytes, path });
-        return { sha256, sizeBytes, metadata };
       });
     },
 

@@ -6,6 +6,7 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
+  statSync,
   symlinkSync,
   utimesSync,
   writeFileSync,
@@ -265,6 +266,34 @@ test("a save that is not put in its place leaves nothing, for whatever reason", 
     assert.equal(readdirSync(join(root, "first")), files, String(why));
   }
   assert.is(await load(store, first), "before");
+});
+
+test("a copy that fails leaves nothing, and what one was killed in goes with the archive", async ({ root, store }) => {
+  const { metadata } = await save(store, "of a");
+  const folder = join(root, key.tenantId);
+  const archive = join(folder, `${key.workloadRef}.tar.gz`);
+  // No link can be made to a folder, and no copy of it.
+  rmSync(archive);
+  mkdirSync(archive);
+  const digits = metadata.sha256.slice(0, 16);
+  const record = { ...metadata, sizeBytes: statSync(archive).size };
+  writeFileSync(`${archive}.${digits}.json`, JSON.stringify(record));
+  const before = readdirSync(folder);
+  const to = { tenantId: "fork", workloadRef: "w" };
+  const { revision: replaces } = await store.look(to, call);
+  const createdAt = "2026-11-22T00:00:00.000Z";
+  const copying = store.adopt(to, { ...key, sha256: metadata.sha256 }, { ...call, replaces, most: MOST, createdAt });
+  assert.match(String(await errorOf(copying)), /EISDIR/);
+  assert.equal(readdirSync(root).sort(), [".helper", ".marked", key.tenantId]);
+  assert.match(String(await errorOf(save(store, "another", key, { keep: "replaced" }))), /EISDIR/);
+  const versions = readdirSync(join(folder, ".versions", key.workloadRef));
+  assert.equal(versions, [`${digits}.tar.gz.${digits}.json`]);
+  assert.equal(readdirSync(folder).sort(), [".versions", ...before].sort());
+
+  rmSync(archive, { recursive: true });
+  writeFileSync(`${archive}.01234567.partial.${"0".repeat(32)}.partial`, "left behind");
+  await store.delete(key, call);
+  assert.equal(readdirSync(root), [".helper", ".marked"]);
 });
 
 test("what is given up is not committed, and another upload of the same files is", async ({ root, store, served }) => {
