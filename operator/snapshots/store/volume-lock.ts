@@ -1,4 +1,4 @@
-import { lstat, lutimes, readdir, readFile, readlink, symlink, unlink } from "node:fs/promises";
+import { lstat, lutimes, readdir, readFile, readlink, rm, symlink, unlink } from "node:fs/promises";
 import { join } from "node:path";
 import { type Clock, systemClock } from "../../../crds/client/clock.ts";
 import { sleep } from "../../../crds/waits.ts";
@@ -23,21 +23,29 @@ export async function withVolumeLock<T>(
   const { signal, podUid, clock = systemClock } = options;
   const place = await placeOf(podUid);
   const own = `${place}.${process.pid}.${await startTime(process.pid)}`;
-  while (!(await take(folder, { own, place }))) await sleep(RETRY_MS, { clock, signal });
+  let oldest: string | undefined;
+  while (oldest === undefined) {
+    oldest = await take(folder, { own, place });
+    if (oldest === undefined) await sleep(RETRY_MS, { clock, signal });
+  }
   try {
     return await work();
   } finally {
-    await unlink(join(folder, LOCK));
-    const others = (await readdir(folder)).filter((name) => name.startsWith(`${LOCK}.`));
-    await Promise.all(others.map((other) => unlink(join(folder, other))));
+    // Whoever stood still for a minute has lost it, and what is there by then is another's.
+    if ((await holderOf(join(folder, LOCK))) === oldest) {
+      await rm(join(folder, LOCK), { force: true });
+      const others = (await readdir(folder)).filter((name) => name.startsWith(`${LOCK}.`));
+      await Promise.all(others.map((other) => rm(join(folder, other), { force: true })));
+    }
   }
 }
 
-async function take(folder: string, { own, place }: { own: string; place: string }): Promise<boolean> {
+/** @returns whose `.lock` the lock is that was taken, and undefined when it was not */
+async function take(folder: string, { own, place }: { own: string; place: string }): Promise<string | undefined> {
   const first = join(folder, LOCK);
-  if (await link(own, first)) return true;
+  if (await link(own, first)) return own;
   const oldest = await holderOf(first);
-  if (oldest === undefined) return false;
+  if (oldest === undefined) return undefined;
   // Who took it over from a holder that was gone has a link that is named for that one.
   let [at, holder] = [first, oldest];
   for (;;) {
@@ -47,11 +55,11 @@ async function take(folder: string, { own, place }: { own: string; place: string
     [at, holder] = [next, taker];
   }
   const next = join(folder, `${LOCK}.${holder}`);
-  if (!(await isGone(at, { holder, place })) || !(await link(own, next))) return false;
+  if (!(await isGone(at, { holder, place })) || !(await link(own, next))) return undefined;
   // One that was given back meanwhile has another holder, or none.
-  if ((await holderOf(first)) === oldest) return true;
+  if ((await holderOf(first)) === oldest) return oldest;
   await unlink(next);
-  return false;
+  return undefined;
 }
 
 /** Whether the link was made: it is there already for all but one of those who try at once. */

@@ -174,6 +174,24 @@ test("a lock of another pod holds, though a process of its number runs here too"
   assert.is(await isTaken(root, "b-2", 60_000), true);
 });
 
+test("who stood still until another had the lock gives back none of the other's", async ({ root }) => {
+  const lock = join(root, ".lock");
+  await withVolumeLock(root, { signal, podUid: "a-1" }, async () => {
+    lutimesSync(lock, Date.now() / 1000 - 90, Date.now() / 1000 - 90);
+    await withVolumeLock(root, { signal, podUid: "b-2" }, async () => undefined);
+    symlinkSync("another.1.1", lock);
+  });
+  assert.ok(readdirSync(root).includes(".lock"));
+  unlinkSync(lock);
+  const error = await errorOf(
+    withVolumeLock(root, { signal, podUid: "a-1" }, async () => {
+      unlinkSync(lock);
+      throw new Error("why it failed");
+    }),
+  );
+  assert.match(String(error), /why it failed/);
+});
+
 test("a lock of another pod whose clock was ahead holds no longer than others", async ({ root }) => {
   const lock = join(root, ".lock");
   symlinkSync("gone.1.1", lock);
