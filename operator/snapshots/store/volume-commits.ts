@@ -16,6 +16,7 @@ import {
   cannotStore,
   digitsOf,
   ifThere,
+  isFile,
   isRecordOf,
   linkOrCopy,
   placesOf,
@@ -161,8 +162,12 @@ export function createVolumeCommits(options: {
     const sha256 = metadata?.sha256 ?? (await sha256Of(before.path));
     await mkdir(versions, { recursive: true, mode: 0o700 });
     const older = join(versions, `${digitsOf(sha256)}.tar.gz`);
+    // Where this server was suspended until now, another may have kept it, and put its own in the place.
+    await owner.check();
     if (metadata !== undefined) await writeRecord(recordPath(older, sha256), { metadata, commit, kept }, id);
-    await linkOrCopy(before.path, older, id);
+    if (!(await linkOrCopy({ ...before, sha256 }, { path: older, id, check: owner.check }))) {
+      throw new StoreConflict(`${snapshotPath(key)} is another than when it was looked at`);
+    }
     await syncFolders(versions, join(folder, ".versions"), folder);
   }
 
@@ -176,9 +181,13 @@ export function createVolumeCommits(options: {
       // A volume without hard links keeps two.
       return;
     }
-    await rename(partial, older);
-    // Where both names are of one file already, a rename leaves both.
-    await rm(partial, { force: true });
+    try {
+      await owner.check();
+      await rename(partial, older);
+    } finally {
+      // Where both names are of one file already, a rename leaves both.
+      await rm(partial, { force: true });
+    }
   }
 
   async function prune(key: SnapshotKey, staying: readonly SnapshotVersion[]): Promise<void> {
@@ -186,8 +195,8 @@ export function createVolumeCommits(options: {
     for (const { path, metadata } of await state.versions(key)) {
       // Of one without a record nobody knows what it is.
       if (metadata === undefined || names.has(basename(path))) continue;
-      await rm(path, { force: true });
-      await rm(recordPath(path, metadata.sha256), { force: true });
+      await owner.remove(path);
+      await owner.remove(recordPath(path, metadata.sha256));
     }
   }
 
@@ -197,7 +206,7 @@ export function createVolumeCommits(options: {
       const path = join(folder, name);
       if (!isRecordOf(basename(archive), name) || path === except) continue;
       const found = await ifThere(stat(path));
-      if (found !== undefined && now() - found.mtimeMs > OLD_RECORD_MS) await rm(path, { force: true });
+      if (found !== undefined && now() - found.mtimeMs > OLD_RECORD_MS) await owner.remove(path);
     }
   }
 
@@ -217,11 +226,14 @@ export function createVolumeCommits(options: {
     if (unusedForMs !== undefined && (stored === undefined || now() - stored.usedMs < unusedForMs)) return false;
     await uploads.drop(key, "the archive was deleted");
     const hasVersions = (await state.versions(key)).length > 0;
-    await rm(versions, { recursive: true, force: true });
-    await removeIfEmpty(join(folder, ".versions"));
-    await rm(archive, { force: true });
+    // The archive comes last: what is left of a deletion that ends in the middle is asked for again while it is there.
+    for (const name of (await ifThere(readdir(versions))) ?? []) await owner.remove(join(versions, name));
+    for (const each of [versions, join(folder, ".versions")]) await removeIfEmpty(each);
+    if (stored !== undefined) {
+      await owner.remove(archive, (aside) => isFile(aside, { ...stored, sha256: stored.metadata?.sha256 }));
+    }
     for (const name of await readdir(folder)) {
-      if (isRecordOf(basename(archive), name)) await rm(join(folder, name), { force: true });
+      if (isRecordOf(basename(archive), name)) await owner.remove(join(folder, name));
     }
     await syncFolders(folder);
     state.noteDeletion(key);

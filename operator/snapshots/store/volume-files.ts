@@ -23,6 +23,7 @@ export interface StoredFile {
   readonly commit: string | undefined;
   /** Of an older version; undefined of those that earlier versions have kept. */
   readonly kept: KeptAs | undefined;
+  readonly inode: bigint;
   /** Of the file as it was seen, of which there is never another with the same. */
   readonly identity: string;
 }
@@ -85,6 +86,7 @@ async function readOnce(path: string): Promise<StoredFile | undefined> {
     metadata: fits?.metadata,
     commit: fits?.commit,
     kept: fits?.kept,
+    inode: ino,
     identity,
   };
 }
@@ -151,17 +153,39 @@ export async function writeRecord(path: string, { metadata, commit, kept }: Arch
   await rename(partial, path);
 }
 
-/** Gives a file another name beside its own; a volume without hard links gets a copy. */
-export async function linkOrCopy(from: string, to: string, id: string): Promise<void> {
-  const partial = `${to}.${id}.partial`;
+/** Whether a path names a file that was seen. */
+export async function isFile(
+  path: string,
+  { inode, sizeBytes, sha256 }: Pick<StoredFile, "inode" | "sizeBytes"> & { sha256: string | undefined },
+): Promise<boolean> {
+  const { ino, size } = await stat(path, { bigint: true });
+  if (ino === inode && Number(size) === sizeBytes) return true;
+  // A copy; and some volumes number their files anew.
+  return sha256 !== undefined && (await sha256Of(path)) === sha256;
+}
+
+/**
+ * Gives a file that was seen another name beside its own; a volume without hard links gets a copy.
+ *
+ * @param to.check called when it is there, before it has the name; what it throws, the call fails with
+ * @returns whether it has; false where another has taken its place since
+ */
+export async function linkOrCopy(
+  from: Pick<StoredFile, "path" | "inode" | "sizeBytes"> & { sha256: string },
+  to: { path: string; id: string; check?: () => Promise<void> },
+): Promise<boolean> {
+  const partial = `${to.path}.${to.id}.partial`;
   try {
     try {
-      await link(from, partial);
+      await link(from.path, partial);
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === "ENOENT") throw error;
-      await copy(from, partial);
+      await copy(from.path, partial);
     }
-    await rename(partial, to);
+    if (!(await isFile(partial, from))) return false;
+    await to.check?.();
+    await rename(partial, to.path);
+    return true;
   } finally {
     // Of a copy that failed; and where both names are of one file already, a rename leaves both.
     await rm(partial, { force: true });

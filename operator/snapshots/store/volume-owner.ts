@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
-import { readlink, rename, rm, symlink } from "node:fs/promises";
+import { link, lstat, readlink, rename, rm, symlink } from "node:fs/promises";
 import { join } from "node:path";
-import { StoreError } from "../../../crds/snapshots/snapshot-store.ts";
+import { StoreConflict, StoreError } from "../../../crds/snapshots/snapshot-store.ts";
 import { ifThere } from "./volume-files.ts";
 
 const OWNER = ".helper";
@@ -15,6 +15,14 @@ export interface VolumeOwner {
   take(): Promise<void>;
   /** To be called under the lock of what is changed. @throws StoreError when another server has been started since */
   check(): Promise<void>;
+  /**
+   * Deletes a file, under the same lock. One that stands still between its check and its deletion can find another
+   * server's file there, so what it takes out of its place it puts back where it is not the owner any more.
+   *
+   * @param isSeen asked of what was taken out of its place, under its name by then. Default: it is, whatever it is
+   * @throws StoreError as `check` does, StoreConflict where it is not the one that was seen
+   */
+  remove(path: string, isSeen?: (aside: string) => Promise<boolean>): Promise<void>;
 }
 
 export function createVolumeOwner(root: string): VolumeOwner {
@@ -42,18 +50,51 @@ export function createVolumeOwner(root: string): VolumeOwner {
     return taking;
   }
 
-  return {
-    take,
-    async check() {
-      await take();
-      let owner = await ifThere(readlink(path));
-      if (owner === undefined) {
-        // A volume that was put in the place of the other, as after a restore of a backup.
-        await write();
-        owner = await readlink(path);
-      }
-      if (owner === id) return;
-      throw new StoreError("another snapshots server has taken over the volume; ask that one", { isTransient: true });
-    },
-  };
+  async function check(): Promise<void> {
+    await take();
+    let name = await ifThere(readlink(path));
+    if (name === undefined) {
+      // A volume that was put in the place of the other, as after a restore of a backup.
+      await write();
+      name = await readlink(path);
+    }
+    if (name === id) return;
+    throw new StoreError("another snapshots server has taken over the volume; ask that one", { isTransient: true });
+  }
+
+  async function remove(file: string, isSeen?: (aside: string) => Promise<boolean>): Promise<void> {
+    await owner.check();
+    const aside = `${file}.${randomBytes(16).toString("hex")}.partial`;
+    try {
+      await rename(file, aside);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === "ENOENT") return;
+      // On a full volume there can be no room for another name.
+      await rm(file, { recursive: true, force: true });
+      return;
+    }
+    try {
+      if ((await isSeen?.(aside)) === false) throw new StoreConflict(`${file} is another than when it was looked at`);
+      await owner.check();
+    } catch (error) {
+      await putBack(aside, file);
+      throw error;
+    }
+    await rm(aside, { recursive: true, force: true });
+  }
+
+  const owner = { take, check, remove };
+  return owner;
+}
+
+/** Gives a file its name back, where nothing else has it by now. */
+async function putBack(aside: string, path: string): Promise<void> {
+  try {
+    await link(aside, path);
+    await rm(aside, { force: true });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "EEXIST") return;
+    // A volume without hard links; or the other has deleted it with what was left behind.
+    if ((await ifThere(lstat(path))) === undefined) await ifThere(rename(aside, path));
+  }
 }

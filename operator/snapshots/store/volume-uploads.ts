@@ -114,7 +114,8 @@ export function createVolumeUploads(options: { state: VolumeState; turns: Turns;
     for (let looks = 0; looks < MOST_LOOKS; looks += 1) {
       const found = await state.find(from, sha256);
       if (found === undefined) return undefined;
-      const isLinked = (await ifThere(linkOrCopy(found.path, to.path, to.id).then(() => true))) === true;
+      const isLinked = (await ifThere(linkOrCopy({ ...found, sha256 }, to))) === true;
+      // Another file can have its inode by now, where it is gone.
       if (isLinked && (await state.find(from, sha256))?.path === found.path) return found;
     }
     return undefined;

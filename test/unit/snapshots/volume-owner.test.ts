@@ -1,5 +1,6 @@
-import { randomBytes } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import {
+  cpSync,
   lstatSync,
   lutimesSync,
   mkdirSync,
@@ -9,19 +10,21 @@ import {
   rmSync,
   symlinkSync,
   unlinkSync,
+  utimesSync,
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { type MostKept, StoreConflict, StoreError } from "../../../crds/snapshots/snapshot-store.ts";
+import { StoreConflict, StoreError } from "../../../crds/snapshots/snapshot-store.ts";
 import { createDeferred } from "../../../crds/waits.ts";
 import { createTurns } from "../../../operator/snapshots/store/turns.ts";
+import { createVolume, type Volume } from "../../../operator/snapshots/store/volume.ts";
 import { createVolumeCommits } from "../../../operator/snapshots/store/volume-commits.ts";
 import { withVolumeLock } from "../../../operator/snapshots/store/volume-lock.ts";
 import { createVolumeOwner } from "../../../operator/snapshots/store/volume-owner.ts";
-import { createVolumeState, type VolumeState } from "../../../operator/snapshots/store/volume-state.ts";
+import { createVolumeState } from "../../../operator/snapshots/store/volume-state.ts";
 import { createVolumeUploads } from "../../../operator/snapshots/store/volume-uploads.ts";
 import { createVolumeUsage } from "../../../operator/snapshots/store/volume-usage.ts";
 import { eventually } from "../../eventually.ts";
@@ -94,44 +97,105 @@ test("what was deleted by one is not brought back by a save that the other has b
   assert.is((await second.look(key, call)).state, "none");
 });
 
-test("one that was suspended in a commit deletes nothing that the other may have kept since", async ({ root }) => {
-  const folder = { root, podUid: undefined, now: Date.now };
-  const turns = createTurns();
-  const present = createVolumeState(root);
-  let isTaken = false;
-  const state: VolumeState = {
-    ...present,
-    async versions(of) {
-      const versions = await present.versions(of);
-      if (isTaken) {
-        unlinkSync(join(root, ".helper"));
-        symlinkSync("another", join(root, ".helper"));
-      }
-      return versions;
-    },
+/** A server of the volume that stands still before its first look at whose volume it is, after that, and so on. */
+async function standingStill(root: string, nth: number, meanwhile: () => Promise<void>) {
+  const [turns, state, owner] = [createTurns(), createVolumeState(root), createVolumeOwner(root)];
+  const { check } = owner;
+  await owner.take();
+  let moments = 0;
+  const moment = async () => {
+    moments += 1;
+    if (moments === nth) await meanwhile();
   };
+  Object.assign(owner, {
+    async check() {
+      await moment();
+      await check();
+      await moment();
+    },
+  });
   const uploads = createVolumeUploads({ state, turns, now: Date.now });
   const usage = createVolumeUsage({ root, turns, listTenant: async () => [] });
-  const commits = createVolumeCommits({ ...folder, state, uploads, owner: createVolumeOwner(root), usage, turns });
-  async function commit(content: string, most: MostKept): Promise<unknown> {
-    const [id, { revision: replaces }] = [randomBytes(16).toString("hex"), await state.look(key)];
-    const received = await uploads.receive(key, pieces(content), { id, isMarked: true, signal });
-    const described = {
-      uid: 1,
-      gid: 1,
-      entries: 1,
-      contentBytes: 1,
-      overlayDirs: [],
-      createdAt: "2026-11-22T00:00:00.000Z",
-    };
-    const metadata = { ...received, ...key, ...described };
-    return await commits.commit(key, { id, replaces, keep: "replaced", most, metadata }, signal);
+  const commits = createVolumeCommits({ podUid: "a", now: Date.now, state, uploads, owner, usage, turns });
+  return { look: state.look, receive: uploads.receive, ...commits };
+}
+
+type Changed = Pick<Volume, "look" | "receive" | "commit">;
+
+async function commitTo(volume: Changed, content: string, most = MOST): Promise<void> {
+  const [id, { revision: replaces }] = [randomBytes(16).toString("hex"), await volume.look(key)];
+  const received = await volume.receive(key, pieces(content), { id, isMarked: true, signal });
+  const described = { uid: 1, gid: 1, entries: 1, contentBytes: 1, overlayDirs: [] };
+  const metadata = { ...received, ...key, ...described, createdAt: new Date().toISOString() };
+  await volume.commit(key, { id, replaces, keep: "replaced", most, metadata }, signal);
+}
+
+/** The newest archive and older versions, each as what is recorded of it says. */
+async function contentsOf(root: string): Promise<string[]> {
+  const state = createVolumeState(root);
+  const { newest, versions } = await state.look(key);
+  const found = [];
+  for (const metadata of [newest, ...versions]) {
+    const opened = metadata && (await state.open(key, metadata.sha256));
+    const content = await opened?.handle.readFile();
+    await opened?.handle.close();
+    assert.is(
+      createHash("sha256")
+        .update(content ?? "")
+        .digest("hex"),
+      metadata?.sha256,
+    );
+    found.push(String(content));
   }
-  for (const content of ["one", "two"]) await commit(content, MOST);
-  isTaken = true;
-  assert.instance(await errorOf(commit("three", { history: 0, replaced: 0 })), StoreError);
-  assert.is((await present.look(key)).versions.length, 2);
-});
+  return found;
+}
+
+for (const [what, act] of [
+  ["commit", (volume: Changed) => commitTo(volume, "late", { history: 0, replaced: 1 })],
+  ["commit of an older version", (volume: Changed) => commitTo(volume, "one")],
+  ["deletion", ({ delete: erase }: Pick<Volume, "delete">) => erase(key, {}, signal)],
+] as const) {
+  for (const content of ["of the other", "one"]) {
+    test(`one that stands still in a ${what} takes nothing of what the other saves meanwhile: ${content}`, async ({
+      folder,
+    }) => {
+      const before = join(folder, "volume");
+      for (const each of ["one", "two", "three"]) await commitTo(createVolume({ root: before }), each);
+      for (let nth = 1; ; nth += 1) {
+        const root = join(folder, `${nth}`);
+        cpSync(before, root, { recursive: true, verbatimSymlinks: true });
+        const records = readdirSync(join(root, key.tenantId)).filter((name) => name.endsWith(".json"));
+        for (const name of records) utimesSync(join(root, key.tenantId, name), 1, 1);
+        let saved: string[] | undefined;
+        const error = await errorOf(
+          act(
+            await standingStill(root, nth, async () => {
+              lutimesSync(join(root, key.tenantId, ".lock"), 1, 1);
+              const other = createVolume({ root, podUid: "b" });
+              await other.takeOver();
+              await commitTo(other, content);
+              saved = await contentsOf(root);
+            }),
+          ),
+        );
+        if (saved === undefined) {
+          assert.is(error, undefined);
+          assert.ok(nth > 10, `there are ${nth - 1} moments`);
+          return;
+        }
+        assert.equal([await contentsOf(root), saved[0]], [saved, content], `at moment ${nth}`);
+        // After its last look it has done what it was asked for, before the other came.
+        const isTold = error === undefined || error instanceof StoreError || error instanceof StoreConflict;
+        assert.ok(isTold, `at moment ${nth}: ${error}`);
+        const left = readdirSync(root, { recursive: true }).map(String);
+        assert.equal(
+          left.filter((name) => name.endsWith(".partial")),
+          [],
+        );
+      }
+    });
+  }
+}
 
 test("a volume that comes from elsewhere is the server's that finds it", async (context) => {
   const store = await serve(context);
