@@ -15,7 +15,10 @@ export const READ_BYTES = 512 * 1024;
 export interface StoredFile {
   readonly path: string;
   readonly sizeBytes: number;
-  /** When it was written or last in use, in milliseconds since the epoch. */
+  /**
+   * When it was written or last in use, in milliseconds since the epoch. Its record's time says it, since a copy can be
+   * another name of the same file; the file's counts too, which the versions before have set.
+   */
   readonly usedMs: number;
   /** What is recorded of it; undefined where nothing fits it. */
   readonly metadata: SnapshotMetadata | undefined;
@@ -24,6 +27,8 @@ export interface StoredFile {
   /** Of an older version; undefined of those that earlier versions have kept. */
   readonly kept: KeptAs | undefined;
   readonly inode: bigint;
+  /** Whether the file has another name, as of a copy. */
+  readonly isShared: boolean;
   /** Of the file as it was seen, of which there is never another with the same. */
   readonly identity: string;
 }
@@ -73,20 +78,22 @@ export async function readStored(path: string): Promise<StoredFile | undefined> 
 async function readOnce(path: string): Promise<StoredFile | undefined> {
   const found = await ifThere(stat(path, { bigint: true }));
   if (found === undefined) return undefined;
-  const { ino, size, mtimeNs, ctimeNs, mtimeMs } = found;
+  const { ino, nlink, size, mtimeNs, ctimeNs, mtimeMs } = found;
   const identity = `${ino}.${size}.${mtimeNs}.${ctimeNs}`;
   const sizeBytes = Number(size);
   const recorded = (await readRecords(path)).filter(({ metadata }) => metadata.sizeBytes === sizeBytes);
   const [only] = recorded;
   const fits = recorded.length === 1 ? only : await bySha256(path, recorded);
+  const record = fits && (await ifThere(stat(recordPath(path, fits.metadata.sha256))));
   return {
     path,
     sizeBytes,
-    usedMs: Number(mtimeMs),
+    usedMs: Math.max(Number(mtimeMs), record?.mtimeMs ?? 0),
     metadata: fits?.metadata,
     commit: fits?.commit,
     kept: fits?.kept,
     inode: ino,
+    isShared: nlink > 1n,
     identity,
   };
 }

@@ -4,7 +4,7 @@ import { isObjectName, isTenantId } from "../../../crds/names.ts";
 import { checkSnapshotKey, type SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
 import type { StoreEntry } from "../../../crds/snapshots/snapshot-store.ts";
 import type { Turns } from "./turns.ts";
-import { ifFolder, ifThere, placesOf, readStored, removeIfEmpty, type StoredFile } from "./volume-files.ts";
+import { ifFolder, ifThere, placesOf, readStored, recordPath, removeIfEmpty, type StoredFile } from "./volume-files.ts";
 import type { VolumeState } from "./volume-state.ts";
 
 const LEFTOVER_MS = 24 * 3_600_000;
@@ -95,7 +95,15 @@ export function createVolumeSweep(options: { state: VolumeState; turns: Turns; n
     async touch(keys) {
       for (const key of keys) checkSnapshotKey(key);
       const time = now() / 1000;
-      for (const key of keys) await ifThere(utimes(placesOf(root, key).archive, time, time));
+      for (const key of keys) {
+        const { archive } = placesOf(root, key);
+        const stored = await readStored(archive);
+        if (stored === undefined) continue;
+        const { metadata, isShared } = stored;
+        if (metadata !== undefined) await ifThere(utimes(recordPath(archive, metadata.sha256), time, time));
+        // By the file's own goes the version before; of a copy it would be the other's too.
+        if (metadata === undefined || !isShared) await ifThere(utimes(archive, time, time));
+      }
     },
 
     async tidy() {

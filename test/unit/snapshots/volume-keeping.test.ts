@@ -10,6 +10,7 @@ import {
   readdirSync,
   renameSync,
   rmSync,
+  statSync,
   symlinkSync,
   unlinkSync,
   utimesSync,
@@ -28,7 +29,7 @@ import { createVolumeState } from "../../../operator/snapshots/store/volume-stat
 import { createVolumeUploads } from "../../../operator/snapshots/store/volume-uploads.ts";
 import { eventually } from "../../eventually.ts";
 import { staticBusybox } from "./static-busybox.ts";
-import { call, key, load, save } from "./store-contract.ts";
+import { call, key, load, MOST, save } from "./store-contract.ts";
 import { type ServedStore, serveStore } from "./store-server.ts";
 
 interface Context {
@@ -56,6 +57,10 @@ const DAY_MS = 24 * 60 * MINUTE_MS;
 function age(path: string, ms: number): void {
   const then = new Date(Date.now() - ms);
   utimesSync(path, then, then);
+}
+
+function ageFiles(root: string, { tenantId }: SnapshotKey, ms: number): void {
+  for (const name of readdirSync(join(root, tenantId))) age(join(root, tenantId, name), ms);
 }
 
 async function errorOf(attempt: Promise<unknown>): Promise<unknown> {
@@ -169,16 +174,53 @@ test("a deletion for age takes only what nothing has used for so long, by the vo
   root,
   store,
 }) => {
-  const archive = join(root, "a.b/c.tar.gz.tar.gz");
   await save(store, "old");
-  age(archive, 1_000_000);
+  ageFiles(root, key, 1_000_000);
   assert.is(await store.delete(key, { ...call, unusedForMs: 5_000_000 }), false);
   await store.touch([key, { tenantId: "nobody", workloadRef: "w" }], call);
   assert.is(await store.delete(key, { ...call, unusedForMs: 900_000 }), false);
   assert.is(await load(store), "old");
-  age(archive, 1_000_000);
+  ageFiles(root, key, 1_000_000);
   assert.is(await store.delete(key, { ...call, unusedForMs: 900_000 }), true);
   assert.equal(readdirSync(root), [".helper", ".marked"]);
+});
+
+test("a copy and what it is of are each in use by themselves", async ({ root, store }) => {
+  const copy = { tenantId: "copy", workloadRef: "w" };
+  const { metadata } = await save(store, "old");
+  const { revision: replaces } = await store.look(copy, call);
+  const createdAt = "2026-11-22T00:00:00.000Z";
+  await store.adopt(copy, { ...key, sha256: metadata.sha256 }, { ...call, replaces, most: MOST, createdAt });
+  for (const [used, unused] of [
+    [copy, key],
+    [key, copy],
+  ] as const) {
+    for (const each of [used, unused]) ageFiles(root, each, 1_000_000);
+    await store.touch([used], call);
+    const usedAt = async ({ tenantId }: SnapshotKey) =>
+      Date.parse((await store.list({ versions: false, tenantId }, call))[0]?.usedAt ?? "");
+    assert.ok((await usedAt(used)) - (await usedAt(unused)) > 900_000);
+    assert.is(await store.delete(used, { ...call, unusedForMs: 900_000 }), false);
+  }
+  assert.is(await store.delete(copy, { ...call, unusedForMs: 900_000 }), true);
+  assert.is(await load(store), "old");
+});
+
+test("an archive is in use by its own time too, which the version before has set", async ({ root, store }) => {
+  const archive = join(root, "a.b/c.tar.gz.tar.gz");
+  await save(store, "one");
+  ageFiles(root, key, 1_000_000);
+  utimesSync(archive, new Date(), new Date());
+  assert.is(await store.delete(key, { ...call, unusedForMs: 900_000 }), false);
+  // And that version finds what this one has noted.
+  ageFiles(root, key, 1_000_000);
+  await store.touch([key], call);
+  assert.ok(Date.now() - statSync(archive).mtimeMs < 900_000);
+  // Nothing is recorded of it.
+  for (const name of readdirSync(join(root, "a.b"))) if (digits.test(name)) unlinkSync(join(root, "a.b", name));
+  ageFiles(root, key, 1_000_000);
+  await store.touch([key], call);
+  assert.is(await store.delete(key, { ...call, unusedForMs: 900_000 }), false);
 });
 
 test("tidies what was left behind a day ago, and nothing that is under way", async ({ root, store }) => {
