@@ -164,11 +164,20 @@ export function createVolumeCommits(options: {
     const older = join(versions, `${digitsOf(sha256)}.tar.gz`);
     // Where this server was suspended until now, another may have kept it, and put its own in the place.
     await owner.check();
-    if (metadata !== undefined) await writeRecord(recordPath(older, sha256), { metadata, commit, kept }, id);
+    if (metadata !== undefined) {
+      const record = { metadata, commit, kept, order: await orderAfter(key, metadata) };
+      await writeRecord(recordPath(older, sha256), record, id);
+    }
     if (!(await linkOrCopy({ ...before, sha256 }, { path: older, id, check: owner.check }))) {
       throw new StoreConflict(`${snapshotPath(key)} is another than when it was looked at`);
     }
     await syncFolders(versions, join(folder, ".versions"), folder);
+  }
+
+  /** By the time of the save, and after all that were kept before: the clock can have been ahead. */
+  async function orderAfter(key: SnapshotKey, { createdAt }: SnapshotMetadata): Promise<number> {
+    const [latest] = await state.versions(key);
+    return Math.max(Date.parse(createdAt) || 0, (latest?.order ?? 0) + 1);
   }
 
   /** Has an older version with the same bytes be the same file, as it is counted. */

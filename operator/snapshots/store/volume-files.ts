@@ -26,6 +26,8 @@ export interface StoredFile {
   readonly commit: string | undefined;
   /** Of an older version; undefined of those that earlier versions have kept. */
   readonly kept: KeptAs | undefined;
+  /** Of an older version: higher than those that were kept before it. */
+  readonly order: number;
   readonly inode: bigint;
   /** Whether the file has another name, as of a copy. */
   readonly isShared: boolean;
@@ -92,6 +94,7 @@ async function readOnce(path: string): Promise<StoredFile | undefined> {
     metadata: fits?.metadata,
     commit: fits?.commit,
     kept: fits?.kept,
+    order: fits?.order ?? (Date.parse(fits?.metadata.createdAt ?? "") || 0),
     inode: ino,
     isShared: nlink > 1n,
     identity,
@@ -102,6 +105,7 @@ interface ArchiveRecord {
   readonly metadata: SnapshotMetadata;
   readonly commit: string | undefined;
   readonly kept?: KeptAs | undefined;
+  readonly order?: number | undefined;
 }
 
 /** All that is recorded of archives of this path, of which one at most is there. */
@@ -119,10 +123,11 @@ async function readRecord(path: string): Promise<ArchiveRecord | undefined> {
   const metadata = text === undefined ? undefined : parseSnapshotMetadata(text);
   if (text === undefined || metadata === undefined || !path.endsWith(`.${digitsOf(metadata.sha256)}.json`))
     return undefined;
-  const { commit, kept } = JSON.parse(text) as { commit?: unknown; kept?: unknown };
+  const { commit, kept, order } = JSON.parse(text) as { commit?: unknown; kept?: unknown; order?: unknown };
   return {
     ...{ metadata, commit: typeof commit === "string" ? commit : undefined },
     kept: kept === "history" || kept === "replaced" ? kept : undefined,
+    order: typeof order === "number" ? order : undefined,
   };
 }
 
@@ -145,11 +150,11 @@ export function isRecordOf(archiveName: string, name: string): boolean {
 }
 
 /** Writes a record, whole or not at all, and has it on the disk. */
-export async function writeRecord(path: string, { metadata, commit, kept }: ArchiveRecord, id: string): Promise<void> {
+export async function writeRecord(path: string, { metadata, ...others }: ArchiveRecord, id: string): Promise<void> {
   const partial = `${path}.${id}.partial`;
   const handle = await open(partial, "wx", 0o600);
   try {
-    await handle.writeFile(`${JSON.stringify({ ...metadata, commit, kept })}\n`);
+    await handle.writeFile(`${JSON.stringify({ ...metadata, ...others })}\n`);
     await handle.sync();
   } catch (error) {
     await rm(partial, { force: true });

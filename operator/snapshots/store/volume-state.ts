@@ -67,7 +67,7 @@ export function createVolumeState(root: string): VolumeState {
     const { versions } = placesOf(root, key);
     const names = ((await ifThere(readdir(versions))) ?? []).filter((name) => /^[0-9a-f]{16}\.tar\.gz$/.test(name));
     const stored = await Promise.all(names.map((name) => readStored(join(versions, name))));
-    return stored.filter((one) => one !== undefined).sort(latestFirst);
+    return stored.filter((one) => one !== undefined).sort((a, b) => b.order - a.order);
   }
 
   async function isMarked(): Promise<boolean> {
@@ -125,11 +125,6 @@ export function createVolumeState(root: string): VolumeState {
 
 export function asVersion({ metadata, kept = "replaced" }: StoredFile): SnapshotVersion[] {
   return metadata === undefined ? [] : [{ ...metadata, kept }];
-}
-
-function latestFirst(a: StoredFile, b: StoredFile): number {
-  const [of, to] = [a, b].map(({ metadata }) => metadata?.createdAt ?? "") as [string, string];
-  return of === to ? 0 : of < to ? 1 : -1;
 }
 
 export function checkOwner(key: SnapshotKey, { tenantId, workloadRef }: SnapshotKey): void {

@@ -224,6 +224,22 @@ export function testStore<T extends { store: SnapshotStore }>(test: Test<T>): vo
     );
   });
 
+  test("the versions that were kept last stay, also after a clock that was a day ahead", async ({ store }) => {
+    const days = ["22", "22", "22", "22", "21", "21", "21", "21"];
+    const contents = days.map((_, hour) => `of ${hour}`);
+    for (const [hour, day] of days.entries()) {
+      const createdAt = `2026-11-${day}T0${hour}:00:00.000Z`;
+      await save(store, contents[hour] ?? "", key, { keep: "replaced", createdAt });
+      const { versions } = await store.look(key, call);
+      const kept = contents.slice(Math.max(0, hour - 3), hour).reverse();
+      assert.equal(
+        versions.map(({ sha256 }) => sha256),
+        kept.map(digest),
+        `after ${hour + 1} saves`,
+      );
+    }
+  });
+
   test("older versions of each kind stay by a number of their own, and what was replaced stays that", async ({
     store,
   }) => {
