@@ -109,7 +109,7 @@ export const valuesSchema: TSchema = Type.Object(
           ...{ type: "string", enum: ["", "Always", "IfNotPresent", "Never"], default: "" },
           description: "`Always`, `IfNotPresent` or `Never`; Kubernetes' own rule where empty",
         }),
-        pullSecrets: list("Secrets to pull them with, as `- name: …`", { default: [] }),
+        pullSecrets: list("Secrets to pull those of operator and edge with, as `- name: …`", { default: [] }),
       },
       strict,
     ),
