@@ -76,15 +76,20 @@ interface Used {
   onDrained: (() => void) | undefined;
   /** When the API server was last asked and the claim was not being released. */
   heldAt: number;
+  /** Since when, by the activity's word, the pod had said then that requests are in flight. */
+  heldSince: number | undefined;
   asking: Promise<boolean> | undefined;
 }
 
 /** A request counts as use of its pod from its start to its end; an open WebSocket while data goes over it. */
 export function createInstanceUses(options: {
   activity: Pick<Activity, "duringInFlight" | "announceInFlight" | "clearInFlight" | "touch">;
+  /** One that no setting of the system's clock moves: an old look at a claim would seem recent. */
   clock: Clock;
+  /** The time of day, which is what a release's beginning is told in. */
+  timeOfDay: () => number;
 }): InstanceUses {
-  const { activity, clock } = options;
+  const { activity, clock, timeOfDay } = options;
   const pods = new Map<string, Used>();
   const closed = new AbortController();
 
@@ -102,6 +107,7 @@ export function createInstanceUses(options: {
       cancelIdle: undefined,
       onDrained: undefined,
       heldAt: Number.NEGATIVE_INFINITY,
+      heldSince: undefined,
       asking: undefined,
     };
     pods.set(name, used);
@@ -135,7 +141,8 @@ export function createInstanceUses(options: {
   /**
    * A release begins at the API server, and neither the watches of this process nor those of the operator need to show
    * it in time: this process may have been suspended. So the pod says first that requests may be in flight, and then
-   * the claim is read. Where it was not being released, a release that begins later finds what the pod says.
+   * the claim is read. Where it was not being released, a release that begins later finds what the pod says, unless
+   * that had a gap since.
    */
   async function ask(pod: AwakePod, used: Used): Promise<boolean> {
     const limit = startDeadline(ASK_MS, clock);
@@ -147,8 +154,9 @@ export function createInstanceUses(options: {
         try {
           if (since !== undefined) {
             const releasedAt = await pod.releasedAt(signal);
-            if (releasedAt !== undefined) return used.heldAt >= since && clock.now() < releasedAt + RELEASE_MS;
+            if (releasedAt !== undefined) return used.heldSince === since && timeOfDay() < releasedAt + RELEASE_MS;
             used.heldAt = askedAt;
+            used.heldSince = since;
             // Not where this process was suspended over the question.
             if (isRecent(used)) return true;
           }
@@ -227,6 +235,7 @@ export function createInstanceUses(options: {
         cancel();
         endRecord(name, used);
         used.heldAt = Number.NEGATIVE_INFINITY;
+        used.heldSince = undefined;
         void activity.clearInFlight(name);
       };
       for (const stop of used.sockets.all()) stop(answer);

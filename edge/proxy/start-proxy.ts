@@ -1,7 +1,7 @@
 import type { Registry } from "prom-client";
 import type { Claim } from "../../crds/claim.ts";
 import { type ClaimKey, claimKey } from "../../crds/claims/claim-key.ts";
-import { steadyClock } from "../../crds/client/clock.ts";
+import { type Clock, steadyClock } from "../../crds/client/clock.ts";
 import type { Change } from "../../crds/client/watch/informer.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import type { Log } from "../../crds/log.ts";
@@ -63,6 +63,8 @@ export async function startProxy(options: {
   instance: string;
   /** Open files that this process may have. @default as the system says, where it does */
   openFiles?: number | undefined;
+  /** Of the times between looks at a claim. @default one that no setting of the system's clock moves */
+  steady?: Clock | undefined;
   log: Log;
 }): Promise<RunningProxy> {
   const { config, isKey, localOnly, frontDoor, tokens, areKeysKnown, activity, registry, instance, log } = options;
@@ -95,7 +97,7 @@ export async function startProxy(options: {
     onWoken: ({ claim, ms }) => access.woken(claim.source ?? "existing", ms),
   });
   const known = createKnownTenants({ claims: cache.claims, listArchives: options.listArchives, clock });
-  const uses = createInstanceUses({ activity, clock: steadyClock });
+  const uses = createInstanceUses({ activity, clock: options.steady ?? steadyClock, timeOfDay: clock.now });
   const route = createRoute({
     frontDoor,
     namespace,

@@ -63,6 +63,8 @@ export class FakeCluster {
   /** The snapshots volume's, which the helper pod shares its name with. */
   volumeClaim: PersistentVolumeClaim | undefined;
   isFresh = true;
+  /** The time of day of deletions, of which seconds are told. */
+  now: () => number = () => Date.parse("2026-01-01T00:00:00Z");
   /** While true, writes do not show on the watch. */
   lag = false;
   #version = 100;
@@ -371,7 +373,8 @@ export class FakeCluster {
         if (uid !== undefined && held.metadata.uid !== uid) throw conflict();
         if (resourceVersion !== undefined && held.metadata.resourceVersion !== resourceVersion) throw conflict();
         if ((held.metadata.finalizers ?? []).length > 0) {
-          return this.#save({ ...held, metadata: { ...held.metadata, deletionTimestamp: "2026-01-01T00:00:00Z" } });
+          const deletionTimestamp = `${new Date(this.now()).toISOString().slice(0, 19)}Z`;
+          return this.#save({ ...held, metadata: { ...held.metadata, deletionTimestamp } });
         }
         this.objects.delete(keyOf(held));
         if (!this.lag) this.#kind(held)?.drop(held);

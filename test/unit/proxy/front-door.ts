@@ -60,12 +60,15 @@ export async function startDoor(
     signingKeys?: () => typeof testKeys;
     openFiles?: number;
     clock?: Clock;
+    /** Of the times between looks at a claim. */
+    steady?: Clock;
     listArchives?: () => Promise<{ tenantId: string; workloadRef: string }[]>;
   } = {},
 ): Promise<TestDoor> {
   const { key = KEY, localOnly = false, areKeysKnown = () => true, openFiles = 100_000, clock = systemClock } = options;
-  const { listArchives, signingKeys = () => testKeys } = options;
+  const { listArchives, signingKeys = () => testKeys, steady } = options;
   const cluster = new FakeCluster();
+  cluster.now = clock.now;
   const config: ProxyConfig = {
     listen: { hostname: "127.0.0.1", port: 0 },
     domain: { name: "apps.test", port: undefined },
@@ -127,6 +130,7 @@ export async function startDoor(
     registry,
     instance: "test",
     openFiles,
+    steady,
     log,
   });
   const running = proxy;

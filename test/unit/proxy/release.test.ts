@@ -3,6 +3,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { NetworkError } from "../../../crds/client/api-error.ts";
 import { eventually } from "../../eventually.ts";
+import { manualClock } from "../manual-clock.ts";
 import { startPod } from "./fake-pod.ts";
 import { get, KEY, startDoor, type TestDoor } from "./front-door.ts";
 import { closeAll } from "./start-proxy.ts";
@@ -42,6 +43,62 @@ test("an upload that a release may have missed is not acknowledged", async () =>
     [503],
   );
   assert.match(await door.ask(get(HOST, "/", key)), /^HTTP\/1.1 200 /, "what changes nothing is answered");
+});
+
+/** An upload whose pod answers when it is told to, once the claim has been looked at, on clocks of the test's own. */
+async function startUpload() {
+  const day = manualClock();
+  // Counts from the process's start, as the real one.
+  const steady = manualClock("1970-01-01T00:00:01Z");
+  const door = await startDoor({ clock: day, steady });
+  door.addWorkload("app", "key");
+  const { pod } = await door.addInstance("alice", "app", () => undefined);
+  const answer = door.ask(upload);
+  await eventually(() => pod.received().includes("hello") && looksAtClaim(door) === 1);
+  return {
+    door,
+    day,
+    async pass(seconds: number) {
+      for (let count = 0; count < seconds; count += 1) await Promise.all([day.pass(1000), steady.pass(1000)]);
+    },
+    async answered() {
+      pod.connections[0]?.write(OK);
+      return (await answer).slice(9, 12);
+    },
+  };
+}
+
+test("an upload that a release waits for is acknowledged for 12 s, however long ago the claim was looked at", async () => {
+  const inTime = await startUpload();
+  await inTime.pass(100);
+  await releaseUnseen(inTime.door);
+  await inTime.pass(11);
+  assert.is(await inTime.answered(), "200");
+  const late = await startUpload();
+  await late.pass(100);
+  await releaseUnseen(late.door);
+  await late.pass(12);
+  assert.is(await late.answered(), "503");
+});
+
+test("an upload is not acknowledged where the pod did not say all the time that it is in flight", async () => {
+  const { door, pass, answered } = await startUpload();
+  door.cluster.onNext("patch", new NetworkError("refused", { requestWasSent: false }));
+  // It says so for two minutes, and again each minute.
+  await pass(125);
+  await releaseUnseen(door);
+  await pass(1);
+  assert.is(await answered(), "503");
+});
+
+test("a clock that is set back makes no old look at a claim a recent one", async () => {
+  const { door, day, pass, answered } = await startUpload();
+  await pass(100);
+  await releaseUnseen(door);
+  await pass(12);
+  day.set(day.now() - 105_000);
+  door.cluster.remove(NAME);
+  assert.is(await answered(), "503");
 });
 
 test("the pod says that a request is in flight before the claim is looked at, once for many uploads", async () => {
