@@ -4,8 +4,11 @@ import { type Credentials, cookieName } from "./entry.ts";
 import type { FrontDoor } from "./front-door.ts";
 import { takeToken } from "./token-parameter.ts";
 
-/** Would have a browser ask elsewhere for a tenant's host. */
-const HOST_DROPS = new Set(["alt-svc"]);
+/**
+ * Would have a browser ask elsewhere for a tenant's host, or delete the cookies of all hosts of the domain
+ * (https://www.w3.org/TR/clear-site-data/#clear-cookies).
+ */
+const HOST_DROPS = new Set(["alt-svc", "clear-site-data"]);
 /** On an origin that all tenants share, what a browser would keep for all of it. */
 const PATH_DROPS = new Set([
   "alt-svc",

@@ -255,6 +255,17 @@ test("a derived label is found by what its caller was granted, and among the cla
   assert.match(await door.ask(get(`${host}.apps.test`, `/?tenancy-token=${gone}`)), /^HTTP\/1.1 404 /);
 });
 
+test("a tenant's host cannot have a browser delete the cookies of other tenants' hosts, nor ask elsewhere", async () => {
+  const door = await startDoor();
+  door.addWorkload("app", "public");
+  const dropped = ['Clear-Site-Data: "cookies"', "clear-site-data: *", 'Alt-Svc: h3=":443"'];
+  const early = ["HTTP/1.1 103 Early Hints", ...dropped, "Link: </a>"].join("\r\n");
+  const final = ["HTTP/1.1 200 OK", ...dropped, "Content-Length: 2"].join("\r\n");
+  await door.addInstance("alice", "app", answerWith(`${early}\r\n\r\n${final}\r\n\r\nok`));
+  const seen = ["HTTP/1.1 103 Early Hints", "Link: </a>", "", "HTTP/1.1 200 OK", "Connection: close"];
+  assert.is(await door.ask(get("app--alice.apps.test")), [...seen, "Content-Length: 2", "", "ok"].join("\r\n"));
+});
+
 test("the path form is one origin of all tenants: a sandbox without cookies", async () => {
   const door = await startDoor();
   door.addWorkload("app", "public");
