@@ -27,8 +27,11 @@ export type Pass = { readonly by: "key" | "public" } | { readonly by: "link" | "
 const KEY_PASS: Pass = { by: "key" };
 const PUBLIC_PASS: Pass = { by: "public" };
 
-/** Of several cookies of the name, which other hosts of the domain may have set, so many are looked at. */
-const MAX_COOKIES = 4;
+/**
+ * Of several cookies of the name so many are looked at. Over plain HTTP another tenant's page can set some, and those
+ * with longer paths come first.
+ */
+const MAX_COOKIES = 64;
 const BEARER = /^bearer +(\S+)$/i;
 
 /**
