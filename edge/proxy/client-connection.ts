@@ -74,6 +74,8 @@ export function serveClient(options: {
   let isLingering = false;
   /** Whether the client has yet to read what was written. */
   let isClogged = false;
+  /** Whether the exchange has yet to take what was sent. */
+  let isHeldUp = false;
   /** Of a body, which the exchange keeps for its pod. */
   let waitingBytes = 0;
   let requestId = "";
@@ -93,8 +95,14 @@ export function serveClient(options: {
 
   const client: ClientSide = {
     write,
-    pause: () => void socket.pause(),
-    resume: () => void (aheadBytes <= MAX_AHEAD_BYTES && socket.resume()),
+    pause() {
+      isHeldUp = true;
+      socket.pause();
+    },
+    resume() {
+      isHeldUp = false;
+      if (aheadBytes <= MAX_AHEAD_BYTES) socket.resume();
+    },
     limit,
     hold(bytes) {
       waitingBytes = bytes;
@@ -119,6 +127,7 @@ export function serveClient(options: {
   function over({ keepAlive }: { keepAlive: boolean }): void {
     if (exchange !== undefined) options.onBusy(false);
     exchange = undefined;
+    isHeldUp = false;
     waitingBytes = 0;
     if (!keepAlive) {
       linger();
@@ -160,6 +169,8 @@ export function serveClient(options: {
   function readAhead(): void {
     if (exchange !== undefined || isLingering || isClogged || socket.destroyed || aheadBytes === 0) return;
     onData(takeAhead());
+    // Not before: each request would let in more than it takes out.
+    if (aheadBytes <= MAX_AHEAD_BYTES && !isHeldUp) socket.resume();
   }
 
   function takeAhead(): Buffer {

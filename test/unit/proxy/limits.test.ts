@@ -1,5 +1,6 @@
 // @runtimes node bun deno
 import { execFile } from "node:child_process";
+import type { Socket } from "node:net";
 import { promisify } from "node:util";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
@@ -169,6 +170,27 @@ test("requests sent ahead are left to the system where they are many", async () 
   wire.socket.pause();
   send();
   assert.ok((await settled(() => sent)) < 300, "all were read");
+});
+
+test("a large request that is sent ahead goes on once the one before is answered", async () => {
+  let asked: Socket | undefined;
+  const pod = await startPod(({ socket, text, done }) => {
+    if (text.startsWith("GET ")) {
+      done();
+      asked = socket;
+    } else if (text.endsWith("end")) socket.write("HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\nok");
+  });
+  const proxy = await startProxy({ pod: pod.target, forward: { request: { hidesCookies: true } } });
+  const wire = wireTo(proxy, get);
+  await eventually(() => asked !== undefined);
+  // More than is read ahead, though not of what the pod is sent: the exchange has no cause to pause and resume.
+  const head = `POST /p HTTP/1.1\r\nHost: a\r\nCookie: ${"c".repeat(30_000)}\r\nContent-Length: 300003\r\n\r\n`;
+  wire.socket.write(head + "x".repeat(50_000));
+  await settled(() => wire.socket.writableLength);
+  asked?.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+  await wire.seen("ok");
+  wire.socket.write(`${"x".repeat(250_000)}end`);
+  await eventually(() => wire.received().includes("HTTP/1.1 201 "));
 });
 
 test("a client may take its time for the end of a response, also where the connection ends with it", async () => {
