@@ -26,8 +26,6 @@ export interface IncomingRequest {
 export type Route = (request: IncomingRequest) => Forward | { readonly kind: "answer"; readonly answer: LocalAnswer };
 
 export interface ClientLimits extends ExchangeLimits {
-  /** How long a head may take from its first byte. */
-  readonly headMs: number;
   /** How long a connection without a request is kept. */
   readonly idleMs: number;
   /** How long what a refused client still sends is read, so that it sees the answer. */
@@ -76,8 +74,9 @@ export function serveClient(options: {
   let isClogged = false;
   /** Whether the exchange has yet to take what was sent. */
   let isHeldUp = false;
-  /** Of a body, which the exchange keeps for its pod. */
-  let waitingBytes = 0;
+  /** What the exchange keeps: of a body for its pod, and of a response. */
+  let requestBytes = 0;
+  let responseBytes = 0;
   let requestId = "";
   let method = "GET";
 
@@ -89,7 +88,8 @@ export function serveClient(options: {
   }
 
   const onHeld = options.held.add({
-    measure: () => (socket.destroyed ? 0 : unreadBytes(socket) + reader.bytes + aheadBytes + waitingBytes),
+    measure: () =>
+      socket.destroyed ? 0 : unreadBytes(socket) + reader.bytes + aheadBytes + requestBytes + responseBytes,
     cut: () => void socket.destroy(),
   });
 
@@ -104,8 +104,9 @@ export function serveClient(options: {
       if (aheadBytes <= MAX_AHEAD_BYTES) socket.resume();
     },
     limit,
-    hold(bytes) {
-      waitingBytes = bytes;
+    hold(part, bytes) {
+      if (part === "request") requestBytes = bytes;
+      else responseBytes = bytes;
       onHeld();
     },
     answer(answer, { keepAlive }) {
@@ -128,7 +129,7 @@ export function serveClient(options: {
     if (exchange !== undefined) options.onBusy(false);
     exchange = undefined;
     isHeldUp = false;
-    waitingBytes = 0;
+    requestBytes = 0;
     if (!keepAlive) {
       linger();
       return;

@@ -10,8 +10,8 @@ export interface ClientSide {
   pause(): void;
   resume(): void;
   readonly limit: TimeLimit;
-  /** Tells how much of the request's body waits for the pod. */
-  hold(bytes: number): void;
+  /** Tells how much is kept: of the request's body for the pod, or of the response until it may go on. */
+  hold(part: "request" | "response", bytes: number): void;
   /** Sends an answer of the proxy instead of one of the pod, and ends the exchange. */
   answer(answer: LocalAnswer, options: { keepAlive: boolean }): void;
   /** From now on all bytes are the tunnel's, also those that came ahead. */
@@ -24,6 +24,8 @@ export interface ClientSide {
 
 export interface ExchangeLimits {
   readonly head: HeadLimits;
+  /** How long a head may take from its first byte. */
+  readonly headMs: number;
   /** How long the pod and the client may both be silent before the response begins. */
   readonly firstByteMs: number;
   /** How long both may be silent after that, also over a WebSocket. */

@@ -1,3 +1,4 @@
+import type { Clock } from "../../../crds/client/clock.ts";
 import type { Forward } from "../forward.ts";
 import { createBodyDecoder } from "../http/body-decoder.ts";
 import { type BodyFraming, responseFraming } from "../http/body-framing.ts";
@@ -49,6 +50,7 @@ export function createPodResponse(options: {
   client: ClientSide;
   pod: PodSide;
   limits: ExchangeLimits;
+  clock: Clock;
   /** Whether the request asks for a WebSocket. */
   upgrades: boolean;
   /** When the exchange began, by `performance.now()`. */
@@ -58,6 +60,8 @@ export function createPodResponse(options: {
   /** The pod speaks WebSocket from here on. */
   onSwitch: (early: Buffer) => void;
   onComplete: (how: { keepAlive: boolean }) => void;
+  /** The end of a head has not come in time, however often something of it came. */
+  onSlowHead: () => void;
   /** Both sides have been silent for too long. */
   onSilent: () => void;
   /** The pod's connection had ended while the response was held back, which has gone on now. */
@@ -65,23 +69,43 @@ export function createPodResponse(options: {
   /** The response cannot go on after it was held back. */
   onError: (error: unknown) => void;
 }): PodResponse {
-  const { head, forward, origin, client, pod, limits, upgrades, startedAt } = options;
-  const { mayKeepClient, onSwitch, onComplete, onSilent, onPodEnd, onError } = options;
+  const { head, forward, origin, client, pod, limits, clock, upgrades, startedAt } = options;
+  const { mayKeepClient, onSwitch, onComplete, onSlowHead, onSilent, onPodEnd, onError } = options;
   const expectsContinue = head.minor === 1 && listOf(head.fields, "expect").includes("100-continue");
   const progress = { hasBegun: false, status: 0, sent: 0, answeredMs: undefined as number | undefined };
   let reader = createHeadReader(limits.head);
   /** What the pod has sent since its answer is held back. */
   let held: { chunks: Buffer[]; hasEnded: boolean } | undefined;
+  /** What is kept here, of a head or of an answer that is held back, as the client's side was told. */
+  let keptBytes = 0;
+  let cancelSlowHead: (() => void) | undefined;
   let response: ResponseHead | undefined;
   let responseBody = createBodyDecoder({ kind: "none" });
   let responseOut: BodyFraming = { kind: "none" };
   /** As the response's head told the client. */
   let keepsClient = false;
 
+  function keep(bytes: number): void {
+    if (bytes === keptBytes) return;
+    keptBytes = bytes;
+    client.hold("response", bytes);
+  }
+
+  function endSlowHead(): void {
+    cancelSlowHead?.();
+    cancelSlowHead = undefined;
+  }
+
   /** Reads a head, or a part of one, and returns what follows it. */
   function readHead(chunk: Buffer, parts: Buffer[]): Buffer {
     const read = reader.push(chunk);
-    if (read === undefined) return chunk.subarray(chunk.length);
+    if (read === undefined) {
+      keep(reader.bytes);
+      cancelSlowHead ??= clock.after(limits.headMs, onSlowHead);
+      return EMPTY;
+    }
+    keep(0);
+    endSlowHead();
     const parsed = parseResponseHead(read.text, limits.head);
     if (parsed.status === 101 || parsed.status >= 200) progress.answeredMs = performance.now() - startedAt;
     if (parsed.status === 101) {
@@ -108,6 +132,7 @@ export function createPodResponse(options: {
       return read.rest;
     }
     held = { chunks: [read.rest], hasEnded: false };
+    keep(read.rest.length);
     pod.pause();
     kept.then(() => goOn(parsed)).catch(onError);
     return EMPTY;
@@ -118,6 +143,7 @@ export function createPodResponse(options: {
     if (held === undefined) return;
     const { chunks, hasEnded } = held;
     held = undefined;
+    keep(0);
     const parts: Buffer[] = [];
     pod.resume();
     beginBody(parsed, parts);
@@ -174,6 +200,7 @@ export function createPodResponse(options: {
     onData(chunk) {
       if (held !== undefined) {
         held.chunks.push(chunk);
+        keep(keptBytes + chunk.length);
         return;
       }
       const parts: Buffer[] = [];
@@ -194,6 +221,8 @@ export function createPodResponse(options: {
     },
     close() {
       held = undefined;
+      keep(0);
+      endSlowHead();
     },
   };
 }

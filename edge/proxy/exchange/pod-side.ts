@@ -61,7 +61,7 @@ export class PodSide {
     this.#waiting.push(...parts);
     if (this.#pod === undefined) {
       for (const { length } of parts) this.#waitingBytes += length;
-      this.#client.hold(this.#waitingBytes);
+      this.#client.hold("request", this.#waitingBytes);
       if (this.#waitingBytes > MAX_WAITING_BYTES) this.#pauseClient();
     } else if (parts.length > 0) {
       this.#client.limit.touch();
@@ -80,7 +80,7 @@ export class PodSide {
       }
     }
     const accepted = writeAll(connection, this.#waiting.splice(0, count));
-    if (left !== this.#waitingBytes) this.#client.hold(left);
+    if (left !== this.#waitingBytes) this.#client.hold("request", left);
     this.#waitingBytes = left;
     if (left > 0) {
       this.#pauseClient();

@@ -4,6 +4,7 @@ import type { Socket } from "node:net";
 import { promisify } from "node:util";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { createDeferred } from "../../../crds/waits.ts";
 import { readOpenFilesLimit } from "../../../edge/proxy/open-files.ts";
 import { eventually } from "../../eventually.ts";
 import { openWire, type Wire } from "../edge/open-wire.ts";
@@ -239,6 +240,41 @@ test("of those who make the proxy keep too much, the one that has done so for th
   await eventually(() => proxy.ends.length === 1);
   assert.is(proxy.ends[0]?.isComplete, false);
   await wireTo(proxy, get).seen("xx");
+});
+
+for (const [what, start, rest] of [
+  ["a head without its end", `HTTP/1.1 200 OK\r\nX: ${"a".repeat(25_000)}`, "\r\nContent-Length: 4\r\n\r\naaaa"],
+  ["an answer that is held back", `HTTP/1.1 200 OK\r\nContent-Length: 25000\r\n\r\n${"a".repeat(25_000)}`, ""],
+] as const) {
+  test(`what a pod has sent and the proxy keeps counts too: ${what}`, async () => {
+    const pod = await startPod(answerWith(start));
+    const kept = createDeferred<void>();
+    const forward = { untilKept: () => kept.promise };
+    const proxy = await startProxy({ pod: pod.target, forward, limits: { heldBytes: 40_000 } });
+    const first = wireTo(proxy, get);
+    await eventually(() => proxy.openConnections().pods === 1);
+    const second = wireTo(proxy, get);
+    await eventually(() => first.socket.destroyed);
+    assert.is(second.socket.destroyed, false);
+    pod.connections[1]?.write(rest);
+    kept.resolve();
+    await second.seen("aaaa");
+  });
+}
+
+test("a pod that does not end the head of its response in time is a 504, however often it sends something", async () => {
+  const clock = manualClock();
+  const pod = await startPod(answerWith("HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200"));
+  const proxy = await startProxy({ pod: pod.target, limits, clock });
+  const wire = wireTo(proxy, get);
+  await wire.seen("103");
+  await clock.pass(8000);
+  pod.connections[0]?.write(" OK\r\n");
+  // Each byte must not start the time anew.
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  await clock.pass(4000);
+  await wire.seen('{"error":"the pod has not sent the whole head of its response within 10 s"}');
+  assert.is(proxy.ends[0]?.status, 504);
 });
 
 test("readOpenFilesLimit: what this process may have, and nothing where no system tells", async () => {
