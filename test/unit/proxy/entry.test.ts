@@ -1,5 +1,5 @@
 // @runtimes node bun deno
-import { createSecretKey } from "node:crypto";
+import { createHmac, createSecretKey } from "node:crypto";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { hostLabel } from "../../../crds/host-name.ts";
@@ -207,6 +207,20 @@ test("the right one of several cookies of the name counts, wherever the others c
   const others = [...Array.from({ length: 40 }, (_, at) => `tenancy-link=forged${at}`), cookieTo(door, "app", "bob")];
   const cookies = [...others, cookieTo(door, "app", "alice")].join("; ");
   assert.match(await door.ask(get("app--alice.apps.test", "/", `Cookie: ${cookies}`)), /^HTTP\/1.1 200 /);
+});
+
+test("a cookie of another version that our key signed does no harm beside a good one", async () => {
+  const door = await startDoor({ signingKeys: () => [createSecretKey(Buffer.alloc(32, "k"))] });
+  door.addWorkload("app", "link");
+  await door.addInstance("alice", "app");
+  const text = Buffer.from(JSON.stringify({ v: 2, p: "cookie", t: "alice", w: "app", e: inAnHour() })).toString(
+    "base64url",
+  );
+  const later = `tenancy-link=${text}.${createHmac("sha256", Buffer.alloc(32, "k")).update(text).digest("base64url")}`;
+  const status = async (cookies: string) =>
+    (await door.ask(get("app--alice.apps.test", "/", `Cookie: ${cookies}`))).slice(9, 12);
+  assert.is(await status(later), "404");
+  assert.is(await status(`${later}; ${cookieTo(door, "app", "alice")}`), "200");
 });
 
 test("a link is for its port alone, and the first port has one name", async () => {
