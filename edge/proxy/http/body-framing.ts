@@ -1,4 +1,4 @@
-import { type Field, listOf, MessageError, type RequestHead, type ResponseHead, valuesOf } from "./message-head.ts";
+import { type Field, MessageError, type RequestHead, type ResponseHead, valuesOf } from "./message-head.ts";
 
 /** Where a body ends (https://www.rfc-editor.org/rfc/rfc9112#section-6.3). */
 export type BodyFraming =
@@ -53,7 +53,8 @@ function framingFields(fields: readonly Field[]): { codings: string | undefined;
   if (lengths === 0 && !isCoded) return { codings: undefined, length: undefined };
   if (lengths > 0 && isCoded)
     throw new MessageError(400, "headers: Content-Length and Transfer-Encoding exclude each other");
-  if (isCoded) return { codings: listOf(fields, "transfer-encoding").join(), length: undefined };
+  // All lines as they are: not as a list, of which readers drop empty members.
+  if (isCoded) return { codings: valuesOf(fields, "transfer-encoding").join().toLowerCase(), length: undefined };
   const [value = ""] = valuesOf(fields, "content-length");
   if (lengths > 1 || !LENGTH.test(value)) throw new MessageError(400, "headers: Content-Length is not one number");
   return { codings: undefined, length: Number(value) };

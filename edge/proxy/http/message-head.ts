@@ -122,7 +122,7 @@ export function listOf(fields: readonly Field[], name: string): string[] {
   for (const [, value, one] of fields) {
     if (one !== name) continue;
     for (const member of value.split(",")) {
-      const word = member.trim().toLowerCase();
+      const word = trimmed(member, 0).toLowerCase();
       if (word !== "") members.push(word);
     }
   }

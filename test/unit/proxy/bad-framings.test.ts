@@ -40,6 +40,15 @@ const refused: Readonly<Record<string, readonly [request: string, status: number
     501,
   ],
   "an empty coding": [post("Transfer-Encoding:\r\n", smuggled), 501],
+  "a coding and an empty one": [
+    post("Transfer-Encoding: chunked\r\nTransfer-Encoding:\r\n", `0\r\n\r\n${smuggled}`),
+    501,
+  ],
+  "an empty member, then chunked": [post("Transfer-Encoding: ,chunked\r\n", `0\r\n\r\n${smuggled}`), 501],
+  "chunked, then an empty member": [post("Transfer-Encoding: chunked,\r\n", `0\r\n\r\n${smuggled}`), 501],
+  "a coding after a no-break space": [post("Transfer-Encoding: \xa0chunked\r\n", `0\r\n\r\n${smuggled}`), 501],
+  "a coding before a no-break space": [post("Transfer-Encoding: chunked\xa0\r\n", `0\r\n\r\n${smuggled}`), 501],
+  "an expectation after a no-break space": [post("Expect: \xa0100-continue\r\nContent-Length: 5\r\n", "abcde"), 417],
   "a coding after a vertical tab": [post("Transfer-Encoding: \x0bchunked\r\n", `0\r\n\r\n${smuggled}`), 400],
   "a coding in quotes": [post('Transfer-Encoding: "chunked"\r\n', `0\r\n\r\n${smuggled}`), 501],
   "a coding with a parameter": [post("Transfer-Encoding: chunked;q=1\r\n", `0\r\n\r\n${smuggled}`), 501],
@@ -179,6 +188,10 @@ const allowed: Readonly<Record<string, readonly [request: string, seen: readonly
   "a method in small letters": [`get /p HTTP/1.1\r\n${host}\r\n`, [/^get \/p /]],
   "an empty line before": [`\r\nGET /p HTTP/1.1\r\n${host}\r\n`, [/^GET \/p /]],
   "bytes over 127 in a value": [get("X: \xe9\r\n"), [/\r\nX: \xe9\r\n/]],
+  "an upgrade after a no-break space, and options of the connection": [
+    get("Connection: \xa0x, upgrade\r\nUpgrade: \xa0websocket\r\nX: 1\r\n"),
+    [/^GET \/p (?![\s\S]*(?:upgrade|connection))[\s\S]*\r\nX: 1\r\n/i],
+  ],
   "an upgrade to HTTP/2": [
     get("Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n"),
     [/^GET \/p (?![\s\S]*(?:upgrade|http2|connection))/i],

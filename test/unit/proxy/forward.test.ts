@@ -445,6 +445,8 @@ const bad: Readonly<Record<string, string>> = {
   "length and chunks": "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
   "two lengths": "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 2\r\n\r\nabc",
   "an unknown coding": "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\nabc",
+  "a coding after a no-break space": "HTTP/1.1 200 OK\r\nTransfer-Encoding: \xa0chunked\r\n\r\n0\r\n\r\n",
+  "a coding and an empty one": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding:\r\n\r\n0\r\n\r\n",
   "a folded field": "HTTP/1.1 200 OK\r\nX: 1\r\n 2\r\nContent-Length: 0\r\n\r\n",
   "line feeds alone": "HTTP/1.1 200 OK\nContent-Length: 0\n\n",
   "a carriage return in a value": "HTTP/1.1 200 OK\r\nX: 1\rSet-Cookie: a\r\nContent-Length: 0\r\n\r\n",
