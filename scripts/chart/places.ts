@@ -31,7 +31,8 @@ const block =
   (expression: string): Write =>
   (indent) =>
     `{{- toYaml ${expression} | nindent ${indent} }}`;
-const listOf = (expression: string): Write => block(`(list (${expression}))`);
+const listOf = (expressions: readonly string[]): Write =>
+  block(`(list ${expressions.map((one) => `(${one})`).join(" ")})`);
 
 const pod = ["spec", "template", "spec"] as const;
 const container = [...pod, "containers", "0"] as const;
@@ -131,9 +132,9 @@ function accountPlace([account, program]: readonly [string, string]): Place {
   return { object, path: ["metadata", "annotations"], write: block(expression), when: expression };
 }
 
-function routePlaces([service, { program, host }]: readonly [
+function routePlaces([service, { program, hosts }]: readonly [
   string,
-  { program: string; host: (kind: string) => string },
+  { program: string; hosts: (kind: string) => string[] },
 ]): Place[] {
   const ingress = `Ingress ${service}`;
   const route = `HTTPRoute ${service}`;
@@ -144,10 +145,13 @@ function routePlaces([service, { program, host }]: readonly [
       ...{ object: ingress, path: ["spec", "ingressClassName"], write: quoted(`.Values.${of}.className`) },
       when: `.Values.${of}.className`,
     },
-    { object: ingress, path: ["spec", "tls", "0", "hosts"], write: listOf(host("ingress")) },
+    { object: ingress, path: ["spec", "tls", "0", "hosts"], write: listOf(hosts("ingress")) },
     value(ingress, ["spec", "tls", "0", "secretName"], `${of}.tlsSecretName`),
-    { object: ingress, path: ["spec", "rules", "0", "host"], write: quoted(host("ingress")) },
-    { object: route, path: ["spec", "hostnames"], write: listOf(host("httpRoute")) },
+    ...hosts("ingress").map((host, at) => ({
+      ...{ object: ingress, path: ["spec", "rules", String(at), "host"] },
+      ...{ write: quoted(host) },
+    })),
+    { object: route, path: ["spec", "hostnames"], write: listOf(hosts("httpRoute")) },
     value(route, ["spec", "parentRefs"], `${program}.httpRoute.parentRefs`, block),
   ];
 }
@@ -155,14 +159,13 @@ function routePlaces([service, { program, host }]: readonly [
 const needed = (name: string): string => `required "${name}: is needed" .Values.${name}`;
 const ownHost =
   (program: string) =>
-  (kind: string): string =>
-    needed(`${program}.${kind}.host`);
+  (kind: string): string[] => [needed(`${program}.${kind}.host`)];
 const domain = needed("frontDoor.domain");
 
 const ROUTES = {
-  "tenancy-edge": { program: "edge", host: ownHost("edge") },
-  "tenancy-gateway": { program: "gateway", host: ownHost("gateway") },
-  "tenancy-proxy": { program: "frontDoor", host: () => `printf "*.%s" (${domain})` },
+  "tenancy-edge": { program: "edge", hosts: ownHost("edge") },
+  "tenancy-gateway": { program: "gateway", hosts: ownHost("gateway") },
+  "tenancy-proxy": { program: "frontDoor", hosts: () => [`printf "*.%s" (${domain})`, domain] },
 };
 
 const bucket = "ConfigMap tenancy-object-storage";

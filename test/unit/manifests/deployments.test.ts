@@ -2,8 +2,9 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { parseAllDocuments } from "yaml";
+import { parse, parseAllDocuments } from "yaml";
 import { loadConfig } from "../../../edge/config.ts";
+import { readAddress } from "../../../edge/proxy/entry/address.ts";
 import { operatorConfig } from "../../../operator/config.ts";
 
 const test = suite("the Deployments in manifests/");
@@ -97,5 +98,19 @@ for (const [file, account, roles] of [
     assert.throws(() => loadConfig(rest), /TENANCY_API_KEY is unset/);
   });
 }
+
+test("the front door is reached from outside by each of its forms of address", () => {
+  const [ingress, route] = ["ingress", "httproute"].map((kind) =>
+    parse(readFileSync(join(folder, `components/front-door-${kind}/${kind}.yaml`), "utf8")),
+  );
+  const { tls, rules } = ingress.spec as { tls: { hosts: string[] }[]; rules: { host: string; http: object }[] };
+  const domain = "apps.example.com";
+  for (const hosts of [rules.map(({ host }) => host), tls.flatMap((one) => one.hosts), route.spec.hostnames]) {
+    const asked = hosts.map((host: string) => host.replace("*", "app--alice"));
+    const forms = asked.map((host: string) => readAddress({ host, target: "/t/alice/app/" }, domain)?.form);
+    assert.equal(forms, ["host", "path"]);
+  }
+  assert.equal(new Set(rules.map(({ http }) => JSON.stringify(http))).size, 1);
+});
 
 test.run();
