@@ -126,7 +126,9 @@ export function createRoute(options: {
     const { workload, tenantId, port, pass } = found.admission;
     const key = { tenantId, workloadRef: workload };
     const isInsider = pass.by !== "public";
-    const wanted: Wanted = { key, port, showsPages: showsPages(request.head), isInsider };
+    // All that is at a path is in a sandbox, where no page asks again by itself.
+    const showsPage = found.address.form === "host" && showsPages(request.head);
+    const wanted: Wanted = { key, port, showsPages: showsPage, isInsider };
     let stop: Stop | undefined;
     let forgetLink: (() => void) | undefined;
     let use: InstanceUse | undefined;

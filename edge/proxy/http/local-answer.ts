@@ -18,7 +18,9 @@ export function errorAnswer(status: number, message: string, fields?: readonly A
   return { status, fields, contentType: "application/json", body: JSON.stringify({ error: message }) };
 }
 
-/** Writes an answer as it goes over the wire. */
+const POLICY = "content-security-policy";
+
+/** Writes an answer as it goes over the wire; one without a policy is dead to browsers, as what is at a path must be. */
 export function answerText(
   { status, fields = [], contentType, body }: LocalAnswer,
   options: { method: string; keepAlive: boolean; requestId: string },
@@ -26,6 +28,7 @@ export function answerText(
   const { method, keepAlive, requestId } = options;
   let text = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ""}\r\n`;
   for (const [name, value] of fields) text += `${name}: ${value}\r\n`;
+  if (!fields.some(([name]) => name.toLowerCase() === POLICY)) text += "Content-Security-Policy: sandbox\r\n";
   text += `Content-Type: ${contentType}\r\nCache-Control: no-store\r\nX-Request-Id: ${requestId}\r\n`;
   if (!keepAlive) text += "Connection: close\r\n";
   text += `Content-Length: ${Buffer.byteLength(body)}\r\n\r\n`;

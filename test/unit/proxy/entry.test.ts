@@ -299,6 +299,13 @@ test("the path form is one origin of all tenants: a sandbox without cookies", as
   assert.is(answer, ["HTTP/1.1 200 OK", ...fields, "Connection: close", "Content-Length: 2", "", "ok"].join("\r\n"));
   assert.match(pod.received(), /^GET \/\.\.\/x\?y HTTP\/1.1\r\n/);
   assert.not.match(pod.received(), /cookie/i);
+  const own = ["/t/alice/nothing/", "/t/alice/app", "/other", "http://elsewhere/"];
+  const statuses = ["404", "200", "404", "400"];
+  for (const [at, target] of own.entries()) {
+    const said = await door.ask(get("apps.test", target));
+    assert.is(said.slice(9, 12), statuses[at]);
+    assert.match(said, "\r\nContent-Security-Policy: sandbox\r\n");
+  }
 });
 
 test("a long path is cut in the log, which strangers could fill else", async () => {

@@ -155,7 +155,7 @@ test("a stranger's page does not say what a public instance waits for", async ()
   assert.not.match(page, "secret");
 });
 
-test("what a page loads, and what it posts, waits instead", async () => {
+test("what a page loads, what it posts, and what is at a path waits instead", async () => {
   const door = await startDoor();
   door.addWorkload("app", "key");
   const pod = await startPod();
@@ -163,6 +163,7 @@ test("what a page loads, and what it posts, waits instead", async () => {
   const asked = [
     door.ask(get(HOST, "/frame", ...lines, "Sec-Fetch-Dest: iframe")),
     door.ask(get(HOST, "/image", key, "Accept: image/png")),
+    door.ask(get("apps.test", "/t/alice/app/", ...lines)),
     door.ask(`POST /form HTTP/1.1\r\nHost: ${HOST}\r\n${lines.join("\r\n")}\r\nContent-Length: 0\r\n\r\n`),
   ];
   await new Promise((resolve) => setTimeout(resolve, 1200));
