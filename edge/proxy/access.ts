@@ -22,6 +22,8 @@ export interface Access {
   /** A request that was not even routed. */
   refused(status: number): void;
   woken(source: string, ms: number): void;
+  /** Removes what was counted of a workload that was deleted: they may come and go without end. */
+  forget(workload: string): void;
 }
 
 /** For who was not let in: the workloads that strangers ask for are no label. */
@@ -87,19 +89,23 @@ export function createAccess(options: {
   });
   const received = bytes.labels("received");
   const sent = bytes.labels("sent");
-  // Finding the series of a set of labels costs more than counting.
-  const counters = new Map<string, ReturnType<typeof requests.labels>>();
+  // Finding the series of a set of labels costs more than counting. By workload, then by code.
+  const counters = new Map<string, Map<string, ReturnType<typeof requests.labels>>>();
   const histograms = new Map<string, ReturnType<typeof seconds.labels>>();
   const mayLog = createRateLimit(logRate, clock);
 
   function count(workload: string, status: number, isComplete = true): void {
     const code =
       !isComplete && status < 400 ? CUT : TOLD.has(status) ? String(status) : `${Math.floor(status / 100)}xx`;
-    const key = `${code} ${workload}`;
-    let counter = counters.get(key);
+    let ofWorkload = counters.get(workload);
+    if (ofWorkload === undefined) {
+      ofWorkload = new Map();
+      counters.set(workload, ofWorkload);
+    }
+    let counter = ofWorkload.get(code);
     if (counter === undefined) {
       counter = requests.labels(workload, code);
-      counters.set(key, counter);
+      ofWorkload.set(code, counter);
     }
     counter.inc();
   }
@@ -123,6 +129,11 @@ export function createAccess(options: {
     },
     refused: (status) => count(NO_WORKLOAD, status),
     woken: (source, ms) => wakes.observe({ source }, ms / 1000),
+    forget(workload) {
+      for (const code of counters.get(workload)?.keys() ?? []) requests.remove(workload, code);
+      counters.delete(workload);
+      if (histograms.delete(workload)) seconds.remove(workload);
+    },
   };
 }
 

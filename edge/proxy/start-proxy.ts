@@ -142,6 +142,8 @@ export async function startProxy(options: {
     onWorkload({ type, object, previous }) {
       const isSame = object.spec.network?.expose === previous?.spec.network?.expose;
       if (type === "deleted" || (previous !== undefined && !isSame)) uses.stopWorkload(object.metadata.name, NOT_FOUND);
+      // After what its end has ended was counted.
+      if (type === "deleted") access.forget(object.metadata.name);
     },
     onPod({ type, object }) {
       uses.onPod(object.metadata.name, type === "deleted" ? undefined : object, ({ tenantId, workloadRef }) => {

@@ -3,10 +3,14 @@ import { Registry } from "prom-client";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { type Accessed, createAccess } from "../../../edge/proxy/access.ts";
+import { eventually } from "../../eventually.ts";
 import { manualClock } from "../manual-clock.ts";
 import { silentLog } from "../silent-log.ts";
+import { get, startDoor } from "./front-door.ts";
+import { closeAll } from "./start-proxy.ts";
 
 const test = suite("the access log and its metrics");
+test.after.each(closeAll);
 
 function accessWith(logRate: number) {
   const clock = manualClock();
@@ -56,6 +60,35 @@ test("counts by workload and code, and times to the response's head", async () =
     assert.ok(text.includes(`${line}\n`), line);
   }
   assert.not.match(text, "alice");
+});
+
+test("what was counted of a deleted workload is removed, and counts anew where one has its name again", async () => {
+  const { access, registry } = accessWith(0);
+  for (const workload of ["app", "other"])
+    for (const status of [200, 404]) access.ended({ ...request, workload, status, answeredMs: 20 });
+  access.forget("app");
+  access.forget("nothing");
+  const text = await registry.metrics();
+  assert.not.match(text, '"app"');
+  assert.ok(text.includes('tenancy_proxy_requests_total{workload="other",code="4xx"} 1\n'));
+  access.ended({ ...request, workload: "app", status: 200, answeredMs: 20 });
+  const anew = await registry.metrics();
+  assert.ok(anew.includes('tenancy_proxy_requests_total{workload="app",code="2xx"} 1\n'));
+  assert.ok(anew.includes('tenancy_proxy_duration_seconds_count{workload="app"} 1\n'));
+});
+
+test("a workload that is deleted takes its series along, with what its end has ended", async () => {
+  const door = await startDoor();
+  door.addWorkload("app", "public");
+  const { pod } = await door.addInstance("alice", "app", () => undefined);
+  const waiting = door.wire(get("app--alice.apps.test"));
+  await eventually(() => pod.received() !== "");
+  const object = door.cluster.cache.workloads.store.get("tenancy/app");
+  if (object === undefined) throw new Error("no workload");
+  door.proxy.onWorkload({ type: "deleted", object, previous: object });
+  await waiting.seen("HTTP/1.1 404 ");
+  assert.is(door.accessed.length, 1);
+  assert.not.match(await door.registry.metrics(), '"app"');
 });
 
 test("so many lines a second and no more; the next one says how many were left out", () => {
