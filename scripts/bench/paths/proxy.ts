@@ -6,6 +6,7 @@ import { createInterface } from "node:readline";
 import type { Readable, Writable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { onAbort } from "../../../crds/waits.ts";
+import { connectionsWithin, readOpenFilesLimit } from "../../../edge/proxy/open-files.ts";
 import { type EdgeRuntime, startEdge } from "../environment/start-programs.ts";
 import { processUsage } from "../environment/usage.ts";
 import { createWorkload, SIMULATED_WORKLOAD } from "../fixtures/create-workload.ts";
@@ -14,13 +15,16 @@ import { generate } from "../http/generate.ts";
 import type { LoadOrder } from "../http/generate-load.ts";
 import type { WebSocketOrder } from "../http/websockets.ts";
 import type { Measurement } from "../report/measurement.ts";
+import { percentile } from "../report/summarise.ts";
 import type { BenchContext } from "./bench-context.ts";
 
 const RUNTIMES: readonly EdgeRuntime[] = ["bun", "deno", "node"];
 const CONNECTIONS = 64;
 const ROUNDS = 4;
-/** As many as 20 000 open files suffice for, which not every machine lets a process exceed. */
-const WEB_SOCKETS = 9700;
+/** Or as many as the open files of a process suffice for, beside the connections that send requests. */
+const WEB_SOCKETS = 10_000;
+/** What the front door may cost, beside the same without it; the note of a measurement says what was exceeded. */
+const BOUNDS = { p50Ms: 0.5, p99Ms: 2, wakeMs: 20, perCpuSecond: 8000, webSocketsMib: 300 } as const;
 const MESSAGES_PER_SECOND = 500;
 const WORKLOAD = "bench-proxy";
 const KEY = "a-key-of-the-bench-alone";
@@ -82,7 +86,12 @@ export async function measureProxy(
     const perCpuSecond = Math.round(n / cpuSeconds);
     log(`${path}: ${Math.round(perSecond)} requests/s, ${perCpuSecond} a second of the server's CPU time`);
     const failures: Record<string, number> = failed === 0 ? {} : { "status other than 200": failed };
-    const note = `${CONNECTIONS} connections, ${perCpuSecond} requests a second of the server's CPU time`;
+    const note = withExceeded(
+      `${CONNECTIONS} connections, ${perCpuSecond} requests a second of the server's CPU time`,
+      {
+        [`fewer than ${BOUNDS.perCpuSecond} of them`]: perCpuSecond < BOUNDS.perCpuSecond,
+      },
+    );
     return { path, samplesMs, whole: { n, failed }, missed: 0, failures, perSecond, note };
   }
 
@@ -99,14 +108,18 @@ export async function measureProxy(
         into.push(...(await generate(order, signal)).samplesMs);
       }
     }
-    const note = "one connection; floor: the same request straight to the pod, turn about";
+    const note = withExceeded("one connection; floor: the same request straight to the pod, turn about", {
+      [`more than ${BOUNDS.p50Ms} ms beside it at p50`]: addedMs(samples, 0.5) > BOUNDS.p50Ms,
+      [`more than ${BOUNDS.p99Ms} ms beside it at p99`]: addedMs(samples, 0.99) > BOUNDS.p99Ms,
+    });
     return { path: "proxy-latency", ...samples, missed: 0, failures: {}, note };
   }
 
   /** Requests as fast as they are answered, while WebSockets are open and some of them active. */
   async function together(pid: number, route: Route): Promise<Measurement> {
     const emptyMb = processUsage(pid).rssMb;
-    const count = quick ? 500 : WEB_SOCKETS;
+    const fitting = connectionsWithin((await readOpenFilesLimit()) ?? Infinity) - 2 * CONNECTIONS;
+    const count = quick ? 500 : Math.min(WEB_SOCKETS, fitting);
     const order: WebSocketOrder = { headers: {}, ...route, count, perSecond: MESSAGES_PER_SECOND };
     const sockets = startProgram("websockets.ts", [JSON.stringify(order)], signal);
     try {
@@ -119,7 +132,10 @@ export async function measureProxy(
       const echo = (share: number): string => (echoesMs[Math.floor(echoesMs.length * share)] ?? Number.NaN).toFixed(1);
       const memory = `edge ${emptyMb.toFixed(0)} MiB before, ${openMb.toFixed(0)} with them, ${busyMb.toFixed(0)} after`;
       const echoes = `${echoesMs.length} echoes, p50 ${echo(0.5)} ms, p99 ${echo(0.99)} ms`;
-      return { ...measured, note: `${count} open WebSockets; ${echoes}; ${memory}; ${measured.note}` };
+      const note = withExceeded(`${count} open WebSockets; ${echoes}; ${memory}; ${measured.note}`, {
+        [`more than ${BOUNDS.webSocketsMib} MiB with them`]: openMb > BOUNDS.webSocketsMib,
+      });
+      return { ...measured, note };
     } finally {
       sockets.child.kill();
     }
@@ -153,9 +169,27 @@ export async function measureProxy(
       agent.destroy();
       await pool.remove(signal);
     }
-    const note = "a request to a tenant without a claim, answered by its pod; floor: a claim call";
+    const note = withExceeded("a request to a tenant without a claim, answered by its pod; floor: a claim call", {
+      [`more than ${BOUNDS.wakeMs} ms beside it at p50`]: addedMs({ samplesMs, floorMs }, 0.5) > BOUNDS.wakeMs,
+      [`more than ${BOUNDS.wakeMs} ms beside it at p99`]: addedMs({ samplesMs, floorMs }, 0.99) > BOUNDS.wakeMs,
+    });
     return { path: "proxy-wake", samplesMs, floorMs, missed: 0, failures, note };
   }
+}
+
+/** How much longer it took than its floor, at a share of the samples. */
+function addedMs({ samplesMs, floorMs }: { samplesMs: number[]; floorMs: number[] }, share: number): number {
+  const at = (times: number[]): number =>
+    percentile(
+      [...times].sort((a, b) => a - b),
+      share,
+    );
+  return at(samplesMs) - at(floorMs);
+}
+
+function withExceeded(note: string, exceeded: Readonly<Record<string, boolean>>): string {
+  const said = Object.keys(exceeded).filter((bound) => exceeded[bound] === true);
+  return said.length === 0 ? note : `${note}; BOUND EXCEEDED: ${said.join(", ")}`;
 }
 
 type Route = Pick<LoadOrder, "port" | "path" | "headers">;
