@@ -127,7 +127,8 @@ export function createActivity(options: {
   }
 
   function schedule(key: string, entry: Entry): void {
-    const delay = entry.written + entry.interval - clock.now();
+    // What the pod shows may be by a clock that is ahead.
+    const delay = Math.min(entry.written - clock.now(), 0) + entry.interval;
     if (delay <= 0 || closed) entry.writing = write(key, entry);
     else writeAfter(delay, key, entry);
   }
@@ -173,11 +174,17 @@ export function createActivity(options: {
     await patch(key, entry, present, present.metadata.resourceVersion);
   }
 
-  /** Writes the last use, unless the pod shows a later one, and what is in flight. */
+  /**
+   * Writes the last use and what is in flight. What the pod shows is by the clock of another, which may be ahead, and
+   * the operator tells a use by its being another than before: so a later one is moved on, but not by a late write.
+   */
   async function patch(key: string, entry: Entry, shown: Pod | undefined, resourceVersion?: string): Promise<void> {
     const { name, uid, written, interval } = entry;
     const annotations: Record<string, string> = {};
-    if (!(lastActivity(shown) > written)) annotations[annotation.lastActivity] = new Date(written).toISOString();
+    const shownUse = lastActivity(shown);
+    const isPassed = shownUse > written;
+    if (!isPassed || resourceVersion === undefined)
+      annotations[annotation.lastActivity] = new Date(isPassed ? shownUse + 1 : written).toISOString();
     const work = inFlight.get(key);
     const until = clock.now() + Math.max(interval * IN_FLIGHT_INTERVALS, interval + IN_FLIGHT_MIN_MS);
     const isWorking = work !== undefined && work.count > 0;

@@ -5,7 +5,10 @@ import { ApiError, NetworkError } from "../../../crds/client/api-error.ts";
 import { pods } from "../../../crds/client/built-in-resources.ts";
 import { annotation, label } from "../../../crds/labels.ts";
 import { createDeferred } from "../../../crds/waits.ts";
+import { createActivity } from "../../../edge/activity.ts";
 import { eventually } from "../../eventually.ts";
+import { manualClock } from "../manual-clock.ts";
+import { silentLog } from "../silent-log.ts";
 import { NAMESPACE } from "./fake-cluster.ts";
 import { testEdge } from "./test-edge.ts";
 
@@ -207,14 +210,39 @@ test("a write that comes late since this process was suspended leaves a later us
   assert.is(shown(), later);
 });
 
-test("a use is not written over a later one that the watch shows", async () => {
-  const later = "2026-01-01T00:00:05.000Z";
+test("a use beside a later one that the watch shows moves that on, not back", async () => {
   const { touch, clock, shown, useElsewhere } = withUses(START);
   touch();
-  await useElsewhere(later);
+  await useElsewhere("2026-01-01T00:00:05.000Z");
   await clock.pass(6000);
-  assert.is(shown(), later);
+  assert.is(shown(), "2026-01-01T00:00:05.001Z");
   assert.is(clock.pending(), 0);
+});
+
+test("beside a replica whose clock is ahead each record of a use is a new one, and work in flight stays announced", async () => {
+  const { activity, touch, clock, cluster, shown } = withUses();
+  const clockAhead = manualClock("2026-01-01T00:10:00Z");
+  const shared = { client: cluster.client, namespace: NAMESPACE, cache: cluster.cache, log: silentLog };
+  const replicaAhead = createActivity({ ...shared, clock: clockAhead, instance: "ahead" });
+  replicaAhead.touch("inst-a");
+  await turns();
+  assert.is(shown(), "2026-01-01T00:10:00.000Z");
+  const work = createDeferred<void>();
+  const done = activity.duringInFlight("inst-a", () => work.promise);
+  await turns();
+  const uses = new Set([shown()]);
+  for (let count = 1; count <= 20; count += 1) {
+    touch();
+    await clock.pass(6000);
+    uses.add(shown());
+    const until = cluster.objects.get("tenancy/inst-a")?.metadata.annotations?.["inflight.tenancy.dev/test"];
+    assert.ok(Date.parse(until ?? "") - clock.now() >= 20_000, `announced until ${until} after ${count} intervals`);
+  }
+  assert.is(uses.size, 21);
+  assert.ok([...uses].every((use) => (use ?? "") > "2026-01-01T00:10:00.000Z"));
+  work.resolve();
+  await done;
+  await activity.close();
 });
 
 test("a pod that is gone is fine", async () => {
