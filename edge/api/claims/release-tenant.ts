@@ -54,7 +54,11 @@ export async function releaseTenant(
 
   async function release(claim: Claim): Promise<"released" | "releasing" | "gone"> {
     const { name, uid, deletionTimestamp } = claim.metadata;
-    if (deletionTimestamp !== undefined) return "releasing";
+    if (deletionTimestamp !== undefined) {
+      // The wait for its end goes by the cache, and the watch may not have shown it yet.
+      cache.claims.put(claim);
+      return "releasing";
+    }
     try {
       // The operator begins a trace of its own: a deletion carries no context.
       const span = options.span?.child("delete claim", { kind: "producer", links: [releaseTrace(uid ?? "")] });

@@ -159,6 +159,33 @@ test("wait=true answers when the claim is gone", async () => {
   assert.is(edge.clock.pending(), 0);
 });
 
+test("wait=true waits for a release that is under way and that the watch has yet to show", async () => {
+  for (const before of [undefined, "first"]) {
+    const edge = edgeWithWorkload();
+    if (before !== undefined) edge.cluster.addClaim({ ...pair, uid: before, status: active, deleting: true });
+    edge.cluster.lag = true;
+    edge.cluster.objects.delete(`tenancy/${NAME}`);
+    edge.cluster.addClaim({ ...pair, uid: "second", status: { ...active, phase: "Releasing" }, deleting: true });
+    let isAnswered = false;
+    const pending = release(edge, "?wait=true").finally(() => {
+      isAnswered = true;
+    });
+    await eventually(() => isAnswered || edge.cluster.waiters.size === 1);
+    assert.not.ok(isAnswered, before);
+    edge.cluster.remove(NAME);
+    assert.equal((await pending).json, released);
+  }
+});
+
+test("wait=true is a 500 too where the watch has yet to show that the release failed", async () => {
+  const edge = edgeWithWorkload();
+  edge.cluster.lag = true;
+  edge.cluster.addClaim({ ...pair, status: { phase: "ReleaseFailed", message: "disk full" }, deleting: true });
+  const answer = await release(edge, "?wait=true");
+  assert.is(answer.status, 500);
+  assert.equal(answer.json, { error: "disk full" });
+});
+
 test("wait=true does not wait for the claim that comes next", async () => {
   const edge = edgeWithClaim();
   const pending = release(edge, "?wait=true");
