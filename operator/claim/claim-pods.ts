@@ -13,15 +13,19 @@ import type { OperatorContext } from "../context.ts";
  *
  * A claim has one pod a revision: a cold pod's name follows from the revision, and a warm pod carries it since its
  * binding. An Active claim has the pod that its status names, whose files its tenant is writing; one that is still
- * Pending has the newest, since the binding of a warm pod counts from the moment that it stands on the pod.
+ * Pending has the newest, since the binding of a warm pod counts from the moment that it stands on the pod. One in Error
+ * has none: a warm pod that shows up only after the failure was given to nobody.
  */
 export function claimPods(claim: Claim, { informers }: OperatorContext): { current: Pod | undefined; stale: Pod[] } {
   const bound = [...informers.pods.store.by("claimUid", claim.metadata.uid ?? "")];
-  const current =
-    claim.status?.phase === "Active"
-      ? bound.find((pod) => isShown(pod, claim))
-      : bound.filter((pod) => podRevisionOf(pod) >= currentRevision(claim)).sort(newestFirst)[0];
+  const current = currentPod(claim, bound);
   return { current, stale: bound.filter((pod) => pod !== current && pod.metadata.deletionTimestamp === undefined) };
+}
+
+function currentPod(claim: Claim, bound: readonly Pod[]): Pod | undefined {
+  if (claim.status?.phase === "Error") return undefined;
+  if (claim.status?.phase === "Active") return bound.find((pod) => isShown(pod, claim));
+  return bound.filter((pod) => podRevisionOf(pod) >= currentRevision(claim)).sort(newestFirst)[0];
 }
 
 /**

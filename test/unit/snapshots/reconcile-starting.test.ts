@@ -147,6 +147,17 @@ test("reconcileStarting never restores a second time into a warm pod that was bo
   }
 });
 
+test("a claim in Error has no pod, also where a warm one that was bound for it shows only later", async () => {
+  const cold = pod({ [annotation.source]: "cold+data", [annotation.claimedAt]: LONG_AGO });
+  const bound = [cold];
+  const { present, supervise, written } = waitingClaim(undefined, bound);
+  await supervise({ state: "starting", since: LONG_AGO, message: "its health check fails" }, cold);
+  assert.equal([written[0]?.phase, written[0]?.podIncarnation], ["Error", 1]);
+  const warm = pod({ [annotation.incarnation]: "1" });
+  bound.push(warm);
+  assert.equal(present(), { current: undefined, stale: [cold, warm] });
+});
+
 test("reconcileStarting gives a claim whose cold pod no node can take a warm one, of a revision of its own", async () => {
   const cold = pod({ [annotation.source]: "cold+data", [annotation.incarnation]: "0" });
   const { context, present, restored, supervise, written } = waitingClaim(undefined, [cold], [warmed]);
