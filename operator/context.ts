@@ -91,6 +91,8 @@ export interface ArchiveNotice {
 export interface HelperStart {
   /** What this operator makes it of; undefined until its Secret is filled. Another one is about to be replaced. */
   wanted: Pod | undefined;
+  /** Whether the last try to fill its Secret, make it or replace it failed, so that one that runs may stay. */
+  isFailing: boolean;
   /** Resolves when it next does. */
   next(): Promise<void>;
   announce(): void;

@@ -151,6 +151,7 @@ function createHelperStart(): OperatorContext["helperStart"] {
   let start = createDeferred<void>();
   return {
     wanted: undefined,
+    isFailing: false,
     next: () => start.promise,
     announce() {
       start.resolve();

@@ -208,10 +208,13 @@ async function untilHelperRuns(context: OperatorContext, signal: AbortSignal): P
   return helperPod(context);
 }
 
-/** Whether the helper pod runs and is this operator's, whose Secret is filled. */
-function runs(helper: Pod | undefined, { helperStart: { wanted } }: OperatorContext): boolean {
-  if (helper === undefined || wanted === undefined) return false;
-  return isHelperRunning(helper) && !isHelperOutdated(helper, wanted);
+/**
+ * Whether the helper pod runs and is this operator's, whose Secret is filled; any that runs where this operator's is not
+ * to be had at present, since that one may well take the files.
+ */
+function runs(helper: Pod | undefined, { helperStart: { wanted, isFailing } }: OperatorContext): boolean {
+  if (helper === undefined || !isHelperRunning(helper)) return false;
+  return isFailing || (wanted !== undefined && !isHelperOutdated(helper, wanted));
 }
 
 function helperPod({ informers, config }: OperatorContext): Pod | undefined {

@@ -24,7 +24,7 @@ const FIRST_SWEEP_MS = 60_000;
 
 /** Keeps the helper pod with the snapshots volume. */
 export function createHelperController(context: OperatorContext): Controller<"helper"> {
-  const { informers } = context;
+  const { informers, helperStart } = context;
   // The image of a pod that runs does not change.
   let known: HelperProgram | undefined;
   const findProgram = async (): Promise<HelperProgram> => {
@@ -44,7 +44,17 @@ export function createHelperController(context: OperatorContext): Controller<"he
         object.metadata.name === SNAPSHOTS_NAME ? [SNAPSHOTS_NAME] : [],
       ),
     ],
-    reconcile: () => reconcileHelper(context, findProgram),
+    async reconcile() {
+      try {
+        const result = await reconcileHelper(context, findProgram);
+        helperStart.isFailing = false;
+        return result;
+      } catch (error) {
+        helperStart.isFailing = true;
+        helperStart.announce();
+        throw error;
+      }
+    },
   };
 }
 

@@ -2,11 +2,12 @@ import { test } from "uvu";
 import * as assert from "uvu/assert";
 import { ArchiveError } from "../../../crds/archive/archive-error.ts";
 import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
-import { NetworkError } from "../../../crds/client/api-error.ts";
+import { ApiError, NetworkError } from "../../../crds/client/api-error.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import type { WorkState } from "../../../operator/background-work.ts";
 import { saveFiles } from "../../../operator/claim/save-files.ts";
 import type { OperatorContext } from "../../../operator/context.ts";
+import { createHelperController } from "../../../operator/snapshots/controller.ts";
 import { ExecFailure } from "../../../operator/snapshots/exec-output.ts";
 import { silentLog } from "../silent-log.ts";
 
@@ -143,13 +144,16 @@ const helper = (uid: string, deletionTimestamp?: string, version = "this"): Pod 
 async function savedWith(
   present: Pod | undefined,
   next?: Pod,
-  steps: readonly { wanted: Pod; at: Pod }[] = [],
+  steps: readonly { wanted?: Pod; isFailing?: boolean; at: Pod }[] = [],
 ): Promise<string[]> {
   const asked: string[] = [];
   let at = present;
   let announce = (): void => undefined;
   const wanted = steps.length === 0 ? helper("") : undefined;
-  const helperStart = { wanted, next: () => new Promise<void>((resolve) => (announce = resolve)) };
+  const helperStart = {
+    ...{ wanted, isFailing: false },
+    next: () => new Promise<void>((resolve) => (announce = resolve)),
+  };
   const owner = { labels: { "tenancy.dev/tenant": "t" }, annotations: { "tenancy.dev/claim-uid": "claim-uid" } };
   let ending: Promise<unknown> = Promise.resolve();
   const claim: Claim = {
@@ -186,7 +190,7 @@ async function savedWith(
   await saveFiles(claim, pod, context as unknown as OperatorContext);
   for (const step of steps) {
     await new Promise(setImmediate);
-    helperStart.wanted = step.wanted;
+    Object.assign(helperStart, step);
     at = step.at;
     announce();
   }
@@ -207,6 +211,38 @@ test("saveFiles asks no helper pod of another version, and none before it is kno
     { wanted: helper(""), at: helper("one") },
   ];
   assert.equal(await savedWith(former, helper("two"), steps), ["one", "two"]);
+});
+
+test("saveFiles asks the helper pod that runs where the operator cannot make its own", async () => {
+  const former = helper("former", undefined, "former");
+  assert.equal(await savedWith(former, helper("two"), [{ isFailing: true, at: former }]), ["former", "two"]);
+  const replaced = [
+    { wanted: helper(""), at: former },
+    { isFailing: true, at: former },
+  ];
+  assert.equal(await savedWith(former, helper("two"), replaced), ["former", "two"]);
+});
+
+test("the helper controller tells the releases that wait whether its last run failed", async () => {
+  let error: Error | undefined = new Error("no such quota");
+  let announced = 0;
+  const helperStart = { wanted: undefined, isFailing: false, announce: () => (announced += 1) };
+  const context = {
+    client: {
+      async get() {
+        throw error ?? new ApiError("not found", { status: 404, reason: "NotFound" });
+      },
+    },
+    informers: { workloads: { store: new Map() } },
+    config: { namespace: "n", snapshots: { store: { place: { kind: "volume" } } } },
+    helperStart,
+  } as unknown as OperatorContext;
+  const run = () => createHelperController(context).reconcile("tenancy-snapshots", {} as never);
+  assert.match(String(await Promise.resolve(run()).catch(String)), "no such quota");
+  assert.equal([helperStart.isFailing, announced], [true, 1]);
+  error = undefined;
+  await run();
+  assert.equal([helperStart.isFailing, announced], [false, 1]);
 });
 
 test.run();
