@@ -1,5 +1,6 @@
 import type { Registry } from "prom-client";
 import type { Claim } from "../../crds/claim.ts";
+import { steadyClock } from "../../crds/client/clock.ts";
 import { createEventRecorder } from "../../crds/client/event-recorder.ts";
 import type { Change } from "../../crds/client/watch/informer.ts";
 import type { Log } from "../../crds/log.ts";
@@ -11,6 +12,7 @@ import type { Deliverer } from "../api/deliveries.ts";
 import { type ClusterCache, webhookPath } from "../cluster/watch-cluster.ts";
 import type { TriggerLimits } from "../config.ts";
 import { HttpError } from "../http/http-error.ts";
+import { createReleaseHolds } from "../release-hold.ts";
 import type { AdapterContext } from "./adapter.ts";
 import { createAdapterContext } from "./adapter-context.ts";
 import { createAdapterTypes } from "./adapter-types.ts";
@@ -64,7 +66,7 @@ export function startGateway(options: {
   triggersSynced: Promise<void>;
   /** Resolves when the cache of workloads is synced: before that no workload counts as missing. */
   workloadsSynced: Promise<unknown>;
-  activity: Pick<Activity, "duringInFlight" | "clearInFlight">;
+  activity: Pick<Activity, "duringInFlight" | "announceInFlight" | "clearInFlight">;
   /** How long a release leaves to an event that its pod handles. */
   drainMs: number;
   limits: TriggerLimits;
@@ -87,6 +89,12 @@ export function startGateway(options: {
     maxWaiting: limits.perTrigger * WAITING_PER_SLOT,
   });
   const find = (name: string): Trigger | undefined => cache.store.get(`${namespace}/${name}`);
+  const holds = createReleaseHolds({
+    activity,
+    clock: steadyClock,
+    timeOfDay: clock.now,
+    signal: hardStop.signal,
+  });
   const polledBots = createPolledBots(clock);
   const metrics = createGatewayMetrics(registry, {
     inFlight: () => slots.inFlight,
@@ -115,6 +123,7 @@ export function startGateway(options: {
     claims,
     activity,
     drainMs,
+    holds,
     slots,
     metrics,
     events,
@@ -196,7 +205,9 @@ export function startGateway(options: {
     onClaim({ object, previous }) {
       const { instanceId } = object.status ?? {};
       const isNew = object.metadata.deletionTimestamp !== undefined && !previous?.metadata.deletionTimestamp;
-      if (isNew && instanceId !== undefined) void activity.clearInFlight(instanceId);
+      if (!isNew || instanceId === undefined) return;
+      holds.forget(object);
+      void activity.clearInFlight(instanceId);
     },
     enqueueWorkload(name) {
       for (const { metadata } of cache.store.by("workload", name)) reconciler.enqueue(metadata.name);

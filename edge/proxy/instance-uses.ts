@@ -1,8 +1,9 @@
 import type { ClaimKey } from "../../crds/claims/claim-key.ts";
 import type { Clock } from "../../crds/client/clock.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
-import { createDeferred, type Deferred, linkSignals, sleep, startDeadline } from "../../crds/waits.ts";
+import { createDeferred, type Deferred } from "../../crds/waits.ts";
 import type { Activity } from "../activity.ts";
+import { createReleaseHold, type ReleaseHold } from "../release-hold.ts";
 import type { Stop } from "./forward.ts";
 import { errorAnswer, type LocalAnswer } from "./http/local-answer.ts";
 import { createMembers, type Members } from "./members.ts";
@@ -53,15 +54,6 @@ const GONE = errorAnswer(502, "the pod is gone");
 const LINGER_MS = 1000;
 /** The least time between two records of traffic over one WebSocket. */
 const TRAFFIC_MS = 1000;
-/**
- * The operator saves files 15 s after the beginning of a release at the earliest, where a pod says that requests are in
- * flight. What a pod answers within these times of a look at the claim, or of the release's beginning, is saved then.
- */
-const HELD_MS = 10_000;
-const RELEASE_MS = 12_000;
-/** For so long an answer waits for an API server that cannot be asked. */
-const ASK_MS = 10_000;
-const ASK_AGAIN_MS = 500;
 
 interface Used {
   readonly uid: string;
@@ -74,11 +66,7 @@ interface Used {
   cancelIdle: (() => void) | undefined;
   /** Called when no request is left. */
   onDrained: (() => void) | undefined;
-  /** When the API server was last asked and the claim was not being released. */
-  heldAt: number;
-  /** Since when, by the activity's word, the pod had said then that requests are in flight. */
-  heldSince: number | undefined;
-  asking: Promise<boolean> | undefined;
+  readonly hold: ReleaseHold;
 }
 
 /** A request counts as use of its pod from its start to its end; an open WebSocket while data goes over it. */
@@ -106,9 +94,7 @@ export function createInstanceUses(options: {
       isIdle: undefined,
       cancelIdle: undefined,
       onDrained: undefined,
-      heldAt: Number.NEGATIVE_INFINITY,
-      heldSince: undefined,
-      asking: undefined,
+      hold: createReleaseHold(name, { activity, clock, timeOfDay, signal: closed.signal }),
     };
     pods.set(name, used);
     return used;
@@ -138,55 +124,6 @@ export function createInstanceUses(options: {
     forget(name, used);
   }
 
-  /**
-   * A release begins at the API server, and neither the watches of this process nor those of the operator need to show
-   * it in time: this process may have been suspended. So the pod says first that requests may be in flight, and then
-   * the claim is read. Where it was not being released, a release that begins later finds what the pod says, unless
-   * that had a gap since.
-   */
-  async function ask(pod: AwakePod, used: Used): Promise<boolean> {
-    const limit = startDeadline(ASK_MS, clock);
-    const { signal, close } = linkSignals(limit.signal, closed.signal);
-    try {
-      while (!signal.aborted) {
-        const since = await activity.announceInFlight(pod.name);
-        const askedAt = clock.now();
-        try {
-          if (since !== undefined) {
-            const releasedAt = await pod.releasedAt(signal);
-            if (releasedAt !== undefined) return used.heldSince === since && timeOfDay() < releasedAt + RELEASE_MS;
-            used.heldAt = askedAt;
-            used.heldSince = since;
-            // Not where this process was suspended over the question.
-            if (isRecent(used)) return true;
-          }
-        } catch (error) {
-          if (signal.aborted) throw error;
-        }
-        await sleep(ASK_AGAIN_MS, { clock, signal });
-      }
-    } catch {
-      // The time is up, so that it cannot be told.
-    } finally {
-      close();
-      limit.close();
-    }
-    return false;
-  }
-
-  function isRecent({ heldAt }: Used): boolean {
-    const ageMs = clock.now() - heldAt;
-    return ageMs >= 0 && ageMs < HELD_MS;
-  }
-
-  function isHeld(pod: AwakePod, used: Used): true | Promise<boolean> {
-    if (used.asking === undefined && isRecent(used)) return true;
-    used.asking ??= ask(pod, used).finally(() => {
-      used.asking = undefined;
-    });
-    return used.asking;
-  }
-
   function forget(name: string, used: Used): void {
     if (used.requests.size === 0 && used.sockets.size === 0 && pods.get(name) === used) pods.delete(name);
   }
@@ -210,8 +147,8 @@ export function createInstanceUses(options: {
           toldAt = now;
           activity.touch(name);
         },
-        keep: () => void isHeld(pod, used),
-        isKept: () => isHeld(pod, used),
+        keep: () => void used.hold.isHeld(pod.releasedAt),
+        isKept: () => used.hold.isHeld(pod.releasedAt),
         end() {
           if (leave()) look(name, used);
         },
@@ -234,8 +171,7 @@ export function createInstanceUses(options: {
         used.onDrained = undefined;
         cancel();
         endRecord(name, used);
-        used.heldAt = Number.NEGATIVE_INFINITY;
-        used.heldSince = undefined;
+        used.hold.reset();
         void activity.clearInFlight(name);
       };
       for (const stop of used.sockets.all()) stop(answer);

@@ -1,10 +1,11 @@
 import type { Claim } from "../../../crds/claim.ts";
 import { type ClaimKey, claimKey } from "../../../crds/claims/claim-key.ts";
 import type { ClaimResponse } from "../../../crds/claims/claim-response.ts";
-import { linkSignals, startDeadline } from "../../../crds/waits.ts";
+import { linkSignals, orAborted, startDeadline } from "../../../crds/waits.ts";
 import type { ClaimServices } from "../../api/claims/claim-services.ts";
 import type { ClusterCache } from "../../cluster/watch-cluster.ts";
-import { type DriverCall, PodGoneError } from "../drivers/driver.ts";
+import { claimReleasedAt, type ReleaseHolds } from "../../release-hold.ts";
+import { type DriverCall, DriverError, PodGoneError } from "../drivers/driver.ts";
 
 /** How long the kubelet and the operator take to notice that a pod is lost. */
 const NOTICED_MS = 5000;
@@ -46,26 +47,40 @@ type ClaimedPod = ClaimKey & Required<Pick<ClaimResponse, "instanceId" | "endpoi
 /**
  * Does the work for as long as the pod has the endpoint that was claimed: its signal is aborted with a `PodGoneError`
  * as soon as the watch shows the pod without it, or `drainMs` after its release has begun, and with the given signal's
- * reason. What the pod does after that may miss the files that the release saves.
+ * reason. What the pod does after that may miss the files that the release saves. The watch may be late, so the work's
+ * result is given only once it is known that a release waits for it: the pod has to say that it is in flight.
+ *
+ * @throws DriverError where the claim has another pod by now; PodGoneError where a release may have missed the work
  */
 export async function whilePodIsCurrent<T>(
   claimed: ClaimedPod,
-  services: Pick<ClaimServices, "namespace" | "waiters" | "findLivePod" | "clock"> & {
+  services: Pick<ClaimServices, "client" | "namespace" | "waiters" | "findLivePod" | "clock"> & {
     cache: Pick<ClusterCache, "claims" | "pods">;
     drainMs: number;
+    holds: Pick<ReleaseHolds, "of">;
   },
   signal: AbortSignal,
   work: (pod: Pick<DriverCall, "signal" | "confirm">) => Promise<T>,
 ): Promise<T> {
-  const { cache, namespace, waiters, findLivePod, clock, drainMs } = services;
+  const { cache, namespace, waiters, findLivePod, clock, drainMs, holds } = services;
   const { instanceId, endpoint } = claimed;
+  const held = claimOf(cache.claims.store.by("key", claimKey(claimed)));
+  if (held === undefined) throw new DriverError(podGone().message, { nothingSent: true });
+  const hold = holds.of(held);
+  const releasedAt = (asked: AbortSignal) => claimReleasedAt(held, services, asked);
   const gone = new AbortController();
   const ended = new AbortController();
   const linked = linkSignals(signal, gone.signal);
   let cancelDrain: (() => void) | undefined;
   void follow();
   try {
-    return await work({ signal: linked.signal, confirm });
+    // Where the answer comes soon, this is known by then.
+    void hold.isHeld(releasedAt);
+    const done = await work({ signal: linked.signal, confirm });
+    const isHeld = hold.isHeld(releasedAt);
+    if (isHeld !== true && !(await orAborted(isHeld, linked.signal)))
+      throw new PodGoneError(`pod ${instanceId} is released, and what it has done may not be saved`);
+    return done;
   } finally {
     ended.abort();
     cancelDrain?.();

@@ -14,6 +14,7 @@ import { joinSession } from "../../api/claims/join-session.ts";
 import type { Delivery } from "../../api/deliveries.ts";
 import type { ClusterCache } from "../../cluster/watch-cluster.ts";
 import { HttpError } from "../../http/http-error.ts";
+import type { ReleaseHolds } from "../../release-hold.ts";
 import type { AdapterContext, IncomingEvent, Outcome, RunOptions } from "../adapter.ts";
 import type { DeliverySink } from "../delivery-log.ts";
 import { type Driver, DriverError, type DriverReply, type TriggerPayload } from "../drivers/driver.ts";
@@ -32,6 +33,7 @@ export interface EventServices {
   readonly activity: Pick<Activity, "duringInFlight">;
   /** How long a release leaves to an event that its pod handles. */
   readonly drainMs: number;
+  readonly holds: Pick<ReleaseHolds, "of">;
   readonly slots: EventSlots;
   readonly metrics: GatewayMetrics;
   readonly events: TriggerEvents;
@@ -190,7 +192,8 @@ export function createEventRunner(pipeline: EventPipeline, services: EventServic
     }
     return services.activity.duringInFlight(instanceId, async () => {
       const token = await readToken?.();
-      const followed = { ...claims, drainMs: services.drainMs };
+      const { drainMs, holds } = services;
+      const followed = { ...claims, drainMs, holds };
       return whilePodIsCurrent({ ...claimed, instanceId, endpoint }, followed, signal, (pod) =>
         driver({ payload, endpoint, options: spec.driverOptions, ...(token !== undefined && { token }), ...pod }),
       );

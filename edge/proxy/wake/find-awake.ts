@@ -1,9 +1,8 @@
 import { type ClaimKey, canonicalClaim, claimKey } from "../../../crds/claims/claim-key.ts";
 import { isDestroyed, isPodOf } from "../../../crds/claims/claim-pod.ts";
-import { ifFound } from "../../../crds/client/api-error.ts";
-import { claims } from "../../../crds/kinds.ts";
 import type { ClaimServices } from "../../api/claims/claim-services.ts";
 import type { ClusterCache } from "../../cluster/watch-cluster.ts";
+import { claimReleasedAt } from "../../release-hold.ts";
 import { AnswerError } from "../forward.ts";
 import { errorAnswer } from "../http/local-answer.ts";
 import type { PodTarget } from "../pod-connections.ts";
@@ -11,10 +10,7 @@ import type { PodTarget } from "../pod-connections.ts";
 /** A tenant's pod that runs. */
 export interface AwakePod extends PodTarget {
   readonly name: string;
-  /**
-   * When the deletion of its claim began, by the API server's word of this moment: undefined where it has not, negative
-   * infinity where the claim is gone. @throws where it cannot be asked
-   */
+  /** Asks as {@link claimReleasedAt} does of its claim. */
   releasedAt(signal: AbortSignal): Promise<number | undefined>;
 }
 
@@ -57,13 +53,7 @@ export function createFindAwake(
           throw new AnswerError(answer, { cause: error });
         }
       },
-      async releasedAt(signal) {
-        const { name, uid } = claim.metadata;
-        const present = await ifFound(client.get(claims, { namespace, name }, { signal }));
-        if (present?.metadata.uid !== uid) return Number.NEGATIVE_INFINITY;
-        const { deletionTimestamp } = present?.metadata ?? {};
-        return deletionTimestamp === undefined ? undefined : Date.parse(deletionTimestamp);
-      },
+      releasedAt: (signal) => claimReleasedAt(claim, { client, namespace }, signal),
     };
   };
 }

@@ -2,7 +2,8 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
-import { systemClock } from "../../../crds/client/clock.ts";
+import { type Clock, systemClock } from "../../../crds/client/clock.ts";
+import { claims } from "../../../crds/kinds.ts";
 import { exportRequest } from "../../../crds/tracing/otlp-json.ts";
 import type { Tracer } from "../../../crds/tracing/tracer.ts";
 import type { Trigger, TriggerSpec } from "../../../crds/trigger.ts";
@@ -14,8 +15,10 @@ import { type Driver, type DriverCall, DriverError, PodGoneError } from "../../.
 import { createEventSlots } from "../../../edge/gateway/events/event-slots.ts";
 import { createEventRunner } from "../../../edge/gateway/events/run-event.ts";
 import type { Guard } from "../../../edge/gateway/guards.ts";
+import { createReleaseHolds } from "../../../edge/release-hold.ts";
 import { eventually } from "../../eventually.ts";
 import { FakeCluster, NAMESPACE } from "../edge/fake-cluster.ts";
+import { manualClock } from "../manual-clock.ts";
 import { silentLog } from "../silent-log.ts";
 import { createRecorder } from "../tracing/recorder.ts";
 
@@ -37,6 +40,10 @@ function testEnvironment(options: {
   operator?: (cluster: FakeCluster) => void;
   claimWaitMs?: number;
   drainMs?: number;
+  /** What a pod's word of events in flight waits for. */
+  announcing?: Promise<void>;
+  /** Of the times between looks at a claim. */
+  steady?: Clock;
   tracer?: Tracer;
 }) {
   const cluster = new FakeCluster();
@@ -45,6 +52,7 @@ function testEnvironment(options: {
   const results: string[] = [];
   const events: string[] = [];
   const busy: string[] = [];
+  const announced: string[] = [];
   const hardStop = new AbortController();
   const trigger: Trigger = {
     metadata: { name: "t", uid: "u", namespace: NAMESPACE },
@@ -85,6 +93,18 @@ function testEnvironment(options: {
         },
       },
       drainMs: options.drainMs ?? 60_000,
+      holds: createReleaseHolds({
+        activity: {
+          async announceInFlight(pod) {
+            announced.push(pod);
+            await options.announcing;
+            return 1;
+          },
+        },
+        clock: options.steady ?? systemClock,
+        timeOfDay: Date.now,
+        signal: hardStop.signal,
+      }),
       slots,
       metrics: { count: () => undefined, observe: (source, result) => void results.push(`${source} ${result}`) },
       deliveryLog,
@@ -96,7 +116,7 @@ function testEnvironment(options: {
   const answer = (status: ClaimStatus) =>
     cluster.onNext("create", () => setImmediate(() => cluster.setStatus("claim-a-app", status)));
   const logged = () => deliveryLog.read(trigger);
-  return { cluster, run, calls, results, events, busy, hardStop, slots, answer, logged };
+  return { cluster, run, calls, results, events, busy, announced, hardStop, slots, answer, logged };
 }
 
 test("an event goes through tenant, guards, claim and driver, and its answer comes back", async () => {
@@ -404,6 +424,68 @@ test("a release leaves an event time to end, and then ends it", async () => {
     assert.is((await outcome).kind, kind);
     assert.is(cluster.waiters.size, 0);
   }
+});
+
+test("an event that a release may have missed is not acknowledged, though no watch shows that release", async () => {
+  for (const [agoMs, kind] of [
+    [1000, "answered"],
+    [13_000, "failed"],
+  ] as const) {
+    const answered = createDeferred<typeof reply>();
+    const steady = manualClock();
+    const { cluster, run, calls, announced, events } = testEnvironment({ steady, driver: () => answered.promise });
+    cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active(1) });
+    const outcome = run(event, { signal: never });
+    await eventually(() => calls.length === 1 && announced.length === 1);
+    await steady.pass(10_000);
+    cluster.lag = true;
+    cluster.now = () => Date.now() - agoMs;
+    await cluster.client.delete(claims, { namespace: NAMESPACE, name: "claim-a-app" });
+    answered.resolve(reply);
+    if (kind === "answered") {
+      assert.equal(await outcome, { kind, reply });
+    } else {
+      const message = "this cannot be served at the moment; try again later";
+      assert.equal(await outcome, { kind, message, status: 503 });
+      assert.match(events[0] ?? "", /pod inst-1 is released, and what it has done may not be saved/);
+    }
+    assert.is(cluster.waiters.size, 0);
+  }
+});
+
+test("an answer goes on once the pod says that events are in flight, which one look at the claim tells all of them for 10 s", async () => {
+  const announcing = createDeferred<void>();
+  const steady = manualClock();
+  const { cluster, run, calls, announced, slots } = testEnvironment({ steady, announcing: announcing.promise });
+  cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active(1) });
+  const outcomes = [run(event, { signal: never }), run(event, { signal: never })];
+  await eventually(() => calls.length === 2);
+  await steady.pass(0);
+  assert.is(slots.inFlight, 2);
+  announcing.resolve();
+  for (const outcome of outcomes) assert.is((await outcome).kind, "answered");
+  await steady.pass(9000);
+  assert.is((await run(event, { signal: never })).kind, "answered");
+  assert.is(announced.length, 1);
+  await steady.pass(1000);
+  assert.is((await run(event, { signal: never })).kind, "answered");
+  assert.is(announced.length, 2);
+});
+
+test("an event is not acknowledged while the API server cannot be asked, and waits for it no longer than 10 s", async () => {
+  const steady = manualClock();
+  const announcing = createDeferred<void>();
+  const { cluster, run, calls } = testEnvironment({ steady, announcing: announcing.promise });
+  cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active(1) });
+  const outcome = run(event, { signal: never });
+  await eventually(() => calls.length === 1);
+  const get = cluster.client.get;
+  Object.assign(cluster.client, { get: () => Promise.reject(new Error("away")) });
+  announcing.resolve();
+  await steady.pass(10_000);
+  assert.is((await outcome).kind, "failed");
+  Object.assign(cluster.client, { get });
+  assert.is((await run(event, { signal: never })).kind, "answered");
 });
 
 test("a claim whose pod was destroyed is tried anew with the files of last time, and counts as a cold start", async () => {
