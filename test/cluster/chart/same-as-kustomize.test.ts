@@ -384,12 +384,13 @@ test("hosts, classes, certificates, a bucket, a collector and bounds are those o
         ),
         change(
           ...(["Ingress", "tenancy-proxy"] as const),
-          ["/spec/tls/0/hosts", ["*.apps.acme.com"]],
+          ["/spec/tls/0/hosts", ["*.apps.acme.com", "apps.acme.com"]],
           ["/spec/rules/0/host", "*.apps.acme.com"],
+          ["/spec/rules/1/host", "apps.acme.com"],
         ),
         change(
           ...(["HTTPRoute", "tenancy-proxy"] as const),
-          ["/spec/hostnames", ["*.apps.acme.com"]],
+          ["/spec/hostnames", ["*.apps.acme.com", "apps.acme.com"]],
           ["/spec/parentRefs", [{ name: "public", namespace: "gateways" }]],
         ),
         change("ConfigMap", "tenancy-proxy", ["/data", { domain: "apps.acme.com", trusted: "10.0.0.0/8" }]),
