@@ -251,7 +251,7 @@ test("while the helper pod is replaced, a list is whole or an error", async () =
   assert.is(before.length, 1);
   const uidOf = () => stack.kubectl("get", "pod", "tenancy-snapshots", "-o", "jsonpath={.metadata.uid}");
   const uid = await uidOf();
-  const deleted = stack.kubectl("delete", "pod", "tenancy-snapshots");
+  const deleted = stack.kubectl("delete", "pod", "tenancy-snapshots", "--wait=false");
   const seen = new Map<number, number>();
   await eventually("the helper pod to be replaced", async () => {
     const { status, body } = await stack.call("GET", "/snapshots");
