@@ -151,7 +151,10 @@ function keep(root: Node): void {
       });
 }
 
-/** Pods read ConfigMaps at their start: with an annotation that tells of these, an upgrade that changes one replaces the pods. */
+/**
+ * Pods read ConfigMaps at their start: with an annotation that tells of these, an upgrade that changes one replaces the
+ * pods.
+ */
 function restartWithConfigMaps(objects: readonly ChartObject[], deployment: Rendered): void {
   const names = new Set(configMapsIn(deployment));
   const read = objects.filter(({ kind, name }) => kind === "ConfigMap" && names.has(name));
