@@ -11,7 +11,7 @@ const looks: Step[] = [
   ["types", "tsc", "--noEmit", "-p", ".", "--incremental", "--tsBuildInfoFile", "node_modules/.cache/tsc.tsbuildinfo"],
   ["types of the page", "tsc", "--noEmit", "-p", "edge/dashboard"],
 ];
-const tests: Step = ["unit tests", process.execPath, "--import", "tsx", "scripts/test.ts", "unit", "--once"];
+const tests: Step = ["unit tests", process.execPath, "--import", "tsx", "scripts/test.ts", "unit", "--quick"];
 
 const areFine = (await Promise.all(looks.map(runStep))).every(Boolean);
 if (!areFine || !(await runStep(tests))) process.exit(1);

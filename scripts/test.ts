@@ -1,8 +1,8 @@
-// npm test [-- PATTERN…] | npm run test:unit|test:cluster|test:browser|test:e2e [-- PATTERN…]: runs the test files
-// whose path matches every pattern.
-// --runtime=node|bun|deno leaves out the runs on other runtimes; --once runs each file once, on Bun where nothing
-// speaks against it;
-// --at-once=N runs that many files beside each other.
+// npm test | npm run test:unit|test:cluster|test:browser|test:e2e [-- PATTERN…]: runs the test files whose path matches
+// every pattern, each on the first runtime that it names; with a pattern, on all of them.
+// npm run test:long runs what npm test leaves out, and npm run test:all both;
+// npm run test:changed [-- COMMIT] runs what a change since a commit can affect.
+// Options: --tier=short|long|all, --runtime=node|bun|deno, --at-once=N files beside each other, --quick (see options.ts).
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { findBinaries } from "./cluster/binaries.ts";
@@ -10,60 +10,87 @@ import { installedDebianPackages } from "./cluster/debian-packages.ts";
 import { findHelm } from "./cluster/helm/find-helm.ts";
 import { findPolicyEngine } from "./cluster/policies/find-engine.ts";
 import { bundleDashboard } from "./start/bundle-dashboard.ts";
+import { affectedFiles, defaultBase } from "./test/changed-files.ts";
 import { findChromium } from "./test/find-chromium.ts";
-import { findTestFiles, onceEach } from "./test/find-test-files.ts";
+import { findTestFiles, type TestFile } from "./test/find-test-files.ts";
 import { lastSeconds } from "./test/last-seconds.ts";
+import { type Kind, parseTestOptions, type TestOptions } from "./test/options.ts";
 import { createProgressLine } from "./test/progress-line.ts";
 import { runTestFile, type TestRun } from "./test/run-test-file.ts";
 import { runTestFiles } from "./test/run-test-files.ts";
+import { type KindTime, timeReport } from "./test/time-report.ts";
 
 // Why so many at once: docs/decisions/tests-and-bench.md#how-many-test-files-run-at-once.
-const kinds = {
+const settings: Record<Kind, { limitSeconds: number; atOnce: number }> = {
   unit: { limitSeconds: 180, atOnce: availableParallelism() + 1 },
   cluster: { limitSeconds: 300, atOnce: 3 },
   browser: { limitSeconds: 300, atOnce: 2 },
   e2e: { limitSeconds: 900, atOnce: 2 },
-} as const;
-type Kind = keyof typeof kinds;
+};
 
-const option = (name: string) =>
-  process.argv.find((argument) => argument.startsWith(`--${name}=`))?.slice(`--${name}=`.length);
-const runtime = option("runtime");
-const once = process.argv.includes("--once");
-const atOnce = option("at-once");
-if (atOnce !== undefined && !/^[1-9]\d*$/.test(atOnce)) {
-  console.error(`--at-once: must be a number of files, got "${atOnce}"`);
-  process.exit(2);
-}
-const [first, ...rest] = process.argv.slice(2).filter((argument) => !/^--(runtime=|at-once=|once$)/.test(argument));
-const isKind = first !== undefined && first in kinds;
-const wanted: Kind[] = isKind ? [first as Kind] : (Object.keys(kinds) as Kind[]);
-const patterns = isKind || first === undefined ? rest : [first, ...rest];
-
+const root = join(import.meta.dirname, "..");
+const options = readOptions();
 const stop = new AbortController();
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => stop.abort());
 
-const started = Date.now();
+const started = performance.now();
 const packagesBefore = installedDebianPackages();
 const last = lastSeconds();
 const line = createProgressLine();
-const runs: TestRun[] = [];
-for (const kind of wanted) {
-  const otherwise = once && kind === "unit" && runtime === undefined ? "bun" : "node";
-  const found = findTestFiles({ kind, patterns, limitSeconds: kinds[kind].limitSeconds, otherwise });
-  const wantedRuns = found.filter((file) => runtime === undefined || file.runtime === runtime);
-  const files = once ? onceEach(wantedRuns) : wantedRuns;
+const times: KindTime[] = [];
+const affected = findAffected();
+for (const kind of options.kinds) {
+  const files = wantedFiles(kind);
   if (files.length === 0) continue;
-  // Building Kubernetes takes minutes the first time, which are no test's to spend.
-  if (kind !== "unit") await findBinaries({ log: console.log });
-  if (kind !== "unit") await bundleDashboard(join(import.meta.dirname, ".."));
+  await prepare(kind, files);
+  console.log(`\n${kind}: ${files.length} runs`);
+  const begun = performance.now();
+  const runs = await runAll(kind, files);
+  times.push({ kind, seconds: secondsSince(begun), runs });
+}
+line.close();
+finish();
+
+function readOptions(): TestOptions {
+  try {
+    return parseTestOptions(process.argv.slice(2));
+  } catch (error) {
+    console.error((error as Error).message);
+    process.exit(2);
+  }
+}
+
+function findAffected(): Set<string> | undefined {
+  if (options.changedSince === undefined) return undefined;
+  const base = options.changedSince || defaultBase(root);
+  console.log(`files that a change since ${base.slice(0, 12)} can affect`);
+  return affectedFiles(root, base);
+}
+
+function wantedFiles(kind: Kind): TestFile[] {
+  const { patterns, tier, runtime } = options;
+  const otherwise = options.quick && kind === "unit" ? "bun" : "node";
+  return findTestFiles({ kind, patterns, limitSeconds: settings[kind].limitSeconds, otherwise })
+    .filter((file) => tier === "all" || (tier === "long") === (file.longBecause !== undefined))
+    .filter((file) => runtime === undefined || file.runtime === runtime)
+    .filter((file) => affected?.has(file.path) ?? true);
+}
+
+/** Brings what all files of a kind need. Building Kubernetes takes minutes the first time, which are no test's to spend. */
+async function prepare(kind: Kind, files: readonly TestFile[]): Promise<void> {
+  if (kind === "unit") return;
+  await findBinaries({ log: console.log });
+  await bundleDashboard(root);
   if (kind === "browser") await findChromium({ log: console.log });
   if (kind === "e2e") await findPolicyEngine({ log: console.log });
   if (files.some(({ path }) => path.includes("cluster/chart/"))) await findHelm(console.log);
-  console.log(`\n${kind}: ${files.length} runs`);
+}
+
+async function runAll(kind: Kind, files: readonly TestFile[]): Promise<TestRun[]> {
+  const runs: TestRun[] = [];
   await runTestFiles(files, {
-    atOnce: atOnce === undefined ? kinds[kind].atOnce : Number(atOnce),
-    waitingAtOnce: atOnce === undefined ? 1 : 0,
+    atOnce: options.atOnce ?? settings[kind].atOnce,
+    waitingAtOnce: options.atOnce === undefined ? 1 : 0,
     lastSeconds: ({ label }) => last.get(label),
     signal: stop.signal,
     async run(file) {
@@ -74,10 +101,9 @@ for (const kind of wanted) {
       runs.push(run);
     },
   });
+  last.keep(new Map(runs.filter(({ failed }) => failed === 0).map(({ label, seconds }) => [label, seconds])));
+  return runs;
 }
-line.close();
-last.keep(new Map(runs.filter(({ failed }) => failed === 0).map(({ label, seconds }) => [label, seconds])));
-finish();
 
 /** All lines of a file as one block, since others end before and after it. */
 function reportOf(run: TestRun): string {
@@ -91,20 +117,27 @@ function reportOf(run: TestRun): string {
 }
 
 function finish(): void {
+  const runs = times.flatMap((kind) => kind.runs);
   const total = (key: "passed" | "failed" | "skipped") => runs.reduce((sum, run) => sum + run[key], 0);
   const failures = runs.filter((run) => run.failed > 0);
-  if (failures.length > 0)
+  if (failures.length > 0) {
     console.log(`\nfailed:\n${failures.map((run) => `  ${run.label}: ${run.problem}`).join("\n")}`);
-  let failed = total("failed");
-  if (runs.length === 0) {
-    console.log(`\nno test file matches ${patterns.join(" ") || "at all"}: nothing was tested`);
-    failed = 1;
   }
+  let failed = total("failed");
+  if (runs.length > 0) console.log(`\n${timeReport(times)}`);
+  else if (affected === undefined) {
+    console.log(`\nno test file matches ${options.patterns.join(" ") || "at all"}: nothing was tested`);
+    failed = 1;
+  } else console.log("\nno test file depends on what changed");
   if (stop.signal.aborted) failed = Math.max(failed, 1);
   const skipped = total("skipped") > 0 ? `, ${total("skipped")} skipped` : "";
-  console.log(`\n${newPackages()}\n${runs.length} runs in ${((Date.now() - started) / 1000).toFixed(0)} s`);
+  console.log(`\n${newPackages()}\n${runs.length} runs in ${secondsSince(started).toFixed(0)} s`);
   console.log(`${total("passed")} passed, ${failed} failed${skipped}`);
   process.exitCode = failed > 0 ? 1 : 0;
+}
+
+function secondsSince(start: number): number {
+  return (performance.now() - start) / 1000;
 }
 
 /** What the runs needed that the machine did not have. */

@@ -13,6 +13,7 @@ import { isRunning, type ProcessIdentity } from "./process/process-identity.ts";
 import { stopProcess, stopRecorded } from "./process/stop-process.ts";
 import type { SimulatedNodesOptions } from "./simulated/options.ts";
 import { startSimulatedNodesProcess } from "./simulated/start-process.ts";
+import { timeStart } from "./start-times.ts";
 
 export interface StartControlPlaneOptions {
   /**
@@ -78,7 +79,7 @@ export async function startControlPlane(options: StartControlPlaneOptions): Prom
   prepareFolder(name, folder);
   writeClusterState(folder, { name, kind: "control-plane", version: binaries.version, server, processes: [] });
   try {
-    return await start();
+    return await timeStart(start);
   } catch (error) {
     await stop();
     throw error;

@@ -14,6 +14,7 @@ import { missingNodePackages } from "./node/required-packages.ts";
 import { findPolicyEngine, type Policies } from "./policies/find-engine.ts";
 import { isRunning, type ProcessIdentity } from "./process/process-identity.ts";
 import { slotOf } from "./slot.ts";
+import { timeStart } from "./start-times.ts";
 import { statusLocalCluster } from "./status-local-cluster.ts";
 
 export interface UpLocalClusterOptions {
@@ -93,7 +94,8 @@ export async function upLocalCluster(options: UpLocalClusterOptions = {}): Promi
     const binaries = options.binaries ?? (await findBinaries({ log }));
     const coming = await findServing();
     try {
-      await createLocalCluster({ name, binaries, policyEngine, onServing: () => onServing?.(coming), log });
+      const isServing = () => onServing?.(coming);
+      await timeStart(() => createLocalCluster({ name, binaries, policyEngine, onServing: isServing, log }));
       if (owner !== undefined) recordOwner(folder, owner);
     } catch (error) {
       await removeLocalCluster(name, log).catch((second: unknown) => {

@@ -13,6 +13,8 @@ export interface TestFile {
   isAlone: boolean;
   /** Whether it waits for clocks more than it computes. */
   waits: boolean;
+  /** Why `npm test` leaves it to `npm run test:long`, if it does. */
+  longBecause: string | undefined;
   /** Its path, and the runtime unless that is Node. */
   label: string;
 }
@@ -20,11 +22,11 @@ export interface TestFile {
 const root = join(import.meta.dirname, "..", "..");
 
 /**
- * Lists the runs of `test/<kind>/**\/*.test.ts` whose path holds every pattern, one a runtime. Comments at the top
- * of a file steer it: `// @runtimes node bun deno` (without it: `otherwise`), `// @limit 900` (seconds), `// @alone`
- * and `// @waits`.
+ * Lists the runs of `test/<kind>/**\/*.test.ts` whose path holds every pattern, one for each runtime. Comments at the
+ * top of a file steer it: `// @runtimes bun node deno` (without it: `otherwise`), `// @limit 900` (seconds), `// @alone`,
+ * `// @waits` and `// @long REASON`.
  *
- * @throws Error when a comment names a runtime that does not exist
+ * @throws Error when a comment names a runtime that does not exist, or a file is long without a reason
  */
 export function findTestFiles(options: {
   kind: string;
@@ -47,22 +49,17 @@ function readRuns(path: string, options: { limitSeconds: number; otherwise: Runt
   const limitSeconds = Number(/^\/\/ @limit (\d+)$/m.exec(text)?.[1] ?? options.limitSeconds);
   const isAlone = /^\/\/ @alone$/m.test(text);
   const waits = /^\/\/ @waits$/m.test(text);
-  return named.map((runtime) => {
+  const long = /^\/\/ @long(.*)$/m.exec(text);
+  const longBecause = long?.[1]?.trim();
+  if (longBecause === "") throw new Error(`Cannot run ${path}: its @long comment gives no reason`);
+  const second = `runs on ${named[0]} before`;
+  return named.map((runtime, index) => {
     if (!isRuntime(runtime))
       throw new Error(`Cannot run ${path}: unknown runtime "${runtime}" in its @runtimes comment`);
     const label = runtime === "node" ? path : `${path} on ${runtime}`;
-    return { path, runtime, limitSeconds, isAlone, waits, label };
+    const because = longBecause ?? (index === 0 ? undefined : second);
+    return { path, runtime, limitSeconds, isAlone, waits, longBecause: because, label };
   });
-}
-
-/**
- * One run of each file: on Bun where it names that, which starts in a tenth of the time that Node takes to load
- * TypeScript.
- */
-export function onceEach(files: readonly TestFile[]): TestFile[] {
-  const chosen = new Map<string, TestFile>();
-  for (const file of files) if (!chosen.has(file.path) || file.runtime === "bun") chosen.set(file.path, file);
-  return [...chosen.values()];
 }
 
 function isRuntime(name: string): name is Runtime {

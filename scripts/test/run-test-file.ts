@@ -1,8 +1,10 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { readdirSync } from "node:fs";
+import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { readIfThere } from "../cluster/process/read-if-there.ts";
 import { waitUntil } from "../cluster/process/wait-until.ts";
+import { START_TIMES } from "../cluster/start-times.ts";
 import type { Runtime, TestFile } from "./find-test-files.ts";
 
 export interface TestRun {
@@ -11,6 +13,8 @@ export interface TestRun {
   failed: number;
   skipped: number;
   seconds: number;
+  /** What each start of a control plane or cluster took. */
+  startSeconds: number[];
   /** Why it counts as failed, in one line. */
   problem: string;
   /** What the file printed after `note: ` to the line's end, figures that a reader of the report wants. */
@@ -36,9 +40,12 @@ const END_LIMIT_MS = 60_000;
 export async function runTestFile(file: TestFile, signal: AbortSignal): Promise<TestRun> {
   const started = Date.now();
   const [command = "", ...prefix] = commands[file.runtime];
+  const notes = mkdtempSync(join(tmpdir(), "tenancy-test-run-"));
+  const startTimes = join(notes, "starts");
   const child = spawn(command, [...prefix, join(root, file.path)], {
     cwd: root,
     detached: true,
+    env: { ...process.env, [START_TIMES]: startTimes },
     stdio: ["ignore", "pipe", "pipe"],
   });
   let output = "";
@@ -68,6 +75,8 @@ export async function runTestFile(file: TestFile, signal: AbortSignal): Promise<
     limitMs: END_LIMIT_MS + 10_000,
   });
   clearTimeout(killing);
+  const startSeconds = (readIfThere(startTimes) ?? "").split("\n").filter(Boolean).map(Number);
+  rmSync(notes, { recursive: true });
 
   const figures = readFigures(output);
   const problem = timedOut
@@ -85,6 +94,7 @@ export async function runTestFile(file: TestFile, signal: AbortSignal): Promise<
     skipped: figures.skipped,
     failed: problem === "" ? 0 : Math.max(1, figures.total - figures.passed),
     seconds: (Date.now() - started) / 1000,
+    startSeconds,
     problem,
     notes: [...output.matchAll(/note: .*$/gm)].map(([note]) => note),
     output,

@@ -10,8 +10,8 @@ import { tellWhenATestFails } from "../when-a-test-fails.ts";
 export interface TestPage {
   readonly page: Page;
   /**
-   * What the page wrote to its console, threw, was refused by its content policy, or asked of another origin, but for
-   * what is expected of it. Taken, it is forgotten.
+   * Warnings and errors in the page's console, what it threw, was refused by its content policy, or asked of another
+   * origin, but for what is expected of it. Taken, it is forgotten.
    */
   takeComplaints(): string[];
   /**
@@ -49,7 +49,7 @@ export async function openPage(browser: Browser, options: BrowserContextOptions 
   const expected: RegExp[] = [];
   const takeComplaints = () => said.splice(0).filter((words) => !expected.some((pattern) => pattern.test(words)));
   page.on("console", (message) => {
-    if (message.type() !== "debug") said.push(`${message.type()}: ${message.text()}`);
+    if (["warning", "error"].includes(message.type())) said.push(`${message.type()}: ${message.text()}`);
   });
   page.on("pageerror", (error) => said.push(String(error)));
   page.on("request", (request) => {

@@ -38,6 +38,8 @@ function KeyForm() {
           if (!isBusy) void submit(event.currentTarget);
         }}
       >
+        {/* Password managers store a password with a user name, and Chromium warns where a form has none. */}
+        <input name="user" autocomplete="username" value="tenancy" readOnly hidden />
         <label>
           <span>API key</span>
           <input

@@ -1,4 +1,4 @@
-// @runtimes node bun
+// @runtimes bun node
 // @limit 400
 // What test/unit/edge/snapshot-versions.test.ts tests, with archives in object storage.
 process.env.TENANCY_TEST_STORE = "s3";

@@ -1,4 +1,4 @@
-// @runtimes node bun deno
+// @runtimes bun node deno
 import { test } from "uvu";
 import * as assert from "uvu/assert";
 import { ApiError, isAlreadyExists, isConflict, isExpired, isNotFound } from "../../../crds/client/api-error.ts";

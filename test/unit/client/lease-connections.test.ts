@@ -1,4 +1,4 @@
-// @runtimes node bun deno
+// @runtimes bun node deno
 // @waits
 import { test } from "uvu";
 import { pods } from "../../../crds/client/built-in-resources.ts";

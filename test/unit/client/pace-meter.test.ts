@@ -1,4 +1,4 @@
-// @runtimes node bun
+// @runtimes bun node
 import { test } from "uvu";
 import * as assert from "uvu/assert";
 import { createPaceMeter } from "../../../crds/client/exec/pace-meter.ts";

@@ -1,4 +1,4 @@
-// @runtimes node bun
+// @runtimes bun node
 import { test } from "uvu";
 import * as assert from "uvu/assert";
 import type { Claim, ClaimStatus } from "../../../crds/claim.ts";

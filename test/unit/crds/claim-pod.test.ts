@@ -1,4 +1,4 @@
-// @runtimes node bun
+// @runtimes bun node
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { isPodOf, overlayIdOf, podAddress, podEndpoint } from "../../../crds/claims/claim-pod.ts";

@@ -1,4 +1,4 @@
-// @runtimes node bun deno
+// @runtimes bun node deno
 import { test } from "uvu";
 import * as assert from "uvu/assert";
 import { claimResponse } from "../../../crds/claims/claim-response.ts";

@@ -1,4 +1,4 @@
-// @runtimes node bun deno
+// @runtimes bun node deno
 import fc from "fast-check";
 import { test } from "uvu";
 import * as assert from "uvu/assert";

@@ -1,4 +1,4 @@
-// @runtimes node bun deno
+// @runtimes bun node deno
 import { createHash, randomBytes } from "node:crypto";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";

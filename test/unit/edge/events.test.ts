@@ -1,4 +1,4 @@
-// @runtimes node bun deno
+// @runtimes bun node deno
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Claim, ClaimStatus } from "../../../crds/claim.ts";

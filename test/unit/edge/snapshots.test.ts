@@ -1,4 +1,4 @@
-// @runtimes node bun deno
+// @runtimes bun node deno
 // @limit 300
 import { existsSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

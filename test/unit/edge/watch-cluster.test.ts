@@ -1,4 +1,4 @@
-// @runtimes node bun
+// @runtimes bun node
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { createClusterClient } from "../../../crds/client/cluster-client.ts";

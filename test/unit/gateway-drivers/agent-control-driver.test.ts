@@ -1,4 +1,4 @@
-// @runtimes node bun deno
+// @runtimes bun node deno
 import { createHash, createPublicKey, verify } from "node:crypto";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";

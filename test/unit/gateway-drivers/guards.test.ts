@@ -1,4 +1,4 @@
-// @runtimes node bun deno
+// @runtimes bun node deno
 import { type AddressInfo, createServer } from "node:net";
 import { gzipSync } from "node:zlib";
 import fc from "fast-check";

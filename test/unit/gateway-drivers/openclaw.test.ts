@@ -1,4 +1,4 @@
-// @runtimes node bun deno
+// @runtimes bun node deno
 // @limit 240
 import { suite } from "uvu";
 import * as assert from "uvu/assert";

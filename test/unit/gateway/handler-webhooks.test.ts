@@ -1,4 +1,4 @@
-// @runtimes node bun deno
+// @runtimes bun node deno
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { createWebhookPaths } from "../../../edge/gateway/webhook/webhook-paths.ts";

@@ -1,4 +1,4 @@
-// @runtimes node bun
+// @runtimes bun node
 import { sign } from "@octokit/webhooks-methods";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";

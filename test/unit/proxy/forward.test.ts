@@ -1,4 +1,4 @@
-// @runtimes node bun deno
+// @runtimes bun node deno
 // @waits
 import { connect, type Socket } from "node:net";
 import { suite } from "uvu";

@@ -1,4 +1,4 @@
-// @runtimes node bun deno
+// @runtimes bun node deno
 import { execFile } from "node:child_process";
 import type { Socket } from "node:net";
 import { promisify } from "node:util";

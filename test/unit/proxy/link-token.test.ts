@@ -1,4 +1,4 @@
-// @runtimes node bun deno
+// @runtimes bun node deno
 import { createHmac, createSecretKey, type KeyObject } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-// @runtimes node bun
+// @runtimes bun node
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer } from "node:net";
 import { suite } from "uvu";

@@ -1,4 +1,4 @@
-// @runtimes node bun deno
+// @runtimes bun node deno
 import { createServer, type IncomingMessage } from "node:http";
 import { type AddressInfo, createServer as createTcpServer, type Socket } from "node:net";
 import { suite } from "uvu";

@@ -16,10 +16,12 @@ test.before.each((context) => {
 });
 test.after.each(({ folder }) => rmSync(folder, { recursive: true }));
 
+const file = { isAlone: false, waits: false, longBecause: undefined };
+
 function write(folder: string, program: string, limitSeconds = 60) {
   const path = relative(root, join(folder, "program.mts"));
   writeFileSync(join(root, path), program);
-  return { path, label: "program", runtime: "node", isAlone: false, waits: false, limitSeconds } as const;
+  return { ...file, path, label: "program", runtime: "node", limitSeconds } as const;
 }
 
 /**
@@ -48,8 +50,8 @@ test("waits for what a file that is over its limit has started", async ({ folder
   const [made, started] = [join(folder, "made"), join(folder, "started")];
   // Within a short one a busy machine may not even have started it.
   for (const limitSeconds of [5, 15, 45]) {
-    const file = write(folder, withChild(folder), limitSeconds);
-    const { failed, problem, output } = await runTestFile(file, new AbortController().signal);
+    const program = write(folder, withChild(folder), limitSeconds);
+    const { failed, problem, output } = await runTestFile(program, new AbortController().signal);
     assert.is(failed, 1);
     assert.match(problem, "still running after its limit", output);
     assert.not.ok(existsSync(made), "its child has put it away");
@@ -72,8 +74,8 @@ process.exit(0);`;
 for (const runtime of runtimes) {
   test(`shows on ${runtime} what a hook has thrown`, async () => {
     const path = "test/unit/runner/failing-hook.ts";
-    const file = { path, label: "failing hook", runtime, isAlone: false, waits: false, limitSeconds: 60 };
-    const { failed, problem, output } = await runTestFile(file, new AbortController().signal);
+    const failing = { ...file, path, label: "failing hook", runtime, limitSeconds: 60 };
+    const { failed, problem, output } = await runTestFile(failing, new AbortController().signal);
     assert.is(failed, 1);
     assert.is(problem, "1 of 1 tests failed");
     assert.match(output, "the before hook failed");

@@ -1,6 +1,6 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import { findTestFiles, onceEach, type TestFile } from "../../../scripts/test/find-test-files.ts";
+import { findTestFiles, type TestFile } from "../../../scripts/test/find-test-files.ts";
 import { runTestFiles } from "../../../scripts/test/run-test-files.ts";
 
 const seconds: Record<string, number> = {
@@ -21,6 +21,7 @@ function file(label: string): TestFile {
     limitSeconds: 35,
     isAlone: label.includes("alone"),
     waits: label.includes("waits"),
+    longBecause: undefined,
   };
 }
 
@@ -98,15 +99,6 @@ test("runTestFiles begins none after it was told to stop", async () => {
   assert.equal(begun, ["alone"]);
 });
 
-test("onceEach runs a file on Bun where it names that, and each file once", () => {
-  const runs = (["node", "bun", "deno"] as const).map((runtime) => ({ ...file("all"), runtime }));
-  const chosen = onceEach([...runs, file("node alone")]);
-  assert.equal(
-    chosen.map(({ path, runtime }) => `${path} on ${runtime}`),
-    ["all on bun", "node alone on node"],
-  );
-});
-
 test("findTestFiles runs a file elsewhere than on Node where it names no runtime", () => {
   const options = { kind: "unit", patterns: ["runner/", "run-test-file"], limitSeconds: 60 };
   const runs = (otherwise: "node" | "bun") =>
@@ -119,6 +111,18 @@ test("findTestFiles runs a file elsewhere than on Node where it names no runtime
     ["run-test-file.test.ts", "node"],
     ["run-test-files.test.ts", "bun"],
   ]);
+});
+
+test("findTestFiles leaves all but the first runtime of a file to the long run", () => {
+  const runs = findTestFiles({ kind: "unit", patterns: ["client/store.test"], limitSeconds: 60, otherwise: "node" });
+  assert.equal(
+    runs.map(({ runtime, longBecause }) => [runtime, longBecause]),
+    [
+      ["bun", undefined],
+      ["node", "runs on bun before"],
+      ["deno", "runs on bun before"],
+    ],
+  );
 });
 
 test.run();

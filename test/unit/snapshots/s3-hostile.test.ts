@@ -1,4 +1,4 @@
-// @runtimes node bun
+// @runtimes bun node
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { suite } from "uvu";

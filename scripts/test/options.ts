@@ -1,0 +1,62 @@
+import { parseArgs } from "node:util";
+import { type Runtime, runtimes } from "./find-test-files.ts";
+
+export const kindNames = ["unit", "cluster", "browser", "e2e"] as const;
+export type Kind = (typeof kindNames)[number];
+/** `short`: each promise once, which every change must pass; `long`: the rest. */
+const tiers = ["short", "long", "all"] as const;
+
+export interface TestOptions {
+  kinds: readonly Kind[];
+  /** Each has to be in a file's path. */
+  patterns: string[];
+  tier: (typeof tiers)[number];
+  /** Leaves out the runs on other runtimes. */
+  runtime: Runtime | undefined;
+  /** Runs the unit tests that name no runtime on Bun, which starts in a tenth of the time that Node takes. */
+  quick: boolean;
+  /** How many files run at once. @default what suits the kind */
+  atOnce: number | undefined;
+  /** Runs only what a change since a commit can affect; "" stands for the upstream branch, or the last commit. */
+  changedSince: string | undefined;
+}
+
+/** @throws Error that says which argument is wrong, and what it may be */
+export function parseTestOptions(words: string[]): TestOptions {
+  const { values, positionals } = parseArgs({
+    args: words,
+    allowPositionals: true,
+    options: {
+      tier: { type: "string" },
+      runtime: { type: "string" },
+      quick: { type: "boolean", default: false },
+      "at-once": { type: "string" },
+      changed: { type: "boolean", default: false },
+    },
+  });
+  const first = positionals[0] as Kind | undefined;
+  const isKind = first !== undefined && kindNames.includes(first);
+  const others = isKind ? positionals.slice(1) : positionals;
+  const atOnce = values["at-once"];
+  if (atOnce !== undefined && !/^[1-9]\d*$/.test(atOnce)) {
+    throw new Error(`--at-once: must be a number of files, got "${atOnce}"`);
+  }
+  if (values.changed && others.length > 1) throw new Error(`--changed: takes one commit, got "${others.join(" ")}"`);
+  const patterns = values.changed ? [] : others;
+  return {
+    kinds: isKind ? [first] : kindNames,
+    patterns,
+    // A person who names a file or a runtime wants all of it.
+    tier:
+      oneOf("--tier", tiers, values.tier) ?? (patterns.length > 0 || values.runtime !== undefined ? "all" : "short"),
+    runtime: oneOf("--runtime", runtimes, values.runtime),
+    quick: values.quick,
+    atOnce: atOnce === undefined ? undefined : Number(atOnce),
+    changedSince: values.changed ? (others[0] ?? "") : undefined,
+  };
+}
+
+function oneOf<T extends string>(name: string, allowed: readonly T[], value: string | undefined): T | undefined {
+  if (value === undefined || (allowed as readonly string[]).includes(value)) return value as T | undefined;
+  throw new Error(`${name}: must be one of ${allowed.join(", ")}, got "${value}"`);
+}
