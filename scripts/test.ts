@@ -12,20 +12,21 @@ import { findPolicyEngine } from "./cluster/policies/find-engine.ts";
 import { bundleDashboard } from "./start/bundle-dashboard.ts";
 import { affectedFiles, defaultBase } from "./test/changed-files.ts";
 import { findChromium } from "./test/find-chromium.ts";
-import { findTestFiles, type TestFile } from "./test/find-test-files.ts";
+import { findTestFiles, type Kind, type TestFile } from "./test/find-test-files.ts";
 import { lastSeconds } from "./test/last-seconds.ts";
-import { type Kind, parseTestOptions, type TestOptions } from "./test/options.ts";
+import { parseTestOptions, type TestOptions } from "./test/options.ts";
 import { createProgressLine } from "./test/progress-line.ts";
 import { runTestFile, type TestRun } from "./test/run-test-file.ts";
 import { runTestFiles } from "./test/run-test-files.ts";
-import { type KindTime, timeReport } from "./test/time-report.ts";
+import { SHARED_CONTROL_PLANE, sharedControlPlanes } from "./test/shared-control-planes.ts";
+import { timeReport } from "./test/time-report.ts";
 
 // Why so many at once: docs/decisions/tests-and-bench.md#how-many-test-files-run-at-once.
-const settings: Record<Kind, { limitSeconds: number; atOnce: number }> = {
+const kinds: Record<Kind, { limitSeconds: number; atOnce: number }> = {
   unit: { limitSeconds: 180, atOnce: availableParallelism() + 1 },
   cluster: { limitSeconds: 300, atOnce: 3 },
   browser: { limitSeconds: 300, atOnce: 2 },
-  e2e: { limitSeconds: 900, atOnce: 2 },
+  e2e: { limitSeconds: 900, atOnce: 3 },
 };
 
 const root = join(import.meta.dirname, "..");
@@ -37,17 +38,19 @@ const started = performance.now();
 const packagesBefore = installedDebianPackages();
 const last = lastSeconds();
 const line = createProgressLine();
-const times: KindTime[] = [];
+const shared = sharedControlPlanes({ log: (message) => line.print(message) });
 const affected = findAffected();
+const runs: TestRun[] = [];
 for (const kind of options.kinds) {
   const files = wantedFiles(kind);
   if (files.length === 0) continue;
+  // An idle one takes a tenth of a core.
+  if (kind === "e2e") await shared.stop();
   await prepare(kind, files);
   console.log(`\n${kind}: ${files.length} runs`);
-  const begun = performance.now();
-  const runs = await runAll(kind, files);
-  times.push({ kind, seconds: secondsSince(begun), runs });
+  await runAll(kind, files);
 }
+await shared.stop();
 line.close();
 finish();
 
@@ -70,13 +73,13 @@ function findAffected(): Set<string> | undefined {
 function wantedFiles(kind: Kind): TestFile[] {
   const { patterns, tier, runtime } = options;
   const otherwise = options.quick && kind === "unit" ? "bun" : "node";
-  return findTestFiles({ kind, patterns, limitSeconds: settings[kind].limitSeconds, otherwise })
+  return findTestFiles({ kind, patterns, limitSeconds: kinds[kind].limitSeconds, otherwise })
     .filter((file) => tier === "all" || (tier === "long") === (file.longBecause !== undefined))
     .filter((file) => runtime === undefined || file.runtime === runtime)
     .filter((file) => affected?.has(file.path) ?? true);
 }
 
-/** Brings what all files of a kind need. Building Kubernetes takes minutes the first time, which are no test's to spend. */
+/** Brings what files need. Building Kubernetes takes minutes the first time, which are no test's to spend. */
 async function prepare(kind: Kind, files: readonly TestFile[]): Promise<void> {
   if (kind === "unit") return;
   await findBinaries({ log: console.log });
@@ -86,23 +89,34 @@ async function prepare(kind: Kind, files: readonly TestFile[]): Promise<void> {
   if (files.some(({ path }) => path.includes("cluster/chart/"))) await findHelm(console.log);
 }
 
-async function runAll(kind: Kind, files: readonly TestFile[]): Promise<TestRun[]> {
-  const runs: TestRun[] = [];
+async function runAll(kind: Kind, files: readonly TestFile[]): Promise<void> {
+  const seconds = new Map<string, number>();
   await runTestFiles(files, {
-    atOnce: options.atOnce ?? settings[kind].atOnce,
+    atOnce: options.atOnce ?? kinds[kind].atOnce,
     waitingAtOnce: options.atOnce === undefined ? 1 : 0,
     lastSeconds: ({ label }) => last.get(label),
     signal: stop.signal,
     async run(file) {
       line.started(file.label);
-      const run = await runTestFile(file, stop.signal);
+      const run = await (sharesControlPlane(file) ? runOnShared(file) : runTestFile(file, stop));
       line.ended(file.label);
       line.print(reportOf(run));
       runs.push(run);
+      if (run.failed === 0) seconds.set(run.label, run.seconds);
     },
   });
-  last.keep(new Map(runs.filter(({ failed }) => failed === 0).map(({ label, seconds }) => [label, seconds])));
-  return runs;
+  last.keep(seconds);
+}
+
+function sharesControlPlane({ kind, hasOwnCluster }: TestFile): boolean {
+  return (kind === "cluster" || kind === "browser") && !hasOwnCluster;
+}
+
+function runOnShared(file: TestFile): Promise<TestRun> {
+  return shared.lend((folder) =>
+    // Without one the file starts its own, or reports why it cannot.
+    runTestFile(file, { signal: stop.signal, environment: { [SHARED_CONTROL_PLANE]: folder } }),
+  );
 }
 
 /** All lines of a file as one block, since others end before and after it. */
@@ -117,27 +131,22 @@ function reportOf(run: TestRun): string {
 }
 
 function finish(): void {
-  const runs = times.flatMap((kind) => kind.runs);
   const total = (key: "passed" | "failed" | "skipped") => runs.reduce((sum, run) => sum + run[key], 0);
   const failures = runs.filter((run) => run.failed > 0);
   if (failures.length > 0) {
     console.log(`\nfailed:\n${failures.map((run) => `  ${run.label}: ${run.problem}`).join("\n")}`);
   }
   let failed = total("failed");
-  if (runs.length > 0) console.log(`\n${timeReport(times)}`);
+  if (runs.length > 0) console.log(`\n${timeReport(runs)}`);
   else if (affected === undefined) {
     console.log(`\nno test file matches ${options.patterns.join(" ") || "at all"}: nothing was tested`);
     failed = 1;
   } else console.log("\nno test file depends on what changed");
   if (stop.signal.aborted) failed = Math.max(failed, 1);
   const skipped = total("skipped") > 0 ? `, ${total("skipped")} skipped` : "";
-  console.log(`\n${newPackages()}\n${runs.length} runs in ${secondsSince(started).toFixed(0)} s`);
+  console.log(`\n${newPackages()}\n${runs.length} runs in ${((performance.now() - started) / 1000).toFixed(0)} s`);
   console.log(`${total("passed")} passed, ${failed} failed${skipped}`);
   process.exitCode = failed > 0 ? 1 : 0;
-}
-
-function secondsSince(start: number): number {
-  return (performance.now() - start) / 1000;
 }
 
 /** What the runs needed that the machine did not have. */

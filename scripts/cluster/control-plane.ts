@@ -6,7 +6,7 @@ import { clusterFolder, temporaryClusterFolder } from "./folders.ts";
 import { type ApiServerOptions, startApiServer } from "./kubernetes/api-server.ts";
 import { type Etcd, type EtcdOptions, startEtcd } from "./kubernetes/etcd.ts";
 import { type Log, silent } from "./log.ts";
-import { clusterKeys } from "./pki/cluster-keys.ts";
+import { type ClusterKeys, clusterKeys } from "./pki/cluster-keys.ts";
 import { type ClientCertificate, type ClientCertificateOptions, clientCertificate } from "./pki/write-kubeconfig.ts";
 import { freePort } from "./process/free-port.ts";
 import { isRunning, type ProcessIdentity } from "./process/process-identity.ts";
@@ -115,16 +115,7 @@ export async function startControlPlane(options: StartControlPlaneOptions): Prom
       await startSimulatedNodesProcess({ ...options.simulatedNodes, kubeconfigPath, folder, lifetime });
     }
     return {
-      name,
-      folder,
-      version: binaries.version,
-      server,
-      kubeconfigPath: keys.kubeconfigPath,
-      pki: {
-        authorityPath: keys.authority.certificatePath,
-        adminCertificatePath: keys.admin.certificatePath,
-        adminKeyPath: keys.admin.keyPath,
-      },
+      ...describe({ name, folder, version: binaries.version, server, keys }),
       etcd: {
         ...etcd,
         start: () => startEtcd(etcdOptions).then(() => undefined),
@@ -136,7 +127,6 @@ export async function startControlPlane(options: StartControlPlaneOptions): Prom
         kill: () => stopProcess(identity(), { name: "kube-apiserver", graceMs: 0 }),
         identity,
       },
-      clientCertificate: (request) => clientCertificate({ folder, server }, request),
       stop,
     };
   }
@@ -151,6 +141,44 @@ export async function startControlPlane(options: StartControlPlaneOptions): Prom
     await stopRecorded(folder, 0);
     rmSync(folder, { recursive: true, force: true, maxRetries: 3 });
   }
+}
+
+interface Described {
+  name: string;
+  folder: string;
+  version: string;
+  server: string;
+  keys: ClusterKeys;
+}
+
+function describe({ keys, ...where }: Described): UsedControlPlane {
+  const { folder, server } = where;
+  return {
+    ...where,
+    kubeconfigPath: keys.kubeconfigPath,
+    pki: {
+      authorityPath: keys.authority.certificatePath,
+      adminCertificatePath: keys.admin.certificatePath,
+      adminKeyPath: keys.admin.keyPath,
+    },
+    clientCertificate: (request) => clientCertificate({ folder, server }, request),
+  };
+}
+
+/** A control plane that another process has started, and stops. */
+export type UsedControlPlane = Omit<ControlPlane, "etcd" | "apiServer" | "stop">;
+
+/**
+ * Returns the control plane that is in a folder.
+ *
+ * @throws Error when there is none
+ */
+export async function useControlPlane(folder: string): Promise<UsedControlPlane> {
+  const state = readClusterState(folder);
+  if (state === undefined) throw new Error(`Cannot use the control plane in ${folder}: there is none`);
+  const { name, version, server } = state;
+  const keys = await clusterKeys({ folder, name, server });
+  return describe({ name, folder, version, server, keys });
 }
 
 /** Makes the folder anew; what a run that was killed has left there is removed. */

@@ -4,7 +4,12 @@ import { join, relative } from "node:path";
 export const runtimes = ["node", "bun", "deno"] as const;
 export type Runtime = (typeof runtimes)[number];
 
+/** A folder of `test/`. */
+export const kindNames = ["unit", "cluster", "browser", "e2e"] as const;
+export type Kind = (typeof kindNames)[number];
+
 export interface TestFile {
+  kind: Kind;
   /** Path from the top of the project. */
   path: string;
   runtime: Runtime;
@@ -13,6 +18,8 @@ export interface TestFile {
   isAlone: boolean;
   /** Whether it waits for clocks more than it computes. */
   waits: boolean;
+  /** Whether it starts the control plane that it needs, or needs none, and is not lent one. */
+  hasOwnCluster: boolean;
   /** Why `npm test` leaves it to `npm run test:long`, if it does. */
   longBecause: string | undefined;
   /** Its path, and the runtime unless that is Node. */
@@ -24,13 +31,13 @@ const root = join(import.meta.dirname, "..", "..");
 /**
  * Lists the runs of `test/<kind>/**\/*.test.ts` whose path holds every pattern, one for each runtime. Comments at the
  * top of a file steer it: `// @runtimes bun node deno` (without it: `otherwise`), `// @limit 900` (seconds), `// @alone`,
- * `// @waits` and `// @long REASON`.
+ * `// @waits`, `// @own-cluster` and `// @long REASON`.
  *
  * @throws Error when a comment names a runtime that does not exist, or a file is long without a reason
  */
 export function findTestFiles(options: {
-  kind: string;
-  patterns: string[];
+  kind: Kind;
+  patterns: readonly string[];
   limitSeconds: number;
   otherwise: Runtime;
 }): TestFile[] {
@@ -43,12 +50,13 @@ export function findTestFiles(options: {
     .flatMap((path) => readRuns(path, options));
 }
 
-function readRuns(path: string, options: { limitSeconds: number; otherwise: Runtime }): TestFile[] {
+function readRuns(path: string, options: { kind: Kind; limitSeconds: number; otherwise: Runtime }): TestFile[] {
   const text = readFileSync(join(root, path), "utf8");
   const named = /^\/\/ @runtimes (.+)$/m.exec(text)?.[1]?.trim().split(/\s+/) ?? [options.otherwise];
   const limitSeconds = Number(/^\/\/ @limit (\d+)$/m.exec(text)?.[1] ?? options.limitSeconds);
   const isAlone = /^\/\/ @alone$/m.test(text);
   const waits = /^\/\/ @waits$/m.test(text);
+  const hasOwnCluster = /^\/\/ @own-cluster$/m.test(text);
   const long = /^\/\/ @long(.*)$/m.exec(text);
   const longBecause = long?.[1]?.trim();
   if (longBecause === "") throw new Error(`Cannot run ${path}: its @long comment gives no reason`);
@@ -58,7 +66,17 @@ function readRuns(path: string, options: { limitSeconds: number; otherwise: Runt
       throw new Error(`Cannot run ${path}: unknown runtime "${runtime}" in its @runtimes comment`);
     const label = runtime === "node" ? path : `${path} on ${runtime}`;
     const because = longBecause ?? (index === 0 ? undefined : second);
-    return { path, runtime, limitSeconds, isAlone, waits, longBecause: because, label };
+    return {
+      kind: options.kind,
+      path,
+      runtime,
+      limitSeconds,
+      isAlone,
+      waits,
+      hasOwnCluster,
+      longBecause: because,
+      label,
+    };
   });
 }
 

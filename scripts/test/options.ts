@@ -1,8 +1,6 @@
 import { parseArgs } from "node:util";
-import { type Runtime, runtimes } from "./find-test-files.ts";
+import { type Kind, kindNames, type Runtime, runtimes } from "./find-test-files.ts";
 
-export const kindNames = ["unit", "cluster", "browser", "e2e"] as const;
-export type Kind = (typeof kindNames)[number];
 /** `short`: each promise once, which every change must pass; `long`: the rest. */
 const tiers = ["short", "long", "all"] as const;
 

@@ -5,9 +5,10 @@ import { join } from "node:path";
 import { readIfThere } from "../cluster/process/read-if-there.ts";
 import { waitUntil } from "../cluster/process/wait-until.ts";
 import { START_TIMES } from "../cluster/start-times.ts";
-import type { Runtime, TestFile } from "./find-test-files.ts";
+import type { Kind, Runtime, TestFile } from "./find-test-files.ts";
 
 export interface TestRun {
+  kind: Kind;
   label: string;
   passed: number;
   failed: number;
@@ -37,7 +38,10 @@ const END_LIMIT_MS = 60_000;
  * without those figures or outlives its limit has failed; whatever it leaves in its group is killed, after a minute to
  * end by itself where the file was stopped.
  */
-export async function runTestFile(file: TestFile, signal: AbortSignal): Promise<TestRun> {
+export async function runTestFile(
+  file: TestFile,
+  { signal, environment }: { signal: AbortSignal; environment?: NodeJS.ProcessEnv },
+): Promise<TestRun> {
   const started = Date.now();
   const [command = "", ...prefix] = commands[file.runtime];
   const notes = mkdtempSync(join(tmpdir(), "tenancy-test-run-"));
@@ -45,7 +49,7 @@ export async function runTestFile(file: TestFile, signal: AbortSignal): Promise<
   const child = spawn(command, [...prefix, join(root, file.path)], {
     cwd: root,
     detached: true,
-    env: { ...process.env, [START_TIMES]: startTimes },
+    env: { ...process.env, ...environment, [START_TIMES]: startTimes },
     stdio: ["ignore", "pipe", "pipe"],
   });
   let output = "";
@@ -89,6 +93,7 @@ export async function runTestFile(file: TestFile, signal: AbortSignal): Promise<
           ? `ended with ${exit} after its tests passed`
           : "";
   return {
+    kind: file.kind,
     label: file.label,
     passed: figures.passed,
     skipped: figures.skipped,

@@ -1,29 +1,27 @@
-import type { Kind } from "./options.ts";
+import { type Kind, kindNames } from "./find-test-files.ts";
 import type { TestRun } from "./run-test-file.ts";
 
 const SLOWEST = 10;
 
-export interface KindTime {
-  kind: Kind;
-  /** From the start of its first file to the end of its last one. */
-  seconds: number;
-  runs: readonly TestRun[];
+/** Says in a few lines where the time of a test run went. */
+export function timeReport(runs: readonly TestRun[]): string {
+  const slowest = runs.toSorted((a, b) => b.seconds - a.seconds).slice(0, SLOWEST);
+  return [
+    "where the time went, added up over files that ran beside each other:",
+    ...kindNames.flatMap((kind) => timeOfKind(kind, runs)),
+    `the slowest ${slowest.length}:`,
+    ...slowest.map(({ label, seconds }) => `  ${seconds.toFixed(1).padStart(6)} s ${label}`),
+  ].join("\n");
 }
 
-/** Says in a few lines where the time of a test run went. */
-export function timeReport(kinds: readonly KindTime[]): string {
-  const rows = kinds.map(({ kind, seconds, runs }) => {
-    const starts = runs.flatMap(({ startSeconds }) => startSeconds);
-    const starting =
-      starts.length === 0 ? "" : `; ${starts.length} starts of a control plane or cluster ${sum(starts)} s`;
-    return `  ${kind}: ${seconds.toFixed(0)} s, ${runs.length} runs of ${sum(runs.map((run) => run.seconds))} s in all${starting}`;
-  });
-  const slowest = kinds
-    .flatMap(({ runs }) => runs)
-    .toSorted((a, b) => b.seconds - a.seconds)
-    .slice(0, SLOWEST)
-    .map(({ label, seconds }) => `  ${seconds.toFixed(1).padStart(6)} s ${label}`);
-  return ["where the time went:", ...rows, `the slowest ${slowest.length} runs:`, ...slowest].join("\n");
+function timeOfKind(kind: Kind, all: readonly TestRun[]): string[] {
+  const runs = all.filter((run) => run.kind === kind);
+  if (runs.length === 0) return [];
+  const starts = runs.flatMap(({ startSeconds }) => startSeconds);
+  const starting = `, of which ${sum(starts)} s for ${starts.length} starts of a control plane or cluster`;
+  return [
+    `  ${kind}: ${sum(runs.map(({ seconds }) => seconds))} s in ${runs.length} runs${starts.length > 0 ? starting : ""}`,
+  ];
 }
 
 function sum(figures: readonly number[]): string {

@@ -1,3 +1,4 @@
+// @own-cluster
 import { once } from "node:events";
 import { createServer, request as httpRequest, type IncomingMessage } from "node:http";
 import { type AddressInfo, connect } from "node:net";

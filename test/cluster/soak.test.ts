@@ -1,3 +1,5 @@
+// @long a soak
+// @own-cluster
 // @limit 900
 import { join } from "node:path";
 import { suite } from "uvu";

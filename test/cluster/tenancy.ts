@@ -19,12 +19,11 @@ import { type OperatorConfig, operatorConfig } from "../../operator/config.ts";
 import { createMetrics } from "../../operator/metrics.ts";
 import type { Snapshots } from "../../operator/snapshots/snapshots.ts";
 import { type Operator, startOperator } from "../../operator/start-operator.ts";
-import { findBinaries } from "../../scripts/cluster/binaries.ts";
-import { type ControlPlane, startControlPlane } from "../../scripts/cluster/control-plane.ts";
-import { CONTROL_PLANE_PROGRAMS } from "../../scripts/cluster/programs.ts";
+import type { ControlPlane } from "../../scripts/cluster/control-plane.ts";
 import type { SimulatedNodesOptions } from "../../scripts/cluster/simulated/options.ts";
 import { installKinds } from "../../scripts/start/install-kinds.ts";
 import { silentLog } from "../unit/silent-log.ts";
+import { controlPlaneOfFile } from "./control-plane-of-file.ts";
 import { simulatedStore } from "./snapshots/simulated-snapshots.ts";
 
 export const NAMESPACE = "tenancy";
@@ -94,10 +93,7 @@ export async function startTenancy(
   name: string,
   options: { readyAfterMs?: number; nodes?: boolean | SimulatedNodesOptions; apiServerFlags?: string[] } = {},
 ): Promise<Tenancy> {
-  const cluster = await startControlPlane({
-    // Runs of other clones may come at the same time.
-    name: `${name}-${process.pid}`,
-    binaries: await findBinaries({ need: CONTROL_PLANE_PROGRAMS }),
+  const cluster = await controlPlaneOfFile(name, {
     ...(options.nodes !== false && {
       simulatedNodes: {
         nodes: 2,

@@ -24,11 +24,11 @@ const START_LIMIT_MS = 90_000;
  */
 export async function startSimulatedNodesProcess(options: StartSimulatedNodesProcessOptions): Promise<Program> {
   const { folder, lifetime, ...rest } = options;
-  const loader = process.versions.bun ? [] : ["--import", import.meta.resolve("tsx")];
   const program = await startProgram({
     name: "simulated-nodes",
-    command: process.execPath,
-    arguments: [...loader, fileURLToPath(new URL("./main.ts", import.meta.url)), JSON.stringify(rest)],
+    // It starts in a fifth of the time that Node takes to load TypeScript, and most test files start one.
+    command: fileURLToPath(new URL("../../../node_modules/.bin/bun", import.meta.url)),
+    arguments: [fileURLToPath(new URL("./main.ts", import.meta.url)), JSON.stringify(rest)],
     logPath: join(folder, "log", "simulated-nodes.log"),
     lifetime,
   });

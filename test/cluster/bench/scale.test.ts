@@ -1,3 +1,5 @@
+// @long a tool, at scale
+// @own-cluster
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { test } from "uvu";

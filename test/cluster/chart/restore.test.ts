@@ -1,3 +1,4 @@
+// @own-cluster
 import { rm, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { suite } from "uvu";

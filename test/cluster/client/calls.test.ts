@@ -1,3 +1,4 @@
+// @own-cluster
 // @runtimes node bun
 import { test } from "uvu";
 import * as assert from "uvu/assert";

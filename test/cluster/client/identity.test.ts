@@ -1,3 +1,4 @@
+// @own-cluster
 // @runtimes node bun
 import { chmod, mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";

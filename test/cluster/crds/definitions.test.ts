@@ -1,3 +1,4 @@
+// @own-cluster
 import { execFile } from "node:child_process";
 import { once } from "node:events";
 import { readFile } from "node:fs/promises";

@@ -1,3 +1,4 @@
+// @own-cluster
 // @limit 900
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";

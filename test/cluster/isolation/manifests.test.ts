@@ -1,3 +1,4 @@
+// @own-cluster
 // @limit 900
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";

@@ -1,3 +1,4 @@
+// @own-cluster
 import { existsSync, readdirSync, readFileSync, readlinkSync, statSync } from "node:fs";
 import { get } from "node:https";
 import { join } from "node:path";

@@ -1,3 +1,4 @@
+// @own-cluster
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:http";

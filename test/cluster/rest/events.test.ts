@@ -1,3 +1,4 @@
+// @own-cluster
 // @limit 600
 import { once } from "node:events";
 import { suite } from "uvu";

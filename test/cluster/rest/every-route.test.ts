@@ -1,3 +1,4 @@
+// @own-cluster
 // @limit 900
 import { suite } from "uvu";
 import * as assert from "uvu/assert";

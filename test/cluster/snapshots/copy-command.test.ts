@@ -1,3 +1,4 @@
+// @own-cluster
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,3 +1,4 @@
+// @own-cluster
 // @runtimes bun node
 // @limit 400
 // What test/unit/edge/snapshot-upload.test.ts tests, with archives in object storage.

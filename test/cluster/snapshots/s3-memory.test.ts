@@ -1,3 +1,4 @@
+// @own-cluster
 import { randomBytes } from "node:crypto";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";

@@ -1,3 +1,4 @@
+// @own-cluster
 // @limit 400
 // What test/unit/snapshots/save-mark.test.ts tests, with archives in object storage.
 process.env.TENANCY_TEST_STORE = "s3";

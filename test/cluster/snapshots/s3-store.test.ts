@@ -1,3 +1,4 @@
+// @own-cluster
 // @runtimes node bun
 // @limit 400
 import { createHash, randomBytes } from "node:crypto";

@@ -1,3 +1,4 @@
+// @long the same as faults-crashes on the second store, whose own promises cluster/snapshots/s3-store proves
 // @limit 900
 // What faults-crashes.test.ts tests, with archives in object storage.
 process.env.TENANCY_TEST_STORE = "s3";

@@ -1,3 +1,4 @@
+// @long the same as faults on the second store, whose own promises cluster/snapshots/s3-store proves
 // @limit 900
 // What faults.test.ts tests, with archives in object storage.
 process.env.TENANCY_TEST_STORE = "s3";

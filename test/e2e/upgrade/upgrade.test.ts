@@ -1,3 +1,4 @@
+// @long an upgrade under load and the way back
 // @limit 600
 import { Agent } from "node:http";
 import { join } from "node:path";

@@ -16,7 +16,7 @@ test.before.each((context) => {
 });
 test.after.each(({ folder }) => rmSync(folder, { recursive: true }));
 
-const file = { isAlone: false, waits: false, longBecause: undefined };
+const file = { kind: "unit", isAlone: false, waits: false, hasOwnCluster: false, longBecause: undefined } as const;
 
 function write(folder: string, program: string, limitSeconds = 60) {
   const path = relative(root, join(folder, "program.mts"));
@@ -37,7 +37,7 @@ setInterval(() => undefined, 1000);
 test("waits for what a file that is told to stop has started", async ({ folder }) => {
   const stop = new AbortController();
   const made = join(folder, "made");
-  const running = runTestFile(write(folder, withChild(folder)), stop.signal);
+  const running = runTestFile(write(folder, withChild(folder)), stop);
   await waitUntil(() => existsSync(made), { what: "the child", limitMs: 60_000 });
   stop.abort();
   const { failed, problem, output } = await running;
@@ -51,7 +51,7 @@ test("waits for what a file that is over its limit has started", async ({ folder
   // Within a short one a busy machine may not even have started it.
   for (const limitSeconds of [5, 15, 45]) {
     const program = write(folder, withChild(folder), limitSeconds);
-    const { failed, problem, output } = await runTestFile(program, new AbortController().signal);
+    const { failed, problem, output } = await runTestFile(program, new AbortController());
     assert.is(failed, 1);
     assert.match(problem, "still running after its limit", output);
     assert.not.ok(existsSync(made), "its child has put it away");
@@ -66,7 +66,7 @@ import { existsSync } from "node:fs";
 while (!existsSync("${folder}/made")) await new Promise((resolve) => setTimeout(resolve, 10));
 console.log("  Total:     1\\n  Passed:    1\\n  Skipped:   0");
 process.exit(0);`;
-  const { failed, passed } = await runTestFile(write(folder, program), new AbortController().signal);
+  const { failed, passed } = await runTestFile(write(folder, program), new AbortController());
   assert.equal([failed, passed], [0, 1]);
   assert.ok(existsSync(join(folder, "made")));
 });
@@ -75,7 +75,7 @@ for (const runtime of runtimes) {
   test(`shows on ${runtime} what a hook has thrown`, async () => {
     const path = "test/unit/runner/failing-hook.ts";
     const failing = { ...file, path, label: "failing hook", runtime, limitSeconds: 60 };
-    const { failed, problem, output } = await runTestFile(failing, new AbortController().signal);
+    const { failed, problem, output } = await runTestFile(failing, new AbortController());
     assert.is(failed, 1);
     assert.is(problem, "1 of 1 tests failed");
     assert.match(output, "the before hook failed");

@@ -15,12 +15,14 @@ const seconds: Record<string, number> = {
 
 function file(label: string): TestFile {
   return {
+    kind: "unit",
     label,
     path: label,
     runtime: "node",
     limitSeconds: 35,
     isAlone: label.includes("alone"),
     waits: label.includes("waits"),
+    hasOwnCluster: false,
     longBecause: undefined,
   };
 }
@@ -100,7 +102,7 @@ test("runTestFiles begins none after it was told to stop", async () => {
 });
 
 test("findTestFiles runs a file elsewhere than on Node where it names no runtime", () => {
-  const options = { kind: "unit", patterns: ["runner/", "run-test-file"], limitSeconds: 60 };
+  const options = { kind: "unit", patterns: ["runner/", "run-test-file"], limitSeconds: 60 } as const;
   const runs = (otherwise: "node" | "bun") =>
     findTestFiles({ ...options, otherwise }).map(({ path, runtime }) => [path.split("/").at(-1), runtime]);
   assert.equal(runs("node"), [

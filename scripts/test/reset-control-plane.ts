@@ -1,0 +1,147 @@
+import { type ApiClient, createApiClient } from "../cluster/kubernetes/api-client.ts";
+import { waitUntil } from "../cluster/process/wait-until.ts";
+
+const LIMIT_MS = 60_000;
+
+/** Kinds whose deletion the API server notices some time after it, so that the next test could still meet them. */
+const TAKE_EFFECT_LATE = /^(validating|mutating)(admissionpolicies|admissionpolicybindings|webhookconfigurations)$/;
+/** Written by the API server itself at any time. */
+const CHANGE_BY_THEMSELVES = /^(leases|configmaps)$/;
+/** Follow the definitions. */
+const DERIVED = /^(apiservices|componentstatuses)$/;
+const NAMESPACES = ["default", "kube-system", "kube-public", "kube-node-lease"];
+
+interface Kind {
+  /** Such as `/apis/apps/v1`. */
+  readonly base: string;
+  readonly resource: string;
+}
+
+interface Metadata {
+  readonly name: string;
+  readonly namespace?: string;
+  readonly uid: string;
+  readonly resourceVersion: string;
+  readonly finalizers?: readonly string[];
+}
+
+/** What a control plane holds, by the path of each object. */
+type Content = Map<string, Metadata & Kind>;
+
+export interface ControlPlaneReset {
+  /**
+   * Deletes every object that was not there at first, finalizers or not.
+   *
+   * @throws Error when the control plane cannot be what it was: an object of the first content was changed or deleted,
+   *   or one stays
+   */
+  reset(): Promise<void>;
+  close(): void;
+}
+
+/** Notes what a control plane holds now, which is what it can be brought back to. */
+export async function noteContent(kubeconfigPath: string): Promise<ControlPlaneReset> {
+  const client = createApiClient(kubeconfigPath);
+  const kinds = await readKinds(client);
+  let first: Content = new Map();
+  await waitUntil(
+    async () => {
+      first = await readContent(client, kinds);
+      return NAMESPACES.every((name) => first.has(`/api/v1/namespaces/${name}`));
+    },
+    { what: "the namespaces that the API server makes", limitMs: LIMIT_MS },
+  );
+  return {
+    async reset() {
+      await waitUntil(
+        async () => {
+          const content = await readContent(client, kinds);
+          const added = [...content].filter(([path, { uid }]) => first.get(path)?.uid !== uid);
+          if (added.length === 0) {
+            assertSame(first, content);
+            return true;
+          }
+          await Promise.all(added.map(([path, object]) => remove(client, path, object)));
+          return false;
+        },
+        { what: "the control plane to be empty", limitMs: LIMIT_MS, intervalMs: 20 },
+      );
+    },
+    close: () => client.close(),
+  };
+}
+
+function assertSame(first: Content, content: Content): void {
+  for (const [path, { resource, resourceVersion }] of first) {
+    if (CHANGE_BY_THEMSELVES.test(resource)) continue;
+    const now = content.get(path);
+    if (now === undefined) throw new Error(`${path} was deleted`);
+    if (now.resourceVersion !== resourceVersion) throw new Error(`${path} was changed`);
+  }
+}
+
+async function readContent(client: ApiClient, kinds: readonly Kind[]): Promise<Content> {
+  const lists = await Promise.all(kinds.map((kind) => readList(client, kind)));
+  return new Map(lists.flat());
+}
+
+async function readList(client: ApiClient, kind: Kind): Promise<[string, Metadata & Kind][]> {
+  const { base, resource } = kind;
+  const { items } = (await get(client, `${base}/${resource}`)) as { items: { metadata: Metadata }[] };
+  return items.map(({ metadata }) => {
+    const { name, namespace } = metadata;
+    const folder = namespace === undefined ? base : `${base}/namespaces/${namespace}`;
+    return [`${folder}/${resource}/${name}`, { ...metadata, ...kind }];
+  });
+}
+
+/** Lists each kind once, in the version that its group prefers. */
+async function readKinds(client: ApiClient): Promise<Kind[]> {
+  const { groups } = (await get(client, "/apis")) as { groups: { preferredVersion: { groupVersion: string } }[] };
+  const bases = ["/api/v1", ...groups.map(({ preferredVersion }) => `/apis/${preferredVersion.groupVersion}`)];
+  const found = await Promise.all(
+    bases
+      // The events of the core group once more.
+      .filter((base) => !base.startsWith("/apis/events.k8s.io/"))
+      .map(async (base) => {
+        const { resources } = (await get(client, base)) as { resources: { name: string; verbs: string[] }[] };
+        return resources
+          .filter(({ name, verbs }) => verbs.includes("list") && !DERIVED.test(name))
+          .map(({ name }) => ({ base, resource: name }));
+      }),
+  );
+  return found.flat();
+}
+
+async function remove(client: ApiClient, path: string, { resource, finalizers, uid }: Metadata & Kind): Promise<void> {
+  if (TAKE_EFFECT_LATE.test(resource))
+    throw new Error(`${path} was left, which still has an effect when it is deleted`);
+  if (resource === "namespaces") {
+    // Without a controller nobody else empties and ends it.
+    await send(client, { method: "PUT", path: `${path}/finalize`, body: await withoutFinalizers(client, path) });
+  } else if (finalizers !== undefined) {
+    const contentType = "application/merge-patch+json";
+    await send(client, { method: "PATCH", path, contentType, body: { metadata: { uid, finalizers: null } } });
+  }
+  const body = { apiVersion: "v1", kind: "DeleteOptions", gracePeriodSeconds: 0, preconditions: { uid } };
+  await send(client, { method: "DELETE", path, body });
+}
+
+async function withoutFinalizers(client: ApiClient, path: string): Promise<object> {
+  const namespace = (await get(client, path)) as { spec: object };
+  return { ...namespace, spec: { ...namespace.spec, finalizers: [] } };
+}
+
+/** What is gone or has changed meanwhile is looked at again. */
+async function send(client: ApiClient, request: Parameters<ApiClient["call"]>[0]): Promise<void> {
+  const { status, text } = await client.call(request);
+  if (status >= 300 && ![404, 409, 422].includes(status)) {
+    throw new Error(`Cannot ${request.method} ${request.path}: status ${status} ${text.slice(0, 300)}`);
+  }
+}
+
+async function get(client: ApiClient, path: string): Promise<unknown> {
+  const { status, text } = await client.call({ method: "GET", path, limitMs: LIMIT_MS });
+  if (status !== 200) throw new Error(`Cannot GET ${path}: status ${status} ${text.slice(0, 300)}`);
+  return JSON.parse(text);
+}
