@@ -1,3 +1,6 @@
+// Its cluster comes and goes with a bridge, at which Chromium ends the requests of every page: ERR_NETWORK_CHANGED.
+// @alone
+// @own-cluster
 // @limit 900
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";

@@ -20,7 +20,7 @@ import type { Workload, WorkloadSpec } from "../../../crds/workload.ts";
 import { readClusterState } from "../../../scripts/cluster/cluster-state.ts";
 import { downLocalCluster } from "../../../scripts/cluster/down-local-cluster.ts";
 import { clusterFolder } from "../../../scripts/cluster/folders.ts";
-import { BUSYBOX_IMAGE } from "../../../scripts/cluster/images/local-images.ts";
+import { BUSYBOX_IMAGE, HELLO_IMAGE } from "../../../scripts/cluster/images/local-images.ts";
 import { runCommand } from "../../../scripts/cluster/process/run-command.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { type LocalCluster, upLocalCluster } from "../../../scripts/cluster/up-local-cluster.ts";
@@ -228,7 +228,8 @@ async function prepareLifecycle(
     },
     async createWorkload(workload, spec = {}) {
       const defaults: WorkloadSpec = {
-        image: { ref: BUSYBOX_IMAGE },
+        // Its user is not root: the kubelet says only 15 s later that a pod of a root image has to be made anew.
+        image: { ref: HELLO_IMAGE },
         entrypoint: idleProgram(),
         resources: { vcpus: 1, memoryMb: 64, diskGb: 4 },
         filesystem: { overlayDirs: ["/data"] },
