@@ -117,7 +117,7 @@ async function remove(client: ApiClient, path: string, { resource, finalizers, u
   if (TAKE_EFFECT_LATE.test(resource))
     throw new Error(`${path} was left, which still has an effect when it is deleted`);
   if (resource === "namespaces") {
-    // Without a controller nobody else empties and ends it.
+    // No namespace controller runs here that would empty and end it.
     await send(client, { method: "PUT", path: `${path}/finalize`, body: await withoutFinalizers(client, path) });
   } else if (finalizers !== undefined) {
     const contentType = "application/merge-patch+json";

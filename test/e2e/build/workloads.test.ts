@@ -94,7 +94,7 @@ function serving(text: string, more: readonly string[] = []): Record<string, str
       `FROM ${BASE}`,
       "COPY page /www/index.html",
       ...more,
-      // The kubelet says only 15 s later that a pod of a root image has to be made anew.
+      // The kubelet reports a root image that it does not run only after 15 s.
       "USER 65532",
       `CMD ["/bin/busybox", "httpd", "-f", "-p", "8080", "-h", "/www"]`,
     ].join("\n"),

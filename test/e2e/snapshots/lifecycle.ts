@@ -228,7 +228,7 @@ async function prepareLifecycle(
     },
     async createWorkload(workload, spec = {}) {
       const defaults: WorkloadSpec = {
-        // Its user is not root: the kubelet says only 15 s later that a pod of a root image has to be made anew.
+        // Its user is not root: the kubelet reports a root image that it does not run only after 15 s.
         image: { ref: HELLO_IMAGE },
         entrypoint: idleProgram(),
         resources: { vcpus: 1, memoryMb: 64, diskGb: 4 },
