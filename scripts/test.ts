@@ -44,7 +44,7 @@ const runs: TestRun[] = [];
 for (const kind of options.kinds) {
   const files = wantedFiles(kind);
   if (files.length === 0) continue;
-  // An idle one takes a tenth of a core.
+  // No e2e file is lent one, and each holds half a gigabyte.
   if (kind === "e2e") await shared.stop();
   await prepare(kind, files);
   console.log(`\n${kind}: ${files.length} runs`);

@@ -44,8 +44,8 @@ export async function runTestFile(
 ): Promise<TestRun> {
   const started = Date.now();
   const [command = "", ...prefix] = commands[file.runtime];
-  const notes = mkdtempSync(join(tmpdir(), "tenancy-test-run-"));
-  const startTimes = join(notes, "starts");
+  const folder = mkdtempSync(join(tmpdir(), "tenancy-test-run-"));
+  const startTimes = join(folder, "starts");
   const child = spawn(command, [...prefix, join(root, file.path)], {
     cwd: root,
     detached: true,
@@ -80,7 +80,7 @@ export async function runTestFile(
   });
   clearTimeout(killing);
   const startSeconds = (readIfThere(startTimes) ?? "").split("\n").filter(Boolean).map(Number);
-  rmSync(notes, { recursive: true });
+  rmSync(folder, { recursive: true });
 
   const figures = readFigures(output);
   const problem = timedOut

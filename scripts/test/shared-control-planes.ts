@@ -35,14 +35,13 @@ export function sharedControlPlanes({ log }: { log: (message: string) => void })
       name: `shared-${process.pid}-${started}`,
       binaries: await findBinaries({ need: CONTROL_PLANE_PROGRAMS }),
     });
-    const transport = createTransport({
-      config: await loadClusterConfig({ kubeconfigPath: cluster.kubeconfigPath }),
-      role: "test",
-    });
-    const client = createClusterClient({ transport });
-    await installKinds({ client, namespace: "tenancy", signal: AbortSignal.timeout(120_000) });
-    transport.close();
-    return { cluster, ...(await noteContent(cluster.kubeconfigPath)) };
+    try {
+      await installIn(cluster);
+      return { cluster, ...(await noteContent(cluster.kubeconfigPath)) };
+    } catch (error) {
+      await cluster.stop();
+      throw error;
+    }
   }
 
   async function startOrSay(): Promise<SharedControlPlane | undefined> {
@@ -79,4 +78,14 @@ export function sharedControlPlanes({ log }: { log: (message: string) => void })
       await Promise.all(idle.splice(0).map(end));
     },
   };
+}
+
+async function installIn({ kubeconfigPath }: ControlPlane): Promise<void> {
+  const transport = createTransport({ config: await loadClusterConfig({ kubeconfigPath }), role: "test" });
+  try {
+    const client = createClusterClient({ transport });
+    await installKinds({ client, namespace: "tenancy", signal: AbortSignal.timeout(120_000) });
+  } finally {
+    transport.close();
+  }
 }
