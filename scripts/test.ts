@@ -14,11 +14,13 @@ import { affectedFiles, defaultBase } from "./test/changed-files.ts";
 import { findChromium } from "./test/find-chromium.ts";
 import { findTestFiles, type Kind, type TestFile } from "./test/find-test-files.ts";
 import { lastSeconds } from "./test/last-seconds.ts";
+import { type Lending, lending } from "./test/lending.ts";
 import { parseTestOptions, type TestOptions } from "./test/options.ts";
 import { createProgressLine } from "./test/progress-line.ts";
 import { runTestFile, type TestRun } from "./test/run-test-file.ts";
 import { runTestFiles } from "./test/run-test-files.ts";
-import { SHARED_CONTROL_PLANE, sharedControlPlanes } from "./test/shared-control-planes.ts";
+import { startSharedControlPlane } from "./test/shared-control-planes.ts";
+import { startSharedLocalCluster } from "./test/shared-local-clusters.ts";
 import { timeReport } from "./test/time-report.ts";
 
 // Why so many at once: docs/decisions/tests-and-bench.md#how-many-test-files-run-at-once.
@@ -38,19 +40,19 @@ const started = performance.now();
 const packagesBefore = installedDebianPackages();
 const last = lastSeconds();
 const line = createProgressLine();
-const shared = sharedControlPlanes({ log: (message) => line.print(message) });
+const shared = lendings();
 const affected = findAffected();
 const runs: TestRun[] = [];
 for (const kind of options.kinds) {
   const files = wantedFiles(kind);
   if (files.length === 0) continue;
-  // No e2e file is lent one, and each holds half a gigabyte.
-  if (kind === "e2e") await shared.stop();
+  // Each of the others holds half a gigabyte.
+  await stopShared(shared[kind]);
   await prepare(kind, files);
   console.log(`\n${kind}: ${files.length} runs`);
   await runAll(kind, files);
 }
-await shared.stop();
+await stopShared();
 line.close();
 finish();
 
@@ -98,7 +100,7 @@ async function runAll(kind: Kind, files: readonly TestFile[]): Promise<void> {
     signal: stop.signal,
     async run(file) {
       line.started(file.label);
-      const run = await (sharesControlPlane(file) ? runOnShared(file) : runTestFile(file, stop));
+      const run = await runOn(file);
       line.ended(file.label);
       line.print(reportOf(run));
       runs.push(run);
@@ -108,15 +110,27 @@ async function runAll(kind: Kind, files: readonly TestFile[]): Promise<void> {
   last.keep(seconds);
 }
 
-function sharesControlPlane({ kind, hasOwnCluster }: TestFile): boolean {
-  return (kind === "cluster" || kind === "browser") && !hasOwnCluster;
+/** What the files of a kind share; browser files are lent what the cluster files had. */
+function lendings(): Partial<Record<Kind, Lending>> {
+  const log = (message: string) => line.print(message);
+  const controlPlanes = lending(startSharedControlPlane, { what: "control plane", log });
+  return {
+    cluster: controlPlanes,
+    browser: controlPlanes,
+    e2e: lending(startSharedLocalCluster, { what: "local cluster", log }),
+  };
 }
 
-function runOnShared(file: TestFile): Promise<TestRun> {
-  return shared.lend((folder) =>
-    // Without one the file starts its own, or reports why it cannot.
-    runTestFile(file, { signal: stop.signal, environment: { [SHARED_CONTROL_PLANE]: folder } }),
-  );
+async function stopShared(except?: Lending): Promise<void> {
+  const others = new Set(Object.values(shared).filter((one) => one !== except));
+  await Promise.all([...others].map((one) => one.stop()));
+}
+
+function runOn(file: TestFile): Promise<TestRun> {
+  const given = { signal: stop.signal };
+  const lender = file.hasOwnCluster ? undefined : shared[file.kind];
+  // Without one the file starts its own, or reports why it cannot.
+  return lender?.lend((environment) => runTestFile(file, { ...given, environment })) ?? runTestFile(file, given);
 }
 
 /** All lines of a file as one block, since others end before and after it. */

@@ -5,8 +5,8 @@ const LIMIT_MS = 60_000;
 
 /** Kinds whose deletion the API server notices some time after it, so that the next test could still meet them. */
 const TAKE_EFFECT_LATE = /^(validating|mutating)(admissionpolicies|admissionpolicybindings|webhookconfigurations)$/;
-/** Written by the API server itself at any time. */
-const CHANGE_BY_THEMSELVES = /^(leases|configmaps)$/;
+/** Written at any time by the API server itself, or by a kubelet. */
+const CHANGE_BY_THEMSELVES = /^(leases|configmaps|csinodes|events)$/;
 /** Follow the definitions. */
 const DERIVED = /^(apiservices|componentstatuses)$/;
 const NAMESPACES = ["default", "kube-system", "kube-public", "kube-node-lease"];
@@ -25,8 +25,13 @@ interface Metadata {
   readonly finalizers?: readonly string[];
 }
 
+interface Found extends Metadata, Kind {
+  /** Another one after a change that counts. */
+  readonly version: string;
+}
+
 /** What a control plane holds, by the path of each object. */
-type Content = Map<string, Metadata & Kind>;
+type Content = Map<string, Found>;
 
 export interface ControlPlaneReset {
   /**
@@ -39,15 +44,26 @@ export interface ControlPlaneReset {
   close(): void;
 }
 
-/** Notes what a control plane holds now, which is what it can be brought back to. */
-export async function noteContent(kubeconfigPath: string): Promise<ControlPlaneReset> {
+/**
+ * Notes what a control plane holds now, which is what it can be brought back to.
+ *
+ * @param options.hasControllers whether they run, so that each namespace gets its service account and its authority
+ */
+export async function noteContent(kubeconfigPath: string, { hasControllers = false } = {}): Promise<ControlPlaneReset> {
   const client = createApiClient(kubeconfigPath);
   const kinds = await readKinds(client);
   let first: Content = new Map();
   await waitUntil(
     async () => {
       first = await readContent(client, kinds);
-      return NAMESPACES.every((name) => first.has(`/api/v1/namespaces/${name}`));
+      const own = ["serviceaccounts/default", "configmaps/kube-root-ca.crt"];
+      return (
+        NAMESPACES.every((name) => first.has(`/api/v1/namespaces/${name}`)) &&
+        (!hasControllers ||
+          [...first].every(
+            ([path, { resource }]) => resource !== "namespaces" || own.every((name) => first.has(`${path}/${name}`)),
+          ))
+      );
     },
     { what: "the namespaces that the API server makes", limitMs: LIMIT_MS },
   );
@@ -72,11 +88,11 @@ export async function noteContent(kubeconfigPath: string): Promise<ControlPlaneR
 }
 
 function assertSame(first: Content, content: Content): void {
-  for (const [path, { resource, resourceVersion }] of first) {
+  for (const [path, { resource, version }] of first) {
     if (CHANGE_BY_THEMSELVES.test(resource)) continue;
     const now = content.get(path);
     if (now === undefined) throw new Error(`${path} was deleted`);
-    if (now.resourceVersion !== resourceVersion) throw new Error(`${path} was changed`);
+    if (now.version !== version) throw new Error(`${path} was changed`);
   }
 }
 
@@ -85,13 +101,15 @@ async function readContent(client: ApiClient, kinds: readonly Kind[]): Promise<C
   return new Map(lists.flat());
 }
 
-async function readList(client: ApiClient, kind: Kind): Promise<[string, Metadata & Kind][]> {
+async function readList(client: ApiClient, kind: Kind): Promise<[string, Found][]> {
   const { base, resource } = kind;
-  const { items } = (await get(client, `${base}/${resource}`)) as { items: { metadata: Metadata }[] };
-  return items.map(({ metadata }) => {
-    const { name, namespace } = metadata;
+  const { items } = (await get(client, `${base}/${resource}`)) as { items: { metadata: Metadata; spec?: unknown }[] };
+  return items.map(({ metadata, spec }) => {
+    const { name, namespace, resourceVersion } = metadata;
     const folder = namespace === undefined ? base : `${base}/namespaces/${namespace}`;
-    return [`${folder}/${resource}/${name}`, { ...metadata, ...kind }];
+    // Its kubelet writes the status of a node.
+    const version = resource === "nodes" ? JSON.stringify(spec) : resourceVersion;
+    return [`${folder}/${resource}/${name}`, { ...metadata, ...kind, version }];
   });
 }
 
@@ -113,7 +131,7 @@ async function readKinds(client: ApiClient): Promise<Kind[]> {
   return found.flat();
 }
 
-async function remove(client: ApiClient, path: string, { resource, finalizers, uid }: Metadata & Kind): Promise<void> {
+async function remove(client: ApiClient, path: string, { resource, finalizers, uid }: Found): Promise<void> {
   if (TAKE_EFFECT_LATE.test(resource))
     throw new Error(`${path} was left, which still has an effect when it is deleted`);
   if (resource === "namespaces") {

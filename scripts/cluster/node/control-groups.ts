@@ -32,21 +32,29 @@ export function createControlGroup(name: string): void {
  * @throws Error when processes are left after 60 s
  */
 export async function removeControlGroup(name: string): Promise<void> {
-  const folders = hierarchies().map(({ mountPoint }) => join(mountPoint, name));
-  await waitUntil(
-    () => {
-      const pids = new Set(folders.flatMap(processesIn));
-      for (const pid of pids) kill(pid);
-      for (const folder of folders) thaw(folder);
-      return pids.size === 0;
-    },
-    { what: `the processes in the control group ${name} to end`, limitMs: 60_000, intervalMs: 20 },
-  );
-  await waitUntil(() => folders.every(removeTree), {
+  await waitUntil(() => killControlGroup(name) === 0, {
+    what: `the processes in the control group ${name} to end`,
+    limitMs: 60_000,
+    intervalMs: 20,
+  });
+  await waitUntil(() => foldersOf(name).every(removeTree), {
     what: `the control group ${name} to be empty`,
     limitMs: 60_000,
     intervalMs: 20,
   });
+}
+
+/** Kills every process in a control group of that name or below it; returns how many there were. */
+export function killControlGroup(name: string): number {
+  const folders = foldersOf(name);
+  const pids = new Set(folders.flatMap(processesIn));
+  for (const pid of pids) kill(pid);
+  for (const folder of folders) thaw(folder);
+  return pids.size;
+}
+
+function foldersOf(name: string): string[] {
+  return hierarchies().map(({ mountPoint }) => join(mountPoint, name));
 }
 
 interface Hierarchy {

@@ -15,6 +15,7 @@ import { inNewMountNamespace } from "./mount-namespace.ts";
 import { pluginFolder } from "./required-packages.ts";
 
 const START_LIMIT_MS = 90_000;
+const NETWORK = "pods";
 
 /** The longest path that Linux takes for a socket. */
 const SOCKET_PATH_LIMIT = 107;
@@ -75,6 +76,11 @@ export function registriesFolder(folder: string): string {
   return join(folder, "registries");
 }
 
+/** Returns the folder in which the network plugin of a cluster notes which addresses pods have, a file each. */
+export function addressesFolder(folder: string): string {
+  return join(folder, "network", "addresses", NETWORK);
+}
+
 function isListening(path: string): Promise<boolean> {
   return new Promise((resolve, reject) => {
     const socket = connect(path);
@@ -130,7 +136,7 @@ disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapsho
 function networkConfig(slot: Slot, folder: string): string {
   return JSON.stringify({
     cniVersion: "0.4.0",
-    name: "pods",
+    name: NETWORK,
     plugins: [
       {
         type: "bridge",
@@ -139,7 +145,7 @@ function networkConfig(slot: Slot, folder: string): string {
         ipMasq: false,
         ipam: {
           type: "host-local",
-          dataDir: `${folder}/addresses`,
+          dataDir: join(folder, "addresses"),
           ranges: [[{ subnet: `${slot.podNetwork}.0/24`, rangeStart: `${slot.podNetwork}.2`, gateway: slot.address }]],
           routes: [{ dst: "0.0.0.0/0" }],
         },

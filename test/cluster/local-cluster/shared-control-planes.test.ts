@@ -8,7 +8,8 @@ import { createTransport } from "../../../crds/client/transport.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { finalizer } from "../../../crds/labels.ts";
 import { useControlPlane } from "../../../scripts/cluster/control-plane.ts";
-import { sharedControlPlanes } from "../../../scripts/test/shared-control-planes.ts";
+import { lending } from "../../../scripts/test/lending.ts";
+import { SHARED_CONTROL_PLANE, startSharedControlPlane } from "../../../scripts/test/shared-control-planes.ts";
 
 const NAMESPACE = "tenancy";
 
@@ -24,9 +25,9 @@ async function withClient<T>(folder: string | undefined, use: (client: ClusterCl
 
 test("a control plane that is lent again holds nothing of before, and one that cannot be brought back is not lent again", async () => {
   const said: string[] = [];
-  const shared = sharedControlPlanes({ log: (message) => said.push(message) });
+  const shared = lending(startSharedControlPlane, { what: "control plane", log: (message) => said.push(message) });
   try {
-    const first = await shared.lend(async (folder) => {
+    const first = await shared.lend(async ({ [SHARED_CONTROL_PLANE]: folder }) => {
       await withClient(folder, async (client) => {
         await client.create(namespaces, { metadata: { name: "left" } });
         for (const namespace of ["left", NAMESPACE]) {
@@ -36,7 +37,7 @@ test("a control plane that is lent again holds nothing of before, and one that c
       });
       return folder;
     });
-    const second = await shared.lend(async (folder) => {
+    const second = await shared.lend(async ({ [SHARED_CONTROL_PLANE]: folder }) => {
       await withClient(folder, async (client) => {
         assert.equal((await client.list(claims, {})).items, []);
         const { items } = await client.list(namespaces, {});
@@ -57,7 +58,7 @@ test("a control plane that is lent again holds nothing of before, and one that c
     });
     assert.is(second, first);
     assert.equal(said, ["a control plane is not used again: /api/v1/namespaces/tenancy was changed"]);
-    assert.is.not(await shared.lend(async (folder) => folder), first);
+    assert.is.not(await shared.lend(async ({ [SHARED_CONTROL_PLANE]: folder }) => folder), first);
   } finally {
     await shared.stop();
   }

@@ -1,4 +1,5 @@
 // @limit 2400
+// @own-cluster
 import { readFileSync } from "node:fs";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";

@@ -1,4 +1,5 @@
 // @limit 2700
+// @own-cluster
 import { execFile } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";

@@ -1,5 +1,6 @@
 // @limit 2400
 // @waits
+// @own-cluster
 import { existsSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";

@@ -1,4 +1,5 @@
 // @limit 2400
+// @own-cluster
 import { exec, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";

@@ -1,3 +1,4 @@
+// @own-cluster
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { address } from "./namespaces.ts";

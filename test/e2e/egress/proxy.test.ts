@@ -1,4 +1,5 @@
 // @limit 900
+// @own-cluster
 import { randomBytes } from "node:crypto";
 import { appendFileSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -14,6 +14,7 @@ import {
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { FakeMessenger } from "../../messenger/fake-messenger.ts";
 import { type Stack, startStack } from "../claims/stack.ts";
+import { clusterOfFile } from "../cluster-of-file.ts";
 import { loggingAgentControl, namedAgentBridge, namedHttp } from "./named-programs.ts";
 
 const TOKEN = "110201543:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw";
@@ -27,7 +28,7 @@ const poolFile = join(mkdtempSync(join(tmpdir(), "tenancy-gateway-")), "pool.jso
 test.before(async () => {
   messenger = new FakeMessenger();
   apiBaseUrl = await messenger.start();
-  stack = await startStack("e2e-gateway");
+  stack = await startStack(clusterOfFile("e2e-gateway"));
   await stack.kubectl("apply", "-f", `${examples}/echo-http-workload.yaml`);
   for (const [name, image, entrypoint] of [
     ["named", ECHO_HTTP_IMAGE, namedHttp],

@@ -1,4 +1,5 @@
 // @limit 2400
+// @own-cluster
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { Agent } from "node:http";
 import { tmpdir } from "node:os";

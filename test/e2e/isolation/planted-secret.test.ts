@@ -1,4 +1,5 @@
 // @limit 900
+// @own-cluster
 import type { ChildProcess } from "node:child_process";
 import { createHash, createHmac, randomBytes } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";

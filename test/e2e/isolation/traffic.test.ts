@@ -1,4 +1,5 @@
 // @limit 900
+// @own-cluster
 import { isDeepStrictEqual } from "node:util";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";

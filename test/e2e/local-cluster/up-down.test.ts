@@ -1,5 +1,6 @@
 // @alone
 // @limit 900
+// @own-cluster
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
 import { join } from "node:path";

@@ -2,6 +2,7 @@
 import { suite } from "uvu";
 import { installDebianPackages } from "../../../scripts/cluster/debian-packages.ts";
 import { testAtOnce } from "../../at-once.ts";
+import { clusterOfFile } from "../cluster-of-file.ts";
 import { type FrontDoor, startFrontDoor } from "./front-door.ts";
 import { events, manyMegabytes, otherHandshakes, sideBySide, slowReaders, trailers, webSockets } from "./node.ts";
 import { secrets } from "./secrets.ts";
@@ -13,7 +14,7 @@ const test = suite<FrontDoor>("real programs behind the front door");
 
 test.before(async (context) => {
   await installDebianPackages(["curl"], () => undefined);
-  Object.assign(context, await startFrontDoor("e2e-front-door"));
+  Object.assign(context, await startFrontDoor(clusterOfFile("e2e-front-door")));
 });
 
 testAtOnce(test, [

@@ -3,6 +3,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { type Stack, startStack } from "../claims/stack.ts";
+import { clusterOfFile } from "../cluster-of-file.ts";
 
 const test = suite("logs, exec and destroy on real containers");
 let stack: Stack;
@@ -11,7 +12,7 @@ let stack: Stack;
 const SCRIPT = `echo "started as $HOSTNAME"; n=0; while true; do n=$((n+1)); echo "line $n"; sleep 1; done`;
 
 test.before(async () => {
-  stack = await startStack("e2e-rest");
+  stack = await startStack(clusterOfFile("e2e-rest"));
   for (const [name, script] of [
     ["talker", SCRIPT],
     // Each run has a file system of its own.

@@ -18,7 +18,6 @@ import type { SnapshotStore } from "../../../crds/snapshots/snapshot-store.ts";
 import { SNAPSHOTS_NAME } from "../../../crds/snapshots/store-folder.ts";
 import type { Workload, WorkloadSpec } from "../../../crds/workload.ts";
 import { readClusterState } from "../../../scripts/cluster/cluster-state.ts";
-import { downLocalCluster } from "../../../scripts/cluster/down-local-cluster.ts";
 import { clusterFolder } from "../../../scripts/cluster/folders.ts";
 import { BUSYBOX_IMAGE, HELLO_IMAGE } from "../../../scripts/cluster/images/local-images.ts";
 import { runCommand } from "../../../scripts/cluster/process/run-command.ts";
@@ -27,6 +26,7 @@ import { type LocalCluster, upLocalCluster } from "../../../scripts/cluster/up-l
 import { bundleOperator } from "../../../scripts/start/bundle-programs.ts";
 import { installKinds } from "../../../scripts/start/install-kinds.ts";
 import { localSnapshots } from "../../../scripts/start/local-snapshots.ts";
+import { clusterOfFile, leaveCluster } from "../cluster-of-file.ts";
 import { type LifeObjects, startLifeObjects } from "./life-objects.ts";
 
 export const NAMESPACE = "tenancy";
@@ -110,13 +110,13 @@ export function idleProgram(first = ":"): NonNullable<WorkloadSpec["entrypoint"]
   return { cmd: "/bin/busybox", args: ["sh", "-c", script] };
 }
 
-export async function startLifecycle(name: string, options: LifecycleOptions = {}): Promise<Lifecycle> {
-  const cluster = await upLocalCluster({ name });
-  process.once("SIGTERM", () => void downLocalCluster({ name }).finally(() => process.exit(1)));
+export async function startLifecycle(ownName: string, options: LifecycleOptions = {}): Promise<Lifecycle> {
+  const name = clusterOfFile(ownName);
+  process.once("SIGTERM", () => void leaveCluster(name).finally(() => process.exit(1)));
   try {
-    return await prepareLifecycle(cluster, options);
+    return await prepareLifecycle(await upLocalCluster({ name }), options);
   } catch (error) {
-    await downLocalCluster({ name });
+    await leaveCluster(name);
     throw error;
   }
 }
@@ -356,7 +356,7 @@ async function prepareLifecycle(
     async down() {
       await life.killOperator();
       transport.close();
-      await downLocalCluster({ name });
+      await leaveCluster(name);
       await objects?.stop();
     },
   };

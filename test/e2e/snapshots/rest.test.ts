@@ -5,13 +5,13 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { downLocalCluster } from "../../../scripts/cluster/down-local-cluster.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { upLocalCluster } from "../../../scripts/cluster/up-local-cluster.ts";
 import { runPageCommands } from "../../page-commands.ts";
 import { type Stack, startStack } from "../claims/stack.ts";
+import { clusterOfFile, leaveCluster } from "../cluster-of-file.ts";
 
-const NAME = `e2e-snapshots-rest-${process.pid}`;
+const NAME = clusterOfFile(`e2e-snapshots-rest-${process.pid}`);
 const test = suite("files over the REST API, on real containers");
 let stack: Stack;
 let isUp = false;
@@ -358,7 +358,7 @@ test("archives outlive npm start, and the claim of their volume", async () => {
 
 test.after(async () => {
   if (isUp) await stop();
-  await downLocalCluster({ name: NAME });
+  await leaveCluster(NAME);
 });
 
 test.run();
