@@ -10,6 +10,7 @@ import { installedDebianPackages } from "./cluster/debian-packages.ts";
 import { findHelm } from "./cluster/helm/find-helm.ts";
 import { findPolicyEngine } from "./cluster/policies/find-engine.ts";
 import { bundleDashboard } from "./start/bundle-dashboard.ts";
+import { type BundledTests, bundleTests } from "./test/bundle-tests.ts";
 import { affectedFiles, defaultBase } from "./test/changed-files.ts";
 import { findChromium } from "./test/find-chromium.ts";
 import { findTestFiles, type Kind, type TestFile } from "./test/find-test-files.ts";
@@ -50,7 +51,13 @@ for (const kind of options.kinds) {
   await stopShared(shared[kind]);
   await prepare(kind, files);
   console.log(`\n${kind}: ${files.length} runs`);
-  await runAll(kind, files);
+  const forNode = files.filter(({ runtime }) => runtime === "node");
+  const bundled = await bundleTests(root, forNode);
+  try {
+    await runAll(kind, files, bundled);
+  } finally {
+    bundled.remove();
+  }
 }
 await stopShared();
 line.close();
@@ -91,7 +98,7 @@ async function prepare(kind: Kind, files: readonly TestFile[]): Promise<void> {
   if (files.some(({ path }) => path.includes("cluster/chart/"))) await findHelm(console.log);
 }
 
-async function runAll(kind: Kind, files: readonly TestFile[]): Promise<void> {
+async function runAll(kind: Kind, files: readonly TestFile[], bundled: BundledTests): Promise<void> {
   const seconds = new Map<string, number>();
   await runTestFiles(files, {
     atOnce: options.atOnce ?? kinds[kind].atOnce,
@@ -100,7 +107,7 @@ async function runAll(kind: Kind, files: readonly TestFile[]): Promise<void> {
     signal: stop.signal,
     async run(file) {
       line.started(file.label);
-      const run = await runOn(file);
+      const run = await runOn(file, bundled);
       line.ended(file.label);
       line.print(reportOf(run));
       runs.push(run);
@@ -126,8 +133,8 @@ async function stopShared(except?: Lending): Promise<void> {
   await Promise.all([...others].map((one) => one.stop()));
 }
 
-function runOn(file: TestFile): Promise<TestRun> {
-  const given = { signal: stop.signal };
+function runOn(file: TestFile, bundled: BundledTests): Promise<TestRun> {
+  const given = { signal: stop.signal, ...(file.runtime === "node" && { module: bundled.moduleOf(file) }) };
   const lender = file.hasOwnCluster ? undefined : shared[file.kind];
   // Without one the file starts its own, or reports why it cannot.
   return lender?.lend((environment) => runTestFile(file, { ...given, environment })) ?? runTestFile(file, given);

@@ -37,16 +37,21 @@ const END_LIMIT_MS = 60_000;
  * Runs one test file in a process group of its own and reads uvu's closing figures. A file that runs no test, ends
  * without those figures or outlives its limit has failed; whatever it leaves in its group is killed, after a minute to
  * end by itself where the file was stopped.
+ *
+ * @param options.module what Node runs in the file's place, made of it
  */
 export async function runTestFile(
   file: TestFile,
-  { signal, environment }: { signal: AbortSignal; environment?: NodeJS.ProcessEnv },
+  { signal, environment, module }: { signal: AbortSignal; environment?: NodeJS.ProcessEnv; module?: string },
 ): Promise<TestRun> {
   const started = Date.now();
-  const [command = "", ...prefix] = commands[file.runtime];
+  const [command = "", ...words] =
+    module === undefined
+      ? [...commands[file.runtime], join(root, file.path)]
+      : [process.execPath, "--enable-source-maps", module];
   const folder = mkdtempSync(join(tmpdir(), "tenancy-test-run-"));
   const startTimes = join(folder, "starts");
-  const child = spawn(command, [...prefix, join(root, file.path)], {
+  const child = spawn(command, words, {
     cwd: root,
     detached: true,
     env: { ...process.env, ...environment, [START_TIMES]: startTimes },

@@ -118,7 +118,7 @@ test("a program is told to stop when the process that started it is killed", asy
     "-c",
     `trap 'echo stopped >> ${file}; exit' TERM; echo runs >> ${file}; while :; do sleep 0.1; done`,
   ];
-  const source = `import { startProgram } from ${JSON.stringify(import.meta.resolve("../../../scripts/start/program.ts"))};
+  const source = `import { startProgram } from ${JSON.stringify(new URL("../../../scripts/start/program.ts", import.meta.url).href)};
     startProgram(${JSON.stringify({ name: "orphan", command: program, cwd: folder })});`;
   const parent = spawn(process.execPath, ["--import", "tsx", "--input-type=module", "-e", source], {
     stdio: "inherit",
