@@ -7,57 +7,9 @@ import { HELLO_IMAGE } from "../../../scripts/cluster/images/local-images.ts";
 import { testAtOnce } from "../../at-once.ts";
 import { archiveOf } from "./faults.ts";
 import { type LifeContext, lifeSuite } from "./life-suite.ts";
-import { idleProgram, type Lifecycle, NAMESPACE } from "./lifecycle.ts";
+import { type Lifecycle, NAMESPACE } from "./lifecycle.ts";
 
 const test = lifeSuite("files over a release and the next claim", { name: "lifecycle" });
-
-/** Waits for what the program has written, which counts as ready before. */
-const firstAct = "until [ -s /data/.seen ]; do $b usleep 50000; done; cat /data/.seen";
-
-async function restoreCold({ life }: LifeContext): Promise<void> {
-  await life.createWorkload("lists", {
-    entrypoint: idleProgram("ls -A /data > /data/.seen"),
-  });
-  const first = await life.claim("ann", "lists", true);
-  assert.is(first.status?.source, "cold");
-  assert.is(await life.run(first.status?.instanceId, firstAct), ".seen\n");
-  await life.run(first.status?.instanceId, "mkdir /data/deep; echo hello > /data/deep/file; echo x > /data/top");
-  await life.release(first);
-
-  const second = await life.claim("ann", "lists", true);
-  assert.is(second.status?.source, "cold+data");
-  assert.is(await life.run(second.status?.instanceId, firstAct), ".seen\ndeep\ntop\n");
-  assert.is(await life.run(second.status?.instanceId, "cat /data/deep/file"), "hello\n");
-}
-
-async function restoreWarm({ life }: LifeContext): Promise<void> {
-  await life.createWorkload("warm");
-  await life.createPool("warm", "warm", 1);
-  const first = await life.claim("bob", "warm", true);
-  assert.is(first.status?.source, "pool");
-  await life.run(first.status?.instanceId, "echo kept > /data/file");
-  await life.release(first);
-  await life.untilPool("warm", 1);
-  const second = await life.claim("bob", "warm", true);
-  assert.is(second.status?.source, "pool+data");
-  assert.is(await life.kept(second), "kept\n");
-}
-
-async function claimWithoutResume({ life }: LifeContext): Promise<void> {
-  await life.createWorkload("fresh");
-  await life.createPool("fresh", "fresh", 1);
-  await life.keep("fresh", "fresh", "old");
-  await life.untilPool("fresh", 1);
-  const claim = await life.claim("fresh", "fresh", false);
-  assert.is(claim.status?.source, "pool");
-  const before = await archiveOf(life, claim);
-  assert.is(await life.run(claim.status?.instanceId, "$b ls -A /data"), "");
-  await life.run(claim.status?.instanceId, "echo new > /data/other");
-  assert.equal(await archiveOf(life, claim), before);
-  await life.release(claim);
-  const next = await life.claim("fresh", "fresh", true);
-  assert.is(await life.run(next.status?.instanceId, "$b ls -A /data; $b cat /data/other"), "other\nnew\n");
-}
 
 async function keepTenantsApart({ life }: LifeContext): Promise<void> {
   await life.createWorkload("shared");
@@ -163,9 +115,6 @@ const changes: [string, Partial<WorkloadSpec>][] = [
 ];
 
 testAtOnce(test, [
-  ["files come back into a cold pod before its program starts", restoreCold],
-  ["files come back into a warm pod before the claim is Active", restoreWarm],
-  ["without resume the directories are empty, and the archive stays until a release replaces it", claimWithoutResume],
   ["tenants of one workload never see each other's files", keepTenantsApart],
   ["a program that ends again and again: its files are saved while it runs", saveWhileItLoops],
   ["a workload that is deleted while a claim lives: the release saves the files, and they come back", deleteWorkload],
