@@ -6,6 +6,9 @@ import { stringify } from "yaml";
 import { findHelm } from "../../../scripts/cluster/helm/find-helm.ts";
 import { runCommand } from "../../../scripts/cluster/process/run-command.ts";
 
+/** Helm has limits of its own; on a busy machine an upgrade that waits for all pods takes minutes. */
+const LIMIT_MS = 300_000;
+
 export const root = new URL("../../..", import.meta.url).pathname;
 export const chart = join(root, "manifests/chart");
 
@@ -28,6 +31,7 @@ export async function startHelm(kubeconfigPath = "/nonexistent"): Promise<Helm> 
     if (values !== undefined) await writeFile(file, stringify(values, { version: "1.1" }));
     return await runCommand(program, [...parameters, ...(values === undefined ? [] : ["--values", file])], {
       environment: { HOME: home, PATH: process.env.PATH, KUBECONFIG: kubeconfigPath },
+      limitMs: LIMIT_MS,
     });
   };
   return Object.assign(run, { close: () => rm(home, { recursive: true }) });

@@ -1,4 +1,5 @@
 // @limit 900
+// @own-cluster
 import type { ChildProcess } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -8,16 +9,16 @@ import * as assert from "uvu/assert";
 import { WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
 import { HEALTH_PORT, PROXY_CONTAINER, TENANT_FILE } from "../../../operator/egress/layout.ts";
 import { installDebianPackages } from "../../../scripts/cluster/debian-packages.ts";
+import { downLocalCluster } from "../../../scripts/cluster/down-local-cluster.ts";
 import { busyboxFiles, findStaticBusybox } from "../../../scripts/cluster/images/busybox.ts";
 import { programFiles } from "../../../scripts/cluster/images/program-files.ts";
 import { importImages } from "../../../scripts/cluster/images.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { upLocalCluster } from "../../../scripts/cluster/up-local-cluster.ts";
 import { type Stack, startStack } from "../claims/stack.ts";
-import { clusterOfFile, leaveCluster } from "../cluster-of-file.ts";
 import { startUpstream } from "./upstream.ts";
 
-const cluster = clusterOfFile("egress-stack");
+const cluster = "egress-stack";
 const image = { ref: "localhost/tenancy-curl:1" };
 const header = { name: "Authorization", valueFrom: { secretKeyRef: { name: "github", key: "token" } } };
 const network = {
@@ -47,7 +48,7 @@ test.before(async (context) => {
 test.after(async ({ stack, upstream }) => {
   upstream?.kill("SIGKILL");
   await stack?.interrupt();
-  await leaveCluster(cluster);
+  await downLocalCluster({ name: cluster });
   rmSync(folder, { recursive: true });
 });
 
