@@ -114,13 +114,6 @@ test("ratioIntervals: late answers that come together make a wide interval", () 
   assert.equal(ratioIntervals([], [1], [0.5]), [undefined]);
 });
 
-test("renderComparison: says what it compares, a line a figure, and by what method it judges", () => {
-  const text = renderComparison(report({ samplesMs: [10, 10] }), report({ samplesMs: [20, 20] }));
-  assert.match(text, /^A: commit abc, 2026-01-01, 2 cores/);
-  assert.match(text, /^pool p50 ms +10\.0 +20\.0 +2\.00 +2\.00 to 2\.00 +worse$/m);
-  assert.match(text, /bootstrap/);
-});
-
 test("renderComparison: tells which rows were disturbed by other programs", () => {
   const quiet = report({ machine: { idle: 0.5, others: 0.02 } });
   assert.not.match(renderComparison(quiet, quiet), /Other programs/);

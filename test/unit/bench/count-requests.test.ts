@@ -1,6 +1,9 @@
+import { appendFileSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import { countRequests, requestsPerClaim } from "../../../scripts/bench/audit-log.ts";
+import { countRequests, createLogReader, requestsPerClaim } from "../../../scripts/bench/audit-log.ts";
 
 const operator = "tenancy-operator/dev";
 const edge = "tenancy-edge/dev";
@@ -58,9 +61,17 @@ test("countRequests: everything else that operator or edge ask for counts, reads
   assert.equal(requestsPerClaim(countRequests(log, new Set()), 2), { writes: 1.5, reads: 1 });
 });
 
-test("countRequests: an empty log is no request", () => {
-  assert.equal(countRequests("", new Set()), []);
-  assert.equal(requestsPerClaim([], 20), { writes: 0, reads: 0 });
+test("createLogReader: gives whole lines, each once; the rest of a line comes with its end", () => {
+  const folder = mkdtempSync(join(tmpdir(), "tenancy-log-reader-"));
+  const path = join(folder, "audit.log");
+  const log = createLogReader(path);
+  assert.is(log.next(), "");
+  appendFileSync(path, "one\ntwo\nthr");
+  assert.is(log.next(), "one\ntwo\n");
+  assert.is(log.next(), "");
+  appendFileSync(path, "ée\nfour\n");
+  assert.is(log.next(), "thrée\nfour\n");
+  rmSync(folder, { recursive: true });
 });
 
 test.run();

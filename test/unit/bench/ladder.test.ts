@@ -11,19 +11,15 @@ function climb(highest: number): number[] {
   return [...new Set(steps.map(({ perSecond }) => perSecond))];
 }
 
-test("nextRate: up by 20 until one is not held, then halfway down to 5 a second", () => {
-  assert.equal(climb(60), [60, 80, 70, 65]);
-  assert.equal(climb(104), [60, 80, 100, 120, 110, 105]);
-});
-
-test("nextRate: down by 20 until one is held", () => {
-  assert.equal(climb(49), [60, 40, 50, 45]);
-  assert.equal(climb(57), [60, 40, 50, 55]);
-});
-
-test("nextRate: ends where nothing is held", () => {
-  assert.equal(climb(0), [60, 40, 20, 10, 5]);
-});
+for (const [what, highest, rates] of [
+  ["up by 20 until one is not held, then halfway down to 5 a second", 60, [60, 80, 70, 65]],
+  ["the same, from a higher rate", 104, [60, 80, 100, 120, 110, 105]],
+  ["down by 20 until one is held", 49, [60, 40, 50, 45]],
+  ["the same, up again to 5 a second", 57, [60, 40, 50, 55]],
+  ["to the end where nothing is held", 0, [60, 40, 20, 10, 5]],
+] as const) {
+  test(`nextRate: ${what}`, () => assert.equal(climb(highest), rates));
+}
 
 test("nextRate: a rate counts as not held when it is not for a second time", () => {
   const first = { perSecond: 60, held: false };

@@ -2,42 +2,28 @@ import { test } from "uvu";
 import * as assert from "uvu/assert";
 import { PATHS, parseOptions } from "../../../scripts/bench/options.ts";
 
-test("parseOptions: everything but the ladder, unless told otherwise", () => {
-  assert.equal(parseOptions([]), {
-    paths: PATHS.filter((path) => path !== "ladder"),
-    quick: false,
-    jsonPath: undefined,
-    seed: 1,
-    profileFolder: undefined,
-    compare: undefined,
-    help: false,
-  });
-});
-
-test("parseOptions: --quick leaves out what takes long, unless --only names it", () => {
-  assert.not.ok(parseOptions(["--quick"]).paths.includes("scale"));
-  assert.equal(parseOptions(["--quick", "--only", "scale,ladder"]).paths, ["scale", "ladder"]);
-});
-
-test("parseOptions: --only takes several, which are measured in the usual order", () => {
-  assert.equal(parseOptions(["--only", "cold, existing"]).paths, ["existing", "cold"]);
-});
-
-test("parseOptions: a path that does not exist is refused with those that do", () => {
-  assert.throws(() => parseOptions(["--only", "pool,warm"]), /no path warm; use existing/);
-  assert.throws(() => parseOptions(["--only", ""]), /no path/);
-});
-
-test("parseOptions: a seed that is no number is refused, and so is an unknown option", () => {
-  assert.throws(() => parseOptions(["--seed", "one"]), /--seed/);
-  assert.throws(() => parseOptions(["--fast"]), /--fast/);
-});
-
-test("parseOptions: --compare takes two files, and nothing else does", () => {
+test("parseOptions: all paths but the ladder, without the long ones for --quick, or those that --only names", () => {
+  const paths = (...words: string[]) => parseOptions(words).paths;
+  assert.equal(
+    paths(),
+    PATHS.filter((path) => path !== "ladder"),
+  );
+  assert.not.ok(paths("--quick").includes("scale"));
+  assert.equal(paths("--quick", "--only", "scale,ladder"), ["scale", "ladder"]);
+  assert.equal(paths("--only", "cold, existing"), ["existing", "cold"], "measured in the usual order");
   assert.equal(parseOptions(["--compare", "a.json", "b.json"]).compare, ["a.json", "b.json"]);
-  assert.throws(() => parseOptions(["--compare", "a.json"]), /two files, got 1/);
-  assert.throws(() => parseOptions(["--compare", "a.json", "b.json", "c.json"]), /two files, got 3/);
-  assert.throws(() => parseOptions(["a.json"]), /a\.json: is no option/);
 });
+
+for (const [words, why] of [
+  [["--only", "pool,warm"], /no path warm; use existing/],
+  [["--only", ""], /no path/],
+  [["--seed", "one"], /--seed/],
+  [["--fast"], /--fast/],
+  [["--compare", "a.json"], /two files, got 1/],
+  [["--compare", "a.json", "b.json", "c.json"], /two files, got 3/],
+  [["a.json"], /a\.json: is no option/],
+] as const) {
+  test(`parseOptions refuses ${words.join(" ")}`, () => assert.throws(() => parseOptions(words), why));
+}
 
 test.run();

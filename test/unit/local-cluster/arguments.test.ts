@@ -2,31 +2,23 @@ import { test } from "uvu";
 import * as assert from "uvu/assert";
 import { parseArguments } from "../../../scripts/cluster/arguments.ts";
 
-test("parseArguments takes the default name when none is given", () => {
-  assert.equal(parseArguments(["up"]), { command: "up", name: "tenancy", controlPlane: false, simulatedNodes: 0 });
-});
-
-test("parseArguments reads every option, before or after the command", () => {
-  assert.equal(
-    parseArguments(["--name", "a", "up", "--control-plane", "--simulated-nodes=3", "--source", "go-modules"]),
-    {
-      command: "up",
-      name: "a",
-      controlPlane: true,
-      simulatedNodes: 3,
-      source: "go-modules",
-    },
-  );
-});
-
-test("parseArguments reads what is to be loaded", () => {
-  const { image } = parseArguments(["load", "docker://app:1", "--name", "a"]) as { image: string };
-  assert.is(image, "docker://app:1");
-});
+for (const [line, expected] of [
+  ["up", { command: "up", name: "tenancy", controlPlane: false, simulatedNodes: 0 }],
+  [
+    "--name a up --control-plane --simulated-nodes=3 --source go-modules",
+    { command: "up", name: "a", controlPlane: true, simulatedNodes: 3, source: "go-modules" },
+  ],
+  [
+    "load docker://app:1 --name a",
+    { command: "load", name: "a", image: "docker://app:1", controlPlane: false, simulatedNodes: 0 },
+  ],
+  ["up --help", { command: "help" }],
+] as const) {
+  test(`parseArguments reads ${line}`, () => assert.equal(parseArguments(line.split(" ")), expected));
+}
 
 test("parseArguments asks for help when there is no command", () => {
   assert.equal(parseArguments([]), { command: "help" });
-  assert.equal(parseArguments(["up", "--help"]), { command: "help" });
 });
 
 for (const [words, message] of [

@@ -1,6 +1,6 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import { BEHAVIOUR_ANNOTATION, BEHAVIOURS, behaviourOf } from "../../../scripts/cluster/simulated/behaviour.ts";
+import { BEHAVIOUR_ANNOTATION, behaviourOf } from "../../../scripts/cluster/simulated/behaviour.ts";
 import type { Pod } from "../../../scripts/cluster/simulated/pod.ts";
 import { statusSteps } from "../../../scripts/cluster/simulated/pod-status.ts";
 
@@ -59,17 +59,6 @@ test("behaviourOf lets the annotation win over the image, as a word or as JSON",
   assert.throws(() => behaviourOf(pod({}, "explode")), /Cannot simulate the behaviour "explode"/);
 });
 
-test("statusSteps repeats the kubelet's words for a root image", () => {
-  const containers = [{ name: "main", image: "simulated/root:1", securityContext: { runAsNonRoot: true } }];
-  const [status] = steps(pod({ containers })) as [{ containerStatuses: { state: unknown }[] }];
-  assert.equal(status.containerStatuses[0]?.state, {
-    waiting: {
-      reason: "CreateContainerConfigError",
-      message: 'container has runAsNonRoot and image will run as root (pod: "p_n(u)", container: main)',
-    },
-  });
-});
-
 test("statusSteps keeps a pod pending whose init container cannot start", () => {
   const last = steps(pod({ initContainers: [{ name: "first", image: "simulated/missing:1" }] })).at(-1) as {
     phase: string;
@@ -89,10 +78,6 @@ test("statusSteps waits for readiness gates", () => {
   assert.is(ready(steps(subject)[0]), "False");
   subject.status = { conditions: [{ type: "example.com/gate", status: "True" }] };
   assert.is(ready(steps(subject)[0]), "True");
-});
-
-test("statusSteps has an answer for every behaviour", () => {
-  for (const behaviour of BEHAVIOURS) assert.type(steps(pod({}, behaviour)).length, "number");
 });
 
 test.run();

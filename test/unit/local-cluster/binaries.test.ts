@@ -3,11 +3,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { BINARIES_SOURCES, findBinaries } from "../../../scripts/cluster/binaries.ts";
+import { findBinaries } from "../../../scripts/cluster/binaries.ts";
 import { PROGRAMS } from "../../../scripts/cluster/programs.ts";
 import type { BinariesSource, SourceResult } from "../../../scripts/cluster/sources/binaries-source.ts";
 import { cacheSource } from "../../../scripts/cluster/sources/cache.ts";
-import { namedFolderSource } from "../../../scripts/cluster/sources/named-folder.ts";
 
 const test = suite<{ folder: string; environment: NodeJS.ProcessEnv }>("findBinaries");
 
@@ -29,13 +28,6 @@ function programsIn(folder: string, names: readonly string[] = PROGRAMS): string
 function source(name: string, takesLong: boolean, find: () => SourceResult): BinariesSource {
   return { name, takesLong, find: async () => find() };
 }
-
-test("looks in the places in the order that the documentation gives", () => {
-  assert.equal(
-    BINARIES_SOURCES.map(({ name }) => name),
-    ["TENANCY_K8S_BIN", "cache", "official-release", "go-modules", "debian-source"],
-  );
-});
 
 test("takes the first source that has them and asks none after it", async ({ folder, environment }) => {
   const binaries = await findBinaries({
@@ -71,15 +63,6 @@ test("stops at a folder that the user has named and that lacks a program", async
     () => assert.unreachable(),
     (error: Error) => assert.match(error.message, /it has no kube-controller-manager, kube-scheduler/),
   );
-});
-
-test("reads the version of a named folder from its API server", async ({ folder, environment }) => {
-  const named = programsIn(join(folder, "named"));
-  const binaries = await findBinaries({
-    environment: { ...environment, TENANCY_K8S_BIN: named },
-    sources: [namedFolderSource],
-  });
-  assert.is(binaries.version, "v1.30.1");
 });
 
 test("installs Debian's etcd when neither the set nor the PATH has one", async ({ folder }) => {

@@ -46,35 +46,25 @@ const serve: RequestListener = (request, response) => {
   else response.writeHead(from > 0 ? 206 : 200).end(CONTENT.subarray(from));
 };
 
-test("fetches a file", async ({ folder, url }) => {
-  const path = join(folder, "file");
-  await download({ url, path, sha256: SHA256 });
-  assert.ok(readFileSync(path).equals(CONTENT));
-  assert.not.ok(existsSync(`${path}.partial`));
-});
+/** A server that always sends the whole file. */
+const serveWhole: RequestListener = (_request, response) => response.writeHead(200).end(CONTENT);
 
-test("goes on where an interrupted run stopped", async ({ folder, url, requests }) => {
-  const path = join(folder, "file");
-  writeFileSync(`${path}.partial`, CONTENT.subarray(0, 40_000));
-  await download({ url, path, sha256: SHA256 });
-  assert.equal(requests, ["/ bytes=40000-"]);
-  assert.ok(readFileSync(path).equals(CONTENT));
-});
-
-test("accepts a file that was whole but not yet in place", async ({ folder, url }) => {
-  const path = join(folder, "file");
-  writeFileSync(`${path}.partial`, CONTENT);
-  await download({ url, path, sha256: SHA256 });
-  assert.ok(readFileSync(path).equals(CONTENT));
-});
-
-test("begins anew with a server that cannot go on", async (context) => {
-  context.answer = (_request, response) => response.writeHead(200).end(CONTENT);
-  const path = join(context.folder, "file");
-  writeFileSync(`${path}.partial`, "something else");
-  await download({ url: context.url, path, sha256: SHA256 });
-  assert.ok(readFileSync(path).equals(CONTENT));
-});
+for (const [what, partial, answer, requests] of [
+  ["fetches a file", undefined, serve, ["/"]],
+  ["goes on where an interrupted run stopped", CONTENT.subarray(0, 40_000), serve, ["/ bytes=40000-"]],
+  ["accepts a file that was whole but not yet in place", CONTENT, serve, undefined],
+  ["begins again with a server that cannot go on", "something else", serveWhole, undefined],
+] as const) {
+  test(what, async (context) => {
+    const path = join(context.folder, "file");
+    if (partial !== undefined) writeFileSync(`${path}.partial`, partial);
+    context.answer = answer;
+    await download({ url: context.url, path, sha256: SHA256 });
+    assert.ok(readFileSync(path).equals(CONTENT));
+    assert.not.ok(existsSync(`${path}.partial`));
+    if (requests !== undefined) assert.equal(context.requests, requests);
+  });
+}
 
 test("goes on after a connection that breaks", async (context) => {
   context.answer = (request, response) => {

@@ -10,7 +10,6 @@ import {
   type ProcessIdentity,
   readProcessIdentity,
 } from "../../../scripts/cluster/process/process-identity.ts";
-import { runCommand } from "../../../scripts/cluster/process/run-command.ts";
 import { startProgram } from "../../../scripts/cluster/process/start-program.ts";
 import { stopProcess } from "../../../scripts/cluster/process/stop-process.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
@@ -84,27 +83,6 @@ test("startProgram says what a program ended with that ends before it can be loo
   await starting.then(
     () => assert.unreachable(),
     (error: Error) => assert.match(error.message, /^Cannot start short: exit status 3\n/),
-  );
-});
-
-test("runCommand gives the end of what a failing command wrote", async () => {
-  await runCommand("sh", ["-c", "echo out of luck >&2; exit 3"]).then(
-    () => assert.unreachable(),
-    (error: Error) => assert.match(error.message, /it ended with status 3\nout of luck/),
-  );
-});
-
-test("runCommand ends a command that takes too long", async () => {
-  await runCommand("sleep", ["60"], { limitMs: 50 }).then(
-    () => assert.unreachable(),
-    (error: Error) => assert.match(error.message, /it took longer than 0\.05 s/),
-  );
-});
-
-test("waitUntil explains what it waited for", async () => {
-  await waitUntil(() => false, { what: "godot", limitMs: 20, intervalMs: 5, explain: () => "he did not come" }).then(
-    () => assert.unreachable(),
-    (error: Error) => assert.is(error.message, "Cannot wait any longer for godot: 0.02 s have passed\nhe did not come"),
   );
 });
 
