@@ -1,9 +1,7 @@
-import { execFile } from "node:child_process";
 import { copyFile, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
 import { test } from "uvu";
 import * as assert from "uvu/assert";
 import { parseAllDocuments } from "yaml";
@@ -100,12 +98,13 @@ test("definitions: names, short names and category", () => {
   );
 });
 
-test("crds/*.yaml, docs/workload.md: say what the schemas say", async () => {
-  for (const { path, stale } of await generatedFiles(root)) assert.not.ok(stale, `${path} is stale: run npm run crds`);
+const files = await generatedFiles(root);
+
+test("crds/*.yaml, docs/workload.md: say what the schemas say", () => {
+  for (const { path, stale } of files) assert.not.ok(stale, `${path} is stale: run npm run crds`);
 });
 
-test("generatedFiles: YAML that reads back as the definition, without anchors", async () => {
-  const files = await generatedFiles(root);
+test("generatedFiles: YAML that reads back as the definition, without anchors", () => {
   for (const [index, definition] of definitions.entries()) {
     const [document, more] = parseAllDocuments(files[index]?.text ?? "");
     assert.is(more, undefined);
@@ -149,13 +148,6 @@ test("docs/workload.md: has a row for each field of the kind, with an example", 
     rows.filter(([, , example]) => example === "").map(([, path]) => path),
     [],
   );
-});
-
-test("scripts/crds.ts --check: exits with 0 and writes nothing when all are fresh", async () => {
-  const { stdout } = await promisify(execFile)("node", ["--import", "tsx", "scripts/crds.ts", "--check"], {
-    cwd: root,
-  });
-  assert.is(stdout.match(/is up to date/g)?.length, 5);
 });
 
 test.run();

@@ -125,12 +125,12 @@ test("a bomb is stopped by what fits on the workload's disk", async (context) =>
   const edge = testEdge({ store: context.served.store, snapshotLimitBytes: 4 * 1024 * 1024, clock: systemClock });
   edge.cluster.addSnapshots();
   edge.cluster.addWorkload("app", {
-    ...{ filesystem: { overlayDirs: ["/data"] }, resources: { vcpus: 1, memoryMb: 64, diskGb: 1 } },
+    ...{ filesystem: { overlayDirs: ["/data"] }, resources: { vcpus: 1, memoryMb: 64, diskGb: 0.125 } },
   });
   // Zeros, of which each MiB is a KiB.
   const piece = gzipSync(Buffer.alloc(1024 * 1024));
   const header = gzipSync(rawEntry({ name: "data/zeros", size: 2 * 1024 ** 3 }));
-  const body = Buffer.concat([header, ...Array.from({ length: 1400 }, () => piece)]);
+  const body = Buffer.concat([header, ...Array.from({ length: 200 }, () => piece)]);
   const { status, error } = await put({ ...context, edge }, body);
   assert.is(status, 413, error);
   assert.is(await unpacked(context), undefined);

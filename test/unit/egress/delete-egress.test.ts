@@ -1,4 +1,3 @@
-// @runtimes node
 import { test } from "uvu";
 import * as assert from "uvu/assert";
 import { ApiError } from "../../../crds/client/api-error.ts";

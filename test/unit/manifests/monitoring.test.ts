@@ -1,4 +1,3 @@
-// @runtimes node
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Registry } from "prom-client";

@@ -1,4 +1,3 @@
-// @runtimes node
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Claim, ClaimStatus } from "../../../crds/claim.ts";

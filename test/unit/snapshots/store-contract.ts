@@ -407,7 +407,7 @@ export function testStore<T extends { store: SnapshotStore }>(test: Test<T>): vo
     const sizes = new Map<string, number>();
     let isChanging = true;
     const changing = (async () => {
-      for (let round = 0; round < 30; round += 1) {
+      for (let round = 0; round < 15; round += 1) {
         const { metadata } = await save(store, "x".repeat(1 + round), key, { keep: "replaced" });
         sizes.set(metadata.sha256, metadata.sizeBytes);
         if (round % 7 === 6) await store.delete(key, call);

@@ -1,6 +1,7 @@
 import { Agent } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { BuildContexts } from "../../../crds/builds/build-contexts.ts";
+import { type Clock, systemClock } from "../../../crds/client/clock.ts";
 import { createContextClient } from "../../../crds/snapshots/context-client.ts";
 import type { SnapshotStore } from "../../../crds/snapshots/snapshot-store.ts";
 import { createStoreClient } from "../../../crds/snapshots/store-client.ts";
@@ -11,6 +12,12 @@ import { createSnapshotServer, type SnapshotServerOptions } from "../../../opera
 export const isOverVolume = process.env.TENANCY_TEST_STORE !== "s3";
 
 export const TOKEN = "a token";
+
+/** The system's, without the pauses of up to a second between the tries of a call. */
+export const clockWithoutPauses: Clock = {
+  now: systemClock.now,
+  after: (delayMs, callback) => systemClock.after(delayMs > 1000 ? delayMs : 1, callback),
+};
 
 /** A snapshots server of this process, and a client of it. */
 export interface ServedStore {

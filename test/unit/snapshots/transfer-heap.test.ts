@@ -1,4 +1,3 @@
-// @runtimes node
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { test } from "uvu";
@@ -39,7 +38,7 @@ for (const where of ["without", "within", "without", "within", "without", "withi
 console.log(JSON.stringify([counts, objects.length]));`;
 
 test("withTransferHeap has what passes through collected less often, and only while it does", async () => {
-  const { stdout } = await promisify(execFile)(process.execPath, [
+  const { stdout } = await promisify(execFile)("node", [
     ...OPERATOR_FLAGS,
     "--expose-gc",
     ...["--import", import.meta.resolve("tsx"), "--input-type=module", "--eval", program],

@@ -44,12 +44,14 @@ interface Context {
   restore(name: string, into?: "waiting" | "running", spec?: object): Promise<{ pod: Pod; data: string }>;
 }
 const test = suite<Context>("areUnchanged");
+/** What is changed in a pod each, of one archive that stays as it is. */
+const testOfChanges = suite<Context>("areUnchanged, after a change");
 /** Of what can be seen of the volume's own files. */
 const testOfVolume: (name: string, run: Callback<Context>) => void = isOverVolume ? test : () => undefined;
 const { signal } = call;
 const led = { signal, isFenced: () => false };
 
-test.before.each(async (context) => {
+async function prepare(context: Context): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), "tenancy-unchanged-"));
   chmodSync(folder, 0o755);
   mkdirSync(join(folder, "volume"));
@@ -112,12 +114,16 @@ test.before.each(async (context) => {
       return { pod, data: join(root, "data") };
     },
   } satisfies Context);
-});
-test.after.each(async ({ folder, served, snapshots }) => {
+}
+async function end({ folder, served, snapshots }: Context): Promise<void> {
   snapshots.close();
   await served.close();
   rmSync(folder, { recursive: true, maxRetries: 20 });
-});
+}
+test.before.each(prepare);
+test.after.each(end);
+testOfChanges.before(prepare);
+testOfChanges.after(end);
 
 testOfVolume("files that were only read are not saved again, and noted to be in use", async (context) => {
   const { folder, restore, saved, served, snapshots } = context;
@@ -203,12 +209,20 @@ function relink(data: string): void {
   symlinkSync("elsewhere", join(data, "dangling"));
 }
 
-for (const [what, change] of changes) {
-  test(`what was changed is saved: ${what}`, async (context) => {
-    const { folder, restore, snapshots } = context;
-    const { pod, data } = await restore("into");
-    change(join(folder, "into/more"), data);
-    assert.is((await snapshots.save(key, pod, led)).isUnchanged, undefined);
+for (const [index, [what, change]] of changes.entries()) {
+  testOfChanges(`what was changed is saved: ${what}`, async (context) => {
+    const { folder, restore, served, snapshots } = context;
+    const { pod, data } = await restore(`into-${index}`);
+    change(join(folder, `into-${index}/more`), data);
+    const { put } = served.store;
+    Object.assign(served.store, {
+      async put() {
+        throw new Error("it is saved");
+      },
+    });
+    const error = await snapshots.save(key, pod, led).catch((error: unknown) => error);
+    Object.assign(served.store, { put });
+    assert.match(String(error), "it is saved");
   });
 }
 
@@ -350,3 +364,4 @@ test("createListReader: a clock that was set back, or times that are rounded, ma
 });
 
 test.run();
+testOfChanges.run();

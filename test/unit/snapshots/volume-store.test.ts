@@ -31,7 +31,7 @@ import { localExec } from "./local-exec.ts";
 import { shellStore } from "./shell-store.ts";
 import { staticBusybox } from "./static-busybox.ts";
 import { call, key, load, MOST, pieces, save, testStore } from "./store-contract.ts";
-import { type ServedStore, serveStore, TOKEN } from "./store-server.ts";
+import { clockWithoutPauses, type ServedStore, serveStore, TOKEN } from "./store-server.ts";
 
 interface Context {
   folder: string;
@@ -506,7 +506,9 @@ test("what another program answers is no answer", async () => {
 
 test("an answer that is lost is asked for again: what was done is done once, and known", async ({ store, served }) => {
   const losing = await startLosing(served.endpoint);
-  const lossy = createStoreClient({ connection: createStoreConnection({ endpoint: async () => losing.endpoint }) });
+  const lossy = createStoreClient({
+    connection: createStoreConnection({ endpoint: async () => losing.endpoint, clock: clockWithoutPauses }),
+  });
   try {
     for (const lost of ["POST", "PUT", "DELETE", "GET"] as const) {
       await store.delete(key, call);
@@ -540,6 +542,7 @@ test("a deletion is told of only where it was done, whichever of its tries was a
   const refusedFirst = createStoreClient({
     connection: createStoreConnection({
       endpoint: async () => (tries++ === 0 ? { ...served.endpoint, options } : served.endpoint),
+      clock: clockWithoutPauses,
     }),
   });
   async function deleteWith(client: SnapshotStore, unusedForMs?: number): Promise<boolean> {
@@ -550,7 +553,9 @@ test("a deletion is told of only where it was done, whichever of its tries was a
   assert.is(await load(store), "in use");
   const losing = await startLosing(served.endpoint);
   try {
-    const lossy = createStoreClient({ connection: createStoreConnection({ endpoint: async () => losing.endpoint }) });
+    const lossy = createStoreClient({
+      connection: createStoreConnection({ endpoint: async () => losing.endpoint, clock: clockWithoutPauses }),
+    });
     losing.lose("DELETE");
     assert.is(await deleteWith(lossy, 3_600_000), false);
     assert.is(await load(store), "in use");
