@@ -1,30 +1,40 @@
-// npm run check: the quick gate. Format, lint, types and unit tests, each on one of its runtimes; each step's time is
-// printed.
+// npm run check: the quick gate. Format, lint, types and unit tests, each on one of its runtimes, beside each other; each
+// step's time is printed.
 import { spawn } from "node:child_process";
 
 type Step = readonly [name: string, command: string, ...commandArguments: string[]];
 
-/** Seconds each, beside each other; all of them say what is wrong. */
-const looks: Step[] = [
-  ["format and lint", "biome", "check", "--error-on-warnings", "."],
+const steps: Step[] = [
+  ["format and lint", "biome", "check", "--error-on-warnings", "--colors=force", "."],
   // What was checked before is not checked again; `npm ci` takes the notes away.
   ["types", "tsc", "--noEmit", "-p", ".", "--incremental", "--tsBuildInfoFile", "node_modules/.cache/tsc.tsbuildinfo"],
   ["types of the page", "tsc", "--noEmit", "-p", "edge/dashboard"],
+  ["unit tests", process.execPath, "--import", "tsx", "scripts/test.ts", "unit", "--quick"],
 ];
-const tests: Step = ["unit tests", process.execPath, "--import", "tsx", "scripts/test.ts", "unit", "--quick"];
 
-const areFine = (await Promise.all(looks.map(runStep))).every(Boolean);
-if (!areFine || !(await runStep(tests))) process.exit(1);
+const failed = (await Promise.all(steps.map(runStep))).flat();
+if (failed.length > 0) {
+  console.log(`failed: ${failed.join(", ")}`);
+  process.exit(1);
+}
 
-/** @returns whether it passed */
-function runStep([name, command, ...commandArguments]: Step): Promise<boolean> {
+/** @returns its name if it failed */
+function runStep(step: Step): Promise<string[]> {
+  const [name, command, ...commandArguments] = step;
   const started = Date.now();
+  // What the last one prints is long, and shown as it comes; of the others each is a block.
+  const isShown = step === steps.at(-1);
+  let output = "";
   return new Promise((resolve, reject) => {
-    const child = spawn(command, commandArguments, { stdio: "inherit" });
+    const child = spawn(command, commandArguments, {
+      stdio: ["inherit", ...Array(2).fill(isShown ? "inherit" : "pipe")],
+    });
+    for (const stream of [child.stdout, child.stderr]) stream?.on("data", (chunk) => (output += chunk));
     child.once("error", reject);
-    child.once("exit", (status) => {
-      console.log(`${status === 0 ? "ok  " : "FAIL"} ${name} (${((Date.now() - started) / 1000).toFixed(1)} s)`);
-      resolve(status === 0);
+    child.once("close", (status) => {
+      const passed = status === 0;
+      console.log(`${output}${passed ? "ok  " : "FAIL"} ${name} (${((Date.now() - started) / 1000).toFixed(1)} s)`);
+      resolve(passed ? [] : [name]);
     });
   });
 }

@@ -16,6 +16,7 @@ import { findChromium } from "./test/find-chromium.ts";
 import { findTestFiles, type Kind, type TestFile } from "./test/find-test-files.ts";
 import { lastSeconds } from "./test/last-seconds.ts";
 import { type Lending, lending } from "./test/lending.ts";
+import { memoryFolder } from "./test/memory-folder.ts";
 import { parseTestOptions, type TestOptions } from "./test/options.ts";
 import { createProgressLine } from "./test/progress-line.ts";
 import { runTestFile, type TestRun } from "./test/run-test-file.ts";
@@ -134,7 +135,12 @@ async function stopShared(except?: Lending): Promise<void> {
 }
 
 function runOn(file: TestFile, bundled: BundledTests): Promise<TestRun> {
-  const given = { signal: stop.signal, ...(file.runtime === "node" && { module: bundled.moduleOf(file) }) };
+  const inMemory = file.kind === "unit" ? memoryFolder() : undefined;
+  const given = {
+    signal: stop.signal,
+    environment: inMemory === undefined ? {} : { TMPDIR: inMemory },
+    ...(file.runtime === "node" && { module: bundled.moduleOf(file) }),
+  };
   const lender = file.hasOwnCluster ? undefined : shared[file.kind];
   // Without one the file starts its own, or reports why it cannot.
   return lender?.lend((environment) => runTestFile(file, { ...given, environment })) ?? runTestFile(file, given);
