@@ -1,9 +1,7 @@
 // @runtimes bun node deno
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import type { ApiTypes } from "../../../edge/api/openapi/schemas.ts";
 import { isDestroyable, isOpen, retry } from "../../../edge/dashboard/claims/claim.ts";
-import { destroyWords } from "../../../edge/dashboard/claims/destroy-words.ts";
 
 const test = suite("dashboard/acts on a claim");
 
@@ -60,18 +58,6 @@ test("a claim is destroyed while it is used or starts, not while its files are b
     "a claim that has failed can be made anew with other files",
   );
   assert.ok(isOpen(undefined));
-});
-
-test("destroyWords says what becomes of the claim by its phase", () => {
-  const words = (phase: ApiTypes["Claim"]["phase"], instanceId?: string) =>
-    destroyWords({ name: "inst-a" }, { phase, ...(instanceId !== undefined && { instanceId }) });
-  assert.match(words("Active", "inst-a"), "stays, without a pod, until it is claimed again");
-  assert.match(words("Active", "inst-b"), "has another pod, inst-b");
-  assert.match(words("Pending"), "another one is started at once");
-  assert.match(words("Releasing", "inst-a"), "what is not saved by then never is, and the claim goes");
-  assert.match(words("ReleaseFailed", "inst-a"), "given up, and the claim goes");
-  assert.match(words("Error"), "has failed already");
-  assert.match(destroyWords({ name: "inst-a" }, undefined), "no claim");
 });
 
 test.run();

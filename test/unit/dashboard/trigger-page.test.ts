@@ -1,13 +1,6 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import {
-  type Delivery,
-  deliveriesOf,
-  noDeliveries,
-  resultLook,
-  tenantWords,
-  withAnswer,
-} from "../../../edge/dashboard/triggers/deliveries.ts";
+import { type Delivery, deliveriesOf, noDeliveries, withAnswer } from "../../../edge/dashboard/triggers/deliveries.ts";
 
 const test = suite("dashboard/trigger page");
 
@@ -28,22 +21,6 @@ test("deliveries of two edges are one list, the newest first; an edge's newer an
     ["a2", "b1", "a1"],
   );
   assert.is(known.answers.size, 2);
-});
-
-test("tenantWords names the tenant as far as the page can tell", () => {
-  assert.is(tenantWords({ static: "alice" }, {}), "tenant alice");
-  assert.is(tenantWords({ from: "user.id", prefix: "u-" }, { user: { id: 7 } }), "tenant u-7");
-  assert.is(tenantWords({ from: "user.id" }, { user: null }), "the tenant that user.id names");
-});
-
-test("resultLook tells what went wrong from what was refused", () => {
-  assert.equal((["answered", "denied", "unsigned", "failed", "missed"] as const).map(resultLook), [
-    "ok",
-    "warn",
-    "warn",
-    "bad",
-    "bad",
-  ]);
 });
 
 test.run();

@@ -45,23 +45,6 @@ test("a pool shows what the operator found, without what only the operator reads
   assert.equal((await edge.call("GET /api/v1/pools/p")).json, { ...shown, status: found });
 });
 
-test("what is wrong with a pool is a 400 that names the place, before any call", async () => {
-  const edge = testEdge();
-  for (const [body, message] of [
-    [{ spec }, /^body\.name: is required/],
-    [{ name: "P", spec }, /^body\.name: a pool's name is/],
-    [{ name: "p" }, /^body\.spec: is required/],
-    [{ name: "p", spec: { ...spec, size: -1 } }, /^body\.spec\.size: /],
-    [{ name: "p", spec: { size: 1 } }, /^body\.spec\.workloadRef: is required/],
-    [{ name: "p", spec: { ...spec, seize: 1 } }, /^body\.spec\.seize: is not a field/],
-  ] as const) {
-    const answer = await edge.call("POST /api/v1/pools", { body });
-    assert.is(answer.status, 400, answer.text);
-    assert.match(answer.error ?? "", message);
-  }
-  assert.equal(edge.cluster.calls, []);
-});
-
 for (const { path, noun, spec: first, next } of kinds) {
   test(`a ${noun} is replaced where its spec is still what was read`, async () => {
     const edge = testEdge();

@@ -40,37 +40,6 @@ test("the gateway's word on a trigger shows, what its adapter remembers does not
   });
 });
 
-test("a name that is taken is a 409 that says what to do", async () => {
-  const edge = testEdge();
-  await edge.call("POST /api/v1/triggers", { body: { name: "a", spec } });
-  const second = await edge.call("POST /api/v1/triggers", { body: { name: "a", spec } });
-  assert.is(second.status, 409);
-  assert.match(second.error ?? "", /change it with PUT \/api\/v1\/triggers\/a/);
-});
-
-test("what is wrong with a trigger is a 400 that names the place, before any call", async () => {
-  const edge = testEdge();
-  for (const [body, message] of [
-    [{ spec }, /^body\.name: is required/],
-    [{ name: "A", spec }, /^body\.name: a trigger's name is/],
-    [{ name: "a" }, /^body\.spec: is required/],
-    [{ name: "a", spec: { ...spec, type: "email" } }, /^body\.spec\.type: must be one of webhook, messenger, cron/],
-    [{ name: "a", spec: { ...spec, config: {} } }, /^body\.spec\.config\.path: a webhook trigger needs/],
-    [{ name: "a", spec: { ...spec, tenant: {} } }, /^body\.spec\.tenant: give exactly one of from and static/],
-    [{ name: "a", spec: { ...spec, sepc: 1 } }, /^body\.spec\.sepc: is not a field/],
-    [{ name: "a", spec, more: 1 }, /^body: unknown key "more"/],
-  ] as const) {
-    const answer = await edge.call("POST /api/v1/triggers", { body });
-    assert.is(answer.status, 400, answer.text);
-    assert.match(answer.error ?? "", message);
-  }
-  for (const name of ["A", "a_b", "-a"]) {
-    assert.is((await edge.call(`GET /api/v1/triggers/${name}`)).status, 400);
-    assert.is((await edge.call(`DELETE /api/v1/triggers/${name}`)).status, 400);
-  }
-  assert.equal(edge.cluster.calls, []);
-});
-
 test("the dump has every kind of the specification, and asks for nothing else", async () => {
   const edge = testEdge();
   edge.cluster.addWorkload("app");

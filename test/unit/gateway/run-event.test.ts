@@ -608,24 +608,6 @@ test("slow events of one tenant leave room for another's, and only its own calle
   assert.ok((await answered).every(({ kind }) => kind === "answered"));
 });
 
-test("events beyond the bound wait for their turn", async () => {
-  let running = 0;
-  let most = 0;
-  const { cluster, run } = testEnvironment({
-    async driver() {
-      running += 1;
-      most = Math.max(most, running);
-      await new Promise((resolve) => setTimeout(resolve, 5));
-      running -= 1;
-      return reply;
-    },
-  });
-  cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active() });
-  const outcomes = await Promise.all(Array.from({ length: 20 }, () => run(event, { signal: never })));
-  assert.ok(outcomes.every(({ kind }) => kind === "answered"));
-  assert.is(most, 2);
-});
-
 test("an event begins a trace with guards, claim and driver, or is part of its request's", async () => {
   const guards: Guard[] = [async ({ data }) => ({ allowed: data !== "denied", message: "s3cret" })];
   const { tracer, family, one, spans } = createRecorder();

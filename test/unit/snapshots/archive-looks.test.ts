@@ -1,41 +1,22 @@
-import { mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { ArchiveError } from "../../../crds/archive/archive-error.ts";
-import type { SnapshotStore } from "../../../crds/snapshots/snapshot-store.ts";
 import type { StoreMark } from "../../../crds/snapshots/store-mark.ts";
 import { createArchiveLooks } from "../../../operator/snapshots/archive-looks.ts";
 import { call, key, save } from "./store-contract.ts";
-import { type ServedStore, serveStore } from "./store-server.ts";
+import { volumeSuite } from "./volume-suite.ts";
 
-interface Context {
-  root: string;
-  served: ServedStore;
-  archives: SnapshotStore;
-}
-const test = suite<Context>("createArchiveLooks");
+const test = volumeSuite("createArchiveLooks");
 
 const nowhere: StoreMark = { advice: "", wasSeen: async () => false, remember: async () => undefined };
 const newcomer = { tenantId: "new", workloadRef: "w" };
-
-test.before.each(async (context) => {
-  context.root = join(mkdtempSync(join(tmpdir(), "tenancy-looks-")), "volume");
-  mkdirSync(context.root);
-  context.served = await serveStore(context.root);
-  context.archives = context.served.store;
-});
-test.after.each(async ({ root, served }) => {
-  await served.close();
-  rmSync(join(root, ".."), { recursive: true, maxRetries: 20 });
-});
 
 async function errorOf(attempt: Promise<unknown>): Promise<string> {
   return await attempt.then(() => "no error", String);
 }
 
-test("find: the newest archive, or a version by its digits", async ({ archives }) => {
+test("find: the newest archive, or a version by its digits", async ({ store: archives }) => {
   const looks = createArchiveLooks({ archives, mark: nowhere });
   assert.is(await looks.find(key, call), undefined);
   const { metadata: first } = await save(archives, "the first");
@@ -54,7 +35,7 @@ test("find: the newest archive, or a version by its digits", async ({ archives }
   assert.match(await errorOf(looks.find(newcomer, { ...call, version: "0123456789abcdef" })), "there is none");
 });
 
-test("find: an archive that nothing recorded fits is not taken for none", async ({ root, archives }) => {
+test("find: an archive that nothing recorded fits is not taken for none", async ({ root, store: archives }) => {
   await save(archives, "good");
   writeFileSync(join(root, "a.b/c.tar.gz.tar.gz"), "evil");
   const looks = createArchiveLooks({ archives, mark: nowhere });
@@ -72,7 +53,10 @@ test("find: an archive that nothing recorded fits is not taken for none", async 
   );
 });
 
-test("once the mark of a volume was seen, an empty folder in its place is not believed", async ({ root, archives }) => {
+test("once the mark of a volume was seen, an empty folder in its place is not believed", async ({
+  root,
+  store: archives,
+}) => {
   const looks = createArchiveLooks({ archives, mark: nowhere });
   assert.is(await looks.find(newcomer, call), undefined, "a new volume has no mark");
   const { metadata } = await save(archives, "kept");
@@ -94,7 +78,7 @@ test("once the mark of a volume was seen, an empty folder in its place is not be
 
 test("what a save has marked is not believed without its mark, though nobody has looked since", async ({
   root,
-  archives,
+  store: archives,
 }) => {
   const looks = createArchiveLooks({ archives, mark: nowhere });
   await save(archives, "kept");
@@ -106,7 +90,7 @@ test("what a save has marked is not believed without its mark, though nobody has
 
 test("what another operator has seen is asked before a volume without its mark is believed, and what this one sees is told once", async ({
   root,
-  archives,
+  store: archives,
 }) => {
   await save(archives, "kept");
   let told = 0;
@@ -135,7 +119,7 @@ test("what another operator has seen is asked before a volume without its mark i
   assert.is(await next().find(newcomer, call), undefined, "nobody has seen one");
 });
 
-test("a volume with archives from before there were marks is as it was", async ({ root, archives }) => {
+test("a volume with archives from before there were marks is as it was", async ({ root, store: archives }) => {
   const { metadata } = await save(archives, "kept");
   rmSync(join(root, ".marked"));
   const looks = createArchiveLooks({ archives, mark: nowhere });

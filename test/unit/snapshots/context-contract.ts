@@ -3,6 +3,7 @@ import type { Test } from "uvu";
 import * as assert from "uvu/assert";
 import type { BuildContexts } from "../../../crds/builds/build-contexts.ts";
 import { StoreError } from "../../../crds/snapshots/snapshot-store.ts";
+import { errorOf } from "../../error-of.ts";
 import { eventually } from "../../eventually.ts";
 import { call, pieces } from "./store-contract.ts";
 
@@ -29,13 +30,6 @@ export async function readContext(contexts: BuildContexts, content: string): Pro
   for await (const part of opened.content) parts.push(part);
   assert.is(opened.sizeBytes, Buffer.concat(parts).length);
   return Buffer.concat(parts).toString("utf8");
-}
-
-export async function errorOf(attempt: Promise<unknown>): Promise<unknown> {
-  return await attempt.then(
-    () => undefined,
-    (error: unknown) => error,
-  );
 }
 
 /** What every store of build contexts keeps to. */

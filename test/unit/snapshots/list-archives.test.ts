@@ -1,32 +1,19 @@
-import { linkSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { linkSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { NetworkError } from "../../../crds/client/api-error.ts";
-import type { SnapshotStore } from "../../../crds/snapshots/snapshot-store.ts";
 import { createStoreClient } from "../../../crds/snapshots/store-client.ts";
 import { createStoreConnection } from "../../../crds/snapshots/store-connection.ts";
 import { MARK } from "../../../crds/snapshots/store-protocol.ts";
+import { errorOf } from "../../error-of.ts";
 import { call } from "./store-contract.ts";
-import { type ServedStore, serveStore, TOKEN } from "./store-server.ts";
+import { TOKEN } from "./store-server.ts";
+import { volumeSuite } from "./volume-suite.ts";
 
-const test = suite<{ folder: string; root: string; served: ServedStore; store: SnapshotStore }>("the list of archives");
+const test = volumeSuite("the list of archives");
 const SHA256 = "ab".repeat(32);
-
-test.before.each(async (context) => {
-  context.folder = mkdtempSync(join(tmpdir(), "tenancy-list-"));
-  context.root = join(context.folder, "volume");
-  mkdirSync(context.root);
-  context.served = await serveStore(context.root);
-  context.store = context.served.store;
-});
-test.after.each(async ({ folder, served }) => {
-  await served.close();
-  rmSync(folder, { recursive: true, maxRetries: 20 });
-});
 
 function put(root: string, tenantId: string, content = "an archive"): void {
   mkdirSync(join(root, tenantId), { recursive: true });
@@ -44,13 +31,6 @@ function record(tenantId: string, workloadRef: string, sizeBytes: number): strin
 
 const archiveOf = (root: string, tenantId: string): string => join(root, tenantId, "app.tar.gz");
 const recordOf = (root: string, tenantId: string): string => `${archiveOf(root, tenantId)}.${SHA256.slice(0, 16)}.json`;
-
-async function errorOf(attempt: Promise<unknown>): Promise<unknown> {
-  return await attempt.then(
-    () => undefined,
-    (error: unknown) => error,
-  );
-}
 
 test("of an empty volume is empty, and of one that is not there fails", async ({ root, store }) => {
   assert.equal(await store.list({ versions: true }, call), []);

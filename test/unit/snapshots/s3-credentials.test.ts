@@ -8,6 +8,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { createS3Credentials } from "../../../crds/snapshots/s3/s3-credentials.ts";
 import { StoreError } from "../../../crds/snapshots/snapshot-store.ts";
+import { errorOf } from "../../error-of.ts";
 import { type ManualClock, manualClock } from "../manual-clock.ts";
 
 interface Context {
@@ -41,13 +42,6 @@ test.after.each(async ({ folder, server }) => {
   await new Promise((resolve) => server.close(resolve));
   rmSync(folder, { recursive: true });
 });
-
-async function errorOf(attempt: Promise<unknown>): Promise<unknown> {
-  return await attempt.then(
-    () => undefined,
-    (error: unknown) => error,
-  );
-}
 
 /** What a container is lent, for an hour. */
 function lending({ clock, asked }: Context, id = (): string => `key-${asked.length}`) {

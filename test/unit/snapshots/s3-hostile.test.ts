@@ -7,6 +7,7 @@ import { ArchiveError } from "../../../crds/archive/archive-error.ts";
 import { createS3Client, elementsOf } from "../../../crds/snapshots/s3/s3-client.ts";
 import { createS3Store, type S3Store } from "../../../crds/snapshots/s3/s3-store.ts";
 import { StoreError } from "../../../crds/snapshots/snapshot-store.ts";
+import { errorOf } from "../../error-of.ts";
 import { call, key, load } from "./store-contract.ts";
 
 interface Context {
@@ -39,13 +40,6 @@ test.before.each(async (context) => {
   };
 });
 test.after.each(({ close }) => close());
-
-async function errorOf(attempt: Promise<unknown>): Promise<unknown> {
-  return await attempt.then(
-    () => undefined,
-    (error: unknown) => error,
-  );
-}
 
 /** Goes on for as long as the client reads. */
 function sendForEver(response: ServerResponse): () => number {

@@ -11,6 +11,7 @@ import {
   StoreConflict,
   type StoreEntry,
 } from "../../../crds/snapshots/snapshot-store.ts";
+import { errorOf } from "../../error-of.ts";
 
 export const call = { signal: new AbortController().signal, timeoutMs: 60_000 };
 /** What stays where nothing is configured. */
@@ -59,13 +60,6 @@ export async function load(
 }
 
 const digest = (content: string): string => createHash("sha256").update(content).digest("hex");
-
-async function errorOf(attempt: Promise<unknown>): Promise<unknown> {
-  return await attempt.then(
-    () => undefined,
-    (error: unknown) => error,
-  );
-}
 
 /** What every store keeps to, whatever it keeps archives in. */
 export function testStore<T extends { store: SnapshotStore }>(test: Test<T>): void {

@@ -10,6 +10,7 @@ import type { Resource } from "../../../crds/resource.ts";
 import { StoreError } from "../../../crds/snapshots/snapshot-store.ts";
 import { createApiServerEndpoint, createDirectEndpoint } from "../../../crds/snapshots/store-endpoint.ts";
 import { certificate } from "../../../scripts/cluster/pki/certificate.ts";
+import { errorOf } from "../../error-of.ts";
 
 const { signal } = new AbortController();
 interface Context {
@@ -62,13 +63,6 @@ test.before.each((context) => {
 
 function forbidden(): ApiError {
   return new ApiError("secrets is forbidden", { status: 403, reason: "Forbidden" });
-}
-
-async function errorOf(attempt: Promise<unknown>): Promise<unknown> {
-  return await attempt.then(
-    () => undefined,
-    (error: unknown) => error,
-  );
 }
 
 test("directly, it is the helper pod's address with its certificate and token, looked up again after a while", async (context) => {

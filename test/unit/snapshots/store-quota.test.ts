@@ -1,27 +1,12 @@
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { QuotaError, type SnapshotStore, StoreError } from "../../../crds/snapshots/snapshot-store.ts";
 import { call, key, load, MOST, save } from "./store-contract.ts";
-import { type ServedStore, serveStore } from "./store-server.ts";
+import { serveStore } from "./store-server.ts";
+import { volumeSuite } from "./volume-suite.ts";
 
-const test = suite<{ folder: string; root: string; served: ServedStore; store: SnapshotStore }>(
-  "quotas of the snapshots volume",
-);
-
-test.before.each(async (context) => {
-  context.folder = mkdtempSync(join(tmpdir(), "tenancy-quota-"));
-  context.root = join(context.folder, "volume");
-  mkdirSync(context.root);
-  context.served = await serveStore(context.root);
-  context.store = context.served.store;
-});
-test.after.each(async ({ folder, served }) => {
-  await served.close();
-  rmSync(folder, { recursive: true, maxRetries: 20 });
-});
+const test = volumeSuite("quotas of the snapshots volume");
 
 const other = { ...key, workloadRef: "other" };
 const ofBytes = (bytes: number, fill = "x"): string => fill.repeat(bytes);

@@ -1,47 +1,24 @@
 // @runtimes node bun
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  utimesSync,
-  writeFileSync,
-} from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, mkdirSync, readdirSync, readFileSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { BuildContexts } from "../../../crds/builds/build-contexts.ts";
 import { StoreError } from "../../../crds/snapshots/snapshot-store.ts";
 import { createDeferred } from "../../../crds/waits.ts";
+import { errorOf } from "../../error-of.ts";
 import { eventually } from "../../eventually.ts";
-import { digest, errorOf, putContext, readContext, testContexts } from "./context-contract.ts";
+import { digest, putContext, readContext, testContexts } from "./context-contract.ts";
 import { call, save } from "./store-contract.ts";
-import { type ServedStore, serveStore } from "./store-server.ts";
+import { serveStore } from "./store-server.ts";
+import { volumeSuite } from "./volume-suite.ts";
 
-interface Context {
-  folder: string;
-  root: string;
-  served: ServedStore;
-  contexts: BuildContexts;
-  names(): Promise<string[]>;
-}
+const test = volumeSuite<{ contexts: BuildContexts; names(): Promise<string[]> }>(
+  "build contexts on the snapshots volume",
+);
 
-const test = suite<Context>("build contexts on the snapshots volume");
-
-test.before.each(async (context) => {
-  context.folder = mkdtempSync(join(tmpdir(), "tenancy-contexts-"));
-  context.root = join(context.folder, "volume");
-  mkdirSync(context.root);
-  context.served = await serveStore(context.root);
+test.before.each((context) => {
   context.contexts = context.served.contexts;
   context.names = async () => namesIn(context.root);
-});
-test.after.each(async ({ folder, served }) => {
-  await served.close();
-  rmSync(folder, { recursive: true, maxRetries: 20 });
 });
 
 function namesIn(root: string): string[] {

@@ -5,7 +5,6 @@ import {
   existsSync,
   lutimesSync,
   mkdirSync,
-  mkdtempSync,
   openSync,
   readdirSync,
   renameSync,
@@ -16,9 +15,7 @@ import {
   utimesSync,
   writeFileSync,
 } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { ArchiveError } from "../../../crds/archive/archive-error.ts";
 import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
@@ -27,28 +24,14 @@ import { createTurns } from "../../../operator/snapshots/store/turns.ts";
 import { withVolumeLock } from "../../../operator/snapshots/store/volume-lock.ts";
 import { createVolumeState } from "../../../operator/snapshots/store/volume-state.ts";
 import { createVolumeUploads } from "../../../operator/snapshots/store/volume-uploads.ts";
+import { errorOf } from "../../error-of.ts";
 import { eventually } from "../../eventually.ts";
 import { staticBusybox } from "./static-busybox.ts";
 import { call, key, load, MOST, save } from "./store-contract.ts";
-import { type ServedStore, serveStore } from "./store-server.ts";
+import { serveStore } from "./store-server.ts";
+import { volumeSuite } from "./volume-suite.ts";
 
-interface Context {
-  root: string;
-  served: ServedStore;
-  store: SnapshotStore;
-}
-const test = suite<Context>("what the volume's store keeps");
-
-test.before.each(async (context) => {
-  context.root = join(mkdtempSync(join(tmpdir(), "tenancy-volume-")), "volume");
-  mkdirSync(context.root);
-  context.served = await serveStore(context.root);
-  context.store = context.served.store;
-});
-test.after.each(async ({ root, served }) => {
-  await served.close();
-  rmSync(join(root, ".."), { recursive: true, maxRetries: 20 });
-});
+const test = volumeSuite("what the volume's store keeps");
 
 const digits = /\.([0-9a-f]{16})\.json$/;
 const MINUTE_MS = 60_000;
@@ -61,13 +44,6 @@ function age(path: string, ms: number): void {
 
 function ageFiles(root: string, { tenantId }: SnapshotKey, ms: number): void {
   for (const name of readdirSync(join(root, tenantId))) age(join(root, tenantId, name), ms);
-}
-
-async function errorOf(attempt: Promise<unknown>): Promise<unknown> {
-  return await attempt.then(
-    () => undefined,
-    (error: unknown) => error,
-  );
 }
 
 test("what is recorded of earlier archives goes with a save, once it is ten minutes old", async ({ root, store }) => {

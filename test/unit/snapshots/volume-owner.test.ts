@@ -27,6 +27,7 @@ import { createVolumeOwner } from "../../../operator/snapshots/store/volume-owne
 import { createVolumeState } from "../../../operator/snapshots/store/volume-state.ts";
 import { createVolumeUploads } from "../../../operator/snapshots/store/volume-uploads.ts";
 import { createVolumeUsage } from "../../../operator/snapshots/store/volume-usage.ts";
+import { errorOf } from "../../error-of.ts";
 import { eventually } from "../../eventually.ts";
 import { call, key, load, MOST, pieces, save } from "./store-contract.ts";
 import { type ServedStore, serveStore } from "./store-server.ts";
@@ -44,13 +45,6 @@ test.after.each(async ({ folder, served }) => {
   await Promise.all(served.map(({ close }) => close()));
   rmSync(folder, { recursive: true, maxRetries: 20 });
 });
-
-async function errorOf(attempt: Promise<unknown>): Promise<unknown> {
-  return await attempt.then(
-    () => undefined,
-    (error: unknown) => error,
-  );
-}
 
 async function serve({ root, served }: { root: string; served: ServedStore[] }): Promise<ServedStore["store"]> {
   const owner = (): string => {

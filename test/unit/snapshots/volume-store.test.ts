@@ -2,7 +2,6 @@ import { createHash } from "node:crypto";
 import {
   existsSync,
   mkdirSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
   rmSync,
@@ -13,9 +12,7 @@ import {
 } from "node:fs";
 import { Agent, createServer, request as requestOverHttp, type Server } from "node:http";
 import { type AddressInfo, connect, createServer as createTcpServer } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { ArchiveError } from "../../../crds/archive/archive-error.ts";
 import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
@@ -27,45 +24,19 @@ import { createDeferred } from "../../../crds/waits.ts";
 import { createSnapshotServer } from "../../../operator/snapshots/server.ts";
 import { createVolume } from "../../../operator/snapshots/store/volume.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
+import { errorOf } from "../../error-of.ts";
 import { localExec } from "./local-exec.ts";
 import { shellStore } from "./shell-store.ts";
 import { staticBusybox } from "./static-busybox.ts";
 import { call, key, load, MOST, pieces, save, testStore } from "./store-contract.ts";
-import { clockWithoutPauses, type ServedStore, serveStore, TOKEN } from "./store-server.ts";
+import { clockWithoutPauses, serveStore, TOKEN } from "./store-server.ts";
+import { volumeSuite } from "./volume-suite.ts";
 
-interface Context {
-  folder: string;
-  root: string;
-  served: ServedStore;
-  store: SnapshotStore;
-  isMarked: boolean;
-}
-
-const test = suite<Context>("the volume's store");
-
-test.before.each(async (context) => {
-  context.folder = mkdtempSync(join(tmpdir(), "tenancy-volume-"));
-  context.root = join(context.folder, "volume");
-  context.isMarked = false;
-  mkdirSync(context.root);
-  context.served = await serveStore(context.root, { isMarked: () => context.isMarked });
-  context.store = context.served.store;
-});
-test.after.each(async ({ folder, served }) => {
-  await served.close();
-  rmSync(folder, { recursive: true, maxRetries: 20 });
-});
+const test = volumeSuite("the volume's store");
 
 testStore(test);
 
 const digest = (content: string): string => createHash("sha256").update(content).digest("hex");
-
-async function errorOf(attempt: Promise<unknown>): Promise<unknown> {
-  return await attempt.then(
-    () => undefined,
-    (error: unknown) => error,
-  );
-}
 
 test("archives are files that are named as the specification says, and nothing else is left", async ({
   root,
