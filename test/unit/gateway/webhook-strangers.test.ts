@@ -107,110 +107,86 @@ async function testEnvironment() {
   });
 }
 
+let on: Awaited<ReturnType<typeof testEnvironment>>;
+test.before.each(async () => {
+  on = await testEnvironment();
+});
+test.after.each(() => on.end());
+
 test("however many unsigned deliveries dawdle, on one webhook or on all, a signed one gets through", async () => {
-  const on = await testEnvironment();
-  try {
-    for (const path of ["/hooks/a", "/hooks/b"]) {
-      const wires = Array.from({ length: 60 }, () => on.dawdle(path));
-      await on.until("as many bodies as may be are read", () => on.bodies.reading === 16);
-      await on.until("the others are dropped", () => on.counts.length >= 44);
-      for (const signed of ["/hooks/a", "/hooks/b"]) assert.is(await on.deliver(signed), 200, `${path}, ${signed}`);
-      const [first] = wires;
-      await first?.seen("too many others");
-      assert.match(first?.received() ?? "", /^HTTP\/1\.1 503 [\s\S]*retry-after: 5/i);
-      on.counts.length = 0;
-    }
-  } finally {
-    await on.end();
+  for (const path of ["/hooks/a", "/hooks/b"]) {
+    const wires = Array.from({ length: 60 }, () => on.dawdle(path));
+    await on.until("as many bodies as may be are read", () => on.bodies.reading === 16);
+    await on.until("the others are dropped", () => on.counts.length >= 44);
+    for (const signed of ["/hooks/a", "/hooks/b"]) assert.is(await on.deliver(signed), 200, `${path}, ${signed}`);
+    const [first] = wires;
+    await first?.seen("too many others");
+    assert.match(first?.received() ?? "", /^HTTP\/1\.1 503 [\s\S]*retry-after: 5/i);
+    on.counts.length = 0;
   }
 });
 
 test("strangers of one webhook do not drop what another webhook's sender sends slowly", async () => {
-  const on = await testEnvironment();
-  try {
-    const honest = on.dawdle("/hooks/b", { signature: await sign(SECRET, BODY), declared: BODY.length });
-    await on.until("the honest one is read", () => on.bodies.reading === 1);
-    for (let count = 0; count < 40; count += 1) on.dawdle("/hooks/a");
-    await on.until("strangers are dropped", () => on.counts.length >= 25);
-    honest.socket.write(BODY);
-    await honest.seen("taken");
-  } finally {
-    await on.end();
-  }
+  const honest = on.dawdle("/hooks/b", { signature: await sign(SECRET, BODY), declared: BODY.length });
+  await on.until("the honest one is read", () => on.bodies.reading === 1);
+  for (let count = 0; count < 40; count += 1) on.dawdle("/hooks/a");
+  await on.until("strangers are dropped", () => on.counts.length >= 25);
+  honest.socket.write(BODY);
+  await honest.seen("taken");
 });
 
 test("what strangers have sent is bounded too, and the oldest goes first", async () => {
-  const on = await testEnvironment();
-  try {
-    const large = { declared: 1000 * KIB, body: "x".repeat(500 * KIB) };
-    const wires = [on.dawdle("/hooks/a", large), on.dawdle("/hooks/a", large)];
-    await on.until("one of them is dropped", () => on.counts.length === 1);
-    assert.is(on.bodies.reading, 1);
-    assert.is(await on.deliver("/hooks/a"), 200);
-    await Promise.race(wires.map((wire) => wire.seen("too many others")));
-  } finally {
-    await on.end();
-  }
+  const large = { declared: 1000 * KIB, body: "x".repeat(500 * KIB) };
+  const wires = [on.dawdle("/hooks/a", large), on.dawdle("/hooks/a", large)];
+  await on.until("one of them is dropped", () => on.counts.length === 1);
+  assert.is(on.bodies.reading, 1);
+  assert.is(await on.deliver("/hooks/a"), 200);
+  await Promise.race(wires.map((wire) => wire.seen("too many others")));
 });
 
 test("a body that is not whole after 10 s is a 408, however it trickles", async () => {
-  const on = await testEnvironment();
-  try {
-    const wire = on.dawdle("/hooks/a");
-    await on.until("it is read", () => on.bodies.reading === 1);
-    await on.clock.pass(9_999);
-    wire.socket.write("x");
-    assert.is(on.bodies.reading, 1);
-    await on.clock.pass(1);
-    await wire.seen("has not arrived whole within 10 s");
-    assert.match(wire.received(), /^HTTP\/1\.1 408 /);
-    assert.is(on.bodies.reading, 0);
-    await wire.closed;
-    assert.is(on.clock.pending(), 0);
-  } finally {
-    await on.end();
-  }
+  const wire = on.dawdle("/hooks/a");
+  await on.until("it is read", () => on.bodies.reading === 1);
+  await on.clock.pass(9_999);
+  wire.socket.write("x");
+  assert.is(on.bodies.reading, 1);
+  await on.clock.pass(1);
+  await wire.seen("has not arrived whole within 10 s");
+  assert.match(wire.received(), /^HTTP\/1\.1 408 /);
+  assert.is(on.bodies.reading, 0);
+  await wire.closed;
+  assert.is(on.clock.pending(), 0);
 });
 
 test("a place is taken by a delivery that may be run, and by no other", async () => {
-  const on = await testEnvironment();
-  try {
-    on.slow = true;
-    for (const path of ["/hooks/a", "/hooks/open"]) {
-      for (let count = 0; count < 8; count += 1) on.dawdle(path);
-      await on.until("strangers are read", () => on.bodies.reading >= 8);
-      for (let count = 0; count < 10; count += 1) assert.is(await on.deliver("/hooks/a", "forged"), 401);
-      const signed = Array.from({ length: 4 }, () => on.deliver(path));
-      await on.until("four run", () => on.held.length === 4);
-      assert.is(await on.deliver(path), 503, "there are four places");
-      for (const release of on.held.splice(0)) release();
-      assert.equal(await Promise.all(signed), [200, 200, 200, 200]);
-    }
-  } finally {
-    await on.end();
+  on.slow = true;
+  for (const path of ["/hooks/a", "/hooks/open"]) {
+    for (let count = 0; count < 8; count += 1) on.dawdle(path);
+    await on.until("strangers are read", () => on.bodies.reading >= 8);
+    for (let count = 0; count < 10; count += 1) assert.is(await on.deliver("/hooks/a", "forged"), 401);
+    const signed = Array.from({ length: 4 }, () => on.deliver(path));
+    await on.until("four run", () => on.held.length === 4);
+    assert.is(await on.deliver(path), 503, "there are four places");
+    for (const release of on.held.splice(0)) release();
+    assert.equal(await Promise.all(signed), [200, 200, 200, 200]);
   }
 });
 
 test("who signs chooses the trace of a delivery, and what a stranger sends leaves no span or one of another trace", async () => {
-  const on = await testEnvironment();
-  try {
-    const traceId = "4bf92f3577b34da6a3ce929d0e0e4736";
-    const header = { traceparent: `00-${traceId}-00f067aa0ba902b7-01` };
-    assert.is(await on.deliver("/hooks/a", "forged", header), 401);
-    assert.equal(on.spans, []);
-    assert.is(await on.deliver("/hooks/a", SECRET, header), 200);
-    assert.is(await on.deliver("/hooks/open", "forged", header), 200);
-    assert.equal(
-      on.spans.map(({ name, context, parentSpanId }) => [name, context.traceId === traceId, parentSpanId]),
-      [
-        ["POST", true, "00f067aa0ba902b7"],
-        ["POST", false, undefined],
-      ],
-    );
-    assert.not.match(JSON.stringify(on.spans), "/hooks");
-  } finally {
-    await on.end();
-  }
+  const traceId = "4bf92f3577b34da6a3ce929d0e0e4736";
+  const header = { traceparent: `00-${traceId}-00f067aa0ba902b7-01` };
+  assert.is(await on.deliver("/hooks/a", "forged", header), 401);
+  assert.equal(on.spans, []);
+  assert.is(await on.deliver("/hooks/a", SECRET, header), 200);
+  assert.is(await on.deliver("/hooks/open", "forged", header), 200);
+  assert.equal(
+    on.spans.map(({ name, context, parentSpanId }) => [name, context.traceId === traceId, parentSpanId]),
+    [
+      ["POST", true, "00f067aa0ba902b7"],
+      ["POST", false, undefined],
+    ],
+  );
+  assert.not.match(JSON.stringify(on.spans), "/hooks");
 });
 
 test.run();
