@@ -4,11 +4,15 @@ import { spawn } from "node:child_process";
 
 type Step = readonly [name: string, command: string, ...commandArguments: string[]];
 
+/** What was checked before is not checked again; `npm ci` takes the notes away. */
+const types = (name: string, project: string, file: string): Step => {
+  const notes = `node_modules/.cache/${file}.tsbuildinfo`;
+  return [name, "tsc", "--noEmit", "-p", project, "--incremental", "--tsBuildInfoFile", notes];
+};
 const steps: Step[] = [
   ["format and lint", "biome", "check", "--error-on-warnings", "--colors=force", "."],
-  // What was checked before is not checked again; `npm ci` takes the notes away.
-  ["types", "tsc", "--noEmit", "-p", ".", "--incremental", "--tsBuildInfoFile", "node_modules/.cache/tsc.tsbuildinfo"],
-  ["types of the page", "tsc", "--noEmit", "-p", "edge/dashboard"],
+  types("types", ".", "tsc"),
+  types("types of the page", "edge/dashboard", "tsc-page"),
   ["unit tests", process.execPath, "--import", "tsx", "scripts/test.ts", "unit", "--quick"],
 ];
 
