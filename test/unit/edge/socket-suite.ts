@@ -267,18 +267,18 @@ export function socketSuite(name: string, serve: Serve, { lingers = false }: { l
     late.socket.destroy();
   });
 
-  test("a thousand clients hear of an event, and are forgotten when they go", async () => {
+  test("hundreds of clients hear of an event, and are forgotten when they go", async () => {
     const clients: Client[] = [];
-    for (let batch = 0; batch < 20; batch += 1) {
+    for (let batch = 0; batch < 6; batch += 1) {
       clients.push(
         ...(await Promise.all(Array.from({ length: 50 }, (_, index) => open(index % 2 ? "" : "?tenant=a")))),
       );
     }
-    assert.is(hub.size, 1000);
+    assert.is(hub.size, 300);
     const from = performance.now();
     tell("instance.added", "a", "p");
     await eventually(() => clients.every(({ messages }) => messages.length === 1));
-    console.log(`note: ${name}: 1000 clients heard of an event within ${(performance.now() - from).toFixed(0)} ms`);
+    console.log(`note: ${name}: 300 clients heard of an event within ${(performance.now() - from).toFixed(0)} ms`);
     for (const { socket } of clients) socket.terminate();
     await eventually(() => hub.size === 0);
   });
