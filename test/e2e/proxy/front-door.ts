@@ -12,7 +12,7 @@ import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { type Stack, startStack } from "../claims/stack.ts";
 import { COMMANDS, frontDoorImage, IMAGE } from "./image.ts";
 
-const LIMIT_MS = 120_000;
+const LIMIT_MS = 300_000;
 
 export interface Answer {
   readonly status: number;

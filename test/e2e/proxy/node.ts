@@ -9,7 +9,7 @@ import type { Case } from "../../at-once.ts";
 import { type FrontDoor, readAnswer } from "./front-door.ts";
 
 const MIB = 1024 * 1024;
-const LIMIT_MS = 120_000;
+const LIMIT_MS = 300_000;
 const limit = () => ({ signal: AbortSignal.timeout(LIMIT_MS) });
 
 async function json<T>(door: FrontDoor, host: string, path: string): Promise<T> {
