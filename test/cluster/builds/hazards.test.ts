@@ -71,16 +71,6 @@ test("of five workloads two are built at once, in the order in which they asked"
   for (const name of names) assert.is(jobsOf(name).length, 1);
 });
 
-test("a workload that is deleted during its build takes its Job along", async () => {
-  builders.ends(() => new Promise(() => undefined));
-  await createBuilt("going");
-  await tenancy.until("its build", () => builders.unfinished().some(({ metadata }) => metadata.name.includes("going")));
-  await tenancy.client.delete(workloads, { namespace: NAMESPACE, name: "going" });
-  await tenancy.until("its end", async () => !(await exists(tenancy.client, workloads, "going")));
-  const left = (await tenancy.client.list(jobs, { namespace: BUILDS })).items;
-  assert.not.ok(left.some(({ metadata }) => metadata.name.includes("going")));
-});
-
 test("a build whose pod is lost is begun anew, and nobody has to do anything", async () => {
   let pods = 0;
   builders.ends(async () => (++pods === 1 ? { message: "", exitCode: 143 } : built(DIGEST)));

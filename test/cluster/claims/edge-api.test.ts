@@ -13,11 +13,13 @@ import { claimName, hashedClaimName } from "../../../crds/names.ts";
 import { BEHAVIOUR_ANNOTATION } from "../../../scripts/cluster/simulated/behaviour.ts";
 import { eventually } from "../../eventually.ts";
 import { type EdgeProcess, runtimes, startEdgeProcess, startReadyEdge } from "../../unit/edge/edge-process.ts";
+import { edgeRuntimes } from "../edge-runtimes.ts";
 import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
 
 const KEY = "cluster-test-key";
 type Runtime = keyof typeof runtimes;
-const every = Object.keys(runtimes) as Runtime[];
+const others = (Object.keys(runtimes) as Runtime[]).filter((runtime) => !edgeRuntimes.includes(runtime));
+const CLAIMS = 100;
 
 let tenancy: Tenancy;
 let client: ClusterClient;
@@ -44,35 +46,22 @@ test.before(async () => {
 });
 
 test("existing costs the API server one look at the pod and one at the claim, and no other call", async () => {
-  const { instanceId: name = "" } = (await claim("fast", "app")).json;
-  const looked = await timed(() => client.get(pods, { namespace: NAMESPACE, name }));
+  await claim("fast", "app");
   const before = { claims: await callsFor("tenancyclaims"), pods: await callsFor("pods") };
-  const claimed = await timed(() => call("POST /api/v1/tenants/fast/claim", { workload: "app" }));
-  console.log(`note: existing over Bun, one at a time: ${claimed}; a bare look at a pod: ${looked}`);
+  for (let count = 0; count < CLAIMS; count += 1)
+    assert.is((await call("POST /api/v1/tenants/fast/claim", { workload: "app" })).json.source, "existing");
   for (const [kind, plural] of [
     ["pods", "pods"],
     ["claims", "tenancyclaims"],
   ] as const) {
     const looks = (await callsFor(plural)) - before[kind];
     // A call that the first claim made may be counted late.
-    assert.ok(looks >= 1000 && looks < 1010, `${looks} calls about ${kind} for 1000 claims`);
+    assert.ok(looks >= CLAIMS && looks < CLAIMS + 10, `${looks} calls about ${kind} for ${CLAIMS} claims`);
   }
   const from = Date.now();
   patient = claim("patient", "slow").then((answer) => ({ answer, ms: Date.now() - from }));
   patient.catch(() => undefined); // Its own test waits for it.
 });
-
-/** Makes a call a thousand times, one after the other, and says how long each took. */
-async function timed(call: () => Promise<unknown>): Promise<string> {
-  const times: number[] = [];
-  for (let count = 0; count < 1000; count += 1) {
-    const from = performance.now();
-    await call();
-    times.push(performance.now() - from);
-  }
-  times.sort((a, b) => a - b);
-  return `p50 ${times[500]?.toFixed(2)} ms, p99 ${times[990]?.toFixed(2)} ms`;
-}
 
 /** How many calls about a kind the API server has answered, its watches not counted. */
 async function callsFor(plural: string): Promise<number> {
@@ -83,7 +72,7 @@ async function callsFor(plural: string): Promise<number> {
     .reduce((sum, [, , count]) => sum + Number(count), 0);
 }
 
-for (const runtime of every) {
+for (const runtime of edgeRuntimes) {
   test(`${runtime}: starts, is ready, and measures itself`, async () => {
     edge = await start(runtime);
     assert.equal((await call("GET /api/v1/health")).json, { status: "ok" });
@@ -221,8 +210,18 @@ for (const runtime of every) {
   });
 }
 
+for (const runtime of others) {
+  test(`${runtime}: starts, claims, releases and stops`, async () => {
+    edge = await start(runtime);
+    assert.is((await claim(`o-${runtime}`, "app")).status, 201);
+    assert.is((await release(`o-${runtime}`, "app", "?wait=true")).status, 200);
+    edge.child.kill("SIGTERM");
+    assert.is(await edge.exited, 0, edge.lines.join("\n"));
+  });
+}
+
 test("two processes that are asked for one pair at once make one claim with one pod", async () => {
-  for (let round = 0; round < 5; round += 1) {
+  for (let round = 0; round < 3; round += 1) {
     const tenant = `both-${round}`;
     const answers = await Promise.all(
       Array.from({ length: 20 }, (_, index) => claim(tenant, "app", {}, replicas[index % 2])),
@@ -234,15 +233,6 @@ test("two processes that are asked for one pair at once make one claim with one 
     assert.equal(more, []);
     assert.is(made && (await tenancy.everPodsOf(made)).length, 1);
   }
-});
-
-test("two tenants that claim at once get two pods", async () => {
-  const [bob, carol] = await Promise.all([
-    claim("bob", "app", {}, replicas[0]),
-    claim("carol", "app", {}, replicas[1]),
-  ]);
-  assert.equal([bob.status, carol.status], [201, 201]);
-  assert.is.not(bob.json.instanceId, carol.json.instanceId);
 });
 
 test("tenant a on b-c and tenant a-b on c share a readable name, and get two claims and two pods; Alice is not alice", async () => {
@@ -268,18 +258,8 @@ test("tenant a on b-c and tenant a-b on c share a readable name, and get two cla
   assert.is((await claim(kept[0], kept[1])).json.source, "existing");
 });
 
-test("release?wait=true answers when the pod and the claim are gone, on either replica", async () => {
-  for (const replica of replicas) {
-    edge = replica;
-    await claim("leaving", "app");
-    const made = await client.get(claims, refOf("leaving", "app"));
-    assert.is((await release("leaving", "app", "?wait=true")).status, 200);
-    assert.is((await tenancy.podsOf(made)).length, 0);
-  }
-});
-
 test("a claim sent right after its workload was made is fulfilled", async () => {
-  for (let index = 0; index < 10; index += 1) {
+  for (let index = 0; index < 5; index += 1) {
     const name = `fresh-${index}`;
     edge = replicas[0];
     await call("POST /api/v1/workloads", { name, spec: { image: { ref: "simulated/hello:1" } } });

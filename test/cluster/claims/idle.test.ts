@@ -1,103 +1,167 @@
 // @waits
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import type { Claim } from "../../../crds/claim.ts";
 import { pods } from "../../../crds/client/built-in-resources.ts";
 import { claims } from "../../../crds/kinds.ts";
+import type { Pod } from "../../../crds/kubernetes.ts";
 import { annotation } from "../../../crds/labels.ts";
+import { releaseWhenIdle, type SeenUses } from "../../../operator/claim/release-when-idle.ts";
+import type { OperatorContext } from "../../../operator/context.ts";
+import { pause } from "../../../scripts/cluster/process/wait-until.ts";
+import { testAtOnce } from "../../at-once.ts";
+import { silentLog } from "../../unit/silent-log.ts";
+import { type RestEdge, startRestEdge } from "../rest/rest-edge.ts";
 import { recordSaves } from "../snapshots/recorded-saves.ts";
 import { NAMESPACE, type RunningOperator, startTenancy, type Tenancy } from "../tenancy.ts";
 
-// What puts a release off: `rest/destroy-activity.test.ts`.
 const test = suite("idle release");
 let tenancy: Tenancy;
 let operator: RunningOperator;
+let edge: RestEdge;
 
 test.before(async () => {
   tenancy = await startTenancy("test-idle");
   operator = tenancy.startOperator();
   await tenancy.createWorkload("brief", { idle: { timeoutSeconds: 2 } });
+  await tenancy.createWorkload("used", { idle: { timeoutSeconds: 10 } });
   await tenancy.createWorkload("patient", { idle: { timeoutSeconds: 3_000_000 } });
   await tenancy.createWorkload("endless");
+  edge = await startRestEdge("bun", { KUBECONFIG: tenancy.cluster.kubeconfigPath });
 });
-test.after(() => tenancy?.stop());
-
-test("a claim that nobody uses is released after its time, not before", async () => {
-  await tenancy.createClaim("alice", "brief");
-  const active = await tenancy.untilClaim("claim-alice-brief", { phase: "Active" });
-  const deleted = await tenancy.untilClaim(
-    "claim-alice-brief",
-    (claim) => claim?.metadata.deletionTimestamp !== undefined,
-  );
-  // The API server's deletion time is in whole seconds.
-  const heldMs = Date.parse(deleted.metadata.deletionTimestamp ?? "") - Date.parse(active.status?.claimedAt ?? "");
-  assert.ok(heldMs > 1000, `released after ${heldMs} ms`);
-  await tenancy.untilGone("claim-alice-brief");
-  assert.equal(tenancy.phases.get("claim-alice-brief")?.slice(-3), ["Releasing", "Released", "(gone)"]);
+test.after(async () => {
+  await edge?.stop();
+  await tenancy?.stop();
 });
 
-test("a successor keeps to the time as well, and claims without a timeout or with one of weeks stay", async () => {
-  for (const workload of ["endless", "patient", "brief"]) {
-    await tenancy.createClaim("carol", workload);
+/** The API server's deletion time is in whole seconds. */
+const deletionTime = ({ metadata }: Claim): number => Date.parse(metadata.deletionTimestamp ?? "");
+const untilDeleted = (name: string) =>
+  tenancy.untilClaim(name, (claim) => claim?.metadata.deletionTimestamp !== undefined);
+
+async function unused(): Promise<void> {
+  for (const workload of ["endless", "patient", "brief"]) await tenancy.createClaim("carol", workload);
+  for (const workload of ["endless", "patient"])
     await tenancy.untilClaim(`claim-carol-${workload}`, { phase: "Active" });
-  }
+  const active = await tenancy.untilClaim("claim-carol-brief", { phase: "Active" });
   await operator.stop();
   operator = tenancy.startOperator();
+  const heldMs = deletionTime(await untilDeleted("claim-carol-brief")) - Date.parse(active.status?.claimedAt ?? "");
+  assert.ok(heldMs > 1000, `released after ${heldMs} ms`);
   await tenancy.untilGone("claim-carol-brief");
+  assert.equal(tenancy.phases.get("claim-carol-brief")?.slice(-3), ["Releasing", "Released", "(gone)"]);
   for (const workload of ["endless", "patient"]) {
     const claim = tenancy.claims.store.get(`${NAMESPACE}/claim-carol-${workload}`);
     assert.equal([claim?.status?.phase, claim?.metadata.deletionTimestamp], ["Active", undefined]);
   }
-});
+}
+
+async function used(): Promise<void> {
+  const claim = async (): Promise<string> => {
+    const call = { path: "/api/v1/tenants/ivy/claim", body: { workload: "used" } };
+    const { status, json, text } = await edge.call("POST /api/v1/tenants/{id}/claim", call);
+    assert.is(status, 201, text);
+    return (json as { instanceId: string }).instanceId;
+  };
+  const instance = await claim();
+  const from = Date.now();
+  const lastActivity = async (): Promise<number> => {
+    const { metadata } = await tenancy.client.get(pods, { namespace: NAMESPACE, name: instance });
+    return Date.parse(metadata.annotations?.[annotation.lastActivity] ?? "");
+  };
+  let count = 0;
+  // Used until after the end of its first idle time.
+  await tenancy.until("a use after its idle time", async () => {
+    if (count % 2 === 0) assert.is(await claim(), instance);
+    else await edge.call("POST /api/v1/instances/{id}/activity", { path: `/api/v1/instances/${instance}/activity` });
+    count += 1;
+    await pause(200);
+    return (await lastActivity()) > from + 11_000;
+  });
+  const last = await lastActivity();
+  const idleMs = deletionTime(await untilDeleted("claim-ivy-used")) - last;
+  assert.ok(idleMs > 9000, `${idleMs} ms`);
+  await tenancy.untilGone("claim-ivy-used");
+}
+
+testAtOnce(test, [
+  [
+    "a claim that nobody uses is released after its time, by a successor too; one of weeks or without a time stays",
+    unused,
+  ],
+  ["a claim that is used stays, and is released once nobody uses it", used],
+]);
+
+/** Makes an Active claim and leaves no operator, as if the claim had been made at some time. */
+async function claimedAt(tenantId: string, workload: string, time: number): Promise<{ claim: Claim; pod: Pod }> {
+  const { metadata } = await tenancy.createClaim(tenantId, workload);
+  const { name } = metadata;
+  const { status } = await tenancy.untilClaim(name, { phase: "Active" });
+  await operator.stop();
+  const body = { status: { claimedAt: new Date(time).toISOString() } };
+  const ref = { namespace: NAMESPACE, name };
+  const claim = await tenancy.client.patch(claims, ref, { type: "merge", body, subresource: "status" });
+  const pod = await tenancy.client.get(pods, { namespace: NAMESPACE, name: status?.instanceId ?? "" });
+  return { claim, pod };
+}
+
+/** Has an operator look at a claim whose term began some time ago. @returns after how long it looks again */
+async function look(
+  { claim, pod }: { claim: Claim; pod: Pod },
+  { termMs, seenUses = new Map() }: { termMs: number; seenUses?: SeenUses },
+): Promise<number | undefined> {
+  const { client, claims: claimInformer, pods: podInformer } = tenancy;
+  const informers = { claims: claimInformer, pods: podInformer };
+  const context = { client, informers, log: silentLog, seenUses, startedAt: performance.now() - termMs };
+  return (await releaseWhenIdle(claim, pod, context as unknown as OperatorContext))?.requeueAfterMs;
+}
+
+async function isReleased({ metadata }: Claim): Promise<boolean> {
+  const { name } = metadata;
+  return (await tenancy.client.get(claims, { namespace: NAMESPACE, name })).metadata.deletionTimestamp !== undefined;
+}
 
 test("activity that could not be written for longer than the idle time still counts, as after an API server's outage", async () => {
   const idleMs = 100_000;
   await tenancy.createWorkload("dozing", { idle: { timeoutSeconds: idleMs / 1000 } });
-  await tenancy.createClaim("dora", "dozing");
-  const active = await tenancy.untilClaim("claim-dora-dozing", { phase: "Active" });
-  await operator.stop();
-  await writeClaimedAt("claim-dora-dozing", Date.now() - idleMs - 500);
-  operator = tenancy.startOperator();
-  // What it does for another claim after that shows that it has looked at this one.
-  await tenancy.createClaim("erin", "endless");
-  await tenancy.untilClaim("claim-erin-endless", { phase: "Active" });
-  const ref = { namespace: NAMESPACE, name: active.status?.instanceId ?? "" };
-  // It waits for this for 20 s, and would release the claim then.
-  const used = Date.now() - 60_000;
-  const body = { metadata: { annotations: { [annotation.lastActivity]: new Date(used).toISOString() } } };
-  await tenancy.client.patch(pods, ref, { type: "merge", body });
-  const deleted = await tenancy.untilClaim(
-    "claim-dora-dozing",
-    (claim) => claim === undefined || claim.metadata.deletionTimestamp !== undefined,
-  );
-  // The API server's deletion time is in whole seconds.
-  assert.ok(Date.parse(deleted.metadata.deletionTimestamp ?? "") - used > idleMs - 1000);
+  const found = await claimedAt("dora", "dozing", Date.now() - idleMs - 500);
+  // Edges have 10 s to find the API server again, and write activity every 10 s.
+  const settlesMs = (await look(found, { termMs: 0 })) ?? 0;
+  assert.ok(settlesMs > 10_000 && settlesMs <= 20_000, `${settlesMs} ms`);
+  assert.not(await isReleased(found.claim));
+  const body = {
+    metadata: { annotations: { [annotation.lastActivity]: new Date(Date.now() - 60_000).toISOString() } },
+  };
+  const { name } = found.pod.metadata;
+  await tenancy.client.patch(pods, { namespace: NAMESPACE, name }, { type: "merge", body });
+  // The pod that it knows has no activity.
+  assert.ok(((await look(found, { termMs: 20_000 })) ?? 0) > 0);
+  assert.not(await isReleased(found.claim));
+
+  const older = { metadata: { annotations: { [annotation.lastActivity]: null } } };
+  await tenancy.client.patch(pods, { namespace: NAMESPACE, name }, { type: "merge", body: older });
+  assert.is(await look(found, { termMs: 20_000 }), undefined);
+  assert.ok(await isReleased(found.claim));
 });
 
 test("files are given up only where nobody has used the pod by the operator's own count too, whatever clocks say", async () => {
-  await operator.stop();
   const { snapshots, saved } = await recordSaves(tenancy);
   operator = tenancy.startOperator({ snapshots });
-  const idle = { timeoutSeconds: 25, action: "destroy" } as const;
+  const idleMs = 25_000;
+  const idle = { timeoutSeconds: idleMs / 1000, action: "destroy" } as const;
   await tenancy.createWorkload("kept", { filesystem: { overlayDirs: ["/data"] }, idle });
-  const name = "claim-finn-kept";
-  await tenancy.createClaim("finn", "kept");
-  await tenancy.untilClaim(name, { phase: "Active" });
-  await operator.stop();
   // As of edges and operators whose clocks are an hour behind.
-  await writeClaimedAt(name, Date.now() - 3_600_000);
-  const from = Date.now();
+  const found = await claimedAt("finn", "kept", Date.now() - 3_600_000);
+  const seenUses: SeenUses = new Map();
+  // An operator that went by the clock alone would release it now.
+  const leftMs = (await look(found, { termMs: 60_000, seenUses })) ?? 0;
+  assert.ok(leftMs > 0 && leftMs <= idleMs, `${leftMs} ms`);
+  assert.not(await isReleased(found.claim));
+  for (const [uid, { use, since }] of seenUses) seenUses.set(uid, { use, since: since - idleMs });
+  assert.is(await look(found, { termMs: 60_000, seenUses }), undefined);
   operator = tenancy.startOperator({ snapshots });
-  const deleted = await tenancy.untilClaim(name, (claim) => claim?.metadata.deletionTimestamp !== undefined);
-  // An operator that went by the clock alone would wait 12.5 s, for activity that could not be written.
-  const heldMs = Date.parse(deleted.metadata.deletionTimestamp ?? "") - from;
-  assert.ok(heldMs > 23_000, `released after ${heldMs} ms`);
-  await tenancy.untilGone(name);
+  await tenancy.untilGone(found.claim.metadata.name);
   assert.equal(saved, []);
 });
-
-async function writeClaimedAt(name: string, time: number): Promise<void> {
-  const body = { status: { claimedAt: new Date(time).toISOString() } };
-  await tenancy.client.patch(claims, { namespace: NAMESPACE, name }, { type: "merge", body, subresource: "status" });
-}
 
 test.run();

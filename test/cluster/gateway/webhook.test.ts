@@ -6,7 +6,8 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { secrets } from "../../../crds/client/built-in-resources.ts";
 import { claims } from "../../../crds/kinds.ts";
-import { type EdgeProcess, runtimes, startEdgeProcess, startReadyEdge } from "../../unit/edge/edge-process.ts";
+import { type EdgeProcess, startEdgeProcess, startReadyEdge } from "../../unit/edge/edge-process.ts";
+import { edgeRuntimes } from "../edge-runtimes.ts";
 import { NAMESPACE } from "../tenancy.ts";
 import { deliver, type GatewayEnvironment, SECRET, startGatewayEnvironment } from "./gateway-environment.ts";
 
@@ -36,7 +37,7 @@ async function deliverChunks(url: string, chunks: readonly string[], headers: Re
   return response.statusCode;
 }
 
-for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
+for (const runtime of edgeRuntimes) {
   const hook = `signed-${runtime}`;
   const open = `open-${runtime}`;
 

@@ -22,7 +22,7 @@ test.before(async () => {
     // What the operator knows of a workload is always older than what the API server has.
     wrap: (client) => heldBack(client, "tenancyworkloads"),
   });
-  edge = await startRestEdge("node", {
+  edge = await startRestEdge("bun", {
     KUBECONFIG: tenancy.cluster.kubeconfigPath,
     TENANCY_NAMESPACE: NAMESPACE,
     TENANCY_EDGE_ROLES: "api",

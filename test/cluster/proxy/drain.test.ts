@@ -39,7 +39,7 @@ test.before(async () => {
   };
   doors = [
     await startReadyEdge("bun", { ...env, TENANCY_EDGE_ROLES: "api,gateway,proxy" }),
-    await startReadyEdge("node", env),
+    await startReadyEdge("bun", env),
   ];
   await tenancy.client.create(triggers, {
     metadata: { name: "hook", namespace: NAMESPACE },
@@ -48,7 +48,7 @@ test.before(async () => {
       ...{ config: { path: "/hooks/app" }, driverOptions: { path: "/held" } },
     },
   });
-  gateway = await startReadyEdge("node", { ...env, TENANCY_EDGE_ROLES: "gateway" });
+  gateway = await startReadyEdge("bun", { ...env, TENANCY_EDGE_ROLES: "gateway" });
 });
 
 test.after(async () => {

@@ -13,8 +13,6 @@ const test = suite("the front door of two replicas, on a real API server");
 const KEY = "front-door-key";
 const SECRET = "tenancy-proxy-keys";
 const key = { "x-tenancy-key": KEY };
-/** Longer than a busy machine keeps requests and their records waiting. */
-const IDLE_SECONDS = 8;
 let tenancy: Tenancy;
 let operator: RunningOperator;
 let named: NamedPods;
@@ -28,7 +26,6 @@ test.before(async () => {
   const network = { ports: [named.port], expose: "key" as const };
   await tenancy.createWorkload("app", { network });
   await tenancy.createWorkload("shared", { network: { ...network, expose: "link" } });
-  await tenancy.createWorkload("idle", { network, idle: { timeoutSeconds: IDLE_SECONDS } });
   await tenancy.createWorkload("broken", { network, image: { ref: "simulated/missing:1" } });
   const env = {
     KUBECONFIG: tenancy.cluster.kubeconfigPath,
@@ -36,7 +33,7 @@ test.before(async () => {
     TENANCY_EDGE_ROLES: "api,proxy",
     TENANCY_PROXY_WAIT: "30",
   };
-  doors = [await startReadyEdge("bun", env), await startReadyEdge("node", env)];
+  doors = [await startReadyEdge("bun", env), await startReadyEdge("bun", env)];
 });
 
 test.after(async () => {
@@ -105,16 +102,6 @@ test("a release under a request: it ends with 503, and the next one wakes the in
   named.onRequest = answer;
   const again = await ask(doors[1], "app--rita");
   assert.equal([again.status, again.text], [200, "rita"]);
-});
-
-test("requests keep an instance from idle release, and the end of them does not", async () => {
-  assert.is((await ask(doors[0], "idle--alice")).status, 200);
-  const { uid } = (await tenancy.untilClaim("claim-alice-idle", { phase: "Active" })).metadata;
-  const until = Date.now() + 1500 * IDLE_SECONDS;
-  while (Date.now() < until) assert.is((await ask(doors[0], "idle--alice")).status, 200);
-  assert.is((await tenancy.untilClaim("claim-alice-idle", { phase: "Active" })).metadata.uid, uid);
-  await tenancy.untilGone("claim-alice-idle");
-  assert.is((await ask(doors[1], "idle--alice")).status, 200);
 });
 
 test("links: the Secret's keys, their rotation and their end, without a restart", async () => {

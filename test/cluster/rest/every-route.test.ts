@@ -4,7 +4,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { configMaps, secrets } from "../../../crds/client/built-in-resources.ts";
 import { eventually } from "../../eventually.ts";
-import { runtimes } from "../../unit/edge/edge-process.ts";
+import { edgeRuntimes } from "../edge-runtimes.ts";
 import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
 import { KEY, type RestEdge, startRestEdge } from "./rest-edge.ts";
 
@@ -359,7 +359,7 @@ test.before(async () => {
   await tenancy.client.create(configMaps, { metadata: { name: "c", namespace: NAMESPACE }, data: { a: "b" } } as never);
 });
 
-for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
+for (const runtime of edgeRuntimes) {
   test(`${runtime}: every route answers as it should and as it is documented`, async () => {
     const env = { KUBECONFIG: tenancy.cluster.kubeconfigPath, TENANCY_PROXY_DOMAIN: "apps.test" };
     edge = await startRestEdge(runtime, env);
@@ -417,7 +417,7 @@ for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
   });
 }
 
-for (const runtime of Object.keys(runtimes) as (keyof typeof runtimes)[]) {
+for (const runtime of edgeRuntimes) {
   test(`${runtime}: a server without kubectl says so at its start and in the answer, and serves the rest`, async () => {
     edge = await startRestEdge(runtime, { KUBECONFIG: tenancy.cluster.kubeconfigPath, PATH: "/nowhere" });
     await eventually(() =>
