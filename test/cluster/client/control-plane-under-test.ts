@@ -25,13 +25,10 @@ export interface ControlPlaneUnderTest {
 }
 
 /** A real API server, a client beside it, and one behind a network that can be made to fail. */
-export async function startControlPlaneUnderTest(
-  name: string,
-  options: { apiServerFlags?: readonly string[] } = {},
-): Promise<ControlPlaneUnderTest> {
+async function startControlPlaneUnderTest(name: string): Promise<ControlPlaneUnderTest> {
   const binaries = await findBinaries({ need: CONTROL_PLANE_PROGRAMS });
   // Runs on two runtimes may come at the same time.
-  const cluster = await startControlPlane({ name: `${name}-${process.pid}`, binaries, ...options });
+  const cluster = await startControlPlane({ name: `${name}-${process.pid}`, binaries });
   console.log(`note: ${name} against Kubernetes ${cluster.version}`);
   const config = await loadClusterConfig({ kubeconfigPath: cluster.kubeconfigPath });
   const proxy = await startTcpProxy({ port: Number(new URL(cluster.server).port) });
@@ -58,6 +55,14 @@ export async function startControlPlaneUnderTest(
       await cluster.stop();
     },
   };
+}
+
+let started: Promise<ControlPlaneUnderTest> | undefined;
+
+/** The one that the suites of a file share; the last of them stops it. */
+export function sharedPlane(): Promise<ControlPlaneUnderTest> {
+  started ??= startControlPlaneUnderTest("client");
+  return started;
 }
 
 export function until(what: string, check: () => boolean | Promise<boolean>): Promise<boolean> {

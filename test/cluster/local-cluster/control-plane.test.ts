@@ -46,17 +46,21 @@ function watchFrom(client: ApiClient, resourceVersion: string): Promise<string> 
   });
 }
 
-test("runs two at once that know nothing of each other", async ({ binaries, one, client }) => {
+test("runs two at once that know nothing of each other; one that stops leaves no process and no folder", async (context) => {
+  const { binaries, one, client } = context;
   const two = await startControlPlane({ name: `${prefix}-two`, binaries });
+  const identities = [two.etcd.program.identity, two.apiServer.identity()];
   const other = createApiClient(two.kubeconfigPath);
   try {
     assert.is.not(one.server, two.server);
     await createConfigMap(client, "mine");
     assert.is((await other.call({ method: "GET", path: "/api/v1/namespaces/default/configmaps/mine" })).status, 404);
+    assert.ok(identities.every(isRunning));
   } finally {
     other.close();
     await two.stop();
   }
+  assert.not.ok(identities.some(isRunning));
   assert.not.ok(existsSync(two.folder));
 });
 
@@ -167,15 +171,6 @@ test("says what the API server said when it does not start", async ({ binaries }
     (error: Error) =>
       assert.match(error.message, /Cannot start kube-apiserver: exit status 1[\s\S]*unknown flag: --no-such-flag/),
   );
-});
-
-test("leaves no process and no folder behind", async ({ binaries }) => {
-  const cluster = await startControlPlane({ name: `${prefix}-gone`, binaries });
-  const identities = [cluster.etcd.program.identity, cluster.apiServer.identity()];
-  assert.ok(identities.every(isRunning));
-  await cluster.stop();
-  assert.not.ok(identities.some(isRunning));
-  assert.not.ok(existsSync(cluster.folder));
 });
 
 test.run();

@@ -1,16 +1,14 @@
 // @own-cluster
 import { type ChildProcess, spawn } from "node:child_process";
+import { rmSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { findBinaries } from "../../../scripts/cluster/binaries.ts";
 import { type ClusterState, readClusterState } from "../../../scripts/cluster/cluster-state.ts";
-import { startControlPlane } from "../../../scripts/cluster/control-plane.ts";
 import { temporaryClusterFolder } from "../../../scripts/cluster/folders.ts";
 import { isRunning } from "../../../scripts/cluster/process/process-identity.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
-import { CONTROL_PLANE_PROGRAMS } from "../../../scripts/cluster/programs.ts";
 
 const test = suite("a parent that dies");
 const name = `test-orphans-${process.pid}`;
@@ -26,6 +24,7 @@ async function startParent(): Promise<ChildProcess> {
   throw new Error("Cannot start the parent: it ended before its control plane was up");
 }
 
+// The second one starts under the name of the first.
 for (const signal of ["SIGKILL", "SIGTERM"] as const) {
   test(`takes its control plane with it on ${signal}, and its name can be used again`, async () => {
     const parent = await startParent();
@@ -36,9 +35,9 @@ for (const signal of ["SIGKILL", "SIGTERM"] as const) {
     await waitUntil(() => processes.every(({ identity }) => !isRunning(identity)), {
       ...{ what: "the orphans to end", limitMs: 60_000 },
     });
-    const again = await startControlPlane({ name, binaries: await findBinaries({ need: CONTROL_PLANE_PROGRAMS }) });
-    await again.stop();
   });
 }
+
+test.after(() => rmSync(temporaryClusterFolder(name), { recursive: true, force: true }));
 
 test.run();

@@ -7,7 +7,7 @@ import { startDyingOperator } from "../dying-operator.ts";
 import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
 
 const test = suite("pool under load");
-const SIZE = 30;
+const SIZE = 15;
 let tenancy: Tenancy;
 
 test.before(async () => {
@@ -29,7 +29,7 @@ test("a workload changed under load: the pool rolls, no claim fails, and none ge
   await fill("rolling");
   const old = templateOf(tenancy.members("rolling")[0]);
   const wrong: string[] = [];
-  const tenants = Array.from({ length: 60 }, (_, index) => `t${index}`);
+  const tenants = Array.from({ length: 40 }, (_, index) => `t${index}`);
   for (const [index, tenant] of tenants.entries()) {
     if (index === 10) {
       const body = { spec: { entrypoint: { env: { VERSION: "2" } } } };
@@ -72,8 +72,8 @@ test("an operator killed with SIGKILL in a burst: every claim is Active in the e
   const filler = tenancy.startOperator();
   await fill("burst");
   await filler.stop();
-  const dying = startDyingOperator(tenancy.cluster.kubeconfigPath, 60);
-  const tenants = Array.from({ length: 100 }, (_, index) => `t${index}`);
+  const dying = startDyingOperator(tenancy.cluster.kubeconfigPath, 30);
+  const tenants = Array.from({ length: 50 }, (_, index) => `t${index}`);
   await tenancy.until("it leads", async () => ((await tenancy.leader()) ?? "").startsWith("dies-"));
   const made = Promise.all(tenants.map((tenant) => tenancy.createClaim(tenant, "burst")));
   made.catch(() => undefined); // It is waited for below.

@@ -61,7 +61,7 @@ const startLateDoor = (delayMs: number): Promise<Edge> =>
 test("rounds of destroying and waking beside each other: nobody is answered by another's pod", async () => {
   const edge = await startedDoor();
   const late = await startLateDoor(200);
-  const ROUNDS = 20;
+  const ROUNDS = 8;
   const tenants = ["ann", "ben", "cem", "dee", "eli"];
   const wrong: string[] = [];
   const statuses = new Map<number, number>();
@@ -92,8 +92,8 @@ test("rounds of destroying and waking beside each other: nobody is answered by a
 
 test("a door that is seconds late goes by the API server's word, not to the next pod at an address", async () => {
   const [prompt, late] = await Promise.all([startedDoor(), startLateDoor(3000)]);
-  const LANES = 10;
-  const ROUNDS = 3;
+  const LANES = 8;
+  const ROUNDS = 2;
   const wrong: string[] = [];
   let taken = 0;
   await Promise.all(

@@ -10,6 +10,7 @@ import { claims, triggers } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
 import { releaseTrace } from "../../../crds/tracing/trace-context.ts";
 import { AUDIT_POLICY, countRequests, createLogReader } from "../../../scripts/bench/audit-log.ts";
+import { bundleOperator } from "../../../scripts/start/bundle-programs.ts";
 import { eventually } from "../../eventually.ts";
 import { type EdgeProcess, startReadyEdge } from "../../unit/edge/edge-process.ts";
 import { type CollectedSpan, type Collector, startCollector, treeOf } from "../../unit/tracing/collector.ts";
@@ -31,6 +32,7 @@ let audit: ReturnType<typeof createLogReader>;
 /** What the API server has written down of requests so far. */
 let log = "";
 const folder = mkdtempSync(join(tmpdir(), "tenancy-traces-"));
+const bundle = bundleOperator(join(import.meta.dirname, "../../.."));
 
 test.before(async () => {
   const [policy, audited] = [join(folder, "policy.yaml"), join(folder, "audit.log")];
@@ -76,7 +78,7 @@ interface Programs {
 
 async function startPrograms(env: Record<string, string>): Promise<Programs> {
   const { kubeconfigPath } = tenancy.cluster;
-  const operator = spawn(process.execPath, ["--import", "tsx", "operator/main.ts"], {
+  const operator = spawn(process.execPath, [await bundle], {
     env: {
       ...{ PATH: process.env.PATH ?? "", HOME: process.env.HOME ?? "", KUBECONFIG: kubeconfigPath },
       ...{ TENANCY_OPERATOR_LISTEN: "off", TENANCY_SNAPSHOT_IMAGE: "simulated/snapshots:1" },
@@ -143,8 +145,10 @@ test("a REST call is one trace from the caller to Active, through edge and opera
   for (const step of steps)
     assert.match(step, /^(create pod|schedule pod|start containers|wait until ready|activate)$/);
   assert.ok(steps.includes("wait until ready") && steps.includes("activate"), steps.join());
-  assert.is(tree.at(-1), "  edge: wait until Active");
-  assert.is(tree.length, 4 + steps.length);
+  const endOf = (wanted: string) => BigInt(spans.find(({ name }) => name === wanted)?.endTimeUnixNano ?? 0);
+  const waits = tree.slice(3 + steps.length);
+  // There may be no wait for a claim that is Active before the call that made it is answered.
+  if (waits.length > 0 || endOf("activate") > endOf("create claim")) assert.equal(waits, ["  edge: wait until Active"]);
   const [root] = spans.filter(({ name }) => name.startsWith("POST"));
   assert.is(root?.parentSpanId, "00f067aa0ba902b7");
   const { instanceId } = JSON.parse(answer.text);

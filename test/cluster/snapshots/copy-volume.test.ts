@@ -38,6 +38,8 @@ interface Context {
 
 const test = suite<Context>("npm run snapshots -- copy --from volume");
 const words = ["copy", "--from", "volume", "--to", "s3://bucket/snapshots"];
+/** It starts in a fifth of the time that Node takes to load TypeScript; copy-command.test.ts runs the command on Node. */
+const bun = join(import.meta.dirname, "../../../node_modules/.bin/bun");
 const tenants = Array.from({ length: 12 }, (_, index) => `t${index}`);
 const keys = tenants.map((tenantId): SnapshotKey => ({ tenantId, workloadRef: "keeps" }));
 const versioned = { tenantId: "versioned", workloadRef: "other" };
@@ -94,7 +96,7 @@ function start(
   { env }: Context,
   ...more: string[]
 ): { program: ChildProcess; ended: Promise<{ code: number | null; says: string }> } {
-  const program = spawn(process.execPath, ["--import", "tsx", "scripts/snapshots.ts", ...words, ...more], {
+  const program = spawn(bun, ["scripts/snapshots.ts", ...words, ...more], {
     env,
     stdio: ["ignore", "inherit", "pipe"],
   });

@@ -9,6 +9,7 @@ import { annotation } from "../../../crds/labels.ts";
 import { createS3Client } from "../../../crds/snapshots/s3/s3-client.ts";
 import { SNAPSHOTS_NAME } from "../../../crds/snapshots/store-folder.ts";
 import { type ObjectServer, startObjectServer } from "../../../scripts/cluster/objects/object-server.ts";
+import { bundleOperator } from "../../../scripts/start/bundle-programs.ts";
 import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
 import { type ObjectFaultProxy, startObjectFaults } from "./object-faults.ts";
 
@@ -20,6 +21,7 @@ interface Context {
 }
 
 const test = suite<Context>("the start of an operator with object storage");
+const bundle = bundleOperator(join(import.meta.dirname, "../../.."));
 
 test.before(async (context) => {
   context.folder = mkdtempSync(join(tmpdir(), "tenancy-objects-"));
@@ -43,12 +45,13 @@ test.before.each(({ faults }) => {
 });
 
 /** Starts one, and ends it when it has started, or has said that it cannot. */
-function start(
+async function start(
   { server, faults, tenancy }: Context,
   env: Record<string, string>,
 ): Promise<{ hasStarted: boolean; says: string }> {
+  const program = await bundle;
   return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, ["--import", "tsx", "operator/main.ts"], {
+    const child = spawn(process.execPath, [program], {
       env: {
         ...{ PATH: process.env.PATH ?? "", KUBECONFIG: tenancy.cluster.kubeconfigPath, TENANCY_NAMESPACE: NAMESPACE },
         ...{ TENANCY_OPERATOR_LISTEN: "off", TENANCY_SNAPSHOT_STORE: "s3://bucket/snapshots" },

@@ -5,22 +5,18 @@ import { annotation } from "../../../crds/labels.ts";
 import { SNAPSHOTS_NAME } from "../../../crds/snapshots/store-folder.ts";
 import { checkVolumeIsLatest, createObjectMark, createVolumeMark } from "../../../crds/snapshots/store-mark.ts";
 import { renderSnapshotsClaim } from "../../../operator/snapshots/helper-pod.ts";
-import {
-  type ControlPlaneUnderTest,
-  namespace,
-  startControlPlaneUnderTest,
-} from "../client/control-plane-under-test.ts";
+import { NAMESPACE as namespace, startTenancy, type Tenancy } from "../tenancy.ts";
 
-let plane: ControlPlaneUnderTest;
+let tenancy: Tenancy;
 
 test.before(async () => {
-  plane = await startControlPlaneUnderTest("volume-mark");
+  tenancy = await startTenancy("volume-mark", { nodes: false });
 });
 
-test.after(() => plane.stop());
+test.after(() => tenancy.stop());
 
 test("that the volume was seen with its mark stays on its claim, and goes with it", async () => {
-  const { client } = plane;
+  const { client } = tenancy;
   const mark = createVolumeMark({ client, namespace, mayBeEmpty: false });
   const wasSeen = () => mark.wasSeen(new AbortController().signal);
   const failed = (call: Promise<unknown>) => call.then(String, (error: Error) => error.message);
@@ -43,7 +39,7 @@ test("that the volume was seen with its mark stays on its claim, and goes with i
 });
 
 test("archives that were seen in one store are missed in another, unless they are given up", async () => {
-  const { client } = plane;
+  const { client } = tenancy;
   const { signal } = new AbortController();
   const common = { client, namespace, mayBeEmpty: false };
   const [first, second] = ["s3://first", "s3://second"].map((store) => createObjectMark({ ...common, store }));
@@ -80,7 +76,7 @@ test("archives that were seen in one store are missed in another, unless they ar
 });
 
 test("a volume that was left for object storage is not gone back to unless somebody says so", async () => {
-  const { client } = plane;
+  const { client } = tenancy;
   const { signal } = new AbortController();
   const check = () => checkVolumeIsLatest({ client, namespace }, signal).then(String, String);
   const bucket = createObjectMark({ client, namespace, mayBeEmpty: false, store: "s3://third" });

@@ -1,27 +1,24 @@
-// @own-cluster
-// @runtimes node bun
-import { test } from "uvu";
+import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { isExpired } from "../../../crds/client/api-error.ts";
 import { configMaps } from "../../../crds/client/built-in-resources.ts";
 import { createClusterClient } from "../../../crds/client/cluster-client.ts";
-import {
-  type ControlPlaneUnderTest,
-  namespace,
-  startControlPlaneUnderTest,
-  until,
-} from "./control-plane-under-test.ts";
+import { type ControlPlaneUnderTest, namespace, sharedPlane, until } from "./control-plane-under-test.ts";
 import { type Following, follow } from "./following.ts";
 
+const test = suite("history that etcd has forgotten");
 let plane: ControlPlaneUnderTest;
 let following: Following | undefined;
 
 test.before(async () => {
   // With its cache the API server would go on answering from what etcd has forgotten.
-  plane = await startControlPlaneUnderTest("client-expired", { apiServerFlags: ["--watch-cache=false"] });
+  plane = await sharedPlane();
+  await plane.cluster.apiServer.stop();
+  await plane.cluster.apiServer.start({ extraFlags: ["--watch-cache=false"] });
 });
 
 test.after.each(() => following?.stop());
+// The last suite of the file.
 test.after(() => plane.stop());
 
 async function create(name: string): Promise<void> {

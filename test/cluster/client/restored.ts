@@ -1,16 +1,9 @@
-// @own-cluster
-// @runtimes node bun
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { configMaps } from "../../../crds/client/built-in-resources.ts";
 import { HistoryError } from "../../../crds/client/watch/listing.ts";
 import { type Backup, backUp } from "../backup.ts";
-import {
-  type ControlPlaneUnderTest,
-  namespace,
-  startControlPlaneUnderTest,
-  until,
-} from "./control-plane-under-test.ts";
+import { type ControlPlaneUnderTest, namespace, sharedPlane, until } from "./control-plane-under-test.ts";
 import { type Following, follow } from "./following.ts";
 
 const test = suite("restored etcd");
@@ -18,11 +11,10 @@ let plane: ControlPlaneUnderTest;
 let backup: Backup;
 
 test.before(async () => {
-  plane = await startControlPlaneUnderTest("client-restored");
+  plane = await sharedPlane();
   await write("before", "first");
   backup = await backUp(plane.cluster);
 });
-test.after(() => plane?.stop());
 
 async function write(name: string, text: string): Promise<void> {
   const body = { apiVersion: "v1", kind: "ConfigMap", metadata: { name, namespace }, data: { text } };

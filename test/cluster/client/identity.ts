@@ -1,29 +1,24 @@
-// @own-cluster
-// @runtimes node bun
 import { chmod, mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { test } from "uvu";
+import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { ApiError, NetworkError } from "../../../crds/client/api-error.ts";
 import { configMaps, serviceAccounts } from "../../../crds/client/built-in-resources.ts";
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import type { ClusterConfig } from "../../../crds/client/config/cluster-config.ts";
 import { loadClusterConfig } from "../../../crds/client/config/load-cluster-config.ts";
-import {
-  type ControlPlaneUnderTest,
-  namespace,
-  startControlPlaneUnderTest,
-  until,
-} from "./control-plane-under-test.ts";
+import { pause } from "../../../scripts/cluster/process/wait-until.ts";
+import { type ControlPlaneUnderTest, namespace, sharedPlane, until } from "./control-plane-under-test.ts";
 import { follow } from "./following.ts";
 
+const test = suite("identity");
 let plane: ControlPlaneUnderTest;
 let folder = "";
 let caFile = "";
 
 test.before(async () => {
-  plane = await startControlPlaneUnderTest("client-identity");
+  plane = await sharedPlane();
   folder = await mkdtemp(join(tmpdir(), "identity-"));
   caFile = plane.cluster.pki.authorityPath;
   const subject = { kind: "Group", name: "system:serviceaccounts", apiGroup: "rbac.authorization.k8s.io" };
@@ -33,10 +28,7 @@ test.before(async () => {
   await plane.client.request({ method: "POST", path, body: JSON.stringify(binding) });
 });
 
-test.after(async () => {
-  await rm(folder, { recursive: true, force: true });
-  await plane.stop();
-});
+test.after(() => rm(folder, { recursive: true, force: true }));
 
 function list(client: ClusterClient): Promise<unknown> {
   return client.list(configMaps, { namespace });
@@ -127,7 +119,9 @@ test("a service account's token that rotates in its file is followed, by calls a
   await replace(tokenFile, await newToken("worker"));
   const before = plane.connect({ server: cluster.server, caFile, token: old });
   const refused = (error: unknown) => error instanceof ApiError && error.status === 401;
-  await until("the old token to be refused", () => list(before).then(() => false, refused));
+  // The API server takes it for 10 s more.
+  const isRefused = () => list(before).then(() => pause(200).then(() => false), refused);
+  await until("the old token to be refused", isRefused);
 
   await list(worker);
   proxy.cut();
