@@ -19,15 +19,20 @@ export interface TestBucket {
   client: S3Client;
 }
 
-/** Gives each of a suite's tests an empty bucket of its own, on one server. */
+let starting: Promise<Pick<TestBucket, "folder" | "server">> | undefined;
+
+async function start(): Promise<Pick<TestBucket, "folder" | "server">> {
+  const folder = mkdtempSync(join(tmpdir(), "tenancy-objects-"));
+  // The server ends with this process.
+  process.once("exit", () => rmSync(folder, { recursive: true, force: true, maxRetries: 20 }));
+  return { folder, server: await startObjectServer({ folder, log: console.log }) };
+}
+
+/** Gives each of a suite's tests an empty bucket of its own, on one server of this process. */
 export function useBuckets<T extends TestBucket>(test: Test<T>): void {
   test.before(async (context) => {
-    context.folder = mkdtempSync(join(tmpdir(), "tenancy-objects-"));
-    context.server = await startObjectServer({ folder: context.folder, log: console.log });
-  });
-  test.after(async ({ folder, server }) => {
-    await server.stop();
-    rmSync(folder, { recursive: true, maxRetries: 20 });
+    starting ??= start();
+    Object.assign(context, await starting);
   });
   test.before.each(async (context) => {
     context.faults = await startObjectFaults(context.server.endpoint);

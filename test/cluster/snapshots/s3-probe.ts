@@ -1,5 +1,3 @@
-// @own-cluster
-// @runtimes node bun
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { createS3Bucket, type S3Bucket } from "../../../crds/snapshots/s3/s3-bucket.ts";

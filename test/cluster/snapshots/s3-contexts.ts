@@ -1,5 +1,3 @@
-// @own-cluster
-// @runtimes node bun
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { BuildContexts } from "../../../crds/builds/build-contexts.ts";

@@ -1,6 +1,3 @@
-// @own-cluster
-// @runtimes node bun
-// @limit 400
 import { createHash, randomBytes } from "node:crypto";
 import { readdirSync, utimesSync } from "node:fs";
 import { join } from "node:path";
@@ -93,10 +90,13 @@ test("an archive that is too large for one request is copied by parts", async (c
 });
 
 test("a list of more than a thousand is whole, or an error", async (context) => {
-  const { client, store, faults } = context;
+  const { store, faults, server, bucket } = context;
   await save(store, "one");
   const { metadata } = (await store.list({ versions: false }, call))[0] ?? {};
-  const made = Array.from({ length: 1100 }, (_, index) => `t${index}`);
+  const made = Array.from({ length: 1000 }, (_, index) => `t${index}`);
+  const { accessKeyId, secretAccessKey, endpoint, region } = server;
+  const credentials = async () => ({ accessKeyId, secretAccessKey });
+  const client = createS3Client({ endpoint, region, bucket, isPathStyle: true, credentials });
   const make = async (tenantId: string): Promise<void> => {
     const body = Buffer.from(JSON.stringify({ commit: tenantId, versions: [{ ...metadata, tenantId, blob: "none" }] }));
     const at = `some/prefix/heads/${tenantId}/${key.workloadRef}.json`;
@@ -104,9 +104,10 @@ test("a list of more than a thousand is whole, or an error", async (context) => 
     assert.is((await client.send({ method: "PUT", key: at, headers, body, signal: call.signal })).status, 200);
   };
   while (made.length > 0) await Promise.all(made.splice(0, 20).map(make));
+  client.close();
   const listed = await store.list({ versions: false }, call);
-  assert.is(new Set(listed.map(({ tenantId }) => tenantId)).size, 1101);
-  assert.is(listed.length, 1101);
+  assert.is(new Set(listed.map(({ tenantId }) => tenantId)).size, 1001);
+  assert.is(listed.length, 1001);
   faults.decide = ({ path }) => (path.includes("continuation-token") ? "denied" : undefined);
   assert.instance(await errorOf(store.list({ versions: false }, call)), StoreError);
 });

@@ -1,0 +1,9 @@
+// @own-cluster
+// @limit 400
+// What these test with archives on the volume, with archives in object storage.
+import "./in-objects.ts";
+import "../../unit/snapshots/former-archives.test.ts";
+import "../../unit/snapshots/round-trip.test.ts";
+import "../../unit/snapshots/save-mark.test.ts";
+import "../../unit/snapshots/snapshots.test.ts";
+import "../../unit/snapshots/unchanged-files.test.ts";

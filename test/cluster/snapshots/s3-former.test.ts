@@ -1,7 +1,0 @@
-// @own-cluster
-// @limit 400
-// What test/unit/snapshots/former-archives.test.ts tests, with archives in object storage.
-process.env.TENANCY_TEST_STORE = "s3";
-await import("../../unit/snapshots/former-archives.test.ts");
-
-export {};
