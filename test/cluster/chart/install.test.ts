@@ -7,6 +7,8 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { findBinaries } from "../../../scripts/cluster/binaries.ts";
 import { type ControlPlane, startControlPlane } from "../../../scripts/cluster/control-plane.ts";
+import { type ApiClient, createApiClient } from "../../../scripts/cluster/kubernetes/api-client.ts";
+import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { CONTROL_PLANE_PROGRAMS } from "../../../scripts/cluster/programs.ts";
 import { eventually } from "../../eventually.ts";
 import { kubectlFor, type RunKubectl } from "../isolation/kubectl.ts";
@@ -17,6 +19,7 @@ const work = mkdtempSync(join(tmpdir(), "tenancy-chart-"));
 /** The version before this one, whose claims have no `spec.resume`. */
 const before = join(work, "before");
 let cluster: ControlPlane;
+let api: ApiClient;
 let kubectl: RunKubectl;
 let helm: Helm;
 
@@ -25,6 +28,7 @@ test.before(async () => {
     name: `test-chart-${process.pid}`,
     binaries: await findBinaries({ need: CONTROL_PLANE_PROGRAMS }),
   });
+  api = createApiClient(cluster.kubeconfigPath);
   kubectl = await kubectlFor(cluster.kubeconfigPath);
   helm = await startHelm(cluster.kubeconfigPath);
   cpSync(chart, before, { recursive: true });
@@ -36,6 +40,7 @@ test.before(async () => {
 });
 test.after(async () => {
   await helm?.close();
+  api?.close();
   await cluster?.stop();
   rmSync(work, { recursive: true });
 });
@@ -63,59 +68,96 @@ const ALL = {
   snapshots: { store: "s3://bucket/snapshots" },
 };
 
-/** `kubectl wait` is no way to know: it fails at once on a definition whose conditions the API server has not written. */
-const served = (kinds: string): Promise<void> =>
-  eventually(() =>
-    kubectl("get", kinds, "-A").then(
-      () => true,
-      () => false,
-    ),
+const CORE = "/api/v1/namespaces/tenancy";
+const APPS = "/apis/apps/v1/namespaces/tenancy/deployments";
+const KINDS = "/apis/tenancy.dev/v1alpha1";
+const DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const NAMESPACES = "/api/v1/namespaces";
+
+/** An object or a list as the API server has it; undefined where there is none. */
+async function read<T>(path: string): Promise<T | undefined> {
+  const { status, text } = await waitUntil(
+    async () => {
+      const answer = await api.call({ method: "GET", path });
+      // A kind whose definition was just changed.
+      return answer.status !== 429 && answer;
+    },
+    { what: `an answer to ${path}`, limitMs: 60_000 },
   );
+  if (status === 404) return undefined;
+  assert.is(status, 200, text);
+  return JSON.parse(text) as T;
+}
+
+async function create(path: string, body: object): Promise<void> {
+  const { status, text } = await api.call({ method: "POST", path, body });
+  assert.is(status, 201, text);
+}
+
+async function patch(path: string, body: object): Promise<void> {
+  const contentType = "application/merge-patch+json";
+  const { status, text } = await api.call({ method: "PATCH", path, contentType, body });
+  assert.is(status, 200, text);
+}
+
+interface Named {
+  metadata: { name: string; uid: string; labels?: Record<string, string> };
+}
+
+interface Deployment extends Named {
+  spec: {
+    replicas: number;
+    template: {
+      spec: { priorityClassName?: string; containers: { env: { name: string; value?: string }[] }[] };
+    };
+  };
+}
+
+const namesOf = async (path: string): Promise<string[]> =>
+  (await read<{ items: Named[] }>(path))?.items.map(({ metadata }) => metadata.name) ?? [];
+const labelsOf = async (namespace: string) => (await read<Named>(`${NAMESPACES}/${namespace}`))?.metadata.labels;
+const createNamespace = (name: string): Promise<void> => create(NAMESPACES, { metadata: { name } });
+const served = (path: string): Promise<void> => eventually(async () => (await read(path)) !== undefined);
 
 test("the API server takes every object of every component, and knows every field", async () => {
   await kubectl("apply", "-f", join(root, "test/cluster/isolation/httproute-crd.yaml"));
-  for (const name of ["dry", "dry-builds"]) await kubectl("create", "namespace", name);
+  for (const name of ["dry", "dry-builds"]) await createNamespace(name);
   const elsewhere = { namespace: { name: "dry" }, builds: { enabled: true, namespace: "dry-builds" } };
   const file = join(work, "all.yaml");
   writeFileSync(file, await helm(["template", "tenancy", chart], { ...ALL, ...elsewhere }));
-  await served("httproutes");
+  await served("/apis/gateway.networking.k8s.io/v1/httproutes");
   const said = await kubectl("apply", "-f", file, "--dry-run=server", "--validate=strict");
   for (const kind of ["flowschema", "prioritylevelconfiguration", "priorityclass", "resourcequota", "limitrange"])
     assert.match(said, `${kind}`);
   assert.match(said, "httproute.gateway.networking.k8s.io/tenancy-gateway created (server dry run)");
 });
 
-const get = (...parameters: string[]): Promise<string> => kubectl("-n", "tenancy", "get", ...parameters);
-const replicas = (): Promise<string> => get("deployment", "tenancy-edge", "-o", "jsonpath={.spec.replicas}");
-const secret = (): Promise<string> => get("secret", "tenancy-snapshots", "-o", "jsonpath={.data}");
-const resume = (): Promise<string> =>
-  kubectl("explain", "tenancyclaim.spec.resume").catch((error: Error) => error.message);
+const edge = () => read<Deployment>(`${APPS}/tenancy-edge`);
+const replicas = async () => (await edge())?.spec.replicas;
+const secret = async () => (await read<{ data?: object }>(`${CORE}/secrets/tenancy-snapshots`))?.data;
+const claimsOf = async () => (await read<{ items: Named[] }>(`${KINDS}/tenancyclaims`))?.items ?? [];
+/** Whether claims have a `spec.resume`. */
+const hasResume = async (): Promise<boolean> =>
+  JSON.stringify(await read(`${DEFINITIONS}/tenancyclaims.tenancy.dev`)).includes('"resume":');
 
 test("one command installs it, with its namespace and kinds", async () => {
   await helm(["install", "tenancy", before], {});
-  const labels = await kubectl("get", "namespace", "tenancy", "-o", "jsonpath={.metadata.labels}");
-  assert.is(JSON.parse(labels)["pod-security.kubernetes.io/enforce"], "baseline");
-  await served("tenancyclaims");
-  assert.is(await replicas(), "2");
-  assert.is(await secret(), "", "the operator fills it");
+  assert.is((await labelsOf("tenancy"))?.["pod-security.kubernetes.io/enforce"], "baseline");
+  await served(`${KINDS}/tenancyclaims`);
+  assert.is(await replicas(), 2);
+  assert.is(await secret(), undefined, "the operator fills it");
 });
 
 test("what is missing is said, and no secret is kept in the release", async () => {
   assert.match(await helm(["get", "notes", "tenancy"]), "create secret generic tenancy-api-key");
-  await kubectl(
-    "-n",
-    "tenancy",
-    "create",
-    "secret",
-    "generic",
-    "tenancy-api-key",
-    "--from-literal=api-key=a-key-of-tests",
-  );
+  await create(`${CORE}/secrets`, {
+    metadata: { name: "tenancy-api-key" },
+    stringData: { "api-key": "a-key-of-tests" },
+  });
   // As the operator does.
-  const data = '[{"op":"add","path":"/data","value":{"token":"YS10b2tlbg=="}}]';
-  await kubectl("-n", "tenancy", "patch", "secret", "tenancy-snapshots", "--type=json", "-p", data);
-  await kubectl("apply", "-f", join(root, "manifests/examples/hello-workload.yaml"));
-  await kubectl("apply", "-f", join(root, "manifests/examples/hello-claim.yaml"));
+  await patch(`${CORE}/secrets/tenancy-snapshots`, { data: { token: "YS10b2tlbg==" } });
+  const examples = ["workload", "claim"].map((name) => join(root, `manifests/examples/hello-${name}.yaml`));
+  await kubectl("apply", ...examples.flatMap((file) => ["-f", file]));
   await helm(["upgrade", "tenancy", before], { operator: { replicas: 3 } });
   const release = await helm(["get", "all", "tenancy"]);
   assert.not.match(release, /a-key-of-tests|YS10b2tlbg|a-token/);
@@ -129,38 +171,38 @@ test("it is said of which namespaces privileged pods are taken, as long as no po
   const told = async (values: object) => [...(await notes(values)).matchAll(open)].map(([, namespace]) => namespace);
   const [egress, builds] = [{ enabled: true }, { enabled: true, namespace: "elsewhere" }];
   assert.equal(await told({}), []);
-  assert.equal(await told({ egress }), ["tenancy"]);
-  assert.equal(await told({ builds }), ["elsewhere"]);
   assert.equal(await told({ egress, builds }), ["tenancy", "elsewhere"]);
   assert.equal(await told({ egress, builds, admission: { enabled: true } }), []);
 });
 
 test("an upgrade brings what the kinds have anew, and a rollback takes it back; secrets and claims stay", async () => {
-  assert.match(await resume(), /does not exist/);
+  assert.not(await hasResume());
   await helm(["upgrade", "tenancy", chart], { ...ALL, edge: { ...ALL.edge, replicas: 4 } });
-  await eventually(async () => !/does not exist/.test(await resume()));
-  assert.is(await replicas(), "4");
-  assert.match(await get("deployments", "-o", "name"), "deployment.apps/tenancy-gateway");
+  assert.ok(await hasResume());
+  assert.is(await replicas(), 4);
+  assert.ok((await namesOf(APPS)).includes("tenancy-gateway"));
   await assertKept();
   await helm(["rollback", "tenancy", "2"]);
-  await eventually(async () => /does not exist/.test(await resume()));
-  assert.is(await replicas(), "2");
-  assert.not.match(await get("deployments", "-o", "name"), "deployment.apps/tenancy-gateway");
+  assert.not(await hasResume());
+  assert.is(await replicas(), 2);
+  assert.not((await namesOf(APPS)).includes("tenancy-gateway"));
   await assertKept();
 });
 
 async function assertKept(): Promise<void> {
-  assert.is(await secret(), '{"token":"YS10b2tlbg=="}');
-  assert.match(await get("tenancyclaims", "-o", "name"), /claim-/);
+  assert.equal(await secret(), { token: "YS10b2tlbg==" });
+  assert.match((await claimsOf())[0]?.metadata.name ?? "", /^claim-/);
 }
 
 test("uninstalled, it leaves kinds, namespace and tenants' objects, which the next install takes over", async () => {
-  const claim = await get("tenancyclaims", "-o", "jsonpath={.items[*].metadata.uid}");
+  const uids = async () => (await claimsOf()).map(({ metadata }) => metadata.uid);
+  const before = await uids();
+  assert.is(before.length, 1);
   await helm(["uninstall", "tenancy"]);
-  assert.is(await get("deployments", "-o", "name"), "");
-  assert.is(await get("tenancyclaims", "-o", "jsonpath={.items[*].metadata.uid}"), claim);
+  assert.equal(await namesOf(APPS), []);
+  assert.equal(await uids(), before);
   await helm(["install", "tenancy", chart], {});
-  assert.is(await get("tenancyclaims", "-o", "jsonpath={.items[*].metadata.uid}"), claim);
+  assert.equal(await uids(), before);
   await helm(["uninstall", "tenancy"]);
 });
 
@@ -169,16 +211,11 @@ test("what kubectl has applied becomes Helm's when one says so", async () => {
   const reason = await helm(["install", "tenancy", chart], {}).then(() => "taken", String);
   assert.match(reason, "cannot be imported into the current release");
   await helm(["install", "tenancy", chart, "--take-ownership"], { edge: { replicas: 5 } });
-  assert.is(await replicas(), "5");
+  assert.is(await replicas(), 5);
 });
 
-const setting = (name: string): Promise<string> =>
-  get(
-    "deployment",
-    "tenancy-edge",
-    "-o",
-    `jsonpath={.spec.template.spec.containers[0].env[?(@.name=="${name}")].value}`,
-  );
+const setting = async (name: string) =>
+  (await edge())?.spec.template.spec.containers[0]?.env.find((one) => one.name === name)?.value;
 
 test("an upgrade brings a setting in place of the manifests' own, and one without it takes that back", async () => {
   for (const [env, delay, address] of [
@@ -193,7 +230,7 @@ test("an upgrade brings a setting in place of the manifests' own, and one withou
 });
 
 test("a namespace that is there is refused until it holds pods to their limits, and may hold them to stricter ones", async () => {
-  await kubectl("create", "namespace", "bare");
+  await createNamespace("bare");
   const values = { namespace: { name: "bare" }, crds: { install: false }, admission: { enabled: true } };
   const install = ["install", "second", chart, "--namespace", "bare"];
   const reason = await helm(install, values).then(() => "taken", String);
@@ -201,20 +238,24 @@ test("a namespace that is there is refused until it holds pods to their limits, 
   const [, ...label] = /kubectl (label .*)/.exec(reason)?.[1]?.split(" ") ?? [];
   await kubectl("label", ...label);
   const level = (value: string) =>
-    kubectl("label", "--overwrite", "namespace", "bare", `pod-security.kubernetes.io/enforce=${value}`);
+    patch(`${NAMESPACES}/bare`, { metadata: { labels: { "pod-security.kubernetes.io/enforce": value } } });
   const stricter = { ...values, namespace: { name: "bare", podSecurity: "restricted" } };
   assert.match(await helm(install, stricter).then(() => "taken", String), "enforce=restricted");
   await level("restricted");
   await helm(install, values);
-  const labels = await kubectl("get", "namespace", "bare", "-o", "jsonpath={.metadata.labels}");
-  assert.is(JSON.parse(labels)["pod-security.kubernetes.io/enforce"], "restricted", "it is left as it was");
+  const labels = await labelsOf("bare");
+  assert.is(labels?.["pod-security.kubernetes.io/enforce"], "restricted", "it is left as it was");
   await helm(["upgrade", "second", chart, "--namespace", "bare"], stricter);
   await level("privileged");
   const open = await helm(["upgrade", "second", chart, "--namespace", "bare"], values).then(() => "taken", String);
   assert.match(open, "enforce=baseline");
   await level("baseline");
-  assert.match(await kubectl("-n", "bare", "get", "deployments", "-o", "name"), "tenancy-edge");
+  assert.ok((await namesOf(APPS.replace("tenancy", "bare"))).includes("tenancy-edge"));
 });
+
+const FLOW_KINDS = ["flowschemas", "prioritylevelconfigurations"].map(
+  (kind) => `flowcontrol.apiserver.k8s.io/v1/${kind}`,
+);
 
 test("two releases have a priority and a flow of their own", async () => {
   const both = { priority: { enabled: true }, flowControl: { enabled: true } };
@@ -225,9 +266,10 @@ test("two releases have a priority and a flow of their own", async () => {
     ["tenancy", "tenancy"],
     ["bare", "tenancy.bare"],
   ] as const) {
-    const jsonpath = "jsonpath={.spec.template.spec.priorityClassName}";
-    assert.is(await kubectl("-n", namespace, "get", "deployment", "tenancy-edge", "-o", jsonpath), name);
-    for (const kind of ["priorityclass", "flowschema", "prioritylevelconfiguration"]) await kubectl("get", kind, name);
+    const found = await read<Deployment>(`${APPS.replace("tenancy", namespace)}/tenancy-edge`);
+    assert.is(found?.spec.template.spec.priorityClassName, name);
+    for (const path of ["scheduling.k8s.io/v1/priorityclasses", ...FLOW_KINDS])
+      assert.ok(await read(`/apis/${path}/${name}`), path);
   }
 });
 
