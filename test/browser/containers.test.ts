@@ -1,3 +1,4 @@
+// @long real containers; browser/hostile, snapshots and claims prove the pages, e2e/rest and e2e/snapshots/rest the routes
 // Its cluster comes and goes with a bridge, at which Chromium ends the requests of every page: ERR_NETWORK_CHANGED.
 // @alone
 // @own-cluster

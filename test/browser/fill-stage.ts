@@ -25,8 +25,15 @@ export const TENANTS: readonly string[] = [
   ...Array.from({ length: 37 }, (_, at) => `user-${1001 + at * 7}`),
 ];
 
-/** Makes something of each kind, some of it in trouble, and returns a visit to each page. */
-export async function fillStage({ tenancy, edge }: Stage): Promise<Visit[]> {
+let filled: Promise<Visit[]> | undefined;
+
+/** Makes something of each kind, some of it in trouble, once, and returns a visit to each page. */
+export function filledStage(stage: Stage): Promise<Visit[]> {
+  filled ??= fillStage(stage);
+  return filled;
+}
+
+async function fillStage({ tenancy, edge }: Stage): Promise<Visit[]> {
   await tenancy.createWorkload("hello", { network: { ports: [8080] } });
   await tenancy.createWorkload("notes", {
     network: { access: "restricted", ports: [8080] },

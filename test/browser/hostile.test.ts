@@ -66,6 +66,7 @@ test.before(async () => {
     `#!/bin/sh
 case "$*" in
   version*) echo '{ "clientVersion": { "gitVersion": "v1.30.1" } }';;
+  *inst-talker*) echo "started <b>here</b>"; n=0; while true; do n=$((n+1)); echo "line $n"; sleep 0.2; done;;
   *) cat ${folder}/printed;;
 esac
 `,
@@ -100,6 +101,8 @@ esac
   ] as const) {
     cluster.addClaim({ tenantId, workloadRef: "hello", status: { phase, reason: hostile, message: hostile } });
   }
+  const talks = { phase: "Active", instanceId: "inst-talker", endpoint: { host: "10.0.0.2", port: 8080 } } as const;
+  cluster.addClaim({ tenantId: "tina", workloadRef: "hello", status: talks });
   cluster.cache.triggers?.put(trigger);
   cluster.objects.set("tenancy/hook", { kind: "TenancyTrigger", ...trigger } as never);
 });
@@ -141,6 +144,7 @@ test("what a command prints is text, and so is what a container answers", async 
   const output = page.getByRole("textbox", { name: "Output" });
   await output.waitFor();
   assert.match(await output.inputValue(), hostile.slice(0, 40));
+  await page.getByText(/ended with exit code 0$/).waitFor();
   await untouched(page);
 
   await page.goto(`${stage.url}/dashboard/triggers/hook`);
@@ -150,6 +154,20 @@ test("what a command prints is text, and so is what a container answers", async 
   await answer.waitFor();
   assert.match(await answer.inputValue(), hostile.slice(0, 40));
   await untouched(page);
+  await close();
+});
+
+test("a log is followed and searched", async () => {
+  const { page, close } = await openPage(stage.browser);
+  await page.goto(`${stage.url}/dashboard/instances/inst-talker`);
+  const log = page.getByRole("log", { name: "Log of inst-talker" });
+  await log.getByText("started <b>here</b>").waitFor();
+  await log.getByText("line 3", { exact: true }).waitFor();
+  await page.keyboard.press("/");
+  await page.keyboard.type("LINE 2");
+  await page.getByText(/^\d+ of \d+ lines, following$/).waitFor();
+  await log.getByText("started").waitFor({ state: "detached" });
+  assert.match(page.url(), "find=LINE");
   await close();
 });
 

@@ -161,6 +161,41 @@ test("files are given to another tenant once the name of their owner is typed; w
   await close();
 });
 
+test("a version is claimed with, and the claim says which it was given", async () => {
+  const [, second = ""] = await saveThree("ian");
+  const { versions } = await served.store.look(key("ian"), call);
+  const resumedFrom = versions.find(({ sha256 }) => sha256.startsWith(second))?.sha256 ?? "";
+  const { page, expect, close } = await openPage(stage.browser);
+  await page.goto(addressOf("ian"));
+  await page.getByRole("button", { name: `Claim with ${second.slice(0, 8)}` }).click();
+  const { cluster } = stage.edge;
+  const name = "claim-ian-notes";
+  await eventually(() => cluster.objects.has(`tenancy/${name}`));
+  assert.match(cluster.claim(name).spec.resumeVersion ?? "", new RegExp(`^${second}`));
+  // The operator's part.
+  const at = { instanceId: "inst-ian", endpoint: { host: "10.0.0.1", port: 8080 } };
+  cluster.setStatus(name, { phase: "Active", source: "cold+data", resumedFrom, ...at });
+  await page.getByRole("status").getByText("ian has an instance of notes").waitFor();
+  await page.goto(`${stage.url}/dashboard/claims/ian/notes`);
+  await page.getByText(/It was given the files of version [0-9a-f]{16}\./).waitFor();
+  expect(/404/);
+  await close();
+});
+
+test("what was saved is deleted once the tenant's name is typed", async () => {
+  await save(served.store, "of ida", key("ida"));
+  const { page, close } = await openPage(stage.browser);
+  await page.goto(addressOf("ida"));
+  await page.getByRole("button", { name: "Delete" }).click();
+  const erase = page.getByRole("dialog", { name: "Delete what was saved of ida in notes?" });
+  await erase.getByText("The one version of the files is erased").waitFor();
+  await erase.getByRole("textbox").fill("ida");
+  await erase.getByRole("button", { name: "Delete" }).click();
+  await page.getByText("Nothing is saved.").waitFor();
+  assert.is((await served.store.look(key("ida"), call)).newest, undefined);
+  await close();
+});
+
 test("a version is downloaded as a file", async () => {
   const [, second = ""] = await saveThree("fay");
   const { page, close } = await openPage(stage.browser);

@@ -23,6 +23,20 @@ export interface Stage {
   stop(): Promise<void>;
 }
 
+export const KEY = "browser-test-key-0123456789abcdef";
+let shared: Promise<Stage> | undefined;
+
+/** As `startStage`, once for all suites of a file; the last of them stops it. */
+export function sharedStage(...given: Parameters<typeof startStage>): Promise<Stage> {
+  shared ??= startStage(...given);
+  return shared;
+}
+
+/** The one of a file, whose edge asks for a key. */
+export function sharedKeyedStage(): Promise<Stage> {
+  return sharedStage("browser-keyed", { env: { TENANCY_API_KEY: KEY, TENANCY_WS_REQUIRE_KEY: "true" } });
+}
+
 /**
  * Starts a control plane with simulated nodes, an operator, the edge on Bun, and a browser.
  *

@@ -1,20 +1,25 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { pools } from "../../crds/kinds.ts";
+import { NAMESPACE } from "../cluster/tenancy.ts";
 import { eventually } from "../eventually.ts";
 import { openPage } from "./browser.ts";
-import { type Stage, startStage } from "./stage.ts";
+import { type Stage, sharedStage } from "./stage.ts";
 
 const test = suite("browser/overview");
 let stage: Stage;
 
 test.before(async () => {
-  stage = await startStage("browser-overview");
+  stage = await sharedStage("browser-claims");
   const { tenancy } = stage;
-  await tenancy.createWorkload("hello");
   await tenancy.createPool("hello-pool", { workloadRef: "hello", size: 2 });
   await tenancy.untilPool("hello-pool", ({ status }) => status?.ready === 2);
 });
-test.after(() => stage?.stop());
+test.after(async () => {
+  const { client, until, members } = stage.tenancy;
+  await client.delete(pools, { namespace: NAMESPACE, name: "hello-pool" });
+  await until("no warm pod", () => members("hello-pool").length === 0);
+});
 
 test("nothing is wrong until something is; its number, its words and its claims are one click away", async () => {
   const { tenancy, edge, browser } = stage;
@@ -54,19 +59,5 @@ test("a claim shows in the figures of the hour, and its pool with what it has", 
   await page.getByRole("row", { name: /hello-pool Ready 2 2 of 2 1 0/ }).waitFor();
   await close();
 });
-
-for (const colorScheme of ["light", "dark"] as const) {
-  test(`the overview is accessible and its console empty, ${colorScheme}`, async () => {
-    const { tenancy, edge, browser } = stage;
-    const made = await tenancy.createClaim(`dave-${colorScheme}`, "missing");
-    const { page, assertAccessible, close } = await openPage(browser, { colorScheme });
-    await page.goto(edge.url);
-    await page.getByText("WorkloadNotFound").waitFor();
-    await page.getByRole("row", { name: /hello-pool/ }).waitFor();
-    await assertAccessible();
-    await tenancy.release(made.metadata.name);
-    await close();
-  });
-}
 
 test.run();

@@ -2,14 +2,13 @@ import type { Page } from "playwright-core";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { openPage } from "./browser.ts";
-import { type Stage, startStage } from "./stage.ts";
+import { type Stage, sharedStage } from "./stage.ts";
 
 const test = suite("browser/acts");
 let stage: Stage;
 
 test.before(async () => {
-  stage = await startStage("browser-acts");
-  await stage.tenancy.createWorkload("hello");
+  stage = await sharedStage("browser-claims");
 });
 test.after(() => stage?.stop());
 

@@ -3,16 +3,16 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { eventually } from "../eventually.ts";
 import { openPage } from "./browser.ts";
-import { fillStage, openVisit, takeComplaints, type Visit } from "./fill-stage.ts";
-import { type Stage, startStage } from "./stage.ts";
+import { filledStage, openVisit, takeComplaints, type Visit } from "./fill-stage.ts";
+import { type Stage, sharedStage } from "./stage.ts";
 
 const test = suite("browser/keyboard");
 let stage: Stage;
 let visits: Visit[];
 
 test.before(async () => {
-  stage = await startStage("browser-keyboard");
-  visits = await fillStage(stage);
+  stage = await sharedStage("browser-pages");
+  visits = await filledStage(stage);
 });
 test.after(() => stage?.stop());
 
