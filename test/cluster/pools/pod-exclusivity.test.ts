@@ -5,12 +5,13 @@ import type { Claim } from "../../../crds/claim.ts";
 import { pods } from "../../../crds/client/built-in-resources.ts";
 import { annotation, label } from "../../../crds/labels.ts";
 import { createApiClient } from "../../../scripts/cluster/kubernetes/api-client.ts";
+import { BEHAVIOUR_ANNOTATION } from "../../../scripts/cluster/simulated/behaviour.ts";
 import { followHistory } from "../../../scripts/soak/history.ts";
 import type { Pod, Claim as SeenClaim } from "../../../scripts/soak/objects.ts";
 import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
 
 const test = suite("pod exclusivity");
-const SIZE = 100;
+const SIZE = 25;
 const MAX_FILL = 10;
 let tenancy: Tenancy;
 let judge: Judge;
@@ -134,15 +135,15 @@ async function fill(pool: string): Promise<void> {
   await tenancy.until(`${pool} full`, () => tenancy.members(pool, "ready").length === SIZE);
 }
 
-test("300 tenants that claim at once from a pool of 100, while others release, get pods of their own, and the pool is never too large and full again in the end", async () => {
+test("75 tenants that claim at once from a pool of 25, while others release, get pods of their own, and the pool is never too large and full again in the end", async () => {
   const operator = tenancy.startOperator();
   await fill("one");
-  const leaving = await claimAtOnce("one", named("leaving", 60));
+  const leaving = await claimAtOnce("one", named("leaving", 15));
   const [active] = await Promise.all([
-    claimAtOnce("one", named("t", 240)),
+    claimAtOnce("one", named("t", 60)),
     Promise.all(leaving.map(({ metadata }) => tenancy.release(metadata.name))),
     // Their tenants come back while their pods go.
-    claimAtOnce("one", named("late", 60)),
+    claimAtOnce("one", named("late", 15)),
   ]);
   await tenancy.until(
     "one full again",
@@ -162,11 +163,11 @@ test("two operators that both believe they lead never give a pod twice", async (
   const both = ["left", "right"].map((identity) => tenancy.startOperator({ identity, leaseName: `lease-${identity}` }));
   await fill("two");
   const [leaving, active] = await Promise.all([
-    claimAtOnce("two", named("leaving", 30)),
-    claimAtOnce("two", named("t", 170)),
+    claimAtOnce("two", named("leaving", 8)),
+    claimAtOnce("two", named("t", 42)),
   ]);
   await Promise.all(leaving.map(({ metadata }) => tenancy.release(metadata.name)));
-  await claimAtOnce("two", named("leaving", 30));
+  await claimAtOnce("two", named("leaving", 8));
   await tenancy.until("every claim has exactly its pod", async () => {
     const bound = await boundPods("two");
     return active.every((claim) => {
@@ -177,6 +178,74 @@ test("two operators that both believe they lead never give a pod twice", async (
   });
   assert.equal(await judge.verdict(), []);
   for (const operator of both) await operator.stop();
+});
+
+/** Pods of it become ready when the test says so. */
+const image = { ref: "simulated/never-ready:1" };
+
+async function patchPod(name: string, metadata: object): Promise<void> {
+  await tenancy.client.patch(pods, { namespace: NAMESPACE, name }, { type: "merge", body: { metadata } });
+}
+
+async function makeReady(name: string): Promise<void> {
+  await patchPod(name, { annotations: { [BEHAVIOUR_ANNOTATION]: "normal" } });
+}
+
+/** A pool with one pod that is still warming, and a claim whose cold pod is starting too. */
+async function race(workload: string, tenant: string): Promise<{ warm: string; cold: string; claim: string }> {
+  await tenancy.createWorkload(workload, { image });
+  await tenancy.createPool(workload, { workloadRef: workload, size: 1 });
+  const [warm] = await tenancy.until(
+    "a warming pod",
+    () => tenancy.members(workload).length > 0 && tenancy.members(workload),
+  );
+  const claim = await tenancy.createClaim(tenant, workload);
+  const cold = await tenancy.until("a cold pod that runs", () =>
+    [...tenancy.pods.store.by("claimUid", claim.metadata.uid ?? "")].find(({ status }) => status?.phase === "Running"),
+  );
+  return { warm: warm?.metadata.name ?? "", cold: cold.metadata.name, claim: claim.metadata.name };
+}
+
+test("a cold pod whose claim a warm one overtook is deleted, and never a pool's", async () => {
+  tenancy.startOperator();
+  const { warm, cold, claim } = await race("overtaken", "alice");
+  const pooled = new Set<string>();
+  const stop = tenancy.onPodChange(() => {
+    for (const { metadata } of tenancy.pods.store.values())
+      if (metadata.labels?.[label.pool] !== undefined) pooled.add(metadata.name);
+  });
+  await makeReady(warm);
+  const { status } = await tenancy.untilClaim(claim, { phase: "Active" });
+  assert.is(status?.instanceId, warm);
+  assert.is(status?.source, "pool");
+  await tenancy.until("the cold pod in the pool, or gone", () => {
+    return pooled.has(cold) || tenancy.pods.store.get(`${NAMESPACE}/${cold}`) === undefined;
+  });
+  stop();
+  assert.ok(pooled.has(warm));
+  assert.not(pooled.has(cold));
+});
+
+test("a tenant's pod whose labels somebody edits back goes, although a claim waits for a pod", async () => {
+  const { warm, claim } = await race("edited", "alice");
+  await makeReady(warm);
+  await tenancy.untilClaim(claim, { phase: "Active", instanceId: warm });
+  const waiting = await tenancy.createClaim("bob", "edited");
+  await tenancy.until("bob's cold pod", async () => (await tenancy.podsOf(waiting)).length > 0);
+  const bobs = new Set<string>();
+  const stop = tenancy.onPodChange(() => {
+    for (const { metadata } of tenancy.pods.store.values())
+      if (metadata.labels?.[label.tenant] === "bob") bobs.add(metadata.name);
+  });
+  await patchPod(warm, {
+    labels: { [label.tenant]: null, [label.pool]: "edited", [label.poolStatus]: "ready" },
+    annotations: { [annotation.claimUid]: null, [annotation.claim]: null },
+  });
+  await tenancy.until("it goes, or is bob's", () => {
+    return bobs.has(warm) || tenancy.pods.store.get(`${NAMESPACE}/${warm}`) === undefined;
+  });
+  stop();
+  assert.not(bobs.has(warm));
 });
 
 test.run();
