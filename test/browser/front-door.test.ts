@@ -6,6 +6,7 @@ import type { Browser, BrowserContext, Page } from "playwright-core";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { WebSocketServer } from "ws";
+import { claims } from "../../crds/kinds.ts";
 import { eventually } from "../eventually.ts";
 import { startDoor, type TestDoor } from "../unit/proxy/front-door.ts";
 import { closeAfter, closeAll } from "../unit/proxy/start-proxy.ts";
@@ -68,7 +69,7 @@ function activate(tenantId: string, workloadRef: string, { port }: Program): voi
   const instanceId = `inst-${tenantId}-${workloadRef}`;
   const status = { phase: "Active", instanceId, endpoint: { host: "127.0.0.1", port } } as const;
   const name = `claim-${tenantId}-${workloadRef}`;
-  if (door.cluster.objects.has(`tenancy/${name}`)) door.cluster.setStatus(name, status);
+  if (door.cluster.has(claims, name)) door.cluster.setStatus(name, status);
   else door.cluster.addClaim({ tenantId, workloadRef, status });
 }
 

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { systemClock } from "../../crds/client/clock.ts";
+import { triggers } from "../../crds/kinds.ts";
 import type { Trigger } from "../../crds/trigger.ts";
 import type { Deliverer } from "../../edge/api/deliveries.ts";
 import { openPage } from "./browser.ts";
@@ -103,8 +104,7 @@ esac
   }
   const talks = { phase: "Active", instanceId: "inst-talker", endpoint: { host: "10.0.0.2", port: 8080 } } as const;
   cluster.addClaim({ tenantId: "tina", workloadRef: "hello", status: talks });
-  cluster.cache.triggers?.put(trigger);
-  cluster.objects.set("tenancy/hook", { kind: "TenancyTrigger", ...trigger } as never);
+  cluster.add(triggers, trigger);
 });
 test.after(async () => {
   await stage?.stop();

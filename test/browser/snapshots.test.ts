@@ -117,7 +117,7 @@ test("all versions are listed with why they are kept, and one is gone back to on
   assert.is(await load(served.store, key("cat")), "third");
   expect(/409/);
 
-  stage.edge.cluster.remove("claim-cat-notes");
+  stage.edge.cluster.removeClaim("claim-cat-notes");
   await rollBack();
   await page.getByRole("status").getByText(`notes of cat is rolled back to ${first}.`).waitFor();
   await row(first).first().getByText("the newest").waitFor();

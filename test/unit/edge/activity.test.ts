@@ -43,7 +43,7 @@ function withUses(claimedAt?: string) {
   const ref = { namespace: NAMESPACE, name: "inst-a" };
   return {
     ...edge,
-    shown: () => edge.cluster.objects.get("tenancy/inst-a")?.metadata.annotations?.[annotation.lastActivity],
+    shown: () => edge.cluster.read(pods, "inst-a").metadata.annotations?.[annotation.lastActivity],
     useElsewhere: (at: string) =>
       edge.cluster.client.patch(pods, ref, {
         type: "merge",
@@ -192,7 +192,7 @@ test("a late write leaves another pod of that name alone", async () => {
   cluster.onNext("patch", new NetworkError("refused", { requestWasSent: false }));
   touch();
   await turns();
-  cluster.objects.set("tenancy/inst-a", { ...pod, metadata: { ...pod.metadata, uid: "another" } });
+  cluster.add(pods, { ...pod, metadata: { ...pod.metadata, uid: "another" } }, { hidden: true });
   await clock.pass(6000);
   assert.equal(cluster.verbs(), ["patch", "get"]);
   assert.not.ok(shown());
@@ -235,7 +235,7 @@ test("beside a replica whose clock is ahead each record of a use is a new one, a
     touch();
     await clock.pass(6000);
     uses.add(shown());
-    const until = cluster.objects.get("tenancy/inst-a")?.metadata.annotations?.["inflight.tenancy.dev/test"];
+    const until = cluster.read(pods, "inst-a").metadata.annotations?.["inflight.tenancy.dev/test"];
     assert.ok(Date.parse(until ?? "") - clock.now() >= 20_000, `announced until ${until} after ${count} intervals`);
   }
   assert.is(uses.size, 21);
@@ -315,7 +315,7 @@ test("work in flight is said on the pod at once, for longer than a release waits
 
 test("what was said of work in flight stays until the last of it has ended, though it is to be taken back", async () => {
   const { activity, cluster } = withPod("60", START);
-  const said = () => cluster.objects.get("tenancy/inst-a")?.metadata.annotations?.["inflight.tenancy.dev/test"];
+  const said = () => cluster.read(pods, "inst-a").metadata.annotations?.["inflight.tenancy.dev/test"];
   const works = [createDeferred<void>(), createDeferred<void>()];
   const done = works.map(({ promise }) => activity.duringInFlight("inst-a", () => promise));
   await turns();
@@ -358,8 +358,7 @@ test("a close takes back what was said of work in flight, so that no release wai
   const work = createDeferred<void>();
   const done = activity.duringInFlight("inst-a", () => work.promise);
   await turns();
-  const said = () =>
-    cluster.objects.get(`tenancy/${pod.metadata.name}`)?.metadata.annotations?.["inflight.tenancy.dev/test"];
+  const said = () => cluster.read(pods, pod.metadata.name).metadata.annotations?.["inflight.tenancy.dev/test"];
   assert.ok(said());
   work.resolve();
   await done;

@@ -8,12 +8,15 @@ import * as assert from "uvu/assert";
 import type { BuildContexts } from "../../../crds/builds/build-contexts.ts";
 import { buildRequest } from "../../../crds/builds/build-request.ts";
 import { ApiError, NetworkError } from "../../../crds/client/api-error.ts";
+import { pods } from "../../../crds/client/built-in-resources.ts";
 import { systemClock } from "../../../crds/client/clock.ts";
+import { workloads } from "../../../crds/kinds.ts";
 import { annotation, label } from "../../../crds/labels.ts";
 import type { Workload, WorkloadSpec, WorkloadStatus } from "../../../crds/workload.ts";
 import { eventually } from "../../eventually.ts";
 import { rawTar } from "../snapshots/raw-tar.ts";
 import { type ServedStore, serveStore } from "../snapshots/store-server.ts";
+import { BUILD_NAMESPACE } from "./fake-cluster.ts";
 import { type FakeKubectl, fakeKubectl } from "./fake-kubectl.ts";
 import { type SnapshotsFolder, snapshotsFolder } from "./snapshots-folder.ts";
 import { type TestEdge, testEdge } from "./test-edge.ts";
@@ -69,11 +72,11 @@ function isEmpty(): boolean {
 }
 
 function named(): string | undefined {
-  return edge.cluster.objects.get("tenancy/app")?.metadata.annotations?.[annotation.buildContext];
+  return edge.cluster.read(workloads, "app").metadata.annotations?.[annotation.buildContext];
 }
 
 function setStatus(workload: Workload, status: WorkloadStatus): void {
-  edge.cluster.objects.set("tenancy/app", { ...workload, status } as Workload);
+  edge.cluster.add(workloads, { ...workload, status }, { hidden: true });
 }
 
 test("an upload is kept under its SHA-256, and the workload names it", async () => {
@@ -204,12 +207,12 @@ test("no more than four are uploaded at once", async () => {
 test("a workload that is deleted or made anew during the upload does not name it", async () => {
   edge.cluster.addWorkload("app", built);
   edge.cluster.onNext("replace", () => {
-    edge.cluster.objects.delete("tenancy/app");
+    edge.cluster.remove(workloads, "app", { from: "api" });
     edge.cluster.addWorkload("app", built);
   });
   const anew = await upload(context);
   assert.equal([anew.status, named()], [409, undefined]);
-  edge.cluster.onNext("replace", () => void edge.cluster.objects.delete("tenancy/app"));
+  edge.cluster.onNext("replace", () => void edge.cluster.remove(workloads, "app", { from: "api" }));
   assert.is((await upload(context)).status, 404);
   await eventually(isEmpty);
 });
@@ -350,37 +353,28 @@ test("a rebuild is asked for by another annotation each time", async () => {
   const values = new Set<string | undefined>();
   for (let count = 0; count < 2; count += 1) {
     assert.equal((await edge.call(target)).json, { status: "requested", workload: "app" });
-    values.add(edge.cluster.objects.get("tenancy/app")?.metadata.annotations?.[annotation.rebuild]);
+    values.add(edge.cluster.read(workloads, "app").metadata.annotations?.[annotation.rebuild]);
   }
   assert.is(values.size, 2);
   edge.cluster.onNext("replace", new ApiError("gone", { status: 404, reason: "NotFound" }));
   assert.is((await edge.call(target)).status, 404);
 });
 
-function addBuild(name: string, createdAt: string, contextExitCode?: number): void {
-  const labels = { [label.build]: "true", [label.workload]: "app" };
-  const pod = edge.cluster.addPod(name, "Pending", { labels });
-  const state = contextExitCode === undefined ? { running: {} } : { terminated: { exitCode: contextExitCode } };
-  const status = { phase: "Pending", initContainerStatuses: [{ name: "context", state }] };
-  edge.cluster.objects.set(`tenancy/${name}`, {
-    ...pod,
-    metadata: { ...pod.metadata, creationTimestamp: createdAt },
-    status,
-  } as never);
-}
-
 test("the log is of the newest build: of its context first, then of the build", async () => {
   const target = "GET /api/v1/workloads/app/build/logs";
   edge.cluster.addWorkload("app", built);
   assert.is((await edge.call(target)).status, 404);
-  addBuild("build-app-2", "2026-01-02T00:00:00Z");
-  addBuild("build-app-1", "2026-01-01T00:00:00Z", 0);
-  edge.cluster.addPod("other", "Running", { labels: { [label.workload]: "app" } });
+  edge.cluster.addBuild("build-app-2", { createdAt: "2026-01-02T00:00:00Z" });
+  edge.cluster.addBuild("build-app-1", { exitCode: 0 });
+  edge.cluster.add(pods, {
+    metadata: { name: "other", namespace: BUILD_NAMESPACE, labels: { [label.workload]: "app" } },
+    spec: { containers: [] },
+  });
   const answer = await edge.call(`${target}?tail=5`);
   assert.equal([answer.status, answer.text], [200, "line of build-app-2\n"]);
-  addBuild("build-app-2", "2026-01-02T00:00:00Z", 1);
+  edge.cluster.addBuild("build-app-2", { createdAt: "2026-01-02T00:00:00Z", exitCode: 1 });
   await edge.call(target);
-  addBuild("build-app-2", "2026-01-02T00:00:00Z", 0);
+  edge.cluster.addBuild("build-app-2", { createdAt: "2026-01-02T00:00:00Z", exitCode: 0 });
   await edge.call(target);
   const containers = kubectl.calls().map((call) => call.join(" "));
   assert.equal(containers, [
@@ -398,9 +392,9 @@ test("a log that cannot be read is said to be so", async () => {
     ["starting", 409],
     ["no-node", 503],
   ] as const) {
-    addBuild(pod, "2026-01-01T00:00:00Z", 0);
+    edge.cluster.addBuild(pod, { exitCode: 0 });
     assert.is((await edge.call(`${target}?follow=true`)).status, status, pod);
-    edge.cluster.removePod(pod);
+    edge.cluster.remove(pods, pod, { namespace: BUILD_NAMESPACE });
   }
   assert.is((await edge.call(`${target}?tail=x`)).status, 400);
 });

@@ -2,6 +2,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { ClaimStatus } from "../../../crds/claim.ts";
+import { claims } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
 import { eventually } from "../../eventually.ts";
 import { active, answered, claim, edgeWithWorkload, NAME, pair, waiting } from "./claim-calls.ts";
@@ -39,7 +40,7 @@ test("a claim on a workload that is being deleted is a 409, and none is made", a
   const answer = await claim(edge, { workload: "held" });
   assert.is(answer.status, 409);
   assert.match(answer.error ?? "", 'workload "held" is being deleted');
-  assert.not.ok(edge.cluster.objects.has("tenancy/claim-a-held"));
+  assert.not.ok(edge.cluster.has(claims, "claim-a-held"));
 });
 
 test("a claim that fails before its creation is answered is shared too, not revived", async () => {
@@ -67,6 +68,7 @@ test("a claim that had failed is revived once, with the resourceVersion as the p
   assert.equal(edge.cluster.calls, [
     {
       verb: "patch",
+      kind: "tenancyclaims",
       name: NAME,
       body: {
         metadata: {

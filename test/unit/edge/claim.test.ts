@@ -4,6 +4,7 @@ import * as assert from "uvu/assert";
 import type { ClaimStatus } from "../../../crds/claim.ts";
 import { ApiError, NetworkError } from "../../../crds/client/api-error.ts";
 import { systemClock } from "../../../crds/client/clock.ts";
+import { claims } from "../../../crds/kinds.ts";
 import { annotation, finalizer, label } from "../../../crds/labels.ts";
 import { hashedClaimName } from "../../../crds/names.ts";
 import type { SnapshotStore } from "../../../crds/snapshots/snapshot-store.ts";
@@ -30,8 +31,8 @@ test("an active claim is answered as existing, with one look at its pod and at i
     assert.is(answer.status, 201);
     assert.equal(answer.json, { ...answered, source: "existing" });
     assert.equal(edge.cluster.calls.splice(0), [
-      { verb: "get", name: active.instanceId },
-      { verb: "get", name: NAME },
+      { verb: "get", kind: "pods", name: active.instanceId },
+      { verb: "get", kind: "tenancyclaims", name: NAME },
     ]);
   }
   assert.is(edge.clock.pending(), 1, "only the use of the pod is still to be written, together with later ones");
@@ -146,13 +147,13 @@ test("a claim that is being released, which the watch does not show yet, is wait
     edge.cluster.addClaim({ ...pair, uid: "first", status: active });
     edge.cluster.lag = true;
     edge.cluster.addClaim({ ...pair, uid: "first", status: active, deleting: true });
-    if (isGone) edge.cluster.objects.delete(`tenancy/${NAME}`);
+    if (isGone) edge.cluster.removeClaim(NAME, { from: "api" });
     const pending = claim(edge);
     await waiting(edge);
     assert.not(edge.cluster.verbs().includes("create"));
     edge.cluster.lag = false;
-    edge.cluster.objects.set(`tenancy/${NAME}`, edge.cluster.cache.claims.store.get(`tenancy/${NAME}`) as never);
-    edge.cluster.remove(NAME);
+    edge.cluster.addClaim({ ...pair, uid: "first", status: active });
+    edge.cluster.removeClaim(NAME);
     await eventually(() => edge.cluster.verbs().includes("create"));
     edge.cluster.setStatus(NAME, { ...active, instanceId: "inst-a-app-x2", source: "cold" });
     assert.equal((await pending).json, { ...answered, instanceId: "inst-a-app-x2", source: "cold" });
@@ -163,7 +164,7 @@ test("a claim that was made anew by another replica is answered, before the watc
   const edge = edgeWithWorkload();
   edge.cluster.addClaim({ ...pair, uid: "first", status: active });
   edge.cluster.lag = true;
-  edge.cluster.objects.delete(`tenancy/${NAME}`);
+  edge.cluster.removeClaim(NAME, { from: "api" });
   const status = { ...active, instanceId: "inst-a-app-x2" };
   edge.cluster.addClaim({ ...pair, uid: "second", status });
   assert.equal((await claim(edge)).json, { ...answered, ...status, source: "existing" });
@@ -283,6 +284,7 @@ test("without a claim, one is created with its finalizer, its label and the work
   assert.equal(edge.cluster.calls, [
     {
       verb: "create",
+      kind: "tenancyclaims",
       name: NAME,
       body: {
         metadata: {
@@ -333,15 +335,14 @@ test("a workload that the watch does not show yet is looked up", async () => {
 
 test("a claim that the cluster shows although the watch saw it go does not make the call spin", async () => {
   const edge = edgeWithWorkload();
-  const ghost = edge.cluster.addClaim(pair);
-  edge.cluster.remove(NAME);
-  edge.cluster.objects.set(`tenancy/${NAME}`, ghost);
+  edge.cluster.addClaim(pair);
+  edge.cluster.removeClaim(NAME, { from: "watches" });
   const pending = claim(edge);
   await eventually(() => edge.clock.pending() === 2);
   assert.ok(edge.cluster.calls.length <= 6, `${edge.cluster.calls.length} calls in a row`);
-  edge.cluster.objects.delete(`tenancy/${NAME}`);
+  edge.cluster.removeClaim(NAME, { from: "api" });
   await edge.clock.runNext();
-  await eventually(() => edge.cluster.objects.has(`tenancy/${NAME}`));
+  await eventually(() => edge.cluster.has(claims, NAME));
   edge.cluster.setStatus(NAME, active);
   assert.is((await pending).status, 201);
 });
@@ -350,7 +351,7 @@ test("calls for the same pair share one claim", async () => {
   const edge = edgeWithWorkload();
   const calls = Array.from({ length: 20 }, () => claim(edge));
   await waiting(edge, 20);
-  assert.is(edge.cluster.objects.size, 2);
+  assert.is(edge.cluster.all(claims).length, 1);
   edge.cluster.setStatus(NAME, active);
   for (const answer of await Promise.all(calls)) {
     assert.is(answer.status, 201);
@@ -400,7 +401,7 @@ test("what was in the way and is gone again leads to another try, after a pause"
   edge.cluster.lag = true;
   edge.cluster.addClaim(pair);
   edge.cluster.onNext("get", () => {
-    edge.cluster.objects.delete(`tenancy/${NAME}`);
+    edge.cluster.removeClaim(NAME, { from: "api" });
     edge.cluster.lag = false;
   });
   const pending = claim(edge);
@@ -422,7 +423,7 @@ test("a release under way is waited out, then claimed anew", async () => {
   const pending = claim(edge);
   await waiting(edge);
   assert.equal(edge.cluster.verbs(), []);
-  edge.cluster.remove(NAME);
+  edge.cluster.removeClaim(NAME);
   await eventually(() => edge.cluster.verbs().length === 1);
   await waiting(edge);
   edge.cluster.setStatus(NAME, active);
@@ -438,7 +439,7 @@ test("a release ends the calls that wait on its claim with 409, and none of them
   await waiting(edge, 3);
   assert.is((await release(edge)).status, 200);
   for (const answer of await Promise.all(calls)) assert.equal([answer.status, answer.error], [409, RELEASED]);
-  edge.cluster.remove(NAME);
+  edge.cluster.removeClaim(NAME);
   assert.is(edge.cluster.waiters.size, 0);
   assert.is(edge.cluster.verbs().filter((verb) => verb === "create").length, 1);
 });
@@ -448,7 +449,7 @@ test("a claim that goes by another hand is released meanwhile, also where the wa
     const edge = edgeWithWorkload();
     const pending = claim(edge);
     await waiting(edge);
-    edge.cluster.remove(NAME);
+    edge.cluster.removeClaim(NAME);
     after(edge);
     const answer = await pending;
     assert.equal([answer.status, answer.error], [409, RELEASED]);
@@ -471,7 +472,7 @@ test("a call that waited a release out is ended by the next one", async () => {
   edge.cluster.addClaim({ ...pair, status: { ...active, phase: "Releasing" }, deleting: true });
   const pending = claim(edge);
   await waiting(edge);
-  edge.cluster.remove(NAME);
+  edge.cluster.removeClaim(NAME);
   await eventually(() => edge.cluster.verbs().includes("create"));
   await waiting(edge);
   await release(edge);
@@ -486,7 +487,7 @@ test("a duplicate that goes ends no call that waits on the claim beside it", asy
   edge.cluster.addClaim({ ...pair, name: "by-hand", status, createdAt: "2025-01-01T00:00:00Z" });
   const pending = claim(edge);
   await waiting(edge);
-  edge.cluster.remove("by-hand");
+  edge.cluster.removeClaim("by-hand");
   assert.is(edge.cluster.waiters.size, 0);
   await waiting(edge);
   edge.cluster.setStatus(NAME, active);
@@ -501,7 +502,7 @@ test("of two claims by hand, a call follows the one that turns out to be no dupl
   await waiting(edge);
   edge.cluster.setStatus("by-hand", { phase: "Error", reason: "Duplicate" });
   await waiting(edge);
-  edge.cluster.remove("by-hand");
+  edge.cluster.removeClaim("by-hand");
   await waiting(edge);
   edge.cluster.setStatus(NAME, active);
   assert.is((await pending).status, 201);

@@ -1,6 +1,7 @@
 // @runtimes bun node deno
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { pods } from "../../../crds/client/built-in-resources.ts";
 import { annotation, label } from "../../../crds/labels.ts";
 import { slimPod } from "../../../edge/cluster/slim-pod.ts";
 import { operatorConfig } from "../../../operator/config.ts";
@@ -74,7 +75,7 @@ test("an unknown instance and a pod that is not ours are the same 404, on every 
       assert.is(answer.error, `instance "${name}" does not exist; GET /api/v1/instances lists those that do`);
     }
   }
-  assert.ok(edge.cluster.objects.has("tenancy/postgres-0"));
+  assert.ok(edge.cluster.has(pods, "postgres-0"));
 });
 
 test("a managed pod that the watch does not show yet is found all the same", async () => {
@@ -133,7 +134,7 @@ test("a pod that is gone, or whose name another has, when destroy comes to it is
         if (happens === "is another") edge.cluster.addPod("inst-a", "Running");
       });
       assert.is((await edge.call("POST /api/v1/instances/inst-a/destroy")).status, 404, happens);
-      assert.is(edge.cluster.objects.has("tenancy/inst-a"), happens === "is another");
+      assert.is(edge.cluster.has(pods, "inst-a"), happens === "is another");
     }
   }
 });
@@ -145,7 +146,7 @@ test("destroy of a warm pod leaves it to the tenant who is given it meanwhile", 
     cluster.addPod("inst-a", "Running");
     const claim = cluster.addClaim({ tenantId: "a", workloadRef: "app" });
     const annotations = { ...claimed.annotations, [annotation.claimUid]: claim.metadata.uid ?? "" };
-    const uid = cluster.objects.get("tenancy/inst-a")?.metadata.uid;
+    const uid = cluster.read(pods, "inst-a").metadata.uid;
     const bind = (): void => {
       const pod = cluster.addPod("inst-a", "Running", { ...claimed, annotations, hidden: true });
       Object.assign(pod.metadata, { uid });
@@ -156,7 +157,7 @@ test("destroy of a warm pod leaves it to the tenant who is given it meanwhile", 
     const answer = await edge.call("POST /api/v1/instances/inst-a/destroy?tenant=");
     assert.is(answer.status, 409, `${seen}: ${answer.text}`);
     assert.is(answer.error, 'instance "inst-a" is not destroyed: it is claimed by tenant "a" meanwhile');
-    assert.ok(cluster.objects.has("tenancy/inst-a"));
+    assert.ok(cluster.has(pods, "inst-a"));
     assert.is(cluster.claim("claim-a-app").metadata.annotations?.[annotation.destroyed], undefined);
 
     assert.is((await edge.call("POST /api/v1/instances/inst-a/destroy?tenant=b")).status, 409);
@@ -227,7 +228,7 @@ test("exec: 409 before the claim is Active with the instance, and in a warm pod"
     assert.is(refused.status, 409, JSON.stringify(status));
     assert.match(refused.error ?? "", `is not its tenant's: its claim "${claim}"`);
   }
-  cluster.remove(claim);
+  cluster.removeClaim(claim);
   assert.is((await exec("inst-a")).status, 409);
 
   cluster.addPod("inst-warm", "Running", { labels: { [label.workload]: "app", [label.pool]: "p" } });

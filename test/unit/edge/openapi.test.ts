@@ -187,7 +187,7 @@ test("every documented route is called, and every answer is as documented", asyn
   cluster.addWorkload("keeps", { filesystem: { overlayDirs: ["/data"] } });
   cluster.addWorkload("linked", { network: { expose: "link" } });
   cluster.addWorkload("built", { image: { dockerfile: "Dockerfile" } });
-  cluster.addPod("build-built", "Running", { labels: { [label.build]: "true", [label.workload]: "built" } });
+  cluster.addBuild("build-built", { workload: "built" });
   cluster.addSnapshots();
   cluster.addClaim({ tenantId: "failed", workloadRef: "app", status: { phase: "ReleaseFailed" }, deleting: true });
   for (const workload of ["app", "new"]) volume.save("a", workload);

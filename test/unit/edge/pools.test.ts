@@ -1,7 +1,9 @@
 // @runtimes bun node deno
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import type { Pool } from "../../../crds/pool.ts";
+import { pools, triggers, workloads } from "../../../crds/kinds.ts";
+import type { KubernetesObject } from "../../../crds/kubernetes.ts";
+import type { Resource } from "../../../crds/resource.ts";
 import { testEdge } from "./test-edge.ts";
 
 const test = suite("pool routes, and what the routes of all specs do");
@@ -10,11 +12,29 @@ const status = { phase: "Filling", ready: 0, warming: 0 };
 const shown = { name: "p", spec, status, createdAt: "2026-01-01T00:00:00Z" };
 const hook = { type: "webhook", workloadRef: "app", tenant: { static: "a" }, config: { path: "/hooks/a" } };
 /** An object of each kind, and a change of its spec. */
-const kinds = [
-  { path: "/api/v1/pools", noun: "pool", spec, next: { ...spec, size: 4 } },
-  { path: "/api/v1/workloads", noun: "workload", spec: { image: { ref: "a:1" } }, next: { image: { ref: "a:2" } } },
-  { path: "/api/v1/triggers", noun: "trigger", spec: hook, next: { ...hook, config: { path: "/hooks/b" } } },
-] as const;
+const kinds: {
+  path: string;
+  noun: string;
+  resource: Resource<KubernetesObject & { spec: object }>;
+  spec: object;
+  next: object;
+}[] = [
+  { path: "/api/v1/pools", noun: "pool", resource: pools, spec, next: { ...spec, size: 4 } },
+  {
+    path: "/api/v1/workloads",
+    noun: "workload",
+    resource: workloads,
+    spec: { image: { ref: "a:1" } },
+    next: { image: { ref: "a:2" } },
+  },
+  {
+    path: "/api/v1/triggers",
+    noun: "trigger",
+    resource: triggers,
+    spec: hook,
+    next: { ...hook, config: { path: "/hooks/b" } },
+  },
+];
 
 test("a pool is made, listed, read, resized and deleted", async () => {
   const edge = testEdge();
@@ -40,20 +60,20 @@ test("a pool shows what the operator found, without what only the operator reads
   const edge = testEdge();
   await edge.call("POST /api/v1/pools", { body: { name: "p", spec } });
   const found = { phase: "Degraded", ready: 1, warming: 1, desired: 3, reason: "ImagePullFailed", message: "no image" };
-  const pool = edge.cluster.objects.get("tenancy/p") as Pool;
+  const pool = edge.cluster.read(pools, "p");
   Object.assign(pool, { status: { ...found, selector: "tenancy.dev/pool=p", observedGeneration: 1, conditions: [] } });
   assert.equal((await edge.call("GET /api/v1/pools/p")).json, { ...shown, status: found });
 });
 
-for (const { path, noun, spec: first, next } of kinds) {
+for (const { path, noun, resource, spec: first, next } of kinds) {
   test(`a ${noun} is replaced where its spec is still what was read`, async () => {
     const edge = testEdge();
     const created = await edge.call(`POST ${path}`, { body: { name: "x", spec: first } });
     const etag = created.headers.get("etag") ?? "";
     assert.is((await edge.call(`GET ${path}/x`)).headers.get("etag"), etag);
     // Its status has a life of its own.
-    const object = edge.cluster.objects.get("tenancy/x") as Pool;
-    await edge.cluster.client.replace({} as never, { ...object, status: { phase: "Ready" } } as never);
+    const object = { ...edge.cluster.read(resource, "x"), status: { phase: "Ready" } };
+    await edge.cluster.client.replace(resource, object);
     const put = (tag: string) => edge.call(`PUT ${path}/x`, { body: { spec: next }, headers: { "if-match": tag } });
     const replaced = await put(`"other", W/${etag}`);
     assert.is(replaced.status, 200, replaced.text);
@@ -71,7 +91,7 @@ for (const { path, noun, spec: first, next } of kinds) {
     const edge = testEdge();
     const created = await edge.call(`POST ${path}`, { body: { name: "x", spec: first } });
     const overtake = (object: object) => () =>
-      void edge.cluster.client.replace({} as never, { ...edge.cluster.objects.get("tenancy/x"), ...object } as never);
+      void edge.cluster.client.replace(resource, { ...edge.cluster.read(resource, "x"), ...object });
     const put = () =>
       edge.call(`PUT ${path}/x`, {
         body: { spec: next },
@@ -79,7 +99,7 @@ for (const { path, noun, spec: first, next } of kinds) {
       });
     edge.cluster.onNext("replace", overtake({ spec: { ...next, other: true } }));
     assert.is((await put()).status, 409);
-    assert.equal((edge.cluster.objects.get("tenancy/x") as Pool).spec, { ...next, other: true });
+    assert.equal(edge.cluster.read(resource, "x").spec, { ...next, other: true });
   });
 
   test(`a ${noun} is deleted where its spec is still what was read`, async () => {
@@ -87,7 +107,7 @@ for (const { path, noun, spec: first, next } of kinds) {
     const created = await edge.call(`POST ${path}`, { body: { name: "x", spec: first } });
     const etag = created.headers.get("etag") ?? "";
     const overtake = (object: object) =>
-      edge.cluster.client.replace({} as never, { ...edge.cluster.objects.get("tenancy/x"), ...object } as never);
+      edge.cluster.client.replace(resource, { ...edge.cluster.read(resource, "x"), ...object });
     const erase = (tag: string) => edge.call(`DELETE ${path}/x`, { headers: { "if-match": tag } });
     await overtake({ spec: next });
     const late = await erase(etag);

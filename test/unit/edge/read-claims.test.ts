@@ -3,6 +3,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
 import { ApiError } from "../../../crds/client/api-error.ts";
+import { pods } from "../../../crds/client/built-in-resources.ts";
 import { createStore } from "../../../crds/client/watch/store.ts";
 import { annotation } from "../../../crds/labels.ts";
 import type { ApiTypes } from "../../../edge/api/openapi/schemas.ts";
@@ -105,7 +106,7 @@ test("what goes while a list is read is left out of it", async () => {
   const edge = testEdge();
   for (const number of numbered(4)) edge.cluster.addClaim({ tenantId: `t${number}`, workloadRef: "app" });
   await edge.call("GET /api/v1/claims?limit=1");
-  edge.cluster.remove("claim-t001-app");
+  edge.cluster.removeClaim("claim-t001-app");
   const rest = await edge.call("GET /api/v1/claims?limit=5&after=claim-t000-app");
   assert.equal(
     (rest.json as { name: string }[]).map(({ name }) => name),
@@ -278,7 +279,7 @@ test("an instance in detail tells its node, its containers and its Events, as th
     savedDirs: [],
     events: [{ about: "instance", type: "Normal", reason: "Pulled", message: "", at: "2026-01-01T00:00:03Z" }],
   });
-  edge.cluster.objects.delete("tenancy/inst-a");
+  edge.cluster.remove(pods, "inst-a", { from: "api" });
   assert.is((await edge.call("GET /api/v1/instances/inst-a?detail=true")).status, 404);
 });
 

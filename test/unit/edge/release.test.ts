@@ -23,7 +23,7 @@ test("deletes the claim with its uid as the precondition, and answers at once", 
     const answer = await release(edge, "", body);
     assert.is(answer.status, 200);
     assert.equal(answer.json, released);
-    assert.equal(edge.cluster.calls, [{ verb: "delete", name: NAME, body: { uid } }]);
+    assert.equal(edge.cluster.calls, [{ verb: "delete", kind: "tenancyclaims", name: NAME, body: { uid } }]);
   }
 });
 
@@ -34,7 +34,7 @@ test("a claim call right after does not answer existing, also before the watch s
   const claimed = claim(edge);
   await waiting(edge);
   edge.cluster.lag = false;
-  edge.cluster.remove(NAME);
+  edge.cluster.removeClaim(NAME);
   await eventually(() => edge.cluster.verbs().includes("create"));
   edge.cluster.setStatus(NAME, { ...active, instanceId: "inst-b", source: "cold" });
   assert.is(((await claimed).json as { source: string }).source, "cold");
@@ -53,7 +53,7 @@ test("where the watch shows only a claim that was released, the one that came af
     const edge = edgeWithWorkload();
     edge.cluster.addClaim({ ...pair, uid: "first", status: active, deleting: isGoing });
     edge.cluster.lag = true;
-    edge.cluster.objects.delete(`tenancy/${NAME}`);
+    edge.cluster.removeClaim(NAME, { from: "api" });
     edge.cluster.addClaim({ ...pair, uid: "second", status: active });
     assert.equal((await release(edge)).json, released);
     const { uid, deletionTimestamp } = edge.cluster.claim(NAME).metadata;
@@ -69,7 +69,7 @@ test("only the claim that is meant is released, also where the watch has yet to 
   assert.is(refused.status, 409);
   assert.match(refused.error ?? "", "that is meant has ended, and what is there now is another one");
   edge.cluster.lag = true;
-  edge.cluster.objects.delete(`tenancy/${NAME}`);
+  edge.cluster.removeClaim(NAME, { from: "api" });
   edge.cluster.addClaim({ ...pair, uid: "second", status: active });
   assert.is((await release(edge, "", { workload: "app", uid: first })).status, 409);
   assert.is(edge.cluster.claim(NAME).metadata.deletionTimestamp, undefined);
@@ -112,7 +112,7 @@ test("another pair's claim under the same name is left alone", async () => {
 
 test("a claim that goes while it is being released is a 404", async () => {
   const edge = edgeWithClaim();
-  edge.cluster.onNext("delete", () => edge.cluster.remove(NAME));
+  edge.cluster.onNext("delete", () => edge.cluster.removeClaim(NAME));
   assert.is((await release(edge)).status, 404);
 });
 
@@ -121,7 +121,7 @@ test("the claim that is meant is found where the watch does not show it yet, and
   edge.cluster.addClaim({ ...pair, uid: "first", status: active });
   edge.cluster.addClaim({ ...pair, name: "by-hand", status: { phase: "Error", reason: "Duplicate" } });
   edge.cluster.lag = true;
-  edge.cluster.objects.delete(`tenancy/${NAME}`);
+  edge.cluster.removeClaim(NAME, { from: "api" });
   edge.cluster.addClaim({ ...pair, uid: "second", status: active });
   assert.is((await release(edge, "", { workload: "app", uid: "second" })).status, 200);
   for (const name of [NAME, "by-hand"]) assert.ok(edge.cluster.claim(name).metadata.deletionTimestamp, name);
@@ -132,7 +132,7 @@ test("a successor under the same name is not deleted for the claim that is meant
   const { uid } = edge.cluster.claim(NAME).metadata;
   edge.cluster.onNext("delete", () => {
     edge.cluster.lag = true;
-    edge.cluster.objects.delete(`tenancy/${NAME}`);
+    edge.cluster.removeClaim(NAME, { from: "api" });
     edge.cluster.addClaim({ ...pair, status: active });
   });
   assert.is((await release(edge, "", { workload: "app", uid })).status, 409);
@@ -154,7 +154,7 @@ test("wait=true answers when the claim is gone", async () => {
   const edge = edgeWithClaim();
   const pending = release(edge, "?wait=true");
   await waiting(edge);
-  edge.cluster.remove(NAME);
+  edge.cluster.removeClaim(NAME);
   assert.equal((await pending).json, released);
   assert.is(edge.clock.pending(), 0);
 });
@@ -162,9 +162,11 @@ test("wait=true answers when the claim is gone", async () => {
 test("wait=true waits for a release that is under way and that the watch has yet to show", async () => {
   for (const before of [undefined, "first"]) {
     const edge = edgeWithWorkload();
-    if (before !== undefined) edge.cluster.addClaim({ ...pair, uid: before, status: active, deleting: true });
+    if (before !== undefined) {
+      edge.cluster.addClaim({ ...pair, uid: before, status: active, deleting: true });
+      edge.cluster.removeClaim(NAME, { from: "api" });
+    }
     edge.cluster.lag = true;
-    edge.cluster.objects.delete(`tenancy/${NAME}`);
     edge.cluster.addClaim({ ...pair, uid: "second", status: { ...active, phase: "Releasing" }, deleting: true });
     let isAnswered = false;
     const pending = release(edge, "?wait=true").finally(() => {
@@ -172,7 +174,7 @@ test("wait=true waits for a release that is under way and that the watch has yet
     });
     await eventually(() => isAnswered || edge.cluster.waiters.size === 1);
     assert.not.ok(isAnswered, before);
-    edge.cluster.remove(NAME);
+    edge.cluster.removeClaim(NAME);
     assert.equal((await pending).json, released);
   }
 });
@@ -190,7 +192,7 @@ test("wait=true does not wait for the claim that comes next", async () => {
   const edge = edgeWithClaim();
   const pending = release(edge, "?wait=true");
   await waiting(edge);
-  edge.cluster.remove(NAME);
+  edge.cluster.removeClaim(NAME);
   edge.cluster.addClaim({ ...pair, status: active });
   assert.is((await pending).status, 200);
 });

@@ -152,7 +152,7 @@ test("a tenant with a claim, a workload without files and ids that cannot be are
   const { edge } = context;
   edge.cluster.addClaim({ ...key, status: { phase: "Active" } });
   assert.is((await put(context, tar)).status, 409);
-  edge.cluster.remove("claim-a-app");
+  edge.cluster.removeClaim("claim-a-app");
   for (const query of ["?uid=-1", "?gid=2147483648", "?uid=01", "?replaces=x"]) {
     assert.is((await put(context, tar, query)).status, 400, query);
   }

@@ -114,7 +114,7 @@ test("an erasure during a session has its release save the files anew, and loses
   const session = { tenantId: "a", workloadRef: "app", uid: "u", status: { phase: "Active" } } as const;
   for (const release of [
     () => void cluster.addClaim({ ...session, deleting: true }),
-    () => cluster.remove("claim-a-app"),
+    () => cluster.removeClaim("claim-a-app"),
     () => void cluster.addClaim({ ...session, uid: "another" }),
   ]) {
     cluster.addClaim(session);
@@ -207,7 +207,7 @@ test("nothing is rolled back or given to a tenant who has a claim", async (conte
     const answer = await edge.call(`POST ${OF_A}/rollback`, { body: { version: short("first") } });
     assert.is(answer.status, 409, phase);
     assert.match(answer.error ?? "", 'tenant "a" has a claim on workload "app": release it with POST');
-    cluster.remove("claim-a-app");
+    cluster.removeClaim("claim-a-app");
   }
   // What the watch has not seen counts.
   cluster.lag = true;

@@ -5,9 +5,11 @@ import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { NetworkError } from "../../../crds/client/api-error.ts";
+import { persistentVolumeClaims, pods } from "../../../crds/client/built-in-resources.ts";
 import { systemClock } from "../../../crds/client/clock.ts";
 import type { ContainerState, PodStatus } from "../../../crds/kubernetes.ts";
 import { type SnapshotStore, type StoreEntry, StoreError } from "../../../crds/snapshots/snapshot-store.ts";
+import { SNAPSHOTS_NAME } from "../../../crds/snapshots/store-folder.ts";
 import { type ServedStore, serveStore } from "../snapshots/store-server.ts";
 import { DIGEST, type SnapshotsFolder, snapshotsFolder } from "./snapshots-folder.ts";
 import { type TestEdge, testEdge } from "./test-edge.ts";
@@ -213,7 +215,7 @@ test("a helper pod that does not run is a 503 that says what is missing", async 
   ];
   for (const [status, message] of cases) {
     edge.cluster.addSnapshots(status);
-    if (status === undefined) edge.cluster.objects.clear();
+    if (status === undefined) edge.cluster.remove(pods, SNAPSHOTS_NAME);
     for (const target of [ALL, "DELETE /api/v1/tenants/a/snapshots/app"]) {
       const answer = await edge.call(target);
       assert.is(answer.status, 503, answer.text);
@@ -222,7 +224,8 @@ test("a helper pod that does not run is a 503 that says what is missing", async 
     }
   }
   edge.cluster.addSnapshots({ phase: "Pending" });
-  if (edge.cluster.volumeClaim) edge.cluster.volumeClaim.status = { phase: "Pending" };
+  const volumeClaim = edge.cluster.read(persistentVolumeClaims, SNAPSHOTS_NAME);
+  edge.cluster.add(persistentVolumeClaims, { ...volumeClaim, status: { phase: "Pending" } });
   assert.match((await edge.call(ALL)).error ?? "", "and its volume claim tenancy-snapshots is Pending;");
   assert.equal(calls, []);
 });
@@ -309,7 +312,7 @@ test("a snapshot cannot be erased while a release writes it, and can while the c
   cluster.setStatus("claim-a-app", { phase: "Released" });
   assert.is((await erase()).status, 200);
 
-  cluster.remove("claim-a-app");
+  cluster.removeClaim("claim-a-app");
   volume.save("a", "app");
   cluster.lag = true;
   cluster.addClaim({ tenantId: "a", workloadRef: "app", status: { phase: "Active" }, deleting: true });

@@ -91,7 +91,7 @@ test("stats count instances and claims by phase", async () => {
     snapshots: { archives: 0, bytes: 0 },
   });
   edge.cluster.setStatus("claim-a-x", { phase: "Error" });
-  edge.cluster.remove("claim-b-x");
+  edge.cluster.removeClaim("claim-b-x");
   assert.equal(((await edge.call("GET /api/v1/stats")).json as { claims: object }).claims, {
     total: 1,
     byPhase: { Error: 1 },

@@ -19,7 +19,7 @@ import { createPageCheck } from "../../../edge/http/page-check.ts";
 import { createSessions, type Sessions } from "../../../edge/http/session.ts";
 import { createKubectl } from "../../../edge/kubectl/kubectl.ts";
 import { type ManualClock, manualClock } from "../manual-clock.ts";
-import { FakeCluster, NAMESPACE } from "./fake-cluster.ts";
+import { BUILD_NAMESPACE, FakeCluster, NAMESPACE } from "./fake-cluster.ts";
 
 /** One line of the log, with its level. */
 export interface LogLine {
@@ -133,8 +133,8 @@ export function testEdge(
       recorder: { record: (event) => void recorded.push(event), flush: async () => undefined },
       log: logger,
       builds: {
-        namespace: "tenancy-builds",
-        kubectl: createKubectl({ namespace: "tenancy-builds", command }),
+        namespace: BUILD_NAMESPACE,
+        kubectl: createKubectl({ namespace: BUILD_NAMESPACE, command }),
         contextLimitBytes: options.contextLimitBytes ?? 256 * 1024 * 1024,
       },
       ...shared,

@@ -2,6 +2,8 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { ApiError } from "../../../crds/client/api-error.ts";
+import { secrets } from "../../../crds/client/built-in-resources.ts";
+import { triggers } from "../../../crds/kinds.ts";
 import { testEdge } from "./test-edge.ts";
 
 const test = suite("triggers and the debug dump");
@@ -32,8 +34,8 @@ test("a trigger is made, listed, read and deleted", async () => {
 test("the gateway's word on a trigger shows, what its adapter remembers does not", async () => {
   const edge = testEdge();
   await edge.call("POST /api/v1/triggers", { body: { name: "a", spec } });
-  const trigger = edge.cluster.claim("a");
-  Object.assign(trigger, { status: { phase: "Error", detail: "the path is taken", state: { offset: 7 } } });
+  const status = { phase: "Error", detail: "the path is taken", state: { offset: 7 } } as const;
+  edge.cluster.add(triggers, { ...edge.cluster.read(triggers, "a"), status });
   assert.equal(((await edge.call("GET /api/v1/triggers/a")).json as { status: object }).status, {
     phase: "Error",
     detail: "the path is taken",
@@ -44,7 +46,7 @@ test("the dump has every kind of the specification, and asks for nothing else", 
   const edge = testEdge();
   edge.cluster.addWorkload("app");
   edge.cluster.addPod("p", "Running");
-  edge.cluster.objects.set("tenancy/s", { kind: "Secret", metadata: { name: "s", namespace: "tenancy" } });
+  edge.cluster.add(secrets, { metadata: { name: "s" } });
   const answer = await edge.call("GET /api/v1/debug/resources");
   const dump = answer.json as Record<string, { metadata: { name: string } }[]>;
   assert.equal(Object.keys(dump), [
@@ -60,7 +62,7 @@ test("the dump has every kind of the specification, and asks for nothing else", 
   ]);
   assert.is(dump.pods?.[0]?.metadata.name, "p");
   assert.is(dump.workloads?.[0]?.metadata.name, "app");
-  assert.not.ok(edge.cluster.calls.some(({ name }) => name === "secrets"));
+  assert.not.ok(edge.cluster.calls.some(({ kind }) => kind === "secrets"));
 });
 
 test("a list that the server drops while it is read is read anew", async () => {

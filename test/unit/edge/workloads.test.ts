@@ -2,6 +2,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { ApiError } from "../../../crds/client/api-error.ts";
+import { workloads } from "../../../crds/kinds.ts";
 import { finalizer } from "../../../crds/labels.ts";
 import type { Workload } from "../../../crds/workload.ts";
 import { testEdge } from "./test-edge.ts";
@@ -16,7 +17,9 @@ test("POST creates with the finalizer, and answers 201 with what was stored", as
   assert.is(answer.status, 201);
   assert.equal(answer.json, shown);
   const metadata = { name: "app", namespace: "tenancy", finalizers: [finalizer.inUse] };
-  assert.equal(edge.cluster.calls, [{ verb: "create", name: "app", body: { metadata, spec } }]);
+  assert.equal(edge.cluster.calls, [
+    { verb: "create", kind: "tenancyworkloads", name: "app", body: { metadata, spec } },
+  ]);
 });
 
 test("a workload that was just created can be claimed, also before the watch shows it", async () => {
@@ -101,7 +104,7 @@ test("GET lists by name and shows one, with the reason of what is wrong", async 
     ["app", "b", "c"],
   );
   assert.equal(list[0], shown);
-  const workload = edge.cluster.objects.get("tenancy/app") as Workload;
+  const workload = edge.cluster.read(workloads, "app");
   workload.status = { phase: "Error", reason: "ImagePullFailed", message: "no such image", observedGeneration: 3 };
   assert.equal((await edge.call("GET /api/v1/workloads/app")).json, {
     ...shown,
@@ -121,14 +124,14 @@ test("no such workload is a 404 that says how to create it", async () => {
 test("PUT replaces the spec and keeps the metadata", async () => {
   const edge = testEdge();
   edge.cluster.addWorkload("app");
-  const before = edge.cluster.objects.get("tenancy/app") as Workload;
+  const before = edge.cluster.read(workloads, "app");
   before.metadata.labels = { team: "x" };
   before.metadata.finalizers = ["tenancy.dev/in-use"];
   const next = { image: { ref: "example.com/app:2" }, version: "2" };
   const answer = await edge.call("PUT /api/v1/workloads/app", { body: { spec: next } });
   assert.is(answer.status, 200);
   assert.equal(answer.json, { ...shown, spec: next });
-  const after = edge.cluster.objects.get("tenancy/app") as Workload;
+  const after = edge.cluster.read(workloads, "app");
   const { resourceVersion = "", generation = 0 } = after.metadata;
   assert.equal(after.metadata, { ...before.metadata, resourceVersion, generation });
 });
@@ -152,8 +155,7 @@ test("PUT with another name than the path's is a 400", async () => {
 test("PUT tries again where somebody else wrote in between, and gives up at last", async () => {
   const edge = testEdge();
   edge.cluster.addWorkload("app");
-  const overtake = () =>
-    void edge.cluster.objects.set("tenancy/app", bumped(edge.cluster.objects.get("tenancy/app") as Workload));
+  const overtake = () => edge.cluster.add(workloads, bumped(edge.cluster.read(workloads, "app")), { hidden: true });
   for (let times = 0; times < 3; times += 1) edge.cluster.onNext("replace", overtake);
   assert.is((await edge.call("PUT /api/v1/workloads/app", { body: { spec } })).status, 200);
   assert.is(edge.cluster.verbs().filter((verb) => verb === "replace").length, 4);
@@ -186,7 +188,7 @@ test("DELETE names what still holds the workload, which is Terminating from then
     message:
       "the workload goes when nothing uses it any longer, now claims claim-a-app, claim-b-app, claim-c-app and 1 more do: release its claims and delete its pools",
   });
-  assert.ok((edge.cluster.objects.get("tenancy/app") as Workload).metadata.deletionTimestamp);
+  assert.ok(edge.cluster.read(workloads, "app").metadata.deletionTimestamp);
   const { status } = (await edge.call("GET /api/v1/workloads/app")).json as { status: object };
   assert.equal(status, { phase: "Terminating" });
 });
@@ -197,7 +199,7 @@ test("DELETE answers deleted where nothing holds the workload", async () => {
   assert.equal((await edge.call("DELETE /api/v1/workloads/app")).json, { status: "deleted" });
   edge.cluster.addWorkload("free");
   assert.is((await edge.call("DELETE /api/v1/workloads/free")).status, 200);
-  assert.is(edge.cluster.objects.has("tenancy/free"), false);
+  assert.is(edge.cluster.has(workloads, "free"), false);
 });
 
 function bumped(workload: Workload): Workload {

@@ -511,7 +511,7 @@ test("an event whose claim is released while it waits claims anew once; released
   for (const releases of [1, 2]) {
     const { cluster, run, events } = testEnvironment({});
     for (let count = 0; count < releases; count += 1) {
-      cluster.onNext("create", () => setImmediate(() => cluster.remove("claim-a-app")));
+      cluster.onNext("create", () => setImmediate(() => cluster.removeClaim("claim-a-app")));
     }
     cluster.onNext("create", () => setImmediate(() => cluster.setStatus("claim-a-app", active())));
     const outcome = await run(event, { signal: never });

@@ -2,6 +2,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { NetworkError } from "../../../crds/client/api-error.ts";
+import { claims } from "../../../crds/kinds.ts";
 import { eventually } from "../../eventually.ts";
 import { manualClock } from "../manual-clock.ts";
 import { startPod } from "./fake-pod.ts";
@@ -20,7 +21,7 @@ const OK = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 /** The release begins at the API server, and no watch shows it. */
 async function releaseUnseen({ cluster }: TestDoor): Promise<void> {
   cluster.lag = true;
-  await cluster.client.delete({} as never, { namespace: "tenancy", name: NAME });
+  await cluster.client.delete(claims, { namespace: "tenancy", name: NAME });
 }
 
 const saysInFlight = ({ cluster }: TestDoor): boolean =>
@@ -97,7 +98,7 @@ test("a clock that is set back makes no old look at a claim a recent one", async
   await releaseUnseen(door);
   await pass(12);
   day.set(day.now() - 105_000);
-  door.cluster.remove(NAME);
+  door.cluster.removeClaim(NAME);
   assert.is(await answered(), "503");
 });
 

@@ -4,6 +4,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Claim } from "../../../crds/claim.ts";
 import { NetworkError } from "../../../crds/client/api-error.ts";
+import { claims } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
 import { createKnownTenants } from "../../../edge/proxy/wake/known-tenants.ts";
 import { eventually } from "../../eventually.ts";
@@ -348,7 +349,7 @@ test("a request at a pod that is lost ends with 502, at one that is released wit
     const wire = door.wire(get(`app--${tenant}.apps.test`, "/", key));
     await eventually(() => pod.received() !== "");
     if (tenant === "released")
-      await door.cluster.client.delete({} as never, { namespace: "tenancy", name: claim.metadata.name });
+      await door.cluster.client.delete(claims, { namespace: "tenancy", name: claim.metadata.name });
     const name = claim.status?.instanceId ?? "";
     const object = door.cluster.cache.pods.store.get(`tenancy/${name}`);
     if (object === undefined) throw new Error("no pod");
@@ -402,7 +403,7 @@ test("a release leaves requests their time, ends them with 503 after it and WebS
     });
   await eventually(() => said().length === 1);
   const previous = door.cluster.claim(NAME);
-  await door.cluster.client.delete({} as never, { namespace: "tenancy", name: NAME });
+  await door.cluster.client.delete(claims, { namespace: "tenancy", name: NAME });
   door.proxy.onClaim({ type: "modified", object: door.cluster.claim(NAME), previous });
   await socket.closed;
   pod.connections[1]?.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
@@ -417,11 +418,11 @@ test("a claim that is being released is waited out, and claimed anew", async () 
   const door = await startDoor();
   door.addWorkload("app", "key");
   const { pod } = await door.addInstance("alice", "app");
-  await door.cluster.client.delete({} as never, { namespace: "tenancy", name: NAME });
+  await door.cluster.client.delete(claims, { namespace: "tenancy", name: NAME });
   const asked = door.ask(get(HOST, "/", key));
   await eventually(() => door.cluster.waiters.size === 1);
   assert.is(pod.received(), "");
-  door.cluster.remove(NAME);
+  door.cluster.removeClaim(NAME);
   await activate(door, pod.target.port, "inst-alice-app-2");
   assert.match(await asked, /^HTTP\/1.1 200 /);
 });

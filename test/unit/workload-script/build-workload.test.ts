@@ -9,7 +9,8 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { buildRequest } from "../../../crds/builds/build-request.ts";
 import { systemClock } from "../../../crds/client/clock.ts";
-import { annotation, label } from "../../../crds/labels.ts";
+import { workloads } from "../../../crds/kinds.ts";
+import { annotation } from "../../../crds/labels.ts";
 import type { Workload, WorkloadStatus } from "../../../crds/workload.ts";
 import { serveNode } from "../../../edge/serve/node.ts";
 import type { Server } from "../../../edge/serve/serve.ts";
@@ -66,14 +67,15 @@ function build({ server, folder }: Context, { key = "secret-key", name = "app" }
 }
 
 function workloadOf({ edge }: Context): Workload {
-  return edge.cluster.objects.get("tenancy/app") as Workload;
+  return edge.cluster.read(workloads, "app");
 }
 
 /** The operator's part, about what the workload asks for now. */
-function setBuild(context: Context, build: Partial<NonNullable<WorkloadStatus["build"]>>, image?: string): void {
+function setBuild(context: Context, build: NonNullable<WorkloadStatus["build"]>, image?: string): void {
   const workload = workloadOf(context);
-  const status = { phase: "Building", build: { request: buildRequest(workload), ...build }, ...(image && { image }) };
-  context.edge.cluster.objects.set("tenancy/app", { ...workload, status } as Workload);
+  const request = buildRequest(workload);
+  const status: WorkloadStatus = { phase: "Building", build: { request, ...build }, ...(image && { image }) };
+  context.edge.cluster.add(workloads, { ...workload, status }, { hidden: true });
 }
 
 async function untilUploaded(context: Context): Promise<string> {
@@ -90,11 +92,7 @@ test("uploads a folder, prints the builder's log once and ends with the image", 
   assert.equal(readdirSync(join(volume.path, ".contexts/app")), [sha256]);
   setBuild(context, { state: "Pending", message: "2 builds are under way" });
   await eventually(() => lines.includes("Pending: 2 builds are under way"));
-  const pod = edge.cluster.addPod("brief", "Running", {
-    labels: { [label.build]: "true", [label.workload]: "app" },
-  });
-  const status = { initContainerStatuses: [{ name: "context", state: { terminated: { exitCode: 0 } } }] };
-  edge.cluster.objects.set("tenancy/brief", { ...pod, status } as never);
+  edge.cluster.addBuild("brief", { exitCode: 0 });
   setBuild(context, { state: "Building", startedAt: "2026-01-01T00:00:00Z" });
   await eventually(() => output.length > 0);
   setBuild(context, { state: "Built", steps: 3, cached: 1 }, "registry/app@sha256:1");
