@@ -11,7 +11,7 @@ export interface Call {
   kind: string;
   /** Of the object; the plural of the kind for a list. */
   name: string;
-  /** The object, the patch, or the options of a deletion. */
+  /** The object, the patch, the options of a deletion, or the selectors of a list. */
   body?: unknown;
   dryRun?: true;
 }
@@ -184,8 +184,9 @@ export class MemoryApi {
     };
     return {
       get: (resource, ref) => this.#answer(callOf("get", resource, ref), () => this.#held(resource, ref)),
-      list: (resource, { namespace, labelSelector, fieldSelector } = {}) =>
-        this.#answer(callOf("list", resource, { name: resource.plural }), () => ({
+      list: (resource, { namespace, labelSelector, fieldSelector } = {}) => {
+        const body = labelSelector ?? fieldSelector;
+        return this.#answer(callOf("list", resource, { name: resource.plural, body }), () => ({
           metadata: { resourceVersion: this.version },
           items: this.all(resource).filter(
             (object) =>
@@ -195,7 +196,8 @@ export class MemoryApi {
                 key.split(".").reduce<unknown>((of, field) => (isObject(of) ? of[field] : undefined), object),
               ),
           ),
-        })),
+        }));
+      },
       create: (resource, object, { dryRun } = {}) => {
         const { name } = object.metadata;
         return this.#answer(callOf("create", resource, { name, body: object, dryRun }), () => {

@@ -1,17 +1,14 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import type { Claim } from "../../../crds/claim.ts";
-import { ApiError } from "../../../crds/client/api-error.ts";
+import { pods } from "../../../crds/client/built-in-resources.ts";
+import { claims } from "../../../crds/kinds.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
 import { createDeferred } from "../../../crds/waits.ts";
 import type { Workload } from "../../../crds/workload.ts";
-import { createBackgroundWork } from "../../../operator/background-work.ts";
 import { activateClaim } from "../../../operator/claim/activate-claim.ts";
 import { findNotice } from "../../../operator/claim/archive-notice.ts";
-import { createTimelines } from "../../../operator/claim/timeline.ts";
-import type { OperatorContext } from "../../../operator/context.ts";
-import { silentLog } from "../silent-log.ts";
+import { runningHelper, testOperator } from "./test-operator.ts";
 
 const archive: SnapshotMetadata = {
   ...{ tenantId: "t", workloadRef: "w", uid: 1, gid: 2, entries: 0, contentBytes: 0, sizeBytes: 1 },
@@ -34,42 +31,23 @@ const pod: Pod = {
 
 /** Runs a claim to Active, with a look at the archives that ends when it is told to. */
 function start({ conflicts = 0 } = {}) {
-  let claim: Claim = {
-    metadata: { name: "c", namespace: "n", uid: "claim", resourceVersion: "1" },
-    spec: { tenantId: "t", workloadRef: "w" },
-    status: { phase: "Pending" },
-  };
   const look = createDeferred<SnapshotMetadata | undefined>();
   const answer = createDeferred<void>();
-  const context = {
-    archiveLookups: createBackgroundWork<SnapshotMetadata | undefined>({ concurrency: 1 }),
-    snapshots: { find: () => look.promise },
-    client: {
-      async patch(_resource: unknown, _reference: unknown, { body }: { body: Partial<Claim> }) {
-        if (body.status?.phase !== undefined && claim.status?.phase === "Pending") await answer.promise;
-        else if (conflicts-- > 0) throw new ApiError("somebody else wrote it", { status: 409, reason: "Conflict" });
-        const status = { ...claim.status, ...body.status } as NonNullable<Claim["status"]>;
-        for (const [field, value] of Object.entries(status))
-          if (value === null) delete (status as Record<string, unknown>)[field];
-        claim = { ...claim, status };
-        return claim;
-      },
-      get: async () => claim,
-    },
-    informers: {
-      helperPods: { store: { size: 1 } },
-      claims: { put: () => true, store: { get: () => claim } },
-    },
-    config: { snapshots: { store: { place: { kind: "volume" } } } },
-    notices: new Map(),
-    timelines: createTimelines(),
-    restores: { forget: () => undefined },
-    restoreFailures: new Map(),
-    metrics: { claimSeconds: { observe: () => undefined } },
-    log: silentLog,
-  } as unknown as OperatorContext;
+  const { api, context } = testOperator({ snapshots: { find: () => look.promise } });
+  api.add(pods, runningHelper);
+  const claim = api.add(claims, {
+    metadata: { name: "c" },
+    spec: { tenantId: "t", workloadRef: "w" },
+    status: { phase: "Pending" },
+  });
+  api.onNext("patch", () => answer.promise);
+  for (let count = 0; count < conflicts; count += 1)
+    api.onNext("patch", () => void api.add(claims, api.read(claims, "c"), { hidden: true }));
   findNotice(claim, workload, context);
-  return { look, answer, active: () => activateClaim(claim, pod, context), message: () => claim.status?.message };
+  return {
+    ...{ look, answer, active: () => activateClaim(claim, pod, context) },
+    message: () => api.read(claims, "c").status?.message,
+  };
 }
 
 const tick = () => new Promise((resolve) => setImmediate(resolve));

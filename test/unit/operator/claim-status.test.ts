@@ -1,9 +1,10 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
 import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
+import { claims } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
 import { type ClaimStatusPatch, hasCurrentConditions, patchClaimStatus } from "../../../operator/claim/claim-status.ts";
-import type { OperatorContext } from "../../../operator/context.ts";
+import { testOperator } from "./test-operator.ts";
 
 const endpoint = { host: "10.0.0.1", port: 8080 };
 const saved = {
@@ -20,21 +21,10 @@ async function patched(
   patch: ClaimStatusPatch,
   metadata: Partial<Claim["metadata"]> = {},
 ): Promise<Claim> {
-  const claim: Claim = {
-    metadata: { name: "c", namespace: "n", generation: 1, ...metadata },
-    spec: { tenantId: "t", workloadRef: "w" },
-    ...(status !== undefined && { status }),
-  };
-  const context = {
-    client: {
-      async patch(_resource: unknown, _reference: unknown, { body }: { body: { status: object } }) {
-        const merged = Object.entries({ ...claim.status, ...body.status }).filter(([, value]) => value !== null);
-        return { ...claim, status: Object.fromEntries(merged) };
-      },
-    },
-    informers: { claims: { put: () => undefined } },
-  };
-  return patchClaimStatus(claim, patch, context as unknown as OperatorContext);
+  const { api, context } = testOperator();
+  const spec = { tenantId: "t", workloadRef: "w" };
+  const claim: Claim = { metadata: { name: "c", ...metadata }, spec, ...(status !== undefined && { status }) };
+  return patchClaimStatus(api.add(claims, claim), patch, context);
 }
 
 const cases: [title: string, status: ClaimStatusPatch, holds: "Ready" | "Reconciling" | "Stalled", reason: string][] = [

@@ -1,8 +1,9 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
+import { leases } from "../../../crds/client/built-in-resources.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { historyOf, isOfUnknownHistory, settleHistory } from "../../../operator/history.ts";
+import { MemoryApi } from "../memory-api.ts";
 
 const now = Date.parse("2026-01-01T12:00:00Z");
 const reference = { namespace: "n", name: "l" };
@@ -12,12 +13,13 @@ const pod = (creationTimestamp: string): Pod => ({
 });
 
 /** What is written on a Lease of which the API server says this. */
-function historyBy(managedFields: object[] | undefined, date: string | undefined = new Date(now).toUTCString()) {
-  const body = Buffer.from(JSON.stringify({ metadata: { name: "l", managedFields } }));
-  const client = { request: async () => ({ status: 200, headers: { date }, body }) } as unknown as ClusterClient;
+function historyBy(managedFields: object[] | undefined, serverNow = now) {
+  const api = new MemoryApi();
+  api.add(leases, { metadata: { name: "l", ...{ managedFields } } });
+  api.now = () => serverNow;
   // By clocks of other machines.
   const taken = { metadata: { name: "l" }, spec: { renewTime: new Date().toISOString() } };
-  return historyOf(taken, { client, reference, signal: new AbortController().signal });
+  return historyOf(taken, { client: api.client, reference, signal: new AbortController().signal });
 }
 
 const written = (msAgo: number, fieldsV1: object = { "f:spec": { "f:holderIdentity": {}, "f:renewTime": {} } }) => ({
@@ -34,31 +36,33 @@ test("historyOf: history is unknown where nobody has led for long, by the API se
   assert.equal(await historyBy([touched, written(3_600_000)]), anew, "somebody else has labelled it since");
   assert.equal(await historyBy([touched]), anew);
   assert.equal(await historyBy(undefined), anew, "an API server that does not say when it was written");
-  assert.equal(await historyBy([written(20_000)], "never"), anew);
-  const client = {} as ClusterClient;
+  assert.equal(await historyBy([written(20_000)], Number.NaN), anew);
+  const { client } = new MemoryApi();
   const signal = new AbortController().signal;
   assert.equal(await historyOf(undefined, { client, reference, signal }), {}, "an installation");
 });
 
 test("settleHistory: what was unknown is known after the newest warm pod, and told on", async () => {
-  const changes: unknown[] = [];
-  const client = {
-    get: async () => ({ metadata: { name: "l", annotations: { "tenancy.dev/history-since": "unknown", other: "o" } } }),
-    replace: async (_resource: unknown, { metadata }: Pod) => void changes.push(metadata.annotations),
-  } as unknown as ClusterClient;
-  const all = { client, reference };
+  const api = new MemoryApi();
+  const lease = { metadata: { name: "l", annotations: { "tenancy.dev/history-since": "unknown", other: "o" } } };
+  const written = () => api.read(leases, "l").metadata.annotations;
+  const all = { client: api.client, reference };
+  api.add(leases, lease);
   const pods = [pod("2026-01-01T11:00:00Z"), pod("2026-01-01T12:00:00Z"), { ...pod(""), metadata: { name: "bound" } }];
   const since = await settleHistory("unknown", { ...all, pods });
   assert.is(since, "2026-01-01T12:00:00Z");
+  assert.equal(written(), { other: "o", "tenancy.dev/history-since": since });
   assert.equal(
     pods.slice(0, 2).map((made) => isOfUnknownHistory(made, since)),
     [true, true],
   );
   assert.not.ok(isOfUnknownHistory(pod("2026-01-01T12:00:01Z"), since));
+  api.add(leases, lease);
   assert.is(await settleHistory("unknown", { ...all, pods: [] }), undefined);
-  assert.equal(changes, [{ other: "o", "tenancy.dev/history-since": since }, { other: "o" }]);
+  assert.equal(written(), { other: "o" });
+  api.calls.length = 0;
   for (const told of [undefined, since]) assert.is(await settleHistory(told, { ...all, pods }), told);
-  assert.is(changes.length, 2);
+  assert.equal(api.calls, []);
   assert.not.ok(isOfUnknownHistory(pod("2026-01-01T11:00:00Z"), undefined));
 });
 

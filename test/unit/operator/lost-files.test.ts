@@ -4,8 +4,8 @@ import type { Claim } from "../../../crds/claim.ts";
 import type { Exec } from "../../../crds/client/exec/exec.ts";
 import type { ContainerState, Pod } from "../../../crds/kubernetes.ts";
 import { lostFiles } from "../../../operator/claim/lost-files.ts";
-import type { OperatorContext } from "../../../operator/context.ts";
 import { RESTORE_GATE } from "../../../operator/snapshots/pod-tools.ts";
+import { testOperator } from "./test-operator.ts";
 
 const claim: Claim = {
   metadata: { name: "c" },
@@ -29,7 +29,7 @@ async function lost(of: Pod, exitCode?: number, by = claim): Promise<string | un
     assert.ok(command.includes(RESTORE_GATE));
     return { exitCode, stderr: "" };
   };
-  return await lostFiles(by, of, { exec, config: { namespace: "n" } } as OperatorContext);
+  return await lostFiles(by, of, testOperator({ exec }).context);
 }
 
 const ended = (message: string): ContainerState => ({ terminated: { exitCode: 0, message } });

@@ -1,10 +1,11 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
+import { workloads } from "../../../crds/kinds.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { label, WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
 import type { Workload } from "../../../crds/workload.ts";
-import type { OperatorContext } from "../../../operator/context.ts";
 import { rememberRoot } from "../../../operator/workload/readiness.ts";
+import { testOperator } from "./test-operator.ts";
 
 const digest = (digit: string) => `sha256:${digit.repeat(64)}`;
 
@@ -17,16 +18,10 @@ function podOf(image: string): Pod {
 
 /** Whether it is remembered on the workload that this pod's image runs as root. */
 async function isRemembered(workload: Pick<Workload, "spec" | "status">, image: string): Promise<boolean> {
-  const patches: unknown[] = [];
-  const context = {
-    client: { patch: async (_resource: unknown, _ref: unknown, { body }: { body: unknown }) => patches.push(body) },
-    config: { namespace: "n" },
-    informers: {
-      workloads: { store: { get: () => ({ metadata: { name: "w" }, ...workload }) }, put: () => undefined },
-    },
-  };
-  await rememberRoot(podOf(image), context as unknown as OperatorContext);
-  return patches.length === 1;
+  const { api, context } = testOperator();
+  api.add(workloads, { metadata: { name: "w" }, ...workload });
+  await rememberRoot(podOf(image), context);
+  return api.read(workloads, "w").status?.runsAsRoot === true;
 }
 
 test("rememberRoot: an image that is named counts whatever admission has made of its name", async () => {

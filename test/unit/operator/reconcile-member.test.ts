@@ -1,17 +1,19 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { pods } from "../../../crds/client/built-in-resources.ts";
 import { systemClock } from "../../../crds/client/clock.ts";
+import { pools } from "../../../crds/kinds.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { label, WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
-import type { OperatorContext } from "../../../operator/context.ts";
 import { reconcileMember } from "../../../operator/pool/reconcile-member.ts";
 import { createRefillPause } from "../../../operator/pool/refill-pause.ts";
+import { testOperator } from "./test-operator.ts";
 
 const test = suite("reconcileMember");
 
 const readyPod: Pod = {
   metadata: {
-    ...{ name: "inst-pool-w-abcdef", namespace: "n", uid: "pod-uid", resourceVersion: "7" },
+    ...{ name: "inst-pool-w-abcdef", namespace: "n", uid: "pod-uid" },
     labels: { [label.workload]: "w", [label.pool]: "p", [label.poolStatus]: "warming" },
   },
   spec: { containers: [] },
@@ -42,85 +44,64 @@ function unreadyPod({ unreadyForMs, status = "warming" }: { unreadyForMs: number
 
 /** A pool with so many ready pods, and what is written to one of them. */
 function poolOf(ready: number, pod = readyPod) {
-  const labels: unknown[] = [];
-  const failures: string[] = [];
-  let deletions = 0;
   let now = systemClock.now();
-  const refillPause = createRefillPause({ now: () => now, after: () => () => undefined });
-  const context = {
-    refillPause,
-    reservedPods: new Set<string>(),
-    client: {
-      async patch(_resource: unknown, _reference: unknown, { body }: { body: Pod }) {
-        labels.push(body.metadata.labels?.[label.poolStatus]);
-        return readyPod;
-      },
-      async delete() {
-        deletions += 1;
-      },
-      async list() {
-        return { metadata: {}, items: [] };
-      },
-    },
-    informers: {
-      pools: { store: { get: () => ({ metadata: { name: "p" } }) } },
-      pods: { store: { by: () => ({ size: ready }) }, put: () => undefined },
-    },
-    poolFailures: { failed: (_pool: string, message: string) => failures.push(message) },
-    config: { namespace: "n", startTimeoutMs: 300_000 },
+  const refillPause = createRefillPause({ ...systemClock, now: () => now });
+  const { api, context } = testOperator({ refillPause });
+  api.add(pools, { metadata: { name: "p" }, spec: { workloadRef: "w", size: ready } });
+  for (let count = 1; count < ready; count += 1)
+    api.add(pods, { ...readyPod, metadata: { ...readyPod.metadata, name: `inst-pool-w-${count}`, uid: `${count}` } });
+  const member = api.add(pods, pod);
+  return {
+    ...{ refillPause, reconcile: () => reconcileMember(member, "p", context), pass: (ms: number) => (now += ms) },
+    label: () => api.read(pods, pod.metadata.name).metadata.labels?.[label.poolStatus],
+    writes: () => api.verbs().filter((verb) => verb !== "list"),
+    failures: () => context.poolFailures.get("p")?.count ?? 0,
   };
-  const reconcile = () => reconcileMember(pod, "p", context as unknown as OperatorContext);
-  return { reconcile, refillPause, labels, failures, deletions: () => deletions, pass: (ms: number) => (now += ms) };
 }
 
 test("a pod that became ready is labelled at once, also where a claim comes now and then", async () => {
-  const { reconcile, refillPause, labels } = poolOf(3);
+  const { reconcile, refillPause, label, writes } = poolOf(3);
   refillPause.taken("w");
   assert.is(await reconcile(), undefined);
-  assert.equal(labels, ["ready"]);
+  assert.equal([label(), writes()], ["ready", ["patch"]]);
 });
 
 test("a pod that a stream of claims reaches in seconds is not labelled while the stream lasts", async () => {
-  const { reconcile, refillPause, labels, pass } = poolOf(300);
+  const { reconcile, refillPause, label, writes, pass } = poolOf(300);
   for (let count = 0; count < 100; count++) {
     refillPause.taken("w");
     pass(20);
   }
   assert.ok(((await reconcile())?.requeueAfterMs ?? 0) > 0);
-  assert.equal(labels, []);
+  assert.equal(writes(), []);
   pass(1000);
   assert.is(await reconcile(), undefined);
-  assert.equal(labels, ["ready"]);
+  assert.equal([label(), writes()], ["ready", ["patch"]]);
 });
 
 for (const status of ["ready", "warming"]) {
   test(`an old pod labelled ${status} that is unready for a moment stays, and counts as no failure`, async () => {
-    const { reconcile, labels, failures, deletions } = poolOf(1, unreadyPod({ unreadyForMs: 5_000, status }));
+    const { reconcile, label, writes, failures } = poolOf(1, unreadyPod({ unreadyForMs: 5_000, status }));
     const { requeueAfterMs = 0 } = (await reconcile()) ?? {};
     assert.ok(requeueAfterMs > 20_000 && requeueAfterMs <= 25_000, `${requeueAfterMs}`);
-    assert.equal(
-      { labels, failures, deletions: deletions() },
-      {
-        ...{ labels: status === "ready" ? ["warming"] : [], failures: [], deletions: 0 },
-      },
-    );
+    assert.equal([label(), writes(), failures()], ["warming", status === "ready" ? ["patch"] : [], 0]);
   });
 }
 
 test("a pod that is unready for half a minute goes, also where its label never said that it was ready", async () => {
-  const { reconcile, deletions } = poolOf(1, unreadyPod({ unreadyForMs: 31_000 }));
+  const { reconcile, writes } = poolOf(1, unreadyPod({ unreadyForMs: 31_000 }));
   await reconcile();
-  assert.is(deletions(), 1);
+  assert.equal(writes(), ["delete"]);
 });
 
 test("an old pod whose program was started anew without a trace of the one before stays for half a minute too", async () => {
   const pod = unreadyPod({ unreadyForMs: 5_000 });
   for (const program of pod.status?.containerStatuses ?? [])
     program.state = { running: { startedAt: new Date(Date.now() - 4_000).toISOString() } };
-  const { reconcile, deletions } = poolOf(1, pod);
+  const { reconcile, writes } = poolOf(1, pod);
   const { requeueAfterMs = 0 } = (await reconcile()) ?? {};
   assert.ok(requeueAfterMs > 20_000 && requeueAfterMs <= 25_000, `${requeueAfterMs}`);
-  assert.is(deletions(), 0);
+  assert.equal(writes(), []);
 });
 
 test("a pod whose sandbox is made anew stays for half a minute, also while its condition is still true", async () => {
@@ -128,17 +109,17 @@ test("a pod whose sandbox is made anew stays for half a minute, also while its c
   const lastTransitionTime = new Date(Date.now() - 5_000).toISOString();
   for (const condition of pod.status?.conditions ?? []) condition.status = "True";
   pod.status?.conditions?.push({ type: "PodReadyToStartContainers", status: "False", lastTransitionTime });
-  const { reconcile, deletions } = poolOf(1, pod);
+  const { reconcile, writes } = poolOf(1, pod);
   const { requeueAfterMs = 0 } = (await reconcile()) ?? {};
   assert.ok(requeueAfterMs > 20_000 && requeueAfterMs <= 25_000, `${requeueAfterMs}`);
-  assert.is(deletions(), 0);
+  assert.equal(writes(), []);
 });
 
 test("a pod that was never ready has until the limit of its start", async () => {
   const pod = unreadyPod({ unreadyForMs: 601_000 });
-  const { reconcile, deletions } = poolOf(1, pod);
+  const { reconcile, writes } = poolOf(1, pod);
   await reconcile();
-  assert.is(deletions(), 1);
+  assert.equal(writes(), ["delete"]);
   const young = structuredClone(pod);
   const startedAt = new Date(Date.now() - 100_000).toISOString();
   for (const condition of young.status?.conditions ?? []) condition.lastTransitionTime = startedAt;

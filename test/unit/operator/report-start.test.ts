@@ -2,11 +2,11 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
 import { ApiError } from "../../../crds/client/api-error.ts";
+import { events } from "../../../crds/client/built-in-resources.ts";
+import { claims } from "../../../crds/kinds.ts";
 import type { CoreEvent, Pod } from "../../../crds/kubernetes.ts";
 import { reportStart, reportWait } from "../../../operator/claim/report-start.ts";
-import type { OperatorContext } from "../../../operator/context.ts";
-import { createStartExplanations } from "../../../operator/pod/explain-start.ts";
-import { silentLog } from "../silent-log.ts";
+import { testOperator } from "./test-operator.ts";
 
 const test = suite("reportStart");
 
@@ -41,45 +41,26 @@ const refused: CoreEvent = {
   lastTimestamp: "2026-01-01T00:00:09Z",
 };
 
-function waitingClaim({
-  status = {},
-  lists = [refused],
-}: {
-  status?: Partial<ClaimStatus>;
-  lists?: CoreEvent[] | Error;
-}) {
-  const written: Partial<ClaimStatus>[] = [];
-  const asked: unknown[] = [];
-  let claim: Claim = {
-    metadata: { name: "claim-t-w", namespace: "n", uid: "u", creationTimestamp: new Date().toISOString() },
+function waitingClaim(status: Partial<ClaimStatus> = {}) {
+  let woken: () => void = () => undefined;
+  const { api, context } = testOperator({ enqueueClaim: () => woken() });
+  api.add(events, refused);
+  api.add(claims, {
+    metadata: { name: "claim-t-w", creationTimestamp: new Date().toISOString() },
     spec: { tenantId: "t", workloadRef: "w" },
     status: { phase: "Pending", ...status },
-  };
-  let woken: () => void = () => undefined;
-  const context = {
-    startExplanations: createStartExplanations(),
-    exec: undefined,
-    config: { namespace: "n" },
-    client: {
-      async list(_resource: unknown, { fieldSelector }: { fieldSelector: string }) {
-        asked.push(fieldSelector);
-        if (lists instanceof Error) throw lists;
-        return { items: lists };
-      },
-      async patch(_resource: unknown, _reference: unknown, { body }: { body: { status: ClaimStatus } }) {
-        const { phase, reason, message } = body.status;
-        written.push({ phase, ...(reason !== undefined && { reason }), ...(message !== undefined && { message }) });
-        claim = { ...claim, status: { ...claim.status, ...body.status } };
-        return claim;
-      },
-    },
-    informers: { claims: { put: () => undefined } },
-    log: silentLog,
-    enqueueClaim: () => woken(),
-  } as unknown as OperatorContext;
-  const tell = (startedAt: number, message = STATUS_SAYS) => reportStart(claim, { pod, message, startedAt }, context);
+  });
+  const claim = () => api.read(claims, "claim-t-w");
+  const tell = (startedAt: number, message = STATUS_SAYS) => reportStart(claim(), { pod, message, startedAt }, context);
   return {
-    ...{ written, asked, context, tell, claim: () => claim },
+    ...{ api, context, tell, claim },
+    asked: () => api.calls.flatMap(({ verb, body }) => (verb === "list" ? [body] : [])),
+    written: () =>
+      api.calls.flatMap(({ verb, body }) => {
+        if (verb !== "patch") return [];
+        const { phase, reason, message } = (body as Claim).status ?? {};
+        return [{ phase, reason, message }];
+      }),
     /** Starts a look and waits for its end. */
     async look() {
       const ended = new Promise<void>((resolve) => {
@@ -93,18 +74,18 @@ function waitingClaim({
 }
 
 test("a start of less than five seconds costs no request", async () => {
-  const { tell, asked, written } = waitingClaim({});
+  const { tell, asked, written } = waitingClaim();
   const result = await tell(Date.now());
   assert.ok((result?.requeueAfterMs ?? 0) > 3000 && (result?.requeueAfterMs ?? 0) <= 5000);
-  assert.equal([asked, written], [[], []]);
+  assert.equal([asked(), written()], [[], []]);
 });
 
 test("a longer one is looked into once, by its pod's own Events, and said on the claim", async () => {
-  const { look, tell, asked, written } = waitingClaim({});
+  const { look, tell, asked, written } = waitingClaim();
   const result = await look();
   assert.ok((result?.requeueAfterMs ?? 0) > 0);
-  assert.equal(asked, ["involvedObject.uid=pod-uid"]);
-  assert.equal(written, [
+  assert.equal(asked(), ["involvedObject.uid=pod-uid"]);
+  assert.equal(written(), [
     {
       ...{ phase: "Pending", reason: "Unhealthy" },
       message:
@@ -113,31 +94,32 @@ test("a longer one is looked into once, by its pod's own Events, and said on the
   ]);
   const again = await tell(LONG_AGO);
   assert.ok((again?.requeueAfterMs ?? 0) > 0);
-  assert.equal([asked.length, written.length], [1, 1]);
+  assert.equal([asked().length, written().length], [1, 1]);
 });
 
 test("Events that may not be read leave what the pod's status says", async () => {
-  const { look, written } = waitingClaim({ lists: new ApiError("no", { status: 403, reason: "Forbidden" }) });
+  const { api, look, written } = waitingClaim();
+  api.onNext("list", new ApiError("no", { status: 403, reason: "Forbidden" }));
   await look();
-  assert.equal(written, [{ phase: "Pending", reason: "Starting", message: STATUS_SAYS }]);
+  assert.equal(written(), [{ phase: "Pending", reason: "Starting", message: STATUS_SAYS }]);
 });
 
 test("a claim that no node could take is told at once when one has", async () => {
-  const { tell, written, asked } = waitingClaim({ status: { reason: "Unschedulable", message: "0/1 nodes" } });
+  const { tell, written, asked } = waitingClaim({ reason: "Unschedulable", message: "0/1 nodes" });
   await tell(Date.now(), "the pod is being set up");
-  assert.equal(written, [{ phase: "Pending", reason: "Starting", message: "the pod is being set up" }]);
-  assert.equal(asked, []);
+  assert.equal(written(), [{ phase: "Pending", reason: "Starting", message: "the pod is being set up" }]);
+  assert.equal(asked(), []);
 });
 
 test("what else a claim waits for is said after five seconds, once", async () => {
-  const { context, written, claim } = waitingClaim({});
+  const { context, written, claim } = waitingClaim();
   const told = { reason: "WorkloadNotReady", message: "workload w has not been checked yet" };
   const soon = await reportWait(claim(), { ...told, since: Date.now() }, context);
   assert.ok((soon?.requeueAfterMs ?? 0) > 3000);
-  assert.equal(written, []);
+  assert.equal(written(), []);
   for (let count = 0; count < 2; count += 1)
     assert.is(await reportWait(claim(), { ...told, since: LONG_AGO }, context), undefined);
-  assert.equal(written, [{ phase: "Pending", ...told }]);
+  assert.equal(written(), [{ phase: "Pending", ...told }]);
 });
 
 test.run();
