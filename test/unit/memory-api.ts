@@ -236,8 +236,10 @@ export class MemoryApi {
             const metadata = { ...held.metadata, deletionTimestamp: this.#timestamp() };
             return this.#save(resource, { ...held, metadata });
           }
+          this.#version += 1;
           this.#objects.delete(this.#path(resource, ref));
-          if (!this.lag) for (const watcher of this.#watchersOf(resource)) watcher.drop(held);
+          const last = { ...held, metadata: { ...held.metadata, resourceVersion: this.version } };
+          if (!this.lag) for (const watcher of this.#watchersOf(resource)) watcher.drop(last);
           return undefined;
         }),
       request,

@@ -1,16 +1,15 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
+import { jobs } from "../../../crds/client/built-in-resources.ts";
 import type { Job } from "../../../crds/kubernetes.ts";
 import { annotation } from "../../../crds/labels.ts";
 import type { BuilderContext } from "../../../operator/builds/build-jobs.ts";
 import type { BuildRecord } from "../../../operator/builds/build-result.ts";
 import { endBuild, retryInMs, type WantedBuild } from "../../../operator/builds/end-build.ts";
-import { operatorConfig } from "../../../operator/config.ts";
-import { createMetrics } from "../../../operator/metrics.ts";
-import { silentLog } from "../silent-log.ts";
+import { builderContext } from "../../../operator/builds/ensure-build.ts";
+import type { MemoryApi } from "../memory-api.ts";
+import { testOperator } from "../operator/test-operator.ts";
 
-const { builds } = operatorConfig({ TENANCY_REGISTRY: "r.example/built" });
 const digest = `sha256:${"0a".repeat(32)}`;
 const finishedAt = "2026-01-02T03:04:15.000Z";
 const wanted: WantedBuild = {
@@ -22,32 +21,34 @@ const wanted: WantedBuild = {
 function jobOf(tries: number): Job {
   const annotations = { [annotation.attempt]: String(tries) };
   return {
-    metadata: { name: "j", uid: "ju", creationTimestamp: "2026-01-02T03:04:05Z", annotations },
+    metadata: {
+      name: "j",
+      namespace: "tenancy-builds",
+      uid: "ju",
+      creationTimestamp: "2026-01-02T03:04:05Z",
+      annotations,
+    },
     spec: { template: {} },
   } as Job;
 }
 
-function contextWith(patches: unknown[]) {
-  const metrics = createMetrics();
-  const client: Partial<ClusterClient> = {
-    patch: async (_resource, _ref, { body }) => {
-      patches.push(body);
-      return jobOf(0) as never;
-    },
-  };
-  const buildInformers = { jobs: { put: () => undefined } };
-  return { builds, buildInformers, client, log: silentLog, metrics } as unknown as BuilderContext;
+/** An operator with a Job that was tried so often. */
+function operatorWith({ tries }: { tries: number }): { api: MemoryApi; context: BuilderContext; job: Job } {
+  const { api, context } = testOperator({ env: { TENANCY_REGISTRY: "r.example/built" } });
+  const builder = builderContext(context);
+  assert.ok(builder);
+  return { api, context: builder, job: api.add(jobs, jobOf(tries)) };
 }
 
 test("endBuild: what was built is kept with its Job, counted, and named by its digest", async () => {
-  const patches: unknown[] = [];
-  const context = contextWith(patches);
+  const { api, context, job } = operatorWith({ tries: 0 });
   const record: BuildRecord = { state: "Built", digest, steps: 5, cached: 2, finishedAt };
-  const { image, build } = await endBuild(wanted, { job: jobOf(0), record }, context);
+  const { image, build } = await endBuild(wanted, { job, record }, context);
   assert.is(image, `r.example/built/w@${digest}`);
   assert.equal([build?.state, build?.steps, build?.cached, build?.finishedAt], ["Built", 5, 2, finishedAt]);
   const annotations = { [annotation.buildResult]: JSON.stringify(record) };
-  assert.equal(patches, [{ metadata: { uid: "ju", annotations } }]);
+  assert.equal(api.calls[0]?.body, { metadata: { uid: "ju", annotations } });
+  assert.is(api.calls.length, 1);
   const shown = await context.metrics.registry.metrics();
   assert.match(shown, 'tenancy_build_steps_total{cached="true"} 2');
   assert.match(shown, 'tenancy_build_steps_total{cached="false"} 3');
@@ -55,9 +56,9 @@ test("endBuild: what was built is kept with its Job, counted, and named by its d
 });
 
 test("endBuild: what would fail again is not begun anew, and is counted by its reason", async () => {
-  const context = contextWith([]);
+  const { context, job } = operatorWith({ tries: 0 });
   const record: BuildRecord = { state: "Failed", reason: "BuildTimeout", message: "late", finishedAt };
-  const { image, build, requeueAfterMs } = await endBuild(wanted, { job: jobOf(0), record }, context);
+  const { image, build, requeueAfterMs } = await endBuild(wanted, { job, record }, context);
   assert.equal([image, build?.state, build?.tries, requeueAfterMs], [undefined, "Failed", undefined, undefined]);
   assert.match(await context.metrics.registry.metrics(), 'tenancy_build_failures_total{reason="BuildTimeout"} 1');
 });
@@ -66,9 +67,8 @@ test("endBuild: what may mend itself is begun anew after 10 s, then after longer
   const record: BuildRecord = { state: "Failed", reason: "RegistryRefused", message: "down", finishedAt };
   const waits: (string | undefined)[] = [];
   for (const tries of [0, 1, 2, 6, 50]) {
-    const context = contextWith([]);
-    context.client.patch = async () => jobOf(tries) as never;
-    const { build } = await endBuild(wanted, { job: jobOf(tries), record }, context);
+    const { context, job } = operatorWith({ tries });
+    const { build } = await endBuild(wanted, { job, record }, context);
     assert.is(build?.tries, tries + 1);
     waits.push(build?.message?.replace(/.*T03:/, ""));
   }
@@ -87,9 +87,8 @@ test("endBuild: a pod that is lost is no failure until it is lost again and agai
   const record: BuildRecord = { state: "Failed", reason: "BuildLost", message: "gone", finishedAt };
   const states: (string | undefined)[] = [];
   for (const tries of [0, 1, 2]) {
-    const context = contextWith([]);
-    context.client.patch = async () => jobOf(tries) as never;
-    states.push((await endBuild(wanted, { job: jobOf(tries), record }, context)).build?.state);
+    const { context, job } = operatorWith({ tries });
+    states.push((await endBuild(wanted, { job, record }, context)).build?.state);
   }
   assert.equal(states, ["Pending", "Pending", "Failed"]);
 });

@@ -1,12 +1,13 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import { ApiError } from "../../../crds/client/api-error.ts";
-import type { KubernetesObject } from "../../../crds/kubernetes.ts";
-import type { Resource } from "../../../crds/resource.ts";
+import { configMaps, secrets } from "../../../crds/client/built-in-resources.ts";
+import type { DeleteOptions } from "../../../crds/client/cluster-client.ts";
+import { workloads } from "../../../crds/kinds.ts";
+import type { ConfigMap, Secret } from "../../../crds/kubernetes.ts";
 import type { Workload, WorkloadSpec } from "../../../crds/workload.ts";
-import type { OperatorContext } from "../../../operator/context.ts";
 import { egressNames, formerEgressNames } from "../../../operator/egress/egress-names.ts";
 import { deleteUnusedEgress, ensureEgress } from "../../../operator/egress/ensure-egress.ts";
+import { testOperator } from "../operator/test-operator.ts";
 
 const NAME = "dot.ted";
 const names = egressNames(NAME);
@@ -22,30 +23,19 @@ const workload: Workload = {
   status: { phase: "Ready", observedGeneration: 2 },
 };
 
-/** A context in which these objects are there, and the API server has the workload with the spec. */
-function contextOf(
-  held: { configMaps?: KubernetesObject[]; secrets?: KubernetesObject[] } | undefined,
+/** An operator with these objects, and the workload with the spec. */
+function operatorWith(
+  held: { configMaps?: ConfigMap[]; secrets?: Secret[] } | undefined,
   spec: WorkloadSpec | undefined,
 ) {
-  const calls: string[] = [];
-  const informerOf = (objects: KubernetesObject[] = []) => ({
-    store: { get: (key: string) => objects.find(({ metadata }) => key === `n/${metadata.name}`) },
-  });
-  const context = {
-    config: { namespace: "n" },
-    informers: { egress: held && { configMaps: informerOf(held.configMaps), secrets: informerOf(held.secrets) } },
-    ensuredEgress: new Map(),
-    client: {
-      async get() {
-        calls.push("get");
-        if (spec === undefined) throw new ApiError("not found", { status: 404, reason: "NotFound" });
-        return { ...workload, spec };
-      },
-      delete: async ({ plural }: Resource<KubernetesObject>, { name }: { name: string }, { uid }: { uid: string }) =>
-        void calls.push(`${plural} ${name} ${uid}`),
-    },
-    metrics: { forgetCertificate: () => undefined },
-  } as unknown as OperatorContext;
+  const { api, context } = testOperator({ env: held === undefined ? {} : { TENANCY_PROXY_IMAGE: "proxy:1" } });
+  for (const object of held?.configMaps ?? []) api.add(configMaps, object);
+  for (const object of held?.secrets ?? []) api.add(secrets, object);
+  if (spec !== undefined) api.add(workloads, { ...workload, spec });
+  const calls = () =>
+    api.calls.map(({ verb, kind, name, body }) =>
+      verb === "delete" ? `${kind} ${name} ${(body as DeleteOptions).uid}` : verb,
+    );
   return { context, calls };
 }
 
@@ -62,29 +52,29 @@ const deleted = [
 ];
 
 test("ensureEgress: what a workload's proxy lived by goes, also where its spec was changed long ago", async () => {
-  const { context, calls } = contextOf(all, without);
+  const { context, calls } = operatorWith(all, without);
   await ensureEgress(workload, context);
-  assert.equal(calls, ["get", ...deleted]);
+  assert.equal(calls(), ["get", ...deleted]);
 });
 
 test("ensureEgress: a workload without proxy of which there is nothing costs no call", async () => {
   for (const held of [undefined, {}]) {
-    const { context, calls } = contextOf(held, without);
+    const { context, calls } = operatorWith(held, without);
     await ensureEgress(workload, context);
-    assert.equal(calls, []);
+    assert.equal(calls(), []);
   }
 });
 
 test("deleteUnusedEgress: what is left of a workload that is gone goes", async () => {
-  const { context, calls } = contextOf(all, undefined);
+  const { context, calls } = operatorWith(all, undefined);
   await deleteUnusedEgress(NAME, context);
-  assert.equal(calls, ["get", ...deleted]);
+  assert.equal(calls(), ["get", ...deleted]);
 });
 
 test("deleteUnusedEgress: a workload that has a proxy, which no watch has shown yet, keeps it", async () => {
-  const { context, calls } = contextOf(all, restricted);
+  const { context, calls } = operatorWith(all, restricted);
   await deleteUnusedEgress(NAME, context);
-  assert.equal(calls, ["get"]);
+  assert.equal(calls(), ["get"]);
 });
 
 test.run();

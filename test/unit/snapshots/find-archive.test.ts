@@ -1,29 +1,19 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
 import { ArchiveError } from "../../../crds/archive/archive-error.ts";
-import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
+import { pods } from "../../../crds/client/built-in-resources.ts";
 import { ExecError } from "../../../crds/client/exec/exec-outcome.ts";
+import { claims } from "../../../crds/kinds.ts";
 import type { Pod, PodStatus } from "../../../crds/kubernetes.ts";
 import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
 import type { Workload } from "../../../crds/workload.ts";
-import { createBackgroundWork } from "../../../operator/background-work.ts";
 import { type ArchiveAnswer, findArchive } from "../../../operator/claim/find-archive.ts";
-import { createTimelines } from "../../../operator/claim/timeline.ts";
-import type { OperatorContext } from "../../../operator/context.ts";
+import { onS3, runningHelper, testOperator } from "../operator/test-operator.ts";
 import { silentLog } from "../silent-log.ts";
 
 const archive: SnapshotMetadata = {
   ...{ tenantId: "t", workloadRef: "w", uid: 1, gid: 2, entries: 0, contentBytes: 0, sizeBytes: 1 },
   ...{ sha256: "0".repeat(64), createdAt: "2026-11-21T12:00:00.000Z", overlayDirs: ["/data"] },
-};
-
-const runningHelper: Pod = {
-  metadata: { name: "tenancy-snapshots" },
-  spec: { containers: [] },
-  status: {
-    phase: "Running",
-    containerStatuses: [{ name: "helper", ready: true, restartCount: 0, image: "i", state: { running: {} } }],
-  },
 };
 
 interface Case {
@@ -54,12 +44,11 @@ async function ask({
   kind = "volume",
 }: Case) {
   let looks = 0;
-  let written: Partial<ClaimStatus> | undefined;
   let wake: () => void = () => undefined;
   const said: string[] = [];
   const say = (level: string) => (_fields: object, message: string) => void said.push(`${level}: ${message}`);
-  const context = {
-    archiveLookups: createBackgroundWork<SnapshotMetadata | undefined>({ concurrency: 1 }),
+  const { api, context } = testOperator({
+    env: kind === "s3" ? onS3 : {},
     snapshots: {
       async find() {
         looks += 1;
@@ -67,28 +56,11 @@ async function ask({
         return has;
       },
     },
-    client: {
-      async patch(_resource: unknown, _reference: unknown, { body }: { body: { status: Partial<ClaimStatus> } }) {
-        written = body.status;
-        return { ...claim, status: body.status };
-      },
-    },
-    informers: {
-      helperPods: { store: { size: hasHelper ? 1 : 0, values: () => (hasHelper ? [helper] : []) } },
-      claims: { put: () => undefined },
-      pods: { store: { by: () => [] } },
-    },
-    metrics: { claimErrors: { inc: () => undefined } },
-    events: { record: () => undefined },
-    config: { snapshots: { store: { place: { kind } } } },
     log: { ...silentLog, info: say("info"), warn: say("warn") },
     enqueueClaim: () => wake(),
-    timelines: createTimelines(),
-  } as unknown as OperatorContext;
-  const claim: Claim = {
-    metadata: { name: "claim-t-w", namespace: "n", uid: "u" },
-    spec: { tenantId: "t", workloadRef: "w", resume },
-  };
+  });
+  if (hasHelper) api.add(pods, helper);
+  let claim = api.add(claims, { metadata: { name: "claim-t-w" }, spec: { tenantId: "t", workloadRef: "w", resume } });
   const workload: Workload = {
     metadata: { name: "w" },
     spec: { image: { ref: "i" }, filesystem: { overlayDirs: keeps } },
@@ -98,12 +70,12 @@ async function ask({
   });
   let answer: ArchiveAnswer = await findArchive(claim, workload, context);
   if (!answer.known) {
-    assert.is(written, undefined, "it waits for the look");
+    assert.equal(api.calls, [], "it waits for the look");
     await ended;
-    if (thenVersion !== undefined) claim.spec = { ...claim.spec, resumeVersion: thenVersion };
+    if (thenVersion !== undefined) claim = { ...claim, spec: { ...claim.spec, resumeVersion: thenVersion } };
     answer = await findArchive(claim, workload, context);
   }
-  return { answer, looks, said, written: written as Partial<ClaimStatus> | undefined };
+  return { answer, looks, said, written: api.read(claims, "claim-t-w").status };
 }
 
 const known: [string, Case, SnapshotMetadata | undefined, number][] = [

@@ -1,10 +1,11 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
-import type { OperatorContext } from "../../../operator/context.ts";
+import { pods } from "../../../crds/client/built-in-resources.ts";
+import { claims } from "../../../crds/kinds.ts";
+import { label } from "../../../crds/labels.ts";
 import { reconcileArchives } from "../../../operator/snapshots/reconcile-archives.ts";
 import type { ListedSnapshot } from "../../../operator/snapshots/snapshots.ts";
-import { silentLog } from "../silent-log.ts";
+import { onS3, runningHelper, testOperator } from "../operator/test-operator.ts";
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
@@ -24,10 +25,9 @@ function archive(tenantId: string, unusedMs: number): ListedSnapshot {
 function volume(options: {
   archives: ListedSnapshot[];
   ttlMs?: number;
-  /** In the cache. */
   claims?: string[];
-  /** On the API server. */
-  present?: string[];
+  /** That the cache does not show. */
+  hidden?: string[];
   hasHelper?: boolean;
   /** @default volume */
   kind?: "volume" | "s3";
@@ -35,35 +35,34 @@ function volume(options: {
   serverBehindMs?: number;
   volumeBehindMs?: number;
 }) {
-  const { archives, ttlMs, claims = [], present = claims, hasHelper = true, kind = "volume" } = options;
+  const { archives, ttlMs, hidden = [], hasHelper = true, kind = "volume" } = options;
   const { serverBehindMs = 0, volumeBehindMs = 0 } = options;
   const called: string[] = [];
-  const context = {
-    informers: {
-      helperPods: { store: { size: hasHelper ? 1 : 0 } },
-      claims: { store: { by: (_index: "key", key: string) => new Set(claims.filter((claim) => claim === key)) } },
-    },
-    client: {
-      async list(_resource: unknown, { labelSelector = "" }) {
-        const own = present.map((pair) => pair.split("/")).filter(([tenant]) => labelSelector.endsWith(`=${tenant}`));
-        return { items: own.map(([tenantId, workloadRef]) => ({ spec: { tenantId, workloadRef } })) };
-      },
-      request: async () => ({ headers: { date: new Date(Date.now() - serverBehindMs).toUTCString() } }),
+  const { api, context } = testOperator({
+    env: {
+      ...(kind === "s3" && onS3),
+      ...(ttlMs !== undefined && { TENANCY_SNAPSHOT_TTL: String(ttlMs / 1000) }),
     },
     snapshots: {
       tidy: async () => void called.push("tidy"),
       list: async () => archives,
-      touch: async (keys: SnapshotKey[]) => void called.push(`touch ${keys.map(({ tenantId }) => tenantId)}`),
-      async delete({ tenantId, usedAt }: ListedSnapshot, { unusedForMs }: { unusedForMs: number }) {
+      touch: async (keys) => void called.push(`touch ${keys.map(({ tenantId }) => tenantId)}`),
+      async delete({ tenantId }, { unusedForMs }) {
+        const usedAt = archives.find((one) => one.tenantId === tenantId)?.usedAt ?? "";
         if (Date.parse(usedAt) + unusedForMs > Date.now() - volumeBehindMs) return false;
         called.push(`delete ${tenantId}`);
         return true;
       },
     },
-    config: { namespace: "n", snapshots: { ttlMs, store: { place: { kind } } } },
-    log: silentLog,
-  };
-  return { called, tend: () => reconcileArchives(context as unknown as OperatorContext, signal) };
+  });
+  api.now = () => Date.now() - serverBehindMs;
+  if (hasHelper) api.add(pods, runningHelper);
+  for (const key of [...(options.claims ?? []), ...hidden]) {
+    const [tenantId = "", workloadRef = ""] = key.split("/");
+    const metadata = { name: `claim-${tenantId}-${workloadRef}`, labels: { [label.tenant]: tenantId } };
+    api.add(claims, { metadata, spec: { tenantId, workloadRef } }, { hidden: hidden.includes(key) });
+  }
+  return { called, tend: () => reconcileArchives(context, signal) };
 }
 
 test("reconcileArchives tidies, and deletes nothing without TENANCY_SNAPSHOT_TTL", async () => {
@@ -95,7 +94,7 @@ test("reconcileArchives asks the API server for claims that the cache does not s
     archives: [archive("new", 2 * MINUTE_MS), archive("cached", 2 * MINUTE_MS)],
     ttlMs: MINUTE_MS,
     claims: ["cached/w"],
-    present: ["new/w"],
+    hidden: ["new/w"],
   });
   await tend();
   assert.equal(called, ["tidy", "touch cached"]);
@@ -117,13 +116,18 @@ test("reconcileArchives comes again when the next archive is due, within the hou
 });
 
 test("reconcileArchives asks nothing of a helper pod that is not there", async () => {
-  const { called, tend } = volume({ archives: [archive("old", HOUR_MS)], ttlMs: 1000, hasHelper: false });
+  const { called, tend } = volume({ archives: [archive("old", HOUR_MS)], ttlMs: MINUTE_MS, hasHelper: false });
   assert.equal(await tend(), { requeueAfterMs: HOUR_MS });
   assert.equal(called, []);
 });
 
 test("reconcileArchives needs no helper pod in object storage", async () => {
-  const { called, tend } = volume({ archives: [archive("old", HOUR_MS)], ttlMs: 1000, hasHelper: false, kind: "s3" });
+  const { called, tend } = volume({
+    archives: [archive("old", HOUR_MS)],
+    ttlMs: MINUTE_MS,
+    hasHelper: false,
+    kind: "s3",
+  });
   await tend();
   assert.equal(called, ["tidy", "delete old"]);
 });

@@ -1,32 +1,34 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
 import { ArchiveError } from "../../../crds/archive/archive-error.ts";
-import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
-import { pods as podResource } from "../../../crds/client/built-in-resources.ts";
+import type { Claim } from "../../../crds/claim.ts";
+import { pods } from "../../../crds/client/built-in-resources.ts";
+import { claims, workloads } from "../../../crds/kinds.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { annotation, label } from "../../../crds/labels.ts";
+import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
 import type { Workload } from "../../../crds/workload.ts";
-import { createBackgroundWork } from "../../../operator/background-work.ts";
 import { claimPods } from "../../../operator/claim/claim-pods.ts";
 import { reconcileStarting } from "../../../operator/claim/reconcile-starting.ts";
-import { createTimelines } from "../../../operator/claim/timeline.ts";
-import { operatorConfig } from "../../../operator/config.ts";
-import type { OperatorContext } from "../../../operator/context.ts";
-import { createStartExplanations } from "../../../operator/pod/explain-start.ts";
 import type { PodState } from "../../../operator/pod/pod-state.ts";
-import { createRefillPause } from "../../../operator/pool/refill-pause.ts";
+import { renderPod } from "../../../operator/pod/render-pod.ts";
 import { TOOLS_CONTAINER } from "../../../operator/snapshots/pod-tools.ts";
-import { silentLog } from "../silent-log.ts";
+import { testOperator } from "../operator/test-operator.ts";
 
+const archive: SnapshotMetadata = {
+  ...{ tenantId: "t", workloadRef: "w", uid: 0, gid: 0, entries: 0, contentBytes: 0, sizeBytes: 1 },
+  ...{ sha256: "0".repeat(64), createdAt: "2026-01-01T00:00:00.000Z", overlayDirs: ["/data"] },
+};
 const LONG_AGO = "2020-01-01T00:00:00Z";
 
-function pod(annotations: Record<string, string> = {}, tenant = "t"): Pod {
+function pod(annotations: Record<string, string> = {}, { tenant = "t", name = "p" } = {}): Pod {
   return {
     metadata: {
-      ...{ name: "p", namespace: "n", uid: "pod-uid", labels: { [label.tenant]: tenant } },
+      ...{ name, namespace: "n", uid: `${name}-uid`, labels: { [label.tenant]: tenant } },
       annotations: {
         [annotation.source]: "pool+data",
         [annotation.claimedAt]: new Date().toISOString(),
+        [annotation.claimUid]: "claim-uid",
         ...annotations,
       },
     },
@@ -39,92 +41,73 @@ const workload: Workload = {
   spec: { image: { ref: "i" }, filesystem: { overlayDirs: ["/data"] } },
   status: { phase: "Ready", observedGeneration: 1 },
 };
-const warmed: Pod = { metadata: { name: "inst-pool-w-abcdef", namespace: "n", uid: "warm" }, spec: { containers: [] } };
 
 /** A claim that waits for its files, and all that is written to it. */
-function waitingClaim(outcome: Promise<unknown> = new Promise(() => undefined), bound: Pod[] = [], pool: Pod[] = []) {
-  const written: Partial<ClaimStatus>[] = [];
+function waitingClaim(outcome: Promise<SnapshotMetadata | undefined> = new Promise(() => undefined)) {
   let restores = 0;
-  let claim: Claim = {
-    metadata: { name: "c", namespace: "n", uid: "claim-uid" },
-    spec: { tenantId: "t", workloadRef: "w", resume: true },
-    status: { phase: "Pending" },
-  };
-  const context = {
-    ownPods: new Set<string>(),
-    restores: createBackgroundWork({ concurrency: 1 }),
-    startExplanations: createStartExplanations(),
-    refillPause: createRefillPause(),
-    restoreFailures: new Map<string, number>(),
-    reservedPods: new Set<string>(),
-    timelines: createTimelines(),
+  const { api, context } = testOperator({
     snapshots: {
-      warm: () => undefined,
-      restore: () => {
+      restore() {
         restores += 1;
         return outcome;
       },
     },
-    client: {
-      async patch(resource: unknown, _reference: unknown, { body }: { body: Pod & { status: ClaimStatus } }) {
-        if (resource === podResource) return { ...pool.pop(), metadata: { ...warmed.metadata, ...body.metadata } };
-        written.push(body.status);
-        claim = { ...claim, status: { ...claim.status, ...body.status } };
-        return claim;
-      },
+  });
+  api.add(workloads, workload);
+  api.add(claims, {
+    metadata: { name: "c", uid: "claim-uid" },
+    spec: { tenantId: "t", workloadRef: "w", resume: true },
+    status: { phase: "Pending" },
+  });
+  const claim = () => api.read(claims, "c");
+  return {
+    ...{ api, context, restored: () => restores },
+    supervise: (state: PodState, of = pod()) => reconcileStarting({ claim: claim(), pod: of, state }, context),
+    written: () =>
+      api.calls.flatMap(({ kind, body }) => (kind === claims.plural ? [(body as Required<Claim>).status] : [])),
+    steps: () => context.timelines.of(claim(), "Active", new Date()).map(({ step }) => step),
+    /** Names of the pod that the claim has, and of others that it had. */
+    present() {
+      const { current, stale } = claimPods(claim(), context);
+      return { current: current?.metadata.name, stale: stale.map(({ metadata }) => metadata.name) };
     },
-    informers: {
-      claims: { put: () => undefined },
-      pods: { store: { by: (index: string) => (index === "warm" ? pool : bound) }, put: (one: Pod) => bound.push(one) },
-      workloads: { store: { get: () => workload } },
-    },
-    metrics: { claimErrors: { inc: () => undefined }, timeSnapshot: (_what: string, work: () => unknown) => work() },
-    events: { record: () => undefined },
-    config: operatorConfig({}),
-    log: silentLog,
-    enqueueClaim: () => undefined,
   };
-  const supervise = (state: PodState, of = pod()) =>
-    reconcileStarting({ claim, pod: of, state }, context as unknown as OperatorContext);
-  const steps = () => context.timelines.of(claim, "Active", new Date()).map(({ step }) => step);
-  const present = () => claimPods(claim, context as unknown as OperatorContext);
-  return { supervise, written, context, restored: () => restores, steps, present };
 }
 
 test("reconcileStarting times a warm pod that waits for files from its binding, however long it had been there", async () => {
   const { supervise, written } = waitingClaim();
   const result = await supervise({ state: "starting", since: LONG_AGO, message: "its health check fails" });
   assert.ok((result?.requeueAfterMs ?? 0) > 0);
-  assert.equal(written, []);
+  assert.equal(written(), []);
   await supervise(
     { state: "starting", since: LONG_AGO, message: "its health check fails" },
     pod({ [annotation.claimedAt]: LONG_AGO }),
   );
-  assert.is(written[0]?.reason, "StartTimeout");
+  assert.is(written()[0]?.reason, "StartTimeout");
 });
 
 test("reconcileStarting gives up a claim's files when the third pod is lost that they are restored into", async () => {
   const { supervise, written } = waitingClaim();
   for (let count = 0; count < 3; count += 1) await supervise({ state: "lost", message: "pod p ended (Evicted)" });
   assert.equal(
-    written.map(({ phase, reason, podIncarnation }) => [phase, reason, podIncarnation]),
+    written().map(({ phase, reason, podIncarnation }) => [phase, reason, podIncarnation]),
     [
       ["Pending", "RestoreInterrupted", 1],
       ["Pending", "RestoreInterrupted", 2],
       ["Error", "RestoreFailed", 3],
     ],
   );
-  assert.match(written[2]?.message ?? "", /Evicted.*The archive is kept/);
+  assert.match(written()[2]?.message ?? "", /Evicted.*The archive is kept/);
 });
 
 test("reconcileStarting restores into a pod that this term has bound, and replaces one that another has", async () => {
   const foreign = waitingClaim();
   await foreign.supervise({ state: "ready" });
-  assert.equal([foreign.restored(), foreign.written[0]?.podIncarnation], [0, 1]);
+  assert.equal([foreign.restored(), foreign.written()[0]?.podIncarnation], [0, 1]);
   const own = waitingClaim();
-  own.context.ownPods.add("pod-uid");
+  own.context.ownPods.add("p-uid");
   await own.supervise({ state: "ready" });
-  assert.equal([own.restored(), own.written], [1, []]);
+  assert.equal([own.restored(), own.written()], [1, []]);
   // It had been scheduled and ready before anybody asked for it.
   assert.equal(own.steps(), ["FilesFrom", "Active"]);
 });
@@ -134,47 +117,51 @@ test("reconcileStarting never restores a second time into a warm pod that was bo
     [new Error("the connection ended"), "Pending"],
     [new ArchiveError("Corrupt", "it is corrupt"), "Error"],
   ] as const) {
-    const warm = pod({ [annotation.incarnation]: "1" });
-    const cold = pod({ [annotation.source]: "cold+data", [annotation.incarnation]: "0" });
-    const { context, present, restored, supervise, written } = waitingClaim(Promise.reject(error), [cold, warm]);
-    assert.is(present().current, warm);
-    context.ownPods.add("pod-uid");
+    const { api, context, present, restored, supervise, written } = waitingClaim(Promise.reject(error));
+    const warm = api.add(pods, pod({ [annotation.incarnation]: "1" }, { name: "warm" }));
+    api.add(pods, pod({ [annotation.source]: "cold+data", [annotation.incarnation]: "0" }, { name: "cold" }));
+    assert.is(present().current, "warm");
+    context.ownPods.add("warm-uid");
     await supervise({ state: "ready" }, warm);
     await new Promise((resolve) => setImmediate(resolve));
     await supervise({ state: "ready" }, warm);
-    assert.equal([restored(), written[0]?.phase, written[0]?.podIncarnation], [1, phase, 2]);
-    assert.equal(present(), { current: undefined, stale: [cold, warm] });
+    assert.equal([restored(), written()[0]?.phase, written()[0]?.podIncarnation], [1, phase, 2]);
+    assert.equal(present(), { current: undefined, stale: ["warm", "cold"] });
   }
 });
 
 test("a claim in Error has no pod, also where a warm one that was bound for it shows only later", async () => {
-  const cold = pod({ [annotation.source]: "cold+data", [annotation.claimedAt]: LONG_AGO });
-  const bound = [cold];
-  const { present, supervise, written } = waitingClaim(undefined, bound);
+  const { api, present, supervise, written } = waitingClaim();
+  const annotations = { [annotation.source]: "cold+data", [annotation.claimedAt]: LONG_AGO };
+  const cold = api.add(pods, pod(annotations, { name: "cold" }));
   await supervise({ state: "starting", since: LONG_AGO, message: "its health check fails" }, cold);
-  assert.equal([written[0]?.phase, written[0]?.podIncarnation], ["Error", 1]);
-  const warm = pod({ [annotation.incarnation]: "1" });
-  bound.push(warm);
-  assert.equal(present(), { current: undefined, stale: [cold, warm] });
+  assert.equal([written()[0]?.phase, written()[0]?.podIncarnation], ["Error", 1]);
+  api.add(pods, pod({ [annotation.incarnation]: "1" }, { name: "warm" }));
+  assert.equal(present(), { current: undefined, stale: ["cold", "warm"] });
 });
 
 test("reconcileStarting gives a claim whose cold pod no node can take a warm one, of a revision of its own", async () => {
-  const cold = pod({ [annotation.source]: "cold+data", [annotation.incarnation]: "0" });
-  const { context, present, restored, supervise, written } = waitingClaim(undefined, [cold], [warmed]);
+  const { api, context, present, restored, supervise, written } = waitingClaim();
+  const revisionOfCold = { [annotation.source]: "cold+data", [annotation.incarnation]: "0" };
+  const cold = api.add(pods, pod(revisionOfCold, { name: "cold" }));
+  const name = "inst-pool-w-abcdef";
+  const rendered = renderPod(workload, { name, labels: { [label.pool]: "p" }, annotations: {} }, context.config);
+  const warmed = { ...rendered, metadata: { ...rendered.metadata, uid: "warm" } };
+  api.add(pods, { ...warmed, status: { podIP: "10.0.0.1", conditions: [{ type: "Ready", status: "True" }] } });
   await supervise({ state: "unschedulable", message: "no node can take the pod yet" }, cold);
-  const { current, stale } = present();
-  assert.equal([current?.metadata.name, stale, written], [warmed.metadata.name, [cold], []]);
-  const { [annotation.incarnation]: revision, [annotation.source]: source } = current?.metadata.annotations ?? {};
+  assert.equal([present(), written()], [{ current: name, stale: ["cold"] }, []]);
+  const current = api.read(pods, name);
+  const { [annotation.incarnation]: revision, [annotation.source]: source } = current.metadata.annotations ?? {};
   assert.equal([revision, source, context.ownPods.has("warm")], ["1", "pool+data", true]);
   await supervise({ state: "ready" }, current);
   assert.is(restored(), 1);
   await supervise({ state: "lost", message: "pod was evicted" }, current);
-  assert.equal([written[0]?.phase, present()], ["Pending", { current: undefined, stale: [cold, current] }]);
+  assert.equal([written()[0]?.phase, present()], ["Pending", { current: undefined, stale: ["cold", name] }]);
 });
 
 test("reconcileStarting notes when a cold pod was scheduled, and when its files came", async () => {
-  const { supervise, context, steps } = waitingClaim(Promise.resolve({ sha256: "0" }));
-  context.ownPods.add("pod-uid");
+  const { supervise, context, steps } = waitingClaim(Promise.resolve(archive));
+  context.ownPods.add("p-uid");
   const cold = pod({ [annotation.source]: "cold+data" });
   const tools = { name: TOOLS_CONTAINER, ready: false, restartCount: 0, image: "busybox", state: { running: {} } };
   const waits: Pod = {
@@ -191,10 +178,10 @@ test("reconcileStarting notes when a cold pod was scheduled, and when its files 
 
 test("reconcileStarting restores nothing into a pod that carries another tenant", async () => {
   const { context, restored, supervise, written } = waitingClaim();
-  context.ownPods.add("pod-uid");
-  await supervise({ state: "ready" }, pod({}, "T"));
-  assert.equal([restored(), written[0]?.reason], [0, "RestoreInterrupted"]);
-  assert.match(written[0]?.message ?? "", 'carries the tenant "T", not "t"');
+  context.ownPods.add("p-uid");
+  await supervise({ state: "ready" }, pod({}, { tenant: "T" }));
+  assert.equal([restored(), written()[0]?.reason], [0, "RestoreInterrupted"]);
+  assert.match(written()[0]?.message ?? "", 'carries the tenant "T", not "t"');
 });
 
 test.run();

@@ -2,14 +2,17 @@ import { test } from "uvu";
 import * as assert from "uvu/assert";
 import { ArchiveError } from "../../../crds/archive/archive-error.ts";
 import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
-import { ApiError, NetworkError } from "../../../crds/client/api-error.ts";
+import { NetworkError } from "../../../crds/client/api-error.ts";
+import { pods } from "../../../crds/client/built-in-resources.ts";
+import { claims } from "../../../crds/kinds.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import type { WorkState } from "../../../operator/background-work.ts";
 import { saveFiles } from "../../../operator/claim/save-files.ts";
-import type { OperatorContext } from "../../../operator/context.ts";
+import type { HelperStart } from "../../../operator/context.ts";
 import { createHelperController } from "../../../operator/snapshots/controller.ts";
 import { ExecFailure } from "../../../operator/snapshots/exec-output.ts";
-import { silentLog } from "../silent-log.ts";
+import type { SavedSnapshot } from "../../../operator/snapshots/snapshots.ts";
+import { testOperator } from "../operator/test-operator.ts";
 
 const pod: Pod = { metadata: { name: "inst-t-w-1", namespace: "n", uid: "pod-uid" }, spec: { containers: [] } };
 const other = {
@@ -19,44 +22,35 @@ const other = {
   reason: "R",
   message: "",
 } as const;
+const saved: SavedSnapshot = {
+  ...{ tenantId: "t", workloadRef: "w", uid: 0, gid: 0, entries: 0, contentBytes: 0, sizeBytes: 1 },
+  ...{ sha256: "0".repeat(64), createdAt: "2026-01-01T00:00:00Z", overlayDirs: [] },
+};
 const locked = new ExecFailure("Cannot save the overlay directories: tar: can't open 'data/x': Permission denied", {
   exitCode: 1,
 });
 
 /** A claim that is being released, and what is written of it. */
 function releasing(status: Partial<ClaimStatus> = {}) {
-  const events: { reason: string; message: string }[] = [];
-  let state: WorkState<unknown> = { state: "running" };
-  let claim: Claim = {
-    metadata: { name: "claim-t-w", namespace: "n", uid: "claim-uid" },
+  const { api, context, events } = testOperator();
+  api.add(claims, {
+    metadata: { name: "claim-t-w" },
     spec: { tenantId: "t", workloadRef: "w", resume: true },
     status: { phase: "Releasing", ...status },
+  });
+  const claim = () => api.read(claims, "claim-t-w");
+  const saveIs = (state: WorkState<SavedSnapshot>) => {
+    context.saves = { ...context.saves, run: () => state };
+    return saveFiles(claim(), pod, context);
   };
-  let writes = 0;
-  const context = {
-    saves: { run: () => state },
-    client: {
-      async patch(_resource: unknown, _reference: unknown, { body }: { body: { status: ClaimStatus } }) {
-        writes += 1;
-        claim = { ...claim, status: { ...claim.status, ...body.status } };
-        return claim;
-      },
+  return {
+    ...{ events, status: () => claim().status, writes: () => api.calls.length },
+    async fail(error: unknown, retryInMs = 1000) {
+      const answer = await saveIs({ state: "failed", error, failures: 1, retryInMs });
+      return answer.saved === undefined ? answer.result?.requeueAfterMs : undefined;
     },
-    informers: { claims: { put: () => undefined } },
-    events: { record: (event: { reason: string; message: string }) => events.push(event) },
-    config: { snapshots: { retryLimitMs: 86_400_000 } },
-    log: silentLog,
+    succeed: () => saveIs({ state: "done", value: saved }),
   };
-  async function fail(error: unknown, retryInMs = 1000) {
-    state = { state: "failed", error, failures: 1, retryInMs };
-    const answer = await saveFiles(claim, pod, context as unknown as OperatorContext);
-    return answer.saved === undefined ? answer.result?.requeueAfterMs : undefined;
-  }
-  async function succeed() {
-    state = { state: "done", value: { sha256: "0".repeat(64), sizeBytes: 1, createdAt: "2026-01-01T00:00:00Z" } };
-    await saveFiles(claim, pod, context as unknown as OperatorContext);
-  }
-  return { events, fail, succeed, status: () => claim.status, writes: () => writes };
 }
 
 const hoursAgo = (hours: number) => new Date(Date.now() - hours * 3_600_000).toISOString();
@@ -147,51 +141,48 @@ async function savedWith(
   steps: readonly { wanted?: Pod; isFailing?: boolean; at: Pod }[] = [],
 ): Promise<string[]> {
   const asked: string[] = [];
-  let at = present;
   let announce = (): void => undefined;
-  const wanted = steps.length === 0 ? helper("") : undefined;
-  const helperStart = {
-    ...{ wanted, isFailing: false },
+  const helperStart: HelperStart = {
+    ...{ wanted: steps.length === 0 ? helper("") : undefined, isFailing: false },
     next: () => new Promise<void>((resolve) => (announce = resolve)),
+    announce: () => announce(),
   };
-  const owner = { labels: { "tenancy.dev/tenant": "t" }, annotations: { "tenancy.dev/claim-uid": "claim-uid" } };
-  let ending: Promise<unknown> = Promise.resolve();
-  const claim: Claim = {
-    metadata: { name: "claim-t-w", namespace: "n", uid: "claim-uid" },
-    spec: { tenantId: "t", workloadRef: "w" },
-  };
-  const context = {
-    saves: {
-      run(_id: string, work: (signal: AbortSignal) => Promise<unknown>) {
-        ending = work(new AbortController().signal);
-        return { state: "running" };
-      },
-    },
-    client: { get: async () => ({ ...pod, metadata: { ...pod.metadata, ...owner } }) },
-    informers: { helperPods: { store: { get: () => at } } },
-    config: { namespace: "n", snapshots: { store: { place: { kind: "volume" } } } },
+  const { api, context } = testOperator({
     helperStart,
-    metrics: { timeSnapshot: (_: string, save: () => unknown) => save(), saveFailures: { inc: () => undefined } },
     snapshots: {
       runPreSave: async () => undefined,
       async save() {
-        asked.push(at?.metadata.uid ?? "none");
-        if (asked.length > 1) return {};
-        at = next;
+        asked.push(api.read(pods, "tenancy-snapshots").metadata.uid ?? "none");
+        if (asked.length > 1) return saved;
+        if (next !== undefined) api.add(pods, next);
         if (next?.metadata.deletionTimestamp !== undefined)
           setTimeout(() => {
-            at = helper("two");
+            api.add(pods, helper("two"));
             announce();
           });
         throw new NetworkError("the connection ended", { requestWasSent: true });
       },
     },
+  });
+  if (present !== undefined) api.add(pods, present);
+  const owner = { labels: { "tenancy.dev/tenant": "t" }, annotations: { "tenancy.dev/claim-uid": "claim-uid" } };
+  api.add(pods, { ...pod, metadata: { ...pod.metadata, ...owner } });
+  const metadata = { name: "claim-t-w", uid: "claim-uid" };
+  const claim = api.add(claims, { metadata, spec: { tenantId: "t", workloadRef: "w" } });
+  let ending: Promise<unknown> = Promise.resolve();
+  context.saves = {
+    ...context.saves,
+    run(_id, work) {
+      ending = work(new AbortController().signal);
+      return { state: "running" };
+    },
   };
-  await saveFiles(claim, pod, context as unknown as OperatorContext);
+  await saveFiles(claim, pod, context);
   for (const step of steps) {
     await new Promise(setImmediate);
-    Object.assign(helperStart, step);
-    at = step.at;
+    const { at, ...known } = step;
+    Object.assign(helperStart, known);
+    api.add(pods, at);
     announce();
   }
   await ending;
@@ -224,23 +215,16 @@ test("saveFiles asks the helper pod that runs where the operator cannot make its
 });
 
 test("the helper controller tells the releases that wait whether its last run failed", async () => {
-  let error: Error | undefined = new Error("no such quota");
   let announced = 0;
-  const helperStart = { wanted: undefined, isFailing: false, announce: () => (announced += 1) };
-  const context = {
-    client: {
-      async get() {
-        throw error ?? new ApiError("not found", { status: 404, reason: "NotFound" });
-      },
-    },
-    informers: { workloads: { store: new Map() } },
-    config: { namespace: "n", snapshots: { store: { place: { kind: "volume" } } } },
-    helperStart,
-  } as unknown as OperatorContext;
+  const helperStart: HelperStart = {
+    ...{ wanted: undefined, isFailing: false, next: async () => undefined },
+    announce: () => (announced += 1),
+  };
+  const { api, context } = testOperator({ helperStart });
+  api.onNext("get", new Error("no such quota"));
   const run = () => createHelperController(context).reconcile("tenancy-snapshots", {} as never);
   assert.match(String(await Promise.resolve(run()).catch(String)), "no such quota");
   assert.equal([helperStart.isFailing, announced], [true, 1]);
-  error = undefined;
   await run();
   assert.equal([helperStart.isFailing, announced], [false, 1]);
 });

@@ -1,43 +1,42 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import type { Claim } from "../../../crds/claim.ts";
-import type { Pod } from "../../../crds/kubernetes.ts";
+import { pods } from "../../../crds/client/built-in-resources.ts";
+import { claims } from "../../../crds/kinds.ts";
 import { annotation, label } from "../../../crds/labels.ts";
 import { saveFiles } from "../../../operator/claim/save-files.ts";
-import type { OperatorContext } from "../../../operator/context.ts";
+import { onS3, testOperator } from "../operator/test-operator.ts";
 
 /** As what the directories have to be named, for the files of the pod to be saved. */
 async function wantedOf(overlayId: string): Promise<string | undefined> {
-  const claim: Claim = {
-    metadata: { name: "c", namespace: "n", uid: "claim-uid" },
+  let wanted: string | undefined;
+  const { api, context } = testOperator({
+    env: onS3,
+    snapshots: {
+      runPreSave: async () => undefined,
+      save: async (_key, _pod, options) => {
+        wanted = options.overlayId;
+        throw new Error("it is known");
+      },
+    },
+  });
+  const claim = api.add(claims, {
+    metadata: { name: "c", uid: "claim-uid" },
     spec: { tenantId: "t", workloadRef: "w" },
     status: { phase: "Releasing", overlayId },
-  };
-  const pod: Pod = {
+  });
+  const pod = api.add(pods, {
     metadata: {
-      ...{ name: "p", namespace: "n", uid: "pod-uid", labels: { [label.tenant]: "t" } },
+      ...{ name: "p", uid: "pod-uid", labels: { [label.tenant]: "t" } },
       annotations: { [annotation.claimUid]: "claim-uid" },
     },
     spec: { containers: [] },
-  };
-  let begun: Promise<string | undefined> | undefined;
-  const context = {
-    saves: {
-      run(_id: string, work: (signal: AbortSignal) => Promise<string | undefined>) {
-        begun = work(new AbortController().signal);
-        return { state: "running" };
-      },
-    },
-    client: { get: async () => pod },
-    config: { namespace: "n", snapshots: { store: { place: { kind: "s3" } } } },
-    metrics: { timeSnapshot: (_operation: string, work: () => unknown) => work() },
-    snapshots: {
-      runPreSave: async () => undefined,
-      save: async (_key: unknown, _pod: Pod, { overlayId }: { overlayId?: string }) => overlayId,
-    },
-  };
-  await saveFiles(claim, pod, context as unknown as OperatorContext);
-  return await begun;
+  });
+  const ended = new Promise<void>((resolve) => {
+    context.enqueueClaim = () => resolve();
+  });
+  await saveFiles(claim, pod, context);
+  await ended;
+  return wanted;
 }
 
 test("saveFiles: the directories have to be those that the tenant was given", async () => {
