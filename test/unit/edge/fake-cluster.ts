@@ -5,7 +5,6 @@ import { claims, pools, triggers, workloads } from "../../../crds/kinds.ts";
 import type { KubernetesObject, Pod, PodStatus } from "../../../crds/kubernetes.ts";
 import { annotation, label, WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
 import type { Resource } from "../../../crds/resource.ts";
-import { SNAPSHOTS_CONTAINER, SNAPSHOTS_LABELS, SNAPSHOTS_NAME } from "../../../crds/snapshots/store-folder.ts";
 import type { Workload, WorkloadSpec } from "../../../crds/workload.ts";
 import { type ClaimWaiters, createClaimWaiters } from "../../../edge/cluster/claim-waiters.ts";
 import { slimPod } from "../../../edge/cluster/slim-pod.ts";
@@ -20,16 +19,10 @@ import {
 } from "../../../edge/cluster/watch-cluster.ts";
 import { MemoryApi } from "../memory-api.ts";
 import { memoryInformer } from "../memory-informer.ts";
+import { runningHelper } from "../snapshots/helper-objects.ts";
 
 export const NAMESPACE = "tenancy";
 export const BUILD_NAMESPACE = "tenancy-builds";
-
-const helperRuns: PodStatus = {
-  phase: "Running",
-  containerStatuses: [
-    { name: SNAPSHOTS_CONTAINER, ready: true, restartCount: 0, image: "busybox", state: { running: {} } },
-  ],
-};
 
 /**
  * The API in memory with the edge's caches over it. A claim that is made Active has the pod that its status names, at
@@ -124,10 +117,11 @@ export class FakeCluster extends MemoryApi {
   }
 
   /** A bound snapshots volume, and its helper pod. */
-  addSnapshots(status = helperRuns): void {
-    const metadata = { name: SNAPSHOTS_NAME, namespace: NAMESPACE, labels: SNAPSHOTS_LABELS };
-    this.add(persistentVolumeClaims, { metadata, spec: {}, status: { phase: "Bound" } });
-    this.add(pods, { metadata, spec: { containers: [] }, status }, { hidden: true });
+  addSnapshots(status?: PodStatus): void {
+    const helper = runningHelper();
+    const { name, labels = {} } = helper.metadata;
+    this.add(persistentVolumeClaims, { metadata: { name, labels }, spec: {}, status: { phase: "Bound" } });
+    this.add(pods, status === undefined ? helper : { ...helper, status }, { hidden: true });
   }
 
   addClaim(fields: {

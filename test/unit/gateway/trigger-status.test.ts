@@ -1,10 +1,12 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import type { Trigger, TriggerStatus } from "../../../crds/trigger.ts";
+import { triggers } from "../../../crds/kinds.ts";
+import type { Trigger } from "../../../crds/trigger.ts";
 import type { TriggerProblem } from "../../../edge/gateway/triggers/trigger-problem.ts";
 import { createTriggerStatus } from "../../../edge/gateway/triggers/trigger-status.ts";
 import { eventually } from "../../eventually.ts";
 import { manualClock } from "../manual-clock.ts";
+import { MemoryApi } from "../memory-api.ts";
 import { silentLog } from "../silent-log.ts";
 
 const TRIGGER: Trigger = {
@@ -18,23 +20,19 @@ async function conditionsAfter(
   options?: { mayPass: boolean },
   ofWorkload?: TriggerProblem,
 ): Promise<string[]> {
-  let present = TRIGGER;
-  const client = {
-    async patch(_resource: unknown, _reference: unknown, { body }: { body: { status: TriggerStatus } }) {
-      present = { ...present, status: { ...present.status, ...body.status } };
-      return present;
-    },
-  };
+  const api = new MemoryApi();
+  const trigger = api.add(triggers, TRIGGER);
+  const present = () => api.read(triggers, "t");
   const status = createTriggerStatus({
-    client: client as unknown as Parameters<typeof createTriggerStatus>[0]["client"],
-    ...{ namespace: "n", name: "t", current: () => present, put: () => undefined },
+    client: api.client,
+    ...{ namespace: "n", name: "t", current: present, put: () => undefined },
     workloadProblemOf: () => ofWorkload,
     events: { record: () => undefined },
     ...{ clock: manualClock(), log: silentLog, signal: new AbortController().signal },
   });
-  status.write(TRIGGER, problem, options);
-  await eventually(() => present.status !== undefined);
-  return (present.status?.conditions ?? []).flatMap(({ type, status }) => (status === "True" ? [type] : []));
+  status.write(trigger, problem, options);
+  await eventually(() => present().status !== undefined);
+  return (present().status?.conditions ?? []).flatMap(({ type, status }) => (status === "True" ? [type] : []));
 }
 
 test("only a problem that waits for a person is Stalled", async () => {

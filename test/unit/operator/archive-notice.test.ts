@@ -8,7 +8,8 @@ import { createDeferred } from "../../../crds/waits.ts";
 import type { Workload } from "../../../crds/workload.ts";
 import { activateClaim } from "../../../operator/claim/activate-claim.ts";
 import { findNotice } from "../../../operator/claim/archive-notice.ts";
-import { runningHelper, testOperator } from "./test-operator.ts";
+import { runningHelper } from "../snapshots/helper-objects.ts";
+import { testOperator } from "./test-operator.ts";
 
 const archive: SnapshotMetadata = {
   ...{ tenantId: "t", workloadRef: "w", uid: 1, gid: 2, entries: 0, contentBytes: 0, sizeBytes: 1 },
@@ -34,7 +35,7 @@ function start({ conflicts = 0 } = {}) {
   const look = createDeferred<SnapshotMetadata | undefined>();
   const answer = createDeferred<void>();
   const { api, context } = testOperator({ snapshots: { find: () => look.promise } });
-  api.add(pods, runningHelper);
+  api.add(pods, runningHelper());
   const claim = api.add(claims, {
     metadata: { name: "c" },
     spec: { tenantId: "t", workloadRef: "w" },

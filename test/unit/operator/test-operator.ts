@@ -3,7 +3,6 @@ import { claimKey } from "../../../crds/claims/claim-key.ts";
 import { configMaps, jobs, networkPolicies, pods, secrets } from "../../../crds/client/built-in-resources.ts";
 import type { RecordedEvent } from "../../../crds/client/event-recorder.ts";
 import { claims, pools, workloads } from "../../../crds/kinds.ts";
-import type { Pod } from "../../../crds/kubernetes.ts";
 import { annotation, label } from "../../../crds/labels.ts";
 import { SNAPSHOTS_NAME } from "../../../crds/snapshots/store-folder.ts";
 import { createBackgroundWork } from "../../../operator/background-work.ts";
@@ -34,16 +33,6 @@ export interface TestOperator {
 
 /** The environment of an operator that keeps files in object storage. */
 export const onS3 = { TENANCY_SNAPSHOT_STORE: "s3://bucket", TENANCY_SNAPSHOT_REGION: "eu-central-1" };
-
-/** The helper pod, which runs. */
-export const runningHelper: Pod = {
-  metadata: { name: SNAPSHOTS_NAME },
-  spec: { containers: [] },
-  status: {
-    phase: "Running",
-    containerStatuses: [{ name: "helper", ready: true, restartCount: 0, image: "i", state: { running: {} } }],
-  },
-};
 
 /**
  * @param options.env of the configuration, whose namespace is `n`

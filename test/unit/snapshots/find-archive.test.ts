@@ -8,8 +8,9 @@ import type { Pod, PodStatus } from "../../../crds/kubernetes.ts";
 import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
 import type { Workload } from "../../../crds/workload.ts";
 import { type ArchiveAnswer, findArchive } from "../../../operator/claim/find-archive.ts";
-import { onS3, runningHelper, testOperator } from "../operator/test-operator.ts";
+import { onS3, testOperator } from "../operator/test-operator.ts";
 import { silentLog } from "../silent-log.ts";
+import { runningHelper } from "./helper-objects.ts";
 
 const archive: SnapshotMetadata = {
   ...{ tenantId: "t", workloadRef: "w", uid: 1, gid: 2, entries: 0, contentBytes: 0, sizeBytes: 1 },
@@ -39,7 +40,7 @@ async function ask({
   keeps = ["/data"],
   has,
   hasHelper = true,
-  helper = runningHelper,
+  helper = runningHelper(),
   thenVersion,
   kind = "volume",
 }: Case) {
@@ -157,7 +158,7 @@ test("findArchive takes a helper pod that still starts for what it is, and says 
     has: new ExecError("Cannot run a command: pod tenancy-snapshots does not have a host assigned", {
       reason: "ContainerNotRunning",
     }),
-    helper: { ...runningHelper, status },
+    helper: { ...runningHelper(), status },
   });
   assert.equal([written?.phase, written?.reason], ["Pending", "SnapshotsUnavailable"]);
   assert.match(

@@ -1,20 +1,18 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import type { ClusterClient, ObjectRef } from "../../../crds/client/cluster-client.ts";
-import type { Pod } from "../../../crds/kubernetes.ts";
-import type { Resource } from "../../../crds/resource.ts";
-import { operatorConfig } from "../../../operator/config.ts";
+import { pods } from "../../../crds/client/built-in-resources.ts";
 import { findHelperProgram } from "../../../operator/snapshots/helper-program.ts";
+import { testOperator } from "../operator/test-operator.ts";
 
 const test = suite("findHelperProgram");
 
 function find(env: Record<string, string>, containers: { name: string; image: string }[] = []) {
-  const pod = { metadata: { name: "tenancy-operator-1" }, spec: { containers, imagePullSecrets: [{ name: "pull" }] } };
-  const get = async (_: Resource<Pod>, ref: ObjectRef) => {
-    assert.equal(ref, { namespace: "tenancy", name: "tenancy-operator-1" });
-    return pod;
-  };
-  return findHelperProgram({ client: { get } as unknown as ClusterClient, config: operatorConfig(env) });
+  const { api, context } = testOperator({ env });
+  api.add(pods, {
+    metadata: { name: "tenancy-operator-1" },
+    spec: { containers, imagePullSecrets: [{ name: "pull" }] },
+  });
+  return findHelperProgram(context);
 }
 
 test("is what is configured, with a program that a ConfigMap brings or as the image's own", async () => {

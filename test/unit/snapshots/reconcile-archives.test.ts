@@ -5,7 +5,8 @@ import { claims } from "../../../crds/kinds.ts";
 import { label } from "../../../crds/labels.ts";
 import { reconcileArchives } from "../../../operator/snapshots/reconcile-archives.ts";
 import type { ListedSnapshot } from "../../../operator/snapshots/snapshots.ts";
-import { onS3, runningHelper, testOperator } from "../operator/test-operator.ts";
+import { onS3, testOperator } from "../operator/test-operator.ts";
+import { runningHelper } from "./helper-objects.ts";
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
@@ -56,7 +57,7 @@ function volume(options: {
     },
   });
   api.now = () => Date.now() - serverBehindMs;
-  if (hasHelper) api.add(pods, runningHelper);
+  if (hasHelper) api.add(pods, runningHelper());
   for (const key of [...(options.claims ?? []), ...hidden]) {
     const [tenantId = "", workloadRef = ""] = key.split("/");
     const metadata = { name: `claim-${tenantId}-${workloadRef}`, labels: { [label.tenant]: tenantId } };

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
+import { pods, secrets } from "../../../crds/client/built-in-resources.ts";
 import type { SnapshotStore } from "../../../crds/snapshots/snapshot-store.ts";
 import { createStoreClient } from "../../../crds/snapshots/store-client.ts";
 import { createStoreConnection } from "../../../crds/snapshots/store-connection.ts";
@@ -14,6 +14,8 @@ import { SNAPSHOTS_NAME } from "../../../crds/snapshots/store-folder.ts";
 import { makeSelfSigned } from "../../../operator/snapshots/self-signed.ts";
 import { runCommand } from "../../../scripts/cluster/process/run-command.ts";
 import { eventually } from "../../eventually.ts";
+import { MemoryApi } from "../memory-api.ts";
+import { runningHelper, storeSecret } from "./helper-objects.ts";
 import { call, key } from "./store-contract.ts";
 
 const repository = join(import.meta.dirname, "..", "..", "..");
@@ -50,13 +52,11 @@ function show(folder: string, data: Data): void {
 
 /** A client that sees the Secret so. */
 function clientOf(port: number, data: Data): SnapshotStore {
-  const encoded = Object.entries(data).map(([name, text]) => [name, Buffer.from(text).toString("base64")]);
-  const status = { podIP: "127.0.0.1", containerStatuses: [{ state: { running: {} } }] };
-  const get = async ({ plural }: { plural: string }) =>
-    plural === "pods" ? { metadata: {}, status } : { metadata: {}, data: Object.fromEntries(encoded) };
-  const client = { get } as unknown as ClusterClient;
+  const api = new MemoryApi();
+  api.add(pods, runningHelper("127.0.0.1"));
+  api.add(secrets, storeSecret(data));
   return createStoreClient({
-    connection: createStoreConnection({ endpoint: createDirectEndpoint({ client, namespace: "ns", port }) }),
+    connection: createStoreConnection({ endpoint: createDirectEndpoint({ client: api.client, namespace: "n", port }) }),
   });
 }
 

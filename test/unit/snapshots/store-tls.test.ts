@@ -7,13 +7,15 @@ import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { NetworkError } from "../../../crds/client/api-error.ts";
-import { systemClock } from "../../../crds/client/clock.ts";
-import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
+import { pods, secrets } from "../../../crds/client/built-in-resources.ts";
 import { createStoreClient } from "../../../crds/snapshots/store-client.ts";
 import { createStoreConnection } from "../../../crds/snapshots/store-connection.ts";
 import { createDirectEndpoint, type FindEndpoint } from "../../../crds/snapshots/store-endpoint.ts";
 import { makeSelfSigned } from "../../../operator/snapshots/self-signed.ts";
 import { createSnapshotServer } from "../../../operator/snapshots/server.ts";
+import { manualClock } from "../manual-clock.ts";
+import { MemoryApi } from "../memory-api.ts";
+import { runningHelper, storeSecret } from "./helper-objects.ts";
 import { call, key, load, save } from "./store-contract.ts";
 import { TOKEN } from "./store-server.ts";
 
@@ -26,7 +28,13 @@ test.before.each((context) => {
 });
 test.after.each(({ folder }) => rmSync(folder, { recursive: true, maxRetries: 20 }));
 
-const base64 = (text: string): string => Buffer.from(text).toString("base64");
+/** A cluster with the helper pod and its Secret. */
+function clusterWith(texts: Record<string, string>): MemoryApi {
+  const api = new MemoryApi();
+  api.add(pods, runningHelper("127.0.0.1"));
+  api.add(secrets, storeSecret(texts));
+  return api;
+}
 
 function selfSigned(): { key: string; cert: string } {
   const [from, until] = [Date.now() - 60_000, Date.now() + 3_600_000].map((at) => new Date(at)) as [Date, Date];
@@ -48,12 +56,8 @@ test("a client talks to the server with its certificate alone, and shows nobody 
     response.end();
   });
   let port = await portOf(server);
-  const data = { "tls.crt": base64(own.cert), token: base64(TOKEN) };
-  const status = { podIP: "127.0.0.1", containerStatuses: [{ state: { running: {} } }] };
-  const get = async ({ plural }: { plural: string }) =>
-    plural === "pods" ? { metadata: {}, status } : { metadata: {}, data };
-  const client = { get } as unknown as ClusterClient;
-  const endpoint = createDirectEndpoint({ client, namespace: "ns" });
+  const { client } = clusterWith({ "tls.crt": own.cert, token: TOKEN });
+  const endpoint = createDirectEndpoint({ client, namespace: "n" });
   // Where it is by now.
   const find: FindEndpoint = async (signal) => {
     const { options, ...found } = await endpoint(signal);
@@ -85,22 +89,17 @@ test("a save that is under way when the certificate is renewed comes to its end"
   const [own, next] = [selfSigned(), selfSigned()];
   const server = createSnapshotServer({ root: join(folder, "volume"), tokens: () => [TOKEN], tls: own });
   const port = await portOf(server);
-  let certificates: Record<string, string> = { "tls.crt": own.cert };
-  let nowMs = 0;
-  const status = { podIP: "127.0.0.1", containerStatuses: [{ state: { running: {} } }] };
-  const get = async ({ plural }: { plural: string }) => {
-    const texts = Object.entries({ ...certificates, token: TOKEN }).map(([name, text]) => [name, base64(text)]);
-    return plural === "pods" ? { metadata: {}, status } : { metadata: {}, data: Object.fromEntries(texts) };
-  };
-  const client = { get } as unknown as ClusterClient;
-  const clock = { ...systemClock, now: () => nowMs };
+  const api = clusterWith({ "tls.crt": own.cert, token: TOKEN });
+  const clock = manualClock();
   const store = createStoreClient({
-    connection: createStoreConnection({ endpoint: createDirectEndpoint({ client, namespace: "ns", port, clock }) }),
+    connection: createStoreConnection({
+      endpoint: createDirectEndpoint({ client: api.client, namespace: "n", port, clock }),
+    }),
   });
   async function* content(): AsyncGenerator<Uint8Array> {
     yield Buffer.alloc(100_000, "a");
-    certificates = { "tls.crt": next.cert, "tls.crt.before": own.cert };
-    nowMs += 60_000;
+    api.add(secrets, storeSecret({ "tls.crt": next.cert, "tls.crt.before": own.cert, token: TOKEN }));
+    clock.set(clock.now() + 60_000);
     assert.is((await store.look({ tenantId: "other", workloadRef: "w" }, call)).newest, undefined);
     yield Buffer.from("the end");
   }
