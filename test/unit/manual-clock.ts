@@ -15,18 +15,32 @@ export interface ManualClock extends Clock {
   set(time: number): void;
   /** How many timers are set. */
   pending(): number;
+  /** The delays of those that ended by themselves, in milliseconds. */
+  readonly delays: readonly number[];
 }
 
-export function manualClock(start = "2026-01-01T00:00:00Z"): ManualClock {
+/** @param longestPauseMs a timer of up to that many milliseconds ends by itself, at once. @default none does */
+export function manualClock(start = "2026-01-01T00:00:00Z", { longestPauseMs = -1 } = {}): ManualClock {
   let passed = 0;
   let offset = Date.parse(start);
+  const delays: number[] = [];
   const timers = new Set<{ at: number; callback: () => void }>();
+  const run = (timer: { at: number; callback: () => void }) => {
+    if (!timers.delete(timer)) return;
+    passed = Math.max(passed, timer.at);
+    timer.callback();
+  };
   const first = () => [...timers].sort((a, b) => a.at - b.at)[0];
   const clock: ManualClock = {
+    delays,
     now: () => passed + offset,
     after(delayMs, callback) {
       const timer = { at: passed + delayMs, callback };
       timers.add(timer);
+      if (delayMs <= longestPauseMs) {
+        delays.push(delayMs);
+        setImmediate(run, timer);
+      }
       return () => timers.delete(timer);
     },
     nextIn() {
@@ -37,9 +51,7 @@ export function manualClock(start = "2026-01-01T00:00:00Z"): ManualClock {
       const next = first();
       if (next === undefined) throw new Error("no timer is set");
       const passedMs = next.at - passed;
-      timers.delete(next);
-      passed = Math.max(passed, next.at);
-      next.callback();
+      run(next);
       return passedMs;
     },
     async runWhenNextIs(delayMs) {
@@ -62,6 +74,11 @@ export function manualClock(start = "2026-01-01T00:00:00Z"): ManualClock {
     pending: () => timers.size,
   };
   return clock;
+}
+
+/** A manual clock on which the pauses between tries end at once. */
+export function patientClock(): ManualClock {
+  return manualClock(undefined, { longestPauseMs: 30_000 });
 }
 
 /** The system's clock, ten times as fast: for waits of seconds beside real sockets. */

@@ -14,9 +14,9 @@ import {
 import { HistoryError } from "../../../crds/client/watch/listing.ts";
 import type { ConfigMap } from "../../../crds/kubernetes.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
+import { patientClock } from "../manual-clock.ts";
 import { silentLog } from "../silent-log.ts";
 import { type FakeCollection, object, startFakeCollection } from "./fake-collection.ts";
-import { patientClock } from "./patient-clock.ts";
 
 let collection: FakeCollection | undefined;
 let transport: Transport | undefined;

@@ -14,15 +14,15 @@ import {
 import { HistoryError } from "../../../crds/client/watch/listing.ts";
 import type { ConfigMap } from "../../../crds/kubernetes.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
+import { type ManualClock, patientClock } from "../manual-clock.ts";
 import { silentLog } from "../silent-log.ts";
 import { type FakeCollection, object, startFakeCollection } from "./fake-collection.ts";
-import { type PatientClock, patientClock } from "./patient-clock.ts";
 
 type FakeScript = Parameters<typeof startFakeCollection>[0];
 
 interface Following extends ListWatch {
   readonly events: string[];
-  readonly clock: PatientClock;
+  readonly clock: ManualClock;
   readonly stop: AbortController;
 }
 
@@ -212,7 +212,7 @@ test("listWatch starts its delays over when a watch was healthy", async () => {
   });
   await until("the watch that lasts", () => watches.length === 4 && clock.pending() === 1);
   assert.equal(clock.delays, [800, 1600]);
-  clock.advance(1000);
+  await clock.pass(1000);
   watches[3]?.end();
   await until("the next one that lasts", () => watches.length === 8);
   // At once after the healthy one, and once more after the first that was not.
@@ -237,7 +237,7 @@ for (const [how, expire] of [
     await until("the watch", () => watches.length === 1);
     watches[0]?.send("ADDED", object("w", 11));
     await until("the event", () => events.length === 5);
-    clock.advance(1000);
+    await clock.pass(1000);
     if (expire === undefined) watches[0]?.end();
     else watches[0]?.write(`${JSON.stringify({ type: "ERROR", object: expire })}\n${late}`);
     await until("the watch after the list", () => watches.at(-1)?.query.get("resourceVersion") === "90");
@@ -284,17 +284,17 @@ test("listWatch deletes nothing that is newer than a list which does not have it
 test("listWatch takes a stream for dead that is silent beyond its time, and resumes", async () => {
   const { events, watches, clock, server } = await follow({ onList: oneList });
   await until("the watch", () => watches.length === 1 && clock.pending() === 1);
-  clock.advance(100_000);
+  await clock.pass(100_000);
   watches[0]?.send("MODIFIED", object("x", 11));
   await until("the event", () => events.length === 3);
-  clock.advance(164_999);
+  await clock.pass(164_999);
   await until("the guard to be set again", () => clock.pending() === 1);
   assert.is(
     watches.length,
     1,
     "150 s of the watch and 15 s beyond it have passed since its start, not since the event",
   );
-  clock.advance(1);
+  await clock.pass(1);
   await until("the next watch", () => watches.length === 2);
   assert.is(watches[1]?.query.get("resourceVersion"), "11");
   await until("the dead connections to be closed, the list's too", () => server.connections() === 1);

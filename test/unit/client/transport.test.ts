@@ -8,9 +8,8 @@ import * as assert from "uvu/assert";
 import { NetworkError } from "../../../crds/client/api-error.ts";
 import { createTransport, type RequestRecord, type Transport } from "../../../crds/client/transport.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
-import { manualClock } from "../manual-clock.ts";
+import { manualClock, patientClock } from "../manual-clock.ts";
 import { answerJson, type FakeApiServer, startFakeApiServer } from "./fake-api-server.ts";
-import { patientClock } from "./patient-clock.ts";
 
 const limits = { limitMs: 60_000, intervalMs: 2 };
 const servers: (FakeApiServer | { close(): unknown })[] = [];

@@ -2,14 +2,15 @@ import { test } from "uvu";
 import * as assert from "uvu/assert";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { createFailureRecord } from "../../../operator/pool/pool-failures.ts";
+import { manualClock } from "../manual-clock.ts";
 
 /** A record of the pool `p`, on a clock that `pass` moves, and the pods that there are. */
 function stage() {
-  let time = 0;
+  const clock = manualClock();
   let changes = 0;
   const pods = new Map<string, Pod>();
   const record = createFailureRecord({
-    clock: { now: () => time, after: () => () => undefined },
+    clock,
     onChange: () => {
       changes += 1;
     },
@@ -32,9 +33,7 @@ function stage() {
     },
     delete: (name: string) => pods.delete(`n/${name}`),
     review: () => record.review("p", (key) => pods.get(key)),
-    pass(ms: number) {
-      time += ms;
-    },
+    pass: (ms: number) => clock.set(clock.now() + ms),
   };
 }
 

@@ -1,12 +1,12 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { pods } from "../../../crds/client/built-in-resources.ts";
-import { systemClock } from "../../../crds/client/clock.ts";
 import { pools } from "../../../crds/kinds.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { label, WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
 import { reconcileMember } from "../../../operator/pool/reconcile-member.ts";
 import { createRefillPause } from "../../../operator/pool/refill-pause.ts";
+import { manualClock } from "../manual-clock.ts";
 import { testOperator } from "./test-operator.ts";
 
 const test = suite("reconcileMember");
@@ -44,15 +44,19 @@ function unreadyPod({ unreadyForMs, status = "warming" }: { unreadyForMs: number
 
 /** A pool with so many ready pods, and what is written to one of them. */
 function poolOf(ready: number, pod = readyPod) {
-  let now = systemClock.now();
-  const refillPause = createRefillPause({ ...systemClock, now: () => now });
+  const clock = manualClock();
+  const refillPause = createRefillPause(clock);
   const { api, context } = testOperator({ refillPause });
   api.add(pools, { metadata: { name: "p" }, spec: { workloadRef: "w", size: ready } });
   for (let count = 1; count < ready; count += 1)
     api.add(pods, { ...readyPod, metadata: { ...readyPod.metadata, name: `inst-pool-w-${count}`, uid: `${count}` } });
   const member = api.add(pods, pod);
   return {
-    ...{ refillPause, reconcile: () => reconcileMember(member, "p", context), pass: (ms: number) => (now += ms) },
+    ...{
+      refillPause,
+      reconcile: () => reconcileMember(member, "p", context),
+      pass: (ms: number) => clock.set(clock.now() + ms),
+    },
     label: () => api.read(pods, pod.metadata.name).metadata.labels?.[label.poolStatus],
     writes: () => api.verbs().filter((verb) => verb !== "list"),
     failures: () => context.poolFailures.get("p")?.count ?? 0,

@@ -15,6 +15,7 @@ import { readKeys } from "../../../edge/proxy/entry/signing-keys.ts";
 import { type RunningProxy, startProxy } from "../../../edge/proxy/start-proxy.ts";
 import { FakeCluster, NAMESPACE } from "../edge/fake-cluster.ts";
 import { openWire, type Wire } from "../edge/open-wire.ts";
+import { silentLog } from "../silent-log.ts";
 import { type FakePod, startPod } from "./fake-pod.ts";
 import { closeAfter } from "./start-proxy.ts";
 
@@ -88,7 +89,7 @@ export async function startDoor(
   const warned: object[] = [];
   const touched: string[] = [];
   const log = {
-    debug: () => undefined,
+    ...silentLog,
     info: (fields: object) => void accessed.push(fields as Accessed),
     warn: (fields: object) => void warned.push(fields),
     error: (fields: object, message: string) => {

@@ -6,6 +6,7 @@ import type { Secret } from "../../../crds/kubernetes.ts";
 import { watchSigningKeys } from "../../../edge/proxy/entry/signing-keys.ts";
 import { eventually } from "../../eventually.ts";
 import { object, startFakeCollection } from "../client/fake-collection.ts";
+import { silentLog } from "../silent-log.ts";
 import { closeAfter, closeAll } from "./start-proxy.ts";
 
 const test = suite("watchSigningKeys");
@@ -27,17 +28,11 @@ async function watchKeys(items: Secret[]) {
     await collection.server.close();
   });
   const logged: unknown[] = [];
-  const ignore = () => undefined;
   const keys = watchSigningKeys({
     client: createClusterClient({ transport }),
     namespace: "a",
     signal: stop.signal,
-    log: {
-      debug: ignore,
-      info: ignore,
-      warn: ignore,
-      error: ({ problem }: { problem?: unknown }) => logged.push(problem),
-    },
+    log: { ...silentLog, error: ({ problem }: { problem?: unknown }) => void logged.push(problem) },
   });
   await eventually(() => keys.isKnown() && collection.watches.length === 1);
   return { keys, logged, watch: collection.watches[0] };

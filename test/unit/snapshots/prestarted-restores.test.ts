@@ -118,7 +118,7 @@ test("one that is asked ahead restores as any other", async (context) => {
 });
 
 test("one that has answered long ago is not given out: it may have gone since", async () => {
-  let now = 0;
+  const clock = manualClock();
   let ended = 0;
   const exec: Exec = ({ stdin, stdout, signal: stopped }) =>
     new Promise((_resolve, reject) => {
@@ -130,7 +130,7 @@ test("one that has answered long ago is not given out: it may have gone since", 
     });
   const prestarted = createPrestartedRestores({
     exec,
-    clock: { now: () => now, after: () => () => undefined },
+    clock,
     timeoutMs: 1000,
   });
   const target = restoreCommand(where, { roots: ["data"], opensGate: false });
@@ -138,7 +138,7 @@ test("one that has answered long ago is not given out: it may have gone since", 
     prestarted.prepare("pod", target);
     prestarted.warm("pod");
     await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
-    now += age;
+    clock.set(clock.now() + age);
     assert.is((await prestarted.take("pod", signal)) !== undefined, age === 3000, `${age} ms`);
   }
   assert.is(ended, 1);

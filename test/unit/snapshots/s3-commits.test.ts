@@ -1,6 +1,5 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import type { S3Bucket } from "../../../crds/snapshots/s3/s3-bucket.ts";
 import type { S3Answer, S3Request } from "../../../crds/snapshots/s3/s3-client.ts";
 import { createS3Commits } from "../../../crds/snapshots/s3/s3-commits.ts";
 import { createS3Heads, type S3Version } from "../../../crds/snapshots/s3/s3-heads.ts";
@@ -8,7 +7,7 @@ import { s3Layout } from "../../../crds/snapshots/s3/s3-layout.ts";
 import type { S3Store } from "../../../crds/snapshots/s3/s3-store.ts";
 import { StoreConflict } from "../../../crds/snapshots/snapshot-store.ts";
 import { hurriedClock } from "../manual-clock.ts";
-import { type SimulatedS3, simulatedS3Store, startSimulatedS3 } from "./simulated-s3.ts";
+import { bucketOf, type SimulatedS3, simulatedS3Store, startSimulatedS3 } from "./simulated-s3.ts";
 import { call, key, load, MOST, save } from "./store-contract.ts";
 
 test("createS3Commits: an archive stays while a write of the head that names it may still be made", async () => {
@@ -29,15 +28,12 @@ test("createS3Commits: an archive stays while a write of the head that names it 
       // A server says so of a try while an earlier one of the same write is under way.
       return answer(409, { code: "ConditionalRequestConflict" });
     }
+    if (method === "DELETE") return answer(objects.delete(name) ? 204 : 404);
     const found = objects.get(name);
     if (found === undefined) return answer(404, { code: "NoSuchKey" });
     return answer(200, { body: found.body, etag: `"${found.commit}"`, headers: { "x-amz-meta-commit": found.commit } });
   }
-  const bucket = {
-    ...{ name: "b", encryption: {}, send },
-    expect: (given: S3Answer) => given,
-    erase: async (name: string) => void objects.delete(name),
-  } as unknown as S3Bucket;
+  const bucket = bucketOf(send);
   const heads = createS3Heads({ bucket, layout, clock: hurriedClock });
   const usage = {
     all: async () => ({ archives: 0, bytes: 0, workloads: {} }),

@@ -1,11 +1,11 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import type { S3Bucket } from "../../../crds/snapshots/s3/s3-bucket.ts";
 import type { S3Answer } from "../../../crds/snapshots/s3/s3-client.ts";
 import { createS3Heads } from "../../../crds/snapshots/s3/s3-heads.ts";
 import { s3Layout } from "../../../crds/snapshots/s3/s3-layout.ts";
 import { StoreError } from "../../../crds/snapshots/snapshot-store.ts";
 import { hurriedClock } from "../manual-clock.ts";
+import { bucketOf } from "./simulated-s3.ts";
 import { call, key } from "./store-contract.ts";
 
 /** Heads on a server that answers each look with the content of one write and the headers of another. */
@@ -18,8 +18,10 @@ function headsOf(look: (looks: number) => { content: string; header: string | un
     const headers = header === undefined ? {} : { "x-amz-meta-commit": header };
     return { status: 200, etag: `"${content}"`, headers, body, code: "", isRepeated: false };
   }
-  const bucket = { send, expect: (answer: S3Answer) => answer } as unknown as S3Bucket;
-  return { ...createS3Heads({ bucket, layout: s3Layout(""), clock: hurriedClock }), looks: () => looks };
+  return {
+    ...createS3Heads({ bucket: bucketOf(send), layout: s3Layout(""), clock: hurriedClock }),
+    looks: () => looks,
+  };
 }
 
 test("createS3Heads: a head that is written again under each of many looks is looked at until they belong together", async () => {

@@ -2,13 +2,12 @@ import { test } from "uvu";
 import * as assert from "uvu/assert";
 import { ArchiveError } from "../../../crds/archive/archive-error.ts";
 import { openS3Store } from "../../../crds/snapshots/open-store.ts";
-import type { S3Bucket } from "../../../crds/snapshots/s3/s3-bucket.ts";
 import type { S3Answer, S3Request } from "../../../crds/snapshots/s3/s3-client.ts";
 import type { S3Store } from "../../../crds/snapshots/s3/s3-store.ts";
 import { createS3Uploads } from "../../../crds/snapshots/s3/s3-uploads.ts";
 import { StoreError } from "../../../crds/snapshots/snapshot-store.ts";
 import { storePlace } from "../../../crds/snapshots/store-config.ts";
-import { type S3Asked, type SimulatedS3, simulatedS3Store, startSimulatedS3 } from "./simulated-s3.ts";
+import { bucketOf, type S3Asked, type SimulatedS3, simulatedS3Store, startSimulatedS3 } from "./simulated-s3.ts";
 import { call, key, load, MOST, save } from "./store-contract.ts";
 
 test("createS3Uploads: what takes more parts than an upload may have is refused, and ended", async () => {
@@ -20,8 +19,7 @@ test("createS3Uploads: what takes more parts than an upload may have is refused,
     const body = Buffer.from(method === "POST" ? "<UploadId>u</UploadId>" : "");
     return { status: 200, etag: '"e"', headers: {}, body, code: "", isRepeated: false };
   }
-  const bucket = { name: "b", encryption: {}, send, expect: (answer: S3Answer) => answer } as unknown as S3Bucket;
-  const uploads = createS3Uploads({ bucket, partBytes: 1, copyBytes: 1 });
+  const uploads = createS3Uploads({ bucket: bucketOf(send), partBytes: 1, copyBytes: 1 });
   const write = (bytes: number) => uploads.write("a", content(bytes), new AbortController().signal);
   async function* content(bytes: number): AsyncGenerator<Buffer> {
     yield Buffer.alloc(bytes);

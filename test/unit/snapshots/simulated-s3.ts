@@ -1,7 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { createS3Client } from "../../../crds/snapshots/s3/s3-client.ts";
+import { createS3Bucket, type S3Bucket } from "../../../crds/snapshots/s3/s3-bucket.ts";
+import { createS3Client, type S3Client } from "../../../crds/snapshots/s3/s3-client.ts";
 import { createS3Store, type S3Store } from "../../../crds/snapshots/s3/s3-store.ts";
 import { hurriedClock } from "../manual-clock.ts";
 
@@ -129,6 +130,11 @@ export async function startSimulatedS3(): Promise<SimulatedS3> {
     },
   };
   return server;
+}
+
+/** A bucket whose server answers so. */
+export function bucketOf(send: S3Client["send"]): S3Bucket {
+  return createS3Bucket({ client: { send, open: send, close: () => undefined }, name: "b", encryption: {} });
 }
 
 /** A store on it; how much is sent or copied at once is small, so that a few kilobytes take several requests. */
