@@ -39,6 +39,8 @@ export class MemoryApi {
   now: () => number = () => Date.parse("2026-01-01T00:00:00Z");
   /** While true, the watches show nothing. */
   lag = false;
+  /** While set, no request gets an answer. */
+  outage: Error | undefined;
   /** By path, with the plural of the kind. */
   readonly #objects = new Map<string, { plural: string; object: KubernetesObject }>();
   readonly #watchers: { plural: string; watcher: Watcher }[] = [];
@@ -153,6 +155,7 @@ export class MemoryApi {
 
   async #answer<T>(call: Call, carryOut: () => T): Promise<T> {
     this.calls.push(call);
+    if (this.outage !== undefined) throw this.outage;
     const met = this.#faults.find(({ verb, plural = call.kind }) => verb === call.verb && plural === call.kind);
     if (met?.isOnce) this.#faults.splice(this.#faults.indexOf(met), 1);
     if (met?.fault instanceof Error) throw met.fault;
@@ -215,8 +218,12 @@ export class MemoryApi {
       },
       patch: (resource, ref, { body, type, subresource }) =>
         this.#answer(callOf("patch", resource, { name: ref.name, body }), () => {
-          if (type !== "merge") throw new Error(`Cannot patch in memory: a ${type} patch`);
           const held = this.#held(resource, ref);
+          if (type === "json") {
+            const after = patched(held, body as Operation[]);
+            this.#check(held, after.metadata);
+            return this.#save(resource, after);
+          }
           const { status, ...others } = body as Partial<Body>;
           this.#check(held, others.metadata ?? {});
           return this.#save(resource, merged(held, subresource === "status" ? { status } : others));
@@ -274,4 +281,22 @@ function merged<T>(before: unknown, patch: unknown): T {
 
 function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+interface Operation {
+  readonly path: string;
+  readonly value: unknown;
+}
+
+/** A JSON patch, RFC 6902, of operations that set a field. */
+function patched<T>(before: T, operations: readonly Operation[]): T {
+  const after = structuredClone(before);
+  for (const { path, value } of operations) {
+    const [, ...fields] = path.split("/");
+    const last = fields.pop() ?? "";
+    const at = fields.reduce<unknown>((of, field) => (isObject(of) ? of[field] : undefined), after);
+    if (!isObject(at)) throw new ApiError(`${path} does not exist`, { status: 422, reason: "Invalid" });
+    at[last] = value;
+  }
+  return after;
 }

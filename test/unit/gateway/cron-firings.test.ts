@@ -3,8 +3,8 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { TriggerSpec } from "../../../crds/trigger.ts";
 import { type ManualClock, manualClock } from "../manual-clock.ts";
+import { MemoryApi } from "../memory-api.ts";
 import { cronTrigger, startReplica } from "./cron-replica.ts";
-import { SharedStatus } from "./shared-status.ts";
 
 const test = suite("cron firings, expected and seen");
 const MINUTE = 60_000;
@@ -159,8 +159,8 @@ const cases: Case[] = [
 for (const { name, config, start, createdAt, story, hours, expected } of cases) {
   test(name, async () => {
     const clock = manualClock(start);
-    const status = new SharedStatus();
-    const replica = await startReplica({ clock, status, trigger: cronTrigger(config, createdAt ?? start) });
+    const api = new MemoryApi("tenancy");
+    const replica = await startReplica({ clock, api, trigger: cronTrigger(config, createdAt ?? start) });
     await (story?.(clock) ?? clock.pass((hours ?? 1) * HOUR));
     await replica.stop();
     const short = (time: string) => time.replace(".000Z", "Z");

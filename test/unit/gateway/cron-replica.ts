@@ -1,11 +1,13 @@
+import { triggers } from "../../../crds/kinds.ts";
 import type { Trigger, TriggerSpec } from "../../../crds/trigger.ts";
 import type { Adapter, AdapterContext, IncomingEvent, Outcome } from "../../../edge/gateway/adapter.ts";
 import { createCronStart } from "../../../edge/gateway/cron/start-cron.ts";
 import { createTimers } from "../../../edge/gateway/cron/timers.ts";
 import { createDeliveryLog } from "../../../edge/gateway/delivery-log.ts";
+import { createTriggerState } from "../../../edge/gateway/triggers/trigger-state.ts";
 import type { ManualClock } from "../manual-clock.ts";
+import type { MemoryApi } from "../memory-api.ts";
 import { silentLog } from "../silent-log.ts";
-import type { SharedStatus } from "./shared-status.ts";
 
 /** One edge process that serves a cron trigger. */
 export interface CronReplica {
@@ -32,19 +34,20 @@ let processes = 0;
 
 export async function startReplica(options: {
   clock: ManualClock;
-  status: SharedStatus;
+  api: MemoryApi;
   trigger: Trigger;
   leaseMs?: number;
   /** What an event comes to; it may wait, and must heed the signal. */
   run?: (event: IncomingEvent, signal: AbortSignal) => Promise<Outcome>;
 }): Promise<CronReplica> {
-  const { clock, status, trigger } = options;
+  const { clock, api, trigger } = options;
   const stopping = new AbortController();
   const cutting = new AbortController();
   const fired: CronReplica["fired"] = [];
   let missed = 0;
   let isDead = false;
-  const cluster = status.open();
+  if (!api.has(triggers, trigger.metadata.name)) api.add(triggers, trigger);
+  const state = createTriggerState({ client: api.client, namespace: api.namespace, trigger });
   const never = new Promise<never>(() => undefined);
   const alive = async <T>(call: () => Promise<T>): Promise<T> => (isDead ? never : call());
   const timers = createTimers({
@@ -81,8 +84,8 @@ export async function startReplica(options: {
       });
       return Promise.race([options.run?.(event, signal) ?? answered, ended]);
     },
-    readState: () => alive(cluster.readState),
-    writeState: (state) => alive(() => cluster.writeState(state)),
+    readState: () => alive(state.read),
+    writeState: (written) => alive(() => state.write(written)),
     readSecret: () => Promise.reject(new Error("none")),
     whileHolding: () => Promise.reject(new Error("none")),
     report: () => undefined,

@@ -2,10 +2,11 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { NetworkError } from "../../../crds/client/api-error.ts";
+import { triggers } from "../../../crds/kinds.ts";
 import type { Outcome } from "../../../edge/gateway/adapter.ts";
 import { manualClock } from "../manual-clock.ts";
+import { MemoryApi } from "../memory-api.ts";
 import { type CronReplica, cronTrigger, startReplica } from "./cron-replica.ts";
-import { SharedStatus } from "./shared-status.ts";
 
 const test = suite("cron replicas");
 const MINUTE = 60_000;
@@ -15,13 +16,13 @@ const LEASE_MS = 10_000;
 async function stageOf(replicas: number, options: { catchUpSeconds?: number; schedule?: string } = {}) {
   const { schedule = "*/10 * * * *", ...more } = options;
   const clock = manualClock("2026-01-01T00:09:00Z");
-  const status = new SharedStatus();
+  const api = new MemoryApi("tenancy");
   const held = new Map<string, (outcome: Outcome) => void>();
   const trigger = cronTrigger({ schedule, ...more }, "2026-01-01T00:09:00Z");
   const start = (run?: "held") =>
     startReplica({
       clock,
-      status,
+      api,
       trigger,
       leaseMs: LEASE_MS,
       ...(run === "held" && {
@@ -33,20 +34,22 @@ async function stageOf(replicas: number, options: { catchUpSeconds?: number; sch
   const release = () => {
     for (const resolve of held.values()) resolve({ kind: "refused", message: "" });
   };
-  return { clock, status, all, start, held, release };
+  return { clock, api, all, start, held, release };
 }
+
+const stateOf = (api: MemoryApi) => api.read(triggers, "tick").status?.state;
 
 const firings = (all: readonly CronReplica[]) => all.flatMap(({ fired }) => fired.map(({ id }) => id)).sort();
 
 test("of three replicas one fires each occurrence, at the cost of two writes", async () => {
-  const { clock, status, all } = await stageOf(3);
-  const before = status.writes;
+  const { clock, api, all } = await stageOf(3);
+  const before = Number(api.version);
   await clock.pass(61 * MINUTE);
   const ids = firings(all);
   assert.is(ids.length, 7);
   assert.is(new Set(ids).size, 7);
-  assert.is(status.writes - before, 14);
-  assert.equal((status.state as { running: object }).running, {});
+  assert.is(Number(api.version) - before, 14);
+  assert.equal(stateOf(api)?.running, {});
   for (const replica of all) await replica.stop();
   assert.is(clock.pending(), 0);
 });
@@ -90,7 +93,7 @@ test("a process that is the only one runs it again after its restart", async () 
 });
 
 test("with catchUpSeconds 0 an occurrence is run at most once", async () => {
-  const { clock, status, start } = await stageOf(0, { catchUpSeconds: 0 });
+  const { clock, api, start } = await stageOf(0, { catchUpSeconds: 0 });
   const first = await start("held");
   await clock.pass(MINUTE);
   first.die();
@@ -98,7 +101,7 @@ test("with catchUpSeconds 0 an occurrence is run at most once", async () => {
   await clock.pass(5 * MINUTE);
   assert.equal(second.fired, []);
   assert.is(second.missed(), 1);
-  assert.equal((status.state as { running: object }).running, {});
+  assert.equal(stateOf(api)?.running, {});
   await second.stop();
 });
 
@@ -129,18 +132,18 @@ test("a stop waits for what runs; a cut leaves it to another at once", async () 
 });
 
 test("an outage of the API server neither loses an occurrence nor makes another take it over", async () => {
-  const { clock, status, start, release } = await stageOf(0);
+  const { clock, api, start, release } = await stageOf(0);
   const first = await start("held");
   const second = await start("held");
-  status.outage = new NetworkError("refused", { requestWasSent: false });
+  api.outage = new NetworkError("refused", { requestWasSent: false });
   await clock.pass(MINUTE + 20_000);
   assert.is(first.fired.length + second.fired.length, 0);
-  status.outage = undefined;
+  api.outage = undefined;
   await clock.pass(10_000);
   assert.is(first.fired.length + second.fired.length, 1, "late, once");
-  status.outage = new NetworkError("refused", { requestWasSent: false });
+  api.outage = new NetworkError("refused", { requestWasSent: false });
   await clock.pass(40_000);
-  status.outage = undefined;
+  api.outage = undefined;
   await clock.pass(60_000);
   assert.is(first.fired.length + second.fired.length, 1);
   release();
@@ -150,10 +153,10 @@ test("an outage of the API server neither loses an occurrence nor makes another 
 });
 
 test("an outage that lasts longer than the occurrence may be late is a miss that is counted", async () => {
-  const { clock, status, all } = await stageOf(1);
-  status.outage = new NetworkError("refused", { requestWasSent: false });
+  const { clock, api, all } = await stageOf(1);
+  api.outage = new NetworkError("refused", { requestWasSent: false });
   await clock.pass(3 * MINUTE);
-  status.outage = undefined;
+  api.outage = undefined;
   await clock.pass(MINUTE);
   assert.is(all[0]?.fired.length, 0);
   assert.is(all[0]?.missed(), 1);
@@ -170,12 +173,12 @@ test("a run that is slower than the schedule does not hold the next one up", asy
 });
 
 test("another schedule does not catch up what came before it", async () => {
-  const { clock, status, all } = await stageOf(1);
+  const { clock, api, all } = await stageOf(1);
   await clock.pass(2 * MINUTE);
   await all[0]?.stop();
   const edited = await startReplica({
     clock,
-    status,
+    api,
     trigger: cronTrigger({ schedule: "*/11 * * * *", catchUpSeconds: 3600 }, "2026-01-01T00:00:00Z"),
   });
   await clock.pass(5000);
@@ -189,8 +192,9 @@ test("another schedule does not catch up what came before it", async () => {
 });
 
 test("what another adapter left in the state is no state of a cron trigger", async () => {
-  const { clock, status, start } = await stageOf(0);
-  status.state = { offset: 7, running: "yes" };
+  const { clock, api, start } = await stageOf(0);
+  const trigger = cronTrigger({ schedule: "*/10 * * * *" }, "2026-01-01T00:09:00Z");
+  api.add(triggers, { ...trigger, status: { state: { offset: 7, running: "yes" } } });
   const only = await start();
   await clock.pass(2 * MINUTE);
   assert.is(only.fired.length, 1);
@@ -207,7 +211,7 @@ for (const [schedule, timezone, message] of [
     try {
       await startReplica({
         clock: manualClock(),
-        status: new SharedStatus(),
+        api: new MemoryApi("tenancy"),
         trigger: cronTrigger({ schedule, timezone }),
       });
     } catch (error) {
