@@ -76,11 +76,6 @@ export function manualClock(start = "2026-01-01T00:00:00Z", { longestPauseMs = -
   return clock;
 }
 
-/** A manual clock on which the pauses between tries end at once. */
-export function patientClock(): ManualClock {
-  return manualClock(undefined, { longestPauseMs: 30_000 });
-}
-
 /** The system's clock, ten times as fast: for waits of seconds beside real sockets. */
 export const hurriedClock: Clock = {
   now: () => Date.now() * 10,

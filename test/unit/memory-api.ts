@@ -161,7 +161,8 @@ export class MemoryApi {
     if (met?.fault instanceof Error) throw met.fault;
     const pending = met?.fault(call);
     if (pending instanceof Promise) await pending;
-    return carryOut();
+    // Nobody changes what is kept by changing what was answered.
+    return structuredClone(carryOut());
   }
 
   #check(held: KubernetesObject, { uid, resourceVersion }: DeleteOptions): void {
@@ -220,7 +221,7 @@ export class MemoryApi {
         this.#answer(callOf("patch", resource, { name: ref.name, body }), () => {
           const held = this.#held(resource, ref);
           if (type === "json") {
-            const after = patched(held, body as Operation[]);
+            const after = patched(held, body as Parameters<typeof patched>[1]);
             this.#check(held, after.metadata);
             return this.#save(resource, after);
           }
@@ -283,13 +284,8 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-interface Operation {
-  readonly path: string;
-  readonly value: unknown;
-}
-
 /** A JSON patch, RFC 6902, of operations that set a field. */
-function patched<T>(before: T, operations: readonly Operation[]): T {
+function patched<T>(before: T, operations: readonly { path: string; value: unknown }[]): T {
   const after = structuredClone(before);
   for (const { path, value } of operations) {
     const [, ...fields] = path.split("/");

@@ -13,12 +13,11 @@ export function memoryInformer<T extends KubernetesObject, Index extends string 
     /** Which objects it follows. @default all */
     isSelected?: (object: T) => boolean;
     transform?: (object: T) => T;
-    onChange?: (object: T) => void;
   },
 ): Informer<T, Index> {
-  const { resource, isSelected = () => true, onChange } = options;
+  const { resource, isSelected = () => true } = options;
   const store = createStore<T, Index>(options);
-  const handlers = new Set<(change: Change<T>) => void>(onChange && [({ object }) => onChange(object)]);
+  const handlers = new Set<(change: Change<T>) => void>();
 
   function tell(change: Change<T>): void {
     for (const handler of handlers) handler(change);

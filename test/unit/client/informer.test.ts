@@ -14,7 +14,7 @@ import {
 import { HistoryError } from "../../../crds/client/watch/listing.ts";
 import type { ConfigMap } from "../../../crds/kubernetes.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
-import { patientClock } from "../manual-clock.ts";
+import { manualClock } from "../manual-clock.ts";
 import { silentLog } from "../silent-log.ts";
 import { type FakeCollection, object, startFakeCollection } from "./fake-collection.ts";
 
@@ -43,7 +43,7 @@ async function inform(
     onChange: (change) => changes.push(describe(change)),
     signal: stop.signal,
     log: silentLog,
-    clock: patientClock(),
+    clock: manualClock(undefined, { longestPauseMs: 30_000 }),
     ...options,
   });
   return { ...collection, informer, changes };

@@ -14,7 +14,7 @@ import {
 import { HistoryError } from "../../../crds/client/watch/listing.ts";
 import type { ConfigMap } from "../../../crds/kubernetes.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
-import { type ManualClock, patientClock } from "../manual-clock.ts";
+import { type ManualClock, manualClock } from "../manual-clock.ts";
 import { silentLog } from "../silent-log.ts";
 import { type FakeCollection, object, startFakeCollection } from "./fake-collection.ts";
 
@@ -44,7 +44,7 @@ async function follow(
   transport = createTransport({ config: { server: collection.server.url } });
   const client = createClusterClient({ transport });
   const events: string[] = [];
-  const clock = patientClock();
+  const clock = manualClock(undefined, { longestPauseMs: 30_000 });
   const stop = new AbortController();
   const { synced, done, versions } = listWatch({
     client,

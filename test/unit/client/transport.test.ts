@@ -8,7 +8,7 @@ import * as assert from "uvu/assert";
 import { NetworkError } from "../../../crds/client/api-error.ts";
 import { createTransport, type RequestRecord, type Transport } from "../../../crds/client/transport.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
-import { manualClock, patientClock } from "../manual-clock.ts";
+import { manualClock } from "../manual-clock.ts";
 import { answerJson, type FakeApiServer, startFakeApiServer } from "./fake-api-server.ts";
 
 const limits = { limitMs: 60_000, intervalMs: 2 };
@@ -237,7 +237,7 @@ test("createTransport waits as long as a throttling server asks, within the call
     if (throttle-- > 0) answerJson(response, {}, { status: 429, headers: { "retry-after": "3" } });
     else answerJson(response, { done: true });
   });
-  const clock = patientClock();
+  const clock = manualClock(undefined, { longestPauseMs: 30_000 });
   const transport = connect(server.url, { clock, timeoutMs: 60_000 });
   assert.is((await transport.request({ method: "POST", path: "/", body: "{}" })).status, 200);
   assert.equal([server.requests.length, clock.delays], [3, [3000, 3000]]);
@@ -250,7 +250,10 @@ test("createTransport gives in to a server that throttles again and again", asyn
   const server = await serve((_, response) =>
     answerJson(response, {}, { status: 429, headers: { "retry-after": "1" } }),
   );
-  const transport = connect(server.url, { clock: patientClock(), timeoutMs: 60_000 });
+  const transport = connect(server.url, {
+    clock: manualClock(undefined, { longestPauseMs: 30_000 }),
+    timeoutMs: 60_000,
+  });
   assert.is((await transport.request({ method: "GET", path: "/" })).status, 429);
   assert.is(server.requests.length, 6);
 });

@@ -367,7 +367,10 @@ test("the log is of the newest build: of its context first, then of the build", 
   edge.cluster.addBuild("build-app-2", { createdAt: "2026-01-02T00:00:00Z" });
   edge.cluster.addBuild("build-app-1", { exitCode: 0 });
   edge.cluster.add(pods, {
-    metadata: { name: "other", namespace: BUILD_NAMESPACE, labels: { [label.workload]: "app" } },
+    metadata: {
+      ...{ name: "other", namespace: BUILD_NAMESPACE, creationTimestamp: "2026-01-03T00:00:00Z" },
+      labels: { [label.workload]: "app" },
+    },
     spec: { containers: [] },
   });
   const answer = await edge.call(`${target}?tail=5`);

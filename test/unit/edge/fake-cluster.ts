@@ -1,10 +1,9 @@
 import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
 import { events, persistentVolumeClaims, pods } from "../../../crds/client/built-in-resources.ts";
-import type { IndexFunction } from "../../../crds/client/watch/store.ts";
+import type { Informer } from "../../../crds/client/watch/informer.ts";
 import { claims, pools, triggers, workloads } from "../../../crds/kinds.ts";
 import type { KubernetesObject, Pod, PodStatus } from "../../../crds/kubernetes.ts";
 import { annotation, label, WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
-import type { Resource } from "../../../crds/resource.ts";
 import type { Workload, WorkloadSpec } from "../../../crds/workload.ts";
 import { type ClaimWaiters, createClaimWaiters } from "../../../edge/cluster/claim-waiters.ts";
 import { slimPod } from "../../../edge/cluster/slim-pod.ts";
@@ -35,20 +34,26 @@ export class FakeCluster extends MemoryApi {
 
   constructor() {
     super(NAMESPACE);
+    const cached = <T extends KubernetesObject, Index extends string>(
+      informer: Informer<T, Index>,
+    ): CachedKind<T, Index> => ({ ...informer, isFresh: () => this.isFresh });
+    const claimsSeen = memoryInformer(this, { resource: claims, indexes: claimIndexes });
+    claimsSeen.subscribe(({ object }) => this.waiters.changed(object.spec));
+    const indexes = { phase: phaseOf, pool: poolOf };
+    const podsSeen = memoryInformer(this, { resource: pods, indexes, transform: slimPod });
+    podsSeen.subscribe(
+      ({
+        object: {
+          metadata: { labels = {} },
+        },
+      }) => this.waiters.changed({ tenantId: labels[label.tenant] ?? "", workloadRef: labels[label.workload] ?? "" }),
+    );
+    const byPath = { path: webhookPath, workload: workloadOf };
     this.cache = {
-      claims: this.#watched({
-        resource: claims,
-        indexes: claimIndexes,
-        onChange: ({ spec }) => this.waiters.changed(spec),
-      }),
-      workloads: this.#watched({ resource: workloads, indexes: {} }),
-      pools: this.#watched({ resource: pools, indexes: { workload: workloadOf } }),
-      triggers: this.#watched({ resource: triggers, indexes: { path: webhookPath, workload: workloadOf } }),
-      pods: this.#watched({
-        ...{ resource: pods, indexes: { phase: phaseOf, pool: poolOf }, transform: slimPod },
-        onChange: ({ metadata: { labels = {} } }) =>
-          this.waiters.changed({ tenantId: labels[label.tenant] ?? "", workloadRef: labels[label.workload] ?? "" }),
-      }),
+      ...{ claims: cached(claimsSeen), pods: cached(podsSeen) },
+      workloads: cached(memoryInformer(this, { resource: workloads, indexes: {} })),
+      pools: cached(memoryInformer(this, { resource: pools, indexes: { workload: workloadOf } })),
+      triggers: cached(memoryInformer(this, { resource: triggers, indexes: byPath })),
     };
   }
 
@@ -198,14 +203,5 @@ export class FakeCluster extends MemoryApi {
     // Before the watch shows the claim, as a pod is bound before its claim is Active.
     if (claim.status?.phase === "Active" && instanceId !== undefined && !this.has(pods, instanceId)) this.podOf(whole);
     return this.add(claims, whole);
-  }
-
-  #watched<T extends KubernetesObject, Index extends string>(options: {
-    resource: Resource<T>;
-    indexes: Readonly<Record<Index, IndexFunction<T>>>;
-    transform?: (object: T) => T;
-    onChange?: (object: T) => void;
-  }): CachedKind<T, Index> {
-    return { ...memoryInformer(this, options), isFresh: () => this.isFresh };
   }
 }

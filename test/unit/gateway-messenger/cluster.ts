@@ -1,32 +1,23 @@
-import { ApiError } from "../../../crds/client/api-error.ts";
 import type { Clock } from "../../../crds/client/clock.ts";
+import { triggers } from "../../../crds/kinds.ts";
 import type { Trigger, TriggerConfig, TriggerSpec } from "../../../crds/trigger.ts";
 import { onAbort, sleep } from "../../../crds/waits.ts";
 import { SecretError } from "../../../edge/gateway/triggers/secret-reader.ts";
+import { createTriggerState, type TriggerState } from "../../../edge/gateway/triggers/trigger-state.ts";
+import { MemoryApi } from "../memory-api.ts";
 
 /** As `crds/client/hold-lease.ts` has it: renewed at a quarter, written under no longer than three quarters. */
 const LEASE_MS = 10_000;
 const RENEW_EVERY_MS = LEASE_MS / 4;
 const STOP_AFTER_MS = (LEASE_MS * 3) / 4;
 
-interface Kept {
-  version: number;
-  state: Record<string, unknown>;
-}
-
-/**
- * What outlives the processes of the gateway: triggers' statuses, Secrets and Leases, with preconditions as the API
- * server keeps them.
- */
+/** What outlives the processes of the gateway: triggers with their states, Secrets and Leases. */
 export class MemoryCluster {
   readonly clock: Clock;
-  readonly #kept = new Map<string, Kept>();
-  readonly #removed = new Set<string>();
+  readonly #api = new MemoryApi("tenancy");
   readonly #secrets = new Map<string, string>();
   readonly #watchers = new Set<() => void>();
   readonly #leases = new Map<string, { holder: object; until: number }>();
-  /** Every state that was ever written, as JSON. */
-  readonly written: string[] = [];
 
   constructor(clock: Clock) {
     this.clock = clock;
@@ -52,36 +43,31 @@ export class MemoryCluster {
     this.#watchers.delete(onChange);
   }
 
-  kept(trigger: string): Kept {
-    let kept = this.#kept.get(trigger);
-    if (kept === undefined) {
-      kept = { version: 1, state: {} };
-      this.#kept.set(trigger, kept);
-    }
-    return kept;
+  /** The trigger's state, as one process reads and writes it. */
+  open(trigger: Trigger): TriggerState {
+    const api = this.#api;
+    const { name, namespace = "" } = trigger.metadata;
+    const present = api.has(triggers, name) ? api.read(triggers, name) : api.add(triggers, trigger);
+    return createTriggerState({ client: api.client, namespace, trigger: present });
+  }
+
+  kept(trigger: string): { state: Record<string, unknown> } {
+    return { state: this.#api.read(triggers, trigger).status?.state ?? {} };
+  }
+
+  /** Every write of a state, as JSON. */
+  get written(): string[] {
+    return this.#api.calls.flatMap(({ verb, body }) => (verb === "patch" ? [JSON.stringify(body)] : []));
   }
 
   /** The trigger is deleted, and its state with it. */
   remove(trigger: string): void {
-    this.#removed.add(trigger);
+    this.#api.remove(triggers, trigger);
   }
 
   /** Somebody writes another part of the trigger's status. */
   touch(trigger: string): void {
-    this.kept(trigger).version++;
-  }
-
-  write(trigger: string, state: Record<string, unknown>, version: number): number {
-    if (this.#removed.has(trigger)) throw new ApiError("not found", { status: 404, reason: "NotFound" });
-    const kept = this.kept(trigger);
-    if (kept.version !== version) {
-      throw new ApiError("the object has been modified", { status: 409, reason: "Conflict" });
-    }
-    const json = JSON.stringify(state);
-    if (Buffer.byteLength(json) > 64 * 1024) throw new Error(`state of ${json.length} characters`);
-    this.written.push(json);
-    kept.state = JSON.parse(json) as Record<string, unknown>;
-    return ++kept.version;
+    this.#api.add(triggers, this.#api.read(triggers, trigger));
   }
 
   /** Takes or renews the Lease where nobody else holds it. */

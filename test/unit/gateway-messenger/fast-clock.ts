@@ -1,38 +1,31 @@
+import { setTimeout } from "node:timers/promises";
 import type { Clock } from "../../../crds/client/clock.ts";
-
-/** So much of the system's time counts at most from one look at it to the next, in milliseconds. */
-const LONGEST_STEP_MS = 1;
+import { manualClock } from "../manual-clock.ts";
 
 /**
- * The system's time, `factor` times as fast: for tests with real sockets, in which a Lease has to run out. It passes
- * only while this process runs: on a machine that has more to do, a Lease would otherwise be over before an answer was
- * read.
+ * A clock that runs about `factor` times as fast as the system's: for tests with real sockets, in which a Lease has to
+ * run out. It passes in steps of a millisecond, and only while this process runs: on a machine that has more to do, a
+ * Lease would otherwise be over before an answer was read.
  */
 export function fastClock(factor: number): Clock {
-  const timers = new Set<{ at: number; callback: () => void }>();
-  let now = Date.now();
-  let ticking = false;
+  const { now, after, pass, pending } = manualClock(new Date().toISOString());
+  let isTicking = false;
 
-  function tick(from: number): void {
-    setTimeout(() => {
-      const at = performance.now();
-      now += Math.min(at - from, LONGEST_STEP_MS) * factor;
-      for (const timer of [...timers].sort((a, b) => a.at - b.at)) {
-        if (timer.at <= now && timers.delete(timer)) timer.callback();
-      }
-      ticking = timers.size > 0;
-      if (ticking) tick(at);
-    }, 1);
+  async function tick(): Promise<void> {
+    isTicking = true;
+    while (pending() > 0) {
+      await setTimeout(1);
+      await pass(factor);
+    }
+    isTicking = false;
   }
 
   return {
-    now: () => now,
+    now,
     after(delayMs, callback) {
-      const timer = { at: now + delayMs, callback };
-      timers.add(timer);
-      if (!ticking) tick(performance.now());
-      ticking = true;
-      return () => timers.delete(timer);
+      const cancel = after(delayMs, callback);
+      if (!isTicking) void tick();
+      return cancel;
     },
   };
 }

@@ -54,7 +54,7 @@ export function startReplica(options: {
   adapter?: StartAdapter;
 }): Replica {
   const { cluster, trigger, fetch, run, mishap } = options;
-  const name = trigger.metadata.name ?? "";
+  const state = cluster.open(trigger);
   const identity = {};
   const stop = new AbortController();
   const death = new AbortController();
@@ -65,7 +65,6 @@ export function startReplica(options: {
   const watchers: (() => void)[] = [];
   let steps = 0;
   let cut = false;
-  let version = -1;
   let frozenUntil = 0;
 
   const never = () => new Promise<never>(() => undefined);
@@ -155,14 +154,12 @@ export function startReplica(options: {
     readState: () =>
       step(() => {
         reach();
-        const kept = cluster.kept(name);
-        version = kept.version;
-        return structuredClone(kept.state);
+        return state.read();
       }),
-    writeState: (state) =>
+    writeState: (written) =>
       step(() => {
         reach();
-        version = cluster.write(name, state, version);
+        return state.write(written);
       }),
     whileHolding: (lease, work) =>
       holdLease({

@@ -8,13 +8,9 @@ import { createDeferred } from "../../../crds/waits.ts";
 import type { Workload } from "../../../crds/workload.ts";
 import { activateClaim } from "../../../operator/claim/activate-claim.ts";
 import { findNotice } from "../../../operator/claim/archive-notice.ts";
-import { runningHelper } from "../snapshots/helper-objects.ts";
+import { archive, runningHelper } from "../snapshots/helper-objects.ts";
 import { testOperator } from "./test-operator.ts";
 
-const archive: SnapshotMetadata = {
-  ...{ tenantId: "t", workloadRef: "w", uid: 1, gid: 2, entries: 0, contentBytes: 0, sizeBytes: 1 },
-  ...{ sha256: "0123456789abcdef".repeat(4), createdAt: "2026-11-21T12:00:00.000Z", overlayDirs: ["/data"] },
-};
 const workload: Workload = {
   metadata: { name: "w", namespace: "n" },
   spec: { image: { ref: "i" }, filesystem: { overlayDirs: ["/data"] } },

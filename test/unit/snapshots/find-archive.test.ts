@@ -10,12 +10,7 @@ import type { Workload } from "../../../crds/workload.ts";
 import { type ArchiveAnswer, findArchive } from "../../../operator/claim/find-archive.ts";
 import { onS3, testOperator } from "../operator/test-operator.ts";
 import { silentLog } from "../silent-log.ts";
-import { runningHelper } from "./helper-objects.ts";
-
-const archive: SnapshotMetadata = {
-  ...{ tenantId: "t", workloadRef: "w", uid: 1, gid: 2, entries: 0, contentBytes: 0, sizeBytes: 1 },
-  ...{ sha256: "0".repeat(64), createdAt: "2026-11-21T12:00:00.000Z", overlayDirs: ["/data"] },
-};
+import { archive, runningHelper } from "./helper-objects.ts";
 
 interface Case {
   /** @default true */

@@ -1,4 +1,5 @@
 import type { Pod, Secret } from "../../../crds/kubernetes.ts";
+import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
 import { SNAPSHOTS_CONTAINER, SNAPSHOTS_LABELS, SNAPSHOTS_NAME } from "../../../crds/snapshots/store-folder.ts";
 
 /** The helper pod, which runs. */
@@ -16,3 +17,9 @@ export function storeSecret(texts: Record<string, string>, name = SNAPSHOTS_NAME
   const data = Object.entries(texts).map(([key, text]) => [key, Buffer.from(text).toString("base64")]);
   return { metadata: { name }, data: Object.fromEntries(data) };
 }
+
+/** What is recorded of an archive. */
+export const archive: SnapshotMetadata = {
+  ...{ tenantId: "t", workloadRef: "w", uid: 1, gid: 2, entries: 0, contentBytes: 0, sizeBytes: 1 },
+  ...{ sha256: "0123456789abcdef".repeat(4), createdAt: "2026-11-21T12:00:00.000Z", overlayDirs: ["/data"] },
+};

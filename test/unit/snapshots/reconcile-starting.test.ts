@@ -14,11 +14,8 @@ import type { PodState } from "../../../operator/pod/pod-state.ts";
 import { renderPod } from "../../../operator/pod/render-pod.ts";
 import { TOOLS_CONTAINER } from "../../../operator/snapshots/pod-tools.ts";
 import { testOperator } from "../operator/test-operator.ts";
+import { archive } from "./helper-objects.ts";
 
-const archive: SnapshotMetadata = {
-  ...{ tenantId: "t", workloadRef: "w", uid: 0, gid: 0, entries: 0, contentBytes: 0, sizeBytes: 1 },
-  ...{ sha256: "0".repeat(64), createdAt: "2026-01-01T00:00:00.000Z", overlayDirs: ["/data"] },
-};
 const LONG_AGO = "2020-01-01T00:00:00Z";
 
 function pod(annotations: Record<string, string> = {}, { tenant = "t", name = "p" } = {}): Pod {

@@ -13,6 +13,7 @@ import { createHelperController } from "../../../operator/snapshots/controller.t
 import { ExecFailure } from "../../../operator/snapshots/exec-output.ts";
 import type { SavedSnapshot } from "../../../operator/snapshots/snapshots.ts";
 import { testOperator } from "../operator/test-operator.ts";
+import { archive } from "./helper-objects.ts";
 
 const pod: Pod = { metadata: { name: "inst-t-w-1", namespace: "n", uid: "pod-uid" }, spec: { containers: [] } };
 const other = {
@@ -22,10 +23,6 @@ const other = {
   reason: "R",
   message: "",
 } as const;
-const saved: SavedSnapshot = {
-  ...{ tenantId: "t", workloadRef: "w", uid: 0, gid: 0, entries: 0, contentBytes: 0, sizeBytes: 1 },
-  ...{ sha256: "0".repeat(64), createdAt: "2026-01-01T00:00:00Z", overlayDirs: [] },
-};
 const locked = new ExecFailure("Cannot save the overlay directories: tar: can't open 'data/x': Permission denied", {
   exitCode: 1,
 });
@@ -49,7 +46,7 @@ function releasing(status: Partial<ClaimStatus> = {}) {
       const answer = await saveIs({ state: "failed", error, failures: 1, retryInMs });
       return answer.saved === undefined ? answer.result?.requeueAfterMs : undefined;
     },
-    succeed: () => saveIs({ state: "done", value: saved }),
+    succeed: () => saveIs({ state: "done", value: archive }),
   };
 }
 
@@ -153,7 +150,7 @@ async function savedWith(
       runPreSave: async () => undefined,
       async save() {
         asked.push(api.read(pods, "tenancy-snapshots").metadata.uid ?? "none");
-        if (asked.length > 1) return saved;
+        if (asked.length > 1) return archive;
         if (next !== undefined) api.add(pods, next);
         if (next?.metadata.deletionTimestamp !== undefined)
           setTimeout(() => {
