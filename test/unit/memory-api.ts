@@ -19,6 +19,8 @@ export interface Call {
 /** An error that a request fails with, or what runs before it is carried out, as by another writer; it may throw. */
 type Fault = Error | ((call: Call) => unknown);
 
+type Request = Omit<Call, "kind" | "dryRun"> & { resource: Resource<KubernetesObject>; dryRun?: boolean | undefined };
+
 interface Watcher {
   put(object: KubernetesObject): void;
   drop(object: KubernetesObject): void;
@@ -77,7 +79,7 @@ export class MemoryApi {
     return this.calls.map(({ verb, kind }) => `${verb} ${kind}`);
   }
 
-  /** Writes the object, whatever is there, without a request. */
+  /** Writes the object without a request or a precondition; the watches do not show a hidden write. */
   add<T extends KubernetesObject>(resource: Resource<T>, object: T, { hidden = false } = {}): T {
     const lag = this.lag;
     this.lag = lag || hidden;
@@ -98,7 +100,7 @@ export class MemoryApi {
     return [...this.#objects.values()].flatMap((held) => (held.plural === plural ? [held.object as T] : []));
   }
 
-  /** Takes the object away, whatever keeps it, without a request; `from` one side alone, as where a watch lags. */
+  /** Removes the object, finalizers or not, without a request; `from` one side alone, as where a watch lags. */
   remove(
     resource: Resource<KubernetesObject>,
     name: string,
@@ -153,7 +155,9 @@ export class MemoryApi {
     return `${new Date(this.now()).toISOString().slice(0, 19)}Z`;
   }
 
-  async #answer<T>(call: Call, carryOut: () => T): Promise<T> {
+  async #answer<T>(request: Request, carryOut: () => T): Promise<T> {
+    const { resource, dryRun, body, ...rest } = request;
+    const call = { ...rest, kind: resource.plural, ...(body !== undefined && { body }), ...(dryRun && { dryRun }) };
     this.calls.push(call);
     if (this.outage !== undefined) throw this.outage;
     const met = this.#faults.find(({ verb, plural = call.kind }) => verb === call.verb && plural === call.kind);
@@ -161,7 +165,7 @@ export class MemoryApi {
     if (met?.fault instanceof Error) throw met.fault;
     const pending = met?.fault(call);
     if (pending instanceof Promise) await pending;
-    // Nobody changes what is kept by changing what was answered.
+    // A copy, so that a caller cannot change what is stored.
     return structuredClone(carryOut());
   }
 
@@ -173,24 +177,15 @@ export class MemoryApi {
   }
 
   #client(): ClusterClient {
-    const callOf = (
-      verb: Call["verb"],
-      { plural }: Resource<KubernetesObject>,
-      { name, body, dryRun = false }: { name: string; body?: unknown; dryRun?: boolean | undefined },
-    ): Call => ({
-      ...{ verb, kind: plural, name },
-      ...(body !== undefined && { body }),
-      ...(dryRun && { dryRun }),
-    });
     const request = async ({ path }: TransportRequest): Promise<TransportResponse> => {
       const body = JSON.stringify(this.#objects.get(path)?.object ?? {});
       return { status: 200, headers: { date: new Date(this.now()).toUTCString() }, body: Buffer.from(body) };
     };
     return {
-      get: (resource, ref) => this.#answer(callOf("get", resource, ref), () => this.#held(resource, ref)),
+      get: (resource, ref) => this.#answer({ verb: "get", resource, name: ref.name }, () => this.#held(resource, ref)),
       list: (resource, { namespace, labelSelector, fieldSelector } = {}) => {
         const body = labelSelector ?? fieldSelector;
-        return this.#answer(callOf("list", resource, { name: resource.plural, body }), () => ({
+        return this.#answer({ verb: "list", resource, name: resource.plural, body }, () => ({
           metadata: { resourceVersion: this.version },
           items: this.all(resource).filter(
             (object) =>
@@ -204,7 +199,7 @@ export class MemoryApi {
       },
       create: (resource, object, { dryRun } = {}) => {
         const { name } = object.metadata;
-        return this.#answer(callOf("create", resource, { name, body: object, dryRun }), () => {
+        return this.#answer({ verb: "create", resource, name, body: object, dryRun }, () => {
           if (this.#objects.has(this.#path(resource, object.metadata)))
             throw new ApiError(`"${name}" already exists`, { status: 409, reason: "AlreadyExists" });
           return this.#save(resource, { kind: resource.kind, ...object }, dryRun);
@@ -212,13 +207,13 @@ export class MemoryApi {
       },
       replace: (resource, object, { dryRun } = {}) => {
         const { name } = object.metadata;
-        return this.#answer(callOf("replace", resource, { name, body: object, dryRun }), () => {
+        return this.#answer({ verb: "replace", resource, name, body: object, dryRun }, () => {
           this.#check(this.#held(resource, object.metadata), object.metadata);
           return this.#save(resource, object, dryRun);
         });
       },
       patch: (resource, ref, { body, type, subresource }) =>
-        this.#answer(callOf("patch", resource, { name: ref.name, body }), () => {
+        this.#answer({ verb: "patch", resource, name: ref.name, body }, () => {
           const held = this.#held(resource, ref);
           if (type === "json") {
             const after = patched(held, body as Parameters<typeof patched>[1]);
@@ -231,13 +226,13 @@ export class MemoryApi {
         }),
       apply: (resource, object) => {
         const { name } = object.metadata;
-        return this.#answer(callOf("apply", resource, { name, body: object }), () => {
+        return this.#answer({ verb: "apply", resource, name, body: object }, () => {
           const before = this.#objects.get(this.#path(resource, object.metadata))?.object;
           return this.#save(resource, merged({ kind: resource.kind, ...before }, object));
         });
       },
       delete: (resource, ref, options = {}) =>
-        this.#answer(callOf("delete", resource, { name: ref.name, body: options }), () => {
+        this.#answer({ verb: "delete", resource, name: ref.name, body: options }, () => {
           const held = this.#held(resource, ref);
           this.#check(held, options);
           if ((held.metadata.finalizers ?? []).length > 0) {
