@@ -74,11 +74,6 @@ export class MemoryApi {
     return this.calls.map(({ verb }) => verb);
   }
 
-  /** What was asked for so far, as `get pods`. */
-  requests(): string[] {
-    return this.calls.map(({ verb, kind }) => `${verb} ${kind}`);
-  }
-
   /** Writes the object without a request or a precondition; the watches do not show a hidden write. */
   add<T extends KubernetesObject>(resource: Resource<T>, object: T, { hidden = false } = {}): T {
     const lag = this.lag;

@@ -36,9 +36,8 @@ export function memoryInformer<T extends KubernetesObject, Index extends string 
   }
 
   api.watch(resource, { put, drop });
-  const never = new Promise<void>(() => undefined);
   return {
-    ...{ store, put, synced: Promise.resolve(), done: never },
+    ...{ store, put, synced: Promise.resolve(), done: Promise.resolve() },
     versions: () => ({ seen: api.version, changed: api.version }),
     subscribe(handler) {
       for (const object of store.values()) handler({ type: "added", object });

@@ -4,9 +4,8 @@ import type { BuildContexts } from "../../../crds/builds/build-contexts.ts";
 import { ApiError } from "../../../crds/client/api-error.ts";
 import { configMaps, jobs, persistentVolumeClaims, pods } from "../../../crds/client/built-in-resources.ts";
 import { workloads } from "../../../crds/kinds.ts";
-import type { ConfigMap, ContainerState, Job, KubernetesObject, Pod } from "../../../crds/kubernetes.ts";
+import type { ConfigMap, ContainerState, Job, Pod } from "../../../crds/kubernetes.ts";
 import { annotation, label } from "../../../crds/labels.ts";
-import type { Resource } from "../../../crds/resource.ts";
 import type { BuildStatus, Workload } from "../../../crds/workload.ts";
 import { createBackgroundWork } from "../../../operator/background-work.ts";
 import { type BuilderContext, countUnderWay } from "../../../operator/builds/build-jobs.ts";
@@ -21,7 +20,6 @@ import {
 import { renderBuildJob } from "../../../operator/builds/render-build.ts";
 import { type BuildConfig, operatorConfig } from "../../../operator/config.ts";
 import type { OperatorContext } from "../../../operator/context.ts";
-import type { Call } from "../memory-api.ts";
 import { type TestOperator, testOperator } from "../operator/test-operator.ts";
 
 const NAMESPACE = "tenancy";
@@ -37,14 +35,13 @@ const fromConfigMap: Workload["spec"] = {
 const fromUpload: Workload["spec"] = { image: { dockerfile: "Dockerfile" } };
 
 interface Cluster extends TestOperator {
-  /** Has all requests of that kind fail. */
-  fail(verb: Call["verb"], resource: Resource<KubernetesObject>, error: Error): void;
   /** Reconciles one workload until its status and the Jobs stay as they are, as events would. */
   settle(name: string): Promise<Workload>;
   workload(name: string): Workload;
 }
 
-/** Options of what was deleted. */
+/** What was asked of the API server, as `get jobs`; and options of what was deleted. */
+const requests = ({ api }: Pick<Cluster, "api">) => api.calls.map(({ verb, kind }) => `${verb} ${kind}`);
 const deletions = ({ api }: Cluster) => api.calls.flatMap(({ verb, body }) => (verb === "delete" ? [body] : []));
 
 const noHelper = (): Promise<never> => Promise.reject(new Error("the helper pod does not run"));
@@ -61,7 +58,6 @@ function cluster(given?: Workload, ...builds: Job[]): Cluster {
   for (const job of builds) api.add(jobs, job);
   return {
     ...operator,
-    fail: (verb, resource, error) => api.onEvery(verb, error, resource),
     workload: (name) => api.read(workloads, name),
     async settle(name) {
       const shown = () => JSON.stringify([api.read(workloads, name).status, api.all(jobs)]);
@@ -164,14 +160,14 @@ test("ensureBuild: a context that cannot be brought for long gives its place up"
 });
 
 test("ensureBuild: a Job that is refused is asked for again after a pause, and not at each run", async () => {
-  const { settle, fail, api } = cluster(workload(fromGit));
-  const asked = () => api.requests().filter((request) => request === "create jobs").length;
-  fail("create", jobs, new ApiError("refused", { status: 403, reason: "Forbidden" }));
+  const { settle, api } = cluster(workload(fromGit));
+  const asked = () => requests({ api }).filter((request) => request === "create jobs").length;
+  api.onEvery("create", new ApiError("refused", { status: 403, reason: "Forbidden" }), jobs);
   const { status } = await settle("w");
   assert.equal([status?.build?.reason, status?.build?.tries], ["BuilderUnavailable", 1]);
   assert.match(status?.build?.message ?? "", /the cluster refuses.*begun anew after/);
   assert.is(asked(), 1);
-  fail("create", jobs, new ApiError("refused otherwise", { status: 403, reason: "Forbidden" }));
+  api.onEvery("create", new ApiError("refused otherwise", { status: 403, reason: "Forbidden" }), jobs);
   for (let runs = 0; runs < 5; runs += 1) await settle("w");
   assert.is(asked(), 1);
 });
@@ -233,16 +229,26 @@ test("ensureBuild: what is built costs no request, but for a ConfigMap that may 
     const again = await ensureBuild(present("w"), context);
     assert.is(again?.build?.state, "Built");
     assert.is(again?.requeueAfterMs, undefined);
-    assert.equal(api.requests(), cost);
+    assert.equal(requests({ api }), cost);
   }
+});
+
+test("ensureBuild: a build that is not asked for any longer is ended", async () => {
+  const { api, settle, workload: present } = await begun(fromGit, { minutes: 1 });
+  const [former] = api.all(jobs);
+  const image = { dockerfile: "Dockerfile", context: { git: { url: "https://git.example/y" } } };
+  api.add(workloads, { ...present("w"), spec: { image } });
+  await settle("w");
+  assert.is(api.all(jobs).length, 1);
+  assert.is.not(api.all(jobs)[0]?.metadata.uid, former?.metadata.uid);
 });
 
 test("ensureBuild: a Job that may not be deleted keeps no workload that names its image", async () => {
   const job = renderBuildJob(workload(fromGit), { key: "k".repeat(64), tries: 0 }, builds);
-  const { settle, fail, api } = cluster(workload({ image: { ref: "x:1" } }), job);
-  fail("delete", jobs, new ApiError("forbidden", { status: 403, reason: "Forbidden" }));
+  const { settle, api } = cluster(workload({ image: { ref: "x:1" } }), job);
+  api.onEvery("delete", new ApiError("forbidden", { status: 403, reason: "Forbidden" }), jobs);
   assert.is((await settle("w")).status?.build, undefined);
-  assert.ok(api.requests().includes("delete jobs"));
+  assert.ok(requests({ api }).includes("delete jobs"));
 });
 
 test("ensureBuild: without rights for a while what is known of a build stays", async () => {
@@ -250,10 +256,10 @@ test("ensureBuild: without rights for a while what is known of a build stays", a
   const image = `r.example/built/w@${before.digest}`;
   const {
     context,
-    fail,
+    api,
     workload: present,
   } = cluster(workload(fromGit, { status: { phase: "Ready", image, build: before } }));
-  fail("get", jobs, new ApiError("forbidden", { status: 403, reason: "Forbidden" }));
+  api.onEvery("get", new ApiError("forbidden", { status: 403, reason: "Forbidden" }), jobs);
   const outcome = await ensureBuild(present("w"), context);
   assert.is(outcome?.image, image);
   assert.equal([outcome?.build?.state, outcome?.build?.key, outcome?.build?.steps], ["Failed", "former", 3]);
@@ -279,7 +285,7 @@ test("deleteBuilds: a workload goes when its Jobs are gone, and does not wait fo
   const stuck = await begun(fromGit, { minutes: 20, job: { deletionTimestamp: ago(5) } });
   assert.is(countUnderWay(builderContext(stuck.context) as BuilderContext), 0);
   assert.is(await deleteBuilds(stuck.workload("w"), stuck.context), true);
-  stuck.fail("list", jobs, new ApiError("forbidden", { status: 403, reason: "Forbidden" }));
+  stuck.api.onEvery("list", new ApiError("forbidden", { status: 403, reason: "Forbidden" }), jobs);
   assert.is(await deleteBuilds(stuck.workload("w"), stuck.context), true);
 });
 
