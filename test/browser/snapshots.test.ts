@@ -8,6 +8,7 @@ import type { Page } from "playwright-core";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { systemClock } from "../../crds/client/clock.ts";
+import { claims } from "../../crds/kinds.ts";
 import type { SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotStore } from "../../crds/snapshots/snapshot-store.ts";
 import { eventually } from "../eventually.ts";
@@ -170,7 +171,7 @@ test("a version is claimed with, and the claim says which it was given", async (
   await page.getByRole("button", { name: `Claim with ${second.slice(0, 8)}` }).click();
   const { cluster } = stage.edge;
   const name = "claim-ian-notes";
-  await eventually(() => cluster.objects.has(`tenancy/${name}`));
+  await eventually(() => cluster.has(claims, name));
   assert.match(cluster.claim(name).spec.resumeVersion ?? "", new RegExp(`^${second}`));
   // The operator's part.
   const at = { instanceId: "inst-ian", endpoint: { host: "10.0.0.1", port: 8080 } };
