@@ -3,6 +3,7 @@ import { ArchiveError } from "./archive-error.ts";
 import type { ArchiveLimits } from "./archive-limits.ts";
 import { createContextReader } from "./context-reader.ts";
 import { createEntryReader, type GivenNames } from "./entry-reader.ts";
+import type { PathKind } from "./path-kinds.ts";
 import { MAX_PAX_BYTES, readPaxHeader } from "./pax-header.ts";
 import { BLOCK, readTarHeader, type TarEntry, type TarHeader, tarPadding, writeTarHeader } from "./tar-header.ts";
 
@@ -14,6 +15,8 @@ export interface ArchiveCheckOptions {
   readonly takesPax?: boolean | undefined;
   /** @default false */
   readonly leaveOutPipes?: boolean | undefined;
+  /** Takes a hard link to a name that is not before it, which is left out then. @default such an archive is refused */
+  readonly onDangling?: ((link: { path: string; target: string }) => void) | undefined;
   /** Takes what follows the zeros after the archive's end. @default an archive that goes on after its end is refused */
   readonly onTrailer?: ((chunk: Buffer) => void) | undefined;
   /** What becomes of an entry on its way; undefined leaves it out, with its content. @default it stays as it is */
@@ -33,10 +36,12 @@ export interface ArchiveCheck {
   /** Takes a tar archive and gives one with the same entries, each header written anew. */
   readonly stream: Transform;
   readonly contents: ArchiveContents;
+  /** What went through so far makes of a path of overlay directories. */
+  readonly kindOf: (path: string) => PathKind | undefined;
 }
 
 /**
- * Checks a tar archive on its way through, in memory that does not depend on its size.
+ * Checks a tar archive on its way through, in memory that does not depend on its size: up to 32 bytes an entry.
  *
  * What comes out is written from what was read, so that whoever unpacks it cannot read it otherwise than this check
  * has. The stream fails with an `ArchiveError` at the first thing that may not be, before that has come out, and at the
@@ -45,7 +50,9 @@ export interface ArchiveCheck {
 export function createArchiveCheck(options: ArchiveCheckOptions): ArchiveCheck {
   const { roots, limits, leaveOutPipes = false, takesPax = false, rewrite = (entry: TarEntry) => entry } = options;
   const isContext = roots === "context";
-  const reader = isContext ? createContextReader({ limits }) : createEntryReader({ roots, limits, leaveOutPipes });
+  const reader = isContext
+    ? createContextReader({ limits })
+    : createEntryReader({ roots, limits, leaveOutPipes, onDangling: options.onDangling });
   const contents: ArchiveContents = { entries: 0, bytes: 0, bytesIn: 0 };
   const block = Buffer.alloc(BLOCK);
   let filled = 0;
@@ -190,7 +197,7 @@ export function createArchiveCheck(options: ArchiveCheckOptions): ArchiveCheck {
       );
     },
   });
-  return { stream, contents };
+  return { stream, contents, kindOf: reader.kindOf };
 }
 
 /** Reads the content of an entry that names the next one: of GNU's types `L` and `K`, and of pax's `x` and `g`. */

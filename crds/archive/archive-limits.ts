@@ -8,8 +8,10 @@ export interface ArchiveLimits {
   readonly maxPathBytes: number;
   /** Names in one path. @default no limit of its own: a tenant's folders are as deep as their path is long */
   readonly maxDepth?: number;
-  /** Bytes of the names of directories and links, which are kept in memory until the end. */
+  /** Bytes of the names of links, and as many of directories, which are kept in memory until the end. */
   readonly maxRememberedBytes: number;
+  /** Bytes of all files, as they are restored: without holes. @default `maxBytes` alone bounds them */
+  readonly maxContentBytes?: number;
 }
 
 const GiB = 1024 ** 3;
@@ -26,6 +28,7 @@ export function archiveLimits({ diskGb }: { diskGb: number }): ArchiveLimits {
   return {
     maxBytes: diskGb * GiB + Math.min(maxEntries * 1024, (diskGb * GiB) / 4),
     maxEntries,
+    maxContentBytes: diskGb * GiB,
     maxPathBytes: 4096,
     maxRememberedBytes: 64 * 1024 * 1024,
   };

@@ -30,6 +30,7 @@ export function createContextReader({ limits }: { limits: ArchiveLimits }): Entr
   }
 
   return {
+    kindOf: () => undefined,
     read(header, given) {
       rules.count();
       const named = given.path ?? header.name;

@@ -1,5 +1,6 @@
 import { ArchiveError } from "./archive-error.ts";
 import type { ArchiveLimits } from "./archive-limits.ts";
+import { createPathKinds, type PathKind } from "./path-kinds.ts";
 import type { TarEntry, TarEntryType, TarHeader } from "./tar-header.ts";
 
 /** What entries before it said of an entry, where its own fields were too short: of GNU's format, and of pax's. */
@@ -17,6 +18,8 @@ export interface EntryReader {
    * @throws ArchiveError for everything that may not be in such an archive
    */
   read(header: TarHeader, given: GivenNames): TarEntry | undefined;
+  /** What an entry of overlay directories that was not left out makes of a path, or a path below it. */
+  kindOf(path: string): PathKind | undefined;
 }
 
 /** What is the same for every archive, whoever packs it. */
@@ -25,8 +28,6 @@ export interface EntryRules {
   count(): void;
   /** @throws ArchiveError unless the path is plain and relative, has a bearable length and lies behind no symlink */
   checkPath(path: string, what: string): void;
-  /** Notes a path in one of the sets that are kept until the end. @throws ArchiveError where they grow too large */
-  remember(set: Set<string>, path: string): void;
   /** @throws ArchiveError for what is none of the types */
   typeOf(header: TarHeader, path: string): TarEntryType;
   /**
@@ -60,25 +61,17 @@ export function createEntryRules(limits: ArchiveLimits): EntryRules {
   let entries = 0;
   let rememberedBytes = 0;
 
-  function countName(path: string): void {
+  function addSymlink(path: string): void {
     rememberedBytes += path.length + 64;
     if (rememberedBytes > limits.maxRememberedBytes) {
       throw new ArchiveError("TooLarge", `the names of its links take more than ${limits.maxRememberedBytes} bytes`);
     }
-  }
-
-  function addSymlink(path: string): void {
-    countName(path);
     symlinks.add(path.split("/"));
   }
 
   return {
     addSymlink,
     isSymlink: (path) => symlinks.has(path.split("/")),
-    remember(set, path) {
-      countName(path);
-      set.add(path);
-    },
     count() {
       entries += 1;
       if (entries > limits.maxEntries) {
@@ -171,21 +164,28 @@ function createSymlinkTree({ maxEntries }: ArchiveLimits) {
 }
 
 /**
- * Tells the entries that may be in an archive of overlay directories from those that may not.
+ * Tells the entries that may be in an archive of overlay directories from those that may not. A save, an upload and a
+ * restore ask the same: what one of them takes, a restore into empty directories can unpack.
  *
  * A symlink may point anywhere: whatever it says is looked up inside the pod. Nothing may be written through one,
  * though, so no entry and no hard link's target may lie below a symlink.
  *
  * @param options.leaveOutPipes whether a named pipe is left out, with the links to it, instead of refused
+ * @param options.onDangling takes a hard link to a name that is not before it, which is left out then. @default such an
+ *   archive is refused
  */
 export function createEntryReader(options: {
   roots: readonly string[];
   limits: ArchiveLimits;
   leaveOutPipes: boolean;
+  onDangling?: ((link: { path: string; target: string }) => void) | undefined;
 }): EntryReader {
-  const { roots, limits } = options;
+  const { roots, limits, onDangling } = options;
+  const { maxContentBytes = Number.POSITIVE_INFINITY, maxRememberedBytes } = limits;
   const rules = createEntryRules(limits);
-  const leftOut = new Set<string>();
+  const kinds = createPathKinds(limits);
+  let contentBytes = 0;
+  let rememberedBytes = 0;
 
   function checkPath(path: string, what: string): void {
     rules.checkPath(path, what);
@@ -194,28 +194,58 @@ export function createEntryReader(options: {
     }
   }
 
+  function countContent(size: number): void {
+    contentBytes += size;
+    if (contentBytes > maxContentBytes) {
+      const fits = `${maxContentBytes} bytes, all that fits on the disk (resources.diskGb)`;
+      throw new ArchiveError("TooLarge", `its files have more than ${fits}; one with holes is restored without them`);
+    }
+  }
+
+  /** A restore sets the modes of these, and the times of directories, when all else is unpacked. */
+  function countRemembered(path: string): void {
+    rememberedBytes += path.length + 128;
+    if (rememberedBytes > maxRememberedBytes) {
+      throw new ArchiveError("TooLarge", `the names of its directories take more than ${maxRememberedBytes} bytes`);
+    }
+  }
+
   return {
+    kindOf: kinds.get,
     read(header, given) {
       rules.count();
       const named = given.path ?? header.name;
       const path = header.type === "5" ? named.replace(/\/$/, "") : named;
       checkPath(path, "entry");
       if (header.type === "6" && options.leaveOutPipes) {
-        rules.remember(leftOut, path);
+        kinds.add(path, "pipe");
         return undefined;
       }
       const type = rules.typeOf(header, path);
       if (type !== "directory" && roots.includes(path)) {
         throw new ArchiveError("Hostile", `entry "${quote(path)}" takes the place of an overlay directory`);
       }
+      const { mode, uid, gid, mtime, size } = header;
       const target = type === "symlink" || type === "hardlink" ? (given.target ?? header.linkName) : "";
-      if (type === "symlink") rules.checkTarget(path, target);
       if (type === "hardlink") {
         checkPath(target, `the target of "${quote(path)}",`);
-        if (leftOut.has(target)) return undefined;
-        if (rules.isSymlink(target)) rules.addSymlink(path);
+        const kind = kinds.get(target);
+        if (kind === undefined || kind === "directory") {
+          const shown = `the hard link "${quote(path)}" points at "${quote(target)}", which is not before it`;
+          if (onDangling === undefined) throw new ArchiveError("Corrupt", `${shown} in the archive`);
+          onDangling({ path, target });
+          return undefined;
+        }
+        kinds.addOnce(path, kind);
+        if (kind === "pipe") return undefined;
+        if (kind === "symlink") rules.addSymlink(path);
+      } else {
+        kinds.add(path, type);
+        if (type === "symlink") rules.checkTarget(path, target);
+        if (type === "file") countContent(size);
+        const isRemembered = type === "directory" ? !roots.includes(path) : type === "file" && (mode & 0o7000) !== 0;
+        if (isRemembered) countRemembered(path);
       }
-      const { mode, uid, gid, mtime, size } = header;
       return { type, path, mode, uid, gid, mtime, size, target };
     },
   };

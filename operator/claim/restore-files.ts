@@ -1,5 +1,6 @@
 import { ArchiveError } from "../../crds/archive/archive-error.ts";
 import type { Claim } from "../../crds/claim.ts";
+import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
 import type { OperatorContext } from "../context.ts";
@@ -11,6 +12,7 @@ import { reportWait } from "./report-start.ts";
 
 /** How many pods a claim is given until what keeps its files from being restored counts as lasting. */
 const MOST_FAILURES = 3;
+const MOST_SHOWN = 3;
 
 /** Whether the files are where they belong, or, until they are, what the reconcile ends with. */
 export type RestoreAnswer =
@@ -58,9 +60,11 @@ export async function restoreFiles(
     async (signal) => {
       const ended = refillPause.restoring(workloadRef);
       try {
-        return await metrics.timeSnapshot("restore", () =>
+        const restored = await metrics.timeSnapshot("restore", () =>
           snapshots.restore({ tenantId, workloadRef }, pod, { into, sha256, signal }),
         );
+        if (restored?.lost !== undefined) reportLost(claim, restored.lost, context);
+        return restored;
       } finally {
         ended();
       }
@@ -81,6 +85,15 @@ export async function restoreFiles(
   // Deleted since it was found; the next pod is started without it.
   const error = work.state === "failed" ? work.error : new Error("the archive was deleted");
   return { restored: false, result: await startOver(claim, error, context) };
+}
+
+function reportLost(claim: Claim, lost: readonly string[], { events }: OperatorContext): void {
+  const shown = lost.slice(0, MOST_SHOWN).map((name) => `"${name}"`);
+  const more = lost.length > shown.length ? " and more" : "";
+  events.record({
+    ...{ resource: claims, object: claim, type: "Warning", reason: "FilesIncomplete" },
+    message: `the snapshot has no content of ${shown.join(", ")}${more}, which an earlier version did not save; all other files are restored`,
+  });
 }
 
 /**

@@ -2,6 +2,7 @@ import { pipeline } from "node:stream";
 import { createArchiveCheck } from "../../crds/archive/archive-check.ts";
 import { ArchiveError } from "../../crds/archive/archive-error.ts";
 import type { ArchiveLimits } from "../../crds/archive/archive-limits.ts";
+import { quote } from "../../crds/archive/entry-reader.ts";
 import { overlayRoots } from "../../crds/archive/overlay-roots.ts";
 import type { Exec } from "../../crds/client/exec/exec.ts";
 import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
@@ -44,7 +45,14 @@ export interface RestoreOverlayOptions {
   readonly timeoutMs: number;
 }
 
+/** An archive that was restored. */
+export interface RestoredSnapshot extends SnapshotMetadata {
+  /** Names of files that it has without a content, so that they could not be restored; some of them if they are many. */
+  readonly lost?: readonly string[];
+}
+
 const PIECE_BYTES = 256 * 1024;
+const MOST_LOST = 100;
 
 /**
  * Restores an archive into the overlay directories of a pod: what was in them goes, what is in the archive comes.
@@ -52,17 +60,19 @@ const PIECE_BYTES = 256 * 1024;
  * The archive is checked on its way, entry by entry before the pod gets it, and its SHA-256 at its end by the store;
  * only then does the pod learn that all is restored. A pod for which this fails must not be given to its tenant.
  *
+ * An earlier version could save a hard link without the file: the link is left out, since nothing else is lost.
+ *
  * @returns the metadata of the archive; undefined when there is none
  * @throws ArchiveError when the archive is not what was saved, or may not be restored
  * @throws ExecFailure when it cannot be unpacked, or the store fails; the message has its words
  * @throws as `Exec` does
  */
-export async function restoreOverlay(options: RestoreOverlayOptions): Promise<SnapshotMetadata | undefined> {
+export async function restoreOverlay(options: RestoreOverlayOptions): Promise<RestoredSnapshot | undefined> {
   const { exec, open, pod, overlayDirs, limits, opensGate, onRestored, takePrestarted, timeoutMs } = options;
   const roots = overlayRoots(overlayDirs);
   const stop = linkSignals(options.signal);
   const { signal } = stop;
-  const plan = createRestorePlan({ roots, maxRememberedBytes: limits.maxRememberedBytes });
+  const plan = createRestorePlan({ roots });
   const opened = open({ signal, timeoutMs });
   opened.catch(ignore);
   let isWhole = false;
@@ -73,8 +83,12 @@ export async function restoreOverlay(options: RestoreOverlayOptions): Promise<Sn
   }
   const entries = opensGate && onRestored !== undefined ? createEntryList(roots) : undefined;
   let at: PodTime | undefined;
+  const lost: string[] = [];
   const check = createArchiveCheck({
     ...{ roots, limits },
+    onDangling({ path }) {
+      if (lost.length < MOST_LOST) lost.push(quote(path));
+    },
     rewrite(entry) {
       entries?.add(entry);
       return plan.rewrite(entry);
@@ -116,7 +130,8 @@ export async function restoreOverlay(options: RestoreOverlayOptions): Promise<Sn
     }
     const digest = entries?.digest();
     if (digest !== undefined && at !== undefined) onRestored?.({ digest, at });
-    return (await opened)?.metadata;
+    const metadata = (await opened)?.metadata;
+    return metadata && (lost.length > 0 ? { ...metadata, lost } : metadata);
   } catch (error) {
     stop.abort(error);
     if (error instanceof NoArchive) return undefined;

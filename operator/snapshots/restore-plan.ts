@@ -1,4 +1,3 @@
-import { ArchiveError } from "../../crds/archive/archive-error.ts";
 import { BLOCK, type TarEntry, writeTarHeader } from "../../crds/archive/tar-header.ts";
 
 /** What is left to do when everything is unpacked. */
@@ -29,12 +28,11 @@ const maxCommandBytes = 32 * 1024;
  * times come when all is unpacked, the modes last and from the inside out, since a directory may take the right to
  * enter it.
  *
- * The overlay directories themselves are left out: they are mount points, and the kubelet's.
+ * The overlay directories themselves are left out: they are mount points, and the kubelet's. What is remembered here
+ * is bounded by the check of the archive.
  */
-export function createRestorePlan(options: { roots: readonly string[]; maxRememberedBytes: number }): RestorePlan {
-  const { roots, maxRememberedBytes } = options;
+export function createRestorePlan({ roots }: { roots: readonly string[] }): RestorePlan {
   const remembered: Remembered[] = [];
-  let bytes = 0;
 
   return {
     rewrite(entry) {
@@ -42,13 +40,6 @@ export function createRestorePlan(options: { roots: readonly string[]; maxRememb
       const isDirectory = type === "directory";
       if (isDirectory && roots.includes(path)) return undefined;
       if (!isDirectory && !(type === "file" && (mode & 0o7000) !== 0)) return entry;
-      bytes += path.length + 128;
-      if (bytes > maxRememberedBytes) {
-        throw new ArchiveError(
-          "TooLarge",
-          `the names of its directories take more than ${options.maxRememberedBytes} bytes`,
-        );
-      }
       remembered.push({ path, mode, mtime, isDirectory });
       return isDirectory ? { ...entry, mode: writable(mode) } : entry;
     },

@@ -25,7 +25,7 @@ import { runPreSave } from "./pre-save.ts";
 import { createPrestartedRestores } from "./prestarted-restores.ts";
 import { type CountBytes, createRefusedSaves } from "./refused-saves.ts";
 import { restoreCommand } from "./restore-command.ts";
-import { restoreOverlay } from "./restore-overlay.ts";
+import { type RestoredSnapshot, restoreOverlay } from "./restore-overlay.ts";
 import { saveOverlay } from "./save-overlay.ts";
 import { withTransferHeap } from "./transfer-heap.ts";
 import { areUnchanged, type RestoredFiles } from "./unchanged-files.ts";
@@ -95,7 +95,7 @@ export interface Snapshots {
     key: SnapshotKey,
     pod: Pod,
     options: { into: "running" | "waiting"; sha256?: string | undefined; signal: AbortSignal },
-  ): Promise<SnapshotMetadata | undefined>;
+  ): Promise<RestoredSnapshot | undefined>;
   /** Has a restore into a running pod wait there for its beginning; it changes nothing until then. */
   prepare(pod: Pod): void;
   /** To be called when the pod is about to be bound for a restore: has what waits there answer meanwhile. */

@@ -108,6 +108,16 @@ test("hostile and broken archives are refused, and nothing is stored", async (co
     [rawTar([{ name: "etc/passwd" }]), 400, "must be an archive of /data"],
     [rawTar([{ name: "/data/file" }]), 400, "must be an archive of /data"],
     [rawTar([{ name: "data/device", type: "3" }]), 400, "must be an archive of /data"],
+    [
+      rawTar([{ name: "data/link", type: "1", target: "data/file" }]),
+      400,
+      'the hard link "data/link" points at "data/file", which is not before it in the archive',
+    ],
+    [
+      rawTar([{ name: "data/file" }, { name: "data/file/below" }]),
+      400,
+      'entry "data/file/below" lies below "data/file", a file',
+    ],
     [tar.subarray(0, tar.length - 1024), 400, "must be an archive of /data"],
     [gzipSync(tar).subarray(0, 60), 400, "its compression is damaged or cut off"],
     [Buffer.from("no archive at all"), 400, "must be an archive of /data"],

@@ -169,7 +169,64 @@ const hostile: [string, RawEntry[], RegExp][] = [
   ],
 ];
 
-for (const [what, entries, reason] of hostile) {
+const unrestorable: [string, RawEntry[], RegExp][] = [
+  ["a symlink twice", twice({ type: "2", target: "x" }, { type: "2", target: "x" }), /twice, as a symlink and then/],
+  ["a file in the place of a symlink", twice({ type: "2", target: "x" }, { content }), /a symlink and then as a file/],
+  ["a symlink in the place of a file", twice({ content }, { type: "2", target: "x" }), /a file and then as a symlink/],
+  ["a directory in the place of a file", twice({ content }, { type: "5" }), /a file and then as a directory/],
+  ["a file in the place of a directory", twice({ type: "5" }, { content }), /a directory and then as a file/],
+  [
+    "a hard link twice",
+    [{ name: "data/x", content }, ...twice({ type: "1", target: "data/x" }, { type: "1", target: "data/x" })],
+    /"data\/a" twice/,
+  ],
+  [
+    "a file below a file",
+    [
+      { name: "data/a", content },
+      { name: "data/a/b/c", content },
+    ],
+    /below "data\/a", a file/,
+  ],
+  [
+    "a file in the place of the folder of one",
+    [
+      { name: "data/a/b", content },
+      { name: "data/a", content },
+    ],
+    /twice/,
+  ],
+];
+
+function twice(first: Partial<RawEntry>, second: Partial<RawEntry>): RawEntry[] {
+  return [first, second].map((entry) => ({ name: "data/a", ...entry }));
+}
+
+test("createArchiveCheck refuses a hard link to a name that is not before it, or leaves it out", async () => {
+  const link = { name: "data/b", type: "1", target: "data/a" };
+  const folder = { name: "data/a", type: "5" };
+  const file = { name: "data/a", content };
+  for (const entries of [[link], [link, file], [folder, link]]) {
+    assert.match(await refusal(rawTar(entries)), /^Corrupt: the hard link "data\/b" points at "data\/a", which is not/);
+    const left: unknown[] = [];
+    await checkArchive(rawTar([...entries, { name: "data/c", type: "1", target: "data/b" }]), {
+      onDangling: (dangling) => left.push(dangling),
+    });
+    assert.equal(left, [
+      { path: "data/b", target: "data/a" },
+      { path: "data/c", target: "data/b" },
+    ]);
+  }
+});
+
+test("createArchiveCheck takes a file and a directory that come twice, as from tar -r", async () => {
+  const folder = { name: "data/f", type: "5" };
+  const file = { name: "data/f/a", content };
+  const archive = rawTar([folder, file, folder, file, { name: "data/b", type: "1", target: "data/f/a" }]);
+  assert.equal((await listed(await checkArchive(archive))).length, 5);
+});
+
+for (const [what, entries, reason] of [...hostile, ...unrestorable]) {
   test(`createArchiveCheck refuses ${what}`, async () => {
     const refused = await refusal(rawTar([{ name: "data/before", content }, ...entries]));
     assert.match(refused, /^Hostile: /);
@@ -239,6 +296,16 @@ test("createArchiveCheck refuses what is too much", async () => {
   );
   assert.is(await refusal(folders), "not refused");
   assert.match(await refusal(folders, { limits: { ...limits, maxEntries: 500 } }), /^TooLarge: .* 500 folders/);
+  const holes = rawTar([
+    { name: "data/a", content: Buffer.alloc(4000) },
+    { name: "data/b", content: Buffer.alloc(97) },
+  ]);
+  assert.is(await refusal(holes, { limits: { ...limits, maxContentBytes: 4097 } }), "not refused");
+  const tooMuch = /^TooLarge: its files have more than 4096 bytes.*resources\.diskGb/;
+  assert.match(await refusal(holes, { limits: { ...limits, maxContentBytes: 4096 } }), tooMuch);
+  const named = rawTar(Array.from({ length: 900 }, (_, index) => ({ name: `data/${index}`, type: "5" })));
+  const names = /^TooLarge: the names of its directories/;
+  assert.match(await refusal(named, { limits: { ...limits, maxRememberedBytes: 50_000 } }), names);
   const lying = rawTar([{ name: "data/a", size: 8 ** 11 - 1 }]);
   assert.match(await refusal(lying), /^Corrupt: it is cut off/);
 });

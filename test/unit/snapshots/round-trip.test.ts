@@ -12,9 +12,12 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Readable } from "node:stream";
+import { gzipSync } from "node:zlib";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { archiveLimits } from "../../../crds/archive/archive-limits.ts";
+import { writeTarHeader } from "../../../crds/archive/tar-header.ts";
 import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
 import { restoreOverlay } from "../../../operator/snapshots/restore-overlay.ts";
 import { saveOverlay } from "../../../operator/snapshots/save-overlay.ts";
@@ -125,6 +128,35 @@ test("say so when there is no archive, and when the workload has other directori
   await saveOverlay({ ...common, pod: from, overlayDirs: ["/data/one", "/data/two"] });
   const error = await restoreOverlay({ ...restore, overlayDirs: ["/data/one"] }).catch((cause: unknown) => cause);
   assert.match(String(error), /ArchiveError: entry "data\/two.*" is outside the overlay directories/);
+});
+
+test("restore all but the hard links to files that an earlier version did not save, and name these", async ({
+  folder,
+  served,
+  store,
+}) => {
+  const entry = { mode: 0o644, uid: 0, gid: 0, mtime: 1, size: 0, target: "" };
+  const archive = gzipSync(
+    Buffer.concat([
+      writeTarHeader({ ...entry, type: "directory", path: "data/one" }),
+      writeTarHeader({ ...entry, type: "hardlink", path: "data/one/link", target: "data/one/moved" }),
+      writeTarHeader({ ...entry, type: "file", path: "data/one/file" }),
+      Buffer.alloc(1024),
+    ]),
+  );
+  const overlayDirs = ["/data/one"];
+  const described = { uid: 0, gid: 0, createdAt: new Date().toISOString(), entries: 3, contentBytes: 1, overlayDirs };
+  await served.store.put(key, Readable.from([archive]), {
+    ...{ ...call, most: { history: 0, replaced: 0 }, describe: () => described },
+    replaces: (await served.store.look(key, call)).revision,
+  });
+  const pod = { ...where, root: join(folder, "to") };
+  const restored = await restoreOverlay({
+    ...{ ...store, exec: localExec, pod, overlayDirs, limits, opensGate: false },
+    ...call,
+  });
+  assert.equal(restored?.lost, ["data/one/link"]);
+  assert.equal(readdirSync(join(folder, "to/data/one")), ["file"]);
 });
 
 test("fail when a file cannot be read, and keep the archive before", async ({ folder, store, newest }) => {

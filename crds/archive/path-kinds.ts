@@ -1,0 +1,88 @@
+import { ArchiveError } from "./archive-error.ts";
+import type { ArchiveLimits } from "./archive-limits.ts";
+import { quote } from "./entry-reader.ts";
+import { createPathIndex } from "./path-index.ts";
+
+/** What a path is when everything is unpacked. */
+export type PathKind = "file" | "directory" | "symlink" | "pipe";
+
+/** By number; 0 of what is not noted. */
+const KINDS: readonly (PathKind | undefined)[] = [undefined, "file", "directory", "symlink", "pipe"];
+const FIRST_PATHS = 512;
+
+/** What the paths of an archive are: each one thing, and below directories alone. */
+export interface PathKinds {
+  /**
+   * Notes what an entry makes of its path. A file and a directory may come twice, as from `tar -r`.
+   *
+   * @throws ArchiveError where the path is another thing already, or lies below what is no directory
+   */
+  add(path: string, kind: PathKind): void;
+  /** The same, where the path may not be there yet. */
+  addOnce(path: string, kind: PathKind): void;
+  get(path: string): PathKind | undefined;
+}
+
+export function createPathKinds({ maxEntries }: ArchiveLimits): PathKinds {
+  const paths = createPathIndex();
+  let kinds = new Uint8Array(FIRST_PATHS);
+  /** Folders that have no entry before what is in them. */
+  let implied = 0;
+
+  function get(path: string): PathKind | undefined {
+    const number = paths.find(path);
+    return number === -1 ? undefined : KINDS[kinds[number] ?? 0];
+  }
+
+  function set(number: number, kind: PathKind): void {
+    while (number >= kinds.length) kinds = longer(kinds);
+    kinds[number] = KINDS.indexOf(kind);
+  }
+
+  function addFolders(path: string): void {
+    if (get(above(path)) === "directory") return;
+    paths.addFolders(path, (number, end) => {
+      const kind = KINDS[kinds[number] ?? 0];
+      if (kind === "directory") return;
+      if (kind !== undefined) {
+        throw new ArchiveError(
+          "Hostile",
+          `entry "${quote(path)}" lies below "${quote(path.slice(0, end))}", a ${kind}`,
+        );
+      }
+      implied += 1;
+      if (implied > maxEntries) {
+        throw new ArchiveError("TooLarge", `its entries lie in more than ${maxEntries} folders`);
+      }
+      set(number, "directory");
+    });
+  }
+
+  function addOnce(path: string, kind: PathKind): void {
+    const known = get(path);
+    if (known !== undefined) {
+      throw new ArchiveError("Hostile", `it holds "${quote(path)}" twice, as a ${known} and then as a ${kind}`);
+    }
+    addFolders(path);
+    set(paths.add(path), kind);
+  }
+
+  return {
+    get,
+    addOnce,
+    add(path, kind) {
+      const mayBeTwice = kind === "file" || kind === "directory";
+      if (!mayBeTwice || get(path) !== kind) addOnce(path, kind);
+    },
+  };
+}
+
+function above(path: string): string {
+  return path.slice(0, path.lastIndexOf("/"));
+}
+
+function longer(column: Uint8Array): Uint8Array<ArrayBuffer> {
+  const copy = new Uint8Array(column.length * 2);
+  copy.set(column);
+  return copy;
+}
