@@ -3,6 +3,8 @@ import { Readable } from "node:stream";
 /** The input of a command that waits until all of its output has arrived. */
 export interface Acknowledgement {
   readonly stdin: Readable;
+  /** Says a line to a command that asks for others before. */
+  say(line: string): void;
   /** Lets the command end. */
   send(): void;
 }
@@ -20,8 +22,9 @@ export const awaitAcknowledgement = "read -r acknowledgement";
 export function createAcknowledgement(): Acknowledgement {
   const stdin = new Readable({
     read() {
-      // It has one line, and that comes when it is sent.
+      // Its lines come when they are said.
     },
   });
-  return { stdin, send: () => void stdin.push("received\n") };
+  const say = (line: string): void => void stdin.push(`${line}\n`);
+  return { stdin, say, send: () => say("received") };
 }

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
-import { overlayRoots } from "../../crds/archive/overlay-roots.ts";
-import { createLineReader, LISTED, type ListOptions, listFiles, type PodTime, wasSetBack } from "./unchanged-files.ts";
+import type { ListReader } from "./file-list.ts";
+import { type PodTime, wasSetBack } from "./pod-time.ts";
+import { TIMES_OF_MAPPED_FILES } from "./unchanged-files.ts";
 
 /**
  * By then the kernel has written out what programs have changed through memory, and shows a later time from the next
@@ -15,26 +16,35 @@ export interface QuietFiles {
   readonly at: PodTime;
 }
 
-/** Lists the overlay directories of a pod; undefined where something was changed lately, and in any doubt. */
-export async function listQuietFiles(options: ListOptions): Promise<QuietFiles | undefined> {
+/** Reads a list of the overlay directories of a pod. */
+export interface QuietFilesReader extends ListReader {
+  /** When the list is whole: undefined where something was changed lately, and in any doubt. */
+  files(): QuietFiles | undefined;
+}
+
+export function createQuietFilesReader(): QuietFilesReader {
   const hash = createHash("sha256");
   let at: PodTime | undefined;
   let before = "";
-  const lines = createLineReader(overlayRoots(options.overlayDirs), {
-    isTimeGood(time) {
+  let isQuiet = true;
+  return {
+    time(time) {
       at = time;
       const latest = new Date(Date.parse(`${time.now.replace(" ", "T").slice(0, 23)}Z`) - QUIET_MS);
       before = latest.toISOString().replace("T", " ").slice(0, 23);
-      return true;
     },
-    isEntryGood(line) {
-      hash.update(`${line}\n`, "latin1");
-      const ctime = LISTED.exec(line)?.[7];
-      return ctime !== undefined && ctime < before;
+    fileSystem(type) {
+      isQuiet &&= TIMES_OF_MAPPED_FILES.has(type);
     },
-  });
-  const isRead = (await listFiles(lines, options)) && lines.isWhole();
-  return isRead && at !== undefined ? { digest: hash.digest("hex"), at } : undefined;
+    file({ mode, links, inode, size, mtimeText, ctime, path }) {
+      hash.update(`${mode} ${links} ${inode} ${size} ${mtimeText} ${ctime} ${path}\0`, "latin1");
+      isQuiet &&= ctime < before;
+    },
+    end(vanished) {
+      isQuiet &&= vanished === 0;
+    },
+    files: () => (isQuiet && at !== undefined ? { digest: hash.digest("hex"), at } : undefined),
+  };
 }
 
 /** Whether nothing was changed between two lists of the same pod. */

@@ -1,23 +1,21 @@
 import { QuotaError } from "../../crds/snapshots/snapshot-store.ts";
-import { areSameFiles, listQuietFiles, type QuietFiles } from "./quiet-files.ts";
-import type { ListOptions } from "./unchanged-files.ts";
+import { areSameFiles, createQuietFilesReader, type QuietFiles, type QuietFilesReader } from "./quiet-files.ts";
 
 /** No archive takes less. */
 const SMALLEST_BYTES = 1;
 
 /** Which pods' archives were more than a quota allows, so that the same one is not sent again to be refused. */
 export interface RefusedSaves {
-  /**
-   * Begins a save: what its archive takes at least. Only of a pod whose save was refused are the files listed.
-   *
-   * @param uid of the pod
-   */
-  begin(uid: string, options: ListOptions): Promise<RefusableSave>;
+  /** @param uid of the pod */
+  begin(uid: string): RefusableSave;
   forget(uid: string): void;
 }
 
 export interface RefusableSave {
-  readonly leastBytes: number;
+  /** Is to read the list of the files before they are saved; undefined of a pod whose save was not refused. */
+  readonly reader: QuietFilesReader | undefined;
+  /** What the archive takes at least, when that list is whole. */
+  leastBytes(): number;
   /** Remembers what the save fails with, where that is a quota. @param save has its archive passed on by `count` */
   run<T>(save: (count: CountBytes) => Promise<T>): Promise<T>;
 }
@@ -34,26 +32,32 @@ export function createRefusedSaves(): RefusedSaves {
   const refusals = new Map<string, Refusal>();
 
   return {
-    async begin(uid, options) {
+    begin(uid) {
       const known = refusals.get(uid);
-      const files = known && (await listQuietFiles(options));
-      const isSame = known?.files !== undefined && files !== undefined && areSameFiles(known.files, files);
+      const reader = known && createQuietFilesReader();
+      let files: QuietFiles | undefined;
       let sizeBytes = 0;
       const count: CountBytes = async function* (archive) {
+        sizeBytes = 0;
         for await (const piece of archive) {
           sizeBytes += piece.length;
           yield piece;
         }
       };
       return {
-        leastBytes: isSame ? known.sizeBytes : SMALLEST_BYTES,
+        reader,
+        leastBytes() {
+          files = reader?.files();
+          const isSame = known?.files !== undefined && files !== undefined && areSameFiles(known.files, files);
+          return isSame ? known.sizeBytes : SMALLEST_BYTES;
+        },
         async run(save) {
           try {
             const saved = await save(count);
             refusals.delete(uid);
             return saved;
           } catch (error) {
-            if (error instanceof QuotaError) refusals.set(uid, { sizeBytes, files });
+            if (error instanceof QuotaError && sizeBytes > 0) refusals.set(uid, { sizeBytes, files });
             throw error;
           }
         },

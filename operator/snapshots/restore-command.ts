@@ -1,8 +1,8 @@
 import type { ExecTarget } from "../../crds/client/exec/exec-outcome.ts";
 import { fedScript } from "./feed-command.ts";
 import { type OverlayPod, overlayCommand } from "./overlay-pod.ts";
+import { SAY_POD_TIME } from "./pod-time.ts";
 import { RESTORE_GATE, TOOLS_IMAGE_BUSYBOX } from "./pod-tools.ts";
-import { SAY_POD_TIME } from "./unchanged-files.ts";
 
 /** Asks the command whether it is there; it answers with `RESTORE_ANSWER`, and has changed nothing by then. */
 export const RESTORE_ASK = Buffer.from("ask\n");

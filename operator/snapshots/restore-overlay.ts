@@ -11,6 +11,7 @@ import { linkSignals } from "../../crds/waits.ts";
 import { feedCommand } from "./feed-command.ts";
 import { END, frames } from "./frames.ts";
 import { decompress, type OverlayPod, POD_PACE } from "./overlay-pod.ts";
+import { type PodTime, readPodTime } from "./pod-time.ts";
 import type { PrestartedRestore } from "./prestarted-restores.ts";
 import {
   RESTORE_ASK,
@@ -21,7 +22,7 @@ import {
   restoreCommand,
 } from "./restore-command.ts";
 import { createRestorePlan } from "./restore-plan.ts";
-import { createEntryList, type PodTime, type RestoredFiles, readPodTime } from "./unchanged-files.ts";
+import { createEntryList, type RestoredFiles } from "./unchanged-files.ts";
 
 export interface RestoreOverlayOptions {
   readonly exec: Exec;

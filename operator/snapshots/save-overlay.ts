@@ -1,18 +1,19 @@
-import { pipeline } from "node:stream";
+import { pipeline, Transform } from "node:stream";
 import { createArchiveCheck } from "../../crds/archive/archive-check.ts";
 import { ArchiveError } from "../../crds/archive/archive-error.ts";
 import type { ArchiveLimits } from "../../crds/archive/archive-limits.ts";
 import { overlayRoots } from "../../crds/archive/overlay-roots.ts";
 import type { Exec } from "../../crds/client/exec/exec.ts";
-import { awaitAcknowledgement, createAcknowledgement } from "../../crds/snapshots/acknowledgement.ts";
+import { type Acknowledgement, createAcknowledgement } from "../../crds/snapshots/acknowledgement.ts";
 import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
 import type { SnapshotDescription, SnapshotStore, StoreCall } from "../../crds/snapshots/snapshot-store.ts";
 import { linkSignals } from "../../crds/waits.ts";
 import { type ArchiveRoom, createRoomCheck } from "./archive-room.ts";
 import { ExecFailure } from "./exec-output.ts";
+import { createListParser, LIST_FUNCTIONS, LIST_HEAD, type ListParser, type ListReader } from "./file-list.ts";
 import { gzip } from "./gzip.ts";
 import { type OverlayPod, overlayCommand, POD_PACE } from "./overlay-pod.ts";
-import { createLineTaker } from "./take-lines.ts";
+import { createSavedFiles, type Judgement, type ListAfter, type SavedFiles } from "./saved-files.ts";
 
 export interface SaveOverlayOptions {
   readonly exec: Exec;
@@ -35,8 +36,16 @@ export interface SaveOverlayOptions {
   /** Names these in the pod. @default none that it has is another */
   readonly overlayId?: string | undefined;
   readonly limits: ArchiveLimits;
+  /**
+   * Asked once these have read the list of the files: for the archive that has them already, where nothing is to be
+   * saved.
+   * @default they are saved
+   */
+  readonly asked?:
+    | { readonly readers: readonly ListReader[]; present(): Promise<SnapshotMetadata | undefined> }
+    | undefined;
   readonly signal: AbortSignal;
-  /** Milliseconds for the whole of it. */
+  /** Milliseconds for the whole of each try. */
   readonly timeoutMs: number;
   /** @default Date.now */
   readonly now?: (() => number) | undefined;
@@ -49,44 +58,46 @@ const SPACE_LIMIT_MS = 60_000;
 
 const failure = "Cannot save the overlay directories";
 
-/** The mark shows ten lines of 500 bytes. */
+/** How often files are read that move while they are. */
+const MOST_TRIES = 3;
+
+/** How many lists are made after an archive until two are the same. */
+const MOST_LISTS = 4;
+
+/** What a failure shows: ten lines of 500 bytes. */
 const maxMarkCharacters = 16 * 1024;
 
 /** dd fills its last block up with zeros, so that its count of blocks is one of bytes. */
 const blockBytes = 64 * 1024;
 
-// What tar complains of is counted here, since some of it may be lost on its way. A file may vanish between the listing
-// of its directory and its turn, and tar says then that there is none. Whatever else it says is a failure, and so is an
-// end that tar does not announce.
-const script = `b="$1"; cd "$2" || exit 1; shift 2; export LC_ALL=C
+// What is said of failures is counted here, since some of it may be lost on its way.
+const script = `b="$1"; cd "$2" || exit 1; asks="$3"; shift 3; export LC_ALL=C TZ=UTC0
 id="\${b%/*}/overlay-id"
+${LIST_FUNCTIONS}
 echo "$("$b" id -u) $("$b" id -g) $([ ! -r "$id" ] || "$b" cat "$id")"
+${LIST_HEAD}
+list "$@" || { echo end; exit 1; }
+if [ -n "$asks" ]; then
+  read -r word && [ "$word" = save ] || exit 0
+fi
 {
   report="$(
     {
-      { "$b" tar c -f - -- "$@"; echo "tar ended with $?" >&2; } |
+      { "$b" tar c -f - -- "$@"; echo "ended with $?" >&2; } |
         "$b" dd bs=${blockBytes} iflag=fullblock conv=sync >&3
-    } 2>&1 | "$b" awk '
-      /^tar: error exit delayed from previous errors$/ { orderly++; next }
-      /^tar: .*: No such file or directory$/ { vanished++; next }
-      /^tar: .*: socket ignored$/ { next }
-      /^tar ended with [0-9]+$/ { code = $4; ended = 1; next }
-      /^[0-9]+[+][0-9]+ records in$/ { split($1, records, "+"); blocks = records[1] + records[2]; next }
-      /^[0-9]+[+][0-9]+ records out$|^[0-9]+ bytes .*copied/ { next }
-      { failures++; if (failures <= 10) shown = shown "\\n" substr($0, 1, 500) }
-      END {
-        good = ended && (code == 0 || code == 1 && orderly == 1 && vanished > 0 && failures == 0)
-        if (good) print "saved " blocks " " vanished + 0
-        else print "failed" shown (failures > 10 ? "\\nand " failures - 10 " more" : "") (code == 1 ? "" : "\\ntar ended with " code)
-      }'
+    } 2>&1 | judge
   )"
 } 3>&1
 echo "$report"
-echo end
 case "$report" in
-  "saved "*) ${awaitAcknowledgement} ;;
-  *) echo "$report" >&2; exit 1 ;;
-esac`;
+  "failed"*) echo end; echo "$report" >&2; exit 1 ;;
+esac
+echo "list $(list "$@" | "$b" sha256sum)"
+echo end
+while read -r word && [ "$word" = list ]; do
+  list "$@"
+  echo end
+done`;
 
 /**
  * Saves the overlay directories of a running pod, as one archive in the place of the one before.
@@ -95,60 +106,94 @@ esac`;
  * (docs/decisions/snapshots.md#archives-pass-through-the-operator), and what is stored is whole or nothing. Sockets and
  * named pipes are left out: nothing is in them.
  *
- * The archive is good when the pod says so behind it, with the number of bytes that it has sent: a failure is never
- * taken for a success because the words for it are missing.
+ * The archive is good when it has all that lists before and after it show, and the pod says behind it with how many
+ * bytes it has sent: a failure is never taken for a success because the words for it are missing. Where the program
+ * moved or made files meanwhile, they are read again
+ * (docs/decisions/snapshots.md#a-save-is-held-against-lists).
  *
  * @throws ArchiveError when the archive may not be, or is cut off, or the directories are others than those wanted
- * @throws ExecFailure when tar fails or the store does; the message has its words
+ * @throws ExecFailure when tar fails or the store does, or the program does not leave its files where they are; the
+ *   message has its words
  * @throws as `Exec` does
  */
 export async function saveOverlay(options: SaveOverlayOptions): Promise<SnapshotMetadata> {
+  const files = createSavedFiles();
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await tryToSave(options, { files, isFirst: attempt === 1, isLast: attempt === MOST_TRIES });
+    } catch (error) {
+      if (!(error instanceof FilesMoved)) throw error;
+    }
+  }
+}
+
+/** What is saved lacks some of what is there. */
+class FilesMoved extends Error {
+  override readonly message = "the files have moved while they were read";
+}
+
+async function tryToSave(
+  options: SaveOverlayOptions,
+  { files, isFirst, isLast }: { files: SavedFiles; isFirst: boolean; isLast: boolean },
+): Promise<SnapshotMetadata> {
   const { exec, write, pod, overlayDirs, overlayId, room, limits, timeoutMs, now = Date.now } = options;
+  const { maxEntries } = limits;
+  const asked = isFirst ? options.asked : undefined;
   const roots = overlayRoots(overlayDirs);
   const stop = linkSignals(options.signal);
   const { signal } = stop;
   const space = () => options.space({ signal, timeoutMs: SPACE_LIMIT_MS });
-  const owner = createLineTaker(() => true);
   const acknowledgement = createAcknowledgement();
   const missing = new Set(roots);
-  let mark = "";
+  const listed = createListParser([...(asked?.readers ?? []), files.before], { maxEntries, heads: roots.length });
+  const output = createOutput(listed);
   const check = createArchiveCheck({
-    ...{ roots, limits, leaveOutPipes: true },
+    ...{ roots, limits, leaveOutPipes: true, onDangling: files.dangling },
     rewrite(entry) {
       missing.delete(entry.path);
+      files.archived(entry);
       return entry;
     },
-    onTrailer(chunk) {
-      mark = (mark + chunk.toString("utf8")).slice(0, maxMarkCharacters);
-      if (mark.endsWith("\nend\n")) acknowledgement.send();
-    },
+    onTrailer: (chunk) => end.take(chunk),
   });
-  const compressed = gzip(pipeline(owner.stream, check.stream, ignore));
-  const finished = room === undefined ? compressed : pipeline(compressed, createRoomCheck(room, { space }), ignore);
+  files.begin(check.kindOf);
+  const end = createEnd({ files, listed, acknowledgement, maxEntries, bytesIn: () => check.contents.bytesIn });
 
-  const target = overlayCommand(pod, script, roots);
-  const streams = { stdin: acknowledgement.stdin, stdout: owner.stream, minOutput: POD_PACE };
-  const source = exec({ ...target, ...streams, signal, timeoutMs, maxSilenceMs }).then(({ exitCode, stderr }) => {
-    checkMark({ mark, exitCode, stderr, bytesIn: check.contents.bytesIn });
+  const target = overlayCommand(pod, script, [asked === undefined ? "" : "asks", ...roots]);
+  const streams = { stdin: acknowledgement.stdin, stdout: output.stream, minOutput: POD_PACE };
+  const source = exec({ ...target, ...streams, signal, timeoutMs, maxSilenceMs }).then((ended) => {
+    const { isWhole, problem } = end.judge({ ...ended, words: output.words() });
     const [gone] = missing;
-    if (gone !== undefined) {
-      throw new ExecFailure(`${failure}: ${Buffer.from(gone, "latin1")} was not there`, { exitCode });
-    }
-    owner.stream.end();
+    if (gone !== undefined) throw failed(`${Buffer.from(gone, "latin1")} was not there`);
+    if (!isWhole && !isLast) throw new FilesMoved();
+    if (problem !== undefined) throw failed(`they changed while they were read, in ${MOST_TRIES} tries: ${problem}`);
+    output.stream.end();
   });
-  const failed = source.catch((error: unknown) => {
+  const sourceFailed = source.catch((error: unknown) => {
     // Throw why the archive was refused, and not that its stream then ended.
-    owner.stream.destroy(check.stream.errored ?? owner.stream.errored ?? (error as Error));
-    throw owner.stream.errored ?? error;
+    output.stream.destroy(check.stream.errored ?? output.stream.errored ?? (error as Error));
+    throw output.stream.errored ?? error;
   });
-  failed.catch(ignore);
+  sourceFailed.catch(ignore);
 
   try {
+    if (asked !== undefined) {
+      await Promise.race([output.isListed, sourceFailed]);
+      const present = await asked.present();
+      if (present !== undefined) {
+        acknowledgement.send();
+        await sourceFailed.catch(ignore);
+        return present;
+      }
+      acknowledgement.say("save");
+    }
+    const compressed = gzip(pipeline(output.stream, check.stream, ignore));
+    const finished = room === undefined ? compressed : pipeline(compressed, createRoomCheck(room, { space }), ignore);
     return await write(finished, {
       signal,
       timeoutMs,
       describe: () => ({
-        ...userIn(owner.lines()?.[0], overlayId),
+        ...userIn(output.owner(), overlayId),
         createdAt: new Date(now()).toISOString(),
         entries: check.contents.entries,
         contentBytes: check.contents.bytes,
@@ -157,9 +202,9 @@ export async function saveOverlay(options: SaveOverlayOptions): Promise<Snapshot
     });
   } catch (error) {
     stop.abort(error);
-    owner.stream.destroy();
+    output.stream.destroy();
     // A store that fails stops reading, which ends the pod's stream: throw the store's error, and not that.
-    await failed.catch((cause: unknown) => {
+    await sourceFailed.catch((cause: unknown) => {
       const { code } = cause as NodeJS.ErrnoException;
       if (code !== "ABORT_ERR" && code !== "ERR_STREAM_PREMATURE_CLOSE") throw cause;
     });
@@ -169,17 +214,141 @@ export async function saveOverlay(options: SaveOverlayOptions): Promise<Snapshot
   }
 }
 
-/** Throws unless the pod has said that all was read and sent, and all of that has arrived. */
-function checkMark(end: { mark: string; exitCode: number; stderr: string; bytesIn: number }): void {
-  const { mark, exitCode, stderr, bytesIn } = end;
-  const [, blocks] = /^saved (\d+) \d+\nend\n$/.exec(mark) ?? [];
-  if (blocks === undefined || exitCode !== 0) {
-    const [, said = stderr] = /^failed\n(.*)\nend\n$/s.exec(mark) ?? [];
-    const why = said.trim() || `it ended with ${exitCode} and does not say that all was sent`;
-    throw new ExecFailure(`${failure}: ${why}`, { exitCode });
+/** The output of the script: whose the files are and the list of them, and then the archive, which it passes on. */
+function createOutput(list: ListParser): {
+  readonly stream: Transform;
+  /** Resolves when the list is whole. */
+  readonly isListed: Promise<void>;
+  owner(): string | undefined;
+  /** Why there is no list. */
+  words(): string;
+} {
+  let pending = Buffer.alloc(0);
+  let owner: string | undefined;
+  let words: string | undefined;
+  let announce = ignore;
+  const isListed = new Promise<void>((resolve) => {
+    announce = resolve;
+  });
+
+  function take(chunk: Buffer): Buffer | undefined {
+    if (list.end !== undefined) return chunk;
+    let rest: Buffer | undefined = chunk;
+    if (owner === undefined) {
+      pending = Buffer.concat([pending, chunk]);
+      const end = pending.indexOf(10);
+      if (end > maxMarkCharacters || (end === -1 && pending.length > maxMarkCharacters)) {
+        throw new Error("Cannot read what a pod sends: it begins with other lines than it should");
+      }
+      if (end === -1) return undefined;
+      owner = pending.toString("utf8", 0, end);
+      rest = pending.subarray(end + 1);
+    }
+    if (words === undefined) rest = list.take(rest);
+    if (list.end !== undefined) announce();
+    else if (rest !== undefined) words = ((words ?? "") + rest.toString("latin1")).slice(0, maxMarkCharacters);
+    return list.end === undefined || rest?.length === 0 ? undefined : rest;
   }
-  const sent = Number(blocks) * blockBytes;
-  if (sent !== bytesIn) throw new ExecFailure(`${failure}: of ${sent} bytes ${bytesIn} arrived`, { exitCode });
+
+  const stream = new Transform({
+    transform(chunk: Buffer, _encoding, callback) {
+      try {
+        callback(null, take(chunk));
+      } catch (error) {
+        callback(error as Error);
+      }
+    },
+  });
+  // What it fails with is thrown where that is waited for.
+  stream.on("error", ignore);
+  return { stream, isListed, owner: () => owner, words: () => words ?? "" };
+}
+
+/** What the script says behind the archive: how it went, and lists until the files stand still. */
+function createEnd(options: {
+  files: SavedFiles;
+  /** The list before. */
+  listed: ListParser;
+  acknowledgement: Acknowledgement;
+  maxEntries: number;
+  /** Of the archive. */
+  bytesIn: () => number;
+}): {
+  take(chunk: Buffer): void;
+  /** @throws ExecFailure unless the pod has said that all was read and sent, and all of that has arrived */
+  judge(ended: { exitCode: number; stderr: string; words: string }): Judgement;
+} {
+  const { files, listed, acknowledgement, maxEntries, bytesIn } = options;
+  let text = "";
+  let sent: number | undefined;
+  let reading: { readonly parser: ListParser; readonly after: ListAfter; rest: string | undefined } | undefined;
+  let lists = 0;
+  let shape: string | undefined;
+  let result: Judgement | undefined;
+
+  function readList(): void {
+    lists += 1;
+    const after = files.after();
+    reading = { after, parser: createListParser([after], { maxEntries, heads: undefined }), rest: undefined };
+    acknowledgement.say("list");
+  }
+
+  function endArchive(): void {
+    const [, blocks, digest] = /^good (\d+) \d+\nlist ([0-9a-f]{64}) {2}-\nend\n$/.exec(text) ?? [];
+    if (blocks !== undefined) sent = Number(blocks) * blockBytes;
+    if (sent !== bytesIn()) {
+      acknowledgement.send();
+    } else if (digest === listed.end?.digest && listed.end?.vanished === 0 && files.isWhole()) {
+      result = { isWhole: true, problem: undefined };
+      acknowledgement.send();
+    } else {
+      shape = listed.end?.vanished === 0 ? files.shapeBefore() : undefined;
+      readList();
+    }
+  }
+
+  function endList({ parser, after }: { parser: ListParser; after: ListAfter }): void {
+    if (parser.end === undefined) {
+      acknowledgement.send();
+      return;
+    }
+    const { judgement, shape: shapeNow } = after.judge();
+    const isStill = parser.end.vanished === 0 && shapeNow === shape;
+    // What only one of several lists shows counts as well, where no two are the same.
+    if (isStill || result === undefined) result = judgement;
+    else if (result.problem === undefined) result = { ...judgement, isWhole: judgement.isWhole && result.isWhole };
+    shape = parser.end.vanished === 0 ? shapeNow : undefined;
+    if (isStill || lists === MOST_LISTS) acknowledgement.send();
+    else readList();
+  }
+
+  return {
+    take(chunk) {
+      if (reading === undefined) {
+        text = (text + chunk.toString("latin1")).slice(0, maxMarkCharacters);
+        if (text.endsWith("\nend\n")) endArchive();
+        return;
+      }
+      if (reading.rest !== undefined) reading.rest += chunk.toString("latin1");
+      else reading.rest = reading.parser.take(chunk)?.toString("latin1");
+      reading.rest = reading.rest?.slice(0, maxMarkCharacters);
+      if (reading.rest?.endsWith("end\n")) endList(reading);
+    },
+    judge({ exitCode, stderr, words }) {
+      const said = [words, text, reading?.rest ?? ""].map((part) => /^failed\n(.*)\nend\n$/s.exec(part)?.[1]);
+      const why = said.find((part) => part !== undefined);
+      if (why !== undefined) throw failed(Buffer.from(why, "latin1").toString("utf8"), exitCode);
+      if (sent === undefined || exitCode !== 0 || (sent === bytesIn() && result === undefined)) {
+        throw failed(stderr.trim() || `it ended with ${exitCode} and does not say that all was sent`, exitCode);
+      }
+      if (result === undefined) throw failed(`of ${sent} bytes ${bytesIn()} arrived`, exitCode);
+      return result;
+    },
+  };
+}
+
+function failed(why: string, exitCode = 1): ExecFailure {
+  return new ExecFailure(`${failure}: ${why}`, { exitCode });
 }
 
 /** @param wanted the id of the overlay directories */

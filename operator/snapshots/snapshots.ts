@@ -28,7 +28,7 @@ import { restoreCommand } from "./restore-command.ts";
 import { type RestoredSnapshot, restoreOverlay } from "./restore-overlay.ts";
 import { saveOverlay } from "./save-overlay.ts";
 import { withTransferHeap } from "./transfer-heap.ts";
-import { areUnchanged, type RestoredFiles } from "./unchanged-files.ts";
+import { createUnchangedCheck, type RestoredFiles } from "./unchanged-files.ts";
 
 // For what only looks at the volume or changes a name on it.
 const LOOK_LIMIT_MS = 20_000;
@@ -189,27 +189,34 @@ export function createSnapshots(options: {
     async save(key, pod, { overlayId, isErased = false, signal, isFenced }) {
       const before = await looks.look(key, { signal, timeoutMs: LOOK_LIMIT_MS });
       const { revision: replaces, newest } = before;
-      const files = restored.get(idOf(pod));
-      const { exec: run, pod: target, overlayDirs } = overlay(pod, WORKLOAD_CONTAINER);
-      const list = { exec: run, pod: target, overlayDirs, signal };
-      if (!isErased && newest !== undefined && files?.sha256 === newest.sha256) {
-        if (await areUnchanged(files, list)) {
-          await archives.touch([key], { signal, timeoutMs: LOOK_LIMIT_MS });
-          if (await isKept(key, { sha256: newest.sha256, replaces, signal })) return { ...newest, isUnchanged: true };
-        }
-      }
       const podUid = overlayId === undefined ? idOf(pod) : `${idOf(pod)}.${overlayId}`;
       const keep = keptAs(before, { pod, podUid, most });
-      const attempt = await refused.begin(idOf(pod), list);
-      if (isLimited(most)) {
-        // The first of a store's process counts all archives.
-        const call = { signal, timeoutMs: LIST_LIMIT_MS };
-        await archives.checkRoom(key, { ...call, sizeBytes: attempt.leastBytes, keep, most });
+      const attempt = refused.begin(idOf(pod));
+      const from = overlay(pod, WORKLOAD_CONTAINER);
+      const files = restored.get(idOf(pod));
+      const isNewest = !isErased && newest !== undefined && files?.sha256 === newest.sha256;
+      const unchanged = isNewest ? createUnchangedCheck(files, { roots: overlayRoots(from.overlayDirs) }) : undefined;
+      const readers = [unchanged, attempt.reader].filter((reader) => reader !== undefined);
+      let isUnchanged = false;
+      async function present(): Promise<SnapshotMetadata | undefined> {
+        if (newest !== undefined && unchanged?.isUnchanged() === true) {
+          await archives.touch([key], { signal, timeoutMs: LOOK_LIMIT_MS });
+          isUnchanged = await isKept(key, { sha256: newest.sha256, replaces, signal });
+          if (isUnchanged) return newest;
+        }
+        if (isLimited(most)) {
+          // The first of a store's process counts all archives.
+          const call = { signal, timeoutMs: LIST_LIMIT_MS };
+          await archives.checkRoom(key, { ...call, sizeBytes: attempt.leastBytes(), keep, most });
+        }
+        return undefined;
       }
+      if (readers.length === 0) await present();
       const save = (count: CountBytes) =>
         saveOverlay({
-          ...overlay(pod, WORKLOAD_CONTAINER),
+          ...from,
           ...{ overlayId, space: archives.space, room, signal },
+          asked: readers.length === 0 ? undefined : { readers, present },
           async write(archive, { describe, ...call }) {
             const { metadata } = await archives.put(key, count(archive), {
               ...{ ...call, replaces, keep, most },
@@ -222,6 +229,7 @@ export function createSnapshots(options: {
           },
         });
       const saved = await withTransferHeap(() => attempt.run(save));
+      if (isUnchanged) return { ...saved, isUnchanged };
       looks.noteMark();
       return { ...saved, ...(keep === "replaced" && newest !== undefined && { replaced: newest }) };
     },

@@ -1,83 +1,18 @@
 // What a save is judged by: never by words that may be lost, or cut, or come in another order.
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
-import {
-  chmodSync,
-  chownSync,
-  copyFileSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs";
-import { tmpdir } from "node:os";
+import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Readable, Transform, Writable } from "node:stream";
-import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { archiveLimits } from "../../../crds/archive/archive-limits.ts";
 import type { Exec } from "../../../crds/client/exec/exec.ts";
-import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
 import { type SaveOverlayOptions, saveOverlay } from "../../../operator/snapshots/save-overlay.ts";
 import { localExec, unprivilegedExec, untilCommandsEnd } from "./local-exec.ts";
-import { overlayStore } from "./overlay-store.ts";
+import { call, machine, saveSuite } from "./save-suite.ts";
 import { staticBusybox } from "./static-busybox.ts";
-import { type ServedStore, serveStore } from "./store-server.ts";
 
-const key = { tenantId: "tenant", workloadRef: "shell" };
-const machine = { namespace: "here", pod: "this", container: "machine" };
-const call = { signal: new AbortController().signal, timeoutMs: 60_000 };
-
-interface Context {
-  folder: string;
-  data: string;
-  busybox: string;
-  served: ServedStore;
-  newest(): Promise<SnapshotMetadata | undefined>;
-  save(exec: Exec, options?: { busybox?: string; overlayDirs?: string[] }): Promise<SnapshotMetadata>;
-  /** A busybox whose tar is this shell line instead; `$REAL` is the true one, and `"$@"` what it is called with. */
-  withTar(line: string): string;
-  /** A file that its own user may not read. */
-  lock(name: string): void;
-}
-const test = suite<Context>("saveOverlay");
-
-test.before.each(async (context) => {
-  const folder = mkdtempSync(join(tmpdir(), "tenancy-save-mark-"));
-  const busybox = join(folder, "busybox");
-  const data = join(folder, "data");
-  copyFileSync(staticBusybox, busybox);
-  for (const name of [data, join(folder, "volume")]) mkdirSync(name);
-  for (const name of [folder, busybox, data]) chmodSync(name, 0o755);
-  const served = await serveStore(join(folder, "volume"));
-  const store = overlayStore(served.store, key);
-  Object.assign(context, {
-    ...{ folder, data, busybox, served },
-    newest: async () => (await served.store.look(key, call)).newest,
-    save: (exec: Exec, options = {}) =>
-      saveOverlay({
-        ...{ ...store, exec, limits: archiveLimits({ diskGb: 1 }), overlayDirs: ["/data"], ...options, ...call },
-        pod: { ...machine, busybox, root: folder, ...options },
-      }).finally(untilCommandsEnd),
-    withTar(line: string) {
-      const path = join(folder, "with-tar");
-      writeFileSync(path, `#!/bin/sh\nREAL=${busybox}\n[ "$1" = tar ] || exec "$REAL" "$@"\n${line}\n`);
-      chmodSync(path, 0o755);
-      return path;
-    },
-    lock(name: string) {
-      writeFileSync(join(data, name), "mine");
-      chmodSync(join(data, name), 0);
-      if (process.getuid?.() === 0) chownSync(join(data, name), 65532, 65532);
-    },
-  } satisfies Context);
-  writeFileSync(join(data, "file"), "content");
-});
-test.after.each(async ({ folder, served }) => {
-  await served.close();
-  rmSync(folder, { recursive: true, maxRetries: 20 });
-});
+const test = saveSuite("saveOverlay");
 
 /** As when a part of what a command says on its standard error does not arrive. */
 function losing(part: (lines: string[]) => string[]): Exec {
@@ -211,9 +146,9 @@ test("fails when its mark does not arrive, or only a part of it", async ({ save 
 
 test("fails when whole entries of the archive do not arrive, which leaves a whole archive", async ({ save, data }) => {
   for (const name of ["b", "c", "d"]) writeFileSync(join(data, name), "x".repeat(512));
-  // Behind the line that says whose the files are, and the directory's header.
+  // Behind the list of the files, and the directory's header.
   const cut = (output: Buffer) => {
-    const start = output.indexOf(10) + 1 + 512;
+    const start = output.indexOf("\ngood 0 0\n") + "\ngood 0 0\n".length + 512;
     return Buffer.concat([output.subarray(0, start), output.subarray(start + 1024)]);
   };
   assert.is(

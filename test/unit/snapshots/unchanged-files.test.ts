@@ -26,9 +26,11 @@ import type { Pod } from "../../../crds/kubernetes.ts";
 import { annotation } from "../../../crds/labels.ts";
 import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
 import { type SnapshotStore, StoreConflict } from "../../../crds/snapshots/snapshot-store.ts";
+import { createListParser } from "../../../operator/snapshots/file-list.ts";
+import { SAY_FILE_SYSTEM } from "../../../operator/snapshots/pod-time.ts";
 import { RESTORE_GATE, TOOLS_BUSYBOX, TOOLS_IMAGE_BUSYBOX } from "../../../operator/snapshots/pod-tools.ts";
 import { createSnapshots, type Snapshots } from "../../../operator/snapshots/snapshots.ts";
-import { createListReader, SAY_FILE_SYSTEM } from "../../../operator/snapshots/unchanged-files.ts";
+import { createEntryList, createUnchangedCheck } from "../../../operator/snapshots/unchanged-files.ts";
 import { localExec } from "./local-exec.ts";
 import { staticBusybox } from "./static-busybox.ts";
 import { call, key, MOST, save } from "./store-contract.ts";
@@ -43,9 +45,9 @@ interface Context {
   /** Restores what was saved into a pod of this name, and resolves with its folder. */
   restore(name: string, into?: "waiting" | "running", spec?: object): Promise<{ pod: Pod; data: string }>;
 }
-const test = suite<Context>("areUnchanged");
+const test = suite<Context>("files that nobody changed");
 /** What is changed in a pod each, of one archive that stays as it is. */
-const testOfChanges = suite<Context>("areUnchanged, after a change");
+const testOfChanges = suite<Context>("files that nobody changed, after a change");
 /** Of what can be seen of the volume's own files. */
 const testOfVolume: (name: string, run: Callback<Context>) => void = isOverVolume ? test : () => undefined;
 const { signal } = call;
@@ -90,8 +92,8 @@ async function prepare(context: Context): Promise<void> {
     chmodSync(join(folder, "from/data", name), mode);
     utimesSync(join(folder, "from/data", name), MTIME, MTIME);
   }
-  // A pipe is not restored, and such a name would be two lines of a list.
-  for (const name of ["pipe", "new\nline"]) unlinkSync(join(folder, "from/data", name));
+  // A pipe is not restored.
+  unlinkSync(join(folder, "from/data/pipe"));
   for (const name of ["one", "two"]) writeFileSync(join(folder, "from/more", name), name.repeat(1000));
   for (const name of ["one", "two"]) utimesSync(join(folder, "from/more", name), ...TIMES);
   for (const name of ["blue", "green"]) {
@@ -288,68 +290,84 @@ test("files that nobody changed are saved where their archive is named and canno
 const now = "2026-11-23 00:00:10.500000000";
 const at = { now, uptime: 1000 };
 const roots = ["data"];
-const file = (ctime: string) =>
-  `81a4 1 7 3 1700000000 2023-11-14 22:13:20.000000000 +0000|${ctime} +0000|./data/file\n`;
-const folder = (ctime: string) => file(ctime).replace("81a4 1 7 3", "41ed 2 6 0").replace("/file", "");
+const file = (ctime: string, path = "data/file") =>
+  `81a4 1 8:7 3 1700000000 2023-11-14 22:13:20.000000000 +0000|${ctime} +0000|./${path}//\n`;
+const folder = (ctime: string) => file(ctime, "data").replace("81a4 1 8:7 3", "41ed 2 8:6 0");
 const before = "2026-11-23 00:00:10.412345678";
+const END = "good 0 0\n";
 const list = (time: string, uptime: string, ...lines: string[]) =>
-  `answer at ${time} +0000 ${uptime} 2000.00\nfile system ef53\n${folder(before)}${lines.join("")}end\n`;
+  `answer at ${time} +0000 ${uptime} 2000.00\nfile system ef53\n${folder(before)}${lines.join("")}${END}`;
 
-/** Of what comes in pieces. */
-function digestOfList(output: string, options: Parameters<typeof createListReader>[0]): string | undefined {
-  const list = createListReader(options);
-  for (let start = 0; start < output.length; start += 7) list.take(output.slice(start, start + 7));
-  return list.digest();
+/** Whether a list, which comes in pieces, shows one restored file as it was. */
+function isUnchanged(output: string, path = "data/file"): boolean {
+  const entries = createEntryList(roots);
+  const entry = { type: "file", mode: 0o644, uid: 0, gid: 0, target: "" } as const;
+  entries.add({ ...entry, path, mtime: 1_700_000_000, size: 3 });
+  const check = createUnchangedCheck({ digest: entries.digest(), at }, { roots });
+  const parser = createListParser([check], { maxEntries: 1000, heads: roots.length });
+  for (let start = 0; start < output.length && parser.end === undefined; start += 7) {
+    parser.take(Buffer.from(output.slice(start, start + 7), "latin1"));
+  }
+  return parser.end !== undefined && check.isUnchanged();
 }
 
-test("createListReader: who says something else, or does not stop, is not listened to any longer", () => {
-  const [start = ""] = list(now, "1000.00").split("end\n");
-  for (const more of ["\n", "a".repeat(20_000), "end\nend\n"]) {
-    const reader = createListReader({ roots, at });
-    assert.equal([reader.take(start), reader.take(more), reader.take("end\n")], [true, false, false]);
-    assert.is(reader.digest(), undefined);
+test("createListParser: a list that says something else, or does not stop, is refused", () => {
+  const start = list(now, "1000.00").slice(0, -END.length);
+  const parse = (more: string) => {
+    const parser = createListParser([], { maxEntries: 1000, heads: roots.length });
+    assert.is(parser.take(Buffer.from(start)), undefined);
+    return () => parser.take(Buffer.from(more));
+  };
+  for (const more of ["odd//\n", "good 1 0\n", "good 0\n", "a".repeat(20_000), `${"a".repeat(20_000)}//\n`]) {
+    assert.throws(parse(more), /other lines than it should/);
   }
-  const reader = createListReader({ roots, at });
-  assert.ok(reader.take(start));
-  const long = file(before).replace("file", "f".repeat(10_000));
-  const mebibyte = long.repeat(Math.ceil(2 ** 20 / long.length));
-  let taken = 0;
-  while (taken < 32 && reader.take(mebibyte)) taken += 1;
-  assert.ok(taken > 8 && taken < 32, String(taken));
+  assert.throws(parse(file(before).repeat(1000)), /more than 1000 entries/);
+  assert.is(parse(`${END}and more`)()?.toString(), "and more");
+  assert.is(parse("failed\nwhy")()?.toString(), "failed\nwhy");
 });
 
-test("createListReader: nothing is known of a list that is cut off, or says something else", () => {
+test("createListParser: a name may be like the end of a list, or like an entry", () => {
+  for (const name of [
+    "a\nb",
+    "a\ngood 0 0\nb",
+    `a\n${file(before).slice(0, -3).replaceAll("/", ":")}`,
+    "good 0 0\n",
+    "a:\n",
+  ]) {
+    const path = `data/${name}`;
+    assert.ok(isUnchanged(list(now, "1000.00", file(before, path)), path), JSON.stringify(name));
+  }
+});
+
+test("createUnchangedCheck: nothing is known of a list that is cut off, or shows something else", () => {
   const whole = list(now, "1000.00", file(before));
-  assert.type(digestOfList(whole, { roots, at }), "string");
-  for (const cut of [whole.slice(0, -1), whole.slice(0, -4), whole.split("\n").slice(1).join("\n"), "", "end\n"]) {
-    assert.is(digestOfList(cut, { roots, at }), undefined);
-  }
-  assert.is(digestOfList(list(now, "1000.00", "odd\n"), { roots, at }), undefined);
-  assert.is(digestOfList(list(now, "1000.00", file(before).replace("data", "else")), { roots, at }), undefined);
-  assert.is.not(digestOfList(list(now, "1000.00"), { roots, at }), digestOfList(whole, { roots, at }));
+  assert.ok(isUnchanged(whole));
+  for (const cut of [whole.slice(0, -1), whole.slice(0, -END.length), ""]) assert.not.ok(isUnchanged(cut));
+  assert.not.ok(isUnchanged(whole.replace(END, "good 0 1\n")), "a name that vanished");
+  assert.not.ok(isUnchanged(list(now, "1000.00", file(before, "else/file"))));
+  assert.not.ok(isUnchanged(list(now, "1000.00")));
 });
 
-test("createListReader: a file system that may not show a change of a mapped file is not believed", () => {
+test("createUnchangedCheck: a file system that may not show a change of a mapped file is not believed", () => {
   const whole = list(now, "1000.00", file(before));
   for (const type of ["58465342", "9123683e"]) {
-    assert.type(digestOfList(whole.replace("ef53", type), { roots, at }), "string");
+    assert.ok(isUnchanged(whole.replace("ef53", type)));
   }
   // tmpfs, overlayfs, NFS, and one that says nothing.
   for (const type of ["1021994", "794c7630", "6969", ""]) {
-    assert.is(digestOfList(whole.replace("ef53", type), { roots, at }), undefined, type);
+    assert.not.ok(isUnchanged(whole.replace("ef53", type)), type);
   }
 });
 
-test("createListReader: names that were exchanged show in their directory alone on some file systems", () => {
+test("createUnchangedCheck: names that were exchanged show in their directory alone on some file systems", () => {
   const whole = list(now, "1000.00", file(before));
   for (const changed of [folder("2026-11-23 00:00:10.500000001"), ""]) {
-    assert.is(digestOfList(whole.replace(folder(before), changed), { roots, at }), undefined);
+    assert.not.ok(isUnchanged(whole.replace(folder(before), changed)));
   }
 });
 
-test("createListReader: a clock that was set back, or times that are rounded, may hide a change", () => {
-  const known = (time: string, uptime: string, ctime = before) =>
-    digestOfList(list(time, uptime, file(ctime)), { roots, at }) !== undefined;
+test("createUnchangedCheck: a clock that was set back, or times that are rounded, may hide a change", () => {
+  const known = (time: string, uptime: string, ctime = before) => isUnchanged(list(time, uptime, file(ctime)));
   assert.equal(
     [
       known("2026-11-23 01:00:10.500000000", "4600.00"),
