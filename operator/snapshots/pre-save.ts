@@ -1,3 +1,4 @@
+import { Writable } from "node:stream";
 import type { Exec, ExecResult } from "../../crds/client/exec/exec.ts";
 import type { PreSave } from "../../crds/defaults.ts";
 import { ExecFailure } from "./exec-output.ts";
@@ -7,12 +8,25 @@ import { TOOLS_BUSYBOX } from "./pod-tools.ts";
 /** How long a command may take to end after it was asked to. */
 const END_LIMIT_MS = 5000;
 const MOST_SHOWN = 500;
+const MOST_KEPT = 4096;
+/** The exit code of a command whose time is over, whatever it ends with when it is asked to. */
+const LATE = 124;
+
+// Both outputs are one, so that the last line is the one that was printed last. The time is the pod's: a command that
+// ends just in time is not late because its connection is slow.
+const script = `b="$1"; seconds="$2"; shift 2
+now() { read -r up idle < /proc/uptime; up="\${up%.*}\${up#*.}"; }
+now; began="$up"
+"$b" timeout "$seconds" "$@" 2>&1
+code=$?
+now; [ $((up - began)) -lt $((seconds * 100)) ] || exit ${LATE}
+exit $code`;
 
 /**
  * Runs `filesystem.preSave` in the workload's container, and ends it there when its time is over. It needs nothing of
  * the image but the program that it names.
  *
- * @throws ExecFailure when it fails, with the last line of its standard error, or does not end in its time
+ * @throws ExecFailure when it fails, with the last line that it printed, or does not end in its time
  * @throws as `Exec` does
  */
 export async function runPreSave(options: {
@@ -24,18 +38,43 @@ export async function runPreSave(options: {
   const { exec, pod, preSave, signal } = options;
   const { namespace, pod: name, container, busybox = TOOLS_BUSYBOX } = pod;
   const timeoutMs = preSave.timeoutSeconds * 1000;
-  const command = [busybox, "timeout", String(preSave.timeoutSeconds), ...preSave.command];
+  const command = [
+    busybox,
+    "sh",
+    "-c",
+    script,
+    "pre-save",
+    busybox,
+    String(preSave.timeoutSeconds),
+    ...preSave.command,
+  ];
+  let output = "";
+  const stdout = new Writable({
+    write(chunk: Buffer, _encoding, callback) {
+      output = (output + chunk.toString("latin1")).slice(-MOST_KEPT);
+      callback();
+    },
+  });
   const began = performance.now();
   let result: ExecResult | undefined;
   try {
-    result = await exec({ namespace, pod: name, container, command, signal, timeoutMs: timeoutMs + END_LIMIT_MS });
+    result = await exec({
+      namespace,
+      pod: name,
+      container,
+      command,
+      stdout,
+      signal,
+      timeoutMs: timeoutMs + END_LIMIT_MS,
+    });
     if (result.exitCode === 0) return;
   } catch (error) {
     if (signal.aborted || performance.now() - began < timeoutMs) throw error;
   }
-  const { exitCode = 1, stderr = "" } = result ?? {};
-  const last = stderr.trim().split("\n").at(-1)?.slice(-MOST_SHOWN);
-  const isLate = performance.now() - began >= timeoutMs;
+  const { exitCode = LATE, stderr = "" } = result ?? {};
+  const printed = Buffer.from(output, "latin1").toString("utf8").trim() || stderr.trim();
+  const last = printed.split("\n").at(-1)?.slice(-MOST_SHOWN);
+  const isLate = exitCode === LATE && performance.now() - began >= timeoutMs;
   const why = isLate ? `did not end within ${preSave.timeoutSeconds} s` : `ended with ${exitCode}`;
   throw new ExecFailure(`filesystem.preSave ${why}${last ? `: ${last}` : ""}`, { exitCode });
 }

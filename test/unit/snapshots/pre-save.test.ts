@@ -31,12 +31,21 @@ test("runPreSave fails with the last line that the command says", async () => {
   const script = "echo first >&2; echo 'database is locked' >&2; exit 5";
   assert.is(await failure(run(shell(script))), "ExecFailure: filesystem.preSave ended with 5: database is locked");
   assert.is(await failure(run(shell("exit 3"))), "ExecFailure: filesystem.preSave ended with 3");
+  const printed = "echo 'database is locked'; sleep 0.1; echo first >&2; sleep 0.1; echo 'is locked yet'; exit 5";
+  assert.is(await failure(run(shell(printed))), "ExecFailure: filesystem.preSave ended with 5: is locked yet");
   assert.match(await failure(run(["/no/such/program"])), /ended with 127: .*No such file or directory/);
 });
 
 test("runPreSave ends a command in the pod when its time is over", async () => {
   const late = run(shell("exec sleep 3600"), { timeoutSeconds: 1 });
   assert.match(await failure(late), /^ExecFailure: filesystem.preSave did not end within 1 s/);
+});
+
+test("runPreSave fails with a command whose time is over, also where that ends well when it is asked to", async () => {
+  const script = "trap 'exit 0' TERM; while :; do sleep 0.1; done";
+  const late = await failure(run(shell(script), { timeoutSeconds: 1 }));
+  assert.match(late, /^ExecFailure: filesystem.preSave did not end within 1 s/);
+  assert.is(await failure(run(shell("exit 124"))), "ExecFailure: filesystem.preSave ended with 124");
 });
 
 test("runPreSave is ended with the save", async () => {
