@@ -18,6 +18,7 @@ interface Remembered {
   readonly mode: number;
   readonly mtime: number;
   readonly isDirectory: boolean;
+  readonly depth: number;
 }
 
 const maxCommandBytes = 32 * 1024;
@@ -33,6 +34,14 @@ const maxCommandBytes = 32 * 1024;
  */
 export function createRestorePlan({ roots }: { roots: readonly string[] }): RestorePlan {
   const remembered: Remembered[] = [];
+  let isSorted = true;
+
+  /** What is in a folder before the folder, wherever they came; of a path that came twice, what came last is last. */
+  function insideOut(): readonly Remembered[] {
+    if (!isSorted) remembered.sort((one, other) => other.depth - one.depth);
+    isSorted = true;
+    return remembered;
+  }
 
   return {
     rewrite(entry) {
@@ -40,12 +49,13 @@ export function createRestorePlan({ roots }: { roots: readonly string[] }): Rest
       const isDirectory = type === "directory";
       if (isDirectory && roots.includes(path)) return undefined;
       if (!isDirectory && !(type === "file" && (mode & 0o7000) !== 0)) return entry;
-      remembered.push({ path, mode, mtime, isDirectory });
+      remembered.push({ path, mode, mtime, isDirectory, depth: path.split("/").length });
+      isSorted = false;
       return isDirectory ? { ...entry, mode: writable(mode) } : entry;
     },
     hasDirectories: () => remembered.some(({ isDirectory }) => isDirectory),
     *directoryTimes() {
-      for (const { path, mode, mtime, isDirectory } of remembered.toReversed()) {
+      for (const { path, mode, mtime, isDirectory } of insideOut()) {
         if (!isDirectory) continue;
         yield writeTarHeader({
           type: "directory",
@@ -64,7 +74,7 @@ export function createRestorePlan({ roots }: { roots: readonly string[] }): Rest
     *modeCommands() {
       let line = "";
       let lineMode = -1;
-      for (const entry of remembered.toReversed()) {
+      for (const entry of insideOut()) {
         if (isSetByUnpacking(entry)) continue;
         const { path, mode } = entry;
         const word = ` './${path.replaceAll("'", "'\\''")}'`;

@@ -4,6 +4,7 @@ import {
   chownSync,
   copyFileSync,
   existsSync,
+  lstatSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -17,7 +18,7 @@ import { gzipSync } from "node:zlib";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { archiveLimits } from "../../../crds/archive/archive-limits.ts";
-import { writeTarHeader } from "../../../crds/archive/tar-header.ts";
+import { type TarEntry, writeTarHeader } from "../../../crds/archive/tar-header.ts";
 import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
 import { restoreOverlay } from "../../../operator/snapshots/restore-overlay.ts";
 import { saveOverlay } from "../../../operator/snapshots/save-overlay.ts";
@@ -130,20 +131,11 @@ test("say so when there is no archive, and when the workload has other directori
   assert.match(String(error), /ArchiveError: entry "data\/two.*" is outside the overlay directories/);
 });
 
-test("restore all but the hard links to files that an earlier version did not save, and name these", async ({
-  folder,
-  served,
-  store,
-}) => {
-  const entry = { mode: 0o644, uid: 0, gid: 0, mtime: 1, size: 0, target: "" };
-  const archive = gzipSync(
-    Buffer.concat([
-      writeTarHeader({ ...entry, type: "directory", path: "data/one" }),
-      writeTarHeader({ ...entry, type: "hardlink", path: "data/one/link", target: "data/one/moved" }),
-      writeTarHeader({ ...entry, type: "file", path: "data/one/file" }),
-      Buffer.alloc(1024),
-    ]),
-  );
+const made = { mode: 0o644, uid: 0, gid: 0, mtime: 1, size: 0, target: "" };
+
+/** Restores an archive of such entries into the folder that stands for a pod. */
+async function restoreEntries({ folder, served, store }: Context, entries: readonly TarEntry[]) {
+  const archive = gzipSync(Buffer.concat([...entries.map(writeTarHeader), Buffer.alloc(1024)]));
   const overlayDirs = ["/data/one"];
   const described = { uid: 0, gid: 0, createdAt: new Date().toISOString(), entries: 3, contentBytes: 1, overlayDirs };
   await served.store.put(key, Readable.from([archive]), {
@@ -151,12 +143,31 @@ test("restore all but the hard links to files that an earlier version did not sa
     replaces: (await served.store.look(key, call)).revision,
   });
   const pod = { ...where, root: join(folder, "to") };
-  const restored = await restoreOverlay({
-    ...{ ...store, exec: localExec, pod, overlayDirs, limits, opensGate: false },
+  return await restoreOverlay({
+    ...{ ...store, exec: unprivilegedExec, pod, overlayDirs, limits, opensGate: false },
     ...call,
   });
+}
+
+test("restore all but the hard links to files that an earlier version did not save, and name these", async (context) => {
+  const restored = await restoreEntries(context, [
+    { ...made, type: "directory", path: "data/one" },
+    { ...made, type: "hardlink", path: "data/one/link", target: "data/one/moved" },
+    { ...made, type: "file", path: "data/one/file" },
+  ]);
   assert.equal(restored?.lost, ["data/one/link"]);
-  assert.equal(readdirSync(join(folder, "to/data/one")), ["file"]);
+  assert.equal(readdirSync(join(context.folder, "to/data/one")), ["file"]);
+});
+
+test("restore a folder that comes after what is in it, and takes the right to enter it", async (context) => {
+  await restoreEntries(context, [
+    { ...made, type: "directory", path: "data/one/a/b", mode: 0o555 },
+    { ...made, type: "file", path: "data/one/a/c", mode: 0o2644 },
+    { ...made, type: "directory", path: "data/one/a", mode: 0o400 },
+  ]);
+  const modeOf = (name: string) => lstatSync(join(context.folder, "to/data/one", name)).mode & 0o7777;
+  assert.equal([modeOf("a"), isRoot ? modeOf("a/b") : 0o555], [0o400, 0o555]);
+  chmodSync(join(context.folder, "to/data/one/a"), 0o755);
 });
 
 test("fail when a file cannot be read, and keep the archive before", async ({ folder, store, newest }) => {
