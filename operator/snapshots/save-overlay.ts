@@ -157,7 +157,7 @@ async function tryToSave(
     onTrailer: (chunk) => end.take(chunk),
   });
   files.begin(check.kindOf);
-  const end = createEnd({ files, listed, acknowledgement, maxEntries, bytesIn: () => check.contents.bytesIn });
+  const end = createEnd({ files, listed, acknowledgement, limits, isLast, bytesIn: () => check.contents.bytesIn });
 
   const target = overlayCommand(pod, script, [asked === undefined ? "" : "asks", ...roots]);
   const streams = { stdin: acknowledgement.stdin, stdout: output.stream, minOutput: POD_PACE };
@@ -270,15 +270,20 @@ function createEnd(options: {
   /** The list before. */
   listed: ListParser;
   acknowledgement: Acknowledgement;
-  maxEntries: number;
+  limits: ArchiveLimits;
+  isLast: boolean;
   /** Of the archive. */
   bytesIn: () => number;
 }): {
   take(chunk: Buffer): void;
-  /** @throws ExecFailure unless the pod has said that all was read and sent, and all of that has arrived */
+  /**
+   * @throws ExecFailure unless the pod has said that all was read and sent, and all of that has arrived
+   * @throws FilesMoved where that may be for a file that has moved
+   */
   judge(ended: { exitCode: number; stderr: string; words: string }): Judgement;
 } {
-  const { files, listed, acknowledgement, maxEntries, bytesIn } = options;
+  const { files, listed, acknowledgement, limits, isLast, bytesIn } = options;
+  const { maxEntries } = limits;
   let text = "";
   let sent: number | undefined;
   let reading: { readonly parser: ListParser; readonly after: ListAfter; rest: string | undefined } | undefined;
@@ -337,6 +342,8 @@ function createEnd(options: {
     judge({ exitCode, stderr, words }) {
       const said = [words, text, reading?.rest ?? ""].map((part) => /^failed\n(.*)\nend\n$/s.exec(part)?.[1]);
       const why = said.find((part) => part !== undefined);
+      // A name with a line break that vanished is not told from another failure.
+      if (why !== undefined && !isLast && /No such file|Not a directory/.test(why)) throw new FilesMoved();
       if (why !== undefined) throw failed(Buffer.from(why, "latin1").toString("utf8"), exitCode);
       if (sent === undefined || exitCode !== 0 || (sent === bytesIn() && result === undefined)) {
         throw failed(stderr.trim() || `it ended with ${exitCode} and does not say that all was sent`, exitCode);

@@ -71,6 +71,13 @@ test("many long names are listed beside a large environment", async (context) =>
   assert.is((await save(large)).entries, 817);
 });
 
+test("a name with a line break that vanishes is no failure in the next try", async ({ save, withTar }) => {
+  const gone = '"$REAL" "$@" "data/two\nlines"';
+  await save(localExec, { busybox: withTar(`[ -e once ] && exec "$REAL" "$@"; echo > once; exec ${gone}`) });
+  const error = await save(localExec, { busybox: withTar(`exec ${gone}`) }).catch((cause: unknown) => cause);
+  assert.match(String(error), /ExecFailure: .*data\/two\nlines: No such file/);
+});
+
 test("a file that is written to, and one that is deleted, while tar reads cost no second try", async (context) => {
   const { data, save, restore, withTar, folder } = context;
   for (const name of ["log", "temporary"]) writeFileSync(join(data, name), "a line\n");
