@@ -10,7 +10,7 @@ import type { Browser, Page } from "playwright-core";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { type Stack, startStack } from "../e2e/claims/stack.ts";
-import { rawTar } from "../unit/snapshots/raw-tar.ts";
+import { rawTar } from "../unit/archive/raw-tar.ts";
 import { launchBrowser, openPage } from "./browser.ts";
 
 const test = suite("browser/containers");

@@ -8,7 +8,7 @@ import { annotation } from "../../../crds/labels.ts";
 import { createDeferred } from "../../../crds/waits.ts";
 import type { Workload } from "../../../crds/workload.ts";
 import { operatorConfig } from "../../../operator/config.ts";
-import { rawTar } from "../../unit/snapshots/raw-tar.ts";
+import { rawTar } from "../../unit/archive/raw-tar.ts";
 import { exists, NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
 import { BUILDS, built, type PretendBuilders, type PretendEnd, startPretendBuilders } from "./pretend-builders.ts";
 

@@ -29,7 +29,7 @@ import { stopProcess } from "../../../scripts/cluster/process/stop-process.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { upLocalCluster } from "../../../scripts/cluster/up-local-cluster.ts";
 import { testAtOnce } from "../../at-once.ts";
-import { rawTar } from "../../unit/snapshots/raw-tar.ts";
+import { rawTar } from "../../unit/archive/raw-tar.ts";
 import { dockerArchive } from "../claims/image-files.ts";
 import { type Stack, startStack } from "../claims/stack.ts";
 import { type ContextFiles, contextArchive } from "./context-archive.ts";

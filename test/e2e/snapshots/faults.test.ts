@@ -18,7 +18,7 @@ import { claims } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
 import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
 import { testAtOnce } from "../../at-once.ts";
-import { rawTar } from "../../unit/snapshots/raw-tar.ts";
+import { rawTar } from "../../unit/archive/raw-tar.ts";
 import { archiveOf, type Faults } from "./faults.ts";
 import { type LifeContext, lifeSuite } from "./life-suite.ts";
 import { type Lifecycle, NAMESPACE } from "./lifecycle.ts";

@@ -14,7 +14,7 @@ import { workloads } from "../../../crds/kinds.ts";
 import { annotation, label } from "../../../crds/labels.ts";
 import type { Workload, WorkloadSpec, WorkloadStatus } from "../../../crds/workload.ts";
 import { eventually } from "../../eventually.ts";
-import { rawTar } from "../snapshots/raw-tar.ts";
+import { rawTar } from "../archive/raw-tar.ts";
 import { type ServedStore, serveStore } from "../snapshots/store-server.ts";
 import { BUILD_NAMESPACE } from "./fake-cluster.ts";
 import { type FakeKubectl, fakeKubectl } from "./fake-kubectl.ts";

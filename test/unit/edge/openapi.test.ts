@@ -9,7 +9,7 @@ import { annotation, label } from "../../../crds/labels.ts";
 import type { Trigger } from "../../../crds/trigger.ts";
 import type { Deliverer, Delivery } from "../../../edge/api/deliveries.ts";
 import type { OpenApiDocument } from "../../../edge/api/openapi/document.ts";
-import { rawTar } from "../snapshots/raw-tar.ts";
+import { rawTar } from "../archive/raw-tar.ts";
 import { serveStore } from "../snapshots/store-server.ts";
 import { answerProblems } from "./answer-problems.ts";
 import { fakeKubectl } from "./fake-kubectl.ts";

@@ -4,7 +4,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { systemClock } from "../../../crds/client/clock.ts";
 import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
-import { rawEntry, rawTar, tarEnd } from "../snapshots/raw-tar.ts";
+import { rawEntry, rawTar, tarEnd } from "../archive/raw-tar.ts";
 import { call, load, save } from "../snapshots/store-contract.ts";
 import { type ServedStore, serveStore } from "../snapshots/store-server.ts";
 import { type SnapshotsFolder, snapshotsFolder } from "./snapshots-folder.ts";

@@ -4,8 +4,8 @@ import fc from "fast-check";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { archiveLimits } from "../../../crds/archive/archive-limits.ts";
-import { checkArchive } from "./check-archive.ts";
-import { type RawEntry, rawTar } from "./raw-tar.ts";
+import { checkArchive } from "../archive/check-archive.ts";
+import { type RawEntry, rawTar } from "../archive/raw-tar.ts";
 import { changeLines, changes, createPlace, lostFiles, makeRandomTree, trees, walk } from "./saved-trees.ts";
 import { treeLines } from "./tree.ts";
 

@@ -9,10 +9,10 @@ import type { TriggerGuard } from "../../../crds/trigger.ts";
 import type { Guard, Verdict } from "../../../edge/gateway/guards.ts";
 import { guardFor, runGuards } from "../../../edge/gateway/guards.ts";
 import { eventually } from "../../eventually.ts";
+import { payload } from "../gateway-drivers/driver-call.ts";
+import { httpAnswer, startWireServer, type WireRequest } from "../gateway-drivers/wire-server.ts";
 import { manualClock } from "../manual-clock.ts";
 import { silentLog } from "../silent-log.ts";
-import { payload } from "./driver-call.ts";
-import { httpAnswer, startWireServer, type WireRequest } from "./wire-server.ts";
 
 const test = suite("guards");
 const deps = { clock: systemClock, log: silentLog };

@@ -10,7 +10,7 @@ import type { Workload } from "../../../crds/workload.ts";
 import { type ArchiveAnswer, findArchive } from "../../../operator/claim/find-archive.ts";
 import { onS3, testOperator } from "../operator/test-operator.ts";
 import { silentLog } from "../silent-log.ts";
-import { archive, runningHelper } from "./helper-objects.ts";
+import { archive, runningHelper } from "../snapshots/helper-objects.ts";
 
 interface Case {
   /** @default true */

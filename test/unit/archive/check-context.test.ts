@@ -9,7 +9,7 @@ import { test } from "uvu";
 import * as assert from "uvu/assert";
 import { checkContext } from "../../../crds/archive/check-context.ts";
 import { readTarHeader } from "../../../crds/archive/tar-header.ts";
-import { type RawEntry, rawEntry, rawTar, tarEnd } from "../snapshots/raw-tar.ts";
+import { type RawEntry, rawEntry, rawTar, tarEnd } from "./raw-tar.ts";
 
 const content = Buffer.from("FROM scratch\n");
 const limitBytes = 1024 * 1024;

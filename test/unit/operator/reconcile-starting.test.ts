@@ -14,7 +14,7 @@ import type { PodState } from "../../../operator/pod/pod-state.ts";
 import { renderPod } from "../../../operator/pod/render-pod.ts";
 import { TOOLS_CONTAINER } from "../../../operator/snapshots/pod-tools.ts";
 import { testOperator } from "../operator/test-operator.ts";
-import { archive } from "./helper-objects.ts";
+import { archive } from "../snapshots/helper-objects.ts";
 
 const LONG_AGO = "2020-01-01T00:00:00Z";
 

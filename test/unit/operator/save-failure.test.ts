@@ -13,7 +13,7 @@ import { createHelperController } from "../../../operator/snapshots/controller.t
 import { ExecFailure } from "../../../operator/snapshots/exec-output.ts";
 import type { SavedSnapshot } from "../../../operator/snapshots/snapshots.ts";
 import { testOperator } from "../operator/test-operator.ts";
-import { archive } from "./helper-objects.ts";
+import { archive } from "../snapshots/helper-objects.ts";
 
 const pod: Pod = { metadata: { name: "inst-t-w-1", namespace: "n", uid: "pod-uid" }, spec: { containers: [] } };
 const other = {
