@@ -192,10 +192,15 @@ export function createActivity(options: {
     if (Object.keys(annotations).length === 0) return;
     const precondition = resourceVersion === undefined ? {} : { resourceVersion };
     const body = { metadata: { ...clearManagedFields, uid, ...precondition, annotations } };
-    cache.pods.put(await client.patch(pods, { namespace, name }, { type: "merge", body }));
+    await patchPod(name, body);
     if (!isWorking) return;
     if (!isAnnounced(work)) work.since = clock.now();
     work.until = until;
+  }
+
+  /** By the status, which takes annotations with it and no spec: the accounts of the edge may patch nothing else of pods. */
+  async function patchPod(name: string, body: object): Promise<void> {
+    cache.pods.put(await client.patch(pods, { namespace, name }, { type: "merge", body, subresource: "status" }));
   }
 
   function isAnnounced({ until }: InFlight): boolean {
@@ -216,7 +221,7 @@ export function createActivity(options: {
     if (said.until <= clock.now()) return;
     try {
       const body = { metadata: { ...clearManagedFields, uid, annotations: { [inFlightKey]: null } } };
-      cache.pods.put(await client.patch(pods, { namespace, name }, { type: "merge", body }));
+      await patchPod(name, body);
     } catch (error) {
       // The release waits for the time that was said.
       if (!isNotFound(error) && !isConflict(error))

@@ -246,7 +246,7 @@ test("claims that fail, fail again, lose their pods, end idle and are released",
   // A pod that the watch does not show yet is not marked.
   await until("the mark of a use", async () => {
     assert.is((await call("POST", `/instances/${idle.instance}/activity`)).status, 200);
-    return asked("tenancy-api", "patch", "pods");
+    return asked("tenancy-api", "patch", "pods", { subresource: "status" });
   });
   await until("the idle release", async () => !(await exists(tenancy.client, claims, "claim-a-idle")));
 
@@ -394,7 +394,7 @@ test("the gateway: webhooks, schedules, bots, troubles", async () => {
   assert.is(await deliver({ who: "a" }, "/hooks/a", "wrong"), 401);
   await until("a claim of an event, and the mark of a use", async () => {
     await deliver({ who: "hooked" });
-    return asked("tenancy-gateway", "patch", "pods");
+    return asked("tenancy-gateway", "patch", "pods", { subresource: "status" });
   });
 
   // Its readable name belongs to another pair.
@@ -462,7 +462,7 @@ test("the front door: waking, waking anew, and what is in its way", async () => 
   await until("the workloads at the front door", async () => (await ask("first", "door")) !== 404);
   // No simulated pod answers, whatever else of this machine's network may.
   assert.ok((await ask("first", "door")) >= 400);
-  await until("the mark of a use", () => asked("tenancy-proxy", "patch", "pods"));
+  await until("the mark of a use", () => asked("tenancy-proxy", "patch", "pods", { subresource: "status" }));
   // A claim in Error is tried again.
   assert.is(await ask("first", "door-broken"), 503);
   await until("the second try", async () => {
