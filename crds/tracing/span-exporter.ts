@@ -1,6 +1,7 @@
 import { createBackoff } from "../client/backoff.ts";
 import { type Clock, systemClock } from "../client/clock.ts";
 import { retryAfter } from "../client/transport.ts";
+import { parseForeignJson } from "../foreign-json.ts";
 import type { Log } from "../log.ts";
 import { createPause, TimeLimitError, within, withTimeLimit } from "../waits.ts";
 import { exportRequest } from "./otlp-json.ts";
@@ -168,7 +169,8 @@ async function readText({ body }: Response): Promise<string> {
 function rejectedBy(text: string): { problem?: string; rejected: number } {
   let rejected = 0;
   try {
-    rejected = Number(JSON.parse(text)?.partialSuccess?.rejectedSpans ?? 0);
+    const answer = parseForeignJson(text) as { partialSuccess?: { rejectedSpans?: unknown } } | null;
+    rejected = Number(answer?.partialSuccess?.rejectedSpans ?? 0);
   } catch {
     // Another media type than that of the request; the status counts.
   }

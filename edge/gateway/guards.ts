@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import type { Clock } from "../../crds/client/clock.ts";
 import { describeError } from "../../crds/describe-error.ts";
+import { parseForeignJson } from "../../crds/foreign-json.ts";
 import type { Log } from "../../crds/log.ts";
 import type { TriggerGuard } from "../../crds/trigger.ts";
 import { withTimeLimit } from "../../crds/waits.ts";
@@ -148,7 +149,7 @@ async function ask(
       if (status < 200 || status > 299) throw new Error(`it answered with status ${status}`);
     },
   });
-  return v.parse(answerSchema, JSON.parse(utf8.decode(body)));
+  return v.parse(answerSchema, parseForeignJson(utf8.decode(body), { characters: MAX_ANSWER_BYTES }));
 }
 
 function configProblem(config: TriggerGuard["config"] | undefined): string | undefined {

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { JsonBoundError, parseForeignJson } from "../../crds/foreign-json.ts";
 import { HttpError, quote } from "./http-error.ts";
 import { jsonSyntaxError } from "./json-syntax-error.ts";
 import { readBytes } from "./read-bytes.ts";
@@ -11,7 +12,7 @@ const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json *(?:;|$)/i;
  *
  * @param options.limit bytes @default 1 MiB
  * @throws HttpError 400 that names each place, such as `body.workload: must be a string, got number`; 413 over the
- * limit
+ * limit, and where it holds too many values
  */
 export async function readJson<const Entries extends v.ObjectEntries>(
   request: Request,
@@ -40,11 +41,11 @@ export async function readJson<const Entries extends v.ObjectEntries>(
 function parse(text: string): object {
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = parseForeignJson(text);
   } catch (cause) {
+    if (cause instanceof JsonBoundError) throw new HttpError(cause.status, `body: ${cause.message}`, { cause });
     if (text.trim() === "") throw new HttpError(400, "body: must be a JSON object, got nothing");
-    const where = jsonSyntaxError(text) ?? "nested too deeply";
-    throw new HttpError(400, `body: is not JSON: ${where}`, { cause });
+    throw new HttpError(400, `body: is not JSON: ${jsonSyntaxError(text)}`, { cause });
   }
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     throw new HttpError(400, `body: must be a JSON object, got ${typeName(value)}`);

@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
 import * as v from "valibot";
 import { type Clock, systemClock } from "../../client/clock.ts";
+import { parseForeignJson } from "../../foreign-json.ts";
 import type { Log } from "../../log.ts";
 import { StoreError } from "../snapshot-store.ts";
 import { elementOf, type S3Credentials } from "./s3-client.ts";
@@ -176,7 +177,7 @@ async function askContainer(options: {
   const text = await send(what, url, { headers: authorization === undefined ? {} : { authorization } });
   let read: unknown;
   try {
-    read = JSON.parse(text);
+    read = parseForeignJson(text);
   } catch (cause) {
     throw new StoreError(`Cannot ${what}: the answer is no JSON`, { cause, isTransient: true });
   }

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { connect } from "node:net";
 import { type RawData, WebSocket } from "ws";
+import { JsonBoundError, parseForeignJson } from "../../../crds/foreign-json.ts";
 import { onAbort } from "../../../crds/waits.ts";
 import { hostName } from "../post-json.ts";
 import { DriverError, MAX_REPLY_BYTES } from "./driver.ts";
@@ -115,9 +116,9 @@ function readMessages(socket: WebSocket): JsonSocket {
     const text = String(data);
     count(text.length);
     if (end !== undefined) return;
-    const message = isBinary ? undefined : parseObject(text);
-    if (message === undefined) {
-      finish(new SocketEndError(`the container sent ${isBinary ? "a binary message" : "what is no JSON object"}`));
+    const message = isBinary ? "a binary message" : parseObject(text);
+    if (typeof message === "string") {
+      finish(new SocketEndError(`the container sent ${message}`));
       return;
     }
     messages.push(message);
@@ -156,12 +157,14 @@ function readMessages(socket: WebSocket): JsonSocket {
   };
 }
 
-function parseObject(text: string): JsonMessage | undefined {
+/** The message, or what the text is instead. */
+function parseObject(text: string): JsonMessage | string {
   let value: unknown;
   try {
-    value = JSON.parse(text);
-  } catch {
-    return undefined;
+    value = parseForeignJson(text, { characters: MAX_REPLY_BYTES });
+  } catch (error) {
+    return error instanceof JsonBoundError ? `a message that ${error.message}` : "what is no JSON object";
   }
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as JsonMessage) : undefined;
+  const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
+  return isObject ? (value as JsonMessage) : "what is no JSON object";
 }

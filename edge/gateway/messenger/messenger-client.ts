@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import { NetworkError } from "../../../crds/client/api-error.ts";
 import type { Clock } from "../../../crds/client/clock.ts";
+import { JsonBoundError, parseForeignJson } from "../../../crds/foreign-json.ts";
 import { TimeLimitError, withTimeLimit } from "../../../crds/waits.ts";
 import { createPoster } from "../post-json.ts";
 
@@ -156,6 +157,8 @@ export function createMessengerClient(options: {
 
 /** A hundred updates are a few hundred kilobytes. */
 const MAX_REPLY_BYTES = 16 * 1024 * 1024;
+/** A hundred messages of the most entities, each with the message that it answers. */
+const MAX_VALUES = 200_000;
 /** Less than the server's own patience with idle connections. */
 const KEEP_ALIVE_MS = 30_000;
 
@@ -180,8 +183,8 @@ export function createPostFetch(options: { clock: Clock }): Fetch {
 }
 
 function resultOf(answer: { method: string; token: string; status: number; text: string }): unknown {
-  const { method, token, status, text } = answer;
-  const parsed = v.safeParse(answerSchema, parseJson(text));
+  const { method, token, status } = answer;
+  const parsed = v.safeParse(answerSchema, parseAnswer(answer));
   if (!parsed.success) {
     // For instance the error page of a gateway before the server, or a body that ended early.
     throw new MessengerError(`${method}: HTTP ${status}, and no JSON of the bot API`, {
@@ -201,10 +204,13 @@ function resultOf(answer: { method: string; token: string; status: number; text:
   });
 }
 
-function parseJson(text: string): unknown {
+/** @returns undefined where it is no JSON @throws MessengerError where it is beyond a bound */
+function parseAnswer({ method, status, text }: { method: string; status: number; text: string }): unknown {
   try {
-    return JSON.parse(text);
-  } catch {
+    return parseForeignJson(text, { characters: MAX_REPLY_BYTES, values: MAX_VALUES });
+  } catch (error) {
+    if (error instanceof JsonBoundError)
+      throw new MessengerError(`${method}: the answer ${error.message}`, { code: status, uncertain: true });
     return undefined;
   }
 }

@@ -1,4 +1,5 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
+import { JsonBoundError, parseForeignJson } from "../../../crds/foreign-json.ts";
 import { HttpError, quote } from "../../http/http-error.ts";
 import { jsonSyntaxError } from "../../http/json-syntax-error.ts";
 import { hostOf, refuseForeignHost } from "../../http/page-check.ts";
@@ -54,7 +55,7 @@ export async function checkSecret({ trigger, readSecret, report, log }: AdapterC
 /**
  * Reads a delivery's JSON: the body itself, or the field `payload` of a form, as GitHub sends either.
  *
- * @throws HttpError 400 where it is of another type or no JSON
+ * @throws HttpError 400 where it is of another type, no JSON or too deep, 413 where it holds too much
  */
 export function parseDelivery(body: Uint8Array, contentType: string | null): unknown {
   const isForm = contentType !== null && FORM_TYPE.test(contentType);
@@ -63,12 +64,13 @@ export function parseDelivery(body: Uint8Array, contentType: string | null): unk
     throw new HttpError(400, `content-type: must be application/json, or a form with a field payload, got ${got}`);
   }
   const text = isForm ? payloadOf(decode(body)) : decode(body);
+  const place = isForm ? "body.payload" : "body";
   try {
-    return JSON.parse(text);
+    return parseForeignJson(text);
   } catch (cause) {
-    const place = isForm ? "body.payload" : "body";
+    if (cause instanceof JsonBoundError) throw new HttpError(cause.status, `${place}: ${cause.message}`, { cause });
     if (text.trim() === "") throw new HttpError(400, `${place}: must be JSON, got nothing`);
-    throw new HttpError(400, `${place}: is not JSON: ${jsonSyntaxError(text) ?? "nested too deeply"}`, { cause });
+    throw new HttpError(400, `${place}: is not JSON: ${jsonSyntaxError(text)}`, { cause });
   }
 }
 

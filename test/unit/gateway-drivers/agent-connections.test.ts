@@ -5,6 +5,7 @@ import * as assert from "uvu/assert";
 import { PodGoneError } from "../../../edge/gateway/drivers/driver.ts";
 import { driverFor } from "../../../edge/gateway/drivers/driver-for.ts";
 import { eventually } from "../../eventually.ts";
+import { failOnLag } from "../loop-lag.ts";
 import { manualClock } from "../manual-clock.ts";
 import { type AgentEnd, startAgentServer } from "./agent-server.ts";
 import { chat, greet, hearRequest } from "./control-agent.ts";
@@ -12,6 +13,7 @@ import { callTo, failureOf, payload } from "./driver-call.ts";
 import { httpAnswer, startWireServer, type WireRequest } from "./wire-server.ts";
 
 const test = suite("connections to agents");
+failOnLag(test);
 const UPGRADE = "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\n";
 
 /** Agents that answer "here". */

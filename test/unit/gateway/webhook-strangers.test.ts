@@ -13,12 +13,14 @@ import { createWebhookPaths } from "../../../edge/gateway/webhook/webhook-paths.
 import { createHandler } from "../../../edge/http/handler.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { openWire, type Wire } from "../edge/open-wire.ts";
+import { failOnLag } from "../loop-lag.ts";
 import { manualClock } from "../manual-clock.ts";
 import { silentLog } from "../silent-log.ts";
 import { createRecorder } from "../tracing/recorder.ts";
 
 // Not on Deno: after an answer that came before the end of a request's body its server does not let the process end.
 const test = suite("strangers at a webhook");
+failOnLag(test);
 const SECRET = "the webhook's own";
 const BODY = JSON.stringify({ tenant: "a" });
 const FORGED = `sha256=${"0".repeat(64)}`;
