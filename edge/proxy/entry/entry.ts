@@ -10,7 +10,7 @@ import { takeToken } from "./token-parameter.ts";
 export interface Credentials {
   /** Whether it carries the API key, or none is asked for of a page of its own. */
   readonly hasKey: boolean;
-  /** Whether `Authorization` holds the API key, which the pod never sees. */
+  /** Whether `Authorization` holds the API key, or at a path what a browser sends of itself: the pod never sees it. */
   readonly hidesAuthorization: boolean;
   /** The grant of a link, and of cookies where a page of the very host sends them. */
   readonly link: SignedGrant | undefined;
@@ -52,7 +52,8 @@ export function createCredentials(options: {
     const read = readFields(head.fields, cookie);
     const { target, token } = takeToken(address?.target ?? head.target);
     const isBearer = isKey !== undefined && read.bearer.some(isKey);
-    const carriesKey = isBearer || (isKey !== undefined && read.keys.some(isKey));
+    const isKeyed = isKey !== undefined && read.keys.some(isKey);
+    const carriesKey = isBearer || isKeyed;
     const link = tokens.read("link", token);
     const isOwn = isOwnPage(head, read, frontDoor);
     const cookies: SignedGrant[] = [];
@@ -65,7 +66,7 @@ export function createCredentials(options: {
     }
     return {
       hasKey: carriesKey || (isKey === undefined && isOwn),
-      hidesAuthorization: isBearer,
+      hidesAuthorization: isBearer || (address?.form === "path" && mayBeOfBrowser(read, { isKeyed })),
       link,
       cookies,
       presentsToken: token !== undefined || read.cookies.length > 0,
@@ -129,8 +130,21 @@ export function linkCookie(frontDoor: FrontDoor, token: string, maxAgeSeconds: n
   return `${cookieName(frontDoor)}=${token}; Max-Age=${maxAgeSeconds}; Path=/;${secure} HttpOnly; SameSite=Lax`;
 }
 
+/**
+ * Whether a browser may have sent the `Authorization` of itself: to it all paths are one site, so it sends what one
+ * tenant's program asked for to all. None sends a Bearer token or our key so; not every one says that it is a browser.
+ */
+function mayBeOfBrowser(
+  { hasOtherAuthorization, site, mode, dest }: ReadFields,
+  { isKeyed }: { isKeyed: boolean },
+): boolean {
+  return (hasOtherAuthorization && !isKeyed) || site !== undefined || mode !== undefined || dest !== undefined;
+}
+
 interface ReadFields {
   readonly bearer: string[];
+  /** Whether there is an `Authorization` of another scheme. */
+  hasOtherAuthorization: boolean;
   readonly keys: string[];
   readonly cookies: string[];
   origin: string | undefined;
@@ -142,6 +156,7 @@ interface ReadFields {
 function readFields(fields: readonly Field[], cookie: string): ReadFields {
   const read: ReadFields = {
     bearer: [],
+    hasOtherAuthorization: false,
     keys: [],
     cookies: [],
     origin: undefined,
@@ -153,7 +168,8 @@ function readFields(fields: readonly Field[], cookie: string): ReadFields {
     switch (name) {
       case "authorization": {
         const presented = BEARER.exec(value)?.[1];
-        if (presented !== undefined) read.bearer.push(presented);
+        if (presented === undefined) read.hasOtherAuthorization = true;
+        else read.bearer.push(presented);
         break;
       }
       case "x-tenancy-key":

@@ -9,20 +9,26 @@ import { takeToken } from "./token-parameter.ts";
  * (https://www.w3.org/TR/clear-site-data/#clear-cookies).
  */
 const HOST_DROPS = new Set(["alt-svc", "clear-site-data"]);
-/** On an origin that all tenants share, what a browser would keep for all of it. */
-const PATH_DROPS = new Set([
-  "alt-svc",
-  "clear-site-data",
-  "nel",
-  "report-to",
-  "reporting-endpoints",
-  "service-worker-allowed",
-  "strict-transport-security",
-  "x-content-type-options",
+
+/**
+ * What the client gets of a response at a path: what says what the body is, and what programs read. To a browser all
+ * tenants share that origin, and each year brings fields by which it asks for a password, keeps something or follows a
+ * link for all of it (docs/decisions/front-door.md#the-path-form-is-dead-to-browsers).
+ */
+const PATH_PASSES = new Set([
+  ...["content-type", "content-encoding", "content-language", "content-location", "content-disposition"],
+  ...["content-range", "content-security-policy", "content-digest", "content-md5", "repr-digest", "digest"],
+  ...["accept-ranges", "accept-patch", "accept-post", "age", "allow", "cache-control", "date", "etag", "expires"],
+  ...["last-modified", "location", "pragma", "preference-applied", "retry-after", "server", "vary", "via", "warning"],
+  ...["sec-websocket-accept", "sec-websocket-extensions", "sec-websocket-protocol"],
+  ...["dav", "ms-author-via", "tus-resumable", "tus-version", "tus-extension", "tus-max-size"],
 ]);
+const PATH_PASSES_FAMILY = /^(?:x|grpc|connect|docker|mcp|ratelimit|upload)-/;
+/** Of the family `x-`, what browsers know. */
+const PATH_DROPS = new Set(["x-content-type-options", "x-dns-prefetch-control", "x-frame-options", "x-sourcemap"]);
 const PATH_RESPONSE: ResponseChanges = {
   setCookie: () => undefined,
-  drops: PATH_DROPS,
+  drops: (name) => !(PATH_PASSES.has(name) || (PATH_PASSES_FAMILY.test(name) && !PATH_DROPS.has(name))),
   fields: [
     ["Content-Security-Policy", "sandbox"],
     ["X-Content-Type-Options", "nosniff"],
@@ -45,7 +51,11 @@ export function createForwardChanges(): (found: {
       return { request, response: PATH_RESPONSE };
     }
     const cookie = cookieName(frontDoor);
-    hostResponse ??= { setCookie: (value) => hostOnlyCookie(value, cookie), ownsHost: true, drops: HOST_DROPS };
+    hostResponse ??= {
+      setCookie: (value) => hostOnlyCookie(value, cookie),
+      ownsHost: true,
+      drops: (name) => HOST_DROPS.has(name),
+    };
     const request = { target, hidesAuthorization, hiddenCookie: cookie, referer: withoutToken };
     return { request, response: hostResponse };
   };

@@ -39,8 +39,8 @@ export interface ResponseChanges {
   readonly setCookie?: ((value: string) => string | undefined) | undefined;
   /** Whether the host is the pod's alone, so that a `Location` at it is where the client finds the pod. @default false */
   readonly ownsHost?: boolean | undefined;
-  /** Names, in lower case, of fields of the pod that the client does not get. @default none */
-  readonly drops?: ReadonlySet<string> | undefined;
+  /** Whether the client does not get a field of the pod, by its name in lower case. @default it gets all */
+  readonly drops?: ((name: string) => boolean) | undefined;
   /** Fields in addition to the pod's. */
   readonly fields?: readonly AnswerField[] | undefined;
 }
@@ -150,7 +150,7 @@ export function responseHeadFor(
       text += `${name}: ${value}\r\n`;
       continue;
     }
-    if (HOP_BY_HOP.has(lowerCase) || named?.has(lowerCase) || changes.drops?.has(lowerCase)) continue;
+    if (HOP_BY_HOP.has(lowerCase) || named?.has(lowerCase) || changes.drops?.(lowerCase)) continue;
     if (lowerCase === "set-cookie" && changes.setCookie !== undefined) {
       const changed = changes.setCookie(value);
       if (changed !== undefined) text += `${name}: ${changed}\r\n`;

@@ -308,6 +308,80 @@ test("the path form is one origin of all tenants: a sandbox without cookies", as
   }
 });
 
+test("at a path a browser is told nothing that it would keep for all tenants, or send to another", async () => {
+  const door = await startDoor();
+  door.addWorkload("app", "public");
+  const kept = [
+    ...["Content-Type: text/html", "Content-Encoding: br", "Content-Language: de", "Content-Range: bytes 0-1/9"],
+    ...['Content-Disposition: attachment; filename="a"', "Accept-Ranges: bytes", 'ETag: "1"', "Vary: Accept"],
+    ...["Last-Modified: Thu, 01 Jan 2026 00:00:00 GMT", "Cache-Control: max-age=5", "Age: 1", "Expires: 0"],
+    ...["Date: Thu, 01 Jan 2026 00:00:00 GMT", "Location: /t/alice/app/x", "Retry-After: 1", "Allow: GET"],
+    ...["Server: s", "Digest: x", "Content-Digest: x", "DAV: 1", "Grpc-Status: 0", "RateLimit-Limit: 1"],
+    ...["Docker-Content-Digest: x", "Mcp-Session-Id: x", "Tus-Resumable: 1.0.0", "Upload-Offset: 1"],
+    ...["X-Total-Count: 1", "x-request-id: 1"],
+  ];
+  const dropped = [
+    ...[
+      'WWW-Authenticate: Basic realm="a"',
+      "www-authenticate: Negotiate",
+      "Authentication-Info: x",
+      "Set-Login: logged-in",
+    ],
+    ...['Use-As-Dictionary: match="/*"', "Sec-Session-Registration: (ES256)", "Secure-Session-Registration: (ES256)"],
+    ...[
+      "Accept-CH: Sec-CH-UA-Model",
+      "Critical-CH: Sec-CH-UA-Model",
+      "Referrer-Policy: unsafe-url",
+      "Refresh: 0;url=/",
+    ],
+    ...[
+      "Link: </t/bob/app/>; rel=prefetch",
+      "Access-Control-Allow-Origin: *",
+      "Access-Control-Allow-Credentials: true",
+    ],
+    ...["Access-Control-Allow-Headers: authorization", "Timing-Allow-Origin: *", "Origin-Agent-Cluster: ?0"],
+    ...["Cross-Origin-Opener-Policy: same-origin", "Permissions-Policy: camera=*", "Speculation-Rules: /r"],
+    ...["NEL: {}", "Report-To: {}", "Reporting-Endpoints: a=/r", "Service-Worker-Allowed: /", "SourceMap: /m"],
+    ...["X-DNS-Prefetch-Control: on", "X-SourceMap: /m", "X-Frame-Options: DENY", "No-Vary-Search: params"],
+    ...["Supports-Loading-Mode: credentialed-prerender", "Activate-Storage-Access: load", "Set-Cookie2: a=1", "P3P: x"],
+  ];
+  const head = ["HTTP/1.1 401 Unauthorized", ...kept, ...dropped, "Content-Length: 2"].join("\r\n");
+  await door.addInstance("alice", "app", answerWith(`${head}\r\n\r\nok`));
+  const answer = await door.ask(get("apps.test", "/t/alice/app/"));
+  const ours = ["Content-Security-Policy: sandbox", "X-Content-Type-Options: nosniff", "Connection: close"];
+  assert.equal(answer.split("\r\n"), ["HTTP/1.1 401 Unauthorized", ...kept, ...ours, "Content-Length: 2", "", "ok"]);
+});
+
+test("at a path what a browser has for another tenant's program goes to none", async () => {
+  const door = await startDoor();
+  door.addWorkload("app", "public");
+  const { pod } = await door.addInstance("mallory", "app");
+  const at = "/t/mallory/app/";
+  for (const lines of [
+    ["Authorization: Basic YWxpY2U6c2VjcmV0"],
+    ["authorization: basic YWxpY2U6c2VjcmV0"],
+    ['Authorization: Digest username="alice"'],
+    ["Authorization: Negotiate YII"],
+    ["Authorization: NTLM TlRM"],
+    ["Authorization: YWxpY2U6c2VjcmV0"],
+    ["Authorization: Basic YWxpY2U6c2VjcmV0", "X-Tenancy-Key: wrong"],
+    ["Authorization: Bearer theirs", "Authorization: Basic YWxpY2U6c2VjcmV0"],
+    ["Authorization: Bearer theirs", "Sec-Fetch-Mode: navigate"],
+    ["Authorization: Bearer theirs", "Sec-Fetch-Site: none"],
+    [`Authorization: Basic YWxpY2U6c2VjcmV0`, `X-Tenancy-Key: ${KEY}`, "Sec-Fetch-Dest: document"],
+  ])
+    assert.match(await door.ask(get("apps.test", at, ...lines)), /^HTTP\/1.1 200 /);
+  assert.not.match(pod.received(), /authorization/i);
+  for (const lines of [
+    ["Authorization: Bearer program"],
+    ["Authorization: Basic cHJvZ3JhbQ==", `X-Tenancy-Key: ${KEY}`],
+  ]) {
+    await door.ask(get("apps.test", at, ...lines));
+    assert.match(pod.received(), `\r\n${lines[0]}\r\n`);
+  }
+  assert.not.match(pod.received(), KEY);
+});
+
 test("a long path is cut in the log, which strangers could fill else", async () => {
   const door = await startDoor();
   await door.ask(get("x.apps.test", `/${"a".repeat(20_000)}?q`));
