@@ -3,6 +3,7 @@ import type { Clock } from "../../crds/client/clock.ts";
 import { describeError } from "../../crds/describe-error.ts";
 import { parseForeignJson } from "../../crds/foreign-json.ts";
 import type { Log } from "../../crds/log.ts";
+import { isTenantId } from "../../crds/names.ts";
 import type { TriggerGuard } from "../../crds/trigger.ts";
 import { withTimeLimit } from "../../crds/waits.ts";
 import { oneLine, type TriggerPayload } from "./drivers/driver.ts";
@@ -93,6 +94,27 @@ function createAllowlistGuard(config: TriggerGuard["config"], { log }: Pick<Guar
   }
   const allowed = new Set(tenantIds.map((id) => id.toLowerCase()));
   return async ({ tenantId }) => (allowed.has(tenantId.toLowerCase()) ? { allowed: true } : denied(config));
+}
+
+/**
+ * Makes what finds the tenant that an event means: allowlists take a tenant in any case, and each spelling would be a
+ * tenant of its own, with files of its own. The first list that has it says how it is spelled.
+ *
+ * @returns a function that returns an id that no list has as it is
+ */
+export function createListedTenant(guards: readonly TriggerGuard[]): (tenantId: string) => string {
+  const listed = new Set<string>();
+  const spellings = new Map<string, string>();
+  for (const { type, config } of guards) {
+    const tenantIds: unknown = type === "allowlist" ? config?.tenantIds : undefined;
+    for (const id of Array.isArray(tenantIds) ? tenantIds : []) {
+      if (!isTenantId(id)) continue;
+      listed.add(id);
+      const key = id.toLowerCase();
+      if (!spellings.has(key)) spellings.set(key, id);
+    }
+  }
+  return (tenantId) => (listed.has(tenantId) ? tenantId : (spellings.get(tenantId.toLowerCase()) ?? tenantId));
 }
 
 /** From the name look-up to the last byte of the answer. */

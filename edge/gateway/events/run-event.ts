@@ -20,7 +20,7 @@ import type { DeliverySink } from "../delivery-log.ts";
 import { type Driver, DriverError, type DriverReply, type TriggerPayload } from "../drivers/driver.ts";
 import type { EventResult, GatewayMetrics } from "../gateway-metrics.ts";
 import type { Guard } from "../guards.ts";
-import { runGuards } from "../guards.ts";
+import { createListedTenant, runGuards } from "../guards.ts";
 import type { TriggerEvents } from "../triggers/trigger-status.ts";
 import { untilPodChanges, whilePodIsCurrent } from "./claimed-pod.ts";
 import { type EventSlots, TooManyWaiting } from "./event-slots.ts";
@@ -59,6 +59,7 @@ export function createEventRunner(pipeline: EventPipeline, services: EventServic
   const { slots, metrics, events, deliveryLog, log, claims } = services;
   const { clock, cache } = claims;
   const name = trigger.metadata.name;
+  const listedTenant = createListedTenant(spec.guards ?? []);
 
   return async (event, options) => {
     const arrivedAt = clock.now();
@@ -128,7 +129,7 @@ export function createEventRunner(pipeline: EventPipeline, services: EventServic
       });
       return { kind: "refused", message: resolved.problem };
     }
-    const { tenantId } = resolved;
+    const tenantId = spec.tenant.static ?? listedTenant(resolved.tenantId);
     options.found.tenantId = tenantId;
     const payload: TriggerPayload = {
       id: event.id,

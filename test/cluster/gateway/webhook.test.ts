@@ -6,6 +6,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { secrets } from "../../../crds/client/built-in-resources.ts";
 import { claims } from "../../../crds/kinds.ts";
+import { claimName } from "../../../crds/names.ts";
 import { type EdgeProcess, startEdgeProcess, startReadyEdge } from "../../unit/edge/edge-process.ts";
 import { edgeRuntimes } from "../edge-runtimes.ts";
 import { NAMESPACE } from "../tenancy.ts";
@@ -60,9 +61,10 @@ for (const runtime of edgeRuntimes) {
     const answer = await deliver(`${edge.url}/hooks/${hook}`, body, { secret: SECRET, id: "d1" });
     assert.is(answer.status, 200, answer.text);
     const { receivedAt, ...payload } = JSON.parse(answer.text);
-    assert.equal(payload, { id: `${hook}-d1`, trigger: hook, source: "webhook", tenantId: "gh-octo", data: body });
+    assert.equal(payload, { id: `${hook}-d1`, trigger: hook, source: "webhook", tenantId: "GH-octo", data: body });
     assert.ok(Math.abs(Date.parse(receivedAt) - Date.now()) < 60_000);
-    const claim = await environment.tenancy.client.get(claims, { namespace: NAMESPACE, name: "claim-gh-octo-app" });
+    const name = claimName({ tenantId: "GH-octo", workloadRef: "app" });
+    const claim = await environment.tenancy.client.get(claims, { namespace: NAMESPACE, name });
     assert.is(claim.spec.resume, true);
   });
 

@@ -119,6 +119,42 @@ function testEnvironment(options: {
   return { cluster, run, calls, results, events, busy, announced, hardStop, slots, answer, logged };
 }
 
+test("who is on an allowlist is one tenant, however an event spells it", async () => {
+  const tenantIds = ["alice", "Bob", "BOB", "al ice"];
+  const asked: string[] = [];
+  const guard: Guard = async ({ tenantId }) => {
+    asked.push(tenantId);
+    return { allowed: true };
+  };
+  const { run, calls, cluster } = testEnvironment({
+    guards: [guard],
+    spec: { guards: [{ type: "allowlist", config: { tenantIds } }] },
+  });
+  const spellings = Array.from({ length: 32 }, (_, bits) =>
+    [..."alice"].map((letter, at) => ((bits >> at) & 1 ? letter.toUpperCase() : letter)).join(""),
+  );
+  const sent = [...spellings, "Bob", "BOB", "bOb", "carol"];
+  // Such a claim would be made, and its event answered.
+  for (const [at, tenantId] of [...new Set(sent)].entries())
+    cluster.addClaim({ tenantId, workloadRef: "app", status: active(at + 1) });
+  for (const who of sent) assert.is((await run({ ...event, fields: { who } }, { signal: never })).kind, "answered");
+  const expected = [...spellings.map(() => "alice"), "Bob", "BOB", "Bob", "carol"];
+  assert.equal(asked, expected);
+  assert.equal(
+    calls.map(({ payload }) => payload.tenantId),
+    expected,
+  );
+});
+
+test("a fixed tenant stays as the trigger has it", async () => {
+  const { run, calls, cluster } = testEnvironment({
+    spec: { tenant: { static: "Alice" }, guards: [{ type: "allowlist", config: { tenantIds: ["alice"] } }] },
+  });
+  cluster.addClaim({ tenantId: "Alice", workloadRef: "app", status: active() });
+  await run(event, { signal: never });
+  assert.is(calls[0]?.payload.tenantId, "Alice");
+});
+
 test("an event goes through tenant, guards, claim and driver, and its answer comes back", async () => {
   const order: string[] = [];
   const guard =
