@@ -33,7 +33,7 @@ export const networkSchema = Type.Object(
     access: Type.Optional(
       stringEnum(["none", "restricted", "unrestricted"], {
         description:
-          "What the container may reach: nothing, DNS and HTTPS (only the allowlist, when given), or all but link-local addresses.",
+          "What the container may reach: nothing, DNS and HTTPS (only the allowlist, when given), or all but the metadata services of clouds.",
         default: "none",
       }),
     ),

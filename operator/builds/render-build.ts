@@ -4,7 +4,7 @@ import { annotation, label } from "../../crds/labels.ts";
 import { objectName } from "../../crds/names.ts";
 import type { Workload } from "../../crds/workload.ts";
 import type { BuildConfig } from "../config.ts";
-import { closedRanges, privateRanges } from "../egress/address-ranges.ts";
+import { closedRanges, partsOf, privateRanges } from "../egress/address-ranges.ts";
 import { clusterDns } from "../workload/render-policy.ts";
 import { buildScript, gitContextScript } from "./build-script.ts";
 
@@ -187,13 +187,14 @@ export function renderBuildsPolicy(config: BuildConfig): NetworkPolicy {
   const [, address = host, port = "443"] = /^(.*?):(\d+)$/.exec(host) ?? [];
   const ports = [443, Number(port)].filter((value, index, all) => all.indexOf(value) === index);
   const except = [...closedRanges, ...privateRanges];
-  const to = (cidr: string, closed: readonly string[]) => ({
-    ipBlock: { cidr, ...(closed.length > 0 && { except: closed.filter((range) => isIpv6(range) === isIpv6(cidr)) }) },
-  });
+  const to = (cidr: string, closed: readonly string[]) => {
+    const parts = partsOf(cidr, closed);
+    return { ipBlock: { cidr, ...(parts.length > 0 && { except: parts }) } };
+  };
   const rules: NetworkPolicyEgressRule[] = [
     clusterDns,
     {
-      to: [to("0.0.0.0/0", except), to("::/0", except), ...openedRanges.map((range) => to(range, []))],
+      to: [to("0.0.0.0/0", except), to("::/0", except), ...openedRanges.map((range) => to(range, closedRanges))],
       ports: ports.map((value) => ({ protocol: "TCP", port: value })),
     },
   ];
@@ -211,8 +212,4 @@ export function renderBuildsPolicy(config: BuildConfig): NetworkPolicy {
       egress: rules,
     },
   };
-}
-
-function isIpv6(range: string): boolean {
-  return range.includes(":");
 }

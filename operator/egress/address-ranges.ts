@@ -1,21 +1,37 @@
-import { isIP } from "node:net";
+import { BlockList, isIP } from "node:net";
 
 /**
- * Never reached, whatever a name resolves to: this host, link-local addresses (cloud metadata among them), multicast,
- * and ways to write those in IPv6 (RFC 6890; RFC 6052, section 2.1).
+ * Where clouds serve a machine's metadata and credentials, also as IPv6 writes it (NAT64, RFC 6052): link-local
+ * addresses, and those of Alibaba, Azure, Oracle, Amazon and Google that are not. No network policy opens them; those of
+ * manifests/ have the same list.
+ */
+export const metadataRanges: readonly string[] = [
+  "169.254.0.0/16",
+  "100.100.100.200/32",
+  "168.63.129.16/32",
+  "192.0.0.192/32",
+  "64:ff9b::a9fe:0/112",
+  "64:ff9b::6464:64c8/128",
+  "64:ff9b::a83f:8110/128",
+  "64:ff9b::c000:c0/128",
+  "fd00:ec2::/32",
+  "fd20:ce::254/128",
+  "fe80::/10",
+];
+
+/**
+ * Never reached by a proxy or a build, whatever a name resolves to: metadata services, this host, multicast, and ways to
+ * write those in IPv6 (RFC 6890; RFC 6052, section 2.1).
  */
 export const closedRanges: readonly string[] = [
+  ...metadataRanges,
   "0.0.0.0/8",
   "127.0.0.0/8",
-  "169.254.0.0/16",
   "224.0.0.0/4",
   "240.0.0.0/4",
   "::/127",
   "64:ff9b::/104",
   "64:ff9b::7f00:0/104",
-  "64:ff9b::a9fe:0/112",
-  "fd00:ec2::254/128",
-  "fe80::/10",
   "ff00::/8",
 ];
 
@@ -38,6 +54,22 @@ export const privateRanges: readonly string[] = [
   "fc00::/7",
   "fec0::/10",
 ];
+
+/** Those of the ranges that are parts of another one, and not all of it. */
+export function partsOf(range: string, ranges: readonly string[]): string[] {
+  const [start = "", length] = range.split("/");
+  const whole = new BlockList();
+  const family = familyOf(start);
+  whole.addSubnet(start, Number(length), family);
+  return ranges.filter((part) => {
+    const [first = "", bits] = part.split("/");
+    return familyOf(first) === family && Number(bits) > Number(length) && whole.check(first, family);
+  });
+}
+
+function familyOf(address: string): "ipv4" | "ipv6" {
+  return isIP(address) === 4 ? "ipv4" : "ipv6";
+}
 
 /** Whether a text is an IPv4 or IPv6 range such as `10.1.0.0/16`. */
 export function isAddressRange(text: string): boolean {

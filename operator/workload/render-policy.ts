@@ -3,12 +3,12 @@ import type { NetworkPolicy, NetworkPolicyEgressRule } from "../../crds/kubernet
 import { label } from "../../crds/labels.ts";
 import { policyName } from "../../crds/names.ts";
 import type { Workload } from "../../crds/workload.ts";
+import { metadataRanges, partsOf } from "../egress/address-ranges.ts";
 
-// Link-local addresses, where clouds serve instance metadata and credentials, closed in every mode.
-const anyAddressButLinkLocal = [
-  { ipBlock: { cidr: "0.0.0.0/0", except: ["169.254.0.0/16"] } },
-  { ipBlock: { cidr: "::/0", except: ["fd00:ec2::254/128", "fe80::/10"] } },
-];
+// Closed in every mode.
+const anyAddressButMetadata = ["0.0.0.0/0", "::/0"].map((cidr) => ({
+  ipBlock: { cidr, except: partsOf(cidr, metadataRanges) },
+}));
 
 /** Lets names be looked up, and nothing else in the cluster. */
 export const clusterDns: NetworkPolicyEgressRule = {
@@ -26,9 +26,9 @@ export const clusterDns: NetworkPolicyEgressRule = {
 
 const egressRules: Record<"none" | "restricted" | "unrestricted", NetworkPolicyEgressRule[]> = {
   none: [],
-  restricted: [clusterDns, { to: anyAddressButLinkLocal, ports: [{ protocol: "TCP", port: 443 }] }],
+  restricted: [clusterDns, { to: anyAddressButMetadata, ports: [{ protocol: "TCP", port: 443 }] }],
   // Some network plugins match pods by selector alone, never by address.
-  unrestricted: [{ to: [...anyAddressButLinkLocal, { namespaceSelector: {} }] }],
+  unrestricted: [{ to: [...anyAddressButMetadata, { namespaceSelector: {} }] }],
 };
 
 /**
