@@ -61,7 +61,9 @@ export function createRoute(options: {
   const { admissionOf, mayBeListed, exposureOf } = createAdmissions({ namespace, cache, known });
   const changesOf = createForwardChanges();
   const openByLink = createOpenByLink({ tokens, clock });
-  const inUse = new Map<string, number>();
+  const inUse = createCounts();
+  /** Of these, the ones that came in by nothing but `public`. */
+  const ofStrangers = createCounts();
 
   return (request) => {
     const { head } = request;
@@ -95,8 +97,11 @@ export function createRoute(options: {
     readonly frontDoor: FrontDoor;
   }
 
-  function isFull({ tenantId }: Admission): boolean {
-    return (inUse.get(tenantId) ?? 0) >= options.tenantConnections;
+  /** Strangers leave half of a tenant's places to the key and to links, whichever workload they ask for. */
+  function isFull({ tenantId, pass }: Admission): boolean {
+    const most = options.tenantConnections;
+    if (inUse.of(tenantId) >= most) return true;
+    return pass.by === "public" && ofStrangers.of(tenantId) >= Math.ceil(most / 2);
   }
 
   /** A link is changed for a cookie, so that its token leaves the address before anybody copies that. */
@@ -153,7 +158,8 @@ export function createRoute(options: {
       ...changesOf(found),
       onStart(ends) {
         stop = ends;
-        inUse.set(tenantId, (inUse.get(tenantId) ?? 0) + 1);
+        inUse.add(tenantId);
+        if (!isInsider) ofStrangers.add(tenantId);
         if ("grant" in pass) forgetLink = openByLink.add(pass.grant, () => ends(NOT_FOUND));
       },
       findPod(gone, last) {
@@ -177,9 +183,8 @@ export function createRoute(options: {
         isOver = true;
         use?.end();
         forgetLink?.();
-        const left = (inUse.get(tenantId) ?? 1) - 1;
-        if (left === 0) inUse.delete(tenantId);
-        else inUse.set(tenantId, left);
+        inUse.remove(tenantId);
+        if (!isInsider) ofStrangers.remove(tenantId);
         access.ended({ ...what, tenant: tenantId, workload, pod, ...end });
       },
     };
@@ -269,4 +274,18 @@ function whatOf({ head, requestId }: IncomingRequest): { requestId: string; meth
   const query = target.indexOf("?");
   const path = query === -1 ? target : target.slice(0, query);
   return { requestId, method, path: path.length > MAX_LOGGED ? `${path.slice(0, MAX_LOGGED)}…` : path };
+}
+
+/** Counts by a key; a key without any is forgotten. */
+function createCounts() {
+  const counts = new Map<string, number>();
+  return {
+    of: (key: string): number => counts.get(key) ?? 0,
+    add: (key: string): void => void counts.set(key, (counts.get(key) ?? 0) + 1),
+    remove(key: string): void {
+      const left = (counts.get(key) ?? 1) - 1;
+      if (left === 0) counts.delete(key);
+      else counts.set(key, left);
+    },
+  };
 }

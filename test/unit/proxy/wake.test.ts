@@ -464,6 +464,30 @@ test("more requests of one tenant than may be are refused, and others come in", 
   again.socket.destroy();
 });
 
+test("strangers at a public workload leave half of the tenant's places to those who have a link or the key", async () => {
+  const door = await startDoor({ config: { tenantConnections: 4 } });
+  door.addWorkload("app", "public");
+  door.addWorkload("own", "link");
+  const { pod } = await door.addInstance("alice", "app", () => undefined);
+  await door.addInstance("alice", "own");
+  const strangers = [door.wire(get(HOST)), door.wire(get(HOST))];
+  await eventually(() => pod.received().split("GET ").length === 3);
+  for (let count = 0; count < 3; count += 1)
+    assert.match(await door.ask(get(HOST)), /^HTTP\/1.1 503 [\s\S]*too many requests/);
+  const grant = { workload: "own", tenantId: "alice", expiresAt: Math.floor(Date.now() / 1000) + 3600 };
+  const byLink = `/?tenancy-token=${door.tokens.sign("link", grant)}`;
+  assert.match(await door.ask(get("apps.test", `/t/alice/own${byLink}`)), /^HTTP\/1.1 200 /);
+  assert.match(await door.ask(get("own--alice.apps.test", "/", key)), /^HTTP\/1.1 200 /);
+  const insiders = [door.wire(get(HOST, "/", key)), door.wire(get(HOST, "/", key))];
+  await eventually(() => pod.received().split("GET ").length === 5);
+  assert.match(await door.ask(get(HOST, "/", key)), /^HTTP\/1.1 503 /);
+  strangers[0]?.socket.destroy();
+  await eventually(() => door.accessed.some(({ status }) => status === 499));
+  const again = door.wire(get(HOST));
+  await eventually(() => pod.received().split("GET ").length === 6);
+  for (const { socket } of [...strangers, ...insiders, again]) socket.destroy();
+});
+
 test("requests and traffic are use of the pod; an open WebSocket without any is not", async () => {
   const door = await startDoor();
   door.addWorkload("app", "key");
