@@ -12,19 +12,26 @@ export interface EventHub {
    * for what it missed. What happens while it is false need not be published, and no id from before is replayed then.
    */
   isHeard(): boolean;
-  /** A new client's listener. `since` is the id of the last message that it has seen. */
-  client(options: { filter: EventFilter; since: string | undefined }): SocketListener;
+  /**
+   * A new client's listener. `since` is the id of the last message that it has seen.
+   *
+   * @param options.isStranger whether it has no key, where there is one @default false
+   */
+  client(options: { filter: EventFilter; since: string | undefined; isStranger?: boolean }): SocketListener;
   /** Closes every socket, with the code for a server that goes away. */
   close(): void;
   /** How many clients listen. */
   readonly size: number;
   /** Whether there is no room for another client. Connections that were cut but have not ended yet count too. */
   readonly isFull: boolean;
+  /** The same for strangers, who leave half of the places to others. */
+  readonly isFullForStrangers: boolean;
 }
 
 /** A connection. */
 interface Client {
   readonly socket: EventSocket;
+  readonly isStranger: boolean;
   /** Undefined while it does not listen: at first, and once it was cut. */
   group: Group | undefined;
   isCut: boolean;
@@ -87,6 +94,8 @@ export function createEventHub(options: {
   /** Whether somebody may know an id that can be replayed. */
   let isAwaited = false;
   let size = 0;
+  /** How many of `clients` are strangers. */
+  let strangers = 0;
   let closed = false;
   const idOf = (number: number): string => `${instance}-${number}`;
   const now = (): string => new Date(clock.now()).toISOString();
@@ -195,7 +204,7 @@ export function createEventHub(options: {
       }
       return false;
     },
-    client({ filter, since }) {
+    client({ filter, since, isStranger = false }) {
       let client: Client | undefined;
       return {
         onOpen(socket) {
@@ -203,8 +212,9 @@ export function createEventHub(options: {
             socket.close(GOING_AWAY, "the server stops");
             return;
           }
-          client = { socket, group: undefined, isCut: false, endPause: undefined, isAsking: false };
+          client = { socket, isStranger, group: undefined, isCut: false, endPause: undefined, isAsking: false };
           clients.add(client);
+          if (isStranger) strangers += 1;
           isAwaited = true;
           // Before it listens, so that nothing newer overtakes what it missed.
           if (since !== undefined) replay(socket, filter, since);
@@ -224,6 +234,7 @@ export function createEventHub(options: {
           client.endPause?.();
           leave(client);
           clients.delete(client);
+          if (client.isStranger) strangers -= 1;
           leftAt = clock.now();
           client = undefined;
         },
@@ -238,6 +249,9 @@ export function createEventHub(options: {
     },
     get isFull() {
       return clients.size >= MAX_CLIENTS;
+    },
+    get isFullForStrangers() {
+      return clients.size >= MAX_CLIENTS || strangers >= MAX_CLIENTS / 2;
     },
   };
 }

@@ -81,13 +81,27 @@ export function eventsRoute(options: {
       const isBySession = (isMore || requireKey) && authenticate !== undefined && !carriesKey(request);
       const endsAt = isBySession ? await sessions?.endOf(request) : undefined;
       if (isBySession && endsAt === undefined) throw new HttpError(401, "the session has ended");
-      if (events.isFull) {
-        throw new HttpError(503, `${MAX_CLIENTS} clients are connected already; try again later`, {
+      const isStranger =
+        authenticate !== undefined && !isMore && !requireKey && !(await isKnown(request, authenticate));
+      if (isStranger ? events.isFullForStrangers : events.isFull) {
+        const most = isStranger ? `${MAX_CLIENTS / 2} clients without a key` : `${MAX_CLIENTS} clients`;
+        throw new HttpError(503, `${most} are connected already; try again later`, {
           headers: { "retry-after": "10" },
         });
       }
-      const client = events.client({ filter, since });
+      const client = events.client({ filter, since, isStranger });
       return upgrade(endsAt === undefined ? client : untilSessionEnds(client, endsAt, clock));
     },
   };
+}
+
+/** Whether the request has the key or a session; one that is wrong counts for nothing where none is asked for. */
+async function isKnown(request: Request, authenticate: (request: Request) => void | Promise<void>): Promise<boolean> {
+  try {
+    await authenticate(request);
+    return true;
+  } catch (error) {
+    if (error instanceof HttpError) return false;
+    throw error;
+  }
 }

@@ -170,6 +170,24 @@ for (const origins of [["https://app.example.com"], ["https://app.example.com", 
   });
 }
 
+test("sockets without a key leave half of the places to those with the key or a session", async () => {
+  const edge = testEdge({ apiKey: KEY });
+  const cookie = await login(edge);
+  const socket = { send: () => undefined, waitingBytes: 0, cut: () => undefined, close: () => undefined };
+  const strangers = Array.from({ length: 2048 }, () => {
+    const filter = { tenant: undefined, workload: undefined, types: undefined };
+    const listener = edge.events.client({ filter, since: undefined, isStranger: true });
+    listener.onOpen(socket);
+    return listener;
+  });
+  for (const headers of [{}, { authorization: "Bearer wrong" }, { cookie, origin: "http://evil.example" }])
+    assert.is((await handshake(edge, headers)).status, "origin" in headers ? 403 : 503);
+  assert.is((await handshake(edge, { authorization: `Bearer ${KEY}` })).status, 101);
+  assert.is((await handshake(edge, { ...own, cookie })).status, 101);
+  strangers[0]?.onClose();
+  assert.is((await handshake(edge, {})).status, 101);
+});
+
 test("what /ws tells of workloads, pools and triggers asks for the key, or a session, whatever else it tells freely", async () => {
   const edge = testEdge({ apiKey: KEY });
   const cookie = await login(edge);
