@@ -127,20 +127,26 @@ export interface TriggerEvents {
 
 const INTERVAL_MS = 60_000;
 const MOST_REMEMBERED = 1024;
+/** Messages of one trigger and reason in that time: a container words them, and strangers have it do so. */
+const MOST_MESSAGES = 5;
 
-/** Writes the same Event once a minute at most, however many deliveries a stranger sends. */
+/** Writes the same Event once a minute at most, and few others like it, however many deliveries a stranger sends. */
 export function createTriggerEvents(options: { recorder: Pick<EventRecorder, "record">; clock: Clock }): TriggerEvents {
   const { recorder, clock } = options;
-  const lastAt = new Map<string, number>();
+  /** When each message was last written, by trigger and reason. */
+  const written = new Map<string, Map<string, number>>();
   return {
     record(trigger, event) {
-      const key = JSON.stringify([trigger.metadata.uid, event.reason, event.message]);
+      const key = JSON.stringify([trigger.metadata.uid, event.reason]);
       const now = clock.now();
-      if (now - (lastAt.get(key) ?? Number.NEGATIVE_INFINITY) < INTERVAL_MS) return;
-      lastAt.delete(key);
-      lastAt.set(key, now);
-      const [oldest] = lastAt.keys();
-      if (lastAt.size > MOST_REMEMBERED && oldest !== undefined) lastAt.delete(oldest);
+      const messages = written.get(key) ?? new Map<string, number>();
+      for (const [message, at] of messages) if (now - at >= INTERVAL_MS) messages.delete(message);
+      if (messages.has(event.message) || messages.size >= MOST_MESSAGES) return;
+      messages.set(event.message, now);
+      written.delete(key);
+      written.set(key, messages);
+      const [oldest] = written.keys();
+      if (written.size > MOST_REMEMBERED && oldest !== undefined) written.delete(oldest);
       recorder.record({ resource: triggers, object: trigger, ...event });
     },
   };
