@@ -1,4 +1,5 @@
 import type { ClusterCache } from "../cluster/watch-cluster.ts";
+import type { PageCheck } from "../http/page-check.ts";
 import type { ApiRoute } from "./api-route.ts";
 import { type BuildServices, buildRoutes } from "./builds/routes.ts";
 import type { ClaimServices } from "./claims/claim-services.ts";
@@ -39,7 +40,7 @@ export type ApiServices = ClaimServices &
     readonly cache: ClusterCache;
     readonly events: EventHub;
     /** Throws where a page of another site, which `/ws` is not for, made the request. */
-    readonly checkPage: (request: Request) => void;
+    readonly checkPage: PageCheck;
     /** Whether `/ws` asks for the key too. @default false */
     readonly requireKey?: boolean;
     /** Throws where a request has no key. Undefined: no key is set. */

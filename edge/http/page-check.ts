@@ -4,6 +4,14 @@ import { HttpError } from "./http-error.ts";
 const reading = new Set(["GET", "HEAD", "OPTIONS"]);
 
 /**
+ * Throws where a request was made by a page that may not.
+ *
+ * @param options.isStranger whether it is a WebSocket that shows no key where one is set: then no page at a name may,
+ *   which may have been made to point here (DNS rebinding) @default false
+ */
+export type PageCheck = (request: Request, options?: { isStranger?: boolean }) => void;
+
+/**
  * Returns a check for where no key is asked for, and for `/ws` always: it refuses what a page of another site makes a
  * browser send, else any page that a developer opens could create workloads through the edge on the developer's own
  * machine, or read its events.
@@ -14,17 +22,17 @@ const reading = new Set(["GET", "HEAD", "OPTIONS"]);
  * @param options.localOnly whether only this machine's own names may be asked for
  * @param options.origins pages that may (TENANCY_CORS_ORIGIN); `*` for all
  */
-export function createPageCheck(options: {
-  localOnly: boolean;
-  origins: ReadonlySet<string>;
-}): (request: Request) => void {
-  return (request) => {
+export function createPageCheck(options: { localOnly: boolean; origins: ReadonlySet<string> }): PageCheck {
+  return (request, { isStranger = false } = {}) => {
     if (options.localOnly) refuseForeignHost(request);
     const { headers } = request;
     const isSocket = headers.get("upgrade") !== null;
     if (!isSocket && reading.has(request.method)) return;
     const origin = headers.get("origin");
     if (origin !== null && (options.origins.has(origin) || options.origins.has("*"))) return;
+    // Its browser takes it for a page of the edge, whose own names are not known here.
+    if (isStranger && origin !== null && isName(origin))
+      throw new HttpError(403, "a page that shows no key sent this request; log in, or name it in TENANCY_CORS_ORIGIN");
     const site = headers.get("sec-fetch-site");
     const isForeign = site !== null && site !== "same-origin" && site !== "none";
     if (!isForeign && !(isSocket && origin !== null && hostOf(origin) !== headers.get("host"))) return;
@@ -34,6 +42,12 @@ export function createPageCheck(options: {
       `a page of another site sent this request; name its origin in TENANCY_CORS_ORIGIN${advice}`,
     );
   };
+}
+
+/** Whether an origin's host is a name, which somebody else can have point to another machine. */
+function isName(origin: string): boolean {
+  const hostname = URL.canParse(origin) ? new URL(origin).hostname.replace(/^\[|\]$/g, "") : "";
+  return isIP(hostname) === 0 && hostname !== "localhost";
 }
 
 export function hostOf(origin: string): string | undefined {

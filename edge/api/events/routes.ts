@@ -2,6 +2,7 @@ import type { Clock } from "../../../crds/client/clock.ts";
 import { carriesKey, KEY_PROTOCOL } from "../../http/api-key.ts";
 import { EVENTS_PROTOCOL, offeredProtocols } from "../../http/event-socket.ts";
 import { HttpError } from "../../http/http-error.ts";
+import type { PageCheck } from "../../http/page-check.ts";
 import { type Sessions, untilSessionEnds } from "../../http/session.ts";
 import type { ApiRoute } from "../api-route.ts";
 import { nameSchema, tenantIdSchema } from "../openapi/schemas.ts";
@@ -23,7 +24,7 @@ const KEY = /^[+/0-9A-Za-z]{22}==$/;
  */
 export function eventsRoute(options: {
   events: EventHub;
-  checkPage: (request: Request) => void;
+  checkPage: PageCheck;
   requireKey?: boolean;
   authenticate?: ((request: Request) => void | Promise<void>) | undefined;
   sessions?: Pick<Sessions, "endOf"> | undefined;
@@ -83,6 +84,7 @@ export function eventsRoute(options: {
       if (isBySession && endsAt === undefined) throw new HttpError(401, "the session has ended");
       const isStranger =
         authenticate !== undefined && !isMore && !requireKey && !(await isKnown(request, authenticate));
+      if (isStranger) checkPage(request, { isStranger });
       if (isStranger ? events.isFullForStrangers : events.isFull) {
         const most = isStranger ? `${MAX_CLIENTS / 2} clients without a key` : `${MAX_CLIENTS} clients`;
         throw new HttpError(503, `${most} are connected already; try again later`, {

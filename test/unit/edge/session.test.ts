@@ -170,6 +170,21 @@ for (const origins of [["https://app.example.com"], ["https://app.example.com", 
   });
 }
 
+test("without the key, a page whose name was made to point here reads no events", async () => {
+  const edge = testEdge({ apiKey: KEY, origins: ["https://app.example.com"] });
+  const cookie = await login(edge);
+  const rebound = { host: "evil.example:8080", origin: "http://evil.example:8080" };
+  assert.is((await handshake(edge, rebound)).status, 403);
+  assert.is((await handshake(edge, { ...rebound, "sec-fetch-site": "same-origin" })).status, 403);
+  assert.is((await handshake(edge, { ...rebound, authorization: "Bearer wrong" })).status, 403);
+  assert.is((await handshake(edge, { ...rebound, authorization: `Bearer ${KEY}` })).status, 101);
+  assert.is((await handshake(edge, { ...own, cookie })).status, 101);
+  for (const host of ["127.0.0.1:8080", "[::1]:8080", "localhost:8080", "10.1.2.3:8080"])
+    assert.is((await handshake(edge, { host, origin: `http://${host}` })).status, 101, host);
+  assert.is((await handshake(edge, { host: HOST, origin: "https://app.example.com" })).status, 101);
+  assert.is((await handshake(edge, { host: "edge.example" })).status, 101, "programs send no Origin");
+});
+
 test("sockets without a key leave half of the places to those with the key or a session", async () => {
   const edge = testEdge({ apiKey: KEY });
   const cookie = await login(edge);
