@@ -4,6 +4,9 @@ import { spawn } from "node:child_process";
 
 type Step = readonly [name: string, command: string, ...commandArguments: string[]];
 
+/** As many as take seconds; the 200 of npm test take a minute and more. */
+const MODEL_SEQUENCES = "20";
+
 /** What was checked before is not checked again; `npm ci` takes the notes away. */
 const types = (name: string, project: string, file: string): Step => {
   const notes = `node_modules/.cache/${file}.tsbuildinfo`;
@@ -31,6 +34,7 @@ function runStep(step: Step): Promise<string[]> {
   let output = "";
   return new Promise((resolve, reject) => {
     const child = spawn(command, commandArguments, {
+      env: { TENANCY_MODEL_SEQUENCES: MODEL_SEQUENCES, ...process.env },
       stdio: ["inherit", ...Array(2).fill(isShown ? "inherit" : "pipe")],
     });
     for (const stream of [child.stdout, child.stderr]) stream?.on("data", (chunk) => (output += chunk));
