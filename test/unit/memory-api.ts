@@ -2,6 +2,7 @@ import { ApiError } from "../../crds/client/api-error.ts";
 import type { ClusterClient, DeleteOptions, ObjectRef } from "../../crds/client/cluster-client.ts";
 import type { TransportRequest, TransportResponse } from "../../crds/client/transport.ts";
 import type { KubernetesObject } from "../../crds/kubernetes.ts";
+import { API_GROUP } from "../../crds/labels.ts";
 import { objectPath, type Resource } from "../../crds/resource.ts";
 
 /** One request that reached the API, and what it carried. */
@@ -216,8 +217,11 @@ export class MemoryApi {
             return this.#save(resource, after);
           }
           const { status, ...others } = body as Partial<Body>;
-          this.#check(held, others.metadata ?? {});
-          return this.#save(resource, merged(held, subresource === "status" ? { status } : others));
+          const { metadata } = others;
+          this.#check(held, metadata ?? {});
+          // A status of our kinds is written alone; that of a kind of Kubernetes takes labels and annotations with it.
+          const ofStatus = resource.group === API_GROUP ? { status } : { status, metadata };
+          return this.#save(resource, merged(held, subresource === "status" ? ofStatus : others));
         }),
       apply: (resource, object) => {
         const { name } = object.metadata;
