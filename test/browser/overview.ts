@@ -56,7 +56,8 @@ test("a claim shows in the figures of the hour, and its pool with what it has", 
   await page.goto(edge.url);
   const sources = page.getByRole("table", { name: "Latency by source" });
   await sources.getByRole("row", { name: /^pool 1 about \d+ ms/ }).waitFor();
-  await page.getByRole("row", { name: /hello-pool Ready 2 2 of 2 1 0/ }).waitFor();
+  // A claim of the suite before, which started cold, may have become Active with the pool there: a miss.
+  await page.getByRole("row", { name: /hello-pool Ready 2 2 of 2 1 \d/ }).waitFor();
   await close();
 });
 
