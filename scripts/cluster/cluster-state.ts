@@ -39,6 +39,11 @@ export function readClusterState(folder: string): ClusterState | undefined {
   }
 }
 
+/** Returns a process that the cluster in a folder has started, or undefined when none of that name is written down. */
+export function findProcess(folder: string, name: string): RecordedProcess | undefined {
+  return readClusterState(folder)?.processes.find((recorded) => recorded.name === name);
+}
+
 /** Writes it down, whole or not at all. */
 export function writeClusterState(folder: string, state: ClusterState): void {
   const path = join(folder, "cluster.json");

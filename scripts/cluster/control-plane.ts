@@ -1,7 +1,7 @@
 import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { type Binaries, programPath } from "./binaries.ts";
-import { readClusterState, writeClusterState } from "./cluster-state.ts";
+import { findProcess, readClusterState, writeClusterState } from "./cluster-state.ts";
 import { clusterFolder, temporaryClusterFolder } from "./folders.ts";
 import { type ApiServerOptions, startApiServer } from "./kubernetes/api-server.ts";
 import { type Etcd, type EtcdOptions, startEtcd } from "./kubernetes/etcd.ts";
@@ -132,7 +132,7 @@ export async function startControlPlane(options: StartControlPlaneOptions): Prom
   }
 
   function recorded(program: string): ProcessIdentity {
-    const found = readClusterState(folder)?.processes.find((candidate) => candidate.name === program);
+    const found = findProcess(folder, program);
     if (found === undefined) throw new Error(`Cannot find ${program} of ${name}: it was never started`);
     return found.identity;
   }

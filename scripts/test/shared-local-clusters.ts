@@ -1,6 +1,6 @@
 import { readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { readClusterState } from "../cluster/cluster-state.ts";
+import { findProcess } from "../cluster/cluster-state.ts";
 import { downLocalCluster } from "../cluster/down-local-cluster.ts";
 import { clusterFolder } from "../cluster/folders.ts";
 import { killControlGroup } from "../cluster/node/control-groups.ts";
@@ -59,7 +59,7 @@ async function endPods(name: string): Promise<void> {
 
 /** Removes what is on the volumes, and what was mounted in their place. */
 async function emptyVolumes(name: string, volumesFolder: string): Promise<void> {
-  const containerd = readClusterState(clusterFolder(name))?.processes.find((found) => found.name === "containerd");
+  const containerd = findProcess(clusterFolder(name), "containerd");
   if (containerd === undefined) throw new Error("it has no containerd");
   const unmount = `while grep -q " $1 " /proc/self/mounts; do umount "$1" || exit; done`;
   const [command = "", ...words] = inMountNamespaceOf(containerd.identity.pid, [

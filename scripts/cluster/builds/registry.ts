@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { readClusterState, recordProcess, withClusterLock } from "../cluster-state.ts";
+import { findProcess, readClusterState, recordProcess, withClusterLock } from "../cluster-state.ts";
 import { clusterFolder } from "../folders.ts";
 import { unpackDebianPackages } from "../images/unpack-debian-packages.ts";
 import type { Log } from "../log.ts";
@@ -40,7 +40,7 @@ export async function ensureRegistry(cluster: string, log: Log): Promise<string>
   return withClusterLock(cluster, async () => {
     const address = registryAddress(cluster);
     const folder = clusterFolder(cluster);
-    const recorded = readClusterState(folder)?.processes.find(({ name }) => name === REGISTRY);
+    const recorded = findProcess(folder, REGISTRY);
     if (recorded !== undefined && isRunning(recorded.identity)) return address;
     if (!existsSync(registriesFolder(folder))) {
       throw new Error(

@@ -1,7 +1,7 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { type Binaries, programPath } from "../binaries.ts";
-import { forgetProcess, readClusterState, recordPolicies, recordProcess, writeClusterState } from "../cluster-state.ts";
+import { findProcess, forgetProcess, recordPolicies, recordProcess, writeClusterState } from "../cluster-state.ts";
 import { clusterFolder, clustersFolder } from "../folders.ts";
 import { busyboxFiles, findStaticBusybox } from "../images/busybox.ts";
 import { localImages } from "../images/local-images.ts";
@@ -117,7 +117,7 @@ async function enforcePolicies({ name, folder, slot, keys, log }: Making, engine
       return { enforced: true };
     } catch (error) {
       because = (error as Error).message;
-      const failed = readClusterState(folder)?.processes.find((recorded) => recorded.name === ENGINE);
+      const failed = findProcess(folder, ENGINE);
       if (failed !== undefined) await stopProcess(failed.identity, { name: ENGINE, graceMs: 0 });
       forgetProcess(folder, ENGINE);
       await withHostLock(clustersFolder(), () => removeHostRules(slot, { folder }));

@@ -3,7 +3,7 @@ import { dirname, join } from "node:path";
 import { createClusterClient } from "../../../crds/client/cluster-client.ts";
 import { loadClusterConfig } from "../../../crds/client/config/load-cluster-config.ts";
 import { createTransport } from "../../../crds/client/transport.ts";
-import { readClusterState } from "../../cluster/cluster-state.ts";
+import { findProcess } from "../../cluster/cluster-state.ts";
 import { downLocalCluster } from "../../cluster/down-local-cluster.ts";
 import { clusterFolder } from "../../cluster/folders.ts";
 import { importProxyImage } from "../../cluster/images/proxy-image.ts";
@@ -78,7 +78,7 @@ function followPods(options: { api: ApiClient; name: string; onTrouble(error: un
 } {
   const { api, name, onTrouble } = options;
   const folder = clusterFolder(name);
-  const node = readClusterState(folder)?.processes.find((found) => found.name === "containerd")?.identity.pid;
+  const node = findProcess(folder, "containerd")?.identity.pid;
   const filesOf = (uid: string): string =>
     `/proc/${node}/root${join(folder, "kubelet/pods", uid, "volumes/kubernetes.io~empty-dir/tenancy-overlay-0")}`;
   const seen = new Map<string, SeenPod>();

@@ -7,7 +7,7 @@ import { configMaps, networkPolicies } from "../../../crds/client/built-in-resou
 import type { BuildResult } from "../../../operator/builds/build-result.ts";
 import { renderBuildsPolicy } from "../../../operator/builds/render-build.ts";
 import { listRepositories, pushImages } from "../../../scripts/cluster/builds/push-images.ts";
-import { readClusterState } from "../../../scripts/cluster/cluster-state.ts";
+import { findProcess, readClusterState } from "../../../scripts/cluster/cluster-state.ts";
 import { installDebianPackages } from "../../../scripts/cluster/debian-packages.ts";
 import { clusterFolder } from "../../../scripts/cluster/folders.ts";
 import { busyboxFiles, findStaticBusybox } from "../../../scripts/cluster/images/busybox.ts";
@@ -286,7 +286,7 @@ test("containers on the node: no root, two capabilities, no token; a Job that is
       family.some((one) => one.name === name),
       name,
     );
-  const containerd = readClusterState(clusterFolder(NAME))?.processes.find(({ name }) => name === "containerd");
+  const containerd = findProcess(clusterFolder(NAME), "containerd");
   const mounts = () => readFileSync(`/proc/${containerd?.identity.pid}/mounts`, "utf8");
   const ids = await waitUntil(
     async () => {

@@ -19,7 +19,7 @@ import type { Job, KubernetesList, Pod } from "../../../crds/kubernetes.ts";
 import type { Workload, WorkloadSpec } from "../../../crds/workload.ts";
 import { ensureBuilds } from "../../../scripts/cluster/builds/ensure-builds.ts";
 import { REGISTRY } from "../../../scripts/cluster/builds/registry.ts";
-import { readClusterState } from "../../../scripts/cluster/cluster-state.ts";
+import { findProcess } from "../../../scripts/cluster/cluster-state.ts";
 import { downLocalCluster } from "../../../scripts/cluster/down-local-cluster.ts";
 import { clusterFolder } from "../../../scripts/cluster/folders.ts";
 import { AUTHORITIES, builderImage } from "../../../scripts/cluster/images/builder-image.ts";
@@ -480,7 +480,7 @@ test("an operator that is killed: its successor goes on with the build under way
 test("a registry that is down when the image is pushed: it says so, and tries again when it is back", async () => {
   await createFrom("pushed", serving("pushed", ["RUN sleep 5"]));
   await untilStep("pushed", "RUN sleep 5");
-  const registry = readClusterState(clusterFolder(NAME))?.processes.find(({ name }) => name === REGISTRY);
+  const registry = findProcess(clusterFolder(NAME), REGISTRY);
   assert.ok(registry);
   await stopProcess(registry.identity, { name: REGISTRY, graceMs: 0 });
   const { status } = await until("pushed", ({ build }) => build?.reason === "RegistryRefused");

@@ -5,7 +5,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { KubernetesList, NetworkPolicy, Pod } from "../../../crds/kubernetes.ts";
 import { policyName } from "../../../crds/names.ts";
-import { readClusterState } from "../../../scripts/cluster/cluster-state.ts";
+import { findProcess, readClusterState } from "../../../scripts/cluster/cluster-state.ts";
 import { installDebianPackages } from "../../../scripts/cluster/debian-packages.ts";
 import { downLocalCluster } from "../../../scripts/cluster/down-local-cluster.ts";
 import { clusterFolder } from "../../../scripts/cluster/folders.ts";
@@ -284,7 +284,7 @@ function testTraffic(cluster: LocalCluster): void {
     const [place] = table.filter(({ name }) => name === "pod without policy, TCP 443") as [Destination];
     const other = table.filter(({ name }) => name === "another tenant's pod") as [Destination];
     await untilAnswer(other, "instance");
-    const engine = readClusterState(clusterFolder(NAME))?.processes.find((process) => process.name === ENGINE);
+    const engine = findProcess(clusterFolder(NAME), ENGINE);
     assert.ok(engine);
     await stopProcess(engine.identity, { name: ENGINE, graceMs: 0 });
     assert.equal(await ask("no policy", other), ["-"]);

@@ -7,7 +7,7 @@ import { pods } from "../../../crds/client/built-in-resources.ts";
 import { type ClusterClient, createClusterClient } from "../../../crds/client/cluster-client.ts";
 import { loadClusterConfig } from "../../../crds/client/config/load-cluster-config.ts";
 import { createTransport } from "../../../crds/client/transport.ts";
-import { readClusterState } from "../../../scripts/cluster/cluster-state.ts";
+import { findProcess } from "../../../scripts/cluster/cluster-state.ts";
 import { clusterFolder } from "../../../scripts/cluster/folders.ts";
 import { BUSYBOX_IMAGE } from "../../../scripts/cluster/images/local-images.ts";
 import { inMountNamespaceOf } from "../../../scripts/cluster/node/mount-namespace.ts";
@@ -51,8 +51,7 @@ test("what a file has left is gone: pods that do not end, what is on the volumes
     const volumes = join(clusterFolder(name), "volumes");
     mkdirSync(join(volumes, "snapshots"));
     writeFileSync(join(volumes, "snapshots", "file"), "left");
-    const { pid } = readClusterState(clusterFolder(name))?.processes.find((found) => found.name === "containerd")
-      ?.identity ?? { pid: 0 };
+    const { pid } = findProcess(clusterFolder(name), "containerd")?.identity ?? { pid: 0 };
     const mount = inMountNamespaceOf(pid, ["mount", "-t", "tmpfs", "tmpfs", volumes]);
     await runCommand(mount[0] ?? "", mount.slice(1));
     for (const mark of marks) {
@@ -79,7 +78,7 @@ test("what a file has left is gone: pods that do not end, what is on the volumes
     assert.equal(left, []);
     assert.equal((await client.list(pods, {})).items, []);
     assert.equal(readdirSync(join(clusterFolder(name), "volumes")), []);
-    const pid = readClusterState(clusterFolder(name))?.processes.find((found) => found.name === "containerd");
+    const pid = findProcess(clusterFolder(name), "containerd");
     assert.not.ok(existsSync(`/proc/${pid?.identity.pid}/root${join(clusterFolder(name), "volumes", "snapshots")}`));
   });
   assert.equal([second, said], [first, []]);

@@ -9,7 +9,12 @@ import * as assert from "uvu/assert";
 import { BUILD_NAMESPACE, BUILDKIT_CONFIG, ensureBuilds } from "../../../scripts/cluster/builds/ensure-builds.ts";
 import { listRepositories, pushImages } from "../../../scripts/cluster/builds/push-images.ts";
 import { ensureRegistry, REGISTRY, registryAddress } from "../../../scripts/cluster/builds/registry.ts";
-import { type ClusterState, type RecordedProcess, readClusterState } from "../../../scripts/cluster/cluster-state.ts";
+import {
+  type ClusterState,
+  findProcess,
+  type RecordedProcess,
+  readClusterState,
+} from "../../../scripts/cluster/cluster-state.ts";
 import { downLocalCluster } from "../../../scripts/cluster/down-local-cluster.ts";
 import { clusterFolder, clustersFolder } from "../../../scripts/cluster/folders.ts";
 import { busyboxFiles, findStaticBusybox } from "../../../scripts/cluster/images/busybox.ts";
@@ -223,7 +228,7 @@ test("finds a cluster that is up, and starts nothing of it again", async ({ clus
 test("brings what builds take, and a registry that pods are pulled from, which starts again alone", async ({
   cluster,
 }) => {
-  const registry = () => readClusterState(clusterFolder(name))?.processes.find((one) => one.name === REGISTRY);
+  const registry = () => findProcess(clusterFolder(name), REGISTRY);
   await ensureBuilds(name, { log: () => undefined });
   const address = registryAddress(name);
   const inBuilds = (...words: string[]) => kubectl(cluster, "-n", BUILD_NAMESPACE, ...words);
@@ -245,7 +250,7 @@ test("brings what builds take, and a registry that pods are pulled from, which s
 });
 
 test("starts a cluster afresh of which a part has died", async () => {
-  const kubelet = readClusterState(clusterFolder(name))?.processes.find((process) => process.name === "kubelet");
+  const kubelet = findProcess(clusterFolder(name), "kubelet");
   await stopProcess(kubelet?.identity as ProcessIdentity, { name: "kubelet", graceMs: 0 });
   assert.is((await statusLocalCluster({ name }))?.ready, false);
   const lines: string[] = [];

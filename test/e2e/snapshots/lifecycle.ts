@@ -17,7 +17,7 @@ import { openStore } from "../../../crds/snapshots/open-store.ts";
 import type { SnapshotStore } from "../../../crds/snapshots/snapshot-store.ts";
 import { SNAPSHOTS_NAME } from "../../../crds/snapshots/store-folder.ts";
 import type { Workload, WorkloadSpec } from "../../../crds/workload.ts";
-import { readClusterState } from "../../../scripts/cluster/cluster-state.ts";
+import { findProcess } from "../../../scripts/cluster/cluster-state.ts";
 import { clusterFolder } from "../../../scripts/cluster/folders.ts";
 import { BUSYBOX_IMAGE, HELLO_IMAGE } from "../../../scripts/cluster/images/local-images.ts";
 import { runCommand } from "../../../scripts/cluster/process/run-command.ts";
@@ -126,8 +126,7 @@ async function prepareLifecycle(
   { volumeMiB, hasObjectFaults = false }: LifecycleOptions,
 ): Promise<Lifecycle> {
   const { name } = cluster;
-  const nodePid = readClusterState(clusterFolder(name))?.processes.find((found) => found.name === "containerd")
-    ?.identity.pid;
+  const nodePid = findProcess(clusterFolder(name), "containerd")?.identity.pid;
   const inNode = (path: string): string => `/proc/${nodePid}/root${path}`;
   const config = await loadClusterConfig({ kubeconfigPath: cluster.kubeconfigPath });
   const transport = createTransport({ config, role: "test" });

@@ -4,7 +4,7 @@ import { cpSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import * as assert from "uvu/assert";
 import type { Claim } from "../../../crds/claim.ts";
-import { readClusterState, recordProcess } from "../../../scripts/cluster/cluster-state.ts";
+import { findProcess, recordProcess } from "../../../scripts/cluster/cluster-state.ts";
 import { clusterFolder } from "../../../scripts/cluster/folders.ts";
 import { inMountNamespaceOf } from "../../../scripts/cluster/node/mount-namespace.ts";
 import { startProgram } from "../../../scripts/cluster/process/start-program.ts";
@@ -18,7 +18,7 @@ const test = lifeSuite("a cluster restored from a backup", { name: "restored", p
 /** Ends a program of the cluster, and returns what starts it again as it was. */
 async function end(cluster: string, name: string): Promise<() => Promise<void>> {
   const folder = clusterFolder(cluster);
-  const find = (wanted: string) => readClusterState(folder)?.processes.find((found) => found.name === wanted)?.identity;
+  const find = (wanted: string) => findProcess(folder, wanted)?.identity;
   const [identity, containerd] = [find(name), find("containerd")];
   if (identity === undefined || containerd === undefined) throw new Error(`${cluster} has no ${name}`);
   const run = readFileSync(`/proc/${identity.pid}/cmdline`, "utf8").split("\0").slice(0, -1);
