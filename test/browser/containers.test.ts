@@ -12,6 +12,7 @@ import * as assert from "uvu/assert";
 import { type Stack, startStack } from "../e2e/claims/stack.ts";
 import { rawTar } from "../unit/archive/raw-tar.ts";
 import { launchBrowser, openPage } from "./browser.ts";
+import { searchLog } from "./search-log.ts";
 
 const test = suite("browser/containers");
 let stack: Stack;
@@ -48,14 +49,7 @@ test("a log is followed and searched, and a command runs and tells its exit code
   const { page, assertAccessible, close } = await openPage(browser);
   await page.goto(`${stack.url}/dashboard/claims/ann/talker`);
   await page.getByRole("link", { name: instance }).click();
-  const log = page.getByRole("log", { name: `Log of ${instance}` });
-  await log.getByText("started <b>here</b>").waitFor();
-  await log.getByText("line 3", { exact: true }).waitFor();
-  await page.keyboard.press("/");
-  await page.keyboard.type("LINE 2");
-  await page.getByText(/^\d+ of \d+ lines, following$/).waitFor();
-  await log.getByText("started").waitFor({ state: "detached" });
-  assert.match(page.url(), "find=LINE");
+  await searchLog(page, instance);
 
   const containers = page.getByRole("table", { name: "Containers" });
   await containers.getByRole("row", { name: /running, ready.*memory 64M/ }).waitFor();

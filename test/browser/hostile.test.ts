@@ -10,6 +10,7 @@ import type { Trigger } from "../../crds/trigger.ts";
 import type { Deliverer } from "../../edge/api/deliveries.ts";
 import { openPage } from "./browser.ts";
 import { type FakeStage, startFakeStage } from "./fake-stage.ts";
+import { searchLog } from "./search-log.ts";
 
 const test = suite("browser/hostile");
 
@@ -160,14 +161,7 @@ test("what a command prints is text, and so is what a container answers", async 
 test("a log is followed and searched", async () => {
   const { page, close } = await openPage(stage.browser);
   await page.goto(`${stage.url}/dashboard/instances/inst-talker`);
-  const log = page.getByRole("log", { name: "Log of inst-talker" });
-  await log.getByText("started <b>here</b>").waitFor();
-  await log.getByText("line 3", { exact: true }).waitFor();
-  await page.keyboard.press("/");
-  await page.keyboard.type("LINE 2");
-  await page.getByText(/^\d+ of \d+ lines, following$/).waitFor();
-  await log.getByText("started").waitFor({ state: "detached" });
-  assert.match(page.url(), "find=LINE");
+  await searchLog(page, "inst-talker");
   await close();
 });
 
