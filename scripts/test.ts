@@ -43,6 +43,7 @@ const packagesBefore = installedDebianPackages();
 const last = lastSeconds();
 const line = createProgressLine();
 const shared = lendings();
+const inMemory = memoryFolder();
 const affected = findAffected();
 const runs: TestRun[] = [];
 for (const kind of options.kinds) {
@@ -135,10 +136,9 @@ async function stopShared(except?: Lending): Promise<void> {
 }
 
 function runOn(file: TestFile, bundled: BundledTests): Promise<TestRun> {
-  const inMemory = file.kind === "unit" ? memoryFolder() : undefined;
   const given = {
     signal: stop.signal,
-    environment: inMemory === undefined ? {} : { TMPDIR: inMemory },
+    environment: file.kind === "unit" && inMemory !== undefined ? { TMPDIR: inMemory } : {},
     ...(file.runtime === "node" && { module: bundled.moduleOf(file) }),
   };
   const lender = file.hasOwnCluster ? undefined : shared[file.kind];
