@@ -1,3 +1,5 @@
+import { createNumberColumn } from "./number-column.ts";
+
 /** Numbers names in the order in which they are added, in 16 to 32 bytes a name. */
 export interface PathIndex {
   /** The number of a name, which is added where it is new. */
@@ -23,8 +25,8 @@ export function createPathIndex(): PathIndex {
   let size = 0;
   /** Of each slot, the number of its name plus one; 0 for none. */
   let slots = new Uint32Array(FIRST_SLOTS);
-  let low = new Uint32Array(FIRST_SLOTS / 2);
-  let high = new Uint32Array(FIRST_SLOTS / 2);
+  const low = createNumberColumn(Uint32Array);
+  const high = createNumberColumn(Uint32Array);
   /** The hash of what was looked up last, or of its beginning. */
   let lowHash = 0;
   let highHash = 0;
@@ -52,7 +54,7 @@ export function createPathIndex(): PathIndex {
     const mask = slots.length - 1;
     let slot = lowest & mask;
     for (let number = slots[slot] ?? 0; number !== 0; number = slots[slot] ?? 0) {
-      if (low[number - 1] === lowest && high[number - 1] === highest) break;
+      if (low.get(number - 1) === lowest && high.get(number - 1) === highest) break;
       slot = (slot + 1) & mask;
     }
     return slot;
@@ -60,18 +62,16 @@ export function createPathIndex(): PathIndex {
 
   function grow(): void {
     slots = new Uint32Array(slots.length * 2);
-    low = longer(low);
-    high = longer(high);
-    for (let number = 0; number < size; number += 1) slots[slotOf(low[number] ?? 0, high[number] ?? 0)] = number + 1;
+    for (let number = 0; number < size; number += 1) slots[slotOf(low.get(number), high.get(number))] = number + 1;
   }
 
   function addHashed(): number {
-    if (size === low.length) grow();
+    if (size * 2 === slots.length) grow();
     const slot = slotOf(lowHash, highHash);
     const known = slots[slot] ?? 0;
     if (known !== 0) return known - 1;
-    low[size] = lowHash;
-    high[size] = highHash;
+    low.set(size, lowHash);
+    high.set(size, highHash);
     size += 1;
     slots[slot] = size;
     return size - 1;
@@ -99,10 +99,4 @@ export function createPathIndex(): PathIndex {
       }
     },
   };
-}
-
-function longer(column: Uint32Array): Uint32Array<ArrayBuffer> {
-  const copy = new Uint32Array(column.length * 2);
-  copy.set(column);
-  return copy;
 }

@@ -1,6 +1,7 @@
 import { ArchiveError } from "./archive-error.ts";
 import type { ArchiveLimits } from "./archive-limits.ts";
 import { quote } from "./entry-reader.ts";
+import { createNumberColumn } from "./number-column.ts";
 import { createPathIndex } from "./path-index.ts";
 
 /** What a path is when everything is unpacked. */
@@ -8,7 +9,6 @@ export type PathKind = "file" | "directory" | "symlink" | "pipe";
 
 /** By number; 0 of what is not noted. */
 const KINDS: readonly (PathKind | undefined)[] = [undefined, "file", "directory", "symlink", "pipe"];
-const FIRST_PATHS = 512;
 
 /** What the paths of an archive are: each one thing, and below directories alone. */
 export interface PathKinds {
@@ -25,24 +25,23 @@ export interface PathKinds {
 
 export function createPathKinds({ maxEntries }: ArchiveLimits): PathKinds {
   const paths = createPathIndex();
-  let kinds = new Uint8Array(FIRST_PATHS);
+  const kinds = createNumberColumn(Uint8Array);
   /** Folders that have no entry before what is in them. */
   let implied = 0;
 
   function get(path: string): PathKind | undefined {
     const number = paths.find(path);
-    return number === -1 ? undefined : KINDS[kinds[number] ?? 0];
+    return number === -1 ? undefined : KINDS[kinds.get(number)];
   }
 
   function set(number: number, kind: PathKind): void {
-    while (number >= kinds.length) kinds = longer(kinds);
-    kinds[number] = KINDS.indexOf(kind);
+    kinds.set(number, KINDS.indexOf(kind));
   }
 
   function addFolders(path: string): void {
     if (get(above(path)) === "directory") return;
     paths.addFolders(path, (number, end) => {
-      const kind = KINDS[kinds[number] ?? 0];
+      const kind = KINDS[kinds.get(number)];
       if (kind === "directory") return;
       if (kind !== undefined) {
         throw new ArchiveError(
@@ -79,10 +78,4 @@ export function createPathKinds({ maxEntries }: ArchiveLimits): PathKinds {
 
 function above(path: string): string {
   return path.slice(0, path.lastIndexOf("/"));
-}
-
-function longer(column: Uint8Array): Uint8Array<ArrayBuffer> {
-  const copy = new Uint8Array(column.length * 2);
-  copy.set(column);
-  return copy;
 }

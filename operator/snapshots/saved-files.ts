@@ -1,4 +1,5 @@
 import { quote } from "../../crds/archive/entry-reader.ts";
+import { createNumberColumn } from "../../crds/archive/number-column.ts";
 import { createPathIndex } from "../../crds/archive/path-index.ts";
 import type { PathKind } from "../../crds/archive/path-kinds.ts";
 import type { TarEntry } from "../../crds/archive/tar-header.ts";
@@ -45,14 +46,14 @@ export function createSavedFiles(): SavedFiles {
   const paths = createPathIndex();
   const inodes = createPathIndex();
   // By path: the inode that it had before, plus one, its content then and in the archive, and the tries of both.
-  const inodeBefore = createColumn();
-  const contentBefore = createColumn();
-  const contentArchived = createColumn();
-  const listedIn = createColumn();
-  const archivedIn = createColumn();
+  const inodeBefore = createNumberColumn(Uint32Array);
+  const contentBefore = createNumberColumn(Uint32Array);
+  const contentArchived = createNumberColumn(Uint32Array);
+  const listedIn = createNumberColumn(Uint32Array);
+  const archivedIn = createNumberColumn(Uint32Array);
   /** By inode. */
-  const wasThere = createColumn();
-  const links = { paths: createColumn(), targets: createColumn(), count: 0 };
+  const wasThere = createNumberColumn(Uint32Array);
+  const links = { paths: createNumberColumn(Uint32Array), targets: createNumberColumn(Uint32Array), count: 0 };
   let kindOf: (path: string) => PathKind | undefined = () => undefined;
   let attempt = 0;
   let shape = createShape();
@@ -110,10 +111,10 @@ export function createSavedFiles(): SavedFiles {
     },
     isWhole: () => matched === listed && areLinksSure && danglingLink === undefined,
     after() {
-      const inodeNow = createColumn();
+      const inodeNow = createNumberColumn(Uint32Array);
       const shapeNow = createShape();
       /** By inode: whether it is in the archive without any doubt. */
-      const isSure = createColumn();
+      const isSure = createNumberColumn(Uint32Array);
       const doubts: { inode: number | undefined; name: string | undefined }[] = [];
       let leftOut = 0;
 
@@ -192,21 +193,5 @@ function createShape(): { add(entry: { path: number; inode: number; file: Listed
       count += 1;
     },
     value: () => `${low} ${high} ${count}`,
-  };
-}
-
-/** Numbers by number, 0 where none was set. */
-function createColumn(): { get(index: number): number; set(index: number, value: number): void } {
-  let values = new Uint32Array(1024);
-  return {
-    get: (index) => values[index] ?? 0,
-    set(index, value) {
-      if (index >= values.length) {
-        const longer = new Uint32Array(Math.max(index + 1, values.length * 2));
-        longer.set(values);
-        values = longer;
-      }
-      values[index] = value;
-    },
   };
 }
