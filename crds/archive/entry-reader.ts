@@ -236,7 +236,7 @@ export function createEntryReader(options: {
           onDangling({ path, target });
           return undefined;
         }
-        kinds.addOnce(path, kind);
+        kinds.link(path, target, kind);
         if (kind === "pipe") return undefined;
         if (kind === "symlink") rules.addSymlink(path);
       } else {

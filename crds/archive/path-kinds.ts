@@ -13,19 +13,22 @@ const KINDS: readonly (PathKind | undefined)[] = [undefined, "file", "directory"
 /** What the paths of an archive are: each one thing, and below directories alone. */
 export interface PathKinds {
   /**
-   * Notes what an entry makes of its path. A file and a directory may come twice, as from `tar -r`.
+   * Notes what an entry makes of its path. A file and a directory may come twice, as from `tar -r`, but not a file that
+   * has another name by then: some programs write to both names, and others to one.
    *
    * @throws ArchiveError where the path is another thing already, or lies below what is no directory
    */
   add(path: string, kind: PathKind): void;
-  /** The same, where the path may not be there yet. */
-  addOnce(path: string, kind: PathKind): void;
+  /** Notes a hard link to what is there, whose path may not be there yet. @throws ArchiveError as `add` does */
+  link(path: string, target: string, kind: PathKind): void;
   get(path: string): PathKind | undefined;
 }
 
 export function createPathKinds({ maxEntries }: ArchiveLimits): PathKinds {
   const paths = createPathIndex();
   const kinds = createNumberColumn(Uint8Array);
+  /** By number: 1 of what has several names. */
+  const isLinked = createNumberColumn(Uint8Array);
   /** Folders that have no entry before what is in them. */
   let implied = 0;
 
@@ -68,10 +71,16 @@ export function createPathKinds({ maxEntries }: ArchiveLimits): PathKinds {
 
   return {
     get,
-    addOnce,
+    link(path, target, kind) {
+      addOnce(path, kind);
+      for (const name of [path, target]) isLinked.set(paths.find(name), 1);
+    },
     add(path, kind) {
       const mayBeTwice = kind === "file" || kind === "directory";
       if (!mayBeTwice || get(path) !== kind) addOnce(path, kind);
+      else if (isLinked.get(paths.find(path)) === 1) {
+        throw new ArchiveError("Hostile", `it holds "${quote(path)}" twice, with a hard link to it before the second`);
+      }
     },
   };
 }

@@ -176,6 +176,24 @@ const unrestorable: [string, RawEntry[], RegExp][] = [
   ["a directory in the place of a file", twice({ content }, { type: "5" }), /a file and then as a directory/],
   ["a file in the place of a directory", twice({ type: "5" }, { content }), /a directory and then as a file/],
   [
+    "a file twice that has another name by then",
+    [
+      { name: "data/x", content },
+      { name: "data/y", type: "1", target: "data/x" },
+      { name: "data/x", content },
+    ],
+    /"data\/x" twice, with a hard link/,
+  ],
+  [
+    "a file in the place of a hard link",
+    [
+      { name: "data/x", content },
+      { name: "data/y", type: "1", target: "data/x" },
+      { name: "data/y", content },
+    ],
+    /"data\/y" twice, with a hard link/,
+  ],
+  [
     "a hard link twice",
     [{ name: "data/x", content }, ...twice({ type: "1", target: "data/x" }, { type: "1", target: "data/x" })],
     /"data\/a" twice/,
