@@ -54,7 +54,8 @@ test("what is there before and after a save is restored, whatever the program do
       const from = place.fresh("from");
       const paths = makeRandomTree(from, nodes);
       const before = walk(from);
-      const steps = given.map((changed) => changeLines(paths, changed));
+      // Before the first program of a save all changes are of another tree.
+      const steps = given.map((changed, index) => changeLines(paths, index === 0 ? [] : changed));
       const error = await place.save(from, { limits, steps }).catch((cause: Error) => cause);
       if (error !== undefined) {
         assert.match(String(error), /^(ExecFailure: Cannot save the overlay directories: .|ArchiveError: .)/s);
@@ -67,7 +68,7 @@ test("what is there before and after a save is restored, whatever the program do
       const after = walk(from);
       const to = place.fresh("to");
       await place.restore(to, limits);
-      assert.equal(lostFiles({ before, after, restored: walk(to) }), []);
+      assert.equal(lostFiles({ before, after, restored: walk(to), isListed: place.isListed() }), []);
     }),
     { ...options, numRuns: RUNS },
   );

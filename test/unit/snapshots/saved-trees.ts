@@ -3,6 +3,7 @@ import { createHash } from "node:crypto";
 import {
   chmodSync,
   copyFileSync,
+  existsSync,
   lchownSync,
   linkSync,
   lstatSync,
@@ -176,19 +177,25 @@ export function walk(root: string): Map<string, string> {
   return found;
 }
 
-/** What was there before and after, by its path or by its content, and is not restored. */
+/**
+ * What was there before and after, by its path or by its content, and is not restored.
+ *
+ * @param walks.isListed whether a path was still there when the save had made its first list
+ */
 export function lostFiles(walks: {
   before: Map<string, string>;
   after: Map<string, string>;
   restored: Map<string, string>;
+  isListed: (path: string) => boolean;
 }) {
-  const { before, after, restored } = walks;
+  const { before, after, restored, isListed } = walks;
   const contents = new Set(restored.values());
   const contentsAfter = new Set(after.values());
   const lost = [...before].filter(([path, was]) => {
     const is = after.get(path);
-    // What is written to while it is read may be restored as it was or as it is.
-    if (is !== undefined && !restored.has(path)) return true;
+    // What is written to while it is read may be restored as it was or as it is. A name that was gone before the save
+    // knew it may be a new file's by now, which nobody promises.
+    if (is !== undefined && isListed(path) && !restored.has(path)) return true;
     if (is === was && restored.get(path) !== was) return true;
     return was !== "folder" && contentsAfter.has(was) && !contents.has(was);
   });
@@ -213,6 +220,7 @@ step() {
 case "$1" in
   find | stat) step ;;
   tar)
+    [ -e ../steps/listed ] || "$REAL" find data -print0 > ../steps/listed
     step
     { "$REAL" "$@"; echo $? > ../steps/code; } | { "$REAL" dd bs=512 count=40 iflag=fullblock status=none; step; "$REAL" cat; }
     step
@@ -240,6 +248,13 @@ exec "$REAL" "$@"
     fresh,
     /** What is stored, unpacked. */
     archive: () => gunzipSync(archive),
+    /** Of the last save: whether a path was there when the first list was made, and before any change after it. */
+    isListed(): (path: string) => boolean {
+      const listed = join(folder, "steps", "listed");
+      if (!existsSync(listed)) return () => true;
+      const names = new Set(readFileSync(listed, "latin1").split("\0"));
+      return (path) => names.has(path);
+    },
     put(stored: Buffer) {
       archive = Buffer.from(stored);
     },
