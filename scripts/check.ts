@@ -5,7 +5,7 @@ import { spawn } from "node:child_process";
 type Step = readonly [name: string, command: string, ...commandArguments: string[]];
 
 /** As many as take seconds; the 200 of npm test take a minute and more. */
-const MODEL_SEQUENCES = "8";
+const MODEL_SEQUENCES = "20";
 
 /** What was checked before is not checked again; `npm ci` takes the notes away. */
 const types = (name: string, project: string, file: string): Step => {
