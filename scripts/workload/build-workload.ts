@@ -44,11 +44,24 @@ export async function buildWorkload(options: {
 
   async function follow(): Promise<boolean> {
     let said = "";
-    let logged = "";
+    let run = "";
+    let isLogged = false;
     for (;;) {
       const build = await api.json<Build>("GET", `${path}/build`);
       const { state, reason, message } = build;
-      const line = message === undefined ? state : `${state}: ${message}`;
+      const hasEnded = state === "Built" || state === "Failed";
+      if (!hasEnded) {
+        const line = message === undefined ? state : `${state}: ${message}`;
+        if (line !== said) log(line);
+        said = line;
+        // A build that was lost is begun anew, with another log.
+        const present = `${build.startedAt} ${build.tries ?? 0}`;
+        if (present !== run) isLogged = false;
+        run = present;
+      }
+      // A short build may end before its log is asked for. Where nothing was built now, the log is an old one.
+      const isBuiltNow = state === "Building" || (hasEnded && run !== "");
+      if (isBuiltNow && !isLogged) isLogged = await printLog();
       if (state === "Built") {
         const steps = build.steps === undefined ? "" : ` (${build.steps} steps, ${build.cached ?? 0} of them cached)`;
         log(`built ${build.image ?? build.digest ?? ""}${steps}`);
@@ -58,11 +71,6 @@ export async function buildWorkload(options: {
         log(`failed, ${reason ?? "Error"}: ${message ?? "see the log"}`);
         return false;
       }
-      if (line !== said) log(line);
-      said = line;
-      // One that was lost is begun anew.
-      const run = `${build.startedAt} ${build.tries ?? 0}`;
-      if (state === "Building" && run !== logged && (await printLog())) logged = run;
       await sleep(ASK_AGAIN_MS, undefined, { signal });
     }
   }

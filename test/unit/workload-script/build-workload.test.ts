@@ -103,6 +103,19 @@ test("uploads a folder, prints the builder's log once and ends with the image", 
   assert.is(lines.at(-1), "built registry/app@sha256:1 (3 steps, 1 of them cached)");
 });
 
+test("prints the log of a build that ended before its log was asked for", async (context) => {
+  const { edge } = context;
+  edge.cluster.addWorkload("app", { image: { dockerfile: "Dockerfile" } });
+  const { lines, output, result } = build(context);
+  await untilUploaded(context);
+  setBuild(context, { state: "Building", startedAt: "2026-01-01T00:00:00Z" });
+  await eventually(() => lines.includes("Building"));
+  edge.cluster.addBuild("brief", { exitCode: 0 });
+  setBuild(context, { state: "Built" }, "registry/app@sha256:1");
+  assert.is(await result, true);
+  assert.equal(output, ["line of brief\n"]);
+});
+
 test("ends with what failed", async (context) => {
   context.edge.cluster.addWorkload("app", { image: { dockerfile: "Dockerfile" } });
   const { lines, result } = build(context);
