@@ -85,6 +85,11 @@ export function createS3Bucket(options: {
       do {
         const query = { "list-type": "2", prefix, ...(token !== undefined && { "continuation-token": token }) };
         const xml = expect(await send({ method: "GET", query, signal }), "list", 200).body.toString("utf8");
+        if (!xml.trimEnd().endsWith("</ListBucketResult>")) {
+          throw new StoreError(`Cannot list bucket "${name}": what was answered is no list of objects`, {
+            isTransient: true,
+          });
+        }
         for (const inside of elementsOf(xml, "Contents")) {
           const text = (element: string): string => elementOf(inside, element) ?? "";
           objects.push({

@@ -84,8 +84,13 @@ export function createS3Heads(options: { bucket: S3Bucket; layout: S3Layout; clo
       const answer = await bucket.send({ method: "GET", key: layout.head(key), signal });
       if (isMissing(answer)) return undefined;
       bucket.expect(answer, "look at the archives", 200);
-      const head = parseHead(key, answer.body);
       const commit = answer.headers[COMMIT];
+      if (answer.etag === "" || (commit === undefined && !answer.body.toString("utf8").startsWith('{"commit":"'))) {
+        throw new StoreError(`Cannot look at the archives: what was answered is no head (${layout.head(key)})`, {
+          isTransient: true,
+        });
+      }
+      const head = parseHead(key, answer.body);
       // Some servers read and write content and headers in two steps. A write can come between, to each of many looks,
       // and stand still for a while.
       if (commit === head.commit) return { head, etag: answer.etag };
@@ -146,9 +151,9 @@ export function createS3Heads(options: { bucket: S3Bucket; layout: S3Layout; clo
         let failure: unknown;
         try {
           const answer = await bucket.send({ method: "PUT", key: at, headers, body, signal });
-          if (answer.status === 200) return revisionOf(next, answer.etag);
+          if (answer.status === 200 && answer.etag !== "") return revisionOf(next, answer.etag);
           // 412, 409, 404: another head is there, or this one since an earlier try, or none.
-          if (![404, 409, 412].includes(answer.status) || answer.code === "NoSuchBucket") {
+          if (![200, 404, 409, 412].includes(answer.status) || answer.code === "NoSuchBucket") {
             bucket.expect(answer, "write the head", 200);
           }
         } catch (error) {

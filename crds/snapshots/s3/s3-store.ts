@@ -267,15 +267,20 @@ export function createS3Store(options: S3StoreOptions): S3Store {
         if (call.replaces !== undefined && call.replaces !== present) {
           throw new StoreConflict(`${layout.head(key)} is another than when it was looked at`);
         }
-        if (head === undefined) return false;
-        const { versions, erase: left = [] } = head;
+        const { versions, erase: left = [] } = head ?? { versions: [] };
         if (call.unusedForMs !== undefined) {
           const usedAt = await usedAtOf(key, signal);
           // A server may tell the time from a second ago.
           const unusedMs = Math.max(0, (await bucket.now(signal)) - Date.parse(usedAt));
           if (usedAt === "" || unusedMs < call.unusedForMs) return false;
         }
-        if (versions.length === 0 && left.length === 0) return false;
+        if (versions.length === 0 && left.length === 0) {
+          // A write of the head whose answer was lost may arrive yet: after this one it is refused.
+          if (call.unusedForMs === undefined) {
+            await heads.swap(key, { next: { commit: newCommit(), versions: [] }, replaces: present, signal });
+          }
+          return false;
+        }
         const blobs = [...new Set([...blobsOf(head), ...left])];
         let revision = present;
         if (versions.length > 0) {

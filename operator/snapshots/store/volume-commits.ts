@@ -286,8 +286,12 @@ export function createVolumeCommits(options: {
       return await turns.take(key.tenantId, async () => {
         const there = await readdir(root);
         if (!there.includes(key.tenantId)) {
-          if (options.replaces === undefined || options.replaces === state.revisionOf(key, undefined)) return false;
-          throw new StoreConflict(`${snapshotPath(key)} is not there any more`);
+          if (options.replaces !== undefined && options.replaces !== state.revisionOf(key, undefined)) {
+            throw new StoreConflict(`${snapshotPath(key)} is not there any more`);
+          }
+          // A save that was asked for before may be on its way yet.
+          if (options.unusedForMs === undefined) state.noteDeletion(key);
+          return false;
         }
         const isDeleted = await withVolumeLock(folder, { signal, podUid }, () => deleteLocked(key, options));
         await removeIfEmpty(folder);

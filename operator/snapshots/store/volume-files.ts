@@ -16,8 +16,9 @@ export interface StoredFile {
   readonly path: string;
   readonly sizeBytes: number;
   /**
-   * When it was written or last in use, in milliseconds since the epoch. Its record's time says it, since a copy can be
-   * another name of the same file; the file's counts too, which the versions before have set.
+   * When it was made, written or last in use, in milliseconds since the epoch: the latest, since the first is told by
+   * the operator's clock and the others by a node's, and either may be behind. Its record's time says when it was in
+   * use, since a copy can be another name of the same file; the file's counts too, which the versions before have set.
    */
   readonly usedMs: number;
   /** What is recorded of it; undefined where nothing fits it. */
@@ -87,14 +88,15 @@ async function readOnce(path: string): Promise<StoredFile | undefined> {
   const [only] = recorded;
   const fits = recorded.length === 1 ? only : await bySha256(path, recorded);
   const record = fits && (await ifThere(stat(recordPath(path, fits.metadata.sha256))));
+  const createdMs = Date.parse(fits?.metadata.createdAt ?? "") || 0;
   return {
     path,
     sizeBytes,
-    usedMs: Math.max(Number(mtimeMs), record?.mtimeMs ?? 0),
+    usedMs: Math.max(Number(mtimeMs), record?.mtimeMs ?? 0, createdMs),
     metadata: fits?.metadata,
     commit: fits?.commit,
     kept: fits?.kept,
-    order: fits?.order ?? (Date.parse(fits?.metadata.createdAt ?? "") || 0),
+    order: fits?.order ?? createdMs,
     inode: ino,
     isShared: nlink > 1n,
     identity,

@@ -1,6 +1,6 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import type { S3Answer } from "../../../crds/snapshots/s3/s3-client.ts";
+import type { S3Answer, S3Request } from "../../../crds/snapshots/s3/s3-client.ts";
 import { createS3Heads } from "../../../crds/snapshots/s3/s3-heads.ts";
 import { s3Layout } from "../../../crds/snapshots/s3/s3-layout.ts";
 import { StoreError } from "../../../crds/snapshots/snapshot-store.ts";
@@ -46,6 +46,26 @@ test("createS3Heads: one that another program has copied without its headers cou
     header: looks < 4 ? undefined : "ours",
   }));
   assert.is((await replaced.read(key, call.signal)).head?.commit, "ours");
+});
+
+test("createS3Heads: a write that is answered without an ETag is looked up, so that the next has its condition", async () => {
+  const conditions: (string | undefined)[] = [];
+  let present: { body: Buffer; commit: string } = { body: Buffer.alloc(0), commit: "" };
+  async function send({ method, headers = {}, body = Buffer.alloc(0) }: S3Request): Promise<S3Answer> {
+    const none = { status: 200, etag: "", headers: {}, body: Buffer.alloc(0), code: "", isRepeated: false };
+    const { commit } = present;
+    if (method === "GET") {
+      return { ...none, etag: `"${commit}"`, headers: { "x-amz-meta-commit": commit }, body: present.body };
+    }
+    conditions.push(headers["if-match"]);
+    present = { body, commit: headers["x-amz-meta-commit"] ?? "" };
+    return none;
+  }
+  const heads = createS3Heads({ bucket: bucketOf(send), layout: s3Layout(""), clock: hurriedClock });
+  const { signal } = call;
+  const first = await heads.swap(key, { next: { commit: "1", versions: [] }, replaces: '0 "0"', signal });
+  await heads.swap(key, { next: { commit: "2", versions: [] }, replaces: first, signal });
+  assert.equal(conditions, ['"0"', '"1"']);
 });
 
 test.run();

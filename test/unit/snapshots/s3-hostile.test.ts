@@ -78,7 +78,8 @@ test("an archive that goes on is not passed on beyond what was recorded", async 
   };
   const head = JSON.stringify({ commit: "c", versions: [version] });
   context.answer = (request, response) => {
-    if (request.url?.includes("/heads/") === true) response.setHeader("x-amz-meta-commit", "c").end(head);
+    if (request.url?.includes("/heads/") === true)
+      response.setHeader("x-amz-meta-commit", "c").setHeader("etag", '"e"').end(head);
     else sendForEver(response);
   };
   assert.instance(await errorOf(load(context.store)), ArchiveError);
@@ -86,9 +87,24 @@ test("an archive that goes on is not passed on beyond what was recorded", async 
 
 test("a list that leads in a circle, or says not how it goes on, is no list", async (context) => {
   for (const token of ["<NextContinuationToken>t</NextContinuationToken>", ""]) {
-    context.answer = (_request, response) => response.end(`<R><IsTruncated>true</IsTruncated>${token}</R>`);
+    context.answer = (_request, response) =>
+      response.end(`<ListBucketResult><IsTruncated>true</IsTruncated>${token}</ListBucketResult>`);
     const error = await errorOf(context.store.list({ versions: false }, call));
     assert.ok(error instanceof StoreError && /there is more/.test(error.message), String(error));
+  }
+});
+
+test("an answer of 200 that is none of object storage is neither an empty list nor a damaged head", async (context) => {
+  const list = "<ListBucketResult><Contents><Key>p/heads/a/b.json</Key></Contents>";
+  for (const body of ["", "<html><body>Please sign in</body></html>", list]) {
+    context.answer = (_request, response) => response.setHeader("etag", '"e"').end(body);
+    for (const ask of [() => context.store.list({ versions: false }, call), () => context.store.look(key, call)]) {
+      const error = await errorOf(ask());
+      assert.ok(
+        error instanceof StoreError && error.isTransient && /what was answered is no/.test(error.message),
+        body,
+      );
+    }
   }
 });
 

@@ -85,7 +85,7 @@ export async function startSimulatedS3(): Promise<SimulatedS3> {
           `<Contents><Key>${name}</Key><ETag>${etag}</ETag><Size>${body.length}</Size>` +
           `<LastModified>${new Date().toISOString()}</LastModified></Contents>`,
       );
-      return [200, `<List>${contents.join("")}</List>`];
+      return [200, `<ListBucketResult>${contents.join("")}</ListBucketResult>`];
     }
     const found = objects.get(key);
     if (found === undefined) return [404, "NoSuchKey"];

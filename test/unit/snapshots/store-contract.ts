@@ -393,6 +393,18 @@ export function testStore<T extends { store: SnapshotStore }>(test: Test<T>): vo
     assert.is(await store.delete(key, call), false);
   });
 
+  test("a save from before an erasure is refused, also where there was nothing to erase", async ({ store }) => {
+    await save(store, "marks the store", { tenantId: "b", workloadRef: "w" });
+    for (const was of ["never saved", "erased before"]) {
+      const { revision: replaces } = await store.look(key, call);
+      assert.is(await store.delete(key, { ...call, replaces }), false, was);
+      assert.instance(await errorOf(save(store, "late", key, { replaces })), StoreConflict, was);
+      assert.is((await store.look(key, call)).newest, undefined, was);
+      await save(store, "anew");
+      assert.is(await store.delete(key, call), true, was);
+    }
+  });
+
   test("a list has each archive once and as it was at a moment, while it is replaced and deleted", async ({
     store,
   }) => {

@@ -161,6 +161,14 @@ test("a deletion for age takes only what nothing has used for so long, by the vo
   assert.equal(readdirSync(root), [".helper", ".marked"]);
 });
 
+test("an archive that was just made is in use, whatever a node's clock says", async ({ root, store }) => {
+  await save(store, "new", key, { createdAt: new Date().toISOString() });
+  ageFiles(root, key, 1_000_000);
+  const [listed] = await store.list({ versions: false }, call);
+  assert.ok(Date.now() - Date.parse(listed?.usedAt ?? "") < 900_000);
+  assert.is(await store.delete(key, { ...call, unusedForMs: 900_000 }), false);
+});
+
 test("a copy and what it is of are each in use by themselves", async ({ root, store }) => {
   const copy = { tenantId: "copy", workloadRef: "w" };
   const { metadata } = await save(store, "old");
