@@ -93,6 +93,12 @@ export const claimStatusSchema = Type.Object(
         { description: "The archive that the release saved the files in." },
       ),
     ),
+    files: Type.Optional(
+      stringEnum(["saved", "unchanged", "notSaved", "discarded"], {
+        description:
+          "What became of the files at the release: saved in a new archive, unchanged since the newest archive, not saved since they were lost before, or given up on purpose. None before, and where the workload keeps none.",
+      }),
+    ),
     // A list, since the merge patch of an object would keep steps of an earlier start.
     timeline: Type.Optional(
       Type.Array(
@@ -136,6 +142,9 @@ export type ClaimPhase = ClaimStatus["phase"];
 
 /** How a claim's instance was found. */
 export type ClaimSource = NonNullable<ClaimStatus["source"]>;
+
+/** What became of a claim's files at its release. */
+export type ReleasedFiles = NonNullable<ClaimStatus["files"]>;
 
 /** A TenancyClaim. */
 export interface Claim extends KubernetesObject {

@@ -1,12 +1,17 @@
+import type { Claim, ReleasedFiles } from "../../crds/claim.ts";
 import { type ClaimKey, claimKey } from "../../crds/claims/claim-key.ts";
 import { onAbort } from "../../crds/waits.ts";
 
+const MOST_RELEASED = 1000;
+
 /** Calls that wait for the next change of a key's claims or pods, which the shared watches report. */
 export interface ClaimWaiters {
-  /** Resolves every call that waits on the key. */
-  changed(key: ClaimKey): void;
+  /** Resolves every call that waits on the key. @param claim that has changed, where one has */
+  changed(key: ClaimKey, claim?: Claim): void;
   /** Resolves at the key's next change, or once one of the signals aborts; look again either way. */
   next(key: ClaimKey, signals: readonly (AbortSignal | undefined)[]): Promise<void>;
+  /** What became of the files of a claim that is gone; undefined where nothing was seen of it, or it is long ago. */
+  filesOf(uid: string): ReleasedFiles | undefined;
   /** How many calls wait. */
   readonly size: number;
 }
@@ -14,9 +19,18 @@ export interface ClaimWaiters {
 /** Makes an empty registry of waiting calls. */
 export function createClaimWaiters(): ClaimWaiters {
   const waiting = new Map<string, Set<() => void>>();
+  const released = new Map<string, ReleasedFiles>();
   let size = 0;
   return {
-    changed(key) {
+    changed(key, claim) {
+      // The claim's end can come before anybody has looked at what was said of its files.
+      const { uid } = claim?.metadata ?? {};
+      const files = claim?.status?.files;
+      if (uid !== undefined && files !== undefined) {
+        const [oldest] = released.keys();
+        if (released.size >= MOST_RELEASED && oldest !== undefined) released.delete(oldest);
+        released.set(uid, files);
+      }
       for (const resolve of [...(waiting.get(claimKey(key)) ?? [])]) resolve();
     },
     next(key, signals) {
@@ -38,6 +52,7 @@ export function createClaimWaiters(): ClaimWaiters {
         }
       });
     },
+    filesOf: (uid) => released.get(uid),
     get size() {
       return size;
     },

@@ -75,7 +75,7 @@ export function watchCluster(options: {
       resource: claims,
       indexes: claimIndexes,
       onChange(change) {
-        waiters.changed(change.object.spec);
+        waiters.changed(change.object.spec, change.object);
         if (listed.claims) onChange.claims(change);
       },
     }),

@@ -1,4 +1,5 @@
-import type { Claim } from "../../crds/claim.ts";
+import type { Claim, ReleasedFiles } from "../../crds/claim.ts";
+import { isDestroyed } from "../../crds/claims/claim-pod.ts";
 import { isNotFound } from "../../crds/client/api-error.ts";
 import { systemClock } from "../../crds/client/clock.ts";
 import { claims } from "../../crds/kinds.ts";
@@ -10,9 +11,9 @@ import { deletePod } from "../pod/delete-pod.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { hasStore } from "../snapshots/has-store.ts";
 import { readClaimPods } from "./claim-pods.ts";
-import { patchClaimStatus } from "./claim-status.ts";
+import { type ClaimStatusPatch, patchClaimStatus } from "./claim-status.ts";
 import { drainLeftMs } from "./drain.ts";
-import { podToSave, saveFiles } from "./save-files.ts";
+import { filesToSave, reportNotSaved, saveFiles } from "./save-files.ts";
 
 const NOTE_LIMIT_MS = 20_000;
 
@@ -32,13 +33,12 @@ export async function releaseClaim(claim: Claim, context: OperatorContext): Prom
 
   if (pods.length > 0) {
     let releasing = claim;
-    const toSave = await podToSave(claim, pods, context);
-    if (phase !== "Releasing" && (phase !== "ReleaseFailed" || toSave === undefined))
-      releasing = await patchClaimStatus(
-        claim,
-        { phase: "Releasing", reason: null, message: null, endpoint: null },
-        context,
-      );
+    const { pod: toSave, files } = await filesToSave(claim, pods, context);
+    const isTold = files === undefined || claim.status?.files === files;
+    if ((phase !== "Releasing" && (phase !== "ReleaseFailed" || toSave === undefined)) || !isTold) {
+      const status: ClaimStatusPatch = { phase: "Releasing", reason: null, message: null, endpoint: null };
+      releasing = await patchClaimStatus(claim, { ...status, ...(files !== undefined && { files }) }, context);
+    }
     // What is on its way into the files is in them then. Its end, taken back on the pod, starts the next run.
     const drainMs = drainLeftMs(claim, pods, systemClock.now());
     if (drainMs > 0) return { requeueAfterMs: drainMs };
@@ -58,15 +58,32 @@ export async function releaseClaim(claim: Claim, context: OperatorContext): Prom
     return Number.isFinite(soonestMs) ? { requeueAfterMs: Math.max(100, soonestMs) } : undefined;
   }
   for (const { metadata } of bound()) context.saves.forget(metadata.uid ?? "");
-  const released =
-    phase === "Released"
-      ? claim
-      : await patchClaimStatus(claim, { phase: "Released", reason: null, message: null, endpoint: null }, context);
+  const released = phase === "Released" ? claim : await finishRelease(claim, context);
   noteUse(released, context);
   const recordRelease = context.traces?.release(released);
   await removeFinalizer(released, context);
   recordRelease?.();
   return undefined;
+}
+
+async function finishRelease(claim: Claim, context: OperatorContext): Promise<Claim> {
+  const files = filesOf(claim);
+  const status: ClaimStatusPatch = { phase: "Released", reason: null, message: null, endpoint: null };
+  const released = await patchClaimStatus(claim, { ...status, ...(files !== undefined && { files }) }, context);
+  if (files === "notSaved" && claim.status?.files === undefined) {
+    reportNotSaved(released, `pod "${claim.status?.instanceId}" was gone`, context);
+  }
+  return released;
+}
+
+/** What became of the files of a claim whose pods are gone. */
+function filesOf(claim: Claim): ReleasedFiles | undefined {
+  const { files, snapshot, overlayId } = claim.status ?? {};
+  if (files !== undefined) return files;
+  if (snapshot !== undefined) return "saved";
+  // Nobody saw the pod go: only the claim says that it had files.
+  if (overlayId === undefined) return undefined;
+  return isDestroyed(claim) ? "discarded" : "notSaved";
 }
 
 /**

@@ -1,5 +1,5 @@
 import { ArchiveError } from "../../crds/archive/archive-error.ts";
-import type { Claim } from "../../crds/claim.ts";
+import type { Claim, ReleasedFiles } from "../../crds/claim.ts";
 import { givenOverlayId, isShown } from "../../crds/claims/claim-pod.ts";
 import { NetworkError } from "../../crds/client/api-error.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
@@ -33,19 +33,20 @@ const DRAIN_POLL_MS = 250;
 const LATE_RETRY_MS = 3_600_000;
 const MOST_SHOWN = 8192;
 
+/** What a release has to save before its pods may go, or what became of the files without that. */
+export interface FilesToSave {
+  readonly pod?: Pod;
+  readonly files?: ReleasedFiles;
+}
+
 /**
  * The pod whose files a release has to save before it may go: the one that the tenant was given, and no other, since
  * what is in any other is not the tenant's, or not all of it.
  */
-export async function podToSave(
-  claim: Claim,
-  pods: readonly Pod[],
-  context: OperatorContext,
-): Promise<Pod | undefined> {
+export async function filesToSave(claim: Claim, pods: readonly Pod[], context: OperatorContext): Promise<FilesToSave> {
   const { status, metadata } = claim;
   const pod = pods.find((candidate) => isShown(candidate, claim));
-  if (pod?.metadata.annotations?.[annotation.overlayDirs] === undefined || status?.snapshot !== undefined)
-    return undefined;
+  if (pod?.metadata.annotations?.[annotation.overlayDirs] === undefined || status?.snapshot !== undefined) return {};
   const isDiscarded = metadata.annotations?.[annotation.discard] === "true" || (await isLeftIdle(claim, pod, context));
   if (isDiscarded) {
     context.saves.forget(pod.metadata.uid ?? "");
@@ -55,18 +56,23 @@ export async function podToSave(
         message: `the files in pod "${pod.metadata.name}" are given up: the archive of the last release stays as it is`,
       });
     }
-    return undefined;
+    return { files: "discarded" };
   }
   const state = podState(pod);
   const lost = state.state === "lost" ? state.message : await lostFiles(claim, pod, context);
-  if (lost === undefined) return pod;
+  if (lost === undefined) return { pod };
   // To a claim that is behind, files that are safe look lost.
-  if (!(await isCurrent(claim, context))) return undefined;
-  context.events.record({
+  if (!(await isCurrent(claim, context))) return {};
+  reportNotSaved(claim, lost, context);
+  return { files: "notSaved" };
+}
+
+/** @param lost what happened to the pod */
+export function reportNotSaved(claim: Claim, lost: string, { events }: OperatorContext): void {
+  events.record({
     ...{ resource: claims, object: claim, type: "Warning", reason: "NotSaved" },
     message: `${lost} before its files were saved: the archive of the last release stays as it is`,
   });
-  return undefined;
 }
 
 /**
@@ -126,10 +132,18 @@ export async function saveFiles(
   );
   if (work.state === "running") return { saved: undefined, result: undefined };
   if (work.state === "done") {
-    const { sha256, sizeBytes, createdAt, replaced } = work.value;
+    const { sha256, sizeBytes, createdAt, replaced, isUnchanged } = work.value;
     const snapshot = { sha256, sizeBytes, createdAt };
     const conditions = claim.status?.conditions === undefined ? {} : { conditions: otherConditions(claim) };
-    const status: ClaimStatusPatch = { phase: "Releasing", reason: null, message: null, snapshot, ...conditions };
+    const files = isUnchanged === true ? "unchanged" : "saved";
+    const status: ClaimStatusPatch = {
+      phase: "Releasing",
+      reason: null,
+      message: null,
+      snapshot,
+      files,
+      ...conditions,
+    };
     const saved = await patchClaimStatus(claim, status, context);
     if (replaced !== undefined) {
       const version = archiveDigits(replaced.sha256);

@@ -71,7 +71,7 @@ export function readClaimRoutes(services: ReadServices): ApiRoute[] {
         if (claim === undefined) throw noClaim(key);
         const { uid, deletionTimestamp, annotations } = claim.metadata;
         const requestedAt = annotations?.[annotation.requestedAt];
-        const { phase, timeline, conditions, resumedFrom, snapshot, instanceUid } = claim.status ?? {};
+        const { phase, timeline, conditions, resumedFrom, snapshot, files, instanceUid } = claim.status ?? {};
         const why = phase === "Active" || phase === "Error" ? undefined : waitsFor(claim);
         const detail: ApiTypes["ClaimDetail"] = {
           ...listedClaim(claim, cache),
@@ -81,6 +81,7 @@ export function readClaimRoutes(services: ReadServices): ApiRoute[] {
           ...(conditions !== undefined && { conditions }),
           ...(resumedFrom !== undefined && { resumedFrom }),
           ...(snapshot !== undefined && { snapshot }),
+          ...(files !== undefined && { files }),
           ...(why !== undefined && { waitsFor: why }),
           ...(await eventsOf([uid, instanceUid], services)),
         };

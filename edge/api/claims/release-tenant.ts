@@ -1,4 +1,4 @@
-import type { Claim } from "../../../crds/claim.ts";
+import type { Claim, ReleasedFiles } from "../../../crds/claim.ts";
 import { type ClaimKey, claimKey, hasKey } from "../../../crds/claims/claim-key.ts";
 import { ifFound, isConflict, isNotFound } from "../../../crds/client/api-error.ts";
 import { claims } from "../../../crds/kinds.ts";
@@ -19,6 +19,8 @@ import { claimError } from "./claim-step.ts";
  * @param options.wait whether to wait until the claim is gone
  * @param options.uid the claim object that is meant; whichever is there without it
  * @param options.span of whoever releases, where that is traced
+ * @returns what became of the files; undefined where that was not waited for, where the workload keeps none, and where
+ *   the watch has not shown it
  * @throws HttpError 404 without a claim; 409 where the one that is meant has ended; when waiting, 500 where the data
  *   could not be saved, and 504 after the limit
  */
@@ -31,8 +33,8 @@ export async function releaseTenant(
     clientGone: () => AbortSignal | undefined;
     span?: Span | undefined;
   },
-): Promise<void> {
-  const { client, namespace, cache } = services;
+): Promise<ReleasedFiles | undefined> {
+  const { client, namespace, cache, waiters } = services;
   options.span?.set(claimAttributes(key));
   requireFresh(cache.claims);
   const found = await findClaims(key, services, options.uid);
@@ -48,9 +50,10 @@ export async function releaseTenant(
     found.push(...later);
   }
   if (meant === undefined && states.every((state) => state === "gone")) throw noClaim(key);
-  if (!options.wait) return;
+  if (!options.wait) return undefined;
   const wait = options.span?.child("wait until released");
   await inSpan(wait, () => waitUntilGone(found, { key, services, clientGone: options.clientGone() }));
+  return found.map(({ metadata }) => waiters.filesOf(metadata.uid ?? "")).find((files) => files !== undefined);
 
   async function release(claim: Claim): Promise<"released" | "releasing" | "gone"> {
     const { name, uid, deletionTimestamp } = claim.metadata;

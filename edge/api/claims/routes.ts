@@ -92,10 +92,11 @@ export function claimRoutes(services: ClaimServices & { readonly activity: Activ
       method: "POST",
       path: "/api/v1/tenants/:id/release",
       summary: "Release a tenant's claim",
-      description: "Deletes the claim; the tenant's files are saved, and the pod goes.",
+      description:
+        "Deletes the claim; the tenant's files are saved, and the pod goes. With `wait` the answer says what became of the files; it does not where the workload keeps none, and where this server could not see it.",
       query: { wait: flagSchema("Whether to wait until the claim is gone.") },
       body: { ...bodySchema(releaseBody), anyOf },
-      answer: doneSchema("released", "tenantId"),
+      answer: doneSchema("released", "tenantId", "files"),
       errors: [404, 408, 409, 413, 503, 504],
       async handle(request, { clientGone, span }) {
         const tenantId = pathParam(request, "id", tenantIdRule);
@@ -103,8 +104,8 @@ export function claimRoutes(services: ClaimServices & { readonly activity: Activ
         const body = await readJson(request, releaseBody);
         const key = { tenantId, workloadRef: workloadOf(body) };
         const gone = () => clientGone ?? request.signal;
-        await releaseTenant(key, services, { wait, uid: body.uid, clientGone: gone, span });
-        return jsonResponse({ status: "released", tenantId });
+        const files = await releaseTenant(key, services, { wait, uid: body.uid, clientGone: gone, span });
+        return jsonResponse({ status: "released", tenantId, ...(files !== undefined && { files }) });
       },
     },
     {

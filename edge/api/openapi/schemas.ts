@@ -15,7 +15,7 @@ export const nameSchema: OpenApiSchema = { type: "string", pattern: pattern.subd
 const { phase: workloadPhase, image: builtImage, build } = workloadStatusSchema.properties;
 const { phase: poolPhase, ready, warming, desired } = poolStatusSchema.properties;
 const { phase: claimPhase, source, endpoint } = claimStatusSchema.properties;
-const { timeline, conditions, resumedFrom, snapshot } = claimStatusSchema.properties;
+const { timeline, conditions, resumedFrom, snapshot, files } = claimStatusSchema.properties;
 const { properties: buildProperties } = buildStatusSchema;
 const time = (description: string) => Type.String({ description, format: "date-time" });
 const text = (description: string) => Type.String({ description });
@@ -290,7 +290,7 @@ const shared = {
       ...listedClaim,
       requestedAt: Type.Optional(time("When the API was asked for it last; absent where it was made without the API.")),
       releasingSince: Type.Optional(time("When its release was asked for, in whole seconds.")),
-      ...{ timeline, conditions, resumedFrom, snapshot },
+      ...{ timeline, conditions, resumedFrom, snapshot, files },
       waitsFor: Type.Optional(text("What it waits for, in a sentence.")),
       events: Type.Optional(Type.Array(objectEvent, { description: "Of the claim and its pod, the oldest first." })),
       eventsProblem,
@@ -460,13 +460,18 @@ export const schemas = Object.fromEntries(
   }),
 ) as Readonly<Record<SchemaName, OpenApiSchema>>;
 
-const doneTo = { tenantId: "The tenant.", workload: "The workload.", instance: "Name of the pod." };
+const doneTo = {
+  tenantId: text("The tenant."),
+  workload: text("The workload."),
+  instance: text("Name of the pod."),
+  files,
+};
 
 /** A body that says what was done, and to what. */
 export function doneSchema(word: string, ...about: (keyof typeof doneTo)[]): JsonSchema {
   return plainSchema(
     Type.Object(
-      { status: done(word), ...Object.fromEntries(about.map((name) => [name, text(doneTo[name])])) },
+      { status: done(word), ...Object.fromEntries(about.map((name) => [name, doneTo[name]])) },
       { description: "What was done." },
     ),
   );

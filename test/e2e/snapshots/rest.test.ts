@@ -75,9 +75,11 @@ async function claim(
   return String(body.source);
 }
 
-async function release(tenant: string, query = "?wait=true"): Promise<void> {
+/** @returns what became of the files, where the release was waited for */
+async function release(tenant: string, query = "?wait=true"): Promise<unknown> {
   const { status, body } = await stack.call("POST", `/tenants/${tenant}/release${query}`, { workload: "keeper" });
   assert.is(status, 200, JSON.stringify(body));
+  return (body as { files?: string }).files;
 }
 
 async function run(script: string): Promise<string> {
@@ -122,7 +124,7 @@ test("what a tenant has written is saved at the release, and listed as it is on 
   await run(FILL);
   digest = await run(DIGEST);
   assert.equal(await list(), []);
-  await release("ann");
+  assert.is(await release("ann"), "saved");
 
   const [record, ...others] = await list();
   assert.ok(record);
@@ -157,7 +159,10 @@ test("another tenant finds nothing, and has a snapshot of its own", async () => 
   assert.is(await claim("bob", { resume: true }), "cold");
   assert.equal(await foundAtStart(), []);
   await run("echo mine > /data/bobs");
-  await release("bob");
+  assert.is(await release("bob"), "saved");
+  assert.is(await claim("bob", { resume: true }), "cold+data");
+  assert.is((await stack.call("POST", `/instances/${instance}/destroy`)).status, 200);
+  assert.is(await release("bob"), "discarded");
   assert.equal(
     (await list()).map(({ path }) => path),
     ["/snapshots/ann/keeper.tar.gz", "/snapshots/bob/keeper.tar.gz"],

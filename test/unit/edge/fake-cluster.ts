@@ -38,7 +38,7 @@ export class FakeCluster extends MemoryApi {
       informer: Informer<T, Index>,
     ): CachedKind<T, Index> => ({ ...informer, isFresh: () => this.isFresh });
     const claimsSeen = memoryInformer(this, { resource: claims, indexes: claimIndexes });
-    claimsSeen.subscribe(({ object }) => this.waiters.changed(object.spec));
+    claimsSeen.subscribe(({ object }) => this.waiters.changed(object.spec, object));
     const indexes = { phase: phaseOf, pool: poolOf };
     const podsSeen = memoryInformer(this, { resource: pods, indexes, transform: slimPod });
     podsSeen.subscribe(

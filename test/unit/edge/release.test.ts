@@ -159,6 +159,19 @@ test("wait=true answers when the claim is gone", async () => {
   assert.is(edge.clock.pending(), 0);
 });
 
+test("wait=true says what became of the files, also where the claim's end comes at once", async () => {
+  const edge = edgeWithClaim();
+  const { uid } = edge.cluster.claim(NAME).metadata;
+  const pending = release(edge, "?wait=true");
+  await waiting(edge);
+  edge.cluster.setStatus(NAME, { ...active, phase: "Releasing" });
+  edge.cluster.setStatus(NAME, { ...active, phase: "Released", files: "notSaved" });
+  edge.cluster.removeClaim(NAME);
+  edge.cluster.addClaim({ ...pair, uid: "next", status: { ...active, files: "saved" } });
+  assert.is.not(uid, "next");
+  assert.equal((await pending).json, { ...released, files: "notSaved" });
+});
+
 test("wait=true waits for a release that is under way and that the watch has yet to show", async () => {
   for (const before of [undefined, "first"]) {
     const edge = edgeWithWorkload();
