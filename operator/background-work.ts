@@ -8,6 +8,9 @@ export type WorkState<T> =
   /** It is run again when it is asked for after `retryInMs` milliseconds. */
   | { readonly state: "failed"; readonly error: unknown; readonly failures: number; readonly retryInMs: number };
 
+/** @param onBytes to be called with how many bytes have passed, where any do: what is slow takes less of a slot */
+export type Work<T> = (signal: AbortSignal, onBytes: (bytes: number) => void) => Promise<T>;
+
 /**
  * Work that takes too long for a reconcile: one run of the reconciler begins it, and a later run finds its result.
  *
@@ -23,7 +26,7 @@ export interface BackgroundWork<T> {
    * @param onEnd called when it has ended, either way
    * @param tenant whose work it is, where nobody's may keep others waiting
    */
-  run(id: string, work: (signal: AbortSignal) => Promise<T>, onEnd: () => void, tenant?: string): WorkState<T>;
+  run(id: string, work: Work<T>, onEnd: () => void, tenant?: string): WorkState<T>;
   /**
    * Lets what has failed run again at once, because its cause may be gone.
    *
@@ -49,17 +52,27 @@ interface Piece {
   readonly tenant: string | undefined;
   readonly isRetry: boolean;
   readonly signal: AbortSignal;
-  readonly begin: () => Promise<void>;
+  readonly begin: (piece: Piece) => Promise<void>;
   begunAt: number;
+  /** That have passed; undefined of work that counts none. */
+  bytes: number | undefined;
+  /** Ends it for the sake of those that wait; it is run again after them. */
+  readonly giveWay: () => void;
 }
 
 /** What takes longer gives its slot up, so that a few slow ones keep nobody waiting. */
 const LONG_MS = 60_000;
+/** What takes long and is slower than this, in bytes a second, takes a part of a slot alone. */
+const FULL_PACE = 1024 * 1024;
+/** How many run at once for each slot at most, however slow they are, for their memory. */
+const MOST_FOR_A_SLOT = 8;
 
 /**
  * Runs at most `concurrency` pieces of work at once, and as many again that take longer than a minute; the others in
- * the order in which they were asked for, new ones first. Of one tenant, and of what has failed before, at most half of
- * `concurrency` run at once, also while nobody waits: who comes next would have to wait for their end.
+ * the order in which they were asked for, new ones first. One that takes long counts by its bandwidth, so that more run
+ * beside slow ones; where these are too many even so, the slowest gives way to who waits. Of one tenant, and of what has
+ * failed before, at most half of `concurrency` run at once, also while nobody waits: who comes next would have to wait
+ * for their end.
  */
 export function createBackgroundWork<T>(options: {
   concurrency: number;
@@ -80,27 +93,62 @@ export function createBackgroundWork<T>(options: {
 
   function pump(): void {
     waiting = waiting.filter(({ signal }) => !signal.aborted);
-    for (let next = pick(); next !== undefined; next = pick()) start(next);
+    let next = nextPiece();
+    for (; next !== undefined && hasRoom(); next = nextPiece()) start(next);
     cancelTimer();
-    const leftMs = [...running.keys()].map(({ begunAt }) => begunAt + LONG_MS - clock.now()).filter((left) => left > 0);
-    if (waiting.length > 0 && leftMs.length > 0) cancelTimer = clock.after(Math.min(...leftMs), pump);
+    if (next === undefined) return;
+    const held = [...running.keys()];
+    if (held.length >= MOST_FOR_A_SLOT * concurrency) slowest(held)?.giveWay();
+    // One that becomes slow is less of a load by and by.
+    const leftMs = held.map((piece) => {
+      if (!isLong(piece)) return piece.begunAt + LONG_MS - clock.now();
+      return piece.bytes === undefined ? Number.POSITIVE_INFINITY : LONG_MS;
+    });
+    const soonestMs = Math.min(...leftMs);
+    if (Number.isFinite(soonestMs)) cancelTimer = clock.after(soonestMs, pump);
   }
 
-  function pick(): Piece | undefined {
+  function isLong({ begunAt }: Piece): boolean {
+    return clock.now() - begunAt >= LONG_MS;
+  }
+
+  /** How much of a slot a piece takes: all of it, or less where it runs for long and slowly. */
+  function loadOf(piece: Piece): number {
+    if (piece.bytes === undefined || !isLong(piece)) return 1;
+    return Math.min(1, piece.bytes / ((clock.now() - piece.begunAt) / 1000) / FULL_PACE);
+  }
+
+  function load(pieces: readonly Piece[]): number {
+    return pieces.reduce((sum, piece) => sum + loadOf(piece), 0);
+  }
+
+  function slowest(held: readonly Piece[]): Piece | undefined {
+    const slow = held.filter((piece) => loadOf(piece) < 1);
+    return slow.sort((a, b) => loadOf(a) - loadOf(b))[0];
+  }
+
+  function hasRoom(): boolean {
     const held = [...running.keys()];
-    const short = held.filter(({ begunAt }) => clock.now() - begunAt < LONG_MS);
-    if (stopped || short.length >= concurrency || held.length >= 2 * concurrency) return undefined;
-    const isFull = (isAlike: (piece: Piece) => boolean) => held.filter(isAlike).length >= share;
+    const short = held.filter((piece) => !isLong(piece));
+    if (short.length >= concurrency || held.length >= MOST_FOR_A_SLOT * concurrency) return false;
+    return load(held) < 2 * concurrency;
+  }
+
+  /** Of what waits, the next that may run as far as its tenant and its failures go. */
+  function nextPiece(): Piece | undefined {
+    if (stopped) return undefined;
+    const held = [...running.keys()];
+    const retries = held.filter(({ isRetry }) => isRetry);
     const mayBegin = ({ tenant, isRetry }: Piece) =>
-      !(tenant !== undefined && isFull((piece) => piece.tenant === tenant)) &&
-      !(isRetry && isFull((piece) => piece.isRetry));
+      !(tenant !== undefined && held.filter((piece) => piece.tenant === tenant).length >= share) &&
+      !(isRetry && load(retries) >= share);
     return waiting.find((piece) => !piece.isRetry && mayBegin(piece)) ?? waiting.find(mayBegin);
   }
 
   function start(piece: Piece): void {
     waiting = waiting.filter((other) => other !== piece);
     piece.begunAt = clock.now();
-    const work = piece.begin().finally(() => {
+    const work = piece.begin(piece).finally(() => {
       running.delete(piece);
       pump();
     });
@@ -109,22 +157,22 @@ export function createBackgroundWork<T>(options: {
 
   function begin(
     entry: Entry<T>,
-    {
-      work,
-      onEnd,
-      tenant,
-    }: { work: (signal: AbortSignal) => Promise<T>; onEnd: () => void; tenant: string | undefined },
+    { work, onEnd, tenant }: { work: Work<T>; onEnd: () => void; tenant: string | undefined },
   ): void {
     entry.result = undefined;
-    entry.abort = new AbortController();
-    const { signal } = entry.abort;
-    const run = async () => {
+    const abort = new AbortController();
+    entry.abort = abort;
+    const { signal } = abort;
+    const gaveWay = new Error("it is so slow that others had to wait for it, and gave way to them");
+    const run = async (piece: Piece) => {
       try {
-        const value = await work(signal);
-        if (signal.aborted) return;
+        const value = await work(signal, (bytes) => {
+          piece.bytes = (piece.bytes ?? 0) + bytes;
+        });
+        if (signal.aborted && signal.reason !== gaveWay) return;
         entry.result = { state: "done", value };
       } catch (error) {
-        if (signal.aborted) return;
+        if (signal.aborted && signal.reason !== gaveWay) return;
         entry.failures += 1;
         const retryInMs = entry.backoff.next();
         entry.retryAt = clock.now() + retryInMs;
@@ -132,7 +180,8 @@ export function createBackgroundWork<T>(options: {
       }
       onEnd();
     };
-    waiting.push({ tenant, isRetry: entry.failures > 0, signal, begin: run, begunAt: 0 });
+    const giveWay = (): void => abort.abort(gaveWay);
+    waiting.push({ tenant, isRetry: entry.failures > 0, signal, begin: run, begunAt: 0, bytes: undefined, giveWay });
     pump();
   }
 

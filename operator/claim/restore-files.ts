@@ -57,11 +57,11 @@ export async function restoreFiles(
   context.timelines.mark(claim, "FilesFrom");
   const work = restores.run(
     id,
-    async (signal) => {
+    async (signal, onBytes) => {
       const ended = refillPause.restoring(workloadRef);
       try {
         const restored = await metrics.timeSnapshot("restore", () =>
-          snapshots.restore({ tenantId, workloadRef }, pod, { into, sha256, signal }),
+          snapshots.restore({ tenantId, workloadRef }, pod, { into, sha256, signal, onBytes }),
         );
         if (restored?.lost !== undefined) reportLost(claim, restored.lost, context);
         return restored;

@@ -103,7 +103,7 @@ export async function saveFiles(
   const step = (name: string) => traces?.releaseStep(claim, name, { "k8s.pod.name": pod.metadata.name });
   const work = saves.run(
     pod.metadata.uid ?? "",
-    async (signal) => {
+    async (signal, onBytes) => {
       try {
         await untilDrained(claim, pod, context, signal);
         let helper = await untilHelperRuns(context, signal);
@@ -115,7 +115,9 @@ export async function saveFiles(
         for (;;) {
           try {
             return await inSpan(step("save files"), () =>
-              metrics.timeSnapshot("save", () => snapshots.save(key, pod, { overlayId, isErased, signal, isFenced })),
+              metrics.timeSnapshot("save", () =>
+                snapshots.save(key, pod, { overlayId, isErased, signal, isFenced, onBytes }),
+              ),
             );
           } catch (error) {
             if (signal.aborted || !isUnreachable(error) || !isLeaving(helper, context)) throw error;

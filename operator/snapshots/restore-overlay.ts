@@ -42,6 +42,8 @@ export interface RestoreOverlayOptions {
   /** Takes the command that waits in the pod already. @default one is started */
   readonly takePrestarted?: ((signal: AbortSignal) => Promise<PrestartedRestore | undefined>) | undefined;
   readonly signal: AbortSignal;
+  /** Called with how many bytes of files have gone to the pod. */
+  readonly onBytes?: ((bytes: number) => void) | undefined;
   /** Milliseconds for the whole of it. */
   readonly timeoutMs: number;
 }
@@ -69,7 +71,7 @@ const MOST_LOST = 100;
  * @throws as `Exec` does
  */
 export async function restoreOverlay(options: RestoreOverlayOptions): Promise<RestoredSnapshot | undefined> {
-  const { exec, open, pod, overlayDirs, limits, opensGate, onRestored, takePrestarted, timeoutMs } = options;
+  const { exec, open, pod, overlayDirs, limits, opensGate, onRestored, takePrestarted, timeoutMs, onBytes } = options;
   const roots = overlayRoots(overlayDirs);
   const stop = linkSignals(options.signal);
   const { signal } = stop;
@@ -100,13 +102,18 @@ export async function restoreOverlay(options: RestoreOverlayOptions): Promise<Re
   const first = checked.next();
   first.catch(ignore);
 
+  function counted(frame: Uint8Array): Uint8Array {
+    onBytes?.(frame.length);
+    return frame;
+  }
+
   async function* input(): AsyncGenerator<Uint8Array> {
     if ((await opened) === undefined) throw new NoArchive();
     yield RESTORE_BEGIN;
     yield RESTORE_TAR;
     const { value } = await first;
-    if (value !== undefined) yield value;
-    yield* checked;
+    if (value !== undefined) yield counted(value);
+    for await (const frame of checked) yield counted(frame);
     // What follows the end of the compressed archive is checked too.
     if (!isWhole) throw new ArchiveError("Corrupt", "it goes on behind its end");
     yield END;

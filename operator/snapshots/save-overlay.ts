@@ -45,6 +45,8 @@ export interface SaveOverlayOptions {
     | { readonly readers: readonly ListReader[]; present(): Promise<SnapshotMetadata | undefined> }
     | undefined;
   readonly signal: AbortSignal;
+  /** Called with how many bytes have come from the pod. */
+  readonly onBytes?: ((bytes: number) => void) | undefined;
   /** Milliseconds for the whole of each try. */
   readonly timeoutMs: number;
   /** @default Date.now */
@@ -146,7 +148,7 @@ async function tryToSave(
   const acknowledgement = createAcknowledgement();
   const missing = new Set(roots);
   const listed = createListParser([...(asked?.readers ?? []), files.before], { maxEntries, heads: roots.length });
-  const output = createOutput(listed);
+  const output = createOutput(listed, options.onBytes);
   const check = createArchiveCheck({
     ...{ roots, limits, leaveOutPipes: true, onDangling: files.dangling },
     rewrite(entry) {
@@ -215,7 +217,10 @@ async function tryToSave(
 }
 
 /** The output of the script: whose the files are and the list of them, and then the archive, which it passes on. */
-function createOutput(list: ListParser): {
+function createOutput(
+  list: ListParser,
+  onBytes: ((bytes: number) => void) | undefined,
+): {
   readonly stream: Transform;
   /** Resolves when the list is whole. */
   readonly isListed: Promise<void>;
@@ -253,6 +258,7 @@ function createOutput(list: ListParser): {
   const stream = new Transform({
     transform(chunk: Buffer, _encoding, callback) {
       try {
+        onBytes?.(chunk.length);
         callback(null, take(chunk));
       } catch (error) {
         callback(error as Error);

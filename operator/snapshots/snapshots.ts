@@ -74,6 +74,7 @@ export interface Snapshots {
    * @param isErased whether somebody has asked to erase what was saved: then the archive of before is not relied on.
    *   @default false
    * @param isFenced asked before the new archive takes that place: whether another operator may be at work by now
+   * @param onBytes called with how many bytes have come from the pod
    */
   save(
     key: SnapshotKey,
@@ -83,6 +84,7 @@ export interface Snapshots {
       isErased?: boolean;
       signal: AbortSignal;
       isFenced: () => boolean;
+      onBytes?: ((bytes: number) => void) | undefined;
     },
   ): Promise<SavedSnapshot>;
   /**
@@ -90,11 +92,17 @@ export interface Snapshots {
    *
    * @param sha256 which archive. @default the newest
    * @param into whether the workload runs already, or its start waits for this
+   * @param onBytes called with how many bytes have gone to the pod
    */
   restore(
     key: SnapshotKey,
     pod: Pod,
-    options: { into: "running" | "waiting"; sha256?: string | undefined; signal: AbortSignal },
+    options: {
+      into: "running" | "waiting";
+      sha256?: string | undefined;
+      signal: AbortSignal;
+      onBytes?: ((bytes: number) => void) | undefined;
+    },
   ): Promise<RestoredSnapshot | undefined>;
   /** Has a restore into a running pod wait there for its beginning; it changes nothing until then. */
   prepare(pod: Pod): void;
@@ -186,7 +194,7 @@ export function createSnapshots(options: {
       if (preSave === undefined) return;
       await runPreSave({ exec, pod: overlay(pod, WORKLOAD_CONTAINER).pod, preSave, signal });
     },
-    async save(key, pod, { overlayId, isErased = false, signal, isFenced }) {
+    async save(key, pod, { overlayId, isErased = false, signal, isFenced, onBytes }) {
       const before = await looks.look(key, { signal, timeoutMs: LOOK_LIMIT_MS });
       const { revision: replaces, newest } = before;
       const podUid = overlayId === undefined ? idOf(pod) : `${idOf(pod)}.${overlayId}`;
@@ -215,7 +223,7 @@ export function createSnapshots(options: {
       const save = (count: CountBytes) =>
         saveOverlay({
           ...from,
-          ...{ overlayId, space: archives.space, room, signal },
+          ...{ overlayId, space: archives.space, room, signal, onBytes },
           asked: readers.length === 0 ? undefined : { readers, present },
           async write(archive, { describe, ...call }) {
             const { metadata } = await archives.put(key, count(archive), {
@@ -233,13 +241,13 @@ export function createSnapshots(options: {
       looks.noteMark();
       return { ...saved, ...(keep === "replaced" && newest !== undefined && { replaced: newest }) };
     },
-    restore(key, pod, { into, sha256, signal }) {
+    restore(key, pod, { into, sha256, signal, onBytes }) {
       const opensGate = into === "waiting";
       return withTransferHeap(() =>
         restoreOverlay({
           ...overlay(pod, opensGate ? TOOLS_CONTAINER : WORKLOAD_CONTAINER),
           open: (call) => open(key, { sha256, ...call }),
-          ...{ opensGate, signal },
+          ...{ opensGate, signal, onBytes },
           onRestored(files) {
             // What else keeps files for the pod, such as gVisor, may know other times of them.
             if (sha256 === undefined || pod.spec.runtimeClassName !== undefined) return;

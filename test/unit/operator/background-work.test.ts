@@ -6,6 +6,7 @@ import { manualClock } from "../manual-clock.ts";
 interface Piece {
   readonly id: string;
   readonly signal: AbortSignal;
+  readonly onBytes: (bytes: number) => void;
   succeed(value: string): Promise<void>;
   fail(error: Error): Promise<void>;
 }
@@ -19,10 +20,10 @@ function workshop(concurrency = 2) {
   const ask = (id: string, tenant?: string) =>
     work.run(
       id,
-      (signal) =>
+      (signal, onBytes) =>
         new Promise((resolve, reject) => {
           begun.push({
-            ...{ id, signal },
+            ...{ id, signal, onBytes },
             succeed: (value) => settle(() => resolve(value)),
             fail: (error) => settle(() => reject(error)),
           });
@@ -180,6 +181,50 @@ test("createBackgroundWork lets others begin when all slots have been held for a
   assert.is(clock.pending(), 0);
   await begun[0]?.succeed("at last");
   assert.is(ids().at(-1), "d");
+});
+
+const KIB = 1024;
+
+test("createBackgroundWork takes what is slow for less than a slot, and what is fast for a whole one", async () => {
+  for (const [pace, runs] of [
+    [64 * KIB, 6],
+    [2048 * KIB, 4],
+  ] as const) {
+    const { begun, ask, clock } = workshop(2);
+    for (let count = 1; count <= 8; count += 1) ask(`${count}`);
+    for (let minute = 1; minute <= 2; minute += 1) {
+      for (const { onBytes } of begun) onBytes(60 * pace);
+      assert.is(await clock.runNext(), 60_000);
+    }
+    assert.is(begun.length, runs, `${pace} bytes a second`);
+  }
+});
+
+test("createBackgroundWork has the slowest give way where they are too many for its memory, and runs it again", async () => {
+  const { begun, ask, ids, woken, clock } = workshop(1);
+  const long = ["1", "2", "3", "4", "5", "6", "7", "8"];
+  for (const id of long) ask(id);
+  for (let minute = 1; minute <= 7; minute += 1) {
+    for (const { id, onBytes } of begun) onBytes(60 * (id === "3" ? 10 : 20) * KIB);
+    await clock.runNext();
+  }
+  assert.equal(ids(), long);
+  ask("next");
+  for (const { id, onBytes } of begun) onBytes(60 * (id === "3" ? 10 : 20) * KIB);
+  await clock.runNext();
+  await settle(() => undefined);
+  assert.equal(
+    begun.filter(({ signal }) => signal.aborted).map(({ id }) => id),
+    ["3"],
+  );
+  assert.equal([ids().at(-1), woken], ["next", ["3"]]);
+  const ended = ask("3");
+  assert.ok(ended.state === "failed" && /others had to wait for it/.test(String(ended.error)), JSON.stringify(ended));
+  await begun.at(-1)?.succeed("done");
+  clock.after(ended.retryInMs, () => undefined);
+  await clock.runNext();
+  assert.is(ask("3").state, "running");
+  assert.is(ids().at(-1), "3");
 });
 
 test("createBackgroundWork with one slot runs a tenant's work, and what has failed", async () => {

@@ -170,7 +170,7 @@ async function savedWith(
   context.saves = {
     ...context.saves,
     run(_id, work) {
-      ending = work(new AbortController().signal);
+      ending = work(new AbortController().signal, () => undefined);
       return { state: "running" };
     },
   };

@@ -102,6 +102,20 @@ test("a save replaces what its pod went on from, and keeps what it did not", asy
   assert.is((await snapshots.save(key, older, led)).replaced, undefined);
 });
 
+test("a save and a restore tell how many bytes have passed, for who shares the bandwidth out", async (context) => {
+  const [content, passed] = ["x".repeat(300_000), { saved: 0, restored: 0 }];
+  const snapshots = context.snapshots();
+  const from = context.pod("a", content);
+  const saved = await snapshots.save(key, from, { ...led, onBytes: (bytes) => (passed.saved += bytes) });
+  const into = context.pod("b", "");
+  const restored = await snapshots.restore(key, into, {
+    ...{ into: "running", signal },
+    onBytes: (bytes) => (passed.restored += bytes),
+  });
+  assert.equal([context.contentOf(into), restored?.sha256], [content, saved.sha256]);
+  assert.ok(saved.sizeBytes < 10_000 && passed.saved > 300_000 && passed.restored > 300_000, JSON.stringify(passed));
+});
+
 test("a save that is made again replaces its first try, whose answer was lost", async (context) => {
   const { archives, pod } = context;
   const snapshots = context.snapshots({ most: { history: 5, replaced: 3 } });
