@@ -93,6 +93,8 @@ export interface HelperStart {
   wanted: Pod | undefined;
   /** Whether the last try to fill its Secret, make it or replace it failed, so that one that runs may stay. */
   isFailing: boolean;
+  /** Whether its volume is there, as the API server said last; undefined until it was asked. */
+  hasVolume: boolean | undefined;
   /** Resolves when it next does. */
   next(): Promise<void>;
   announce(): void;

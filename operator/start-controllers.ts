@@ -150,8 +150,7 @@ export function startControllers(options: {
 function createHelperStart(): OperatorContext["helperStart"] {
   let start = createDeferred<void>();
   return {
-    wanted: undefined,
-    isFailing: false,
+    ...{ wanted: undefined, isFailing: false, hasVolume: undefined },
     next: () => start.promise,
     announce() {
       start.resolve();

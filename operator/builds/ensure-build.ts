@@ -8,7 +8,7 @@ import { annotation, label } from "../../crds/labels.ts";
 import type { BuildStatus, Workload } from "../../crds/workload.ts";
 import type { WorkState } from "../background-work.ts";
 import type { OperatorContext } from "../context.ts";
-import { hasVolume } from "../snapshots/controller.ts";
+import { hasVolume } from "../snapshots/has-store.ts";
 import { findBuildContext } from "./build-context.ts";
 import {
   type BuilderContext,

@@ -8,7 +8,7 @@ import type { Workload } from "../../crds/workload.ts";
 import type { OperatorContext } from "../context.ts";
 import { podState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";
-import { hasStore } from "../snapshots/has-store.ts";
+import { mayHaveArchives } from "../snapshots/has-store.ts";
 import { isHelperRunning } from "../snapshots/helper-pod.ts";
 import { patchClaimStatus } from "./claim-status.ts";
 import { failClaim } from "./fail-claim.ts";
@@ -27,7 +27,7 @@ export async function findArchive(claim: Claim, workload: Workload, context: Ope
   if (!asksForFiles(claim)) return { known: true, archive: undefined };
   const { tenantId, workloadRef, resumeVersion: version } = claim.spec;
   // A workload that keeps no files now may have kept some before, of which its tenants are told.
-  if (overlayDirs.length === 0 && version === undefined && !hasStore(context))
+  if (overlayDirs.length === 0 && version === undefined && !(await mayHaveArchives(context)))
     return { known: true, archive: undefined };
   const id = lookupId(claim);
   const look = context.archiveLookups.run(

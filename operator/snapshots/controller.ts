@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import { isAlreadyExists, isNotFound } from "../../crds/client/api-error.ts";
+import { isAlreadyExists } from "../../crds/client/api-error.ts";
 import { persistentVolumeClaims, pods } from "../../crds/client/built-in-resources.ts";
 import { withDefaults } from "../../crds/defaults.ts";
 import { SNAPSHOTS_NAME } from "../../crds/snapshots/store-folder.ts";
@@ -8,6 +8,7 @@ import type { OperatorContext } from "../context.ts";
 import { type Controller, watch } from "../controller.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { hasNewPhase } from "../workload/readiness.ts";
+import { hasVolume } from "./has-store.ts";
 import {
   type HelperProgram,
   isHelperOutdated,
@@ -84,6 +85,7 @@ async function reconcileHelper(
   const { place } = config.snapshots.store;
   if (place.kind !== "volume") return undefined;
   const isThere = await hasVolume(context);
+  context.helperStart.hasVolume = isThere;
   if (!isThere && !keepsFiles(context)) return undefined;
 
   const policy = renderSnapshotsPolicy({ namespace, access: place.access });
@@ -98,6 +100,7 @@ async function reconcileHelper(
   if (!isThere) {
     context.snapshots.forgetVolume();
     await ignoreExisting(client.create(persistentVolumeClaims, volume));
+    context.helperStart.hasVolume = true;
   }
 
   const pod = informers.helperPods.store.get(`${namespace}/${SNAPSHOTS_NAME}`);
@@ -128,17 +131,6 @@ function keepsFiles({ config, informers }: OperatorContext): boolean {
     if (withDefaults(spec).filesystem.overlayDirs.length > 0) return true;
   }
   return false;
-}
-
-/** Whether there is a snapshots volume, as the API server has it. */
-export async function hasVolume({ client, config }: OperatorContext): Promise<boolean> {
-  try {
-    await client.get(persistentVolumeClaims, { namespace: config.namespace, name: SNAPSHOTS_NAME });
-    return true;
-  } catch (error) {
-    if (isNotFound(error)) return false;
-    throw error;
-  }
 }
 
 async function ignoreExisting<T>(created: Promise<T>): Promise<T | undefined> {

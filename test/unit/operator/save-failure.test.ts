@@ -140,7 +140,7 @@ async function savedWith(
   const asked: string[] = [];
   let announce = (): void => undefined;
   const helperStart: HelperStart = {
-    ...{ wanted: steps.length === 0 ? helper("") : undefined, isFailing: false },
+    ...{ wanted: steps.length === 0 ? helper("") : undefined, isFailing: false, hasVolume: undefined },
     next: () => new Promise<void>((resolve) => (announce = resolve)),
     announce: () => announce(),
   };
@@ -214,7 +214,7 @@ test("saveFiles asks the helper pod that runs where the operator cannot make its
 test("the helper controller tells the releases that wait whether its last run failed", async () => {
   let announced = 0;
   const helperStart: HelperStart = {
-    ...{ wanted: undefined, isFailing: false, next: async () => undefined },
+    ...{ wanted: undefined, isFailing: false, hasVolume: undefined, next: async () => undefined },
     announce: () => (announced += 1),
   };
   const { api, context } = testOperator({ helperStart });

@@ -69,7 +69,13 @@ export function testOperator({
     timelines: createTimelines(),
     nodeSilence: createNodeSilence({ limitMs: config.nodeTimeoutMs }),
     buildTurns: createBuildTurns(),
-    helperStart: { wanted: undefined, isFailing: false, next: async () => undefined, announce: () => undefined },
+    helperStart: {
+      wanted: undefined,
+      isFailing: false,
+      hasVolume: undefined,
+      next: async () => undefined,
+      announce: () => undefined,
+    },
     onFailure(error) {
       throw error;
     },
