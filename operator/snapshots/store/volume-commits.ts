@@ -234,6 +234,7 @@ export function createVolumeCommits(options: {
     }
     if (unusedForMs !== undefined && (stored === undefined || now() - stored.usedMs < unusedForMs)) return false;
     await uploads.drop(key, "the archive was deleted");
+    await owner.dropTaken(archive);
     const hasVersions = (await state.versions(key)).length > 0;
     // The archive comes last: what is left of a deletion that ends in the middle is asked for again while it is there.
     for (const name of (await ifThere(readdir(versions))) ?? []) await owner.remove(join(versions, name));

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
-import { link, lstat, readlink, rename, rm, symlink } from "node:fs/promises";
-import { join } from "node:path";
+import { link, lstat, readdir, readlink, rename, rm, symlink } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
 import { StoreConflict, StoreError } from "../../../crds/snapshots/snapshot-store.ts";
 import { ifThere } from "./volume-files.ts";
 
@@ -23,7 +23,20 @@ export interface VolumeOwner {
    * @throws StoreError as `check` does, StoreConflict where it is not the one that was seen
    */
   remove(path: string, isSeen?: (aside: string) => Promise<boolean>): Promise<void>;
+  /**
+   * Gives files their names back which another server took out of their places to delete, and did not: one that is gone
+   * may not have been the owner any more when it did. Where another file has the place by now, that one stays. Does
+   * nothing where this is not the owner.
+   *
+   * @param name of the one file that is meant. @default all of the folder
+   */
+  giveBack(folder: string, name?: string): Promise<void>;
+  /** Deletes what other servers took out of that place, with the file that has it. */
+  dropTaken(path: string): Promise<void>;
 }
+
+/** What a file is called while it is out of its place: whose it was, by which server, and which try. */
+const TAKEN = /^(?<name>.+)\.(?<by>[0-9a-f]{32})\.[0-9a-f]{32}\.taken$/;
 
 export function createVolumeOwner(root: string): VolumeOwner {
   const path = join(root, OWNER);
@@ -64,7 +77,7 @@ export function createVolumeOwner(root: string): VolumeOwner {
 
   async function remove(file: string, isSeen?: (aside: string) => Promise<boolean>): Promise<void> {
     await owner.check();
-    const aside = `${file}.${randomBytes(16).toString("hex")}.partial`;
+    const aside = `${file}.${id}.${randomBytes(16).toString("hex")}.taken`;
     try {
       await rename(file, aside);
     } catch (error) {
@@ -80,10 +93,38 @@ export function createVolumeOwner(root: string): VolumeOwner {
       await putBack(aside, file);
       throw error;
     }
+    const seen = await ifThere(lstat(aside));
     await rm(aside, { recursive: true, force: true });
+    // One that took itself for the owner has given it back meanwhile.
+    const present = await ifThere(lstat(file));
+    if (present !== undefined && present.ino === seen?.ino) await remove(file, isSeen);
   }
 
-  const owner = { take, check, remove };
+  /** What others have taken out of places in the folder, with its own name of before. */
+  async function takenIn(folder: string): Promise<{ readonly aside: string; readonly name: string }[]> {
+    const names = (await ifThere(readdir(folder))) ?? [];
+    return names.flatMap((taken) => {
+      const { name, by } = TAKEN.exec(taken)?.groups ?? {};
+      return name === undefined || by === id ? [] : [{ aside: join(folder, taken), name }];
+    });
+  }
+
+  async function giveBack(folder: string, only?: string): Promise<void> {
+    const taken = (await takenIn(folder)).filter(({ name }) => only === undefined || name === only);
+    if (taken.length === 0 || (await ifThere(readlink(path))) !== id) return;
+    for (const { aside, name } of taken) {
+      await putBack(aside, join(folder, name));
+      await rm(aside, { force: true });
+    }
+  }
+
+  async function dropTaken(file: string): Promise<void> {
+    for (const { aside, name } of await takenIn(dirname(file))) {
+      if (name === basename(file)) await rm(aside, { recursive: true, force: true });
+    }
+  }
+
+  const owner = { take, check, remove, giveBack, dropTaken };
   return owner;
 }
 

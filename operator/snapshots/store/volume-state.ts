@@ -1,11 +1,12 @@
 import { randomBytes } from "node:crypto";
 import { type FileHandle, open, readdir, stat } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { ArchiveError } from "../../../crds/archive/archive-error.ts";
 import { checkSnapshotKey, type SnapshotKey, snapshotPath } from "../../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
 import type { KeptSnapshots, SnapshotVersion } from "../../../crds/snapshots/snapshot-store.ts";
 import { digitsOf, ifThere, placesOf, readStored, type StoredFile } from "./volume-files.ts";
+import type { VolumeOwner } from "./volume-owner.ts";
 
 export const MARK = ".marked";
 const MOST_DELETIONS = 10_000;
@@ -37,7 +38,8 @@ export interface FoundFile extends StoredFile {
   readonly metadata: SnapshotMetadata;
 }
 
-export function createVolumeState(root: string): VolumeState {
+/** @param owner gives back what another server has left beside its place. @default nothing is given back */
+export function createVolumeState(root: string, owner?: Pick<VolumeOwner, "giveBack">): VolumeState {
   // A state without an archive is named by this process and its deletions, so that it is never taken for an earlier one.
   let epoch = randomBytes(8).toString("hex");
   const deletions = new Map<string, number>();
@@ -58,7 +60,12 @@ export function createVolumeState(root: string): VolumeState {
   }
 
   async function readNewest(key: SnapshotKey): Promise<StoredFile | undefined> {
-    const stored = await readStored(placesOf(root, key).archive);
+    const { archive } = placesOf(root, key);
+    let stored = await readStored(archive);
+    if (stored === undefined && owner !== undefined) {
+      await owner.giveBack(dirname(archive), basename(archive));
+      stored = await readStored(archive);
+    }
     if (stored?.metadata !== undefined) checkOwner(key, stored.metadata);
     return stored;
   }

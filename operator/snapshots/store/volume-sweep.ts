@@ -5,6 +5,7 @@ import { checkSnapshotKey, type SnapshotKey } from "../../../crds/snapshots/snap
 import type { StoreEntry } from "../../../crds/snapshots/snapshot-store.ts";
 import type { Turns } from "./turns.ts";
 import { ifFolder, ifThere, placesOf, readStored, recordPath, removeIfEmpty, type StoredFile } from "./volume-files.ts";
+import type { VolumeOwner } from "./volume-owner.ts";
 import type { VolumeState } from "./volume-state.ts";
 
 const LEFTOVER_MS = 24 * 3_600_000;
@@ -22,15 +23,21 @@ export interface VolumeSweep {
   /** Deletes what calls have left behind that did not come to their end. */
   tidy(): Promise<void>;
   /**
-   * To be called at the start of the program: deletes what arrived before it, which nobody comes back for.
+   * To be called at the start of the program: deletes what arrived before it, which nobody comes back for, and gives
+   * back what a program before it took away and did not delete.
    *
    * @param isOurs whether a file has arrived since
    */
   dropFormer(isOurs: (path: string) => boolean): Promise<void>;
 }
 
-export function createVolumeSweep(options: { state: VolumeState; turns: Turns; now: () => number }): VolumeSweep {
-  const { state, turns, now } = options;
+export function createVolumeSweep(options: {
+  state: VolumeState;
+  owner: Pick<VolumeOwner, "giveBack">;
+  turns: Turns;
+  now: () => number;
+}): VolumeSweep {
+  const { state, owner, turns, now } = options;
   const { root } = state;
 
   async function keysOf(tenantId: string): Promise<SnapshotKey[]> {
@@ -118,10 +125,12 @@ export function createVolumeSweep(options: { state: VolumeState; turns: Turns; n
 
     async dropFormer(isOurs) {
       const isPartial = (file: string): boolean => file.endsWith(".partial");
+      const isTaken = (file: string): boolean => file.endsWith(".taken");
       for (const name of await foldersOf()) {
-        if ((await filesIn(name, isPartial)).length === 0) continue;
+        if ((await filesIn(name, (file) => isPartial(file) || isTaken(file))).length === 0) continue;
         // In a turn nothing is on its way to another name.
         await turns.take(name, async () => {
+          for (const folder of new Set((await filesIn(name, isTaken)).map(dirname))) await owner.giveBack(folder);
           for (const path of await filesIn(name, isPartial)) {
             if (isOurs(path)) continue;
             await rm(path, { force: true });

@@ -37,9 +37,9 @@ export function createVolume(options: VolumeOptions): Volume {
   const { root, podUid, space = () => readSpace(root), now = Date.now } = options;
   const owner = createVolumeOwner(root);
   const turns = createTurns();
-  const state = createVolumeState(root);
+  const state = createVolumeState(root, owner);
   const uploads = createVolumeUploads({ state, turns, now });
-  const { list, listTenant, names, touch, dropFormer, tidy: sweep } = createVolumeSweep({ state, turns, now });
+  const { list, listTenant, names, touch, dropFormer, tidy: sweep } = createVolumeSweep({ state, owner, turns, now });
   const usage = createVolumeUsage({ root, turns, listTenant: (tenantId) => listTenant(tenantId, true) });
   const { look, open } = state;
   const { receive, receiveKept } = uploads;

@@ -92,7 +92,7 @@ test("what was deleted by one is not brought back by a save that the other has b
 });
 
 /** A server of the volume that stands still before its first look at whose volume it is, after that, and so on. */
-async function standingStill(root: string, nth: number, meanwhile: () => Promise<void>) {
+async function standingStill(root: string, nth: number, meanwhile: () => Promise<void>, dies?: () => void) {
   const [turns, state, owner] = [createTurns(), createVolumeState(root), createVolumeOwner(root)];
   const { check } = owner;
   await owner.take();
@@ -100,6 +100,10 @@ async function standingStill(root: string, nth: number, meanwhile: () => Promise
   const moment = async () => {
     moments += 1;
     if (moments === nth) await meanwhile();
+    if (moments === nth + 1 && dies !== undefined) {
+      dies();
+      await new Promise(() => undefined);
+    }
   };
   Object.assign(owner, {
     async check() {
@@ -125,8 +129,7 @@ async function commitTo(volume: Changed, content: string, most = MOST): Promise<
 }
 
 /** The newest archive and older versions, each as what is recorded of it says. */
-async function contentsOf(root: string): Promise<string[]> {
-  const state = createVolumeState(root);
+async function contentsOf(root: string, state: Pick<Volume, "look" | "open"> = createVolumeState(root)) {
   const { newest, versions } = await state.look(key);
   const found = [];
   for (const metadata of [newest, ...versions]) {
@@ -144,11 +147,19 @@ async function contentsOf(root: string): Promise<string[]> {
   return found;
 }
 
-for (const [what, act] of [
+/** Copies a volume, and has its records be old enough to be tidied. */
+function copyOld(from: string, to: string): void {
+  cpSync(from, to, { recursive: true, verbatimSymlinks: true });
+  const records = readdirSync(join(to, key.tenantId)).filter((name) => name.endsWith(".json"));
+  for (const name of records) utimesSync(join(to, key.tenantId, name), 1, 1);
+}
+
+const changes = [
   ["commit", (volume: Changed) => commitTo(volume, "late", { history: 0, replaced: 1 })],
   ["commit of an older version", (volume: Changed) => commitTo(volume, "one")],
   ["deletion", ({ delete: erase }: Pick<Volume, "delete">) => erase(key, {}, signal)],
-] as const) {
+] as const;
+for (const [what, act] of changes) {
   for (const content of ["of the other", "one"]) {
     test(`one that stands still in a ${what} takes nothing of what the other saves meanwhile: ${content}`, async ({
       folder,
@@ -157,9 +168,7 @@ for (const [what, act] of [
       for (const each of ["one", "two", "three"]) await commitTo(createVolume({ root: before }), each);
       for (let nth = 1; ; nth += 1) {
         const root = join(folder, `${nth}`);
-        cpSync(before, root, { recursive: true, verbatimSymlinks: true });
-        const records = readdirSync(join(root, key.tenantId)).filter((name) => name.endsWith(".json"));
-        for (const name of records) utimesSync(join(root, key.tenantId, name), 1, 1);
+        copyOld(before, root);
         let saved: string[] | undefined;
         const error = await errorOf(
           act(
@@ -190,6 +199,54 @@ for (const [what, act] of [
     });
   }
 }
+
+// A commit of an older version finds nothing to take away where the other has saved.
+for (const [what, act] of [changes[0], changes[2]]) {
+  test(`one that stands still in a ${what}, goes on and dies has taken nothing of what the other saved`, async ({
+    folder,
+  }) => {
+    const before = join(folder, "volume");
+    for (const each of ["one", "two", "three"]) await commitTo(createVolume({ root: before }), each);
+    let deaths = 0;
+    for (let nth = 1; ; nth += 1) {
+      const root = join(folder, `${nth}`);
+      copyOld(before, root);
+      const other = createVolume({ root, podUid: "b" });
+      let saved: string[] | undefined;
+      const death = createDeferred<void>();
+      const late = await standingStill(
+        root,
+        nth,
+        async () => {
+          lutimesSync(join(root, key.tenantId, ".lock"), 1, 1);
+          await other.takeOver();
+          await commitTo(other, "of the other");
+          saved = await contentsOf(root);
+        },
+        death.resolve,
+      );
+      const acted = errorOf(act(late)).then(() => "alive");
+      const end = await Promise.race([acted, death.promise.then(() => "dead")]);
+      if (saved === undefined) break;
+      if (end === "dead") deaths += 1;
+      assert.is((await contentsOf(root, other))[0], "of the other", `at moment ${nth}`);
+      const next = createVolume({ root, podUid: "c" });
+      await next.takeOver();
+      assert.equal(await contentsOf(root, next), saved, `at moment ${nth}`);
+    }
+    assert.ok(deaths > 3, `it died ${deaths} times`);
+  });
+}
+
+test("what another has taken and left is erased with the archive", async ({ root }) => {
+  const volume = createVolume({ root });
+  await volume.takeOver();
+  await commitTo(volume, "one");
+  const archive = join(root, key.tenantId, `${key.workloadRef}.tar.gz`);
+  cpSync(archive, `${archive}.${"0".repeat(32)}.${"1".repeat(32)}.taken`);
+  assert.is(await volume.delete(key, {}, signal), true);
+  assert.equal([(await volume.look(key)).newest, readdirSync(root).sort()], [undefined, [".helper", ".marked"]]);
+});
 
 test("a volume that comes from elsewhere is the server's that finds it", async (context) => {
   const store = await serve(context);
