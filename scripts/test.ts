@@ -8,10 +8,11 @@ import { join } from "node:path";
 import { findBinaries } from "./cluster/binaries.ts";
 import { installedDebianPackages } from "./cluster/debian-packages.ts";
 import { findHelm } from "./cluster/helm/find-helm.ts";
+import { findObjectServer } from "./cluster/objects/object-server.ts";
 import { findPolicyEngine } from "./cluster/policies/find-engine.ts";
 import { bundleDashboard } from "./start/bundle-dashboard.ts";
 import { type BundledTests, bundleTests } from "./test/bundle-tests.ts";
-import { affectedFiles, defaultBase } from "./test/changed-files.ts";
+import { affectedFiles, defaultBase, dependentsOf } from "./test/changed-files.ts";
 import { findChromium } from "./test/find-chromium.ts";
 import { findTestFiles, type Kind, type TestFile } from "./test/find-test-files.ts";
 import { lastSeconds } from "./test/last-seconds.ts";
@@ -90,7 +91,7 @@ function wantedFiles(kind: Kind): TestFile[] {
     .filter((file) => affected?.has(file.path) ?? true);
 }
 
-/** Brings what files need. Building Kubernetes takes minutes the first time, which are no test's to spend. */
+/** Brings what files need. Building a program takes minutes the first time, which are no test's to spend. */
 async function prepare(kind: Kind, files: readonly TestFile[]): Promise<void> {
   if (kind === "unit") return;
   await findBinaries({ log: console.log });
@@ -98,6 +99,8 @@ async function prepare(kind: Kind, files: readonly TestFile[]): Promise<void> {
   if (kind === "browser") await findChromium({ log: console.log });
   if (kind === "e2e") await findPolicyEngine({ log: console.log });
   if (files.some(({ path }) => path.includes("cluster/chart/"))) await findHelm(console.log);
+  const withObjects = dependentsOf(root, "scripts/cluster/objects/object-server.ts");
+  if (files.some(({ path }) => withObjects.has(path))) await findObjectServer(console.log);
 }
 
 async function runAll(kind: Kind, files: readonly TestFile[], bundled: BundledTests): Promise<void> {

@@ -14,15 +14,28 @@ const CONCERNS_ALL = /^(package(-lock)?\.json|tsconfig\.json|test\/(uvu\.ts|impo
  * @throws Error when git does not know the commit
  */
 export function affectedFiles(root: string, since: string): Set<string> {
-  const git = (...words: string[]) =>
-    execFileSync("git", words, { cwd: root, encoding: "utf8", maxBuffer: 64 * 1024 * 1024 })
-      .split("\0")
-      .filter(Boolean);
-  const untracked = git("ls-files", "-z", "--others", "--exclude-standard");
-  const changed = [...git("diff", "-z", "--name-only", since, "--"), ...untracked];
-  const files = [...git("ls-files", "-z"), ...untracked];
+  const { tracked, untracked } = filesOf(root);
+  const changed = [...git(root, "diff", "-z", "--name-only", since, "--"), ...untracked];
+  const files = [...tracked, ...untracked];
   if (changed.some((path) => CONCERNS_ALL.test(path))) return new Set(files);
   return reachedFrom(changed, referencesOf(root, files));
+}
+
+/** Lists the files that refer to one, directly or through others, as {@link affectedFiles} follows references. */
+export function dependentsOf(root: string, path: string): Set<string> {
+  const { tracked, untracked } = filesOf(root);
+  return reachedFrom([path], referencesOf(root, [...tracked, ...untracked]));
+}
+
+function git(root: string, ...words: string[]): string[] {
+  return execFileSync("git", words, { cwd: root, encoding: "utf8", maxBuffer: 64 * 1024 * 1024 })
+    .split("\0")
+    .filter(Boolean);
+}
+
+function filesOf(root: string): { tracked: string[]; untracked: string[] } {
+  const untracked = git(root, "ls-files", "-z", "--others", "--exclude-standard");
+  return { tracked: git(root, "ls-files", "-z"), untracked };
 }
 
 /** Returns the commit that a checkout's changes are counted from when none is named. */

@@ -39,7 +39,7 @@ export async function startObjectServer({
   port?: number;
   log?: Log;
 }): Promise<ObjectServer> {
-  const command = await findProgram(log);
+  const command = await findObjectServer(log);
   const port = wanted ?? (await freePort());
   const [objects, sidecar] = ["objects", "sidecar"].map((name) => join(folder, name)) as [string, string];
   for (const path of [objects, sidecar]) mkdirSync(path, { recursive: true });
@@ -66,7 +66,8 @@ export async function startObjectServer({
   };
 }
 
-async function findProgram(log: Log): Promise<string> {
+/** Builds the server, which takes minutes the first time, and returns its path. @throws Error that says what is missing */
+export async function findObjectServer(log: Log): Promise<string> {
   try {
     return await cachedGoProgram({
       ...{ what: PROGRAM, program: PROGRAM, cache: "object-server" },
