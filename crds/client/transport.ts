@@ -4,7 +4,7 @@ import type { Log } from "../log.ts";
 import { sleep } from "../waits.ts";
 import { NetworkError } from "./api-error.ts";
 import { leases, pods } from "./built-in-resources.ts";
-import { type Clock, systemClock } from "./clock.ts";
+import { type Clock, steadyClock, systemClock } from "./clock.ts";
 import type { ClusterConfig, Credential } from "./config/cluster-config.ts";
 import { createCredentials } from "./config/credentials.ts";
 import { type Agents, createConnections } from "./connections.ts";
@@ -97,6 +97,8 @@ const maxThrottled = 5;
 /** Keep-alive connections to one API server, made once and shared by everything in the process. */
 export function createTransport(options: TransportOptions): Transport {
   const { config, onRequest, log, clock = systemClock, maxSockets = 16 } = options;
+  // What is fenced by a limit must not be sent after it because somebody has set the system's clock.
+  const steady = options.clock ?? steadyClock;
   const { secure, host, port, basePath } = parseServer(config.server);
   const userAgent = `tenancy-${options.role ?? "client"}/${options.version ?? "dev"}`;
   const credentials = createCredentials({ config, clock, log });
@@ -122,13 +124,12 @@ export function createTransport(options: TransportOptions): Transport {
     onRequest?.({ verb, resource, durationMs: performance.now() - startedAt, ...answer });
   }
 
-  async function attempt<R>(send: Send<R>, credential: Credential, deadline: number): Promise<Answer<R>> {
+  async function attempt<R>(send: Send<R>, credential: Credential, timeoutMs: number): Promise<Answer<R>> {
     const { request, kind, read } = send;
     const { method, body, signal } = request;
     const agent = connections.agents(credential)[kind];
     const headers = headersOf(request, credential);
     const path = basePath + request.path;
-    const timeoutMs = Math.max(0, deadline - clock.now());
     const startedAt = performance.now();
     try {
       const sent = { secure, host, port, agent, method, path, headers, body, timeoutMs, signal, clock, usedSockets };
@@ -146,7 +147,8 @@ export function createTransport(options: TransportOptions): Transport {
 
   async function send<R>(sending: Send<R>): Promise<Answer<R>> {
     const { method, path, signal, timeoutMs = options.timeoutMs ?? 30_000 } = sending.request;
-    const deadline = clock.now() + timeoutMs;
+    const deadline = steady.now() + timeoutMs;
+    let refusal: Answer<R> | undefined;
     let staleConnections = 0;
     let throttled = 0;
     let refused = false;
@@ -154,9 +156,17 @@ export function createTransport(options: TransportOptions): Transport {
       if (closed)
         throw new NetworkError(`Cannot ${method} ${path}: the transport is closed`, { requestWasSent: false });
       const credential = await credentials.current();
+      // What came before may have taken longer than it should, as where this process was suspended.
+      const leftMs = deadline - steady.now();
+      if (leftMs <= 0) {
+        if (refusal !== undefined) return refusal;
+        throw new NetworkError(`Cannot ${method} ${path}: its time was over before it was sent`, {
+          requestWasSent: false,
+        });
+      }
       let answer: Answer<R>;
       try {
-        answer = await attempt(sending, credential, deadline);
+        answer = await attempt(sending, credential, leftMs);
       } catch (error) {
         const retry = method === "GET" && error instanceof NetworkError && error.connectionWasStale;
         if (!retry || ++staleConnections > maxStaleConnections) throw error;
@@ -165,13 +175,14 @@ export function createTransport(options: TransportOptions): Transport {
       const { statusCode } = answer.head;
       if (statusCode === 401 && !refused) {
         refused = true;
+        refusal = answer;
         credentials.invalidate();
         if ((await credentials.current()) === credential) return answer;
       } else if (statusCode === 429 && throttled < maxThrottled) {
         throttled += 1;
-        const now = clock.now();
-        const delayMs = retryAfter(answer.head.headers["retry-after"], { now });
-        if (delayMs === undefined || now + delayMs >= deadline) return answer;
+        refusal = answer;
+        const delayMs = retryAfter(answer.head.headers["retry-after"], { now: clock.now() });
+        if (delayMs === undefined || steady.now() + delayMs >= deadline) return answer;
         await sleep(delayMs, { clock, signal });
       } else {
         return answer;

@@ -246,6 +246,21 @@ test("createTransport waits as long as a throttling server asks, within the call
   assert.is(server.requests.length, 4);
 });
 
+test("createTransport sends nothing after the call's time, also where its timers were late", async () => {
+  const server = await serve((_, response) =>
+    answerJson(response, {}, { status: 429, headers: { "retry-after": "3" } }),
+  );
+  const clock = manualClock(undefined, { longestPauseMs: 13_000 });
+  // As where the process was suspended for ten seconds.
+  const late = { now: clock.now, after: (ms: number, run: () => void) => clock.after(ms + 10_000, run) };
+  const transport = connect(server.url, { clock: late });
+  assert.is((await transport.request({ method: "POST", path: "/", body: "{}", timeoutMs: 7500 })).status, 429);
+  assert.equal([server.requests.length, clock.delays], [1, [13_000]]);
+  const ended = await networkError(transport.request({ method: "POST", path: "/", body: "{}", timeoutMs: 0 }));
+  assert.is(ended.requestWasSent, false);
+  assert.is(server.requests.length, 1);
+});
+
 test("createTransport gives in to a server that throttles again and again", async () => {
   const server = await serve((_, response) =>
     answerJson(response, {}, { status: 429, headers: { "retry-after": "1" } }),
