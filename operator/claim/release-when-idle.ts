@@ -12,8 +12,19 @@ import type { ReconcileResult } from "../queue.ts";
  */
 const SETTLE_MS = 10_000;
 
-/** By pod uid: what tells of its last use, and since when it has, in milliseconds of `performance.now()`. */
-export type SeenUses = Map<string, { readonly use: string; readonly since: number }>;
+/** How long a pod may be unused at most, by this operator's own count, before a use from before its term is over. */
+const KNOWN_AFTER_MS = 15 * 60_000;
+
+/** By pod uid: what tells of its last use, and since when this operator has seen that. */
+export type SeenUses = Map<string, SeenUse>;
+
+interface SeenUse {
+  readonly use: string;
+  /** In milliseconds of `performance.now()`. */
+  readonly since: number;
+  /** Whether it is the first that this operator has seen of the pod, which may be an old one. */
+  readonly isFirst: boolean;
+}
 
 /**
  * Releases an Active claim once nobody has used its pod for the time that was stamped on it; before that, asks to be
@@ -73,26 +84,31 @@ function isDiscardedWhenIdle({ metadata: { annotations = {} } }: Pod): boolean {
 /**
  * Milliseconds until the claim counts as idle, negative when it is; undefined when it never does.
  *
- * The time of a use is by the clock of the edge that wrote it. Where idleness costs the tenant's files, no clock is
- * trusted alone: for as long as a pod may be idle, this operator has to have seen no use of it.
+ * The time of a use is by the clock of the edge that wrote it, which may be behind this one. So what counts is for how
+ * long this operator has seen no other use. Of one from before it led, the time alone can tell how old it is: that is
+ * believed after a quarter of an hour without another, and never where idleness costs the tenant's files.
  */
 function timeLeftMs(claim: Claim, pod: Pod, context: OperatorContext): number | undefined {
   const limitMs = Number(pod.metadata.annotations?.[annotation.idleTimeoutSeconds]) * 1000;
   const used = lastUsed(claim, pod);
   if (!(limitMs > 0) || used === Number.NEGATIVE_INFINITY) return undefined;
-  const leftMs = used + limitMs - Date.now();
-  if (!isDiscardedWhenIdle(pod)) return leftMs;
-  return Math.max(leftMs, seenSince(claim, pod, context) + limitMs - performance.now());
+  const { since, isFirst } = seenUse(claim, pod, context);
+  const unusedMs = performance.now() - since;
+  const isTold = isFirst || isDiscardedWhenIdle(pod);
+  const toldLeftMs = isTold ? used + limitMs - Date.now() : Number.NEGATIVE_INFINITY;
+  const countedMs = isFirst && !isDiscardedWhenIdle(pod) ? Math.min(limitMs, KNOWN_AFTER_MS) : limitMs;
+  return Math.max(toldLeftMs, countedMs - unusedMs);
 }
 
-/** Since when the claim and the pod have told of no later use, in milliseconds of `performance.now()`. */
-function seenSince({ status }: Claim, { metadata }: Pod, { seenUses }: OperatorContext): number {
+/** The last use that the claim and the pod tell of. */
+function seenUse({ status }: Claim, { metadata }: Pod, { seenUses }: OperatorContext): SeenUse {
   const { uid = "", annotations } = metadata;
   const use = `${status?.claimedAt} ${annotations?.[annotation.lastActivity]}`;
   const before = seenUses.get(uid);
-  const seen = before?.use === use ? before : { use, since: performance.now() };
+  if (before?.use === use) return before;
+  const seen = { use, since: performance.now(), isFirst: before === undefined };
   seenUses.set(uid, seen);
-  return seen.since;
+  return seen;
 }
 
 /** How often an edge records the activity of a pod that is in use. */

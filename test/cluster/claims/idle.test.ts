@@ -108,12 +108,24 @@ async function claimedAt(tenantId: string, workload: string, time: number): Prom
 /** Has an operator look at a claim whose term began some time ago. @returns after how long it looks again */
 async function look(
   { claim, pod }: { claim: Claim; pod: Pod },
-  { termMs, seenUses = new Map() }: { termMs: number; seenUses?: SeenUses },
+  { termMs, seenUses }: { termMs: number; seenUses: SeenUses },
 ): Promise<number | undefined> {
   const { client, claims: claimInformer, pods: podInformer } = tenancy;
   const informers = { claims: claimInformer, pods: podInformer };
   const context = { client, informers, log: silentLog, seenUses, startedAt: performance.now() - termMs };
   return (await releaseWhenIdle(claim, pod, context as unknown as OperatorContext))?.requeueAfterMs;
+}
+
+function age(seenUses: SeenUses, ms: number): void {
+  for (const [uid, seen] of seenUses) seenUses.set(uid, { ...seen, since: seen.since - ms });
+}
+
+/** What an operator has seen that knows of no use of the pod for so long. */
+async function seenUnused(found: { claim: Claim; pod: Pod }, ms: number): Promise<SeenUses> {
+  const seenUses: SeenUses = new Map();
+  await look(found, { termMs: 0, seenUses });
+  age(seenUses, ms);
+  return seenUses;
 }
 
 async function isReleased({ metadata }: Claim): Promise<boolean> {
@@ -125,8 +137,9 @@ test("activity that could not be written for longer than the idle time still cou
   const idleMs = 100_000;
   await tenancy.createWorkload("dozing", { idle: { timeoutSeconds: idleMs / 1000 } });
   const found = await claimedAt("dora", "dozing", Date.now() - idleMs - 500);
+  const seenUses = await seenUnused(found, idleMs);
   // Edges have 10 s to find the API server again, and write activity every 10 s.
-  const settlesMs = (await look(found, { termMs: 0 })) ?? 0;
+  const settlesMs = (await look(found, { termMs: 0, seenUses })) ?? 0;
   assert.ok(settlesMs > 10_000 && settlesMs <= 20_000, `${settlesMs} ms`);
   assert.not(await isReleased(found.claim));
   const body = {
@@ -135,13 +148,38 @@ test("activity that could not be written for longer than the idle time still cou
   const { name } = found.pod.metadata;
   await tenancy.client.patch(pods, { namespace: NAMESPACE, name }, { type: "merge", body });
   // The pod that it knows has no activity.
-  assert.ok(((await look(found, { termMs: 20_000 })) ?? 0) > 0);
+  assert.ok(((await look(found, { termMs: 20_000, seenUses })) ?? 0) > 0);
   assert.not(await isReleased(found.claim));
 
   const older = { metadata: { annotations: { [annotation.lastActivity]: null } } };
   await tenancy.client.patch(pods, { namespace: NAMESPACE, name }, { type: "merge", body: older });
-  assert.is(await look(found, { termMs: 20_000 }), undefined);
+  assert.is(await look(found, { termMs: 20_000, seenUses: await seenUnused(found, idleMs) }), undefined);
   assert.ok(await isReleased(found.claim));
+});
+
+test("a session that was used a moment ago is not released by clocks that differ", async () => {
+  operator = tenancy.startOperator();
+  const idleMs = 300_000;
+  await tenancy.createWorkload("skewed", { idle: { timeoutSeconds: idleMs / 1000 } });
+  // As of an edge that is 310 s behind, or an operator that is ahead.
+  const found = await claimedAt("gus", "skewed", Date.now() - 310_000);
+  const seenUses: SeenUses = new Map();
+  const first = (await look(found, { termMs: 60_000, seenUses })) ?? 0;
+  assert.ok(first > 290_000 && first <= idleMs, `${first} ms`);
+  const used = { [annotation.lastActivity]: new Date(Date.now() - 309_000).toISOString() };
+  const later = {
+    ...found.pod,
+    metadata: { ...found.pod.metadata, annotations: { ...found.pod.metadata.annotations, ...used } },
+  };
+  age(seenUses, 200_000);
+  const second = (await look({ ...found, pod: later }, { termMs: 60_000, seenUses })) ?? 0;
+  assert.ok(second > 290_000 && second <= idleMs, `${second} ms`);
+  // And one that is ahead keeps no session that nobody uses.
+  const ahead = { [annotation.lastActivity]: new Date(Date.now() + 3_600_000).toISOString() };
+  const pod = { ...later, metadata: { ...later.metadata, annotations: { ...later.metadata.annotations, ...ahead } } };
+  const third = (await look({ ...found, pod }, { termMs: 60_000, seenUses })) ?? 0;
+  assert.ok(third > 290_000 && third <= idleMs, `${third} ms`);
+  assert.not(await isReleased(found.claim));
 });
 
 test("files are given up only where nobody has used the pod by the operator's own count too, whatever clocks say", async () => {
@@ -157,7 +195,7 @@ test("files are given up only where nobody has used the pod by the operator's ow
   const leftMs = (await look(found, { termMs: 60_000, seenUses })) ?? 0;
   assert.ok(leftMs > 0 && leftMs <= idleMs, `${leftMs} ms`);
   assert.not(await isReleased(found.claim));
-  for (const [uid, { use, since }] of seenUses) seenUses.set(uid, { use, since: since - idleMs });
+  age(seenUses, idleMs);
   assert.is(await look(found, { termMs: 60_000, seenUses }), undefined);
   operator = tenancy.startOperator({ snapshots });
   await tenancy.untilGone(found.claim.metadata.name);
