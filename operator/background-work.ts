@@ -27,6 +27,8 @@ export interface BackgroundWork<T> {
    * @param tenant whose work it is, where nobody's may keep others waiting
    */
   run(id: string, work: Work<T>, onEnd: () => void, tenant?: string): WorkState<T>;
+  /** Says where the work of that id stands, and begins nothing; undefined where none was asked for. */
+  look(id: string): WorkState<T> | undefined;
   /**
    * Lets what has failed run again at once, because its cause may be gone.
    *
@@ -199,6 +201,10 @@ export function createBackgroundWork<T>(options: {
         begin(entry, { work, onEnd, tenant });
       }
       return entry.result ?? { state: "running" };
+    },
+    look(id) {
+      const entry = entries.get(id);
+      return entry && (entry.result ?? { state: "running" });
     },
     retryNow(id) {
       for (const [own, entry] of entries) {

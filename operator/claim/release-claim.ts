@@ -1,10 +1,10 @@
-import type { Claim, ReleasedFiles } from "../../crds/claim.ts";
+import type { Claim, ClaimStatus } from "../../crds/claim.ts";
 import { isDestroyed } from "../../crds/claims/claim-pod.ts";
 import { isNotFound } from "../../crds/client/api-error.ts";
 import { systemClock } from "../../crds/client/clock.ts";
 import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
-import { finalizer } from "../../crds/labels.ts";
+import { annotation, finalizer } from "../../crds/labels.ts";
 import { withTimeLimit } from "../../crds/waits.ts";
 import type { OperatorContext } from "../context.ts";
 import { deletePod } from "../pod/delete-pod.ts";
@@ -13,7 +13,7 @@ import { hasStore } from "../snapshots/has-store.ts";
 import { readClaimPods } from "./claim-pods.ts";
 import { type ClaimStatusPatch, patchClaimStatus } from "./claim-status.ts";
 import { drainLeftMs } from "./drain.ts";
-import { filesToSave, reportNotSaved, saveFiles } from "./save-files.ts";
+import { filesToSave, saveFiles, tellLost } from "./save-files.ts";
 
 const NOTE_LIMIT_MS = 20_000;
 
@@ -33,11 +33,11 @@ export async function releaseClaim(claim: Claim, context: OperatorContext): Prom
 
   if (pods.length > 0) {
     let releasing = claim;
-    const { pod: toSave, files } = await filesToSave(claim, pods, context);
-    const isTold = files === undefined || claim.status?.files === files;
+    const { pod: toSave, told } = await filesToSave(claim, pods, context);
+    const isTold = told === undefined || claim.status?.files === told.files;
     if ((phase !== "Releasing" && (phase !== "ReleaseFailed" || toSave === undefined)) || !isTold) {
       const status: ClaimStatusPatch = { phase: "Releasing", reason: null, message: null, endpoint: null };
-      releasing = await patchClaimStatus(claim, { ...status, ...(files !== undefined && { files }) }, context);
+      releasing = await patchClaimStatus(claim, { ...status, ...told }, context);
     }
     // What is on its way into the files is in them then. Its end, taken back on the pod, starts the next run.
     const drainMs = drainLeftMs(claim, pods, systemClock.now());
@@ -67,23 +67,19 @@ export async function releaseClaim(claim: Claim, context: OperatorContext): Prom
 }
 
 async function finishRelease(claim: Claim, context: OperatorContext): Promise<Claim> {
-  const files = filesOf(claim);
+  const { files, snapshot, overlayId, instanceId } = claim.status ?? {};
   const status: ClaimStatusPatch = { phase: "Released", reason: null, message: null, endpoint: null };
-  const released = await patchClaimStatus(claim, { ...status, ...(files !== undefined && { files }) }, context);
-  if (files === "notSaved" && claim.status?.files === undefined) {
-    reportNotSaved(released, `pod "${claim.status?.instanceId}" was gone`, context);
-  }
-  return released;
-}
+  const isTold = files !== undefined || (snapshot === undefined && overlayId === undefined);
+  return await patchClaimStatus(claim, { ...status, ...(!isTold && (await tellFiles())) }, context);
 
-/** What became of the files of a claim whose pods are gone. */
-function filesOf(claim: Claim): ReleasedFiles | undefined {
-  const { files, snapshot, overlayId } = claim.status ?? {};
-  if (files !== undefined) return files;
-  if (snapshot !== undefined) return "saved";
-  // Nobody saw the pod go: only the claim says that it had files.
-  if (overlayId === undefined) return undefined;
-  return isDestroyed(claim) ? "discarded" : "notSaved";
+  /** Of a claim whose pod went without a word of its files. */
+  async function tellFiles(): Promise<Pick<ClaimStatus, "files" | "snapshot">> {
+    if (snapshot !== undefined) return { files: "saved" };
+    const { [annotation.discard]: discard, [annotation.discardIdleSince]: idleSince } =
+      claim.metadata.annotations ?? {};
+    if (discard === "true" || idleSince !== undefined || isDestroyed(claim)) return { files: "discarded" };
+    return await tellLost(claim, `pod "${instanceId}" was gone`, context);
+  }
 }
 
 /**

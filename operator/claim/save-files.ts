@@ -1,5 +1,5 @@
 import { ArchiveError } from "../../crds/archive/archive-error.ts";
-import type { Claim, ReleasedFiles } from "../../crds/claim.ts";
+import type { Claim, ClaimStatus } from "../../crds/claim.ts";
 import { givenOverlayId, isShown } from "../../crds/claims/claim-pod.ts";
 import { NetworkError } from "../../crds/client/api-error.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
@@ -14,7 +14,7 @@ import { archiveDigits } from "../../crds/snapshots/snapshot-key.ts";
 import { StoreConflict, StoreError } from "../../crds/snapshots/snapshot-store.ts";
 import { SNAPSHOTS_NAME } from "../../crds/snapshots/store-folder.ts";
 import { inSpan } from "../../crds/tracing/tracer.ts";
-import { linkSignals, sleep } from "../../crds/waits.ts";
+import { linkSignals, sleep, withTimeLimit } from "../../crds/waits.ts";
 import type { OperatorContext } from "../context.ts";
 import { podState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";
@@ -27,16 +27,19 @@ import { drainLeftMs } from "./drain.ts";
 import { lostFiles } from "./lost-files.ts";
 import { isDiscardedForIdleness } from "./release-when-idle.ts";
 
+const LOOK_LIMIT_MS = 20_000;
 const HELPER_START_LIMIT_MS = 60_000;
 /** Only where the store of pods was behind. */
 const DRAIN_POLL_MS = 250;
 const LATE_RETRY_MS = 3_600_000;
 const MOST_SHOWN = 8192;
 
+type SavedStatus = Pick<ClaimStatus, "files" | "snapshot">;
+
 /** What a release has to save before its pods may go, or what became of the files without that. */
 export interface FilesToSave {
   readonly pod?: Pod;
-  readonly files?: ReleasedFiles;
+  readonly told?: SavedStatus;
 }
 
 /**
@@ -56,23 +59,47 @@ export async function filesToSave(claim: Claim, pods: readonly Pod[], context: O
         message: `the files in pod "${pod.metadata.name}" are given up: the archive of the last release stays as it is`,
       });
     }
-    return { files: "discarded" };
+    return { told: { files: "discarded" } };
   }
   const state = podState(pod);
   const lost = state.state === "lost" ? state.message : await lostFiles(claim, pod, context);
   if (lost === undefined) return { pod };
+  if (status?.files === "notSaved") return { told: { files: status.files } };
+  // A save that was begun before may have all of them, or end well yet.
+  const save = context.saves.look(pod.metadata.uid ?? "");
+  if (save?.state === "done" || save?.state === "running") return { pod };
   // To a claim that is behind, files that are safe look lost.
   if (!(await isCurrent(claim, context))) return {};
-  reportNotSaved(claim, lost, context);
-  return { files: "notSaved" };
+  return { told: await tellLost(claim, lost, context) };
 }
 
-/** @param lost what happened to the pod */
-export function reportNotSaved(claim: Claim, lost: string, { events }: OperatorContext): void {
+/**
+ * Says of files that are in no pod any more whether a save has them whose end nobody has seen: by the newest archive,
+ * which names the pod that it was saved from.
+ *
+ * @param lost what happened to the pod
+ */
+export async function tellLost(claim: Claim, lost: string, context: OperatorContext): Promise<SavedStatus> {
+  const { snapshots, events, log } = context;
+  const { tenantId, workloadRef } = claim.spec;
+  const { overlayId, instanceUid } = claim.status ?? {};
+  const limit = { what: "the look at the newest archive", ms: LOOK_LIMIT_MS, clock: systemClock };
+  let stays = "the archive of the last release stays as it is";
+  try {
+    const newest = await withTimeLimit(limit, (signal) => snapshots.find({ tenantId, workloadRef }, { signal }));
+    if (newest?.podUid !== undefined && [overlayId, instanceUid].includes(newest.podUid)) {
+      const { sha256, sizeBytes, createdAt } = newest;
+      return { files: "saved", snapshot: { sha256, sizeBytes, createdAt } };
+    }
+  } catch (error) {
+    log.warn({ claim: claim.metadata.name, error }, "cannot find out whether the files of a lost pod were saved");
+    stays = "as far as is known, since the newest archive could not be looked at";
+  }
   events.record({
     ...{ resource: claims, object: claim, type: "Warning", reason: "NotSaved" },
-    message: `${lost} before its files were saved: the archive of the last release stays as it is`,
+    message: `${lost} before its files were saved: ${stays}`,
   });
+  return { files: "notSaved" };
 }
 
 /**

@@ -282,13 +282,10 @@ export function createS3Store(options: S3StoreOptions): S3Store {
           return false;
         }
         const blobs = [...new Set([...blobsOf(head), ...left])];
-        let revision = present;
-        if (versions.length > 0) {
-          // From here on there is none, whatever becomes of the rest; a later call goes on with it.
-          const next = { commit: newCommit(), versions: [], erase: blobs };
-          revision = await heads.swap(key, { next, replaces: present, signal });
-          usage.note(key, []);
-        }
+        // From here on there is none, whatever becomes of the rest; a later call goes on with it, and fences anew.
+        const without = { commit: newCommit(), versions: [], erase: blobs };
+        const revision = await heads.swap(key, { next: without, replaces: present, signal });
+        usage.note(key, []);
         await Promise.all(blobs.map((blob) => erase(key, blob, signal)));
         await bucket.send({ method: "DELETE", key: layout.used(key), signal });
         const next = { commit: newCommit(), versions: [] };

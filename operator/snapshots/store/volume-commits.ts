@@ -10,6 +10,7 @@ import {
   QuotaError,
   type SnapshotVersion,
   StoreConflict,
+  StoreError,
 } from "../../../crds/snapshots/snapshot-store.ts";
 import type { Turns } from "./turns.ts";
 import {
@@ -34,6 +35,7 @@ import type { ReceivedFile, VolumeUploads } from "./volume-uploads.ts";
 import type { VolumeUsage } from "./volume-usage.ts";
 
 const OLD_RECORD_MS = 10 * 60_000;
+const MOST_REMOVALS = 3;
 
 export interface CommitOptions {
   /** Of the upload, 32 hexadecimal digits; the commit can be repeated under the same. */
@@ -219,11 +221,32 @@ export function createVolumeCommits(options: {
     }
   }
 
+  /** @returns whether anything is there after it */
+  async function removeAll(key: SnapshotKey): Promise<boolean> {
+    const { archive, folder, versions } = placesOf(root, key);
+    const stored = await state.newest(key);
+    // The archive comes last: what is left of a deletion that ends in the middle is asked for again while it is there.
+    await owner.dropTaken(versions, () => true);
+    for (const name of (await ifThere(readdir(versions))) ?? []) await owner.remove(join(versions, name));
+    for (const each of [versions, join(folder, ".versions")]) await removeIfEmpty(each);
+    const isOwn = (name: string): boolean => name === basename(archive) || isRecordOf(basename(archive), name);
+    await owner.dropTaken(folder, isOwn);
+    if (stored !== undefined) {
+      await owner.remove(archive, (aside) => isFile(aside, { ...stored, sha256: stored.metadata?.sha256 }));
+    }
+    for (const name of await readdir(folder)) {
+      if (isRecordOf(basename(archive), name)) await owner.remove(join(folder, name));
+    }
+    await owner.dropTaken(folder, isOwn);
+    const left = await Promise.all([ifThere(stat(archive)), ifThere(readdir(versions))]);
+    return left.some((found) => found !== undefined);
+  }
+
   async function deleteLocked(
     key: SnapshotKey,
     { replaces, unusedForMs }: { replaces?: string | undefined; unusedForMs?: number | undefined },
   ): Promise<boolean> {
-    const { archive, folder, versions } = placesOf(root, key);
+    const { folder } = placesOf(root, key);
     await owner.check();
     const stored = await state.newest(key);
     const present = state.revisionOf(key, stored);
@@ -234,16 +257,11 @@ export function createVolumeCommits(options: {
     }
     if (unusedForMs !== undefined && (stored === undefined || now() - stored.usedMs < unusedForMs)) return false;
     await uploads.drop(key, "the archive was deleted");
-    await owner.dropTaken(archive);
     const hasVersions = (await state.versions(key)).length > 0;
-    // The archive comes last: what is left of a deletion that ends in the middle is asked for again while it is there.
-    for (const name of (await ifThere(readdir(versions))) ?? []) await owner.remove(join(versions, name));
-    for (const each of [versions, join(folder, ".versions")]) await removeIfEmpty(each);
-    if (stored !== undefined) {
-      await owner.remove(archive, (aside) => isFile(aside, { ...stored, sha256: stored.metadata?.sha256 }));
-    }
-    for (const name of await readdir(folder)) {
-      if (isRecordOf(basename(archive), name)) await owner.remove(join(folder, name));
+    // A server that takes itself for the owner may have had a file aside meanwhile, and gives it back.
+    for (let tries = 1; await removeAll(key); tries += 1) {
+      if (tries < MOST_REMOVALS) continue;
+      throw new StoreError(`${snapshotPath(key)} is given back by another snapshots server`, { isTransient: true });
     }
     await syncFolders(folder);
     state.noteDeletion(key);
@@ -287,6 +305,8 @@ export function createVolumeCommits(options: {
       return await turns.take(key.tenantId, async () => {
         const there = await readdir(root);
         if (!there.includes(key.tenantId)) {
+          // One that is not the owner any more knows nothing of the saves of the other.
+          if (await state.isMarked()) await owner.check();
           if (options.replaces !== undefined && options.replaces !== state.revisionOf(key, undefined)) {
             throw new StoreConflict(`${snapshotPath(key)} is not there any more`);
           }

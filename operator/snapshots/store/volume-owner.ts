@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
+import type { Stats } from "node:fs";
 import { link, lstat, readdir, readlink, rename, rm, symlink } from "node:fs/promises";
-import { basename, dirname, join } from "node:path";
+import { join } from "node:path";
 import { StoreConflict, StoreError } from "../../../crds/snapshots/snapshot-store.ts";
 import { ifThere } from "./volume-files.ts";
 
@@ -25,22 +26,28 @@ export interface VolumeOwner {
   remove(path: string, isSeen?: (aside: string) => Promise<boolean>): Promise<void>;
   /**
    * Gives files their names back which another server took out of their places to delete, and did not: one that is gone
-   * may not have been the owner any more when it did. Where another file has the place by now, that one stays. Does
-   * nothing where this is not the owner.
+   * may not have been the owner any more when it did. Where another file has the place by now, that one stays.
    *
    * @param name of the one file that is meant. @default all of the folder
+   * @throws StoreError where there are such files and this is not the owner
    */
   giveBack(folder: string, name?: string): Promise<void>;
-  /** Deletes what other servers took out of that place, with the file that has it. */
-  dropTaken(path: string): Promise<void>;
+  /**
+   * Deletes what any server took out of places in the folder. To be called under the lock of what is there.
+   *
+   * @param isMeant asked with the names that the files had
+   */
+  dropTaken(folder: string, isMeant: (name: string) => boolean): Promise<void>;
 }
 
-/** What a file is called while it is out of its place: whose it was, by which server, and which try. */
-const TAKEN = /^(?<name>.+)\.(?<by>[0-9a-f]{32})\.[0-9a-f]{32}\.taken$/;
+/** What a file is called while it is out of its place. */
+const TAKEN = /^(?<name>.+)\.[0-9a-f]{32}\.taken$/;
 
 export function createVolumeOwner(root: string): VolumeOwner {
   const path = join(root, OWNER);
   const id = randomBytes(16).toString("hex");
+  /** What this server is about to delete at this moment. */
+  const removing = new Set<string>();
   let taking: Promise<void> | undefined;
 
   async function write(): Promise<void> {
@@ -77,7 +84,20 @@ export function createVolumeOwner(root: string): VolumeOwner {
 
   async function remove(file: string, isSeen?: (aside: string) => Promise<boolean>): Promise<void> {
     await owner.check();
-    const aside = `${file}.${id}.${randomBytes(16).toString("hex")}.taken`;
+    const aside = `${file}.${randomBytes(16).toString("hex")}.taken`;
+    removing.add(aside);
+    try {
+      await removeBy(file, aside, isSeen);
+    } finally {
+      removing.delete(aside);
+    }
+  }
+
+  async function removeBy(
+    file: string,
+    aside: string,
+    isSeen: ((aside: string) => Promise<boolean>) | undefined,
+  ): Promise<void> {
     try {
       await rename(file, aside);
     } catch (error) {
@@ -86,41 +106,45 @@ export function createVolumeOwner(root: string): VolumeOwner {
       await rm(file, { recursive: true, force: true });
       return;
     }
+    let taken: Stats | undefined;
     try {
-      if ((await isSeen?.(aside)) === false) throw new StoreConflict(`${file} is another than when it was looked at`);
+      taken = await ifThere(lstat(aside));
+      if (taken !== undefined && (await isSeen?.(aside)) === false) {
+        throw new StoreConflict(`${file} is another than when it was looked at`);
+      }
       await owner.check();
+      await rm(aside, { recursive: true, force: true });
     } catch (error) {
       await putBack(aside, file);
       throw error;
     }
-    const seen = await ifThere(lstat(aside));
-    await rm(aside, { recursive: true, force: true });
     // One that took itself for the owner has given it back meanwhile.
     const present = await ifThere(lstat(file));
-    if (present !== undefined && present.ino === seen?.ino) await remove(file, isSeen);
+    if (present !== undefined && (taken === undefined || present.ino === taken.ino)) await remove(file, isSeen);
   }
 
-  /** What others have taken out of places in the folder, with its own name of before. */
-  async function takenIn(folder: string): Promise<{ readonly aside: string; readonly name: string }[]> {
+  /** What was taken out of places in the folder, with its name of before. */
+  async function takenIn(folder: string): Promise<{ aside: string; name: string }[]> {
     const names = (await ifThere(readdir(folder))) ?? [];
     return names.flatMap((taken) => {
-      const { name, by } = TAKEN.exec(taken)?.groups ?? {};
-      return name === undefined || by === id ? [] : [{ aside: join(folder, taken), name }];
+      const { name } = TAKEN.exec(taken)?.groups ?? {};
+      return name === undefined ? [] : [{ aside: join(folder, taken), name }];
     });
   }
 
   async function giveBack(folder: string, only?: string): Promise<void> {
-    const taken = (await takenIn(folder)).filter(({ name }) => only === undefined || name === only);
-    if (taken.length === 0 || (await ifThere(readlink(path))) !== id) return;
+    const taken = (await takenIn(folder)).filter(({ aside, name }) => !removing.has(aside) && (only ?? name) === name);
+    if (taken.length === 0) return;
+    await owner.check();
     for (const { aside, name } of taken) {
       await putBack(aside, join(folder, name));
       await rm(aside, { force: true });
     }
   }
 
-  async function dropTaken(file: string): Promise<void> {
-    for (const { aside, name } of await takenIn(dirname(file))) {
-      if (name === basename(file)) await rm(aside, { recursive: true, force: true });
+  async function dropTaken(folder: string, isMeant: (name: string) => boolean): Promise<void> {
+    for (const { aside, name } of await takenIn(folder)) {
+      if (isMeant(name)) await rm(aside, { recursive: true, force: true });
     }
   }
 

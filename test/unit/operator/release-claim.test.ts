@@ -3,9 +3,12 @@ import * as assert from "uvu/assert";
 import type { ClaimStatus, ReleasedFiles } from "../../../crds/claim.ts";
 import { pods } from "../../../crds/client/built-in-resources.ts";
 import { claims } from "../../../crds/kinds.ts";
-import { annotation, finalizer } from "../../../crds/labels.ts";
+import type { ObjectMeta, PodStatus } from "../../../crds/kubernetes.ts";
+import { annotation, finalizer, label } from "../../../crds/labels.ts";
 import { releaseClaim } from "../../../operator/claim/release-claim.ts";
-import { testOperator } from "./test-operator.ts";
+import type { SavedSnapshot, Snapshots } from "../../../operator/snapshots/snapshots.ts";
+import { archive } from "../snapshots/helper-objects.ts";
+import { onS3, testOperator } from "./test-operator.ts";
 
 const name = "claim-t-w";
 const podName = "inst-t-w-1";
@@ -13,9 +16,15 @@ const active: ClaimStatus = { phase: "Active", instanceId: podName, instanceUid:
 const withFiles: ClaimStatus = { ...active, overlayId: "pod-uid.01" };
 const snapshot = { sha256: "a".repeat(64), sizeBytes: 1, createdAt: "2026-11-26T00:00:00.000Z" };
 
+const newest = { ...archive, ...snapshot };
+
 /** A claim that is being deleted. */
-function releasing(status: ClaimStatus, annotations: Record<string, string> = {}) {
-  const { api, context, events } = testOperator();
+function releasing(
+  status: ClaimStatus,
+  annotations: Record<string, string> = {},
+  { find = async () => undefined, ...snapshots }: Partial<Snapshots> = {},
+) {
+  const { api, context, events } = testOperator({ env: onS3, snapshots: { find, ...snapshots } });
   const metadata = { name, uid: "claim-uid", annotations, deletionTimestamp: "2026-11-26T00:00:00Z" };
   api.add(claims, {
     metadata: { ...metadata, finalizers: [finalizer.release, "example.com/stays"] },
@@ -26,12 +35,25 @@ function releasing(status: ClaimStatus, annotations: Record<string, string> = {}
     await releaseClaim(api.read(claims, name), context);
     return api.read(claims, name).status;
   };
-  return { api, run, told: () => events.map(({ reason }) => reason) };
+  /** Adds or changes the pod. */
+  const setPod = (pod: PodStatus, metadata: Partial<ObjectMeta> = {}) =>
+    api.add(pods, {
+      metadata: {
+        ...{ name: podName, uid: "pod-uid", labels: { [label.tenant]: "t" } },
+        annotations: { [annotation.overlayDirs]: "[]", [annotation.claimUid]: "claim-uid" },
+        ...metadata,
+      },
+      spec: { containers: [] },
+      status: pod,
+    });
+  return { api, context, run, setPod, told: () => events.map(({ reason }) => reason), events };
 }
 
 const gone: readonly (readonly [string, ClaimStatus, Record<string, string>, ReleasedFiles | undefined, string[]])[] = [
   ["its pod is gone, which nobody asked for", withFiles, {}, "notSaved", ["NotSaved"]],
   ["its pod was destroyed on purpose", withFiles, { [annotation.destroyed]: podName }, "discarded", []],
+  ["they were given up, and its pod was gone first", withFiles, { [annotation.discard]: "true" }, "discarded", []],
+  ["it was idle, and its pod was gone first", withFiles, { [annotation.discardIdleSince]: "x" }, "discarded", []],
   ["its files were saved", { ...withFiles, phase: "Releasing", snapshot, files: "saved" }, {}, "saved", []],
   ["an operator of a version before has saved them", { ...withFiles, phase: "Releasing", snapshot }, {}, "saved", []],
   ["no file was changed", { ...withFiles, phase: "Releasing", snapshot, files: "unchanged" }, {}, "unchanged", []],
@@ -50,29 +72,65 @@ for (const [what, status, annotations, files, told] of gone) {
 }
 
 test("releaseClaim says that files are given up, or lost, before the pod that had them goes", async () => {
-  for (const [phase, changes, files] of [
-    ["ReleaseFailed", { annotations: { [annotation.discard]: "true" } }, "discarded"],
-    ["Releasing", { podStatus: { phase: "Failed" } }, "notSaved"],
+  for (const [phase, annotations, podPhase, files] of [
+    ["ReleaseFailed", { [annotation.discard]: "true" }, "Running", "discarded"],
+    ["Releasing", {}, "Failed", "notSaved"],
   ] as const) {
-    const claim = "annotations" in changes ? changes.annotations : {};
-    const release = releasing({ ...withFiles, phase }, claim);
+    const release = releasing({ ...withFiles, phase }, annotations);
+    release.setPod({ phase: podPhase });
     let toldBefore: ReleasedFiles | undefined;
-    release.api.add(pods, {
-      metadata: {
-        ...{
-          name: podName,
-          uid: "pod-uid",
-          annotations: { [annotation.overlayDirs]: "[]", [annotation.claimUid]: "claim-uid" },
-        },
-      },
-      spec: { containers: [] },
-      ...("podStatus" in changes && { status: changes.podStatus }),
-    });
     release.api.onNext("delete", () => {
       toldBefore = release.api.read(claims, name).status?.files;
     });
     await release.run();
     assert.is(toldBefore, files);
+  }
+});
+
+test("releaseClaim takes what a save has whose end nobody has seen: its pod is gone, or another leads by now", async () => {
+  for (const podUid of ["pod-uid.01", "pod-uid"]) {
+    const release = releasing(withFiles, {}, { find: async () => ({ ...newest, podUid }) });
+    const left = await release.run();
+    assert.equal([left?.files, left?.snapshot, release.told()], ["saved", snapshot, []]);
+  }
+  const other = releasing(withFiles, {}, { find: async () => ({ ...newest, podUid: "pod-uid.02" }) });
+  assert.equal([(await other.run())?.files, other.told()], ["notSaved", ["NotSaved"]]);
+  const unknown = releasing(withFiles, {}, { find: () => Promise.reject(new Error("503 SlowDown")) });
+  assert.is((await unknown.run())?.files, "notSaved");
+  assert.match(
+    unknown.events[0]?.message ?? "",
+    /as far as is known, since the newest archive could not be looked at$/,
+  );
+});
+
+const running: PodStatus = { phase: "Running", podIP: "10.0.0.1", conditions: [] };
+const turn = () => new Promise((resolve) => setImmediate(resolve));
+
+test("releaseClaim takes what a save ends with whose pod is evicted, or deleted by another, meanwhile", async () => {
+  for (const change of [
+    (release: ReturnType<typeof releasing>) => release.setPod({ phase: "Failed", reason: "Evicted" }),
+    (release: ReturnType<typeof releasing>) => release.setPod(running, { deletionTimestamp: "2026-11-26T00:00:01Z" }),
+  ]) {
+    for (const when of ["before its end", "after its end"]) {
+      let end = (_saved: SavedSnapshot): void => undefined;
+      const save = () => new Promise<SavedSnapshot>((resolve) => (end = resolve));
+      const release = releasing(withFiles, {}, { save, runPreSave: async () => undefined });
+      release.setPod(running);
+      await release.run();
+      for (let turns = 0; turns < 20; turns += 1) await turn();
+      if (when === "before its end") {
+        change(release);
+        assert.is((await release.run())?.files, undefined, when);
+        end(newest);
+      } else {
+        end(newest);
+        await turn();
+        change(release);
+      }
+      for (let turns = 0; turns < 5; turns += 1) await turn();
+      const left = await release.run();
+      assert.equal([left?.files, left?.snapshot, release.told()], ["saved", snapshot, []], when);
+    }
   }
 });
 

@@ -7,6 +7,7 @@ import {
   mkdtempSync,
   readdirSync,
   readlinkSync,
+  renameSync,
   rmSync,
   symlinkSync,
   unlinkSync,
@@ -92,14 +93,21 @@ test("what was deleted by one is not brought back by a save that the other has b
 });
 
 /** A server of the volume that stands still before its first look at whose volume it is, after that, and so on. */
-async function standingStill(root: string, nth: number, meanwhile: () => Promise<void>, dies?: () => void) {
-  const [turns, state, owner] = [createTurns(), createVolumeState(root), createVolumeOwner(root)];
+async function standingStill(
+  root: string,
+  nth: number,
+  meanwhile: () => Promise<void>,
+  { dies, after }: { dies?: () => void; after?: () => void } = {},
+) {
+  const [turns, owner] = [createTurns(), createVolumeOwner(root)];
+  const state = createVolumeState(root, owner);
   const { check } = owner;
   await owner.take();
   let moments = 0;
   const moment = async () => {
     moments += 1;
     if (moments === nth) await meanwhile();
+    if (moments === nth + 1) after?.();
     if (moments === nth + 1 && dies !== undefined) {
       dies();
       await new Promise(() => undefined);
@@ -223,7 +231,7 @@ for (const [what, act] of [changes[0], changes[2]]) {
           await commitTo(other, "of the other");
           saved = await contentsOf(root);
         },
-        death.resolve,
+        { dies: death.resolve },
       );
       const acted = errorOf(act(late)).then(() => "alive");
       const end = await Promise.race([acted, death.promise.then(() => "dead")]);
@@ -243,9 +251,65 @@ test("what another has taken and left is erased with the archive", async ({ root
   await volume.takeOver();
   await commitTo(volume, "one");
   const archive = join(root, key.tenantId, `${key.workloadRef}.tar.gz`);
-  cpSync(archive, `${archive}.${"0".repeat(32)}.${"1".repeat(32)}.taken`);
+  cpSync(archive, `${archive}.${"0".repeat(32)}.taken`);
   assert.is(await volume.delete(key, {}, signal), true);
   assert.equal([(await volume.look(key)).newest, readdirSync(root).sort()], [undefined, [".helper", ".marked"]]);
+});
+
+test("a deletion is told of only once nothing is there, whatever another gives back meanwhile", async ({ folder }) => {
+  const before = join(folder, "volume");
+  for (const each of ["one", "two"]) await commitTo(createVolume({ root: before }), each);
+  for (let nth = 1; ; nth += 1) {
+    const root = join(folder, `${nth}`);
+    cpSync(before, root, { recursive: true, verbatimSymlinks: true });
+    const places = join(root, key.tenantId);
+    const other: string[] = [];
+    let isOver = true;
+    const volume = await standingStill(
+      root,
+      nth,
+      async () => {
+        isOver = false;
+        // As one that has looked whether it is the owner just before.
+        const names = readdirSync(places, { recursive: true }).map(String);
+        for (const name of names.filter((each) => each.endsWith(".tar.gz"))) {
+          renameSync(join(places, name), join(places, `${name}.${"a".repeat(32)}.taken`));
+          other.push(join(places, name));
+        }
+      },
+      {
+        after: () => {
+          for (const path of other.splice(0)) {
+            try {
+              renameSync(`${path}.${"a".repeat(32)}.taken`, path);
+            } catch {
+              // It is deleted by now.
+            }
+          }
+        },
+      },
+    );
+    const error = await errorOf(volume.delete(key, {}, signal));
+    if (isOver) break;
+    if (error !== undefined) continue;
+    const left = createVolume({ root, podUid: "c" });
+    await left.takeOver();
+    const found = [(await left.look(key)).state, await left.list({ versions: true })];
+    assert.equal(found, ["none", []], `at moment ${nth}`);
+  }
+});
+
+test("a deletion that fails in the middle leaves nothing that comes back after the next one", async ({ root }) => {
+  const volume = createVolume({ root });
+  await volume.takeOver();
+  for (const each of ["one", "two"]) await commitTo(volume, each);
+  const archive = join(root, key.tenantId, `${key.workloadRef}.tar.gz`);
+  // As of a removal whose last step failed, and which could not put it back.
+  renameSync(archive, `${archive}.${"0".repeat(32)}.taken`);
+  assert.is(await volume.delete(key, {}, signal), true);
+  const next = createVolume({ root });
+  await next.takeOver();
+  assert.equal([(await next.look(key)).state, readdirSync(root).sort()], ["none", [".helper", ".marked"]]);
 });
 
 test("a volume that comes from elsewhere is the server's that finds it", async (context) => {
