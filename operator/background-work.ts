@@ -47,18 +47,23 @@ interface Entry<T> {
   failures: number;
   backoff: ReturnType<typeof createBackoff>;
   abort: AbortController;
+  isForgotten: boolean;
 }
 
 /** What waits for a slot or holds one. */
 interface Piece {
   readonly tenant: string | undefined;
   readonly isRetry: boolean;
+  /** Whether it has given way to others before. */
+  readonly isPutOff: boolean;
   readonly signal: AbortSignal;
   readonly begin: (piece: Piece) => Promise<void>;
   begunAt: number;
-  /** That have passed; undefined of work that counts none. */
-  bytes: number | undefined;
-  /** Ends it for the sake of those that wait; it is run again after them. */
+  /** What has passed lately; undefined before anything has, and of work that counts nothing. */
+  passed: { readonly since: number; bytes: number } | undefined;
+  /** Bytes a second of the last minute that was counted. */
+  pace: number | undefined;
+  /** Ends it for the sake of those that wait; it is run again after them, which is no failure. */
   readonly giveWay: () => void;
 }
 
@@ -94,20 +99,33 @@ export function createBackgroundWork<T>(options: {
   let cancelTimer = (): void => undefined;
 
   function pump(): void {
+    if (stopped) return;
     waiting = waiting.filter(({ signal }) => !signal.aborted);
+    for (const piece of running.keys()) measure(piece, 0);
     let next = nextPiece();
     for (; next !== undefined && hasRoom(); next = nextPiece()) start(next);
     cancelTimer();
-    if (next === undefined) return;
     const held = [...running.keys()];
-    if (held.length >= MOST_FOR_A_SLOT * concurrency) slowest(held)?.giveWay();
+    if (waiting.length === 0 || held.length === 0) return;
+    // What was put off itself puts nothing off, and one at a time is enough.
+    const mayPutOff = next?.isPutOff === false && !held.some(({ signal }) => signal.aborted);
+    if (mayPutOff && held.length >= MOST_FOR_A_SLOT * concurrency) slowest(held)?.giveWay();
     // One that becomes slow is less of a load by and by.
-    const leftMs = held.map((piece) => {
-      if (!isLong(piece)) return piece.begunAt + LONG_MS - clock.now();
-      return piece.bytes === undefined ? Number.POSITIVE_INFINITY : LONG_MS;
-    });
-    const soonestMs = Math.min(...leftMs);
-    if (Number.isFinite(soonestMs)) cancelTimer = clock.after(soonestMs, pump);
+    const leftMs = held.map(({ begunAt }) => begunAt + LONG_MS - clock.now()).filter((left) => left > 0);
+    cancelTimer = clock.after(Math.min(LONG_MS, ...leftMs), pump);
+  }
+
+  function measure(piece: Piece, bytes: number): void {
+    const now = clock.now();
+    if (piece.passed === undefined) {
+      if (bytes > 0) piece.passed = { since: now, bytes };
+      return;
+    }
+    piece.passed.bytes += bytes;
+    const elapsedMs = now - piece.passed.since;
+    if (elapsedMs < LONG_MS) return;
+    piece.pace = (piece.passed.bytes / elapsedMs) * 1000;
+    piece.passed = { since: now, bytes: 0 };
   }
 
   function isLong({ begunAt }: Piece): boolean {
@@ -116,8 +134,7 @@ export function createBackgroundWork<T>(options: {
 
   /** How much of a slot a piece takes: all of it, or less where it runs for long and slowly. */
   function loadOf(piece: Piece): number {
-    if (piece.bytes === undefined || !isLong(piece)) return 1;
-    return Math.min(1, piece.bytes / ((clock.now() - piece.begunAt) / 1000) / FULL_PACE);
+    return piece.pace === undefined || !isLong(piece) ? 1 : Math.min(1, piece.pace / FULL_PACE);
   }
 
   function load(pieces: readonly Piece[]): number {
@@ -138,7 +155,6 @@ export function createBackgroundWork<T>(options: {
 
   /** Of what waits, the next that may run as far as its tenant and its failures go. */
   function nextPiece(): Piece | undefined {
-    if (stopped) return undefined;
     const held = [...running.keys()];
     const retries = held.filter(({ isRetry }) => isRetry);
     const mayBegin = ({ tenant, isRetry }: Piece) =>
@@ -159,22 +175,23 @@ export function createBackgroundWork<T>(options: {
 
   function begin(
     entry: Entry<T>,
-    { work, onEnd, tenant }: { work: Work<T>; onEnd: () => void; tenant: string | undefined },
+    given: { work: Work<T>; onEnd: () => void; tenant: string | undefined },
+    isPutOff = false,
   ): void {
+    const { work, onEnd, tenant } = given;
     entry.result = undefined;
     const abort = new AbortController();
     entry.abort = abort;
     const { signal } = abort;
-    const gaveWay = new Error("it is so slow that others had to wait for it, and gave way to them");
+    const gaveWay = new Error("it is so slow that others would have to wait for it");
     const run = async (piece: Piece) => {
       try {
-        const value = await work(signal, (bytes) => {
-          piece.bytes = (piece.bytes ?? 0) + bytes;
-        });
-        if (signal.aborted && signal.reason !== gaveWay) return;
+        const value = await work(signal, (bytes) => measure(piece, bytes));
+        if (entry.isForgotten || stopped) return;
         entry.result = { state: "done", value };
       } catch (error) {
-        if (signal.aborted && signal.reason !== gaveWay) return;
+        if (signal.reason === gaveWay && !entry.isForgotten) begin(entry, given, true);
+        if (signal.aborted) return;
         entry.failures += 1;
         const retryInMs = entry.backoff.next();
         entry.retryAt = clock.now() + retryInMs;
@@ -183,7 +200,10 @@ export function createBackgroundWork<T>(options: {
       onEnd();
     };
     const giveWay = (): void => abort.abort(gaveWay);
-    waiting.push({ tenant, isRetry: entry.failures > 0, signal, begin: run, begunAt: 0, bytes: undefined, giveWay });
+    waiting.push({
+      ...{ tenant, isRetry: isPutOff || entry.failures > 0, isPutOff, signal, begin: run, giveWay },
+      ...{ begunAt: 0, passed: undefined, pace: undefined },
+    });
     pump();
   }
 
@@ -192,7 +212,8 @@ export function createBackgroundWork<T>(options: {
       let entry = entries.get(id);
       if (entry === undefined) {
         const backoff = createBackoff({ initialMs: firstBackoffMs, maxMs: maximumBackoffMs });
-        entry = { result: undefined, retryAt: 0, failures: 0, backoff, abort: new AbortController() };
+        const abort = new AbortController();
+        entry = { result: undefined, retryAt: 0, failures: 0, backoff, abort, isForgotten: false };
         entries.set(id, entry);
         begin(entry, { work, onEnd, tenant });
       } else if (entry.result?.state === "failed") {
@@ -214,7 +235,10 @@ export function createBackgroundWork<T>(options: {
       }
     },
     forget(id) {
-      entries.get(id)?.abort.abort(new Error("nobody waits for it any longer"));
+      const entry = entries.get(id);
+      if (entry === undefined) return;
+      entry.isForgotten = true;
+      entry.abort.abort(new Error("nobody waits for it any longer"));
       entries.delete(id);
     },
     async stop() {

@@ -65,10 +65,12 @@ export function roundTrip<R>(options: RoundTripOptions, read: (response: Incomin
       reject(new NetworkError(message, { cause, requestWasSent: sent, connectionWasStale }));
     }
 
-    const cancelTimeout = clock.after(timeoutMs, () => {
+    const deadline = clock.now() + timeoutMs;
+    const cancelTimeout = clock.after(timeoutMs, endLate);
+    function endLate(): void {
       timedOut = true;
       fail(new Error(`no answer within ${timeoutMs} ms`));
-    });
+    }
     const ignoreAbort = onAbort(signal, abort);
     request.on("socket", (socket) => {
       // Node's own flag is not set where a request had to wait for its connection.
@@ -77,6 +79,8 @@ export function roundTrip<R>(options: RoundTripOptions, read: (response: Incomin
       // Where it is set, Deno 2.9 sends a request again that fails or is aborted, also one that is not a GET.
       request.reusedSocket = false;
       sent = reused || !socket.connecting;
+      // Where this process was suspended, the connection that it waited for can come before the timer.
+      if (clock.now() >= deadline) return endLate();
       // Before this nothing leaves: on a secure connection not before the server's certificate was found to be good.
       if (!sent) socket.once(secure ? "secureConnect" : "connect", () => (sent = true));
     });

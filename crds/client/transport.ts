@@ -132,7 +132,20 @@ export function createTransport(options: TransportOptions): Transport {
     const path = basePath + request.path;
     const startedAt = performance.now();
     try {
-      const sent = { secure, host, port, agent, method, path, headers, body, timeoutMs, signal, clock, usedSockets };
+      const sent = {
+        secure,
+        host,
+        port,
+        agent,
+        method,
+        path,
+        headers,
+        body,
+        timeoutMs,
+        signal,
+        clock: steady,
+        usedSockets,
+      };
       const answer = await roundTrip(sent, async (head) => ({ head, content: await read(head) }));
       const bytes = Buffer.isBuffer(answer.content) ? answer.content.length : 0;
       record(request, startedAt, { status: answer.head.statusCode ?? 0, bytes });

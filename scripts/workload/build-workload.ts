@@ -36,6 +36,7 @@ export async function buildWorkload(options: {
   const context = findContext(folder, { dockerfile });
   for (const left of context.leftOut) log(`left out: ${left} is neither a file nor a folder nor a link`);
   log(`uploading ${folder}: ${context.files} files, ${shown(context.bytes)}`);
+  const before = await api.json<Build>("GET", `${path}/build`);
   const kept = await api.json<{ sha256: string; sizeBytes: number }>("PUT", `${path}/context`, {
     body: () => packed(context.archive(), log),
   });
@@ -45,6 +46,7 @@ export async function buildWorkload(options: {
   async function follow(): Promise<boolean> {
     let said = "";
     let run = "";
+    let hasBegun = false;
     let isLogged = false;
     for (;;) {
       const build = await api.json<Build>("GET", `${path}/build`);
@@ -60,8 +62,9 @@ export async function buildWorkload(options: {
         run = present;
       }
       // A short build may end before its log is asked for. Where nothing was built now, the log is an old one.
-      const isBuiltNow = state === "Building" || (hasEnded && run !== "");
-      if (isBuiltNow && !isLogged) isLogged = await printLog();
+      const hasStarted = build.startedAt !== undefined && build.startedAt !== before.startedAt;
+      hasBegun ||= state === "Building" || (hasEnded && hasStarted);
+      if (hasBegun && !isLogged) isLogged = await printLog();
       if (state === "Built") {
         const steps = build.steps === undefined ? "" : ` (${build.steps} steps, ${build.cached ?? 0} of them cached)`;
         log(`built ${build.image ?? build.digest ?? ""}${steps}`);

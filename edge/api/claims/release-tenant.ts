@@ -36,6 +36,7 @@ export async function releaseTenant(
 ): Promise<ReleasedFiles | undefined> {
   const { client, namespace, cache, waiters } = services;
   options.span?.set(claimAttributes(key));
+  const released: Claim[] = [];
   requireFresh(cache.claims);
   const found = await findClaims(key, services, options.uid);
   if (found.length === 0) throw noClaim(key);
@@ -53,7 +54,9 @@ export async function releaseTenant(
   if (!options.wait) return undefined;
   const wait = options.span?.child("wait until released");
   await inSpan(wait, () => waitUntilGone(found, { key, services, clientGone: options.clientGone() }));
-  return found.map(({ metadata }) => waiters.filesOf(metadata.uid ?? "")).find((files) => files !== undefined);
+  // One whose release was under way before may be another session's.
+  const own = meant !== undefined ? [meant] : released.length > 0 ? released : found;
+  return own.map(({ metadata }) => waiters.filesOf(metadata.uid ?? "")).find((files) => files !== undefined);
 
   async function release(claim: Claim): Promise<"released" | "releasing" | "gone"> {
     const { name, uid, deletionTimestamp } = claim.metadata;
@@ -68,6 +71,7 @@ export async function releaseTenant(
       const left = await inSpan(span, () => client.delete(claims, { namespace, name }, { uid }));
       // A claim call right after this one must not meet the Active claim that the watch still shows.
       if (left !== undefined) cache.claims.put(left);
+      released.push(claim);
       return "released";
     } catch (error) {
       // Gone, or another object has its name by now: the one that was to be released does not exist.

@@ -261,6 +261,32 @@ test("createTransport sends nothing after the call's time, also where its timers
   assert.is(server.requests.length, 1);
 });
 
+test("createTransport sends nothing on a connection that it gets after the call's time", async () => {
+  let answer = (): void => undefined;
+  const server = await serve((_, response) => {
+    answer = () => answerJson(response, {});
+  });
+  const clock = manualClock();
+  const transport = connect(server.url, { clock, maxSockets: 1 });
+  const first = transport.request({ method: "GET", path: "/first" });
+  await waitUntil(() => server.requests.length === 1, { what: "the first request", ...limits });
+  const second = networkError(transport.request({ method: "POST", path: "/second", body: "{}", timeoutMs: 1000 }));
+  for (let turns = 0; turns < 3; turns += 1) await new Promise((resolve) => setImmediate(resolve));
+  // As where the process is suspended: its timers have not run yet.
+  clock.set(clock.now() + 3000);
+  answer();
+  await first;
+  assert.match((await second).message, "no answer within 1000 ms");
+  const third = transport.request({ method: "GET", path: "/third" });
+  await waitUntil(() => server.requests.length > 1, { what: "the third request", ...limits });
+  answer();
+  await third;
+  assert.equal(
+    server.requests.map(({ path }) => path),
+    ["/first", "/third"],
+  );
+});
+
 test("createTransport gives in to a server that throttles again and again", async () => {
   const server = await serve((_, response) =>
     answerJson(response, {}, { status: 429, headers: { "retry-after": "1" } }),

@@ -172,6 +172,32 @@ test("wait=true says what became of the files, also where the claim's end comes 
   assert.equal((await pending).json, { ...released, files: "notSaved" });
 });
 
+test("wait=true says nothing of the files of another session, whose release was under way before", async () => {
+  const edge = edgeWithWorkload();
+  edge.cluster.addClaim({
+    ...pair,
+    uid: "first",
+    status: { ...active, phase: "Releasing", files: "discarded" },
+    deleting: true,
+  });
+  const name = hashedClaimName(pair);
+  edge.cluster.addClaim({ ...pair, name, uid: "second", status: { phase: "Pending" } });
+  for (const body of [{ workload: "app", uid: "second" }, { workload: "app" }]) {
+    const pending = release(edge, "?wait=true", body);
+    await waiting(edge);
+    edge.cluster.removeClaim(NAME);
+    edge.cluster.removeClaim(name);
+    assert.equal((await pending).json, released);
+    edge.cluster.addClaim({
+      ...pair,
+      uid: "first",
+      status: { ...active, phase: "Releasing", files: "discarded" },
+      deleting: true,
+    });
+    edge.cluster.addClaim({ ...pair, name, uid: "second", status: { phase: "Pending" } });
+  }
+});
+
 test("wait=true waits for a release that is under way and that the watch has yet to show", async () => {
   for (const before of [undefined, "first"]) {
     const edge = edgeWithWorkload();

@@ -116,13 +116,17 @@ test("prints the log of a build that ended before its log was asked for", async 
   assert.equal(output, ["line of brief\n"]);
 });
 
-test("ends with what failed", async (context) => {
-  context.edge.cluster.addWorkload("app", { image: { dockerfile: "Dockerfile" } });
-  const { lines, result } = build(context);
+test("ends with what failed, without the log of a build before", async (context) => {
+  const { edge } = context;
+  edge.cluster.addWorkload("app", { image: { dockerfile: "Dockerfile" } });
+  edge.cluster.addBuild("of-last-week", { exitCode: 1 });
+  const { lines, output, result } = build(context);
   await untilUploaded(context);
+  await eventually(() => lines.includes("Pending"));
   setBuild(context, { state: "Failed", reason: "BuildFailed", message: "step [2/3] RUN make failed" });
   assert.is(await result, false);
   assert.is(lines.at(-1), "failed, BuildFailed: step [2/3] RUN make failed");
+  assert.equal(output, []);
 });
 
 test("says in the API's words what cannot be done", async (context) => {
