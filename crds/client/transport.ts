@@ -133,18 +133,8 @@ export function createTransport(options: TransportOptions): Transport {
     const startedAt = performance.now();
     try {
       const sent = {
-        secure,
-        host,
-        port,
-        agent,
-        method,
-        path,
-        headers,
-        body,
-        timeoutMs,
-        signal,
-        clock: steady,
-        usedSockets,
+        ...{ secure, host, port, agent, method, path, headers, body },
+        ...{ timeoutMs, signal, clock: steady, usedSockets },
       };
       const answer = await roundTrip(sent, async (head) => ({ head, content: await read(head) }));
       const bytes = Buffer.isBuffer(answer.content) ? answer.content.length : 0;

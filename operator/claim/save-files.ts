@@ -164,15 +164,8 @@ export async function saveFiles(
     const { sha256, sizeBytes, createdAt, replaced, isUnchanged } = work.value;
     const snapshot = { sha256, sizeBytes, createdAt };
     const conditions = claim.status?.conditions === undefined ? {} : { conditions: otherConditions(claim) };
-    const files = isUnchanged === true ? "unchanged" : "saved";
-    const status: ClaimStatusPatch = {
-      phase: "Releasing",
-      reason: null,
-      message: null,
-      snapshot,
-      files,
-      ...conditions,
-    };
+    const told: SavedStatus = { files: isUnchanged === true ? "unchanged" : "saved", snapshot };
+    const status: ClaimStatusPatch = { phase: "Releasing", reason: null, message: null, ...told, ...conditions };
     const saved = await patchClaimStatus(claim, status, context);
     if (replaced !== undefined) {
       const version = archiveDigits(replaced.sha256);
