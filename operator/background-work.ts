@@ -57,7 +57,7 @@ interface Piece {
   /** Whether it has given way to others before. */
   readonly isPutOff: boolean;
   readonly signal: AbortSignal;
-  readonly begin: (piece: Piece) => Promise<void>;
+  readonly begin: () => Promise<void>;
   begunAt: number;
   /** What has passed lately; undefined before anything has, and of work that counts nothing. */
   passed: { readonly since: number; bytes: number } | undefined;
@@ -75,11 +75,12 @@ const FULL_PACE = 1024 * 1024;
 const MOST_FOR_A_SLOT = 8;
 
 /**
- * Runs at most `concurrency` pieces of work at once, and as many again that take longer than a minute; the others in
- * the order in which they were asked for, new ones first. One that takes long counts by its bandwidth, so that more run
- * beside slow ones; where these are too many even so, the slowest gives way to who waits. Of one tenant, and of what has
- * failed before, at most half of `concurrency` run at once, also while nobody waits: who comes next would have to wait
- * for their end.
+ * Runs at most `concurrency` pieces of work at once, and as many again that take longer than a minute. The others wait
+ * in the order in which they were asked for, new ones first.
+ *
+ * A piece that takes longer than a minute counts by its bandwidth, so that more run beside slow ones. Where slow ones
+ * are too many even so, the slowest gives way. Of one tenant's pieces, and of those that have failed before, at most
+ * half of `concurrency` run at once, even while no other waits: the next to come would have to wait for their end.
  */
 export function createBackgroundWork<T>(options: {
   concurrency: number;
@@ -166,7 +167,7 @@ export function createBackgroundWork<T>(options: {
   function start(piece: Piece): void {
     waiting = waiting.filter((other) => other !== piece);
     piece.begunAt = clock.now();
-    const work = piece.begin(piece).finally(() => {
+    const work = piece.begin().finally(() => {
       running.delete(piece);
       pump();
     });
@@ -184,7 +185,14 @@ export function createBackgroundWork<T>(options: {
     entry.abort = abort;
     const { signal } = abort;
     const gaveWay = new Error("it is so slow that others would have to wait for it");
-    const run = async (piece: Piece) => {
+    const piece: Piece = {
+      ...{ tenant, isRetry: isPutOff || entry.failures > 0, isPutOff, signal, begin: run },
+      ...{ begunAt: 0, passed: undefined, pace: undefined, giveWay: () => abort.abort(gaveWay) },
+    };
+    waiting.push(piece);
+    pump();
+
+    async function run(): Promise<void> {
       try {
         const value = await work(signal, (bytes) => measure(piece, bytes));
         if (entry.isForgotten || stopped) return;
@@ -198,13 +206,7 @@ export function createBackgroundWork<T>(options: {
         entry.result = { state: "failed", error, failures: entry.failures, retryInMs };
       }
       onEnd();
-    };
-    const giveWay = (): void => abort.abort(gaveWay);
-    waiting.push({
-      ...{ tenant, isRetry: isPutOff || entry.failures > 0, isPutOff, signal, begin: run, giveWay },
-      ...{ begunAt: 0, passed: undefined, pace: undefined },
-    });
-    pump();
+    }
   }
 
   return {

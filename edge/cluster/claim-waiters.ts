@@ -27,9 +27,9 @@ export function createClaimWaiters(): ClaimWaiters {
       const { uid } = claim?.metadata ?? {};
       const files = claim?.status?.files;
       if (uid !== undefined && files !== undefined) {
-        const [oldest] = released.keys();
-        if (released.size >= MOST_RELEASED && oldest !== undefined) released.delete(oldest);
         released.set(uid, files);
+        const [oldest] = released.keys();
+        if (released.size > MOST_RELEASED && oldest !== undefined) released.delete(oldest);
       }
       for (const resolve of [...(waiting.get(claimKey(key)) ?? [])]) resolve();
     },

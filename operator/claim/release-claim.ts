@@ -1,4 +1,4 @@
-import type { Claim, ClaimStatus } from "../../crds/claim.ts";
+import type { Claim } from "../../crds/claim.ts";
 import { isDestroyed } from "../../crds/claims/claim-pod.ts";
 import { isNotFound } from "../../crds/client/api-error.ts";
 import { systemClock } from "../../crds/client/clock.ts";
@@ -13,7 +13,7 @@ import { hasStore } from "../snapshots/has-store.ts";
 import { readClaimPods } from "./claim-pods.ts";
 import { type ClaimStatusPatch, patchClaimStatus } from "./claim-status.ts";
 import { drainLeftMs } from "./drain.ts";
-import { filesToSave, saveFiles, tellLost } from "./save-files.ts";
+import { type FilesStatus, filesToSave, saveFiles, tellLost } from "./save-files.ts";
 
 const NOTE_LIMIT_MS = 20_000;
 
@@ -73,7 +73,7 @@ async function finishRelease(claim: Claim, context: OperatorContext): Promise<Cl
   return await patchClaimStatus(claim, { ...status, ...(!isTold && (await tellFiles())) }, context);
 
   /** Of a claim whose pod went without a word of its files. */
-  async function tellFiles(): Promise<Pick<ClaimStatus, "files" | "snapshot">> {
+  async function tellFiles(): Promise<FilesStatus> {
     if (snapshot !== undefined) return { files: "saved" };
     const { [annotation.discard]: discard, [annotation.discardIdleSince]: idleSince } =
       claim.metadata.annotations ?? {};

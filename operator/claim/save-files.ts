@@ -34,12 +34,13 @@ const DRAIN_POLL_MS = 250;
 const LATE_RETRY_MS = 3_600_000;
 const MOST_SHOWN = 8192;
 
-type SavedStatus = Pick<ClaimStatus, "files" | "snapshot">;
+/** What a claim's status says of the files of its release. */
+export type FilesStatus = Pick<ClaimStatus, "files" | "snapshot">;
 
 /** What a release has to save before its pods may go, or what became of the files without that. */
 export interface FilesToSave {
   readonly pod?: Pod;
-  readonly told?: SavedStatus;
+  readonly told?: FilesStatus;
 }
 
 /**
@@ -74,12 +75,12 @@ export async function filesToSave(claim: Claim, pods: readonly Pod[], context: O
 }
 
 /**
- * Says of files that are in no pod any more whether a save has them whose end nobody has seen: by the newest archive,
- * which names the pod that it was saved from.
+ * Finds out what became of the files of a pod that is lost. A save of them may have ended well without this operator
+ * seeing it, so the newest archive is looked at: it names the pod that it was saved from.
  *
  * @param lost what happened to the pod
  */
-export async function tellLost(claim: Claim, lost: string, context: OperatorContext): Promise<SavedStatus> {
+export async function tellLost(claim: Claim, lost: string, context: OperatorContext): Promise<FilesStatus> {
   const { snapshots, events, log } = context;
   const { tenantId, workloadRef } = claim.spec;
   const { overlayId, instanceUid } = claim.status ?? {};
@@ -164,7 +165,7 @@ export async function saveFiles(
     const { sha256, sizeBytes, createdAt, replaced, isUnchanged } = work.value;
     const snapshot = { sha256, sizeBytes, createdAt };
     const conditions = claim.status?.conditions === undefined ? {} : { conditions: otherConditions(claim) };
-    const told: SavedStatus = { files: isUnchanged === true ? "unchanged" : "saved", snapshot };
+    const told: FilesStatus = { files: isUnchanged === true ? "unchanged" : "saved", snapshot };
     const status: ClaimStatusPatch = { phase: "Releasing", reason: null, message: null, ...told, ...conditions };
     const saved = await patchClaimStatus(claim, status, context);
     if (replaced !== undefined) {

@@ -56,12 +56,12 @@ export async function buildWorkload(options: {
         const line = message === undefined ? state : `${state}: ${message}`;
         if (line !== said) log(line);
         said = line;
-        // A build that was lost is begun anew, with another log.
+        // The next try of a build that was lost has a log of its own.
         const present = `${build.startedAt} ${build.tries ?? 0}`;
         if (present !== run) isLogged = false;
         run = present;
       }
-      // A short build may end before its log is asked for. Where nothing was built now, the log is an old one.
+      // A short build may end before its log is asked for. Where none was started, the log would be an older build's.
       const hasStarted = build.startedAt !== undefined && build.startedAt !== before.startedAt;
       hasBegun ||= state === "Building" || (hasEnded && hasStarted);
       if (hasBegun && !isLogged) isLogged = await printLog();

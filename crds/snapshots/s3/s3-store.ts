@@ -274,17 +274,14 @@ export function createS3Store(options: S3StoreOptions): S3Store {
           const unusedMs = Math.max(0, (await bucket.now(signal)) - Date.parse(usedAt));
           if (usedAt === "" || unusedMs < call.unusedForMs) return false;
         }
-        if (versions.length === 0 && left.length === 0) {
-          // A write of the head whose answer was lost may arrive yet: after this one it is refused.
-          if (call.unusedForMs === undefined) {
-            await heads.swap(key, { next: { commit: newCommit(), versions: [] }, replaces: present, signal });
-          }
-          return false;
-        }
         const blobs = [...new Set([...blobsOf(head), ...left])];
-        // From here on there is none, whatever becomes of the rest; a later call goes on with it, and fences anew.
+        const isNothing = versions.length === 0 && blobs.length === 0;
+        if (isNothing && call.unusedForMs !== undefined) return false;
+        // After this the key has no archive, also where what follows fails and a later call has to go on with it. It is
+        // written where there is nothing, too: a save whose answer was lost may arrive yet, and is refused then.
         const without = { commit: newCommit(), versions: [], erase: blobs };
         const revision = await heads.swap(key, { next: without, replaces: present, signal });
+        if (isNothing) return false;
         usage.note(key, []);
         await Promise.all(blobs.map((blob) => erase(key, blob, signal)));
         await bucket.send({ method: "DELETE", key: layout.used(key), signal });

@@ -222,22 +222,18 @@ export function createVolumeCommits(options: {
   }
 
   /** @returns whether anything is there after it */
-  async function removeAll(key: SnapshotKey): Promise<boolean> {
+  async function removeAll(key: SnapshotKey, stored: StoredFile | undefined): Promise<boolean> {
     const { archive, folder, versions } = placesOf(root, key);
-    const stored = await state.newest(key);
     // The archive comes last: what is left of a deletion that ends in the middle is asked for again while it is there.
-    await owner.dropTaken(versions, () => true);
     for (const name of (await ifThere(readdir(versions))) ?? []) await owner.remove(join(versions, name));
     for (const each of [versions, join(folder, ".versions")]) await removeIfEmpty(each);
-    const isOwn = (name: string): boolean => name === basename(archive) || isRecordOf(basename(archive), name);
-    await owner.dropTaken(folder, isOwn);
     if (stored !== undefined) {
       await owner.remove(archive, (aside) => isFile(aside, { ...stored, sha256: stored.metadata?.sha256 }));
     }
     for (const name of await readdir(folder)) {
       if (isRecordOf(basename(archive), name)) await owner.remove(join(folder, name));
     }
-    await owner.dropTaken(folder, isOwn);
+    await owner.dropTaken(folder, (name) => name === basename(archive) || isRecordOf(basename(archive), name));
     const left = await Promise.all([ifThere(stat(archive)), ifThere(readdir(versions))]);
     return left.some((found) => found !== undefined);
   }
@@ -248,7 +244,7 @@ export function createVolumeCommits(options: {
   ): Promise<boolean> {
     const { folder } = placesOf(root, key);
     await owner.check();
-    const stored = await state.newest(key);
+    let stored = await state.newest(key);
     const present = state.revisionOf(key, stored);
     if (replaces !== undefined && replaces !== present) {
       throw new StoreConflict(
@@ -257,16 +253,18 @@ export function createVolumeCommits(options: {
     }
     if (unusedForMs !== undefined && (stored === undefined || now() - stored.usedMs < unusedForMs)) return false;
     await uploads.drop(key, "the archive was deleted");
-    const hasVersions = (await state.versions(key)).length > 0;
+    const wasThere = stored !== undefined || (await state.versions(key)).length > 0;
     // A server that takes itself for the owner may have had a file aside meanwhile, and gives it back.
-    for (let tries = 1; await removeAll(key); tries += 1) {
-      if (tries < MOST_REMOVALS) continue;
-      throw new StoreError(`${snapshotPath(key)} is given back by another snapshots server`, { isTransient: true });
+    for (let tries = 1; await removeAll(key, stored); tries += 1) {
+      if (tries === MOST_REMOVALS) {
+        throw new StoreError(`${snapshotPath(key)} is given back by another snapshots server`, { isTransient: true });
+      }
+      stored = await state.newest(key);
     }
     await syncFolders(folder);
     state.noteDeletion(key);
     usage.note(key, []);
-    return stored !== undefined || hasVersions;
+    return wasThere;
   }
 
   return {

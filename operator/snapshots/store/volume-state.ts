@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { type FileHandle, open, readdir, stat } from "node:fs/promises";
-import { basename, dirname, join } from "node:path";
+import { basename, join } from "node:path";
 import { ArchiveError } from "../../../crds/archive/archive-error.ts";
 import { checkSnapshotKey, type SnapshotKey, snapshotPath } from "../../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
@@ -60,10 +60,10 @@ export function createVolumeState(root: string, owner?: Pick<VolumeOwner, "giveB
   }
 
   async function readNewest(key: SnapshotKey): Promise<StoredFile | undefined> {
-    const { archive } = placesOf(root, key);
+    const { archive, folder } = placesOf(root, key);
     let stored = await readStored(archive);
     if (stored === undefined && owner !== undefined) {
-      await owner.giveBack(dirname(archive), basename(archive));
+      await owner.giveBack(folder, basename(archive));
       stored = await readStored(archive);
     }
     if (stored?.metadata !== undefined) checkOwner(key, stored.metadata);

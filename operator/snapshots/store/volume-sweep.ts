@@ -23,8 +23,8 @@ export interface VolumeSweep {
   /** Deletes what calls have left behind that did not come to their end. */
   tidy(): Promise<void>;
   /**
-   * To be called at the start of the program: deletes what arrived before it, which nobody comes back for, and gives
-   * back what a program before it took away and did not delete.
+   * To be called at the start of the program. Deletes uploads that arrived before it, since their clients are gone, and
+   * gives files their names back that an earlier program was about to delete.
    *
    * @param isOurs whether a file has arrived since
    */

@@ -66,7 +66,11 @@ export async function startObjectServer({
   };
 }
 
-/** Builds the server, which takes minutes the first time, and returns its path. @throws Error that says what is missing */
+/**
+ * Returns the path of the server's program, which it builds the first time, in minutes.
+ *
+ * @throws Error that says what is missing
+ */
 export async function findObjectServer(log: Log): Promise<string> {
   try {
     return await cachedGoProgram({

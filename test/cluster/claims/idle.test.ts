@@ -128,6 +128,11 @@ async function seenUnused(found: { claim: Claim; pod: Pod }, ms: number): Promis
   return seenUses;
 }
 
+function usedAt({ claim, pod }: { claim: Claim; pod: Pod }, time: number): { claim: Claim; pod: Pod } {
+  const annotations = { ...pod.metadata.annotations, [annotation.lastActivity]: new Date(time).toISOString() };
+  return { claim, pod: { ...pod, metadata: { ...pod.metadata, annotations } } };
+}
+
 async function isReleased({ metadata }: Claim): Promise<boolean> {
   const { name } = metadata;
   return (await tenancy.client.get(claims, { namespace: NAMESPACE, name })).metadata.deletionTimestamp !== undefined;
@@ -166,18 +171,11 @@ test("a session that was used a moment ago is not released by clocks that differ
   const seenUses: SeenUses = new Map();
   const first = (await look(found, { termMs: 60_000, seenUses })) ?? 0;
   assert.ok(first > 290_000 && first <= idleMs, `${first} ms`);
-  const used = { [annotation.lastActivity]: new Date(Date.now() - 309_000).toISOString() };
-  const later = {
-    ...found.pod,
-    metadata: { ...found.pod.metadata, annotations: { ...found.pod.metadata.annotations, ...used } },
-  };
   age(seenUses, 200_000);
-  const second = (await look({ ...found, pod: later }, { termMs: 60_000, seenUses })) ?? 0;
+  const second = (await look(usedAt(found, Date.now() - 309_000), { termMs: 60_000, seenUses })) ?? 0;
   assert.ok(second > 290_000 && second <= idleMs, `${second} ms`);
-  // And one that is ahead keeps no session that nobody uses.
-  const ahead = { [annotation.lastActivity]: new Date(Date.now() + 3_600_000).toISOString() };
-  const pod = { ...later, metadata: { ...later.metadata, annotations: { ...later.metadata.annotations, ...ahead } } };
-  const third = (await look({ ...found, pod }, { termMs: 60_000, seenUses })) ?? 0;
+  // As of an edge that is ahead, whose session ends in time too.
+  const third = (await look(usedAt(found, Date.now() + 3_600_000), { termMs: 60_000, seenUses })) ?? 0;
   assert.ok(third > 290_000 && third <= idleMs, `${third} ms`);
   assert.not(await isReleased(found.claim));
 });

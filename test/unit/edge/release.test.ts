@@ -174,27 +174,15 @@ test("wait=true says what became of the files, also where the claim's end comes 
 
 test("wait=true says nothing of the files of another session, whose release was under way before", async () => {
   const edge = edgeWithWorkload();
-  edge.cluster.addClaim({
-    ...pair,
-    uid: "first",
-    status: { ...active, phase: "Releasing", files: "discarded" },
-    deleting: true,
-  });
   const name = hashedClaimName(pair);
-  edge.cluster.addClaim({ ...pair, name, uid: "second", status: { phase: "Pending" } });
+  const releasing = { ...active, phase: "Releasing", files: "discarded" } as const;
   for (const body of [{ workload: "app", uid: "second" }, { workload: "app" }]) {
+    edge.cluster.addClaim({ ...pair, uid: "first", status: releasing, deleting: true });
+    edge.cluster.addClaim({ ...pair, name, uid: "second", status: { phase: "Pending" } });
     const pending = release(edge, "?wait=true", body);
     await waiting(edge);
-    edge.cluster.removeClaim(NAME);
-    edge.cluster.removeClaim(name);
+    for (const each of [NAME, name]) edge.cluster.removeClaim(each);
     assert.equal((await pending).json, released);
-    edge.cluster.addClaim({
-      ...pair,
-      uid: "first",
-      status: { ...active, phase: "Releasing", files: "discarded" },
-      deleting: true,
-    });
-    edge.cluster.addClaim({ ...pair, name, uid: "second", status: { phase: "Pending" } });
   }
 });
 

@@ -178,6 +178,7 @@ test("createBackgroundWork lets others begin when all slots have been held for a
   ask("d");
   assert.is(await clock.runNext(), 60_000);
   assert.is(begun.length, 5, "four run");
+  assert.equal([clock.pending(), clock.nextIn()], [1, 60_000], "it looks again once a minute");
   await begun[0]?.succeed("at last");
   assert.is(ids().at(-1), "d");
 });

@@ -15,7 +15,6 @@ const podName = "inst-t-w-1";
 const active: ClaimStatus = { phase: "Active", instanceId: podName, instanceUid: "pod-uid" };
 const withFiles: ClaimStatus = { ...active, overlayId: "pod-uid.01" };
 const snapshot = { sha256: "a".repeat(64), sizeBytes: 1, createdAt: "2026-11-26T00:00:00.000Z" };
-
 const newest = { ...archive, ...snapshot };
 
 /** A claim that is being deleted. */
@@ -50,7 +49,7 @@ function releasing(
 }
 
 const gone: readonly (readonly [string, ClaimStatus, Record<string, string>, ReleasedFiles | undefined, string[]])[] = [
-  ["its pod is gone, which nobody asked for", withFiles, {}, "notSaved", ["NotSaved"]],
+  ["its pod is gone", withFiles, {}, "notSaved", ["NotSaved"]],
   ["its pod was destroyed on purpose", withFiles, { [annotation.destroyed]: podName }, "discarded", []],
   ["they were given up, and its pod was gone first", withFiles, { [annotation.discard]: "true" }, "discarded", []],
   ["it was idle, and its pod was gone first", withFiles, { [annotation.discardIdleSince]: "x" }, "discarded", []],
@@ -87,7 +86,7 @@ test("releaseClaim says that files are given up, or lost, before the pod that ha
   }
 });
 
-test("releaseClaim takes what a save has whose end nobody has seen: its pod is gone, or another leads by now", async () => {
+test("releaseClaim finds a save whose end nobody saw by the newest archive, where the pod is gone or another leads", async () => {
   for (const podUid of ["pod-uid.01", "pod-uid"]) {
     const release = releasing(withFiles, {}, { find: async () => ({ ...newest, podUid }) });
     const left = await release.run();
@@ -106,7 +105,7 @@ test("releaseClaim takes what a save has whose end nobody has seen: its pod is g
 const running: PodStatus = { phase: "Running", podIP: "10.0.0.1", conditions: [] };
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
-test("releaseClaim takes what a save ends with whose pod is evicted, or deleted by another, meanwhile", async () => {
+test("releaseClaim waits for the end of a save whose pod is evicted or deleted meanwhile", async () => {
   for (const change of [
     (release: ReturnType<typeof releasing>) => release.setPod({ phase: "Failed", reason: "Evicted" }),
     (release: ReturnType<typeof releasing>) => release.setPod(running, { deletionTimestamp: "2026-11-26T00:00:01Z" }),

@@ -124,6 +124,29 @@ test("createS3Commits: a rollback that fails erases nothing", () =>
     assert.is(await load(store), "of 2");
   }));
 
+test("createS3Commits: an erasure that goes on with one that was ended refuses the saves from before it too", () =>
+  withStore(async (store, archives, server) => {
+    await save(store, "old");
+    const ended = new AbortController();
+    server.decide = ({ method }) => {
+      if (method !== "DELETE") return undefined;
+      ended.abort(new Error("the edge was killed"));
+      return { body: "", isDone: false };
+    };
+    assert.match(String(await store.delete(key, { ...call, signal: ended.signal }).catch(String)), "was killed");
+    const { revision: replaces } = await store.look(key, call);
+    let late: unknown;
+    server.decide = async ({ method }) => {
+      if (method !== "DELETE") return undefined;
+      server.decide = () => undefined;
+      late = await save(store, "late", key, { replaces }).catch((error: unknown) => error);
+      return undefined;
+    };
+    assert.is(await store.delete(key, call), true);
+    assert.instance(late, StoreConflict);
+    assert.equal([(await store.look(key, call)).state, archives()], ["none", []]);
+  }));
+
 test("createS3Commits: what a rollback would name has to be there", () =>
   withStore(async (store, archives, server) => {
     for (const content of ["of 1", "of 2"]) await save(store, content, key, { keep: "replaced" });

@@ -14,6 +14,8 @@ export interface S3Asked {
   readonly headers: IncomingHttpHeaders;
 }
 
+type Decision = { readonly body: string; readonly isDone: boolean } | undefined;
+
 /** A server with the bucket `bucket` that is always right, for what a real one does not do at will. */
 export interface SimulatedS3 {
   readonly endpoint: string;
@@ -21,7 +23,7 @@ export interface SimulatedS3 {
   readonly objects: Map<string, { readonly body: Buffer; readonly etag: string; readonly commit: string }>;
   readonly asked: S3Asked[];
   /** Asked for each request: the body of a 200 that is answered before it, or in the place of what it asks for. */
-  decide: (asked: S3Asked) => { body: string; isDone: boolean } | undefined;
+  decide: (asked: S3Asked) => Decision | Promise<Decision>;
   close(): Promise<void>;
 }
 
@@ -110,7 +112,7 @@ export async function startSimulatedS3(): Promise<SimulatedS3> {
     const chunks: Buffer[] = [];
     for await (const chunk of request as AsyncIterable<Buffer>) chunks.push(chunk);
     server.asked.push(asked);
-    const instead = server.decide(asked);
+    const instead = await server.decide(asked);
     if (instead?.isDone === false) return void response.end(instead.body);
     const [status, body] = carryOut(asked, Buffer.concat(chunks), response);
     if (instead !== undefined) return void response.end(instead.body);
